@@ -1,0 +1,47 @@
+# Every target creates .venv on first use and installs what it needs; the stamps make a second use quick.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV := .venv
+BIN := $(VENV)/bin
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: demo test lint format bench docs clean
+
+demo: $(VENV)/core.stamp
+	$(BIN)/aliquot demo
+
+test: $(VENV)/dev.stamp
+	$(BIN)/python -m pytest -n 2 $(PYTEST_ARGS)
+
+lint: $(VENV)/dev.stamp
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(VENV)/dev.stamp
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/bench.stamp
+	$(BIN)/python benchmarks/run.py $(BENCH_ARGS)
+
+docs: $(VENV)/dev.stamp
+	$(BIN)/python docs/build_reference.py
+
+clean:
+	rm -rf $(VENV) aliquot-demo .mypy_cache .ruff_cache .pytest_cache
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/core.stamp: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/pip install --quiet --editable .
+	@touch $@
+
+# `pip install --group` needs pip 25.1; fresh machines have an older one.
+$(VENV)/dev.stamp: $(VENV)/core.stamp
+	$(BIN)/pip install --quiet --upgrade 'pip>=25.1'
+	$(BIN)/pip install --quiet --group dev
+	@touch $@
+
+$(VENV)/bench.stamp: $(VENV)/dev.stamp
+	@touch $@

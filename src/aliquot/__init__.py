@@ -1,0 +1,3 @@
+"""aliquot: human evaluation of generated text on a budget."""
+
+__version__ = "0.1.0"

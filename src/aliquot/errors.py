@@ -1,0 +1,83 @@
+"""What can go wrong, in kinds a caller can tell apart.
+
+Every message says what is wrong, where, the value, and what to do. The command line prints it on one line and exits
+with the kind's `exit_code`; a traceback is never a user's mistake.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class AliquotError(Exception):
+    """The parent of every error that aliquot raises on purpose."""
+
+    exit_code = 2
+
+
+class DataError(AliquotError):
+    """The data themselves are broken or do not fit together."""
+
+
+class FormatError(DataError):
+    """A file cannot be read as the format it claims or looks to be."""
+
+
+class NameUnknownError(AliquotError):
+    """A system, score, column, method or parameter that does not exist."""
+
+
+class OptionError(AliquotError):
+    """An argument or option outside what is allowed."""
+
+
+class MissingExtraError(AliquotError):
+    """A feature that needs an optional dependency which is not installed."""
+
+
+class OutputError(AliquotError):
+    """A result could not be written; what was there before is intact."""
+
+    exit_code = 1
+
+
+class DownloadError(AliquotError):
+    """Data could not be fetched; the cache holds nothing half-written."""
+
+    exit_code = 1
+
+
+def quoted(names: Iterable[object], limit: int = 12) -> str:
+    """List names for a message, cut to `limit`.
+
+    >>> quoted(["a", "b"])
+    "'a', 'b'"
+    """
+    listed = [str(name) for name in names]
+    shown = ", ".join(f"'{name}'" for name in listed[:limit])
+    return shown if len(listed) <= limit else f"{shown} and {len(listed) - limit} more"
+
+
+def closest(name: str, known: Iterable[object]) -> str | None:
+    """Return the known name most like `name`, ignoring case, or None when nothing is near.
+
+    >>> closest("comet", ["COMET", "BLEU"])
+    'COMET'
+    """
+    by_folded = {str(candidate).casefold(): str(candidate) for candidate in known}
+    near = difflib.get_close_matches(name.casefold(), by_folded, n=1, cutoff=0.6)
+    return by_folded[near[0]] if near else None
+
+
+def unknown_name(kind: str, name: object, known: Iterable[object], remedy: str = "") -> NameUnknownError:
+    """Build the error for a name that is not there: suggestion, what there is, what to do.
+
+    >>> print(unknown_name("metric", "comet", ["COMET", "BLEU"]))
+    no metric 'comet'; did you mean 'COMET'? There are: 'COMET', 'BLEU'
+    """
+    listed = [str(candidate) for candidate in known]
+    guess = closest(str(name), listed)
+    hint = f" did you mean '{guess}'?" if guess else ""
+    there = f" There are: {quoted(listed)}" if listed else " There are none"
+    return NameUnknownError(f"no {kind} '{name}';{hint}{there}" + (f"; {remedy}" if remedy else ""))
