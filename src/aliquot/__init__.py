@@ -1,3 +1,55 @@
-"""aliquot: human evaluation of generated text on a budget."""
+"""aliquot: human evaluation of generated text on a budget.
+
+The names below are the whole public interface; each is imported on first use, so that `import aliquot` costs nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+
+_PUBLIC = {
+    "EvalSet": "aliquot.data.evalset",
+    "Judgments": "aliquot.data.judgments",
+    "Selection": "aliquot.data.selection",
+    "load": "aliquot.data.io",
+    "load_all": "aliquot.data.io",
+    "save": "aliquot.data.io",
+    "synthetic": "aliquot.data.synthetic",
+    "AliquotError": "aliquot.errors",
+    "AliquotWarning": "aliquot.errors",
+}
+
+if TYPE_CHECKING:
+    from aliquot.data.evalset import EvalSet
+    from aliquot.data.io import load, load_all, save
+    from aliquot.data.judgments import Judgments
+    from aliquot.data.selection import Selection
+    from aliquot.data.synthetic import synthetic
+    from aliquot.errors import AliquotError, AliquotWarning
+
+__all__ = [
+    "AliquotError",
+    "AliquotWarning",
+    "EvalSet",
+    "Judgments",
+    "Selection",
+    "load",
+    "load_all",
+    "save",
+    "synthetic",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'aliquot' has no attribute '{name}'; public names: {', '.join(__all__)}")
+    value = getattr(import_module(_PUBLIC[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -81,3 +81,7 @@ def unknown_name(kind: str, name: object, known: Iterable[object], remedy: str =
     hint = f" did you mean '{guess}'?" if guess else ""
     there = f" There are: {quoted(listed)}" if listed else " There are none"
     return NameUnknownError(f"no {kind} '{name}';{hint}{there}" + (f"; {remedy}" if remedy else ""))
+
+
+class AliquotWarning(UserWarning):
+    """Something the user should know although work goes on: flipped scores, ignored columns, biased means."""

@@ -1,0 +1,148 @@
+"""What all data verbs share: their options, loading, and how results leave the program."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import numpy as np
+import polars as pl
+import typer
+
+from aliquot.cli.render import busy
+from aliquot.data.evalset import EvalSet
+from aliquot.data.files import write_bytes
+from aliquot.data.formats import tables
+from aliquot.data.formats.mqm import MQMWeights
+from aliquot.data.formats.table_columns import parse_mapping
+from aliquot.data.io import load
+from aliquot.errors import OptionError, OutputError
+
+_READING = "Reading the data"
+
+DataArgument = Annotated[
+    str, typer.Argument(metavar="DATA", help="A file, a folder, '-' for standard input, or a name like wmt23/en-de.")
+]
+HumanOption = Annotated[str | None, typer.Option("--human", metavar="NAME", help="The score that people gave.")]
+SystemsOption = Annotated[
+    str | None, typer.Option("--systems", metavar="A,B", help="Keep only these systems.", rich_help_panel=_READING)
+]
+ExcludeOption = Annotated[
+    str | None, typer.Option("--exclude", metavar="A,B", help="Leave these systems out.", rich_help_panel=_READING)
+]
+SeedOption = Annotated[int, typer.Option("--seed", help="Same seed, same result.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
+OutputOption = Annotated[
+    Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write the result here, whole or not at all.")
+]
+FormatOption = Annotated[
+    str | None,
+    typer.Option(
+        "--format", metavar="NAME", rich_help_panel=_READING,
+        help="items, mtme, mqm, table or summeval; told by content when not given.",
+    ),
+]  # fmt: skip
+LowerOption = Annotated[
+    str | None,
+    typer.Option("--lower-is-better", metavar="A,B", help="Scores to flip on loading.", rich_help_panel=_READING),
+]
+ColumnsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--columns", metavar="ROLE=NAME,...", rich_help_panel=_READING,
+        help="Which column is which in a table, e.g. item=segment,value=points.",
+    ),
+]  # fmt: skip
+WideOption = Annotated[
+    str | None,
+    typer.Option("--wide", metavar="WHAT", rich_help_panel=_READING, help="Table columns are 'systems' or 'metrics'."),
+]
+ScoreNameOption = Annotated[
+    str | None,
+    typer.Option("--score-name", metavar="NAME", rich_help_panel=_READING, help="Name of a table's unnamed score."),
+]
+PairOption = Annotated[
+    str | None,
+    typer.Option("--pair", metavar="en-de", rich_help_panel=_READING, help="Language pair of a WMT folder."),
+]
+WeightsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--mqm-weights", metavar="major=5,...", rich_help_panel=_READING, help="What errors cost in an MQM file."
+    ),
+]
+
+
+def names(text: str | None) -> list[str]:
+    """Split a comma-separated option."""
+    return [name.strip() for name in (text or "").split(",") if name.strip()]
+
+
+def load_data(
+    data: str,
+    *,
+    human: str | None = None,
+    systems: str | None = None,
+    exclude: str | None = None,
+    format: str | None = None,  # noqa: A002
+    lower_is_better: str | None = None,
+    columns: str | None = None,
+    wide: str | None = None,
+    score_name: str | None = None,
+    pair: str | None = None,
+    mqm_weights: str | None = None,
+) -> EvalSet:
+    """Load as the common options say."""
+    with busy(f"reading {data}"):
+        evalset = load(
+            data,
+            format=format,
+            human=human,
+            lower_is_better=names(lower_is_better),
+            columns=parse_mapping(columns) if columns else None,
+            wide=wide,
+            score_name=score_name,
+            pair=pair,
+            mqm_weights=MQMWeights.parse(mqm_weights) if mqm_weights else None,
+        )
+    if systems is not None:
+        evalset = evalset.keep(systems=names(systems))
+    if exclude is not None:
+        evalset = evalset.drop(systems=names(exclude))
+    if not evalset.systems:
+        raise OptionError("no system is left; check --systems and --exclude")
+    return evalset
+
+
+def print_json(document: dict[str, Any]) -> None:
+    """Print one JSON document; undefined numbers are null."""
+    sys.stdout.write(to_json(document).decode() + "\n")
+
+
+def to_json(document: Any) -> bytes:
+    """Encode with numpy numbers allowed and NaN as null."""
+    return msgspec.json.format(msgspec.json.encode(document, enc_hook=_plain), indent=2)
+
+
+def _plain(value: object) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    raise TypeError(f"{type(value)} in a JSON document")
+
+
+def write_result(table: pl.DataFrame, document: dict[str, Any], path: Path) -> None:
+    """Write a result by the path's ending: .json, .csv, .tsv or .parquet."""
+    if path.suffix == ".json":
+        write_bytes(path, to_json(document) + b"\n")
+    else:
+        tables.write(table, path)
+
+
+def require_writable(path: Path | None) -> None:
+    """Refuse an output path that cannot be written before any work is done."""
+    if path is not None and path.is_dir():
+        raise OutputError(f"{path}: is a folder where an output file is meant; name a file inside it")

@@ -1,0 +1,95 @@
+"""How results look in a terminal: plain tables of at most 100 columns, numbers with as many digits as they deserve."""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+WIDTH = 100
+
+
+def console() -> Console:
+    """A console on standard output, 100 columns wide unless the terminal is narrower."""
+    terminal = os.get_terminal_size().columns if sys.stdout.isatty() else WIDTH
+    return Console(width=min(WIDTH, terminal), highlight=False, soft_wrap=False)
+
+
+@contextmanager
+def busy(what: str) -> Iterator[None]:
+    """Show on standard error that something is under way; silent when it is not a terminal."""
+    stderr = Console(stderr=True)
+    if not stderr.is_terminal:
+        yield
+        return
+    with stderr.status(what):
+        yield
+
+
+def table(title: str | None = None, *, caption: str | None = None) -> Table:
+    """An unboxed table with a rule under the header."""
+    return Table(title=title, caption=caption, box=None, title_justify="left", caption_justify="left",
+                 header_style="bold", pad_edge=False, padding=(0, 2, 0, 0), title_style="bold")  # fmt: skip
+
+
+def columns(of: Table, left: Sequence[str] = (), right: Sequence[str] = ()) -> Table:
+    """Add left-aligned, then right-aligned columns."""
+    for name in left:
+        of.add_column(name, overflow="fold")
+    for name in right:
+        of.add_column(name, justify="right", no_wrap=True)
+    return of
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    """Write a number with `digits` significant digits, '-' where undefined.
+
+    >>> number(0.123456), number(1234.5), number(float("nan")), number(-0.0), number(99.96)
+    ('0.123', '1234', '-', '0', '100.0')
+    """
+    if value is None or math.isnan(value):
+        return "-"
+    if value == 0:
+        return "0"
+    whole = math.floor(math.log10(abs(value))) + 1
+    places = max(0, digits - max(whole, 0))
+    return f"{value:.{places}f}" if abs(value) >= 1e-4 else f"{value:.1e}"
+
+
+def fixed(value: float | None, places: int = 3) -> str:
+    """Write a number with fixed places, '-' where undefined."""
+    return "-" if value is None or math.isnan(value) else f"{value:.{places}f}"
+
+
+def percent(share: float) -> str:
+    """Write a share as a percentage that never rounds to 0 or 100 unless it is.
+
+    >>> percent(1.0), percent(0.9996), percent(0.5), percent(0.0002)
+    ('100%', '99.9%', '50%', '<0.1%')
+    """
+    if share in (0.0, 1.0) or 0.01 <= share <= 0.99:
+        return f"{100 * share:.0f}%"
+    return "<0.1%" if share < 0.001 else f"{min(100 * share, 99.9):.1f}%"
+
+
+def bar(low: float, middle: float, high: float, scale: tuple[float, float], width: int = 24) -> Text:
+    """Draw an interval as text: dashes from low to high and a dot at the estimate."""
+    start, end = scale
+    span = (end - start) or 1.0
+    cells = [" "] * width
+
+    def place(value: float) -> int:
+        return min(width - 1, max(0, round((value - start) / span * (width - 1))))
+
+    if any(math.isnan(value) for value in (low, middle, high)):
+        return Text(" " * width)
+    for at in range(place(low), place(high) + 1):
+        cells[at] = "─"
+    cells[place(middle)] = "●"
+    return Text("".join(cells))

@@ -1,0 +1,130 @@
+"""Fetching a large archive over HTTP: resumed after interruption, checked, unpacked whole or not at all."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import http.client
+import shutil
+import tarfile
+import tempfile
+import urllib.error
+import urllib.request
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO, Protocol
+
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+
+from aliquot.errors import DownloadError
+
+_BLOCK = 1 << 20
+_TIMEOUT = 30.0
+_TRIES = 4
+
+
+class _Readable(Protocol):
+    headers: http.client.HTTPMessage
+    status: int
+
+    def read(self, amount: int) -> bytes: ...
+
+
+def fetch(url: str, target: Path) -> Path:
+    """Download `url` to `target`; an interrupted try leaves `target.part`, which the next one goes on with."""
+    if target.exists():
+        return target
+    part = target.with_name(target.name + ".part")
+    checksum = _download_with_resume(url, part)
+    if checksum is not None and _digest(part, "md5") != checksum:
+        part.unlink()
+        raise DownloadError(f"{url}: the checksum differs from the server's; the download was removed, run again")
+    part.replace(target)
+    return target
+
+
+def _download_with_resume(url: str, part: Path) -> str | None:
+    """Try a few times, each going on where the last one broke off; return the checksum the server gave, if any."""
+    for last in [False] * (_TRIES - 1) + [True]:
+        try:
+            return _download_once(url, part)
+        except urllib.error.HTTPError as error:
+            raise DownloadError(f"{url}: the server answered {error.code} {error.reason}; see ALIQUOT_DATA") from None
+        except (urllib.error.URLError, http.client.HTTPException, TimeoutError, ConnectionError) as error:
+            if last or (isinstance(error, urllib.error.URLError) and not part.exists()):
+                raise DownloadError(
+                    f"{url}: the connection failed ({error}); run again to resume, or, offline, unpack a copy of the "
+                    "archive anywhere and set ALIQUOT_DATA to its folder"
+                ) from None
+    raise AssertionError  # the last try returns or raises
+
+
+def _download_once(url: str, part: Path) -> str | None:
+    start = part.stat().st_size if part.exists() else 0
+    headers = {"Range": f"bytes={start}-"} if start else {}
+    request = urllib.request.Request(url, headers=headers)  # noqa: S310  (http(s) address chosen by us or the user)
+    try:
+        response = urllib.request.urlopen(request, timeout=_TIMEOUT)  # noqa: S310
+    except urllib.error.HTTPError as error:
+        if error.code == 416 and start:  # the part is already whole, or stale: begin anew
+            part.unlink()
+            return _download_once(url, part)
+        raise
+    with response:
+        if response.status != 206:  # the server does not resume
+            start = 0
+        length = int(response.headers["Content-Length"]) if response.headers.get("Content-Length") else None
+        with part.open("ab" if start else "wb") as sink:
+            received = _copy(response, sink, start, length)
+        if length is not None and received < length:
+            raise http.client.IncompleteRead(b"", length - received)
+        return _checksum(response.headers)
+
+
+def _copy(response: _Readable, sink: IO[bytes], start: int, length: int | None) -> int:
+    received = 0
+    total = None if length is None else start + length
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    with Progress(*columns, TimeRemainingColumn(), transient=True) as progress:
+        task = progress.add_task("downloading", total=total, completed=start)
+        while block := response.read(_BLOCK):
+            sink.write(block)
+            received += len(block)
+            progress.advance(task, len(block))
+    return received
+
+
+def _checksum(headers: Mapping[str, str]) -> str | None:
+    """MD5 in hexadecimal from Google's `x-goog-hash` or the standard `Content-MD5`, where the server gives one."""
+    for field in (headers.get("x-goog-hash") or "").split(","):
+        name, _, value = field.strip().partition("=")
+        if name == "md5":
+            return base64.b64decode(value).hex()
+    given = headers.get("Content-MD5")
+    return base64.b64decode(given).hex() if given else None
+
+
+def _digest(path: Path, algorithm: str) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, algorithm).hexdigest()
+
+
+def unpack(archive: Path, target: Path) -> Path:
+    """Unpack a tar archive to the folder `target`, which appears only when all of it is there."""
+    beside = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
+    try:
+        with tarfile.open(archive) as tar:
+            tar.extractall(beside, filter="data")  # refuses paths outside the folder
+        inner = beside / target.name
+        (inner if inner.is_dir() else beside).replace(target)
+    except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile) as error:
+        archive.unlink(missing_ok=True)
+        raise DownloadError(
+            f"{archive.name}: the archive is damaged ({error}); it was removed, run again to fetch it anew"
+        ) from None
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+    archive.unlink(missing_ok=True)  # the unpacked folder is what is used; the archive would double the space
+    return target

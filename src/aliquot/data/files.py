@@ -1,0 +1,129 @@
+"""Reading files whole with errors that help, and writing them whole or not at all."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import sys
+import tempfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from aliquot.errors import FormatError, OutputError
+
+STDIN = "-"
+_GZIP_MAGIC = b"\x1f\x8b"
+_UTF8_BOM = b"\xef\xbb\xbf"
+
+
+def require_readable(path: Path) -> None:
+    """Raise what a person needs to know when `path` cannot be opened at all."""
+    if not path.exists():
+        raise FormatError(f"{path}: no such file or folder; check the path ({_near_names(path)})")
+    if not os.access(path, os.R_OK):
+        raise FormatError(f"{path}: no permission to read it; change its permissions (chmod +r) or copy it")
+
+
+def _near_names(path: Path) -> str:
+    folder = path.parent
+    if not folder.is_dir():
+        return f"the folder {folder} does not exist either"
+    try:
+        names = sorted(entry.name for entry in folder.iterdir())
+    except PermissionError:
+        return f"the folder {folder} may not be listed"
+    stem = path.name.split(".")[0].casefold()
+    near = [name for name in names if stem and stem in name.casefold()][:3]
+    return f"near it: {', '.join(near)}" if near else f"{len(names)} other entries in {folder}"
+
+
+def read_bytes(path: Path | str) -> bytes:
+    """Read a file or standard input ("-"), undoing gzip by content and dropping a byte-order mark."""
+    if str(path) == STDIN:
+        raw = sys.stdin.buffer.read()
+    else:
+        path = Path(path)
+        require_readable(path)
+        if path.is_dir():
+            raise FormatError(f"{path}: is a folder where a file is meant; name a file inside it")
+        raw = path.read_bytes()
+    if raw.startswith(_GZIP_MAGIC):
+        raw = _gunzip(raw, path)
+    return raw.removeprefix(_UTF8_BOM)
+
+
+def _gunzip(raw: bytes, path: Path | str) -> bytes:
+    try:
+        return gzip.decompress(raw)
+    except EOFError:
+        raise FormatError(f"{path}: the gzip data end too early (truncated file); copy or download it again") from None
+    except (gzip.BadGzipFile, zlib.error) as error:
+        raise FormatError(f"{path}: damaged gzip data ({error}); copy or download it again") from None
+
+
+def decode_text(raw: bytes, path: Path | str) -> str:
+    """Decode UTF-8, naming the line of the first byte that is not."""
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise FormatError(
+            f"{path} line {line}: byte 0x{raw[error.start]:02x} is not valid UTF-8; "
+            "convert the file first, e.g. `iconv -f latin1 -t utf-8`"
+        ) from None
+
+
+def first_character(raw: bytes) -> bytes:
+    """Return the first byte that is not white space, without copying the rest."""
+    return raw[: 1 << 16].lstrip()[:1]
+
+
+@contextmanager
+def whole_file(path: Path | str) -> Iterator[Path]:
+    """Give a temporary path beside `path`, renamed onto it only when the block succeeds.
+
+    A full disk, a kill or an error inside the block leaves whatever stood at `path` intact and nothing else behind.
+    """
+    path = Path(path)
+    if path.is_dir():
+        raise OutputError(f"{path}: is a folder where an output file is meant; name a file inside it")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+    except OSError as error:
+        raise _cannot_write(path, error) from None
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        yield temporary
+        temporary.chmod(_mode_for(path))
+        temporary.replace(path)
+    except OSError as error:
+        raise _cannot_write(path, error) from None
+    finally:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
+def _mode_for(path: Path) -> int:
+    """Return the mode of the file to be replaced, or what a newly created file would get."""
+    if path.exists():
+        return path.stat().st_mode & 0o777
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask
+
+
+def _cannot_write(path: Path, error: OSError) -> OutputError:
+    reason = error.strerror or str(error)
+    return OutputError(f"{path}: cannot be written ({reason}); free space or choose another -o; nothing was changed")
+
+
+def write_bytes(path: Path | str, content: bytes) -> None:
+    """Write `content` whole or not at all; an ending in .gz compresses it."""
+    if str(path).endswith(".gz"):
+        content = gzip.compress(content, compresslevel=6, mtime=0)  # no time stamp: same data, same bytes
+    with whole_file(path) as temporary:
+        temporary.write_bytes(content)

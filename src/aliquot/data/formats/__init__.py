@@ -1,0 +1,1 @@
+"""One file per outside format: a reader, and a writer where it makes sense."""

@@ -1,0 +1,113 @@
+"""Explaining what is wrong with an item line: slow and careful, and only called when a line was refused."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from aliquot.errors import FormatError
+
+_NUMBER_REMEDY = "write a plain number, and leave a missing score out or null"
+
+
+def explain(line: bytes, where: str, reason: str) -> FormatError:
+    """Build the error for a refused item: field, value and remedy where they can be found, else the bare reason."""
+    try:
+        item = json.loads(line)  # accepts NaN and Infinity, which JSON proper does not, so that we can point at them
+    except ValueError as error:
+        return FormatError(f"{where}: not valid JSON ({_short(str(error))}); each line should be one JSON object")
+    found = next(_faults(item), None)
+    if found is None:
+        return FormatError(f"{where}: {reason}")
+    field, message = found
+    name = f", item {item['i']!r}" if isinstance(item, dict) and isinstance(item.get("i"), int | str) else ""
+    return FormatError(f"{where}{name}{f', field {field}' if field else ''}: {message}")
+
+
+def _faults(item: Any) -> Iterator[tuple[str, str]]:
+    if isinstance(item, list):
+        for number, entry in enumerate(item, start=1):
+            for field, message in _faults(entry):
+                yield (
+                    f"{field} of entry {number}" if field else "",
+                    f"entry {number}: {message}" if not field else message,
+                )
+        return
+    if not isinstance(item, dict):
+        yield "", f'expected a JSON object per item, found {_show(item)}; an item looks like {{"i": 0, "tgt": ...}}'
+        return
+    if "i" in item and (isinstance(item["i"], bool) or not isinstance(item["i"], int | str)):
+        yield "i", f"an item id is an integer or a string, found {_show(item['i'])}"
+    for field in ("src", "ref"):
+        if not isinstance(item.get(field), str | None):
+            yield field, f"expected a text, found {_show(item[field])}"
+    for field in ("doc", "domain"):
+        if not isinstance(item.get(field), str | int | None) or isinstance(item.get(field), bool):
+            yield field, f"expected a name, found {_show(item[field])}"
+    for field in ("cost", "position"):
+        yield from _number_faults(field, item.get(field), f"write a plain number or leave '{field}' out")
+    yield from _output_faults(item.get("tgt"))
+    yield from _score_faults(item.get("scores"))
+    yield from _judgment_faults(item.get("judgments"))
+
+
+def _output_faults(outputs: Any) -> Iterator[tuple[str, str]]:
+    if outputs is None:
+        return
+    if not isinstance(outputs, dict):
+        yield "tgt", f'expected {{"system": "text", ...}}, found {_show(outputs)}'
+        return
+    for system, text in outputs.items():
+        if not isinstance(text, str | None):
+            yield f"tgt.{system}", f"an output is a text, found {_show(text)}"
+
+
+def _score_faults(scores: Any) -> Iterator[tuple[str, str]]:
+    if scores is None:
+        return
+    if not isinstance(scores, dict):
+        yield "scores", f'expected {{"system": {{"metric": number}}}}, found {_show(scores)}'
+        return
+    for system, cell in scores.items():
+        if cell is None:
+            continue
+        if not isinstance(cell, dict):
+            yield f"scores.{system}", f'expected {{"metric": number, ...}}, found {_show(cell)}'
+            continue
+        for name, value in cell.items():
+            yield from _number_faults(f"scores.{system}.{name}", value, _NUMBER_REMEDY)
+
+
+def _judgment_faults(judgments: Any) -> Iterator[tuple[str, str]]:
+    if judgments is None:
+        return
+    if not isinstance(judgments, list) or not all(isinstance(judgment, dict) for judgment in judgments):
+        yield "judgments", f'expected a list of {{"system", "annotator", "value"}}, found {_show(judgments)}'
+        return
+    for number, judgment in enumerate(judgments):
+        if not isinstance(judgment.get("system"), str):
+            yield f"judgments[{number}].system", f"expected a system's name, found {_show(judgment.get('system'))}"
+        for key in ("value", "seconds"):
+            remedy = "write a plain number, or null for a pending answer; a category goes into 'label'"
+            yield from _number_faults(f"judgments[{number}].{key}", judgment.get(key), remedy)
+
+
+def _number_faults(field: str, value: Any, remedy: str) -> Iterator[tuple[str, str]]:
+    if value is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        yield field, f"expected a number, found {_show(value)}; {remedy}"
+    elif not math.isfinite(value):
+        yield field, f"{value} is not a score (JSON has no NaN or infinity); {remedy}"
+
+
+def _show(value: Any) -> str:
+    kinds = {bool: "the boolean", str: "the string", list: "a list", dict: "an object", int: "the number",
+             float: "the number"}  # fmt: skip
+    return f"{kinds.get(type(value), '')} {_short(json.dumps(value, ensure_ascii=False))}".strip()
+
+
+def _short(text: str, limit: int = 60) -> str:
+    return text if len(text) <= limit else f"{text[:limit]}..."

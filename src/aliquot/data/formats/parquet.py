@@ -1,0 +1,116 @@
+"""The item format in Parquet: the fields of item JSON lines as columns, one row per item; loses nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import polars as pl
+
+from aliquot.data.evalset import EvalSet
+from aliquot.data.files import whole_file
+from aliquot.data.itemformat import META, NESTED, column_name, field_name
+from aliquot.data.judgments import Judgments
+from aliquot.errors import DataError, FormatError
+from aliquot.stats.arrays import FloatArray
+
+
+def is_item_table(schema: pl.Schema) -> bool:
+    """Tell the item format from a long or wide table: it has ids and nested scores or outputs."""
+    return "i" in schema and any(isinstance(schema.get(name), pl.Struct) for name in ("scores", "tgt"))
+
+
+def read(path: Path | str) -> EvalSet:
+    """Read what `write` wrote."""
+    table = pl.read_parquet(path)
+    meta = msgspec.json.decode(pl.read_parquet_metadata(path).get(META, "{}"))
+    outputs = table["tgt"].struct.unnest() if "tgt" in table.columns else None
+    scores = _score_arrays(table["scores"]) if "scores" in table.columns else {}
+    systems = tuple(meta.get("systems") or dict.fromkeys([*_fields(table, "tgt"), *_fields(table, "scores")]))
+    plain = [name for name in table.columns if name not in NESTED]
+    items = table.select(pl.col(name).alias(column_name(name)) for name in plain)
+    try:
+        return EvalSet(
+            items=items,
+            systems=systems,
+            scores={name: _placed(cells, systems, table.height) for name, cells in scores.items()},
+            outputs=None if outputs is None else _all_systems(outputs, systems),
+            judgments=_judgments_of(table),
+            human=meta.get("human"),
+            flipped=frozenset(meta.get("flipped", ())),
+            name=Path(path).stem,
+        )
+    except DataError as error:
+        raise FormatError(f"{path}: {error}") from None
+
+
+def _fields(table: pl.DataFrame, column: str) -> list[str]:
+    dtype = table.schema.get(column)
+    return [field.name for field in dtype.fields] if isinstance(dtype, pl.Struct) else []
+
+
+def _all_systems(outputs: pl.DataFrame, systems: tuple[str, ...]) -> pl.DataFrame:
+    missing = [pl.lit(None, dtype=pl.String).alias(name) for name in systems if name not in outputs.columns]
+    return outputs.with_columns(missing)
+
+
+def _score_arrays(cells: pl.Series) -> dict[str, dict[str, FloatArray]]:
+    """Return score -> system -> values, in the order of first appearance."""
+    found: dict[str, dict[str, FloatArray]] = {}
+    for system in cells.struct.fields:
+        of_system = cells.struct.field(system)
+        for name in of_system.struct.fields:
+            values = of_system.struct.field(name).cast(pl.Float64).to_numpy()
+            found.setdefault(name, {})[system] = values
+    return found
+
+
+def _placed(cells: dict[str, FloatArray], systems: tuple[str, ...], n: int) -> FloatArray:
+    array = np.full((n, len(systems)), np.nan)
+    for system, values in cells.items():
+        array[:, systems.index(system)] = values
+    array.setflags(write=False)
+    return array
+
+
+def _judgments_of(table: pl.DataFrame) -> Judgments | None:
+    if "judgments" not in table.columns:
+        return None
+    rows = table.select(pl.col("i").alias("item"), "judgments").explode("judgments")
+    return Judgments(rows.drop_nulls("judgments").unnest("judgments"))
+
+
+def write(evalset: EvalSet, path: Path | str) -> None:
+    """Write one row per item; systems' order, the human score and flipped scores go into the file's metadata."""
+    columns = [evalset.items[name].alias(field_name(name)) for name in evalset.items.columns]
+    if evalset.outputs is not None:
+        columns.append(evalset.outputs.to_struct("tgt"))
+    if evalset.scores:
+        columns.append(_scores_struct(evalset))
+    table = pl.DataFrame(columns)
+    if evalset.judgments is not None:
+        grouped = _nested_judgments(evalset.judgments)
+        table = table.join(grouped, on="i", how="left", maintain_order="left")
+    meta = {"systems": evalset.systems, "human": evalset.human, "flipped": sorted(evalset.flipped)}
+    with whole_file(path) as temporary:
+        table.write_parquet(temporary, metadata={META: msgspec.json.encode(meta).decode()})
+
+
+def _scores_struct(evalset: EvalSet) -> pl.Series:
+    by_system = [
+        pl.DataFrame(
+            [pl.Series(name, values[:, column], nan_to_null=True) for name, values in evalset.scores.items()]
+        ).to_struct(system)
+        for column, system in enumerate(evalset.systems)
+    ]
+    return pl.DataFrame(by_system).to_struct("scores")
+
+
+def _nested_judgments(judgments: Judgments) -> pl.DataFrame:
+    fields = [name for name in judgments.table.columns if name != "item"]
+    return (
+        judgments.table.rename({"item": "i"})
+        .group_by("i", maintain_order=True)
+        .agg(pl.struct(fields).alias("judgments"))
+    )

@@ -1,0 +1,108 @@
+"""SummEval's published JSON lines: one line per summary with expert and crowd annotations."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import polars as pl
+
+from aliquot.data.cells import text_frame
+from aliquot.data.columns import column_of
+from aliquot.data.evalset import EvalSet
+from aliquot.data.files import decode_text
+from aliquot.data.formats.item_errors import explain
+from aliquot.data.judgments import Judgments
+from aliquot.errors import FormatError
+
+_GROUPS = {"expert_annotations": "expert", "turker_annotations": "turker"}
+
+
+def looks_like(fields: dict[str, Any]) -> bool:
+    """Tell a SummEval line by its fields."""
+    return bool(_GROUPS.keys() & fields.keys())
+
+
+def read(raw: bytes, path: Path | str) -> EvalSet:
+    """Read SummEval; `human` is the experts' mean over criteria, `human_<criterion>` each one, `turker` the crowd's."""
+    decode_text(raw, path)
+    lines = [
+        _line(text, f"{path} line {number}") for number, text in enumerate(raw.split(b"\n"), start=1) if text.strip()
+    ]
+    ids = list(dict.fromkeys(line["id"] for line in lines))
+    systems = list(dict.fromkeys(line["model_id"] for line in lines))
+    first = {line["id"]: line for line in reversed(lines)}
+    row_of, column_at = {k: r for r, k in enumerate(ids)}, {k: c for c, k in enumerate(systems)}
+    rows = np.array([row_of[line["id"]] for line in lines])
+    columns = np.array([column_at[line["model_id"]] for line in lines])
+    evalset = EvalSet(
+        items=_items(ids, first),
+        systems=tuple(systems),
+        outputs=text_frame(rows, columns, [line.get("decoded") for line in lines], len(ids), systems),
+        judgments=Judgments(pl.DataFrame([judgment for line in lines for judgment in _judgments(line)])),
+        name=Path(path).name.split(".")[0],
+    )
+    return _with_scores(evalset)
+
+
+def _line(line: bytes, where: str) -> dict[str, Any]:
+    try:
+        fields = msgspec.json.decode(line, type=dict[str, Any])
+    except msgspec.MsgspecError as error:
+        raise explain(line, where, str(error)) from None
+    for name in ("id", "model_id"):
+        if not isinstance(fields.get(name), str | int):
+            raise FormatError(f"{where}: the field '{name}' is missing; SummEval lines have id, model_id, decoded")
+    for group in _GROUPS:
+        for answer in fields.get(group) or []:
+            for criterion, value in answer.items():
+                if isinstance(value, bool) or not isinstance(value, int | float | None):
+                    raise FormatError(f"{where}, field {group}.{criterion}: expected a number, found {value!r}")
+    fields["id"], fields["model_id"] = str(fields["id"]), str(fields["model_id"])
+    return fields
+
+
+def _items(ids: list[str], first: dict[str, dict[str, Any]]) -> pl.DataFrame:
+    references = [first[item].get("references") or [] for item in ids]
+    columns = [
+        pl.Series("id", ids),
+        pl.Series("source", [first[item].get("text") for item in ids], dtype=pl.String),
+        pl.Series("reference", [refs[0] if refs else None for refs in references], dtype=pl.String),
+        column_of("refs", references),
+    ]
+    return pl.DataFrame([column for column in columns if column.null_count() < len(column)])
+
+
+def _judgments(line: dict[str, Any]) -> list[dict[str, Any]]:
+    return [
+        {
+            "item": line["id"],
+            "system": line["model_id"],
+            "annotator": f"{group}{number}",
+            "criterion": criterion,
+            "value": None if value is None else float(value),
+            "group": group,
+        }
+        for field, group in _GROUPS.items()
+        for number, answer in enumerate(line.get(field) or [], start=1)
+        for criterion, value in answer.items()
+    ]
+
+
+def _with_scores(evalset: EvalSet) -> EvalSet:
+    everyone = evalset.judgments
+    if everyone is None:
+        raise FormatError(f"{evalset.name}: no line has annotations")
+    scored = evalset
+    for group, prefix in (("expert", "human"), ("turker", "turker")):
+        table = everyone.table.filter(pl.col("group") == group)
+        if not table.height:
+            continue
+        part = EvalSet(items=evalset.items, systems=evalset.systems, judgments=Judgments(table))
+        scored = scored.with_score(prefix, part.aggregate(name=prefix).scores[prefix])
+        for criterion in Judgments(table).criteria if prefix == "human" else []:
+            name = f"human_{criterion}"
+            scored = scored.with_score(name, part.aggregate(criterion=criterion).scores[name])
+    return scored.with_human("human" if "human" in scored.scores else None)

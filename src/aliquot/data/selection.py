@@ -1,0 +1,205 @@
+"""Selection: the items to judge, in order, with what a later estimate must know about how they were chosen.
+
+Saved as item JSON lines with a `selection` object on each, so that an annotation tool, a person or `estimate` can read
+it. Invariant: `probability`, where present, lies in (0, 1] and is the exact inclusion probability of the design.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import msgspec
+import numpy as np
+import polars as pl
+
+from aliquot.data.evalset import EvalSet, ItemId
+from aliquot.data.files import read_bytes, write_bytes
+from aliquot.data.formats import items as item_lines
+from aliquot.errors import DataError, FormatError, OptionError
+from aliquot.stats.arrays import FloatArray
+
+FIELD = "selection"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Selection:
+    """The chosen items, most useful or first drawn first.
+
+    Attributes:
+        ids: the items' ids in order.
+        population: how many items there were to choose from (N).
+        method: the method spec that chose them.
+        utility: how useful each chosen item is, or None.
+        probability: each item's inclusion probability, or None when the choice was not random with known chances.
+        weight: what each judgment counts in a mean: 1/probability from a design, cluster sizes, or 1.
+        cost: what judging each item costs, or None.
+        stratum: the design's bin of each item, or None.
+        systems: for non-matching designs, the systems to be judged on each item; None means all of them.
+        details: what else the design knows (bin sizes, drawing order, proven gap), as plain values.
+        signature: how to get it again.
+
+    >>> chosen = Selection(ids=(4, 1), population=10, method="segments", probability=np.array([0.2, 0.2]))
+    >>> chosen
+    Selection(2 of 10 items by segments, with probabilities)
+    >>> chosen.weight
+    array([5., 5.])
+    """
+
+    ids: tuple[ItemId, ...]
+    population: int
+    method: str
+    utility: FloatArray | None = None
+    probability: FloatArray | None = None
+    weight: FloatArray | None = None
+    cost: FloatArray | None = None
+    stratum: tuple[str, ...] | None = None
+    systems: tuple[tuple[str, ...], ...] | None = None
+    details: Mapping[str, Any] = field(default_factory=dict)
+    signature: str = ""
+
+    def __post_init__(self) -> None:
+        set_field = object.__setattr__
+        set_field(self, "ids", tuple(self.ids))
+        if len(set(self.ids)) < len(self.ids):
+            raise DataError("a selection names an item twice; ids must be unique")
+        if self.weight is None and self.probability is not None:
+            set_field(self, "weight", 1.0 / np.asarray(self.probability, dtype=np.float64))
+        for name in ("utility", "probability", "weight", "cost"):
+            value = getattr(self, name)
+            if value is not None:
+                set_field(self, name, _checked(name, value, len(self.ids)))
+        for name in ("stratum", "systems"):
+            value = getattr(self, name)
+            if value is not None and len(value) != len(self.ids):
+                raise DataError(f"selection: {len(value)} entries of {name} for {len(self.ids)} items")
+        set_field(self, "details", MappingProxyType(dict(self.details)))
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __repr__(self) -> str:
+        known = "with probabilities" if self.probability is not None else "without probabilities"
+        return f"Selection({len(self)} of {self.population} items by {self.method}, {known})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Selection) and self.to_dict() == other.to_dict()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def to_frame(self) -> pl.DataFrame:
+        """One row per chosen item: id, rank, utility, probability, weight, cost, stratum."""
+        columns: dict[str, Any] = {"id": list(self.ids), "rank": np.arange(1, len(self) + 1)}
+        for name in ("utility", "probability", "weight", "cost"):
+            value = getattr(self, name)
+            columns[name] = pl.Series(name, value if value is not None else [None] * len(self), dtype=pl.Float64)
+        if self.stratum is not None:
+            columns["stratum"] = list(self.stratum)
+        if self.systems is not None:
+            columns["systems"] = [",".join(names) for names in self.systems]
+        return pl.DataFrame(columns)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain values."""
+        return {
+            "method": self.method,
+            "population": self.population,
+            "signature": self.signature,
+            "details": dict(self.details),
+            "items": self.to_frame().to_dicts(),
+        }
+
+    def of(self, evalset: EvalSet) -> EvalSet:
+        """Return the chosen items of `evalset`, in the set's order."""
+        return evalset.keep(items=list(self.ids))
+
+    def save(self, path: str | Path, evalset: EvalSet | None = None) -> None:
+        """Save as item JSON lines in the order of the selection; with `evalset`, the items' texts and scores too."""
+        encode = msgspec.json.Encoder().encode
+        records = {} if evalset is None else _records_by_id(self.of(evalset))
+        lines = [
+            encode({"i": item, **records.get(item, {}), FIELD: entry}) + b"\n"
+            for item, entry in zip(self.ids, self._entries(), strict=True)
+        ]
+        write_bytes(path, b"".join(lines))
+
+    def _entries(self) -> list[dict[str, Any]]:
+        shared = {"method": self.method, "population": self.population, "signature": self.signature}
+        rows = self.to_frame().drop("id").iter_rows(named=True)
+        entries = [{name: value for name, value in row.items() if value is not None} | shared for row in rows]
+        if self.systems is not None:
+            for entry, names in zip(entries, self.systems, strict=True):
+                entry["systems"] = list(names)
+        if entries and self.details:
+            entries[0]["details"] = dict(self.details)
+        return entries
+
+    @classmethod
+    def load(cls, path: str | Path) -> Selection:
+        """Read a selection that `save` wrote; the order is that of the ranks."""
+        ids: list[ItemId] = []
+        entries: list[dict[str, Any]] = []
+        for number, line in enumerate(read_bytes(path).split(b"\n"), start=1):
+            if line.strip():
+                item, entry = _entry(line, f"{path} line {number}")
+                ids.append(item)
+                entries.append(entry)
+        if not entries:
+            raise FormatError(f"{path}: the file is empty; a selection has one line per chosen item")
+        order = sorted(range(len(ids)), key=lambda at: entries[at].get("rank", at))
+        return _from_entries([ids[at] for at in order], [entries[at] for at in order])
+
+
+def _from_entries(ids: list[ItemId], entries: list[dict[str, Any]]) -> Selection:
+    def numbers(name: str) -> FloatArray | None:
+        if any(name not in entry for entry in entries):
+            return None
+        return np.array([entry[name] for entry in entries], dtype=np.float64)
+
+    def labels(name: str) -> tuple[Any, ...] | None:
+        return tuple(entry[name] for entry in entries) if all(name in entry for entry in entries) else None
+
+    systems = labels("systems")
+    return Selection(
+        ids=tuple(ids),
+        population=entries[0].get("population", len(ids)),
+        method=entries[0].get("method", "unknown"),
+        utility=numbers("utility"),
+        probability=numbers("probability"),
+        weight=numbers("weight"),
+        cost=numbers("cost"),
+        stratum=labels("stratum"),
+        systems=None if systems is None else tuple(tuple(names) for names in systems),
+        details=next((entry["details"] for entry in entries if "details" in entry), {}),
+        signature=entries[0].get("signature", ""),
+    )
+
+
+def _entry(line: bytes, where: str) -> tuple[ItemId, dict[str, Any]]:
+    try:
+        record = msgspec.json.decode(line, type=dict[str, Any])
+    except msgspec.MsgspecError as error:
+        raise FormatError(f"{where}: not a JSON object ({error}); a selection is item JSON lines") from None
+    if not isinstance(record.get(FIELD), dict) or not isinstance(record.get("i"), int | str):
+        raise FormatError(f"{where}: no 'selection' object with an item id; is this a file `aliquot select` wrote?")
+    return record["i"], record[FIELD]
+
+
+def _records_by_id(evalset: EvalSet) -> dict[ItemId, dict[str, Any]]:
+    return {record["i"]: record for record in item_lines.records(evalset)}
+
+
+def _checked(name: str, values: FloatArray, n: int) -> FloatArray:
+    array = np.array(values, dtype=np.float64)
+    if array.shape != (n,):
+        raise DataError(f"selection: {name} has shape {array.shape} for {n} items")
+    if name == "probability" and not ((array > 0) & (array <= 1 + 1e-12)).all():
+        bad = array[~((array > 0) & (array <= 1 + 1e-12))][0]
+        raise OptionError(f"selection: the inclusion probability {bad} is not in (0, 1]")
+    if name == "weight" and (array < 0).any():
+        raise OptionError(f"selection: the weight {array.min()} is negative")
+    array.setflags(write=False)
+    return array
