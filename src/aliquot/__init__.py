@@ -18,6 +18,8 @@ _PUBLIC = {
     "load_all": "aliquot.data.io",
     "save": "aliquot.data.io",
     "synthetic": "aliquot.data.synthetic",
+    "select": "aliquot.select.choose",
+    "Incremental": "aliquot.select.incremental",
     "AliquotError": "aliquot.errors",
     "AliquotWarning": "aliquot.errors",
 }
@@ -29,16 +31,20 @@ if TYPE_CHECKING:
     from aliquot.data.selection import Selection
     from aliquot.data.synthetic import synthetic
     from aliquot.errors import AliquotError, AliquotWarning
+    from aliquot.select.choose import select
+    from aliquot.select.incremental import Incremental
 
 __all__ = [
     "AliquotError",
     "AliquotWarning",
     "EvalSet",
+    "Incremental",
     "Judgments",
     "Selection",
     "load",
     "load_all",
     "save",
+    "select",
     "synthetic",
 ]
 

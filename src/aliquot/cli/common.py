@@ -44,6 +44,13 @@ FormatOption = Annotated[
         help="items, mtme, mqm, table or summeval; told by content when not given.",
     ),
 ]  # fmt: skip
+InputFormatOption = Annotated[
+    str | None,
+    typer.Option(
+        "--input-format", metavar="NAME", rich_help_panel=_READING,
+        help="items, mtme, mqm, table or summeval; told by content when not given.",
+    ),
+]  # fmt: skip
 LowerOption = Annotated[
     str | None,
     typer.Option("--lower-is-better", metavar="A,B", help="Scores to flip on loading.", rich_help_panel=_READING),

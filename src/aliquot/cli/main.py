@@ -16,6 +16,8 @@ from aliquot.errors import AliquotError, AliquotWarning
 
 VERBS = {
     "inspect": "What is in my data, and what can I do with it?",
+    "select": "Which items should people judge?",
+    "methods": "What can choose items, what each needs and gives.",
     "convert": "Turn data from any format that can be read into another.",
     "synth": "Write a simulated campaign, to try things out.",
     "demo": "See the whole journey on simulated data in a minute.",

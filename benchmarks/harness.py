@@ -1,0 +1,60 @@
+"""Timing two things side by side. Machines are noisy: only ratios count, each the median of alternating runs."""
+
+from __future__ import annotations
+
+import gc
+import resource
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+SHARED = Path(__file__).parent.parent.parent / "shared" / "data"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the report: what, our time, the peer's time, and the promise."""
+
+    name: str
+    ours: float
+    peer: float | None
+    promise: str
+    kept: bool | None
+
+    @property
+    def ratio(self) -> float | None:
+        return None if self.peer is None else self.peer / self.ours
+
+
+def seconds(work: Callable[[], object]) -> float:
+    gc.collect()
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def side_by_side(ours: Callable[[], object], peer: Callable[[], object], repeats: int = 3) -> tuple[float, float]:
+    """Median seconds of both, run in turns so that a slow moment hits both."""
+    mine, theirs = [], []
+    for _ in range(repeats):
+        mine.append(seconds(ours))
+        theirs.append(seconds(peer))
+    return statistics.median(mine), statistics.median(theirs)
+
+
+def faster(name: str, ours: float, peer: float, at_least: float) -> Row:
+    return Row(name, ours, peer, f"at least {at_least:g} times faster", peer / ours >= at_least)
+
+
+def slower_at_most(name: str, ours: float, peer: float, at_most: float) -> Row:
+    return Row(name, ours, peer, f"at most {at_most:g} times the time of the bare work", ours / peer <= at_most)
+
+
+def within(name: str, ours: float, limit: float) -> Row:
+    return Row(name, ours, None, f"under {limit:g} s", ours <= limit)
+
+
+def peak_gigabytes() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6

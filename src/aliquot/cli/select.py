@@ -1,0 +1,183 @@
+"""`aliquot select`: which items should people judge?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import polars as pl
+import typer
+from rich.console import Console
+
+from aliquot.cli import common, render
+from aliquot.data.evalset import EvalSet, ItemId
+from aliquot.data.files import write_bytes
+from aliquot.data.formats import tables
+from aliquot.data.selection import Selection
+from aliquot.errors import OptionError, unknown_name
+from aliquot.select.budget import item_costs
+from aliquot.select.choose import select
+from aliquot.select.summary import SelectionSummary, Share, summarise
+
+FORMATS = ("items", "csv", "ids")
+_CHOOSING = "Choosing"
+
+
+def run(
+    data: common.DataArgument,
+    method: Annotated[
+        str, typer.Option("--method", "-m", metavar="SPEC", help="A method as `aliquot methods` lists them.")
+    ] = "auto",
+    budget: Annotated[
+        str | None,
+        typer.Option("--budget", "-b", metavar="N", help="Items (100), a share (30%), or an amount of cost."),
+    ] = None,
+    metric: Annotated[str | None, typer.Option("--metric", metavar="NAME", help="The metric to follow.")] = None,
+    cost: Annotated[
+        str | None,
+        typer.Option("--cost", metavar="COLUMN", help="Item column, or esa_time.", rich_help_panel=_CHOOSING),
+    ] = None,
+    balance: Annotated[
+        str | None,
+        typer.Option("--balance", metavar="COLUMN", help="Equal shares, e.g. domain.", rich_help_panel=_CHOOSING),
+    ] = None,
+    unit: Annotated[str, typer.Option("--unit", help="item or document.", rich_help_panel=_CHOOSING)] = "item",
+    include: Annotated[
+        str | None,
+        typer.Option("--include", metavar="IDS", help="Items to judge in any case.", rich_help_panel=_CHOOSING),
+    ] = None,
+    exclude_items: Annotated[
+        str | None,
+        typer.Option("--exclude-items", metavar="IDS", help="Items not to judge.", rich_help_panel=_CHOOSING),
+    ] = None,
+    crowd: Annotated[
+        str | None,
+        typer.Option("--crowd", metavar="A,B", help="Only look at these systems.", rich_help_panel=_CHOOSING),
+    ] = None,
+    non_matching: Annotated[
+        bool, typer.Option("--non-matching", help="Designs: a draw for each system.", rich_help_panel=_CHOOSING)
+    ] = False,
+    format: Annotated[  # noqa: A002
+        str, typer.Option("--format", metavar="FORM", help="Form of the output: items, csv or ids.")
+    ] = "items",
+    human: common.HumanOption = None,
+    systems: common.SystemsOption = None,
+    exclude: common.ExcludeOption = None,
+    input_format: common.InputFormatOption = None,
+    lower_is_better: common.LowerOption = None,
+    columns: common.ColumnsOption = None,
+    wide: common.WideOption = None,
+    score_name: common.ScoreNameOption = None,
+    pair: common.PairOption = None,
+    seed: common.SeedOption = 0,
+    json: common.JsonOption = False,
+    output: common.OutputOption = None,
+) -> None:
+    """Which items should people judge?
+
+    Chooses items by a method (see `aliquot methods`) within a budget, says how the choice compares with the full set
+    and what may be concluded from it, and writes it with -o for people to judge and for `aliquot estimate`.
+
+    Example: aliquot select data.jsonl --method pps:tau=0.5 --budget 20% -o selection.jsonl
+    """
+    if format not in FORMATS:
+        raise unknown_name("output format", format, FORMATS, "the input's is --input-format")
+    common.require_writable(output)
+    evalset = common.load_data(
+        data, human=human, systems=systems, exclude=exclude, format=input_format, lower_is_better=lower_is_better,
+        columns=columns, wide=wide, score_name=score_name, pair=pair,
+    )  # fmt: skip
+    with render.busy(f"choosing by {method}"):
+        selection = select(
+            evalset, method, budget, cost=cost, balance=balance, unit=unit, include=_ids(include, evalset),
+            exclude_items=_ids(exclude_items, evalset), crowd=common.names(crowd) or None, matching=not non_matching,
+            seed=seed, metric=metric,
+        )  # fmt: skip
+    summary = summarise(selection, evalset, _total_cost(evalset, cost))
+    if output is not None:
+        write(selection, evalset, output, format)
+    if json:
+        common.print_json(document(selection, summary))
+    elif output is None and format != "items":
+        typer.echo(_text(selection, format), nl=False)
+    else:
+        show(selection, summary, render.console(), output)
+
+
+def _ids(text: str | None, evalset: EvalSet) -> list[ItemId]:
+    """Parse ids, from a comma-separated list or from a file with one id a line (@FILE)."""
+    if text is None:
+        return []
+    written = Path(text[1:]).read_text().split() if text.startswith("@") else common.names(text)
+    if evalset.items["id"].dtype != pl.Int64:
+        return list(written)
+    try:
+        return [int(item) for item in written]
+    except ValueError:
+        raise OptionError(f"items '{text}': the ids of these data are whole numbers") from None
+
+
+def _total_cost(evalset: EvalSet, cost: str | None) -> float | None:
+    costs = item_costs(evalset, cost)
+    return None if costs is None else float(costs.sum())
+
+
+def document(selection: Selection, summary: SelectionSummary) -> dict[str, Any]:
+    """Return the JSON document of `select --json`."""
+    fields = ("id", "rank", "utility", "probability", "cost")
+    items = selection.to_frame().to_dicts()
+    return {
+        "items": [{name: item.get(name) for name in fields} for item in items],
+        "summary": summary.to_dict() | {"method": selection.method},
+        "signature": selection.signature,
+    }
+
+
+def write(selection: Selection, evalset: EvalSet, path: Path, form: str) -> None:
+    """Write the selection as item JSON lines, a table, or bare ids."""
+    if form == "items" and path.name.removesuffix(".gz").endswith((".csv", ".tsv", ".parquet")):
+        form = "csv"
+    if form == "items":
+        selection.save(path, evalset)
+    elif form == "csv":
+        tables.write(selection.to_frame(), path)
+    else:
+        write_bytes(path, _text(selection, "ids").encode())
+
+
+def _text(selection: Selection, form: str) -> str:
+    if form == "csv":
+        return selection.to_frame().write_csv()
+    return "".join(f"{item}\n" for item in selection.ids)
+
+
+def show(selection: Selection, summary: SelectionSummary, console: Console, output: Path | None) -> None:
+    """Print what was chosen and how it compares."""
+    share = render.percent(summary.items / summary.population)
+    console.print(f"[bold]{summary.items}[/] of {summary.population} items ({share}) by [bold]{selection.method}[/]")
+    facts = []
+    if summary.cost is not None:
+        of_all = f" of {render.number(summary.total_cost, 4)}" if summary.total_cost else ""
+        facts.append(f"cost {render.number(summary.cost, 4)}{of_all}")
+    if summary.documents is not None:
+        facts.append(f"{summary.documents} of {summary.all_documents} documents")
+    if facts:
+        console.print(", ".join(facts))
+    console.print()
+    for title, shares in (("domain", summary.domains), ("document length", summary.document_lengths)):
+        if len(shares) > 1:
+            console.print(_share_table(title, shares))
+            console.print()
+    console.print(f"first: {', '.join(str(item) for item in selection.ids[:10])}{' ...' * (len(selection) > 10)}")
+    for note in summary.notes:
+        console.print(f"note: {note}", markup=False)
+    console.print(f"effect: {summary.effect}", markup=False)
+    console.print(f"wrote {output}" if output else "nothing written; give -o FILE to keep it", markup=False)
+    console.print(f"\n{selection.signature}", style="dim", markup=False)
+
+
+def _share_table(title: str, shares: tuple[Share, ...]) -> object:
+    table = render.columns(render.table(), left=[title], right=["selected", "full set"])
+    for share in shares:
+        table.add_row(share.name, render.percent(share.selected), render.percent(share.full))
+    return table

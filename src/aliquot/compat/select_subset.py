@@ -1,0 +1,87 @@
+"""subset2evaluate.select_subset: `basic` and `costaware`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from aliquot.compat.items import Item, as_items, to_evalset
+from aliquot.errors import OptionError
+from aliquot.select.choose import select
+from aliquot.select.constraints import positive
+from aliquot.stats.knapsack import knapsack
+
+UTILITY = "subset2evaluate_utility"
+_FEATURES = {"src": "source", "tgt_avg": "outputs"}
+
+
+def basic(
+    data: Sequence[Item] | str | Path,
+    method: str,
+    metric: str | None = None,
+    budget: int | None = None,
+    seed: int | None = None,
+    **kwargs: Any,
+) -> list[Item]:
+    """Order items by a method; utilities are in the field `subset2evaluate_utility`, best first.
+
+    Methods that choose a subset give 1 to the chosen items and 0 to the others, as subset2evaluate does.
+
+    >>> data = [{"i": k, "scores": {"A": {"m": 0.1 * k}, "B": {"m": 0.3}}} for k in range(5)]
+    >>> [item["i"] for item in basic(data, method="metric_avg", metric="m")]
+    [0, 1, 2, 3, 4]
+    """
+    items = as_items(data)
+    parameters = _translated(method, metric, kwargs)
+    selection = select(to_evalset(items), method, budget, seed=seed or 0, **parameters)
+    utility = np.zeros(len(items))
+    rows = np.array(selection.ids, dtype=np.int64)
+    utility[rows] = 1.0 if selection.utility is None else selection.utility
+    for item, value in zip(items, utility.tolist(), strict=True):
+        item[UTILITY] = value
+    return sorted(items, key=lambda item: -item[UTILITY])
+
+
+def _translated(method: str, metric: str | None, kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Turn subset2evaluate's keyword arguments into ours."""
+    given: dict[str, Any] = {"metric": metric} | kwargs
+    if method == "combinator":
+        if given.pop("operation", "avg") != "avg" or given.pop("normalize", "rank") != "rank":
+            raise OptionError("combinator: only operation='avg' with normalize='rank' is supported")
+        weighted = [part if isinstance(part, tuple) else (1.0, part) for part in given.pop("methods")]
+        given["methods"] = tuple(_as_spec(part) for _, part in weighted)
+        given["weights"] = tuple(abs(weight) for weight, _ in weighted)
+    if "stepsize" in given:
+        given["step"] = given.pop("stepsize")
+    if given.get("features") in _FEATURES:
+        given["features"] = _FEATURES[given["features"]]
+    for ignored in ("return_model", "load_model", "retry_on_error"):
+        if given.pop(ignored, None):
+            raise OptionError(f"'{ignored}' has no counterpart: aliquot's methods are deterministic and need no model")
+    return given
+
+
+def _as_spec(part: dict[str, Any]) -> str:
+    parameters = ",".join(f"{key}={value}" for key, value in part.items() if key != "method")
+    return f"({part['method']}:{parameters})" if parameters else str(part["method"])
+
+
+def costaware(data: Sequence[Item], budget: float, time_limit: float = 60) -> list[Item]:
+    """Choose the items of greatest total utility within a budget of cost, best first.
+
+    Unlike subset2evaluate's, a choice that fills the budget exactly is allowed, and the optimum is not disturbed.
+    """
+    items = as_items(data)
+    for position, item in enumerate(items):
+        for name in (UTILITY, "cost"):
+            if name not in item:
+                raise OptionError(f"item number {position} lacks the field '{name}'; run basic() first, give costs")
+    utility = np.array([item[UTILITY] for item in items], dtype=np.float64)
+    cost = np.array([item["cost"] for item in items], dtype=np.float64)
+    if not (cost > 0).all():
+        raise OptionError(f"item number {int(np.argmin(cost))} has the cost {cost.min()}; costs must be positive")
+    chosen = knapsack(positive(utility), cost, float(budget), time_limit=time_limit).chosen
+    return sorted((items[row] for row in chosen), key=lambda item: -item[UTILITY])

@@ -1,0 +1,98 @@
+"""Parameters of a registered function, read off its signature: names, types, defaults, and what to type for them."""
+
+from __future__ import annotations
+
+import inspect
+import types
+import typing
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from aliquot.data.spec import split_outside, unwrapped
+from aliquot.errors import NameUnknownError, OptionError, closest, quoted
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter of a method, as a user sees it."""
+
+    name: str
+    annotation: Any
+    default: Any
+    about: str
+
+    @property
+    def kind(self) -> str:
+        """The type in words."""
+        choices = _choices(self.annotation)
+        if choices:
+            return "|".join(choices)
+        base = _base(self.annotation)
+        return {int: "whole number", float: "number", bool: "yes or no", str: "name"}.get(base, "names joined by |")
+
+    def parse(self, value: Any, method: str) -> Any:
+        """Turn what was written into the parameter's type; Python values of the right type pass unchanged."""
+        if not isinstance(value, str):
+            return tuple(value) if isinstance(value, list) else value
+        base, choices = _base(self.annotation), _choices(self.annotation)
+        if choices and value not in choices:
+            raise OptionError(f"{method}: {self.name}='{value}' is not known; choose {' or '.join(choices)}")
+        try:
+            if base in (int, float):
+                return base(value)
+            if base is bool:
+                return {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}[value.lower()]
+        except (ValueError, KeyError):
+            raise OptionError(f"{method}: {self.name}='{value}' should be a {self.kind}") from None
+        return value if base is str else tuple(unwrapped(part) for part in split_outside(value, "|"))
+
+
+def _base(annotation: Any) -> Any:
+    """Return int, float, bool, str or tuple for an annotation such as `int | None` or `tuple[str, ...]`."""
+    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
+        annotation = next(part for part in typing.get_args(annotation) if part is not type(None))
+    if typing.get_origin(annotation) is Literal:
+        return str
+    return typing.get_origin(annotation) or annotation
+
+
+def _choices(annotation: Any) -> list[str]:
+    return [str(choice) for choice in typing.get_args(annotation)] if typing.get_origin(annotation) is Literal else []
+
+
+def parameters_of(function: Callable[..., Any], injected: Collection[str]) -> dict[str, Parameter]:
+    """Read the parameters a user may give: keyword-only ones that are not filled in by the machinery."""
+    hints = typing.get_type_hints(function)
+    about = _descriptions(inspect.getdoc(function) or "")
+    return {
+        name: Parameter(name, hints.get(name, str), parameter.default, about.get(name, ""))
+        for name, parameter in inspect.signature(function).parameters.items()
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY and name not in injected
+    }
+
+
+def _descriptions(doc: str) -> dict[str, str]:
+    """Read `name: text` entries of a docstring's Args section."""
+    found: dict[str, str] = {}
+    name = None
+    for line in doc.partition("Args:")[2].splitlines()[1:]:
+        if not line.strip() or not line.startswith("    "):
+            break
+        if not line.startswith("        "):
+            name, _, text = line.strip().partition(":")
+            found[name] = text.strip()
+        elif name:
+            found[name] += " " + line.strip()
+    return found
+
+
+def bind(method: str, known: Mapping[str, Parameter], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Check and convert what was given; an unknown parameter gets a suggestion and the list of those there are."""
+    for name in given:
+        if name not in known:
+            guess = closest(name, known)
+            hint = f" did you mean '{guess}'?" if guess else ""
+            there = f"it has {quoted(known)}" if known else "it has none"
+            raise NameUnknownError(f"{method}: no parameter '{name}';{hint} {there}")
+    return {name: known[name].parse(value, method) for name, value in given.items()}

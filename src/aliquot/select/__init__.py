@@ -1,0 +1,1 @@
+"""Which items should people judge? Utilities, subset searches, designs, budgets and constraints."""

@@ -1,0 +1,51 @@
+"""Which method, when nothing is said: by what the data have and what is asked.
+
+This is the one place that names the default design; docs/select.md gives the evidence for it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from aliquot.data.evalset import EvalSet
+from aliquot.select.scores import usable_metrics
+
+Goal = Literal["means", "ranking"]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A method spec and the reason for it."""
+
+    spec: str
+    reason: str
+
+
+def choose_method(evalset: EvalSet, goal: Goal = "means") -> Choice:
+    """Choose a method for the data.
+
+    For means (and rankings that can be defended) an unbiased design; for a ranking only, a selector that the papers
+    found best, if there is something to guide it.
+
+    >>> import aliquot
+    >>> choose_method(aliquot.synthetic(items=30, systems=3)).spec
+    'pps:size=difficulty,tau=0.5'
+    """
+    metrics = usable_metrics(evalset)
+    if goal == "ranking" and evalset.n_systems > 1:
+        if len(metrics) == 1:
+            return Choice(f"metric_cons:metric={metrics[0]}", "ranking only, and one metric to follow")
+        if metrics:
+            joined = "|".join(f"(metric_cons:metric={name})" for name in metrics[:10])
+            return Choice(f"mixture:methods={joined}", f"ranking only, and {len(metrics)} metrics to follow")
+        if evalset.outputs is not None:
+            return Choice("diversity:similarity=unigram", "ranking only, outputs but no metric")
+    if metrics:
+        along = ", drawn along documents" if evalset.documents is not None else ""
+        return Choice(
+            "pps:size=difficulty,tau=0.5", f"{len(metrics)} metrics tell hard items{along}; means stay unbiased"
+        )
+    if evalset.documents is not None:
+        return Choice("stratified:bins=document", "no metric; every document is represented, means stay unbiased")
+    return Choice("segments", "neither metric nor documents: a simple random sample")

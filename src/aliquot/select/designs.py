@@ -1,0 +1,228 @@
+"""Sampling designs: random selections whose inclusion probabilities are known exactly (METHODS.md section 2)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from aliquot.data.evalset import EvalSet
+from aliquot.errors import DataError, OptionError
+from aliquot.select.registry import Drawn, design
+from aliquot.select.scores import filled, item_quality, standardised, usable_metrics
+from aliquot.select.sizes import Size, item_sizes
+from aliquot.stats.allocation import optimal, proportional, round_nearest, round_random
+from aliquot.stats.arrays import FloatArray, IntArray
+from aliquot.stats.draws import cube, document_order, local_pivotal, simple_random, systematic
+from aliquot.stats.inclusion import pps_probabilities
+from aliquot.stats.snippets import Draw, budgeted_snippets, fixed_snippets, whole_documents
+
+_KNOWLES = "Knowles and Lo 2023"
+_SALDIAS = "Saldias et al. 2022"
+
+
+@design("segments", paper=f"{_KNOWLES}, 2.2.1", advice="The simple random sample; always valid.")
+def segments(evalset: EvalSet, *, n: int, rng: np.random.Generator) -> Drawn:
+    """A simple random sample of items."""
+    rows = rng.permutation(simple_random(evalset.n_items, n, rng))
+    return Drawn(rows, np.full(evalset.n_items, n / evalset.n_items))
+
+
+def _in_document_order(evalset: EvalSet, draw: Draw, rng: np.random.Generator) -> Drawn:
+    """Documents in random order, items in their order inside; so is it judged."""
+    codes = evalset.documents
+    order = document_order(codes if codes is not None else np.arange(evalset.n_items), rng)
+    chosen = np.zeros(evalset.n_items, dtype=bool)
+    chosen[draw.indices] = True
+    return Drawn(order[chosen[order]], draw.probability, details={"cluster": "document"})
+
+
+def _documents(evalset: EvalSet) -> IntArray:
+    codes = evalset.documents
+    if codes is None:
+        raise DataError(f"{evalset.name}: there are no documents")
+    return codes
+
+
+@design("documents", needs=("documents",), paper=f"{_KNOWLES}, 2.2.2",
+        advice="Whole documents keep context, and cost precision.")  # fmt: skip
+def documents(evalset: EvalSet, *, n: int, rng: np.random.Generator, max_length: int | None = None) -> Drawn:
+    """Whole documents at random; the number of items is the budget in expectation.
+
+    Args:
+        max_length: leave out longer documents (they then have no chance, and estimates are about the others).
+    """
+    return _in_document_order(evalset, whole_documents(_documents(evalset), n, rng, max_length), rng)
+
+
+@design("snippets_fixed", needs=("documents",), paper=f"{_KNOWLES}, 2.2.3",
+        advice="WMT 2022's way; over-represents short documents.")  # fmt: skip
+def snippets_fixed(evalset: EvalSet, *, n: int, rng: np.random.Generator, length: int = 10) -> Drawn:
+    """Contiguous runs of up to `length` items, shorter only where the document is.
+
+    Args:
+        length: items in a run.
+    """
+    return _in_document_order(evalset, fixed_snippets(_documents(evalset), n, rng, length), rng)
+
+
+@design("snippets_budgeted", needs=("documents",), paper=f"{_KNOWLES}, 2.2.4",
+        advice="Context and coverage: a run from every document, as long as the budget's share.")  # fmt: skip
+def snippets_budgeted(evalset: EvalSet, *, n: int, rng: np.random.Generator) -> Drawn:
+    """From every document a contiguous run of the budget's share of its length."""
+    return _in_document_order(evalset, budgeted_snippets(_documents(evalset), n / evalset.n_items, rng), rng)
+
+
+@design("stratified", paper=f"{_SALDIAS}, 2.1", advice="A sample from every bin: documents, domains or metric bins.")
+def stratified(
+    evalset: EvalSet,
+    *,
+    n: int,
+    rng: np.random.Generator,
+    bins: str = "document",
+    allocation: Literal["proportional", "optimal"] = "proportional",
+    rounding: Literal["random", "nearest"] = "random",
+    metrics: tuple[str, ...] | None = None,
+    bin_size: int = 80,
+) -> Drawn:
+    """A random sample from every bin.
+
+    Args:
+        bins: document, domain, metric (bins of similar mean metric score), or any item column.
+        allocation: by size, or by size times spread of the metrics in the bin.
+        rounding: random keeps every probability exact; nearest is the paper's, and empties small bins.
+        metrics: the metrics for metric bins and optimal allocation, joined by |; all usable ones by default.
+        bin_size: items in a metric bin.
+    """
+    codes = bin_codes(evalset, bins, metrics, bin_size)
+    sizes = np.bincount(codes)
+    if allocation == "optimal":
+        target = optimal(sizes, _bin_spreads(evalset, codes, metrics), n)
+    else:
+        target = proportional(sizes, n)
+    counts = round_random(target, sizes, n, rng) if rounding == "random" else round_nearest(target, sizes, n)
+    rows = _draw_counts(codes, counts, rng)
+    expected = target if rounding == "random" else counts
+    probability = (expected / sizes)[codes]
+    details = {"bins": len(sizes), "empty_bins": int((counts == 0).sum()), "rounding": rounding}
+    return Drawn(rng.permutation(rows), probability, codes, details)
+
+
+def _draw_counts(codes: IntArray, counts: IntArray, rng: np.random.Generator) -> IntArray:
+    """Draw counts[l] items of each bin l: those that come first in a random order inside the bin."""
+    order = np.lexsort((rng.random(len(codes)), codes))
+    sizes = np.bincount(codes, minlength=len(counts))
+    place_in_bin = np.arange(len(codes)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    return order[place_in_bin < counts[codes[order]]]
+
+
+def bin_codes(evalset: EvalSet, bins: str, metrics: tuple[str, ...] | None, bin_size: int) -> IntArray:
+    """Return every item's bin: its document, a bin of similar metric scores, or its value in a column."""
+    if bins == "document":
+        if evalset.documents is None:
+            raise DataError(f"{evalset.name}: there are no documents to stratify by; use bins=metric or bins=domain")
+        return evalset.documents
+    if bins == "metric":
+        if bin_size < 1:
+            raise OptionError(f"stratified: bin_size={bin_size}; choose at least 1")
+        quality = filled(item_quality(evalset, metrics), "metric", evalset)
+        rank = np.empty(evalset.n_items, dtype=np.int64)
+        rank[np.argsort(quality, kind="stable")] = np.arange(evalset.n_items)
+        count = max(1, round(evalset.n_items / bin_size))
+        return rank * count // evalset.n_items
+    labels = evalset.column(bins).cast(str).fill_null("(none)").to_list()
+    codes = {label: code for code, label in enumerate(dict.fromkeys(labels))}
+    return np.array([codes[label] for label in labels], dtype=np.int64)
+
+
+def _bin_spreads(evalset: EvalSet, codes: IntArray, metrics: tuple[str, ...] | None) -> FloatArray:
+    """Standard deviation of the mean metric in each bin.
+
+    A bin of one item, or one in which the metric happens not to vary, would get no sample at all and its items no
+    chance; it gets a tenth of the pooled spread, or the pooled spread itself where a single item tells nothing.
+    """
+    quality = filled(item_quality(evalset, metrics), "metric", evalset)
+    count = np.bincount(codes)
+    mean = np.bincount(codes, quality) / count
+    squares = np.bincount(codes, (quality - mean[codes]) ** 2)
+    pooled = float(np.sqrt(squares.sum() / max(1, len(codes) - len(count))))
+    spread = np.sqrt(squares / np.maximum(count - 1, 1))
+    return np.where(count > 1, np.maximum(spread, 0.1 * pooled), pooled)
+
+
+@design("pps", paper="METHODS.md section 2",
+        advice="Our default: hard items more often, spread over documents, means stay unbiased.")  # fmt: skip
+def pps(
+    evalset: EvalSet,
+    *,
+    n: int,
+    rng: np.random.Generator,
+    cost: FloatArray | None = None,
+    amount: float | None = None,
+    size: str = "difficulty",
+    tau: float = 0.5,
+    metrics: tuple[str, ...] | None = None,
+    spread: Literal["document", "none"] = "document",
+) -> Drawn:
+    """Probability proportional to size, mixed with uniform, drawn systematically along the documents.
+
+    Args:
+        size: difficulty, variance, length, equal, or a score or item column (larger = more often).
+        tau: the uniform share; 1 is an equal-probability sample.
+        metrics: the metrics behind difficulty and variance, joined by |; all usable ones by default.
+        spread: draw along documents, so that every document is represented, or in random order.
+    """
+    sizes = item_sizes(evalset, size, metrics)
+    probability = _scaled_to_cost(sizes, n, tau, cost, amount)
+    codes = evalset.documents
+    if spread == "document" and codes is not None:
+        order = document_order(codes, rng)
+    else:
+        order = rng.permutation(evalset.n_items)
+    rows = systematic(probability, rng, order)
+    place = np.empty(evalset.n_items, dtype=np.int64)
+    place[order] = np.arange(evalset.n_items)
+    return Drawn(rows[np.argsort(place[rows])], probability, details={"draw": "systematic", "spread": spread})
+
+
+def _scaled_to_cost(sizes: FloatArray, n: int, tau: float, cost: FloatArray | None, amount: float | None) -> FloatArray:
+    """Probabilities for n items, or for an expected cost of `amount` (by bisection: cost rises with n)."""
+    if cost is None or amount is None:
+        return pps_probabilities(sizes, n, tau)
+    low, high = 0.0, float(len(sizes))
+    for _ in range(60):
+        middle = (low + high) / 2
+        spent = float(pps_probabilities(sizes, middle, tau, cost) @ cost)
+        low, high = (middle, high) if spent <= amount else (low, middle)
+    return pps_probabilities(sizes, low, tau, cost)
+
+
+@design("balanced", needs=("metric",), paper="Grafström et al. 2012; Deville and Tillé 2004",
+        advice="A sample that looks like the whole set in its metrics.")  # fmt: skip
+def balanced(
+    evalset: EvalSet,
+    *,
+    n: int,
+    rng: np.random.Generator,
+    by: Literal["pivotal", "cube"] = "pivotal",
+    size: Size = "equal",
+    tau: float = 0.5,
+    metrics: tuple[str, ...] | None = None,
+) -> Drawn:
+    """A sample spread over (local pivotal) or balanced on (cube) the items' mean metric scores.
+
+    Args:
+        by: the local pivotal method or the cube method.
+        size: as in pps; equal probabilities by default.
+        tau: the uniform share when size is not equal.
+        metrics: the covariates, joined by |; all usable ones by default.
+    """
+    chosen = usable_metrics(evalset, metrics)
+    if not chosen:
+        raise DataError(f"{evalset.name}: no usable metric to balance on; name one with metrics=")
+    means = [filled(np.nanmean(evalset.scores[name], axis=1), name, evalset) for name in chosen]
+    covariates = np.column_stack([standardised(values) for values in means])
+    probability = pps_probabilities(item_sizes(evalset, size, metrics), n, tau)
+    draw = local_pivotal if by == "pivotal" else cube
+    rows = draw(probability, covariates, rng)
+    return Drawn(rng.permutation(rows), probability, details={"draw": by})

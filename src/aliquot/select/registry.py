@@ -1,0 +1,170 @@
+"""The registry of selection methods: every method is a function with a name, needs, a paper and a line of advice.
+
+A utility takes the data and gives a number per item; a subset method takes also `n` and gives the chosen rows; a
+design takes `n` and `rng` and gives a `Drawn` with exact inclusion probabilities. Keyword-only arguments are the
+user's parameters, except those that the machinery fills in (`INJECTED`).
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+
+from aliquot.data.evalset import EvalSet
+from aliquot.data.parameters import Parameter, bind, parameters_of
+from aliquot.errors import DataError, unknown_name
+from aliquot.stats.arrays import FloatArray, IntArray
+
+Kind = Literal["utility", "subset", "design"]
+INJECTED = ("n", "rng", "cost", "amount")
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """What a design gives.
+
+    Attributes:
+        rows: the drawn rows in the order of drawing.
+        probability: every item's inclusion probability (N), or None when it has none.
+        stratum: every item's bin (N) as an integer code, or None.
+        details: what an estimator or a reader should know.
+    """
+
+    rows: IntArray
+    probability: FloatArray | None
+    stratum: IntArray | None = None
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Subset:
+    """What a subset method gives: rows, best first, and optionally what each stands for."""
+
+    rows: IntArray
+    weight: FloatArray | None = None
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Method:
+    """A selection method."""
+
+    name: str
+    kind: Kind
+    function: Callable[..., Any]
+    needs: tuple[str, ...]
+    paper: str
+    advice: str
+
+    @cached_property
+    def parameters(self) -> dict[str, Parameter]:
+        """The parameters a user may give."""
+        return parameters_of(self.function, INJECTED)
+
+    @property
+    def summary(self) -> str:
+        """The first line of the method's documentation."""
+        return (inspect.getdoc(self.function) or "").partition("\n")[0]
+
+    @property
+    def gives(self) -> str:
+        """What comes out, in words."""
+        words = {"utility": "order", "subset": "subset", "design": "probabilities"}
+        return words[self.kind] if self.name != "guided" else "random subset"
+
+    def run(self, evalset: EvalSet, given: Mapping[str, Any], **injected: Any) -> Any:
+        """Call the function with the user's parameters and whatever of the machinery's it asks for."""
+        check_needs(evalset, self)
+        wanted = inspect.signature(self.function).parameters
+        filled = {name: value for name, value in injected.items() if name in wanted}
+        return self.function(evalset, **bind(self.name, self.parameters, given), **filled)
+
+
+_METHODS: dict[str, Method] = {}
+
+ALIASES: dict[str, tuple[str, dict[str, str]]] = {
+    "pyirt_diffdisc": ("irt_diffdisc", {}),
+    "pyirt_diff": ("irt_diff", {}),
+    "pyirt_disc": ("irt_disc", {}),
+    "pyirt_feas": ("irt_feas", {}),
+    "pyirt_fic": ("irt_info", {}),
+    "combinator": ("mixture", {}),
+    "bruteforce_greedy": ("greedy", {}),
+    "metric_consistency": ("metric_cons", {}),
+    "diversity_bleu": ("diversity", {"similarity": "bleu"}),
+    "diversity_chrf": ("diversity", {"similarity": "chrf"}),
+    "diversity_unigram": ("diversity", {"similarity": "unigram"}),
+    "diversity_lm": ("diversity", {"similarity": "embedding"}),
+}
+"""Names of subset2evaluate (1.0.27) -> ours and the parameters they stand for."""
+
+
+def _register(kind: Kind, name: str, needs: tuple[str, ...], paper: str, advice: str) -> Callable[..., Any]:
+    def decorator(function: Callable[..., Any]) -> Callable[..., Any]:
+        _METHODS[name] = Method(name, kind, function, needs, paper, advice)
+        return function
+
+    return decorator
+
+
+def utility(name: str, *, needs: tuple[str, ...] = (), paper: str = "", advice: str = "") -> Callable[..., Any]:
+    """Register a function that gives every item a number: higher is chosen first, NaN cannot be told."""
+    return _register("utility", name, needs, paper, advice)
+
+
+def subset(name: str, *, needs: tuple[str, ...] = (), paper: str = "", advice: str = "") -> Callable[..., Any]:
+    """Register a function that chooses exactly `n` rows."""
+    return _register("subset", name, needs, paper, advice)
+
+
+def design(name: str, *, needs: tuple[str, ...] = (), paper: str = "", advice: str = "") -> Callable[..., Any]:
+    """Register a random selection with known probabilities."""
+    return _register("design", name, needs, paper, advice)
+
+
+def registered() -> dict[str, Method]:
+    """Return all methods registered so far by name."""
+    return dict(_METHODS)
+
+
+def lookup(name: str) -> tuple[Method, dict[str, str]]:
+    """Return a method by its name or an old name, with the parameters an old name stands for."""
+    name, implied = ALIASES.get(name, (name, {}))
+    if name not in _METHODS:
+        raise unknown_name("method", name, _METHODS, "see `aliquot methods`")
+    return _METHODS[name], dict(implied)
+
+
+def check_needs(evalset: EvalSet, method: Method) -> None:
+    """Raise when the data lack what the method cannot do without."""
+    lacking = {
+        "metric": not evalset.scores,
+        "outputs": evalset.outputs is None,
+        "documents": evalset.documents is None,
+        "source": "source" not in evalset.items.columns,
+        "systems": evalset.n_systems < 2,
+    }
+    remedy = {
+        "metric": "add automatic scores, or use a method without them (random, segments, diversity)",
+        "outputs": "load data with outputs (field 'tgt')",
+        "documents": "load data with documents (field 'doc'), or use a design over items",
+        "source": "load data with sources (field 'src')",
+        "systems": "it compares systems, and there is only one; use random or a design",
+    }
+    for need in method.needs:
+        if lacking[need]:
+            what = "two systems" if need == "systems" else need
+            raise DataError(f"{evalset.name}: the method '{method.name}' needs {what}; {remedy[need]}")
+
+
+def row_mean(values: FloatArray) -> FloatArray:
+    """Mean of each row over what is present; NaN for an empty row."""
+    present = np.isfinite(values)
+    count = present.sum(axis=1)
+    total = np.where(present, values, 0.0).sum(axis=1)
+    return np.where(count > 0, total / np.maximum(count, 1), np.nan)

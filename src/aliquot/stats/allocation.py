@@ -1,0 +1,167 @@
+"""Splitting a total over bins.
+
+Invariant: allocations sum to n exactly and no bin gets more than it has. `proportional`, `optimal` and `equal_split`
+give real-valued targets; `round_nearest` (the same every time) and `round_random` (right on average) make them whole.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from aliquot.errors import OptionError
+from aliquot.stats.arrays import FloatArray, IntArray, Seed
+from aliquot.stats.draws import ROUNDING, systematic
+
+
+def nonnegative(name: str, values: FloatArray | IntArray) -> FloatArray:
+    """Return a vector of finite numbers >= 0, or say which value is not.
+
+    >>> nonnegative("sizes", np.array([2, 0])).tolist()
+    [2.0, 0.0]
+    """
+    array = np.asarray(values, dtype=np.float64)
+    if array.ndim != 1:
+        raise OptionError(f"{name} has {array.ndim} dimensions; give one number per bin or item")
+    bad = np.flatnonzero(~(np.isfinite(array) & (array >= 0.0)))
+    if bad.size:
+        raise OptionError(f"{name}[{bad[0]}] is {array[bad[0]]}; it must be a finite number >= 0")
+    return array
+
+
+def water_fill(weights: FloatArray, caps: FloatArray, n: float) -> FloatArray:
+    """Share n out as min(cap_l, c * weight_l), with the one level c at which the shares sum to n.
+
+    Taking the most overfull bin whole and re-allocating the rest, again and again, ends at the same shares: each
+    time the level can only rise, so an overfull bin stays overfull. Here the level comes from one sort. What the
+    bins with a weight cannot hold goes to the others in proportion to their caps.
+
+    >>> water_fill(np.array([8.0, 1.0, 1.0]), np.array([3.0, 5.0, 5.0]), 5).tolist()
+    [3.0, 1.0, 1.0]
+    """
+    scaled = weights / max(float(weights.max(initial=0.0)), np.finfo(np.float64).tiny)  # so that no sum overflows
+    heavy = scaled > 0.0
+    held = float(caps[heavy].sum())
+    shares = np.where(heavy, caps, 0.0)
+    if n < held:
+        shares[heavy] = _level(scaled[heavy], caps[heavy], n)
+    elif n > held:
+        shares[~heavy] = np.minimum((n - held) * (caps[~heavy] / caps[~heavy].sum()), caps[~heavy])
+    return shares
+
+
+def _level(weights: FloatArray, caps: FloatArray, n: float) -> FloatArray:
+    """Water-fill positive weights that can hold more than n."""
+    shares: FloatArray = n * (weights / weights.sum())
+    if np.all(shares <= caps):
+        return shares
+    with np.errstate(over="ignore"):
+        order = np.argsort(caps / weights)
+    sorted_weights, sorted_caps = weights[order], caps[order]
+    before = np.cumsum(sorted_caps) - sorted_caps
+    after = np.cumsum(sorted_weights[::-1])[::-1]
+    below = (n - before) * sorted_weights <= sorted_caps * after
+    full = int(np.argmax(below)) if below.any() else len(order)
+    rest = order[full:]
+    shares = caps.copy()
+    shares[rest] = (n - float(caps[order[:full]].sum())) * (weights[rest] / weights[rest].sum())
+    return np.minimum(shares, caps)
+
+
+def proportional(sizes: IntArray, n: int) -> FloatArray:
+    """Allocate in proportion to bin sizes: n_l = n N_l / N.
+
+    Saldías et al. (2022), section 2.1: the cautious choice when the bin variances are not known.
+
+    >>> proportional(np.array([10, 30]), 8).tolist()
+    [2.0, 6.0]
+    """
+    caps = _checked_sizes(sizes, n)
+    return water_fill(caps, caps, n)
+
+
+def optimal(sizes: IntArray, sds: FloatArray, n: int) -> FloatArray:
+    """Allocate for the least variance: n_l = n s_l N_l / sum(s N), overfull bins taken whole (Neyman).
+
+    Saldías et al. (2022), equation 2 and the paragraph after it: where n_l > N_l the worst bin is taken whole and
+    the rest re-allocated, recursively. When all (remaining) sds are zero the allocation is proportional.
+
+    >>> optimal(np.array([10, 10]), np.array([3.0, 1.0]), 8).tolist()
+    [6.0, 2.0]
+    """
+    caps = _checked_sizes(sizes, n)
+    spread = nonnegative("sds", sds)
+    if spread.shape != caps.shape:
+        raise OptionError(f"sds has {len(spread)} values for {len(caps)} bins; give one per bin")
+    return water_fill(spread / max(float(spread.max(initial=0.0)), np.finfo(np.float64).tiny) * caps, caps, n)
+
+
+def equal_split(sizes: IntArray, n: int) -> FloatArray:
+    """Allocate equal budgets to all groups; groups too small give their rest back to the others.
+
+    >>> equal_split(np.array([2, 50, 50]), 20).tolist()
+    [2.0, 9.0, 9.0]
+    """
+    caps = _checked_sizes(sizes, n)
+    return water_fill((caps > 0.0).astype(np.float64), caps, n)
+
+
+def round_nearest(target: FloatArray, sizes: IntArray, n: int) -> IntArray:
+    """Round targets to whole numbers that sum to n and minimise sum |n_l - n'_l| (largest remainders first).
+
+    Saldías et al. (2022), section 2.1. Ties go to the earlier bin. Many tiny bins all round to 0 here, which
+    biases a stratified mean: use `round_random` then.
+
+    >>> round_nearest(np.array([1.2, 2.7, 0.1]), np.array([5, 5, 5]), 4).tolist()
+    [1, 3, 0]
+    """
+    whole, fraction = _split_target(target, sizes, n)
+    extra = n - int(whole.sum())
+    whole[np.argsort(-fraction, kind="stable")[:extra]] += 1
+    return whole
+
+
+def round_random(target: FloatArray, sizes: IntArray, n: int, seed: Seed) -> IntArray:
+    """Round targets up or down at random so that E[n_l] = target_l exactly and the total is always n.
+
+    Systematic over the fractions with the bins in random order (METHODS, section 2): the inclusion probability of
+    an item of bin l is target_l / N_l, with no empty-bin bias.
+
+    >>> int(round_random(np.array([0.5, 0.5, 0.5, 0.5]), np.array([2, 2, 2, 2]), 2, seed=0).sum())
+    2
+    """
+    whole, fraction = _split_target(target, sizes, n)
+    extra = n - int(whole.sum())
+    if extra == 0:
+        return whole
+    fraction = np.minimum(fraction * (extra / fraction.sum()), 1.0)  # the sum is whole but for rounding errors
+    rng = np.random.default_rng(seed)
+    whole[systematic(fraction, rng, order=rng.permutation(len(whole)))] += 1
+    return whole
+
+
+def _checked_sizes(sizes: IntArray, n: int) -> FloatArray:
+    """Return bin sizes as numbers to compute with, once n is known to fit into them."""
+    caps = nonnegative("sizes", sizes)
+    if np.any(caps != np.floor(caps)):
+        raise OptionError("sizes has fractions; give the whole number of items in each bin")
+    if n != int(n) or not 0 <= n <= caps.sum():
+        raise OptionError(f"n is {n}; choose a whole number from 0 to the {int(caps.sum())} items in the bins")
+    return caps
+
+
+def _split_target(target: FloatArray, sizes: IntArray, n: int) -> tuple[IntArray, FloatArray]:
+    """Return whole and fractional parts of targets; a target within rounding error of a whole number is whole."""
+    caps = _checked_sizes(sizes, n)
+    values = nonnegative("target", target)
+    if values.shape != caps.shape:
+        raise OptionError(f"target has {len(values)} values for {len(caps)} bins; give one per bin")
+    slack = ROUNDING * max(1.0, float(n))
+    if np.any(values > caps + slack):
+        worst = int(np.argmax(values - caps))
+        raise OptionError(f"target[{worst}] is {values[worst]}, above the size {caps[worst]:.0f}; use `optimal`")
+    if abs(float(values.sum()) - n) > slack:
+        raise OptionError(f"target sums to {values.sum()}, not to n = {n}; allocate the same n first")
+    nearest = np.round(values)
+    values = np.minimum(np.where(np.abs(values - nearest) <= ROUNDING, nearest, values), caps)
+    whole = np.floor(values)
+    return whole.astype(np.int64), values - whole

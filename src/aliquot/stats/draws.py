@@ -1,0 +1,286 @@
+"""Drawing a sample, given the inclusion probabilities.
+
+Invariant: item i is drawn with probability pi_i exactly, whatever the design; when the pi sum to a whole number the
+sample has exactly that size, otherwise (systematic, pivotal, cube) the whole number below or above. Every draw is
+returned as a sorted array of item numbers.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.spatial import cKDTree
+
+from aliquot.errors import OptionError
+from aliquot.stats.arrays import FloatArray, IntArray, Seed
+
+ROUNDING = 1e-9
+"""A sum of probabilities this near to a whole number (relatively) is that number, spoilt by floating point."""
+
+NEIGHBOURS = 12
+"""Neighbours looked up at once for the local pivotal method; more are asked for when all of them are decided."""
+
+
+def checked_pi(pi: FloatArray) -> FloatArray:
+    """Return inclusion probabilities as a fresh array within [0, 1], or say which one is not a probability.
+
+    >>> checked_pi(np.array([0.0, 0.5, 1.0 + 1e-12])).tolist()
+    [0.0, 0.5, 1.0]
+    """
+    values = np.asarray(pi, dtype=np.float64)
+    if values.ndim != 1:
+        raise OptionError(f"pi has {values.ndim} dimensions; give one probability per item")
+    bad = np.flatnonzero(~((values >= -ROUNDING) & (values <= 1.0 + ROUNDING)))
+    if bad.size:
+        raise OptionError(f"pi[{bad[0]}] is {values[bad[0]]}; inclusion probabilities lie between 0 and 1")
+    return np.clip(values, 0.0, 1.0)
+
+
+def _columns(name: str, values: FloatArray, rows: int) -> FloatArray:
+    """Return one row per item as a matrix; a single vector is one column."""
+    matrix = np.asarray(values, dtype=np.float64)
+    matrix = matrix[:, None] if matrix.ndim == 1 else matrix
+    if matrix.ndim != 2 or len(matrix) != rows:
+        raise OptionError(f"{name} has shape {matrix.shape}; give one row for each of the {rows} items of pi")
+    bad = np.argwhere(~np.isfinite(matrix))
+    if len(bad):
+        raise OptionError(f"{name}[{bad[0][0]}, {bad[0][1]}] is {matrix[tuple(bad[0])]}; fill missing values first")
+    return matrix
+
+
+def _checked_order(order: IntArray, size: int) -> IntArray:
+    """Return the order, or say that it is not a permutation of the items."""
+    numbers = np.asarray(order, dtype=np.int64)
+    if numbers.shape != (size,) or not np.array_equal(np.sort(numbers), np.arange(size)):
+        raise OptionError(f"order (length {numbers.size}) must hold each of the items 0 to {size - 1} once")
+    return numbers
+
+
+def simple_random(population: int, n: int, seed: Seed) -> IntArray:
+    """Draw n of `population` items, every subset equally likely (WMT "segment level").
+
+    >>> len(simple_random(100, 7, seed=0))
+    7
+    """
+    if not 0 <= n <= population:
+        raise OptionError(f"n is {n}; choose between 0 and the {population} items there are")
+    rng = np.random.default_rng(seed)
+    return np.sort(rng.choice(population, size=n, replace=False, shuffle=False)).astype(np.int64)
+
+
+def systematic(pi: FloatArray, seed: Seed, order: IntArray | None = None) -> IntArray:
+    """Draw systematically: one random start u, then the items in which u, u + 1, ... fall on the cumulated pi.
+
+    Madow (1949), "On the theory of systematic sampling, II". Neighbours in the order exclude each other, so an
+    order by document or by score stratifies implicitly.
+
+    Args:
+        pi: Inclusion probability of every item.
+        seed: Int or generator.
+        order: The items in the order in which their probabilities are cumulated; as given when None.
+
+    >>> systematic(np.array([0.5, 0.5, 1.0, 0.5, 0.5]), seed=1).tolist()
+    [1, 2, 4]
+    """
+    values = checked_pi(pi)
+    ordered = np.arange(len(values)) if order is None else _checked_order(order, len(values))
+    start = np.random.default_rng(seed).random()
+    # Items with pi = 0 or 1 move the cumulated sum by whole numbers only: deciding them first changes nothing in
+    # the design and keeps rounding errors away from them.
+    certain = np.flatnonzero(values == 1.0)
+    free = ordered[(values[ordered] > 0.0) & (values[ordered] < 1.0)]
+    drawn = free[_hits(values[free], start)]
+    return np.sort(np.concatenate([certain, drawn])).astype(np.int64)
+
+
+def _hits(pi: FloatArray, start: float) -> IntArray:
+    """Return the positions hit by start, start + 1, ... on the cumulated pi: as many as exact arithmetic gives."""
+    if not len(pi):
+        return np.empty(0, dtype=np.int64)
+    total = float(pi.sum())
+    cumulated = np.cumsum(pi)
+    size = round(total)
+    if abs(total - size) > ROUNDING * max(1.0, total):
+        size = int(np.ceil(total - start))
+    cumulated *= total / cumulated[-1]
+    hits = np.searchsorted(cumulated, start + np.arange(size), side="right")
+    # Rounding may put two ticks into an item with pi close to 1, or one beyond the end: push them apart, then back.
+    steps = np.arange(size)
+    hits = np.maximum.accumulate(hits - steps) + steps
+    return np.minimum(hits, len(pi) - size + steps).astype(np.int64)
+
+
+def document_order(documents: IntArray, seed: Seed) -> IntArray:
+    """Order the items by document: documents in random order, items inside a document as given.
+
+    The order for `systematic` that spreads a sample over documents (METHODS, section 2).
+
+    >>> document_order(np.array([7, 3, 7, 3, 3]), seed=0).tolist()
+    [1, 3, 4, 0, 2]
+    """
+    codes, inverse = np.unique(np.asarray(documents), return_inverse=True)
+    rank = np.random.default_rng(seed).permutation(len(codes))
+    return np.argsort(rank[inverse], kind="stable").astype(np.int64)
+
+
+class _Undecided:
+    """The undecided points and their nearest undecided neighbours.
+
+    Neighbours are looked up for all points at once in a k-d tree, which is rebuilt when half of its points are
+    decided: the work is a few batch queries instead of one query a step.
+    """
+
+    def __init__(self, points: FloatArray) -> None:
+        self.points = points
+        self.alive = [True] * len(points)
+        self.left = len(points)
+        self._build()
+
+    def _build(self) -> None:
+        self.members = np.flatnonzero(self.alive)
+        self.tree = cKDTree(self.points[self.members])
+        near = self.tree.query(self.points[self.members], k=min(NEIGHBOURS, len(self.members)))[1]
+        rows = self.members[near.reshape(len(self.members), -1)].tolist()
+        self.near: dict[int, list[int]] = dict(zip(self.members.tolist(), rows, strict=True))
+
+    def nearest(self, i: int) -> int:
+        """Return the undecided point nearest to i; there must be one."""
+        wanted = NEIGHBOURS
+        near = self.near[i]
+        while True:
+            for j in near:
+                if self.alive[j] and j != i:
+                    return j
+            wanted = min(4 * wanted, len(self.members))
+            near = self.members[self.tree.query(self.points[i], k=wanted)[1]].tolist()
+
+    def remove(self, i: int) -> None:
+        self.alive[i] = False
+        self.left -= 1
+        if len(self.members) > NEIGHBOURS and 2 * self.left <= len(self.members):
+            self._build()
+
+
+def local_pivotal(pi: FloatArray, covariates: FloatArray, seed: Seed) -> IntArray:
+    """Draw a sample that is spread over the covariates: the local pivotal method, LPM2.
+
+    Grafström, Lundström and Schelin (2012), "Spatially balanced sampling through the pivotal method". While
+    undecided items remain, a random one and its nearest undecided neighbour (in standardised covariates) fight:
+    with s = pi_i + pi_j < 1 one gets s and the other 0, otherwise one gets 1 and the other s - 1.
+
+    Args:
+        pi: Inclusion probability of every item.
+        covariates: One row per item (or one value), e.g. metric scores; constant columns do not matter.
+        seed: Int or generator.
+
+    >>> local_pivotal(np.full(6, 1 / 3), np.array([0.0, 0.1, 0.2, 9.0, 9.1, 9.2]), seed=1).tolist()
+    [2, 5]
+    """
+    values = checked_pi(pi)
+    matrix = _columns("covariates", covariates, len(values))
+    rng = np.random.default_rng(seed)
+    spread = matrix.std(axis=0) if len(matrix) else np.ones(matrix.shape[1])
+    points = matrix / np.where(spread > 0.0, spread, 1.0)
+    # In random order, equally near neighbours are not always met in the order of the file.
+    free = rng.permutation(np.flatnonzero((values > 0.0) & (values < 1.0)))
+    if len(free):
+        values[free] = _fight(values[free].tolist(), _Undecided(points[free]), rng)
+    return np.flatnonzero(values == 1.0).astype(np.int64)
+
+
+def _fight(p: list[float], undecided: _Undecided, rng: np.random.Generator) -> list[float]:
+    """Play the pivotal fights until every value is 0 or 1. Inherently sequential: each fight depends on the last."""
+    waiting = list(range(len(p)))
+    place = list(range(len(p)))
+    for pick, luck in rng.random((len(p), 2)).tolist():
+        i = waiting[int(pick * len(waiting))]
+        if len(waiting) == 1:
+            p[i] = _toss(p[i], luck)
+            break
+        j = undecided.nearest(i)
+        s = p[i] + p[j]
+        if s < 1.0:
+            p[i], p[j] = (s, 0.0) if luck * s < p[i] else (0.0, s)
+        else:
+            p[i], p[j] = (1.0, s - 1.0) if luck * (2.0 - s) < 1.0 - p[j] else (s - 1.0, 1.0)
+        for k in (i, j):
+            if p[k] in {0.0, 1.0}:
+                undecided.remove(k)
+                waiting[place[k]] = waiting[-1]
+                place[waiting[-1]] = place[k]
+                waiting.pop()
+        if not waiting:
+            break
+    return p
+
+
+def _toss(p: float, luck: float) -> float:
+    """Decide the last item by itself: certain when the pi sum to a whole number, else drawn with what is left."""
+    return float(round(p)) if abs(p - round(p)) < ROUNDING else float(luck < p)
+
+
+def cube(pi: FloatArray, balancing: FloatArray, seed: Seed) -> IntArray:
+    """Draw a balanced sample: sum over the sample of x_i / pi_i is (nearly) the sum of x_i over all items.
+
+    Deville and Tillé (2004), "Efficient balanced sampling: the cube method", with the fast flight phase of Chauvet
+    and Tillé (2006) on p + 1 items at a time; in the landing phase the balancing variables are dropped one at a
+    time from the last, so put the most important first. pi itself is always the first of them: the size is fixed.
+
+    Args:
+        pi: Inclusion probability of every item.
+        balancing: One row per item (or one value): the variables x to balance.
+        seed: Int or generator.
+
+    >>> len(cube(np.full(20, 0.25), np.arange(20.0), seed=0))
+    5
+    """
+    values = checked_pi(pi)
+    matrix = _columns("balancing", balancing, len(values))
+    rng = np.random.default_rng(seed)
+    free = rng.permutation(np.flatnonzero((values > 0.0) & (values < 1.0)))
+    ratios = np.column_stack([np.ones(len(free)), matrix[free] / values[free, None]])
+    scale = np.abs(ratios).max(axis=0, initial=0.0)
+    values[free] = _fly(values[free].tolist(), ratios / np.where(scale > 0.0, scale, 1.0), rng)
+    return np.flatnonzero(values == 1.0).astype(np.int64)
+
+
+def _fly(p: list[float], ratios: FloatArray, rng: np.random.Generator) -> list[float]:
+    """Walk within the balancing equations until every value is 0 or 1; drop equations when no direction is left."""
+    active: list[int] = []
+    entered, equations = 0, ratios.shape[1]
+    while True:
+        while len(active) <= equations and entered < len(p):
+            active.append(entered)
+            entered += 1
+        if not active:
+            return p
+        if equations == 0:
+            p[active[0]] = _toss(p[active[0]], rng.random())
+            return p
+        direction = _kernel(ratios[active, :equations].T)
+        if direction is None:
+            equations -= 1
+            continue
+        moved = _step([p[i] for i in active], direction, rng.random())
+        for i, value in zip(active, moved, strict=True):
+            p[i] = value
+        active = [i for i in active if 0.0 < p[i] < 1.0]
+
+
+def _kernel(equations: FloatArray) -> list[float] | None:
+    """Return a unit vector v with equations @ v = 0, or None when there is none."""
+    rows, columns = equations.shape
+    _, singular, right = np.linalg.svd(equations)
+    if columns <= rows and singular[-1] > 1e-10 * singular[0]:
+        return None
+    vector: list[float] = right[-1].tolist()
+    return vector
+
+
+def _step(p: list[float], direction: list[float], luck: float) -> list[float]:
+    """Go along the direction, forth or back, to the wall of the cube, with chances that keep the expectation."""
+    moves = [(x, v) for x, v in zip(p, direction, strict=True) if abs(v) > 1e-11]
+    forth = min((1.0 - x) / v if v > 0.0 else -x / v for x, v in moves)
+    back = min(x / v if v > 0.0 else (x - 1.0) / v for x, v in moves)
+    step = forth if luck * (forth + back) < back else -back
+    moved = [x + step * v if abs(v) > 1e-11 else x for x, v in zip(p, direction, strict=True)]
+    return [0.0 if x < 1e-12 else 1.0 if x > 1.0 - 1e-12 else x for x in moved]

@@ -1,0 +1,28 @@
+"""Sums and means over groups of rows, given as integer codes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from aliquot.stats.arrays import FloatArray, IntArray
+
+
+def group_sums(codes: IntArray, values: FloatArray, groups: int = 0) -> FloatArray:
+    """Sum of the values of each group.
+
+    >>> group_sums(np.array([0, 1, 0]), np.array([1.0, 2.0, 3.0]))
+    array([4., 2.])
+    """
+    return np.asarray(np.bincount(codes, values, minlength=groups), dtype=np.float64)
+
+
+def group_means(codes: IntArray, values: FloatArray, groups: int = 0) -> FloatArray:
+    """Mean of the values of each group over what is present; NaN where nothing is.
+
+    >>> group_means(np.array([0, 1, 0]), np.array([1.0, np.nan, 3.0]))
+    array([ 2., nan])
+    """
+    present = np.isfinite(values)
+    count = group_sums(codes, present.astype(np.float64), groups)
+    total = group_sums(codes, np.where(present, values, 0.0), groups)
+    return np.where(count > 0, total / np.maximum(count, 1.0), np.nan)

@@ -1,0 +1,258 @@
+"""Contiguous runs of items within documents, and whole documents.
+
+Invariant: the probability recorded for an item is the exact probability with which the draw contains it. "At random
+until the budget is met" has no such probabilities, so each design here is chosen to have them: every run or document
+has a known chance, the number of items is the budget in expectation, and the order of the draw keeps the actual number
+close to it. Knowles and Lo (2023), section 2.2, describe the three kinds of sample.
+
+Items of a document need not stand together in the array; their position is their order of appearance.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from aliquot.errors import OptionError
+from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, Seed
+from aliquot.stats.draws import ROUNDING, systematic
+
+Placement = Literal["even", "uniform"]
+
+
+@dataclass(frozen=True, eq=False)
+class Draw:
+    """The drawn items and, for every item of the population, the probability of being drawn."""
+
+    indices: IntArray
+    probability: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class _Layout:
+    """The items grouped by document: `order` lists them so; the other fields follow that order."""
+
+    order: IntArray
+    lengths: IntArray  # of each document
+    offsets: IntArray  # of each document's first item
+    document: IntArray  # of each item
+    position: IntArray  # of each item in its document
+
+    def draw(self, chosen: BoolArray, probability: FloatArray) -> Draw:
+        """Bring a choice of grouped items back to the order of the population."""
+        everywhere = np.empty(len(self.order))
+        everywhere[self.order] = probability
+        return Draw(np.sort(self.order[chosen]), everywhere)
+
+    def covered(self, documents: IntArray, starts: IntArray, lengths: IntArray) -> BoolArray:
+        """Mark the items that lie in at least one of the runs."""
+        first = self.offsets[documents] + starts
+        size = len(self.order) + 1
+        opened = np.bincount(first, minlength=size)
+        closed = np.bincount(first + lengths, minlength=size)
+        return np.cumsum(opened - closed)[:-1] > 0
+
+
+def _layout(documents: IntArray) -> _Layout:
+    codes = np.asarray(documents)
+    if codes.ndim != 1 or (codes.size and not np.issubdtype(codes.dtype, np.integer)):
+        raise OptionError(f"documents has type {codes.dtype} and shape {codes.shape}; give one integer code per item")
+    _, document, lengths = np.unique(codes, return_inverse=True, return_counts=True)
+    order = np.argsort(document, kind="stable")
+    offsets = np.cumsum(lengths) - lengths
+    position = np.arange(len(codes)) - np.repeat(offsets, lengths)
+    return _Layout(order, lengths, offsets, document[order], position)
+
+
+def _check_budget(n_items: float, available: int, what: str) -> None:
+    if not 0 <= n_items <= available:
+        raise OptionError(f"n_items is {n_items}; choose between 0 and the {available} items {what}")
+
+
+def _tiling(position: IntArray, length: IntArray, run: IntArray) -> IntArray:
+    """Count how often a tiling covers a position: runs at 0, run, 2 run, ..., the last one moved back to fit.
+
+    Only the last two runs of a tiling overlap, so the count is 1 or 2.
+    """
+    tiles = -(-length // run)
+    return (position // run < tiles - 1).astype(np.int64) + (position >= length - run)
+
+
+def _both_tilings(position: IntArray, length: IntArray, run: IntArray) -> tuple[IntArray, IntArray]:
+    """Count the cover of a position by the tiling from the front and by its mirror image from the back."""
+    return _tiling(position, length, run), _tiling(length - 1 - position, length, run)
+
+
+def whole_documents(documents: IntArray, n_items: float, seed: Seed, max_length: int | None = None) -> Draw:
+    """Draw whole documents, all with the same probability, `n_items` items in expectation.
+
+    "Whole document" of Knowles and Lo (2023), section 2.2.2. Stopping a random order of documents when the budget
+    is met would favour short documents by an amount that cannot be computed. Instead every document has probability
+    n_items / N: they are decided one by one, longest first, and after each decision the remaining budget is spread
+    evenly over the documents still to come, with chances that keep every expectation (see `_decide`). The number of
+    items drawn is then off by a part of one document, and that is a short one unless the budget is very small.
+
+    Args:
+        documents: Integer code of the document of every item.
+        n_items: The budget, in items.
+        seed: Int or generator.
+        max_length: Documents with more items than this are never drawn; their items have probability 0, and no
+            estimate from the sample speaks for them.
+
+    >>> draw = whole_documents(np.array([0, 0, 1, 1, 2, 2]), 2, seed=0)
+    >>> len(draw.indices), draw.probability.round(3).tolist()
+    (2, [0.333, 0.333, 0.333, 0.333, 0.333, 0.333])
+    """
+    layout = _layout(documents)
+    allowed = layout.lengths <= (np.inf if max_length is None else max_length)
+    available = int(layout.lengths[allowed].sum())
+    _check_budget(n_items, available, "there are" if max_length is None else f"in documents of up to {max_length}")
+    rng = np.random.default_rng(seed)
+    shuffled = rng.permutation(np.flatnonzero(allowed))
+    longest_first = shuffled[np.argsort(-layout.lengths[shuffled], kind="stable")]
+    chosen = np.zeros(len(allowed), dtype=np.bool_)
+    chosen[longest_first] = _decide(layout.lengths[longest_first].tolist(), n_items, rng)
+    pi = np.where(allowed, n_items / max(available, 1), 0.0)
+    return layout.draw(chosen[layout.document], pi[layout.document])
+
+
+def _decide(lengths: list[int], budget: float, rng: np.random.Generator) -> list[bool]:
+    """Take or leave documents one by one so that each is taken with probability budget / sum(lengths).
+
+    All documents still to come have the same chance: remaining budget / remaining items. A document is decided by
+    moving its own chance up to `high` or down to `low` and theirs the other way, at constant expected items; the
+    two outcomes are weighted so that no expectation changes, as in the pivotal method. high < 1 when it is
+    longer than the remaining budget, low > 0 when the others cannot hold that budget. Sequential by nature.
+    """
+    items = sum(lengths)
+    taken = []
+    for length, (luck, toss) in zip(lengths, rng.random((len(lengths), 2)).tolist(), strict=True):
+        low = max(0.0, (budget - (items - length)) / length)
+        high = min(1.0, budget / length)
+        chance = high if luck * (high - low) < budget / items - low else low
+        taken.append(toss < chance)
+        budget -= chance * length
+        items -= length
+    return taken
+
+
+def fixed_snippets(documents: IntArray, n_items: float, seed: Seed, length: int = 10) -> Draw:
+    """Draw runs of `length` neighbouring items (the whole document where it is shorter), `n_items` in expectation.
+
+    "Document fixed snippet" of Knowles and Lo (2023), section 2.2.3, with probabilities: each document is tiled by
+    runs of `length`, from its front or (by the toss of a coin) from its back, the last one moved back to fit; runs are
+    drawn systematically, all with probability p, documents of equal run length in random order and shorter ones
+    first. Neighbours in that order exclude each other, so an item in two runs has probability min(1, 2p), all others
+    p. No run is cut to fit the budget: the number of items is off by at most one run while p <= 1/2.
+
+    Args:
+        documents: Integer code of the document of every item.
+        n_items: The budget, in items.
+        seed: Int or generator.
+        length: Items per run.
+
+    >>> draw = fixed_snippets(np.zeros(12, dtype=int), 4, seed=0, length=4)
+    >>> draw.indices.tolist(), draw.probability[0].round(3).item()
+    ([0, 1, 2, 3], 0.333)
+    """
+    layout = _layout(documents)
+    _check_budget(n_items, len(layout.order), "there are")
+    if length < 1:
+        raise OptionError(f"length is {length}; a run has at least 1 item")
+    rng = np.random.default_rng(seed)
+    run = np.minimum(layout.lengths, length)
+    tiles = -(-layout.lengths // run)
+    p = _run_probability(n_items, len(layout.order), int((tiles * run).sum()))
+    owner, starts = _all_runs(layout.lengths, run, tiles, rng)
+    drawn = systematic(np.full(len(owner), p), rng)
+    chosen = layout.covered(owner[drawn], starts[drawn], run[owner[drawn]])
+    covers = _both_tilings(layout.position, layout.lengths[layout.document], run[layout.document])
+    return layout.draw(chosen, 0.5 * (np.minimum(1.0, p * covers[0]) + np.minimum(1.0, p * covers[1])))
+
+
+def _all_runs(lengths: IntArray, run: IntArray, tiles: IntArray, rng: np.random.Generator) -> tuple[IntArray, IntArray]:
+    """List document and start of all runs: by run length, then documents in random order, each tiled either way."""
+    shuffled = rng.permutation(len(run))
+    in_order = shuffled[np.argsort(run[shuffled], kind="stable")]
+    owner = np.repeat(in_order, tiles[in_order])
+    first_tile = np.repeat(np.cumsum(tiles[in_order]) - tiles[in_order], tiles[in_order])
+    slack = lengths[owner] - run[owner]
+    starts = np.minimum((np.arange(len(owner)) - first_tile) * run[owner], slack)
+    mirrored = rng.random(len(run)) < 0.5
+    return owner, np.where(mirrored[owner], slack - starts, starts)
+
+
+def _run_probability(n_items: float, items: int, in_runs: int) -> float:
+    """Solve for the probability p of a run: p (items - twice) + min(1, 2p) twice = n_items.
+
+    `in_runs` counts the items run by run; `twice` = in_runs - items of them lie in two runs.
+    """
+    if 2 * n_items <= in_runs:
+        return n_items / max(in_runs, 1)
+    twice = in_runs - items
+    return (n_items - twice) / (items - twice)
+
+
+def budgeted_snippets(documents: IntArray, share: float, seed: Seed, placement: Placement = "even") -> Draw:
+    """Draw from every document one run of neighbouring items that is `share` of its length.
+
+    "Document budgeted snippet" of Knowles and Lo (2023), section 2.2.4. A length that is not whole is rounded up or
+    down at random (down to 0: the document is dropped), systematically over the documents in random order, so that
+    every length is right in expectation and the total is share * N rounded up or down.
+
+    Args:
+        documents: Integer code of the document of every item.
+        share: The share of each document to draw, in (0, 1].
+        seed: Int or generator.
+        placement: Where a run of L items starts in a document of m. "even": a random run of a tiling of the document
+            from its front or back (see `fixed_snippets`); all its items then have probability 1/k to 2/k, with k the
+            number of runs in the tiling. "uniform": all m - L + 1 starts are equally likely; the first item
+            then has probability 1 / (m - L + 1) only, and its weight in an estimate is large.
+
+    >>> draw = budgeted_snippets(np.array([5, 5, 5, 5, 8, 8]), 0.5, seed=0)
+    >>> draw.indices.tolist(), draw.probability.tolist()
+    ([0, 1, 4], [0.5, 0.5, 0.5, 0.5, 0.5, 0.5])
+    """
+    if not 0.0 < share <= 1.0:
+        raise OptionError(f"share is {share}; choose a share of each document above 0 and up to 1")
+    if placement not in {"even", "uniform"}:
+        raise OptionError(f"placement is {placement!r}; choose 'even' or 'uniform'")
+    layout = _layout(documents)
+    rng = np.random.default_rng(seed)
+    shorter = np.floor(share * layout.lengths + ROUNDING).astype(np.int64)
+    longer = np.maximum(share * layout.lengths - shorter, 0.0)
+    longer[longer < ROUNDING] = 0.0
+    run = shorter.copy()
+    run[systematic(longer, rng, order=rng.permutation(len(run)))] += 1
+    starts = _starts(layout.lengths, run, placement, rng)
+    chosen = layout.covered(np.arange(len(run)), starts, run)
+    chance = longer[layout.document]
+    cover = [_cover(layout, shorter + extra, placement) for extra in (0, 1)]
+    return layout.draw(chosen, (1.0 - chance) * cover[0] + chance * cover[1])
+
+
+def _starts(lengths: IntArray, run: IntArray, placement: Placement, rng: np.random.Generator) -> IntArray:
+    """Choose where the run of each document starts."""
+    slack = lengths - run
+    if placement == "uniform":
+        return np.asarray(rng.integers(0, slack + 1), dtype=np.int64)
+    step = np.maximum(run, 1)
+    tile: IntArray = rng.integers(0, -(-lengths // step))
+    starts: IntArray = np.minimum(tile * step, slack)
+    return np.where(rng.random(len(run)) < 0.5, slack - starts, starts)
+
+
+def _cover(layout: _Layout, run: IntArray, placement: Placement) -> FloatArray:
+    """Return the probability that the run of its document, of the given length, covers each item."""
+    length = layout.lengths[layout.document]
+    runs = np.minimum(run[layout.document], length)
+    if placement == "uniform":
+        starts = length - runs + 1
+        first = np.maximum(0, layout.position - runs + 1)
+        covering = np.minimum(layout.position, length - runs) - first + 1
+        return np.where(runs > 0, covering / starts, 0.0)
+    step = np.maximum(runs, 1)
+    front, back = _both_tilings(layout.position, length, step)
+    return np.where(runs > 0, (front + back) / (2.0 * -(-length // step)), 0.0)

@@ -1,0 +1,259 @@
+"""How much the outputs for an item resemble each other: the mean over pairs of systems.
+
+Definitions are others', to the last digit: BLEU and chrF are sacrebleu's sentence scores (0 to 100), `unigram` is the
+Dice coefficient of word multisets (0 to 1) of subset2evaluate. Only the counting is ours (see `ngrams`): an output is
+split and counted once instead of once per pair.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
+
+from aliquot.errors import OptionError, closest, quoted
+from aliquot.stats.arrays import FloatArray, IntArray
+from aliquot.stats.ngrams import clipped_matches, ngram_totals
+
+Similarity = Literal["unigram", "bleu", "chrf"]
+
+_Symbols = tuple[IntArray, IntArray]
+"""Symbols of all texts one after the other, and the number of symbols of each text."""
+
+CHUNK_SIZE = 1 << 17
+"""Characters handled at once: enough to spread numpy's overhead, few enough to stay in the cache."""
+
+
+def mean_pairwise_similarity(
+    texts: Sequence[Sequence[str | None]], similarity: Similarity, *, chunk_size: int = CHUNK_SIZE
+) -> FloatArray:
+    """Average the similarity of an item's outputs over all ordered pairs of different systems.
+
+    Sentence BLEU is not symmetric, so both directions count. Two systems with the same output are still two systems.
+
+    Args:
+        texts: for every item the outputs of its systems; None is a missing output, "" is an empty one.
+        similarity: `unigram`, `bleu` or `chrf`; see `pairwise_similarity`.
+        chunk_size: characters handled at once; bounds the memory and has no influence on the result.
+
+    Returns:
+        One number per item; NaN where fewer than two outputs are there.
+
+    Raises:
+        OptionError: unknown similarity, `chunk_size` below 1, or an output that is neither text nor None.
+
+    >>> mean_pairwise_similarity([["a b", "a b", "a c"], ["a b", None]], "unigram").round(3).tolist()
+    [0.667, nan]
+    """
+    kind = _kind(similarity)
+    if chunk_size < 1:
+        raise OptionError(f"chunk_size must be at least 1, not {chunk_size}")
+    distinct = [_distinct(_outputs(item, f"item {index}")) for index, item in enumerate(texts)]
+    means = [_means(distinct[chunk], kind) for chunk in _chunks(distinct, chunk_size)]
+    return np.concatenate(means) if means else np.empty(0)
+
+
+def pairwise_similarity(texts: Sequence[str], similarity: Similarity) -> FloatArray:
+    """Compare every text with every other and with itself.
+
+    `unigram` is 2 * (words in common) / (words in both), words split at whitespace, case kept, and 1 if either text has
+    no words (so in subset2evaluate). `bleu` is sacrebleu's sentence BLEU with its default 13a tokeniser, exponential
+    smoothing and effective order. `chrf` is sacrebleu's chrF2 with its defaults.
+
+    Args:
+        texts: the outputs for one item.
+        similarity: `unigram`, `bleu` or `chrf`.
+
+    Returns:
+        Texts by texts; the row is the hypothesis, the column the reference.
+
+    Raises:
+        OptionError: unknown similarity, or an output that is not text.
+
+    >>> pairwise_similarity(["the cat", "the dog"], "unigram").tolist()
+    [[1.0, 0.5], [0.5, 1.0]]
+    """
+    kind = _kind(similarity)
+    given = _outputs(texts, "texts")
+    if None in given:
+        raise OptionError(f"texts has None at {given.index(None)}; leave missing outputs out")
+    present = [text for text in given if text is not None]
+    matrix: FloatArray = _similarities([present], kind)[0]
+    return matrix
+
+
+def _kind(similarity: str) -> _Kind:
+    if similarity not in _KINDS:
+        near = closest(str(similarity), _KINDS)
+        hint = f" did you mean '{near}'?" if near else ""
+        raise OptionError(f"no similarity '{similarity}';{hint} There are: {quoted(get_args(Similarity))}")
+    return _KINDS[similarity]
+
+
+def _outputs(item: Iterable[str | None], name: str) -> list[str | None]:
+    """Check that these are outputs: each a text or None."""
+    if isinstance(item, str) or not isinstance(item, Iterable):
+        raise OptionError(f"{name} must be a list of outputs, not {item!r:.60}")
+    outputs = list(item)
+    for text in outputs:
+        if text is not None and not isinstance(text, str):
+            raise OptionError(f"{name} has the output {text!r:.60}, not a text; use None for a missing output")
+    return outputs
+
+
+def _distinct(outputs: list[str | None]) -> dict[str, int]:
+    """Count how many systems gave each output."""
+    counts = Counter(outputs)
+    return {text: n for text, n in counts.items() if text is not None}
+
+
+def _chunks(distinct: list[dict[str, int]], chunk_size: int) -> Iterator[slice]:
+    """Cut the items into runs of about `chunk_size` characters, or as many pairs."""
+    start, characters, width = 0, 0, 0
+    for i, systems in enumerate(distinct):
+        characters += sum(map(len, systems))
+        width = max(width, len(systems))
+        if i > start and max(characters, (i + 1 - start) * width**2) > chunk_size:
+            yield slice(start, i)
+            start, characters, width = i, sum(map(len, systems)), len(systems)
+    if distinct:
+        yield slice(start, len(distinct))
+
+
+def _means(distinct: list[dict[str, int]], kind: _Kind) -> FloatArray:
+    """Average over ordered pairs of systems, from the similarities of distinct texts."""
+    scores = _similarities([list(systems) for systems in distinct], kind)
+    weight = np.zeros(scores.shape[:2])
+    for row, systems in zip(weight, distinct, strict=True):
+        row[: len(systems)] = list(systems.values())
+    everything = np.einsum("ia,iab,ib->i", weight, scores, weight)
+    with_itself = np.einsum("ia,iaa->i", weight, scores)
+    systems_there = weight.sum(axis=1)
+    pairs = systems_there * (systems_there - 1)
+    means = np.full(len(distinct), np.nan)
+    np.divide(everything - with_itself, pairs, out=means, where=pairs > 0)
+    return means
+
+
+def _similarities(items: list[list[str]], kind: _Kind) -> FloatArray:
+    """Compare all texts within each item: items by texts by texts, filled up to the widest item."""
+    present = np.arange(max(map(len, items), default=0)) < np.array([[len(item)] for item in items])
+    lengths = np.zeros(present.shape, dtype=np.int64)
+    symbols, lengths[present] = kind.symbols(list(itertools.chain.from_iterable(items)))
+    return kind.score(clipped_matches(symbols, lengths, kind.order), lengths)
+
+
+def _numbering() -> defaultdict[str, int]:
+    """A dict that numbers its keys from 1 on in the order of their first look-up."""
+    return defaultdict(itertools.count(1).__next__)
+
+
+def _whitespace_words(texts: list[str]) -> _Symbols:
+    """Number the words between whitespace, case and punctuation kept."""
+    words = [text.split() for text in texts]
+    lengths = np.fromiter(map(len, words), np.int64, len(words))
+    symbols = map(_numbering().__getitem__, itertools.chain.from_iterable(words))
+    return np.fromiter(symbols, np.int64, int(lengths.sum())), lengths
+
+
+@functools.cache
+def _tokenizer() -> Tokenizer13a:
+    return Tokenizer13a()  # type: ignore[no-untyped-call]
+
+
+class _TokensOfWords(dict[str, tuple[int, ...]]):
+    """The numbered tokens of each word, found on first sight."""
+
+    def __init__(self) -> None:
+        self.number = _numbering()
+
+    def __missing__(self, word: str) -> tuple[int, ...]:
+        # letters and digits only: nothing for the tokeniser to split, and it is slow
+        tokens = [word] if word.isalnum() else _tokenizer()(word).split()
+        self[word] = symbols = tuple(map(self.number.__getitem__, tokens))
+        return symbols
+
+
+def _tokens(texts: list[str]) -> _Symbols:
+    """Tokenise as mteval-v13a, word by word: its rules look across no whitespace but a line break after a hyphen."""
+    tokens_of = _TokensOfWords()
+    found: list[int] = []
+    ends = np.empty(len(texts), dtype=np.int64)
+    for i, text in enumerate(texts):
+        if "\n" in text and "-" in text:
+            found.extend(map(tokens_of.number.__getitem__, _tokenizer()(text.rstrip()).split()))
+        else:
+            found.extend(itertools.chain.from_iterable(map(tokens_of.__getitem__, text.split())))
+        ends[i] = len(found)
+    return np.array(found, dtype=np.int64), np.diff(ends, prepend=0)
+
+
+def _characters(texts: list[str]) -> _Symbols:
+    """Number the characters that are not whitespace, in the order of their code points."""
+    stripped = ["".join(text.split()) for text in texts]
+    lengths = np.fromiter(map(len, stripped), np.int64, len(stripped))
+    # a broken surrogate pair is a character like any other here
+    points = np.frombuffer("".join(stripped).encode("utf-32-le", "surrogatepass"), dtype="<u4")
+    occurs = np.zeros(int(points.max(initial=0)) + 1, dtype=np.int64)
+    occurs[points] = 1
+    return np.cumsum(occurs)[points], lengths
+
+
+def _dice(matches: FloatArray, lengths: IntArray) -> FloatArray:
+    """Score as subset2evaluate does: the share of common words, and 1 if either text has none."""
+    hypothesis, reference = lengths[:, :, None], lengths[:, None, :]
+    scores = np.ones(matches.shape[1:])
+    np.divide(2 * matches[0], hypothesis + reference, out=scores, where=(hypothesis > 0) & (reference > 0))
+    return scores
+
+
+def _bleu(matches: FloatArray, lengths: IntArray) -> FloatArray:
+    """Score as sacrebleu's `compute_bleu` does for one sentence, all pairs.
+
+    Orders that the hypothesis is too short for are left out; the j-th order without a match counts as 1 / 2^j matches.
+    """
+    totals = ngram_totals(lengths, len(matches))[..., None]
+    missed = (matches == 0) & (totals > 0)
+    smoothed = np.where(missed, 0.5 ** np.cumsum(missed, axis=0), matches)
+    logs = np.log(np.where(totals > 0, smoothed / np.maximum(totals, 1), 1.0))
+    order = np.maximum((totals > 0).sum(axis=0), 1)
+    hypothesis, reference = np.maximum(lengths[:, :, None], 1), lengths[:, None, :]
+    brevity = np.minimum(1 - reference / hypothesis, 0)
+    return np.where(matches[0] > 0, 100 * np.exp(brevity + logs.sum(axis=0) / order), 0.0)
+
+
+def _chrf(matches: FloatArray, lengths: IntArray) -> FloatArray:
+    """Score as sacrebleu's `_compute_f_score` does for chrF, all pairs: F2 of mean precision and mean recall.
+
+    Means are over the orders that both texts are long enough for.
+    """
+    share = 1 / np.maximum(ngram_totals(lengths, len(matches)), 1)
+    orders = np.clip(np.minimum(lengths[:, :, None], lengths[:, None, :]), 1, len(matches))
+    precision = np.einsum("kiab,kia->iab", matches, share) / orders
+    recall = np.einsum("kiab,kib->iab", matches, share) / orders
+    weighted = 4 * precision + recall
+    scores = np.zeros(weighted.shape)
+    np.divide(500 * precision * recall, weighted, out=scores, where=weighted > 0)
+    return scores
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """What a similarity compares, up to which n-grams, and how it scores their matches."""
+
+    symbols: Callable[[list[str]], _Symbols]
+    order: int
+    score: Callable[[FloatArray, IntArray], FloatArray]
+
+
+_KINDS: dict[str, _Kind] = {
+    "unigram": _Kind(_whitespace_words, 1, _dice),
+    "bleu": _Kind(_tokens, 4, _bleu),
+    "chrf": _Kind(_characters, 6, _chrf),
+}
