@@ -5,7 +5,9 @@ The names below are the whole public interface; each is imported on first use, s
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
@@ -47,6 +49,17 @@ __all__ = [
     "select",
     "synthetic",
 ]
+
+
+class _Public(ModuleType):
+    """This module's type: `aliquot.select` is the function, and importing the room of that name does not hide it."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name not in _PUBLIC or not isinstance(value, ModuleType):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Public
 
 
 def __getattr__(name: str) -> Any:

@@ -181,7 +181,7 @@ def _solve(
 def _relax(utility: FloatArray, cost: FloatArray, capacity: float) -> _Relaxation:
     """Solve the linear relaxation: take items by ratio, and a fraction of the first that does not fit."""
     spent = np.cumsum(cost)
-    stop = int(np.searchsorted(spent, capacity, side="right"))
+    stop = min(int(np.searchsorted(spent, capacity, side="right")), len(cost) - 1)
     room = capacity - math.fsum(cost[:stop])
     price = utility[stop] / cost[stop]
     loss = np.abs(utility - price * cost)
@@ -198,7 +198,7 @@ def _greedy(cost: FloatArray, capacity: float) -> IntArray:
         run = int(np.searchsorted(np.cumsum(cost[rest]), room, side="right"))
         taken.append(rest[:run])
         rest, room = rest[run:], room - math.fsum(cost[rest[:run]])
-    return np.concatenate(taken)
+    return np.concatenate([np.arange(0), *taken])
 
 
 def _solve_core(
@@ -209,8 +209,12 @@ def _solve_core(
     HiGHS lets a row exceed its limit and a variable its integer by a tolerance. A rounded solution that costs too
     much in exact arithmetic is therefore cut off (not all of these items) and the program solved again.
     """
-    covers: list[IntArray] = []
+    usable = np.flatnonzero(cost <= capacity)
+    utility, cost = utility[usable], cost[usable]
     bound, deadline = math.fsum(utility), monotonic() + time_limit
+    if math.fsum(cost) <= capacity:
+        return usable, bound
+    covers: list[IntArray] = []
     while len(covers) <= _MAX_COVERS and (seconds := deadline - monotonic()) > 0:
         outcome = _run_highs(utility, cost, capacity, covers, seconds, slack)
         if outcome.mip_dual_bound is not None:
@@ -219,7 +223,7 @@ def _solve_core(
             break
         picked = np.flatnonzero(outcome.x > 0.5)
         if math.fsum(cost[picked]) <= capacity:
-            return picked, bound
+            return usable[picked], bound
         covers.append(picked)
     return None, bound
 
