@@ -22,6 +22,8 @@ _PUBLIC = {
     "synthetic": "aliquot.data.synthetic",
     "select": "aliquot.select.choose",
     "Incremental": "aliquot.select.incremental",
+    "estimate": "aliquot.estimate.run",
+    "Monitor": "aliquot.estimate.monitor",
     "AliquotError": "aliquot.errors",
     "AliquotWarning": "aliquot.errors",
 }
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
     from aliquot.data.selection import Selection
     from aliquot.data.synthetic import synthetic
     from aliquot.errors import AliquotError, AliquotWarning
+    from aliquot.estimate.monitor import Monitor
+    from aliquot.estimate.run import estimate
     from aliquot.select.choose import select
     from aliquot.select.incremental import Incremental
 
@@ -42,7 +46,9 @@ __all__ = [
     "EvalSet",
     "Incremental",
     "Judgments",
+    "Monitor",
     "Selection",
+    "estimate",
     "load",
     "load_all",
     "save",

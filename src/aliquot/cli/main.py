@@ -17,6 +17,7 @@ from aliquot.errors import AliquotError, AliquotWarning
 VERBS = {
     "inspect": "What is in my data, and what can I do with it?",
     "select": "Which items should people judge?",
+    "estimate": "How good is each system, who is really better, how sure are we?",
     "methods": "What can choose items, what each needs and gives.",
     "convert": "Turn data from any format that can be read into another.",
     "synth": "Write a simulated campaign, to try things out.",

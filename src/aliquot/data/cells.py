@@ -107,7 +107,8 @@ class TextCells:
 def text_frame(
     rows: IntArray, columns: IntArray, texts: Sequence[str | None], n: int, systems: Sequence[str]
 ) -> pl.DataFrame:
-    """Return a table with one text column for every system out of texts at (row, column)."""
+    """Return a table with one text column for every system out of texts at (row, column); None leaves a cell alone."""
     cells = np.full((n, len(systems)), None, dtype=object)
-    cells[rows, columns] = np.array(texts, dtype=object)
-    return pl.DataFrame([pl.Series(name, cells[:, at], dtype=pl.String) for at, name in enumerate(systems)])
+    given = np.array([text is not None for text in texts], dtype=np.bool_)
+    cells[rows[given], columns[given]] = [text for text in texts if text is not None]
+    return pl.DataFrame([pl.Series(name, cells[:, at].tolist(), dtype=pl.String) for at, name in enumerate(systems)])

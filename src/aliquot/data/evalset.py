@@ -16,17 +16,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from aliquot.data.judgments import Judgments, sorted_columns
+from aliquot.data.columns import same_content
+from aliquot.data.judgments import Judgments
 from aliquot.data.names import looks_human
-from aliquot.data.validate import (
-    check_unique,
-    checked_items,
-    checked_judgments,
-    checked_outputs,
-    frozen_scores,
-    same_table,
-)
-from aliquot.errors import DataError, OptionError, quoted, unknown_name
+from aliquot.data.validate import check_names, checked_items, checked_judgments, checked_outputs, frozen_scores
+from aliquot.errors import DataError, OptionError, unknown_name
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -72,7 +66,8 @@ class EvalSet:
         set_field = object.__setattr__  # the one place where a frozen instance is filled
         set_field(self, "systems", tuple(str(system) for system in self.systems))
         set_field(self, "items", checked_items(self.items))
-        check_unique(self.systems, "system")
+        check_names(self.systems, "system")
+        check_names([str(name) for name in self.scores], "score")
         shape = (self.items.height, len(self.systems))
         scores = {str(name): frozen_scores(name, values, shape) for name, values in self.scores.items()}
         set_field(self, "scores", MappingProxyType(scores))
@@ -176,16 +171,16 @@ class EvalSet:
         self._known_systems(systems)
         for old in scores:
             self.score(old)
-        new_scores = {scores.get(name, name): values for name, values in self.scores.items()}
-        if len(new_scores) < len(self.scores):
-            raise OptionError(f"renaming would give two scores the same name: {quoted(scores.values())}")
+        new_systems = tuple(systems.get(system, system) for system in self.systems)
+        check_names(new_systems, "system")
+        check_names([scores.get(name, name) for name in self.scores], "score")
         judgments = self.judgments
         if judgments is not None and systems:
             judgments = Judgments(judgments.table.with_columns(pl.col("system").replace(systems)))
         return replace(
             self,
-            systems=tuple(systems.get(system, system) for system in self.systems),
-            scores=new_scores,
+            systems=new_systems,
+            scores={scores.get(name, name): values for name, values in self.scores.items()},
             outputs=None if self.outputs is None else self.outputs.rename(systems, strict=False),
             judgments=judgments,
             human=scores.get(self.human, self.human) if self.human else None,
@@ -228,7 +223,10 @@ class EvalSet:
         return describe(self, human)
 
     def to_frame(self) -> pl.DataFrame:
-        """One row per item and system: item, system, output (where there are texts) and every score."""
+        """One row per item and system: item, system, output (where there are texts) and every score.
+
+        A score that bears the name of one of those columns is called `score:NAME` here.
+        """
         n, m = self.n_items, self.n_systems
         columns = [
             self.items["id"].gather(np.repeat(np.arange(n), m)).alias("item"),
@@ -237,7 +235,9 @@ class EvalSet:
         if self.outputs is not None:
             stacked = pl.concat([self.outputs[system].alias("output") for system in self.systems])
             columns.append(stacked.gather(np.arange(n * m).reshape(m, n).T.ravel()))
-        columns += [pl.Series(name, values.ravel(), nan_to_null=True) for name, values in self.scores.items()]
+        taken = {column.name for column in columns}
+        for name, values in self.scores.items():
+            columns.append(pl.Series(f"score:{name}" if name in taken else name, values.ravel(), nan_to_null=True))
         return pl.DataFrame(columns)
 
     def cell_index(self, items: pl.Series, systems: pl.Series) -> tuple[IntArray, IntArray]:
@@ -271,9 +271,9 @@ class EvalSet:
         return (
             self.systems == other.systems
             and self.scores.keys() == other.scores.keys()
-            and sorted_columns(self.items).equals(sorted_columns(other.items))
+            and same_content(self.items, other.items)
             and all(np.array_equal(self.scores[k], other.scores[k], equal_nan=True) for k in self.scores)
-            and same_table(self.outputs, other.outputs)
+            and same_content(self.outputs, other.outputs)
             and self.judgments == other.judgments
         )
 

@@ -20,7 +20,11 @@ _UTF8_BOM = b"\xef\xbb\xbf"
 
 def require_readable(path: Path) -> None:
     """Raise what a person needs to know when `path` cannot be opened at all."""
-    if not path.exists():
+    try:
+        there = path.exists()
+    except OSError as error:
+        raise FormatError(f"{path}: {error.strerror or error}; check the path") from None
+    if not there:
         raise FormatError(f"{path}: no such file or folder; check the path ({_near_names(path)})")
     if not os.access(path, os.R_OK):
         raise FormatError(f"{path}: no permission to read it; change its permissions (chmod +r) or copy it")
@@ -87,24 +91,68 @@ def whole_file(path: Path | str) -> Iterator[Path]:
     A full disk, a kill or an error inside the block leaves whatever stood at `path` intact and nothing else behind.
     """
     path = Path(path)
-    if path.is_dir():
-        raise OutputError(f"{path}: is a folder where an output file is meant; name a file inside it")
+    try:
+        if path.is_dir():
+            raise OutputError(f"{path}: is a folder where an output file is meant; name a file inside it")
+        with _folders_above(path), _temporary(path, folder=False) as temporary:
+            yield temporary
+            temporary.chmod(_mode_for(path))
+            temporary.replace(path)
+    except OSError as error:
+        raise _cannot_write(path, error) from None
+
+
+@contextmanager
+def whole_folder(path: Path | str) -> Iterator[Path]:
+    """Give a temporary folder beside `path`; its files are moved to `path` only when the block succeeds.
+
+    Files that stand there already and were not written anew stay.
+    """
+    path = Path(path)
+    try:
+        with _folders_above(path), _temporary(path, folder=True) as temporary:
+            yield temporary
+            _move_files(temporary, path)
+    except OSError as error:
+        raise _cannot_write(path, error) from None
+
+
+def _move_files(source: Path, target: Path) -> None:
+    for file in sorted(path for path in source.rglob("*") if path.is_file()):
+        place = target / file.relative_to(source)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        file.replace(place)
+
+
+@contextmanager
+def _folders_above(path: Path) -> Iterator[None]:
+    """Make the folders above `path`, and take those that were made away again when the block fails."""
+    made = [folder for folder in path.parents if not folder.exists()]
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
-    except OSError as error:
-        raise _cannot_write(path, error) from None
+        yield
+    except BaseException:
+        for folder in made:
+            with suppress(OSError):
+                folder.rmdir()
+        raise
+
+
+@contextmanager
+def _temporary(path: Path, *, folder: bool) -> Iterator[Path]:
+    """Give an empty file or folder beside `path` that is gone afterwards, whatever happens."""
+    prefix, suffix = f".{path.name}.", ".tmp"
+    if folder:
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix=prefix, suffix=suffix) as name:
+            yield Path(name)
+        return
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=prefix, suffix=suffix)
     os.close(handle)
-    temporary = Path(name)
     try:
-        yield temporary
-        temporary.chmod(_mode_for(path))
-        temporary.replace(path)
-    except OSError as error:
-        raise _cannot_write(path, error) from None
+        yield Path(name)
     finally:
         with suppress(OSError):
-            temporary.unlink(missing_ok=True)
+            Path(name).unlink(missing_ok=True)
 
 
 def _mode_for(path: Path) -> int:

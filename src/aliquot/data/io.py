@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
@@ -13,11 +14,12 @@ from aliquot.data.evalset import EvalSet
 from aliquot.data.files import STDIN, decode_text, first_character, read_bytes, require_readable
 from aliquot.data.formats import items, mqm, mtme, parquet, summeval, tables
 from aliquot.data.formats.tables import TableOptions
-from aliquot.data.names import looks_human
-from aliquot.errors import FormatError, OptionError, quoted, unknown_name
+from aliquot.data.names import implied_human
+from aliquot.errors import DataError, FormatError, NameUnknownError, OptionError, quoted, unknown_name
 
 FORMATS = ("items", "mtme", "mqm", "table", "summeval")
-_PARQUET_MAGIC = b"PAR1"
+_PARQUET_MAGIC, _ZIP_MAGIC = b"PAR1", b"PK\x03\x04"
+STDOUT = "-"
 
 
 def load(
@@ -59,8 +61,9 @@ def load(
         raise unknown_name("format", format, FORMATS)
     options = TableOptions(columns=columns, wide=wide, score_name=score_name)
     folder, pair = _resolve(path, pair)
-    evalset = _read(folder, format, options, pair, mqm_weights, sources_only=sources_only)
-    return _with_human(_flipped(evalset, lower_is_better), human)
+    with _naming(folder):
+        evalset = _read(folder, format, options, pair, mqm_weights, sources_only=sources_only)
+        return _with_human(_flipped(evalset, lower_is_better), human)
 
 
 def load_all(path: str | Path, human: str | None = None) -> dict[str, EvalSet]:
@@ -68,14 +71,27 @@ def load_all(path: str | Path, human: str | None = None) -> dict[str, EvalSet]:
     folder, _ = _resolve(path, None)
     if not isinstance(folder, Path) or not mtme.looks_like(folder):
         raise FormatError(f"{path}: not a folder of mt-metrics-eval v2; load() reads single files")
-    return {pair: _with_human(mtme.read(folder, pair), human) for pair in mtme.pairs(folder)}
+    with _naming(folder):
+        return {pair: _with_human(mtme.read(folder, pair), human) for pair in mtme.pairs(folder)}
+
+
+@contextmanager
+def _naming(path: Path | str) -> Iterator[None]:
+    """Put the path before every message about the data that does not name it yet."""
+    try:
+        yield
+    except (DataError, NameUnknownError) as error:
+        if str(path) in str(error):
+            raise
+        kind = FormatError if isinstance(error, DataError) else NameUnknownError
+        raise kind(f"{path}: {error}") from None
 
 
 def _resolve(path: str | Path, pair: str | None) -> tuple[Path | str, str | None]:
     """Return the path to read and the pair; a descriptor becomes a folder of the data folder or cache."""
     if str(path) == STDIN:
         return STDIN, pair
-    if not Path(path).exists() and catalog.is_descriptor(str(path)):
+    if catalog.is_descriptor(str(path)) and not Path(path).exists():
         return catalog.locate(str(path), pair)
     return Path(path), pair
 
@@ -93,9 +109,9 @@ def _read(
         require_readable(path)
         if path.is_dir():
             return _read_folder(path, format, pair)
-        if path.open("rb").read(4) == _PARQUET_MAGIC:
-            return _read_parquet(path, options)
     raw = read_bytes(path)
+    if raw.startswith(_PARQUET_MAGIC):
+        return _read_parquet(raw, path, options, sources_only=sources_only)
     kind = format or recognise(raw, path)
     if kind == "items":
         return items.read(raw, path, sources_only=sources_only)
@@ -120,14 +136,16 @@ def _read_folder(path: Path, format: str | None, pair: str | None) -> EvalSet:  
     )
 
 
-def _read_parquet(path: Path, options: TableOptions) -> EvalSet:
+def _read_parquet(raw: bytes, path: Path | str, options: TableOptions, *, sources_only: bool) -> EvalSet:
     try:
-        schema = pl.read_parquet_schema(path)
-        if parquet.is_item_table(pl.Schema(schema)):
-            return parquet.read(path)
-        return tables.read_parquet(path, options)
+        if not parquet.is_item_table(raw):
+            return tables.from_table(pl.read_parquet(raw), str(path), options)
+        evalset = parquet.read(raw, path)
     except pl.exceptions.PolarsError as error:
         raise FormatError(f"{path}: unreadable Parquet ({str(error).splitlines()[0]}); copy it again") from None
+    if not evalset.systems and not sources_only:
+        raise FormatError(f"{path}: no item has a system (columns 'tgt' and 'scores' are absent); add one of them")
+    return evalset
 
 
 def recognise(raw: bytes, path: Path | str = "data") -> str:
@@ -138,6 +156,8 @@ def recognise(raw: bytes, path: Path | str = "data") -> str:
     """
     if not raw or raw.isspace():
         raise FormatError(f"{path}: the file is empty; it should hold items, scores or judgments")
+    if raw.startswith(_ZIP_MAGIC):
+        raise FormatError(f"{path}: is an Excel or zip file, which is not read; save the sheet as CSV, or unpack the zip")
     start = first_character(raw)
     if start == b"[":
         return "items"
@@ -158,18 +178,19 @@ def _first_object(raw: bytes) -> dict[str, object]:
     try:
         line = raw.lstrip()[: 1 << 24].split(b"\n", 1)[0]
         return dict(msgspec.json.decode(line, type=dict[str, msgspec.Raw]))
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return {}  # the reader will say what is wrong with it
 
 
 def _flipped(evalset: EvalSet, names: Sequence[str]) -> EvalSet:
     for name in names:
-        values = evalset.score(name)
+        if name not in evalset.scores:
+            raise unknown_name("score", name, evalset.scores, "check --lower-is-better / lower_is_better=")
         if name in evalset.flipped:
             raise OptionError(
                 f"{evalset.name}: '{name}' was already flipped (higher is better now); do not flip it again"
             )
-        evalset = evalset.with_score(name, values, lower_is_better=True)
+        evalset = evalset.with_score(name, evalset.scores[name], lower_is_better=True)
     return evalset
 
 
@@ -178,12 +199,7 @@ def _with_human(evalset: EvalSet, human: str | None) -> EvalSet:
         if human not in evalset.scores:
             raise unknown_name("score", human, evalset.scores, "use --human NAME / human=")
         return evalset.with_human(human)
-    if evalset.human is not None:
-        return evalset
-    if "human" in evalset.scores:
-        return evalset.with_human("human")
-    candidates = [name for name in evalset.scores if looks_human(name)]
-    return evalset.with_human(candidates[0]) if len(candidates) == 1 else evalset
+    return evalset if evalset.human is not None else evalset.with_human(implied_human(evalset.scores))
 
 
 def save(evalset: EvalSet, path: str | Path, *, what: str = "scores", pair: str | None = None) -> None:
@@ -192,6 +208,8 @@ def save(evalset: EvalSet, path: str | Path, *, what: str = "scores", pair: str 
     A path without ending becomes an mt-metrics-eval folder. `what` chooses the long table: scores or judgments.
     """
     name = str(path).removesuffix(".gz")
+    if name == STDOUT:
+        raise OptionError("data are not written to standard output ('-'); name a file, e.g. one ending in .jsonl")
     if name.endswith((".jsonl", ".json", ".ndjson")):
         items.write(evalset, path)
     elif name.endswith(".parquet"):
@@ -208,9 +226,11 @@ def save(evalset: EvalSet, path: str | Path, *, what: str = "scores", pair: str 
 
 def _long_table(evalset: EvalSet, what: str) -> pl.DataFrame:
     if what == "scores":
+        if not evalset.scores:
+            raise OptionError(f"{evalset.name}: there are no scores to write; .jsonl and .parquet keep everything else")
         return tables.long_scores(evalset)
     if what == "judgments":
         if evalset.judgments is None:
-            raise OptionError(f"{evalset.name}: there are no judgments to write")
+            raise OptionError(f"{evalset.name}: there are no judgments to write; leave --what out for scores")
         return evalset.judgments.table
-    raise unknown_name("kind of table", what, ["scores", "judgments"])
+    raise unknown_name("kind of table", what, ["scores", "judgments"], "choose with --what / what=")

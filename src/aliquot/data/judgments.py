@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from aliquot.data.columns import cast_column, same_content
 from aliquot.errors import DataError, unknown_name
 
 CORE = ("item", "system", "annotator", "criterion", "value", "seconds")
@@ -38,7 +39,7 @@ class Judgments:
         return self.table.height
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Judgments) and sorted_columns(self.table).equals(sorted_columns(other.table))
+        return isinstance(other, Judgments) and same_content(self.table, other.table)
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -64,12 +65,13 @@ class Judgments:
         return self.table["criterion"].drop_nulls().unique(maintain_order=True).to_list()
 
     def answers(self) -> pl.DataFrame:
-        """One row per answer: the errors of one annotator on one output are summed up."""
+        """One row per answer: the errors of one annotator on one output are summed up; of nothing, to nothing."""
         if "error" not in self.table.columns:
             return self.table
         extra = [name for name in ("repeat", "control") if name in self.table.columns]
         keys = ["item", "system", "annotator", "criterion", *extra]
-        return self.table.group_by(keys, maintain_order=True).agg(pl.col("value").sum(), pl.col("seconds").max())
+        total = pl.when(pl.col("value").count() > 0).then(pl.col("value").sum())
+        return self.table.group_by(keys, maintain_order=True).agg(total.alias("value"), pl.col("seconds").max())
 
     def keep(self, items: Sequence[int | str] | None = None, systems: Sequence[str] | None = None) -> Judgments:
         """Return the judgments on these items and systems only."""
@@ -109,10 +111,8 @@ def _normalised(table: pl.DataFrame) -> pl.DataFrame:
     for name in CORE:
         if name not in table.columns:
             table = table.with_columns(pl.lit(None).alias(name))
-    table = table.with_columns(
-        *(pl.col(name).cast(pl.Float64) for name in _NUMBERS),
-        *(pl.col(name).cast(pl.String) for name in _NAMES),
-    )
+    types = dict.fromkeys(_NUMBERS, pl.Float64()) | dict.fromkeys(_NAMES, pl.String())
+    table = table.with_columns(cast_column(table[name], dtype, f"judgments' {name}") for name, dtype in types.items())
     # NaN is how arrays say missing; a table says it with null, so that means and counts skip it.
     table = table.with_columns(pl.col(name).fill_nan(None) for name in _NUMBERS)
     infinite = table.filter(pl.col("value").is_infinite())
@@ -123,8 +123,3 @@ def _normalised(table: pl.DataFrame) -> pl.DataFrame:
             f"the value {row['value']} is not finite; correct it or leave it empty"
         )
     return table.select(*CORE, pl.exclude(*CORE))
-
-
-def sorted_columns(table: pl.DataFrame) -> pl.DataFrame:
-    """Return the table with its columns in alphabetic order: their order carries no meaning."""
-    return table.select(sorted(table.columns))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 _HUMAN = re.compile(
     r"""^(
@@ -24,6 +25,18 @@ def looks_human(name: str) -> bool:
     ['human_z', 'da-sqm', 'ESA-1']
     """
     return _HUMAN.match(name) is not None
+
+
+def implied_human(names: Iterable[str]) -> str | None:
+    """Return the score that is people's where the names leave no doubt: `human`, or the only one named like it.
+
+    >>> implied_human(["mqm", "COMET"]), implied_human(["mqm", "da"]), implied_human(["mqm", "human"])
+    ('mqm', None, 'human')
+    """
+    candidates = [name for name in names if looks_human(name)]
+    if "human" in candidates:
+        return "human"
+    return candidates[0] if len(candidates) == 1 else None
 
 
 def is_error_rate(name: str) -> bool:

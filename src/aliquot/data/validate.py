@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from aliquot.data.columns import cast_column
 from aliquot.data.judgments import Judgments
 from aliquot.errors import DataError, unknown_name
 from aliquot.stats.arrays import FloatArray, IntArray
@@ -40,12 +41,18 @@ def checked_items(items: pl.DataFrame) -> pl.DataFrame:
         ids = ids.cast(pl.Int64)
     if ids.is_duplicated().any():
         raise DataError(f"the item id '{ids.filter(ids.is_duplicated())[0]}' occurs twice; ids must be unique")
-    typed = [items[name].cast(dtype) for name, dtype in _ITEM_TYPES.items() if name in items.columns]
+    typed = [
+        cast_column(items[name], dtype, f"the item column '{name}'")
+        for name, dtype in _ITEM_TYPES.items()
+        if name in items.columns
+    ]
     return items.with_columns(ids, *typed).select("id", pl.exclude("id"))
 
 
-def check_unique(names: Sequence[str], kind: str) -> None:
-    """Raise when a name occurs twice."""
+def check_names(names: Sequence[str], kind: str) -> None:
+    """Raise when a name is empty or occurs twice."""
+    if "" in names:
+        raise DataError(f"{kind} number {names.index('') + 1} has an empty name ''; give it one")
     repeated = [name for name in names if names.count(name) > 1]
     if repeated:
         raise DataError(f"the {kind} '{repeated[0]}' occurs twice; names must be unique")
@@ -56,13 +63,20 @@ def frozen_scores(name: str, values: Any, shape: tuple[int, int]) -> FloatArray:
     array: FloatArray = np.asarray(values)
     if array.shape != shape:
         raise DataError(f"score '{name}' has shape {array.shape}; {shape[0]} items x {shape[1]} systems are expected")
-    if array.dtype != np.float64 or array.flags.writeable or not array.flags.c_contiguous:
+    if array.dtype != np.float64 or not array.flags.c_contiguous or not _out_of_reach(array):
         array = np.array(array, dtype=np.float64, order="C")
         array.setflags(write=False)
     if np.isinf(array).any():
         row, column = np.argwhere(np.isinf(array))[0]
         raise DataError(f"score '{name}' of item number {row}, system number {column} is infinite; use NaN for missing")
     return array
+
+
+def _out_of_reach(array: Any) -> bool:
+    """Tell whether nobody can write to the array, neither directly nor through what it is a view of."""
+    while isinstance(array, np.ndarray) and not array.flags.writeable:
+        array = array.base
+    return array is None
 
 
 def checked_outputs(outputs: pl.DataFrame | None, systems: tuple[str, ...], n: int) -> pl.DataFrame | None:
@@ -92,8 +106,3 @@ def checked_judgments(judgments: Judgments | None, ids: pl.Series, cell_index: C
     if np.any(np.diff(rows) < 0):
         table = table[np.argsort(rows, kind="stable")]
     return judgments if table is judgments.table else Judgments(table)
-
-
-def same_table(a: pl.DataFrame | None, b: pl.DataFrame | None) -> bool:
-    """Tell whether two tables, or two absences, are equal."""
-    return a is b or (a is not None and b is not None and a.equals(b))

@@ -13,6 +13,8 @@ from aliquot.select.scores import usable_metrics
 
 Goal = Literal["means", "ranking"]
 
+DEFAULT_DESIGN = "pps:size=error,tau=0.1"
+
 
 @dataclass(frozen=True)
 class Choice:
@@ -30,7 +32,7 @@ def choose_method(evalset: EvalSet, goal: Goal = "means") -> Choice:
 
     >>> import aliquot
     >>> choose_method(aliquot.synthetic(items=30, systems=3)).spec
-    'pps:size=difficulty,tau=0.5'
+    'pps:size=error,tau=0.1'
     """
     metrics = usable_metrics(evalset)
     if goal == "ranking" and evalset.n_systems > 1:
@@ -41,11 +43,8 @@ def choose_method(evalset: EvalSet, goal: Goal = "means") -> Choice:
             return Choice(f"mixture:methods={joined}", f"ranking only, and {len(metrics)} metrics to follow")
         if evalset.outputs is not None:
             return Choice("diversity:similarity=unigram", "ranking only, outputs but no metric")
-    if metrics:
-        along = ", drawn along documents" if evalset.documents is not None else ""
-        return Choice(
-            "pps:size=difficulty,tau=0.5", f"{len(metrics)} metrics tell hard items{along}; means stay unbiased"
-        )
-    if evalset.documents is not None:
-        return Choice("stratified:bins=document", "no metric; every document is represented, means stay unbiased")
-    return Choice("segments", "neither metric nor documents: a simple random sample")
+    if metrics or evalset.documents is not None or "source" in evalset.items.columns:
+        known = [f"{len(metrics)} metrics tell hard items"] if metrics else []
+        known += ["drawn along documents"] if evalset.documents is not None else []
+        return Choice(DEFAULT_DESIGN, ", ".join([*known, "means stay unbiased"]))
+    return Choice("segments", "neither metrics, documents nor sources: a simple random sample")

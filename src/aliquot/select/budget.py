@@ -9,8 +9,8 @@ import numpy as np
 import polars as pl
 
 from aliquot.data.evalset import EvalSet
+from aliquot.data.lengths import source_lengths
 from aliquot.errors import AliquotWarning, DataError, OptionError, unknown_name
-from aliquot.select.sizes import source_lengths
 from aliquot.stats.arrays import FloatArray
 
 ESA_SECONDS_PER_WORD = 0.15

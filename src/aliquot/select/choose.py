@@ -286,7 +286,7 @@ def _merged(parts: list[_Chosen]) -> _Chosen:
         np.concatenate([part.rows for part in parts]),
         probability=np.concatenate(known) if len(known) == len(parts) else None,
         stratum=stratum,
-        details=dict(parts[0].details or {}) | {"balance": len(parts)},
+        details=dict(parts[0].details or {}) | {"balance": len(parts), "variance": "stratified"},
     )
 
 
@@ -300,7 +300,7 @@ def _by_document_design(task: _Task) -> _Chosen:
     chosen = _from_drawn(_drawn(task, units, Budget(len(lengths), amount), cost), np.arange(len(lengths)))
     rows, unit_at = expanded(chosen.rows, codes)
     probability = None if chosen.probability is None else chosen.probability[unit_at]
-    return _Chosen(rows, probability=probability, details=dict(chosen.details or {}) | {"cluster": "document"})
+    return _Chosen(rows, probability=probability, details=dict(chosen.details or {}) | {"variance": "clustered"})
 
 
 def _for_each_system(task: _Task) -> _Chosen:

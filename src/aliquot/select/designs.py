@@ -10,7 +10,7 @@ from aliquot.data.evalset import EvalSet
 from aliquot.errors import DataError, OptionError
 from aliquot.select.registry import Drawn, design
 from aliquot.select.scores import filled, item_quality, standardised, usable_metrics
-from aliquot.select.sizes import Size, item_sizes
+from aliquot.select.sizes import Scale, Size, item_sizes
 from aliquot.stats.allocation import optimal, proportional, round_nearest, round_random
 from aliquot.stats.arrays import FloatArray, IntArray
 from aliquot.stats.draws import cube, document_order, local_pivotal, simple_random, systematic
@@ -19,6 +19,7 @@ from aliquot.stats.snippets import Draw, budgeted_snippets, fixed_snippets, whol
 
 _KNOWLES = "Knowles and Lo 2023"
 _SALDIAS = "Saldias et al. 2022"
+_SMALL_BINS = 20
 
 
 @design("segments", paper=f"{_KNOWLES}, 2.2.1", advice="The simple random sample; always valid.")
@@ -28,13 +29,13 @@ def segments(evalset: EvalSet, *, n: int, rng: np.random.Generator) -> Drawn:
     return Drawn(rows, np.full(evalset.n_items, n / evalset.n_items))
 
 
-def _in_document_order(evalset: EvalSet, draw: Draw, rng: np.random.Generator) -> Drawn:
+def _in_document_order(evalset: EvalSet, draw: Draw, rng: np.random.Generator, variance: str) -> Drawn:
     """Documents in random order, items in their order inside; so is it judged."""
     codes = evalset.documents
     order = document_order(codes if codes is not None else np.arange(evalset.n_items), rng)
     chosen = np.zeros(evalset.n_items, dtype=bool)
     chosen[draw.indices] = True
-    return Drawn(order[chosen[order]], draw.probability, details={"cluster": "document"})
+    return Drawn(order[chosen[order]], draw.probability, details={"variance": variance})
 
 
 def _documents(evalset: EvalSet) -> IntArray:
@@ -52,7 +53,7 @@ def documents(evalset: EvalSet, *, n: int, rng: np.random.Generator, max_length:
     Args:
         max_length: leave out longer documents (they then have no chance, and estimates are about the others).
     """
-    return _in_document_order(evalset, whole_documents(_documents(evalset), n, rng, max_length), rng)
+    return _in_document_order(evalset, whole_documents(_documents(evalset), n, rng, max_length), rng, "clustered")
 
 
 @design("snippets_fixed", needs=("documents",), paper=f"{_KNOWLES}, 2.2.3",
@@ -63,14 +64,15 @@ def snippets_fixed(evalset: EvalSet, *, n: int, rng: np.random.Generator, length
     Args:
         length: items in a run.
     """
-    return _in_document_order(evalset, fixed_snippets(_documents(evalset), n, rng, length), rng)
+    return _in_document_order(evalset, fixed_snippets(_documents(evalset), n, rng, length), rng, "clustered")
 
 
 @design("snippets_budgeted", needs=("documents",), paper=f"{_KNOWLES}, 2.2.4",
         advice="Context and coverage: a run from every document, as long as the budget's share.")  # fmt: skip
 def snippets_budgeted(evalset: EvalSet, *, n: int, rng: np.random.Generator) -> Drawn:
     """From every document a contiguous run of the budget's share of its length."""
-    return _in_document_order(evalset, budgeted_snippets(_documents(evalset), n / evalset.n_items, rng), rng)
+    draw = budgeted_snippets(_documents(evalset), n / evalset.n_items, rng)
+    return _in_document_order(evalset, draw, rng, "successive")
 
 
 @design("stratified", paper=f"{_SALDIAS}, 2.1", advice="A sample from every bin: documents, domains or metric bins.")
@@ -104,8 +106,17 @@ def stratified(
     rows = _draw_counts(codes, counts, rng)
     expected = target if rounding == "random" else counts
     probability = (expected / sizes)[codes]
-    details = {"bins": len(sizes), "empty_bins": int((counts == 0).sum()), "rounding": rounding}
-    return Drawn(rng.permutation(rows), probability, codes, details)
+    small = sizes.mean() < _SMALL_BINS
+    details = {
+        "bins": len(sizes),
+        "empty_bins": int((counts == 0).sum()),
+        "rounding": rounding,
+        # Bins too small for a variance of their own: neighbours along the bins stand in for it.
+        "variance": "successive" if small else "stratified",
+        "strata": {str(code): int(size) for code, size in enumerate(sizes)},
+    }
+    ordered = rows if small else rng.permutation(rows)
+    return Drawn(ordered, probability, codes, details)
 
 
 def _draw_counts(codes: IntArray, counts: IntArray, rng: np.random.Generator) -> IntArray:
@@ -159,30 +170,33 @@ def pps(
     rng: np.random.Generator,
     cost: FloatArray | None = None,
     amount: float | None = None,
-    size: str = "difficulty",
-    tau: float = 0.5,
+    size: str = "error",
+    tau: float = 0.1,
+    scale: Scale = "auto",
     metrics: tuple[str, ...] | None = None,
     spread: Literal["document", "none"] = "document",
 ) -> Drawn:
     """Probability proportional to size, mixed with uniform, drawn systematically along the documents.
 
     Args:
-        size: difficulty, variance, length, equal, or a score or item column (larger = more often).
+        size: error (what metrics are expected to leave unexplained), difficulty, variance, length, equal, or a score
+            or item column (larger = more often).
         tau: the uniform share; 1 is an equal-probability sample.
-        metrics: the metrics behind difficulty and variance, joined by |; all usable ones by default.
+        scale: for size=error, whether people will give penalties (MQM) or ratings (DA, ESA, Likert); auto looks at
+            human scores that are there already, and assumes ratings otherwise.
+        metrics: the metrics behind error, difficulty and variance, joined by |; all usable ones by default.
         spread: draw along documents, so that every document is represented, or in random order.
     """
-    sizes = item_sizes(evalset, size, metrics)
+    sizes = item_sizes(evalset, size, metrics, scale)
     probability = _scaled_to_cost(sizes, n, tau, cost, amount)
     codes = evalset.documents
-    if spread == "document" and codes is not None:
-        order = document_order(codes, rng)
-    else:
-        order = rng.permutation(evalset.n_items)
+    along = spread == "document" and codes is not None
+    order = document_order(codes, rng) if along and codes is not None else rng.permutation(evalset.n_items)
+    variance = "successive" if along else "unordered"
     rows = systematic(probability, rng, order)
     place = np.empty(evalset.n_items, dtype=np.int64)
     place[order] = np.arange(evalset.n_items)
-    return Drawn(rows[np.argsort(place[rows])], probability, details={"draw": "systematic", "spread": spread})
+    return Drawn(rows[np.argsort(place[rows])], probability, details={"variance": variance})
 
 
 def _scaled_to_cost(sizes: FloatArray, n: int, tau: float, cost: FloatArray | None, amount: float | None) -> FloatArray:
@@ -225,4 +239,4 @@ def balanced(
     probability = pps_probabilities(item_sizes(evalset, size, metrics), n, tau)
     draw = local_pivotal if by == "pivotal" else cube
     rows = draw(probability, covariates, rng)
-    return Drawn(rng.permutation(rows), probability, details={"draw": by})
+    return Drawn(rng.permutation(rows), probability, details={"variance": "balanced"})

@@ -2,28 +2,44 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 import polars as pl
 
 from aliquot.data.evalset import EvalSet
-from aliquot.errors import DataError, unknown_name
-from aliquot.select.scores import filled, item_quality, item_spread
+from aliquot.data.lengths import log_lengths, source_lengths
+from aliquot.errors import unknown_name
+from aliquot.select.registry import row_mean
+from aliquot.select.scores import filled, item_quality, item_spread, standardised, usable_metrics
 from aliquot.stats.arrays import FloatArray
 
 Size = str
-KNOWN = ("difficulty", "variance", "length", "equal")
+Scale = Literal["auto", "penalties", "ratings"]
+KNOWN = ("error", "difficulty", "variance", "length", "equal")
 _FLOOR = 0.1
+_CLIP = 3.0
+
+# Slopes of the log of the expected residual on standardised difficulty and log source length. On penalties (MQM), hard
+# and long items have larger errors; on bounded ratings almost all items are alike (docs/evidence.md, sizes).
+_SLOPES = {"penalties": (0.25, 0.3), "ratings": (0.1, 0.0)}
 
 
-def item_sizes(evalset: EvalSet, size: Size = "difficulty", metrics: tuple[str, ...] | None = None) -> FloatArray:
+def item_sizes(
+    evalset: EvalSet, size: Size = "error", metrics: tuple[str, ...] | None = None, scale: Scale = "auto"
+) -> FloatArray:
     """Return every item's size, positive, with mean 1.
 
-    difficulty: minus the mean metric score, shifted to start at 0, plus a floor: errors, and so their variance, are
-    larger where systems do badly. variance: spread of the metrics over systems, close to the variance of differences.
-    length: words of the source. equal: all alike.
+    error: the expected size of what a regression on the metrics leaves unexplained, exp(a z + b L) with z the
+    standardised difficulty and L the standardised log length; a and b depend on the scale people judge on.
+    difficulty: minus the mean metric score, shifted to start at 0, plus a floor. variance: spread of the metrics over
+    systems, close to the variance of differences. length: words of the source. equal: all alike.
     """
     if size == "equal":
         return np.ones(evalset.n_items)
+    if size == "error":
+        values = _expected_error(evalset, metrics, judged_scale(evalset) if scale == "auto" else scale)
+        return values / float(values.mean())
     if size == "difficulty":
         values = -filled(item_quality(evalset, metrics), "metric", evalset)
         values = values - values.min()
@@ -31,32 +47,45 @@ def item_sizes(evalset: EvalSet, size: Size = "difficulty", metrics: tuple[str, 
         values = filled(item_spread(evalset, metrics), "metric", evalset)
     elif size == "length":
         values = filled(source_lengths(evalset), "source", evalset)
-    elif size in evalset.scores:
-        values = filled(np.nanmean(evalset.scores[size], axis=1), size, evalset)
-        values = values - min(0.0, values.min())
-    elif size in evalset.items.columns and evalset.items[size].dtype.is_numeric():
-        values = filled(evalset.items[size].cast(pl.Float64).fill_null(np.nan).to_numpy(), size, evalset)
-        values = values - min(0.0, values.min())
     else:
-        numeric = [name for name in evalset.items.columns if evalset.items[name].dtype.is_numeric()]
-        raise unknown_name("size", size, [*KNOWN, *evalset.scores, *numeric])
-    mean = values.mean()
+        values = _column(evalset, size)
+    mean = float(values.mean())
     return values / mean + _FLOOR if mean > 0 else np.ones(evalset.n_items)
 
 
-def source_lengths(evalset: EvalSet) -> FloatArray:
-    """Words of each source; characters where words are not separated by spaces (Chinese, Japanese, Korean, Thai)."""
-    if "source" not in evalset.items.columns:
-        raise DataError(f"{evalset.name}: there are no sources; a length needs them (field 'src')")
-    source = evalset.items["source"]
-    words = source.str.strip_chars().str.split(" ").list.eval(pl.element().filter(pl.element() != "")).list.len()
-    dense = source.str.count_matches(r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Thai}]")
-    characters = source.str.strip_chars().str.len_chars()
-    unspaced = (dense > characters / 3).fill_null(value=False)
-    return (
-        pl.select(pl.when(unspaced).then(characters).otherwise(words))
-        .to_series()
-        .cast(pl.Float64)
-        .fill_null(np.nan)
-        .to_numpy()
-    )
+def judged_scale(evalset: EvalSet) -> str:
+    """Tell penalties (no positive value, some negative) from ratings; ratings where nobody has judged yet.
+
+    Which scale people use is known before they judge; where past or first judgments are there, they show it.
+    """
+    if evalset.human is None:
+        return "ratings"
+    values = evalset.scores[evalset.human]
+    known = values[np.isfinite(values)]
+    return "penalties" if len(known) and known.max() <= 0 and known.min() < 0 else "ratings"
+
+
+def _expected_error(evalset: EvalSet, metrics: tuple[str, ...] | None, scale: str) -> FloatArray:
+    difficulty_slope, length_slope = _SLOPES[scale]
+    logarithm = np.zeros(evalset.n_items)
+    if metrics or usable_metrics(evalset):
+        quality = filled(item_quality(evalset, metrics), "metric", evalset)
+        logarithm -= difficulty_slope * np.clip(standardised(quality), -_CLIP, _CLIP)
+    if "source" in evalset.items.columns:
+        lengths = filled(log_lengths(evalset), "source", evalset)
+        logarithm += length_slope * np.clip(standardised(lengths), -_CLIP, _CLIP)
+    return np.exp(logarithm)
+
+
+def _column(evalset: EvalSet, name: str) -> FloatArray:
+    """Return a score's item means or a numeric item column, shifted to start at 0 where it goes below."""
+    if name in evalset.scores:
+        values = row_mean(evalset.scores[name])
+    elif name in evalset.items.columns and evalset.items[name].dtype.is_numeric():
+        values = evalset.items[name].cast(pl.Float64).fill_null(np.nan).to_numpy()
+    else:
+        numeric = [column for column in evalset.items.columns if evalset.items[column].dtype.is_numeric()]
+        raise unknown_name("size", name, [*KNOWN, *evalset.scores, *numeric])
+    values = filled(values, name, evalset)
+    shifted: FloatArray = values - min(0.0, float(values.min()))
+    return shifted

@@ -16,7 +16,7 @@ from aliquot.stats.draws import checked_pi
 def inclusion_from_sizes(sizes: FloatArray, n: float) -> FloatArray:
     """Return pi = min(1, c * size) with the level c at which they sum to n (capping with water-filling).
 
-    Särndal, Swensson and Wretman (1992), section 3.6.1. Items of size 0 get pi = 0, which no design-based estimate
+    Särndal, Swensson and Wretman (1992), section 3.6. Items of size 0 get pi = 0, which no design-based estimate
     survives, unless n exceeds the number of the others: then they share what is left. See `pps_probabilities`.
 
     Args:
@@ -50,7 +50,7 @@ def mix_uniform(pi: FloatArray, tau: float) -> FloatArray:
 def pps_probabilities(sizes: FloatArray, n: float, tau: float, cost: FloatArray | None = None) -> FloatArray:
     """Return probabilities proportional to size / sqrt(cost), capped at 1, mixed with uniform by tau.
 
-    METHODS, section 2; the square root of the cost as in Cochran (1977), equation 5.23. Sizes that are all zero
+    METHODS, section 2; the square root of the cost as in Cochran (1977), section 5.5. Sizes that are all zero
     say nothing: the result is uniform. With tau > 0 (and n > 0) every item has pi > 0.
 
     Args:

@@ -3,7 +3,7 @@
 Invariant: the probability recorded for an item is the exact probability with which the draw contains it. "At random
 until the budget is met" has no such probabilities, so each design here is chosen to have them: every run or document
 has a known chance, the number of items is the budget in expectation, and the order of the draw keeps the actual number
-close to it. Knowles and Lo (2023), section 2.2, describe the three kinds of sample.
+close to it. Knowles and Lo, section 2.2, describe the three kinds of sample.
 
 Items of a document need not stand together in the array; their position is their order of appearance.
 """
@@ -88,7 +88,7 @@ def _both_tilings(position: IntArray, length: IntArray, run: IntArray) -> tuple[
 def whole_documents(documents: IntArray, n_items: float, seed: Seed, max_length: int | None = None) -> Draw:
     """Draw whole documents, all with the same probability, `n_items` items in expectation.
 
-    "Whole document" of Knowles and Lo (2023), section 2.2.2. Stopping a random order of documents when the budget
+    "Whole document" of Knowles and Lo, section 2.2.2. Stopping a random order of documents when the budget
     is met would favour short documents by an amount that cannot be computed. Instead every document has probability
     n_items / N: they are decided one by one, longest first, and after each decision the remaining budget is spread
     evenly over the documents still to come, with chances that keep every expectation (see `_decide`). The number of
@@ -141,7 +141,7 @@ def _decide(lengths: list[int], budget: float, rng: np.random.Generator) -> list
 def fixed_snippets(documents: IntArray, n_items: float, seed: Seed, length: int = 10) -> Draw:
     """Draw runs of `length` neighbouring items (the whole document where it is shorter), `n_items` in expectation.
 
-    "Document fixed snippet" of Knowles and Lo (2023), section 2.2.3, with probabilities: each document is tiled by
+    "Document fixed snippet" of Knowles and Lo, section 2.2.3, with probabilities: each document is tiled by
     runs of `length`, from its front or (by the toss of a coin) from its back, the last one moved back to fit; runs are
     drawn systematically, all with probability p, documents of equal run length in random order and shorter ones
     first. Neighbours in that order exclude each other, so an item in two runs has probability min(1, 2p), all others
@@ -198,7 +198,7 @@ def _run_probability(n_items: float, items: int, in_runs: int) -> float:
 def budgeted_snippets(documents: IntArray, share: float, seed: Seed, placement: Placement = "even") -> Draw:
     """Draw from every document one run of neighbouring items that is `share` of its length.
 
-    "Document budgeted snippet" of Knowles and Lo (2023), section 2.2.4. A length that is not whole is rounded up or
+    "Document budgeted snippet" of Knowles and Lo, section 2.2.4. A length that is not whole is rounded up or
     down at random (down to 0: the document is dropped), systematically over the documents in random order, so that
     every length is right in expectation and the total is share * N rounded up or down.
 

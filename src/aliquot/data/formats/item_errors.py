@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from collections.abc import Iterator
 from typing import Any
 
+from aliquot.data.itemformat import META
 from aliquot.errors import FormatError
 
 _NUMBER_REMEDY = "write a plain number, and leave a missing score out or null"
@@ -18,12 +20,23 @@ def explain(line: bytes, where: str, reason: str) -> FormatError:
         item = json.loads(line)  # accepts NaN and Infinity, which JSON proper does not, so that we can point at them
     except ValueError as error:
         return FormatError(f"{where}: not valid JSON ({_short(str(error))}); each line should be one JSON object")
+    except RecursionError:
+        return FormatError(f"{where}: nested too deeply; a field may hold lists and objects, but not hundreds in each other")
     found = next(_faults(item), None)
+    name = f", item {_shown(repr(item['i']))}" if isinstance(item, dict) and isinstance(item.get("i"), int | str) else ""
     if found is None:
-        return FormatError(f"{where}: {reason}")
+        return FormatError(f"{where}{name}: {_lone_surrogate(item) or reason}")
     field, message = found
-    name = f", item {item['i']!r}" if isinstance(item, dict) and isinstance(item.get("i"), int | str) else ""
     return FormatError(f"{where}{name}{f', field {field}' if field else ''}: {message}")
+
+
+def _lone_surrogate(item: Any) -> str | None:
+    try:
+        json.dumps(item, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        half = f"\\u{ord(error.object[error.start]):04x}"
+        return f"{half} is half of a surrogate pair and no character; remove it, or write both halves"
+    return None
 
 
 def _faults(item: Any) -> Iterator[tuple[str, str]]:
@@ -46,11 +59,21 @@ def _faults(item: Any) -> Iterator[tuple[str, str]]:
     for field in ("doc", "domain"):
         if not isinstance(item.get(field), str | int | None) or isinstance(item.get(field), bool):
             yield field, f"expected a name, found {_show(item[field])}"
-    for field in ("cost", "position"):
-        yield from _number_faults(field, item.get(field), f"write a plain number or leave '{field}' out")
+    yield from _number_faults("cost", item.get("cost"), "write a plain number or leave 'cost' out")
+    if isinstance(item.get("position"), bool) or not isinstance(item.get("position"), int | None):
+        yield "position", f"expected a whole number, found {_show(item['position'])}; correct it or leave 'position' out"
+    yield from _meta_faults(item.get(META))
     yield from _output_faults(item.get("tgt"))
     yield from _score_faults(item.get("scores"))
     yield from _judgment_faults(item.get("judgments"))
+
+
+def _meta_faults(meta: Any) -> Iterator[tuple[str, str]]:
+    fits = isinstance(meta, dict) and isinstance(meta.get("human"), str | None)
+    names = meta.get("flipped", []) if fits else None
+    if meta is not None and not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
+        expected = '{"human": NAME, "flipped": [NAMES]}'
+        yield META, f"'{META}' is where aliquot keeps {expected}, found {_show(meta)}; give the field another name"
 
 
 def _output_faults(outputs: Any) -> Iterator[tuple[str, str]]:
@@ -89,6 +112,10 @@ def _judgment_faults(judgments: Any) -> Iterator[tuple[str, str]]:
     for number, judgment in enumerate(judgments):
         if not isinstance(judgment.get("system"), str):
             yield f"judgments[{number}].system", f"expected a system's name, found {_show(judgment.get('system'))}"
+        for key in ("annotator", "criterion"):
+            name = judgment.get(key)
+            if isinstance(name, bool) or not isinstance(name, str | int | None):
+                yield f"judgments[{number}].{key}", f"expected a name, found {_show(name)}; one judgment, one {key}"
         for key in ("value", "seconds"):
             remedy = "write a plain number, or null for a pending answer; a category goes into 'label'"
             yield from _number_faults(f"judgments[{number}].{key}", judgment.get(key), remedy)
@@ -99,6 +126,8 @@ def _number_faults(field: str, value: Any, remedy: str) -> Iterator[tuple[str, s
         return
     if isinstance(value, bool) or not isinstance(value, int | float):
         yield field, f"expected a number, found {_show(value)}; {remedy}"
+    elif isinstance(value, int) and abs(value) > sys.float_info.max:
+        yield field, f"{_show(value)} is beyond what a number can be here; {remedy}"
     elif not math.isfinite(value):
         yield field, f"{value} is not a score (JSON has no NaN or infinity); {remedy}"
 
@@ -106,7 +135,11 @@ def _number_faults(field: str, value: Any, remedy: str) -> Iterator[tuple[str, s
 def _show(value: Any) -> str:
     kinds = {bool: "the boolean", str: "the string", list: "a list", dict: "an object", int: "the number",
              float: "the number"}  # fmt: skip
-    return f"{kinds.get(type(value), '')} {_short(json.dumps(value, ensure_ascii=False))}".strip()
+    return f"{kinds.get(type(value), '')} {_shown(json.dumps(value, ensure_ascii=False))}".strip()
+
+
+def _shown(text: str) -> str:
+    return _short(text.encode(errors="backslashreplace").decode())
 
 
 def _short(text: str, limit: int = 60) -> str:

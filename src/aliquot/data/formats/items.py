@@ -8,22 +8,31 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import msgspec
 import numpy as np
 import polars as pl
 
 from aliquot.data.cells import ScoreCells, TextCells
-from aliquot.data.columns import column_of, frame_of, values_of
+from aliquot.data.columns import column_of, frame_of, ids_of_one_kind, ordered_union, values_of
 from aliquot.data.evalset import EvalSet
 from aliquot.data.files import decode_text, first_character, write_bytes
 from aliquot.data.formats.item_errors import explain
 from aliquot.data.itemformat import META, NESTED, column_name, field_name
 from aliquot.data.judgments import Judgments
-from aliquot.errors import DataError, FormatError
+from aliquot.data.names import implied_human
+from aliquot.errors import FormatError
 
 Fields = dict[str, msgspec.Raw]
+
+
+class _Meta(msgspec.Struct):
+    """What the first line remembers about all of them."""
+
+    human: str | None = None
+    flipped: tuple[str, ...] = ()
+
 
 _LINE = msgspec.json.Decoder(Fields)
 _ARRAY = msgspec.json.Decoder(list[Fields])
@@ -35,7 +44,10 @@ _NUMBER = msgspec.json.Decoder(float | None)
 _WHOLE = msgspec.json.Decoder(int | None)
 _NAME = msgspec.json.Decoder(str | int | None)
 _JUDGMENTS = msgspec.json.Decoder(list[dict[str, Any]] | None)
+_META = msgspec.json.Decoder(_Meta)
 _ANY = msgspec.json.Decoder()
+_REFUSED = (msgspec.MsgspecError, RecursionError)
+_WORD = range(-(2**63), 2**63)  # integers beyond 64 bits have no place in a table
 _FIELD_DECODERS: dict[str, msgspec.json.Decoder[Any]] = {
     "i": _ID, "src": _TEXT, "ref": _TEXT, "doc": _NAME, "domain": _NAME, "cost": _NUMBER, "position": _WHOLE,
 }  # fmt: skip
@@ -47,8 +59,8 @@ def read(raw: bytes, path: Path | str, *, sources_only: bool = False) -> EvalSet
     try:
         for where, fields, line in _items(raw, path):
             try:
-                reader.add(fields)
-            except (msgspec.MsgspecError, _FieldError) as error:
+                reader.add(fields, where)
+            except (*_REFUSED, _FieldError) as error:
                 raise explain(line, f"{path} {where}", str(error)) from None
     except UnicodeDecodeError:
         decode_text(raw, path)  # finds the line and says it
@@ -63,7 +75,7 @@ def _items(raw: bytes, path: Path | str) -> Iterator[tuple[str, Fields, bytes]]:
     if first_character(raw) == b"[":
         try:
             array = _ARRAY.decode(raw)
-        except msgspec.MsgspecError as error:
+        except _REFUSED as error:
             raise explain(raw, str(path), str(error)) from None
         if not array:
             raise FormatError(f"{path}: the JSON array is empty; it should hold one object per item")
@@ -75,13 +87,13 @@ def _items(raw: bytes, path: Path | str) -> Iterator[tuple[str, Fields, bytes]]:
             continue
         try:
             fields = _LINE.decode(line)
-        except msgspec.MsgspecError as error:
+        except _REFUSED as error:
             raise explain(line, f"{path} line {number}", str(error)) from None
         yield f"line {number}", fields, line
 
 
 class _FieldError(Exception):
-    """A field that is of the right type but does not fit the lines before."""
+    """A field that is of the right type but does not fit the rest."""
 
 
 class _Reader:
@@ -90,38 +102,46 @@ class _Reader:
     def __init__(self, path: str) -> None:
         self.path = path
         self.columns: dict[str, list[Any]] = {}
-        self.ids: dict[int | str, int] = {}
+        self.ids: list[int | str] = []
+        self.rows: dict[str, int] = {}
         self.scores = ScoreCells()
         self.texts = TextCells()
         self.judgments: list[dict[str, Any]] = []
-        self.meta: dict[str, Any] = {}
-        self.without_systems: int | str | None = None
+        self.judged_rows: list[int] = []
+        self.meta: _Meta | None = None
+        self.without_systems: str | None = None
 
-    def add(self, fields: Fields) -> None:
+    def add(self, fields: Fields, where: str) -> None:
         row = len(self.ids)
         item = self._id(fields, row)
         scores = _SCORES.decode(fields["scores"]) if "scores" in fields else None
         texts = _TEXTS.decode(fields["tgt"]) if "tgt" in fields else None
-        if not scores and not texts:
-            self.without_systems = item if self.without_systems is None else self.without_systems
+        judgments = _JUDGMENTS.decode(fields["judgments"]) if "judgments" in fields else None
+        if not (scores or texts or judgments or self.without_systems):
+            self.without_systems = f"{where}: item {item!r}"
         self.scores.add(row, scores or {})
         self.texts.add(row, texts or {})
-        if "judgments" in fields:
-            self._add_judgments(item, _JUDGMENTS.decode(fields["judgments"]) or [])
-        if META in fields and row == 0:
-            self.meta = _ANY.decode(fields[META])
+        for number, judgment in enumerate(judgments or ()):
+            self.judgments.append(_checked_judgment(judgment, item, number))
+            self.judged_rows.append(row)
+        if META in fields:
+            meta = _META.decode(fields[META])
+            self.meta = self.meta or meta
         for field, value in fields.items():
             if field not in NESTED and field not in ("i", META):
                 self._put(row, field, value)
 
     def _id(self, fields: Fields, row: int) -> int | str:
         item: int | str = _ID.decode(fields["i"]) if "i" in fields else row
-        if item in self.ids:
+        if type(item) is int and item not in _WORD:
+            raise _FieldError(f"the item id {item} (field i) is beyond 64 bits; write it as a string")
+        first = self.rows.setdefault(str(item), row)
+        if first != row:
             raise _FieldError(
-                f"the item id {item!r} (field i) occurs twice, first as item "
-                f"number {self.ids[item] + 1}; give every item its own id"
+                f"the item id {item!r} (field i) occurs twice, first as item number {first + 1}; "
+                "give every item its own id"
             )
-        self.ids[item] = row
+        self.ids.append(item)
         return item
 
     def _put(self, row: int, field: str, value: msgspec.Raw) -> None:
@@ -129,45 +149,32 @@ class _Reader:
         column.extend([None] * (row - len(column)))
         column.append(_FIELD_DECODERS.get(field, _ANY).decode(value))
 
-    def _add_judgments(self, item: int | str, judgments: list[dict[str, Any]]) -> None:
-        for number, judgment in enumerate(judgments):
-            for key in ("value", "seconds"):
-                value = judgment.get(key)
-                if value is not None and type(value) not in (int, float):
-                    raise _FieldError(f"judgments[{number}].{key}: expected a number, found {value!r}")
-            if type(judgment.get("system")) is not str:
-                raise _FieldError(f"judgments[{number}] does not name its 'system'")
-            self.judgments.append({"item": item, **judgment})
-
     def evalset(self, *, sources_only: bool) -> EvalSet:
-        systems = list(dict.fromkeys([*self.texts.columns, *self.scores.systems]))
-        judged = {judgment["system"] for judgment in self.judgments}
-        systems += sorted(judged - set(systems))
+        judged = [judgment["system"] for judgment in self.judgments]
+        systems = ordered_union([self.texts.columns, self.scores.systems, judged])
         self._check_systems(systems, sources_only=sources_only)
         n = len(self.ids)
-        ids = list(self.ids)
-        if len({type(item) for item in ids}) > 1:
-            ids = [str(item) for item in ids]
         for column in self.columns.values():
             column.extend([None] * (n - len(column)))
         named: dict[str, list[Any]] = {name: [v if v is None else str(v) for v in self.columns[name]]
                  for name in ("document", "domain") if name in self.columns}  # fmt: skip
         items = pl.DataFrame(
-            [pl.Series("id", ids), *(column_of(name, named.get(name, col)) for name, col in self.columns.items())]
+            [
+                pl.Series("id", ids_of_one_kind(self.ids)),
+                *(column_of(name, named.get(name, column)) for name, column in self.columns.items()),
+            ]
         )
-        try:
-            return EvalSet(
-                items=items,
-                systems=tuple(systems),
-                scores=self.scores.arrays(n, systems),
-                outputs=self.texts.frame(n, systems),
-                judgments=_judgments_of(self.judgments, items["id"].dtype),
-                human=self.meta.get("human"),
-                flipped=frozenset(self.meta.get("flipped", ())),
-                name=_short_name(self.path),
-            )
-        except DataError as error:
-            raise FormatError(f"{self.path}: {error}") from None
+        meta = self.meta or _Meta()
+        return EvalSet(
+            items=items,
+            systems=tuple(systems),
+            scores=self.scores.arrays(n, systems),
+            outputs=self.texts.frame(n, systems),
+            judgments=_judgments_of(self.judgments, items["id"].gather(self.judged_rows)),
+            human=meta.human,
+            flipped=frozenset(meta.flipped),
+            name=_short_name(self.path),
+        )
 
     def _check_systems(self, systems: list[str], *, sources_only: bool) -> None:
         if not systems and not sources_only:
@@ -177,16 +184,40 @@ class _Reader:
             )
         if systems and self.without_systems is not None:
             raise FormatError(
-                f"{self.path}: item {self.without_systems!r} has no systems (fields 'tgt' and 'scores' are absent or "
+                f"{self.path} {self.without_systems} has no systems (fields 'tgt' and 'scores' are absent or "
                 'empty); remove the item, or name its systems, e.g. "tgt": {"sysA": null}'
             )
 
 
-def _judgments_of(records: list[dict[str, Any]], id_type: pl.DataType) -> Judgments | None:
+def _checked_judgment(judgment: dict[str, Any], item: int | str, number: int) -> dict[str, Any]:
+    """Return the judgment with names as texts; `item_errors` says better what is wrong with it."""
+
+    def refuse(field: str, expected: str) -> NoReturn:
+        raise _FieldError(f"judgments[{number}].{field}: expected {expected}, found {judgment.get(field)!r}")
+
+    if type(judgment.get("system")) is not str:
+        refuse("system", "a system's name")
+    for field in ("value", "seconds"):
+        value = judgment.get(field)
+        if type(value) is int and value in _WORD:
+            judgment[field] = float(value)
+        elif value is not None and type(value) is not float:
+            refuse(field, "a number of at most 64 bits")
+    for field in ("annotator", "criterion"):
+        name = judgment.get(field)
+        if type(name) is int:
+            judgment[field] = str(name)
+        elif name is not None and type(name) is not str:
+            refuse(field, "a name")
+    if "item" in judgment and str(judgment["item"]) != str(item):
+        refuse("item", f"the item it stands in, {item!r},")
+    return judgment
+
+
+def _judgments_of(records: list[dict[str, Any]], items: pl.Series) -> Judgments | None:
     if not records:
         return None
-    table = frame_of([{"value": None, **record} for record in records])
-    return Judgments(table.with_columns(pl.col("item").cast(id_type)))
+    return Judgments(frame_of([{"value": None, **record} for record in records]).with_columns(items.alias("item")))
 
 
 def _short_name(path: str) -> str:
@@ -206,7 +237,7 @@ def records(evalset: EvalSet) -> Iterator[dict[str, Any]]:
     """Yield each item as the JSON object it is written as."""
     columns = {column: values_of(evalset.items[column]) for column in evalset.items.columns}
     judgments = _judgments_by_item(evalset)
-    meta = {"human": evalset.human, "flipped": sorted(evalset.flipped)} if evalset.flipped else None
+    meta = _meta_of(evalset)
     cells = _cell_records(evalset)
     for row in range(evalset.n_items):
         record: dict[str, Any] = {}
@@ -214,7 +245,7 @@ def records(evalset: EvalSet) -> Iterator[dict[str, Any]]:
             field, value = field_name(column), values[row]
             if value is not None or field == column:  # absent and null mean the same for the format's own fields
                 record[field] = value
-        if meta and row == 0:
+        if meta is not None and row == 0:
             record[META] = meta
         record["tgt"], record["scores"] = next(cells)
         if evalset.outputs is None:
@@ -222,6 +253,13 @@ def records(evalset: EvalSet) -> Iterator[dict[str, Any]]:
         if judgments is not None:
             record["judgments"] = judgments.get(columns["id"][row], [])
         yield record
+
+
+def _meta_of(evalset: EvalSet) -> _Meta | None:
+    """Return what the lines cannot say, or None where they say it all."""
+    if evalset.flipped or evalset.human not in (None, implied_human(evalset.scores)):
+        return _Meta(evalset.human, tuple(sorted(evalset.flipped)))
+    return None
 
 
 def _cell_records(evalset: EvalSet) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:

@@ -14,13 +14,14 @@ import numpy as np
 import polars as pl
 
 from aliquot.data.evalset import EvalSet
-from aliquot.data.files import decode_text, read_bytes, write_bytes
+from aliquot.data.files import decode_text, read_bytes, whole_folder
 from aliquot.data.names import is_error_rate, looks_human
 from aliquot.errors import AliquotWarning, FormatError, OptionError, quoted, unknown_name
 from aliquot.stats.arrays import FloatArray
 
 _SEGMENT = ".seg.score"
 _MISSING = ("none", "nan", "")
+_NOT_IN_FILE_NAMES = "/\t\n\r\0"
 
 
 def looks_like(folder: Path) -> bool:
@@ -106,7 +107,7 @@ def _scores(folder: Path, pair: str, systems: list[str], n: int) -> tuple[dict[s
     flipped = set()
     for name, path in zip(names, metric_files, strict=True):
         values = _score(path, systems, n)
-        if is_error_rate(name) and np.nanmedian(values) > 0:  # some years' archives hold it negated already
+        if is_error_rate(name) and _mostly_positive(values):  # some years' archives hold it negated already
             values = -values
             flipped.add(name)
         scores[name] = values
@@ -119,6 +120,11 @@ def _scores(folder: Path, pair: str, systems: list[str], n: int) -> tuple[dict[s
     for values in scores.values():
         values.setflags(write=False)
     return scores, frozenset(flipped)
+
+
+def _mostly_positive(values: FloatArray) -> bool:
+    present = values[np.isfinite(values)]
+    return bool(present.size) and bool(np.median(present) > 0)
 
 
 def _metric_names(names: Sequence[str], references: Sequence[str]) -> list[str]:
@@ -138,10 +144,10 @@ def _score(path: Path, systems: list[str], n: int) -> FloatArray:
     """Read SYSTEM<tab>SCORE lines, the systems' segments one after the other; systems may be absent."""
     rows: dict[str, list[float]] = {}
     for number, line in enumerate(_lines(path), start=1):
-        fields = line.split()
+        fields = line.split("\t") if "\t" in line else line.rsplit(maxsplit=1)
         if len(fields) < 2:
             raise FormatError(f"{path} line {number}: expected SYSTEM<tab>SCORE, found '{line[:60]}'")
-        system, text = fields[0], fields[1]
+        system, text = fields[0], fields[1].strip()
         try:
             value = float("nan") if text.casefold() in _MISSING else float(text)
         except ValueError:
@@ -175,13 +181,28 @@ def write(evalset: EvalSet, folder: Path, pair: str) -> None:
     """
     if evalset.outputs is None or "source" not in evalset.items.columns:
         raise OptionError(f"{evalset.name}: an mt-metrics-eval folder needs sources and outputs; write .jsonl instead")
-    for place, lines in _files(evalset, pair):
-        content = "".join(line.replace("\r", " ").replace("\n", " ") + "\n" for line in lines)
-        write_bytes(folder / place, content.encode())
+    for kind, names in (("pair", [pair]), ("system", evalset.systems), ("score", evalset.scores)):
+        for name in names:
+            _check_file_name(name, kind)
+    with whole_folder(folder) as temporary:
+        for place, lines in _files(evalset, pair):
+            content = "".join(line.replace("\r", " ").replace("\n", " ") + "\n" for line in lines)
+            (temporary / place).parent.mkdir(parents=True, exist_ok=True)
+            (temporary / place).write_bytes(content.encode())
+
+
+def _check_file_name(name: str, kind: str) -> None:
+    bad = next((character for character in _NOT_IN_FILE_NAMES if character in name), None)
+    if bad is not None:
+        raise OptionError(
+            f"the {kind} '{name}' has {bad!r} in its name, which names a file in an mt-metrics-eval folder; "
+            "rename it, or write .jsonl instead"
+        )
 
 
 def _files(evalset: EvalSet, pair: str) -> Iterator[tuple[str, list[str]]]:
     items, outputs = evalset.items, evalset.outputs
+    against = "refA" if "reference" in items.columns else "src"  # what a metric compares outputs with
     yield f"sources/{pair}.txt", _texts(items["source"])
     if "reference" in items.columns:
         yield f"references/{pair}.refA.txt", _texts(items["reference"])
@@ -193,7 +214,7 @@ def _files(evalset: EvalSet, pair: str) -> Iterator[tuple[str, list[str]]]:
         yield f"system-outputs/{pair}/{column.name}.txt", _texts(column)
     for name, values in evalset.scores.items():
         human = name == evalset.human or looks_human(name)
-        place = f"human-scores/{pair}.{name}" if human else f"metric-scores/{pair}/{name}-refA"
+        place = f"human-scores/{pair}.{name}" if human else f"metric-scores/{pair}/{name}-{against}"
         yield (
             f"{place}{_SEGMENT}",
             [

@@ -8,41 +8,41 @@ import msgspec
 import numpy as np
 import polars as pl
 
+from aliquot.data.columns import cast_column
 from aliquot.data.evalset import EvalSet
 from aliquot.data.files import whole_file
 from aliquot.data.itemformat import META, NESTED, column_name, field_name
 from aliquot.data.judgments import Judgments
-from aliquot.errors import DataError, FormatError
+from aliquot.errors import FormatError
 from aliquot.stats.arrays import FloatArray
 
 
-def is_item_table(schema: pl.Schema) -> bool:
-    """Tell the item format from a long or wide table: it has ids and nested scores or outputs."""
+def is_item_table(raw: bytes) -> bool:
+    """Tell the item format from a long or wide table: it says so, or has ids and nested scores or outputs."""
+    if META in pl.read_parquet_metadata(raw):
+        return True
+    schema = pl.read_parquet_schema(raw)
     return "i" in schema and any(isinstance(schema.get(name), pl.Struct) for name in ("scores", "tgt"))
 
 
-def read(path: Path | str) -> EvalSet:
+def read(raw: bytes, path: Path | str) -> EvalSet:
     """Read what `write` wrote."""
-    table = pl.read_parquet(path)
-    meta = msgspec.json.decode(pl.read_parquet_metadata(path).get(META, "{}"))
+    table = pl.read_parquet(raw)
+    meta = msgspec.json.decode(pl.read_parquet_metadata(raw).get(META, "{}"))
     outputs = table["tgt"].struct.unnest() if "tgt" in table.columns else None
-    scores = _score_arrays(table["scores"]) if "scores" in table.columns else {}
+    scores = _score_arrays(table["scores"], path) if "scores" in table.columns else {}
     systems = tuple(meta.get("systems") or dict.fromkeys([*_fields(table, "tgt"), *_fields(table, "scores")]))
     plain = [name for name in table.columns if name not in NESTED]
-    items = table.select(pl.col(name).alias(column_name(name)) for name in plain)
-    try:
-        return EvalSet(
-            items=items,
-            systems=systems,
-            scores={name: _placed(cells, systems, table.height) for name, cells in scores.items()},
-            outputs=None if outputs is None else _all_systems(outputs, systems),
-            judgments=_judgments_of(table),
-            human=meta.get("human"),
-            flipped=frozenset(meta.get("flipped", ())),
-            name=Path(path).stem,
-        )
-    except DataError as error:
-        raise FormatError(f"{path}: {error}") from None
+    return EvalSet(
+        items=table.select(pl.col(name).alias(column_name(name)) for name in plain),
+        systems=systems,
+        scores={name: _placed(cells, systems, table.height) for name, cells in scores.items()},
+        outputs=None if outputs is None else _all_systems(outputs, systems),
+        judgments=_judgments_of(table),
+        human=meta.get("human"),
+        flipped=frozenset(meta.get("flipped", ())),
+        name=Path(path).stem,
+    )
 
 
 def _fields(table: pl.DataFrame, column: str) -> list[str]:
@@ -55,14 +55,16 @@ def _all_systems(outputs: pl.DataFrame, systems: tuple[str, ...]) -> pl.DataFram
     return outputs.with_columns(missing)
 
 
-def _score_arrays(cells: pl.Series) -> dict[str, dict[str, FloatArray]]:
+def _score_arrays(cells: pl.Series, path: Path | str) -> dict[str, dict[str, FloatArray]]:
     """Return score -> system -> values, in the order of first appearance."""
     found: dict[str, dict[str, FloatArray]] = {}
     for system in cells.struct.fields:
         of_system = cells.struct.field(system)
+        if not isinstance(of_system.dtype, pl.Struct):
+            raise FormatError(f"{path}: scores.{system} holds {of_system.dtype}; expected a number for each metric")
         for name in of_system.struct.fields:
-            values = of_system.struct.field(name).cast(pl.Float64).to_numpy()
-            found.setdefault(name, {})[system] = values
+            values = cast_column(of_system.struct.field(name), pl.Float64(), f"scores.{system}.{name}")
+            found.setdefault(name, {})[system] = values.to_numpy()
     return found
 
 
@@ -86,7 +88,7 @@ def write(evalset: EvalSet, path: Path | str) -> None:
     columns = [evalset.items[name].alias(field_name(name)) for name in evalset.items.columns]
     if evalset.outputs is not None:
         columns.append(evalset.outputs.to_struct("tgt"))
-    if evalset.scores:
+    if evalset.scores and evalset.systems:
         columns.append(_scores_struct(evalset))
     table = pl.DataFrame(columns)
     if evalset.judgments is not None:
@@ -109,8 +111,5 @@ def _scores_struct(evalset: EvalSet) -> pl.Series:
 
 def _nested_judgments(judgments: Judgments) -> pl.DataFrame:
     fields = [name for name in judgments.table.columns if name != "item"]
-    return (
-        judgments.table.rename({"item": "i"})
-        .group_by("i", maintain_order=True)
-        .agg(pl.struct(fields).alias("judgments"))
-    )
+    nested = judgments.table.group_by("item", maintain_order=True).agg(pl.struct(fields).alias("judgments"))
+    return nested.rename({"item": "i"})

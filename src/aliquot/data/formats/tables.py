@@ -74,11 +74,6 @@ def _explain_rows(text: str, separator: str, path: Path | str, reason: str) -> F
     return FormatError(f"{path}: not a readable table ({first}); check separators and quotes")
 
 
-def read_parquet(path: Path | str, options: TableOptions) -> EvalSet:
-    """Read a Parquet table."""
-    return from_table(pl.read_parquet(path), str(path), options)
-
-
 def from_table(table: pl.DataFrame, where: str, options: TableOptions | None = None) -> EvalSet:
     """Make an EvalSet of a table, deciding by its columns which kind it is."""
     options = options or TableOptions()

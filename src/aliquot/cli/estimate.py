@@ -1,0 +1,326 @@
+"""`aliquot estimate`: how good is each system, who is really better, how sure are we?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import polars as pl
+import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from aliquot.cli import common, render
+from aliquot.data.evalset import EvalSet, ItemId
+from aliquot.data.files import write_bytes
+from aliquot.data.formats import tables
+from aliquot.data.io import load
+from aliquot.data.judgments import Judgments
+from aliquot.data.selection import Selection
+from aliquot.errors import DataError, OptionError
+from aliquot.estimate.inputs import Mismatch, with_judgments
+from aliquot.estimate.monitor import Monitor, Replay, replay
+from aliquot.estimate.result import Estimates
+from aliquot.estimate.run import estimate
+
+_HOW = "How to estimate"
+
+
+def run(
+    data: common.DataArgument,
+    selection: Annotated[
+        Path | None, typer.Option("--selection", "-s", metavar="FILE", help="What `aliquot select` wrote.")
+    ] = None,
+    judgments: Annotated[
+        Path | None,
+        typer.Option("--judgments", "-j", metavar="FILE", help="People's answers: item, system, value, ..."),
+    ] = None,
+    method: Annotated[
+        str, typer.Option("--method", "-m", metavar="SPEC", help="mean, stratified, cv, greg, paper_best or auto.")
+    ] = "auto",
+    metrics: Annotated[
+        str | None, typer.Option("--metrics", metavar="A,B", help="The metrics that may help.", rich_help_panel=_HOW)
+    ] = None,
+    interval: Annotated[
+        str, typer.Option("--interval", help="t, bootstrap, hoeffding, bernstein or sequence.", rich_help_panel=_HOW)
+    ] = "t",
+    level: Annotated[float, typer.Option("--level", help="Coverage of the intervals.", rich_help_panel=_HOW)] = 0.95,
+    value_range: Annotated[
+        str | None, typer.Option("--range", metavar="LOW,HIGH", help="Ends of the scale.", rich_help_panel=_HOW)
+    ] = None,
+    test: Annotated[
+        str, typer.Option("--test", help="estimator, permutation, analytic or wilcoxon.", rich_help_panel=_HOW)
+    ] = "estimator",
+    rule: Annotated[str, typer.Option("--rule", help="Clusters: any or neighbour.", rich_help_panel=_HOW)] = "any",
+    alpha: Annotated[float, typer.Option("--alpha", help="Significance of clusters.", rich_help_panel=_HOW)] = 0.05,
+    holm: Annotated[bool, typer.Option("--holm", help="Correct for many pairs.", rich_help_panel=_HOW)] = False,
+    pairs: Annotated[bool, typer.Option("--pairs", help="Show (or write with -o) all pairs, too.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Refuse judgments that do not fit.")] = False,
+    sequential: Annotated[
+        bool, typer.Option("--sequential", help="Replay the judgments in time order: when could one have stopped?")
+    ] = False,
+    question: Annotated[str, typer.Option("--question", help="Sequential: best, ranking or means.")] = "best",
+    margin: Annotated[float | None, typer.Option("--margin", help="Sequential, means: wanted half width.")] = None,
+    human: common.HumanOption = None,
+    systems: common.SystemsOption = None,
+    exclude: common.ExcludeOption = None,
+    format: common.FormatOption = None,  # noqa: A002
+    lower_is_better: common.LowerOption = None,
+    columns: common.ColumnsOption = None,
+    pair: common.PairOption = None,
+    seed: common.SeedOption = 0,
+    json: common.JsonOption = False,
+    output: common.OutputOption = None,
+) -> None:
+    """How good is each system, who is really better, how sure are we?
+
+    Reads data with human scores on some items, or data, a selection and a table of judgments; prints each system's mean
+    over the whole test set with its interval, clusters of systems that cannot be told apart, and ranks.
+
+    Example: aliquot estimate data.jsonl --selection selection.jsonl --judgments judgments.csv
+    """
+    common.require_writable(output)
+    evalset = common.load_data(
+        data, human=human if judgments is None else None, systems=systems, exclude=exclude, format=format,
+        lower_is_better=lower_is_better, columns=columns, pair=pair,
+    )  # fmt: skip
+    chosen = Selection.load(selection) if selection is not None else None
+    answers = _read_judgments(judgments) if judgments is not None else None
+    scale = _parse_range(value_range)
+    if sequential:
+        _sequential(evalset, chosen, answers, human, scale, question, margin, alpha, json=json)
+        return
+    with render.busy("estimating"):
+        result = estimate(
+            evalset, method, selection=chosen, judgments=answers, human=human, interval=interval, level=level,
+            value_range=scale, test=test, rule=rule, alpha=alpha, adjust=holm, strict=strict, seed=seed,
+            metrics=common.names(metrics) or None,
+        )  # fmt: skip
+    if output is not None:
+        write(result, output, pairs=pairs)
+    if json:
+        common.print_json(result.to_dict())
+    else:
+        show(result, render.console(), pairs=pairs)
+
+
+def _read_judgments(path: Path) -> Judgments:
+    table = load(path)
+    if table.judgments is None:
+        raise DataError(f"{path}: no judgments in it; a table needs item, system, value and an annotator column")
+    return table.judgments
+
+
+def _parse_range(text: str | None) -> tuple[float, float] | None:
+    if text is None:
+        return None
+    try:
+        low, high = (float(part) for part in text.split(","))
+    except ValueError:
+        raise OptionError(f"--range '{text}': write LOW,HIGH, e.g. 0,100 or -25,0") from None
+    return low, high
+
+
+# -- showing -------------------------------------------------------------------------------------------------------
+
+
+def show(result: Estimates, console: Console, *, pairs: bool = False) -> None:
+    """Print the table of systems, clusters apart, with interval bars."""
+    mismatches: tuple[Mismatch, ...] = result.details.get("mismatches", ())
+    if mismatches:
+        console.print(_mismatch_table(mismatches))
+        console.print()
+    share = render.percent(result.judged / result.population)
+    console.print(f"{result.judged} of {result.population} items judged ({share}); {result.method}; "
+                  f"{result.level:.0%} intervals by {result.interval}\n", markup=False)  # fmt: skip
+    console.print(_system_table(result))
+    if pairs:
+        console.print()
+        console.print(_pair_table(result))
+    console.print()
+    for note in result.notes:
+        console.print(f"note: {note}", markup=False)
+    console.print(f"\n{result.signature}", style="dim", markup=False)
+
+
+def _system_table(result: Estimates) -> Table:
+    table = render.table()
+    table.box, table.show_edge = box.HORIZONTALS, False  # rules between clusters
+    table.add_column("system", overflow="fold", min_width=12)
+    for name in ("estimate", "se", "interval"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    for name in ("n", "worth", "rank", "P(best)", "cluster"):
+        table.add_column(name, justify="right", no_wrap=True)
+    known = [row for row in result.systems if row.low == row.low]
+    scale = (min(row.low for row in known), max(row.high for row in known)) if known else (0.0, 1.0)
+    places = _places(scale)
+    for at, row in enumerate(result.systems):
+        last = at + 1 < len(result.systems) and result.systems[at + 1].cluster != row.cluster
+        ranks = str(row.rank_low) if row.rank_low == row.rank_high else f"{row.rank_low}-{row.rank_high}"
+        table.add_row(
+            row.system,
+            render.fixed(row.estimate, places),
+            render.fixed(row.se, places),
+            f"{render.fixed(row.low, places)} to {render.fixed(row.high, places)}",
+            render.bar(row.low, row.estimate, row.high, scale, width=14),
+            str(row.n),
+            "-" if row.effective_n != row.effective_n else f"{row.effective_n:.0f}",
+            ranks,
+            render.fixed(row.p_best, 2),
+            str(row.cluster),
+            end_section=last,
+        )
+    return table
+
+
+def _places(scale: tuple[float, float]) -> int:
+    """Enough decimals to tell apart a hundredth of the range shown."""
+    width = scale[1] - scale[0]
+    return 2 if width >= 2 else 3 if width >= 0.2 else 4
+
+
+def _pair_table(result: Estimates) -> Table:
+    table = render.columns(
+        render.table("pairs (one-sided p that the first is not better: on the sample, and predicted for the full set)"),
+        left=["better", "worse"],
+        right=["difference", "interval", "p sample", "p full"],
+    )
+    for row in result.pairs:
+        interval = f"{render.number(row.low)} to {render.number(row.high)}"
+        table.add_row(row.a, row.b, render.number(row.difference), interval, render.fixed(row.p_sample),
+                      render.fixed(row.p_full))  # fmt: skip
+    return table
+
+
+def _mismatch_table(mismatches: tuple[Mismatch, ...]) -> Table:
+    table = render.columns(render.table("what does not fit"), left=["what", "example", "done"], right=["count"])
+    for row in mismatches:
+        table.add_row(row.what, row.example, row.action, str(row.count))
+    return table
+
+
+# -- writing -------------------------------------------------------------------------------------------------------
+
+
+def write(result: Estimates, path: Path, *, pairs: bool = False) -> None:
+    """Write systems (or pairs) by the path's ending: .csv, .tsv, .parquet, .json, .md or .tex."""
+    frame = result.pairs_frame() if pairs else result.to_frame()
+    if path.suffix == ".json":
+        write_bytes(path, common.to_json(result.to_dict()) + b"\n")
+    elif path.suffix == ".md":
+        write_bytes(path, _markdown(frame).encode())
+    elif path.suffix == ".tex":
+        write_bytes(path, _latex(frame).encode())
+    elif path.name.removesuffix(".gz").endswith((".csv", ".tsv", ".parquet")):
+        tables.write(frame, path)
+    else:
+        raise OptionError(f"{path}: unknown ending for estimates; use .csv, .tsv, .parquet, .json, .md or .tex")
+
+
+def _cells(frame: pl.DataFrame) -> list[list[str]]:
+    return [
+        [render.number(value, 4) if isinstance(value, float) else str(value) for value in row] for row in frame.rows()
+    ]
+
+
+def _markdown(frame: pl.DataFrame) -> str:
+    lines = ["| " + " | ".join(frame.columns) + " |", "|" + "---|" * frame.width]
+    lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in _cells(frame)]
+    return "\n".join(lines) + "\n"
+
+
+def _latex(frame: pl.DataFrame) -> str:
+    head = " & ".join(_tex(name) for name in frame.columns)
+    rows = [" & ".join(_tex(cell) for cell in row) + r" \\" for row in _cells(frame)]
+    body = "\n".join([r"\toprule", head + r" \\", r"\midrule", *rows, r"\bottomrule"])
+    return f"\\begin{{tabular}}{{l{'r' * (frame.width - 1)}}}\n{body}\n\\end{{tabular}}\n"
+
+
+def _tex(text: str) -> str:
+    for character in "&%$#_{}":
+        text = text.replace(character, f"\\{character}")
+    return text
+
+
+# -- in time order -------------------------------------------------------------------------------------------------
+
+
+def _sequential(
+    evalset: EvalSet,
+    selection: Selection | None,
+    answers: Judgments | None,
+    human: str | None,
+    scale: tuple[float, float] | None,
+    question: str,
+    margin: float | None,
+    alpha: float,
+    *,
+    json: bool,
+) -> None:
+    if scale is None:
+        raise OptionError("--sequential needs the scale's ends: give --range LOW,HIGH, e.g. 0,100")
+    judgments = answers or evalset.judgments
+    if judgments is None:
+        raise OptionError("--sequential replays single judgments in time order: give --judgments FILE")
+    evalset, _ = with_judgments(evalset, judgments, selection, human)
+    order = _time_order(evalset)
+    scores = evalset.human_score()
+    row_of = {item: row for row, item in enumerate(evalset.ids)}
+    values: dict[ItemId, dict[str, float]] = {
+        item: {s: float(v) for s, v in zip(evalset.systems, scores[row_of[item]], strict=True) if v == v}  # noqa: PLR0124
+        for item in order
+    }
+    monitor = Monitor(
+        evalset.systems, evalset.n_items, value_range=scale, question=question, margin=margin, alpha=alpha  # type: ignore[arg-type]
+    )  # fmt: skip
+    outcome = replay(monitor, order, values)
+    if json:
+        common.print_json(_replay_document(outcome))
+    else:
+        _show_replay(outcome, render.console())
+
+
+def _time_order(evalset: EvalSet) -> list[ItemId]:
+    """Items by the time (or order) of their last judgment; as they stand in the table where neither is known."""
+    judgments = evalset.judgments
+    if judgments is None:
+        return []
+    table = judgments.table
+    key = next((name for name in ("time", "order") if name in table.columns), None)
+    if key is None:
+        return table["item"].unique(maintain_order=True).to_list()
+    last = table.group_by("item", maintain_order=True).agg(pl.col(key).max())
+    return last.sort(key, maintain_order=True)["item"].to_list()
+
+
+def _replay_document(outcome: Replay) -> dict[str, object]:
+    picture = outcome.final
+    return {
+        "stopped_after": outcome.stopped_after,
+        "items": picture.items,
+        "judgments": picture.judgments,
+        "reason": picture.reason,
+        "best": picture.best,
+        "decided": len(picture.decided),
+        "pairs": [vars(pair) for pair in picture.pairs],
+        "half_widths": picture.half_widths,
+        "path": [{"items": items, "decided": decided} for items, decided in outcome.path],
+    }
+
+
+def _show_replay(outcome: Replay, console: Console) -> None:
+    picture = outcome.final
+    if outcome.stopped_after is not None:
+        saved = picture.items - outcome.stopped_after
+        console.print(f"[bold]one could have stopped after {outcome.stopped_after} of {picture.items} items[/] "
+                      f"({saved} fewer); {picture.reason}")  # fmt: skip
+    else:
+        console.print(f"after all {picture.items} items: {picture.reason}", markup=False)
+    table = render.columns(render.table("pairs"), left=["better", "worse"], right=["difference", "interval", "state"])
+    for pair in picture.pairs:
+        state = "decided" if pair.decided else f"about {pair.more_items} more"
+        table.add_row(pair.a, pair.b, render.number(pair.difference),
+                      f"{render.number(pair.low)} to {render.number(pair.high)}", state)  # fmt: skip
+    console.print(table)

@@ -1,0 +1,107 @@
+"""Bringing data, selection and judgments together, and telling in one table what does not fit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from aliquot.data.evalset import EvalSet
+from aliquot.data.judgments import Judgments
+from aliquot.data.selection import Selection
+from aliquot.errors import DataError
+
+HUMAN = "human"
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """One kind of thing that does not fit: what, how often, an example, and what was done about it."""
+
+    what: str
+    count: int
+    example: str
+    action: str
+
+
+def with_judgments(
+    data: EvalSet, judgments: Judgments | pl.DataFrame, selection: Selection | None = None, human: str | None = None
+) -> tuple[EvalSet, tuple[Mismatch, ...]]:
+    """Return the data with the judgments' cell means as human score, and what did not fit.
+
+    Judgments of unknown items or systems are left out, those outside the selection too (their items had no chance);
+    several judgments of an output are averaged; the same annotator's repeated judgments are averaged first.
+    """
+    table = (judgments if isinstance(judgments, Judgments) else Judgments(judgments)).table
+    id_type = data.items["id"].dtype
+    table = table.with_columns(pl.col("item").cast(pl.String).alias("_key"))
+    known_items = pl.DataFrame({"_key": data.items["id"].cast(pl.String), "item": data.items["id"]})
+    found: list[Mismatch] = []
+
+    table, unknown = _split(table, pl.col("_key").is_in(known_items["_key"].implode()))
+    _note(found, "unknown items", unknown, "_key", "left out")
+    table, unknown = _split(table, pl.col("system").is_in(list(data.systems)))
+    _note(found, "unknown systems", unknown, "system", "left out")
+    if selection is not None:
+        chosen = [str(item) for item in selection.ids]
+        table, outside = _split(table, pl.col("_key").is_in(chosen))
+        _note(found, "judgments outside the selection", outside, "_key", "left out")
+    table, empty = _split(table, pl.col("value").is_not_null())
+    _note(found, "judgments without a value", empty, "_key", "left out")
+    if not table.height:
+        raise DataError(f"{data.name}: no judgment fits the data" + _listed(found))
+    table = table.drop("item").join(known_items, on="_key", how="left").drop("_key")
+    table, repeated = _averaged_repeats(table)
+    if repeated is not None:
+        found.append(repeated)
+    name = human or HUMAN
+    bare = EvalSet(
+        items=data.items, systems=data.systems, scores={k: v for k, v in data.scores.items() if k != name},
+        outputs=data.outputs, judgments=Judgments(table.with_columns(pl.col("item").cast(id_type))), name=data.name,
+    )  # fmt: skip
+    return bare.aggregate(name=name).with_human(name), tuple(found)
+
+
+def _split(table: pl.DataFrame, fits: pl.Expr) -> tuple[pl.DataFrame, pl.DataFrame]:
+    return table.filter(fits), table.filter(~fits)
+
+
+def _note(found: list[Mismatch], what: str, rows: pl.DataFrame, column: str, action: str) -> None:
+    if rows.height:
+        distinct = rows[column].n_unique()
+        example = f"{rows[column][0]}" + (f" and {distinct - 1} more" if distinct > 1 else "")
+        found.append(Mismatch(what, rows.height, example, action))
+
+
+def _averaged_repeats(table: pl.DataFrame) -> tuple[pl.DataFrame, Mismatch | None]:
+    """Average what one annotator said of one output more than once; errors of one answer are not repeats."""
+    if "error" in table.columns:
+        return table, None
+    keys = ["item", "system", "annotator", "criterion"]
+    groups = table.group_by(keys, maintain_order=True).agg(
+        pl.col("value").mean(),
+        pl.col("seconds").sum(),
+        pl.len().alias("_times"),
+        pl.col("value").n_unique().alias("_kinds"),
+        pl.exclude(*keys, "value", "seconds").first(),
+    )
+    named = groups.filter((pl.col("_times") > 1) & pl.col("annotator").is_not_null())
+    if not named.height:
+        return table, None
+    differing = named.filter(pl.col("_kinds") > 1).height
+    row = named.row(0, named=True)
+    example = f"item {row['item']}, {row['system']}, {row['annotator']}; {differing} disagree"
+    count = int((named["_times"] - 1).sum())
+    unnamed = table.filter(pl.col("annotator").is_null())
+    merged = groups.filter(pl.col("annotator").is_not_null()).drop("_times", "_kinds").select(table.columns)
+    return pl.concat([merged, unnamed]), Mismatch("repeats by the same annotator", count, example, "averaged")
+
+
+def refuse(mismatches: tuple[Mismatch, ...]) -> None:
+    """Raise when anything does not fit (`--strict`)."""
+    if mismatches:
+        raise DataError("--strict: judgments do not fit the data" + _listed(list(mismatches)))
+
+
+def _listed(found: list[Mismatch]) -> str:
+    return "".join(f"; {m.count} {m.what} ({m.example})" for m in found)

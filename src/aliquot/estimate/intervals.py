@@ -1,0 +1,170 @@
+"""Intervals around estimates: t, bootstrap, Hoeffding, Bernstein, and anytime-valid sequences."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+from aliquot.errors import DataError, OptionError, unknown_name
+from aliquot.estimate.estimators import Fitted
+from aliquot.estimate.sample import Sample
+from aliquot.stats.arrays import FloatArray, IntArray, Seed
+from aliquot.stats.bootstrap import resampled_sums
+from aliquot.stats.bounds import bernstein_half_width, hoeffding_half_width
+from aliquot.stats.design_variance import degrees_of_freedom
+from aliquot.stats.sequences import asymptotic_sequence, betting_sequence, tuned_rho
+
+KINDS = ("t", "bootstrap", "hoeffding", "bernstein", "sequence")
+DRAWS = 10_000
+
+
+@dataclass(frozen=True, eq=False)
+class Bounds:
+    """Lower and upper bounds of the systems' means and of all differences a - b (M x M)."""
+
+    low: FloatArray
+    high: FloatArray
+    pair_low: FloatArray
+    pair_high: FloatArray
+
+
+def bounds(
+    kind: str,
+    sample: Sample,
+    fitted: Fitted,
+    errors: FloatArray,
+    *,
+    level: float,
+    value_range: tuple[float, float] | None,
+    seed: Seed,
+) -> Bounds:
+    """Return the asked kind of interval for systems and pairs."""
+    if kind not in KINDS:
+        raise unknown_name("interval", kind, KINDS)
+    if not 0.0 < level < 1.0:
+        raise OptionError(f"level is {level}; choose between 0 and 1, for instance 0.95")
+    if kind == "t":
+        return _t(sample, fitted, errors, level)
+    if kind == "bootstrap":
+        return _bootstrap(fitted, errors, level, seed)
+    if kind == "sequence":
+        return _sequence(sample, fitted, level, value_range)
+    return _distribution_free(kind, sample, fitted, level, value_range)
+
+
+def pair_errors(errors: FloatArray, *, matching: bool) -> FloatArray:
+    """Standard deviation of every difference a - b from the units' errors."""
+    squares = (errors**2).sum(axis=0)
+    cross = errors.T @ errors if matching else np.diag(squares)
+    variance: FloatArray = squares[:, None] + squares[None, :] - 2 * cross
+    return np.sqrt(np.clip(variance, 0.0, None))
+
+
+def pair_freedom(errors: FloatArray, most: float) -> FloatArray:
+    """Degrees of freedom of every difference, system by system."""
+    m = errors.shape[1]
+    return np.stack([degrees_of_freedom(errors - errors[:, [a]], most) for a in range(m)])
+
+
+def _t(sample: Sample, fitted: Fitted, errors: FloatArray, level: float) -> Bounds:
+    most = max(1.0, sample.units - 1.0)
+    half = stats.t.ppf(0.5 + level / 2, degrees_of_freedom(errors, most)) * np.sqrt((errors**2).sum(axis=0))
+    quantile = stats.t.ppf(0.5 + level / 2, pair_freedom(errors, most))
+    return _around(fitted.values, half, quantile * pair_errors(errors, matching=sample.matching))
+
+
+def _around(values: FloatArray, half: FloatArray, pair_half: FloatArray) -> Bounds:
+    difference = values[:, None] - values[None, :]
+    return Bounds(values - half, values + half, difference - pair_half, difference + pair_half)
+
+
+def _bootstrap(fitted: Fitted, errors: FloatArray, level: float, seed: Seed) -> Bounds:
+    """Resample the design's units (documents where documents were drawn) with their errors.
+
+    The errors already carry the finite population and the order of drawing, so that the spread of a draw is that of
+    the estimate; the percentile interval is reflected (basic bootstrap), which keeps the direction of the skew.
+    """
+    deviations = resampled_sums(errors, DRAWS, seed)
+    tail = (1 - level) / 2
+    low, high = np.quantile(deviations, [tail, 1 - tail], axis=0)
+    m = errors.shape[1]
+    pair_low, pair_high = np.zeros((m, m)), np.zeros((m, m))
+    for a in range(m):
+        difference = deviations[:, [a]] - deviations
+        pair_low[a], pair_high[a] = np.quantile(difference, [tail, 1 - tail], axis=0)
+    values, gaps = fitted.values, fitted.values[:, None] - fitted.values[None, :]
+    return Bounds(values - high, values - low, gaps - pair_high, gaps - pair_low)
+
+
+def _checked_range(sample: Sample, value_range: tuple[float, float] | None, kind: str) -> tuple[float, float]:
+    if value_range is None:
+        raise OptionError(f"the interval '{kind}' needs the scale's ends: give --range LOW,HIGH, e.g. 0,100")
+    low, high = value_range
+    if not low < high:
+        raise OptionError(f"--range {low},{high}: the lower end must be below the upper one")
+    known = sample.scores[np.isfinite(sample.scores)]
+    if known.min() < low or known.max() > high:
+        bad = known.min() if known.min() < low else known.max()
+        raise DataError(f"the score {bad:g} lies outside --range {low:g},{high:g}; correct the range or the score")
+    return low, high
+
+
+def _distribution_free(
+    kind: str, sample: Sample, fitted: Fitted, level: float, value_range: tuple[float, float] | None
+) -> Bounds:
+    """Hoeffding and Bernstein bounds for any scores on the scale; unequal chances stretch the scale."""
+    low, high = _checked_range(sample, value_range, kind)
+    counts = np.isfinite(sample.scores).sum(axis=0)
+    stretch = float((sample.weight / sample.weight.mean()).max())
+    width = (high - low) * stretch
+    if kind == "hoeffding":
+        half = hoeffding_half_width(counts, sample.population, width, level)
+        pair_half = hoeffding_half_width(counts, sample.population, 2 * width, level)
+    else:
+        sd = np.nanstd(sample.scores, axis=0, ddof=1) * stretch
+        half = bernstein_half_width(sd, counts, width, level)
+        pair_half = bernstein_half_width(2 * np.nanmax(sd), counts, 2 * width, level)
+    return _around(fitted.values, half, np.maximum(pair_half[:, None], pair_half[None, :]))
+
+
+def _sequence(sample: Sample, fitted: Fitted, level: float, value_range: tuple[float, float] | None) -> Bounds:
+    """Bounds that may be looked at after every judgment.
+
+    Plain means of an equal-chance random order on a known scale: betting without replacement. Otherwise (regression,
+    unequal chances) the asymptotic sequence on the contributions, which counts every item once.
+    """
+    equal = bool(np.allclose(sample.weight, sample.weight[0]))
+    if value_range is not None and fitted.proxy is None and equal and np.isfinite(sample.scores).all():
+        low, high = _checked_range(sample, value_range, "sequence")
+        means = betting_sequence(sample.scores, sample.population, low, high, level)
+        a, b = np.triu_indices(sample.evalset.n_systems, 1)
+        width = high - low
+        gaps = betting_sequence(sample.scores[:, a] - sample.scores[:, b], sample.population, -width, width, level)
+        return _from_paths(means.lower[-1], means.upper[-1], gaps.lower[-1], gaps.upper[-1], a, b)
+    return _asymptotic(sample, fitted, level)
+
+
+def _asymptotic(sample: Sample, fitted: Fitted, level: float) -> Bounds:
+    """The asymptotic sequence, tuned for the present number of items; n z behaves like the terms of a plain mean."""
+    terms = sample.n * fitted.z
+    gaps = np.stack([terms[:, [a]] - terms for a in range(terms.shape[1])], axis=1)
+    half = _asymptotic_half(terms.std(axis=0, ddof=1), sample.n, level)
+    return _around(fitted.values, half, _asymptotic_half(gaps.std(axis=0, ddof=1), sample.n, level))
+
+
+def _asymptotic_half(sd: FloatArray, n: int, level: float) -> FloatArray:
+    known = np.where(sd > 0, sd, np.nan)
+    path = asymptotic_sequence(0.0, known, n, tuned_rho(known, n, level), level)
+    return np.where(sd > 0, path.upper, np.where(np.isnan(sd), np.nan, 0.0))
+
+
+def _from_paths(
+    low: FloatArray, high: FloatArray, gap_low: FloatArray, gap_high: FloatArray, a: IntArray, b: IntArray
+) -> Bounds:
+    m = len(low)
+    pair_low, pair_high = np.zeros((m, m)), np.zeros((m, m))
+    pair_low[a, b], pair_high[a, b] = gap_low, gap_high
+    pair_low[b, a], pair_high[b, a] = -gap_high, -gap_low
+    return Bounds(low, high, pair_low, pair_high)

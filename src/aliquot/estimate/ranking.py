@@ -1,0 +1,98 @@
+"""Who is really better: p-values of all pairs, clusters, rank intervals, the chance of being best (METHODS.md 5)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from aliquot.errors import OptionError, unknown_name
+from aliquot.estimate.estimators import Fitted
+from aliquot.estimate.intervals import pair_errors, pair_freedom
+from aliquot.estimate.sample import Sample
+from aliquot.stats.arrays import FloatArray, IntArray, Seed
+from aliquot.stats.clusters import cluster
+from aliquot.stats.pairwise import analytic_p, permutation_p
+from aliquot.stats.ranks import full_set_p, holm, probability_best, rank_intervals, student_p
+from aliquot.stats.wilcoxon import wilcoxon_p
+
+Test = Literal["estimator", "permutation", "analytic", "wilcoxon"]
+TESTS = ("estimator", "permutation", "analytic", "wilcoxon")
+RULES = ("any", "neighbour")
+
+
+@dataclass(frozen=True, eq=False)
+class Ranking:
+    """One-sided p-values of all pairs (small: the row is better), clusters, rank intervals, chance of being best."""
+
+    p_sample: FloatArray
+    p_full: FloatArray
+    cluster: IntArray
+    rank_low: IntArray
+    rank_high: IntArray
+    p_best: FloatArray
+
+
+def rank(
+    sample: Sample,
+    fitted: Fitted,
+    errors: FloatArray,
+    *,
+    test: str,
+    rule: str,
+    alpha: float,
+    adjust: bool,
+    seed: Seed,
+) -> Ranking:
+    """Compare all systems."""
+    if test not in TESTS:
+        raise unknown_name("test", test, TESTS)
+    if rule not in RULES:
+        raise unknown_name("rule", rule, RULES)
+    if not 0.0 < alpha < 0.5:
+        raise OptionError(f"alpha is {alpha}; choose between 0 and 0.5, for instance 0.05")
+    p = _p_values(sample, fitted, errors, test, seed)
+    p = holm(p) if adjust and len(p) > 1 else p
+    better = np.nan_to_num(p, nan=1.0) < alpha
+    better &= ~better.T  # ties of discrete tests may point both ways
+    low, high = rank_intervals(better)
+    rule_: Literal["any", "neighbour"] = "neighbour" if rule == "neighbour" else "any"
+    covariance = sample.covariance(errors)
+    known = np.isfinite(covariance).all()
+    best = probability_best(fitted.values, covariance, seed=seed) if known else np.full(len(low), np.nan)
+    return Ranking(p, _full_p(sample, fitted), cluster(fitted.values, better, rule_), low, high, best)
+
+
+def _p_values(sample: Sample, fitted: Fitted, errors: FloatArray, test: str, seed: Seed) -> FloatArray:
+    if test == "permutation":
+        return permutation_p(sample.scores, seed=seed)
+    if test == "analytic":
+        return analytic_p(sample.scores)
+    if test == "wilcoxon":
+        return wilcoxon_p(sample.scores)
+    difference = fitted.values[:, None] - fitted.values[None, :]
+    freedom = pair_freedom(errors, max(1.0, sample.units - 1.0))
+    p = student_p(difference, pair_errors(errors, matching=sample.matching), freedom)
+    np.fill_diagonal(p, 0.5)
+    return p
+
+
+def _full_p(sample: Sample, fitted: Fitted) -> FloatArray:
+    """What judging all items would say: the estimated difference against the spread of differences over items."""
+    share = sample.weight / sample.weight.sum()
+    m = len(fitted.values)
+    spread = np.full((m, m), np.nan)
+    for a in range(m):
+        gap = sample.scores[:, [a]] - sample.scores
+        present = np.isfinite(gap)
+        cells = np.where(present, share[:, None], 0.0)
+        total = np.maximum(cells.sum(axis=0), 1e-300)
+        mean = (cells * np.where(present, gap, 0.0)).sum(axis=0) / total
+        variance = (cells * np.where(present, gap - mean, 0.0) ** 2).sum(axis=0) / total
+        count = present.sum(axis=0)
+        spread[a] = np.where(count > 1, np.sqrt(variance * count / np.maximum(count - 1, 1)), np.nan)
+    difference = fitted.values[:, None] - fitted.values[None, :]
+    p = full_set_p(difference, spread, sample.population)
+    np.fill_diagonal(p, 0.5)
+    return p

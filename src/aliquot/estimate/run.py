@@ -1,0 +1,195 @@
+"""`estimate`: from few judgments to scores, intervals and a ranking one can defend."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from aliquot.data.evalset import EvalSet
+from aliquot.data.judgments import Judgments
+from aliquot.data.selection import Selection
+from aliquot.data.signature import signature
+from aliquot.data.spec import Spec, parse_spec
+from aliquot.errors import AliquotWarning
+from aliquot.estimate.estimators import Fitted, mean, proxy_correlation, run_estimator
+from aliquot.estimate.inputs import Mismatch, refuse, with_judgments
+from aliquot.estimate.intervals import Bounds, bounds
+from aliquot.estimate.ranking import Ranking, rank
+from aliquot.estimate.result import Estimates, PairEstimate, SystemEstimate
+from aliquot.estimate.sample import Sample, sample_of
+from aliquot.stats.arrays import FloatArray, IntArray
+
+DEFAULT = "greg"
+"""What `auto` stands for; docs/estimate.md gives the evidence."""
+
+
+def estimate(
+    data: EvalSet,
+    method: str = "auto",
+    *,
+    selection: Selection | None = None,
+    judgments: Judgments | pl.DataFrame | None = None,
+    human: str | None = None,
+    interval: str = "t",
+    level: float = 0.95,
+    value_range: tuple[float, float] | None = None,
+    test: str = "estimator",
+    rule: str = "any",
+    alpha: float = 0.05,
+    adjust: bool = False,
+    strict: bool = False,
+    seed: int = 0,
+    **parameters: Any,
+) -> Estimates:
+    """Estimate every system's mean over the whole test set, and who is really better than whom.
+
+    Args:
+        data: the whole test set, with human scores on some items, or with `judgments` given apart.
+        method: an estimator spec: mean, stratified, cv, greg, paper_best, or auto (greg with what helps).
+        selection: how the judged items were chosen; its probabilities are used. Without one the judged items are
+            taken for a simple random sample.
+        judgments: people's answers on the selected items.
+        human: the name of the human score.
+        interval: t, bootstrap, hoeffding, bernstein or sequence (valid at every look).
+        level: coverage of the intervals.
+        value_range: ends of the scale, for hoeffding, bernstein and sequence.
+        test: p-values from the estimator, or permutation, analytic, wilcoxon on the judged items.
+        rule: clusters: "any" member of the cluster above is better, or only the last "neighbour".
+        alpha: significance for clusters and rank intervals, one-sided.
+        adjust: Holm's correction over all pairs.
+        strict: refuse judgments that do not fit instead of reporting them.
+        seed: of bootstrap, permutations and chances of being best.
+        **parameters: parameters of the estimator, such as metrics=["COMET"].
+
+    >>> import aliquot
+    >>> data = aliquot.synthetic(items=200, systems=3, seed=5)
+    >>> chosen = aliquot.select(data, "pps", budget=60, seed=1)
+    >>> result = aliquot.estimate(data, selection=chosen)
+    >>> [row.system for row in result.systems]
+    ['sys1', 'sys2', 'sys3']
+    """
+    mismatches: tuple[Mismatch, ...] = ()
+    if judgments is not None:
+        data, mismatches = with_judgments(data, judgments, selection, human)
+        if strict:
+            refuse(mismatches)
+    sample = sample_of(data, human, selection)
+    spec = _resolved(method, parameters)
+    fitted = run_estimator(sample, spec)
+    notes = [*_warnings(sample, selection), *fitted.notes]
+    errors = sample.errors(fitted.z)
+    limits = bounds(interval, sample, fitted, errors, level=level, value_range=value_range, seed=seed)
+    ranking = rank(sample, fitted, errors, test=test, rule=rule, alpha=alpha, adjust=adjust, seed=seed)
+    systems = _system_rows(sample, fitted, errors, limits, ranking)
+    order = np.argsort(-np.nan_to_num(fitted.values, nan=-np.inf), kind="stable")
+    return Estimates(
+        systems=tuple(systems[at] for at in order),
+        pairs=_pair_rows(sample, fitted, limits, ranking, order),
+        covariance=sample.covariance(errors),
+        method=str(spec),
+        interval=interval,
+        level=level,
+        population=sample.population,
+        judged=sample.n,
+        unbiased=sample.pi is not None,
+        notes=tuple(notes),
+        details=dict(fitted.details) | {"mismatches": mismatches},
+        signature=signature(
+            f"estimate:{spec}", data, selection=None if selection is None else selection.method, human=human,
+            interval=interval, level=level, test=None if test == "estimator" else test,
+            rule=None if rule == "any" else rule, holm="yes" if adjust else None, seed=seed,
+        ),
+    )  # fmt: skip
+
+
+def _resolved(method: str, parameters: Mapping[str, Any]) -> Spec:
+    spec = parse_spec(method)
+    given = dict(spec.parameters) | {key: value for key, value in parameters.items() if value is not None}
+    written = {k: "|".join(map(str, v)) if isinstance(v, list | tuple) else str(v) for k, v in given.items()}
+    return Spec(DEFAULT if spec.name == "auto" else spec.name, written)
+
+
+def _warnings(sample: Sample, selection: Selection | None) -> list[str]:
+    notes = []
+    if selection is None and sample.n < sample.population:
+        notes.append("no selection given: the judged items are taken for a simple random sample")
+    if sample.pi is None:
+        text = (
+            "the items were not drawn with known probabilities: means are biased and only the ranking is meaningful; "
+            "greg corrects means by a model, use a design if you need them"
+        )
+        notes.append(text)
+        warnings.warn(text, AliquotWarning, 3)
+    coverage = selection.details.get("coverage") if selection is not None else None
+    if isinstance(coverage, float):
+        notes.append(f"only {coverage:.0%} of the items had a chance to be drawn: the estimates are about those")
+    if sample.n == 1:
+        notes.append("one judged item: no standard error can be given")
+    never = [
+        s
+        for s, judged in zip(sample.evalset.systems, np.isfinite(sample.scores).sum(axis=0), strict=True)
+        if not judged
+    ]
+    if never:
+        notes.append(f"never judged, so without an estimate: {', '.join(never)}")
+    return notes
+
+
+def _effective_n(sample: Sample, errors: FloatArray, n: FloatArray) -> FloatArray:
+    """How many judgments of a simple random sample with its plain mean would be as precise: n Var_mean / Var_est."""
+    share = np.where(np.isfinite(sample.scores), sample.weight[:, None], 0.0)
+    share = share / np.maximum(share.sum(axis=0), 1e-300)
+    centred = np.where(share > 0, sample.scores - mean(sample).values, 0.0)
+    spread = (share * centred**2).sum(axis=0) * n / np.maximum(n - 1, 1)
+    plain = spread / np.maximum(n, 1) * (1 - n / sample.population)
+    variance = (errors**2).sum(axis=0)
+    return np.where((n > 1) & (variance > 0), n * plain / np.where(variance > 0, variance, 1.0), np.nan)
+
+
+def _system_rows(
+    sample: Sample, fitted: Fitted, errors: FloatArray, limits: Bounds, ranking: Ranking
+) -> list[SystemEstimate]:
+    n = np.isfinite(sample.scores).sum(axis=0)
+    known = (n > 1) & (sample.n > 1)
+    se = np.where(known, np.sqrt((errors**2).sum(axis=0)), np.nan)
+    effective, correlation = _effective_n(sample, errors, n.astype(np.float64)), proxy_correlation(fitted, sample)
+    return [
+        SystemEstimate(
+            system=system,
+            estimate=float(fitted.values[at]),
+            se=float(se[at]),
+            low=float(limits.low[at]) if known[at] else float("nan"),
+            high=float(limits.high[at]) if known[at] else float("nan"),
+            n=int(n[at]),
+            effective_n=float(effective[at]),
+            proxy_correlation=float(correlation[at]),
+            rank_low=int(ranking.rank_low[at]),
+            rank_high=int(ranking.rank_high[at]),
+            p_best=float(ranking.p_best[at]),
+            cluster=int(ranking.cluster[at]),
+        )
+        for at, system in enumerate(sample.evalset.systems)
+    ]
+
+
+def _pair_rows(
+    sample: Sample, fitted: Fitted, limits: Bounds, ranking: Ranking, order: IntArray
+) -> tuple[PairEstimate, ...]:
+    names = sample.evalset.systems
+    return tuple(
+        PairEstimate(
+            a=names[a],
+            b=names[b],
+            difference=float(fitted.values[a] - fitted.values[b]),
+            low=float(limits.pair_low[a, b]),
+            high=float(limits.pair_high[a, b]),
+            p_sample=float(ranking.p_sample[a, b]),
+            p_full=float(ranking.p_full[a, b]),
+        )
+        for place, a in enumerate(order)
+        for b in order[place + 1 :]
+    )

@@ -1,0 +1,231 @@
+"""Who is better, how surely, and on which rank: p-values from estimates, Holm, rank intervals, P(best).
+
+Invariant: p[a, b] is one-sided and small where a is better than b, as everywhere; what cannot be known is NaN.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import ndtr, stdtr
+
+from aliquot.errors import OptionError
+from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, Seed
+from aliquot.stats.clusters import checked_better
+
+_CHUNK = 1 << 22
+"""Numbers that a temporary array may hold."""
+
+_RANK = 1e-12
+"""Eigenvalues of a correlation matrix, relative to the largest, below which they are rounding."""
+
+_TIE = 1e-9
+"""Difference of two draws, relative to their standard deviation, that is rounding (of eigenvectors, see `_RANK`)."""
+
+
+def normal_p(difference: FloatArray | float, se: FloatArray | float) -> FloatArray:
+    """One-sided p-values from a standard error, p = 1 - Phi(d / se) (METHODS 5, z from the estimator's covariance).
+
+    Args:
+        difference: Estimate of a minus estimate of b, of any shape.
+        se: Its standard error; 0 means that the difference is known.
+
+    Returns:
+        Small where the difference is positive; with se = 0 it is 0, 0.5 or 1. NaN where either argument is.
+
+    Raises:
+        OptionError: A negative standard error.
+
+    Example:
+        >>> normal_p(np.array([1.96, -1.96, 0.0, 2.0]), np.array([1.0, 1.0, 0.0, np.nan])).round(3)
+        array([0.025, 0.975, 0.5  ,   nan])
+    """
+    return np.asarray(ndtr(-_ratio(difference, se)), dtype=np.float64)
+
+
+def student_p(difference: FloatArray | float, se: FloatArray | float, df: FloatArray | float) -> FloatArray:
+    """One-sided p-values from a standard error with few degrees of freedom, p = 1 - T_df(d / se) (METHODS 5).
+
+    Args:
+        difference: Estimate of a minus estimate of b, of any shape.
+        se: Its standard error.
+        df: Degrees of freedom; infinite gives `normal_p`.
+
+    Returns:
+        As `normal_p`; NaN also where there is no degree of freedom (df <= 0 or NaN).
+
+    Raises:
+        OptionError: A negative standard error.
+
+    Example:
+        >>> student_p(np.array([2.0, 2.0, 2.0]), 1.0, np.array([5.0, np.inf, 0.0])).round(3)
+        array([0.051, 0.023,   nan])
+    """
+    ratio, freedom = np.broadcast_arrays(_ratio(difference, se), np.asarray(df, dtype=np.float64))
+    p_values = np.where(np.isinf(freedom), ndtr(-ratio), stdtr(freedom, -ratio))
+    return np.where(freedom > 0, p_values, np.nan)
+
+
+def full_set_p(difference: FloatArray | float, sd_difference: FloatArray | float, population: int) -> FloatArray:
+    """Median prediction of the p-value on the whole test set, 1 - Phi(d sqrt(N) / s_d) (METHODS 5).
+
+    It says what judging all items would say, not how sure the judged ones are: show both, name both.
+
+    Args:
+        difference: Estimated mean difference of a and b, of any shape.
+        sd_difference: Standard deviation of the difference over items (not a standard error).
+        population: N, items of the whole test set.
+
+    Returns:
+        As `normal_p`.
+
+    Raises:
+        OptionError: A population below 1, or a negative standard deviation.
+
+    Example:
+        >>> full_set_p(np.array([0.1]), np.array([1.0]), 400).round(3)
+        array([0.023])
+    """
+    if population < 1:
+        raise OptionError(f"population is {population}; give the number of items of the whole test set, at least 1")
+    return normal_p(difference, np.asarray(sd_difference, dtype=np.float64) / np.sqrt(population))
+
+
+def holm(p: FloatArray) -> FloatArray:
+    """Adjust the p-values of all pairs by Holm's step-down method (METHODS 5; Holm 1979).
+
+    The family are the K = M (M - 1) / 2 two-sided values q = min(1, 2 min(p_ab, p_ba)); sorted,
+    q'_(i) = min(1, max_{j <= i} (K - j + 1) q_(j)). They come back one-sided like `p`: q'/2 for the better, 1 - q'/2
+    for the worse, so that the threshold that was used on `p` goes on to be used. Two-sided values are 2 min(p, p.T).
+
+    Args:
+        p: Systems x systems, one-sided, p[a, b] small where a is better. NaN pairs are not counted as tests.
+
+    Returns:
+        Systems x systems; p[b, a] = 1 - p[a, b], 0.5 on the diagonal, NaN where `p` is.
+
+    Raises:
+        OptionError: Not a square table of probabilities, or two-sided values.
+
+    Example:
+        >>> holm(np.array([[0.5, 0.01, 0.02], [0.99, 0.5, 0.4], [0.98, 0.6, 0.5]])).round(2)
+        array([[0.5 , 0.03, 0.04],
+               [0.97, 0.5 , 0.4 ],
+               [0.96, 0.6 , 0.5 ]])
+    """
+    _check_one_sided(p)
+    first, second = np.triu_indices(len(p), 1)
+    forward, backward = p[first, second], p[second, first]
+    two_sided = np.minimum(2 * np.minimum(forward, backward), 1.0)
+    order = np.argsort(two_sided, kind="stable")[: np.count_nonzero(~np.isnan(two_sided))]
+    adjusted = np.full(len(first), np.nan)
+    remaining = np.arange(len(order), 0, -1)
+    adjusted[order] = np.minimum(np.maximum.accumulate(remaining * two_sided[order]), 1.0)
+    result, ahead = np.full(p.shape, 0.5), forward <= backward
+    result[first, second] = np.where(ahead, adjusted / 2, 1 - adjusted / 2)
+    result[second, first] = np.where(ahead, 1 - adjusted / 2, adjusted / 2)
+    return result
+
+
+def rank_intervals(better: BoolArray) -> tuple[IntArray, IntArray]:
+    """Ranks a system may have: [1 + number significantly better, M - number significantly worse] (METHODS 5).
+
+    Args:
+        better: Systems x systems; better[a, b] where a is significantly better than b.
+
+    Returns:
+        Lowest and highest rank of every system; 1 is best.
+
+    Raises:
+        OptionError: Not a square table of booleans, or systems that beat each other.
+
+    Example:
+        >>> rank_intervals(np.array([[False, False, True], [False, False, False], [False, False, False]]))
+        (array([1, 1, 2]), array([2, 3, 3]))
+    """
+    better = checked_better(better, len(better))
+    return 1 + better.sum(axis=0, dtype=np.int64), len(better) - better.sum(axis=1, dtype=np.int64)
+
+
+def probability_best(estimates: FloatArray, covariance: FloatArray, draws: int = 10000, seed: Seed = 0) -> FloatArray:
+    """Probability that each system is the best: share of the draws from N(estimate, Cov) that it wins (METHODS 5).
+
+    Args:
+        estimates: One per system; a system without one (NaN) does not take part and has probability 0.
+        covariance: Systems x systems, of the estimates; may be singular.
+        draws: Number of draws.
+        seed: Of the draws.
+
+    Returns:
+        One probability per system, in sum 1; draws won by several systems are split. All NaN where nothing can be
+        said: no system has an estimate, or the covariance of those that have one is not known.
+
+    Raises:
+        OptionError: Fewer than one draw, infinite estimates, or a covariance that cannot be one.
+
+    Example:
+        >>> probability_best(np.array([1.0, 1.0, 0.0, np.nan]), np.zeros((4, 4)))
+        array([0.5, 0.5, 0. , 0. ])
+    """
+    if draws < 1:
+        raise OptionError(f"draws is {draws}; give at least 1")
+    if estimates.ndim != 1 or covariance.shape != (len(estimates), len(estimates)):
+        raise OptionError(f"estimates is {estimates.shape} and covariance {covariance.shape}; give M and M x M")
+    known = np.flatnonzero(~np.isnan(estimates))
+    mean, cov = estimates[known], covariance[np.ix_(known, known)]
+    if not len(known) or np.isnan(cov).any():
+        return np.full(len(estimates), np.nan)
+    sd = _checked_sd(mean, cov)
+    factor, rng = sd[:, None] * _correlation_root(cov, sd), np.random.default_rng(seed)
+    rounding = _TIE * sd + _RANK * np.abs(mean)
+    wins, step = np.zeros(len(known)), max(1, _CHUNK // len(known))
+    for done in range(0, draws, step):
+        drawn = mean + rng.standard_normal((min(step, draws - done), len(known))) @ factor.T
+        won = drawn + rounding >= (drawn - rounding).max(axis=1, keepdims=True)
+        wins += (won / won.sum(axis=1, keepdims=True)).sum(axis=0)
+    result = np.zeros(len(estimates))
+    result[known] = wins / draws
+    return result
+
+
+def _ratio(difference: FloatArray | float, se: FloatArray | float) -> FloatArray:
+    """Divide d by se; where se is 0, return an infinity of d's sign, or 0."""
+    d, s = np.broadcast_arrays(np.asarray(difference, dtype=np.float64), np.asarray(se, dtype=np.float64))
+    if (s < 0).any():
+        raise OptionError(f"the standard error {s[s < 0][0]} is negative; give the square root of a variance, or NaN")
+    ratio = np.where(d == 0, 0.0, np.copysign(np.inf, d))
+    with np.errstate(over="ignore", invalid="ignore"):
+        np.divide(d, s, out=ratio, where=s > 0)
+    return np.where(np.isnan(d) | np.isnan(s), np.nan, ratio)
+
+
+def _check_one_sided(p: FloatArray) -> None:
+    if p.ndim != 2 or p.shape[0] != p.shape[1]:
+        raise OptionError(f"p has shape {p.shape}; give a systems x systems table")
+    bad = p[(p < 0) | (p > 1)]
+    if bad.size:
+        raise OptionError(f"p holds {bad[0]}; p-values lie between 0 and 1")
+    low = np.argwhere(np.triu(p + p.T < 1 - 1e-6, 1))
+    if len(low):
+        a, b = (int(system) for system in low[0])
+        raise OptionError(
+            f"p[{a}, {b}] is {p[a, b]} and p[{b}, {a}] is {p[b, a]}; give one-sided values, which sum to at least 1"
+        )
+
+
+def _checked_sd(mean: FloatArray, cov: FloatArray) -> FloatArray:
+    if np.isinf(mean).any() or np.isinf(cov).any():
+        raise OptionError("estimates or covariance hold infinite values; give NaN for a system without an estimate")
+    variance = np.diag(cov)
+    if (variance < 0).any():
+        raise OptionError(f"covariance has the variance {variance.min()} on its diagonal; variances are at least 0")
+    sd = np.sqrt(variance)
+    if (np.abs(cov - cov.T) > 1e-6 * np.outer(sd, sd)).any():
+        raise OptionError("covariance is not symmetric; give the average of it and its transpose if that is meant")
+    return sd
+
+
+def _correlation_root(cov: FloatArray, sd: FloatArray) -> FloatArray:
+    """Return F with F F' = the correlation matrix; negative eigenvalues and rounding are taken for 0."""
+    scale = np.where(sd > 0, sd, 1.0)
+    values, vectors = np.linalg.eigh(cov / np.outer(scale, scale))
+    return np.asarray(vectors * np.sqrt(np.where(values > _RANK * values[-1], values, 0.0)), dtype=np.float64)
