@@ -18,9 +18,16 @@ from aliquot.data.formats import tables
 from aliquot.data.formats.mqm import MQMWeights
 from aliquot.data.formats.table_columns import parse_mapping
 from aliquot.data.io import load
-from aliquot.errors import OptionError, OutputError
+from aliquot.errors import OptionError, OutputError, unknown_name
 
 _READING = "Reading the data"
+
+
+def _not_negative(seed: int) -> int:
+    if seed < 0:
+        raise typer.BadParameter(f"{seed} is negative; choose 0 or more")
+    return seed
+
 
 DataArgument = Annotated[
     str, typer.Argument(metavar="DATA", help="A file, a folder, '-' for standard input, or a name like wmt23/en-de.")
@@ -32,7 +39,7 @@ SystemsOption = Annotated[
 ExcludeOption = Annotated[
     str | None, typer.Option("--exclude", metavar="A,B", help="Leave these systems out.", rich_help_panel=_READING)
 ]
-SeedOption = Annotated[int, typer.Option("--seed", help="Same seed, same result.")]
+SeedOption = Annotated[int, typer.Option("--seed", callback=_not_negative, help="Same seed, same result.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 OutputOption = Annotated[
     Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write the result here, whole or not at all.")
@@ -115,12 +122,20 @@ def load_data(
             mqm_weights=MQMWeights.parse(mqm_weights) if mqm_weights else None,
         )
     if systems is not None:
-        evalset = evalset.keep(systems=names(systems))
+        evalset = evalset.keep(systems=_known_systems(systems, evalset, "--systems"))
     if exclude is not None:
-        evalset = evalset.drop(systems=names(exclude))
+        evalset = evalset.drop(systems=_known_systems(exclude, evalset, "--exclude"))
     if not evalset.systems:
         raise OptionError("no system is left; check --systems and --exclude")
     return evalset
+
+
+def _known_systems(text: str, evalset: EvalSet, option: str) -> list[str]:
+    wanted = names(text)
+    for name in wanted:
+        if name not in evalset.systems:
+            raise unknown_name("system", name, evalset.systems, f"check {option}")
+    return wanted
 
 
 def print_json(document: dict[str, Any]) -> None:
@@ -145,8 +160,10 @@ def write_result(table: pl.DataFrame, document: dict[str, Any], path: Path) -> N
     """Write a result by the path's ending: .json, .csv, .tsv or .parquet."""
     if path.suffix == ".json":
         write_bytes(path, to_json(document) + b"\n")
-    else:
+    elif path.name.removesuffix(".gz").endswith((".csv", ".tsv", ".parquet")):
         tables.write(table, path)
+    else:
+        raise OptionError(f"{path}: unknown ending; use .json, .csv, .tsv or .parquet")
 
 
 def require_writable(path: Path | None) -> None:

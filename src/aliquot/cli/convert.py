@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from aliquot.cli import common, render
+from aliquot.data.evalset import EvalSet
 from aliquot.data.formats import mtme
-from aliquot.data.io import load_all, save
+from aliquot.data.io import save
 from aliquot.errors import OptionError, OutputError
 
 
@@ -44,13 +47,14 @@ def run(
 
     Example: aliquot convert mqm_newstest2021_ende.tsv newstest2021.jsonl.gz
     """
+    read = partial(
+        common.load_data, data, human=human, systems=systems, exclude=exclude, format=format,
+        lower_is_better=lower_is_better, columns=columns, wide=wide, score_name=score_name, mqm_weights=mqm_weights,
+    )  # fmt: skip
     if pair is None and out.is_dir() and Path(data).is_dir() and mtme.looks_like(Path(data)):
-        written = _convert_all(data, out, human)
+        written = _convert_all(Path(data), out, read)
     else:
-        evalset = common.load_data(
-            data, human=human, systems=systems, exclude=exclude, format=format, lower_is_better=lower_is_better,
-            columns=columns, wide=wide, score_name=score_name, pair=pair, mqm_weights=mqm_weights,
-        )  # fmt: skip
+        evalset = read(pair=pair)
         if out.is_dir() and out.suffix == "" and not mtme.looks_like(out) and any(out.iterdir()):
             raise OutputError(f"{out}: is a folder with other things in it; name a file or a new folder")
         save(evalset, out, what=what, pair=pair)
@@ -62,13 +66,13 @@ def run(
             render.console().print(f"wrote {path}: {content}", markup=False)
 
 
-def _convert_all(data: str, out: Path, human: str | None) -> list[tuple[Path, str]]:
-    sets = load_all(data, human)
+def _convert_all(data: Path, out: Path, read: Callable[..., EvalSet]) -> list[tuple[Path, str]]:
+    sets = {pair: read(pair=pair) for pair in mtme.pairs(data)}
     if not sets:
-        raise OptionError(f"{data}: holds no language pair")
+        raise OptionError(f"{data}: holds no language pair; is this an mt-metrics-eval v2 test set?")
     written = []
     for pair, evalset in sets.items():
-        path = out / f"{Path(data).name}-{pair}.jsonl.gz"
+        path = out / f"{data.name}-{pair}.jsonl.gz"
         save(evalset, path)
         written.append((path, repr(evalset)))
     return written

@@ -10,16 +10,19 @@ import typer
 from rich.console import Console
 
 from aliquot.cli import common, render
-from aliquot.cli.inspect import show
+from aliquot.cli.estimate import show as show_estimates
+from aliquot.cli.inspect import show as show_description
+from aliquot.cli.select import show as show_selection
 from aliquot.data.evalset import EvalSet
 from aliquot.data.io import save
-from aliquot.data.selection import Selection
-from aliquot.data.signature import signature
 from aliquot.data.synthetic import synthetic
-from aliquot.stats.arrays import FloatArray
-from aliquot.stats.means import MeanEstimate, sample_means
+from aliquot.estimate.result import Estimates
+from aliquot.estimate.run import estimate
+from aliquot.select.choose import select
+from aliquot.select.summary import summarise
 
-_BUDGET = 100
+_BUDGET = "20%"
+_REPEATS = 40
 
 
 def run(
@@ -30,72 +33,90 @@ def run(
 ) -> None:
     """See the whole journey on simulated data in a minute.
 
-    Simulates a campaign, inspects it, draws items at random, lets simulated judges judge only those, and shows the
-    estimates with their intervals beside the truth.
+    Simulates a campaign, inspects it, chooses items, lets simulated judges judge only those, and shows the estimates
+    with their intervals beside the truth and beside a plain random sample of the same size.
 
     Example: aliquot demo --seed 7
     """
     console = render.console()
-    campaign = synthetic(items=400, systems=6, seed=seed)
-    _headline(
-        console, "1. A campaign (simulated)", "aliquot synth --items 400 --systems 6 -o aliquot-demo/campaign.jsonl"
-    )
-    save(campaign, output / "campaign.jsonl")
-    show(campaign.describe(), console)
+    campaign = synthetic(items=500, systems=6, seed=seed)
+    data, chosen, judged = output / "campaign.jsonl", output / "selection.jsonl", output / "judgments.csv"
 
-    _headline(console, f"2. Choose {_BUDGET} of {campaign.n_items} items at random")
-    selection = _random_selection(campaign, seed)
-    selection.save(output / "selection.jsonl", campaign)
-    console.print(f"{selection!r}; every item had the chance {_BUDGET / campaign.n_items:.0%}", markup=False)
+    _headline(console, "1. A campaign (simulated)", f"aliquot inspect {data}")
+    save(campaign, data)
+    show_description(campaign.describe(), console)
+
+    _headline(console, "2. Which items should people judge?", f"aliquot select {data} --budget {_BUDGET} -o {chosen}")
+    selection = select(campaign, budget=_BUDGET, seed=seed)
+    selection.save(chosen, campaign)
+    show_selection(selection, summarise(selection, campaign), console, chosen)
 
     _headline(console, "3. People judge only those (simulated judges)")
-    judged = selection.of(campaign)
-    save(judged, output / "judgments.csv", what="judgments")
-    console.print(f"{len(judged.judgments or ())} judgments written to {output / 'judgments.csv'}", markup=False)
+    answers = selection.of(campaign)
+    save(answers, judged, what="judgments")
+    console.print(f"{len(answers.judgments or ())} judgments written to {judged}", markup=False)
 
-    _headline(console, "4. What they say about all items, beside the truth")
-    truth = campaign.human_score().mean(axis=0)
-    estimate = sample_means(judged.human_score(), campaign.n_items)
-    show_estimates(campaign, estimate, truth, console)
-    console.print(f"\nfiles are in {output}/; next: aliquot inspect {output / 'campaign.jsonl'}", markup=False)
+    _headline(console, "4. How good is each system?", f"aliquot estimate {data} -s {chosen} -j {judged}")
+    unjudged = _without_human(campaign)
+    result = estimate(unjudged, selection=selection, judgments=answers.judgments, seed=seed)
+    show_estimates(result, console)
+
+    _headline(console, "5. And the truth, which only a simulation knows")
+    plain = select(campaign, "segments", budget=_BUDGET, seed=seed)
+    by_mean = estimate(unjudged, "mean", selection=plain, judgments=plain.of(campaign).judgments, seed=seed)
+    _show_truth(campaign, result, by_mean, console)
+    _show_average(campaign, console)
+    console.print(f"\nfiles are in {output}/; see aliquot --help for your own data", markup=False)
 
 
 def _headline(console: Console, text: str, command: str | None = None) -> None:
     console.print()
     console.rule(f"[bold]{text}[/]", align="left")
     if command:
-        console.print(f"$ {command}", style="dim", markup=False)
+        console.print(f"$ {command}", style="dim", markup=False, soft_wrap=True)
     console.print()
 
 
-def _random_selection(campaign: EvalSet, seed: int) -> Selection:
-    rng = np.random.default_rng(seed)
-    rows = rng.choice(campaign.n_items, _BUDGET, replace=False)
-    ids = campaign.ids
-    return Selection(
-        ids=tuple(ids[row] for row in rows),
-        population=campaign.n_items,
-        method="segments",
-        probability=np.full(_BUDGET, _BUDGET / campaign.n_items),
-        signature=signature("select:segments", campaign, budget=_BUDGET, seed=seed),
-    )
+def _without_human(campaign: EvalSet) -> EvalSet:
+    """The campaign as it is before people judge: outputs and metrics only."""
+    scores = {name: values for name, values in campaign.scores.items() if name != campaign.human}
+    return EvalSet(items=campaign.items, systems=campaign.systems, scores=scores, outputs=campaign.outputs,
+                   name=campaign.name)  # fmt: skip
 
 
-def show_estimates(campaign: EvalSet, estimate: MeanEstimate, truth: FloatArray, console: Console) -> None:
-    """Print estimates with interval bars and whether each interval holds the truth."""
+def _show_truth(campaign: EvalSet, ours: Estimates, plain: Estimates, console: Console) -> None:
+    truth = dict(zip(campaign.systems, campaign.human_score().mean(axis=0).tolist(), strict=True))
     table = render.columns(
-        render.table(), left=["system"], right=["estimate", "se", "95% interval", "", "truth", "inside"]
+        render.table(),
+        left=["system"],
+        right=["truth", "estimate", "95% interval", "inside", "random sample's mean", "95% interval"],
     )
-    scale = (float(np.nanmin(estimate.low)), float(np.nanmax(estimate.high)))
-    for at in np.argsort(-estimate.mean):
-        low, high = float(estimate.low[at]), float(estimate.high[at])
+    for row in ours.systems:
+        other, value = plain[row.system], truth[row.system]
         table.add_row(
-            campaign.systems[at],
-            render.fixed(float(estimate.mean[at]), 2),
-            render.fixed(float(estimate.se[at]), 2),
-            f"{low:.2f} to {high:.2f}",
-            render.bar(low, float(estimate.mean[at]), high, scale),
-            render.fixed(float(truth[at]), 2),
-            "yes" if low <= truth[at] <= high else "no",
+            row.system,
+            f"{value:.2f}",
+            f"{row.estimate:.2f}",
+            f"{row.low:.2f} to {row.high:.2f}",
+            "yes" if row.low <= value <= row.high else "no",
+            f"{other.estimate:.2f}",
+            f"{other.low:.2f} to {other.high:.2f}",
         )
     console.print(table)
+
+
+def _show_average(campaign: EvalSet, console: Console) -> None:
+    """One draw proves little: repeat both ways and compare their average errors."""
+    truth = campaign.human_score().mean(axis=0)
+    errors = {"auto": 0.0, "segments": 0.0}
+    for seed in range(_REPEATS):
+        for method, estimator in (("auto", "auto"), ("segments", "mean")):
+            selection = select(campaign, method, budget=_BUDGET, seed=seed)
+            result = estimate(campaign, estimator, selection=selection)
+            values = np.array([result[system].estimate for system in campaign.systems])
+            errors[method] += float(np.abs(values - truth).mean()) / _REPEATS
+    more = (errors["segments"] / errors["auto"]) ** 2 - 1
+    console.print(
+        f"\nover {_REPEATS} such draws the mean error is {errors['auto']:.3f}, and {errors['segments']:.3f} for a "
+        f"random sample's mean: about as good as a random sample with {more:.0%} more items"
+    )

@@ -141,12 +141,12 @@ def show(result: Estimates, console: Console, *, pairs: bool = False) -> None:
     console.print()
     for note in result.notes:
         console.print(f"note: {note}", markup=False)
-    console.print(f"\n{result.signature}", style="dim", markup=False)
+    render.signature(result.signature, console)
 
 
 def _system_table(result: Estimates) -> Table:
     table = render.table()
-    table.box, table.show_edge = box.HORIZONTALS, False  # rules between clusters
+    table.box, table.show_edge, table.padding = box.HORIZONTALS, False, (0, 0, 0, 0)  # rules between clusters
     table.add_column("system", overflow="fold", min_width=12)
     for name in ("estimate", "se", "interval"):
         table.add_column(name, justify="right", no_wrap=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rich.console import Console
+from rich.markup import escape
 
 from aliquot.cli import common, render
 from aliquot.data.describe import Description, ScoreSummary
@@ -48,7 +49,8 @@ def run(
 
 def show(description: Description, console: Console) -> None:
     """Print a description."""
-    console.print(f"[bold]{description.name}[/]: {description.items} items x {len(description.systems)} systems\n")
+    size = f"{description.items} items x {len(description.systems)} systems"
+    console.print(f"[bold]{escape(description.name)}[/]: {size}\n")
     facts = render.table()
     facts.show_header = False
     facts.add_column(no_wrap=True)
@@ -61,7 +63,7 @@ def show(description: Description, console: Console) -> None:
         console.print(_score_table(description))
     console.print()
     console.print(_step_table(description))
-    console.print(f"\n{description.signature}", style="dim")
+    render.signature(description.signature, console)
 
 
 def _facts(description: Description) -> list[tuple[str, str]]:

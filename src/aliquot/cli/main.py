@@ -77,6 +77,7 @@ def _global_options(
 
 def run(arguments: Sequence[str]) -> int:
     """Run the command line and return its exit code: 0 success, 1 failure, 2 bad input or usage."""
+    arguments = arguments or ["--help"]
     verb = next((argument for argument in arguments if not argument.startswith("-")), None)
     with warnings.catch_warnings():
         warnings.simplefilter("always", AliquotWarning)

@@ -8,7 +8,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from rich.console import Console
+from rich.console import Console, RenderableType
+from rich.style import StyleType
 from rich.table import Table
 from rich.text import Text
 
@@ -18,7 +19,7 @@ WIDTH = 100
 def console() -> Console:
     """A console on standard output, 100 columns wide unless the terminal is narrower."""
     terminal = os.get_terminal_size().columns if sys.stdout.isatty() else WIDTH
-    return Console(width=min(WIDTH, terminal), highlight=False, soft_wrap=False)
+    return Console(width=min(WIDTH, terminal), highlight=False, soft_wrap=False, emoji=False)
 
 
 @contextmanager
@@ -32,10 +33,26 @@ def busy(what: str) -> Iterator[None]:
         yield
 
 
+class PlainTable(Table):
+    """A table whose cells are shown letter by letter: a system may well be called '[/b]'."""
+
+    def add_row(self, *cells: RenderableType | None, style: StyleType | None = None, end_section: bool = False) -> None:
+        """Add a row; texts are not markup."""
+        plain = (Text(cell) if isinstance(cell, str) else cell for cell in cells)
+        super().add_row(*plain, style=style, end_section=end_section)
+
+
+def signature(text: str, console: Console) -> None:
+    """Print the line that reproduces a result; it is never broken, so that it can be copied."""
+    console.print()
+    console.print(text, style="dim", markup=False, soft_wrap=True)
+
+
 def table(title: str | None = None, *, caption: str | None = None) -> Table:
-    """An unboxed table with a rule under the header."""
-    return Table(title=title, caption=caption, box=None, title_justify="left", caption_justify="left",
-                 header_style="bold", pad_edge=False, padding=(0, 2, 0, 0), title_style="bold")  # fmt: skip
+    """An unboxed table with a rule under the header; names in it may hold anything."""
+    return PlainTable(title=title and Text(title), caption=caption and Text(caption), box=None, title_justify="left",
+                      caption_justify="left", header_style="bold", pad_edge=False, padding=(0, 2, 0, 0),
+                      title_style="bold")  # fmt: skip
 
 
 def columns(of: Table, left: Sequence[str] = (), right: Sequence[str] = ()) -> Table:

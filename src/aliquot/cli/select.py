@@ -173,7 +173,7 @@ def show(selection: Selection, summary: SelectionSummary, console: Console, outp
         console.print(f"note: {note}", markup=False)
     console.print(f"effect: {summary.effect}", markup=False)
     console.print(f"wrote {output}" if output else "nothing written; give -o FILE to keep it", markup=False)
-    console.print(f"\n{selection.signature}", style="dim", markup=False)
+    render.signature(selection.signature, console)
 
 
 def _share_table(title: str, shares: tuple[Share, ...]) -> object:

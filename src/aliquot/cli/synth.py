@@ -59,9 +59,11 @@ def _parse(text: str) -> dict[str, float]:
     """Parse `COMET=0.6,BLEU=0.2`."""
     metrics = {}
     for part in common.names(text):
-        name, _, value = part.partition("=")
+        name, _, value = (piece.strip() for piece in part.partition("="))
         try:
-            metrics[name.strip()] = float(value)
+            metrics[name] = float(value)
         except ValueError:
-            raise OptionError(f"--metrics '{part}': expected NAME=CORRELATION, e.g. COMET=0.6") from None
+            name = ""
+        if not name:
+            raise OptionError(f"--metrics '{part}': expected NAME=CORRELATION, e.g. COMET=0.6")
     return metrics

@@ -36,13 +36,16 @@ def locate(descriptor: str, pair: str | None = None) -> tuple[Path, str | None]:
             if folder.is_dir():
                 return folder, named or pair
     if os.environ.get("ALIQUOT_DATA"):
-        there = sorted(p.name for root in _roots() for p in (root, root / _FOLDER) if p.is_dir())
+        there = [name for root in _roots() for folder in (root, root / _FOLDER) for name in _test_sets(folder)]
         raise unknown_name("test set", test_set, there, f"ALIQUOT_DATA={os.environ['ALIQUOT_DATA']} does not hold it")
     folder = _download() / test_set
     if not folder.is_dir():
-        there = sorted(path.name for path in folder.parent.iterdir() if path.is_dir())
-        raise unknown_name("test set", test_set, there)
+        raise unknown_name("test set", test_set, _test_sets(folder.parent))
     return folder, named or pair
+
+
+def _test_sets(folder: Path) -> list[str]:
+    return sorted(path.parent.name for path in folder.glob("*/sources"))
 
 
 def _roots() -> list[Path]:

@@ -12,10 +12,10 @@ import tempfile
 import urllib.error
 import urllib.request
 import zlib
-from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Protocol
 
+from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
 from aliquot.errors import DownloadError
@@ -87,7 +87,7 @@ def _copy(response: _Readable, sink: IO[bytes], start: int, length: int | None) 
     received = 0
     total = None if length is None else start + length
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
-    with Progress(*columns, TimeRemainingColumn(), transient=True) as progress:
+    with Progress(*columns, TimeRemainingColumn(), transient=True, console=Console(stderr=True)) as progress:
         task = progress.add_task("downloading", total=total, completed=start)
         while block := response.read(_BLOCK):
             sink.write(block)
@@ -96,9 +96,9 @@ def _copy(response: _Readable, sink: IO[bytes], start: int, length: int | None) 
     return received
 
 
-def _checksum(headers: Mapping[str, str]) -> str | None:
+def _checksum(headers: http.client.HTTPMessage) -> str | None:
     """MD5 in hexadecimal from Google's `x-goog-hash` or the standard `Content-MD5`, where the server gives one."""
-    for field in (headers.get("x-goog-hash") or "").split(","):
+    for field in ",".join(headers.get_all("x-goog-hash") or ()).split(","):
         name, _, value = field.strip().partition("=")
         if name == "md5":
             return base64.b64decode(value).hex()
@@ -112,11 +112,13 @@ def _digest(path: Path, algorithm: str) -> str:
 
 
 def unpack(archive: Path, target: Path) -> Path:
-    """Unpack a tar archive to the folder `target`, which appears only when all of it is there."""
+    """Unpack a .tgz archive to the folder `target`, which appears only when all of it is there."""
     beside = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
     try:
-        with tarfile.open(archive) as tar:
+        with gzip.open(archive) as plain, tarfile.open(fileobj=plain, mode="r|") as tar:
             tar.extractall(beside, filter="data")  # refuses paths outside the folder
+            while plain.read(_BLOCK):  # the checksum stands at the very end
+                pass
         inner = beside / target.name
         (inner if inner.is_dir() else beside).replace(target)
     except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile) as error:

@@ -118,6 +118,10 @@ def whole_folder(path: Path | str) -> Iterator[Path]:
 
 
 def _move_files(source: Path, target: Path) -> None:
+    if not target.exists():
+        source.chmod(0o777 & ~_umask())
+        source.replace(target)
+        return
     for file in sorted(path for path in source.rglob("*") if path.is_file()):
         place = target / file.relative_to(source)
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -143,7 +147,8 @@ def _temporary(path: Path, *, folder: bool) -> Iterator[Path]:
     """Give an empty file or folder beside `path` that is gone afterwards, whatever happens."""
     prefix, suffix = f".{path.name}.", ".tmp"
     if folder:
-        with tempfile.TemporaryDirectory(dir=path.parent, prefix=prefix, suffix=suffix) as name:
+        made = tempfile.TemporaryDirectory(dir=path.parent, prefix=prefix, suffix=suffix, ignore_cleanup_errors=True)
+        with made as name:
             yield Path(name)
         return
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=prefix, suffix=suffix)
@@ -159,9 +164,13 @@ def _mode_for(path: Path) -> int:
     """Return the mode of the file to be replaced, or what a newly created file would get."""
     if path.exists():
         return path.stat().st_mode & 0o777
+    return 0o666 & ~_umask()
+
+
+def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
-    return 0o666 & ~mask
+    return mask
 
 
 def _cannot_write(path: Path, error: OSError) -> OutputError:

@@ -157,7 +157,9 @@ def recognise(raw: bytes, path: Path | str = "data") -> str:
     if not raw or raw.isspace():
         raise FormatError(f"{path}: the file is empty; it should hold items, scores or judgments")
     if raw.startswith(_ZIP_MAGIC):
-        raise FormatError(f"{path}: is an Excel or zip file, which is not read; save the sheet as CSV, or unpack the zip")
+        raise FormatError(
+            f"{path}: is an Excel or zip file, which is not read; save the sheet as CSV, or unpack the zip"
+        )
     start = first_character(raw)
     if start == b"[":
         return "items"

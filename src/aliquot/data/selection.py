@@ -6,7 +6,7 @@ it. Invariant: `probability`, where present, lies in (0, 1] and is the exact inc
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -16,13 +16,27 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from aliquot.data.evalset import EvalSet, ItemId
+from aliquot.data.columns import ids_of_one_kind
+from aliquot.data.evalset import EvalSet, ItemId, at_rows
 from aliquot.data.files import read_bytes, write_bytes
 from aliquot.data.formats import items as item_lines
 from aliquot.errors import DataError, FormatError, OptionError
 from aliquot.stats.arrays import FloatArray
 
 FIELD = "selection"
+_NUMBER = ((int, float, type(None)), "a number")
+_KINDS: Mapping[str, tuple[tuple[type, ...], str]] = MappingProxyType(
+    {
+        "rank": ((int,), "a whole number"),
+        "population": ((int,), "a whole number"),
+        "method": ((str,), "a method"),
+        "signature": ((str,), "a text"),
+        "stratum": ((str,), "a name"),
+        "systems": ((list,), "a list of systems"),
+        "details": ((dict,), "an object"),
+        **dict.fromkeys(("utility", "probability", "weight", "cost"), _NUMBER),
+    }
+)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -66,10 +80,10 @@ class Selection:
         set_field(self, "ids", tuple(self.ids))
         if len(set(self.ids)) < len(self.ids):
             raise DataError("a selection names an item twice; ids must be unique")
-        if self.weight is None and self.probability is not None:
-            set_field(self, "weight", 1.0 / np.asarray(self.probability, dtype=np.float64))
-        for name in ("utility", "probability", "weight", "cost"):
+        for name in ("probability", "weight", "utility", "cost"):
             value = getattr(self, name)
+            if name == "weight" and value is None and self.probability is not None:
+                value = 1.0 / self.probability
             if value is not None:
                 set_field(self, name, _checked(name, value, len(self.ids)))
         for name in ("stratum", "systems"):
@@ -86,7 +100,14 @@ class Selection:
         return f"Selection({len(self)} of {self.population} items by {self.method}, {known})"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Selection) and self.to_dict() == other.to_dict()
+        if not isinstance(other, Selection):
+            return NotImplemented
+        return (
+            (self.method, self.population, self.signature, self.details, self.systems)
+            == (other.method, other.population, other.signature, other.details, other.systems)
+            and self.ids == other.ids
+            and self.to_frame().equals(other.to_frame())
+        )
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -119,12 +140,15 @@ class Selection:
     def save(self, path: str | Path, evalset: EvalSet | None = None) -> None:
         """Save as item JSON lines in the order of the selection; with `evalset`, the items' texts and scores too."""
         encode = msgspec.json.Encoder().encode
-        records = {} if evalset is None else _records_by_id(self.of(evalset))
-        lines = [
-            encode({"i": item, **records.get(item, {}), FIELD: entry}) + b"\n"
-            for item, entry in zip(self.ids, self._entries(), strict=True)
-        ]
+        bare: Iterable[dict[str, Any]] = ({"i": item} for item in self.ids)
+        records = bare if evalset is None else item_lines.records(self._in_order(evalset))
+        lines = [encode({**record, FIELD: e}) + b"\n" for record, e in zip(records, self._entries(), strict=True)]
         write_bytes(path, b"".join(lines))
+
+    def _in_order(self, evalset: EvalSet) -> EvalSet:
+        chosen = self.of(evalset)
+        row_of = {str(item): row for row, item in enumerate(chosen.ids)}
+        return at_rows(chosen, np.array([row_of[str(item)] for item in self.ids], dtype=np.int64))
 
     def _entries(self) -> list[dict[str, Any]]:
         shared = {"method": self.method, "population": self.population, "signature": self.signature}
@@ -149,8 +173,12 @@ class Selection:
                 entries.append(entry)
         if not entries:
             raise FormatError(f"{path}: the file is empty; a selection has one line per chosen item")
+        ids = ids_of_one_kind(ids)
         order = sorted(range(len(ids)), key=lambda at: entries[at].get("rank", at))
-        return _from_entries([ids[at] for at in order], [entries[at] for at in order])
+        try:
+            return _from_entries([ids[at] for at in order], [entries[at] for at in order])
+        except (DataError, OptionError) as error:
+            raise FormatError(f"{path}: {error}") from None
 
 
 def _from_entries(ids: list[ItemId], entries: list[dict[str, Any]]) -> Selection:
@@ -185,11 +213,12 @@ def _entry(line: bytes, where: str) -> tuple[ItemId, dict[str, Any]]:
         raise FormatError(f"{where}: not a JSON object ({error}); a selection is item JSON lines") from None
     if not isinstance(record.get(FIELD), dict) or not isinstance(record.get("i"), int | str):
         raise FormatError(f"{where}: no 'selection' object with an item id; is this a file `aliquot select` wrote?")
-    return record["i"], record[FIELD]
-
-
-def _records_by_id(evalset: EvalSet) -> dict[ItemId, dict[str, Any]]:
-    return {record["i"]: record for record in item_lines.records(evalset)}
+    entry = record[FIELD]
+    for name, (kinds, expected) in _KINDS.items():
+        value = entry.get(name)
+        if name in entry and (isinstance(value, bool) or not isinstance(value, kinds)):
+            raise FormatError(f"{where}: selection.{name} should be {expected}, found {value!r}; correct the line")
+    return record["i"], entry
 
 
 def _checked(name: str, values: FloatArray, n: int) -> FloatArray:

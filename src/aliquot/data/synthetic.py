@@ -8,6 +8,7 @@ partly shared by the outputs of an item. Texts are made of invented words, and l
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -69,7 +70,10 @@ def synthetic(
     500 judgments)
     """
     metrics = METRICS if metrics is None else metrics
-    _check(items, systems, protocol, metrics, domains, annotators, judgments_per_output)
+    _check_sizes(items, systems, document_length, domains, annotators, judgments_per_output)
+    _check_people_and_metrics(protocol, metrics)
+    if isinstance(seed, int) and seed < 0:
+        raise OptionError(f"seed={seed}: choose 0 or more")
     rng = np.random.default_rng(seed)
     world = _world(items, systems, document_length, domains, rng)
     names = tuple(f"sys{number}" for number in range(1, systems + 1))
@@ -95,18 +99,27 @@ def synthetic(
     )
 
 
-def _check(
-    items: int, systems: int, protocol: str, metrics: Mapping[str, float], domains: int, annotators: int, repeats: int
-) -> None:
-    if items < 1 or systems < 1:
-        raise OptionError(f"a campaign needs at least one item and one system, not {items} and {systems}")
+def _check_people_and_metrics(protocol: str, metrics: Mapping[str, float]) -> None:
     if protocol not in PROTOCOLS:
         raise unknown_name("protocol", protocol, PROTOCOLS)
     for name, correlation in metrics.items():
+        if name in ("", "human"):
+            raise OptionError(
+                f"metrics= / --metrics: '{name}' is not a metric's name ('human' is people's); choose another"
+            )
         if not -1.0 <= correlation <= 1.0:
             raise OptionError(f"metric '{name}': the correlation {correlation} is not between -1 and 1")
+
+
+def _check_sizes(items: int, systems: int, document_length: float, domains: int, annotators: int, repeats: int) -> None:
+    if items < 1 or systems < 1:
+        raise OptionError(f"a campaign needs at least one item and one system, not {items} and {systems}")
+    if not 0 <= document_length < math.inf:
+        raise OptionError(f"document_length={document_length}: choose a mean number of items, or 0 for no documents")
     if not 0 <= domains <= len(_DOMAINS):
         raise OptionError(f"domains={domains}: choose 0 to {len(_DOMAINS)}")
+    if annotators < 0:
+        raise OptionError(f"annotators={annotators}: choose 0 (scores without judgments) or more")
     if annotators and not 1 <= repeats <= annotators:
         raise OptionError(f"judgments_per_output={repeats}: choose 1 to {annotators}, the number of annotators")
 

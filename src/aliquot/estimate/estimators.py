@@ -25,7 +25,7 @@ from aliquot.stats.design_variance import contributions
 from aliquot.stats.regression import pooled_ridge, power, weighted_means
 
 RIDGE = 1.0
-_ENOUGH = 4
+_ENOUGH = 8
 NEIGHBOURS = 25
 
 
@@ -148,9 +148,12 @@ def _bins(sample: Sample, bins: str | None) -> tuple[IntArray, int]:
 
 
 def _joined(codes: IntArray, sample: Sample) -> tuple[IntArray, int]:
-    """Join bins, in the order of their mean quality (or as they come), until each has at least four judged items."""
+    """Join bins, in the order of their mean quality (or as they come), until each has enough judged items."""
     sizes = np.bincount(codes)
-    counts = np.bincount(codes[sample.rows], minlength=len(sizes))
+    judged = codes[sample.rows]
+    if sample.kind == "clustered":  # whole documents are the evidence: count those, not their items
+        judged = judged[np.unique(sample.clusters, return_index=True)[1]]
+    counts = np.bincount(judged, minlength=len(sizes))
     if (counts >= _ENOUGH).all():
         return codes, 0
     quality = sample.quality

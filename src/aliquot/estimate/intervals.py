@@ -65,7 +65,7 @@ def pair_errors(errors: FloatArray, *, matching: bool) -> FloatArray:
 def pair_freedom(errors: FloatArray, most: float) -> FloatArray:
     """Degrees of freedom of every difference, system by system."""
     m = errors.shape[1]
-    return np.stack([degrees_of_freedom(errors - errors[:, [a]], most) for a in range(m)])
+    return np.array([[degrees_of_freedom(errors[:, [a]] - errors[:, [b]], most) for b in range(m)] for a in range(m)])
 
 
 def _t(sample: Sample, fitted: Fitted, errors: FloatArray, level: float) -> Bounds:

@@ -13,9 +13,9 @@ from aliquot.data.selection import Selection
 from aliquot.errors import AliquotWarning, DataError, OptionError
 from aliquot.estimate.proxies import standard_metric, usable
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
-from aliquot.stats.design_variance import clustered, stratified, successive, unordered
+from aliquot.stats.design_variance import clustered, spread, stratified, unordered
 
-KINDS = ("unordered", "successive", "clustered", "stratified", "balanced")
+KINDS = ("unordered", "spread", "clustered", "stratified", "balanced")
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +30,7 @@ class Sample:
         weight: what each item counts: 1/pi, or 1.
         kind: how the variance follows from the design; one of KINDS.
         stratum: the design's bin of each judged item, or None.
-        stratum_sizes: bin -> number of items of the population in it, where known.
+        remainder: for samples spread over documents, what is left of the variance between documents.
         matching: whether the same items were meant to be judged for all systems.
     """
 
@@ -41,7 +41,7 @@ class Sample:
     weight: FloatArray
     kind: str = "unordered"
     stratum: IntArray | None = None
-    stratum_sizes: IntArray | None = None
+    remainder: float = 1.0
     matching: bool = True
 
     @property
@@ -67,8 +67,8 @@ class Sample:
 
     def errors(self, z: FloatArray) -> FloatArray:
         """Errors of independent units (units x M) from the linearised contributions, as the design asks."""
-        if self.kind == "successive":
-            return successive(z, self.chances)
+        if self.kind == "spread":
+            return spread(z, self.chances, self.clusters, self.remainder)
         if self.kind == "clustered":
             return clustered(z, self.chances, self.clusters)
         if self.kind == "stratified" and self.stratum is not None:
@@ -151,13 +151,13 @@ def _from_selection(evalset: EvalSet, scores: FloatArray, selection: Selection) 
         )
     pi = _probabilities(selection, there)
     weight = 1.0 / pi if pi is not None else _weights(selection)[there]
-    stratum, sizes = _strata(selection, there)
+    stratum = _strata(selection, there)
     details = selection.details
     kind = str(details.get("variance", "unordered"))
     return Sample(
         evalset, rows[there], chosen[there], pi, weight,
-        kind=kind if kind in KINDS else "unordered", stratum=stratum, stratum_sizes=sizes,
-        matching=selection.systems is None,
+        kind=kind if kind in KINDS else "unordered", stratum=stratum,
+        remainder=float(details.get("remainder", 1.0)), matching=selection.systems is None,
     )  # fmt: skip
 
 
@@ -176,13 +176,9 @@ def _weights(selection: Selection) -> FloatArray:
     return selection.weight if selection.weight is not None else np.ones(len(selection))
 
 
-def _strata(selection: Selection, there: BoolArray) -> tuple[IntArray | None, IntArray | None]:
+def _strata(selection: Selection, there: BoolArray) -> IntArray | None:
     if selection.stratum is None:
-        return None, None
+        return None
     labels = [label for label, judged in zip(selection.stratum, there, strict=True) if judged]
     known = {label: code for code, label in enumerate(dict.fromkeys(labels))}
-    codes = np.array([known[label] for label in labels], dtype=np.int64)
-    sizes = selection.details.get("strata")
-    if not isinstance(sizes, dict) or any(label not in sizes for label in known):
-        return codes, None
-    return codes, np.array([sizes[label] for label in known], dtype=np.int64)
+    return np.array([known[label] for label in labels], dtype=np.int64)

@@ -14,6 +14,7 @@ from aliquot.select.sizes import Scale, Size, item_sizes
 from aliquot.stats.allocation import optimal, proportional, round_nearest, round_random
 from aliquot.stats.arrays import FloatArray, IntArray
 from aliquot.stats.draws import cube, document_order, local_pivotal, simple_random, systematic
+from aliquot.stats.grouping import group_sums
 from aliquot.stats.inclusion import pps_probabilities
 from aliquot.stats.snippets import Draw, budgeted_snippets, fixed_snippets, whole_documents
 
@@ -29,13 +30,27 @@ def segments(evalset: EvalSet, *, n: int, rng: np.random.Generator) -> Drawn:
     return Drawn(rows, np.full(evalset.n_items, n / evalset.n_items))
 
 
+def between_documents(probability: FloatArray, codes: IntArray) -> float:
+    """What spreading over documents leaves of a free draw's variance between documents.
+
+    sum_d f_d (1 - f_d) / sum_i pi_i (1 - pi_i), f_d the fractional part of the document's expected number of items.
+    """
+    free = float((probability * (1.0 - probability)).sum())
+    parts = group_sums(codes, probability)
+    fraction = parts - np.floor(parts + 1e-9)
+    return float((fraction * (1.0 - fraction)).sum()) / free if free > 0 else 0.0
+
+
 def _in_document_order(evalset: EvalSet, draw: Draw, rng: np.random.Generator, variance: str) -> Drawn:
     """Documents in random order, items in their order inside; so is it judged."""
     codes = evalset.documents
     order = document_order(codes if codes is not None else np.arange(evalset.n_items), rng)
     chosen = np.zeros(evalset.n_items, dtype=bool)
     chosen[draw.indices] = True
-    return Drawn(order[chosen[order]], draw.probability, details={"variance": variance})
+    details: dict[str, float | str] = {"variance": variance}
+    if variance == "spread" and codes is not None:
+        details["remainder"] = between_documents(draw.probability, codes)
+    return Drawn(order[chosen[order]], draw.probability, details=details)
 
 
 def _documents(evalset: EvalSet) -> IntArray:
@@ -72,7 +87,7 @@ def snippets_fixed(evalset: EvalSet, *, n: int, rng: np.random.Generator, length
 def snippets_budgeted(evalset: EvalSet, *, n: int, rng: np.random.Generator) -> Drawn:
     """From every document a contiguous run of the budget's share of its length."""
     draw = budgeted_snippets(_documents(evalset), n / evalset.n_items, rng)
-    return _in_document_order(evalset, draw, rng, "successive")
+    return _in_document_order(evalset, draw, rng, "spread")
 
 
 @design("stratified", paper=f"{_SALDIAS}, 2.1", advice="A sample from every bin: documents, domains or metric bins.")
@@ -111,12 +126,11 @@ def stratified(
         "bins": len(sizes),
         "empty_bins": int((counts == 0).sum()),
         "rounding": rounding,
-        # Bins too small for a variance of their own: neighbours along the bins stand in for it.
-        "variance": "successive" if small else "stratified",
-        "strata": {str(code): int(size) for code, size in enumerate(sizes)},
+        # Bins too small for a variance of their own are a sample spread over them.
+        "variance": "spread" if small and bins == "document" else "stratified",
+        "remainder": between_documents(probability, codes),
     }
-    ordered = rows if small else rng.permutation(rows)
-    return Drawn(ordered, probability, codes, details)
+    return Drawn(rng.permutation(rows), probability, codes, details)
 
 
 def _draw_counts(codes: IntArray, counts: IntArray, rng: np.random.Generator) -> IntArray:
@@ -192,11 +206,13 @@ def pps(
     codes = evalset.documents
     along = spread == "document" and codes is not None
     order = document_order(codes, rng) if along and codes is not None else rng.permutation(evalset.n_items)
-    variance = "successive" if along else "unordered"
+    details: dict[str, float | str] = {"variance": "spread" if along else "unordered"}
+    if along and codes is not None:
+        details["remainder"] = between_documents(probability, codes)
     rows = systematic(probability, rng, order)
     place = np.empty(evalset.n_items, dtype=np.int64)
     place[order] = np.arange(evalset.n_items)
-    return Drawn(rows[np.argsort(place[rows])], probability, details={"variance": variance})
+    return Drawn(rows[np.argsort(place[rows])], probability, details=details)
 
 
 def _scaled_to_cost(sizes: FloatArray, n: int, tau: float, cost: FloatArray | None, amount: float | None) -> FloatArray:

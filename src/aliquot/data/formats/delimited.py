@@ -24,6 +24,9 @@ def parse(text: str, path: Path | str) -> pl.DataFrame:
     >>> parse("item,system\n1,\n", "t.csv").rows()
     [('1', None)]
     """
+    if not text.strip():
+        raise FormatError(f"{path}: the file is empty; it should hold a header and rows")
+    text = text.lstrip("\r\n")
     separator = sniff_separator(text)
     spaced = separator != "\t" and f"{separator} " in text.split("\n", 1)[0]
     split = _split_quoted if _QUOTE in text else _split_plain
@@ -39,7 +42,11 @@ def sniff_separator(text: str) -> str:
 
 def _split_plain(text: str, separator: str, path: Path | str, *, spaced: bool) -> pl.DataFrame:
     lines = pl.Series(text.split("\n"), dtype=pl.String).str.strip_suffix("\r")
-    numbered = pl.DataFrame({"line": lines}).with_row_index("number", offset=1).filter(pl.col("line") != "")
+    numbered = (
+        pl.DataFrame({"line": lines})
+        .with_row_index("number", offset=1)
+        .filter(pl.col("line").str.strip_chars(" ") != "")
+    )
     header = _cells(numbered["line"][0], separator, spaced=spaced)
     _check_header(header, path)
     body = numbered.slice(1)

@@ -21,9 +21,13 @@ def explain(line: bytes, where: str, reason: str) -> FormatError:
     except ValueError as error:
         return FormatError(f"{where}: not valid JSON ({_short(str(error))}); each line should be one JSON object")
     except RecursionError:
-        return FormatError(f"{where}: nested too deeply; a field may hold lists and objects, but not hundreds in each other")
+        return FormatError(
+            f"{where}: nested too deeply; a field may hold lists and objects, but not hundreds in each other"
+        )
     found = next(_faults(item), None)
-    name = f", item {_shown(repr(item['i']))}" if isinstance(item, dict) and isinstance(item.get("i"), int | str) else ""
+    name = (
+        f", item {_shown(repr(item['i']))}" if isinstance(item, dict) and isinstance(item.get("i"), int | str) else ""
+    )
     if found is None:
         return FormatError(f"{where}{name}: {_lone_surrogate(item) or reason}")
     field, message = found
@@ -61,7 +65,10 @@ def _faults(item: Any) -> Iterator[tuple[str, str]]:
             yield field, f"expected a name, found {_show(item[field])}"
     yield from _number_faults("cost", item.get("cost"), "write a plain number or leave 'cost' out")
     if isinstance(item.get("position"), bool) or not isinstance(item.get("position"), int | None):
-        yield "position", f"expected a whole number, found {_show(item['position'])}; correct it or leave 'position' out"
+        yield (
+            "position",
+            f"expected a whole number, found {_show(item['position'])}; correct it or leave 'position' out",
+        )
     yield from _meta_faults(item.get(META))
     yield from _output_faults(item.get("tgt"))
     yield from _score_faults(item.get("scores"))

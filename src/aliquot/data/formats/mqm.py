@@ -6,6 +6,7 @@ its weight as the value; errors of one annotator on one output add up, annotator
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -45,6 +46,11 @@ class MQMWeights:
     minor_punctuation: float = 0.1
     neutral: float = 0.0
 
+    def __post_init__(self) -> None:
+        for name, weight in vars(self).items():
+            if not math.isfinite(weight):
+                raise OptionError(f"--mqm-weights {name}={weight}: a weight is a finite number, e.g. major=5")
+
     @classmethod
     def parse(cls, text: str) -> MQMWeights:
         """Parse `major=10,minor=1`.
@@ -70,7 +76,9 @@ class MQMWeights:
         category, severity = category.casefold(), severity.casefold()
         if category.startswith("non-translation"):
             return self.non_translation
-        if category.startswith("source error") or severity in ("no-error", "neutral", "no error", ""):
+        if severity in ("no-error", "no error", ""):
+            return 0.0
+        if category.startswith("source error") or severity == "neutral":
             return self.neutral
         if severity == "minor" and category in ("fluency/punctuation", "punctuation"):
             return self.minor_punctuation
@@ -89,6 +97,8 @@ def read(raw: bytes, path: Path | str, weights: MQMWeights | None = None) -> Eva
     weights = weights or MQMWeights()
     rows = _rows(decode_text(raw, path), path)
     rows = rows.filter(~pl.col("severity").str.to_lowercase().str.contains("hotw", literal=True))  # planted controls
+    if not rows.height:
+        raise FormatError(f"{path}: every row is a planted control (severity HOTW); there is nothing to score")
     values = [weights.of(category, severity) for category, severity in rows.select("category", "severity").iter_rows()]
     if None in values:
         number = values.index(None)

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from aliquot.data.cells import text_frame
-from aliquot.data.columns import column_of
+from aliquot.data.columns import column_of, frame_of
 from aliquot.data.evalset import EvalSet
 from aliquot.data.files import decode_text
 from aliquot.data.formats.item_errors import explain
@@ -18,6 +18,9 @@ from aliquot.data.judgments import Judgments
 from aliquot.errors import FormatError
 
 _GROUPS = {"expert_annotations": "expert", "turker_annotations": "turker"}
+_LISTS: tuple[tuple[str, type, str], ...] = (
+    ("references", str, "texts"), *((group, dict, '{"criterion": number}') for group in _GROUPS),
+)  # fmt: skip
 
 
 def looks_like(fields: dict[str, Any]) -> bool:
@@ -28,9 +31,10 @@ def looks_like(fields: dict[str, Any]) -> bool:
 def read(raw: bytes, path: Path | str) -> EvalSet:
     """Read SummEval; `human` is the experts' mean over criteria, `human_<criterion>` each one, `turker` the crowd's."""
     decode_text(raw, path)
-    lines = [
-        _line(text, f"{path} line {number}") for number, text in enumerate(raw.split(b"\n"), start=1) if text.strip()
-    ]
+    lines = _lines(raw, path)
+    judgments = [judgment for line in lines for judgment in _judgments(line)]
+    if not judgments:
+        raise FormatError(f"{path}: no line has annotations; give some in {' or '.join(_GROUPS)}")
     ids = list(dict.fromkeys(line["id"] for line in lines))
     systems = list(dict.fromkeys(line["model_id"] for line in lines))
     first = {line["id"]: line for line in reversed(lines)}
@@ -41,27 +45,52 @@ def read(raw: bytes, path: Path | str) -> EvalSet:
         items=_items(ids, first),
         systems=tuple(systems),
         outputs=text_frame(rows, columns, [line.get("decoded") for line in lines], len(ids), systems),
-        judgments=Judgments(pl.DataFrame([judgment for line in lines for judgment in _judgments(line)])),
+        judgments=Judgments(frame_of(judgments)),
         name=Path(path).name.split(".")[0],
     )
-    return _with_scores(evalset)
+    return _with_scores(evalset, Judgments(frame_of(judgments)))
+
+
+def _lines(raw: bytes, path: Path | str) -> list[dict[str, Any]]:
+    lines: dict[tuple[str, str], dict[str, Any]] = {}
+    for number, text in enumerate(raw.split(b"\n"), start=1):
+        if text.strip():
+            line = _line(text, f"{path} line {number}")
+            key = line["id"], line["model_id"]
+            if key in lines:
+                raise FormatError(
+                    f"{path} line {number}: id '{key[0]}' with model_id '{key[1]}' occurs twice; keep one"
+                )
+            lines[key] = line
+    return list(lines.values())
 
 
 def _line(line: bytes, where: str) -> dict[str, Any]:
     try:
         fields = msgspec.json.decode(line, type=dict[str, Any])
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise explain(line, where, str(error)) from None
     for name in ("id", "model_id"):
         if not isinstance(fields.get(name), str | int):
             raise FormatError(f"{where}: the field '{name}' is missing; SummEval lines have id, model_id, decoded")
+    for name in ("text", "decoded"):
+        _require(fields.get(name), str, f"{where}, field {name}", "a text")
+    for name, kind, inside in _LISTS:
+        _require(fields.get(name), list, f"{where}, field {name}", f"a list of {inside}")
+        for entry in fields.get(name) or []:
+            _require(entry, kind, f"{where}, field {name}", f"a list of {inside}")
     for group in _GROUPS:
         for answer in fields.get(group) or []:
-            for criterion, value in answer.items():
+            for criterion, value in (answer or {}).items():
                 if isinstance(value, bool) or not isinstance(value, int | float | None):
                     raise FormatError(f"{where}, field {group}.{criterion}: expected a number, found {value!r}")
     fields["id"], fields["model_id"] = str(fields["id"]), str(fields["model_id"])
     return fields
+
+
+def _require(value: Any, kind: type, where: str, expected: str) -> None:
+    if not isinstance(value, kind | None):
+        raise FormatError(f"{where}: expected {expected}, found {value!r}; correct it or leave it out")
 
 
 def _items(ids: list[str], first: dict[str, dict[str, Any]]) -> pl.DataFrame:
@@ -87,14 +116,11 @@ def _judgments(line: dict[str, Any]) -> list[dict[str, Any]]:
         }
         for field, group in _GROUPS.items()
         for number, answer in enumerate(line.get(field) or [], start=1)
-        for criterion, value in answer.items()
+        for criterion, value in (answer or {}).items()
     ]
 
 
-def _with_scores(evalset: EvalSet) -> EvalSet:
-    everyone = evalset.judgments
-    if everyone is None:
-        raise FormatError(f"{evalset.name}: no line has annotations")
+def _with_scores(evalset: EvalSet, everyone: Judgments) -> EvalSet:
     scored = evalset
     for group, prefix in (("expert", "human"), ("turker", "turker")):
         table = everyone.table.filter(pl.col("group") == group)

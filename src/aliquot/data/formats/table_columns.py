@@ -32,6 +32,8 @@ SYNONYMS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     }
 )  # fmt: skip
 ITEM_FIELDS = ("source", "reference", "document", "position", "domain", "cost")
+MAY_BE_SCORES = ("metric", "value", "source", "reference", "output")
+"""Roles whose names people also give to metrics and systems in wide tables, where their columns hold numbers."""
 
 
 def map_columns(present: Sequence[str], wanted: Mapping[str, str] | None, where: str) -> dict[str, str]:
@@ -46,6 +48,8 @@ def map_columns(present: Sequence[str], wanted: Mapping[str, str] | None, where:
             raise unknown_name("column role", ours, SYNONYMS, "write --columns role=column")
         if theirs not in present:
             raise FormatError(f"{where}: {unknown_name('column', theirs, present)}")
+        if theirs in found.values():
+            raise OptionError(f"--columns gives the column '{theirs}' two roles; each column plays one")
         found[ours] = theirs
     free = {name.strip().casefold().replace(" ", "_"): name for name in present if name not in found.values()}
     for ours, names in SYNONYMS.items():

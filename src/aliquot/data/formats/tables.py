@@ -5,8 +5,6 @@ Text files are read as text and turned into numbers here, so that an error can n
 
 from __future__ import annotations
 
-import csv
-import io
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,13 +16,15 @@ import polars as pl
 from aliquot.data.cells import text_frame
 from aliquot.data.evalset import EvalSet
 from aliquot.data.files import decode_text, whole_file, write_bytes
-from aliquot.data.formats.table_columns import ITEM_FIELDS, SYNONYMS, map_columns, require
+from aliquot.data.formats import delimited
+from aliquot.data.formats.table_columns import ITEM_FIELDS, MAY_BE_SCORES, map_columns, require
+from aliquot.data.formats.table_values import guess_type, ids_of, is_numeric, names_of, numbers_of, whole_numbers_of
 from aliquot.data.judgments import Judgments
 from aliquot.errors import AliquotWarning, FormatError, OptionError, quoted, unknown_name
 from aliquot.stats.arrays import FloatArray, IntArray
 
-_MISSING = ("", "NA", "N/A", "NaN", "nan", "None", "null", "NULL")
 _WIDE = ("systems", "metrics")
+_USED = ("item", "system", "metric", "value", "output", *ITEM_FIELDS)
 
 
 @dataclass(frozen=True)
@@ -42,36 +42,36 @@ class TableOptions:
     score_name: str | None = None
 
 
+@dataclass(frozen=True)
+class _Table:
+    """A table sorted out: columns that play a role, under our names, and all others, under their own."""
+
+    known: pl.DataFrame
+    others: pl.DataFrame
+    roles: Mapping[str, str]
+    where: str
+
+    @property
+    def name(self) -> str:
+        return Path(self.where).name.split(".")[0]
+
+    def require(self, roles: Sequence[str], kind: str) -> None:
+        present = [*self.roles.values(), *self.others.columns]
+        require(roles, self.roles, present, kind, self.where)
+
+    def ids(self) -> pl.Series:
+        return ids_of(self.known["item"], self.where)
+
+    def names(self, role: str) -> pl.Series:
+        return names_of(self.known[role], self.where)
+
+    def numbers(self, column: pl.Series) -> FloatArray:
+        return numbers_of(column, self.where)
+
+
 def read_text(raw: bytes, path: Path | str, options: TableOptions) -> EvalSet:
     """Read a CSV or TSV table."""
-    text = decode_text(raw, path)
-    separator = sniff_separator(text)
-    try:
-        table = pl.read_csv(text.encode(), separator=separator, infer_schema=False, null_values=list(_MISSING))
-    except pl.exceptions.PolarsError as error:
-        raise _explain_rows(text, separator, path, str(error)) from None
-    if not table.height:
-        raise FormatError(f"{path}: the table has a header but no rows")
-    return from_table(table, str(path), options)
-
-
-def sniff_separator(text: str) -> str:
-    """Tell tab, comma and semicolon apart by the header."""
-    header = text.split("\n", 1)[0]
-    return max("\t,;", key=header.count)
-
-
-def _explain_rows(text: str, separator: str, path: Path | str, reason: str) -> FormatError:
-    rows = csv.reader(io.StringIO(text), delimiter=separator)
-    header = next(rows, [])
-    for row in rows:
-        if row and len(row) != len(header):
-            return FormatError(
-                f"{path} line {rows.line_num}: {len(row)} fields where the header has {len(header)}; "
-                f"mend the row that begins {quoted(row[:2])}"
-            )
-    first = reason.splitlines()[0] if reason else "unreadable"
-    return FormatError(f"{path}: not a readable table ({first}); check separators and quotes")
+    return from_table(delimited.parse(decode_text(raw, path), path), str(path), options)
 
 
 def from_table(table: pl.DataFrame, where: str, options: TableOptions | None = None) -> EvalSet:
@@ -79,113 +79,136 @@ def from_table(table: pl.DataFrame, where: str, options: TableOptions | None = N
     options = options or TableOptions()
     if options.wide is not None and options.wide not in _WIDE:
         raise unknown_name("--wide", options.wide, _WIDE)
-    roles = map_columns(table.columns, options.columns, where)
-    table = table.rename({theirs: ours for ours, theirs in roles.items() if theirs != ours} | _aside(table, roles))
-    require(["item"], roles, table.columns, "tables", where)
+    if not table.height:
+        raise FormatError(f"{where}: the table has a header but no rows; there is nothing to read")
+    sorted_out = _sort_out(table, where, options)
+    sorted_out.require(["item"], "tables")
+    roles = sorted_out.roles
     if options.wide is not None or ("value" not in roles and "annotator" not in roles):
-        return _from_wide(table, roles, where, options)
+        return _from_wide(sorted_out, options)
     if "annotator" in roles or "criterion" in roles:
-        return _from_judgments(table, roles, where)
-    return _from_long(table, roles, where, options)
+        return _from_judgments(sorted_out)
+    return _from_long(sorted_out, options)
 
 
-def _aside(table: pl.DataFrame, roles: Mapping[str, str]) -> dict[str, str]:
-    """Rename columns that bear one of our names but were mapped to nothing or something else by the user."""
-    taken = set(roles) - set(roles.values())
-    return {name: f"{name}_" for name in table.columns if name in taken and roles.get(name) != name}
+def _sort_out(table: pl.DataFrame, where: str, options: TableOptions) -> _Table:
+    """Give each column its role; under --wide a column of numbers is a score, whatever it is called."""
+    roles = map_columns(table.columns, options.columns, where)
+    if options.wide is not None:
+        asked = options.columns or {}
+        scores = [r for r in MAY_BE_SCORES if r in roles and r not in asked and is_numeric(table[roles[r]])]
+        roles = {role: column for role, column in roles.items() if role not in scores}
+    known = table.select(pl.col(theirs).alias(ours) for ours, theirs in roles.items())
+    return _Table(known, table.drop(roles.values()), roles, where)
 
 
 # -- the kinds -----------------------------------------------------------------------------------------------------
 
 
-def _from_long(table: pl.DataFrame, roles: Mapping[str, str], where: str, options: TableOptions) -> EvalSet:
-    require(["system", "value"], roles, table.columns, "long scores", where)
-    value = _numbers(table["value"], where)
-    items, rows = codes(_ids(table["item"], where))
-    systems, columns = codes(_names(table["system"], where))
-    if "metric" in roles:
-        metrics, which = codes(_names(table["metric"], where))
+def _from_long(table: _Table, options: TableOptions) -> EvalSet:
+    table.require(["system", "value"], "long scores")
+    value = table.numbers(table.known["value"])
+    items, rows = codes(table.ids())
+    systems, columns = codes(table.names("system"))
+    if "metric" in table.roles:
+        metrics, which = codes(table.names("metric"))
         names = metrics.to_list()
     else:
-        names, which = [options.score_name or roles["value"]], np.zeros(len(rows), dtype=np.int64)
+        names, which = [options.score_name or table.roles["value"]], np.zeros(len(rows), dtype=np.int64)
     shape = (len(names), len(items), len(systems))
     cell = (which * shape[1] + rows) * shape[2] + columns
-    scores = _scatter(value, cell, shape, table, where)
+    scores = _scatter(value, cell, shape, table, None if "metric" in table.roles else names[0])
+    _warn_left_out([r for name, r in table.roles.items() if name not in _USED] + table.others.columns, table)
     return EvalSet(
         items=_item_table(items, table, rows),
         systems=tuple(systems.to_list()),
         scores=dict(zip(names, scores, strict=True)),
         outputs=_outputs(table, rows, columns, items, systems),
-        name=Path(where).name.split(".")[0],
+        name=table.name,
     )
 
 
-def _scatter(value: FloatArray, cell: IntArray, shape: tuple[int, ...], table: pl.DataFrame, where: str) -> FloatArray:
-    """Put each value into its cell; two rows for one cell must agree."""
+def _scatter(
+    value: FloatArray, cell: IntArray, shape: tuple[int, ...], table: _Table, metric: str | None
+) -> FloatArray:
+    """Put each value into its cell; two rows for one cell must agree, unless one of them is empty."""
     scores = np.full(int(np.prod(shape)), np.nan)
-    scores[cell] = value
-    differs = (scores[cell] != value) & np.isfinite(value)
+    present = np.isfinite(value)
+    if present.all():
+        scores[cell] = value
+    else:
+        scores[cell[present]] = value[present]
+    differs = (scores[cell] != value) & present
     if differs.any():
         second = int(np.flatnonzero(differs)[0])
-        first = int(np.flatnonzero(cell == cell[second])[-1])
+        first = int(np.flatnonzero((cell == cell[second]) & present)[-1])
         low, high = sorted((first, second))
-        row = table.row(high, named=True)
-        label = f", metric {row['metric']}" if "metric" in row else ""
+        row = table.known.row(high, named=True)
         raise FormatError(
-            f"{where} row {high + 1}: item {row['item']}, system {row['system']}{label} has the value {value[high]:g} "
-            f"here and {value[low]:g} in row {low + 1}; keep one, or add an 'annotator' column if both are judgments"
+            f"{table.where} row {high + 1}: item {row['item']}, system {row['system']}, metric "
+            f"{metric or row['metric']} has the value {value[high]:g} here and {value[low]:g} in row {low + 1}; "
+            "keep one, or add an 'annotator' column if both are judgments"
         )
     return scores.reshape(shape)
 
 
-def _from_wide(table: pl.DataFrame, roles: Mapping[str, str], where: str, options: TableOptions) -> EvalSet:
-    others = [name for name in table.columns if name not in SYNONYMS]
-    if options.wide is None and "system" not in roles:
+def _warn_left_out(names: Sequence[str], table: _Table) -> None:
+    if names:
+        warnings.warn(f"{table.where}: the columns {quoted(names)} are not read as scores: left out", AliquotWarning, 2)
+
+
+def _from_wide(table: _Table, options: TableOptions) -> EvalSet:
+    others = table.others.columns
+    if options.wide is None and "system" not in table.roles:
         raise FormatError(
-            f"{where}: no columns 'system' and 'value', so {quoted(others, 5)} could be systems or metrics; "
+            f"{table.where}: no columns 'system' and 'value', so {quoted(others, 5)} could be systems or metrics; "
             "say which with --wide systems or --wide metrics, or name columns with --columns"
         )
     if not others:
-        raise FormatError(f"{where}: no column holds scores; there are {quoted(table.columns)}")
+        raise FormatError(f"{table.where}: no column holds scores; there are {quoted(table.roles.values())}")
     if options.wide == "systems":
-        return _from_system_columns(table, others, where, options)
-    require(["system"], roles, table.columns, "tables with one column a metric", where)
-    numeric = [name for name in others if _is_numeric(table[name])]
-    left = [name for name in others if name not in numeric]
+        return _from_system_columns(table, options)
+    table.require(["system"], "tables with one column a metric")
+    numeric = [name for name in others if is_numeric(table.others[name])]
     if not numeric:
-        raise FormatError(f"{where}: none of the columns {quoted(others)} holds numbers; name them with --columns")
-    if left:
-        warnings.warn(f"{where}: the columns {quoted(left)} hold text and are not scores: left out", AliquotWarning, 2)
-    items, rows = codes(_ids(table["item"], where))
-    systems, columns = codes(_names(table["system"], where))
+        raise FormatError(
+            f"{table.where}: none of the columns {quoted(others)} holds numbers only; name them with --columns"
+        )
+    _warn_left_out([name for name in others if name not in numeric], table)
+    items, rows = codes(table.ids())
+    systems, columns = codes(table.names("system"))
     shape = (len(items), len(systems))
     cell = rows * shape[1] + columns
-    scores = {name: _scatter(_numbers(table[name], where), cell, shape, table, where) for name in numeric}
+    scores = {name: _scatter(table.numbers(table.others[name]), cell, shape, table, name) for name in numeric}
     return EvalSet(
         items=_item_table(items, table, rows),
         systems=tuple(systems.to_list()),
         scores=scores,
         outputs=_outputs(table, rows, columns, items, systems),
-        name=Path(where).name.split(".")[0],
+        name=table.name,
     )
 
 
-def _from_system_columns(table: pl.DataFrame, systems: list[str], where: str, options: TableOptions) -> EvalSet:
-    ids = _ids(table["item"], where)
-    if ids.is_duplicated().any():
-        raise FormatError(f"{where}: item {ids.filter(ids.is_duplicated())[0]} has two rows; each item has one here")
-    values = np.column_stack([_numbers(table[system], where) for system in systems])
+def _from_system_columns(table: _Table, options: TableOptions) -> EvalSet:
+    ids = table.ids()
+    again = ~ids.is_first_distinct()
+    if again.any():
+        row = int(again.arg_max() or 0)
+        raise FormatError(
+            f"{table.where} row {row + 1}: item {ids[row]} has two rows; with --wide systems each item has one"
+        )
+    values = np.column_stack([table.numbers(column) for column in table.others])
     items, rows = codes(ids)
     return EvalSet(
         items=_item_table(items, table, rows),
-        systems=tuple(systems),
+        systems=tuple(table.others.columns),
         scores={options.score_name or "score": values},
-        name=Path(where).name.split(".")[0],
+        name=table.name,
     )
 
 
-def _from_judgments(table: pl.DataFrame, roles: Mapping[str, str], where: str) -> EvalSet:
-    judgments = judgments_table(table, roles, where)
+def _from_judgments(table: _Table) -> EvalSet:
+    judgments = _judgments_table(table)
     items, rows = codes(judgments["item"])
     systems, columns = codes(judgments["system"])
     evalset = EvalSet(
@@ -193,25 +216,26 @@ def _from_judgments(table: pl.DataFrame, roles: Mapping[str, str], where: str) -
         systems=tuple(systems.to_list()),
         outputs=_outputs(table, rows, columns, items, systems),
         judgments=Judgments(judgments),
-        name=Path(where).name.split(".")[0],
+        name=table.name,
     )
     return with_criteria(evalset)
 
 
-def judgments_table(table: pl.DataFrame, roles: Mapping[str, str], where: str) -> pl.DataFrame:
-    """Return the judgments of a table whose columns bear our names: typed, without texts and item columns."""
-    require(["item", "system", "value"], roles, table.columns, "judgments", where)
-    drop = [name for name in (*ITEM_FIELDS, "output") if name in table.columns]
-    typed = [_guess_type(table[name]) for name in table.columns if name not in (*drop, "item", "system", "value")]
-    number = {"seconds": _numbers(table["seconds"], where)} if "seconds" in table.columns else {}
-    return pl.DataFrame(
-        [
-            _ids(table["item"], where),
-            _names(table["system"], where),
-            pl.Series("value", _numbers(table["value"], where), nan_to_null=True),
-            *typed,
-        ]
-    ).with_columns(**{name: pl.Series(values, nan_to_null=True) for name, values in number.items()})
+def _judgments_table(table: _Table) -> pl.DataFrame:
+    """Return the judgments with their types and free columns, without texts and item columns."""
+    table.require(["item", "system", "value"], "judgments")
+    numbers = [name for name in ("value", "seconds") if name in table.roles]
+    apart = ("item", "system", *numbers, *ITEM_FIELDS, "output")
+    columns = [
+        table.ids().alias("item"),
+        table.names("system"),
+        *(pl.Series(name, table.numbers(table.known[name]), nan_to_null=True) for name in numbers),
+        *(guess_type(column) for column in table.known if column.name not in apart),
+    ]
+    taken = {column.name for column in columns}
+    free = [guess_type(column).alias(f"{column.name}_" * (column.name in taken) or column.name)
+            for column in table.others]  # fmt: skip
+    return pl.DataFrame([*columns, *free])
 
 
 def with_criteria(evalset: EvalSet) -> EvalSet:
@@ -223,7 +247,7 @@ def with_criteria(evalset: EvalSet) -> EvalSet:
     return evalset
 
 
-# -- columns -------------------------------------------------------------------------------------------------------
+# -- items and outputs ---------------------------------------------------------------------------------------------
 
 
 def codes(labels: pl.Series) -> tuple[pl.Series, IntArray]:
@@ -234,81 +258,29 @@ def codes(labels: pl.Series) -> tuple[pl.Series, IntArray]:
     return distinct, at.to_numpy().astype(np.int64, copy=False)
 
 
-def _ids(column: pl.Series, where: str) -> pl.Series:
-    if column.null_count():
-        raise FormatError(f"{where} row {_first(column.is_null())}: the column 'item' is empty; every row needs one")
-    if column.dtype != pl.String:
-        return column if column.dtype.is_integer() else column.cast(pl.String)
-    numbers = column.cast(pl.Int64, strict=False)
-    plain = numbers.null_count() == 0 and (numbers.cast(pl.String) == column).all()  # '007' stays a name
-    return numbers if plain else column
+def _item_table(items: pl.Series, table: _Table, rows: IntArray) -> pl.DataFrame:
+    """Take each item's fields from the first of its rows that has them."""
+    fields = [_item_field(table.known[name], table.where) for name in ITEM_FIELDS if name in table.roles]
+    if not fields:
+        return pl.DataFrame([items.alias("id")])
+    by_item = pl.DataFrame([pl.Series("row", rows), *fields]).group_by("row", maintain_order=True)
+    first = by_item.agg(pl.exclude("row").drop_nulls().first())  # codes count up in order of first appearance
+    return pl.DataFrame([items.alias("id"), *first.drop("row")])
 
 
-def _names(column: pl.Series, where: str) -> pl.Series:
-    if column.null_count():
-        raise FormatError(
-            f"{where} row {_first(column.is_null())}: the column '{column.name}' is empty; every row needs one"
-        )
-    return column.cast(pl.String)
-
-
-def _numbers(column: pl.Series, where: str) -> FloatArray:
-    if column.dtype == pl.Boolean:
-        raise FormatError(f"{where}: the column '{column.name}' holds true and false; scores must be numbers")
-    numbers = column.cast(pl.Float64, strict=False)
-    bad = numbers.is_null() & column.is_not_null()
-    if bad.any():
-        row = _first(bad)
-        raise FormatError(
-            f"{where} row {row}: '{column[row - 1]}' in column '{column.name}' is not a number; "
-            "correct it, or leave it empty if it is missing"
-        )
-    values: FloatArray = numbers.to_numpy()
-    if np.isinf(values).any():
-        row = int(np.flatnonzero(np.isinf(values))[0]) + 1
-        raise FormatError(f"{where} row {row}: column '{column.name}' is infinite; leave it empty if it is missing")
-    return values
-
-
-def _first(mask: pl.Series) -> int:
-    return int(mask.arg_max() or 0) + 1
-
-
-def _is_numeric(column: pl.Series) -> bool:
-    return column.dtype.is_numeric() or (
-        column.dtype == pl.String and column.cast(pl.Float64, strict=False).null_count() == column.null_count()
-    )
-
-
-def _guess_type(column: pl.Series) -> pl.Series:
-    """Turn a text column into integers, numbers or booleans where all of it is."""
-    if column.dtype != pl.String or column.name in ("annotator", "criterion"):
-        return column
-    for dtype in (pl.Int64, pl.Float64):
-        cast = column.cast(dtype, strict=False)
-        if cast.null_count() == column.null_count():
-            return cast
-    folded = column.str.to_lowercase()
-    if folded.drop_nulls().is_in(["true", "false"]).all():
-        return folded == "true"
-    return column
-
-
-def _item_table(items: pl.Series, table: pl.DataFrame, rows: IntArray) -> pl.DataFrame:
-    """Take each item's fields from its first row."""
-    fields = [name for name in ITEM_FIELDS if name in table.columns]
-    first = np.unique(rows, return_index=True)[1]
-    typed = {"cost": pl.Float64, "position": pl.Int64}
-    columns = [table[name].gather(first).cast(typed.get(name, pl.String), strict=False) for name in fields]
-    return pl.DataFrame([items.alias("id"), *columns])
+def _item_field(column: pl.Series, where: str) -> pl.Series:
+    if column.name == "cost":
+        return pl.Series("cost", numbers_of(column, where), nan_to_null=True)
+    return whole_numbers_of(column, where) if column.name == "position" else column.cast(pl.String)
 
 
 def _outputs(
-    table: pl.DataFrame, rows: IntArray, columns: IntArray, items: pl.Series, systems: pl.Series
+    table: _Table, rows: IntArray, columns: IntArray, items: pl.Series, systems: pl.Series
 ) -> pl.DataFrame | None:
-    if "output" not in table.columns:
+    if "output" not in table.roles:
         return None
-    return text_frame(rows, columns, table["output"].to_list(), len(items), systems.to_list())
+    texts = table.known["output"].cast(pl.String).to_list()
+    return text_frame(rows, columns, texts, len(items), systems.to_list())
 
 
 # -- writing -------------------------------------------------------------------------------------------------------
@@ -328,7 +300,13 @@ def write(table: pl.DataFrame, path: Path | str) -> None:
     write_bytes(path, flat.write_csv(separator="\t" if name.endswith(".tsv") else ",").encode())
 
 
-def long_scores(evalset: EvalSet, names: Sequence[str] | None = None) -> pl.DataFrame:
+def long_scores(evalset: EvalSet) -> pl.DataFrame:
     """One row per item, system and score that is present: item, system, metric, value."""
-    cells = evalset.to_frame().select("item", "system", *(names or evalset.scores))
-    return cells.unpivot(index=["item", "system"], variable_name="metric").drop_nulls("value")
+    n, m = evalset.n_items, evalset.n_systems
+    item = evalset.items["id"].gather(np.repeat(np.arange(n), m)).alias("item")
+    cells = pl.DataFrame([item, pl.Series("system", list(evalset.systems) * n, dtype=pl.String)])
+    by_score = [
+        cells.with_columns(pl.lit(name).alias("metric"), pl.Series("value", values.ravel(), nan_to_null=True))
+        for name, values in evalset.scores.items()
+    ]
+    return pl.concat(by_score).drop_nulls("value")
