@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test lint format bench docs clean
+.PHONY: demo test lint format bench study docs clean
 
 demo: $(VENV)/core.stamp
 	$(BIN)/aliquot demo
@@ -21,8 +21,11 @@ format: $(VENV)/dev.stamp
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(VENV)/bench.stamp
+bench: $(VENV)/dev.stamp
 	$(BIN)/python benchmarks/run.py $(BENCH_ARGS)
+
+study: $(VENV)/dev.stamp
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/study.py $(STUDY_ARGS)
 
 docs: $(VENV)/dev.stamp
 	$(BIN)/python docs/build_reference.py
@@ -33,15 +36,16 @@ clean:
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/core.stamp: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/pip install --quiet --editable .
+$(VENV)/core.stamp: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable .
 	@touch $@
 
-# `pip install --group` needs pip 25.1; fresh machines have an older one.
+# `pip install --group` needs pip 25.1; fresh machines have an older one. torch is named with its version, because a plain
+# `torch` would bring the GPU libraries; subset2evaluate comes without its dependencies, of which the tests need none.
 $(VENV)/dev.stamp: $(VENV)/core.stamp
 	$(BIN)/pip install --quiet --upgrade 'pip>=25.1'
-	$(BIN)/pip install --quiet --group dev
-	@touch $@
-
-$(VENV)/bench.stamp: $(VENV)/dev.stamp
+	$(BIN)/pip install --quiet --constraint constraints.txt --group dev
+	$(BIN)/pip install --quiet torch==2.13.0
+	$(BIN)/pip install --quiet --constraint constraints.txt --group embed-tests
+	$(BIN)/pip install --quiet --no-deps subset2evaluate==1.0.27
 	@touch $@

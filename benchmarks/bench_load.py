@@ -23,7 +23,9 @@ def measure() -> list[harness.Row]:
     rows.append(harness.within("load Parquet long table, 1,000,000 x 10 x 2", large, 30))
     rows.append(harness.Row(f"  peak memory {memory:.1f} GB", large, None, "under 6 GB", memory < 6))
     growth = large / small / 10
-    rows.append(harness.Row(f"  time per item, 1,000,000 against 100,000: x{growth:.2f}", small, None, "linear", growth < 1.5))
+    rows.append(
+        harness.Row(f"  time per item, 1,000,000 against 100,000: x{growth:.2f}", small, None, "linear", growth < 1.5)
+    )
     return rows
 
 

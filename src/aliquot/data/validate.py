@@ -88,7 +88,7 @@ def checked_outputs(outputs: pl.DataFrame | None, systems: tuple[str, ...], n: i
             f"outputs have {outputs.height} rows and the columns {outputs.columns}; "
             f"{n} rows and one column for each of {list(systems)} are expected"
         )
-    return outputs.select(pl.col(system).cast(pl.String) for system in systems)
+    return outputs.select(cast_column(outputs[system], pl.String(), f"outputs of '{system}'") for system in systems)
 
 
 def checked_judgments(judgments: Judgments | None, ids: pl.Series, cell_index: CellIndex) -> Judgments | None:

@@ -29,6 +29,7 @@ def read(raw: bytes, path: Path | str) -> EvalSet:
     """Read what `write` wrote."""
     table = pl.read_parquet(raw)
     meta = msgspec.json.decode(pl.read_parquet_metadata(raw).get(META, "{}"))
+    _check_nested(table.schema, path)
     outputs = table["tgt"].struct.unnest() if "tgt" in table.columns else None
     scores = _score_arrays(table["scores"], path) if "scores" in table.columns else {}
     systems = tuple(meta.get("systems") or dict.fromkeys([*_fields(table, "tgt"), *_fields(table, "scores")]))
@@ -43,6 +44,17 @@ def read(raw: bytes, path: Path | str) -> EvalSet:
         flipped=frozenset(meta.get("flipped", ())),
         name=Path(path).stem,
     )
+
+
+def _check_nested(schema: pl.Schema, path: Path | str) -> None:
+    """Raise for a nested column that is not built as the item format builds it."""
+    for name, kind, expected in (
+        ("tgt", pl.Struct, "a text for each system"),
+        ("scores", pl.Struct, "numbers for each system"),
+        ("judgments", pl.List(pl.Struct), "a list of judgments"),
+    ):
+        if name in schema and schema[name] != kind:
+            raise FormatError(f"{path}: the column '{name}' holds {schema[name]}; expected {expected} in each row")
 
 
 def _fields(table: pl.DataFrame, column: str) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +72,7 @@ def _line(line: bytes, where: str) -> dict[str, Any]:
     except (msgspec.MsgspecError, RecursionError) as error:
         raise explain(line, where, str(error)) from None
     for name in ("id", "model_id"):
-        if not isinstance(fields.get(name), str | int):
+        if type(fields.get(name)) not in (str, int):
             raise FormatError(f"{where}: the field '{name}' is missing; SummEval lines have id, model_id, decoded")
     for name in ("text", "decoded"):
         _require(fields.get(name), str, f"{where}, field {name}", "a text")
@@ -82,10 +83,14 @@ def _line(line: bytes, where: str) -> dict[str, Any]:
     for group in _GROUPS:
         for answer in fields.get(group) or []:
             for criterion, value in (answer or {}).items():
-                if isinstance(value, bool) or not isinstance(value, int | float | None):
+                if not _is_score(value):
                     raise FormatError(f"{where}, field {group}.{criterion}: expected a number, found {value!r}")
     fields["id"], fields["model_id"] = str(fields["id"]), str(fields["model_id"])
     return fields
+
+
+def _is_score(value: Any) -> bool:
+    return value is None or (type(value) in (int, float) and abs(value) <= sys.float_info.max)
 
 
 def _require(value: Any, kind: type, where: str, expected: str) -> None:

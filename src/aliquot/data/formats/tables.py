@@ -93,6 +93,7 @@ def from_table(table: pl.DataFrame, where: str, options: TableOptions | None = N
 
 def _sort_out(table: pl.DataFrame, where: str, options: TableOptions) -> _Table:
     """Give each column its role; under --wide a column of numbers is a score, whatever it is called."""
+    table = table.with_columns(pl.col(pl.Categorical, pl.Enum).cast(pl.String))
     roles = map_columns(table.columns, options.columns, where)
     if options.wide is not None:
         asked = options.columns or {}
@@ -233,9 +234,8 @@ def _judgments_table(table: _Table) -> pl.DataFrame:
         *(guess_type(column) for column in table.known if column.name not in apart),
     ]
     taken = {column.name for column in columns}
-    free = [guess_type(column).alias(f"{column.name}_" * (column.name in taken) or column.name)
-            for column in table.others]  # fmt: skip
-    return pl.DataFrame([*columns, *free])
+    free = {f"{name}_" if name in taken else name: guess_type(table.others[name]) for name in table.others.columns}
+    return pl.DataFrame([*columns, *(column.alias(name) for name, column in free.items())])
 
 
 def with_criteria(evalset: EvalSet) -> EvalSet:
