@@ -163,6 +163,15 @@ def test_nearest_undecided_neighbour_is_the_nearest(size, seed, discrete):
         assert distance[undecided.nearest(i)] == pytest.approx(min(distance.values()))
 
 
+def test_nearest_is_found_when_all_the_near_ones_are_decided():
+    """More neighbours gone than are looked up at once, and too few for a new tree."""
+    undecided = _Undecided(np.arange(100.0)[:, None])
+    for gone in range(1, 45):
+        undecided.remove(gone)
+    assert undecided.nearest(0) == 45
+    assert undecided.nearest(45) == 46
+
+
 @given(probabilities(), st.integers(0, 10**6))
 def test_local_pivotal_sample_is_valid(pi, seed):
     covariates = np.random.default_rng(seed).integers(0, 3, size=(len(pi), 2)).astype(float)

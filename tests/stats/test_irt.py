@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from time import perf_counter
 
 import numpy as np
 import pytest
@@ -187,10 +186,3 @@ def test_fisher_information_does_not_overflow() -> None:
     assert fisher_information(fit) == pytest.approx([0.0, 0.0, 0.0], abs=1e-300)
     near = IRTFit(np.array([5.0]), np.array([5.0]), np.array([900.0]), np.ones(1), 0.1, 0.0, True, 1)
     assert fisher_information(near) == pytest.approx([900.0**2 / 4])
-
-
-def test_a_thousand_items_take_less_than_two_seconds() -> None:
-    scores, _ = simulate(0, items=1000)
-    begin = perf_counter()
-    assert fit_irt(scores).converged
-    assert perf_counter() - begin < 2

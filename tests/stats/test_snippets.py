@@ -115,6 +115,13 @@ def test_fixed_snippets_have_their_length_and_budget(documents, part, length, se
         assert abs(len(drawn.indices) - n_items) <= length
 
 
+def test_many_short_documents_do_not_spoil_the_budget_of_fixed_snippets():
+    documents = np.repeat(np.arange(300), np.tile([1, 1, 2, 3, 9, 30], 50))
+    sizes = np.array([len(fixed_snippets(documents, 600, seed).indices) for seed in range(200)])
+    assert np.abs(sizes - 600).max() <= 10
+    assert sizes.mean() == pytest.approx(600, abs=1.5)
+
+
 def test_fixed_snippet_probabilities_by_hand():
     # 5 items, runs of 3: from the front {0-2, 2-4}, from the back the same; item 2 is in both.
     drawn = fixed_snippets(np.zeros(5, dtype=int), 3, 0, length=3)
@@ -180,6 +187,8 @@ def test_a_document_of_one_item_is_drawn_with_the_share():
     drawn = budgeted_snippets(np.arange(10), 0.4, 0)
     assert len(drawn.indices) == 4
     assert drawn.probability == pytest.approx(np.full(10, 0.4))
+    pairs = {tuple(budgeted_snippets(np.arange(4), 0.5, seed).indices.tolist()) for seed in range(200)}
+    assert pairs == set(itertools.combinations(range(4), 2))  # neighbours in the file may be rounded up together
 
 
 def test_same_seed_same_draw_and_the_seeds_differ():

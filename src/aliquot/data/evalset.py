@@ -7,7 +7,7 @@ better; outputs, where present, have one text column a system; every judgment is
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -125,7 +125,7 @@ class EvalSet:
             raise unknown_name("item column", name, self.items.columns)
         return self.items[name]
 
-    @property
+    @cached_property
     def documents(self) -> IntArray | None:
         """Integer codes of the items' documents in order of first appearance; items without one stand alone."""
         if "document" not in self.items.columns or self.items["document"].null_count() == self.n_items:
@@ -134,6 +134,18 @@ class EvalSet:
         labels = [value if value is not None else ("alone", index) for index, value in enumerate(named)]
         codes = {label: code for code, label in enumerate(dict.fromkeys(labels))}
         return np.array([codes[label] for label in labels], dtype=np.int64)
+
+    def derived(self, key: str, make: Callable[[EvalSet], FloatArray]) -> FloatArray:
+        """Return an array that depends on nothing but this set, made once: the set never changes."""
+        if key not in self._derived:
+            array = make(self)
+            array.setflags(write=False)
+            self._derived[key] = array
+        return self._derived[key]
+
+    @cached_property
+    def _derived(self) -> dict[str, FloatArray]:
+        return {}
 
     # -- new sets out of this one ----------------------------------------------------------------------------------
 
@@ -256,13 +268,21 @@ class EvalSet:
     def fingerprint(self) -> str:
         """Six hexadecimal digits of the content, for signatures."""
         digest = hashlib.blake2b(digest_size=16)
-        digest.update("\x1f".join(map(str, [*self.ids, *self.systems])).encode())
+        for texts in (self.ids, self.systems, *self._text_columns()):
+            digest.update("\x1f".join("" if text is None else str(text) for text in texts).encode("utf-8", "replace"))
         for name in sorted(self.scores):
             digest.update(name.encode())
             digest.update(np.ascontiguousarray(self.scores[name]).tobytes())
         if self.judgments is not None:
-            digest.update(self.judgments.table.select("item", "system", "value").hash_rows().to_numpy().tobytes())
+            table = self.judgments.table
+            digest.update("\x1f".join(map(str, table["item"].to_list() + table["system"].to_list())).encode())
+            digest.update(table["value"].fill_null(np.nan).to_numpy().tobytes())
         return digest.hexdigest()[:6]
+
+    def _text_columns(self) -> list[list[str | None]]:
+        columns = [self.items[name] for name in ("source", "reference", "document") if name in self.items.columns]
+        outputs = [] if self.outputs is None else self.outputs.get_columns()
+        return [column.to_list() for column in [*columns, *outputs]]
 
     def __eq__(self, other: object) -> bool:
         """Equal in content: items, systems, outputs, scores, judgments; not in `name`, `human` or `flipped`."""

@@ -30,4 +30,4 @@ def source_lengths(evalset: EvalSet) -> FloatArray:
 
 def log_lengths(evalset: EvalSet) -> FloatArray:
     """Logarithm of 1 + length; NaN for an item without a source."""
-    return np.log1p(source_lengths(evalset))
+    return evalset.derived("log lengths", lambda this: np.log1p(source_lengths(this)))

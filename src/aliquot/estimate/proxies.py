@@ -14,10 +14,10 @@ import numpy as np
 
 from aliquot.data.evalset import EvalSet
 from aliquot.data.lengths import log_lengths
+from aliquot.data.metrics import usable_metrics
 from aliquot.errors import AliquotWarning, DataError, unknown_name
 from aliquot.stats.arrays import FloatArray, IntArray
 
-_COVERED = 0.5
 _EXTRA = 0.5  # scale of length and curvature beside the metrics, which share a unit variance
 
 
@@ -42,11 +42,7 @@ def usable(evalset: EvalSet, names: Sequence[str] | None) -> list[str]:
             if name not in evalset.scores:
                 raise unknown_name("metric", name, evalset.scores)
         return [name for name in names if _varies(evalset.scores[name], name)]
-    return [
-        name
-        for name in evalset.metrics
-        if np.isfinite(evalset.scores[name]).mean() >= _COVERED and np.nanstd(evalset.scores[name]) > 0
-    ]
+    return usable_metrics(evalset)
 
 
 def _varies(values: FloatArray, name: str) -> bool:
@@ -76,9 +72,13 @@ def filled_additively(values: FloatArray) -> FloatArray:
 
 def standard_metric(evalset: EvalSet, name: str) -> FloatArray:
     """A metric without gaps, shifted and scaled to mean 0 and variance 1 over all cells."""
-    values = filled_additively(evalset.scores[name])
-    standard: FloatArray = (values - values.mean()) / (float(values.std()) or 1.0)
-    return standard
+
+    def make(evalset: EvalSet) -> FloatArray:
+        values = filled_additively(evalset.scores[name])
+        standard: FloatArray = (values - values.mean()) / (float(values.std()) or 1.0)
+        return standard
+
+    return evalset.derived(f"standard metric {name}", make)
 
 
 def plain_proxies(evalset: EvalSet, names: Sequence[str], rows: IntArray) -> Proxies:

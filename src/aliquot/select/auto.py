@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from aliquot.data.evalset import EvalSet
-from aliquot.select.scores import usable_metrics
+from aliquot.data.metrics import usable_metrics
 
 Goal = Literal["means", "ranking"]
 

@@ -9,7 +9,7 @@ import numpy as np
 from aliquot.data.evalset import EvalSet
 from aliquot.errors import DataError, OptionError
 from aliquot.select.registry import Drawn, design
-from aliquot.select.scores import filled, item_quality, standardised, usable_metrics
+from aliquot.select.scores import chosen_metrics, filled, item_quality, standardised
 from aliquot.select.sizes import Scale, Size, item_sizes
 from aliquot.stats.allocation import optimal, proportional, round_nearest, round_random
 from aliquot.stats.arrays import FloatArray, IntArray
@@ -247,7 +247,7 @@ def balanced(
         tau: the uniform share when size is not equal.
         metrics: the covariates, joined by |; all usable ones by default.
     """
-    chosen = usable_metrics(evalset, metrics)
+    chosen = chosen_metrics(evalset, metrics)
     if not chosen:
         raise DataError(f"{evalset.name}: no usable metric to balance on; name one with metrics=")
     means = [filled(np.nanmean(evalset.scores[name], axis=1), name, evalset) for name in chosen]

@@ -12,7 +12,7 @@ from aliquot.data.evalset import EvalSet, ItemId
 from aliquot.errors import DataError, OptionError, unknown_name
 from aliquot.select.designs import bin_codes
 from aliquot.select.registry import Subset, subset
-from aliquot.select.scores import standardised, usable_metrics
+from aliquot.select.scores import chosen_metrics, standardised
 from aliquot.stats.allocation import optimal
 from aliquot.stats.arrays import FloatArray, IntArray, Seed
 
@@ -114,7 +114,7 @@ class Incremental:
 
 def _features(evalset: EvalSet, metrics: tuple[str, ...] | None) -> FloatArray:
     """Standardised metrics of each output, N x M x K; missing ones are average."""
-    chosen = usable_metrics(evalset, metrics)
+    chosen = chosen_metrics(evalset, metrics)
     if not chosen:
         raise DataError(f"{evalset.name}: no usable metric; use variance=human or name one with metrics=")
     return np.stack([np.nan_to_num(standardised(evalset.scores[name])) for name in chosen], axis=2)
@@ -155,7 +155,7 @@ def incremental(
         k: how many neighbours predict a rating.
     """
     if bins == "document" and evalset.documents is None:
-        bins = "metric" if usable_metrics(evalset, metrics) else "id"
+        bins = "metric" if chosen_metrics(evalset, metrics) else "id"
     sampler = Incremental(evalset, bins=bins, variance=variance, metrics=metrics, k=k, seed=rng)
     ids = evalset.ids
     known = evalset.human_score() if evalset.human else np.full((evalset.n_items, evalset.n_systems), np.nan)

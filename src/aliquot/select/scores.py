@@ -8,12 +8,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from aliquot.data.evalset import EvalSet
+from aliquot.data.metrics import usable_metrics
 from aliquot.data.names import looks_human
 from aliquot.errors import AliquotWarning, DataError, OptionError, quoted
 from aliquot.select.registry import row_mean
 from aliquot.stats.arrays import FloatArray
-
-_COVERED = 0.5
 
 
 def metric_scores(evalset: EvalSet, metric: str | None) -> FloatArray:
@@ -33,17 +32,13 @@ def metric_scores(evalset: EvalSet, metric: str | None) -> FloatArray:
     return values
 
 
-def usable_metrics(evalset: EvalSet, names: Sequence[str] | None = None) -> list[str]:
+def chosen_metrics(evalset: EvalSet, names: Sequence[str] | None = None) -> list[str]:
     """Return the named metrics, or all that vary and are there for at least half of the cells."""
     if names:
         for name in names:
             metric_scores(evalset, name)
         return list(names)
-    return [
-        name
-        for name in evalset.metrics
-        if np.isfinite(evalset.scores[name]).mean() >= _COVERED and np.nanstd(evalset.scores[name]) > 0
-    ]
+    return usable_metrics(evalset)
 
 
 def item_quality(evalset: EvalSet, names: Sequence[str] | None = None) -> FloatArray:
@@ -51,7 +46,7 @@ def item_quality(evalset: EvalSet, names: Sequence[str] | None = None) -> FloatA
 
     An item without any metric gets NaN.
     """
-    chosen = usable_metrics(evalset, names)
+    chosen = chosen_metrics(evalset, names)
     if not chosen:
         raise DataError(f"{evalset.name}: no metric covers at least half of the outputs; name one with metrics=")
     return row_mean(np.column_stack([standardised(row_mean(evalset.scores[name])) for name in chosen]))
@@ -59,7 +54,7 @@ def item_quality(evalset: EvalSet, names: Sequence[str] | None = None) -> FloatA
 
 def item_spread(evalset: EvalSet, names: Sequence[str] | None = None) -> FloatArray:
     """Root mean over metrics of the standardised variance between systems on an item."""
-    chosen = usable_metrics(evalset, names)
+    chosen = chosen_metrics(evalset, names)
     if not chosen:
         raise DataError(f"{evalset.name}: no metric covers at least half of the outputs; name one with metrics=")
     variances = [row_variance(evalset.scores[name]) / np.nanvar(evalset.scores[name]) for name in chosen]

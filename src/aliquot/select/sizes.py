@@ -11,7 +11,7 @@ from aliquot.data.evalset import EvalSet
 from aliquot.data.lengths import log_lengths, source_lengths
 from aliquot.errors import unknown_name
 from aliquot.select.registry import row_mean
-from aliquot.select.scores import filled, item_quality, item_spread, standardised, usable_metrics
+from aliquot.select.scores import chosen_metrics, filled, item_quality, item_spread, standardised
 from aliquot.stats.arrays import FloatArray
 
 Size = str
@@ -68,7 +68,7 @@ def judged_scale(evalset: EvalSet) -> str:
 def _expected_error(evalset: EvalSet, metrics: tuple[str, ...] | None, scale: str) -> FloatArray:
     difficulty_slope, length_slope = _SLOPES[scale]
     logarithm = np.zeros(evalset.n_items)
-    if metrics or usable_metrics(evalset):
+    if chosen_metrics(evalset, metrics):
         quality = filled(item_quality(evalset, metrics), "metric", evalset)
         logarithm -= difficulty_slope * np.clip(standardised(quality), -_CLIP, _CLIP)
     if "source" in evalset.items.columns:
