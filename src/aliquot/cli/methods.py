@@ -21,6 +21,9 @@ def run(
     Example: aliquot methods pps
     """
     console = render.console()
+    if name == "auto":
+        console.print(_AUTO, markup=False)
+        return
     if name is not None:
         method, implied = lookup(name)
         if json:
@@ -38,6 +41,14 @@ def run(
     console.print(table)
     console.print("\n'auto' chooses by what the data have; 'auto:goal=ranking' may give up unbiased means.")
     console.print("Explain one: aliquot methods NAME. Parameters: --method NAME:key=value,key=value.")
+
+
+_AUTO = """auto: chooses a method by what the data have, and says what it chose and why.
+
+goal=means (default)  an unbiased design: pps where metrics, documents or sources guide it, else segments
+goal=ranking          may give up unbiased means: metric_cons over the metrics, or diversity of the outputs
+
+aliquot select data.jsonl --method auto:goal=ranking --budget 100"""
 
 
 def describe(method: Method) -> dict[str, Any]:
@@ -62,7 +73,7 @@ def _default(value: Any) -> Any:
 
 
 def _explain(method: Method, implied: dict[str, str], console: Console) -> None:
-    console.print(f"[bold]{method.name}[/]: {method.summary}\n")
+    console.print(f"{method.name}: {method.summary}\n", markup=False)
     olds = [old for old, (new, _) in ALIASES.items() if new == method.name]
     for label, text in (
         ("needs", ", ".join(method.needs) or "nothing beyond items"),

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from aliquot.cli import common, render
 from aliquot.data.evalset import EvalSet, ItemId
-from aliquot.data.files import write_bytes
+from aliquot.data.files import decode_text, read_bytes, write_bytes
 from aliquot.data.formats import tables
 from aliquot.data.selection import Selection
 from aliquot.errors import OptionError, unknown_name
@@ -108,7 +108,11 @@ def _ids(text: str | None, evalset: EvalSet) -> list[ItemId]:
     """Parse ids, from a comma-separated list or from a file with one id a line (@FILE)."""
     if text is None:
         return []
-    written = Path(text[1:]).read_text().split() if text.startswith("@") else common.names(text)
+    if text.startswith("@"):
+        lines = decode_text(read_bytes(Path(text[1:])), text[1:]).splitlines()
+        written = [line.strip() for line in lines if line.strip()]
+    else:
+        written = common.names(text)
     if evalset.items["id"].dtype != pl.Int64:
         return list(written)
     try:
@@ -154,7 +158,7 @@ def _text(selection: Selection, form: str) -> str:
 def show(selection: Selection, summary: SelectionSummary, console: Console, output: Path | None) -> None:
     """Print what was chosen and how it compares."""
     share = render.percent(summary.items / summary.population)
-    console.print(f"[bold]{summary.items}[/] of {summary.population} items ({share}) by [bold]{selection.method}[/]")
+    console.print(f"{summary.items} of {summary.population} items ({share}) by {selection.method}", markup=False)
     facts = []
     if summary.cost is not None:
         of_all = f" of {render.number(summary.total_cost, 4)}" if summary.total_cost else ""
@@ -168,7 +172,8 @@ def show(selection: Selection, summary: SelectionSummary, console: Console, outp
         if len(shares) > 1:
             console.print(_share_table(title, shares))
             console.print()
-    console.print(f"first: {', '.join(str(item) for item in selection.ids[:10])}{' ...' * (len(selection) > 10)}")
+    first = ", ".join(str(item) for item in selection.ids[:10])
+    console.print(f"first: {first}{' ...' * (len(selection) > 10)}", markup=False)
     for note in summary.notes:
         console.print(f"note: {note}", markup=False)
     console.print(f"effect: {summary.effect}", markup=False)

@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 
 from aliquot.compat.items import Item, as_items, to_evalset
+from aliquot.data.spec import Spec, written
 from aliquot.errors import OptionError
 from aliquot.select.choose import select
 from aliquot.select.constraints import positive
+from aliquot.select.methods import lookup
 from aliquot.stats.knapsack import knapsack
 
 UTILITY = "subset2evaluate_utility"
@@ -36,7 +38,9 @@ def basic(
     """
     items = as_items(data)
     parameters = _translated(method, metric, kwargs)
-    selection = select(to_evalset(items), method, budget, seed=seed or 0, **parameters)
+    # A utility orders all items, whatever the budget; only subsets depend on it.
+    wanted = None if lookup(method)[0].kind == "utility" else budget
+    selection = select(to_evalset(items), method, wanted, seed=seed or 0, **parameters)
     utility = np.zeros(len(items))
     rows = np.array(selection.ids, dtype=np.int64)
     utility[rows] = 1.0 if selection.utility is None else selection.utility
@@ -51,6 +55,8 @@ def _translated(method: str, metric: str | None, kwargs: dict[str, Any]) -> dict
     if method == "combinator":
         if given.pop("operation", "avg") != "avg" or given.pop("normalize", "rank") != "rank":
             raise OptionError("combinator: only operation='avg' with normalize='rank' is supported")
+        if not given.get("methods"):
+            raise OptionError("combinator needs methods=[{'method': ..., 'metric': ...}, ...]")
         weighted = [part if isinstance(part, tuple) else (1.0, part) for part in given.pop("methods")]
         given["methods"] = tuple(_as_spec(part) for _, part in weighted)
         given["weights"] = tuple(abs(weight) for weight, _ in weighted)
@@ -65,8 +71,7 @@ def _translated(method: str, metric: str | None, kwargs: dict[str, Any]) -> dict
 
 
 def _as_spec(part: dict[str, Any]) -> str:
-    parameters = ",".join(f"{key}={value}" for key, value in part.items() if key != "method")
-    return f"({part['method']}:{parameters})" if parameters else str(part["method"])
+    return str(Spec(str(part["method"]), {key: written(value) for key, value in part.items() if key != "method"}))
 
 
 def costaware(data: Sequence[Item], budget: float, time_limit: float = 60) -> list[Item]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import inspect
+import math
 import types
 import typing
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from aliquot.data.spec import split_outside, unwrapped
+from aliquot.data.spec import read_value, split_outside
 from aliquot.errors import NameUnknownError, OptionError, closest, quoted
 
 
@@ -31,11 +32,18 @@ class Parameter:
         base = _base(self.annotation)
         return {int: "whole number", float: "number", bool: "yes or no", str: "name"}.get(base, "names joined by |")
 
+    @property
+    def is_list(self) -> bool:
+        """Whether it takes several values joined by |."""
+        return _base(self.annotation) is tuple
+
     def parse(self, value: Any, method: str) -> Any:
         """Turn what was written into the parameter's type; Python values of the right type pass unchanged."""
-        if not isinstance(value, str):
-            return tuple(value) if isinstance(value, list) else value
         base, choices = _base(self.annotation), _choices(self.annotation)
+        if not isinstance(value, str):
+            return value if base is not tuple else self._numbers(tuple(value), method)
+        if base is not tuple:
+            value = read_value(value)
         if choices and value not in choices:
             raise OptionError(f"{method}: {self.name}='{value}' is not known; choose {' or '.join(choices)}")
         try:
@@ -45,7 +53,21 @@ class Parameter:
                 return {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}[value.lower()]
         except (ValueError, KeyError):
             raise OptionError(f"{method}: {self.name}='{value}' should be a {self.kind}") from None
-        return value if base is str else tuple(unwrapped(part) for part in split_outside(value, "|"))
+        if base is str:
+            return value
+        return self._numbers(tuple(read_value(part) for part in split_outside(value, "|")), method)
+
+    def _numbers(self, parts: tuple[Any, ...], method: str) -> tuple[Any, ...]:
+        """Turn the parts into numbers where the parameter is a list of them."""
+        if float not in _elements(self.annotation):
+            return parts
+        try:
+            numbers = tuple(float(part) for part in parts)
+        except (TypeError, ValueError):
+            raise OptionError(f"{method}: {self.name}='{'|'.join(map(str, parts))}' should be numbers") from None
+        if not all(math.isfinite(number) for number in numbers):
+            raise OptionError(f"{method}: {self.name} holds {numbers}; give finite numbers")
+        return numbers
 
 
 def _base(annotation: Any) -> Any:
@@ -55,6 +77,13 @@ def _base(annotation: Any) -> Any:
     if typing.get_origin(annotation) is Literal:
         return str
     return typing.get_origin(annotation) or annotation
+
+
+def _elements(annotation: Any) -> tuple[Any, ...]:
+    """Return the element types of `tuple[X, ...]` or `tuple[X, ...] | None`."""
+    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
+        annotation = next(part for part in typing.get_args(annotation) if part is not type(None))
+    return typing.get_args(annotation)
 
 
 def _choices(annotation: Any) -> list[str]:
@@ -95,4 +124,8 @@ def bind(method: str, known: Mapping[str, Parameter], given: Mapping[str, Any]) 
             hint = f" did you mean '{guess}'?" if guess else ""
             there = f"it has {quoted(known)}" if known else "it has none"
             raise NameUnknownError(f"{method}: no parameter '{name}';{hint} {there}")
-    return {name: known[name].parse(value, method) for name, value in given.items()}
+    bound = {name: known[name].parse(value, method) for name, value in given.items()}
+    for parameter in known.values():
+        if parameter.default is inspect.Parameter.empty and parameter.name not in bound:
+            raise OptionError(f"{method} needs the parameter '{parameter.name}': {parameter.about or parameter.kind}")
+    return bound

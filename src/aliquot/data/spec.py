@@ -1,7 +1,8 @@
 """The one grammar in which a method is named: `name`, `name:key=value,key=value`, and `+` to join an estimator.
 
 Values that are lists use `|` (`metrics=COMET|BLEURT-20`); parentheses protect a spec inside a value
-(`mixture:methods=(diversity:similarity=bleu)|metric_var`).
+(`mixture:methods=(diversity:similarity=bleu)|metric_var`). A value that holds these characters for itself, such as a
+metric called "a,b", is put into parentheses too, or, if its own do not match, percent-encoded.
 """
 
 from __future__ import annotations
@@ -9,10 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from urllib.parse import quote, unquote
 
 from aliquot.errors import OptionError
 
 _CLOSING = {")": -1, "(": 1}
+_SPECIAL = set(",|+()%")
 
 
 @dataclass(frozen=True)
@@ -72,6 +75,8 @@ def split_outside(text: str, separator: str) -> list[str]:
     parts, depth, start = [], 0, 0
     for at, character in enumerate(text):
         depth += _CLOSING.get(character, 0)
+        if depth < 0:
+            break
         if character == separator and depth == 0:
             parts.append(text[start:at])
             start = at + 1
@@ -80,11 +85,44 @@ def split_outside(text: str, separator: str) -> list[str]:
     return [*parts, text[start:]]
 
 
-def unwrapped(text: str) -> str:
-    """Remove one pair of parentheses around a value.
+def written(value: object) -> str:
+    """Write a parameter's value so that `read_value` gives it back; lists are joined by `|`.
 
-    >>> unwrapped("(metric_var:metric=COMET)")
+    >>> written("COMET"), written(["a,b", "c"]), written("chrF (2")
+    ('COMET', '(a,b)|c', 'chrF%20%282')
+    """
+    if isinstance(value, list | tuple):
+        return "|".join(written(part) for part in value)
+    text = str(value)
+    if not _SPECIAL & set(text) and text == text.strip():
+        return text
+    return f"({text})" if _balanced(text) and "%" not in text else quote(text, safe=":=")
+
+
+def _balanced(text: str) -> bool:
+    depth = 0
+    for character in text:
+        depth += _CLOSING.get(character, 0)
+        if depth < 0:
+            return False
+    return depth == 0
+
+
+def read_value(text: str) -> str:
+    """Undo `written` for a single value.
+
+    >>> read_value("(metric_var:metric=COMET)")
     'metric_var:metric=COMET'
     """
+    inner = unwrapped(text)
+    return unquote(inner) if inner == text.strip() else inner
+
+
+def unwrapped(text: str) -> str:
+    """Remove the parentheses around a spec inside a value, if it has them.
+
+    >>> unwrapped("(metric_var:metric=COMET)"), unwrapped("metric_var")
+    ('metric_var:metric=COMET', 'metric_var')
+    """
     text = text.strip()
-    return text[1:-1] if text.startswith("(") and text.endswith(")") else text
+    return text[1:-1] if text.startswith("(") and text.endswith(")") and _balanced(text[1:-1]) else text

@@ -287,7 +287,8 @@ def paper_best(sample: Sample, *, metrics: tuple[str, ...] | None = None, k: int
     """Saldias et al. 2022 as printed: document-stratified mean with a k-nearest-neighbour control variate.
 
     Join it to their design: stratified:bins=document,rounding=nearest+paper_best. The neighbours see the item itself
-    (no cross-fitting), and Cov(X, Z) is the mean of X Z over the sample (their equation 3 and footnote 1).
+    (no cross-fitting); Cov(X, Z) comes from the sample, centred (the alternative of their footnote 1: the printed mean of
+    X Z fails on scales whose mean is far from 0, such as 0 to 100).
 
     Args:
         metrics: the metrics of the neighbours, joined by |; all usable ones by default.
@@ -308,7 +309,7 @@ def paper_best(sample: Sample, *, metrics: tuple[str, ...] | None = None, k: int
         spread = guess.std()
         standard = (guess - guess.mean()) / spread if spread > 0 else guess * 0.0
         z = standard[sample.rows[known]]
-        slope = float((target * z).mean())
+        slope = float(((target - target.mean()) * (z - z.mean())).mean())
         shares = weight[known] / weight[known].sum()
         values[system] = shares @ target - slope * float(shares @ z)
         residuals[known, system] = target - slope * z

@@ -13,7 +13,7 @@ from aliquot.data.evalset import EvalSet
 from aliquot.data.judgments import Judgments
 from aliquot.data.selection import Selection
 from aliquot.data.signature import signature
-from aliquot.data.spec import Spec, parse_spec
+from aliquot.data.spec import Spec, parse_spec, written
 from aliquot.errors import AliquotWarning
 from aliquot.estimate.estimators import Fitted, mean, proxy_correlation, run_estimator
 from aliquot.estimate.inputs import Mismatch, refuse, with_judgments
@@ -109,8 +109,8 @@ def estimate(
 def _resolved(method: str, parameters: Mapping[str, Any]) -> Spec:
     spec = parse_spec(method)
     given = dict(spec.parameters) | {key: value for key, value in parameters.items() if value is not None}
-    written = {k: "|".join(map(str, v)) if isinstance(v, list | tuple) else str(v) for k, v in given.items()}
-    return Spec(DEFAULT if spec.name == "auto" else spec.name, written)
+    texts = {key: value if key in spec.parameters else written(value) for key, value in given.items()}
+    return Spec(DEFAULT if spec.name == "auto" else spec.name, texts)
 
 
 def _warnings(sample: Sample, selection: Selection | None) -> list[str]:

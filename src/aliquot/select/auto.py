@@ -10,6 +10,7 @@ from typing import Literal
 
 from aliquot.data.evalset import EvalSet
 from aliquot.data.metrics import usable_metrics
+from aliquot.data.spec import Spec, written
 
 Goal = Literal["means", "ranking"]
 
@@ -37,10 +38,14 @@ def choose_method(evalset: EvalSet, goal: Goal = "means") -> Choice:
     metrics = usable_metrics(evalset)
     if goal == "ranking" and evalset.n_systems > 1:
         if len(metrics) == 1:
-            return Choice(f"metric_cons:metric={metrics[0]}", "ranking only, and one metric to follow")
+            return Choice(
+                str(Spec("metric_cons", {"metric": written(metrics[0])})), "ranking only, one metric to follow"
+            )
         if metrics:
-            joined = "|".join(f"(metric_cons:metric={name})" for name in metrics[:10])
-            return Choice(f"mixture:methods={joined}", f"ranking only, and {len(metrics)} metrics to follow")
+            joined = written([str(Spec("metric_cons", {"metric": written(name)})) for name in metrics[:10]])
+            return Choice(
+                str(Spec("mixture", {"methods": joined})), f"ranking only, and {len(metrics)} metrics to follow"
+            )
         if evalset.outputs is not None:
             return Choice("diversity:similarity=unigram", "ranking only, outputs but no metric")
     if metrics or evalset.documents is not None or "source" in evalset.items.columns:

@@ -46,7 +46,7 @@ def item_costs(evalset: EvalSet, cost: str | None) -> FloatArray | None:
     if cost not in numeric:
         raise unknown_name("cost", cost, ["esa_time", *numeric], "name a numeric item column")
     values: FloatArray = evalset.items[cost].cast(pl.Float64).fill_null(np.nan).to_numpy()
-    bad = ~(values > 0)
+    bad = ~((values > 0) & (values < np.inf))
     if bad.any():
         at = int(np.flatnonzero(bad)[0])
         what = "missing" if np.isnan(values[at]) else f"{values[at]:g}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,20 +14,19 @@ import polars as pl
 from aliquot.data.evalset import EvalSet, ItemId, at_rows
 from aliquot.data.selection import Selection
 from aliquot.data.signature import signature
-from aliquot.data.spec import Spec, parse_spec
+from aliquot.data.spec import Spec, parse_spec, written
 from aliquot.errors import AliquotWarning, OptionError, unknown_name
 from aliquot.select.auto import choose_method
 from aliquot.select.budget import Budget, item_costs, resolve_budget
 from aliquot.select.constraints import take, take_documents
 from aliquot.select.methods import Method, lookup
-from aliquot.select.registry import Drawn, Subset
+from aliquot.select.registry import Drawn, Subset, with_old_similarity
 from aliquot.select.units import documents_as_items, expanded, group_codes
 from aliquot.stats.allocation import equal_split, round_nearest
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
 from aliquot.stats.grouping import group_sums
 
 UNITS = ("item", "document")
-_SIMILARITY = {"bleu": "bleu", "chrf": "chrf", "unigram": "unigram", "lm": "embedding"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,14 +106,34 @@ def select(
     chosen = _Chosen(np.zeros(0, dtype=np.int64), details={})
     if len(free) and (left.n if left.amount is None else left.amount) > 0:
         chosen = _choose(_task(pool, free, spec, left, costs, balance, unit, crowd, seed), matching=matching)
+    if not len(chosen.rows) and not fixed.any():
+        _report_nothing(spec, budget, costs)
     return _selection(
         pool, chosen, np.flatnonzero(fixed), free, costs, spec, details,
         signature(
             f"select:{spec}", data, budget=budget, cost=cost, balance=balance,
-            unit=None if unit == "item" else unit, include=len(include) or None, exclude=len(exclude_items) or None,
+            unit=None if unit == "item" else unit, include=_listed(include), exclude=_listed(exclude_items),
             crowd=None if crowd is None else ",".join(crowd), matching=None if matching else "no", seed=seed,
         ),
     )  # fmt: skip
+
+
+def _report_nothing(spec: Spec, budget: float | str | None, costs: FloatArray | None) -> None:
+    """An empty choice is a mistake of the budget, but an honest, if useless, outcome of a draw of whole documents."""
+    if lookup(spec.name)[0].kind == "design":
+        text = f"this draw of '{spec.name}' came out empty: the budget {budget} is an expected number; raise it"
+        warnings.warn(text, AliquotWarning, 3)
+        return
+    cheapest = "" if costs is None else f"; the cheapest item costs {costs.min():g}"
+    raise OptionError(f"the budget {budget} buys nothing{cheapest}; raise --budget")
+
+
+def _listed(ids: Sequence[ItemId]) -> str | None:
+    """Name a few items; many are named by a digest of theirs."""
+    text = ",".join(map(str, ids))
+    if len(text) > 60:
+        return f"{len(ids)} items {hashlib.sha256(text.encode()).hexdigest()[:6]}"
+    return text or None
 
 
 def _resolved(data: EvalSet, spec: Spec, parameters: Mapping[str, Any]) -> tuple[Spec, dict[str, Any]]:
@@ -126,17 +146,23 @@ def _resolved(data: EvalSet, spec: Spec, parameters: Mapping[str, Any]) -> tuple
         if goal not in ("means", "ranking"):
             raise unknown_name("goal", goal, ["means", "ranking"])
         choice = choose_method(data, goal)
+        _refuse_unknown_for_auto(given, lookup(parse_spec(choice.spec).name)[0])
         chosen = parse_spec(choice.spec)
         details["auto"] = f"{choice.spec}: {choice.reason}"
         given = dict(chosen.parameters) | _accepted(lookup(chosen.name)[0], given)
         name = chosen.name
     found, implied = lookup(name)
-    given = implied | given
-    if found.name == "diversity" and "metric" in given:  # subset2evaluate's way of naming the similarity
-        old = str(given.pop("metric"))
-        given.setdefault("similarity", _SIMILARITY.get(old.casefold(), old))
-    written = {k: "|".join(map(str, v)) if isinstance(v, list | tuple) else str(v) for k, v in given.items()}
-    return Spec(found.name, written), details
+    given = with_old_similarity(found.name, implied | given)
+    as_typed = {*spec.parameters, *implied, *(name for name, p in found.parameters.items() if p.is_list)}
+    texts = {k: v if isinstance(v, str) and k in as_typed else written(v) for k, v in given.items()}
+    return Spec(found.name, texts), details
+
+
+def _refuse_unknown_for_auto(given: Mapping[str, Any], method: Method) -> None:
+    known = ["goal", "metric", *method.parameters]
+    for name in given:
+        if name not in known:
+            raise unknown_name("parameter of auto", name, known)
 
 
 def _accepted(method: Method, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -348,15 +374,11 @@ def _selection(
     if chosen.stratum is not None:
         stratum = (*["included"] * k, *map(str, chosen.stratum.tolist()))
     systems = None if chosen.systems is None else (*[pool.systems] * k, *chosen.systems)
-    utility = chosen.utility
-    if utility is not None:
-        utility = np.where(np.isfinite(utility), utility, -np.inf)
-        utility = np.nan_to_num(utility, neginf=float(np.min(utility[np.isfinite(utility)], initial=0.0)))
     return Selection(
         ids=tuple(ids),
         population=pool.n_items,
         method=str(spec),
-        utility=padded(utility, float(utility.max()) if utility is not None and len(utility) else 0.0),
+        utility=padded(chosen.utility, np.nan),
         probability=padded(chosen.probability, 1.0),
         weight=padded(chosen.weight, 1.0),
         cost=None if costs is None else costs[rows],

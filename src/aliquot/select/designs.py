@@ -8,7 +8,7 @@ import numpy as np
 
 from aliquot.data.evalset import EvalSet
 from aliquot.errors import DataError, OptionError
-from aliquot.select.registry import Drawn, design
+from aliquot.select.registry import Drawn, design, row_mean
 from aliquot.select.scores import chosen_metrics, filled, item_quality, standardised
 from aliquot.select.sizes import Scale, Size, item_sizes
 from aliquot.stats.allocation import optimal, proportional, round_nearest, round_random
@@ -250,7 +250,7 @@ def balanced(
     chosen = chosen_metrics(evalset, metrics)
     if not chosen:
         raise DataError(f"{evalset.name}: no usable metric to balance on; name one with metrics=")
-    means = [filled(np.nanmean(evalset.scores[name], axis=1), name, evalset) for name in chosen]
+    means = [filled(row_mean(evalset.scores[name]), name, evalset) for name in chosen]
     covariates = np.column_stack([standardised(values) for values in means])
     probability = pps_probabilities(item_sizes(evalset, size, metrics), n, tau)
     draw = local_pivotal if by == "pivotal" else cube

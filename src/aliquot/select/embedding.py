@@ -44,8 +44,8 @@ def _ngram_vectors(texts: list[str]) -> FloatArray:
     if not any(text.strip() for text in texts):
         return np.zeros((len(texts), 1))
     counts = TfidfVectorizer(analyzer="char_wb", ngram_range=(1, 4), sublinear_tf=True).fit_transform(texts)
-    size = min(_DIMENSIONS, min(counts.shape) - 1)
-    dense = TruncatedSVD(size, random_state=0).fit_transform(counts) if size >= 1 else counts.toarray()
+    few = len(texts) <= 2 * _DIMENSIONS or counts.shape[1] <= _DIMENSIONS  # nothing to gain, and much to lose
+    dense = counts.toarray() if few else TruncatedSVD(_DIMENSIONS, random_state=0).fit_transform(counts)
     return np.asarray(normalize(dense), dtype=np.float64)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from aliquot.data.evalset import EvalSet
-from aliquot.data.spec import parse_spec
+from aliquot.data.spec import parse_spec, unwrapped
 from aliquot.errors import OptionError
 from aliquot.select.registry import Drawn, design, lookup
 from aliquot.select.scores import metric_scores
@@ -32,7 +32,7 @@ def guided(
     """
     if draws < 1:
         raise OptionError(f"guided: draws={draws}; choose at least 1")
-    spec = parse_spec(by.strip("()"))
+    spec = parse_spec(unwrapped(by))
     base, implied = lookup(spec.name)
     if base.kind != "design" or base.name == "guided":
         raise OptionError(f"guided: by='{by}' is not a design; choose e.g. segments or snippets_budgeted")

@@ -68,11 +68,12 @@ class Incremental:
         """Record an item's ratings: system -> value."""
         if item not in self._row_of:
             raise unknown_name("item", item, self._ids[:50])
-        for system, value in ratings.items():
+        for system, value in ratings.items():  # all or nothing: a refused rating leaves no trace
             if system not in self._systems:
                 raise unknown_name("system", system, self._systems)
             if not np.isfinite(value):
                 raise DataError(f"item {item!r}, system '{system}': the rating {value} is not a number")
+        for system, value in ratings.items():
             self._ratings[self._row_of[item], self._systems.index(system)] = value
         self._taken[self._row_of[item]] = True
 

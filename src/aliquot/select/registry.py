@@ -140,6 +140,18 @@ def lookup(name: str) -> tuple[Method, dict[str, str]]:
     return _METHODS[name], dict(implied)
 
 
+_SIMILARITY = {"bleu": "bleu", "chrf": "chrf", "unigram": "unigram", "lm": "embedding"}
+
+
+def with_old_similarity(method: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Understand subset2evaluate's way of naming diversity's similarity as its metric."""
+    given = dict(given)
+    if method == "diversity" and "metric" in given:
+        old = str(given.pop("metric"))
+        given.setdefault("similarity", _SIMILARITY.get(old.casefold(), old))
+    return given
+
+
 def check_needs(evalset: EvalSet, method: Method) -> None:
     """Raise when the data lack what the method cannot do without."""
     lacking = {

@@ -93,7 +93,7 @@ def length_shares(codes: np.ndarray, rows: np.ndarray) -> tuple[Share, ...]:
 def effect(selection: Selection) -> str:
     """Say in words what the selection is good for."""
     method, _ = lookup(parse_spec(selection.method).name)
-    if len(selection) == selection.population:
+    if len(selection) == selection.population and selection.systems is None:
         return "all items are chosen: means are exact up to the judges' own noise"
     coverage = selection.details.get("coverage")
     if coverage is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Literal
 
 import numpy as np
@@ -9,7 +10,7 @@ from scipy.cluster.hierarchy import fcluster, linkage
 from sklearn.cluster import KMeans
 
 from aliquot.data.evalset import EvalSet
-from aliquot.errors import DataError
+from aliquot.errors import AliquotWarning, DataError
 from aliquot.select.embedding import DEFAULT_MODEL, embed
 from aliquot.select.registry import Subset, subset, utility
 from aliquot.stats.arrays import FloatArray, IntArray
@@ -41,6 +42,15 @@ def output_texts(evalset: EvalSet) -> list[tuple[str | None, ...]]:
     if evalset.outputs is None:
         raise DataError(f"{evalset.name}: there are no outputs")
     return list(zip(*(evalset.outputs[system].to_list() for system in evalset.systems), strict=True))
+
+
+def _filled_texts(evalset: EvalSet) -> list[str]:
+    """All outputs, item after item; missing ones are empty texts, and it is said how many items they concern."""
+    texts = output_texts(evalset)
+    lacking = sum(any(text is None for text in row) for row in texts)
+    if lacking:
+        warnings.warn(f"{lacking} items lack some output: an empty text stands in for it", AliquotWarning, 2)
+    return [text or "" for row in texts for text in row]
 
 
 def _mean_inner_products(texts: list[tuple[str | None, ...]], model: str) -> FloatArray:
@@ -88,8 +98,7 @@ def _item_vectors(evalset: EvalSet, features: str, model: str) -> FloatArray:
         if "source" not in evalset.items.columns:
             raise DataError(f"{evalset.name}: there are no sources; use kmeans:features=outputs")
         return embed(evalset.items["source"].fill_null("").to_list(), model)
-    texts = output_texts(evalset)
-    vectors = embed([text or "" for row in texts for text in row], model)
+    vectors = embed(_filled_texts(evalset), model)
     means: FloatArray = vectors.reshape(evalset.n_items, evalset.n_systems, -1).mean(axis=1)
     return means
 
@@ -127,9 +136,8 @@ def diffuse(evalset: EvalSet, *, n: int, model: str = DEFAULT_MODEL) -> Subset:
     Args:
         model: a sentence-transformers model (name or path), or ngrams for light vectors.
     """
-    texts = output_texts(evalset)
     m = evalset.n_systems
-    vectors = embed([text or "" for row in texts for text in row], model).reshape(evalset.n_items, m, -1)
+    vectors = embed(_filled_texts(evalset), model).reshape(evalset.n_items, m, -1)
     sign = (m + 1 - 2 * np.arange(1, m + 1)) / (m * (m - 1) / 2)
     differences = np.tensordot(vectors, sign, axes=([1], [0]))
     if n >= evalset.n_items:

@@ -9,9 +9,9 @@ import numpy as np
 from scipy.stats import rankdata
 
 from aliquot.data.evalset import EvalSet
-from aliquot.data.spec import parse_spec
+from aliquot.data.spec import parse_spec, unwrapped
 from aliquot.errors import OptionError, unknown_name
-from aliquot.select.registry import lookup, row_mean, utility
+from aliquot.select.registry import lookup, row_mean, utility, with_old_similarity
 from aliquot.select.scores import metric_scores, row_variance
 from aliquot.stats.arrays import FloatArray
 from aliquot.stats.irt import IRTFit, fisher_information, fit_irt
@@ -62,11 +62,14 @@ def metric_cons(
     values = metric_scores(evalset, metric)
     means = row_mean(values.T)
     if rank == "spearman":
-        return spearman_rows(values, means)
-    return kendall_rows(values, means, "c" if rank == "tau-c" else "b")
+        correlation = spearman_rows(values, means)
+    else:
+        correlation = kendall_rows(values, means, "c" if rank == "tau-c" else "b")
+    # A row that cannot be ranked counts as 0; a row without any score is unknown.
+    return np.where(np.isfinite(values).any(axis=1), correlation, np.nan)
 
 
-@utility("uncertainty", needs=("metric",), paper=f"{_ZOUHAR}, section 3",
+@utility("uncertainty", paper=f"{_ZOUHAR}, section 3",
          advice="For a metric that knows when it is unsure; give its uncertainty as a score.")  # fmt: skip
 def uncertainty(evalset: EvalSet, *, score: str, first: Literal["high", "low"] = "high") -> FloatArray:
     """Items on which a metric is least (or most) sure: a per-output uncertainty averaged over systems.
@@ -101,16 +104,16 @@ def mixture(
         weights: numbers joined by |, one for each method; equal by default.
         metric: the metric for those of the methods that take one and are not told.
     """
-    shares = np.ones(len(methods)) if weights is None else np.array([float(weight) for weight in weights])
+    shares = np.ones(len(methods)) if weights is None else np.array(weights, dtype=np.float64)
     if len(shares) != len(methods) or (shares < 0).any() or shares.sum() <= 0:
         raise OptionError(f"mixture: {len(shares)} weights for {len(methods)} methods; give one positive weight each")
     ranks: FloatArray = np.zeros(evalset.n_items)
     for text, share in zip(methods, shares, strict=True):
-        spec = parse_spec(text)
+        spec = parse_spec(unwrapped(text))
         part, implied = lookup(spec.name)
         if part.kind != "utility":
             raise OptionError(f"mixture: '{part.name}' gives no utility; join utilities such as metric_var")
-        given = implied | dict(spec.parameters)
+        given: dict[str, Any] = with_old_similarity(part.name, implied | dict(spec.parameters))
         if metric is not None and "metric" in part.parameters:
             given.setdefault("metric", metric)
         values = part.run(evalset, given, rng=rng)

@@ -94,7 +94,7 @@ def clustered(z: FloatArray, pi: FloatArray, cluster: IntArray) -> FloatArray:
     size = np.bincount(codes, minlength=groups)
     mean_pi = np.bincount(codes, pi, minlength=groups) / size
     share = np.bincount(codes, 1.0 / pi, minlength=groups) / (1.0 / pi).sum()
-    return unordered(summed / np.sqrt(np.clip(1.0 - share, 0.1, None))[:, None], mean_pi)
+    return unordered(summed / np.clip(1.0 - share, 0.1, None)[:, None], mean_pi)
 
 
 def stratified(z: FloatArray, pi: FloatArray, stratum: IntArray) -> FloatArray:
