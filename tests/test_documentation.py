@@ -22,7 +22,9 @@ ROOT = Path(__file__).parent.parent
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
 BLOCK = re.compile(r"^```(\w+)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 MODULES = [
-    module.name for module in pkgutil.walk_packages(aliquot.__path__, "aliquot.") if not module.name.endswith("__main__")
+    module.name
+    for module in pkgutil.walk_packages(aliquot.__path__, "aliquot.")
+    if not module.name.endswith("__main__")
 ]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 import polars as pl
 import typer
 from rich import box
@@ -89,7 +90,7 @@ def run(
     answers = _read_judgments(judgments) if judgments is not None else None
     scale = _parse_range(value_range)
     if sequential:
-        _sequential(evalset, chosen, answers, human, scale, question, margin, alpha, json=json)
+        _sequential(evalset, chosen, answers, human, scale, question, margin, alpha, json=json, output=output)
         return
     with render.busy("estimating"):
         result = estimate(
@@ -258,7 +259,10 @@ def _sequential(
     alpha: float,
     *,
     json: bool,
+    output: Path | None,
 ) -> None:
+    if selection is not None and selection.probability is not None and np.ptp(selection.probability) > 1e-9:
+        raise OptionError("--sequential needs items drawn with equal chances in random order (e.g. segments)")
     if scale is None:
         raise OptionError("--sequential needs the scale's ends: give --range LOW,HIGH, e.g. 0,100")
     judgments = answers or evalset.judgments
@@ -276,6 +280,10 @@ def _sequential(
         evalset.systems, evalset.n_items, value_range=scale, question=question, margin=margin, alpha=alpha  # type: ignore[arg-type]
     )  # fmt: skip
     outcome = replay(monitor, order, values)
+    if output is not None:
+        if output.suffix != ".json":
+            raise OptionError(f"{output}: a replay is written as .json")
+        write_bytes(output, common.to_json(_replay_document(outcome)) + b"\n")
     if json:
         common.print_json(_replay_document(outcome))
     else:

@@ -183,9 +183,12 @@ class Selection:
 
 def _from_entries(ids: list[ItemId], entries: list[dict[str, Any]]) -> Selection:
     def numbers(name: str) -> FloatArray | None:
-        if any(name not in entry for entry in entries):
+        given = [name in entry for entry in entries]
+        if not any(given):
             return None
-        return np.array([entry[name] for entry in entries], dtype=np.float64)
+        if not all(given) and name != "utility":
+            raise DataError(f"item {ids[given.index(False)]!r} has no {name} although others have; give all or none")
+        return np.array([entry.get(name) for entry in entries], dtype=np.float64)
 
     def labels(name: str) -> tuple[Any, ...] | None:
         return tuple(entry[name] for entry in entries) if all(name in entry for entry in entries) else None
@@ -228,7 +231,10 @@ def _checked(name: str, values: FloatArray, n: int) -> FloatArray:
     if name == "probability" and not ((array > 0) & (array <= 1 + 1e-12)).all():
         bad = array[~((array > 0) & (array <= 1 + 1e-12))][0]
         raise OptionError(f"selection: the inclusion probability {bad} is not in (0, 1]")
-    if name == "weight" and (array < 0).any():
-        raise OptionError(f"selection: the weight {array.min()} is negative")
+    if name == "weight" and not ((array >= 0) & (array < np.inf)).all():
+        bad = array[~((array >= 0) & (array < np.inf))][0]
+        raise OptionError(f"selection: the weight {bad} is negative or not a number")
+    if name == "weight" and n and not array.any():
+        raise OptionError("selection: all weights are 0; nothing would count")
     array.setflags(write=False)
     return array

@@ -16,7 +16,7 @@ from scipy.spatial import cKDTree
 
 from aliquot.data.parameters import Parameter, bind, parameters_of
 from aliquot.data.spec import Spec
-from aliquot.errors import DataError, unknown_name
+from aliquot.errors import DataError, OptionError, unknown_name
 from aliquot.estimate.proxies import plain_proxies, rich_proxies, standard_metric, usable
 from aliquot.estimate.sample import Sample
 from aliquot.stats.arrays import FloatArray, IntArray
@@ -101,6 +101,8 @@ def stratified(sample: Sample, *, bins: str | None = None) -> Fitted:
     Args:
         bins: an item column (document, domain, ...) to post-stratify by; the design's own bins by default.
     """
+    if bins is None and sample.stratum is not None:
+        return _by_design_bins(sample, sample.stratum)
     codes, merged = _bins(sample, bins)
     notes = (f"{merged} bins with too few judged items were joined with similar ones",) if merged else ()
     judged = codes[sample.rows]
@@ -109,10 +111,21 @@ def stratified(sample: Sample, *, bins: str | None = None) -> Fitted:
     means = _bin_means(sample.scores, judged, sample.weight, len(sizes))
     values = weighted_means(sample.scores, weight)
     z = contributions(sample.scores - means[judged], weight)
-    count = np.bincount(judged, minlength=len(sizes))[judged]
-    # Centring took a degree of freedom from each bin; it is given back.
-    z = z * np.sqrt(count / np.maximum(count - 1, 1))[:, None]
+    if sample.kind != "stratified":  # there the design's variance counts each bin's degrees of freedom itself
+        count = np.bincount(judged, minlength=len(sizes))[judged]
+        z = z * np.sqrt(count / np.maximum(count - 1, 1))[:, None]
     return Fitted(values, z, notes=notes, details={"bins": len(sizes)})
+
+
+def _by_design_bins(sample: Sample, stratum: IntArray) -> Fitted:
+    """The design's own bins: its weights add up to their sizes already."""
+    means = _bin_means(sample.scores, stratum, sample.weight, int(stratum.max()) + 1)
+    z = contributions(sample.scores - means[stratum], sample.weight)
+    if sample.kind != "stratified":
+        count = np.bincount(stratum)[stratum]
+        z = np.where((count > 1)[:, None], z, contributions(sample.scores, sample.weight))
+        z = z * np.sqrt(np.where(count > 1, count / np.maximum(count - 1, 1), 1.0))[:, None]
+    return Fitted(weighted_means(sample.scores, sample.weight), z, details={"bins": int(stratum.max()) + 1})
 
 
 def _calibrated(weight: FloatArray, judged: IntArray, sizes: IntArray) -> FloatArray:
@@ -154,7 +167,7 @@ def _joined(codes: IntArray, sample: Sample) -> tuple[IntArray, int]:
     if sample.kind == "clustered":  # whole documents are the evidence: count those, not their items
         judged = judged[np.unique(sample.clusters, return_index=True)[1]]
     counts = np.bincount(judged, minlength=len(sizes))
-    if (counts >= _ENOUGH).all():
+    if (counts >= 2).all():
         return codes, 0
     quality = sample.quality
     key = np.arange(len(sizes)) if quality is None else np.bincount(codes, quality) / np.maximum(sizes, 1)
@@ -196,7 +209,7 @@ def greg(
         fitted = mean(sample)
         why = "fewer than three judged items" if proxies.width else "no usable metric and no source"
         return Fitted(fitted.values, fitted.z, notes=(f"{why}: the plain mean is used",))
-    strength = (RIDGE if features == "rich" else 0.0) if ridge is None else ridge
+    strength, notes = _taught(proxies.width, sample, (RIDGE if features == "rich" else 0.0) if ridge is None else ridge)
     fit = pooled_ridge(proxies.judged, sample.scores, sample.weight**2, strength)
     share = power(sample.scores, fit.left_out, sample.weight) if tune else 1.0
     slopes = share * fit.slopes
@@ -205,9 +218,17 @@ def greg(
     # Errors are judged by residuals of items the slopes have not seen: in-sample ones are too small.
     unseen = np.where(np.isfinite(sample.scores), sample.scores - share * fit.left_out, np.nan)
     return Fitted(
-        values, contributions(unseen, sample.weight), proxy=fit.left_out,
+        values, contributions(unseen, sample.weight), proxy=fit.left_out, notes=notes,
         details={"metrics": names, "power": share, "features": proxies.width},
     )  # fmt: skip
+
+
+def _taught(features: int, sample: Sample, ridge: float) -> tuple[float, tuple[str, ...]]:
+    """Without ridge, more features than items fit anything, and errors look like 0: then ridge is used after all."""
+    if ridge >= RIDGE or features < sample.n - 2:
+        return ridge, ()
+    strength = RIDGE * features  # plain features have unit variance each, rich ones together
+    return strength, (f"{features} proxies and only {sample.n} judged items: ridge={strength:g} is used",)
 
 
 @_estimator("cv")
@@ -226,6 +247,7 @@ def cv(
         k: how many judged neighbours predict an output, for knn.
     """
     names = usable(sample.evalset, metrics)
+    _check_neighbours(k)
     if not names or sample.n < 3:
         fitted = mean(sample)
         return Fitted(fitted.values, fitted.z, notes=("no usable metric, or too few items: the plain mean is used",))
@@ -234,21 +256,34 @@ def cv(
         stack = stack.mean(axis=2, keepdims=True)
     elif proxy == "knn":
         stack = cross_fitted_neighbours(stack, sample, k)[:, :, None]
-    return _control_variate(sample, stack, names)
+    return _control_variate(sample, stack, names, learned=proxy == "knn")
 
 
-def _control_variate(sample: Sample, proxies: FloatArray, names: list[str]) -> Fitted:
-    """Slopes of each system by itself: beta = Cov(y, z) / Var(z) from the sample, weighted."""
+def _check_neighbours(k: int) -> None:
+    if k < 1:
+        raise OptionError(f"k is {k}; choose at least 1 neighbour")
+
+
+def _control_variate(sample: Sample, proxies: FloatArray, names: list[str], *, learned: bool) -> Fitted:
+    """Slopes of each system by itself: beta = Cov(y, z) / Var(z) from the sample, weighted.
+
+    A learned proxy predicts the score itself: where it seems to predict the opposite (as means of the others do, for
+    few items) it predicts nothing, and its slope is 0.
+    """
+    strength, notes = _taught(proxies.shape[2], sample, 0.0)
     values, residuals = np.full(sample.evalset.n_systems, np.nan), np.full_like(sample.scores, np.nan)
     left_out = np.zeros_like(sample.scores)
     for system in range(sample.evalset.n_systems):
         judged = proxies[sample.rows, system][:, None, :]
-        fit = pooled_ridge(judged, sample.scores[:, [system]], sample.weight, ridge=0.0)
-        residual = sample.scores[:, [system]] - judged @ fit.slopes
-        values[system] = proxies[:, system].mean(axis=0) @ fit.slopes + weighted_means(residual, sample.weight)[0]
-        left_out[:, system] = fit.left_out[:, 0]
-        residuals[:, system] = sample.scores[:, system] - fit.left_out[:, 0]
-    return Fitted(values, contributions(residuals, sample.weight), proxy=left_out, details={"metrics": names})
+        fit = pooled_ridge(judged, sample.scores[:, [system]], sample.weight, strength)
+        use = 0.0 if learned and fit.slopes[0] < 0 else 1.0
+        residual = sample.scores[:, [system]] - use * (judged @ fit.slopes)
+        everywhere = proxies[:, system].mean(axis=0) @ fit.slopes
+        values[system] = use * everywhere + weighted_means(residual, sample.weight)[0]
+        left_out[:, system] = use * fit.left_out[:, 0]
+        residuals[:, system] = sample.scores[:, system] - left_out[:, system]
+    z = contributions(residuals, sample.weight)
+    return Fitted(values, z, proxy=left_out, notes=notes, details={"metrics": names})
 
 
 def cross_fitted_neighbours(stack: FloatArray, sample: Sample, k: int, folds: int = 5) -> FloatArray:
@@ -287,14 +322,15 @@ def paper_best(sample: Sample, *, metrics: tuple[str, ...] | None = None, k: int
     """Saldias et al. 2022 as printed: document-stratified mean with a k-nearest-neighbour control variate.
 
     Join it to their design: stratified:bins=document,rounding=nearest+paper_best. The neighbours see the item itself
-    (no cross-fitting); Cov(X, Z) comes from the sample, centred (the alternative of their footnote 1: the printed mean of
-    X Z fails on scales whose mean is far from 0, such as 0 to 100).
+    (no cross-fitting); Cov(X, Z) comes from the sample, centred (the alternative of their footnote 1: the printed mean
+    of X Z fails on scales whose mean is far from 0, such as 0 to 100).
 
     Args:
         metrics: the metrics of the neighbours, joined by |; all usable ones by default.
         k: how many neighbours.
     """
     names = usable(sample.evalset, metrics)
+    _check_neighbours(k)
     weight = _paper_weights(sample)
     if not names:
         return Fitted(weighted_means(sample.scores, weight), contributions(sample.scores, weight))

@@ -45,6 +45,10 @@ def with_judgments(
     if selection is not None:
         chosen = [str(item) for item in selection.ids]
         table, outside = _split(table, pl.col("_key").is_in(chosen))
+        if selection.systems is not None:
+            asked = [f"{i}\x1f{s}" for i, names in zip(selection.ids, selection.systems, strict=True) for s in names]
+            table, unasked = _split(table, pl.concat_str("_key", "system", separator="\x1f").is_in(asked))
+            outside = pl.concat([outside, unasked])
         _note(found, "judgments outside the selection", outside, "_key", "left out")
     table, empty = _split(table, pl.col("value").is_not_null())
     _note(found, "judgments without a value", empty, "_key", "left out")

@@ -10,10 +10,11 @@ from scipy import stats
 from aliquot.errors import DataError, OptionError, unknown_name
 from aliquot.estimate.estimators import Fitted
 from aliquot.estimate.sample import Sample
-from aliquot.stats.arrays import FloatArray, IntArray, Seed
+from aliquot.stats.arrays import BoolArray, FloatArray, Seed
 from aliquot.stats.bootstrap import resampled_sums
 from aliquot.stats.bounds import bernstein_half_width, hoeffding_half_width
 from aliquot.stats.design_variance import degrees_of_freedom
+from aliquot.stats.means import column_sds
 from aliquot.stats.sequences import asymptotic_sequence, betting_sequence, tuned_rho
 
 KINDS = ("t", "bootstrap", "hoeffding", "bernstein", "sequence")
@@ -50,7 +51,7 @@ def bounds(
     if kind == "bootstrap":
         return _bootstrap(fitted, errors, level, seed)
     if kind == "sequence":
-        return _sequence(sample, fitted, level, value_range)
+        return _sequence(sample, fitted, errors, level, value_range)
     return _distribution_free(kind, sample, fitted, level, value_range)
 
 
@@ -123,48 +124,60 @@ def _distribution_free(
         half = hoeffding_half_width(counts, sample.population, width, level)
         pair_half = hoeffding_half_width(counts, sample.population, 2 * width, level)
     else:
-        sd = np.nanstd(sample.scores, axis=0, ddof=1) * stretch
+        sd = column_sds(sample.scores) * stretch
         half = bernstein_half_width(sd, counts, width, level)
-        pair_half = bernstein_half_width(2 * np.nanmax(sd), counts, 2 * width, level)
+        pair_half = bernstein_half_width(2 * sd, counts, 2 * width, level)
     return _around(fitted.values, half, np.maximum(pair_half[:, None], pair_half[None, :]))
 
 
-def _sequence(sample: Sample, fitted: Fitted, level: float, value_range: tuple[float, float] | None) -> Bounds:
+def _sequence(
+    sample: Sample, fitted: Fitted, errors: FloatArray, level: float, value_range: tuple[float, float] | None
+) -> Bounds:
     """Bounds that may be looked at after every judgment.
 
     Plain means of an equal-chance random order on a known scale: betting without replacement. Otherwise (regression,
-    unequal chances) the asymptotic sequence on the contributions, which counts every item once.
+    unequal chances, gaps) the asymptotic sequence on the errors of the design's units.
     """
-    equal = bool(np.allclose(sample.weight, sample.weight[0]))
-    if value_range is not None and fitted.proxy is None and equal and np.isfinite(sample.scores).all():
-        low, high = _checked_range(sample, value_range, "sequence")
-        means = betting_sequence(sample.scores, sample.population, low, high, level)
-        a, b = np.triu_indices(sample.evalset.n_systems, 1)
-        width = high - low
+    equal = bool(np.allclose(sample.weight, sample.weight[0])) and sample.kind == "unordered"
+    present = np.isfinite(sample.scores)
+    whole: BoolArray = present.sum(axis=0) == sample.n
+    if value_range is None or fitted.proxy is not None or not equal or ((present.sum(axis=0) > 0) != whole).any():
+        return _asymptotic(sample, fitted, errors, level)
+    low, high = _checked_range(sample, value_range, "sequence")
+    means = betting_sequence(sample.scores[:, whole], sample.population, low, high, level)
+    first, second = np.triu_indices(int(whole.sum()), 1)
+    place = np.flatnonzero(whole)
+    limits = _unknown(len(whole))
+    limits.low[whole], limits.high[whole] = means.lower[-1], means.upper[-1]
+    if len(first):
+        a, b, width = place[first], place[second], high - low
         gaps = betting_sequence(sample.scores[:, a] - sample.scores[:, b], sample.population, -width, width, level)
-        return _from_paths(means.lower[-1], means.upper[-1], gaps.lower[-1], gaps.upper[-1], a, b)
-    return _asymptotic(sample, fitted, level)
+        limits.pair_low[a, b], limits.pair_high[a, b] = gaps.lower[-1], gaps.upper[-1]
+        limits.pair_low[b, a], limits.pair_high[b, a] = -gaps.upper[-1], -gaps.lower[-1]
+    return limits
 
 
-def _asymptotic(sample: Sample, fitted: Fitted, level: float) -> Bounds:
-    """The asymptotic sequence, tuned for the present number of items; n z behaves like the terms of a plain mean."""
-    terms = sample.n * fitted.z
-    gaps = np.stack([terms[:, [a]] - terms for a in range(terms.shape[1])], axis=1)
-    half = _asymptotic_half(terms.std(axis=0, ddof=1), sample.n, level)
-    return _around(fitted.values, half, _asymptotic_half(gaps.std(axis=0, ddof=1), sample.n, level))
+def _unknown(systems: int) -> Bounds:
+    pairs = (systems, systems)
+    return Bounds(*(np.full(shape, np.nan) for shape in (systems, systems, pairs, pairs)))
 
 
-def _asymptotic_half(sd: FloatArray, n: int, level: float) -> FloatArray:
-    known = np.where(sd > 0, sd, np.nan)
-    path = asymptotic_sequence(0.0, known, n, tuned_rho(known, n, level), level)
-    return np.where(sd > 0, path.upper, np.where(np.isnan(sd), np.nan, 0.0))
+def _asymptotic(sample: Sample, fitted: Fitted, errors: FloatArray, level: float) -> Bounds:
+    """The asymptotic sequence, tuned for the present number of units, without the finite population's gain.
+
+    It is normal in its limit; with few or unequal units it is widened as t intervals are against normal ones.
+    """
+    free = 1.0 - float(sample.chances.mean())
+    scaled = errors / np.sqrt(free) if free > 0 else errors
+    half = _asymptotic_half(np.sqrt((scaled**2).sum(axis=0)), len(errors), level)
+    pair = _asymptotic_half(pair_errors(scaled, matching=sample.matching), len(errors), level)
+    most, upper = max(1.0, sample.units - 1.0), 0.5 + level / 2
+    wider = stats.t.ppf(upper, degrees_of_freedom(errors, most)) / stats.norm.ppf(upper)
+    pair_wider = stats.t.ppf(upper, pair_freedom(errors, most)) / stats.norm.ppf(upper)
+    return _around(fitted.values, wider * half, pair_wider * pair)
 
 
-def _from_paths(
-    low: FloatArray, high: FloatArray, gap_low: FloatArray, gap_high: FloatArray, a: IntArray, b: IntArray
-) -> Bounds:
-    m = len(low)
-    pair_low, pair_high = np.zeros((m, m)), np.zeros((m, m))
-    pair_low[a, b], pair_high[a, b] = gap_low, gap_high
-    pair_low[b, a], pair_high[b, a] = -gap_high, -gap_low
-    return Bounds(low, high, pair_low, pair_high)
+def _asymptotic_half(se: FloatArray, units: int, level: float) -> FloatArray:
+    known = np.where(se > 0, se, np.nan) * np.sqrt(units)
+    path = asymptotic_sequence(0.0, known, units, tuned_rho(known, units, level), level)
+    return np.where(se == 0, 0.0, path.upper)

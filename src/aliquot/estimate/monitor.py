@@ -23,6 +23,7 @@ from aliquot.stats.sequences import start_betting
 
 Question = Literal["best", "ranking", "means"]
 QUESTIONS = ("best", "ranking", "means")
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -110,33 +111,40 @@ class Monitor:
             raise OptionError(f"value_range is {value_range}; the lower end must be below the upper one")
         self._range, self._question, self._margin, self._population = (low, high), question, margin, population
         self._a, self._b = np.triu_indices(len(self._systems), 1)
-        series = len(self._systems) if question == "means" else max(1, len(self._a))
-        level = 1.0 - alpha / series
-        self._pairs = start_betting(population, low - high, high - low, series=max(1, len(self._a)), level=level)
-        self._means = start_betting(population, low, high, series=len(self._systems), level=level)
+        # Asked for means, half of alpha is theirs and half the pairs'; otherwise only pairs are decided.
+        share = 2 if question == "means" else 1
+        pairs, means = max(1, len(self._a)), len(self._systems)
+        self._pairs = start_betting(
+            population, low - high, high - low, series=pairs, level=1.0 - alpha / (share * pairs)
+        )
+        self._means = start_betting(population, low, high, series=means, level=1.0 - alpha / (share * means))
         self._scores: dict[ItemId, FloatArray] = {}
         self._sums = np.zeros((3, max(1, len(self._a))))  # count, sum and squares of each pair's differences
         self._judgments = 0
 
     def add(self, item: ItemId, scores: Mapping[str, float]) -> None:
         """Add an item's scores: system -> value; systems judged later are added in a later call."""
-        row = self._scores.setdefault(item, np.full(len(self._systems), np.nan))
+        row = self._scores.get(item, np.full(len(self._systems), np.nan))
+        if item not in self._scores and len(self._scores) >= self._population:
+            raise OptionError(f"item {item!r} is one too many: the population is {self._population}, all seen")
         fresh = np.full(len(self._systems), np.nan)
         for system, value in scores.items():
-            if system not in self._systems:
-                raise unknown_name("system", system, self._systems)
-            at = self._systems.index(system)
-            if np.isfinite(row[at]):
-                raise DataError(f"item {item!r}, system '{system}' has been judged before; average repeats first")
-            low, high = self._range
-            if not low <= value <= high:
-                raise DataError(f"item {item!r}, system '{system}': {value} lies outside the scale {low} to {high}")
-            fresh[at] = value
+            self._check_score(item, system, value, row)
+            fresh[self._systems.index(system)] = value
         merged = np.where(np.isfinite(fresh), fresh, row)
         self._means = self._means.update(fresh)
         self._add_pairs(merged, np.isfinite(fresh))
         self._scores[item] = merged
         self._judgments += len(scores)
+
+    def _check_score(self, item: ItemId, system: str, value: float, row: FloatArray) -> None:
+        if system not in self._systems:
+            raise unknown_name("system", system, self._systems)
+        if np.isfinite(row[self._systems.index(system)]):
+            raise DataError(f"item {item!r}, system '{system}' has been judged before; average repeats first")
+        low, high = self._range
+        if not low <= value <= high:
+            raise DataError(f"item {item!r}, system '{system}': {value} lies outside the scale {low} to {high}")
 
     def _add_pairs(self, row: FloatArray, fresh: BoolArray) -> None:
         if not len(self._a):
@@ -172,18 +180,23 @@ class Monitor:
         count, total, _ = self._sums[:, at]
         difference = float(total / count) if count else float("nan")
         a, b = self._systems[self._a[at]], self._systems[self._b[at]]
-        if high < 0 or (not low > 0 and difference < 0):
+        if difference < 0:
             a, b, difference, low, high = b, a, -difference, -high, -low
-        decided = low > 0
+        decided = low > _ROUNDING * (self._range[1] - self._range[0])
         more = 0 if decided else self._more_items(int(count), difference, (high - low) / 2)
         return PairState(a, b, difference, low, high, int(count), decided, more)
 
     def _more_items(self, count: int, difference: float, half: float) -> int:
-        """Half widths shrink about as 1 / sqrt(t): t grows until they reach the difference, at most to all items."""
+        """How many until the half width reaches the difference? At most all items.
+
+        Bets grow bolder as variances become known: half widths shrink faster than sqrt(1/t - 1/N), about by power 2/3.
+        """
         left = self._population - count
-        if not count or not difference > 0:
+        if not count or not left or not difference > 0:
             return left
-        return int(min(left, max(1.0, math.ceil(count * (half / difference) ** 2) - count)))
+        rest = 1.0 / self._population
+        needed = 1.0 / ((difference / half) ** 1.5 * (1.0 / count - rest) + rest)
+        return int(min(left, max(1.0, math.ceil(needed) - count)))
 
     def _best(self, pairs: Sequence[PairState]) -> str | None:
         wins = dict.fromkeys(self._systems, 0)

@@ -15,7 +15,7 @@ import numpy as np
 from aliquot.data.evalset import EvalSet
 from aliquot.data.lengths import log_lengths
 from aliquot.data.metrics import usable_metrics
-from aliquot.errors import AliquotWarning, DataError, unknown_name
+from aliquot.errors import AliquotWarning, DataError, OptionError, unknown_name
 from aliquot.stats.arrays import FloatArray, IntArray
 
 _EXTRA = 0.5  # scale of length and curvature beside the metrics, which share a unit variance
@@ -41,6 +41,8 @@ def usable(evalset: EvalSet, names: Sequence[str] | None) -> list[str]:
         for name in names:
             if name not in evalset.scores:
                 raise unknown_name("metric", name, evalset.scores)
+            if name == evalset.human:
+                raise OptionError(f"'{name}' is the score to be estimated, not a proxy of it; name metrics only")
         return [name for name in names if _varies(evalset.scores[name], name)]
     return usable_metrics(evalset)
 

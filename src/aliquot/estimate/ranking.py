@@ -53,14 +53,14 @@ def rank(
     if not 0.0 < alpha < 0.5:
         raise OptionError(f"alpha is {alpha}; choose between 0 and 0.5, for instance 0.05")
     p = _p_values(sample, fitted, errors, test, seed)
+    p[np.isnan(fitted.values)] = p[:, np.isnan(fitted.values)] = np.nan
     p = holm(p) if adjust and len(p) > 1 else p
     better = np.nan_to_num(p, nan=1.0) < alpha
     better &= ~better.T  # ties of discrete tests may point both ways
     low, high = rank_intervals(better)
     rule_: Literal["any", "neighbour"] = "neighbour" if rule == "neighbour" else "any"
     covariance = sample.covariance(errors)
-    known = np.isfinite(covariance).all()
-    best = probability_best(fitted.values, covariance, seed=seed) if known else np.full(len(low), np.nan)
+    best = probability_best(fitted.values, covariance, seed=seed)
     return Ranking(p, _full_p(sample, fitted), cluster(fitted.values, better, rule_), low, high, best)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from aliquot.errors import unknown_name
 from aliquot.stats.arrays import FloatArray
 
 
@@ -64,7 +65,10 @@ class Estimates:
     signature: str = ""
 
     def __getitem__(self, system: str) -> SystemEstimate:
-        return next(row for row in self.systems if row.system == system)
+        for row in self.systems:
+            if row.system == system:
+                return row
+        raise unknown_name("system", system, [row.system for row in self.systems])
 
     def __repr__(self) -> str:
         best = self.systems[0].system if self.systems else "nobody"

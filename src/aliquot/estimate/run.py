@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import warnings
 from collections.abc import Mapping
 from typing import Any
@@ -80,8 +81,10 @@ def estimate(
     sample = sample_of(data, human, selection)
     spec = _resolved(method, parameters)
     fitted = run_estimator(sample, spec)
-    notes = [*_warnings(sample, selection), *fitted.notes]
     errors = sample.errors(fitted.z)
+    blind = _without_spread(sample)
+    errors[:, list(blind)] = np.nan  # an error that was not seen is unknown, not 0
+    notes = [*_warnings(sample, selection), *_blind_notes(sample, blind), *fitted.notes]
     limits = bounds(interval, sample, fitted, errors, level=level, value_range=value_range, seed=seed)
     ranking = rank(sample, fitted, errors, test=test, rule=rule, alpha=alpha, adjust=adjust, seed=seed)
     systems = _system_rows(sample, fitted, errors, limits, ranking)
@@ -99,11 +102,20 @@ def estimate(
         notes=tuple(notes),
         details=dict(fitted.details) | {"mismatches": mismatches},
         signature=signature(
-            f"estimate:{spec}", data, selection=None if selection is None else selection.method, human=human,
-            interval=interval, level=level, test=None if test == "estimator" else test,
+            f"estimate:{spec}", data, selection=_drawn_by(selection), human=human, interval=interval, level=level,
+            range=None if value_range is None else f"{value_range[0]:g},{value_range[1]:g}",
+            test=None if test == "estimator" else test, alpha=None if alpha == 0.05 else alpha,
             rule=None if rule == "any" else rule, holm="yes" if adjust else None, seed=seed,
         ),
     )  # fmt: skip
+
+
+def _drawn_by(selection: Selection | None) -> str | None:
+    """Name a selection by its method and a digest of what it chose."""
+    if selection is None:
+        return None
+    digest = hashlib.sha256(str(selection.to_dict()["items"]).encode()).hexdigest()[:6]
+    return f"{selection.method}#{digest}"
 
 
 def _resolved(method: str, parameters: Mapping[str, Any]) -> Spec:
@@ -127,6 +139,11 @@ def _warnings(sample: Sample, selection: Selection | None) -> list[str]:
     coverage = selection.details.get("coverage") if selection is not None else None
     if isinstance(coverage, float):
         notes.append(f"only {coverage:.0%} of the items had a chance to be drawn: the estimates are about those")
+    if selection is not None and selection.population != sample.population:
+        notes.append(
+            f"the selection was drawn from {selection.population} items and the data have {sample.population}: the "
+            "estimates are about the items it was drawn from"
+        )
     if sample.n == 1:
         notes.append("one judged item: no standard error can be given")
     never = [
@@ -137,6 +154,24 @@ def _warnings(sample: Sample, selection: Selection | None) -> list[str]:
     if never:
         notes.append(f"never judged, so without an estimate: {', '.join(never)}")
     return notes
+
+
+def _without_spread(sample: Sample) -> list[int]:
+    """Systems whose judgments are fewer than two, or all equal although not all items are judged."""
+    present = np.isfinite(sample.scores)
+    highest = np.where(present, sample.scores, -np.inf).max(axis=0)
+    lowest = np.where(present, sample.scores, np.inf).min(axis=0)
+    few = present.sum(axis=0) < 2
+    equal = (highest == lowest) & (present.sum(axis=0) < sample.population)
+    return np.flatnonzero(few | equal).tolist()
+
+
+def _blind_notes(sample: Sample, blind: list[int]) -> list[str]:
+    counts = np.isfinite(sample.scores).sum(axis=0)
+    names = [sample.evalset.systems[at] for at in blind if counts[at] > 1]
+    if not names:
+        return []
+    return [f"all judgments of {', '.join(names)} are equal: no spread was seen, so no standard error can be given"]
 
 
 def _effective_n(sample: Sample, errors: FloatArray, n: FloatArray) -> FloatArray:
@@ -154,8 +189,8 @@ def _system_rows(
     sample: Sample, fitted: Fitted, errors: FloatArray, limits: Bounds, ranking: Ranking
 ) -> list[SystemEstimate]:
     n = np.isfinite(sample.scores).sum(axis=0)
-    known = (n > 1) & (sample.n > 1)
-    se = np.where(known, np.sqrt((errors**2).sum(axis=0)), np.nan)
+    se = np.sqrt((errors**2).sum(axis=0))
+    known = n > 1
     effective, correlation = _effective_n(sample, errors, n.astype(np.float64)), proxy_correlation(fitted, sample)
     return [
         SystemEstimate(

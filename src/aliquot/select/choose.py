@@ -22,7 +22,7 @@ from aliquot.select.constraints import take, take_documents
 from aliquot.select.methods import Method, lookup
 from aliquot.select.registry import Drawn, Subset, with_old_similarity
 from aliquot.select.units import documents_as_items, expanded, group_codes
-from aliquot.stats.allocation import equal_split, round_nearest
+from aliquot.stats.allocation import equal_split, round_nearest, water_fill
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
 from aliquot.stats.grouping import group_sums
 
@@ -55,6 +55,7 @@ class _Chosen:
     stratum: IntArray | None = None
     systems: tuple[tuple[str, ...], ...] | None = None
     details: Mapping[str, Any] | None = None
+    population: int = 0
 
 
 def select(
@@ -272,15 +273,24 @@ def _by_design(task: _Task) -> _Chosen:
     if task.groups is None:
         drawn = _drawn(task, task.seen, task.budget, task.cost)
         return _from_drawn(drawn, np.arange(len(task.evalset)))
-    parts = []
-    for members, count in _group_counts(task):
-        budget = Budget(count)
-        cost = None
-        if task.cost is not None and task.budget.amount is not None:
-            cost = task.cost[members]
-            budget = Budget(len(members), float(cost.sum() * task.budget.amount / task.cost.sum()))
-        parts.append(_from_drawn(_drawn(task, at_rows(task.seen, members), budget, cost), members))
-    return _merged(parts)
+    parts = [
+        _from_drawn(_drawn(task, at_rows(task.seen, members), budget, cost), members)
+        for members, budget, cost in _group_budgets(task)
+    ]
+    return _merged(parts, len(task.evalset))
+
+
+def _group_budgets(task: _Task) -> list[tuple[IntArray, Budget, FloatArray | None]]:
+    """Return the rows, budget and costs of each group that gets something."""
+    if task.groups is None or task.cost is None or task.budget.amount is None:
+        return [(members, Budget(count), None) for members, count in _group_counts(task)]
+    totals = group_sums(task.groups, task.cost)
+    amounts = water_fill(np.ones(len(totals)), totals, task.budget.amount)
+    parts = [np.flatnonzero(task.groups == group) for group in range(len(totals))]
+    return [
+        (members, Budget(len(members), float(amount)), task.cost[members])
+        for members, amount in zip(parts, amounts, strict=True)
+    ]
 
 
 def _drawn(task: _Task, evalset: EvalSet, budget: Budget, cost: FloatArray | None) -> Drawn:
@@ -293,32 +303,47 @@ def _drawn(task: _Task, evalset: EvalSet, budget: Budget, cost: FloatArray | Non
 
 
 def _from_drawn(drawn: Drawn, members: IntArray) -> _Chosen:
-    details = dict(drawn.details)
-    if drawn.probability is not None and (drawn.probability <= 0).any():
-        details["coverage"] = float((drawn.probability > 0).mean())
+    details = dict(drawn.details) | _coverage(drawn)
     return _Chosen(
         members[drawn.rows],
         probability=None if drawn.probability is None else drawn.probability[drawn.rows],
         stratum=None if drawn.stratum is None else drawn.stratum[drawn.rows],
         details=details,
+        population=len(members),
     )
 
 
-def _merged(parts: list[_Chosen]) -> _Chosen:
+def _coverage(drawn: Drawn) -> dict[str, float]:
+    """Say which share of the items had a chance, where some had none."""
+    if drawn.probability is None or (drawn.probability > 0).all():
+        return {}
+    return {"coverage": float((drawn.probability > 0).mean())}
+
+
+def _merged(parts: list[_Chosen], population: int) -> _Chosen:
     probabilities = [part.probability for part in parts]
     known = [p for p in probabilities if p is not None]
     stratum = np.concatenate([np.full(len(part.rows), group) for group, part in enumerate(parts)])
+    reached = sum(part.population * float((part.details or {}).get("coverage", 1.0)) for part in parts) / population
+    covered = {"coverage": reached} if reached < 1 - 1e-12 else {}
     return _Chosen(
         np.concatenate([part.rows for part in parts]),
         probability=np.concatenate(known) if len(known) == len(parts) else None,
         stratum=stratum,
-        details=dict(parts[0].details or {}) | {"balance": len(parts), "variance": "stratified"},
+        details=dict(parts[0].details or {}) | {"balance": len(parts), "variance": "stratified"} | covered,
     )
 
 
 def _by_document_design(task: _Task) -> _Chosen:
     """Run the design on documents as items; every item has its document's probability."""
     codes = _document_codes(task)
+    by_document = task.method.name == "stratified" and task.given.get("bins", "document") == "document"
+    if "documents" in task.method.needs or by_document:
+        raise OptionError(
+            f"'{task.method.name}' looks inside documents; with --unit document use segments, pps or balanced"
+        )
+    if task.groups is not None:
+        raise OptionError("a design of whole documents cannot be balanced; leave out --balance or --unit document")
     units = documents_as_items(task.seen, codes)
     lengths = np.bincount(codes).astype(np.float64)
     cost = lengths if task.cost is None else group_sums(codes, task.cost)
@@ -338,7 +363,7 @@ def _for_each_system(task: _Task) -> _Chosen:
     details: Mapping[str, Any] = {}
     for system in task.evalset.systems:
         drawn = _drawn(task, task.seen, task.budget, task.cost)
-        probability, details = drawn.probability, drawn.details
+        probability, details = drawn.probability, dict(drawn.details) | _coverage(drawn)
         for row in drawn.rows.tolist():
             systems_of.setdefault(row, []).append(system)
     rows = np.array(list(systems_of), dtype=np.int64)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
@@ -41,14 +42,32 @@ def between_documents(probability: FloatArray, codes: IntArray) -> float:
     return float((fraction * (1.0 - fraction)).sum()) / free if free > 0 else 0.0
 
 
+def _reading_order(evalset: EvalSet) -> IntArray:
+    """Rows as they are read: by document and, where positions are known, by position inside; else as they stand."""
+    codes = _documents(evalset)
+    if "position" not in evalset.items.columns:
+        return np.arange(evalset.n_items)
+    position = evalset.items["position"].fill_null(0).to_numpy()
+    return np.lexsort((np.arange(evalset.n_items), position, codes))
+
+
+def _drawn_in_order(evalset: EvalSet, draw: Callable[[IntArray], Draw]) -> Draw:
+    """Draw runs of items in the order in which they are read."""
+    order = _reading_order(evalset)
+    drawn = draw(_documents(evalset)[order])
+    probability = np.empty(evalset.n_items)
+    probability[order] = drawn.probability
+    return Draw(order[drawn.indices], probability)
+
+
 def _in_document_order(evalset: EvalSet, draw: Draw, rng: np.random.Generator, variance: str) -> Drawn:
     """Documents in random order, items in their order inside; so is it judged."""
-    codes = evalset.documents
-    order = document_order(codes if codes is not None else np.arange(evalset.n_items), rng)
+    codes, reading = _documents(evalset), _reading_order(evalset)
+    order = reading[document_order(codes[reading], rng)]
     chosen = np.zeros(evalset.n_items, dtype=bool)
     chosen[draw.indices] = True
     details: dict[str, float | str] = {"variance": variance}
-    if variance == "spread" and codes is not None:
+    if variance == "spread":
         details["remainder"] = between_documents(draw.probability, codes)
     return Drawn(order[chosen[order]], draw.probability, details=details)
 
@@ -68,7 +87,8 @@ def documents(evalset: EvalSet, *, n: int, rng: np.random.Generator, max_length:
     Args:
         max_length: leave out longer documents (they then have no chance, and estimates are about the others).
     """
-    return _in_document_order(evalset, whole_documents(_documents(evalset), n, rng, max_length), rng, "clustered")
+    draw = _drawn_in_order(evalset, lambda codes: whole_documents(codes, n, rng, max_length))
+    return _in_document_order(evalset, draw, rng, "clustered")
 
 
 @design("snippets_fixed", needs=("documents",), paper=f"{_KNOWLES}, 2.2.3",
@@ -79,14 +99,15 @@ def snippets_fixed(evalset: EvalSet, *, n: int, rng: np.random.Generator, length
     Args:
         length: items in a run.
     """
-    return _in_document_order(evalset, fixed_snippets(_documents(evalset), n, rng, length), rng, "clustered")
+    draw = _drawn_in_order(evalset, lambda codes: fixed_snippets(codes, n, rng, length))
+    return _in_document_order(evalset, draw, rng, "clustered")
 
 
 @design("snippets_budgeted", needs=("documents",), paper=f"{_KNOWLES}, 2.2.4",
         advice="Context and coverage: a run from every document, as long as the budget's share.")  # fmt: skip
 def snippets_budgeted(evalset: EvalSet, *, n: int, rng: np.random.Generator) -> Drawn:
     """From every document a contiguous run of the budget's share of its length."""
-    draw = budgeted_snippets(_documents(evalset), n / evalset.n_items, rng)
+    draw = _drawn_in_order(evalset, lambda codes: budgeted_snippets(codes, n / evalset.n_items, rng))
     return _in_document_order(evalset, draw, rng, "spread")
 
 
@@ -234,6 +255,8 @@ def balanced(
     *,
     n: int,
     rng: np.random.Generator,
+    cost: FloatArray | None = None,
+    amount: float | None = None,
     by: Literal["pivotal", "cube"] = "pivotal",
     size: Size = "equal",
     tau: float = 0.5,
@@ -252,7 +275,7 @@ def balanced(
         raise DataError(f"{evalset.name}: no usable metric to balance on; name one with metrics=")
     means = [filled(row_mean(evalset.scores[name]), name, evalset) for name in chosen]
     covariates = np.column_stack([standardised(values) for values in means])
-    probability = pps_probabilities(item_sizes(evalset, size, metrics), n, tau)
+    probability = _scaled_to_cost(item_sizes(evalset, size, metrics), n, tau, cost, amount)
     draw = local_pivotal if by == "pivotal" else cube
     rows = draw(probability, covariates, rng)
     return Drawn(rng.permutation(rows), probability, details={"variance": "balanced"})

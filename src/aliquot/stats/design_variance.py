@@ -84,8 +84,8 @@ _SHRINK = 12.0  # ordered pairs of items that count as much as the guess of no c
 def clustered(z: FloatArray, pi: FloatArray, cluster: IntArray) -> FloatArray:
     """Between whole clusters (documents): contributions are summed per cluster first.
 
-    Few and unequal clusters make linearised errors too small; each is divided by 1 - its share of the sample, which is
-    what leaving it out (the jackknife) would show.
+    Few and unequal clusters make linearised errors too small; each is scaled by (1 - 1/D) / (1 - its share of the
+    sample), which is what leaving it out (the jackknife) would show, and 1 for clusters of one size.
     """
     codes = np.unique(cluster, return_inverse=True)[1]
     groups = int(codes.max()) + 1 if len(codes) else 0
@@ -94,7 +94,8 @@ def clustered(z: FloatArray, pi: FloatArray, cluster: IntArray) -> FloatArray:
     size = np.bincount(codes, minlength=groups)
     mean_pi = np.bincount(codes, pi, minlength=groups) / size
     share = np.bincount(codes, 1.0 / pi, minlength=groups) / (1.0 / pi).sum()
-    return unordered(summed / np.clip(1.0 - share, 0.1, None)[:, None], mean_pi)
+    leverage = (1.0 - 1.0 / max(2, groups)) / np.clip(1.0 - share, 0.1, None)
+    return unordered(summed * leverage[:, None], mean_pi)
 
 
 def stratified(z: FloatArray, pi: FloatArray, stratum: IntArray) -> FloatArray:
@@ -140,7 +141,7 @@ def degrees_of_freedom(units: FloatArray, most: float) -> float:
     """
     n = len(units)
     second = (units**2).sum(axis=0)
-    known = second > 0
+    known = second > 0  # neither 0 nor NaN
     if n < 4 or not known.any():
         return max(1.0, most)
     excess = float((n * (units**4).sum(axis=0)[known] / second[known] ** 2).mean()) - 3.0

@@ -62,7 +62,7 @@ def pooled_ridge(features: FloatArray, target: FloatArray, weight: FloatArray, r
     rooted = np.sqrt(cells)[:, :, None] * x
     flat = rooted.reshape(n * m, k)
     gram = flat.T @ flat / m + ridge * np.eye(k)
-    inverse = np.linalg.pinv(gram, hermitian=True)
+    inverse = _inverse(gram, _NOTHING * n)
     slopes = inverse @ (flat.T @ (np.sqrt(cells) * y).ravel()) / m
     within = x @ slopes
     hat = rooted @ inverse @ rooted.transpose(0, 2, 1) / m
@@ -70,6 +70,18 @@ def pooled_ridge(features: FloatArray, target: FloatArray, weight: FloatArray, r
     without = np.linalg.solve(np.eye(m)[None] - np.clip(hat, None, 1.0) * _OPEN, residual[:, :, None])[:, :, 0]
     rescaled = np.divide(without, np.sqrt(cells), out=np.zeros_like(without), where=cells > 0)
     return PooledFit(slopes, within, np.where(present, y - rescaled, 0.0))
+
+
+_NOTHING = 1e-10  # features are of unit size: less variance per item than this is rounding
+
+
+def _inverse(matrix: FloatArray, least: float) -> FloatArray:
+    """Pseudo-inverse that ignores directions in which the features do not vary."""
+    values, vectors = np.linalg.eigh(matrix)
+    inverse: FloatArray = (
+        vectors * np.where(values > least, 1.0 / np.where(values > least, values, 1.0), 0.0)
+    ) @ vectors.T
+    return inverse
 
 
 _OPEN = 1.0 - 1e-9  # keeps I - H invertible when the slopes fit an item exactly

@@ -1,0 +1,100 @@
+"""Select on real campaigns: snippets keep document lengths, and every method runs from the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import aliquot
+from aliquot import AliquotWarning
+from aliquot.cli.main import run
+from aliquot.select.choose import select
+from aliquot.select.methods import all_methods
+from aliquot.select.summary import summarise
+
+SHARED = Path(__file__).parents[3] / "shared" / "data"
+if not (SHARED / "wmt23-he-en.jsonl.gz").exists():
+    pytest.skip(f"no real data in {SHARED}", allow_module_level=True)
+
+
+def length_shares(name: str, method: str, budget: str, seeds: int) -> np.ndarray:
+    """Percentage points by which each class of document length is off, averaged over seeds."""
+    data = aliquot.load(SHARED / f"{name}.jsonl.gz")
+    off = []
+    for seed in range(seeds):
+        shares = summarise(select(data, method, budget, seed=seed), data).document_lengths
+        off.append([100 * (share.selected - share.full) for share in shares])
+    return np.array(off)
+
+
+@pytest.mark.parametrize("budget", ["15%", "30%"])
+def test_budgeted_snippets_keep_the_shares_of_document_lengths(budget):
+    off = length_shares("wmt23-he-en", "snippets_budgeted", budget, seeds=8)
+    assert np.abs(off.mean(axis=0)).max() <= 1.5
+    assert np.abs(off).max() <= 3.0
+
+
+@pytest.mark.parametrize("budget", ["15%", "30%"])
+def test_fixed_snippets_do_not(budget):
+    off = length_shares("wmt23-he-en", "snippets_fixed", budget, seeds=8)
+    assert np.abs(off.mean(axis=0)).max() > 1.5
+
+
+# -- from the command line -----------------------------------------------------------------------------------------
+
+TOLD = {
+    "metric": {"wmt23-en-de": "MetricX-23", "newstest2021-mqm-en-de": "chrF_here"},
+    "score": {"wmt23-en-de": "eBLEU", "newstest2021-mqm-en-de": "BLEU_here"},
+    "methods": {"wmt23-en-de": "metric_var|diversity", "newstest2021-mqm-en-de": "metric_var|diversity"},
+}
+LIGHT = {"model": "ngrams", "simulations": "20", "draws": "5"}
+EXCLUDED = {"wmt23-en-de": ["--exclude", "refA,synthetic_ref"], "newstest2021-mqm-en-de": []}
+
+
+def arguments(name: str, data: str) -> list[str]:
+    known = all_methods()[name].parameters
+    given = {key: value for key, value in LIGHT.items() if key in known}
+    given |= {key: of[data] for key, of in TOLD.items() if key in known}
+    spec = ",".join(f"{key}={value}" for key, value in given.items())
+    return ["select", str(SHARED / f"{data}.jsonl.gz"), "--method", f"{name}:{spec}", "--budget", "60", *EXCLUDED[data]]
+
+
+@pytest.mark.parametrize("data", EXCLUDED)
+@pytest.mark.parametrize("name", all_methods())
+def test_every_method_runs_from_the_command_line(name, data, capsys):
+    code = run([*arguments(name, data), "--json"])
+    printed = capsys.readouterr()
+    if data.startswith("newstest") and ("documents" in all_methods()[name].needs or name == "stratified"):
+        assert code == 2
+        assert printed.err.splitlines()[-1].startswith("error: ")
+        assert "documents" in printed.err
+        return
+    assert code == 0, printed.err
+    document = json.loads(printed.out)
+    if name in {"documents", "snippets_fixed"}:
+        assert 40 < len(document["items"]) < 80
+    else:
+        assert len(document["items"]) == 60
+    assert document["signature"].startswith(f"aliquot:{aliquot.__version__}|select:{name}")
+
+
+@pytest.mark.parametrize("data", ["wmt24-esa-en-ja-waves23", "summeval", "webnlg2020-en", "wmt22-calibration-en-cs"])
+@pytest.mark.filterwarnings(f"ignore::{AliquotWarning.__module__}.AliquotWarning")
+def test_auto_works_on_whatever_there_is(data):
+    evalset = aliquot.load(SHARED / f"{data}.jsonl.gz")
+    for goal in ("means", "ranking"):
+        chosen = select(evalset, f"auto:goal={goal}", "20%")
+        assert len(chosen) == round(0.2 * len(evalset))
+        assert summarise(chosen, evalset).effect
+
+
+@pytest.mark.parametrize("data", ["wmt24-esa-en-ja-waves23", "wmt23-he-en"])
+def test_time_as_a_budget(data):
+    """Japanese targets, Hebrew sources: two hours of ESA work buy what the model says."""
+    evalset = aliquot.load(SHARED / f"{data}.jsonl.gz")
+    chosen = select(evalset, "diversity", 7200, cost="esa_time")
+    assert chosen.cost is not None
+    assert 7100 < chosen.cost.sum() <= 7200 * (1 + 1e-9)
