@@ -66,7 +66,7 @@ def accuracy(label: str, repeats: int) -> tuple[str, list[float]]:
     ratios = np.full((len(ACCURACY), len(SHARES)), np.nan)
     for column, share in enumerate(SHARES):
         n = max(2, round(data.n_items * share / 100))
-        rng = np.random.default_rng([7, share])
+        rng = np.random.default_rng([7, int(share)])
         plain = [data.human_score()[rng.choice(data.n_items, n, replace=False)] for _ in range(8 * repeats)]
         base = np.mean([np.abs(sample.mean(axis=0) - truth).mean() for sample in plain])
         for row, (design, estimator) in enumerate(ACCURACY):

@@ -119,7 +119,7 @@ def test_the_table(estimated, files, campaign):
     head = next(line for line in said.out.splitlines() if line.startswith("system"))
     assert head.split() == ["system", "estimate", "se", "interval", "n", "worth", "rank", "P(best)", "cluster"]
     assert all(re.search(rf"^{system}\s.*─*●─*", said.out, re.MULTILINE) for system in campaign.systems)
-    assert f"aliquot:{__version__}|estimate:greg|selection:pps|" in said.out
+    assert f"aliquot:{__version__}|estimate:greg|selection:pps#" in said.out
 
 
 def test_numbers_are_those_of_the_library(estimated, files, campaign):

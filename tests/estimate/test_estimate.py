@@ -495,7 +495,7 @@ def test_the_same_system_twice(campaign):
 SYSTEM_FIELDS = ["system", "estimate", "se", "low", "high", "n", "effective_n", "rank_low", "rank_high", "p_best",
                  "cluster"]  # fmt: skip
 PAIR_FIELDS = ["a", "b", "difference", "low", "high", "p_sample", "p_full"]
-MORE = {"method", "interval", "level", "population", "judged", "unbiased", "notes"}
+MORE = {"method", "interval", "level", "population", "judged", "unbiased", "notes", "mismatches"}
 
 
 def test_the_document_has_the_promised_shape(campaign):

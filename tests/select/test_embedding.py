@@ -62,6 +62,7 @@ def test_embedding_diversity_is_the_mean_of_inner_products(model_path):
     data = aliquot.synthetic(items=6, systems=3, seed=2)
     chosen = aliquot.select(data, "diversity:similarity=embedding", model=model_path)
     assert data.outputs is not None
+    assert chosen.utility is not None
     for item, utility in zip(chosen.ids, chosen.utility, strict=True):
         a, b, c = embed(list(data.outputs.row(data.ids.index(item))), model_path)
         assert utility == pytest.approx(-(a @ b + a @ c + b @ c) / 3, abs=1e-6)

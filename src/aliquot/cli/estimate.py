@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Annotated
 
@@ -23,7 +24,7 @@ from aliquot.errors import DataError, OptionError
 from aliquot.estimate.inputs import Mismatch, with_judgments
 from aliquot.estimate.monitor import Monitor, Replay, replay
 from aliquot.estimate.result import Estimates
-from aliquot.estimate.run import estimate
+from aliquot.estimate.run import UNKNOWN_CHANCES, estimate
 
 _HOW = "How to estimate"
 
@@ -92,7 +93,8 @@ def run(
     if sequential:
         _sequential(evalset, chosen, answers, human, scale, question, margin, alpha, json=json, output=output)
         return
-    with render.busy("estimating"):
+    with render.busy("estimating"), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", UNKNOWN_CHANCES)  # it stands among the notes of the result
         result = estimate(
             evalset, method, selection=chosen, judgments=answers, human=human, interval=interval, level=level,
             value_range=scale, test=test, rule=rule, alpha=alpha, adjust=holm, strict=strict, seed=seed,
@@ -108,9 +110,13 @@ def run(
 
 def _read_judgments(path: Path) -> Judgments:
     table = load(path)
-    if table.judgments is None:
-        raise DataError(f"{path}: no judgments in it; a table needs item, system, value and an annotator column")
-    return table.judgments
+    if table.judgments is not None:
+        return table.judgments
+    if len(table.scores) != 1:
+        raise DataError(f"{path}: no judgments in it; a table of them has item, system, value and best an annotator")
+    (name,) = table.scores  # one unnamed score per output: judgments of nobody in particular
+    cells = table.to_frame().rename({name: "value"}).select("item", "system", "value")
+    return Judgments(cells.drop_nulls("value"))
 
 
 def _parse_range(text: str | None) -> tuple[float, float] | None:
@@ -239,10 +245,13 @@ def _latex(frame: pl.DataFrame) -> str:
     return f"\\begin{{tabular}}{{l{'r' * (frame.width - 1)}}}\n{body}\n\\end{{tabular}}\n"
 
 
+_TEX = {character: f"\\{character}" for character in "&%$#_{}"} | {
+    "\\": r"\textbackslash{}", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}",
+}  # fmt: skip
+
+
 def _tex(text: str) -> str:
-    for character in "&%$#_{}":
-        text = text.replace(character, f"\\{character}")
-    return text
+    return "".join(_TEX.get(character, character) for character in text)
 
 
 # -- in time order -------------------------------------------------------------------------------------------------
@@ -261,10 +270,10 @@ def _sequential(
     json: bool,
     output: Path | None,
 ) -> None:
-    if selection is not None and selection.probability is not None and np.ptp(selection.probability) > 1e-9:
-        raise OptionError("--sequential needs items drawn with equal chances in random order (e.g. segments)")
     if scale is None:
         raise OptionError("--sequential needs the scale's ends: give --range LOW,HIGH, e.g. 0,100")
+    if selection is not None and selection.probability is not None and np.ptp(selection.probability) > 1e-9:
+        raise OptionError("--sequential needs items drawn with equal chances in random order (e.g. segments)")
     judgments = answers or evalset.judgments
     if judgments is None:
         raise OptionError("--sequential replays single judgments in time order: give --judgments FILE")

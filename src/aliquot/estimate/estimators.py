@@ -26,6 +26,7 @@ from aliquot.stats.regression import pooled_ridge, power, weighted_means
 
 RIDGE = 1.0
 _ENOUGH = 8
+_ITEMS_PER_SLOPE = 4
 NEIGHBOURS = 25
 
 
@@ -224,8 +225,8 @@ def greg(
 
 
 def _taught(features: int, sample: Sample, ridge: float) -> tuple[float, tuple[str, ...]]:
-    """Without ridge, more features than items fit anything, and errors look like 0: then ridge is used after all."""
-    if ridge >= RIDGE or features < sample.n - 2:
+    """Without ridge, a slope needs several items to learn from, or errors look far too small: then ridge is used."""
+    if ridge >= RIDGE or features * _ITEMS_PER_SLOPE <= sample.n:
         return ridge, ()
     strength = RIDGE * features  # plain features have unit variance each, rich ones together
     return strength, (f"{features} proxies and only {sample.n} judged items: ridge={strength:g} is used",)

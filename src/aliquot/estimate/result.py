@@ -95,6 +95,7 @@ class Estimates:
             "judged": self.judged,
             "unbiased": self.unbiased,
             "notes": list(self.notes),
+            "mismatches": [vars(row) for row in self.details.get("mismatches", ())],
             "signature": self.signature,
         }
 

@@ -24,6 +24,7 @@ from aliquot.estimate.result import Estimates, PairEstimate, SystemEstimate
 from aliquot.estimate.sample import Sample, sample_of
 from aliquot.stats.arrays import FloatArray, IntArray
 
+UNKNOWN_CHANCES = "the items were not drawn with known probabilities"
 DEFAULT = "greg"
 """What `auto` stands for; docs/estimate.md gives the evidence."""
 
@@ -131,7 +132,7 @@ def _warnings(sample: Sample, selection: Selection | None) -> list[str]:
         notes.append("no selection given: the judged items are taken for a simple random sample")
     if sample.pi is None:
         text = (
-            "the items were not drawn with known probabilities: means are biased and only the ranking is meaningful; "
+            f"{UNKNOWN_CHANCES}: means are biased and only the ranking is meaningful; "
             "greg corrects means by a model, use a design if you need them"
         )
         notes.append(text)
