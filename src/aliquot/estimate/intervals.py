@@ -13,7 +13,7 @@ from aliquot.estimate.sample import Sample
 from aliquot.stats.arrays import BoolArray, FloatArray, Seed
 from aliquot.stats.bootstrap import resampled_sums
 from aliquot.stats.bounds import bernstein_half_width, hoeffding_half_width
-from aliquot.stats.design_variance import degrees_of_freedom
+from aliquot.stats.design_variance import degrees_of_freedom, pair_degrees_of_freedom
 from aliquot.stats.means import column_sds
 from aliquot.stats.sequences import asymptotic_sequence, betting_sequence, tuned_rho
 
@@ -63,16 +63,10 @@ def pair_errors(errors: FloatArray, *, matching: bool) -> FloatArray:
     return np.sqrt(np.clip(variance, 0.0, None))
 
 
-def pair_freedom(errors: FloatArray, most: float) -> FloatArray:
-    """Degrees of freedom of every difference, system by system."""
-    m = errors.shape[1]
-    return np.array([[degrees_of_freedom(errors[:, [a]] - errors[:, [b]], most) for b in range(m)] for a in range(m)])
-
-
 def _t(sample: Sample, fitted: Fitted, errors: FloatArray, level: float) -> Bounds:
     most = max(1.0, sample.units - 1.0)
     half = stats.t.ppf(0.5 + level / 2, degrees_of_freedom(errors, most)) * np.sqrt((errors**2).sum(axis=0))
-    quantile = stats.t.ppf(0.5 + level / 2, pair_freedom(errors, most))
+    quantile = stats.t.ppf(0.5 + level / 2, pair_degrees_of_freedom(errors, most))
     return _around(fitted.values, half, quantile * pair_errors(errors, matching=sample.matching))
 
 
@@ -173,7 +167,7 @@ def _asymptotic(sample: Sample, fitted: Fitted, errors: FloatArray, level: float
     pair = _asymptotic_half(pair_errors(scaled, matching=sample.matching), len(errors), level)
     most, upper = max(1.0, sample.units - 1.0), 0.5 + level / 2
     wider = stats.t.ppf(upper, degrees_of_freedom(errors, most)) / stats.norm.ppf(upper)
-    pair_wider = stats.t.ppf(upper, pair_freedom(errors, most)) / stats.norm.ppf(upper)
+    pair_wider = stats.t.ppf(upper, pair_degrees_of_freedom(errors, most)) / stats.norm.ppf(upper)
     return _around(fitted.values, wider * half, pair_wider * pair)
 
 

@@ -9,10 +9,11 @@ import numpy as np
 
 from aliquot.errors import OptionError, unknown_name
 from aliquot.estimate.estimators import Fitted
-from aliquot.estimate.intervals import pair_errors, pair_freedom
+from aliquot.estimate.intervals import pair_errors
 from aliquot.estimate.sample import Sample
 from aliquot.stats.arrays import FloatArray, IntArray, Seed
 from aliquot.stats.clusters import cluster
+from aliquot.stats.design_variance import pair_degrees_of_freedom
 from aliquot.stats.pairwise import analytic_p, permutation_p
 from aliquot.stats.ranks import full_set_p, holm, probability_best, rank_intervals, student_p
 from aliquot.stats.wilcoxon import wilcoxon_p
@@ -72,7 +73,7 @@ def _p_values(sample: Sample, fitted: Fitted, errors: FloatArray, test: str, see
     if test == "wilcoxon":
         return wilcoxon_p(sample.scores)
     difference = fitted.values[:, None] - fitted.values[None, :]
-    freedom = pair_freedom(errors, max(1.0, sample.units - 1.0))
+    freedom = pair_degrees_of_freedom(errors, max(1.0, sample.units - 1.0))
     p = student_p(difference, pair_errors(errors, matching=sample.matching), freedom)
     np.fill_diagonal(p, 0.5)
     return p
