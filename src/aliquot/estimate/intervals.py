@@ -14,8 +14,8 @@ from aliquot.stats.arrays import BoolArray, FloatArray, Seed
 from aliquot.stats.bootstrap import resampled_sums
 from aliquot.stats.bounds import bernstein_half_width, hoeffding_half_width
 from aliquot.stats.design_variance import degrees_of_freedom, pair_degrees_of_freedom
-from aliquot.stats.means import column_sds
 from aliquot.stats.sequences import asymptotic_sequence, betting_sequence, tuned_rho
+from aliquot.stats.spread import column_sds
 
 KINDS = ("t", "bootstrap", "hoeffding", "bernstein", "sequence")
 DRAWS = 10_000
