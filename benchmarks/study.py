@@ -124,8 +124,8 @@ that are judged for all machine systems. {repeats} repeats of every cell. Do not
 
 Mean absolute error of the systems' means, relative to the plain mean of a simple random sample of the same size,
 averaged over budgets of 5%, 10%, ..., 50%. Below 1 is better than random sampling. The first column is the default
-(`auto`); the last is the best published estimator, as printed (Saldias et al. 2022: documents proportionally,
-k-nearest-neighbour control variate; they report reductions of 7 to 23% on longer documents).
+(`auto`); the last is the best published estimator (Saldias et al. 2022: documents proportionally, k-nearest-neighbour
+control variate with the covariance of their footnote 1; they report reductions of 7 to 23% on longer documents).
 
 """
 COVERAGE = """

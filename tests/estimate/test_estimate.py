@@ -657,6 +657,18 @@ def test_a_system_judged_once(campaign, kind, spec):
             assert np.isnan([pair.low, pair.high, pair.p_sample]).all()
 
 
+@pytest.mark.parametrize("test", ["permutation", "analytic", "wilcoxon"])
+def test_systems_judged_on_different_items_have_no_paired_p(campaign, test):
+    """A on ten items, B on ten others: a paired test has nothing to go by, which is not the same as a tie."""
+
+    def apart(human: FloatArray) -> None:
+        human[:30, 0] = human[30:, 1] = np.nan
+
+    result = aliquot.estimate(with_human(campaign(judged=ROWS), apart), test=test)
+    (pair,) = [pair for pair in result.pairs if {pair.a, pair.b} == {"A", "B"}]
+    assert np.isnan(pair.p_sample)
+
+
 @pytest.mark.parametrize("bad", [0.0, -0.1, 1.5, float("nan"), float("inf")])
 def test_probabilities_that_are_none(bad):
     with pytest.raises(AliquotError, match=r"inclusion probability .* is not in \(0, 1\]"):
@@ -739,7 +751,7 @@ def test_a_metric_with_gaps_among_the_judged(campaign, spec):
 @pytest.mark.parametrize("judged", [4, 6, 9])
 @pytest.mark.parametrize(
     "spec", ["greg", "greg:tune=no", "greg:features=plain", "greg:features=plain,tune=no", "cv", "cv:proxy=several",
-             "cv:proxy=knn"],
+             "greg:features=plain,ridge=1", "cv:proxy=knn"],
 )  # fmt: skip
 def test_more_proxies_than_judged_items(campaign, spec, judged):
     """Eight metrics of pure noise fit a few items exactly; the standard error must not believe them."""

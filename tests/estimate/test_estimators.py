@@ -427,3 +427,11 @@ def test_parameters_may_be_given_apart(campaign):
     apart, written = aliquot.estimate(data, "greg", **options), aliquot.estimate(data, PLAIN)
     assert column(apart, "estimate") == pytest.approx(column(written, "estimate"), abs=1e-12)
     assert "metrics=m0" in apart.method
+
+
+def test_a_parameter_given_twice_is_written_as_a_spec(campaign):
+    """The argument wins over the spec, and what is printed can be typed again."""
+    data = campaign(judged=RANDOM)
+    result = aliquot.estimate(data, "greg:metrics=m0", metrics=["m1"])
+    assert result.method == "greg:metrics=m1"
+    assert column(aliquot.estimate(data, result.method), "estimate") == column(result, "estimate")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -418,9 +419,14 @@ def test_the_command_writes_what_it_is_asked_to_write(capsys, files, tmp_path):
     assert code == 2 or (tmp_path / "replay.json").exists(), err
 
 
-def test_the_command_does_not_promise_for_unequal_chances(capsys, files, tmp_path):
-    """Betting needs a random order with equal chances; items drawn by size are refused, or a note says so."""
+@pytest.mark.parametrize("method", ["pps:size=difficulty,tau=0.2", "documents", "metric_avg:metric=m"])
+def test_the_command_does_not_promise_without_a_random_order_of_items(capsys, files, tmp_path, method):
+    """Drawn by size, by whole documents, or chosen by a utility: betting is refused, or a note says so."""
     data = aliquot.load(files[0])
-    aliquot.select(data, "pps:size=difficulty,tau=0.2", 40).save(tmp_path / "selection.jsonl")
-    code, out, err = sequential(capsys, files, "--range", "0,100", "--selection", str(tmp_path / "selection.jsonl"))
-    assert code == 2 or "chance" in out + err or "probabilit" in out + err
+    documents = pl.Series("document", [f"d{row // 5}" for row in range(80)])
+    data = replace(data, items=data.items.with_columns(documents))
+    save(data, tmp_path / "documents.jsonl")
+    aliquot.select(data, method, 40).save(tmp_path / "selection.jsonl")
+    options = ("--range", "0,100", "--selection", str(tmp_path / "selection.jsonl"))
+    code, out, err = sequential(capsys, (str(tmp_path / "documents.jsonl"), files[1]), *options)
+    assert code == 2 or any(word in out + err for word in ("chance", "probabilit", "random order"))

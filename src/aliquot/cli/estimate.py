@@ -104,8 +104,10 @@ def run(
         write(result, output, pairs=pairs)
     if json:
         common.print_json(result.to_dict())
-    else:
-        show(result, render.console(), pairs=pairs)
+        return
+    show(result, render.console(), pairs=pairs)
+    if output is not None:
+        render.console().print(f"wrote {output}", markup=False)
 
 
 def _read_judgments(path: Path) -> Judgments:
@@ -272,7 +274,7 @@ def _sequential(
 ) -> None:
     if scale is None:
         raise OptionError("--sequential needs the scale's ends: give --range LOW,HIGH, e.g. 0,100")
-    if selection is not None and selection.probability is not None and np.ptp(selection.probability) > 1e-9:
+    if selection is not None and not _random_order(selection):
         raise OptionError("--sequential needs items drawn with equal chances in random order (e.g. segments)")
     judgments = answers or evalset.judgments
     if judgments is None:
@@ -297,6 +299,13 @@ def _sequential(
         common.print_json(_replay_document(outcome))
     else:
         _show_replay(outcome, render.console())
+
+
+def _random_order(selection: Selection) -> bool:
+    """Betting holds for single items with equal chances: not for sizes, whole documents or top utilities."""
+    chances = selection.probability
+    single = selection.details.get("variance", "unordered") == "unordered"
+    return chances is not None and bool(np.ptp(chances) <= 1e-9) and single
 
 
 def _time_order(evalset: EvalSet) -> list[ItemId]:

@@ -210,7 +210,9 @@ def greg(
         fitted = mean(sample)
         why = "fewer than three judged items" if proxies.width else "no usable metric and no source"
         return Fitted(fitted.values, fitted.z, notes=(f"{why}: the plain mean is used",))
-    strength, notes = _taught(proxies.width, sample, (RIDGE if features == "rich" else 0.0) if ridge is None else ridge)
+    strength = (RIDGE if features == "rich" else 0.0) if ridge is None else ridge
+    enough = RIDGE if features == "rich" else RIDGE * proxies.width  # plain features have unit variance each
+    strength, notes = _taught(proxies.width, sample, strength, enough)
     fit = pooled_ridge(proxies.judged, sample.scores, sample.weight**2, strength)
     share = power(sample.scores, fit.left_out, sample.weight) if tune else 1.0
     slopes = share * fit.slopes
@@ -224,12 +226,11 @@ def greg(
     )  # fmt: skip
 
 
-def _taught(features: int, sample: Sample, ridge: float) -> tuple[float, tuple[str, ...]]:
+def _taught(features: int, sample: Sample, ridge: float, enough: float) -> tuple[float, tuple[str, ...]]:
     """Without ridge, a slope needs several items to learn from, or errors look far too small: then ridge is used."""
-    if ridge >= RIDGE or features * _ITEMS_PER_SLOPE <= sample.n:
+    if ridge >= enough or features * _ITEMS_PER_SLOPE <= sample.n:
         return ridge, ()
-    strength = RIDGE * features  # plain features have unit variance each, rich ones together
-    return strength, (f"{features} proxies and only {sample.n} judged items: ridge={strength:g} is used",)
+    return enough, (f"{features} proxies and only {sample.n} judged items: ridge={enough:g} is used",)
 
 
 @_estimator("cv")
@@ -271,7 +272,7 @@ def _control_variate(sample: Sample, proxies: FloatArray, names: list[str], *, l
     A learned proxy predicts the score itself: where it seems to predict the opposite (as means of the others do, for
     few items) it predicts nothing, and its slope is 0.
     """
-    strength, notes = _taught(proxies.shape[2], sample, 0.0)
+    strength, notes = _taught(proxies.shape[2], sample, 0.0, RIDGE * proxies.shape[2])
     values, residuals = np.full(sample.evalset.n_systems, np.nan), np.full_like(sample.scores, np.nan)
     left_out = np.zeros_like(sample.scores)
     for system in range(sample.evalset.n_systems):
@@ -319,16 +320,23 @@ def _neighbour_means(known: FloatArray, target: FloatArray, wanted: FloatArray, 
 
 
 @_estimator("paper_best")
-def paper_best(sample: Sample, *, metrics: tuple[str, ...] | None = None, k: int = NEIGHBOURS) -> Fitted:
-    """Saldias et al. 2022 as printed: document-stratified mean with a k-nearest-neighbour control variate.
+def paper_best(
+    sample: Sample,
+    *,
+    metrics: tuple[str, ...] | None = None,
+    k: int = NEIGHBOURS,
+    covariance: Literal["centred", "printed"] = "centred",
+) -> Fitted:
+    """Saldias et al. 2022: document-stratified mean with a k-nearest-neighbour control variate.
 
     Join it to their design: stratified:bins=document,rounding=nearest+paper_best. The neighbours see the item itself
-    (no cross-fitting); Cov(X, Z) comes from the sample, centred (the alternative of their footnote 1: the printed mean
-    of X Z fails on scales whose mean is far from 0, such as 0 to 100).
+    (no cross-fitting).
 
     Args:
         metrics: the metrics of the neighbours, joined by |; all usable ones by default.
         k: how many neighbours.
+        covariance: Cov(X, Z) centred on the sample (their footnote 1), or printed, the mean of X Z (their main text),
+            which fails on scales whose mean is far from 0, such as 0 to 100.
     """
     names = usable(sample.evalset, metrics)
     _check_neighbours(k)
@@ -346,7 +354,8 @@ def paper_best(sample: Sample, *, metrics: tuple[str, ...] | None = None, k: int
         spread = guess.std()
         standard = (guess - guess.mean()) / spread if spread > 0 else guess * 0.0
         z = standard[sample.rows[known]]
-        slope = float(((target - target.mean()) * (z - z.mean())).mean())
+        shift = 1.0 if covariance == "centred" else 0.0
+        slope = float(((target - shift * target.mean()) * (z - shift * z.mean())).mean())
         shares = weight[known] / weight[known].sum()
         values[system] = shares @ target - slope * float(shares @ z)
         residuals[known, system] = target - slope * z

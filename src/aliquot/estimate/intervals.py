@@ -49,7 +49,7 @@ def bounds(
     if kind == "t":
         return _t(sample, fitted, errors, level)
     if kind == "bootstrap":
-        return _bootstrap(fitted, errors, level, seed)
+        return _bootstrap(sample, fitted, errors, level, seed)
     if kind == "sequence":
         return _sequence(sample, fitted, errors, level, value_range)
     return _distribution_free(kind, sample, fitted, level, value_range)
@@ -75,12 +75,14 @@ def _around(values: FloatArray, half: FloatArray, pair_half: FloatArray) -> Boun
     return Bounds(values - half, values + half, difference - pair_half, difference + pair_half)
 
 
-def _bootstrap(fitted: Fitted, errors: FloatArray, level: float, seed: Seed) -> Bounds:
+def _bootstrap(sample: Sample, fitted: Fitted, errors: FloatArray, level: float, seed: Seed) -> Bounds:
     """Resample the design's units (documents where documents were drawn) with their errors.
 
     The errors already carry the finite population and the order of drawing, so that the spread of a draw is that of
-    the estimate; the percentile interval is reflected (basic bootstrap), which keeps the direction of the skew.
+    the estimate; the percentile interval is reflected (basic bootstrap), which keeps the direction of the skew. A
+    bootstrap knows nothing of its own uncertainty: with few units it is widened as t intervals are against normal ones.
     """
+    wider, pair_wider = _against_normal(sample, errors, level)
     deviations = resampled_sums(errors, DRAWS, seed)
     tail = (1 - level) / 2
     low, high = np.quantile(deviations, [tail, 1 - tail], axis=0)
@@ -90,7 +92,17 @@ def _bootstrap(fitted: Fitted, errors: FloatArray, level: float, seed: Seed) -> 
         difference = deviations[:, [a]] - deviations
         pair_low[a], pair_high[a] = np.quantile(difference, [tail, 1 - tail], axis=0)
     values, gaps = fitted.values, fitted.values[:, None] - fitted.values[None, :]
-    return Bounds(values - high, values - low, gaps - pair_high, gaps - pair_low)
+    return Bounds(
+        values - wider * high, values - wider * low, gaps - pair_wider * pair_high, gaps - pair_wider * pair_low
+    )
+
+
+def _against_normal(sample: Sample, errors: FloatArray, level: float) -> tuple[float, FloatArray]:
+    """How much wider t intervals are than normal ones, for systems and for pairs."""
+    most, upper = max(1.0, sample.units - 1.0), 0.5 + level / 2
+    normal = float(stats.norm.ppf(upper))
+    wider = float(stats.t.ppf(upper, degrees_of_freedom(errors, most))) / normal
+    return wider, np.asarray(stats.t.ppf(upper, pair_degrees_of_freedom(errors, most))) / normal
 
 
 def _checked_range(sample: Sample, value_range: tuple[float, float] | None, kind: str) -> tuple[float, float]:
@@ -165,9 +177,7 @@ def _asymptotic(sample: Sample, fitted: Fitted, errors: FloatArray, level: float
     scaled = errors / np.sqrt(free) if free > 0 else errors
     half = _asymptotic_half(np.sqrt((scaled**2).sum(axis=0)), len(errors), level)
     pair = _asymptotic_half(pair_errors(scaled, matching=sample.matching), len(errors), level)
-    most, upper = max(1.0, sample.units - 1.0), 0.5 + level / 2
-    wider = stats.t.ppf(upper, degrees_of_freedom(errors, most)) / stats.norm.ppf(upper)
-    pair_wider = stats.t.ppf(upper, pair_degrees_of_freedom(errors, most)) / stats.norm.ppf(upper)
+    wider, pair_wider = _against_normal(sample, errors, level)
     return _around(fitted.values, wider * half, pair_wider * pair)
 
 

@@ -55,6 +55,9 @@ def rank(
         raise OptionError(f"alpha is {alpha}; choose between 0 and 0.5, for instance 0.05")
     p = _p_values(sample, fitted, errors, test, seed)
     p[np.isnan(fitted.values)] = p[:, np.isnan(fitted.values)] = np.nan
+    if test != "estimator":  # paired tests know nothing of systems that were never judged on the same item
+        present = np.isfinite(sample.scores).astype(np.float64)
+        p[(present.T @ present) == 0] = np.nan
     p = holm(p) if adjust and len(p) > 1 else p
     better = np.nan_to_num(p, nan=1.0) < alpha
     better &= ~better.T  # ties of discrete tests may point both ways

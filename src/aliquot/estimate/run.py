@@ -122,7 +122,8 @@ def _drawn_by(selection: Selection | None) -> str | None:
 def _resolved(method: str, parameters: Mapping[str, Any]) -> Spec:
     spec = parse_spec(method)
     given = dict(spec.parameters) | {key: value for key, value in parameters.items() if value is not None}
-    texts = {key: value if key in spec.parameters else written(value) for key, value in given.items()}
+    typed = {key for key in spec.parameters if parameters.get(key) is None}
+    texts = {key: value if key in typed else written(value) for key, value in given.items()}
     return Spec(DEFAULT if spec.name == "auto" else spec.name, texts)
 
 
