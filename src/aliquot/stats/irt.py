@@ -96,14 +96,16 @@ def fit_irt(scores: FloatArray, *, max_iterations: int = 1000) -> IRTFit:
     present = _check(scores, max_iterations)
     items, systems = np.asarray(present.any(axis=1)), np.asarray(present.any(axis=0))
     problem = _problem(scores[np.ix_(items, systems)])
-    outcome = minimize(
-        _objective,
-        _start(problem),
-        args=(problem,),
-        jac=True,
-        method="L-BFGS-B",
-        options={"maxiter": max_iterations, "maxfun": 10 * max_iterations, **_OPTIMISER},
-    )
+    # The steps are many and small: handing each to several threads costs six times what it saves.
+    with threadpool_limits(limits=1, user_api="blas"):
+        outcome = minimize(
+            _objective,
+            _start(problem),
+            args=(problem,),
+            jac=True,
+            method="L-BFGS-B",
+            options={"maxiter": max_iterations, "maxfun": 10 * max_iterations, **_OPTIMISER},
+        )
     ability, difficulty, log_disc, logit_feas = _unpack(np.asarray(outcome.x, dtype=np.float64), problem)
     return IRTFit(
         ability=_spread(ability, systems),
