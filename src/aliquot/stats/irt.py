@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit, logit
+from threadpoolctl import threadpool_limits
 
 from aliquot.errors import OptionError
 from aliquot.stats.arrays import BoolArray, FloatArray
