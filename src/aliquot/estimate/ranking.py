@@ -11,7 +11,7 @@ from aliquot.errors import OptionError, unknown_name
 from aliquot.estimate.estimators import Fitted
 from aliquot.estimate.intervals import pair_errors
 from aliquot.estimate.sample import Sample
-from aliquot.stats.arrays import FloatArray, IntArray, Seed
+from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, Seed
 from aliquot.stats.clusters import cluster
 from aliquot.stats.design_variance import pair_degrees_of_freedom
 from aliquot.stats.pairwise import analytic_p, permutation_p
@@ -61,11 +61,18 @@ def rank(
     p = holm(p) if adjust and len(p) > 1 else p
     better = np.nan_to_num(p, nan=1.0) < alpha
     better &= ~better.T  # ties of discrete tests may point both ways
-    low, high = rank_intervals(better)
+    low, high = _ranks_of_judged(better, ~np.isnan(fitted.values))
     rule_: Literal["any", "neighbour"] = "neighbour" if rule == "neighbour" else "any"
     covariance = sample.covariance(errors)
     best = probability_best(fitted.values, covariance, seed=seed)
     return Ranking(p, _full_p(sample, fitted), cluster(fitted.values, better, rule_), low, high, best)
+
+
+def _ranks_of_judged(better: BoolArray, judged: BoolArray) -> tuple[IntArray, IntArray]:
+    """Rank the judged systems among themselves; one that was never judged may stand anywhere."""
+    low, high = np.ones(len(better), dtype=np.int64), np.full(len(better), len(better), dtype=np.int64)
+    low[judged], high[judged] = rank_intervals(better[np.ix_(judged, judged)])
+    return low, high
 
 
 def _p_values(sample: Sample, fitted: Fitted, errors: FloatArray, test: str, seed: Seed) -> FloatArray:
