@@ -127,6 +127,10 @@ averaged over budgets of 5%, 10%, ..., 50%. Below 1 is better than random sampli
 (`auto`); the last is the best published estimator (Saldias et al. 2022: documents proportionally, k-nearest-neighbour
 control variate with the covariance of their footnote 1; they report reductions of 7 to 23% on longer documents).
 
+The slopes behind `size=error`, the ridge, and the constants of the document-spread variance were chosen by looking at
+these same campaigns, and which scale applies (penalties or ratings) is read off the human scores: the figures are
+in-sample for those choices, not a leave-one-campaign-out result.
+
 """
 COVERAGE = """
 ## Coverage of 95% intervals (t)

@@ -22,6 +22,7 @@ from aliquot.data.names import looks_human
 from aliquot.data.validate import check_names, checked_items, checked_judgments, checked_outputs, frozen_scores
 from aliquot.errors import DataError, OptionError, unknown_name
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
+from aliquot.stats.grouping import codes_of
 
 if TYPE_CHECKING:
     from aliquot.data.describe import Description
@@ -132,8 +133,7 @@ class EvalSet:
             return None
         named = self.items["document"].to_numpy()
         labels = [value if value is not None else ("alone", index) for index, value in enumerate(named)]
-        codes = {label: code for code, label in enumerate(dict.fromkeys(labels))}
-        return np.array([codes[label] for label in labels], dtype=np.int64)
+        return codes_of(labels)
 
     def derived(self, key: str, make: Callable[[EvalSet], FloatArray]) -> FloatArray:
         """Return an array that depends on nothing but this set, made once: the set never changes."""

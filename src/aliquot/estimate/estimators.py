@@ -14,6 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy.spatial import cKDTree
 
+from aliquot.data.groups import group_codes
 from aliquot.data.parameters import Parameter, bind, parameters_of
 from aliquot.data.spec import Spec
 from aliquot.errors import DataError, OptionError, unknown_name
@@ -155,9 +156,7 @@ def _bins(sample: Sample, bins: str | None) -> tuple[IntArray, int]:
         if codes is None:
             raise DataError(f"{evalset.name}: there are no documents to stratify by; use stratified:bins=COLUMN")
     else:
-        labels = evalset.column(str(bins)).cast(str).fill_null("(none)").to_list()
-        known = {label: code for code, label in enumerate(dict.fromkeys(labels))}
-        codes = np.array([known[label] for label in labels], dtype=np.int64)
+        codes = group_codes(evalset, str(bins))
     return _joined(codes, sample)
 
 

@@ -14,6 +14,7 @@ from aliquot.errors import AliquotWarning, DataError, OptionError
 from aliquot.estimate.proxies import standard_metric, usable
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
 from aliquot.stats.design_variance import clustered, spread, stratified, unordered
+from aliquot.stats.grouping import codes_of
 
 KINDS = ("unordered", "spread", "clustered", "stratified", "balanced")
 
@@ -179,6 +180,4 @@ def _weights(selection: Selection) -> FloatArray:
 def _strata(selection: Selection, there: BoolArray) -> IntArray | None:
     if selection.stratum is None:
         return None
-    labels = [label for label, judged in zip(selection.stratum, there, strict=True) if judged]
-    known = {label: code for code, label in enumerate(dict.fromkeys(labels))}
-    return np.array([known[label] for label in labels], dtype=np.int64)
+    return codes_of([label for label, judged in zip(selection.stratum, there, strict=True) if judged])

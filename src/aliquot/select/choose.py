@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 
 from aliquot.data.evalset import EvalSet, ItemId, at_rows
+from aliquot.data.groups import group_codes
 from aliquot.data.selection import Selection
 from aliquot.data.signature import signature
 from aliquot.data.spec import Spec, parse_spec
@@ -19,7 +20,6 @@ from aliquot.select.budget import Budget, item_costs, resolve_budget
 from aliquot.select.kinds import Chosen, Task, choose_rows
 from aliquot.select.methods import lookup
 from aliquot.select.resolve import resolved
-from aliquot.select.units import group_codes
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
 
 UNITS = ("item", "document")

@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 
 from aliquot.data.evalset import EvalSet
+from aliquot.data.groups import group_codes
 from aliquot.errors import DataError, OptionError
 from aliquot.select.registry import Drawn, design, row_mean
 from aliquot.select.scores import chosen_metrics, filled, item_quality, standardised
@@ -176,9 +177,7 @@ def bin_codes(evalset: EvalSet, bins: str, metrics: tuple[str, ...] | None, bin_
         rank[np.argsort(quality, kind="stable")] = np.arange(evalset.n_items)
         count = max(1, round(evalset.n_items / bin_size))
         return rank * count // evalset.n_items
-    labels = evalset.column(bins).cast(str).fill_null("(none)").to_list()
-    codes = {label: code for code, label in enumerate(dict.fromkeys(labels))}
-    return np.array([codes[label] for label in labels], dtype=np.int64)
+    return group_codes(evalset, bins)
 
 
 def _bin_spreads(evalset: EvalSet, codes: IntArray, metrics: tuple[str, ...] | None) -> FloatArray:

@@ -1,4 +1,4 @@
-"""Documents as units of selection, and groups to balance over."""
+"""Documents as units of selection."""
 
 from __future__ import annotations
 
@@ -8,13 +8,6 @@ import polars as pl
 from aliquot.data.evalset import EvalSet
 from aliquot.stats.arrays import IntArray
 from aliquot.stats.grouping import group_means
-
-
-def group_codes(evalset: EvalSet, column: str) -> IntArray:
-    """Integer codes of a column's values in order of first appearance; a missing value is a group of its own."""
-    labels = evalset.column(column).cast(pl.String).fill_null("(none)").to_list()
-    codes = {label: code for code, label in enumerate(dict.fromkeys(labels))}
-    return np.array([codes[label] for label in labels], dtype=np.int64)
 
 
 def documents_as_items(evalset: EvalSet, codes: IntArray) -> EvalSet:

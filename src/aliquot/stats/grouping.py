@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
+
 import numpy as np
 
 from aliquot.stats.arrays import FloatArray, IntArray
+
+
+def codes_of(labels: Sequence[Hashable]) -> IntArray:
+    """Integer codes of labels in order of first appearance.
+
+    >>> codes_of(["b", "a", "b"]).tolist()
+    [0, 1, 0]
+    """
+    known = {label: code for code, label in enumerate(dict.fromkeys(labels))}
+    return np.array([known[label] for label in labels], dtype=np.int64)
 
 
 def group_sums(codes: IntArray, values: FloatArray, groups: int = 0) -> FloatArray:
