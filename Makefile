@@ -37,14 +37,14 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/core.stamp: pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable .
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[report,judge]'
 	@touch $@
 
 # `pip install --group` needs pip 25.1; fresh machines have an older one. torch is named with its version, because a plain
 # `torch` would bring the GPU libraries; subset2evaluate comes without its dependencies, of which the tests need none.
 $(VENV)/dev.stamp: $(VENV)/core.stamp
 	$(BIN)/pip install --quiet --upgrade 'pip>=25.1'
-	$(BIN)/pip install --quiet --constraint constraints.txt --group dev
+	$(BIN)/pip install --quiet --constraint constraints.txt --group dev --group oracles --editable '.[cluster]'
 	$(BIN)/pip install --quiet torch==2.13.0
 	$(BIN)/pip install --quiet --constraint constraints.txt --group embed-tests
 	$(BIN)/pip install --quiet --no-deps subset2evaluate==1.0.27
