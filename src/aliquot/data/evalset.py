@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 
 from aliquot.data.columns import same_content
-from aliquot.data.judgments import Judgments
+from aliquot.data.judgments import MARKED, Judgments
 from aliquot.data.names import looks_human
 from aliquot.data.validate import check_names, checked_items, checked_judgments, checked_outputs, frozen_scores
 from aliquot.errors import DataError, OptionError, unknown_name
@@ -277,6 +277,8 @@ class EvalSet:
             table = self.judgments.table
             digest.update("\x1f".join(map(str, table["item"].to_list() + table["system"].to_list())).encode())
             digest.update(table["value"].fill_null(np.nan).to_numpy().tobytes())
+            if MARKED in table.columns:
+                digest.update("\x1f".join(table[MARKED].fill_null("").to_list()).encode("utf-8", "replace"))
         return digest.hexdigest()[:6]
 
     def _text_columns(self) -> list[list[str | None]]:

@@ -13,6 +13,9 @@ from aliquot.errors import DataError, unknown_name
 CORE = ("item", "system", "annotator", "criterion", "value", "seconds")
 """Columns every judgments table has; absent ones are filled with null."""
 
+MARKED = "marked"
+"""The column that says why a judgment should not count; null where it should."""
+
 _NUMBERS = ("value", "seconds")
 _NAMES = ("system", "annotator", "criterion")
 
@@ -24,6 +27,9 @@ class Judgments:
     `table` has the columns item, system, annotator, criterion, value and seconds, those of time, order, control and
     repeat that are known, and whatever else came. A table with a column `error` holds one row per error: rows of one
     annotator on one output are then parts of one answer, and their values add up.
+
+    A column `marked` says why a judgment should not count (`aliquot clean` writes it); null where it should. The rows
+    stay in `table`; `usable`, and with it all that makes scores, leaves them out.
 
     >>> judgments = Judgments(pl.DataFrame({"item": [0, 0], "system": ["A", "A"], "value": [1.0, 3.0]}))
     >>> judgments
@@ -64,14 +70,26 @@ class Judgments:
         """The criteria, in order of first appearance; empty when the judgments name none."""
         return self.table["criterion"].drop_nulls().unique(maintain_order=True).to_list()
 
+    def usable(self) -> Judgments:
+        """Return the judgments that are not marked.
+
+        >>> both = pl.DataFrame({"item": [0, 1], "system": ["A", "A"], "value": [1.0, 3.0], "marked": ["burn_in", None]})
+        >>> len(Judgments(both)), len(Judgments(both).usable())
+        (2, 1)
+        """
+        if MARKED not in self.table.columns or self.table[MARKED].null_count() == len(self):
+            return self
+        return Judgments(self.table.filter(pl.col(MARKED).is_null()))
+
     def answers(self) -> pl.DataFrame:
-        """One row per answer: the errors of one annotator on one output are summed up; of nothing, to nothing."""
-        if "error" not in self.table.columns:
-            return self.table
-        extra = [name for name in ("repeat", "control") if name in self.table.columns]
+        """One row per usable answer: errors of one annotator on one output are summed up; of nothing, to nothing."""
+        table = self.usable().table
+        if "error" not in table.columns:
+            return table
+        extra = [name for name in ("repeat", "control") if name in table.columns]
         keys = ["item", "system", "annotator", "criterion", *extra]
         total = pl.when(pl.col("value").count() > 0).then(pl.col("value").sum())
-        return self.table.group_by(keys, maintain_order=True).agg(total.alias("value"), pl.col("seconds").max())
+        return table.group_by(keys, maintain_order=True).agg(total.alias("value"), pl.col("seconds").max())
 
     def keep(self, items: Sequence[int | str] | None = None, systems: Sequence[str] | None = None) -> Judgments:
         """Return the judgments on these items and systems only."""
@@ -86,7 +104,7 @@ class Judgments:
     def cell_means(self, criterion: str | None = None) -> pl.DataFrame:
         """Mean value for each item and system over annotators (and criteria, unless one is named).
 
-        Answers without a value (pending, skipped) leave the mean; a cell without any has no row.
+        Answers that are marked or have no value (pending, skipped) leave the mean; a cell without any has no row.
         """
         table = self.answers()
         if criterion is not None:
@@ -113,6 +131,8 @@ def _normalised(table: pl.DataFrame) -> pl.DataFrame:
             table = table.with_columns(pl.lit(None).alias(name))
     types = dict.fromkeys(_NUMBERS, pl.Float64()) | dict.fromkeys(_NAMES, pl.String())
     table = table.with_columns(cast_column(table[name], dtype, f"judgments' {name}") for name, dtype in types.items())
+    if MARKED in table.columns:
+        table = table.with_columns(_reasons(table[MARKED]))
     # NaN is how arrays say missing; a table says it with null, so that means and counts skip it.
     table = table.with_columns(pl.col(name).fill_nan(None) for name in _NUMBERS)
     infinite = table.filter(pl.col("value").is_infinite())
@@ -123,3 +143,11 @@ def _normalised(table: pl.DataFrame) -> pl.DataFrame:
             f"the value {row['value']} is not finite; correct it or leave it empty"
         )
     return table.select(*CORE, pl.exclude(*CORE))
+
+
+def _reasons(marked: pl.Series) -> pl.Series:
+    """Return reasons as texts; an empty text, and `false` where somebody kept a mere flag, is no reason."""
+    if marked.dtype == pl.Boolean:
+        return pl.select(pl.when(marked).then(pl.lit(MARKED)).alias(MARKED)).to_series()
+    texts = cast_column(marked, pl.String(), f"judgments' {MARKED}").str.strip_chars()
+    return pl.select(pl.when(texts != "").then(texts).alias(MARKED)).to_series()

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 import polars as pl
 
 from aliquot.data.evalset import EvalSet
-from aliquot.data.judgments import Judgments
+from aliquot.data.judgments import MARKED, Judgments
 from aliquot.data.selection import Selection
 from aliquot.errors import DataError
 
 HUMAN = "human"
+_LEFT_OUT_BY_CLEAN = "judgments marked by clean"
 
 
 @dataclass(frozen=True)
@@ -29,8 +30,9 @@ def with_judgments(
 ) -> tuple[EvalSet, tuple[Mismatch, ...]]:
     """Return the data with the judgments' cell means as human score, and what did not fit.
 
-    Judgments of unknown items or systems are left out, those outside the selection too (their items had no chance);
-    several judgments of an output are averaged; the same annotator's repeated judgments are averaged first.
+    Judgments of unknown items or systems are left out, those outside the selection too (their items had no chance) and
+    those that are marked; several judgments of an output are averaged; the same annotator's repeated judgments are
+    averaged first.
     """
     table = (judgments if isinstance(judgments, Judgments) else Judgments(judgments)).table
     id_type = data.items["id"].dtype
@@ -38,6 +40,9 @@ def with_judgments(
     known_items = pl.DataFrame({"_key": data.items["id"].cast(pl.String), "item": data.items["id"]})
     found: list[Mismatch] = []
 
+    if MARKED in table.columns:
+        table, marked = _split(table, pl.col(MARKED).is_null())
+        _note(found, _LEFT_OUT_BY_CLEAN, marked, MARKED, "left out")
     table, unknown = _split(table, pl.col("_key").is_in(known_items["_key"].implode()))
     _note(found, "unknown items", unknown, "_key", "left out")
     table, unknown = _split(table, pl.col("system").is_in(list(data.systems)))
@@ -102,9 +107,10 @@ def _averaged_repeats(table: pl.DataFrame) -> tuple[pl.DataFrame, Mismatch | Non
 
 
 def refuse(mismatches: tuple[Mismatch, ...]) -> None:
-    """Raise when anything does not fit (`--strict`)."""
-    if mismatches:
-        raise DataError("--strict: judgments do not fit the data" + _listed(list(mismatches)))
+    """Raise when anything does not fit (`--strict`); judgments that were marked on purpose are no mistake."""
+    faults = [mismatch for mismatch in mismatches if mismatch.what != _LEFT_OUT_BY_CLEAN]
+    if faults:
+        raise DataError("--strict: judgments do not fit the data" + _listed(faults))
 
 
 def _listed(found: list[Mismatch]) -> str:

@@ -1,0 +1,1 @@
+"""People's answers: made sound, measured, combined into scores."""
