@@ -8,11 +8,12 @@ import io
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 os.environ.update({"COLUMNS": "100", "TERM": "dumb", "NO_COLOR": "1", "TERMINAL_WIDTH": "100"})
 
 import aliquot
-from aliquot.cli.main import VERBS, run
+from aliquot.cli.main import VERBS, run, subcommands
 
 HERE = Path(__file__).parent
 NOTE = "<!-- made by docs/build_reference.py (make docs); do not edit -->\n"
@@ -29,7 +30,9 @@ def help_of(arguments: list[str]) -> str:
 def cli_page() -> str:
     """Return the page of all commands."""
     parts = [NOTE, "# Command line\n", f"```text\n{help_of([])}\n```\n"]
-    parts += [f"## aliquot {verb}\n\n```text\n{help_of([verb])}\n```\n" for verb in VERBS]
+    for verb in VERBS:
+        parts.append(f"## aliquot {verb}\n\n```text\n{help_of([verb])}\n```\n")
+        parts += [f"### aliquot {verb} {name}\n\n```text\n{help_of([verb, name])}\n```\n" for name in subcommands(verb)]
     return "\n".join(parts)
 
 
@@ -38,15 +41,23 @@ def api_page() -> str:
     parts = [NOTE, "# Python\n"]
     for name in aliquot.__all__:
         public = getattr(aliquot, name)
-        text = (inspect.getdoc(public) or "").strip()
-        kind = "class" if inspect.isclass(public) else "module" if inspect.ismodule(public) else "function"
-        call = ""
-        if kind == "function" or (kind == "class" and not issubclass(public, BaseException)):
-            call = str(inspect.signature(public)).replace("'", "")
-        parts.append(f"## aliquot.{name}\n\n`{name}{call}` ({kind})\n\n```text\n{text}\n```\n")
-        if kind == "class":
-            parts += [_method(name, *member) for member in inspect.getmembers(public) if _own(public, *member)]
+        parts += _described(name, public, "##")
+        if inspect.ismodule(public):
+            for inner in public.__all__:
+                parts += _described(f"{name}.{inner}", getattr(public, inner), "###")
     return "\n".join(parts)
+
+
+def _described(name: str, public: Any, heading: str) -> list[str]:
+    text = (inspect.getdoc(public) or "").strip()
+    kind = "class" if inspect.isclass(public) else "module" if inspect.ismodule(public) else "function"
+    call = ""
+    if kind == "function" or (kind == "class" and not issubclass(public, BaseException)):
+        call = str(inspect.signature(public)).replace("'", "")
+    parts = [f"{heading} aliquot.{name}\n\n`{name}{call}` ({kind})\n\n```text\n{text}\n```\n"]
+    if inspect.isclass(public):
+        parts += [_method(name, *member) for member in inspect.getmembers(public) if _own(public, *member)]
+    return parts
 
 
 def _own(public: type, name: str, member: object) -> bool:

@@ -24,6 +24,8 @@ _PUBLIC = {
     "Incremental": "aliquot.select.incremental",
     "estimate": "aliquot.estimate.run",
     "Monitor": "aliquot.estimate.monitor",
+    "agreement": "aliquot.judge.agreement",
+    "datasheet": "aliquot.report.datasheet",
     "AliquotError": "aliquot.errors",
     "AliquotWarning": "aliquot.errors",
 }
@@ -37,6 +39,8 @@ if TYPE_CHECKING:
     from aliquot.errors import AliquotError, AliquotWarning
     from aliquot.estimate.monitor import Monitor
     from aliquot.estimate.run import estimate
+    from aliquot.judge.agreement import agreement
+    from aliquot.report import datasheet
     from aliquot.select.choose import select
     from aliquot.select.incremental import Incremental
 
@@ -48,6 +52,8 @@ __all__ = [
     "Judgments",
     "Monitor",
     "Selection",
+    "agreement",
+    "datasheet",
     "estimate",
     "load",
     "load_all",
@@ -71,7 +77,8 @@ sys.modules[__name__].__class__ = _Public
 def __getattr__(name: str) -> Any:
     if name not in _PUBLIC:
         raise AttributeError(f"module 'aliquot' has no attribute '{name}'; public names: {', '.join(__all__)}")
-    value = getattr(import_module(_PUBLIC[name]), name)
+    home = import_module(_PUBLIC[name])
+    value = getattr(home, name, home)  # `datasheet` has nothing of its own name inside: it is the module
     globals()[name] = value
     return value
 

@@ -18,12 +18,14 @@ VERBS = {
     "inspect": "What is in my data, and what can I do with it?",
     "select": "Which items should people judge?",
     "estimate": "How good is each system, who is really better, how sure are we?",
+    "datasheet": "Document the experiment for reviewers and for those who repeat it.",
     "methods": "What can choose items, what each needs and gives.",
     "convert": "Turn data from any format that can be read into another.",
     "synth": "Write a simulated campaign, to try things out.",
     "demo": "See the whole journey on simulated data in a minute.",
 }
-"""Every verb that works, in the order of the questions people ask; its code is `run` in cli/<verb>.py."""
+"""Every verb that works, in the order of the questions people ask; its code is `run` in cli/<verb>.py (with
+subcommands: `app`)."""
 
 _INTRO = """Human evaluation of generated text on a budget.
 
@@ -45,13 +47,35 @@ def build(verb: str | None) -> typer.Typer:
     )  # fmt: skip
     app.callback()(_global_options)
     for name, summary in VERBS.items():
-        app.command(name, short_help=summary)(_real(name) if name == verb else _stub(summary))
+        _add(app, name, summary, real=name == verb)
     return app
+
+
+def _add(app: typer.Typer, name: str, summary: str, *, real: bool) -> None:
+    below = _subcommand_app(name) if real else None
+    if below is not None:
+        app.add_typer(below, name=name, short_help=summary)
+    else:
+        app.command(name, short_help=summary)(_real(name) if real else _stub(summary))
 
 
 def _real(name: str) -> Callable[..., Any]:
     run: Callable[..., Any] = import_module(f"aliquot.cli.{name}").run
     return run
+
+
+def _subcommand_app(name: str) -> typer.Typer | None:
+    below: typer.Typer | None = getattr(import_module(f"aliquot.cli.{name}"), "app", None)
+    return below
+
+
+def subcommands(verb: str) -> list[str]:
+    """Return the subcommands of a verb, in order; none for a verb that is one command."""
+    below = _subcommand_app(verb)
+    if below is None:
+        return []
+    infos = below.registered_commands
+    return [info.name or info.callback.__name__ for info in infos if info.callback is not None]
 
 
 def _stub(summary: str) -> Callable[[], None]:
@@ -88,7 +112,8 @@ def run(arguments: Sequence[str]) -> int:
         except AliquotError as error:
             return _complain(str(error), error.exit_code)
         except TyperException as error:
-            where = f"aliquot {verb}" if verb in VERBS else "aliquot"
+            context = getattr(error, "ctx", None)  # knows the subcommand, too
+            where = context.command_path if context is not None else f"aliquot {verb}" if verb in VERBS else "aliquot"
             return _complain(f"{error.format_message()} (see `{where} --help`)", error.exit_code)
         except (KeyboardInterrupt, typer.Abort):
             return _complain("interrupted; nothing was written", 1)

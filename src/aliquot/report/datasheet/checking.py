@@ -1,0 +1,219 @@
+"""Is a datasheet complete? Every question that is unanswered and every rule of HEDS that is broken, with a remedy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from aliquot.report.datasheet import forms
+from aliquot.report.datasheet.questions import Question, no_option, questions
+from aliquot.report.datasheet.scales import read_scale
+from aliquot.report.datasheet.sheet import Answer, Datasheet
+
+UNANSWERED, RULE, ADVICE = "unanswered", "rule", "advice"
+_TODO = "todo"
+_PLACE, _CONDITIONS = "3.3.7", "3.3.8"
+_SIZE, _VALUES, _LOOK, _TASK = "4.3.3", "4.3.4", "4.3.5", "4.3.6"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing to do: the question, for which criterion (None: the whole experiment), what is wrong, what to do.
+
+    `kind` is "unanswered", "rule" (an answer breaks a rule of HEDS) or "advice" (worth a look; the sheet counts as
+    complete without it).
+    """
+
+    question: str
+    criterion: str | None
+    kind: str
+    problem: str
+    remedy: str
+
+
+@dataclass(frozen=True)
+class Check:
+    """What `check` found, in the order of the sheet."""
+
+    findings: tuple[Finding, ...]
+    questions: int
+    answered: int
+    name: str = "datasheet"
+
+    @property
+    def complete(self) -> bool:
+        """Whether every question is answered and no rule is broken."""
+        return not any(finding.kind in (UNANSWERED, RULE) for finding in self.findings)
+
+    def to_frame(self) -> pl.DataFrame:
+        """One row per finding."""
+        columns = dict.fromkeys(Finding.__dataclass_fields__, pl.String)
+        return pl.DataFrame([vars(finding) for finding in self.findings], schema=columns)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON document of `datasheet check --json`."""
+        return {
+            "name": self.name,
+            "complete": self.complete,
+            "questions": self.questions,
+            "answered": self.answered,
+            "findings": [vars(finding) for finding in self.findings],
+        }
+
+
+def check(sheet: Datasheet) -> Check:
+    """Check a datasheet: what is unanswered, and which answers break a rule of HEDS.
+
+    >>> from aliquot.report.datasheet.sheet import blank
+    >>> result = check(blank(["fluency"]).with_answer("3.2.1", "a dozen"))
+    >>> result.complete, result.answered, result.questions
+    (False, 1, 45)
+    >>> [finding.problem for finding in result.findings if finding.kind == "rule"]
+    ["'a dozen' is not a whole number"]
+    """
+    places = [(question, name) for question, name in sheet.places() if is_needed(sheet, question.number)]
+    answered = sum(_is_answered(question, sheet.answer(question.number, name)) for question, name in places)
+    found = [finding for question, name in sheet.places() for finding in _of_question(sheet, question, name)]
+    found += [finding for name in sheet.criterion_names for finding in _of_scale(sheet, name)]
+    found += list(_of_task(sheet))
+    if not sheet.criteria:
+        remedy = "add a [[criterion]] with a name for each criterion that was judged"
+        found.append(Finding("4", None, UNANSWERED, "there is no criterion", remedy))
+    order = {place: at for at, place in enumerate([(q.number, name) for q, name in sheet.places()])}
+    found.sort(key=lambda finding: order.get((finding.question, finding.criterion), len(order)))
+    return Check(tuple(found), len(places), answered, sheet.name)
+
+
+def is_needed(sheet: Datasheet, number: str) -> bool:
+    """Tell whether a question asks for an answer: 3.3.8 does not where annotators choose the place themselves."""
+    if number != _CONDITIONS:
+        return True
+    return sheet.answer(_PLACE).chosen != questions()[_PLACE].labels[:1]
+
+
+def _is_answered(question: Question, answer: Answer) -> bool:
+    if question.options:
+        return bool(answer.chosen)
+    return bool(answer.text.strip()) and not answer.text.strip().casefold().startswith(_TODO)
+
+
+def _of_question(sheet: Datasheet, question: Question, name: str | None) -> Iterator[Finding]:
+    answer = sheet.answer(question.number, name)
+    if _is_answered(question, answer):
+        rules = _of_choice(question, answer) if question.options else _of_text(question, answer)
+        for kind, problem, remedy in rules:
+            yield Finding(question.number, name, kind, problem, remedy)
+    elif is_needed(sheet, question.number):
+        remedy = {"one": "choose one option", "several": "choose all options that apply"}.get(
+            question.kind, question.help or "write an answer"
+        )
+        yield Finding(question.number, name, UNANSWERED, question.ask, remedy)
+    if question.details == "always" and not answer.text.strip():
+        remedy = f'say more in "{question.number} details"; HEDS wants it whatever is chosen'
+        yield Finding(question.number, name, UNANSWERED, "the details are missing", remedy)
+
+
+def _of_text(question: Question, answer: Answer) -> Iterator[tuple[str, str, str]]:
+    fault = forms.fault(question, answer.text)
+    if fault is not None:
+        yield (ADVICE if question.form in forms.ADVICE else RULE, *fault)
+
+
+def _of_choice(question: Question, answer: Answer) -> Iterator[tuple[str, str, str]]:
+    for label in answer.chosen:
+        if question.option(label) is None:
+            yield RULE, str(no_option(question, label)), "write the option as HEDS has it"
+    chosen = [option for option in question.options if option.label in answer.chosen]
+    if question.kind == "one" and len(answer.chosen) > 1:
+        yield RULE, f"{len(answer.chosen)} options are chosen where one is meant", "keep one and explain in the details"
+    other = next((option for option in chosen if option.other), None)
+    if other is not None and question.details != "always" and not answer.text.strip():
+        yield RULE, f"'{other.label}' is chosen but not explained", f'say more in "{question.number} details"'
+    alone = next((option for option in chosen if option.exclusive), None)
+    beside = [option for option in chosen if not option.exclusive and not option.other]
+    if alone is not None and beside:
+        yield RULE, f"'{alone.label}' is chosen beside '{beside[0].label}'", "keep one of the two"
+    if question.expected is not None and other is None:
+        yield from _of_pairs(question, answer)
+
+
+def _of_pairs(question: Question, answer: Answer) -> Iterator[tuple[str, str, str]]:
+    """One of each pair is expected; whoever cannot do so chooses Other and explains (3.2.2)."""
+    pairs: dict[str, list[str]] = {}
+    for option in question.options:
+        if option.pair is not None:
+            pairs.setdefault(option.pair, []).append(option.label)
+    last = question.options[-1].label
+    for labels in pairs.values():
+        count = sum(label in answer.chosen for label in labels)
+        if count != 1:
+            which = "neither" if count == 0 else "both"
+            remedy = f"choose one of them, or choose '{last}' too and explain in the details"
+            yield RULE, f"{which} of '{labels[0]}' and '{labels[1]}' chosen; one of each pair is expected", remedy
+
+
+def _of_scale(sheet: Datasheet, name: str) -> Iterator[Finding]:
+    """4.3.3 to 4.3.6 tell of one rating instrument: all of it or, instead, a task (HEDS, notes on 4.3.3-4.3.6)."""
+    size, values, task = (sheet.answer(number, name).text.strip() for number in (_SIZE, _VALUES, _TASK))
+    look = sheet.answer(_LOOK, name).chosen
+    without = {
+        number: absent
+        for number, given, absent in (
+            (_SIZE, size, forms.is_not_applicable(size)),
+            (_VALUES, values, forms.is_not_applicable(values)),
+            (_LOOK, look, questions()[_LOOK].labels[3] in look),
+        )
+        if given
+    }
+    if len(set(without.values())) > 1:
+        absent = next(number for number, is_absent in without.items() if is_absent)
+        present = next(number for number, is_absent in without.items() if not is_absent)
+        yield Finding(
+            absent, name, RULE, f"N/A, but {present} describes a rating instrument",
+            f"{_SIZE}, {_VALUES} and {_LOOK} are all N/A or all answered",
+        )  # fmt: skip
+        return
+    if len(without) == 3 and all(without.values()) and task and forms.is_not_applicable(task):
+        remedy = "describe what annotators do and what is recorded"
+        yield Finding(_TASK, name, RULE, f"N/A, but {_SIZE} to {_LOOK} say that there is no rating instrument", remedy)
+    if without and not any(without.values()) and task and not forms.is_not_applicable(task):
+        problem = "a task without rating instrument is described, but there is an instrument"
+        yield Finding(_TASK, name, RULE, problem, f"write N/A here, or N/A in {_SIZE}, {_VALUES} and {_LOOK}")
+    yield from _of_values(name, size, values)
+
+
+def _of_values(name: str, size: str, values: str) -> Iterator[Finding]:
+    """The list or range of 4.3.4 has the size of 4.3.3."""
+    wanted = forms.whole_number(size)
+    if not values or forms.is_not_applicable(values):
+        return
+    scale = read_scale(values)
+    if wanted is not None and scale.size is not None and scale.size != wanted:
+        problem = f"{scale.size} value{'s' * (scale.size != 1)} where {_SIZE} says {wanted}"
+        remedy = "list them with commas or give a range (1-5); names of values in brackets"
+        yield Finding(_VALUES, name, RULE, problem, remedy)
+    if size.casefold() == "continuous" and not scale.is_range and scale.size is not None:
+        yield Finding(_VALUES, name, RULE, f"a list where {_SIZE} says continuous", "give a range, e.g. 0-1")
+
+
+def _of_task(sheet: Datasheet) -> Iterator[Finding]:
+    """Input, output and task constrain each other; HEDS says so for some tasks, as guidance."""
+    inputs, outputs = sheet.answer("2.1").chosen, sheet.answer("2.2").chosen
+    for option in questions()["2.3"].options:
+        if option.label not in sheet.answer("2.3").chosen:
+            continue
+        if inputs and option.input and not any(_fits(label, option.input) for label in inputs):
+            problem = f"'{option.label}' usually takes {' or '.join(option.input)} as input, 2.1 says otherwise"
+            yield Finding("2.3", None, ADVICE, problem, "check 2.1 and 2.3")
+        if outputs and option.output_not_text and all(label.startswith("text:") for label in outputs):
+            problem = f"the output of '{option.label}' is not text, 2.2 says it is"
+            yield Finding("2.3", None, ADVICE, problem, "check 2.2 and 2.3")
+
+
+def _fits(label: str, wanted: tuple[str, ...]) -> bool:
+    return label in (*wanted, "multi-modal", "other (please specify)") or (
+        "text: *" in wanted and label.startswith("text:")
+    )

@@ -1,0 +1,175 @@
+"""The questions of the Human Evaluation Datasheet, HEDS 2.0: numbers, options and rules as data (questions.toml).
+
+Invariant: numbers are unique, every question with options has labels that differ, and the order is that of the sheet.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from aliquot.errors import NameUnknownError, closest, unknown_name
+
+VERSION = "2.0"
+CRITERION = "criterion"
+"""The section that is repeated for each criterion."""
+
+
+@dataclass(frozen=True)
+class Option:
+    """One label to choose, with what the rules need to know about it."""
+
+    label: str
+    help: str = ""
+    other: bool = False
+    exclusive: bool = False
+    pair: str | None = None
+    input: tuple[str, ...] = ()
+    output_not_text: bool = False
+
+
+@dataclass(frozen=True)
+class Question:
+    """One question: its number, our wording, and what an answer must look like."""
+
+    number: str
+    title: str
+    ask: str
+    help: str
+    kind: str
+    section: str
+    form: str = ""
+    special: tuple[str, ...] = ()
+    options: tuple[Option, ...] = ()
+    details: str = ""
+    expected: int | None = None
+    own: bool = False
+
+    @property
+    def per_criterion(self) -> bool:
+        """Whether it is asked once for each criterion."""
+        return self.section == CRITERION
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The labels of its options."""
+        return tuple(option.label for option in self.options)
+
+    def option(self, label: str) -> Option | None:
+        """Return the option of this label, or None."""
+        return next((option for option in self.options if option.label == label), None)
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the sheet."""
+
+    key: str
+    number: str
+    title: str
+    questions: tuple[Question, ...]
+    note: str = ""
+    subsections: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def per_criterion(self) -> bool:
+        """Whether it is filled in once for each criterion."""
+        return self.key == CRITERION
+
+
+@cache
+def sections() -> tuple[Section, ...]:
+    """Return the parts of the sheet in order.
+
+    >>> [(section.number, section.title, len(section.questions)) for section in sections()][:2]
+    [('1', 'Paper and resources', 3), ('2', 'Evaluated systems', 5)]
+    """
+    document = tomllib.loads(files("aliquot.report.datasheet").joinpath("questions.toml").read_text(encoding="utf-8"))
+    return tuple(_section(entry) for entry in document["section"])
+
+
+def _section(entry: Mapping[str, Any]) -> Section:
+    return Section(
+        key=entry["key"],
+        number=entry["number"],
+        title=entry["title"],
+        questions=tuple(_question(question, entry["key"]) for question in entry["question"]),
+        note=entry.get("note", ""),
+        subsections=entry.get("subsections", {}),
+    )
+
+
+def _question(entry: Mapping[str, Any], section: str) -> Question:
+    fields = dict(entry)
+    fields["special"] = tuple(fields.get("special", ()))
+    fields["options"] = tuple(
+        Option(**{**option, "input": tuple(option.get("input", ()))}) for option in fields.get("options", ())
+    )
+    return Question(section=section, **fields)
+
+
+@cache
+def questions() -> Mapping[str, Question]:
+    """Return all questions by number, in the order of the sheet.
+
+    >>> len(questions()), questions()["3.2.1"].ask
+    (45, 'How many annotators took part?')
+    """
+    return {question.number: question for section in sections() for question in section.questions}
+
+
+def find(number: str) -> Question:
+    """Return a question by its number, or raise with the nearest there is.
+
+    >>> find("3.2.9")
+    Traceback (most recent call last):
+        ...
+    aliquot.errors.NameUnknownError: no question '3.2.9' in HEDS 2.0; did you mean '3.2.5'? 3.2 has: '3.2.1', ...
+    """
+    known = questions()
+    if number in known:
+        return known[number]
+    raise no_question(number)
+
+
+def no_question(number: str) -> NameUnknownError:
+    """Build the error for a number that is not there: what is nearest, and what its part of the sheet has."""
+    part = number.strip().rpartition(".")[0]
+    within = [other for other in questions() if part and other.startswith(f"{part}.")]
+    guess = within[-1] if within else closest(number, questions())
+    hint = f" did you mean '{guess}'?" if guess else ""
+    there = f" {part} has: {', '.join(map(repr, within))}" if within else " numbers go from '1.1' to '5.4'"
+    return NameUnknownError(f"no question '{number}' in HEDS {VERSION};{hint}{there}")
+
+
+def under(prefixes: tuple[str, ...]) -> tuple[Question, ...]:
+    """Return the questions with one of these numbers or in one of these parts, in order.
+
+    >>> [question.number for question in under(("4.2", "4.3.5"))]
+    ['4.2.1', '4.2.2', '4.2.3', '4.3.5']
+    """
+    chosen: dict[str, Question] = {}
+    for prefix in prefixes:
+        found = {n: q for n, q in questions().items() if n == prefix or n.startswith(f"{prefix.rstrip('.')}.")}
+        if not found:
+            raise no_question(prefix)
+        chosen |= found
+    return tuple(question for question in questions().values() if question.number in chosen)
+
+
+def no_option(question: Question, label: str) -> NameUnknownError:
+    """Build the error for a label that is not among a question's options.
+
+    >>> print(no_option(questions()["4.3.5"], "slide"))
+    no option 'slide' of question 4.3.5; did you mean 'Slider'? There are: 'Multiple-choice options', ...
+    """
+    folded = label.casefold().strip()
+    starts = [other for other in question.labels if folded and other.casefold().startswith(folded)]
+    if starts and not closest(label, question.labels):
+        return NameUnknownError(f"no option '{label}' of question {question.number}; did you mean '{starts[0]}'?")
+    error = unknown_name("option", label, question.labels)
+    return NameUnknownError(str(error).replace(f"'{label}'", f"'{label}' of question {question.number}", 1))

@@ -1,0 +1,176 @@
+"""Datasheets read: TOML, YAML or JSON as `writing` lays them out, with complaints that name file and line."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from aliquot.data.files import decode_text, read_bytes
+from aliquot.errors import AliquotError, FormatError, MissingExtraError, unknown_name
+from aliquot.report.datasheet.questions import CRITERION, VERSION, Question, find, questions, sections
+from aliquot.report.datasheet.sheet import Answer, Criterion, Datasheet, make_answer
+from aliquot.report.datasheet.writing import DETAILS, FROM, SHEET, to_toml
+
+
+def load(path: str | Path) -> Datasheet:
+    """Read a datasheet: TOML, or by the ending YAML (with PyYAML) or JSON."""
+    text = decode_text(read_bytes(path), path)
+    suffix = Path(path).suffix.lower()
+    parse = {".yaml": _parse_yaml, ".yml": _parse_yaml, ".json": _parse_json}.get(suffix, _parse_toml)
+    document = parse(text, path)
+    if not isinstance(document, dict):
+        raise FormatError(f"{path}: a datasheet has tables such as [paper] and [[criterion]]; start one with "
+                          "`aliquot datasheet new`")  # fmt: skip
+    return _Reader(path, text).sheet(document)
+
+
+def _parse_toml(text: str, path: str | Path) -> Any:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        message = str(error)
+        found = re.search(r"\(at line (\d+), column (\d+)\)", message)
+        where = f"{path} line {found.group(1)}, column {found.group(2)}" if found else f"{path} (at its end)"
+        reason = re.sub(r" ?\((at line|at end).*\)$", "", message)
+        raise FormatError(
+            f"{where}: not valid TOML ({reason}); put texts in quotes, options end with a comma"
+        ) from None
+
+
+def _parse_yaml(text: str, path: str | Path) -> Any:
+    try:
+        import yaml  # type: ignore[import-untyped]  # noqa: PLC0415  (only those who write YAML need it)
+    except ImportError:
+        raise MissingExtraError(f"{path}: reading YAML needs PyYAML (`pip install pyyaml`), or write TOML") from None
+    try:
+        # The base loader leaves every scalar a text: a plain No is an answer, and 4.3.10 is not a number.
+        return yaml.load(text, Loader=yaml.BaseLoader)  # noqa: S506
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"{path} line {mark.line + 1}" if mark is not None else str(path)
+        raise FormatError(f"{where}: not valid YAML ({getattr(error, 'problem', None) or error}); correct it") from None
+
+
+def _parse_json(text: str, path: str | Path) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.MsgspecError as error:
+        raise FormatError(f"{path}: not valid JSON ({error}); correct it") from None
+
+
+class _Reader:
+    """Turns a document into a sheet; every complaint names the file and, where it can be found, the line."""
+
+    def __init__(self, path: str | Path, text: str) -> None:
+        self.path = path
+        self.lines = text.splitlines()
+
+    def sheet(self, document: Mapping[str, Any]) -> Datasheet:
+        known = [SHEET, *(section.key for section in sections())]
+        answers: dict[str, Answer] = {}
+        for key, table in document.items():
+            if key not in known:
+                raise self._error(str(key), str(unknown_name("table", key, known)))
+            if key in (SHEET, CRITERION):
+                continue
+            found = self._answers(self._table(table, key), per_criterion=False)
+            twice = next((number for number in found if number in answers), None)
+            if twice is not None:
+                raise self._error(twice, f"question {twice} is answered in two tables; keep one")
+            answers |= found
+        about = self._about(document.get(SHEET) or {})
+        criteria = self._criteria(document.get(CRITERION) or [])
+        try:
+            return Datasheet(answers, criteria, name=Path(self.path).stem, **about)
+        except AliquotError as error:
+            raise FormatError(f"{self.path}: {error}") from None
+
+    def _about(self, table: Any) -> dict[str, Any]:
+        about = self._table(table, SHEET)
+        version = str(about.get("heds", VERSION))
+        if version != VERSION:
+            raise self._error("heds", f"the sheet is of HEDS {version}; aliquot knows HEDS {VERSION}")
+        results = about.get("results", [])
+        results = [results] if isinstance(results, str) else results
+        if not isinstance(results, list) or not all(isinstance(result, str) for result in results):
+            raise self._error("results", "results should be a list of signatures in quotes")
+        return {"signature": str(about.get("signature", "")), "results": tuple(results)}
+
+    def _criteria(self, tables: Any) -> tuple[Criterion, ...]:
+        if isinstance(tables, dict):
+            raise self._error(CRITERION, "a criterion stands in double brackets: write [[criterion]]")
+        if not isinstance(tables, list):
+            raise self._error(CRITERION, "criterion should be a list of tables: [[criterion]]")
+        criteria = []
+        for at, table in enumerate(tables, start=1):
+            fields = dict(self._table(table, CRITERION))
+            name = str(fields.pop("name", "")).strip() or f"criterion {at}"
+            criteria.append(Criterion(name, self._answers(fields, per_criterion=True)))
+        return tuple(criteria)
+
+    def _answers(self, table: Mapping[str, Any], *, per_criterion: bool) -> dict[str, Answer]:
+        parts: dict[str, dict[str, Any]] = {}
+        for key, value in table.items():
+            number, kind = self._split(str(key))
+            question = find(number)
+            if question.per_criterion != per_criterion:
+                where = "a [[criterion]]" if question.per_criterion else f"[{question.section}]"
+                raise self._error(str(key), f"question {number} belongs to {where}; move it there")
+            parts.setdefault(number, {})[kind] = value
+        return {number: self._answer(questions()[number], given) for number, given in parts.items()}
+
+    def _split(self, key: str) -> tuple[str, str]:
+        number, _, kind = key.strip().partition(" ")
+        kind = kind.strip()
+        if number not in questions():
+            try:
+                find(number)
+            except AliquotError as error:
+                raise self._error(key, str(error)) from None
+        if kind not in ("", DETAILS.strip(), FROM.strip()):
+            raise self._error(key, str(unknown_name("entry", kind, ["details", "from"], f"of question {number}")))
+        return number, kind
+
+    def _answer(self, question: Question, given: Mapping[str, Any]) -> Answer:
+        number = question.number
+        texts = {kind: self._text(given.get(kind, ""), f"{number} {kind}") for kind in ("details", "from")}
+        value = given.get("", [] if question.options else "")
+        if isinstance(value, bool) or not isinstance(value, str | int | float | list):
+            raise self._error(number, f"the answer to {number} should be text in quotes, found {value!r}")
+        if isinstance(value, list):
+            value = [self._text(entry, number) for entry in value]
+        try:
+            return make_answer(question, value, texts["details"], texts["from"])
+        except AliquotError as error:
+            raise self._error(number, str(error)) from None
+
+    def _text(self, value: Any, key: str) -> str:
+        if isinstance(value, bool) or not isinstance(value, str | int | float):
+            raise self._error(key.partition(" ")[0], f"{key.strip()} should be text in quotes, found {value!r}")
+        return str(value)
+
+    def _table(self, value: Any, key: str) -> Mapping[str, Any]:
+        if value in ("", None):  # YAML: a key with nothing below it
+            return {}
+        if not isinstance(value, dict):
+            raise self._error(key, f"'{key}' should be a table with questions in it, found {value!r}")
+        return value
+
+    def _error(self, key: str, message: str) -> FormatError:
+        pattern = re.compile(rf"""^\s*-?\s*[\["']*{re.escape(key)}(?![\w.])""")
+        line = next((at for at, text in enumerate(self.lines, start=1) if pattern.match(text)), None)
+        return FormatError(f"{self.path}{f' line {line}' if line else ''}: {message}")
+
+
+def own_comments(path: str | Path) -> list[str]:
+    """Return the comments in a TOML sheet that aliquot did not write: writing it anew would lose them."""
+    text = decode_text(read_bytes(path), path)
+    ours = {line.strip() for line in to_toml(load(path)).splitlines()}
+    bare = {line.removeprefix("#").strip() for line in ours}
+    found = (line.strip() for line in text.splitlines())
+    return [line for line in found if line.startswith("#") and line not in ours and line.lstrip("# ") not in bare]

@@ -1,0 +1,277 @@
+"""A datasheet: the answers to HEDS, once for the experiment and once for each criterion. Immutable.
+
+Invariant: answers stand under numbers that HEDS has, in its order; an empty answer is no answer and is not kept;
+criteria have names that differ.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import polars as pl
+
+from aliquot.errors import DataError, OptionError, unknown_name
+from aliquot.report.datasheet.questions import Question, find, questions, under
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_QUOTES = str.maketrans({"‘": "'", "’": "'", "“": '"', "”": '"', "–": "-"})
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One answer: the labels chosen, the text (for a choice: its details), and where aliquot took it from, if so."""
+
+    text: str = ""
+    chosen: tuple[str, ...] = ()
+    source: str = ""
+
+    @property
+    def given(self) -> bool:
+        """Whether there is anything in it."""
+        return bool(self.text.strip() or self.chosen)
+
+
+NOTHING = Answer()
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """One criterion that annotators judged: the name it has here, and its answers to section 4."""
+
+    name: str
+    answers: Mapping[str, Answer] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "name", _encodable(self.name.strip(), "a criterion's name"))
+        if not self.name:
+            raise DataError("a criterion has no name; give it one")
+        object.__setattr__(self, "answers", _in_order(self.answers, per_criterion=True))
+
+
+@dataclass(frozen=True)
+class Datasheet:
+    """The answers to HEDS for one experiment.
+
+    Attributes:
+        answers: question number -> answer, for the questions about the experiment as a whole.
+        criteria: the criteria in order, each with its own answers.
+        signature: how the sheet was prefilled.
+        results: the signatures of the results it was prefilled from.
+        name: where it came from, for tables and messages.
+        notes: what could not be filled in, and why; not saved.
+
+    >>> sheet = Datasheet(criteria=(Criterion("fluency"),)).with_answer("3.2.1", 12)
+    >>> sheet.answer("3.2.1").text, sheet.answer("4.3.1", "fluency").given
+    ('12', False)
+    >>> sheet
+    Datasheet('datasheet': 1 of 45 questions answered, criteria: fluency)
+    """
+
+    answers: Mapping[str, Answer] = field(default_factory=dict)
+    criteria: tuple[Criterion, ...] = ()
+    signature: str = ""
+    results: tuple[str, ...] = ()
+    name: str = field(default="datasheet", compare=False)
+    notes: tuple[str, ...] = field(default=(), compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "answers", _in_order(self.answers, per_criterion=False))
+        object.__setattr__(self, "criteria", tuple(self.criteria))
+        names = self.criterion_names
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise DataError(f"{self.name}: the criterion '{twice}' stands there twice; give them different names")
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def criterion_names(self) -> tuple[str, ...]:
+        """The names of the criteria."""
+        return tuple(criterion.name for criterion in self.criteria)
+
+    def criterion(self, name: str) -> Criterion:
+        """Return a criterion by name, or raise with those there are."""
+        for criterion in self.criteria:
+            if criterion.name == name:
+                return criterion
+        raise unknown_name("criterion", name, self.criterion_names, f"see [[criterion]] in {self.name}")
+
+    def answer(self, number: str, criterion: str | None = None) -> Answer:
+        """Return the answer to a question, empty where there is none yet."""
+        question = find(number)
+        if question.per_criterion != (criterion is not None):
+            raise OptionError(f"question {number} is asked " + _where(question))
+        answers = self.answers if criterion is None else self.criterion(criterion).answers
+        return answers.get(number, NOTHING)
+
+    def with_answer(
+        self,
+        number: str,
+        value: str | float | Sequence[str],
+        *,
+        details: str = "",
+        criterion: str | None = None,
+        source: str = "",
+    ) -> Datasheet:
+        """Return the sheet with this answer: a text, a number, or the label(s) chosen with their details."""
+        question = find(number)
+        self.answer(number, criterion)  # raises where it is asked otherwise
+        answer = make_answer(question, value, details, source)
+        if criterion is None:
+            return replace(self, answers={**self.answers, number: answer})
+        changed = self.criterion(criterion)
+        changed = replace(changed, answers={**changed.answers, number: answer})
+        return replace(self, criteria=tuple(changed if old.name == criterion else old for old in self.criteria))
+
+    def places(self) -> list[tuple[Question, str | None]]:
+        """Every question where it is to be answered: with None, or with the name of a criterion."""
+        per = [question for question in questions().values() if question.per_criterion]
+        before = [(question, None) for question in questions().values() if question.number < "4"]
+        after = [(question, None) for question in questions().values() if question.number >= "5"]
+        return [*before, *((question, name) for name in self.criterion_names for question in per), *after]
+
+    def save(self, path: str | Path, *, force: bool = False) -> None:
+        """Write the sheet as TOML for people to edit (or as .json); an existing file is kept unless `force`."""
+        from aliquot.report.datasheet.writing import save  # noqa: PLC0415  (writing is built on this class)
+
+        save(self, path, force=force)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, laid out as in the file."""
+        from aliquot.report.datasheet.writing import to_document  # noqa: PLC0415  (likewise)
+
+        return to_document(self)
+
+    def to_frame(self) -> pl.DataFrame:
+        """One row per question (and criterion): number, criterion, title, answer, details, source."""
+        rows = []
+        for question, name in self.places():
+            answer = self.answer(question.number, name)
+            choice = bool(question.options)
+            rows.append((
+                question.number, name, question.title,
+                "; ".join(answer.chosen) if choice else answer.text,
+                answer.text if choice else "", answer.source,
+            ))  # fmt: skip
+        columns = ("question", "criterion", "title", "answer", "details", "source")
+        return pl.DataFrame(rows, schema=dict.fromkeys(columns, pl.String), orient="row")
+
+    def __repr__(self) -> str:
+        given = sum(self.answer(question.number, name).given for question, name in self.places())
+        criteria = ", ".join(self.criterion_names) or "none"
+        return f"Datasheet('{self.name}': {given} of {len(self.places())} questions answered, criteria: {criteria})"
+
+
+def make_answer(question: Question, value: str | float | Sequence[str], details: str = "", source: str = "") -> Answer:
+    """Turn a value into an answer; labels are matched whatever their case, blanks and kind of quotation mark.
+
+    A label that is no option is kept as it is: `check` names it and what may be meant.
+    """
+    if isinstance(value, bool):
+        raise OptionError(f"question {question.number}: {value} is neither a text nor a label; write it as text")
+    if not question.options:
+        if details:
+            raise OptionError(f"question {question.number} has no options and therefore no details; put all in one")
+        text = str(value) if isinstance(value, str | int | float) else ", ".join(value)
+        return Answer(_encodable(text, f"question {question.number}"), source=source)
+    given = [value] if isinstance(value, str) else [value] if isinstance(value, int | float) else list(value)
+    labels = [_canonical(question, str(label)) for label in given if str(label).strip()]
+    where = f"question {question.number}"
+    chosen = tuple(_encodable(label, where) for label in dict.fromkeys(labels))
+    return Answer(_encodable(details, where), chosen, source)
+
+
+def _canonical(question: Question, label: str) -> str:
+    by_fold = {_folded(known): known for known in question.labels}
+    return by_fold.get(_folded(label), label)
+
+
+def _folded(label: str) -> str:
+    return " ".join(label.translate(_QUOTES).casefold().split())
+
+
+def _encodable(text: str, where: str) -> str:
+    found = _SURROGATE.search(text)
+    if found:
+        raise DataError(f"{where}: the character {found.group()!r} is half of one and cannot be written; remove it")
+    return text
+
+
+def _in_order(answers: Mapping[str, Answer], *, per_criterion: bool) -> Mapping[str, Answer]:
+    for number in answers:
+        question = find(number)
+        if question.per_criterion != per_criterion:
+            raise OptionError(f"question {number} is asked " + _where(question))
+    given = {number: answers[number] for number in questions() if number in answers}
+    return MappingProxyType({number: answer for number, answer in given.items() if answer != NOTHING})
+
+
+def _where(question: Question) -> str:
+    return "for each criterion; name one" if question.per_criterion else "once, not for a criterion; name none"
+
+
+def copy(
+    sheet: Datasheet,
+    source: str,
+    targets: str | Sequence[str] | None = None,
+    *,
+    questions: Sequence[str] | None = None,
+    overwrite: bool = False,
+) -> Datasheet:
+    """Copy answers of one criterion to others, which are often judged in the same way.
+
+    Args:
+        sheet: the datasheet.
+        source: the criterion to copy from.
+        targets: the criteria to copy to; all others when not given.
+        questions: numbers or parts ("4.2", "4.3.5"); by default all but those that belong to one criterion alone:
+            what is judged (4.1), its name, definition and question (4.3.1, 4.3.2, 4.3.7), and agreement (4.3.11).
+        overwrite: replace answers that are there; otherwise only empty ones are filled.
+
+    >>> sheet = Datasheet(criteria=(Criterion("fluency"), Criterion("coherence")))
+    >>> sheet = sheet.with_answer("4.3.3", 5, criterion="fluency")
+    >>> copy(sheet, "fluency").answer("4.3.3", "coherence").text
+    '5'
+    """
+    giver = sheet.criterion(source)
+    names = [targets] if isinstance(targets, str) else targets
+    takers = [name for name in sheet.criterion_names if name != source] if names is None else list(names)
+    for name in takers:
+        sheet.criterion(name)
+        if name == source:
+            raise OptionError(f"'{source}' cannot be copied to itself; name other criteria")
+    numbers = _to_copy(questions)
+    given = {number: answer for number, answer in giver.answers.items() if number in numbers and answer.given}
+
+    def filled(criterion: Criterion) -> Criterion:
+        if criterion.name not in takers:
+            return criterion
+        kept = {number: answer for number, answer in criterion.answers.items() if answer.given}
+        merged = {**kept, **given} if overwrite else {**given, **kept}
+        return replace(criterion, answers=merged)
+
+    return replace(sheet, criteria=tuple(filled(criterion) for criterion in sheet.criteria))
+
+
+def _to_copy(asked: Sequence[str] | None) -> set[str]:
+    if asked is None:
+        return {question.number for question in under(("4",)) if not question.own}
+    chosen = under(tuple([asked] if isinstance(asked, str) else asked))
+    outside = next((question for question in chosen if not question.per_criterion), None)
+    if outside is not None:
+        raise OptionError(f"question {outside.number} is not about a criterion; only those of section 4 can be copied")
+    return {question.number for question in chosen}
+
+
+def blank(criteria: Sequence[str] = (), **fields: Any) -> Datasheet:
+    """Return a sheet without answers, for these criteria.
+
+    >>> blank(["fluency", "coherence"]).criterion_names
+    ('fluency', 'coherence')
+    """
+    return Datasheet(criteria=tuple(Criterion(name) for name in criteria), **fields)
