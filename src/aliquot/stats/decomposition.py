@@ -1,0 +1,304 @@
+"""Pairwise error of a metric, split into noise, bias and variance (METHODS 7; Wei and Jia 2021, eq. 14).
+
+Invariant: observed = c0 Noise + Bias + c1 Var + covariance, exactly, for every pair and so for every mean over pairs;
+the covariance is 0 unless human and metric see the same draws. Swapping the systems of a pair changes nothing.
+
+For a pair (a, b) let h = P(human mean of a > that of b) and m the same of the metric, over draws of items with
+replacement; a tie counts half for either. Then
+
+- y* = the more frequent human sign, m* = the more frequent metric sign;
+- Noise = P(human sign != y*) = min(h, 1 - h), Var = P(metric sign != m*) = min(m, 1 - m);
+- Bias = 1 where m* != y*, c0 = 2 P(metric sign = y*) - 1, c1 = 1 - 2 Bias.
+
+Where h or m is exactly 1/2 there is no more frequent sign. Either choice is then as good, so Bias is the mean over
+both, 1/2, and c1 (or c0) is 0; where h and m both are 1/2, metric and human agree that there is no difference, and
+Bias is 0. All of this keeps the identity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from aliquot.errors import DataError, OptionError
+from aliquot.stats.arrays import FloatArray, IntArray, Seed
+from aliquot.stats.sign_bootstrap import SignCounts, check_stack, child_seeds, sign_counts
+
+PARTS = ("observed", "noise", "bias", "variance", "covariance")
+"""The columns of the decomposition, in order."""
+
+OPTIMAL, HUMAN, METRICS = 0, 1, 2
+"""Rows of a `Decomposition`: the optimal predictor, the human estimator, and from there on the metrics."""
+
+_REPLICATES = 200
+
+
+@dataclass(frozen=True)
+class PairTerms:
+    """The terms of eq. 14 for every pair, before they are multiplied.
+
+    Attributes:
+        truth: y*: 1, -1, or 0 for none.
+        main: m*: 1, -1, or 0 for none.
+        noise: Noise.
+        bias: Bias.
+        variance: Var.
+        c0: Factor of Noise.
+        c1: Factor of Var.
+    """
+
+    truth: FloatArray
+    main: FloatArray
+    noise: FloatArray
+    bias: FloatArray
+    variance: FloatArray
+    c0: FloatArray
+    c1: FloatArray
+
+
+@dataclass(frozen=True)
+class PairParts:
+    """Parts of the expected disagreement; metrics x pairs, NaN where human or metric have no common item.
+
+    Attributes:
+        observed: P(human sign != metric sign).
+        noise: c0 Noise.
+        bias: Bias.
+        variance: c1 Var.
+        covariance: -2 Cov(human sign, metric sign); 0 where they are drawn independently.
+    """
+
+    observed: FloatArray
+    noise: FloatArray
+    bias: FloatArray
+    variance: FloatArray
+    covariance: FloatArray
+
+    def stacked(self) -> FloatArray:
+        """The five in the order of `PARTS`, as a first axis."""
+        return np.stack([self.observed, self.noise, self.bias, self.variance, self.covariance])
+
+
+@dataclass(frozen=True)
+class PairSigns:
+    """Bootstrap of one campaign: who is ahead in each pair, by human and by every metric.
+
+    Attributes:
+        human: One table.
+        metrics: One table per metric; with `joint` counts where human and metric saw the same draws.
+    """
+
+    human: SignCounts
+    metrics: SignCounts
+
+
+@dataclass(frozen=True)
+class Decomposition:
+    """Means over pairs; one row for the optimal predictor, one for the human estimator, one for each metric.
+
+    The optimal predictor says y* always. The human estimator is a second human evaluation of the same size, drawn
+    independently; its P(sign) is that of the first, so its bias is 0 by construction.
+
+    Attributes:
+        value: Rows x parts, in the order of `PARTS`.
+        error: Rows x parts, Monte Carlo standard errors.
+        pairs: Rows; number of pairs in the mean.
+        trials: Bootstrap trials.
+    """
+
+    value: FloatArray
+    error: FloatArray
+    pairs: IntArray
+    trials: int
+
+    def to_dict(self) -> dict[str, list[float]]:
+        """Columns by name: the parts, the Monte Carlo error of each as `<part>_error`, and pairs."""
+        columns = {part: self.value[:, column].tolist() for column, part in enumerate(PARTS)}
+        columns |= {f"{part}_error": self.error[:, column].tolist() for column, part in enumerate(PARTS)}
+        return columns | {"pairs": self.pairs.tolist()}
+
+
+def pair_signs(
+    human: FloatArray,
+    metrics: FloatArray,
+    trials: int = 10_000,
+    *,
+    paired: bool = False,
+    seed: Seed = 0,
+    human_size: int | None = None,
+    metric_size: int | None = None,
+) -> PairSigns:
+    """Resample the items and see who is ahead, by human and by each metric.
+
+    Args:
+        human: Items x systems, NaN = missing.
+        metrics: Metrics x items x systems, NaN = missing, higher is better.
+        trials: Bootstrap trials.
+        paired: Draw the same items for human and metrics; by default they are drawn independently, as in the paper.
+        seed: Of the draws. All metrics share their draws.
+        human_size: Items in a draw for the human; by default as many as have any human score.
+        metric_size: Items in a draw for the metrics; by default as many as have any metric score. When paired, both
+            are drawn from the items with a human score and sizes are the same.
+
+    Raises:
+        OptionError: Shapes, sizes or numbers that cannot be used.
+        DataError: No human score, or fewer than two systems.
+    """
+    check_stack(metrics)
+    check_stack(human[None] if human.ndim == 2 else human)
+    if human.ndim != 2 or metrics.shape[1:] != human.shape:
+        raise OptionError(f"human is {human.shape} and metrics {metrics.shape}; give N x M and metrics x N x M")
+    if human.shape[1] < 2:
+        raise DataError(f"there are {human.shape[1]} systems; two are needed to compare")
+    if paired and human_size != metric_size:
+        raise OptionError(f"human_size is {human_size} and metric_size {metric_size}; paired draws have one size")
+    judged = ~np.isnan(human).all(axis=1)
+    if not judged.any():
+        raise DataError("no item has a human score; judge some, or name another human score")
+    human_seed, metric_seed = child_seeds(seed, 2)
+    by_human = sign_counts(human[judged][None], trials, size=human_size, seed=human_seed)
+    if paired:
+        by_metric = sign_counts(metrics[:, judged], trials, size=metric_size, seed=human_seed, partner=human[judged])
+    else:
+        scored = ~np.isnan(metrics).all(axis=(0, 2)) if len(metrics) else judged
+        kept = scored if scored.any() else judged  # metrics without any score have NaN all over
+        by_metric = sign_counts(metrics[:, kept], trials, size=metric_size, seed=metric_seed)
+    return PairSigns(by_human, by_metric)
+
+
+def pair_terms(human: FloatArray, metric: FloatArray) -> PairTerms:
+    """Terms of the decomposition from P(first system ahead) by human and by metric; shapes are broadcast.
+
+    >>> terms = pair_terms(np.array([0.9]), np.array([0.2]))
+    >>> terms.truth.item(), terms.main.item(), terms.c0.round(3).item(), terms.c1.item()
+    (1.0, -1.0, -0.6, -1.0)
+    """
+    truth, main = np.broadcast_arrays(np.sign(human - 0.5), np.sign(metric - 0.5))
+    bias = np.abs(truth - main) / 2  # 1/2 where only one of them has no more frequent sign
+    return PairTerms(
+        truth=truth,
+        main=main,
+        noise=np.minimum(human, 1 - human),
+        bias=bias,
+        variance=np.minimum(metric, 1 - metric),
+        c0=truth * (2 * metric - 1),
+        c1=1 - 2 * bias,
+    )
+
+
+def pair_parts(human: FloatArray, metric: FloatArray, joint: FloatArray | None = None) -> PairParts:
+    """Noise, bias and variance from the probabilities that the first system of a pair is ahead (eq. 14).
+
+    Args:
+        human: P(first ahead) by human; any shape, pairs last.
+        metric: The same by metric; shapes are broadcast.
+        joint: E[human wins x metric wins] where both see the same draws, a tie being half a win; by default human
+            and metric are independent.
+
+    Example:
+        >>> parts = pair_parts(np.array([0.9]), np.array([0.2]))
+        >>> [part.round(3).item() for part in parts.stacked()]  # 0.74 = -0.6 x 0.1 + 1 - 0.2
+        [0.74, -0.06, 1.0, -0.2, 0.0]
+    """
+    terms = pair_terms(human, metric)
+    independent = human + metric - 2 * human * metric
+    covariance = 0.0 * independent if joint is None else 2 * (human * metric - joint)
+    return PairParts(
+        independent + covariance, terms.c0 * terms.noise, terms.bias, terms.c1 * terms.variance, covariance
+    )
+
+
+def optimal_parts(human: FloatArray) -> PairParts:
+    """Parts of the predictor that always says y*: the error is the noise, and no one can do better (section 4.2).
+
+    >>> optimal_parts(np.array([0.9, 0.5])).observed.round(3)
+    array([0.1, 0.5])
+    """
+    noise = np.minimum(human, 1 - human)
+    return PairParts(noise, noise, 0.0 * noise, 0.0 * noise, 0.0 * noise)
+
+
+def parts_of(signs: PairSigns) -> PairParts:
+    """Parts of every metric and pair of one campaign, from all trials: metrics x pairs."""
+    joint = signs.metrics.joint
+    together = None if joint is None else joint.sum(axis=0) / signs.metrics.trials.sum()
+    return pair_parts(signs.human.share(), signs.metrics.share(), together)
+
+
+def decompose(campaigns: PairSigns | Sequence[PairSigns], seed: Seed = 0) -> Decomposition:
+    """Average the parts over the pairs of one campaign, or of several pooled, with Monte Carlo errors.
+
+    Each pair has the same weight, in whichever campaign; pairs are formed within campaigns only. Monte Carlo errors
+    come from drawing the batches of trials again: they see that pairs share draws, and that bias jumps where a pair is
+    even. They are the error of `trials` being finite, not of the items or systems being few. NaN for one trial.
+
+    Args:
+        campaigns: From `pair_signs`, with the same metrics in the same order; a metric that a campaign does not have
+            is all NaN there.
+        seed: Of the redrawing of batches.
+
+    Raises:
+        OptionError: No campaign, or campaigns with different numbers of metrics.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> human = rng.normal(size=(50, 4)) + np.arange(4)
+        >>> table = decompose(pair_signs(human, np.stack([human, -human]), trials=500))
+        >>> table.value[:, PARTS.index("bias")]  # optimal predictor, human estimator, the human score, its opposite
+        array([0., 0., 0., 1.])
+    """
+    listed = [campaigns] if isinstance(campaigns, PairSigns) else list(campaigns)
+    if not listed:
+        raise OptionError("no campaign is given; give at least one")
+    tables = {signs.metrics.plus.shape[1] for signs in listed}
+    if len(tables) > 1:
+        raise OptionError(f"campaigns have {sorted(tables)} metrics; give the same ones to all, NaN where missing")
+    sums = [_plug_in(signs) for signs in listed]
+    total = np.sum([part for part, _ in sums], axis=0)
+    pairs = np.sum([count for _, count in sums], axis=0)
+    seeds = child_seeds(seed, len(listed))
+    spread = sum(_replicate_variance(signs, child) for signs, child in zip(listed, seeds, strict=True))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        value, error = total / pairs[:, None], np.sqrt(spread) / pairs[:, None]
+    return Decomposition(value, error, pairs.astype(np.int64), int(min(signs.human.trials.sum() for signs in listed)))
+
+
+def _plug_in(signs: PairSigns) -> tuple[FloatArray, FloatArray]:
+    """Sums over pairs (rows x parts) and numbers of pairs (rows)."""
+    human = signs.human.share()
+    rows = [optimal_parts(human).stacked(), pair_parts(human, human).stacked(), parts_of(signs).stacked()]
+    table = np.concatenate(rows, axis=1)
+    return np.nansum(table, axis=2).T, np.isfinite(table[0]).sum(axis=1).astype(np.float64)
+
+
+def _replicate_variance(signs: PairSigns, seed: int) -> FloatArray:
+    """Monte Carlo variance of the sums over pairs (rows x parts), by drawing batches of trials with replacement."""
+    batches = len(signs.human.trials)
+    rows = METRICS + signs.metrics.plus.shape[1]
+    if batches < 2:
+        return np.full((rows, len(PARTS)), np.nan)
+    rng = np.random.default_rng(seed)
+    human_draws, metric_draws = (rng.multinomial(batches, np.full(batches, 1 / batches), _REPLICATES) for _ in "hm")
+    joint = signs.metrics.joint
+    if joint is not None:
+        metric_draws = human_draws
+    human = _reshare(signs.human.plus[:, 0], signs.human.trials, human_draws)
+    result = np.empty((rows, len(PARTS)))
+    result[OPTIMAL] = _variance(optimal_parts(human))
+    result[HUMAN] = _variance(pair_parts(human, human))
+    for metric in range(rows - METRICS):
+        share = _reshare(signs.metrics.plus[:, metric], signs.metrics.trials, metric_draws)
+        together = None if joint is None else _reshare(joint[:, metric], signs.metrics.trials, metric_draws)
+        result[METRICS + metric] = _variance(pair_parts(human, share, together))
+    return result * batches / (batches - 1)
+
+
+def _reshare(plus: FloatArray, trials: IntArray, draws: IntArray) -> FloatArray:
+    """P(first ahead) in each redrawing of the batches: replicates x pairs."""
+    return np.asarray((draws @ plus) / (draws @ trials)[:, None], dtype=np.float64)
+
+
+def _variance(parts: PairParts) -> FloatArray:
+    return np.asarray(np.nansum(parts.stacked(), axis=2).var(axis=1, ddof=1), dtype=np.float64)

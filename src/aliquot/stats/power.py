@@ -1,0 +1,268 @@
+"""How many judgments a difference takes, and what a number of judgments can show (METHODS 7, power).
+
+Invariant: sizes, detectable differences and power are inverses of each other. `two_sample_*` compare systems judged on
+items of their own, by the t test with its noncentral distribution; `paired_*` compare systems judged on the same items,
+by the normal distribution, with control variate and finite population. n always counts judgments per system. All
+arguments are broadcast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+from scipy.stats import nct, t
+
+from aliquot.errors import OptionError
+from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
+
+Number = FloatArray | IntArray | float | int
+
+_SMALLEST = 2.0
+"""A t test needs at least two judgments of each system."""
+
+
+def two_sample_power(n: Number, delta: Number, sd: Number, alpha: Number = 0.05) -> FloatArray:
+    """Power of the two-sided two-sample t test with n judgments of each system and equal variances.
+
+    Args:
+        n: Judgments per system, at least 2.
+        delta: True difference of the two means.
+        sd: Standard deviation of judgments of one system.
+        alpha: Two-sided significance level.
+
+    Returns:
+        P(significant in either direction); alpha where delta is 0, 1 where only sd is 0.
+
+    Example:
+        >>> round(float(two_sample_power(64, 0.5, 1.0)), 4)  # as statsmodels' TTestIndPower
+        0.8015
+    """
+    size, effect, level = np.broadcast_arrays(_sizes(n), _effect(delta, sd), _level("alpha", alpha))
+    return _t_power(size, effect, level)
+
+
+def two_sample_size(delta: Number, sd: Number, alpha: Number = 0.05, power: Number = 0.95) -> FloatArray:
+    """Judgments per system at which `two_sample_power` is `power`; not rounded, at least 2, inf where delta is 0.
+
+    >>> round(float(two_sample_size(2.0, 15.0)), 2)
+    1462.87
+    """
+    effect, level, target = np.broadcast_arrays(_effect(delta, sd), _level("alpha", alpha), _level("power", power))
+    _check_target(level, target)
+    with np.errstate(divide="ignore"):
+        start = 2 * ((ndtri(1 - level / 2) + ndtri(target)) / effect) ** 2
+    solvable = np.isfinite(start) & (start > 0)
+    low = np.where(solvable, np.maximum(start, _SMALLEST), _SMALLEST)
+    # The normal size counts the right direction only; for a power near alpha the other one makes it too large.
+    low = np.where(_t_power(low, effect, level) < target, low, _SMALLEST)
+    # The t test needs about z^2 / 4 more than the normal one, and more where both are few.
+    high = _raised(lambda n: _t_power(n, effect, level), low, low + 2.0, target, solvable)
+    found = _solved(lambda n: _t_power(n, effect, level), low, high, target)
+    found = np.where(_t_power(np.full_like(low, _SMALLEST), effect, level) >= target, _SMALLEST, found)
+    return np.where(solvable, found, np.where(start == 0, _SMALLEST, start))
+
+
+def two_sample_judgments(delta: Number, sd: Number, alpha: Number = 0.05, power: Number = 0.95) -> FloatArray:
+    """Judgments of both systems together, rounded to the nearest, as the paper's Tables 2 and 5 print them.
+
+    To be sure of the power, plan `2 * np.ceil(two_sample_size(...))`; this may be one or two fewer.
+
+    Example:
+        >>> two_sample_judgments(np.array([1, 2, 3, 4, 5]), 25)
+        array([32489.,  8124.,  3612.,  2032.,  1301.])
+    """
+    return np.asarray(np.rint(2 * two_sample_size(delta, sd, alpha, power)), dtype=np.float64)
+
+
+def two_sample_detectable(n: Number, sd: Number, alpha: Number = 0.05, power: Number = 0.95) -> FloatArray:
+    """Difference that n judgments of each system show with this power.
+
+    >>> round(float(two_sample_detectable(1462.87, 15.0)), 3)
+    2.0
+    """
+    size, level, target = np.broadcast_arrays(_sizes(n), _level("alpha", alpha), _level("power", power))
+    _check_target(level, target)
+    solvable = ~np.isnan(size)
+    start = (ndtri(1 - level / 2) + ndtri(target)) * np.sqrt(2 / size)
+    high = _raised(lambda effect: _t_power(size, effect, level), np.zeros_like(start), 2 * start, target, solvable)
+    effect = _solved(lambda effect: _t_power(size, effect, level), np.zeros_like(start), high, target)
+    return np.asarray(effect * _sd(sd), dtype=np.float64)
+
+
+def paired_size(
+    delta: Number,
+    sd: Number,
+    correlation: Number = 0.0,
+    population: Number = np.inf,
+    alpha: Number = 0.05,
+    power: Number = 0.95,
+) -> FloatArray:
+    """Items to judge for both systems: n0 = (z_a + z_b)^2 s_d^2 (1 - rho^2) / delta^2, then n = n0 / (1 + n0 / N).
+
+    Args:
+        delta: True difference of the two means over the population.
+        sd: Standard deviation s_d of the difference of the two systems on an item.
+        correlation: Rho of the proxy's difference with the human one; 0 without a control variate.
+        population: N, the items of the test set; infinite for inference beyond it.
+        alpha: Two-sided significance level.
+        power: P(significant in the right direction).
+
+    Returns:
+        Not rounded; N where delta is 0, which takes the whole test set.
+
+    Example:
+        >>> paired_size(2.0, 15.0, correlation=np.array([0.0, 0.8]), population=1000).round(1)
+        array([422.3, 208.3])
+    """
+    population_size = _population(population)
+    level, target = _level("alpha", alpha), _level("power", power)
+    _check_target(level, target)
+    noise = (ndtri(1 - level / 2) + ndtri(target)) * _residual_sd(sd, correlation)
+    difference = _difference(delta)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        plain = np.where((difference == 0) & ~np.isnan(noise), np.inf, (noise / difference) ** 2)
+        finite = 1 / (1 / plain + 1 / population_size)
+    return np.asarray(np.where(plain == 0, 0.0, finite), dtype=np.float64)
+
+
+def paired_detectable(
+    n: Number,
+    sd: Number,
+    correlation: Number = 0.0,
+    population: Number = np.inf,
+    alpha: Number = 0.05,
+    power: Number = 0.95,
+) -> FloatArray:
+    """Difference that n items judged for both systems show with this power; 0 where all N items are judged.
+
+    >>> round(float(paired_detectable(422.3, 15.0, population=1000)), 3)
+    2.0
+    """
+    level, target = _level("alpha", alpha), _level("power", power)
+    _check_target(level, target)
+    se = _standard_error(n, sd, correlation, population)
+    return np.asarray((ndtri(1 - level / 2) + ndtri(target)) * se, dtype=np.float64)
+
+
+def paired_power(
+    n: Number,
+    delta: Number,
+    sd: Number,
+    correlation: Number = 0.0,
+    population: Number = np.inf,
+    alpha: Number = 0.05,
+) -> FloatArray:
+    """P(significant in the right direction) with n items judged for both systems.
+
+    A difference of 0 has alpha / 2 by either direction; but once all N items are judged, it is known, and not found.
+
+    Example:
+        >>> round(float(paired_power(422.3, 2.0, 15.0, population=1000)), 3)
+        0.95
+    """
+    se, size = _standard_error(n, sd, correlation, population), np.abs(_difference(delta))
+    se, size = np.broadcast_arrays(se, size)
+    known = np.where(np.isnan(size) | np.isnan(se), np.nan, np.where(size > 0, np.inf, -np.inf))
+    z = np.divide(size, se, out=known, where=se > 0)
+    return np.asarray(ndtr(z - ndtri(1 - _level("alpha", alpha) / 2)), dtype=np.float64)
+
+
+def _t_power(n: FloatArray, effect: FloatArray, alpha: FloatArray) -> FloatArray:
+    """Power from the noncentral t distribution with 2 n - 2 degrees of freedom and noncentrality d sqrt(n / 2)."""
+    df, shift = 2 * n - 2, effect * np.sqrt(n / 2)
+    bound = t.isf(alpha / 2, df)
+    near = nct.sf(bound, df, np.where(np.isinf(shift), 0.0, shift))
+    far = nct.cdf(-bound, df, np.where(np.isinf(shift), 0.0, shift))
+    far = np.where(np.isnan(far), 0.0, far)  # scipy gives NaN for some far tails below 1e-16
+    return np.asarray(np.where(np.isinf(shift), 1.0, np.minimum(near + far, 1.0)), dtype=np.float64)
+
+
+def _raised(
+    power: Callable[[FloatArray], FloatArray], low: FloatArray, high: FloatArray, target: FloatArray, where: BoolArray
+) -> FloatArray:
+    """Move the upper end away from the lower one until it has the power wanted."""
+    for _ in range(60):
+        short = where & ~(power(high) >= target)
+        if not short.any():
+            break
+        high = np.where(short, low + 2 * (high - low), high)
+    return high
+
+
+def _solved(
+    power: Callable[[FloatArray], FloatArray], low: FloatArray, high: FloatArray, target: FloatArray
+) -> FloatArray:
+    """Bisect for the point where the rising power meets the target."""
+    for _ in range(100):
+        middle = (low + high) / 2
+        enough = power(middle) >= target
+        low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+        if (high - low <= 1e-12 * np.abs(high)).all():
+            break
+    return high
+
+
+def _sizes(n: Number) -> FloatArray:
+    size = np.asarray(n, dtype=np.float64)
+    if (size < _SMALLEST).any() or np.isinf(size).any():
+        raise OptionError(f"n is {size}; a t test needs at least 2 judgments of each system, and not endlessly many")
+    return size
+
+
+def _sd(sd: Number) -> FloatArray:
+    spread = np.asarray(sd, dtype=np.float64)
+    if (spread < 0).any() or np.isinf(spread).any():
+        raise OptionError(f"sd is {sd}; standard deviations are finite and >= 0")
+    return spread
+
+
+def _difference(delta: Number) -> FloatArray:
+    difference = np.asarray(delta, dtype=np.float64)
+    if np.isinf(difference).any():
+        raise OptionError(f"delta is {delta}; differences are finite")
+    return difference
+
+
+def _effect(delta: Number, sd: Number) -> FloatArray:
+    """Return |delta| / sd; 0 where delta is 0, infinite where only sd is."""
+    difference, spread = np.broadcast_arrays(np.abs(_difference(delta)), _sd(sd))
+    at_zero = np.where(np.isnan(difference) | np.isnan(spread), np.nan, np.where(difference > 0, np.inf, 0.0))
+    return np.asarray(np.divide(difference, spread, out=at_zero, where=spread > 0), dtype=np.float64)
+
+
+def _level(name: str, value: Number) -> FloatArray:
+    level = np.asarray(value, dtype=np.float64)
+    if not ((level > 0) & (level < 1)).all():
+        raise OptionError(f"{name} is {value}; choose between 0 and 1")
+    return level
+
+
+def _check_target(alpha: FloatArray, power: FloatArray) -> None:
+    if (power <= alpha).any():
+        raise OptionError(f"power is {power} and alpha {alpha}; power must exceed alpha, which needs no difference")
+
+
+def _population(population: Number) -> FloatArray:
+    size = np.asarray(population, dtype=np.float64)
+    if (size < 1).any():
+        raise OptionError(f"population is {population}; give the number of items of the test set")
+    return size
+
+
+def _residual_sd(sd: Number, correlation: Number) -> FloatArray:
+    """Spread that the control variate leaves: s_d sqrt(1 - rho^2)."""
+    rho = np.asarray(correlation, dtype=np.float64)
+    if (np.abs(rho) > 1).any():
+        raise OptionError(f"correlation is {correlation}; it lies between -1 and 1")
+    return np.asarray(_sd(sd) * np.sqrt(1 - rho**2), dtype=np.float64)
+
+
+def _standard_error(n: Number, sd: Number, correlation: Number, population: Number) -> FloatArray:
+    size, limit = np.asarray(n, dtype=np.float64), _population(population)
+    if (size <= 0).any():
+        raise OptionError(f"n is {n}; judge more than 0 items")
+    if (size > limit).any():
+        raise OptionError(f"n is {n}, more than the {population} items of the test set")
+    return np.asarray(_residual_sd(sd, correlation) * np.sqrt(1 / size - 1 / limit), dtype=np.float64)

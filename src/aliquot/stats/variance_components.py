@@ -1,0 +1,231 @@
+"""How much of the spread of judgments is the judges': Var(H) = E[Var(H | output)] + Var(P) (METHODS 7).
+
+Invariant: total = within + between, exactly. H is a judgment, P the mean judgment of an output, which a perfect
+annotator would give; within is the judges' noise, between the spread of the outputs (Wei and Jia 2021, eq. 15 and 16).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from aliquot.errors import DataError, OptionError
+from aliquot.stats.arrays import FloatArray, IntArray, Seed
+from aliquot.stats.grouping import group_means, group_sums
+from aliquot.stats.pairwise import pairwise_sums
+from aliquot.stats.percentiles import central_interval
+from aliquot.stats.sign_bootstrap import chunk_sizes, resampled_counts
+
+
+@dataclass(frozen=True)
+class VarianceComponents:
+    """Variances of judgments, and what a perfect annotator would save.
+
+    Attributes:
+        total: Var(H), over all judgments.
+        within: E[Var(H | output)], pooled over outputs with at least two judgments.
+        between: Var(P) = total - within; as an estimate it may come out negative.
+        ratio: Efficiency ratio r = total / between; infinite where between is not positive.
+        low: Lower end of the bootstrap interval of the ratio.
+        high: Upper end.
+        judgments: Number of judgments.
+        outputs: Number of outputs.
+        repeated: Number of outputs with at least two judgments.
+    """
+
+    total: float
+    within: float
+    between: float
+    ratio: float
+    low: float
+    high: float
+    judgments: int
+    outputs: int
+    repeated: int
+
+    @property
+    def rater_to_item(self) -> float:
+        """Rater variance / item variance, g = r - 1."""
+        return self.ratio - 1.0
+
+    def to_dict(self) -> dict[str, float]:
+        """The fields by name."""
+        return dict(vars(self))
+
+
+def efficiency_ratio(total: float, between: float) -> float:
+    """R = Var(H) / Var(P): one judgment of the perfect annotator is worth r of a person (eq. 17).
+
+    >>> round(efficiency_ratio(28.81**2, 19.27**2), 2)  # WMT19
+    2.24
+    """
+    if np.isnan(total) or np.isnan(between):
+        return float("nan")
+    return float(total / between) if between > 0 else float("inf")
+
+
+def variance_components(
+    output: IntArray,
+    value: FloatArray,
+    *,
+    system: IntArray | None = None,
+    level: float = 0.95,
+    replicates: int = 2000,
+    seed: Seed = 0,
+) -> VarianceComponents:
+    """Split the variance of judgments into judges' noise and spread of outputs.
+
+    total is the sample variance of all judgments, within the variances of the outputs pooled with weights n - 1, as in
+    the paper. The interval of the ratio is a percentile bootstrap over outputs, each with all its judgments.
+
+    Args:
+        output: Which output each judgment is of, as codes from 0.
+        value: The judgments; NaN are left out.
+        system: The system of each judgment, as codes: take variances about each system's mean, for the variance
+            between the outputs of one system. By default about the grand mean, as in the paper.
+        level: Of the interval.
+        replicates: Bootstrap draws.
+        seed: Of the draws.
+
+    Raises:
+        DataError: No output with two judgments, so that judges' noise cannot be told from outputs.
+        OptionError: Arrays of different length, or values that are not finite.
+
+    Example:
+        >>> found = variance_components(np.array([0, 0, 1, 1, 2]), np.array([1.0, 2.0, 5.0, 6.0, 9.0]))
+        >>> found.total, found.within, round(found.ratio, 3), found.repeated
+        (10.3, 0.5, 1.051, 2)
+    """
+    codes, values, groups = _checked(output, value, system)
+    centred = values - group_means(groups, values)[groups]
+    table = _output_sums(codes, centred)
+    freedom = int(groups.max()) + 1 if system is not None else 1
+    total, within = (float(part[0]) for part in _variances(table.sum(axis=0)[None], freedom))
+    if not table[:, 4].any():
+        raise DataError(
+            f"none of the {len(table)} outputs has two judgments, so the judges' noise cannot be told from the "
+            "outputs' spread; have some outputs judged twice"
+        )
+    low, high = _interval(table, freedom, level, replicates, np.random.default_rng(seed))
+    return VarianceComponents(
+        total=total,
+        within=within,
+        between=total - within,
+        ratio=efficiency_ratio(total, total - within),
+        low=low,
+        high=high,
+        judgments=len(values),
+        outputs=len(table),
+        repeated=int((table[:, 4] > 0).sum()),
+    )
+
+
+def _checked(output: IntArray, value: FloatArray, system: IntArray | None) -> tuple[IntArray, FloatArray, IntArray]:
+    groups = np.zeros(len(value), dtype=np.int64) if system is None else system
+    if not (output.shape == value.shape == groups.shape) or value.ndim != 1:
+        raise OptionError(f"output is {output.shape}, value {value.shape}, system {groups.shape}; give equal lengths")
+    if np.isinf(value).any():
+        raise OptionError("value holds infinite numbers; give finite judgments, or NaN for missing")
+    known = ~np.isnan(value)
+    if not known.any():
+        raise DataError("there are no judgments, so their variance is not known")
+    codes = np.unique(output[known], return_inverse=True)[1]
+    return codes.astype(np.int64), value[known], np.unique(groups[known], return_inverse=True)[1].astype(np.int64)
+
+
+def _output_sums(codes: IntArray, values: FloatArray) -> FloatArray:
+    """Sufficient statistics of every output: n, sum, sum of squares, squares about its mean, n - 1."""
+    n, total, power = (group_sums(codes, part) for part in (np.ones_like(values), values, values**2))
+    about = group_sums(codes, (values - (total / n)[codes]) ** 2)
+    return np.stack([n, total, power, about, n - 1], axis=1)
+
+
+def _variances(sums: FloatArray, freedom: int) -> tuple[FloatArray, FloatArray]:
+    """Total and within variance from summed statistics (rows x 5); NaN where there are too few judgments."""
+    n, total, power, about, repeats = sums.T
+    left = np.where(n > freedom, n - freedom, np.nan)
+    within = about / np.where(repeats > 0, repeats, np.nan)
+    return np.asarray((power - total**2 / n) / left), np.asarray(within)
+
+
+def _interval(
+    table: FloatArray, freedom: int, level: float, replicates: int, rng: np.random.Generator
+) -> tuple[float, float]:
+    ratios = []
+    for count in chunk_sizes(replicates, len(table)):
+        total, within = _variances(resampled_counts(rng, count, len(table), len(table)) @ table, freedom)
+        between = total - within
+        ratios.append(np.divide(total, between, out=np.full(count, np.inf), where=~(between <= 0)))
+    return central_interval(np.concatenate(ratios), level)
+
+
+def matched_ratio(human: FloatArray, within: float) -> float:
+    """Efficiency ratio of differences of systems that are judged on the same items.
+
+    On the same items the items' difficulty cancels, so judges' noise is a larger part of a difference than of a score:
+    r_d = Var(d_H) / (Var(d_H) - 2 within), variances of d = y_a - y_b averaged over pairs. The ratio of
+    `variance_components` holds for systems judged on items of their own, and is a lower bound here.
+
+    Args:
+        human: Items x systems, one judgment a cell; NaN = missing.
+        within: Judges' variance of one cell. For the mean of m judgments a cell, give that of one divided by m.
+
+    Example:
+        >>> human = np.array([[1.0, 2.0], [5.0, 8.0], [9.0, 9.0]])
+        >>> round(matched_ratio(human, 0.5), 3)
+        1.75
+    """
+    if not within >= 0:
+        raise OptionError(f"within is {within}; a variance is at least 0")
+    sums = pairwise_sums(human)
+    several = sums.count > 1
+    count = sums.count[several]
+    if not len(count):
+        raise DataError("no two systems have two common items, so differences have no variance")
+    variance = (sums.squares[several] - sums.total[several] ** 2 / count) / (count - 1)
+    total = float(variance.mean())
+    return efficiency_ratio(total, total - 2 * within)
+
+
+def data_efficiency(correlation: FloatArray | float, rater_to_item: FloatArray | float = 0.0) -> FloatArray:
+    """Judgments that a metric as control variate saves: (1 + g) / (1 - rho^2 + g) (METHODS 7).
+
+    n judgments with the metric are worth this many times n without it. Infinite for a perfect metric without noise.
+
+    Args:
+        correlation: Rho of the metric with the outputs' mean judgment, within a system. A correlation with single
+            judgments is smaller, rho / sqrt(1 + g); see `noise_free_correlation`. With that one, take g = 0.
+        rater_to_item: G = rater variance / item variance; divide by m for the mean of m judgments.
+
+    Example:
+        >>> data_efficiency(np.array([0.0, 0.8, 1.0]), 0.5).round(3)
+        array([1.   , 1.744, 3.   ])
+    """
+    rho, g = np.asarray(correlation, dtype=np.float64), np.asarray(rater_to_item, dtype=np.float64)
+    if (np.abs(rho) > 1).any():
+        raise OptionError(f"correlation is {rho}; it lies between -1 and 1")
+    if (g < 0).any():
+        raise OptionError(f"rater_to_item is {g}; a ratio of variances is at least 0")
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        # Judges' noise without end leaves nothing to save.
+        return np.asarray(np.where(np.isinf(g), 1.0, (1 + g) / (1 - rho**2 + g)), dtype=np.float64)
+
+
+def efficiency_ceiling(rater_to_item: FloatArray | float) -> FloatArray:
+    """Data efficiency of a perfect metric, (1 + g) / g: what no metric can exceed under judges' noise.
+
+    >>> float(efficiency_ceiling(0.25))
+    5.0
+    """
+    return data_efficiency(1.0, rater_to_item)
+
+
+def noise_free_correlation(correlation: FloatArray | float, rater_to_item: FloatArray | float) -> FloatArray:
+    """Correlation with the outputs' mean judgment from that with single judgments: rho sqrt(1 + g), at most 1.
+
+    >>> float(noise_free_correlation(0.4, 3.0))
+    0.8
+    """
+    rho, g = np.asarray(correlation, dtype=np.float64), np.asarray(rater_to_item, dtype=np.float64)
+    return np.clip(rho * np.sqrt(1 + g), -1.0, 1.0)
