@@ -24,7 +24,7 @@ class CurvePoint:
 
     Attributes:
         k: answers for each output.
-        wrong: share of outputs whose number differs from the truth (undecided ones do), mean over draws.
+        wrong: share of decided outputs whose number differs from the truth, mean over draws.
         wrong_sd: its standard deviation over draws.
         undecided: share of outputs without a number.
         mean_error: mean absolute difference from the truth, over decided outputs.
@@ -73,8 +73,10 @@ def labels_curve(
     points = []
     for k in counts:
         drawn = np.array([_errors(aggregate(draw_answers(cells, k, rng)), truth, judged) for _ in range(repeats)])
-        wrong, undecided, absolute, squared = drawn.mean(axis=0).tolist()
-        spread = float(drawn[:, 0].std(ddof=1)) if repeats > 1 else float("nan")
+        decided = drawn[np.isfinite(drawn).all(axis=1)]  # a draw in which nothing is decided has no error
+        undecided = float(drawn[:, 1].mean())
+        wrong, _, absolute, squared = decided.mean(axis=0).tolist() if len(decided) else [float("nan")] * 4
+        spread = float(decided[:, 0].std(ddof=1)) if len(decided) > 1 else float("nan")
         points.append(CurvePoint(k, wrong, spread, undecided, absolute, float(np.sqrt(squared))))
     return tuple(points)
 
@@ -84,8 +86,7 @@ def _errors(found: FloatArray, truth: FloatArray, judged: BoolArray) -> tuple[fl
     decided = np.isfinite(difference)
     if not len(difference):
         return (float("nan"),) * 4
-    wrong = 1.0 - float((difference <= 1e-9).sum()) / len(difference)
     if not decided.any():
-        return wrong, 1.0, float("nan"), float("nan")
+        return float("nan"), 1.0, float("nan"), float("nan")
     known = difference[decided]
-    return wrong, 1.0 - float(decided.mean()), float(known.mean()), float((known**2).mean())
+    return float((known > 1e-9).mean()), 1.0 - float(decided.mean()), float(known.mean()), float((known**2).mean())
