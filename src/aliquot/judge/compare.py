@@ -1,0 +1,180 @@
+"""`compare`: which of two or more systems do people prefer, and do the questions they answered make sense?"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import polars as pl
+
+from aliquot.data.evalset import EvalSet
+from aliquot.data.judgments import Judgments
+from aliquot.errors import OptionError, unknown_name
+from aliquot.judge.choice_tables import choice_table, kind_of
+from aliquot.judge.comparison import Comparison, Result
+from aliquot.judge.criteria import criteria
+from aliquot.judge.error_importance import importance
+from aliquot.judge.groups import group_changes
+from aliquot.judge.postedit import postedit
+from aliquot.judge.prefer import compare_preferences
+from aliquot.judge.preferences import score_preferences, table_preferences
+from aliquot.judge.table_files import read_data, scores_of
+from aliquot.judge.verify import verify
+
+Data = EvalSet | Judgments | pl.DataFrame
+
+KINDS = ("pairwise", "best-worst", "ranking", "scores", "verify", "postedit", "criteria", "importance", "groups")
+
+
+def compare(data: Data | str | Path, kind: str | None = None, **options: Any) -> Result:
+    """Compare systems by what people chose, or the criteria they judged by.
+
+    Args:
+        data: A table (a Polars DataFrame or the path of a CSV, TSV or Parquet file), or judgments or data with scores.
+        kind: What the table holds; told by its columns when not given.
+
+            - pairwise: item, annotator, system_a, system_b, choice (a, b, tie)
+            - best-worst: item, annotator, shown (A;B;C;D), best, worst
+            - ranking: item, annotator, system, rank; or item, annotator, ranking (A > B = C)
+            - scores: judgments or scores, of which the higher one of two on the same item is chosen
+            - verify: as pairwise, with the choices only a, only b, both, none
+            - postedit: item, annotator, final, output_a, output_b, system_a, system_b, choice
+            - criteria: judgments by several criteria, or a column of numbers for each
+            - importance: lists of errors (MQM), or a column of counts for each type of error, and a score
+            - groups: participant, group, before, after, measure
+        **options: Of the kind: systems, columns, level, cluster, seed; preferences also take ties, interval, prior,
+            alpha, adjust, draws, ignore, strict, and from scores criterion, human, within, margin; postedit outputs,
+            by; criteria only, rows, correlation, factors, gap, communality, drop; importance target, errors, types;
+            groups groups, lower_is_better, adjust, equal_variances.
+
+    Returns:
+        A frozen result with to_frame(), to_dict(), notes and signature: Comparison for preferences, Verification,
+        PostEditing, Criteria, ErrorImportance or GroupChanges for the other kinds.
+
+    >>> import polars as pl
+    >>> table = pl.DataFrame({"item": [1, 2, 3, 4], "annotator": ["p", "q", "p", "q"], "system_a": ["X", "X", "Y", "Y"],
+    ...                       "system_b": ["Y", "Y", "X", "X"], "choice": ["a", "a", "b", "a"]})
+    >>> result = compare(table)
+    >>> result.systems[0].system, result.systems[0].win_rate
+    ('X', 0.75)
+    """
+    columns = options.get("columns")
+    if isinstance(data, (str, Path)):
+        found: Data = read_data(data, kind, columns)
+        options.setdefault("where", str(data))
+    else:
+        found = data
+    named = kind or _told(found, columns)
+    if named not in KINDS:
+        raise unknown_name("kind", named, KINDS)
+    if kind is None and named == "pairwise":
+        named = _verified(found, options)
+    return _KINDS[named](found, _checked(named, options))
+
+
+def _told(data: Data, columns: Mapping[str, str] | None) -> str:
+    """Tell the kind by the columns; whatever holds no choices holds scores."""
+    return (kind_of(data.columns, columns) or "scores") if isinstance(data, pl.DataFrame) else "scores"
+
+
+def _verified(data: Data, options: Mapping[str, Any]) -> str:
+    """Tell whether the choices say which of the two is right (only a, both, none) instead of which is better."""
+    if not isinstance(data, pl.DataFrame):
+        return "pairwise"
+    table = choice_table(data, "verify", options.get("columns"), options.get("where", "table"))
+    said = set(table.texts("choice").drop_nulls().str.to_lowercase().unique().to_list())
+    of_verify = bool(said & {"both", "none", "neither"}) and not said & {"tie", "ties", "equal", "same", "="}
+    return "verify" if of_verify else "pairwise"
+
+
+# -- the kinds -----------------------------------------------------------------------------------------------------
+
+
+def _table_of(data: Data, kind: str) -> pl.DataFrame:
+    if isinstance(data, pl.DataFrame):
+        return data
+    raise OptionError(f"the kind '{kind}' reads a table; judgments and scores are compared by --kind scores")
+
+
+def _preferences(kind: str) -> Callable[[Data, dict[str, Any]], Comparison]:
+    def run(data: Data, options: dict[str, Any]) -> Comparison:
+        how = {name: options.pop(name) for name in _SCORING if name in options}
+        if "cluster" in options:
+            how["cluster"] = options["cluster"]
+        return compare_preferences(table_preferences(_table_of(data, kind), kind, **options), **how)
+
+    return run
+
+
+def _scores(data: Data, options: dict[str, Any]) -> Comparison:
+    how = {name: options.pop(name) for name in _SCORING if name in options}
+    if "cluster" in options:
+        how["cluster"] = options["cluster"]
+    where, columns = options.pop("where", "table"), options.pop("columns", None)
+    data = scores_of(data, columns, where) if isinstance(data, pl.DataFrame) else data
+    return compare_preferences(score_preferences(data, **options), **how)
+
+
+def _of_table(kind: str, function: Callable[..., Result]) -> Callable[[Data, dict[str, Any]], Result]:
+    return lambda data, options: function(_table_of(data, kind), **options)
+
+
+_ANYWHERE = ("seed", "where")
+"""Options that every kind takes; those that draw nothing have no use for a seed."""
+
+_SCORING = ("ties", "interval", "level", "alpha", "adjust", "prior", "draws", "seed")
+_KINDS: Mapping[str, Callable[[Data, dict[str, Any]], Result]] = MappingProxyType(
+    {
+        "pairwise": _preferences("pairwise"),
+        "best-worst": _preferences("best-worst"),
+        "ranking": _preferences("ranking"),
+        "scores": _scores,
+        "verify": _of_table("verify", verify),
+        "postedit": _of_table("postedit", postedit),
+        "criteria": lambda data, options: criteria(data, **options),
+        "importance": lambda data, options: importance(_errors_of(data), **options),
+        "groups": _of_table("groups", group_changes),
+    }
+)
+
+
+def _errors_of(data: Data) -> EvalSet | pl.DataFrame:
+    if isinstance(data, Judgments):
+        raise OptionError(
+            "the kind 'importance' reads data with lists of errors, or a table; judgments alone have no scores"
+        )
+    return data
+
+
+def _checked(kind: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options that are given, or say which one this kind does not have."""
+    allowed = options_of(kind)
+    for name in options:
+        if name not in (*allowed, *_ANYWHERE) and options[name] is not None:
+            flag = f"--{name.replace('_', '-')}"
+            raise OptionError(f"the kind '{kind}' has no option '{name}' ({flag}); it has {_listed(allowed)}")
+    return {name: value for name, value in options.items() if value is not None and name in allowed}
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(name for name in dict.fromkeys(names) if name != "where")
+
+
+def options_of(kind: str) -> Sequence[str]:
+    """Name the options of a kind.
+
+    >>> "margin" in options_of("scores"), "margin" in options_of("pairwise")
+    (True, False)
+    """
+    functions: dict[str, Callable[..., Any]] = {
+        "verify": verify, "postedit": postedit, "criteria": criteria, "importance": importance, "groups": group_changes,
+    }  # fmt: skip
+    if kind in functions:
+        return [name for name, p in inspect.signature(functions[kind]).parameters.items() if p.kind is p.KEYWORD_ONLY]
+    reader = score_preferences if kind == "scores" else table_preferences
+    own = [name for name, p in inspect.signature(reader).parameters.items() if p.kind is p.KEYWORD_ONLY]
+    extra = ["where", "columns"] if kind == "scores" else []
+    return [*own, *extra, *_SCORING]

@@ -1,0 +1,222 @@
+"""Bradley-Terry scores: one number per system, so that P(a over b) = 1 / (1 + exp(s_b - s_a)), with intervals.
+
+Points are evalica's (Newman's iteration for Bradley-Terry and for Davidson's model of ties), improved by one Newton
+step; uncertainty is ours, because choices on one item belong together. Scores are centred within every connected part
+of the graph of comparisons; between parts nothing can be said.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.sparse import csr_matrix
+
+from aliquot.errors import OptionError, unknown_name
+from aliquot.stats.arrays import FloatArray, IntArray, Seed
+from aliquot.stats.choices import Choices
+from aliquot.stats.clustered import student_quantile
+from aliquot.stats.comparison_graph import (
+    PairCounts,
+    components,
+    counted,
+    has_maximum,
+    has_maximum_of_all,
+    unseen_systems,
+)
+from aliquot.stats.extras import judge_extra
+from aliquot.stats.paired_model import PairedModel, covariance_of_scores, likelihood, pseudo_inverse
+
+TIES = ("half", "davidson", "drop")
+INTERVALS = ("robust", "bootstrap", "information")
+PRIOR = 1.0
+"""Choices added to every compared pair where no maximum exists: half a win for each side (Firth's penalty in one
+pair)."""
+
+_LIMIT, _TOLERANCE = 10_000, 1e-9
+_BLOCK = 4_000_000  # numbers that resampled counts may take at a time
+
+
+@dataclass(frozen=True, eq=False)
+class BradleyTerry:
+    """Scores with their uncertainty.
+
+    Attributes:
+        scores: Log-odds, mean 0 in every component; NaN for a system that was never compared.
+        low, high: Ends of the intervals; NaN where no spread was seen.
+        covariance: Of the scores, systems x systems; NaN between components.
+        component: Number of the connected part each system belongs to, from 0.
+        tie: Davidson's parameter of ties, NaN for the other models.
+        prior: Choices that were added to every compared pair, half won by either side.
+        repaired: Bootstrap draws that had no maximum of their own and got the prior.
+        df: Degrees of freedom of the intervals.
+    """
+
+    scores: FloatArray
+    low: FloatArray
+    high: FloatArray
+    covariance: FloatArray
+    component: IntArray
+    tie: float
+    prior: float
+    repaired: int
+    df: float
+
+
+def bradley_terry(
+    choices: Choices,
+    *,
+    ties: str = "half",
+    interval: str = "robust",
+    level: float = 0.95,
+    prior: float | None = None,
+    draws: int = 1000,
+    seed: Seed = 0,
+) -> BradleyTerry:
+    """Fit scores to pairwise choices.
+
+    Args:
+        choices: Who was chosen over whom, on which cluster.
+        ties: half (a tie is half a win for each), davidson (ties have a probability of their own,
+            2 v sqrt(p_a p_b); Davidson 1970), or drop.
+        interval: robust (sandwich of the observed information and the clusters' scores, Student with G - 1 degrees of
+            freedom), bootstrap (percentiles over resampled clusters), or information (inverse observed information,
+            as if every choice were independent).
+        level: Coverage.
+        prior: Choices to add to every compared pair, half won by either side; None adds none unless the likelihood
+            has no maximum (a group of systems never loses to the rest), where it adds one.
+        draws: Bootstrap draws.
+        seed: Of the bootstrap.
+
+    Raises:
+        OptionError: Unknown ties or interval, a negative prior.
+        MissingExtraError: evalica is not installed.
+
+    Example:
+        >>> from aliquot.stats.choices import choices_of_rows
+        >>> a, b = np.zeros(8, dtype=int), np.ones(8, dtype=int)
+        >>> won = np.array([1, 1, 1, -1, 1, 1, 1, -1])  # 6 of 8: log-odds log(3)
+        >>> fit = bradley_terry(choices_of_rows(a, b, won, np.arange(8), 2))
+        >>> bool(np.isclose(fit.scores[0] - fit.scores[1], np.log(3)))
+        True
+    """
+    _check(ties, interval, prior, draws)
+    choices = choices.decided() if ties == "drop" else choices
+    counts = counted(choices)
+    decided = bool((counts.won + counts.lost).sum() > 0)
+    davidson = ties == "davidson" and bool(counts.tied.sum() > 0) and decided
+    finite = has_maximum(counts, choices.systems, davidson=davidson)
+    if prior == 0 and not finite:
+        raise OptionError(
+            "prior is 0, and the choices are too one-sided for finite scores (some systems never lose); leave prior "
+            "out, or give 1"
+        )
+    used = (0.0 if finite else PRIOR) if prior is None else float(prior)
+    data = PairedModel(choices, counts, counts.with_prior(used), components(counts, choices.systems), used, davidson)
+    scores, tie = _fit(data)
+    df = float(max(0, len(np.unique(choices.cluster)) - 1))
+    if interval == "bootstrap":
+        drawn, repaired = _resampled(data, draws, seed)
+        low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2], axis=0)
+        covariance = np.atleast_2d(np.cov(drawn, rowvar=False))
+    else:
+        repaired = 0
+        covariance = covariance_of_scores(data, scores, tie, robust=interval == "robust")
+        half = student_quantile(level, df if interval == "robust" else np.inf) * np.sqrt(np.diag(covariance))
+        low, high = scores - half, scores + half
+    unseen = unseen_systems(counts, choices.systems, df)
+    low[unseen] = high[unseen] = np.nan
+    apart = data.component[:, None] != data.component[None, :]
+    covariance[apart | unseen[:, None] | unseen[None, :]] = np.nan
+    tie = tie if davidson else float("nan")
+    return BradleyTerry(scores, low, high, covariance, data.component, tie, used, repaired, df)
+
+
+def _check(ties: str, interval: str, prior: float | None, draws: int) -> None:
+    if ties not in TIES:
+        raise unknown_name("treatment of ties", ties, TIES)
+    if interval not in INTERVALS:
+        raise unknown_name("interval", interval, INTERVALS)
+    if prior is not None and not prior >= 0:
+        raise OptionError(f"prior is {prior}; choose 0 or more choices to add to every compared pair")
+    if draws < 2:
+        raise OptionError(f"draws is {draws}; give at least 2, for instance 1000")
+
+
+# -- points --------------------------------------------------------------------------------------------------------
+
+
+def _fit(data: PairedModel) -> tuple[FloatArray, float]:
+    """Scores centred within components, and the parameter of ties."""
+    systems, davidson = data.systems, data.davidson
+    scores, tie = _iterated(data.filled, systems, davidson=davidson)
+    scores = _centred(scores, data.component)
+    gradient, information = likelihood(data.filled, scores, tie, davidson=davidson)
+    step = pseudo_inverse(information) @ gradient
+    scores = _centred(scores + step[:systems], data.component)
+    compared = np.zeros(systems, dtype=bool)
+    compared[data.filled.first] = compared[data.filled.second] = True
+    return np.where(compared, scores, np.nan), tie * float(np.exp(step[systems])) if davidson else tie
+
+
+def _iterated(counts: PairCounts, systems: int, *, davidson: bool) -> tuple[FloatArray, float]:
+    """What evalica finds; scores of different components have no common scale yet."""
+    evalica = judge_extra("evalica", "fitting Bradley-Terry scores")
+    pandas = judge_extra("pandas", "fitting Bradley-Terry scores")  # which evalica brings with it
+    first, second = counts.first.tolist(), counts.second.tolist()
+    one, other, draw = (evalica.Winner.X, evalica.Winner.Y, evalica.Winner.Draw)
+    winners = [one] * len(first) + [other] * len(first)
+    weights = [counts.won, counts.lost]
+    if davidson:
+        winners += [draw] * len(first)
+        weights.append(counts.tied)
+    else:
+        weights = [counts.won + counts.tied / 2, counts.lost + counts.tied / 2]
+    found = (evalica.newman if davidson else evalica.bradley_terry)(
+        first * len(weights), second * len(weights), winners, index=pandas.RangeIndex(systems),
+        weights=np.concatenate(weights).tolist(), tolerance=_TOLERANCE, limit=_LIMIT,
+    )  # fmt: skip
+    strengths = found.scores.reindex(pandas.RangeIndex(systems)).to_numpy(dtype=np.float64)
+    return np.log(np.maximum(strengths, 1e-300)), float(found.v) if davidson else float("nan")
+
+
+def _centred(scores: FloatArray, component: IntArray) -> FloatArray:
+    mean = np.bincount(component, scores) / np.bincount(component)
+    centred: FloatArray = scores - mean[component]
+    return centred
+
+
+# -- resampling ----------------------------------------------------------------------------------------------------
+
+
+def _resampled(data: PairedModel, draws: int, seed: Seed) -> tuple[FloatArray, int]:
+    """Scores of `draws` resamples of the clusters, and how many of them needed the prior to have any."""
+    rng = np.random.default_rng(seed)
+    choices, davidson = data.choices, data.davidson
+    sums, present = _cluster_counts(choices), np.unique(choices.cluster)
+    number, g = len(choices.pairs), choices.clusters
+    result, repaired = np.empty((draws, choices.systems)), 0
+    block = max(1, _BLOCK // max(1, g))
+    for start in range(0, draws, block):
+        size = min(block, draws - start)
+        weights = np.zeros((size, g))
+        weights[:, present] = rng.multinomial(len(present), np.full(len(present), 1 / len(present)), size=size)
+        drawn = np.asarray(weights @ sums)
+        for row in range(size):
+            counts = PairCounts(data.counts.first, data.counts.second, *drawn[row].reshape(3, number))
+            ties = davidson and bool(counts.tied.sum() > 0)
+            prior = data.prior
+            if not prior and not has_maximum_of_all(counts, choices.systems, data.component, davidson=ties):
+                prior, repaired = PRIOR, repaired + 1
+            scores, _ = _iterated(counts.with_prior(prior), choices.systems, davidson=ties)
+            result[start + row] = _centred(scores, data.component)
+    return result, repaired
+
+
+def _cluster_counts(choices: Choices) -> csr_matrix:
+    """Clusters x (3 pairs) sparse counts: wins of the first, wins of the second, ties."""
+    number = len(choices.pairs)
+    pair = np.repeat(np.arange(number), np.diff(choices.starts))
+    kind = np.where(choices.outcome == 1, 0, np.where(choices.outcome == -1, 1, 2))
+    shape = (choices.clusters, 3 * number)
+    return csr_matrix((np.ones(len(pair)), (choices.cluster, kind * number + pair)), shape=shape)

@@ -1,0 +1,293 @@
+"""Do criteria measure different things? Sampling adequacy, factors by maximum likelihood, promax, simple structure.
+
+Extraction is statsmodels' (its own promax differs from that of R and SPSS, so the rotation is written out here, from
+its varimax). Formulas as in the notes, P3.4.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import chi2
+
+from aliquot.errors import OptionError
+from aliquot.stats.arrays import FloatArray, IntArray, Seed
+from aliquot.stats.extras import judge_extra
+
+_POWER = 4
+"""Promax: the target is sign(L) |L|^4, as in R and SPSS."""
+
+HEYWOOD = 0.005
+"""Uniqueness below which a variable counts as fully explained, which real ratings never are."""
+
+
+@dataclass(frozen=True, eq=False)
+class Factors:
+    """A factor solution of p variables and m factors.
+
+    Attributes:
+        loadings: p x m pattern matrix after promax, columns by falling explained variance, each pointing up.
+        communality: Share of each variable's variance that the factors explain.
+        correlation: m x m correlation of the factors.
+        variance: Share of the total variance that each factor's loadings carry (sum of squared loadings / p).
+        chi2, df, p_value: Test that m factors are enough, with Bartlett's correction; NaN where df is 0.
+        heywood: Variables whose uniqueness fell to (nearly) 0.
+        converged: Whether the maximum was found.
+    """
+
+    loadings: FloatArray
+    communality: FloatArray
+    correlation: FloatArray
+    variance: FloatArray
+    chi2: float
+    df: int
+    p_value: float
+    heywood: tuple[int, ...]
+    converged: bool
+
+
+@dataclass(frozen=True)
+class Dropped:
+    """A variable that left, and why."""
+
+    variable: int
+    reason: str
+
+
+def degrees_of_freedom(variables: int, factors: int) -> int:
+    """Degrees of freedom of the factor model, ((p - m)^2 - (p + m)) / 2.
+
+    >>> degrees_of_freedom(8, 4)  # notes, P3: chi2 = 2.06, df = 2
+    2
+    """
+    return ((variables - factors) ** 2 - (variables + factors)) // 2
+
+
+def most_factors(variables: int) -> int:
+    """The largest number of factors with degrees of freedom of 0 or more.
+
+    >>> [most_factors(p) for p in (2, 3, 4, 5, 6, 8)]
+    [0, 1, 1, 2, 3, 4]
+    """
+    return max((m for m in range(variables) if degrees_of_freedom(variables, m) >= 0), default=0)
+
+
+def kmo(correlation: FloatArray) -> tuple[float, FloatArray]:
+    """Kaiser-Meyer-Olkin measure of sampling adequacy, overall and per variable (notes, P3.4).
+
+    KMO = sum r^2 / (sum r^2 + sum a^2) off the diagonal, a the partial correlations -q_ij / sqrt(q_ii q_jj), Q = R^-1.
+
+    Returns:
+        NaN where the matrix is singular.
+
+    Example:
+        >>> overall, single = kmo(np.array([[1.0, 0.5, 0.5], [0.5, 1.0, 0.5], [0.5, 0.5, 1.0]]))
+        >>> round(overall, 4)
+        0.6923
+    """
+    size = len(correlation)
+    if size < 2 or not np.isfinite(correlation).all() or np.linalg.cond(correlation) > 1e12:
+        return float("nan"), np.full(size, np.nan)
+    inverse = np.linalg.inv(correlation)
+    scale = np.sqrt(np.diag(inverse))
+    off = ~np.eye(size, dtype=bool)
+    squared = np.where(off, correlation**2, 0.0)
+    partial = np.where(off, (inverse / np.outer(scale, scale)) ** 2, 0.0)
+    total = squared.sum(axis=0) + partial.sum(axis=0)
+    single = np.divide(squared.sum(axis=0), total, out=np.full(size, np.nan), where=total > 0)
+    whole = float(total.sum())
+    return float(squared.sum() / whole) if whole > 0 else float("nan"), single
+
+
+@dataclass(frozen=True, eq=False)
+class Parallel:
+    """How many factors are more than noise: the first so many `eigenvalues` that exceed `noise`."""
+
+    number: int
+    eigenvalues: FloatArray
+    noise: FloatArray
+
+
+def parallel_analysis(correlation: FloatArray, n: int, *, draws: int = 200, seed: Seed = 0) -> Parallel:
+    """Count the factors that are more than noise (Horn 1965, on common factors as Humphreys and Ilgen 1969).
+
+    Eigenvalues of the correlations with squared multiple correlations on the diagonal are compared with the 95th
+    percentile of those of random data. (With 1 on the diagonal, components instead of factors, criteria that
+    correlate across factors, as ratings do, look like one.)
+
+    Args:
+        correlation: p x p, positive definite.
+        n: Rows it was computed from.
+        draws: Random data sets.
+        seed: Of the random data.
+
+    Example:
+        >>> parallel_analysis(np.array([[1.0, 0.8, 0.8], [0.8, 1.0, 0.8], [0.8, 0.8, 1.0]]), 100).number
+        1
+    """
+    rng = np.random.default_rng(seed)
+    size = len(correlation)
+    eigenvalues = _common_eigenvalues(correlation)
+    null = np.empty((draws, size))
+    for draw in range(draws):
+        # Bartlett's decomposition: the correlations of n normal rows, without drawing n rows.
+        root = np.tril(rng.standard_normal((size, size)), -1)
+        np.fill_diagonal(root, np.sqrt(rng.chisquare(np.maximum(n - 1 - np.arange(size), 1))))
+        product = root @ root.T
+        scale = np.sqrt(np.diag(product))
+        null[draw] = _common_eigenvalues(product / np.outer(scale, scale))
+    limit = np.quantile(null, 0.95, axis=0)
+    above = eigenvalues > limit
+    return Parallel(int(size if above.all() else np.argmin(above)), eigenvalues, limit)
+
+
+def _common_eigenvalues(correlation: FloatArray) -> FloatArray:
+    reduced = correlation - np.diag(1 / np.diag(np.linalg.inv(correlation)))
+    return np.asarray(np.linalg.eigvalsh(reduced)[::-1], dtype=np.float64)
+
+
+def ml_factors(correlation: FloatArray, n: int, factors: int) -> Factors:
+    """Fit m factors by maximum likelihood and rotate them by promax.
+
+    Minimises ln|S| + tr(R S^-1) - ln|R| - p with S = L L' + diag(psi); chi2 = (n - 1 - (2p + 5)/6 - 2m/3) F.
+
+    Args:
+        correlation: p x p, positive definite.
+        n: Rows it was computed from.
+        factors: m, with degrees of freedom of 0 or more.
+
+    Raises:
+        OptionError: Too many factors for the variables, or a singular matrix.
+        MissingExtraError: statsmodels is not installed.
+
+    Example:
+        >>> one = np.array([0.9, 0.8, 0.7, 0.6])
+        >>> fit = ml_factors(np.outer(one, one) + np.diag(1 - one**2), 200, 1)
+        >>> fit.loadings[:, 0].round(3).tolist(), fit.df
+        ([0.9, 0.8, 0.7, 0.6], 2)
+    """
+    size = len(correlation)
+    if factors < 1 or factors > most_factors(size):
+        raise OptionError(f"{factors} factors for {size} variables; choose 1 to {most_factors(size)}")
+    if np.linalg.eigvalsh(correlation)[0] < 1e-10:
+        raise OptionError("the correlation matrix is singular: one variable is determined by the others; leave it out")
+    loadings, unique, converged = _extracted(correlation, factors)
+    fit = _discrepancy(correlation, loadings, unique)
+    df = degrees_of_freedom(size, factors)
+    statistic = max(0.0, (n - 1 - (2 * size + 5) / 6 - 2 * factors / 3) * fit)
+    pattern, between = promax(loadings)
+    pattern, between = _in_order(pattern, between)
+    return Factors(
+        loadings=pattern,
+        communality=1 - unique,
+        correlation=between,
+        variance=(pattern**2).sum(axis=0) / size,
+        chi2=statistic if df else float("nan"),
+        df=df,
+        p_value=float(chi2.sf(statistic, df)) if df else float("nan"),
+        heywood=tuple(np.flatnonzero(unique < HEYWOOD).tolist()),
+        converged=converged,
+    )
+
+
+def _extracted(correlation: FloatArray, factors: int) -> tuple[FloatArray, FloatArray, bool]:
+    """Unrotated loadings and uniquenesses; the start is fixed, so that the same data give the same result."""
+    factor = judge_extra("statsmodels.multivariate.factor", "factor analysis", "leave it out with factors=0")
+    unique = np.clip(1 / np.diag(np.linalg.inv(correlation)), 0.05, 0.95)
+    values, vectors = np.linalg.eigh(correlation - np.diag(unique))
+    start = vectors[:, ::-1][:, :factors] * np.sqrt(np.maximum(values[::-1][:factors], 0.05))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what they say is in the result: converged, heywood
+        fitted = factor.Factor(corr=correlation, n_factor=factors, method="ml").fit(
+            start=(start, unique), opt={"gtol": 1e-8, "maxiter": 2000}
+        )
+    small = np.max(np.abs(fitted.mle_retvals.jac)) < 1e-5  # BFGS complains of precision at the very maximum
+    return np.asarray(fitted.loadings), np.asarray(fitted.uniqueness), bool(fitted.mle_retvals.success or small)
+
+
+def _discrepancy(correlation: FloatArray, loadings: FloatArray, unique: FloatArray) -> float:
+    implied = loadings @ loadings.T + np.diag(unique)
+    trace = float(np.trace(np.linalg.solve(implied, correlation)))
+    return float(np.linalg.slogdet(implied)[1] - np.linalg.slogdet(correlation)[1]) + trace - len(correlation)
+
+
+def promax(loadings: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Promax of unrotated loadings: Kaiser-normalised varimax V, target sign(V)|V|^4, T = (V'V)^-1 V'P rescaled.
+
+    Returns:
+        The pattern matrix and the correlation of the factors.
+
+    Example:
+        >>> pattern, between = promax(np.array([[0.8, 0.4], [0.7, 0.4], [0.4, 0.8], [0.4, 0.7]]))
+        >>> bool(np.abs(between[0, 1]) > 0.5)
+        True
+    """
+    if loadings.shape[1] == 1:
+        return loadings, np.ones((1, 1))
+    rotation = judge_extra("statsmodels.multivariate.factor_rotation", "factor rotation", "ask for one factor")
+    size = np.sqrt((loadings**2).sum(axis=1))
+    size = np.where(size > 0, size, 1.0)
+    turned, _ = rotation.rotate_factors(loadings / size[:, None], "varimax")
+    straight = np.asarray(turned) * size[:, None]
+    target = straight * np.abs(straight) ** (_POWER - 1)
+    turn = np.linalg.lstsq(straight, target, rcond=None)[0]
+    turn = turn * np.sqrt(np.diag(np.linalg.inv(turn.T @ turn)))
+    inverse = np.linalg.inv(turn)
+    return straight @ turn, inverse @ inverse.T
+
+
+def _in_order(pattern: FloatArray, between: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Put the factor with the largest loadings first, and let each point up."""
+    order = np.argsort(-(pattern**2).sum(axis=0), kind="stable")
+    sign = np.where(pattern[:, order].sum(axis=0) < 0, -1.0, 1.0)
+    return pattern[:, order] * sign, between[np.ix_(order, order)] * np.outer(sign, sign)
+
+
+def simple_structure(
+    correlation: FloatArray, n: int, factors: int, *, gap: float = 0.2, communality: float = 0.2
+) -> tuple[Factors, IntArray, tuple[Dropped, ...]]:
+    """Drop variables that belong to no factor or to two, one at a time, the worst first, and refit (notes, P3.4).
+
+    Args:
+        correlation: p x p.
+        n: Rows it was computed from.
+        factors: m.
+        gap: Drop a variable whose two highest absolute loadings differ by less.
+        communality: Drop a variable of which the factors explain less. (The paper names no threshold.)
+
+    Returns:
+        The last solution, the variables that are left, and those that went, in order. Nothing is dropped where it
+        would leave no degree of freedom.
+
+    Example:
+        >>> one = np.array([0.9, 0.8, 0.7, 0.7, 0.1])
+        >>> _, left, gone = simple_structure(np.outer(one, one) + np.diag(1 - one**2), 500, 1)
+        >>> left.tolist(), gone[0].variable
+        ([0, 1, 2, 3], 4)
+    """
+    left = np.arange(len(correlation))
+    gone: list[Dropped] = []
+    while True:
+        fit = ml_factors(correlation[np.ix_(left, left)], n, factors)
+        worst = worst_fit(fit, gap, communality)
+        if worst is None or degrees_of_freedom(len(left) - 1, factors) < 1:
+            return fit, left, tuple(gone)
+        gone.append(Dropped(int(left[worst.variable]), worst.reason))
+        left = np.delete(left, worst.variable)
+
+
+def worst_fit(fit: Factors, gap: float = 0.2, communality: float = 0.2) -> Dropped | None:
+    """Return the variable that fits worst: hardly explained, or as much by two factors; None where all fit."""
+    low = int(np.argmin(fit.communality))
+    if fit.communality[low] < communality:
+        return Dropped(low, f"communality {fit.communality[low]:.2f} below {communality:g}")
+    if fit.loadings.shape[1] < 2:
+        return None
+    highest = np.sort(np.abs(fit.loadings), axis=1)[:, ::-1]
+    apart = highest[:, 0] - highest[:, 1]
+    cross = int(np.argmin(apart))
+    if apart[cross] >= gap:
+        return None
+    return Dropped(cross, f"loads {highest[cross, 0]:.2f} and {highest[cross, 1]:.2f} on two factors")
