@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 import aliquot
-from aliquot.cli.main import VERBS, run
+from aliquot.cli.main import VERBS, run, subcommands
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
@@ -43,6 +43,14 @@ def test_every_verb_has_an_example_and_a_place_in_the_docs(verb, capsys):
     text = capsys.readouterr().out
     assert f"Example: aliquot {verb}" in " ".join(text.split())
     assert f"## aliquot {verb}" in (ROOT / "docs" / "cli.md").read_text(), "run `make docs`"
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_subcommand_has_an_example_and_a_place_in_the_docs(verb, capsys):
+    for name in subcommands(verb):
+        assert run([verb, name, "--help"]) == 0
+        assert f"Example: aliquot {verb} {name}" in " ".join(capsys.readouterr().out.split())
+        assert f"### aliquot {verb} {name}" in (ROOT / "docs" / "cli.md").read_text(), "run `make docs`"
 
 
 def test_the_reference_is_current():

@@ -76,7 +76,7 @@ def judgments_per_output(judgments: Judgments, criterion: str | None = None) -> 
 
     >>> table = pl.DataFrame({"item": [0, 0, 1], "system": ["A"] * 3, "annotator": ["x", "y", "x"], "value": [1, 2, 3]})
     >>> judgments_per_output(Judgments(table))
-    '1 to 2 judgments per output (1.5 on average)'
+    '1 to 2 judgments per output, 1.5 on average'
     """
     table = answered(judgments)
     if criterion is not None:
@@ -87,7 +87,7 @@ def judgments_per_output(judgments: Judgments, criterion: str | None = None) -> 
     low, high = int(counts.min()), int(counts.max())
     if low == high:
         return f"{low} judgment{'s' * (low != 1)} per output"
-    return f"{low} to {high} judgments per output ({counts.mean():.1f} on average)"
+    return f"{low} to {high} judgments per output, {counts.mean():.1f} on average"
 
 
 @dataclass(frozen=True)

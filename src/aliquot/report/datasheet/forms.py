@@ -109,7 +109,7 @@ def _size(text: str) -> Fault | None:
         return None
     return (
         f"'{_short(text)}' is no size",
-        "write a whole number, 'continuous', or N/A where there is no rating instrument",
+        "write a whole number, 'continuous', or N/A without a rating instrument",
     )
 
 

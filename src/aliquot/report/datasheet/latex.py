@@ -67,21 +67,26 @@ def _entry(entry: Entry) -> Iterator[str]:
             yield f"\\item[{mark}] {escape(choice.label)}"
         yield "\\end{itemize}"
     for lines in entry.paragraphs:
-        yield " \\newline\n".join(escape(line) for line in lines)
+        yield " \\newline\n".join(linked(line) for line in lines)
         yield ""
     if entry.source:
         yield f"{{\\small\\emph{{(filled in from {escape(entry.source)})}}}}"
     yield "\\end{quote}"
 
 
+def linked(text: str) -> str:
+    r"""Escape one line of text; web addresses become \url (which may not stand inside another command)."""
+    pieces = (f"\\url{{{piece}}}" if link else _plain(piece) for piece, link in split_links(one_line(text)))
+    return "".join(pieces)
+
+
 def escape(text: str) -> str:
-    r"""Return one line of text such that LaTeX prints it as it is; web addresses become \url.
+    r"""Return one line of text such that LaTeX prints it as it is.
 
     >>> print(escape("50% of $5 & {x_1}"))
     50\% of \$5 \& \{x\_1\}
     """
-    pieces = (f"\\url{{{piece}}}" if link else _plain(piece) for piece, link in split_links(one_line(text)))
-    return "".join(pieces)
+    return _plain(one_line(text))
 
 
 def _plain(text: str) -> str:

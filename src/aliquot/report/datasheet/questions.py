@@ -12,7 +12,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from aliquot.errors import NameUnknownError, closest, unknown_name
+from aliquot.errors import NameUnknownError, closest, quoted
 
 VERSION = "2.0"
 CRITERION = "criterion"
@@ -164,12 +164,12 @@ def under(prefixes: tuple[str, ...]) -> tuple[Question, ...]:
 def no_option(question: Question, label: str) -> NameUnknownError:
     """Build the error for a label that is not among a question's options.
 
-    >>> print(no_option(questions()["4.3.5"], "slide"))
-    no option 'slide' of question 4.3.5; did you mean 'Slider'? There are: 'Multiple-choice options', ...
+    >>> print(no_option(questions()["3.2.2"], "paid"))
+    no option 'paid' of question 3.2.2; did you mean 'paid (including non-monetary compensation such as course ...
     """
     folded = label.casefold().strip()
+    # The start of a label first: by its letters, 'paid' is nearest to 'not paid'.
     starts = [other for other in question.labels if folded and other.casefold().startswith(folded)]
-    if starts and not closest(label, question.labels):
-        return NameUnknownError(f"no option '{label}' of question {question.number}; did you mean '{starts[0]}'?")
-    error = unknown_name("option", label, question.labels)
-    return NameUnknownError(str(error).replace(f"'{label}'", f"'{label}' of question {question.number}", 1))
+    guess = starts[0] if starts else closest(label, question.labels)
+    rest = f"did you mean '{guess}'?" if guess else f"there are: {quoted(question.labels)}"
+    return NameUnknownError(f"no option '{label}' of question {question.number}; {rest}")

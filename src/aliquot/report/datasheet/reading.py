@@ -162,8 +162,13 @@ class _Reader:
         return value
 
     def _error(self, key: str, message: str) -> FormatError:
-        pattern = re.compile(rf"""^\s*-?\s*[\["']*{re.escape(key)}(?![\w.])""")
-        line = next((at for at, text in enumerate(self.lines, start=1) if pattern.match(text)), None)
+        name = re.escape(key)
+        as_key = rf"""\s*-?\s*["']?{name}(?:{DETAILS}|{FROM})?["']?\s*[=:]"""
+        as_table = rf"""\s*\[+\s*["']?{name}["']?\s*\]"""
+        found = (
+            at for pattern in (as_key, as_table) for at, text in enumerate(self.lines, 1) if re.match(pattern, text)
+        )
+        line = next(found, None)
         return FormatError(f"{self.path}{f' line {line}' if line else ''}: {message}")
 
 

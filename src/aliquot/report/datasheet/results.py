@@ -12,6 +12,17 @@ import msgspec
 from aliquot.data.files import read_bytes
 from aliquot.errors import FormatError, OptionError
 
+_COMBINING = {
+    "method": "by", "formula": "joined by", "normalise": "normalised by", "recode": "recoded as", "experts": "experts",
+}  # fmt: skip
+_COEFFICIENTS = {
+    "raw": "raw agreement", "kappa": "Cohen's kappa", "kappa_linear": "kappa with linear weights",
+    "kappa_quadratic": "kappa with quadratic weights", "fleiss": "Fleiss' kappa", "pearson": "Pearson's r",
+    "spearman": "Spearman's rho", **{f"icc{kind}": f"ICC({kind},1)" for kind in "123"},
+    **{f"icc{kind}k": f"ICC({kind},k)" for kind in "123"},
+}  # fmt: skip
+"""Names that a reader knows; those of aliquot where there is no other."""
+
 
 @dataclass(frozen=True, eq=False)
 class Result:
@@ -80,7 +91,8 @@ def aggregation(result: Result) -> str | None:
             f"judged items by {document.get('method')} ({result.signature})"
         )
     if result.verb == "combine":
-        return f"combined by {result.fields.get('method', 'aliquot combine')} ({result.signature})"
+        given = [f"{word} {result.fields[key]}" for key, word in _COMBINING.items() if key in result.fields]
+        return f"answers combined by `aliquot combine`: {', '.join(given) or 'mean'} ({result.signature})"
     return None
 
 
@@ -121,16 +133,34 @@ def agreement(result: Result, criterion: str, criteria: Sequence[str]) -> str | 
     rows = [row for row in result.document.get("coefficients", ()) if isinstance(row, Mapping)]
     own = [row for row in rows if row.get("kind") == "criterion" and _bare(str(row.get("group"))) == _bare(criterion)]
     whole = [row for row in rows if row.get("kind") == "all"] if len(criteria) == 1 else []
-    values = "; ".join(text for row in own or whole if (text := _coefficient(row)) is not None)
-    return f"{values} ({result.signature})" if values else None
+    level = str(result.document.get("level", ""))
+    values = [text for row in own or whole if (text := _coefficient(row, level)) is not None]
+    if not values:
+        return None
+    if any("[" in value for value in values):
+        values[-1] += f" ({float(result.document.get('confidence', 0.95)):.0%} intervals)"
+    return f"{'; '.join([*values, *_repeats(result)])} ({result.signature})"
 
 
-def _coefficient(row: Mapping[str, Any]) -> str | None:
+def _coefficient(row: Mapping[str, Any], level: str) -> str | None:
     value, low, high = (row.get(name) for name in ("value", "low", "high"))
     if not isinstance(value, int | float):
         return None
+    measure = str(row.get("measure"))
+    name = f"Krippendorff's alpha, {level}" if measure == "alpha" and level else _COEFFICIENTS.get(measure, measure)
     known = isinstance(low, int | float) and isinstance(high, int | float)
-    return f"{row.get('measure')} {value:.3f}" + (f" [{low:.3f}, {high:.3f}]" if known else "")
+    return f"{name}: {value:.3f}" + (f" [{low:.3f}, {high:.3f}]" if known else "")
+
+
+def _repeats(result: Result) -> list[str]:
+    """Say how far annotators agree with themselves, over all criteria, where outputs were shown again."""
+    rows = [row for row in result.document.get("repeats", ()) if isinstance(row, Mapping) and row.get("repeats")]
+    if not rows or not isinstance(rows[0].get("same"), int | float):
+        return []
+    r = rows[0].get("pearson")
+    correlated = f", Pearson's r {r:.3f}" if isinstance(r, int | float) else ""
+    said = f"{rows[0]['same']:.0%} the same answer{correlated}"
+    return [f"with themselves, on {rows[0]['repeats']} repeated outputs: {said}"]
 
 
 def cleaning(result: Result) -> str | None:
