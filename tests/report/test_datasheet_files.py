@@ -16,7 +16,24 @@ from aliquot.report.datasheet.sheet import blank, copy
 from aliquot.report.datasheet.writing import to_document, to_toml
 
 TEXT = st.text(max_size=40) | st.sampled_from(
-    ['"""', '""""', 'ends with "', 'two ""\n', "\\", "\\\n", "\r\n", "\r", "\n\n", "  ", "\x00\x1f\x7f", "# no", "'''"]
+    [
+        '"""',
+        '""""',
+        'ends with "',
+        'a """ b\n',
+        '\n"""""',
+        '\n"',
+        'two ""\n',
+        "\\",
+        "\\\n",
+        "\r\n",
+        "\r",
+        "\n\n",
+        "  ",
+        "\x00\x1f\x7f",
+        "# no",
+        "'''",
+    ]
 )
 TEXT_QUESTIONS = [question.number for question in questions().values() if not question.options]
 CHOICES = [question.number for question in questions().values() if question.options]

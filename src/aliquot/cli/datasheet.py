@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 from rich.markup import escape
+from rich.text import Text
 
 from aliquot.cli import common, render
 from aliquot.data.files import write_bytes
@@ -319,8 +320,8 @@ def _show_diff(result: SheetDiff, console: Console, *, everything: bool) -> None
     shown = [row for row in result.rows if row.state != OPEN] if everything else list(result.differences)
     if shown:
         table = render.columns(render.table(), left=["question", "criterion"])
-        for name in (result.original, result.reproduction):
-            table.add_column(name, overflow="fold", ratio=1)
+        for role, name in (("original", result.original), ("reproduction", result.reproduction)):
+            table.add_column(Text(f"{role} ({name})"), overflow="fold", ratio=1)
         for row in shown:
             mark = {SAME: "= ", CHANGED: "~ ", ONLY_ORIGINAL: "- ", ONLY_REPRODUCTION: "+ "}[row.state]
             table.add_row(f"{mark}{row.question} {row.title}", row.criterion or "", row.original, row.reproduction)

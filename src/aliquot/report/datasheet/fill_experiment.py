@@ -62,7 +62,7 @@ def _way_of_choosing(selection: Selection) -> str:
 
 def _how_chosen(selection: Selection, data: EvalSet) -> str:
     method, _ = lookup(parse_spec(selection.method).name)
-    share = f"{len(selection)} of {selection.population} items, by `aliquot select`, method {selection.method}"
+    share = f"{len(selection)} of {selection.population} items, by aliquot select, method {selection.method}"
     parts = [f"{share} ({method.summary.rstrip('.')})"]
     chances = selection.probability
     if chances is not None and len(chances):

@@ -92,7 +92,7 @@ def aggregation(result: Result) -> str | None:
         )
     if result.verb == "combine":
         given = [f"{word} {result.fields[key]}" for key, word in _COMBINING.items() if key in result.fields]
-        return f"answers combined by `aliquot combine`: {', '.join(given) or 'mean'} ({result.signature})"
+        return f"answers combined by aliquot combine: {', '.join(given) or 'mean'} ({result.signature})"
     return None
 
 
