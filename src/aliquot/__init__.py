@@ -23,14 +23,20 @@ _PUBLIC = {
     "select": "aliquot.select.choose",
     "Incremental": "aliquot.select.incremental",
     "estimate": "aliquot.estimate.run",
+    "simulate": "aliquot.simulate.run",
+    "meta": "aliquot.meta",
     "Monitor": "aliquot.estimate.monitor",
     "agreement": "aliquot.judge.agreement",
+    "clean": "aliquot.judge.clean",
+    "combine": "aliquot.judge.combine",
+    "compare": "aliquot.judge.compare",
     "datasheet": "aliquot.report.datasheet",
     "AliquotError": "aliquot.errors",
     "AliquotWarning": "aliquot.errors",
 }
 
 if TYPE_CHECKING:
+    from aliquot import meta
     from aliquot.data.evalset import EvalSet
     from aliquot.data.io import load, load_all, save
     from aliquot.data.judgments import Judgments
@@ -40,9 +46,13 @@ if TYPE_CHECKING:
     from aliquot.estimate.monitor import Monitor
     from aliquot.estimate.run import estimate
     from aliquot.judge.agreement import agreement
+    from aliquot.judge.clean import clean
+    from aliquot.judge.combine import combine
+    from aliquot.judge.compare import compare
     from aliquot.report import datasheet
     from aliquot.select.choose import select
     from aliquot.select.incremental import Incremental
+    from aliquot.simulate.run import simulate
 
 __all__ = [
     "AliquotError",
@@ -53,12 +63,17 @@ __all__ = [
     "Monitor",
     "Selection",
     "agreement",
+    "clean",
+    "combine",
+    "compare",
     "datasheet",
     "estimate",
     "load",
     "load_all",
+    "meta",
     "save",
     "select",
+    "simulate",
     "synthetic",
 ]
 
@@ -78,7 +93,7 @@ def __getattr__(name: str) -> Any:
     if name not in _PUBLIC:
         raise AttributeError(f"module 'aliquot' has no attribute '{name}'; public names: {', '.join(__all__)}")
     home = import_module(_PUBLIC[name])
-    value = getattr(home, name, home)  # `datasheet` has nothing of its own name inside: it is the module
+    value = getattr(home, name, home)  # `datasheet` and `meta` have nothing of their own name inside: modules
     globals()[name] = value
     return value
 

@@ -17,8 +17,13 @@ from aliquot.errors import AliquotError, AliquotWarning
 VERBS = {
     "inspect": "What is in my data, and what can I do with it?",
     "select": "Which items should people judge?",
+    "clean": "Which judgments should not count, and what does leaving them out change?",
+    "agreement": "Do my judges agree, and whom can I trust?",
+    "combine": "What do all the answers on an output come to?",
     "estimate": "How good is each system, who is really better, how sure are we?",
+    "compare": "Which system do people prefer, and do the questions they answered make sense?",
     "datasheet": "Document the experiment for reviewers and for those who repeat it.",
+    "simulate": "Would this have worked on my past data?",
     "methods": "What can choose items, what each needs and gives.",
     "convert": "Turn data from any format that can be read into another.",
     "synth": "Write a simulated campaign, to try things out.",

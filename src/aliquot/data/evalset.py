@@ -301,6 +301,11 @@ class EvalSet:
 
     __hash__ = None  # type: ignore[assignment]
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Travel to other processes as plain parts: views of mappings do not travel."""
+        return EvalSet, (self.items, self.systems, dict(self.scores), self.outputs, self.judgments, self.human,
+                         self.flipped, self.name)  # fmt: skip
+
     def __len__(self) -> int:
         return self.n_items
 

@@ -7,7 +7,7 @@ which the design makes the joint covariance. Keyword-only arguments are the user
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -24,6 +24,7 @@ from aliquot.stats.arrays import FloatArray, IntArray
 from aliquot.stats.correlation import pearson
 from aliquot.stats.design_variance import contributions
 from aliquot.stats.regression import pooled_ridge, power, weighted_means
+from aliquot.stats.shrinkage import shrunk
 
 RIDGE = 1.0
 _ENOUGH = 8
@@ -39,6 +40,7 @@ class Fitted:
         values: each system's estimated mean over the whole test set.
         z: n x M contributions of the judged items to the error, for the covariance.
         proxy: n x M cross-fitted predictions, or None.
+        foreseen: what the proxies alone expect of each system, up to a common shift, or None.
         notes: what a reader should know.
         details: numbers behind it (slopes, power, metrics used).
     """
@@ -46,6 +48,7 @@ class Fitted:
     values: FloatArray
     z: FloatArray
     proxy: FloatArray | None = None
+    foreseen: FloatArray | None = None
     notes: tuple[str, ...] = ()
     details: Mapping[str, Any] = field(default_factory=dict)
 
@@ -81,6 +84,13 @@ def _estimator(name: str) -> Callable[[Callable[..., Fitted]], Callable[..., Fit
 def estimators() -> dict[str, Estimator]:
     """Return all estimators by name."""
     return dict(_ESTIMATORS)
+
+
+def check_estimator(spec: Spec) -> None:
+    """Refuse an unknown estimator or parameter before any work is done."""
+    if spec.name not in _ESTIMATORS:
+        raise unknown_name("estimator", spec.name, _ESTIMATORS)
+    bind(spec.name, _ESTIMATORS[spec.name].parameters, spec.parameters)
 
 
 def run_estimator(sample: Sample, spec: Spec) -> Fitted:
@@ -216,13 +226,36 @@ def greg(
     share = power(sample.scores, fit.left_out, sample.weight) if tune else 1.0
     slopes = share * fit.slopes
     residual = sample.scores - proxies.judged @ slopes
-    values = proxies.means @ slopes + weighted_means(residual, sample.weight)
+    foreseen = proxies.means @ slopes
+    values = foreseen + weighted_means(residual, sample.weight)
     # Errors are judged by residuals of items the slopes have not seen: in-sample ones are too small.
     unseen = np.where(np.isfinite(sample.scores), sample.scores - share * fit.left_out, np.nan)
     return Fitted(
-        values, contributions(unseen, sample.weight), proxy=fit.left_out, notes=notes,
+        values, contributions(unseen, sample.weight), proxy=fit.left_out, foreseen=foreseen, notes=notes,
         details={"metrics": names, "power": share, "features": proxies.width},
     )  # fmt: skip
+
+
+@_estimator("multilevel")
+def multilevel(sample: Sample, *, metrics: tuple[str, ...] | None = None) -> Fitted:
+    """For rankings: greg, its system effects drawn towards what the metrics expect, as far as they proved right.
+
+    How far is told by the judged items (stats/shrinkage.py). Means are no longer unbiased: a system that the metrics
+    misjudge, and they alone, is drawn the wrong way. Errors are those of the posterior: the systems' own parts of the
+    contributions are multiplied by the root of the share.
+
+    Args:
+        metrics: the proxies, joined by |; all that vary and cover half of the outputs by default.
+    """
+    fitted = greg(sample, metrics=metrics)
+    if fitted.foreseen is None:
+        return fitted
+    values, share = shrunk(fitted.values, fitted.foreseen, sample.covariance(sample.errors(fitted.z)))
+    common = fitted.z.mean(axis=1, keepdims=True)
+    note = (f"means are drawn towards what the metrics expect ({share:.0%} of the systems' own effects is kept): "
+            "biased, for rankings only")  # fmt: skip
+    return replace(fitted, values=values, z=common + np.sqrt(share) * (fitted.z - common),
+                   notes=(*fitted.notes, note), details={**fitted.details, "share": share})  # fmt: skip
 
 
 def _taught(features: int, sample: Sample, ridge: float, enough: float) -> tuple[float, tuple[str, ...]]:

@@ -18,21 +18,21 @@ from aliquot.data.metrics import usable_metrics
 from aliquot.errors import AliquotWarning, DataError, OptionError, unknown_name
 from aliquot.stats.arrays import FloatArray, IntArray
 
+_KEPT = 4_000_000  # numbers of features that are worth keeping for the next estimate on the same set
 _EXTRA = 0.5  # scale of length and curvature beside the metrics, which share a unit variance
 
 
 @dataclass(frozen=True, eq=False)
 class Proxies:
-    """Features of the judged outputs (n x M x K), their means over all items (M x K), and what they are."""
+    """Features of the judged outputs (n x M x K) and their means over all items (M x K)."""
 
     judged: FloatArray
     means: FloatArray
-    names: tuple[str, ...]
 
     @property
     def width(self) -> int:
         """The number of features, K."""
-        return len(self.names)
+        return int(self.means.shape[1])
 
 
 def usable(evalset: EvalSet, names: Sequence[str] | None) -> list[str]:
@@ -90,7 +90,7 @@ def plain_proxies(evalset: EvalSet, names: Sequence[str], rows: IntArray) -> Pro
         values = standard_metric(evalset, name)
         judged.append(values[rows])
         means.append(values.mean(axis=0))
-    return _proxies(judged, means, list(names), len(rows), evalset.n_systems)
+    return _proxies(judged, means, len(rows), evalset.n_systems)
 
 
 def rich_proxies(evalset: EvalSet, names: Sequence[str], rows: IntArray) -> Proxies:
@@ -101,36 +101,42 @@ def rich_proxies(evalset: EvalSet, names: Sequence[str], rows: IntArray) -> Prox
     Errors grow with length, and more so on hard items: hence log length, its product with the metrics' consensus, and
     the consensus squared.
     """
-    judged, means, labels = [], [], []
+    if evalset.n_items * evalset.n_systems * (2 * len(names) + 3) <= _KEPT:
+        every = evalset.derived(f"rich proxies {names!r}", lambda data: _rich(data, names, np.arange(len(data))).judged)
+        means = evalset.derived(f"rich proxy means {names!r}", lambda _: every.mean(axis=0))
+        return Proxies(every[rows], means)
+    return _rich(evalset, names, rows)
+
+
+def _rich(evalset: EvalSet, names: Sequence[str], rows: IntArray) -> Proxies:
+    judged, means = [], []
     scale = 1.0 / np.sqrt(max(1, len(names)))
     consensus = np.zeros((evalset.n_items, evalset.n_systems))
     for name in names:
         values = standard_metric(evalset, name) * scale
         deviation = values - values.mean(axis=1, keepdims=True)
-        for label, part in ((name, values), (f"{name} (deviation)", deviation)):
+        for part in (values, deviation):
             judged.append(part[rows])
             means.append(part.mean(axis=0))
-            labels.append(label)
         consensus += values
-    for label, part in _shared(evalset, consensus, metrics=bool(names)):
+    for part in _shared(evalset, consensus, metrics=bool(names)):
         judged.append(part[rows])
         means.append(part.mean(axis=0))
-        labels.append(label)
-    return _proxies(judged, means, labels, len(rows), evalset.n_systems)
+    return _proxies(judged, means, len(rows), evalset.n_systems)
 
 
-def _shared(evalset: EvalSet, consensus: FloatArray, *, metrics: bool) -> list[tuple[str, FloatArray]]:
+def _shared(evalset: EvalSet, consensus: FloatArray, *, metrics: bool) -> list[FloatArray]:
     """Length, consensus x length, consensus squared; what cannot be known is left out."""
     features = []
     spread = consensus.std()
     standard = (consensus - consensus.mean()) / spread if metrics and spread > 0 else None
     lengths = _standard_lengths(evalset)
     if lengths is not None:
-        features.append(("length", _EXTRA * np.broadcast_to(lengths[:, None], consensus.shape)))
+        features.append(_EXTRA * np.broadcast_to(lengths[:, None], consensus.shape))
         if standard is not None:
-            features.append(("consensus x length", _EXTRA * standard * lengths[:, None]))
+            features.append(_EXTRA * standard * lengths[:, None])
     if standard is not None:
-        features.append(("consensus squared", _EXTRA * (standard**2 - 1.0)))
+        features.append(_EXTRA * (standard**2 - 1.0))
     return features
 
 
@@ -145,7 +151,7 @@ def _standard_lengths(evalset: EvalSet) -> FloatArray | None:
     return centred / float(lengths[known].std())
 
 
-def _proxies(judged: list[FloatArray], means: list[FloatArray], names: list[str], n: int, m: int) -> Proxies:
+def _proxies(judged: list[FloatArray], means: list[FloatArray], n: int, m: int) -> Proxies:
     if not judged:
-        return Proxies(np.zeros((n, m, 0)), np.zeros((m, 0)), ())
-    return Proxies(np.stack(judged, axis=2), np.stack(means, axis=1), tuple(names))
+        return Proxies(np.zeros((n, m, 0)), np.zeros((m, 0)))
+    return Proxies(np.stack(judged, axis=2), np.stack(means, axis=1))

@@ -16,6 +16,7 @@ from aliquot.stats.clusters import cluster
 from aliquot.stats.design_variance import pair_degrees_of_freedom
 from aliquot.stats.pairwise import analytic_p, permutation_p
 from aliquot.stats.ranks import full_set_p, holm, probability_best, rank_intervals, student_p
+from aliquot.stats.shrinkage import shrunk
 from aliquot.stats.wilcoxon import wilcoxon_p
 
 Test = Literal["estimator", "permutation", "analytic", "wilcoxon"]
@@ -65,7 +66,7 @@ def rank(
     rule_: Literal["any", "neighbour"] = "neighbour" if rule == "neighbour" else "any"
     covariance = sample.covariance(errors)
     best = probability_best(fitted.values, covariance, seed=seed)
-    return Ranking(p, _full_p(sample, fitted), cluster(fitted.values, better, rule_), low, high, best)
+    return Ranking(p, full_p(sample, fitted, covariance), cluster(fitted.values, better, rule_), low, high, best)
 
 
 def _ranks_of_judged(better: BoolArray, judged: BoolArray) -> tuple[IntArray, IntArray]:
@@ -89,21 +90,38 @@ def _p_values(sample: Sample, fitted: Fitted, errors: FloatArray, test: str, see
     return p
 
 
-def _full_p(sample: Sample, fitted: Fitted) -> FloatArray:
-    """What judging all items would say: the estimated difference against the spread of differences over items."""
-    share = sample.weight / sample.weight.sum()
-    m = len(fitted.values)
-    spread = np.full((m, m), np.nan)
-    for a in range(m):
-        gap = sample.scores[:, [a]] - sample.scores
-        present = np.isfinite(gap)
-        cells = np.where(present, share[:, None], 0.0)
-        total = np.maximum(cells.sum(axis=0), 1e-300)
-        mean = (cells * np.where(present, gap, 0.0)).sum(axis=0) / total
-        variance = (cells * np.where(present, gap - mean, 0.0) ** 2).sum(axis=0) / total
-        count = present.sum(axis=0)
-        spread[a] = np.where(count > 1, np.sqrt(variance * count / np.maximum(count - 1, 1)), np.nan)
-    difference = fitted.values[:, None] - fitted.values[None, :]
-    p = full_set_p(difference, spread, sample.population)
+def full_p(sample: Sample, fitted: Fitted, covariance: FloatArray) -> FloatArray:
+    """What judging all items would say: the expected difference against the spread of differences over items.
+
+    Where metrics take part, the best guess of a system's mean over all items is drawn towards what they expect of it,
+    as far as the judged items say that they can be trusted; the estimates themselves stay as they are.
+    """
+    values = fitted.values
+    if fitted.foreseen is not None and "share" not in fitted.details:
+        values, _ = shrunk(values, fitted.foreseen, covariance)
+    p = full_set_p(values[:, None] - values[None, :], _difference_spread(sample), sample.population)
     np.fill_diagonal(p, 0.5)
     return p
+
+
+def _difference_spread(sample: Sample) -> FloatArray:
+    """Weighted standard deviation over the judged items of every difference of two systems."""
+    scores, share = sample.scores, sample.weight / sample.weight.sum()
+    present = np.isfinite(scores)
+    if present.all():
+        centred = scores - share @ scores
+        inner = (centred * share[:, None]).T @ centred * (sample.n / max(sample.n - 1, 1))
+        alone = np.diag(inner)
+        variance = np.clip(alone[:, None] + alone[None, :] - 2 * inner, 0.0, None)
+        return np.sqrt(variance) if sample.n > 1 else np.full_like(variance, np.nan)
+    spread = np.full((scores.shape[1], scores.shape[1]), np.nan)
+    for a in range(scores.shape[1]):
+        gap = scores[:, [a]] - scores
+        both = np.isfinite(gap)
+        cells = np.where(both, share[:, None], 0.0)
+        total = np.maximum(cells.sum(axis=0), 1e-300)
+        mean = (cells * np.where(both, gap, 0.0)).sum(axis=0) / total
+        variance = (cells * np.where(both, gap - mean, 0.0) ** 2).sum(axis=0) / total
+        count = both.sum(axis=0)
+        spread[a] = np.where(count > 1, np.sqrt(variance * count / np.maximum(count - 1, 1)), np.nan)
+    return spread

@@ -15,7 +15,7 @@ from aliquot.data.judgments import Judgments
 from aliquot.data.selection import Selection
 from aliquot.data.signature import signature
 from aliquot.data.spec import Spec, parse_spec, written
-from aliquot.errors import AliquotWarning
+from aliquot.errors import AliquotWarning, unknown_name
 from aliquot.estimate.estimators import Fitted, mean, proxy_correlation, run_estimator
 from aliquot.estimate.inputs import Mismatch, refuse, with_judgments
 from aliquot.estimate.intervals import Bounds, bounds
@@ -25,8 +25,8 @@ from aliquot.estimate.sample import Sample, sample_of
 from aliquot.stats.arrays import FloatArray, IntArray
 
 UNKNOWN_CHANCES = "the items were not drawn with known probabilities"
-DEFAULT = "greg"
-"""What `auto` stands for; docs/estimate.md gives the evidence."""
+DEFAULTS = {"means": "greg", "ranking": "multilevel"}
+"""What `auto` and `auto:goal=ranking` stand for; docs/evidence.md gives the evidence."""
 
 
 def estimate(
@@ -51,7 +51,8 @@ def estimate(
 
     Args:
         data: the whole test set, with human scores on some items, or with `judgments` given apart.
-        method: an estimator spec: mean, stratified, cv, greg, paper_best, or auto (greg with what helps).
+        method: an estimator spec: mean, stratified, cv, greg, multilevel, paper_best, or auto (greg with what helps;
+            auto:goal=ranking gives up unbiased means for a better ranking).
         selection: how the judged items were chosen; its probabilities are used. Without one the judged items are
             taken for a simple random sample.
         judgments: people's answers on the selected items.
@@ -99,7 +100,7 @@ def estimate(
         level=level,
         population=sample.population,
         judged=sample.n,
-        unbiased=sample.pi is not None,
+        unbiased=sample.pi is not None and "share" not in fitted.details,
         notes=tuple(notes),
         details=dict(fitted.details) | {"mismatches": mismatches},
         signature=signature(
@@ -124,7 +125,22 @@ def _resolved(method: str, parameters: Mapping[str, Any]) -> Spec:
     given = dict(spec.parameters) | {key: value for key, value in parameters.items() if value is not None}
     typed = {key for key in spec.parameters if parameters.get(key) is None}
     texts = {key: value if key in typed else written(value) for key, value in given.items()}
-    return Spec(DEFAULT if spec.name == "auto" else spec.name, texts)
+    return auto_estimator(Spec(spec.name, texts))
+
+
+def auto_estimator(spec: Spec) -> Spec:
+    """Put the evidence's choice in the place of `auto`.
+
+    >>> str(auto_estimator(parse_spec("auto:goal=ranking")))
+    'multilevel'
+    """
+    if spec.name != "auto":
+        return spec
+    rest = dict(spec.parameters)
+    goal = rest.pop("goal", "means")
+    if goal not in DEFAULTS:
+        raise unknown_name("goal", goal, DEFAULTS)
+    return Spec(DEFAULTS[goal], rest)
 
 
 def _warnings(sample: Sample, selection: Selection | None) -> list[str]:

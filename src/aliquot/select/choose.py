@@ -20,7 +20,7 @@ from aliquot.select.budget import Budget, item_costs, resolve_budget
 from aliquot.select.kinds import Chosen, Task, choose_rows
 from aliquot.select.methods import lookup
 from aliquot.select.resolve import resolved
-from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
+from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, Seed
 
 UNITS = ("item", "document")
 
@@ -73,7 +73,8 @@ def select(
     left = whole.less(int(fixed.sum()), spent)
     chosen = Chosen(np.zeros(0, dtype=np.int64), details={})
     if len(free) and (left.n if left.amount is None else left.amount) > 0:
-        chosen = choose_rows(_task(pool, free, spec, left, costs, balance, unit, crowd, seed), matching=matching)
+        task = task_of(pool, spec, left, costs, free=free, balance=balance, unit=unit, crowd=crowd, seed=seed)
+        chosen = choose_rows(task, matching=matching)
     if not len(chosen.rows) and not fixed.any():
         _report_nothing(spec, budget, costs)
     return _selection(
@@ -114,22 +115,24 @@ def _fixed_mask(pool: EvalSet, include: Sequence[ItemId]) -> BoolArray:
     return fixed
 
 
-def _task(
+def task_of(
     pool: EvalSet,
-    free: IntArray,
     spec: Spec,
     budget: Budget,
-    costs: FloatArray | None,
-    balance: str | None,
-    unit: str,
-    crowd: Sequence[str] | None,
-    seed: int,
+    costs: FloatArray | None = None,
+    *,
+    free: IntArray | None = None,
+    balance: str | None = None,
+    unit: str = "item",
+    crowd: Sequence[str] | None = None,
+    seed: Seed = 0,
 ) -> Task:
-    evalset = at_rows(pool, free) if len(free) < pool.n_items else pool
+    """Gather what a method needs to choose among the rows `free` (all by default); costs are those of the pool."""
+    evalset = pool if free is None or len(free) == pool.n_items else at_rows(pool, free)
     groups = group_codes(evalset, balance) if balance is not None else None
     method, _ = lookup(spec.name)
     seen = evalset.keep(systems=list(crowd)) if crowd is not None else evalset
-    cost = None if costs is None else costs[free]
+    cost = costs if costs is None or free is None else costs[free]
     return Task(
         evalset, seen, method, spec.parameters, budget, cost, groups, unit, np.random.default_rng(seed)
     )  # fmt: skip

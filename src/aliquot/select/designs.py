@@ -207,6 +207,7 @@ def pps(
     size: str = "error",
     tau: float = 0.1,
     scale: Scale = "auto",
+    slopes: tuple[float, ...] | None = None,
     metrics: tuple[str, ...] | None = None,
     spread: Literal["document", "none"] = "document",
 ) -> Drawn:
@@ -218,10 +219,12 @@ def pps(
         tau: the uniform share; 1 is an equal-probability sample.
         scale: for size=error, whether people will give penalties (MQM) or ratings (DA, ESA, Likert); auto looks at
             human scores that are there already, and assumes ratings otherwise.
+        slopes: for size=error, how fast the expected error grows with difficulty and with log length, joined by |; by
+            the scale when not given.
         metrics: the metrics behind error, difficulty and variance, joined by |; all usable ones by default.
         spread: draw along documents, so that every document is represented, or in random order.
     """
-    sizes = item_sizes(evalset, size, metrics, scale)
+    sizes = item_sizes(evalset, size, metrics, scale, slopes)
     probability = _scaled_to_cost(sizes, n, tau, cost, amount)
     codes = evalset.documents
     along = spread == "document" and codes is not None

@@ -9,7 +9,7 @@ import polars as pl
 
 from aliquot.data.evalset import EvalSet
 from aliquot.data.lengths import log_lengths, source_lengths
-from aliquot.errors import unknown_name
+from aliquot.errors import OptionError, unknown_name
 from aliquot.select.registry import row_mean
 from aliquot.select.scores import chosen_metrics, filled, item_quality, item_spread, standardised
 from aliquot.stats.arrays import FloatArray
@@ -26,19 +26,33 @@ _SLOPES = {"penalties": (0.25, 0.3), "ratings": (0.1, 0.0)}
 
 
 def item_sizes(
-    evalset: EvalSet, size: Size = "error", metrics: tuple[str, ...] | None = None, scale: Scale = "auto"
+    evalset: EvalSet,
+    size: Size = "error",
+    metrics: tuple[str, ...] | None = None,
+    scale: Scale = "auto",
+    slopes: tuple[float, ...] | None = None,
 ) -> FloatArray:
-    """Return every item's size, positive, with mean 1.
+    """Return every item's size, positive, with mean 1; computed once for a set.
 
     error: the expected size of what a regression on the metrics leaves unexplained, exp(a z + b L) with z the
     standardised difficulty and L the standardised log length; a and b depend on the scale people judge on.
     difficulty: minus the mean metric score, shifted to start at 0, plus a floor. variance: spread of the metrics over
     systems, close to the variance of differences. length: words of the source. equal: all alike.
     """
+    if slopes is not None and len(slopes) != 2:
+        raise OptionError(f"slopes={'|'.join(map(str, slopes))}: give two, on difficulty and on log length: 0.25|0.3")
+    key = f"sizes {size!r} {metrics!r} {scale} {slopes!r} {evalset.human!r}"
+    return evalset.derived(key, lambda data: _sizes(data, size, metrics, scale, slopes))
+
+
+def _sizes(
+    evalset: EvalSet, size: Size, metrics: tuple[str, ...] | None, scale: Scale, slopes: tuple[float, ...] | None
+) -> FloatArray:
     if size == "equal":
         return np.ones(evalset.n_items)
     if size == "error":
-        values = _expected_error(evalset, metrics, judged_scale(evalset) if scale == "auto" else scale)
+        by_scale = _SLOPES[judged_scale(evalset) if scale == "auto" else scale]
+        values = _expected_error(evalset, metrics, by_scale if slopes is None else (slopes[0], slopes[1]))
         return values / float(values.mean())
     if size == "difficulty":
         values = -filled(item_quality(evalset, metrics), "metric", evalset)
@@ -65,8 +79,8 @@ def judged_scale(evalset: EvalSet) -> str:
     return "penalties" if len(known) and known.max() <= 0 and known.min() < 0 else "ratings"
 
 
-def _expected_error(evalset: EvalSet, metrics: tuple[str, ...] | None, scale: str) -> FloatArray:
-    difficulty_slope, length_slope = _SLOPES[scale]
+def _expected_error(evalset: EvalSet, metrics: tuple[str, ...] | None, slopes: tuple[float, float]) -> FloatArray:
+    difficulty_slope, length_slope = slopes
     logarithm = np.zeros(evalset.n_items)
     if chosen_metrics(evalset, metrics):
         quality = filled(item_quality(evalset, metrics), "metric", evalset)

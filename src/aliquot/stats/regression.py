@@ -62,12 +62,12 @@ def pooled_ridge(features: FloatArray, target: FloatArray, weight: FloatArray, r
     rooted = np.sqrt(cells)[:, :, None] * x
     flat = rooted.reshape(n * m, k)
     gram = flat.T @ flat / m + ridge * np.eye(k)
-    inverse = _inverse(gram, _NOTHING * n)
+    inverse = np.linalg.inv(gram) if ridge > _FIRM else _inverse(gram, _NOTHING * n)
     slopes = inverse @ (flat.T @ (np.sqrt(cells) * y).ravel()) / m
     within = x @ slopes
     if n > _MANY * k:  # leaving out one of very many items changes nothing that can be seen
         return PooledFit(slopes, within, np.where(present, within, 0.0))
-    hat = rooted @ inverse @ rooted.transpose(0, 2, 1) / m
+    hat = (flat @ inverse).reshape(n, m, k) @ rooted.transpose(0, 2, 1) / m
     residual = np.sqrt(cells) * (y - within)
     without = np.linalg.solve(np.eye(m)[None] - np.clip(hat, None, 1.0) * _OPEN, residual[:, :, None])[:, :, 0]
     rescaled = np.divide(without, np.sqrt(cells), out=np.zeros_like(without), where=cells > 0)
@@ -75,6 +75,7 @@ def pooled_ridge(features: FloatArray, target: FloatArray, weight: FloatArray, r
 
 
 _MANY = 1000
+_FIRM = 1e-6  # so much ridge makes any matrix invertible
 _NOTHING = 1e-10  # features are of unit size: less variance per item than this is rounding
 
 

@@ -1,0 +1,211 @@
+"""`aliquot.meta`: was the subset good? Single comparisons of what was judged with the whole (METHODS.md section 6).
+
+`subset` and `full` are EvalSets (their human scores count), items x systems tables of scores, or a Selection as the
+subset of an EvalSet. For many methods, budgets and repeats at once use `aliquot.simulate`.
+
+>>> import aliquot
+>>> data = aliquot.synthetic(items=200, systems=5, seed=3)
+>>> chosen = aliquot.select(data, "segments", budget=50, seed=1)
+>>> 0.8 < aliquot.meta.spa(chosen, data) < 1.0
+True
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from aliquot.data.evalset import EvalSet
+from aliquot.data.selection import Selection
+from aliquot.errors import DataError, OptionError, unknown_name
+from aliquot.metaeval.measures import ALPHA, TESTS, clusters_of, p_values
+from aliquot.metaeval.parity import first_crossings, parity_of
+from aliquot.stats import pairwise, rank_agreement
+from aliquot.stats.arrays import FloatArray, IntArray, Seed
+from aliquot.stats.pairwise import prefix_spa
+from aliquot.stats.wilcoxon import wilcoxon_p
+
+Scores = EvalSet | Selection | FloatArray | Sequence[Sequence[float]]
+
+__all__ = [
+    "accuracy",
+    "clusters",
+    "kendall",
+    "mae",
+    "parity",
+    "pearson",
+    "rmse",
+    "spa",
+    "spa_curve",
+    "spearman",
+    "swaps",
+    "top1_rank",
+    "top_dice",
+]
+
+
+def spa(subset: Scores, full: Scores, *, test: str = "analytic", human: str | None = None, seed: Seed = 0) -> float:
+    """Soft pairwise accuracy: 1 - mean over pairs of |p(subset) - p(full)|.
+
+    Args:
+        subset: what was judged.
+        full: everything.
+        test: analytic, or permutation (1,000 sign flips).
+        human: the human score, where EvalSets are given.
+        seed: of the permutations.
+
+    >>> spa([[1.0, 0.0], [1.0, 0.5]], [[1.0, 0.0], [1.0, 0.5]])
+    1.0
+    """
+    some, everything = _both(subset, full, human)
+    return pairwise.spa(p_values(some, test, seed), p_values(everything, test, seed))
+
+
+def spa_curve(order: Scores, full: Scores | None = None, *, human: str | None = None) -> FloatArray:
+    """Analytic soft pairwise accuracy of the first 1, 2, ..., N items of an ordering, in one pass.
+
+    >>> spa_curve([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]]).round(3)
+    array([0.877, 0.782, 1.   ])
+    """
+    if full is None:
+        return prefix_spa(_table(order, None, human))
+    some, everything = _both(order, full, human)
+    return prefix_spa(some, p_values(everything))
+
+
+def clusters(
+    scores: Scores, *, test: str = "analytic", rule: str = "any", alpha: float = ALPHA, human: str | None = None
+) -> IntArray:
+    """Clusters of systems that are not told apart, 1 = best, in the order of the systems.
+
+    `test="wilcoxon", rule="neighbour"` is Algorithm 1 of Zouhar et al. 2025.
+
+    >>> clusters([[2.0, 0.0, 0.1], [2.1, 0.3, 0.0], [1.9, 0.1, 0.2], [2.2, 0.2, 0.1]])
+    array([1, 2, 2])
+    """
+    table = _table(scores, None, human)
+    if test not in (*TESTS, "wilcoxon"):
+        raise unknown_name("test", test, [*TESTS, "wilcoxon"])
+    p = wilcoxon_p(table) if test == "wilcoxon" else p_values(table, test)
+    return clusters_of(_means(table), p, alpha, rule)
+
+
+def accuracy(subset: Scores, full: Scores, *, human: str | None = None) -> float:
+    """Pairwise accuracy: pairs of systems in the same order; a tie on one side only counts half.
+
+    >>> accuracy([[3.0, 2.0, 1.0]], [[3.0, 1.0, 2.0]]) > 0.66
+    True
+    """
+    return _of_means(rank_agreement.pairwise_accuracy, subset, full, human)
+
+
+def pearson(subset: Scores, full: Scores, *, human: str | None = None) -> float:
+    """Pearson's correlation of the systems' means."""
+    return _of_means(rank_agreement.pearson_rows, subset, full, human)
+
+
+def spearman(subset: Scores, full: Scores, *, human: str | None = None) -> float:
+    """Spearman's rank correlation of the systems' means."""
+    return _of_means(rank_agreement.spearman, subset, full, human)
+
+
+def kendall(subset: Scores, full: Scores, *, human: str | None = None) -> float:
+    """Kendall's tau-b of the systems' means."""
+    return _of_means(rank_agreement.kendall_b, subset, full, human)
+
+
+def top1_rank(subset: Scores, full: Scores, *, human: str | None = None) -> float:
+    """The rank on all items of the system that the subset puts first; 1 is a match."""
+    return _of_means(rank_agreement.rank_of_best, subset, full, human)
+
+
+def swaps(subset: Scores, full: Scores, *, human: str | None = None) -> float:
+    """Number of pairs of systems whose order changes."""
+    return _of_means(rank_agreement.swapped_pairs, subset, full, human)
+
+
+def top_dice(subset: Scores, full: Scores, *, test: str = "analytic", human: str | None = None) -> float:
+    """Dice coefficient of the best clusters."""
+    some, everything = _both(subset, full, human)
+    return rank_agreement.dice(clusters(some, test=test), clusters(everything, test=test))
+
+
+def mae(subset: Scores, full: Scores, *, human: str | None = None) -> float:
+    """Mean absolute error of the systems' means."""
+    some, everything = _both(subset, full, human)
+    return float(np.abs(_means(some) - _means(everything)).mean())
+
+
+def rmse(subset: Scores, full: Scores, *, human: str | None = None) -> float:
+    """Root mean squared error of the systems' means."""
+    some, everything = _both(subset, full, human)
+    return float(np.sqrt(((_means(some) - _means(everything)) ** 2).mean()))
+
+
+def parity(
+    order: Scores, full: Scores, targets: Sequence[float], shares: Sequence[float], *, human: str | None = None
+) -> float:
+    """Smallest share of an ordering that reaches the SPA that random samples reach at each share, averaged as C/B.
+
+    Args:
+        order: the items in the order of the method.
+        full: everything.
+        targets: the mean SPA of random samples at the shares.
+        shares: shares of the items (0.05, 0.10, ...).
+        human: the human score, where EvalSets are given.
+
+    Returns:
+        The mean of C/B; infinite when some target is never reached.
+
+    >>> parity([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]], [[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]], [0.8], [2 / 3])
+    0.5
+    """
+    if len(targets) != len(shares) or not len(shares):
+        raise OptionError(f"{len(targets)} targets for {len(shares)} shares; give one target for each share")
+    curve = spa_curve(order, full, human=human)
+    total = len(_table(full, None, human))
+    parts = np.arange(1, len(curve) + 1) / total
+    reached = first_crossings(parts, curve, np.asarray(targets, dtype=np.float64), between=False)
+    return parity_of(reached, np.asarray(shares, dtype=np.float64)).value
+
+
+# -- inside --------------------------------------------------------------------------------------------------------
+
+
+def _of_means(measure: Any, subset: Scores, full: Scores, human: str | None) -> float:
+    some, everything = _both(subset, full, human)
+    return float(measure(_means(some)[None], _means(everything))[0])
+
+
+def _both(subset: Scores, full: Scores, human: str | None) -> tuple[FloatArray, FloatArray]:
+    everything = _table(full, None, human)
+    some = _table(subset, full if isinstance(full, EvalSet) else None, human)
+    if some.shape[1] != everything.shape[1]:
+        raise DataError(f"the subset has {some.shape[1]} systems and the whole {everything.shape[1]}; they must match")
+    if isinstance(subset, EvalSet) and isinstance(full, EvalSet) and subset.systems != full.systems:
+        raise DataError("the subset and the whole name different systems, or in another order")
+    return some, everything
+
+
+def _table(scores: Scores, whole: EvalSet | None, human: str | None) -> FloatArray:
+    if isinstance(scores, Selection):
+        if whole is None:
+            raise OptionError("a selection needs the data it was made from: give them as `full`")
+        row_of = {item: row for row, item in enumerate(whole.ids)}
+        missing = [item for item in scores.ids if item not in row_of]
+        if missing:
+            raise DataError(f"{whole.name}: the selection names the item {missing[0]!r}, which is not in the data")
+        return whole.human_score(human)[[row_of[item] for item in scores.ids]]
+    table = scores.human_score(human) if isinstance(scores, EvalSet) else np.asarray(scores, dtype=np.float64)
+    if table.ndim != 2 or not table.shape[0]:
+        raise DataError(f"scores of shape {table.shape}; give a table of items x systems with at least one item")
+    return table
+
+
+def _means(table: FloatArray) -> FloatArray:
+    present = np.isfinite(table)
+    count = present.sum(axis=0)
+    total = np.where(present, table, 0.0).sum(axis=0)
+    return np.where(count > 0, total / np.maximum(count, 1), np.nan)

@@ -1,0 +1,1 @@
+"""Was the subset good? Is the metric good?"""

@@ -1,0 +1,156 @@
+"""Measures of a judged subset against the truth on all items (METHODS.md section 6).
+
+Every measure takes the outcomes of R replays at once and gives R numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, get_args
+
+import numpy as np
+
+from aliquot.errors import unknown_name
+from aliquot.stats import rank_agreement as agreement
+from aliquot.stats.arrays import FloatArray, IntArray, Seed
+from aliquot.stats.clusters import ClusterRule, cluster
+from aliquot.stats.pairwise import analytic_p, permutation_p
+
+ALPHA = 0.05
+Better = Literal["higher", "lower", "neither"]
+Test = Literal["analytic", "permutation"]
+TESTS = ("analytic", "permutation")
+
+
+def p_values(scores: FloatArray, test: str = "analytic", seed: Seed = 0) -> FloatArray:
+    """One-sided p-values of all pairs by the test that is asked for."""
+    if test not in TESTS:
+        raise unknown_name("test", test, TESTS)
+    return analytic_p(scores) if test == "analytic" else permutation_p(scores, seed=seed)
+
+
+def clusters_of(means: FloatArray, p: FloatArray, alpha: float = ALPHA, rule: str = "any") -> IntArray:
+    """Clusters of systems that p-values do not tell apart, 1 = best."""
+    if rule not in get_args(ClusterRule):
+        raise unknown_name("rule", rule, get_args(ClusterRule))
+    better = np.nan_to_num(p, nan=1.0) < alpha
+    return cluster(means, better & ~better.T, "neighbour" if rule == "neighbour" else "any")
+
+
+@dataclass(frozen=True, eq=False)
+class Truth:
+    """What judging all items says: the systems' means and the p-values of all pairs."""
+
+    means: FloatArray
+    p: FloatArray
+
+    @cached_property
+    def clusters(self) -> IntArray:
+        """Clusters on all items."""
+        return clusters_of(self.means, self.p)
+
+
+def truth_of(scores: FloatArray, test: str = "analytic", seed: Seed = 0) -> Truth:
+    """Take the truth from the human scores of all items, which must be complete.
+
+    >>> truth_of(np.array([[1.0, 0.0], [2.0, 0.0]])).means
+    array([1.5, 0. ])
+    """
+    return Truth(scores.mean(axis=0), p_values(scores, test, seed))
+
+
+@dataclass(frozen=True, eq=False)
+class Outcomes:
+    """What R replays say.
+
+    Attributes:
+        means: R x M estimates.
+        half: R x M half widths of the intervals.
+        p: R x M x M, the sample's own p-values.
+        p_full: R x M x M, what judging all items is expected to say.
+        cost: R, spent, as a share of judging everything.
+    """
+
+    means: FloatArray
+    half: FloatArray
+    p: FloatArray
+    p_full: FloatArray
+    cost: FloatArray
+
+    @cached_property
+    def clusters(self) -> IntArray:
+        """R x M clusters by the sample's own p-values."""
+        return np.array([clusters_of(m, p) for m, p in zip(self.means, self.p, strict=True)])
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A measure, which way it is better, and what it says."""
+
+    name: str
+    function: Callable[[Outcomes, Truth], FloatArray]
+    better: Better
+    about: str
+    baseline: str | None = None
+
+    @property
+    def against(self) -> str:
+        """The measure of a random sample that this one is compared with: itself, unless said otherwise."""
+        return self.baseline or self.name
+
+
+def _spa(p: FloatArray, truth: Truth) -> FloatArray:
+    if len(truth.means) < 2:
+        return np.full(len(p), np.nan)
+    first, second = np.triu_indices(len(truth.means), 1)
+    accuracy: FloatArray = 1.0 - np.abs(p[:, first, second] - truth.p[first, second]).mean(axis=1)
+    return accuracy
+
+
+def _errors(outcomes: Outcomes, truth: Truth) -> FloatArray:
+    return outcomes.means - truth.means
+
+
+MEASURES = {
+    measure.name: measure
+    for measure in (
+        Measure("spa", lambda o, t: _spa(o.p, t), "higher", "soft pairwise accuracy, the sample's own p-values"),
+        Measure("spa_full", lambda o, t: _spa(o.p_full, t), "higher",
+                "soft pairwise accuracy of full-set significance; compared with a random sample's spa", "spa"),
+        Measure("accuracy", lambda o, t: agreement.pairwise_accuracy(o.means, t.means), "higher",
+                "pairs of systems in the true order"),
+        Measure("pearson", lambda o, t: agreement.pearson_rows(o.means, t.means), "higher", "Pearson's r of means"),
+        Measure("spearman", lambda o, t: agreement.spearman(o.means, t.means), "higher", "Spearman's rho of means"),
+        Measure("kendall", lambda o, t: agreement.kendall_b(o.means, t.means), "higher", "Kendall's tau-b of means"),
+        Measure("top1", lambda o, t: (agreement.rank_of_best(o.means, t.means) == 1).astype(np.float64), "higher",
+                "the best system is found"),
+        Measure("top1_rank", lambda o, t: agreement.rank_of_best(o.means, t.means), "lower",
+                "true rank of the system put first"),
+        Measure("clusters", lambda o, _: o.clusters.max(axis=1).astype(np.float64), "neither",
+                "clusters told apart by the sample"),
+        Measure("top_dice", lambda o, t: np.array([agreement.dice(c, t.clusters) for c in o.clusters]), "higher",
+                "Dice of the best cluster and the true one"),
+        Measure("mae", lambda o, t: np.abs(_errors(o, t)).mean(axis=1), "lower", "mean absolute error of the means"),
+        Measure("rmse", lambda o, t: np.sqrt((_errors(o, t) ** 2).mean(axis=1)), "lower",
+                "root mean squared error of the means"),
+        Measure("swaps", lambda o, t: agreement.swapped_pairs(o.means, t.means), "lower", "pairs in the wrong order"),
+        Measure("changed", lambda o, t: (agreement.swapped_pairs(o.means, t.means) > 0).astype(np.float64), "lower",
+                "the ranking differs from the true one"),
+        Measure("coverage", lambda o, t: (np.abs(_errors(o, t)) <= o.half).mean(axis=1), "neither",
+                "intervals that hold the truth"),
+        Measure("width", lambda o, _: 2 * o.half.mean(axis=1), "lower", "mean width of the intervals"),
+        Measure("cost", lambda o, _: o.cost, "lower", "spent, as a share of judging everything"),
+    )
+}  # fmt: skip
+
+
+def chosen_measures(names: Iterable[str] | None) -> list[Measure]:
+    """Return the named measures, or all."""
+    if names is None:
+        return list(MEASURES.values())
+    for name in names:
+        if name not in MEASURES:
+            raise unknown_name("measure", name, MEASURES)
+    return [MEASURES[name] for name in names]

@@ -1,0 +1,1 @@
+"""Replaying past campaigns: would it have worked?"""

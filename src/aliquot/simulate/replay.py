@@ -1,0 +1,158 @@
+"""One replay: choose items, look at the human scores of those only, estimate, keep what is compared with the truth."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.special import ndtr, stdtrit
+
+from aliquot.data.evalset import EvalSet
+from aliquot.errors import AliquotWarning
+from aliquot.estimate.estimators import Fitted, run_estimator
+from aliquot.estimate.intervals import pair_errors
+from aliquot.estimate.ranking import full_p
+from aliquot.estimate.sample import Sample
+from aliquot.metaeval.measures import Outcomes, Truth, p_values, truth_of
+from aliquot.select.budget import item_costs, resolve_budget
+from aliquot.select.choose import task_of
+from aliquot.select.kinds import Chosen, choose_rows
+from aliquot.simulate.budgets import Point
+from aliquot.simulate.methods import Plan
+from aliquot.stats.arrays import FloatArray, IntArray
+from aliquot.stats.design_variance import degrees_of_freedom
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """A set whose truth is known, and how the replays on it are run."""
+
+    evalset: EvalSet
+    cost: str | None = None
+    unit: str = "item"
+    balance: str | None = None
+    matching: bool = True
+    test: str = "analytic"
+    level: float = 0.95
+
+    @cached_property
+    def scores(self) -> FloatArray:
+        """The human scores of everything."""
+        return self.evalset.human_score()
+
+    @cached_property
+    def truth(self) -> Truth:
+        """What judging everything says."""
+        return truth_of(self.scores, self.test)
+
+    @cached_property
+    def costs(self) -> FloatArray | None:
+        """Every item's cost; None for unit costs."""
+        return item_costs(self.evalset, self.cost)
+
+    @property
+    def plain(self) -> bool:
+        """Whether a budget is just a number of items, so that a shorter budget is the start of a longer one."""
+        return self.cost is None and self.unit == "item" and self.balance is None
+
+    def replace_evalset(self, evalset: EvalSet) -> Stage:
+        """The same stage for the same set from another process, with what that one has computed already."""
+        return Stage(evalset, self.cost, self.unit, self.balance, self.matching, self.test, self.level)
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What one replay says."""
+
+    means: FloatArray
+    half: FloatArray
+    p: FloatArray
+    p_full: FloatArray
+    cost: float
+    items: int
+
+
+def stacked(outcomes: list[Outcome]) -> Outcomes:
+    """Put replays on top of each other."""
+    return Outcomes(
+        np.array([o.means for o in outcomes]), np.array([o.half for o in outcomes]), np.array([o.p for o in outcomes]),
+        np.array([o.p_full for o in outcomes]), np.array([o.cost for o in outcomes]),
+    )  # fmt: skip
+
+
+def draw(stage: Stage, plan: Plan, point: Point, rng: np.random.Generator) -> Chosen:
+    """Let the method choose for this budget."""
+    n = stage.evalset.n_items
+    share = max(point.share, 2.0 / n) if stage.plain else point.share
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", AliquotWarning)
+        budget = resolve_budget(f"{100 * min(share, 1.0):.12g}%", n, stage.costs)
+        task = task_of(
+            stage.evalset, plan.selector, budget, stage.costs, balance=stage.balance, unit=stage.unit, seed=rng
+        )
+        return choose_rows(task, matching=stage.matching)
+
+
+def judged(stage: Stage, chosen: Chosen) -> Sample:
+    """Look at the human scores of what was chosen, and of nothing else."""
+    rows = chosen.rows
+    scores = stage.scores[rows]
+    if chosen.systems is not None:
+        asked = np.array([[name in names for name in stage.evalset.systems] for names in chosen.systems])
+        scores = np.where(asked, scores, np.nan)
+    weight = chosen.weight if chosen.weight is not None else np.ones(len(rows))
+    details = chosen.details or {}
+    return Sample(
+        stage.evalset, rows, scores, chosen.probability,
+        weight if chosen.probability is None else 1.0 / chosen.probability,
+        kind=str(details.get("variance", "unordered")), stratum=_codes(chosen.stratum),
+        remainder=float(details.get("remainder", 1.0)), matching=chosen.systems is None,
+    )  # fmt: skip
+
+
+def _codes(stratum: IntArray | None) -> IntArray | None:
+    return None if stratum is None else np.unique(stratum, return_inverse=True)[1].astype(np.int64)
+
+
+def outcome(stage: Stage, plan: Plan, chosen: Chosen, rng: np.random.Generator) -> Outcome | None:
+    """Estimate from what was chosen; None where nothing was (whole documents may all be missed)."""
+    if len(chosen.rows) < 2:
+        return None
+    sample = judged(stage, chosen)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", AliquotWarning)
+        fitted = run_estimator(sample, plan.estimator)
+    errors = sample.errors(fitted.z)
+    freedom = degrees_of_freedom(errors, max(1.0, sample.units - 1.0))
+    half = stdtrit(freedom, 0.5 + stage.level / 2) * np.sqrt((errors**2).sum(axis=0))
+    return Outcome(
+        fitted.values, half, _own_p(stage, plan, sample, fitted, errors, rng),
+        full_p(sample, fitted, sample.covariance(errors)), _spent(stage, sample), sample.n,
+    )  # fmt: skip
+
+
+def _own_p(
+    stage: Stage, plan: Plan, sample: Sample, fitted: Fitted, errors: FloatArray, rng: np.random.Generator
+) -> FloatArray:
+    """The sample's own p-values, with the test that the truth is judged by.
+
+    For other estimators than the plain mean, z from their covariance; without the finite-population correction,
+    because the p-values of the whole set do not have it either.
+    """
+    left = 1.0 - sample.n / sample.population
+    plain = plan.estimator.name == "mean" and sample.matching and float(np.ptp(sample.weight)) == 0
+    if plain or left <= 0:
+        return p_values(sample.scores, stage.test, rng)
+    spread = pair_errors(errors, matching=sample.matching) / np.sqrt(left)
+    difference = fitted.values[:, None] - fitted.values[None, :]
+    z = np.divide(difference, spread, out=np.zeros_like(difference), where=spread > 0)
+    return np.asarray(ndtr(-z), dtype=np.float64)
+
+
+def _spent(stage: Stage, sample: Sample) -> float:
+    """Cost of the judged cells, as a share of judging everything."""
+    share = np.isfinite(sample.scores).mean(axis=1)
+    costs = stage.costs if stage.costs is not None else np.ones(stage.evalset.n_items)
+    return float((share * costs[sample.rows]).sum() / costs.sum())

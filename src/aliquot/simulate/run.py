@@ -1,0 +1,182 @@
+"""`simulate`: replay past campaigns as if only a budget of items had been judged, and compare with the truth."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from aliquot.data.evalset import EvalSet
+from aliquot.data.signature import signature
+from aliquot.errors import OptionError, unknown_name
+from aliquot.metaeval.measures import TESTS, chosen_measures
+from aliquot.simulate.budgets import DEFAULT, dense_points, parse_budgets, with_parity_points
+from aliquot.simulate.engine import run_tasks
+from aliquot.simulate.journal import Journal, open_journal
+from aliquot.simulate.methods import BASELINE, parse_methods, plan_method
+from aliquot.simulate.population import population
+from aliquot.simulate.replay import Stage
+from aliquot.simulate.result import Simulation
+from aliquot.simulate.summary import summarise
+from aliquot.simulate.units import FEW, Cell, Unit, run_unit
+
+METHODS = ("random", "auto")
+Progress = Callable[[int, int], None]
+
+
+def simulate(
+    data: EvalSet | Sequence[EvalSet],
+    methods: str | Sequence[str] = METHODS,
+    budgets: str | Sequence[float | str] = DEFAULT,
+    *,
+    repeats: int = 100,
+    measures: Sequence[str] | None = None,
+    human: str | None = None,
+    metric: str | None = None,
+    cost: str | None = None,
+    unit: str = "item",
+    balance: str | None = None,
+    test: str = "analytic",
+    level: float = 0.95,
+    seed: int = 0,
+    jobs: int | None = 1,
+    engine: str | None = None,
+    journal: str | Path | None = None,
+    progress: Progress | None = None,
+) -> Simulation:
+    """Pretend that only a budget of a finished campaign had been judged, many times, and compare with the truth.
+
+    Args:
+        data: a past campaign with human scores, or several.
+        methods: selectors or designs, joined by + to an estimator: "random", "metric_var:metric=COMET", "pps+greg",
+            "auto". A simple random sample's mean is always there to compare with.
+        budgets: "5%:50%:10" (from, to, how many), or a list of shares and numbers of items.
+        repeats: replays of whatever is drawn at random; fixed choices are replayed once.
+        measures: names of measures; all by default.
+        human: the human score.
+        metric: the metric for methods that need one and name none.
+        cost: an item column or "esa_time": budgets are then shares of the whole cost.
+        unit: "item", or "document": whole documents are chosen.
+        balance: an item column over whose values the budget is split equally.
+        test: p-values of the truth and of plain samples: analytic, or permutation.
+        level: coverage that intervals promise.
+        seed: same seed, same table, on any number of processes.
+        jobs: processes; None for all cores.
+        engine: "dask://host:port" for a cluster.
+        journal: a file name beside which finished replays are remembered, so that a killed run goes on.
+        progress: called with the number of finished and of all units of work.
+
+    >>> import aliquot
+    >>> data = aliquot.synthetic(items=80, systems=4, seed=5)
+    >>> result = aliquot.simulate(data, ["random", "auto"], ["20%", "40%"], repeats=20)
+    >>> result.row("auto", "mae").ratio_to_random < 1
+    True
+    """
+    sets = [data] if isinstance(data, EvalSet) else list(data)
+    _check(sets, repeats, test, level)
+    chosen_measures(measures)
+    typed = parse_methods(methods)
+    if not any(name == BASELINE for name in typed):
+        typed = [BASELINE, *typed]
+    repeated = [name for at, name in enumerate(typed) if name in typed[:at]]
+    if repeated:
+        raise OptionError(f"the method '{repeated[0]}' is given twice")
+    stages, notes = _stages(sets, human, cost=cost, unit=unit, balance=balance, test=test, level=level)
+    units = [u for at, stage in enumerate(stages) for u in _units(at, stage, typed, metric, budgets, repeats, seed)]
+    wanted = None if measures is None else list(dict.fromkeys([*_with_baselines(measures), "cost"]))
+    line = signature(
+        "simulate", None, methods=",".join(typed), budgets=budgets if isinstance(budgets, str) else list(budgets),
+        repeats=repeats, metric=metric, human=human, cost=cost, unit=None if unit == "item" else unit, balance=balance,
+        test=None if test == "analytic" else test, level=None if level == 0.95 else level,
+        measures=None if measures is None else ",".join(measures), seed=seed,
+        data=",".join(stage.evalset.fingerprint for stage in stages),
+    )  # fmt: skip
+    with open_journal(Path(journal) if journal is not None else None, line) as memory:
+        _work(units, stages, wanted, memory, jobs, engine, progress)
+        cells = [Cell(**cell) for u in units for cell in memory.done[u.key]]
+    rows = summarise(cells, BASELINE)
+    if measures is not None:
+        cells = [cell for cell in cells if cell.measure in measures]
+        rows = [row for row in rows if row.measure in measures]
+    return Simulation(tuple(cells), tuple(rows), tuple(notes), line)
+
+
+def _check(sets: Sequence[EvalSet], repeats: int, test: str, level: float) -> None:
+    if not sets:
+        raise OptionError("no data to replay; give at least one past campaign")
+    if repeats < 2:
+        raise OptionError(f"--repeats {repeats}: choose at least 2, or there is no error of the mean; 100 is usual")
+    if test not in TESTS:
+        raise unknown_name("test", test, TESTS)
+    if not 0.0 < level < 1.0:
+        raise OptionError(f"level is {level}; choose between 0 and 1, for instance 0.95")
+
+
+def _with_baselines(measures: Sequence[str]) -> list[str]:
+    return [name for measure in chosen_measures(measures) for name in (measure.name, measure.against)]
+
+
+def _stages(sets: Sequence[EvalSet], human: str | None, **options: Any) -> tuple[list[Stage], list[str]]:
+    stages: list[Stage] = []
+    notes: list[str] = []
+    names: set[str] = set()
+    for number, evalset in enumerate(sets, start=1):
+        kept, said = population(evalset, human)
+        if kept.name in names:
+            kept = replace(kept, name=f"{kept.name} #{number}")
+        names.add(kept.name)
+        notes += said
+        stages.append(Stage(kept, **options))
+        _ = stages[-1].costs  # a bad --cost is told before any work
+    return stages, notes
+
+
+def _units(
+    number: int, stage: Stage, typed: Sequence[str], metric: str | None, budgets: Any, repeats: int, seed: int
+) -> list[Unit]:
+    evalset = stage.evalset
+    asked = parse_budgets(budgets, evalset.n_items, cost=stage.cost is not None)
+    units = []
+    for name in typed:
+        plan = plan_method(name, evalset, metric)
+        if plan.is_fixed:
+            points = dense_points(asked, evalset.n_items) if stage.plain else with_parity_points(asked, len(evalset))
+            units.append(Unit(number, evalset.name, plan, tuple(points), 1, seed))
+            continue
+        count = max(2, repeats // FEW) if plan.is_slow else repeats
+        points = asked if name == BASELINE else with_parity_points(asked, evalset.n_items)
+        units += [Unit(number, evalset.name, plan, (point,), count, seed) for point in points]
+    return units
+
+
+def _work(
+    units: Sequence[Unit],
+    stages: Sequence[Stage],
+    measures: Sequence[str] | None,
+    memory: Journal,
+    jobs: int | None,
+    engine: str | None,
+    progress: Progress | None,
+) -> None:
+    left = [unit for unit in units if unit.key not in memory.done]
+    finished = len(units) - len(left)
+    if progress is not None:
+        progress(finished, len(units))
+    tasks = [(unit, stages[unit.set_number]) for unit in sorted(left, key=_effort, reverse=True)]
+    for key, cells in run_tasks(partial(_run, measures=measures), tasks, jobs=jobs, engine=engine):
+        memory.add(key, cells)
+        finished += 1
+        if progress is not None:
+            progress(finished, len(units))
+
+
+def _effort(unit: Unit) -> float:
+    """Long units first, so that no process waits for the last."""
+    return unit.repeats * sum(point.share for point in unit.points)
+
+
+def _run(task: tuple[Unit, Stage], measures: Sequence[str] | None) -> tuple[str, list[dict[str, Any]]]:
+    unit, stage = task
+    return unit.key, run_unit(unit, stage, measures)

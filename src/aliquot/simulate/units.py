@@ -1,0 +1,135 @@
+"""Units of work: all replays of one method at one budget (or, for fixed choices, at all budgets) on one set.
+
+A unit's random numbers depend on the seed, the set, the method and the budget alone: so any number of processes, in
+any order, with any other methods beside it, gives the same table.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from aliquot.data.evalset import EvalSet
+from aliquot.metaeval.measures import Measure, chosen_measures
+from aliquot.select.kinds import Chosen
+from aliquot.simulate.budgets import Point
+from aliquot.simulate.methods import Plan
+from aliquot.simulate.replay import Outcome, Stage, draw, outcome, stacked
+from aliquot.stats.arrays import FloatArray
+
+FEW = 10
+"""One in how many replays a method that searches is given."""
+
+
+@dataclass(frozen=True)
+class Unit:
+    """What to replay: which set (by number and name), which method, at which budgets, how often."""
+
+    set_number: int
+    data: str
+    plan: Plan
+    points: tuple[Point, ...]
+    repeats: int
+    seed: int
+
+    @property
+    def key(self) -> str:
+        """The name under which a finished unit is remembered."""
+        shares = ",".join(f"{point.share:.9g}" for point in self.points)
+        return f"{self.data}|{self.plan.typed}|{shares}"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Mean and standard error of one measure over the replays of one method at one budget on one set."""
+
+    data: str
+    method: str
+    budget: float
+    share: float
+    asked: bool
+    measure: str
+    value: float
+    error: float
+    items: float
+    repeats: int
+
+
+def run_unit(unit: Unit, stage: Stage, measures: Sequence[str] | None) -> list[dict[str, Any]]:
+    """Run all replays of a unit and give its cells as plain values."""
+    wanted = chosen_measures(measures)
+    stage = _remembered(stage)
+    cells: list[Cell] = []
+    with threadpool_limits(limits=1):  # small matrices: threads cost more than they give, and processes do the rest
+        for point, outcomes in _replays(unit, stage):
+            cells += _cells(unit, point, [o for o in outcomes if o is not None], stage, wanted)
+    return [vars(cell) for cell in cells]
+
+
+def _replays(unit: Unit, stage: Stage) -> list[tuple[Point, list[Outcome | None]]]:
+    if unit.plan.is_fixed and stage.plain:
+        rng = _generator(unit, stage, Point(1.0, 1.0), 0)
+        order = draw(stage, unit.plan, Point(1.0, 1.0), rng)
+        n = stage.evalset.n_items
+        return [
+            (point, [outcome(stage, unit.plan, _start(order, max(2, round(point.share * n))), rng)])
+            for point in unit.points
+        ]
+    found = []
+    for point in unit.points:
+        outcomes = []
+        for repeat in range(unit.repeats):
+            rng = _generator(unit, stage, point, repeat)
+            outcomes.append(outcome(stage, unit.plan, draw(stage, unit.plan, point, rng), rng))
+        found.append((point, outcomes))
+    return found
+
+
+def _start(order: Chosen, n: int) -> Chosen:
+    """The first n items of an ordering."""
+    return Chosen(order.rows[:n], weight=None if order.weight is None else order.weight[:n], details=order.details)
+
+
+def _generator(unit: Unit, stage: Stage, point: Point, repeat: int) -> np.random.Generator:
+    method = zlib.crc32(unit.plan.typed.encode())
+    return np.random.default_rng(
+        [unit.seed, int(stage.evalset.fingerprint, 16), method, round(point.share * 1e9), repeat]
+    )
+
+
+def _cells(unit: Unit, point: Point, outcomes: list[Outcome], stage: Stage, measures: list[Measure]) -> list[Cell]:
+    if not outcomes:
+        empty = np.full(1, np.nan)
+        values = {measure.name: empty for measure in measures}
+    else:
+        together = stacked(outcomes)
+        values = {measure.name: measure.function(together, stage.truth) for measure in measures}
+    items = float(np.mean([o.items for o in outcomes])) if outcomes else 0.0
+    return [
+        Cell(unit.data, unit.plan.typed, point.written, point.share, point.asked, name, *_mean_and_error(found),
+             items, len(outcomes))
+        for name, found in values.items()
+    ]  # fmt: skip
+
+
+def _mean_and_error(values: FloatArray) -> tuple[float, float]:
+    """Mean and its standard error over replays; a single replay has none (0: nothing was drawn by chance)."""
+    known = values[np.isfinite(values)]
+    if not len(known):
+        return float("nan"), float("nan")
+    return float(known.mean()), float(known.std(ddof=1) / np.sqrt(len(known))) if len(known) > 1 else 0.0
+
+
+_SETS: dict[str, EvalSet] = {}
+
+
+def _remembered(stage: Stage) -> Stage:
+    """Use the copy of the set that this process has worked on before: it knows its standardised metrics."""
+    key = f"{stage.evalset.name}:{stage.evalset.fingerprint}:{stage.evalset.human}"
+    known = _SETS.setdefault(key, stage.evalset)
+    return stage if known is stage.evalset else stage.replace_evalset(known)
