@@ -300,7 +300,7 @@ def test_results_of_other_verbs(data, tmp_path):
     scores = sheet.answer("4.3.9", "mqm").text
     assert "mean of its judgments" in scores
     assert f"estimated from 30 judged items by {estimates.method}" in scores
-    assert "by median, normalised by z (aliquot" in scores
+    assert "method median, normalised by z (aliquot" in scores
     tests = sheet.answer("4.3.10", "mqm").text
     assert "90% intervals" in tests
     assert "wilcoxon test, Holm over pairs" in tests
@@ -309,6 +309,7 @@ def test_results_of_other_verbs(data, tmp_path):
         f"outputs: 75% the same answer ({agreement['signature']})"
     )
     assert "burn_in:n=3 marked 7" in sheet.answer("3.3.3").text
+    assert sheet.answer("3.3.3").source == "results of other verbs"
     assert "power 0.9" in sheet.answer("3.1.3").text
     assert sheet.results[:2] == (selection.signature, estimates.signature)
     assert any("'inspect'" in note for note in sheet.notes)

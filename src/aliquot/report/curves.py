@@ -71,4 +71,5 @@ def _label_ends(axis: Any, ends: list[tuple[float, float, str, str]]) -> None:
         )  # fmt: skip
     longest = max(len(name) for _, _, name, _ in ends)
     left, right = axis.get_xlim()
+    axis.set_xticks([tick for tick in axis.get_xticks() if left <= tick <= right])
     axis.set_xlim(left, right + (right - left) * 0.016 * longest)

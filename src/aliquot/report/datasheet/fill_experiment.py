@@ -109,7 +109,8 @@ def _quality(known: Known, judgments: Judgments) -> Iterator[Filled]:
     _, automatic, _, people_out, some_out, *_ = questions()["3.3.3"].labels
     chosen: set[str] = set()
     details = []
-    for count, what, checks in _checks(judgments):
+    seen = list(_checks(judgments))
+    for count, what, checks in seen:
         chosen |= {automatic} if checks else set()
         details.append(f"{count} judgments {what}")
     marked, lost = _marks(judgments)
@@ -121,7 +122,7 @@ def _quality(known: Known, judgments: Judgments) -> Iterator[Filled]:
     if lost or any(people for _, people in left_out):
         chosen.add(people_out)
     if chosen or details:
-        sources = [JUDGMENTS] if chosen or not cleanings else []
+        sources = [JUDGMENTS] if seen or marked else []
         order = [label for label in questions()["3.3.3"].labels if label in chosen]
         yield "3.3.3", order, sentence("; ".join(details)), " and ".join(sources + [RESULTS] * bool(cleanings))
 
