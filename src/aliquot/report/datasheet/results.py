@@ -13,7 +13,8 @@ from aliquot.data.files import read_bytes
 from aliquot.errors import FormatError, OptionError
 
 _COMBINING = {
-    "method": "method", "formula": "joined by", "normalise": "normalised by", "recode": "recoded as", "experts": "experts",
+    "method": "method", "formula": "joined by", "normalise": "normalised by", "recode": "recoded as",
+    "experts": "experts",
 }  # fmt: skip
 _COEFFICIENTS = {
     "raw": "raw agreement", "kappa": "Cohen's kappa", "kappa_linear": "kappa with linear weights",
