@@ -1,0 +1,236 @@
+"""All pairs of annotators at once: how two annotators' answers on the units both judged go together.
+
+With few distinct answers every pair of annotators has a square table of counts, and all coefficients follow from it.
+With many, sums and products do for Pearson's correlation, and Spearman's ranks each pair's shared units.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from aliquot.stats.alpha import Pairable
+from aliquot.stats.arrays import FloatArray, IntArray
+from aliquot.stats.item_bootstrap import Additive, sparse_item_sums
+
+MAX_CATEGORIES = 20
+"""Distinct answers up to which pairs of annotators have tables."""
+MAX_ANNOTATORS = 2_000
+"""Annotators up to which all pairs are looked at."""
+MIN_SHARED = 3
+"""Units below which a correlation of two annotators says nothing: two points always lie on a line."""
+
+_CHUNK = 2_000_000  # pairs of answers looked at together
+_TABLES = 20_000_000  # numbers in all tables
+HELD_ROWS = 5_000_000
+"""Pairs of answers that may be held at once: beyond, no intervals, and no Spearman correlations of many answers."""
+
+
+class Rows(NamedTuple):
+    """Pairs of answers on the same unit: which pair of annotators, which item, and both answers' codes."""
+
+    pair: IntArray
+    item: IntArray
+    x: IntArray
+    y: IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class AnnotatorPairs:
+    """The pairs of annotators with at least one shared unit.
+
+    Attributes:
+        first: the annotator of each pair with the lower code.
+        second: the other.
+        shared: the number of units both judged.
+    """
+
+    answers: Pairable
+    annotator: IntArray
+    annotators: int
+    first: IntArray
+    second: IntArray
+    shared: IntArray
+
+    @property
+    def rows(self) -> int:
+        """The number of pairs of answers, over all units."""
+        return int(self.shared.sum())
+
+    @property
+    def tabulated(self) -> bool:
+        """Whether the answers are few enough for tables."""
+        k = len(self.answers.values)
+        return k <= MAX_CATEGORIES and len(self.first) * k * k <= _TABLES
+
+
+def annotator_pairs(answers: Pairable, annotator: IntArray, annotators: int) -> AnnotatorPairs:
+    """Find the pairs of annotators that share units.
+
+    Args:
+        answers: the answers that can be compared.
+        annotator: code of each answer's annotator, in the order of what `pairable` was given; one answer of an
+            annotator on a unit.
+        annotators: the number of annotators.
+    """
+    code = annotator[answers.kept]
+    judged = sparse.csr_array((np.ones(len(code)), (answers.unit, code)), shape=(len(answers.size), annotators))
+    overlap = sparse.triu(judged.T @ judged, k=1).tocoo()
+    order = np.lexsort((overlap.col, overlap.row))
+    return AnnotatorPairs(
+        answers=answers,
+        annotator=code,
+        annotators=annotators,
+        first=overlap.row[order].astype(np.int64),
+        second=overlap.col[order].astype(np.int64),
+        shared=overlap.data[order].astype(np.int64),
+    )
+
+
+def iterate_rows(pairs: AnnotatorPairs) -> Iterator[Rows]:
+    """All pairs of answers on the same unit, in chunks of units; the lower annotator's answer is x."""
+    answers = pairs.answers
+    number = np.full((pairs.annotators, pairs.annotators), -1, dtype=np.int64)
+    number[pairs.first, pairs.second] = np.arange(len(pairs.first))
+    start = np.cumsum(answers.size) - answers.size
+    cuts = np.cumsum(answers.size * (answers.size - 1) // 2) // _CHUNK
+    bounds = [*np.flatnonzero(np.diff(cuts, prepend=-1)), len(answers.size)]
+    for low, high in pairwise(bounds):
+        begin, end = start[low], start[high] if high < len(start) else len(answers.unit)
+        place = np.arange(begin, end)
+        unit = answers.unit[begin:end]
+        partners = start[unit] + answers.size[unit] - 1 - place  # answers of the unit that come after this one
+        x = np.repeat(place, partners)
+        y = x + 1 + np.arange(len(x)) - np.repeat(np.cumsum(partners) - partners, partners)
+        swap = pairs.annotator[x] > pairs.annotator[y]
+        x, y = np.where(swap, y, x), np.where(swap, x, y)
+        yield Rows(
+            pair=number[pairs.annotator[x], pairs.annotator[y]],
+            item=answers.answer_item[x],
+            x=answers.code[x],
+            y=answers.code[y],
+        )
+
+
+def held_rows(pairs: AnnotatorPairs) -> Rows:
+    """All pairs of answers at once."""
+    chunks = list(iterate_rows(pairs))
+    if not chunks:
+        return Rows(*(np.empty(0, dtype=np.int64) for _ in Rows._fields))
+    return Rows(*(np.concatenate(parts) for parts in zip(*chunks, strict=True)))
+
+
+# -- tables --------------------------------------------------------------------------------------------------------
+
+
+def tables(pairs: AnnotatorPairs) -> FloatArray:
+    """Counts of units by both annotators' answers: pairs x K x K."""
+    k, p = len(pairs.answers.values), len(pairs.first)
+    counts = np.zeros(p * k * k)
+    for rows in iterate_rows(pairs):
+        counts += np.bincount((rows.pair * k + rows.x) * k + rows.y, minlength=p * k * k)
+    return counts.reshape(p, k, k)
+
+
+def table_measure(pairs: AnnotatorPairs, of_tables: Callable[[FloatArray], FloatArray]) -> Additive:
+    """The mean over pairs of a coefficient of their tables, as a measure of item weights."""
+    k, p, rows = len(pairs.answers.values), len(pairs.first), held_rows(pairs)
+    column = (rows.pair * k + rows.x) * k + rows.y
+    sums = sparse_item_sums(rows.item, column, np.ones(len(column)), (pairs.answers.items, p * k * k))
+
+    def finish(total: FloatArray) -> FloatArray:
+        each = total.reshape(-1, p, k, k)
+        return mean_over_pairs(of_tables(each), each.sum(axis=(-1, -2)))
+
+    return Additive(sums, finish)
+
+
+def mean_over_pairs(values: FloatArray, shared: FloatArray) -> FloatArray:
+    """Mean over pairs, each counted by the units it shares; undefined pairs are left out.
+
+    >>> mean_over_pairs(np.array([[1.0, 0.0, np.nan]]), np.array([[3.0, 1.0, 5.0]]))
+    array([0.75])
+    """
+    weight = np.where(np.isfinite(values), shared, 0.0)
+    total = weight.sum(axis=-1)
+    mean = (weight * np.where(weight > 0, values, 0.0)).sum(axis=-1) / np.where(total > 0, total, np.nan)
+    return np.asarray(mean)
+
+
+def table_pearson(counts: FloatArray, values: FloatArray) -> FloatArray:
+    """Pearson's correlation of both annotators' answers, from tables; NaN below three units or without variance."""
+    scores = np.broadcast_to(_standard(values), counts.shape[:-1])
+    return _table_correlation(counts, scores, scores)
+
+
+def table_spearman(counts: FloatArray) -> FloatArray:
+    """Spearman's correlation (ties share their mean rank), from tables."""
+    ranks = [np.cumsum(margin, axis=-1) - margin / 2.0 for margin in (counts.sum(axis=-1), counts.sum(axis=-2))]
+    return _table_correlation(counts, *ranks)
+
+
+def _table_correlation(counts: FloatArray, x: FloatArray, y: FloatArray) -> FloatArray:
+    rows, columns = counts.sum(axis=-1), counts.sum(axis=-2)
+    n = rows.sum(axis=-1)
+    safe = np.where(n > 0, n, 1.0)[..., None]
+    x, y = x - (rows * x).sum(axis=-1)[..., None] / safe, y - (columns * y).sum(axis=-1)[..., None] / safe
+    together = np.einsum("...i,...ij,...j->...", x, counts, y, optimize=True)
+    return correlation_of_sums(n, together, (rows * x**2).sum(axis=-1), (columns * y**2).sum(axis=-1))
+
+
+def correlation_of_sums(n: FloatArray, together: FloatArray, x: FloatArray, y: FloatArray) -> FloatArray:
+    """Correlation of centred sums of products; rounding dust is no variance."""
+    dust = 1e-12 * np.maximum(n, 1.0)
+    defined = (n >= MIN_SHARED) & (x > dust) & (y > dust)
+    scale = np.sqrt(np.where(defined, x, 1.0)) * np.sqrt(np.where(defined, y, 1.0))
+    return np.where(defined, np.clip(together / scale, -1.0, 1.0), np.nan)
+
+
+# -- many distinct answers -----------------------------------------------------------------------------------------
+
+
+def _standard(values: FloatArray) -> FloatArray:
+    """Centred and scaled to a range of 1: differences of large sums stay exact, dust is told by one rule."""
+    spread = float(np.ptp(values)) if len(values) else 0.0
+    return (values - values.mean()) / (spread or 1.0) if len(values) else values
+
+
+def moments(pairs: AnnotatorPairs) -> FloatArray:
+    """Sums over shared units for each pair: n, x, y, x^2, y^2, x y (answers centred and scaled): pairs x 6."""
+    total = np.zeros((len(pairs.first), 6))
+    for rows in iterate_rows(pairs):
+        for column, values in enumerate(_products(pairs, rows)):
+            total[:, column] += np.bincount(rows.pair, values, minlength=len(total))
+    return total
+
+
+def _products(pairs: AnnotatorPairs, rows: Rows) -> list[FloatArray]:
+    standard = _standard(pairs.answers.values)
+    x, y = standard[rows.x], standard[rows.y]
+    return [np.ones(len(x)), x, y, x**2, y**2, x * y]
+
+
+def moment_pearson(total: FloatArray) -> FloatArray:
+    """Pearson's correlation from the sums of `moments`: ... x 6 in, ... out."""
+    n, x, y, xx, yy, xy = np.moveaxis(total, -1, 0)
+    safe = np.where(n > 0, n, 1.0)
+    return correlation_of_sums(n, xy - x * y / safe, xx - x**2 / safe, yy - y**2 / safe)
+
+
+def pearson_measure(pairs: AnnotatorPairs) -> Additive:
+    """The mean over pairs of Pearson's correlation, as a measure of item weights."""
+    p, rows = len(pairs.first), held_rows(pairs)
+    products = _products(pairs, rows)
+    item, pair = np.tile(rows.item, 6), np.concatenate([rows.pair * 6 + column for column in range(6)])
+    sums = sparse_item_sums(item, pair, np.concatenate(products), (pairs.answers.items, p * 6))
+
+    def finish(total: FloatArray) -> FloatArray:
+        each = total.reshape(-1, p, 6)
+        return mean_over_pairs(moment_pearson(each), each[..., 0])
+
+    return Additive(sums, finish)
