@@ -70,6 +70,22 @@ def judgments_of(data: Data) -> Judgments:
     return data.judgments
 
 
+def evalset_of(data: Data) -> EvalSet:
+    """Return the data as an EvalSet; bare judgments become one of nothing else.
+
+    >>> evalset_of(pl.DataFrame({"item": [3, 3], "system": ["B", "A"], "value": [1.0, 2.0]})).systems
+    ('B', 'A')
+    """
+    if isinstance(data, EvalSet):
+        return data
+    if isinstance(data, pl.DataFrame) and data.schema.get("value") == pl.String:  # labels, which are no values yet
+        data = data.with_columns(pl.lit(None, dtype=pl.Float64).alias("value"))
+    judgments = judgments_of(data)
+    ids = judgments.table["item"].unique(maintain_order=True)
+    systems = judgments.table["system"].unique(maintain_order=True).to_list()
+    return EvalSet(items=ids.alias("id").to_frame(), systems=tuple(systems), judgments=judgments, name="judgments")
+
+
 def answers_of(judgments: Judgments) -> Answers:
     """Make the table of answers.
 
@@ -157,22 +173,30 @@ def _control_kinds(column: pl.Series) -> pl.Series:
 # -- pages ---------------------------------------------------------------------------------------------------------
 
 
-def page_key(answers: Answers) -> list[str]:
-    """What makes a page: the column `page` where there is one, else an output with all its criteria."""
-    return ["annotator", "page"] if "page" in answers.known else ["annotator", "item", "system", "repeat", "control"]
+def with_pages(answers: Answers) -> tuple[pl.DataFrame, list[str]]:
+    """Return the answers and the columns that make a page.
+
+    That is `page` where there is such a column, else an output with all its criteria; an output that somebody judged
+    twice is two pages.
+    """
+    if "page" in answers.known:
+        return answers.table, ["annotator", "page"]
+    again = pl.int_range(pl.len()).over("annotator", "item", "system", "criterion").alias("_again")
+    return answers.table.with_columns(again), ["annotator", "item", "system", "_again"]
 
 
 def page_times(answers: Answers) -> pl.DataFrame:
-    """One row per page of a known annotator: its key, `seconds` (null if unknown) and `skipped`.
+    """One row per page of a known annotator: its key, `seconds` (null if unknown), `skipped` and `pending`.
 
     Seconds of a page that are all the same are taken for the page's time written on each of its answers; otherwise they
     are the answers' own and add up.
     """
+    table, key = with_pages(answers)
     seconds = pl.col("seconds")
     once = pl.when(seconds.n_unique() == 1).then(seconds.first()).when(seconds.count() > 0).then(seconds.sum())
     return (
-        answers.table.filter(pl.col("annotator").is_not_null() & pl.col(MARKED).is_null())
-        .group_by(page_key(answers), maintain_order=True)
+        table.filter(pl.col("annotator").is_not_null() & pl.col(MARKED).is_null())
+        .group_by(key, maintain_order=True)
         .agg(once.alias("seconds"), (pl.col("state") == "skipped").all().alias("skipped"),
              (pl.col("state") == "pending").all().alias("pending"))
     )  # fmt: skip

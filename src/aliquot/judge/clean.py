@@ -14,7 +14,7 @@ from aliquot.data.judgments import MARKED, Judgments
 from aliquot.data.signature import signature
 from aliquot.data.spec import Spec, written
 from aliquot.errors import DataError, OptionError
-from aliquot.judge.answers import Answers, Data, answers_of, judgments_of
+from aliquot.judge.answers import Answers, Data, answers_of, evalset_of, judgments_of
 from aliquot.judge.audit import (
     ScoreKeeper,
     annotator_table,
@@ -65,7 +65,7 @@ class Cleaned:
 
     Attributes:
         judgments: all judgments; the column `marked` says why one should not count.
-        evalset: the data with these judgments and the human scores made of what counts; None for bare judgments.
+        evalset: the data with these judgments, and the human scores made of what counts.
         steps: what each step did, in order.
         annotators: one row per annotator: answers, pending, skipped, median seconds, how many of their answers each
             step marked, the largest change of a system's score that leaving those out makes, and what steps measured.
@@ -77,7 +77,7 @@ class Cleaned:
     """
 
     judgments: Judgments
-    evalset: EvalSet | None
+    evalset: EvalSet
     steps: tuple[StepAudit, ...]
     annotators: pl.DataFrame
     systems: pl.DataFrame
@@ -88,7 +88,7 @@ class Cleaned:
 
     def to_frame(self) -> pl.DataFrame:
         """One row per step."""
-        return pl.DataFrame([vars(audit) for audit in self.steps], infer_schema_length=None)
+        return pl.DataFrame([vars(audit) for audit in self.steps], schema_overrides={"system": pl.String})
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON document of `clean --json`."""
@@ -142,7 +142,11 @@ def clean(
     >>> len(cleaned.judgments), len(cleaned.judgments.usable())
     (180, 126)
     """
-    chain = [*_limits(scale, labels), *chain_of(preset, steps, without)]
+    limits, others = _limits(scale, labels), chain_of(preset, steps, without)
+    chain = [*limits, *others]
+    twice = {spec.name for spec in limits} & {spec.name for spec in others}
+    if twice:
+        raise OptionError(f"the cleaning step '{min(twice)}' is given twice; leave out {min(twice)}= or the step")
     if not chain:
         raise OptionError(
             f"there is nothing to do; name a preset ({', '.join(PRESETS)}) or steps ({', '.join(all_steps())})"
@@ -155,12 +159,14 @@ def clean(
     keeper = ScoreKeeper.of(answers.table)
     audits, measured, scores, notes = [], [], [keeper.scores(counted_in(answers))], first_notes(answers, chain)
     for spec in chain:
-        answers, audit, measures = _run(answers, spec, keeper, scores[-1])
+        answers, audit, measures, after = _run(answers, spec, keeper, scores[-1])
         audits.append(audit)
-        scores.append(keeper.scores(counted_in(answers)))
+        scores.append(after)
         measured += [measures] if measures is not None else []
+    if not counted_in(answers).any():
+        notes.append("no answer is left: are the thresholds meant for data like these?")
     marked = Judgments(judgments.table.with_columns(answers.table[MARKED].gather(answers.of_row)))
-    evalset, said = with_marked(data, marked) if isinstance(data, EvalSet) else (None, [])
+    evalset, said = with_marked(evalset_of(data), marked)
     return Cleaned(
         judgments=marked,
         evalset=evalset,
@@ -171,17 +177,21 @@ def clean(
         counts=counts_of(before, answers),
         notes=(*notes, *said),
         signature=signature(
-            "clean", data if isinstance(data, EvalSet) else None, preset=preset,
+            "clean", evalset_of(data), preset=preset,
             steps="+".join(str(spec) for spec in chain), fresh="yes" if fresh else None,
         ),
     )  # fmt: skip
 
 
 def _limits(scale: tuple[float, float] | None, labels: Sequence[float] | None) -> list[Spec]:
-    found = [] if scale is None else [Spec("scale", {"low": f"{scale[0]:g}", "high": f"{scale[1]:g}"})]
+    found = [] if scale is None else [Spec("scale", {"low": _plain(scale[0]), "high": _plain(scale[1])})]
     if labels is not None:
-        found.append(Spec("labels", {"allowed": written([f"{label:g}" for label in labels])}))
+        found.append(Spec("labels", {"allowed": written([_plain(label) for label in labels])}))
     return found
+
+
+def _plain(number: float) -> str:
+    return str(int(number)) if float(number).is_integer() else repr(float(number))
 
 
 def _unmarked(judgments: Judgments) -> Judgments:
@@ -203,12 +213,12 @@ def _refuse(answers: Answers, scale: tuple[float, float] | None, labels: Sequenc
 
 def _run(
     answers: Answers, spec: Spec, keeper: ScoreKeeper, before: FloatArray
-) -> tuple[Answers, StepAudit, pl.DataFrame | None]:
+) -> tuple[Answers, StepAudit, pl.DataFrame | None, FloatArray]:
     """Run one step and write down what it did."""
     try:
         marks = lookup(spec.name).run(answers, spec.parameters)
     except NotApplicableError as missing:
-        return answers, StepAudit(str(spec), False, 0, 0.0, 0, 0.0, None, 0, f"not applied: {missing}"), None
+        return answers, StepAudit(str(spec), False, 0, 0.0, 0, 0.0, None, 0, f"not applied: {missing}"), None, before
     done = answers.with_marks(marks.reasons)
     open_before, open_after = counted_in(answers), counted_in(done)
     after = keeper.scores(open_after)
@@ -221,4 +231,4 @@ def _run(
         str(spec), True, count, count / max(1, int(open_before.sum())), len(gone), change, system,
         swaps(before, after), "; ".join(marks.notes),
     )  # fmt: skip
-    return done, audit, marks.measures
+    return done, audit, marks.measures, after

@@ -13,7 +13,7 @@ from aliquot.data.evalset import EvalSet
 from aliquot.data.formats.mqm import MQMWeights
 from aliquot.data.signature import signature
 from aliquot.errors import DataError, OptionError, unknown_name
-from aliquot.judge.answers import Data, judgments_of
+from aliquot.judge.answers import Data, evalset_of
 from aliquot.judge.combine_methods import METHODS, CombineMethod, method_of
 from aliquot.judge.combined import Combined, Part, cells_of, curve_from, queue_of, systems_of
 from aliquot.judge.curve import curve_of
@@ -87,7 +87,7 @@ def combine(
     >>> combined.evalset.human, combined.evalset.scores["human"].shape
     ('human', (40, 3))
     """
-    evalset = data if isinstance(data, EvalSet) else _bare(data)
+    evalset = evalset_of(data)
     known = evalset.judgments.criteria if evalset.judgments is not None else []
     chosen, spec = method_of(method, threshold=threshold)
     joint = parse_formula(formula) if formula is not None else None
@@ -118,16 +118,6 @@ def combine(
 
 
 # -- before --------------------------------------------------------------------------------------------------------
-
-
-def _bare(data: Data) -> EvalSet:
-    """An EvalSet of nothing but judgments."""
-    if isinstance(data, pl.DataFrame) and data.schema.get("value") == pl.String:
-        data = data.with_columns(pl.lit(None, dtype=pl.Float64).alias("value"))
-    judgments = judgments_of(data)
-    ids = judgments.table["item"].unique(maintain_order=True)
-    systems = judgments.table["system"].unique(maintain_order=True).to_list()
-    return EvalSet(items=ids.alias("id").to_frame(), systems=tuple(systems), judgments=judgments, name="judgments")
 
 
 def _check(

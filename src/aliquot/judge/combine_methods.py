@@ -91,7 +91,7 @@ def method_of(text: str, **apart: Any) -> tuple[CombineMethod, Spec]:
     spec = parse_spec(text)
     if spec.name not in METHODS:
         raise unknown_name("way to combine", spec.name, METHODS)
-    given = dict(spec.parameters) | {name: f"{value:g}" for name, value in apart.items() if value is not None}
+    given = dict(spec.parameters) | {name: repr(value) for name, value in apart.items() if value is not None}
     method = METHODS[spec.name]
     bind(spec.name, method.parameters, given)
     return method, Spec(spec.name, given)

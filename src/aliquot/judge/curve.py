@@ -70,7 +70,7 @@ def curve_of(
     def combined(rows: np.ndarray) -> FloatArray:
         return method.run(mine.at(rows), given).value
 
-    points = labels_curve(mine.cell, combined, right, _counts(int(many[chosen].max())), repeats=repeats, seed=seed)
+    points = labels_curve(mine.cell, combined, right, _counts(most), repeats=repeats, seed=seed)
     table = pl.DataFrame([vars(point) for point in points])
     return table if method.labels else table.drop("wrong", "wrong_sd", "undecided"), int(chosen.sum())
 

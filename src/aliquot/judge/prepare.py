@@ -15,6 +15,7 @@ from aliquot.judge.answers import Data, answers_of, judgments_of
 from aliquot.judge.normalise import Normalised, normalise
 from aliquot.judge.recode import RecodeLike, Recoding, parse_recoding
 
+_LABEL = "_label"
 RecodeAny = RecodeLike | Recoding
 Recodes = RecodeAny | Mapping[str, RecodeAny] | Sequence[RecodeAny]
 """One map, a map for each criterion, or several that name theirs."""
@@ -27,7 +28,7 @@ def countable(
 
     The column `answer` of the result holds the answers, numbers or labels.
     """
-    judgments = _judgments(data, answer)
+    judgments, answer = _judgments(data, answer)
     if mqm_weights is not None:
         judgments = reweighted(judgments, mqm_weights)
     table = answers_of(judgments).table
@@ -46,14 +47,15 @@ def countable(
     return table.with_columns(pl.col(answer).alias("answer")), notes
 
 
-def _judgments(data: Data, answer: str) -> Judgments:
-    """Judgments whose answers may be labels in a column of their own (or in `value` of a bare table)."""
+def _judgments(data: Data, answer: str) -> tuple[Judgments, str]:
+    """Judgments and the column of their answers: labels in `value` of a bare table move to a column of their own."""
     if isinstance(data, pl.DataFrame) and answer == "value" and data.schema.get("value") == pl.String:
-        data = data.with_columns(pl.col("value").alias("label"), pl.lit(None, dtype=pl.Float64).alias("value"))
+        data = data.with_columns(pl.col("value").alias(_LABEL), pl.lit(None, dtype=pl.Float64).alias("value"))
+        answer = _LABEL
     judgments = judgments_of(data)
     if answer not in judgments.table.columns:
         raise unknown_name("judgment column", answer, judgments.table.columns, "name that of the answers with --answer")
-    return judgments
+    return judgments, answer
 
 
 def reweighted(judgments: Judgments, weights: MQMWeights) -> Judgments:
@@ -128,6 +130,8 @@ def recoded(table: pl.DataFrame, recodings: Mapping[str | None, Recoding]) -> pl
         answers = part["answer"]
         values = recoding.apply(answers) if recoding else cast_column(answers, pl.Float64(), f"answers on '{name}'")
         parts.append(part.with_columns(values.alias("value")))
+    if not parts:
+        return table.filter(pl.lit(value=False))
     return pl.concat(parts).sort("_row").drop("_row").filter(pl.col("value").is_not_null())
 
 

@@ -32,7 +32,7 @@ def with_marked(data: EvalSet, marked: Judgments) -> tuple[EvalSet, list[str]]:
     notes = []
     if renewed:
         lost = int((np.isfinite(data.scores[renewed[0]]) & ~np.isfinite(scores[renewed[0]])).sum())
-        lacking = f"; {lost} outputs have none left" if lost else ""
+        lacking = f"; {lost} outputs have none left, so systems are compared on different items" if lost else ""
         notes.append(f"human scores made anew from what counts: {quoted(renewed)}{lacking}")
     if kept:
         notes.append(f"not the means of these judgments, so left as they were: {quoted(kept)}; use combine")

@@ -12,8 +12,8 @@ import numpy as np
 import polars as pl
 
 from aliquot.errors import OptionError
-from aliquot.judge.answers import OPEN, Answers, page_key, page_times
-from aliquot.judge.marking import CELL, at_rows, need_annotators, need_times, of_annotators, open_rows
+from aliquot.judge.answers import OPEN, Answers, page_times, with_pages
+from aliquot.judge.marking import CELL, at_rows, need_annotators, need_times, of_annotators
 from aliquot.judge.step_registry import Marks, NotApplicableError, step
 
 CONTROL_ITEM = "control item"
@@ -85,9 +85,9 @@ def fast_pages(
         fast.group_by("annotator", maintain_order=True).len("pages_too_fast").filter(pl.col("pages_too_fast") >= pages)
     )
     if mark == "page":
-        keys = page_key(answers)
+        table, keys = with_pages(answers)
         wanted = fast.join(counts, on="annotator", how="semi").select(keys)
-        rows = open_rows(answers).join(wanted, on=keys, how="semi", nulls_equal=True)["_row"]
+        rows = table.with_row_index("_row").filter(OPEN).join(wanted, on=keys, how="semi", nulls_equal=True)["_row"]
         return Marks(at_rows(answers, "fast_pages", rows).reasons, counts)
     return Marks(of_annotators(answers, "fast_pages", counts["annotator"]), counts)
 

@@ -1,0 +1,212 @@
+"""`aliquot clean`: which judgments should not count, and what does leaving them out change?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from aliquot.cli import common, render
+from aliquot.data.evalset import EvalSet
+from aliquot.data.io import save
+from aliquot.errors import OptionError, OutputError
+from aliquot.judge.clean import Cleaned, clean
+
+_STEPS = "Steps"
+_SHOWN = 10
+
+
+def run(
+    data: common.DataArgument,
+    preset: Annotated[
+        str | None, typer.Option("--preset", "-p", metavar="NAME", help="da_wmt, crowd or semantic_differential.")
+    ] = None,
+    steps: Annotated[
+        str | None,
+        typer.Option(
+            "--steps",
+            metavar="SPEC+SPEC",
+            help="Steps to run, or thresholds to change in the preset.",
+            rich_help_panel=_STEPS,
+        ),
+    ] = None,
+    without: Annotated[
+        str | None,
+        typer.Option("--without", metavar="A,B", help="Steps of the preset to leave out.", rich_help_panel=_STEPS),
+    ] = None,
+    scale: Annotated[
+        str | None,
+        typer.Option("--scale", metavar="LOW:HIGH", help="Mark values outside, first of all.", rich_help_panel=_STEPS),
+    ] = None,
+    labels: Annotated[
+        str | None,
+        typer.Option("--labels", metavar="A,B", help="Mark values that are none of these.", rich_help_panel=_STEPS),
+    ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Refuse such values instead.", rich_help_panel=_STEPS)
+    ] = False,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Forget marks the data came with.", rich_help_panel=_STEPS)
+    ] = False,
+    annotators: Annotated[bool, typer.Option("--annotators", help="Show all annotators, not only the worst.")] = False,
+    audit: Annotated[
+        Path | None,
+        typer.Option("--audit", metavar="FILE", help="Write the audit: .json all of it, a table the annotators."),
+    ] = None,
+    human: common.HumanOption = None,
+    systems: common.SystemsOption = None,
+    exclude: common.ExcludeOption = None,
+    format: common.FormatOption = None,  # noqa: A002
+    columns: common.ColumnsOption = None,
+    mqm_weights: common.WeightsOption = None,
+    json: common.JsonOption = False,
+    output: common.OutputOption = None,
+) -> None:
+    """Which judgments should not count, and what does leaving them out change?
+
+    Marks judgments with the reason, deletes none, and shows what each step did to annotators and systems. With -o the
+    data are written with their marks, which `combine`, `agreement` and `estimate` heed. Steps: scale, labels,
+    duplicates, outliers, burn_in, speeders, fast_pages, skips, straight_liners, repeats, exam, controls.
+
+    Example: aliquot clean data.jsonl --preset crowd -o cleaned.jsonl
+
+    Example: aliquot clean data.jsonl --steps burn_in:first=10+speeders:share=0.4 --scale 0:100
+    """  # fmt: skip
+    common.require_writable(output)
+    common.require_writable(audit)
+    evalset = common.load_data(
+        data, human=human, systems=systems, exclude=exclude, format=format, columns=columns, mqm_weights=mqm_weights
+    )
+    with render.busy("cleaning"):
+        cleaned = clean(
+            evalset, preset, steps=steps, without=common.names(without), scale=parse_scale(scale),
+            labels=_numbers(labels), strict=strict, fresh=fresh,
+        )  # fmt: skip
+    if output is not None:
+        write(cleaned.evalset, output)
+    if audit is not None:
+        common.write_result(cleaned.annotators, cleaned.to_dict(), audit)
+    if json:
+        common.print_json(cleaned.to_dict())
+        return
+    console = render.console()
+    show(cleaned, console, everybody=annotators)
+    for path in (output, audit):
+        if path is not None:
+            console.print(f"wrote {path}", markup=False)
+
+
+def parse_scale(text: str | None) -> tuple[float, float] | None:
+    """Read LOW:HIGH.
+
+    >>> parse_scale("0:100")
+    (0.0, 100.0)
+    """
+    if text is None:
+        return None
+    try:
+        low, high = (float(part) for part in text.split(":"))
+    except ValueError:
+        raise OptionError(f"--scale '{text}': write LOW:HIGH, e.g. 0:100 or -25:0") from None
+    return low, high
+
+
+def _numbers(text: str | None) -> list[float] | None:
+    if text is None:
+        return None
+    try:
+        return [float(part) for part in common.names(text)]
+    except ValueError:
+        raise OptionError(f"--labels '{text}': labels are numbers, e.g. 0,0.5,1") from None
+
+
+def write(evalset: EvalSet, path: Path) -> None:
+    """Write the data with their marks: .jsonl and .parquet everything, .csv and .tsv the judgments."""
+    if not path.suffix:
+        raise OutputError(f"{path}: a folder of scores has no place for marks; use .jsonl, .parquet, .csv or .tsv")
+    save(evalset, path, what="judgments")
+
+
+def show(cleaned: Cleaned, console: Console, *, everybody: bool = False) -> None:
+    """Print what was marked, whose, and what it changes."""
+    counts = cleaned.counts
+    people = cleaned.annotators.height
+    counted = counts["answered"] - counts["marked_before"]
+    parts = [f"{counts['answers']} answers by {people} annotator{'s' * (people != 1)}"]
+    parts += [f"{counts[state]} {state}" for state in ("skipped", "pending") if counts[state]]
+    if counts["marked_before"]:
+        parts.append(f"{counts['marked_before']} marked before")
+    parts.append(f"{counts['marked']} marked now ({render.percent(counts['marked'] / max(1, counted))})")
+    console.print(", ".join(parts) + "\n", markup=False)
+    console.print(_step_table(cleaned))
+    console.print()
+    if people:
+        console.print(_annotator_table(cleaned, everybody=everybody))
+        console.print()
+    console.print(_system_table(cleaned))
+    console.print()
+    for audit in cleaned.steps:
+        if audit.note:
+            console.print(f"note: {audit.step}: {audit.note}", markup=False)
+    for note in cleaned.notes:
+        console.print(f"note: {note}", markup=False)
+    render.signature(cleaned.signature, console)
+
+
+def _step_table(cleaned: Cleaned) -> Table:
+    table = render.columns(
+        render.table("steps, in order"), left=["step"],
+        right=["marked", "share", "annotators gone", "largest change", "swaps"],
+    )  # fmt: skip
+    table.add_column("of", overflow="fold")
+    for row in cleaned.steps:
+        if not row.applied:
+            table.add_row(row.step, "-", "-", "-", "-", "-", "not applied")
+            continue
+        table.add_row(row.step, str(row.marked), render.percent(row.share), str(row.annotators),
+                      render.number(row.change), str(row.swaps), row.system or "")  # fmt: skip
+    return table
+
+
+def _annotator_table(cleaned: Cleaned, *, everybody: bool) -> Table:
+    """The annotators with most marks; a column for each step that marked anything."""
+    people = cleaned.annotators
+    fixed = ("annotator", "answers", "skipped", "pending", "median_seconds", "marked", "change", "changed_system")
+    names = [name for name in people.columns if name not in fixed and people.schema[name].is_integer()]
+    names = [name for name in names if (people[name].fill_null(0) > 0).any()][:4]
+    shown = people if everybody else people.head(_SHOWN)
+    more = people.height - shown.height
+    title = "annotators, most marks first" + (f" ({more} more with --annotators)" if more else "")
+    table = render.columns(render.table(title), left=["annotator"],
+                           right=["answers", "marked", *names, "median s", "change"])  # fmt: skip
+    table.add_column("of", overflow="fold")
+    for row in shown.iter_rows(named=True):
+        table.add_row(
+            row["annotator"], str(row["answers"]), str(row["marked"]), *(_count(row[name]) for name in names),
+            render.number(row["median_seconds"]), render.number(row["change"]), row["changed_system"] or "",
+        )  # fmt: skip
+    return table
+
+
+def _count(value: int | None) -> str:
+    return "-" if value is None else str(value)
+
+
+def _system_table(cleaned: Cleaned) -> Table:
+    table = render.columns(
+        render.table("systems: mean of their outputs before and after, and of annotators' z-scores"),
+        left=["system"],
+        right=["answers", "before", "after", "change", "rank", "z before", "z after"],
+    )
+    for row in cleaned.systems.iter_rows(named=True):
+        before, after = (_count(row[f"rank_{when}"]) for when in ("before", "after"))
+        rank = after if before == after else f"{before} to {after}"
+        table.add_row(
+            row["system"], f"{row['answers_before']} to {row['answers_after']}", render.number(row["before"], 4),
+            render.number(row["after"], 4), render.number(row["change"]), rank, render.fixed(row["z_before"]),
+            render.fixed(row["z_after"]),
+        )  # fmt: skip
+    return table

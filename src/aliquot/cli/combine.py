@@ -1,0 +1,163 @@
+"""`aliquot combine`: what do all the answers on an output come to?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import polars as pl
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from aliquot.cli import common, render
+from aliquot.data.formats import tables
+from aliquot.data.io import save
+from aliquot.judge.combine import combine
+from aliquot.judge.combined import Combined
+
+_HOW = "How to combine"
+_SHOWN = 10
+
+
+def run(
+    data: common.DataArgument,
+    method: Annotated[
+        str, typer.Option("--method", "-m", metavar="SPEC", help="mean, median, trimmed, majority or dawid_skene.")
+    ] = "mean",
+    criterion: Annotated[
+        str | None, typer.Option("--criterion", metavar="NAME", help="Only this one.", rich_help_panel=_HOW)
+    ] = None,
+    formula: Annotated[
+        str | None,
+        typer.Option(
+            "--formula",
+            metavar="TEXT",
+            rich_help_panel=_HOW,
+            help="A joint score of each output, e.g. 'style * meaning * (fluency >= source.fluency)'.",
+        ),
+    ] = None,
+    recode: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--recode",
+            metavar="OLD=NEW,...",
+            rich_help_panel=_HOW,
+            help="What answers are worth: no=0,yes=1 or fluency:1|2=0,3..5=1; may be given again.",
+        ),
+    ] = None,
+    normalise: Annotated[
+        str | None,
+        typer.Option("--normalise", metavar="HOW", help="z, or crossed (severity taken off).", rich_help_panel=_HOW),
+    ] = None,
+    minimum: Annotated[
+        int, typer.Option("--minimum", help="z: leave out annotators with fewer answers.", rich_help_panel=_HOW)
+    ] = 5,
+    threshold: Annotated[
+        float | None,
+        typer.Option("--threshold", help="Labels: how sure to be; others wait for experts.", rich_help_panel=_HOW),
+    ] = None,
+    experts: Annotated[
+        str | None,
+        typer.Option("--experts", metavar="A,B", help="Annotators whose answers decide.", rich_help_panel=_HOW),
+    ] = None,
+    source: Annotated[
+        str | None,
+        typer.Option("--source", metavar="SYSTEM", help="The 'system' that is the source.", rich_help_panel=_HOW),
+    ] = None,
+    answer: Annotated[
+        str, typer.Option("--answer", metavar="COLUMN", help="Where the answers stand.", rich_help_panel=_HOW)
+    ] = "value",
+    name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="Name of the new score.")] = None,
+    curve: Annotated[bool, typer.Option("--curve", help="How wrong would fewer answers have been?")] = False,
+    repeats: Annotated[int, typer.Option("--repeats", min=1, help="Draws for each point of the curve.")] = 20,
+    queue: Annotated[
+        Path | None, typer.Option("--queue", metavar="FILE", help="Write the outputs that experts should decide.")
+    ] = None,
+    human: common.HumanOption = None,
+    systems: common.SystemsOption = None,
+    exclude: common.ExcludeOption = None,
+    format: common.FormatOption = None,  # noqa: A002
+    columns: common.ColumnsOption = None,
+    mqm_weights: common.WeightsOption = None,
+    seed: common.SeedOption = 0,
+    json: common.JsonOption = False,
+    output: common.OutputOption = None,
+) -> None:
+    """What do all the answers on an output come to?
+
+    Makes one human score out of judgments, which becomes the data's human score for `estimate`, `metrics` and
+    `simulate`. Labels that stay undecided wait in a queue for experts.
+
+    Example: aliquot combine cleaned.jsonl --method dawid_skene --queue experts.csv -o scored.jsonl
+
+    Example: aliquot combine data.jsonl --formula 'style * meaning * fluency' -o scored.jsonl
+
+    Example: aliquot combine data.jsonl --normalise z --curve
+    """  # fmt: skip
+    for path in (output, queue):
+        common.require_writable(path)
+    evalset = common.load_data(
+        data, human=human, systems=systems, exclude=exclude, format=format, columns=columns, mqm_weights=mqm_weights
+    )
+    with render.busy(f"combining by {method}"):
+        combined = combine(
+            evalset, method, criterion=criterion, formula=formula, recode=recode or None, normalise=normalise,
+            name=name, threshold=threshold, experts=common.names(experts), source=source, answer=answer,
+            mqm_weights=mqm_weights, minimum=minimum, curve=curve, repeats=repeats, seed=seed,
+        )  # fmt: skip
+    if output is not None:
+        save(combined.evalset, output)
+    if queue is not None:
+        tables.write(combined.queue, queue)
+    if json:
+        common.print_json(combined.to_dict())
+        return
+    console = render.console()
+    show(combined, console)
+    for path in (output, queue):
+        if path is not None:
+            console.print(f"wrote {path}", markup=False)
+    if output is None:
+        console.print("nothing written; give -o FILE to keep the score", markup=False)
+
+
+def show(combined: Combined, console: Console) -> None:
+    """Print the systems, the queue, the annotators and the curve."""
+    console.print(f"score '{combined.score}' of {combined.cells.height} outputs (x criteria)\n", markup=False)
+    table = render.columns(render.table("systems"), left=["system"], right=["mean", "items"])
+    for system, mean, items in combined.systems.iter_rows():
+        table.add_row(system, render.number(mean, 4), str(items))
+    console.print(table)
+    console.print()
+    if combined.curve is not None and combined.curve.table.height:
+        console.print(_frame(f"labels per item, against {combined.curve.against}", combined.curve.table))
+        console.print()
+    if combined.annotators.height:
+        console.print(_frame("annotators", combined.annotators))
+        console.print()
+    if combined.queue.height:
+        shown = combined.queue.select("item", "system", "criterion", "best", "confidence", "answers")
+        console.print(_frame("for experts, least sure first", shown))
+        console.print()
+    notes = (*combined.notes, *(combined.curve.notes if combined.curve is not None else ()))
+    for note in notes:
+        console.print(f"note: {note}", markup=False)
+    render.signature(combined.signature, console)
+
+
+def _frame(title: str, frame: pl.DataFrame) -> Table:
+    """Show the first rows of a table, numbers to the right."""
+    frame = frame.select(column.name for column in frame if column.null_count() < frame.height)
+    rest = frame.height - _SHOWN
+    limit = frame.height if "k" in frame.columns else _SHOWN
+    table = render.table(title + (f" ({rest} more with --json)" if frame.height > limit else ""))
+    for name, kind in frame.schema.items():
+        table.add_column(name, justify="right" if kind.is_numeric() else "left", overflow="fold")
+    for row in frame.head(limit).iter_rows():
+        table.add_row(*(render.number(value) if isinstance(value, float) else _text(value) for value in row))
+    return table
+
+
+def _text(value: object) -> str:
+    return "-" if value is None else str(value)
