@@ -68,7 +68,7 @@ def best_worst(table: ChoiceTable, systems: Sequence[str] | None = None, *, stri
     values = _filled(cells.with_columns(value.alias("value")), rows["row"], names)
     kept, found = _kept(names, values, systems, table)
     shown = np.column_stack([(~np.isnan(found)).sum(axis=0), (found == 1).sum(axis=0), (found == -1).sum(axis=0)])
-    notes = [f"{pending} ballots without a choice (pending) are left out"] if pending else []
+    notes = [f"ballots without a choice (pending), left out: {pending}"] if pending else []
     keys, found, merge_notes = _once(rows.select("item", "annotator"), found, table, strict=strict)
     return Ballots(kept, found, keys, shown.astype(np.int64), (*notes, *merge_notes))
 
@@ -98,7 +98,7 @@ def _check_best_worst(rows: pl.DataFrame, table: ChoiceTable) -> None:
     refuse(pl.col("shown").list.len() < 2, "only {shown} was shown; a ballot needs two systems or more")
     refuse(pl.col("shown").list.n_unique() < pl.col("shown").list.len(), "a system was shown twice among {shown}")
     for role in ("best", "worst"):
-        unknown = ~pl.col("shown").list.contains(pl.col(role))
+        unknown = pl.col(role).is_not_null() & ~pl.col("shown").list.contains(pl.col(role))
         refuse(unknown, f"the {role} is '{{{role}}}', and shown were {{shown}}; correct the row")
 
 
@@ -136,7 +136,7 @@ def rankings(table: ChoiceTable, systems: Sequence[str] | None = None, *, strict
     several = np.isfinite(values).sum(axis=1) > 1
     if not several.any():
         raise DataError(f"{table.where}: no ballot ranks two systems; an annotator must rank several on the same item")
-    notes = [] if several.all() else [f"{int((~several).sum())} ballots with a single ranked system are left out"]
+    notes = [] if several.all() else [f"ballots with a single ranked system, left out: {int((~several).sum())}"]
     keys, values, merge_notes = _once(keys.filter(pl.Series(several)), values[several], table, strict=strict)
     return Ballots(kept, values, keys, notes=(*notes, *merge_notes))
 
@@ -233,5 +233,5 @@ def _once(
     np.add.at(counts, codes, there.astype(np.float64))
     means = np.divide(sums, counts, out=np.full_like(sums, np.nan), where=counts > 0)
     more = len(codes) - number
-    note = f"{more} further ballots of an annotator on the same systems of an item are averaged with the first"
+    note = f"further ballots of an annotator on the same systems of an item, averaged with the first: {more}"
     return keys[first], means, [note]

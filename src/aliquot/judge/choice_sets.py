@@ -31,6 +31,7 @@ class Preferences:
         shown: For best-worst ballots, how often each system was shown, best and worst: M x 3.
         notes: What was left out, merged or assumed.
         fingerprint: Of the data, for signatures.
+        asked: How the choices were taken from it, for signatures.
     """
 
     systems: tuple[str, ...]
@@ -43,6 +44,7 @@ class Preferences:
     shown: IntArray | None = None
     notes: tuple[str, ...] = ()
     fingerprint: str = ""
+    asked: tuple[tuple[str, object], ...] = ()
 
 
 def cluster_codes(keys: pl.DataFrame, cluster: str) -> IntArray:

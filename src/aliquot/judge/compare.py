@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal, overload
 
 import polars as pl
 
@@ -16,19 +16,36 @@ from aliquot.errors import OptionError, unknown_name
 from aliquot.judge.choice_tables import choice_table, kind_of
 from aliquot.judge.comparison import Comparison, Result
 from aliquot.judge.criteria import criteria
-from aliquot.judge.error_importance import importance
-from aliquot.judge.groups import group_changes
-from aliquot.judge.postedit import postedit
+from aliquot.judge.criteria_result import Criteria
+from aliquot.judge.error_importance import ErrorImportance, importance
+from aliquot.judge.groups import GroupChanges, group_changes
+from aliquot.judge.postedit import PostEditing, postedit
 from aliquot.judge.prefer import compare_preferences
 from aliquot.judge.preferences import score_preferences, table_preferences
 from aliquot.judge.table_files import read_data, scores_of
-from aliquot.judge.verify import verify
+from aliquot.judge.verify import Verification, verify
 
 Data = EvalSet | Judgments | pl.DataFrame
 
 KINDS = ("pairwise", "best-worst", "ranking", "scores", "verify", "postedit", "criteria", "importance", "groups")
 
 
+@overload
+def compare(
+    data: Data | str | Path, kind: Literal["pairwise", "best-worst", "ranking", "scores"], **options: Any
+) -> Comparison: ...
+@overload
+def compare(data: Data | str | Path, kind: Literal["verify"], **options: Any) -> Verification: ...
+@overload
+def compare(data: Data | str | Path, kind: Literal["postedit"], **options: Any) -> PostEditing: ...
+@overload
+def compare(data: Data | str | Path, kind: Literal["criteria"], **options: Any) -> Criteria: ...
+@overload
+def compare(data: Data | str | Path, kind: Literal["importance"], **options: Any) -> ErrorImportance: ...
+@overload
+def compare(data: Data | str | Path, kind: Literal["groups"], **options: Any) -> GroupChanges: ...
+@overload
+def compare(data: Data | str | Path, kind: str | None = None, **options: Any) -> Result: ...
 def compare(data: Data | str | Path, kind: str | None = None, **options: Any) -> Result:
     """Compare systems by what people chose, or the criteria they judged by.
 
@@ -61,6 +78,8 @@ def compare(data: Data | str | Path, kind: str | None = None, **options: Any) ->
     >>> result.systems[0].system, result.systems[0].win_rate
     ('X', 0.75)
     """
+    if kind is not None and kind not in KINDS:
+        raise unknown_name("kind", kind, KINDS, "check --kind")
     columns = options.get("columns")
     if isinstance(data, (str, Path)):
         found: Data = read_data(data, kind, columns)
@@ -68,8 +87,6 @@ def compare(data: Data | str | Path, kind: str | None = None, **options: Any) ->
     else:
         found = data
     named = kind or _told(found, columns)
-    if named not in KINDS:
-        raise unknown_name("kind", named, KINDS)
     if kind is None and named == "pairwise":
         named = _verified(found, options)
     return _KINDS[named](found, _checked(named, options))

@@ -112,9 +112,9 @@ def criteria(
         dropped=tuple(DroppedCriterion(names[row.variable], row.reason) for row in gone), chosen=chosen, level=level,
         notes=(*notes, *_notes(found, fit, names, left, chosen, factors), *_misfit(fit, names, left, gap, communality)),
         signature=signature(
-            "compare:criteria", rows=rows, correlation=correlation, factors=number, gap=gap, communality=communality,
-            drop=None if drop else "no", level=level, draws=draws, seed=seed if isinstance(seed, int) else None,
-            data=table.digest,
+            "compare:criteria", only=",".join(only) if only else None, rows=rows, correlation=correlation,
+            factors=number, gap=gap, communality=communality, drop=None if drop else "no", level=level, draws=draws,
+            seed=seed if isinstance(seed, int) else None, data=table.digest,
         ),
     )  # fmt: skip
 

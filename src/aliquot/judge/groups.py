@@ -154,7 +154,7 @@ def _people(table: ChoiceTable) -> tuple[pl.DataFrame, list[str]]:
     again = rows.height - rows.unique().height
     rows = rows.unique(maintain_order=True)
     if again:
-        notes.append(f"{again} rows occur twice: counted once")
+        notes.append(f"rows that occur twice, counted once: {again}")
     torn = rows.filter(pl.struct("participant", "measure").is_duplicated())
     if torn.height:
         bad = torn.row(0, named=True)
@@ -169,7 +169,7 @@ def _people(table: ChoiceTable) -> tuple[pl.DataFrame, list[str]]:
         )
     missing = rows.filter(pl.col("before").is_null() | pl.col("after").is_null()).height
     if missing:
-        notes.append(f"{missing} rows lack a number before or after: left out")
+        notes.append(f"rows without a number before or after, left out: {missing}")
     return rows, notes
 
 

@@ -103,6 +103,7 @@ def known_systems(wanted: Collection[str], present: Collection[str], where: str)
     """
     for name in wanted:
         if name not in present:
+            present = sorted(present) if isinstance(present, set) else present
             guess = closest(name, present)
             hint = f" did you mean '{guess}'?" if guess else ""
             raise NameUnknownError(f"{where}: no system '{name}';{hint} There are: {quoted(present)}; check --systems")

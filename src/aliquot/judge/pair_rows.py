@@ -52,7 +52,7 @@ def pair_rows(
         rows = rows.filter(pl.col("a").is_in(list(systems)) & pl.col("b").is_in(list(systems)))
     open_ = rows["side"].null_count()
     if open_:
-        notes.append(f"{open_} rows without a choice (pending, or ignored labels) are left out")
+        notes.append(f"rows without a choice (pending, or ignored labels), left out: {open_}")
     return rows.filter(pl.col("side").is_not_null()), notes
 
 
@@ -87,7 +87,7 @@ def pair_preferences(
     rows, notes = pair_rows(table, systems, ignore)
     good_bad = rows.filter(pl.col("side").is_in(["both", "none"])).height
     if good_bad:
-        notes.append(f"{good_bad} choices of 'both' or 'none' are counted as ties (--kind verify keeps them apart)")
+        notes.append(f"choices of 'both' or 'none', counted as ties (--kind verify keeps them apart): {good_bad}")
     outcome = pl.col("side").replace_strict({"a": 1, "b": -1}, default=0, return_dtype=pl.Int8)
     rows = rows.with_columns(outcome.alias("outcome"))
     names = tuple(sorted({*rows["a"], *rows["b"]})) if systems is None else tuple(systems)
@@ -142,11 +142,11 @@ def _merged(rows: pl.DataFrame, table: ChoiceTable, *, strict: bool) -> tuple[pl
             "row, or leave --strict out to merge them",
         )
     again = grouped.filter((pl.col("rows") > 1) & (pl.col("kinds") == 1)).height
-    notes = [f"{again} choices were given twice by the same annotator: counted once"] if again else []
+    notes = [f"choices given twice by the same annotator, counted once: {again}"] if again else []
     if torn.height:
         notes.append(
-            f"{torn.height} times an annotator's choices on an item contradict each other (e.g. "
-            f"{torn['annotator'][0]} on item {torn['item'][0]}): what outweighs counts, or a tie"
+            f"choices of an annotator that contradict each other (e.g. {torn['annotator'][0]} on item "
+            f"{torn['item'][0]}), counted as what outweighs, or a tie: {torn.height}"
         )
     merged = grouped.with_columns(pl.col("signed").sign().alias("outcome"))
     return merged.select(

@@ -225,16 +225,16 @@ def _usable(rows: pl.DataFrame, table: ChoiceTable) -> tuple[pl.DataFrame, list[
     pending = pl.col("final").is_null() | (pl.col("final").str.strip_chars() == "")
     waiting = rows.filter(pending).height
     if waiting:
-        notes.append(f"{waiting} segments without a final text are left out")
+        notes.append(f"segments without a final text, left out: {waiting}")
     rows = rows.filter(~pending)
     missing = pl.col("output_a").is_null() | pl.col("output_b").is_null()
     absent = rows.filter(missing).height
     if absent:
-        notes.append(f"{absent} segments without both outputs are left out")
+        notes.append(f"segments without both outputs, left out: {absent}")
     rows = rows.filter(~missing)
     empty = rows.filter((pl.col("output_a") == "") | (pl.col("output_b") == "")).height
     if empty:
-        notes.append(f"{empty} segments have an empty output: as far from the final text as that is long")
+        notes.append(f"segments with an empty output, as far from the final text as that is long: {empty}")
     if not rows.height:
         raise DataError(
             f"{table.where}: no post-edited segment is left; check the columns final, output_a and output_b"

@@ -90,7 +90,7 @@ def compare_preferences(
         position=_position(preferences, level),
         notes=(*preferences.notes, *_fit_notes(preferences, fit, ties, prior)),
         signature=signature(
-            f"compare:{preferences.kind}", ties=ties, interval=interval, level=level,
+            f"compare:{preferences.kind}", None, **dict(preferences.asked), ties=ties, interval=interval, level=level,
             cluster=None if cluster == "item" else cluster, prior=prior, alpha=None if alpha == 0.05 else alpha,
             holm="yes" if adjust else None, draws=draws if seeded is not None else None, seed=seeded,
             data=preferences.fingerprint,

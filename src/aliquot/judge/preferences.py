@@ -58,8 +58,9 @@ def table_preferences(
         [1, 1]
     """
     sorted_out = choice_table(table, kind, columns, where)
+    asked = (("systems", _joined(systems)), ("ignore", _joined(ignore)))
     if kind == "pairwise":
-        return pair_preferences(sorted_out, systems, ignore, cluster, strict=strict)
+        return replace(pair_preferences(sorted_out, systems, ignore, cluster, strict=strict), asked=asked)
     read = ballots.best_worst if kind == "best-worst" else ballots.rankings
     found = read(sorted_out, systems, strict=strict)
     codes = cluster_codes(found.keys, cluster)
@@ -75,7 +76,12 @@ def table_preferences(
         shown=found.shown,
         notes=(*found.notes, *annotator_notes(found.keys)),
         fingerprint=sorted_out.fingerprint,
+        asked=asked,
     )
+
+
+def _joined(names: Collection[str] | None) -> str | None:
+    return ",".join(names) if names else None
 
 
 # -- scores --------------------------------------------------------------------------------------------------------
@@ -114,25 +120,24 @@ def score_preferences(
     if within not in WITHIN:
         raise unknown_name("within", within, WITHIN)
     judgments = data if isinstance(data, Judgments) else data.judgments
+    asked = (("systems", _joined(systems)), ("criterion", criterion), ("human", human),
+             ("within", None if within == "annotator" else within), ("margin", margin or None))  # fmt: skip
     if human is not None or judgments is None:
         if isinstance(data, Judgments):
             raise OptionError("human= names a score, and judgments alone have none; give data with scores")
-        return _from_score(data, systems, human, margin, cluster)
+        return replace(_from_score(data, systems, human, margin), asked=asked)
     found = _from_answers(judgments, systems, criterion, within, margin, cluster)
     digest = data.fingerprint if isinstance(data, EvalSet) else fingerprint(judgments.table)
-    return replace(found, fingerprint=digest)
+    return replace(found, fingerprint=digest, asked=asked)
 
 
-def _from_score(
-    data: EvalSet, systems: Sequence[str] | None, human: str | None, margin: float, cluster: str
-) -> Preferences:
+def _from_score(data: EvalSet, systems: Sequence[str] | None, human: str | None, margin: float) -> Preferences:
     kept = data if systems is None else data.keep(systems=known_systems(systems, data.systems, data.name))
     scores = kept.human_score(human)
     rows = np.flatnonzero(np.isfinite(scores).sum(axis=1) > 1)
     if not len(rows):
         raise DataError(f"{data.name}: no item has the score '{human or data.human}' for two systems; check --human")
     codes = np.arange(len(rows), dtype=np.int64)  # one row per item: items, annotators and rows are the same
-    del cluster
     choices = choices_of_scores(scores[rows], codes, margin)
     note = f"compared by the score '{human or data.human}', item by item"
     return Preferences(kept.systems, choices, "scores", len(rows), 0, notes=(note,), fingerprint=data.fingerprint)

@@ -41,9 +41,7 @@ def read_data(
         >>> read_data(path).columns
         ['item', 'system_a', 'system_b', 'choice']
     """
-    if str(path) != "-" and not Path(path).is_file():
-        if kind in TABLE_KINDS:
-            raise FormatError(f"{path}: no such file; a table of choices is a CSV, TSV or Parquet file")
+    if str(path) != "-" and not Path(path).is_file() and kind not in TABLE_KINDS:
         return load(path)
     raw = read_bytes(path)
     frame = _frame(raw, path)

@@ -165,12 +165,12 @@ def _consistent(rows: pl.DataFrame, table: ChoiceTable, *, strict: bool) -> tupl
     notes = []
     if torn.height:
         notes.append(
-            f"{torn.height} times an annotator's answers on an item contradict each other (e.g. "
-            f"{torn['annotator'][0]} on item {torn['item'][0]}): left out"
+            f"answers of an annotator that contradict each other (e.g. {torn['annotator'][0]} on item "
+            f"{torn['item'][0]}), left out: {torn.height}"
         )
     again = kinds.filter((pl.col("kinds") == 1) & (pl.col("rows") > 1)).height
     if again:
-        notes.append(f"{again} answers were given twice by the same annotator: counted once")
+        notes.append(f"answers given twice by the same annotator, counted once: {again}")
     kept = named.join(torn, on=keys, how="anti", maintain_order="left").unique(keys, keep="first", maintain_order=True)
     return pl.concat([kept, rows.filter(pl.col("annotator").is_null())]).sort("row"), notes
 
@@ -181,12 +181,13 @@ def _pair(a: str, b: str, side: pl.Series, cluster: IntArray, level: float) -> V
     right_a, right_b = (only_a | both).astype(np.float64), (only_b | both).astype(np.float64)
     share_a, share_b = clustered_share(right_a, cluster, level), clustered_share(right_b, cluster, level)
     gap = clustered_mean(right_a - right_b, cluster, level)
+    low, high = np.clip([gap.low, gap.high], -1.0, 1.0).tolist()
     test = mcnemar(int(only_a.sum()), int(only_b.sum()))
     net = np.bincount(cluster, right_a - right_b).astype(np.int64)
     return VerifiedPair(
         a=a, b=b, n=len(side), clusters=share_a.clusters, only_a=test.only_a, only_b=test.only_b, both=int(both.sum()),
         none=int((side == "none").sum()), accuracy_a=share_a.share, a_low=share_a.low, a_high=share_a.high,
         accuracy_b=share_b.share, b_low=share_b.low, b_high=share_b.high, both_share=float(both.mean()),
-        difference=gap.mean, low=gap.low, high=gap.high, p_exact=test.p_exact, chi2=test.chi2, p_chi2=test.p_chi2,
+        difference=gap.mean, low=low, high=high, p_exact=test.p_exact, chi2=test.chi2, p_chi2=test.p_chi2,
         p=clustered_sign_test(net),
     )  # fmt: skip

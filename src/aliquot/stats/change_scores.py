@@ -13,7 +13,7 @@ import numpy as np
 from scipy import stats
 
 from aliquot.errors import OptionError
-from aliquot.stats.arrays import FloatArray
+from aliquot.stats.arrays import BoolArray, FloatArray
 from aliquot.stats.clustered import student_quantile
 
 _FEW = 5.0
@@ -43,7 +43,7 @@ class ChangeTest:
 def change_test(
     before: FloatArray,
     after: FloatArray,
-    second: FloatArray,
+    second: BoolArray,
     *,
     lower_is_better: bool = False,
     equal_variances: bool = False,
@@ -54,7 +54,7 @@ def change_test(
     Args:
         before: One number per person; NaN = missing, which leaves the person out.
         after: The same after.
-        second: Which people belong to the second group (true or 1).
+        second: Which people belong to the second group.
         lower_is_better: Whether a fall is an improvement.
         equal_variances: Student's t test with a pooled variance instead of Welch's.
         level: Coverage of the interval of the difference of changes.
@@ -66,7 +66,7 @@ def change_test(
         OptionError: Arrays of different length.
 
     Example:
-        >>> test = change_test(np.zeros(6), np.array([1.0, 2, 3, 4, 5, 6]), np.array([0, 0, 0, 1, 1, 1]))
+        >>> test = change_test(np.zeros(6), np.array([1.0, 2, 3, 4, 5, 6]), np.arange(6) > 2)
         >>> test.difference, round(test.p, 3)
         (-3.0, 0.021)
     """
@@ -75,7 +75,7 @@ def change_test(
             f"before, after and group have {len(before)}, {len(after)} and {len(second)} values; give one each"
         )
     known = np.isfinite(before) & np.isfinite(after)
-    change, start, of_second = (after - before)[known], before[known], np.asarray(second)[known].astype(bool)
+    change, start, of_second = (after - before)[known], before[known], np.asarray(second, dtype=np.bool_)[known]
     one, two = change[~of_second], change[of_second]
     t, df, p, se = _t_test(one, two, equal_variances=equal_variances)
     difference = _mean(one) - _mean(two)
