@@ -1,191 +1,141 @@
-"""`make study`: accuracy and coverage of designs and estimators on all real campaigns; writes docs/evidence.md.
+"""`make study`: our evidence on all real campaigns; writes docs/evidence.md and its pictures.
 
-Pretend that only a part of a finished campaign had been judged, many times; compare with the truth on all items.
-`STUDY_ARGS=--repeats=20` for a quick look.
+Everything is replayed with `aliquot.simulate`, as a user would. `STUDY_ARGS=--repeats=20` for a quick look.
 """
 
 from __future__ import annotations
 
 import argparse
-import multiprocessing
 import time
 import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import campaigns
 import harness
-import numpy as np
-from scipy import stats
+import study_page
+from campaigns import CAMPAIGNS, Campaign
 
 import aliquot
 from aliquot.data.evalset import EvalSet
-from aliquot.data.spec import parse_spec
-from aliquot.estimate.estimators import run_estimator
-from aliquot.estimate.sample import Sample
+from aliquot.report.curves import draw_curves
 from aliquot.select.auto import DEFAULT_DESIGN
-from aliquot.select.methods import lookup
-from aliquot.stats.design_variance import degrees_of_freedom
+from aliquot.simulate.result import Simulation
 
-PAGE = Path(__file__).parent.parent / "docs" / "evidence.md"
-SHARES = np.arange(5, 55, 5)
-ACCURACY = (
-    (DEFAULT_DESIGN, "greg"),
-    (DEFAULT_DESIGN, "mean"),
-    ("segments", "greg"),
-    ("pps:size=difficulty,tau=0.5", "greg"),
-    ("stratified:bins=document,rounding=nearest", "paper_best"),
+DOCS = Path(__file__).parent.parent / "docs"
+SELECTORS = ("metric_avg", "metric_var", "metric_cons", "irt_diffdisc", "diversity:similarity=unigram")
+UNBIASED = ("auto", f"{DEFAULT_DESIGN}+mean", "segments+greg", "pps:size=difficulty,tau=0.5+greg")
+PUBLISHED_ESTIMATOR = "stratified:bins=document,rounding=nearest+paper_best"
+RANKING = ("auto:goal=ranking",)
+MEASURES = ("spa", "spa_full", "accuracy", "mae", "coverage")
+CANDIDATES = tuple(
+    f"pps:size=error,tau={tau},slopes={slopes}+greg"
+    for tau in (0.1, 0.4)
+    for slopes in ("0|0", "0.1|0", "0.1|0.15", "0.25|0.15", "0.25|0.3", "0.4|0.3")
 )
-DESIGNS = (DEFAULT_DESIGN, "segments", "stratified", "balanced", "snippets_budgeted", "snippets_fixed", "documents")
-ESTIMATORS = ("mean", "greg", "cv", "stratified")
+COVERAGE_DESIGNS = (DEFAULT_DESIGN, "segments", "stratified", "balanced", "snippets_budgeted", "snippets_fixed",
+                    "documents")  # fmt: skip
+COVERAGE_ESTIMATORS = ("mean", "greg", "cv", "stratified")
 COVERAGE_SETS = ("wmt23 en-de MQM", "wmt23 en-de DA", "wmt23 he-en MQM", "realsumm", "wmt24 ESA en-ja")
+COVERAGE_SIZES = (20, 50, 100, 200)
+DOCUMENT_SETS = ("wmt23 en-de MQM", "wmt23 he-en MQM", "wmt23 en-de DA", "biomqm en-de", "wmt24 ESA en-cs",
+                 "wmt24 ESA en-ja")  # fmt: skip
 
 
-def drawn_sample(data: EvalSet, design: str, n: int, rng: np.random.Generator) -> Sample | None:
-    """Draw by a design and look at the human scores of what was drawn; None where the data lack what it needs."""
-    spec = parse_spec(design)
-    try:
-        drawn = lookup(spec.name)[0].run(data, spec.parameters, n=n, rng=rng)
-    except aliquot.AliquotError:
-        return None
-    rows, stratum = drawn.rows, None
-    pi = drawn.probability[rows]
-    if drawn.stratum is not None:
-        stratum = np.unique(drawn.stratum[rows], return_inverse=True)[1]
-    return Sample(
-        data, rows, data.human_score()[rows], pi, 1.0 / pi, kind=str(drawn.details.get("variance", "unordered")),
-        stratum=stratum, remainder=float(drawn.details.get("remainder", 1.0)),
-    )  # fmt: skip
+@dataclass
+class Study:
+    """What was found: results by campaign, for each part of the page."""
+
+    repeats: int
+    methods: dict[str, Simulation] = field(default_factory=dict)
+    candidates: dict[str, Simulation] = field(default_factory=dict)
+    documents: dict[str, Simulation] = field(default_factory=dict)
+    costs: dict[str, Simulation] = field(default_factory=dict)
+    coverage: dict[str, Simulation] = field(default_factory=dict)
+    permutation: dict[str, Simulation] = field(default_factory=dict)
 
 
-def accuracy(label: str, repeats: int) -> tuple[str, list[float]]:
-    """Mean absolute error of the systems' means, relative to a random sample's mean, averaged over 5% to 50%."""
-    warnings.simplefilter("ignore")
-    data = campaigns.population(next(c for c in campaigns.CAMPAIGNS if c.label == label))
-    truth = data.human_score().mean(axis=0)
-    ratios = np.full((len(ACCURACY), len(SHARES)), np.nan)
-    for column, share in enumerate(SHARES):
-        n = max(2, round(data.n_items * share / 100))
-        rng = np.random.default_rng([7, int(share)])
-        plain = [data.human_score()[rng.choice(data.n_items, n, replace=False)] for _ in range(8 * repeats)]
-        base = np.mean([np.abs(sample.mean(axis=0) - truth).mean() for sample in plain])
-        for row, (design, estimator) in enumerate(ACCURACY):
-            errors = []
-            for _ in range(repeats):
-                sample = drawn_sample(data, design, n, rng)
-                if sample is None:
-                    break
-                errors.append(np.abs(run_estimator(sample, parse_spec(estimator)).values - truth).mean())
-            ratios[row, column] = np.mean(errors) / base if errors else np.nan
-    return label, ratios.mean(axis=1).tolist()
+def methods_for(campaign: Campaign, data: EvalSet) -> list[str]:
+    """All methods that the campaign has what they need for."""
+    selectors = SELECTORS if campaign.metric else SELECTORS[4:]
+    if data.outputs is None:
+        selectors = selectors[:4]
+    unbiased = UNBIASED if campaign.metric else UNBIASED[:3]
+    papers = (PUBLISHED_ESTIMATOR,) if campaign.metric and data.documents is not None else ()
+    return ["random", *selectors, *unbiased, *papers, *RANKING]
 
 
-def coverage(label: str, repeats: int) -> list[tuple[str, str, str, int, float]]:
-    """Share of 95% t intervals that hold the truth, over systems and repeats."""
-    warnings.simplefilter("ignore")
-    data = campaigns.population(next(c for c in campaigns.CAMPAIGNS if c.label == label))
-    truth = data.human_score().mean(axis=0)
-    rows = []
-    for design in DESIGNS:
-        for n in (20, 50, 100, 200):
-            if n > data.n_items / 2:
-                continue
-            rng = np.random.default_rng([3, n])
-            hits: dict[str, list[float]] = {name: [] for name in ESTIMATORS}
-            for _ in range(repeats):
-                sample = drawn_sample(data, design, n, rng)
-                if sample is None:
-                    break
-                for name in ESTIMATORS:
-                    hits[name].append(_covered(sample, name, truth))
-            rows += [(label, design, name, n, float(np.mean(found))) for name, found in hits.items() if found]
-    return rows
+def fitting(campaign: Campaign, data: EvalSet, parts: Sequence[str]) -> list[str]:
+    """Designs joined with estimators, as far as the set allows them."""
+    del campaign
+    no_documents = data.documents is None
+    return [part for part in parts if not (no_documents and part.startswith(("stratified", "snippets", "documents")))]
 
 
-def _covered(sample: Sample, estimator: str, truth: np.ndarray) -> float:
-    try:
-        fitted = run_estimator(sample, parse_spec(estimator))
-    except aliquot.AliquotError:
-        return float("nan")
-    errors = sample.errors(fitted.z)
-    half = stats.t.ppf(0.975, degrees_of_freedom(errors, sample.units - 1)) * np.sqrt((errors**2).sum(axis=0))
-    return float((np.abs(fitted.values - truth) <= half).mean())
+def run(study: Study, chosen: Sequence[Campaign], jobs: int) -> None:
+    for campaign in chosen:
+        start = time.perf_counter()
+        data = campaigns.population(campaign)
+        common: dict[str, Any] = {"metric": campaign.metric, "jobs": jobs}
+        study.methods[campaign.label] = aliquot.simulate(
+            data, methods_for(campaign, data), repeats=study.repeats, measures=MEASURES, **common
+        )
+        study.candidates[campaign.label] = aliquot.simulate(
+            data, CANDIDATES, "5%:50%:5", repeats=max(4, study.repeats // 2), measures=["mae", "spa_full"],
+            parity=False, **common,
+        )  # fmt: skip
+        if campaign.label in DOCUMENT_SETS:
+            levels = ["random", "metric_avg", "metric_var", "auto", "auto:goal=ranking"]
+            few = max(4, study.repeats // 2)
+            study.documents[campaign.label] = aliquot.simulate(
+                data, levels, repeats=few, measures=MEASURES, unit="document", **common
+            )
+            study.costs[campaign.label] = aliquot.simulate(
+                data, levels, repeats=few, measures=MEASURES, cost="esa_time", **common
+            )
+        if campaign.label in COVERAGE_SETS:
+            pairs = [f"{design}+{name}" for design in COVERAGE_DESIGNS for name in COVERAGE_ESTIMATORS]
+            sizes = [n for n in COVERAGE_SIZES if n <= len(data) / 2]
+            study.coverage[campaign.label] = aliquot.simulate(
+                data, fitting(campaign, data, pairs), sizes, repeats=max(4, study.repeats // 2),
+                measures=["coverage"], parity=False, **common,
+            )  # fmt: skip
+        if campaign.label in ("wmt23 en-de DA", "wmt23 he-en MQM"):
+            study.permutation[campaign.label] = aliquot.simulate(
+                data, ["random"], repeats=study.repeats, measures=["spa"], test="permutation", **common
+            )
+        print(f"{campaign.label}: {time.perf_counter() - start:.0f} s", flush=True)
 
 
-# -- the page ------------------------------------------------------------------------------------------------------
-
-
-INTRO = """# Evidence
-
-Made by `make study` (benchmarks/study.py) on the campaigns of `../shared/data`, each as a finite population: the items
-that are judged for all machine systems. {repeats} repeats of every cell. Do not edit by hand.
-
-## Error of system means
-
-Mean absolute error of the systems' means, relative to the plain mean of a simple random sample of the same size,
-averaged over budgets of 5%, 10%, ..., 50%. Below 1 is better than random sampling. The first column is the default
-(`auto`); the last is the best published estimator (Saldias et al. 2022: documents proportionally, k-nearest-neighbour
-control variate with the covariance of their footnote 1; they report reductions of 7 to 23% on longer documents).
-
-The slopes behind `size=error`, the ridge, and the constants of the document-spread variance were chosen by looking at
-these same campaigns, and which scale applies (penalties or ratings) is read off the human scores: the figures are
-in-sample for those choices, not a leave-one-campaign-out result.
-
-"""
-COVERAGE = """
-## Coverage of 95% intervals (t)
-
-Averaged over {sets}; n at most half of the items. Where documents are single items, document designs are designs of
-items.
-
-"""
-
-
-def page(accuracies: dict[str, list[float]], covered: list[tuple[str, str, str, int, float]], repeats: int) -> str:
-    rows = [[label, *("-" if np.isnan(v) else f"{v:.2f}" for v in values)] for label, values in accuracies.items()]
-    for title, chosen in _groups(accuracies):
-        rows.append([f"**mean, {title}**", *(f"**{v:.2f}**" for v in np.nanmean(np.array(chosen), axis=0))])
-    text = INTRO.format(repeats=repeats) + _table(["campaign", *(f"{d} + {e}" for d, e in ACCURACY)], rows)
-    sizes = (20, 50, 100, 200)
-    rows = []
-    for design in DESIGNS:
-        for name in ESTIMATORS:
-            cells = [[c for _, d, e, m, c in covered if (d, e, m) == (design, name, n)] for n in sizes]
-            rows.append([design, name, *("-" if not cell else f"{np.nanmean(cell):.3f}" for cell in cells)])
-    head = ["design", "estimator", *(f"n = {n}" for n in sizes)]
-    return text + COVERAGE.format(sets=", ".join(COVERAGE_SETS)) + _table(head, rows)
-
-
-def _table(head: list[str], rows: list[list[str]]) -> str:
-    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows]) + "\n"
-
-
-def _groups(accuracies: dict[str, list[float]]) -> list[tuple[str, list[list[float]]]]:
-    by_label = {c.label: c for c in campaigns.CAMPAIGNS}
-    learned = {label: values for label, values in accuracies.items() if by_label[label].learned}
-    return [
-        ("MQM with learned metrics", [v for label, v in learned.items() if by_label[label].penalties]),
-        ("DA and ESA with learned metrics", [v for label, v in learned.items() if not by_label[label].penalties]),
-        ("all", list(accuracies.values())),
-    ]
+def draw(study: Study) -> None:
+    """One panel a campaign: the published selectors, random, and ours."""
+    shown = {"random", "metric_avg", "metric_var", "auto"}
+    cells = tuple(c for result in study.methods.values() for c in result.cells if c.method in shown)
+    draw_curves(Simulation(cells, (), (), ""), "spa_full", DOCS / "evidence-ranking.svg")
+    draw_curves(Simulation(tuple(c for c in cells if c.method in ("random", "auto")), (), (), ""), "mae",
+                DOCS / "evidence-means.svg")  # fmt: skip
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=100)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--only", help="campaigns whose label holds this; the page is printed, not written")
     options = parser.parse_args(arguments)
     if not harness.SHARED.exists():
         print(f"{harness.SHARED} is absent: the study needs the real campaigns")
         return
+    warnings.simplefilter("ignore")
     start = time.perf_counter()
-    labels = [c.label for c in campaigns.CAMPAIGNS]
-    with multiprocessing.get_context("spawn").Pool(2) as pool:
-        accuracies = dict(pool.starmap(accuracy, [(label, options.repeats) for label in labels], chunksize=1))
-        parts = pool.starmap(coverage, [(label, options.repeats) for label in COVERAGE_SETS], chunksize=1)
-    text = page(accuracies, [row for part in parts for row in part], options.repeats)
-    PAGE.write_text(text)
+    study = Study(options.repeats)
+    run(study, [c for c in CAMPAIGNS if options.only is None or options.only in c.label], options.jobs)
+    text = study_page.page(study)
     print(text)
+    if options.only is None:
+        draw(study)
+        (DOCS / "evidence.md").write_text(text)
     print(f"{time.perf_counter() - start:.0f} s")
 
 

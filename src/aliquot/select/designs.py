@@ -23,6 +23,7 @@ from aliquot.stats.snippets import Draw, budgeted_snippets, fixed_snippets, whol
 _KNOWLES = "Knowles and Lo 2023"
 _SALDIAS = "Saldias et al. 2022"
 _SMALL_BINS = 20
+_IN_COMMON = 0.75
 
 
 @design("segments", paper=f"{_KNOWLES}, 2.2.1", advice="The simple random sample; always valid.")
@@ -204,6 +205,7 @@ def pps(
     rng: np.random.Generator,
     cost: FloatArray | None = None,
     amount: float | None = None,
+    mass: FloatArray | None = None,
     size: str = "error",
     tau: float = 0.1,
     scale: Scale = "auto",
@@ -224,7 +226,7 @@ def pps(
         metrics: the metrics behind error, difficulty and variance, joined by |; all usable ones by default.
         spread: draw along documents, so that every document is represented, or in random order.
     """
-    sizes = item_sizes(evalset, size, metrics, scale, slopes)
+    sizes = of_units(item_sizes(evalset, size, metrics, scale, slopes), mass)
     probability = _scaled_to_cost(sizes, n, tau, cost, amount)
     codes = evalset.documents
     along = spread == "document" and codes is not None
@@ -236,6 +238,15 @@ def pps(
     place = np.empty(evalset.n_items, dtype=np.int64)
     place[order] = np.arange(evalset.n_items)
     return Drawn(rows[np.argsort(place[rows])], probability, details=details)
+
+
+def of_units(sizes: FloatArray, mass: FloatArray | None) -> FloatArray:
+    """Sizes of units that stand for several items each: what matters is the sum of their items' errors.
+
+    Errors of L items that correlate by rho add up to sqrt(L + L (L - 1) rho) times one item's; the power lies between
+    1/2 (nothing in common) and 1 (all alike).
+    """
+    return sizes if mass is None else sizes * mass**_IN_COMMON
 
 
 def _scaled_to_cost(sizes: FloatArray, n: int, tau: float, cost: FloatArray | None, amount: float | None) -> FloatArray:
@@ -259,6 +270,7 @@ def balanced(
     rng: np.random.Generator,
     cost: FloatArray | None = None,
     amount: float | None = None,
+    mass: FloatArray | None = None,
     by: Literal["pivotal", "cube"] = "pivotal",
     size: Size = "equal",
     tau: float = 0.5,
@@ -277,7 +289,7 @@ def balanced(
         raise DataError(f"{evalset.name}: no usable metric to balance on; name one with metrics=")
     means = [filled(row_mean(evalset.scores[name]), name, evalset) for name in chosen]
     covariates = np.column_stack([standardised(values) for values in means])
-    probability = _scaled_to_cost(item_sizes(evalset, size, metrics), n, tau, cost, amount)
+    probability = _scaled_to_cost(of_units(item_sizes(evalset, size, metrics), mass), n, tau, cost, amount)
     draw = local_pivotal if by == "pivotal" else cube
     rows = draw(probability, covariates, rng)
     return Drawn(rng.permutation(rows), probability, details={"variance": "balanced"})

@@ -134,12 +134,17 @@ def _group_budgets(task: Task) -> list[tuple[IntArray, Budget, FloatArray | None
     ]
 
 
-def _drawn(task: Task, evalset: EvalSet, budget: Budget, cost: FloatArray | None) -> Drawn:
-    """Draw; a cost budget is kept in expectation, which for equal probabilities is a number of items."""
+def _drawn(
+    task: Task, evalset: EvalSet, budget: Budget, cost: FloatArray | None, mass: FloatArray | None = None
+) -> Drawn:
+    """Draw; a cost budget is kept in expectation, which for equal probabilities is a number of items.
+
+    `mass` says how many items each unit stands for, where units are documents.
+    """
     n = budget.n
     if cost is not None and budget.amount is not None:
         n = max(1, min(evalset.n_items, int(budget.amount / cost.mean() + 1e-9)))
-    drawn: Drawn = task.method.run(evalset, task.given, n=n, rng=task.rng, cost=cost, amount=budget.amount)
+    drawn: Drawn = task.method.run(evalset, task.given, n=n, rng=task.rng, cost=cost, amount=budget.amount, mass=mass)
     return drawn
 
 
@@ -189,7 +194,7 @@ def _by_document_design(task: Task) -> Chosen:
     lengths = np.bincount(codes).astype(np.float64)
     cost = lengths if task.cost is None else group_sums(codes, task.cost)
     amount = float(task.budget.n) if task.budget.amount is None else task.budget.amount
-    chosen = _from_drawn(_drawn(task, units, Budget(len(lengths), amount), cost), np.arange(len(lengths)))
+    chosen = _from_drawn(_drawn(task, units, Budget(len(lengths), amount), cost, lengths), np.arange(len(lengths)))
     rows, unit_at = expanded(chosen.rows, codes)
     probability = None if chosen.probability is None else chosen.probability[unit_at]
     return Chosen(rows, probability=probability, details=dict(chosen.details or {}) | {"variance": "clustered"})

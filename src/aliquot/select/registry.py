@@ -21,7 +21,7 @@ from aliquot.errors import DataError, unknown_name
 from aliquot.stats.arrays import FloatArray, IntArray
 
 Kind = Literal["utility", "subset", "design"]
-INJECTED = ("n", "rng", "cost", "amount")
+INJECTED = ("n", "rng", "cost", "amount", "mass")
 
 
 @dataclass(frozen=True, eq=False)

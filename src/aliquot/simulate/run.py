@@ -40,6 +40,7 @@ def simulate(
     balance: str | None = None,
     test: str = "analytic",
     level: float = 0.95,
+    parity: bool = True,
     seed: int = 0,
     jobs: int | None = 1,
     engine: str | None = None,
@@ -62,6 +63,7 @@ def simulate(
         balance: an item column over whose values the budget is split equally.
         test: p-values of the truth and of plain samples: analytic, or permutation.
         level: coverage that intervals promise.
+        parity: replay budgets below and above those asked for too, so that parity can be told.
         seed: same seed, same table, on any number of processes.
         jobs: processes; None for all cores.
         engine: "dask://host:port" for a cluster.
@@ -84,13 +86,17 @@ def simulate(
     if repeated:
         raise OptionError(f"the method '{repeated[0]}' is given twice")
     stages, notes = _stages(sets, human, cost=cost, unit=unit, balance=balance, test=test, level=level)
-    units = [u for at, stage in enumerate(stages) for u in _units(at, stage, typed, metric, budgets, repeats, seed)]
+    units = [
+        u
+        for at, stage in enumerate(stages)
+        for u in _units(at, stage, typed, metric, budgets, repeats, seed, parity=parity)
+    ]
     wanted = None if measures is None else list(dict.fromkeys([*_with_baselines(measures), "cost"]))
     line = signature(
         "simulate", None, methods=",".join(typed), budgets=budgets if isinstance(budgets, str) else list(budgets),
         repeats=repeats, metric=metric, human=human, cost=cost, unit=None if unit == "item" else unit, balance=balance,
         test=None if test == "analytic" else test, level=None if level == 0.95 else level,
-        measures=None if measures is None else ",".join(measures), seed=seed,
+        measures=None if measures is None else ",".join(measures), parity=None if parity else "no", seed=seed,
         data=",".join(stage.evalset.fingerprint for stage in stages),
     )  # fmt: skip
     with open_journal(Path(journal) if journal is not None else None, line) as memory:
@@ -134,20 +140,28 @@ def _stages(sets: Sequence[EvalSet], human: str | None, **options: Any) -> tuple
 
 
 def _units(
-    number: int, stage: Stage, typed: Sequence[str], metric: str | None, budgets: Any, repeats: int, seed: int
+    number: int,
+    stage: Stage,
+    typed: Sequence[str],
+    metric: str | None,
+    budgets: Any,
+    repeats: int,
+    seed: int,
+    *,
+    parity: bool,
 ) -> list[Unit]:
     evalset = stage.evalset
     asked = parse_budgets(budgets, evalset.n_items, cost=stage.cost is not None)
     units = []
     for name in typed:
         plan = plan_method(name, evalset, metric)
+        more = with_parity_points(asked, len(evalset)) if parity and name != BASELINE else asked
         if plan.is_fixed:
-            points = dense_points(asked, evalset.n_items) if stage.plain else with_parity_points(asked, len(evalset))
+            points = dense_points(asked, len(evalset)) if parity and stage.plain else more
             units.append(Unit(number, evalset.name, plan, tuple(points), 1, seed))
             continue
         count = max(2, repeats // FEW) if plan.is_slow else repeats
-        points = asked if name == BASELINE else with_parity_points(asked, evalset.n_items)
-        units += [Unit(number, evalset.name, plan, (point,), count, seed) for point in points]
+        units += [Unit(number, evalset.name, plan, (point,), count, seed) for point in more]
     return units
 
 
