@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
+import polars as pl
 import typer
 from rich.console import Console
 from rich.table import Table
@@ -144,7 +145,10 @@ def show(cleaned: Cleaned, console: Console, *, everybody: bool = False) -> None
     console.print(_step_table(cleaned))
     console.print()
     if people:
-        console.print(_annotator_table(cleaned, everybody=everybody))
+        shown = cleaned.annotators if everybody else cleaned.annotators.head(_SHOWN)
+        console.print(_annotator_table(shown))
+        if shown.height < people:
+            console.print(f"{people - shown.height} more with --annotators")
         console.print()
     console.print(_system_table(cleaned))
     console.print()
@@ -171,19 +175,15 @@ def _step_table(cleaned: Cleaned) -> Table:
     return table
 
 
-def _annotator_table(cleaned: Cleaned, *, everybody: bool) -> Table:
+def _annotator_table(people: pl.DataFrame) -> Table:
     """The annotators with most marks; a column for each step that marked anything."""
-    people = cleaned.annotators
     fixed = ("annotator", "answers", "skipped", "pending", "median_seconds", "marked", "change", "changed_system")
     names = [name for name in people.columns if name not in fixed and people.schema[name].is_integer()]
     names = [name for name in names if (people[name].fill_null(0) > 0).any()][:4]
-    shown = people if everybody else people.head(_SHOWN)
-    more = people.height - shown.height
-    title = "annotators, most marks first" + (f" ({more} more with --annotators)" if more else "")
-    table = render.columns(render.table(title), left=["annotator"],
+    table = render.columns(render.table("annotators, most marks first"), left=["annotator"],
                            right=["answers", "marked", *names, "median s", "change"])  # fmt: skip
     table.add_column("of", overflow="fold")
-    for row in shown.iter_rows(named=True):
+    for row in people.iter_rows(named=True):
         table.add_row(
             row["annotator"], str(row["answers"]), str(row["marked"]), *(_count(row[name]) for name in names),
             render.number(row["median_seconds"]), render.number(row["change"]), row["changed_system"] or "",
@@ -197,7 +197,7 @@ def _count(value: int | None) -> str:
 
 def _system_table(cleaned: Cleaned) -> Table:
     table = render.columns(
-        render.table("systems: mean of their outputs before and after, and of annotators' z-scores"),
+        render.table("systems, by the mean of their outputs"),
         left=["system"],
         right=["answers", "before", "after", "change", "rank", "z before", "z after"],
     )

@@ -8,7 +8,6 @@ from typing import Annotated
 import polars as pl
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from aliquot.cli import common, render
 from aliquot.data.formats import tables
@@ -131,32 +130,31 @@ def show(combined: Combined, console: Console) -> None:
     console.print(table)
     console.print()
     if combined.curve is not None and combined.curve.table.height:
-        console.print(_frame(f"labels per item, against {combined.curve.against}", combined.curve.table))
-        console.print()
+        points = combined.curve.table
+        _print_frame(f"labels per item, against {combined.curve.against}", points, console, limit=points.height)
     if combined.annotators.height:
-        console.print(_frame("annotators", combined.annotators))
-        console.print()
+        _print_frame("annotators", combined.annotators, console)
     if combined.queue.height:
         shown = combined.queue.select("item", "system", "criterion", "best", "confidence", "answers")
-        console.print(_frame("for experts, least sure first", shown))
-        console.print()
+        _print_frame("for experts, least sure first", shown, console)
     notes = (*combined.notes, *(combined.curve.notes if combined.curve is not None else ()))
     for note in notes:
         console.print(f"note: {note}", markup=False)
     render.signature(combined.signature, console)
 
 
-def _frame(title: str, frame: pl.DataFrame) -> Table:
-    """Show the first rows of a table, numbers to the right."""
+def _print_frame(title: str, frame: pl.DataFrame, console: Console, limit: int = _SHOWN) -> None:
+    """Print the first rows of a table, numbers to the right."""
     frame = frame.select(column.name for column in frame if column.null_count() < frame.height)
-    rest = frame.height - _SHOWN
-    limit = frame.height if "k" in frame.columns else _SHOWN
-    table = render.table(title + (f" ({rest} more with --json)" if frame.height > limit else ""))
+    table = render.table(title)
     for name, kind in frame.schema.items():
         table.add_column(name, justify="right" if kind.is_numeric() else "left", overflow="fold")
     for row in frame.head(limit).iter_rows():
         table.add_row(*(render.number(value) if isinstance(value, float) else _text(value) for value in row))
-    return table
+    console.print(table)
+    if frame.height > limit:
+        console.print(f"{frame.height - limit} more with --json")
+    console.print()
 
 
 def _text(value: object) -> str:

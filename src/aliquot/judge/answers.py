@@ -132,7 +132,17 @@ def group_codes(table: pl.DataFrame, columns: Sequence[str]) -> IntArray:
         return np.zeros(0, dtype=np.int64)
     numbered = table.select(columns).with_row_index("_row")
     first = numbered.select(pl.col("_row").first().over(*columns)).to_series().to_numpy()
-    return np.unique(first, return_inverse=True)[1].astype(np.int64)
+    place = np.cumsum(first == np.arange(len(first))) - 1  # how many combinations had appeared by then
+    return np.asarray(place[first], dtype=np.int64)
+
+
+def first_rows(codes: IntArray) -> IntArray:
+    """Where each code of `group_codes` appears first.
+
+    >>> first_rows(np.array([0, 1, 0, 2])).tolist()
+    [0, 1, 3]
+    """
+    return np.flatnonzero(np.diff(np.maximum.accumulate(codes), prepend=-1)) if len(codes) else codes
 
 
 def _state() -> pl.Expr:

@@ -14,10 +14,11 @@ import polars as pl
 
 from aliquot.data.judgments import MARKED
 from aliquot.data.spec import Spec
-from aliquot.judge.answers import OPEN, Answers, group_codes
-from aliquot.judge.normalise import z_scores
+from aliquot.judge.answers import OPEN, Answers, first_rows, group_codes
+from aliquot.judge.normalise import BY, MINIMUM
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
 from aliquot.stats.grouping import codes_of, group_means, group_sums
+from aliquot.stats.zscores import group_zscores
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,8 +41,7 @@ class ScoreKeeper:
     def of(cls, table: pl.DataFrame) -> ScoreKeeper:
         """Take values, outputs and systems from a table of answers."""
         cell = group_codes(table, ["item", "system"])
-        first = np.unique(cell, return_index=True)[1]
-        of_cell = table["system"].gather(first)
+        of_cell = table["system"].gather(first_rows(cell))
         values = table["value"].cast(pl.Float64).to_numpy()
         return cls(of_cell.unique(maintain_order=True).to_list(), values, cell, codes_of(of_cell.to_list()))
 
@@ -199,11 +199,12 @@ def _effects(before: Answers, after: Answers, keeper: ScoreKeeper) -> pl.DataFra
 def system_table(before: Answers, after: Answers, keeper: ScoreKeeper) -> pl.DataFrame:
     """One row per system, the best after cleaning first."""
     columns: dict[str, Any] = {"system": keeper.systems}
+    person = group_codes(before.table, BY)
+    named = before.table["annotator"].is_not_null().to_numpy()
     for when, answers in (("before", before), ("after", after)):
         counted = counted_in(answers)
         raw = keeper.scores(counted)
-        open_values = answers.table.with_columns(pl.when(OPEN).then("value").alias("value"))
-        z = keeper.scores(counted, z_scores(open_values).z)
+        z = keeper.scores(counted, group_zscores(np.where(counted & named, keeper.values, np.nan), person, MINIMUM).z)
         columns |= {f"answers_{when}": keeper.answers(counted), when: raw, f"rank_{when}": ranks(raw), f"z_{when}": z}
     frame = pl.DataFrame(columns).with_columns(pl.selectors.float().fill_nan(None))
     return frame.with_columns((pl.col("after") - pl.col("before")).alias("change")).sort(

@@ -151,8 +151,9 @@ def clean(
         raise OptionError(
             f"there is nothing to do; name a preset ({', '.join(PRESETS)}) or steps ({', '.join(all_steps())})"
         )
-    judgments = judgments_of(data)
-    answers = answers_of(_unmarked(judgments) if fresh else judgments)
+    judgments, whole = judgments_of(data), evalset_of(data)
+    came = answers_of(judgments)
+    answers = answers_of(_unmarked(judgments)) if fresh else came
     if strict:
         _refuse(answers, scale, labels)
     before = answers
@@ -166,7 +167,7 @@ def clean(
     if not counted_in(answers).any():
         notes.append("no answer is left: are the thresholds meant for data like these?")
     marked = Judgments(judgments.table.with_columns(answers.table[MARKED].gather(answers.of_row)))
-    evalset, said = with_marked(evalset_of(data), marked)
+    evalset, said = with_marked(whole, marked, came, answers)
     return Cleaned(
         judgments=marked,
         evalset=evalset,
@@ -177,7 +178,7 @@ def clean(
         counts=counts_of(before, answers),
         notes=(*notes, *said),
         signature=signature(
-            "clean", evalset_of(data), preset=preset,
+            "clean", whole, preset=preset,
             steps="+".join(str(spec) for spec in chain), fresh="yes" if fresh else None,
         ),
     )  # fmt: skip

@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 
 from aliquot.errors import DataError, unknown_name
-from aliquot.judge.answers import group_codes
+from aliquot.judge.answers import first_rows, group_codes
 from aliquot.stats.arrays import FloatArray, IntArray
 from aliquot.stats.crossed import crossed_effects
 from aliquot.stats.zscores import GroupScores, group_zscores
@@ -23,6 +23,9 @@ from aliquot.stats.zscores import GroupScores, group_zscores
 METHODS = ("z", "crossed")
 BY = ("annotator", "block", "criterion")
 """What z-scores are made within: each annotator's answers on each criterion in each block (survey), where known."""
+
+MINIMUM = 5
+"""Answers an annotator needs for a mean and a spread worth the name."""
 
 Guard = Literal["drop", "pooled"]
 Unit = Literal["auto", "item", "output"]
@@ -44,7 +47,7 @@ class Normalised:
     notes: tuple[str, ...] = ()
 
 
-def normalise(table: pl.DataFrame, method: str, *, minimum: int = 5, guard: Guard = "drop") -> Normalised:
+def normalise(table: pl.DataFrame, method: str, *, minimum: int = MINIMUM, guard: Guard = "drop") -> Normalised:
     """Normalise answers by the method of this name: `z` or `crossed`."""
     if method == "z":
         return z_scores(table, minimum=minimum, guard=guard)
@@ -56,7 +59,9 @@ def normalise(table: pl.DataFrame, method: str, *, minimum: int = 5, guard: Guar
 # -- z-scores ------------------------------------------------------------------------------------------------------
 
 
-def z_scores(table: pl.DataFrame, *, by: Sequence[str] = BY, minimum: int = 5, guard: Guard = "drop") -> Normalised:
+def z_scores(
+    table: pl.DataFrame, *, by: Sequence[str] = BY, minimum: int = MINIMUM, guard: Guard = "drop"
+) -> Normalised:
     """Subtract each annotator's mean and divide by their standard deviation (divisor n).
 
     Args:
@@ -84,10 +89,11 @@ def z_scores(table: pl.DataFrame, *, by: Sequence[str] = BY, minimum: int = 5, g
 
 
 def _z_report(table: pl.DataFrame, by: list[str], groups: IntArray, found: GroupScores) -> pl.DataFrame:
-    first = np.unique(groups, return_index=True)[1]
     status = np.where(found.few, "few", np.where(found.constant, "constant", "ok"))
     numbers = {"answers": found.count, "mean": found.mean, "sd": found.sd, "status": status}
-    report = table[first].select(by).with_columns(pl.Series(name, column) for name, column in numbers.items())
+    report = (
+        table[first_rows(groups)].select(by).with_columns(pl.Series(name, column) for name, column in numbers.items())
+    )
     return report.filter((pl.col("answers") > 0) & pl.col("annotator").is_not_null())
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -10,24 +11,32 @@ from aliquot.data.evalset import EvalSet
 from aliquot.data.judgments import Judgments
 from aliquot.data.names import looks_human
 from aliquot.errors import quoted
-from aliquot.stats.arrays import FloatArray
+from aliquot.judge.answers import Answers
+from aliquot.judge.audit import counted_in
+from aliquot.stats.arrays import BoolArray, FloatArray
+from aliquot.stats.grouping import group_means
 
 
-def with_marked(data: EvalSet, marked: Judgments) -> tuple[EvalSet, list[str]]:
+def with_marked(data: EvalSet, marked: Judgments, came: Answers, now: Answers) -> tuple[EvalSet, list[str]]:
     """Return the data with these judgments; a human score that was the mean of judgments is that of those that count.
 
     A human score that is not (it came from elsewhere, or was combined otherwise) stays, and a note says so.
+
+    Args:
+        data: the data as they came.
+        marked: the judgments as they are now.
+        came: their answers as they came; the scores are compared with the means of those that counted then.
+        now: the same answers with the new marks.
     """
-    old, new = _means(data), _means(replace(data, judgments=marked))
-    human = [name for name in data.scores if name == data.human or looks_human(name)]
+    means = _means_of(data, came)
     scores = dict(data.scores)
     renewed, kept = [], []
-    for name in human:
-        match = next((key for key, values in old.items() if _same(values, data.scores[name])), None)
+    for name in (name for name in data.scores if name == data.human or looks_human(name)):
+        match = next((key for key in means if _same(means[key](counted_in(came)), data.scores[name])), None)
         if match is None:
             kept.append(name)
         else:
-            scores[name] = new[match]
+            scores[name] = means[match](counted_in(now))
             renewed.append(name)
     notes = []
     if renewed:
@@ -39,13 +48,28 @@ def with_marked(data: EvalSet, marked: Judgments) -> tuple[EvalSet, list[str]]:
     return replace(data, judgments=marked, scores=scores), notes
 
 
-def _means(data: EvalSet) -> dict[tuple[str | None], FloatArray]:
-    """Cell means over all criteria, under (None,), and of each."""
-    if data.judgments is None:
-        return {}
-    bare = EvalSet(items=data.items.select("id"), systems=data.systems, judgments=data.judgments)
-    wanted = [None, *data.judgments.criteria]
-    return {(criterion,): bare.aggregate(criterion=criterion, name="mean").scores["mean"] for criterion in wanted}
+def _means_of(data: EvalSet, answers: Answers) -> dict[tuple[str | None], Callable[[BoolArray], FloatArray]]:
+    """Ways to the cell means of the answers that count: over all criteria, under (None,), and of each of several."""
+    table = answers.table
+    rows, columns = data.cell_index(table["item"].cast(data.items["id"].dtype), table["system"])
+    cell, size = rows * data.n_systems + columns, data.n_items * data.n_systems
+    values = table["value"].to_numpy()
+
+    def means(which: BoolArray) -> Callable[[BoolArray], FloatArray]:
+        def of(counted: BoolArray) -> FloatArray:
+            return group_means(cell, np.where(counted & which, values, np.nan), size).reshape(
+                data.n_items, data.n_systems
+            )
+
+        return of
+
+    criteria = table["criterion"].drop_nulls().unique(maintain_order=True).to_list()
+    found: dict[tuple[str | None], Callable[[BoolArray], FloatArray]] = {
+        (None,): means(np.ones(table.height, dtype=np.bool_))
+    }
+    for criterion in criteria if len(criteria) > 1 else []:
+        found[(criterion,)] = means((table["criterion"] == criterion).fill_null(value=False).to_numpy())
+    return found
 
 
 def _same(a: FloatArray, b: FloatArray) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import polars as pl
 
-from aliquot.judge.answers import group_codes
+from aliquot.judge.answers import first_rows, group_codes
 from aliquot.stats.arrays import FloatArray, IntArray
 
 
@@ -33,12 +33,13 @@ class Votes:
     def of(cls, table: pl.DataFrame) -> Votes:
         """Take them from a table of answers with values."""
         cell = group_codes(table, ["item", "system"])
-        first = np.unique(cell, return_index=True)[1]
         named = table["annotator"]
         people = named.drop_nulls().unique(maintain_order=True).to_list()
         codes = named.replace_strict(people, list(range(len(people))), default=-1, return_dtype=pl.Int64)
         person = codes.fill_null(-1).to_numpy() if people else np.full(table.height, -1, dtype=np.int64)
-        return cls(table[first].select("item", "system"), cell, table["value"].to_numpy(), person, tuple(people))
+        return cls(
+            table[first_rows(cell)].select("item", "system"), cell, table["value"].to_numpy(), person, tuple(people)
+        )
 
     @property
     def size(self) -> int:
