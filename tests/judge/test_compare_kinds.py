@@ -374,3 +374,31 @@ def test_broken_groups():
     words = trial().with_columns(pl.lit("good").alias("after"))
     with pytest.raises(DataError, match="'good' in column 'after' is not a number"):
         compare(words, "groups")
+
+
+# -- what a fuzzer found -------------------------------------------------------------------------------------------
+
+
+def test_lists_in_cells_are_named_or_ignored():
+    lists = pl.Series("comment", [["a", "b"]] * 5)
+    assert compare(edited().with_columns(lists), "postedit")["all"].segments == 5
+    with pytest.raises(DataError, match="the column 'final' holds List"):
+        compare(edited().with_columns(lists.alias("final")), "postedit")
+    with pytest.raises(DataError, match="the column 'choice' holds List"):
+        compare(edited().with_columns(lists.alias("choice")), "pairwise")
+
+
+def test_errors_of_which_none_varies():
+    with pytest.raises(OptionError, match="no type of error varies"):
+        compare(counted().with_columns(pl.lit(1).alias("noise")), "importance", errors=["noise"])
+
+
+def test_changes_that_differ_by_rounding_are_the_same():
+    table = pl.DataFrame({"participant": range(6), "group": ["r", "r", "r", "c", "c", "c"],
+                          "before": [0.1, 0.2, 0.7] * 2, "after": [0.4, 0.5, 1.0] * 2})  # fmt: skip
+    assert np.isnan(compare(table, "groups").rows[0].p)
+
+
+def test_a_system_named_twice():
+    with pytest.raises(OptionError, match="'S1' is named twice"):
+        compare(edited(), "pairwise", systems=["S1", "S1"])

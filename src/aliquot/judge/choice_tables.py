@@ -79,11 +79,15 @@ class ChoiceTable:
 
     def texts(self, role: str) -> pl.Series:
         """A column as texts without blanks around them; nothing, or blanks only, is null."""
-        column = self.frame[role]
-        if column.dtype.is_nested():
-            raise DataError(f"{self.where}: the column '{role}' holds {column.dtype}; it should hold names")
-        text = column.cast(pl.String).str.strip_chars()
+        text = self.whole_texts(role).str.strip_chars()
         return pl.select(pl.when(text != "").then(text)).to_series()
+
+    def whole_texts(self, role: str) -> pl.Series:
+        """A column as texts, blanks and all."""
+        column = self.frame[role]
+        if column.dtype.is_nested() or column.dtype == pl.Object:
+            raise DataError(f"{self.where}: the column '{role}' holds {column.dtype}; it should hold texts")
+        return column.cast(pl.String)
 
     def required(self, role: str) -> pl.Series:
         """A column of texts of which every row has one."""
@@ -112,7 +116,8 @@ def fingerprint(frame: pl.DataFrame) -> str:
     >>> fingerprint(pl.DataFrame({"a": [1]})) == fingerprint(pl.DataFrame({"a": [1]}))
     True
     """
-    plain = frame.with_columns(pl.col(pl.Struct, pl.List).cast(pl.String, strict=False)) if frame.width else frame
+    nested = [column for column in frame if column.dtype.is_nested() or column.dtype == pl.Object]
+    plain = frame.with_columns(pl.Series(c.name, [str(v) for v in c.to_list()], dtype=pl.String) for c in nested)
     return hashlib.blake2b(plain.write_csv().encode("utf-8", "replace"), digest_size=16).hexdigest()[:6]
 
 
@@ -196,7 +201,7 @@ def number_columns(frame: pl.DataFrame, apart: Sequence[str], where: str) -> dic
     {'fluency': array([4.])}
     """
     found = {}
-    for column in frame.select(pl.exclude(*apart)).get_columns():
+    for column in frame.drop(apart).get_columns():
         if column.dtype.is_numeric() or column.dtype == pl.String:
             try:
                 values = numbers_of(column, where)

@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 import polars as pl
 
-from aliquot.errors import DataError, NameUnknownError, closest, quoted
+from aliquot.errors import DataError, NameUnknownError, OptionError, closest, quoted
 from aliquot.judge.choice_tables import ChoiceTable
 
 _SIDES: Mapping[str, tuple[str, ...]] = MappingProxyType(
@@ -101,6 +101,9 @@ def known_systems(wanted: Collection[str], present: Collection[str], where: str)
     >>> known_systems(["A"], ["A", "B"], "t.csv")
     ['A']
     """
+    repeated = [name for name in wanted if list(wanted).count(name) > 1]
+    if repeated:
+        raise OptionError(f"the system '{repeated[0]}' is named twice; check --systems")
     for name in wanted:
         if name not in present:
             present = sorted(present) if isinstance(present, set) else present

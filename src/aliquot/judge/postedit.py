@@ -172,14 +172,14 @@ def _segments(
     if not given:
         first, second = _looked_up(table, outputs, a, b)
     else:
-        first, second = _given(table.frame)
+        first, second = _given(table)
     none = pl.Series([None] * len(a), dtype=pl.String)
     columns = table.frame.columns
     rows = pl.DataFrame(
         {
             "item": table.required("item"), "annotator": table.texts("annotator") if "annotator" in columns else none,
             "group": none if by is None else table.texts(by).fill_null("(none)"), "a": a, "b": b,
-            "final": table.frame["final"].cast(pl.String), "output_a": first, "output_b": second,
+            "final": table.whole_texts("final"), "output_a": first, "output_b": second,
             "side": sides(table, a, b) if "choice" in columns else none,
         }
     ).with_row_index("row")  # fmt: skip
@@ -189,9 +189,9 @@ def _segments(
     return _usable(aligned_pairs(rows, [("output_a", "output_b")]), table)
 
 
-def _given(frame: pl.DataFrame) -> tuple[pl.Series, pl.Series]:
+def _given(table: ChoiceTable) -> tuple[pl.Series, pl.Series]:
     """The texts of the table; a CSV file cannot tell an empty output from a missing one, so one alone is empty."""
-    texts = frame.select(pl.col("output_a", "output_b").cast(pl.String))
+    texts = pl.DataFrame({role: table.whole_texts(role) for role in ("output_a", "output_b")})
     filled = texts.select(
         pl.col(name).fill_null(pl.when(pl.col(other).is_not_null()).then(pl.lit("")))
         for name, other in (("output_a", "output_b"), ("output_b", "output_a"))

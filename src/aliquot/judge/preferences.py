@@ -188,13 +188,12 @@ def _units(table: pl.DataFrame, within: str) -> tuple[pl.DataFrame, pl.DataFrame
 
 def _matrix(cells: pl.DataFrame, keys: pl.DataFrame, names: Sequence[str]) -> tuple[FloatArray, IntArray]:
     """Units x systems of those units that scored at least two, and which units they are."""
-    unit = cells["unit"].to_numpy()
+    unit = cells["unit"].to_numpy().astype(np.int64)
     kept = np.flatnonzero(np.bincount(unit, minlength=keys.height) > 1)
     place = np.full(keys.height, -1, dtype=np.int64)
     place[kept] = np.arange(len(kept))
-    column = (
-        cells["system"].replace_strict({name: at for at, name in enumerate(names)}, return_dtype=pl.Int64).to_numpy()
-    )
+    place_of = {name: at for at, name in enumerate(names)}
+    column = cells["system"].replace_strict(place_of, return_dtype=pl.Int64).to_numpy().astype(np.int64)
     rows = place[unit]
     matrix = np.full((len(kept), len(names)), np.nan)
     matrix[rows[rows >= 0], column[rows >= 0]] = cells["value"].to_numpy()[rows >= 0]

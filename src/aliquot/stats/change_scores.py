@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy import stats
+from scipy.special import stdtr
 
 from aliquot.errors import OptionError
 from aliquot.stats.arrays import BoolArray, FloatArray
@@ -120,18 +121,28 @@ def share_test(yes_first: int, n_first: int, yes_second: int, n_second: int) -> 
 
 
 def _t_test(one: FloatArray, two: FloatArray, *, equal_variances: bool) -> tuple[float, float, float, float]:
-    """Statistic, degrees of freedom, two-sided p and standard error; NaN below two people or without spread."""
+    """Statistic, degrees of freedom (Welch and Satterthwaite), two-sided p and standard error.
+
+    All are NaN below two people in a group, or where neither group varies.
+    """
     nothing = float("nan")
-    if min(len(one), len(two)) < 2 or (np.ptp(one) == 0 and np.ptp(two) == 0):
+    if min(len(one), len(two)) < 2 or (_constant(one) and _constant(two)):
         return nothing, nothing, nothing, nothing
-    found = stats.ttest_ind(one, two, equal_var=equal_variances)
     variances, sizes = np.array([one.var(ddof=1), two.var(ddof=1)]), np.array([len(one), len(two)])
+    df = float(sizes.sum() - 2)
     if equal_variances:
-        pooled = float(((sizes - 1) * variances).sum() / (sizes.sum() - 2))
-        se = float(np.sqrt(pooled * (1 / sizes).sum()))
+        parts = ((sizes - 1) * variances).sum() / df / sizes
     else:
-        se = float(np.sqrt((variances / sizes).sum()))
-    return float(found.statistic), float(found.df), float(found.pvalue), se
+        parts = variances / sizes
+        df = float(parts.sum() ** 2 / (parts**2 / (sizes - 1)).sum())
+    se = float(np.sqrt(parts.sum()))
+    t = (_mean(one) - _mean(two)) / se
+    return t, df, float(2 * stdtr(df, -abs(t))), se
+
+
+def _constant(values: FloatArray) -> bool:
+    """Tell whether values differ by rounding only."""
+    return bool(np.ptp(values) <= 1e-12 * max(1.0, float(np.abs(values).max())))
 
 
 def _mean(values: FloatArray) -> float:

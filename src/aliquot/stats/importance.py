@@ -78,6 +78,8 @@ def error_importance(
     x, y = _within(counts, group), _within(score[:, None], group)[:, 0]
     reasons = _reasons(counts, x)
     kept = np.array([not reason for reason in reasons], dtype=bool)
+    if not kept.any():
+        raise OptionError("no type of error varies over the answers; there is nothing that could explain the score")
     n, k, g = len(y), int(kept.sum()) + levels, len(np.unique(cluster))
     if n <= k or g < 2:
         raise OptionError(
