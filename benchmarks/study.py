@@ -59,7 +59,7 @@ class Study:
 
 def methods_for(campaign: Campaign, data: EvalSet) -> list[str]:
     """All methods that the campaign has what they need for."""
-    selectors = SELECTORS if campaign.metric else SELECTORS[4:]
+    selectors: tuple[str, ...] = SELECTORS if campaign.metric else SELECTORS[4:]
     if data.outputs is None:
         selectors = selectors[:4]
     unbiased = UNBIASED if campaign.metric else UNBIASED[:3]
@@ -67,9 +67,8 @@ def methods_for(campaign: Campaign, data: EvalSet) -> list[str]:
     return ["random", *selectors, *unbiased, *papers, *RANKING]
 
 
-def fitting(campaign: Campaign, data: EvalSet, parts: Sequence[str]) -> list[str]:
+def fitting(data: EvalSet, parts: Sequence[str]) -> list[str]:
     """Designs joined with estimators, as far as the set allows them."""
-    del campaign
     no_documents = data.documents is None
     return [part for part in parts if not (no_documents and part.startswith(("stratified", "snippets", "documents")))]
 
@@ -99,7 +98,7 @@ def run(study: Study, chosen: Sequence[Campaign], jobs: int) -> None:
             pairs = [f"{design}+{name}" for design in COVERAGE_DESIGNS for name in COVERAGE_ESTIMATORS]
             sizes = [n for n in COVERAGE_SIZES if n <= len(data) / 2]
             study.coverage[campaign.label] = aliquot.simulate(
-                data, fitting(campaign, data, pairs), sizes, repeats=max(4, study.repeats // 2),
+                data, fitting(data, pairs), sizes, repeats=max(4, study.repeats // 2),
                 measures=["coverage"], parity=False, **common,
             )  # fmt: skip
         if campaign.label in ("wmt23 en-de DA", "wmt23 he-en MQM"):
