@@ -159,6 +159,27 @@ def test_clean_without_judgments(typed, tmp_path):
     assert "there are no judgments" in err
 
 
+def test_labels_are_cleaned_as_what_they_are_worth(typed, tmp_path):
+    rows = ["item,system,annotator,verdict,control,expected"]
+    rows += [f"{item},A,{who},{'no' if who == 'bad' else 'yes'},{item < 5},{'yes' if item < 5 else ''}"
+             for item in range(8) for who in ("good", "bad")]  # fmt: skip
+    (tmp_path / "t.csv").write_text("\n".join(rows) + "\n")
+    options = ("--preset", "crowd", "--answer", "verdict", "--recode", "no=0,yes=1")
+    code, out, _ = typed("clean", tmp_path / "t.csv", *options, "--json", "-o", tmp_path / "c.jsonl")
+    assert code == 0
+    people = {row["annotator"]: row for row in json.loads(out)["annotators"]}
+    assert (people["good"]["control_passed"], people["bad"]["control_passed"]) == (1.0, 0.0)
+    assert people["bad"]["marked"] == 8
+    code, out, _ = typed("combine", tmp_path / "c.jsonl", "--method", "majority", "--json")
+    assert code == 0
+    assert json.loads(out)["systems"] == [{"system": "A", "human": 1.0, "items": 3}]
+    assert "error" not in typed("clean", tmp_path / "t.csv", *options, "--systems", "A")[2]
+    assert typed("clean", tmp_path / "t.csv", *options, "--exclude", "A")[0] == 2
+    code, _, err = typed("clean", tmp_path / "t.csv", "--preset", "crowd", "--answer", "verdict")
+    assert code == 2
+    assert "the answers are labels" in err
+
+
 # -- combine -------------------------------------------------------------------------------------------------------
 
 
@@ -203,6 +224,27 @@ def test_formula_and_recode_and_experts(typed, tmp_path):
     document = json.loads(out)
     assert document["systems"] == [{"system": "A", "human_joint": 0.5, "items": 6}]
     assert any("'SRC' is the source" in note for note in document["notes"])
+
+
+def test_labels_in_a_table(typed, tmp_path):
+    rows = ["item,system,annotator,verdict"] + [f"{item},A,{who},{'yes' if item < 3 else 'no'}" for item in range(4)
+                                                for who in "xyz"]  # fmt: skip
+    (tmp_path / "t.csv").write_text("\n".join(rows) + "\n")
+    options = ("--method", "majority", "--answer", "verdict", "--recode", "no=0,yes=1", "--json")
+    code, out, _ = typed("combine", tmp_path / "t.csv", *options, "-o", tmp_path / "s.jsonl")
+    assert code == 0
+    assert json.loads(out)["systems"] == [{"system": "A", "human": 0.75, "items": 4}]
+    assert aliquot.load(tmp_path / "s.jsonl").scores["human"].ravel().tolist() == [1.0, 1.0, 1.0, 0.0]
+    code, _, err = typed("combine", tmp_path / "t.csv", "--answer", "verdict")
+    assert code == 2
+    assert "the answers are labels ('yes')" in err
+    (tmp_path / "v.csv").write_text("item,system,annotator,value\n0,A,x,yes\n")
+    code, _, err = typed("combine", tmp_path / "v.csv")
+    assert code == 2
+    assert "--answer COLUMN --recode" in err
+    code, out, _ = typed("combine", tmp_path / "v.csv", "--answer", "value", "--recode", "yes=1", "--json")
+    assert code == 0
+    assert json.loads(out)["systems"][0]["human"] == 1.0
 
 
 def test_mqm_files_at_other_prices(typed, tmp_path):

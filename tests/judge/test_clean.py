@@ -188,6 +188,13 @@ def test_a_human_score_from_elsewhere_stays(data):
     assert any("left as they were" in note for note in cleaned.notes)
 
 
+def test_bare_judgments_get_the_mean_of_what_counts():
+    table = pl.DataFrame({"item": [0, 0], "system": ["A"] * 2, "annotator": ["x", "y"], "value": [3.0, 300.0]})
+    cleaned = aliquot.clean(table, scale=(0, 100))
+    assert cleaned.evalset.human == "human"
+    assert cleaned.evalset.scores["human"].tolist() == [[3.0]]
+
+
 def test_criteria_are_made_anew_each():
     table = pl.DataFrame(
         {

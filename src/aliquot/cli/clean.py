@@ -12,8 +12,10 @@ from rich.table import Table
 
 from aliquot.cli import common, render
 from aliquot.data.evalset import EvalSet
+from aliquot.data.formats import labelled
+from aliquot.data.formats.table_columns import parse_mapping
 from aliquot.data.io import save
-from aliquot.errors import OptionError, OutputError
+from aliquot.errors import FormatError, OptionError, OutputError
 from aliquot.judge.clean import Cleaned, clean
 
 _STEPS = "Steps"
@@ -52,6 +54,19 @@ def run(
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Forget marks the data came with.", rich_help_panel=_STEPS)
     ] = False,
+    answer: Annotated[
+        str | None,
+        typer.Option("--answer", metavar="COLUMN", help="Where answers or labels stand.", rich_help_panel=_STEPS),
+    ] = None,
+    recode: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--recode",
+            metavar="OLD=NEW,...",
+            rich_help_panel=_STEPS,
+            help="What answers are worth: no=0,yes=1; they become the values.",
+        ),
+    ] = None,
     annotators: Annotated[bool, typer.Option("--annotators", help="Show all annotators, not only the worst.")] = False,
     audit: Annotated[
         Path | None,
@@ -78,13 +93,15 @@ def run(
     """  # fmt: skip
     common.require_writable(output)
     common.require_writable(audit)
-    evalset = common.load_data(
-        data, human=human, systems=systems, exclude=exclude, format=format, columns=columns, mqm_weights=mqm_weights
-    )
+    judged = read_judged(
+        data, answer, human=human, systems=systems, exclude=exclude, format=format, columns=columns,
+        mqm_weights=mqm_weights,
+    )  # fmt: skip
     with render.busy("cleaning"):
         cleaned = clean(
-            evalset, preset, steps=steps, without=common.names(without), scale=parse_scale(scale),
+            judged, preset, steps=steps, without=common.names(without), scale=parse_scale(scale),
             labels=_numbers(labels), strict=strict, fresh=fresh,
+            answer=answer or "value", recode=recode or None,
         )  # fmt: skip
     if output is not None:
         write(cleaned.evalset, output)
@@ -100,16 +117,35 @@ def run(
             console.print(f"wrote {path}", markup=False)
 
 
-def parse_scale(text: str | None) -> tuple[float, float] | None:
-    """Read LOW:HIGH.
+def read_judged(data: str, answer: str | None, **options: str | None) -> EvalSet | pl.DataFrame:
+    """Read data with judgments; a table whose answers may be labels (--answer) stays a table."""
+    if answer is not None and data.removesuffix(".gz").lower().endswith((".csv", ".tsv", ".parquet")):
+        columns = options.get("columns")
+        table = labelled.read(data, answer, parse_mapping(columns) if columns else None)
+        for wanted, keep in (
+            (common.names(options.get("systems")), True),
+            (common.names(options.get("exclude")), False),
+        ):
+            table = table.filter(pl.col("system").is_in(wanted) == keep) if wanted else table
+        return table
+    try:
+        return common.load_data(data, **options)
+    except FormatError as error:
+        if "not a number" in str(error) or "true and false" in str(error):
+            raise FormatError(f"{error}; labels are read with --answer COLUMN --recode yes=1,no=0") from None
+        raise
 
-    >>> parse_scale("0:100")
-    (0.0, 100.0)
+
+def parse_scale(text: str | None) -> tuple[float, float] | None:
+    """Read LOW:HIGH; a comma will do, too.
+
+    >>> parse_scale("0:100"), parse_scale("-25,0")
+    ((0.0, 100.0), (-25.0, 0.0))
     """
     if text is None:
         return None
     try:
-        low, high = (float(part) for part in text.split(":"))
+        low, high = (float(part) for part in text.replace(",", ":").split(":"))
     except ValueError:
         raise OptionError(f"--scale '{text}': write LOW:HIGH, e.g. 0:100 or -25:0") from None
     return low, high

@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 
 from aliquot.cli import common, render
+from aliquot.cli.clean import read_judged
 from aliquot.data.formats import tables
 from aliquot.data.io import save
 from aliquot.judge.combine import combine
@@ -65,8 +66,9 @@ def run(
         typer.Option("--source", metavar="SYSTEM", help="The 'system' that is the source.", rich_help_panel=_HOW),
     ] = None,
     answer: Annotated[
-        str, typer.Option("--answer", metavar="COLUMN", help="Where the answers stand.", rich_help_panel=_HOW)
-    ] = "value",
+        str | None,
+        typer.Option("--answer", metavar="COLUMN", help="Where answers or labels stand.", rich_help_panel=_HOW),
+    ] = None,
     name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="Name of the new score.")] = None,
     curve: Annotated[bool, typer.Option("--curve", help="How wrong would fewer answers have been?")] = False,
     repeats: Annotated[int, typer.Option("--repeats", min=1, help="Draws for each point of the curve.")] = 20,
@@ -96,13 +98,14 @@ def run(
     """  # fmt: skip
     for path in (output, queue):
         common.require_writable(path)
-    evalset = common.load_data(
-        data, human=human, systems=systems, exclude=exclude, format=format, columns=columns, mqm_weights=mqm_weights
-    )
+    judged = read_judged(
+        data, answer, human=human, systems=systems, exclude=exclude, format=format, columns=columns,
+        mqm_weights=mqm_weights,
+    )  # fmt: skip
     with render.busy(f"combining by {method}"):
         combined = combine(
-            evalset, method, criterion=criterion, formula=formula, recode=recode or None, normalise=normalise,
-            name=name, threshold=threshold, experts=common.names(experts), source=source, answer=answer,
+            judged, method, criterion=criterion, formula=formula, recode=recode or None, normalise=normalise,
+            name=name, threshold=threshold, experts=common.names(experts), source=source, answer=answer or "value",
             mqm_weights=mqm_weights, minimum=minimum, curve=curve, repeats=repeats, seed=seed,
         )  # fmt: skip
     if output is not None:

@@ -78,8 +78,8 @@ def evalset_of(data: Data) -> EvalSet:
     """
     if isinstance(data, EvalSet):
         return data
-    if isinstance(data, pl.DataFrame) and data.schema.get("value") == pl.String:  # labels, which are no values yet
-        data = data.with_columns(pl.lit(None, dtype=pl.Float64).alias("value"))
+    if isinstance(data, pl.DataFrame) and data.schema.get("value", pl.String()) == pl.String:
+        data = data.with_columns(pl.lit(None, dtype=pl.Float64).alias("value"))  # labels are no values yet
     judgments = judgments_of(data)
     ids = judgments.table["item"].unique(maintain_order=True)
     systems = judgments.table["system"].unique(maintain_order=True).to_list()

@@ -26,6 +26,7 @@ from aliquot.judge.audit import (
     swaps,
     system_table,
 )
+from aliquot.judge.prepare import Recodes, valued, written_recoding
 from aliquot.judge.presets import PRESETS, StepsLike, all_steps, chain_of
 from aliquot.judge.remark import with_marked
 from aliquot.judge.step_registry import NotApplicableError, lookup
@@ -117,6 +118,8 @@ def clean(
     labels: Sequence[float] | None = None,
     strict: bool = False,
     fresh: bool = False,
+    answer: str = "value",
+    recode: Recodes | None = None,
 ) -> Cleaned:
     """Mark judgments that should not count, step by step, and keep the books.
 
@@ -133,6 +136,8 @@ def clean(
         labels: the values there are; others are marked.
         strict: refuse values outside the scale or the labels instead of marking them.
         fresh: forget marks that the judgments came with.
+        answer: the column that holds the answers, e.g. `label`.
+        recode: what answers (and `expected` ones) are worth, e.g. `no=0,yes=1`; they become the values.
 
     >>> import aliquot
     >>> data = aliquot.synthetic(items=60, systems=3, protocol="da", seed=2)
@@ -151,7 +156,8 @@ def clean(
         raise OptionError(
             f"there is nothing to do; name a preset ({', '.join(PRESETS)}) or steps ({', '.join(all_steps())})"
         )
-    judgments, whole = judgments_of(data), evalset_of(data)
+    whole = evalset_of(data)
+    judgments = judgments_of(data) if recode is None and answer == "value" else valued(data, answer, recode)
     came = answers_of(judgments)
     answers = answers_of(_unmarked(judgments)) if fresh else came
     if strict:
@@ -180,6 +186,7 @@ def clean(
         signature=signature(
             "clean", whole, preset=preset,
             steps="+".join(str(spec) for spec in chain), fresh="yes" if fresh else None,
+            answer=None if answer == "value" else answer, recode=written_recoding(recode),
         ),
     )  # fmt: skip
 

@@ -52,6 +52,8 @@ def _judgments(data: Data, answer: str) -> tuple[Judgments, str]:
     if isinstance(data, pl.DataFrame) and answer == "value" and data.schema.get("value") == pl.String:
         data = data.with_columns(pl.col("value").alias(_LABEL), pl.lit(None, dtype=pl.Float64).alias("value"))
         answer = _LABEL
+    elif isinstance(data, pl.DataFrame) and answer in data.columns and "value" not in data.columns:
+        data = data.with_columns(pl.lit(None, dtype=pl.Float64).alias("value"))
     judgments = judgments_of(data)
     if answer not in judgments.table.columns:
         raise unknown_name("judgment column", answer, judgments.table.columns, "name that of the answers with --answer")
@@ -115,24 +117,37 @@ def _recoding(given: RecodeAny, name: str) -> Recoding:
 
 def recoded(table: pl.DataFrame, recodings: Mapping[str | None, Recoding]) -> pl.DataFrame:
     """Return the answers with `value` on the new scale; labels must have a re-coding."""
-    if not recodings:
-        if table.schema["answer"] == pl.String and table["answer"].count():
-            label = str(table["answer"].drop_nulls()[0])
-            what = f"the answers are labels ('{label}'); say what each is worth with --recode"
-            raise DataError(f"{what}, e.g. yes=1,partially=0.5,no=0")
-        return table.with_columns(cast_column(table["answer"], pl.Float64(), "the answers").alias("value")).filter(
-            pl.col("value").is_not_null()
-        )
-    parts = []
+    return table.with_columns(_worth(table, "answer", recodings)).filter(pl.col("value").is_not_null())
+
+
+def valued(data: Data, answer: str, recode: Recodes | None) -> Judgments:
+    """Return all judgments with the worth of their answers as values, and of `expected` answers, too.
+
+    >>> table = pl.DataFrame({"item": [0, 1], "system": ["A", "A"], "value": ["yes", None]})
+    >>> valued(table, "value", "yes=1,no=0").table["value"].to_list()
+    [1.0, None]
+    """
+    judgments, column = _judgments(data, answer)
+    recodings = recodings_of(recode, judgments.criteria)
+    table = judgments.table.with_columns(_worth(judgments.table, column, recodings))
+    if "expected" in table.columns:
+        table = table.with_columns(_worth(table, "expected", recodings).alias("expected"))
+    return Judgments(table)
+
+
+def _worth(table: pl.DataFrame, column: str, recodings: Mapping[str | None, Recoding]) -> pl.Series:
+    """What the answers in a column are worth, criterion by criterion."""
+    answers = table[column]
+    if not recodings and answers.dtype == pl.String and answers.count():
+        what = f"the answers are labels ('{answers.drop_nulls()[0]}'); say what each is worth with --recode"
+        raise DataError(f"{what}, e.g. yes=1,partially=0.5,no=0")
+    parts = [pl.DataFrame(schema={"_row": pl.UInt32, "value": pl.Float64})]
     for (criterion,), part in table.with_row_index("_row").group_by("criterion", maintain_order=True):
-        name = None if criterion is None else str(criterion)
-        recoding = recodings.get(name) or recodings.get(None)
-        answers = part["answer"]
-        values = recoding.apply(answers) if recoding else cast_column(answers, pl.Float64(), f"answers on '{name}'")
-        parts.append(part.with_columns(values.alias("value")))
-    if not parts:
-        return table.filter(pl.lit(value=False))
-    return pl.concat(parts).sort("_row").drop("_row").filter(pl.col("value").is_not_null())
+        recoding = recodings.get(None if criterion is None else str(criterion)) or recodings.get(None)
+        mine = part[column]
+        worth = recoding.apply(mine) if recoding else cast_column(mine, pl.Float64(), f"the answers on '{criterion}'")
+        parts.append(part.select("_row", worth.alias("value")))
+    return pl.concat(parts).sort("_row")["value"]
 
 
 def comparable(table: pl.DataFrame, how: str | None, *, minimum: int) -> tuple[pl.DataFrame, Normalised | None]:

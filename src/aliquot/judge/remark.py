@@ -20,7 +20,8 @@ from aliquot.stats.grouping import group_means
 def with_marked(data: EvalSet, marked: Judgments, came: Answers, now: Answers) -> tuple[EvalSet, list[str]]:
     """Return the data with these judgments; a human score that was the mean of judgments is that of those that count.
 
-    A human score that is not (it came from elsewhere, or was combined otherwise) stays, and a note says so.
+    A human score that is not (it came from elsewhere, or was combined otherwise) stays, and a note says so. Data
+    without any score get the mean of what counts.
 
     Args:
         data: the data as they came.
@@ -28,6 +29,8 @@ def with_marked(data: EvalSet, marked: Judgments, came: Answers, now: Answers) -
         came: their answers as they came; the scores are compared with the means of those that counted then.
         now: the same answers with the new marks.
     """
+    if not data.scores:
+        return replace(data, judgments=marked).aggregate(), []
     means = _means_of(data, came)
     scores = dict(data.scores)
     renewed, kept = [], []
