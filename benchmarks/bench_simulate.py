@@ -29,7 +29,31 @@ PART = (4, 5)
 Items = list[dict[str, Any]]
 
 
+METHODS = (
+    "random", "metric_avg", "metric_var", "metric_cons", "irt_diffdisc", "pps+greg", "segments+greg", "auto",
+    "auto:goal=ranking", "stratified+stratified",
+)  # fmt: skip
+
+
 def measure() -> list[harness.Row]:
+    return [*_against_subset2evaluate(), *_whole_call()]
+
+
+def _whole_call() -> list[harness.Row]:
+    """Ten methods, ten budgets, 100 repeats, all measures, on two processes."""
+    path = harness.SHARED / "wmt23-en-de.jsonl.gz"
+    if not path.exists():
+        return []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        data = aliquot.load(path).drop(systems=["refA", "synthetic_ref"])
+        call = partial(aliquot.simulate, data, METHODS, repeats=100, metric="MetricX-23", jobs=2)
+        return [
+            harness.within("simulate, 10 methods x 10 budgets x 100 repeats, wmt23-en-de", harness.seconds(call), 60)
+        ]
+
+
+def _against_subset2evaluate() -> list[harness.Row]:
     try:
         peer = import_module("subset2evaluate.evaluate")
     except ImportError as error:
