@@ -77,6 +77,7 @@ def test_clean_writes_what_the_others_heed(typed, campaign, tmp_path):
     assert back.judgments is not None
     marked = back.judgments.table["marked"].count()
     assert marked >= 60
+    assert f"{marked} more are marked and do not count" in " ".join(typed("inspect", cleaned)[1].split())
     code, out, _ = typed("combine", cleaned)
     assert f"{marked} marked judgments left out" in " ".join(out.split())
     assert typed("estimate", cleaned)[0] == 0

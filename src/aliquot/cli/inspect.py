@@ -98,6 +98,8 @@ def _judgment_line(description: Description) -> str:
     parts.append(f"{judgments.cells_with_several_annotators} outputs by several annotators")
     if judgments.repeated_by_same_annotator:
         parts.append(f"{judgments.repeated_by_same_annotator} repeats by the same annotator")
+    if judgments.marked:
+        parts.append(f"{judgments.marked} more are marked and do not count")
     if judgments.timed:
         parts.append(f"{render.percent(judgments.timed)} timed, median {render.number(judgments.median_seconds)} s")
     return "; ".join(parts)

@@ -40,7 +40,7 @@ class ScoreSummary:
 
 @dataclass(frozen=True)
 class JudgmentSummary:
-    """The judgments: how many, by whom, on what, how often repeated, how fast."""
+    """The judgments that count: how many, by whom, on what, how often repeated, how fast; and how many are marked."""
 
     count: int
     cells: int
@@ -50,6 +50,7 @@ class JudgmentSummary:
     repeated_by_same_annotator: int
     timed: float
     median_seconds: float
+    marked: int = 0
 
 
 @dataclass(frozen=True)
@@ -214,6 +215,7 @@ def _summarise_judgments(evalset: EvalSet) -> JudgmentSummary | None:
         repeated_by_same_annotator=int((repeated["len"] - 1).sum()),
         timed=len(seconds) / max(1, answers.height),
         median_seconds=float(median) if isinstance(median, int | float) else float("nan"),
+        marked=len(evalset.judgments) - len(evalset.judgments.usable()),
     )
 
 

@@ -158,6 +158,8 @@ def clean(
         )
     whole = evalset_of(data)
     judgments = judgments_of(data) if recode is None and answer == "value" else valued(data, answer, recode)
+    if not len(judgments):
+        raise DataError(f"{whole.name}: there are no judgments to clean; check --systems and --exclude")
     came = answers_of(judgments)
     answers = answers_of(_unmarked(judgments)) if fresh else came
     if strict:
