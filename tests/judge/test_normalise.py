@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 import aliquot
-from aliquot.errors import DataError, NameUnknownError
+from aliquot.errors import DataError, NameUnknownError, OptionError
 from aliquot.judge.normalise import crossed, normalise, z_scores
 
 # Formality transfer, HumEval 2022 paper 9, Table A.1: average z of nine systems, for style, content and fluency.
@@ -65,6 +65,16 @@ def test_guards_leave_out_or_pool():
 def test_an_unknown_way():
     with pytest.raises(NameUnknownError, match="did you mean 'crossed'"):
         normalise(pl.DataFrame(), "cross")
+    with pytest.raises(NameUnknownError, match="did you mean 'minimum'"):
+        normalise(pl.DataFrame(), "z:minmum=3")
+    with pytest.raises(OptionError, match="choose drop or pooled"):
+        normalise(pl.DataFrame(), "z:guard=keep")
+
+
+def test_ways_with_parameters():
+    table = pl.DataFrame({"annotator": ["a"] * 3 + ["b"], "criterion": ["k"] * 4, "value": [1.0, 2.0, 3.0, 9.0]})
+    assert np.isfinite(normalise(table, "z:minimum=3").z).tolist() == [True, True, True, False]
+    assert np.isfinite(normalise(table, "z:minimum=3,guard=pooled").z).all()
 
 
 def test_crossed_takes_severity_off_criterion_by_criterion():

@@ -48,11 +48,8 @@ def run(
     ] = None,
     normalise: Annotated[
         str | None,
-        typer.Option("--normalise", metavar="HOW", help="z, or crossed (severity taken off).", rich_help_panel=_HOW),
+        typer.Option("--normalise", metavar="HOW", help="z[:minimum=5,guard=drop], or crossed.", rich_help_panel=_HOW),
     ] = None,
-    minimum: Annotated[
-        int, typer.Option("--minimum", help="z: leave out annotators with fewer answers.", rich_help_panel=_HOW)
-    ] = 5,
     threshold: Annotated[
         float | None,
         typer.Option("--threshold", help="Labels: how sure to be; others wait for experts.", rich_help_panel=_HOW),
@@ -106,7 +103,7 @@ def run(
         combined = combine(
             judged, method, criterion=criterion, formula=formula, recode=recode or None, normalise=normalise,
             name=name, threshold=threshold, experts=common.names(experts), source=source, answer=answer or "value",
-            mqm_weights=mqm_weights, minimum=minimum, curve=curve, repeats=repeats, seed=seed,
+            mqm_weights=mqm_weights, curve=curve, repeats=repeats, seed=seed,
         )  # fmt: skip
     if output is not None:
         save(combined.evalset, output)

@@ -51,7 +51,6 @@ def combine(
     source: str | None = None,
     answer: str = "value",
     mqm_weights: MQMWeights | str | None = None,
-    minimum: int = 5,
     curve: bool = False,
     repeats: int = 20,
     seed: Seed = 0,
@@ -69,14 +68,14 @@ def combine(
             have already.
         recode: what answers are worth: `no=0,partially=0.5,yes=1`, or `1|2=0,3..5=1`; with `criterion:` before it, for
             that criterion.
-        normalise: `z` (each annotator's z-scores) or `crossed` (annotators' severity taken off), for measurements.
+        normalise: for measurements, `z` (each annotator's z-scores; `z:minimum=5,guard=drop`, or `guard=pooled` for
+            annotators with few or only equal answers) or `crossed` (severity taken off; `crossed:unit=item`).
         name: the new score's name; by default `human`, `human_<criterion>`, or `human_joint` of a formula.
         threshold: what a label's vote share or posterior must exceed; other outputs go to the experts' queue.
         experts: annotators whose answers decide wherever they gave one, and take no part otherwise.
         source: the system that is the source itself, judged for comparison; it leaves the data.
         answer: the column that holds the answers, e.g. `label`.
         mqm_weights: for error lists, what errors cost: `major=5,minor=1`.
-        minimum: for z-scores, annotators with fewer answers are left out.
         curve: draw fewer answers again and again and say how wrong they would have been.
         repeats: how often, for each number of answers.
         seed: same seed, same draws.
@@ -100,7 +99,7 @@ def combine(
     if wanted:
         table, notes = countable(data, answer=answer, mqm_weights=weights)
         table = recoded(_of_criteria(table, known, wanted, notes), recodings_of(recode, known))
-        table, normalised = comparable(table, normalise, minimum=minimum)
+        table, normalised = comparable(table, normalise)
         if normalised is not None:
             notes += normalised.notes
             people.append(normalised.annotators)
@@ -112,7 +111,7 @@ def combine(
         "combine", evalset, method=spec if wanted else None, criterion=criterion, formula=formula, source=source,
         recode=written_recoding(recode), normalise=normalise, answer=None if answer == "value" else answer,
         mqm_weights=weights and ",".join(f"{k}={v:g}" for k, v in vars(weights).items()),
-        experts=",".join(experts) or None, name=name, seed=seed if curve else None,
+        experts=",".join(experts) or None, name=name, seed=seed if curve and isinstance(seed, int) else None,
     )  # fmt: skip
     return _result(evalset, parts, joint, criterion, source, name, notes, people, line, bool(experts), curve)
 

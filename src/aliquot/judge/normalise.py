@@ -7,20 +7,21 @@ from others. They keep the scale, and shrink what rests on few answers.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 import polars as pl
 
+from aliquot.data.parameters import bind, parameters_of
+from aliquot.data.spec import parse_spec
 from aliquot.errors import DataError, unknown_name
 from aliquot.judge.answers import first_rows, group_codes
 from aliquot.stats.arrays import FloatArray, IntArray
 from aliquot.stats.crossed import crossed_effects
 from aliquot.stats.zscores import GroupScores, group_zscores
 
-METHODS = ("z", "crossed")
 BY = ("annotator", "block", "criterion")
 """What z-scores are made within: each annotator's answers on each criterion in each block (survey), where known."""
 
@@ -47,20 +48,11 @@ class Normalised:
     notes: tuple[str, ...] = ()
 
 
-def normalise(table: pl.DataFrame, method: str, *, minimum: int = MINIMUM, guard: Guard = "drop") -> Normalised:
-    """Normalise answers by the method of this name: `z` or `crossed`."""
-    if method == "z":
-        return z_scores(table, minimum=minimum, guard=guard)
-    if method == "crossed":
-        return crossed(table)
-    raise unknown_name("way to normalise", method, METHODS)
-
-
 # -- z-scores ------------------------------------------------------------------------------------------------------
 
 
 def z_scores(
-    table: pl.DataFrame, *, by: Sequence[str] = BY, minimum: int = MINIMUM, guard: Guard = "drop"
+    table: pl.DataFrame, *, by: tuple[str, ...] = BY, minimum: int = MINIMUM, guard: Guard = "drop"
 ) -> Normalised:
     """Subtract each annotator's mean and divide by their standard deviation (divisor n).
 
@@ -72,10 +64,10 @@ def z_scores(
             spread of everybody's answers on the criterion (`pooled`). A 0 for them would be a false one.
 
     >>> table = pl.DataFrame({"annotator": ["a"] * 3 + ["b"], "value": [1.0, 2.0, 3.0, 9.0]})
-    >>> z_scores(table, by=["annotator"], minimum=2).z.round(2)
+    >>> z_scores(table, by=("annotator",), minimum=2).z.round(2)
     array([-1.22,  0.  ,  1.22,   nan])
     """
-    by = [name for name in by if name in table.columns]
+    by = tuple(name for name in by if name in table.columns)
     values = table["value"].cast(pl.Float64).to_numpy()
     groups = group_codes(table, by)
     named = table["annotator"].is_not_null().to_numpy()
@@ -88,7 +80,7 @@ def z_scores(
     return Normalised(z, _z_report(table, by, groups, found), _z_notes(values, named, found, groups, minimum, guard))
 
 
-def _z_report(table: pl.DataFrame, by: list[str], groups: IntArray, found: GroupScores) -> pl.DataFrame:
+def _z_report(table: pl.DataFrame, by: tuple[str, ...], groups: IntArray, found: GroupScores) -> pl.DataFrame:
     status = np.where(found.few, "few", np.where(found.constant, "constant", "ok"))
     numbers = {"answers": found.count, "mean": found.mean, "sd": found.sd, "status": status}
     report = (
@@ -175,3 +167,18 @@ def _crossed_part(part: pl.DataFrame, unit: Unit) -> tuple[FloatArray, pl.DataFr
     elif several == 0:
         notes.append("crossed effects: no output was judged by two annotators; severity rests on items they share")
     return values - fit.annotator[person], report, notes
+
+
+# -- by name -------------------------------------------------------------------------------------------------------
+
+METHODS: dict[str, Callable[..., Normalised]] = {"z": z_scores, "crossed": crossed}
+"""Name -> way to normalise."""
+
+
+def normalise(table: pl.DataFrame, method: str) -> Normalised:
+    """Normalise answers by the method of this name: `z`, `z:minimum=3,guard=pooled`, `crossed`, `crossed:unit=item`."""
+    spec = parse_spec(method)
+    if spec.name not in METHODS:
+        raise unknown_name("way to normalise", spec.name, METHODS)
+    function = METHODS[spec.name]
+    return function(table, **bind(spec.name, parameters_of(function, ()), spec.parameters))

@@ -150,11 +150,11 @@ def _worth(table: pl.DataFrame, column: str, recodings: Mapping[str | None, Reco
     return pl.concat(parts).sort("_row")["value"]
 
 
-def comparable(table: pl.DataFrame, how: str | None, *, minimum: int) -> tuple[pl.DataFrame, Normalised | None]:
+def comparable(table: pl.DataFrame, how: str | None) -> tuple[pl.DataFrame, Normalised | None]:
     """Return the answers normalised; those without a comparable value leave."""
     if how is None:
         return table, None
-    found = normalise(table, how, minimum=minimum)
+    found = normalise(table, how)
     values = pl.Series("value", found.z, nan_to_null=True)
     return table.with_columns(values).filter(pl.col("value").is_not_null()), found
 
