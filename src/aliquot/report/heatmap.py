@@ -33,41 +33,53 @@ def heatmap(result: Agreement, path: str | Path, *, measure: str | None = None, 
         title: above the picture.
     """
     path = Path(path)
+    require_drawable(path)
+    heat = heat_of(result, measure)
+    if not np.isfinite(heat.values).any():
+        raise DataError(f"no pair of annotators has a defined {heat.measure}; there is nothing to draw")
+    write_bytes(path, _drawn(heat, title, path.suffix.lower()))
+
+
+def require_drawable(path: Path) -> None:
+    """Refuse a picture that cannot be drawn before any work is done."""
     if path.suffix.lower() not in _ENDINGS:
         raise OptionError(f"{path}: unknown ending for a picture; use .svg, .png or .pdf")
     if find_spec("matplotlib") is None:
         raise MissingExtraError("a heat map needs matplotlib: pip install 'aliquot[report]'")
-    heat = heat_of(result, measure)
-    if not np.isfinite(heat.values).any():
-        raise DataError(f"no pair of annotators has a defined {heat.measure}; there is nothing to draw")
-    figure = _figure(heat, title)
+
+
+def _drawn(heat: Heat, title: str | None, ending: str) -> bytes:
+    """The bytes of the picture; a fixed salt and no date make the same result the same file."""
+    import matplotlib as mpl  # noqa: PLC0415  (an extra, and slow to import)
+
     drawn = io.BytesIO()
-    figure.savefig(drawn, format=path.suffix[1:].lower(), dpi=150, metadata=_undated(path.suffix.lower()))
-    write_bytes(path, drawn.getvalue())
+    with mpl.rc_context({"svg.hashsalt": "aliquot", "font.size": 9}):
+        figure_of(heat, title).savefig(drawn, format=ending[1:], dpi=150, metadata=_undated(ending))
+    return drawn.getvalue()
 
 
 def _undated(ending: str) -> dict[str, Any]:
-    """Leave the date out: the same result gives the same file."""
+    """Leave the date out."""
     return {"Date": None} if ending == ".svg" else {"CreationDate": None} if ending == ".pdf" else {}
 
 
-def _figure(heat: Heat, title: str | None) -> Any:
-    import matplotlib as mpl  # noqa: PLC0415  (an extra, and slow to import)
+def figure_of(heat: Heat, title: str | None = None) -> Any:
+    """Draw a heat map as a matplotlib figure."""
+    import matplotlib as mpl  # noqa: PLC0415
     from matplotlib.figure import Figure  # noqa: PLC0415
 
     n = len(heat.annotators)
     size = float(np.clip(2.2 + 0.48 * n, 4.0, 12.0))
-    with mpl.rc_context({"svg.hashsalt": "aliquot", "font.size": 9}):
-        figure = Figure(figsize=(size + 1.0, size), layout="constrained")
-        axes = figure.add_subplot()
-        low, high = _ends(heat.values)
-        palette = mpl.colormaps[_PALETTE].with_extremes(bad="0.85")
-        image = axes.imshow(np.ma.masked_invalid(heat.values), cmap=palette, vmin=low, vmax=high)
-        figure.colorbar(image, ax=axes, label=heat.words, shrink=0.8)
-        _name_axes(axes, heat)
-        if n <= NUMBERS:
-            _write_numbers(axes, heat.values, (low, high))
-        axes.set_title(title or f"Agreement of {n} annotators")
+    figure = Figure(figsize=(size + 1.0, size), layout="constrained")
+    axes = figure.add_subplot()
+    low, high = _ends(heat.values)
+    palette = mpl.colormaps[_PALETTE].with_extremes(bad="0.85")
+    image = axes.imshow(np.ma.masked_invalid(heat.values), cmap=palette, vmin=low, vmax=high)
+    figure.colorbar(image, ax=axes, label=heat.words, shrink=0.8)
+    _name_axes(axes, heat)
+    if n <= NUMBERS:
+        _write_numbers(axes, heat.values, (low, high))
+    axes.set_title(title or f"Agreement of {n} annotators")
     return figure
 
 

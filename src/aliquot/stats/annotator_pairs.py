@@ -164,7 +164,7 @@ def mean_over_pairs(values: FloatArray, shared: FloatArray) -> FloatArray:
 
 def table_pearson(counts: FloatArray, values: FloatArray) -> FloatArray:
     """Pearson's correlation of both annotators' answers, from tables; NaN below three units or without variance."""
-    scores = np.broadcast_to(_standard(values), counts.shape[:-1])
+    scores = np.broadcast_to(standard(values), counts.shape[:-1])
     return _table_correlation(counts, scores, scores)
 
 
@@ -194,10 +194,18 @@ def correlation_of_sums(n: FloatArray, together: FloatArray, x: FloatArray, y: F
 # -- many distinct answers -----------------------------------------------------------------------------------------
 
 
-def _standard(values: FloatArray) -> FloatArray:
+def standard(values: FloatArray) -> FloatArray:
     """Centred and scaled to a range of 1: differences of large sums stay exact, dust is told by one rule."""
     spread = float(np.ptp(values)) if len(values) else 0.0
     return (values - values.mean()) / (spread or 1.0) if len(values) else values
+
+
+def table_moments(counts: FloatArray, values: FloatArray) -> FloatArray:
+    """The sums of `moments`, from tables: pairs x 6."""
+    y = standard(values)
+    rows, columns = counts.sum(axis=-1), counts.sum(axis=-2)
+    together = np.einsum("i,...ij,j->...", y, counts, y, optimize=True)
+    return np.stack([rows.sum(axis=-1), rows @ y, columns @ y, rows @ y**2, columns @ y**2, together], axis=-1)
 
 
 def moments(pairs: AnnotatorPairs) -> FloatArray:
@@ -210,8 +218,8 @@ def moments(pairs: AnnotatorPairs) -> FloatArray:
 
 
 def _products(pairs: AnnotatorPairs, rows: Rows) -> list[FloatArray]:
-    standard = _standard(pairs.answers.values)
-    x, y = standard[rows.x], standard[rows.y]
+    values = standard(pairs.answers.values)
+    x, y = values[rows.x], values[rows.y]
     return [np.ones(len(x)), x, y, x**2, y**2, x * y]
 
 

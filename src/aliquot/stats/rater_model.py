@@ -10,13 +10,15 @@ see: where they fall into camps, the larger one defines it, and `misfit` says so
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
 from scipy.stats import rankdata
 
 from aliquot.stats.alpha import Pairable, unit_counts, unit_sums
-from aliquot.stats.arrays import FloatArray, IntArray
+from aliquot.stats.annotator_pairs import AnnotatorPairs, standard
+from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
 from aliquot.stats.correlation import pearson
 from aliquot.stats.grouping import group_sums
 
@@ -25,6 +27,7 @@ MIN_ANSWERS = 10
 _PRIOR = 5.0  # shared units that speak for the average annotator: few answers, or annotators in a chain, decide little
 _ROUNDS = 1_000
 _STILL = 1e-10
+_ROUNDING = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,16 +37,19 @@ class AnnotatorModel:
     Attributes:
         answers: answers on units that others judged, too.
         severity: how much lower than the others this annotator answers on the same units.
-        noise: standard deviation of what is this annotator's alone, on his or her own use of the scale.
-        reliability: share of the variance of his or her answers that annotators have in common; 0 for one who answers
-            the other way round. Two annotators who were compared with nobody else are equally reliable: nobody can tell
-            who of two is wrong.
+        noise: standard deviation of what is this annotator's alone, on his or her own use of the scale; NaN where it
+            cannot be told from none.
+        reliability: share of the variance of his or her answers that annotators have in common, at most 1; 0 for one
+            who answers the other way round. Two annotators who were compared with nobody else are equally reliable:
+            nobody can tell who of two is wrong.
+        misfit: how far the pairs' correlations are from one common factor.
     """
 
     answers: IntArray
     severity: FloatArray
     noise: FloatArray
     reliability: FloatArray
+    misfit: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,8 +69,19 @@ class AgainstTheRest:
     same: FloatArray
 
 
+class CommonFactor(NamedTuple):
+    """Correlations with the common factor, at most 1, and for whom more than 1 would fit better (a Heywood case)."""
+
+    loadings: FloatArray
+    beyond: BoolArray
+
+
 def annotator_model(
-    answers: Pairable, annotator: IntArray, annotators: int, loadings: FloatArray | None = None
+    answers: Pairable,
+    annotator: IntArray,
+    annotators: int,
+    pairs: AnnotatorPairs | None = None,
+    sums: FloatArray | None = None,
 ) -> AnnotatorModel:
     """Severity, noise and reliability of each annotator.
 
@@ -72,19 +89,40 @@ def annotator_model(
         answers: the answers that can be compared.
         annotator: code of each answer's annotator, in the order of what `pairable` was given.
         annotators: the number of annotators.
-        loadings: correlations with the common factor, from `common_factor`.
+        pairs: the pairs of annotators; without them there is no reliability.
+        sums: their `moments`.
     """
     who = annotator[answers.kept]
     n = np.bincount(who, minlength=annotators)
     nothing = np.full(annotators, np.nan)
     if not len(who):
-        return AnnotatorModel(n, nothing, nothing, nothing)
-    y = answers.values[answers.code]
-    severity = np.where(n > 0, -_biases(answers, who, y, annotators) + 0.0, np.nan)
-    if loadings is None:
-        return AnnotatorModel(n, severity, nothing, nothing)
-    reliability = np.where(n >= MIN_ANSWERS, np.maximum(loadings, 0.0) ** 2, np.nan)
-    return AnnotatorModel(n, severity, _spreads(who, y, n) * np.sqrt(1.0 - reliability), reliability)
+        return AnnotatorModel(n, nothing, nothing, nothing, float("nan"))
+    y, scale = standard(answers.values)[answers.code], float(np.ptp(answers.values)) or 1.0
+    bias = _biases(answers, who, y, annotators)
+    severity = np.where(n > 0, -scale * bias + 0.0, np.nan)
+    if pairs is None or sums is None:
+        return AnnotatorModel(n, severity, nothing, nothing, float("nan"))
+    centre = bias + float((y - bias[who]).mean())
+    r = _correlations(pairs, sums, centre)
+    factor = common_factor(pairs.first, pairs.second, pairs.shared, r, annotators)
+    reliability = np.where(n >= MIN_ANSWERS, np.maximum(factor.loadings, 0.0) ** 2, np.nan)
+    spread = scale * _spreads(who, y - centre[who], n)
+    noise = np.where(factor.beyond, np.nan, spread * np.sqrt(1.0 - reliability))
+    off = misfit(pairs.first, pairs.second, pairs.shared, r, factor.loadings)
+    return AnnotatorModel(n, severity, noise, reliability, off)
+
+
+def _correlations(pairs: AnnotatorPairs, sums: FloatArray, centre: FloatArray) -> FloatArray:
+    """Correlation of each pair about the annotators' centres over all their answers.
+
+    About its own means a pair with few shared units would lose what makes units differ. Without gaps it is Pearson's.
+    """
+    n, x, y, xx, yy, xy = sums.T
+    a, b = centre[pairs.first], centre[pairs.second]
+    together = xy - b * x - a * y + n * a * b
+    own, other = xx - 2 * a * x + n * a**2, yy - 2 * b * y + n * b**2
+    defined = np.minimum(own, other) > 1e-12 * n  # rounding dust is no variance
+    return np.where(defined, together / np.sqrt(np.where(defined, own * other, 1.0)), np.nan)
 
 
 def _biases(answers: Pairable, who: IntArray, y: FloatArray, annotators: int) -> FloatArray:
@@ -97,17 +135,15 @@ def _biases(answers: Pairable, who: IntArray, y: FloatArray, annotators: int) ->
     return np.asarray(np.linalg.lstsq(laplacian, right, rcond=1e-9)[0])
 
 
-def _spreads(who: IntArray, y: FloatArray, n: IntArray) -> FloatArray:
-    """Standard deviation of each annotator's answers."""
-    count = np.maximum(n, 1)
-    centred = y - (group_sums(who, y, len(n)) / count)[who]
+def _spreads(who: IntArray, centred: FloatArray, n: IntArray) -> FloatArray:
+    """Root mean square of each annotator's answers about his or her centre."""
     squares = group_sums(who, centred**2, len(n))
-    return np.where(n > 1, np.sqrt(squares / np.maximum(n - 1, 1)), np.nan)
+    return np.where(n > 1, np.sqrt(squares / np.maximum(n, 1)), np.nan)
 
 
 def common_factor(
     first: IntArray, second: IntArray, shared: IntArray, correlation: FloatArray, annotators: int
-) -> FloatArray:
+) -> CommonFactor:
     """Each annotator's correlation with what annotators have in common, from the correlations of pairs.
 
     Minimises sum n_jk (r_jk - l_j l_k)^2 one annotator at a time, drawn to the average annotator with the weight of a
@@ -121,7 +157,7 @@ def common_factor(
         annotators: the number of annotators.
 
     >>> pairs = np.array([0, 0, 1]), np.array([1, 2, 2]), np.full(3, 10**9)
-    >>> common_factor(*pairs, np.array([0.72, 0.45, 0.4]), 3).round(3).tolist()
+    >>> common_factor(*pairs, np.array([0.72, 0.45, 0.4]), 3).loadings.round(3).tolist()
     [0.9, 0.8, 0.5]
     """
     known = np.isfinite(correlation)
@@ -130,25 +166,26 @@ def common_factor(
     weight[first, second] = weight[second, first] = shared[known]
     product[first, second] = product[second, first] = shared[known] * r
     if not len(r):
-        return np.full(annotators, np.nan)
+        return CommonFactor(np.full(annotators, np.nan), np.zeros(annotators, dtype=np.bool_))
     centre = float(np.sqrt(max(product.sum() / weight.sum(), 0.0)))
-    loadings = _descend(weight, product, centre)
+    loadings, beyond = _descend(weight, product, centre)
     partners = (weight > 0).sum(axis=1)
     lone = (partners[first] == 1) & (partners[second] == 1)
-    loadings[first[lone]] = loadings[second[lone]] = np.sqrt(np.maximum(r[lone], 0.0))
-    return np.where(partners > 0, loadings, np.nan)
+    loadings[first[lone]] = loadings[second[lone]] = np.sqrt(np.clip(r[lone], 0.0, 1.0))
+    beyond[first[lone]] = beyond[second[lone]] = r[lone] > 1.0 + _ROUNDING
+    return CommonFactor(np.where(partners > 0, loadings, np.nan), beyond)
 
 
-def _descend(weight: FloatArray, product: FloatArray, centre: float) -> FloatArray:
-    loadings = np.full(len(weight), max(centre, 0.1))
+def _descend(weight: FloatArray, product: FloatArray, centre: float) -> tuple[FloatArray, BoolArray]:
+    loadings, best = np.full(len(weight), min(max(centre, 0.1), 1.0)), np.zeros(len(weight))
     for _ in range(_ROUNDS):
         before = loadings.copy()
         for j in np.flatnonzero(weight.any(axis=1)):
-            best = (product[j] @ loadings + _PRIOR * centre) / (weight[j] @ loadings**2 + _PRIOR)
-            loadings[j] = np.clip(best, -1.0, 1.0)
+            best[j] = (product[j] @ loadings + _PRIOR * centre) / (weight[j] @ loadings**2 + _PRIOR)
+            loadings[j] = np.clip(best[j], -1.0, 1.0)
         if np.abs(loadings - before).max() < _STILL:
             break
-    return loadings
+    return loadings, np.asarray(np.abs(best) > 1.0 + _ROUNDING)
 
 
 def misfit(first: IntArray, second: IntArray, shared: IntArray, correlation: FloatArray, loadings: FloatArray) -> float:
