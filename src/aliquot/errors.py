@@ -42,6 +42,12 @@ class OutputError(AliquotError):
     exit_code = 1
 
 
+class WorkerError(AliquotError):
+    """A process or a machine of a cluster died at its work; nothing half-written is left."""
+
+    exit_code = 1
+
+
 class DownloadError(AliquotError):
     """Data could not be fetched; the cache holds nothing half-written."""
 

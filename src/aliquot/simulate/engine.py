@@ -1,64 +1,7 @@
-"""Where units run: in this process, on processes of this machine, or on a Dask cluster; always through joblib."""
+"""Where units of a replay run; the engine itself is shared with pools and lives with the data."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any, TypeVar
+from aliquot.data.engine import run_tasks
 
-import joblib
-
-from aliquot.errors import MissingExtraError, OptionError
-
-Task = TypeVar("Task")
-Done = TypeVar("Done")
-_PREFIX = "dask://"
-
-
-def run_tasks(
-    work: Callable[[Task], Done], tasks: Sequence[Task], *, jobs: int | None = None, engine: str | None = None
-) -> Iterator[Done]:
-    """Give the results as they are ready, in any order.
-
-    Args:
-        work: a function that can travel to another process.
-        tasks: what to call it with.
-        jobs: processes; all cores of this machine by default, 1 for none but this one.
-        engine: dask://host:port for a cluster.
-
-    >>> sorted(run_tasks(abs, [-1, 2, -3], jobs=1))
-    [1, 2, 3]
-    """
-    count = joblib.cpu_count() if jobs is None else jobs
-    if count < 1:
-        raise OptionError(f"--jobs {jobs}: choose at least 1")
-    if engine is None and (count == 1 or len(tasks) < 2):
-        yield from map(work, tasks)
-        return
-    with _backend(engine) as settings:
-        parallel = joblib.Parallel(return_as="generator_unordered", batch_size=1, **(settings or {"n_jobs": count}))
-        yield from parallel(joblib.delayed(work)(task) for task in tasks)
-
-
-def _backend(engine: str | None) -> AbstractContextManager[dict[str, Any] | None]:
-    if engine is None:
-        return nullcontext(None)
-    if not engine.startswith(_PREFIX) or ":" not in engine.removeprefix(_PREFIX):
-        raise OptionError(f"--engine '{engine}': write dask://host:port, the address of a Dask scheduler")
-    return _cluster(engine.removeprefix(_PREFIX))
-
-
-@contextmanager
-def _cluster(address: str) -> Iterator[dict[str, Any]]:
-    try:
-        from distributed import Client  # noqa: PLC0415  (an extra)
-    except ImportError:
-        raise MissingExtraError("a Dask engine needs dask; install it with: pip install 'aliquot[cluster]'") from None
-    try:
-        client = Client(  # type: ignore[no-untyped-call,unused-ignore]
-            f"tcp://{address}", timeout="10s", set_as_default=False
-        )
-    except (OSError, TimeoutError, ValueError) as error:
-        raise OptionError(f"--engine dask://{address}: no scheduler answers there ({error})") from error
-    with client, joblib.parallel_config(backend="dask", client=client, n_jobs=-1):
-        yield {}
+__all__ = ["run_tasks"]

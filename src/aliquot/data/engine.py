@@ -1,0 +1,84 @@
+"""Where work runs: in this process, on processes of this machine, or on a Dask cluster; always through joblib."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any, TypeVar
+
+import joblib
+from joblib.externals.loky.process_executor import TerminatedWorkerError
+
+from aliquot.errors import MissingExtraError, OptionError, WorkerError
+
+Task = TypeVar("Task")
+Done = TypeVar("Done")
+_PREFIX = "dask://"
+
+
+def run_tasks(
+    work: Callable[[Task], Done], tasks: Sequence[Task], *, jobs: int | None = None, engine: str | None = None
+) -> Iterator[Done]:
+    """Give the results as they are ready, in any order.
+
+    Args:
+        work: a function that can travel to another process.
+        tasks: what to call it with.
+        jobs: processes; all cores of this machine by default, 1 for none but this one.
+        engine: dask://host:port for a cluster.
+
+    >>> sorted(run_tasks(abs, [-1, 2, -3], jobs=1))
+    [1, 2, 3]
+    """
+    count = joblib.cpu_count() if jobs is None else jobs
+    if count < 1:
+        raise OptionError(f"--jobs {jobs}: choose at least 1")
+    if engine is None and (count == 1 or len(tasks) < 2):
+        yield from map(work, tasks)
+        return
+    with _backend(engine) as settings, _telling_of_killed_workers():
+        parallel = joblib.Parallel(return_as="generator_unordered", batch_size=1, **(settings or {"n_jobs": count}))
+        yield from parallel(joblib.delayed(work)(task) for task in tasks)
+
+
+@contextmanager
+def _telling_of_killed_workers() -> Iterator[None]:
+    """Say it in words when a worker is gone for good; Dask has tried others by then, three times by default."""
+    try:
+        yield
+    except TerminatedWorkerError as error:
+        raise WorkerError(
+            "a worker process was killed, most often because memory ran out; use fewer --jobs or a bigger machine, and "
+            "give the same command again"
+        ) from error
+    except Exception as error:
+        if type(error).__name__ != "KilledWorker":  # distributed is an extra: its errors are known by name only
+            raise
+        raise WorkerError(
+            f"the workers of the cluster died again and again at the same piece of work ({str(error)[:200]}); look at "
+            "their logs and memory, and give the same command again"
+        ) from error
+
+
+def _backend(engine: str | None) -> AbstractContextManager[dict[str, Any] | None]:
+    if engine is None:
+        return nullcontext(None)
+    if not engine.startswith(_PREFIX) or ":" not in engine.removeprefix(_PREFIX):
+        raise OptionError(f"--engine '{engine}': write dask://host:port, the address of a Dask scheduler")
+    return _cluster(engine.removeprefix(_PREFIX))
+
+
+@contextmanager
+def _cluster(address: str) -> Iterator[dict[str, Any]]:
+    try:
+        from distributed import Client  # noqa: PLC0415  (an extra)
+    except ImportError:
+        raise MissingExtraError("a Dask engine needs dask; install it with: pip install 'aliquot[cluster]'") from None
+    try:
+        client = Client(  # type: ignore[no-untyped-call,unused-ignore]
+            f"tcp://{address}", timeout="10s", set_as_default=False
+        )
+    except (OSError, TimeoutError, ValueError) as error:
+        raise OptionError(f"--engine dask://{address}: no scheduler answers there ({error})") from error
+    with client, joblib.parallel_config(backend="dask", client=client, n_jobs=-1):
+        yield {}
