@@ -1,0 +1,260 @@
+"""Does one metric agree with people better than another, or by luck?
+
+Invariant: all metrics are compared on the same cells, those that people and every metric have; p[a, b] is one-sided and
+small where metric a is better than metric b.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal, get_args
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from aliquot.errors import OptionError, unknown_name
+from aliquot.stats import metric_swaps
+from aliquot.stats.arrays import FloatArray, IntArray, Seed
+from aliquot.stats.association import Level
+from aliquot.stats.clusters import ClusterRule, cluster
+from aliquot.stats.metric_swaps import Both, Scores
+from aliquot.stats.pairwise import permutation_p
+
+Statistic = Literal["pearson", "spearman", "pairwise_accuracy", "spa"]
+Swap = Literal["both", "cells", "items", "systems"]
+
+_BLOCK = 256
+"""Swaps drawn at a time; fixed, because the random numbers depend on it."""
+
+_TIE = 1e-9
+"""Difference of two correlations that is rounding."""
+
+
+@dataclass(frozen=True, eq=False)
+class MetricTests:
+    """Correlations of K metrics with people, and who is significantly better than whom.
+
+    Attributes:
+        values: The statistic of every metric; NaN where undefined.
+        p: Metrics x metrics, one-sided; p[a, b] small means a is better. NaN where either value is.
+        cells: Common cells of people and all metrics.
+        items: Items with such cells.
+        systems: Systems with such cells.
+        permutations: B.
+        swap: What was swapped.
+    """
+
+    values: FloatArray
+    p: FloatArray
+    cells: int
+    items: int
+    systems: int
+    permutations: int
+    swap: Swap
+
+
+def compare_metrics(
+    metrics: FloatArray,
+    human: FloatArray,
+    statistic: Statistic = "pearson",
+    level: Level = "system_means",
+    *,
+    swap: Swap = "both",
+    permutations: int = 1000,
+    seed: Seed = 0,
+) -> MetricTests:
+    """Test for all pairs of metrics whether one agrees with people better (METHODS 7; Deutsch et al. 2021, PERM-BOTH).
+
+    The metrics are standardised, then in each of B permutations the scores of A and B change places at random:
+    p = (b + 1) / (B + 1), b the number of permutations in which A' leads B' by more than A leads B, those that equal it
+    counting half. All pairs see the same swaps.
+
+    "both", the paper's PERM-BOTH, swaps whole systems and whole items, each with probability 1/2 (a cell twice swapped
+    is where it was). "cells" swaps every cell by itself; WMT's metrics task calls that PERM-BOTH. For WMT's system
+    level give the system means as a table of one item, with "cells".
+
+    What is tested is that the two metrics are exchangeable in what is swapped. A metric that favours some systems is
+    not so from item to item: at the system level all swaps but "systems" then call too many differences significant
+    (two equally good metrics with such likes as large as their noise: 35 of 100 at 0.05, with "systems" 8).
+
+    Args:
+        metrics: Metrics x items x systems, NaN = missing.
+        human: Items x systems, NaN = missing.
+        statistic: At level "system_means" "pearson", "spearman", "pairwise_accuracy" (metric ties half) or "spa" (soft
+            pairwise accuracy, analytic p-values); at the item levels "pearson", or "spearman", for which scores
+            are ranked (in the group) before they are swapped, not after.
+        level: As `association.correlate_tables`.
+        swap: "both", "cells", "items" or "systems".
+        permutations: B.
+        seed: Of the swaps.
+
+    Returns:
+        The metrics' values on the common cells, and the p-values.
+
+    Raises:
+        OptionError: Shapes that do not match, infinite values, no permutation, or a statistic not offered at the level.
+        NameUnknownError: Another statistic, level or swap.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> human = rng.normal(size=(50, 4)) + np.arange(4)
+        >>> metrics = np.stack([human + 0.1 * rng.normal(size=(50, 4)), rng.normal(size=(50, 4))])
+        >>> tests = compare_metrics(metrics, human, "pearson", "pooled", permutations=199)
+        >>> tests.values.round(2), tests.p[0, 1]
+        (array([1.  , 0.02]), np.float64(0.005))
+    """
+    if permutations < 1:
+        raise OptionError(f"permutations is {permutations}; give at least 1")
+    if swap not in get_args(Swap):
+        raise unknown_name("swap", swap, get_args(Swap))
+    swapped = _statistic(statistic, level)
+    scores = _common(np.asarray(metrics, dtype=np.float64), np.asarray(human, dtype=np.float64))
+    size, cells, count = scores.human.shape, int(scores.present.sum()), len(scores.metrics)
+    if not cells:
+        undefined = np.full((count, count), np.nan)
+        return MetricTests(undefined[0], undefined, 0, 0, 0, permutations, swap)
+    with threadpool_limits(limits=1, user_api="blas"):  # small matrices: threads cost more than they give
+        one, other = (result[0] for result in swapped(scores, np.ones((1, *size))))
+        exceeding = np.zeros(len(one))
+        for signs in _signs(swap, size, permutations, np.random.default_rng(seed)):
+            ahead, behind = swapped(scores, signs)
+            # A swap that leaves nothing to correlate says nothing for either side.
+            excess = np.nan_to_num(ahead - behind - (one - other))
+            exceeding += 0.5 * ((excess > _TIE).sum(axis=0) + (excess >= -_TIE).sum(axis=0))
+    values, (first, second) = np.full(count, np.nan), np.triu_indices(count, 1)
+    values[first], values[second] = one, other
+    p = _p_matrix(exceeding, one - other, permutations, count)
+    return MetricTests(values, p, cells, size[0], size[1], permutations, swap)
+
+
+def compare_item_values(values: FloatArray, permutations: int = 1000, seed: Seed = 0) -> MetricTests:
+    """Test whether the mean of a per-item statistic is greater for one metric, swapping whole items.
+
+    For what is computed within items and then averaged: `tie_accuracy.item_tie_accuracies` (with each metric's own
+    threshold kept), `kendall_like.item_kendall_like`, `association.group_correlations`. This is the paired sign-flip
+    test, `pairwise.permutation_p`.
+
+    Args:
+        values: Items x metrics, NaN = undefined; two metrics are compared on the items where both are defined.
+        permutations: B.
+        seed: Of the swaps.
+
+    Returns:
+        Means of every metric and the p-values; `cells` counts the values that are there.
+
+    Raises:
+        OptionError: Not a table, infinite values, or no permutation.
+
+    Example:
+        >>> tests = compare_item_values(np.array([[1.0, 0.0], [0.5, 0.0], [0.7, 0.2], [0.9, 0.1], [1.0, 0.9]]), 999)
+        >>> tests.values.round(2), bool(tests.p[0, 1] < 0.05)
+        (array([0.82, 0.24]), True)
+    """
+    p = permutation_p(values, permutations, seed)
+    present = ~np.isnan(values)
+    count = present.sum(axis=0)
+    means = np.where(count > 0, np.where(present, values, 0.0).sum(axis=0) / np.maximum(count, 1), np.nan)
+    undefined = count == 0
+    p[undefined], p[:, undefined] = np.nan, np.nan
+    return MetricTests(means, p, int(count.sum()), int(present.any(axis=1).sum()), 0, permutations, "items")
+
+
+def metric_clusters(tests: MetricTests, alpha: float = 0.05, rule: ClusterRule = "any") -> IntArray:
+    """Number the clusters of metrics that are not told apart, 1 = best (METHODS 5).
+
+    Args:
+        tests: Of all pairs of metrics.
+        alpha: One-sided level of significance; no correction for the number of pairs.
+        rule: As `clusters.cluster`.
+
+    Returns:
+        One number per metric; metrics without a value share the last.
+
+    Raises:
+        OptionError: A level outside (0, 0.5), or another rule.
+
+    Example:
+        >>> p = np.array([[0.5, 0.3, 0.01], [0.7, 0.5, 0.2], [0.99, 0.8, 0.5]])
+        >>> metric_clusters(MetricTests(np.array([0.9, 0.8, 0.1]), p, 10, 5, 2, 999, "both"))
+        array([1, 1, 2])
+    """
+    if not 0 < alpha < 0.5:
+        raise OptionError(f"alpha is {alpha}; choose between 0 and 0.5")
+    return cluster(tests.values, np.asarray(tests.p < alpha, dtype=np.bool_), rule)
+
+
+def _statistic(statistic: Statistic, level: Level) -> Callable[[Scores, FloatArray], Both]:
+    if statistic not in get_args(Statistic):
+        raise unknown_name("statistic", statistic, get_args(Statistic))
+    if level not in get_args(Level):
+        raise unknown_name("level", level, get_args(Level))
+    if level == "system_means":
+        if statistic == "spa":
+            return metric_swaps.soft_accuracy
+        of_means = {
+            "pearson": metric_swaps.means_pearson,
+            "spearman": metric_swaps.means_spearman,
+            "pairwise_accuracy": metric_swaps.means_accuracy,
+        }[statistic]
+        return partial(metric_swaps.of_system_means, statistic=of_means)
+    if statistic in {"pairwise_accuracy", "spa"}:
+        raise OptionError(
+            f"statistic '{statistic}' compares systems; give it with level 'system_means', or pearson or spearman"
+            f" with level '{level}' (compare_item_values tests pairwise accuracies within items)"
+        )
+    return partial(metric_swaps.grouped_pearson, grouping=level, ranks=statistic == "spearman")
+
+
+def _common(metrics: FloatArray, human: FloatArray) -> Scores:
+    """Cut to the cells that people and all metrics have, and standardise every metric over them."""
+    if metrics.ndim != 3 or metrics.shape[1:] != human.shape:
+        raise OptionError(
+            f"metrics is {metrics.shape} and human {human.shape}; give metrics x items x systems and items x systems"
+        )
+    if len(metrics) < 2:
+        raise OptionError(f"there are {len(metrics)} metrics; give at least 2 to compare")
+    if np.isinf(metrics).any() or np.isinf(human).any():
+        raise OptionError("the scores hold infinite values; replace them by numbers, or by NaN for missing")
+    missing = np.isnan(metrics).any(axis=0) | np.isnan(human)
+    items, systems = np.flatnonzero(~missing.all(axis=1)), np.flatnonzero(~missing.all(axis=0))
+    cut = np.ix_(items, systems)
+    blank = np.where(missing[cut], np.nan, 0.0)
+    kept = np.stack([metric[cut] for metric in metrics]) + blank
+    if not kept.size:
+        return Scores(human[cut] + blank, kept)
+    present = ~missing[cut]
+    centred = kept - kept[:, present].mean(axis=1)[:, None, None]
+    spread = centred[:, present].std(axis=1)
+    # A constant keeps nothing, not even the rounding of its mean.
+    varies = spread > 1e-13 * np.abs(kept[:, present]).max(axis=1)
+    scale = np.where(varies, 1.0 / np.where(varies, spread, 1.0), 0.0)
+    return Scores(human[cut] + blank, centred * scale[:, None, None])
+
+
+def _signs(swap: Swap, size: tuple[int, int], permutations: int, rng: np.random.Generator) -> Iterator[FloatArray]:
+    """Random signs of the cells, swaps x items x systems."""
+    items, systems = size
+    for done in range(0, permutations, _BLOCK):
+        block = min(_BLOCK, permutations - done)
+        if swap == "cells":
+            yield _coins(rng, (block, items, systems))
+            continue
+        ones = np.ones((block, items, systems))
+        of_items = _coins(rng, (block, items, 1)) if swap != "systems" else ones
+        of_systems = _coins(rng, (block, 1, systems)) if swap != "items" else ones
+        yield of_items * of_systems
+
+
+def _coins(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
+    return np.asarray(2.0 * rng.integers(0, 2, shape, dtype=np.int8) - 1.0, dtype=np.float64)
+
+
+def _p_matrix(exceeding: FloatArray, difference: FloatArray, permutations: int, count: int) -> FloatArray:
+    p = np.full((count, count), 0.5)
+    first, second = np.triu_indices(count, 1)
+    defined = ~np.isnan(difference)
+    p[first, second] = np.where(defined, (exceeding + 1) / (permutations + 1), np.nan)
+    p[second, first] = np.where(defined, (permutations - exceeding + 1) / (permutations + 1), np.nan)
+    return p

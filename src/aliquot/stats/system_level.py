@@ -1,0 +1,203 @@
+"""Does a metric order systems as people do: hard and soft pairwise accuracy, and who the verdict hangs on.
+
+Invariant: system means and p-values of metric and people come from the same cells; systems without any are not there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from aliquot.errors import OptionError
+from aliquot.stats.arrays import FloatArray, IntArray, Seed
+from aliquot.stats.association import system_means
+from aliquot.stats.correlation import common_tables
+from aliquot.stats.kendall_like import MetricTies, kendall_like
+from aliquot.stats.pairwise import analytic_p, permutation_p, spa
+
+TableStatistic = Callable[[FloatArray, FloatArray], float]
+"""A number from the metric's and the human items x systems tables, such as a correlation at some level."""
+
+
+@dataclass(frozen=True)
+class SystemAccuracy:
+    """Share of the pairs of systems that a metric gets right.
+
+    Attributes:
+        value: From 0 to 1; NaN where no pair counts.
+        systems: Systems with common cells.
+        pairs: Pairs that count.
+    """
+
+    value: float
+    systems: int
+    pairs: int
+
+
+@dataclass(frozen=True, eq=False)
+class ExtremeCurves:
+    """A statistic on the best and on the worst systems only.
+
+    Attributes:
+        sizes: Numbers of systems, from all down.
+        top: The statistic on that many best systems (by people).
+        last: The same on the worst.
+        order: Systems from best to worst, those without common cells left out.
+    """
+
+    sizes: IntArray
+    top: FloatArray
+    last: FloatArray
+    order: IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class LeaveOneOut:
+    """A statistic without each system in turn.
+
+    Attributes:
+        full: On all systems.
+        without: One per system; NaN for a system without common cells.
+        low: The smallest of them.
+        high: The largest.
+    """
+
+    full: float
+    without: FloatArray
+    low: float
+    high: float
+
+
+def pairwise_accuracy(metric: FloatArray, human: FloatArray, metric_ties: MetricTies = "half") -> SystemAccuracy:
+    """Share of pairs of systems whose means the metric orders as people do (METHODS 7; Kocmi et al. 2021).
+
+    Args:
+        metric: Items x systems, NaN = missing; or one row of system scores.
+        human: The same shape. Pairs of systems that people tie are left out.
+        metric_ties: A pair that the metric ties is wrong ("discordant"), left out ("skip") or "half" right.
+
+    Returns:
+        The accuracy, and the number of pairs.
+
+    Raises:
+        OptionError: Not two tables of one shape, infinite values, or another tie policy.
+
+    Example:
+        >>> pairwise_accuracy(np.array([[1.0, 2.0, 2.0]]), np.array([[1.0, 2.0, 3.0]]))
+        SystemAccuracy(value=0.8333333333333333, systems=3, pairs=3)
+    """
+    means = system_means(metric, human)
+    result = kendall_like(means[0][None], means[1][None], metric_ties)
+    counted = result.concordant + result.discordant + (result.metric_ties if metric_ties != "skip" else 0)
+    return SystemAccuracy((1 + result.value) / 2, int((~np.isnan(means[0])).sum()), counted)
+
+
+def soft_pairwise_accuracy(
+    metric: FloatArray, human: FloatArray, permutations: int | None = None, seed: Seed = 0
+) -> SystemAccuracy:
+    """Soft pairwise accuracy, 1 - mean over pairs of |p_metric - p_human| (METHODS 7; Thompson et al. 2024).
+
+    The p-values are one-sided and paired over the items on which both systems have both scores.
+
+    Args:
+        metric: Items x systems, NaN = missing.
+        human: The same shape.
+        permutations: Sign flips of the test; None takes its analytic limit (`pairwise.analytic_p`).
+        seed: Of the flips, the same for metric and people.
+
+    Returns:
+        The accuracy; pairs of systems without common items are left out.
+
+    Raises:
+        OptionError: Not two tables of one shape, infinite values, or fewer than one permutation.
+
+    Example:
+        >>> human = np.array([[1.0, 2.0], [2.0, 4.0], [3.0, 3.5]])
+        >>> soft_pairwise_accuracy(10 * human, human)
+        SystemAccuracy(value=1.0, systems=2, pairs=1)
+    """
+    metric, human = common_tables(metric, human)
+    present = ~np.isnan(human)
+    systems = np.flatnonzero(present.any(axis=0))
+    metric, human, present = metric[:, systems], human[:, systems], present[:, systems]
+    if permutations is None:
+        p_metric, p_human = analytic_p(metric), analytic_p(human)
+    else:
+        draw = int(np.random.default_rng(seed).integers(1 << 62)) if isinstance(seed, np.random.Generator) else seed
+        p_metric, p_human = permutation_p(metric, permutations, draw), permutation_p(human, permutations, draw)
+    together = present.T.astype(np.int64) @ present > 0
+    pairs = int(np.triu(together, 1).sum())
+    if together.all():
+        return SystemAccuracy(spa(p_metric, p_human), len(systems), pairs)
+    apart = np.abs(p_metric - p_human)[np.triu(together, 1)]
+    return SystemAccuracy(float(1 - apart.mean()) if pairs else float("nan"), len(systems), pairs)
+
+
+def extreme_curves(metric: FloatArray, human: FloatArray, statistic: TableStatistic, fewest: int = 3) -> ExtremeCurves:
+    """Recompute a statistic on the N best and the N worst systems, N = all..fewest (METHODS 7; HumEval 2022, paper 9).
+
+    A falling curve says that the metric tells good from bad systems, but not good ones from each other.
+
+    Args:
+        metric: Items x systems, NaN = missing.
+        human: The same shape. Systems are ordered by their human mean over all cells that people judged, so that the
+            order is the same for every metric; equal systems stay in the order given.
+        statistic: Called with the two tables cut to some systems.
+        fewest: The smallest number of systems.
+
+    Returns:
+        The curves; empty with fewer systems than `fewest`.
+
+    Raises:
+        OptionError: Not two tables of one shape, infinite values, or fewer than two systems wanted.
+
+    Example:
+        >>> from aliquot.stats.association import correlate_tables
+        >>> metric, human = np.array([[1.0, 3.0, 2.0, 9.0]]), np.array([[1.0, 2.0, 3.0, 4.0]])
+        >>> curves = extreme_curves(metric, human, lambda x, y: correlate_tables(x, y, "spearman").value)
+        >>> curves.sizes, curves.top, curves.last
+        (array([4, 3]), array([0.8, 0.5]), array([0.8, 0.5]))
+    """
+    if fewest < 2:
+        raise OptionError(f"fewest is {fewest}; a correlation needs at least 2 systems")
+    common, _ = common_tables(metric, human)
+    means, _ = system_means(human, human)
+    shared = np.flatnonzero(~np.isnan(common).all(axis=0))
+    order = shared[np.argsort(-means[shared], kind="stable")]
+    sizes = np.arange(len(order), fewest - 1, -1, dtype=np.int64)
+    top = np.array([statistic(metric[:, order[:n]], human[:, order[:n]]) for n in sizes])
+    last = np.array([statistic(metric[:, order[-n:]], human[:, order[-n:]]) for n in sizes])
+    return ExtremeCurves(sizes, top, last, order)
+
+
+def leave_one_system_out(metric: FloatArray, human: FloatArray, statistic: TableStatistic) -> LeaveOneOut:
+    """Recompute a statistic without each system: does the verdict hang on a single one (METHODS 7)?
+
+    Args:
+        metric: Items x systems, NaN = missing.
+        human: The same shape.
+        statistic: Called with the two tables, all systems and then all but one.
+
+    Returns:
+        All values and their range, undefined ones (NaN) left out of it.
+
+    Raises:
+        OptionError: Not two tables of one shape, or infinite values.
+
+    Example:
+        >>> from aliquot.stats.association import correlate_tables
+        >>> metric, human = np.array([[1.0, 2.0, 3.0, 9.0]]), np.array([[3.0, 2.0, 1.0, 9.0]])
+        >>> result = leave_one_system_out(metric, human, lambda x, y: correlate_tables(x, y, "kendall_b").value)
+        >>> round(result.full, 12), result.low, round(result.high, 3)
+        (0.0, -1.0, 0.333)
+    """
+    common, _ = common_tables(metric, human)
+    without = np.full(metric.shape[1], np.nan)
+    for system in np.flatnonzero(~np.isnan(common).all(axis=0)):
+        others = np.arange(metric.shape[1]) != system
+        without[system] = statistic(metric[:, others], human[:, others])
+    defined = without[~np.isnan(without)]
+    low, high = (float(defined.min()), float(defined.max())) if len(defined) else (float("nan"), float("nan"))
+    return LeaveOneOut(statistic(metric, human), without, low, high)
