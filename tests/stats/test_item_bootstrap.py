@@ -71,6 +71,17 @@ def test_undefined_draws_give_no_interval() -> None:
     assert (second.low, second.high) == (5, 5)
 
 
+def test_a_coefficient_that_drawing_shifts_has_no_interval() -> None:
+    """The number of different items drawn is always lower than the number of items."""
+
+    def different(total: FloatArray) -> FloatArray:
+        return np.asarray((total > 0).mean(axis=1))
+
+    found = intervals([Additive(np.eye(30), different)], 200)[0]
+    assert found.value == 1
+    assert np.isnan(found.low)
+
+
 @pytest.mark.parametrize("items", [0, 1])
 def test_too_few_items(items: int) -> None:
     found = intervals([mean_measure(np.arange(float(items)))], 100)[0]

@@ -22,7 +22,8 @@ from aliquot.stats.item_bootstrap import Additive, Measure, item_sums, sparse_it
 Level = Literal["nominal", "ordinal", "interval", "ratio"]
 LEVELS: tuple[Level, ...] = get_args(Level)
 
-_TABLE = 20_000_000  # numbers in a table of coincidences per item; beyond, ordinal alpha goes through the answers
+_FEW = 12  # values up to which a table of coincidences is quicker than going through the answers at every draw
+_TABLE = 20_000_000  # numbers in such a table
 _RATIO_VALUES = 3_000  # ratio differences need a table of all pairs of values
 _ROWS = 2_000_000  # numbers of a block of units x values
 
@@ -113,7 +114,8 @@ def krippendorff_alpha(unit: IntArray, value: FloatArray, level: Level = "nomina
     >>> krippendorff_alpha(np.array([0, 1]), np.array([1.0, 1.0]))
     nan
     """
-    return value_of(alpha_measure(pairable(unit, value), level))
+    answers = pairable(unit, value)
+    return value_of(OrdinalAlpha(answers) if level == "ordinal" else alpha_measure(answers, level))
 
 
 def alpha_measure(answers: Pairable, level: Level) -> Measure:
@@ -124,7 +126,7 @@ def alpha_measure(answers: Pairable, level: Level) -> Measure:
         return _interval(answers)
     if level == "ordinal":
         k = len(answers.values)
-        return _ordinal(answers) if answers.items * k * k <= _TABLE else OrdinalAlpha(answers)
+        return _ordinal(answers) if k <= _FEW and answers.items * k * k <= _TABLE else OrdinalAlpha(answers)
     return _nominal(answers) if level == "nominal" else _ratio(answers)
 
 

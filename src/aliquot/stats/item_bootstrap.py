@@ -19,6 +19,9 @@ from aliquot.stats.arrays import FloatArray, IntArray, Seed
 _BLOCK = 250_000  # numbers held at a time: what fits into a processor's cache is quicker
 _DEFINED = 0.9
 """Share of draws that must be defined; an interval over the rest would be about other data."""
+_SHIFTED = 0.1
+"""Share of draws that must lie on either side of the value: where drawing shifts a coefficient, its percentiles say
+nothing of the value. Means over pairs of annotators with few shared units are such."""
 
 
 class Measure(Protocol):
@@ -113,8 +116,8 @@ def intervals(measures: Sequence[Measure], draws: int, seed: Seed = 0, confidenc
     """The measures' values with percentile intervals from the same draws of items.
 
     Percentiles are expanded to t quantiles (Hesterberg 2015, "What teachers should know about the bootstrap", 3.3):
-    a plain percentile interval is too narrow for few items. Fewer than two items, no draws, or too many undefined draws
-    give no interval.
+    a plain percentile interval is too narrow for few items. Fewer than two items, no draws, too many undefined draws,
+    or draws that nearly all lie on one side of the value give no interval.
 
     >>> mean = Additive(np.array([[1.0, 1.0], [3.0, 1.0], [2.0, 1.0]]), lambda sums: sums[:, 0] / sums[:, 1])
     >>> intervals([mean], 200, seed=1)[0].value
@@ -133,14 +136,18 @@ def intervals(measures: Sequence[Measure], draws: int, seed: Seed = 0, confidenc
         [measure(counts) for measure in measures] for counts in draw_counts(items, draws, block, seed)
     ]  # blocks x measures x draws
     return [
-        Interval(value, *_percentiles(np.concatenate(parts), items, confidence))
+        Interval(value, *_percentiles(value, np.concatenate(parts), items, confidence))
         for value, parts in zip(values, zip(*drawn, strict=True), strict=True)
     ]
 
 
-def _percentiles(drawn: FloatArray, items: int, confidence: float) -> tuple[float, float]:
+def _percentiles(value: float, drawn: FloatArray, items: int, confidence: float) -> tuple[float, float]:
     defined = drawn[np.isfinite(drawn)]
     if len(defined) < _DEFINED * len(drawn):
+        return float("nan"), float("nan")
+    near = 1e-9 * max(1.0, abs(value))
+    below, above = (defined < value + near).mean(), (defined > value - near).mean()
+    if min(below, above) < _SHIFTED:
         return float("nan"), float("nan")
     wide = np.sqrt(items / (items - 1)) * stats.t.ppf(0.5 + confidence / 2, items - 1)
     low, high = np.quantile(defined, stats.norm.cdf([-wide, wide]))

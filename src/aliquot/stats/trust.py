@@ -74,7 +74,7 @@ def trust(
 
     >>> table = np.array([[1, 1, 3.0], [2, 2, 1], [3, 3, 1], [1, 1, 2], [2, 2, 3]])
     >>> trust(table).coefficients.round(2).tolist()
-    [1.0, 1.0, -0.53]
+    [1.0, 1.0, -0.23]
     """
     _check(table, level, variant, combinations)
     linked = _linked(table)
