@@ -309,8 +309,17 @@ def test_spans() -> None:
         "severity_match": 1.0,
     }  # fmt: skip
     assert result["span_f1"] == pytest.approx(8 / 18)
-    with pytest.raises(DataError, match="judgment of x on item 0, system A: the span from 0 to -1 is not one"):
-        agreement(SPANS.with_columns(end=pl.col("end").replace(4, -1)), bootstrap=0)
+    written = SPANS.with_columns(pl.col("start", "end").cast(pl.String), repeat=pl.lit("no"))
+    assert agreement(written, bootstrap=0).spans.equals(agreement(SPANS, bootstrap=0).spans)
+    assert agreement(SPANS.with_columns(pl.col("start").cast(pl.Float64)), bootstrap=0).spans.height == 2
+
+
+@pytest.mark.parametrize(("column", "value"), [("end", "-1"), ("end", None), ("start", "two"), ("start", "-2")])
+def test_spans_that_are_none(column: str, value: str | None) -> None:
+    wrong = SPANS.with_columns(pl.col("start", "end").cast(pl.String)).with_row_index()
+    wrong = wrong.with_columns(pl.when(pl.col("index") == 0).then(pl.lit(value)).otherwise(column).alias(column))
+    with pytest.raises(DataError, match=r"judgment of x on item 0, system A: the span from .* is not one"):
+        agreement(wrong, bootstrap=0)
 
 
 def test_spans_in_the_source_are_in_another_text() -> None:

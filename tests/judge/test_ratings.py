@@ -125,6 +125,7 @@ def test_re_coding_maps_repeats_too() -> None:
         ({"criterion": "flow"}, NameUnknownError, "no criterion 'flow'"),
         ({"annotators": ["x", "q"]}, NameUnknownError, "no annotator 'q'; There are: 'x', 'y'"),
         ({"answer": "lable"}, NameUnknownError, "no judgment column 'lable'"),
+        ({"answer": "system"}, OptionError, "it is no answer"),
         ({"columns": ["domian"]}, NameUnknownError, "no item or judgment column 'domian'"),
         ({"scale": (1, 3)}, DataError, "the answer 4 of y on item 1, system A lies outside the scale 1 to 3"),
         ({"scale": (3, 1)}, OptionError, "the lower end must be below"),

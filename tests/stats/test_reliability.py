@@ -66,6 +66,8 @@ def test_the_maximum_is_reached_by_the_best_table_with_these_margins() -> None:
     [
         ("Danish", [0, 0, 3, 6, 63, 2, 26], [0, 0, 0, 58, 5, 0, 37], 0.25),
         ("Italian", [0, 1, 3, 51, 14, 17, 14], [0, 5, 11, 13, 2, 3, 65], 0.23),
+        ("Dutch", [0, 4, 0, 24, 6, 15, 51], [0, 1, 5, 3, 21, 1, 68], 0.40),
+        ("Portuguese", [6, 6, 15, 14, 6, 14, 39], [3, 6, 3, 5, 1, 2, 78], 0.39),
         ("Czech", [3, 36, 8, 17, 3, 1, 31], [5, 0, 5, 17, 9, 50, 14], 0.38),
     ],
 )
@@ -73,6 +75,21 @@ def test_paracrawls_margins_cap_kappa(language: str, a: list[int], b: list[int],
     """HumEval 2022, paper 4, table 1: percentages of seven labels by two annotators; the notes' kappa_max."""
     table = np.outer(a, b).astype(float)  # any table with these margins
     assert float(kappa_maximum(table)) == pytest.approx(cap, abs=0.01), language
+
+
+@pytest.mark.parametrize(
+    ("language", "a", "b", "printed", "observed"),
+    [
+        ("Bulgarian", [2, 0, 7, 34, 19, 1, 36], [7, 3, 9, 35, 8, 5, 33], 0.40, 0.56),
+        ("Nynorsk", [1, 24, 0, 1, 9, 8, 57], [1, 34, 2, 0, 5, 0, 59], 0.54, 0.73),
+    ],
+)
+def test_paracrawls_implied_agreement(
+    language: str, a: list[int], b: list[int], printed: float, observed: float
+) -> None:
+    """Independent answers agree by chance; the printed kappa adds its share of the rest."""
+    chance = float(raw_agreement(np.outer(a, b).astype(float)))
+    assert chance + printed * (1 - chance) == pytest.approx(observed, abs=0.01), language
 
 
 def test_word_sense_numbers() -> None:

@@ -21,6 +21,7 @@ from aliquot.judge.recode import Recoding
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
 
 _ORDER = ("repeat", "time", "order")
+_NO_ANSWERS = ("item", "system", "annotator", "criterion", "seconds")
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,6 +132,8 @@ def _numbered(data: Data, answer: str | None) -> tuple[Judgments, tuple[str, ...
     column = answer or "value"
     if column not in table.columns:
         raise unknown_name("judgment column", column, table.columns, "name that of the answers with --answer / answer=")
+    if column in _NO_ANSWERS:
+        raise OptionError(f"answer='{column}': that column says what was judged, by whom or how fast; it is no answer")
     if table[column].dtype.is_numeric() and (answer in (None, "value") or "error" not in table.columns):
         return Judgments(table.with_columns(pl.col(column).alias("value"))), None
     if table[column].null_count() == table.height:

@@ -33,7 +33,10 @@ _ORDER = {"neutral": 0, "minor": 1, "major": 2, "critical": 3}
 
 def has_spans(table: pl.DataFrame) -> bool:
     """Tell whether any judgment marks a span of text."""
-    return all(name in table.columns and table[name].null_count() < table.height for name in _NEEDED)
+    return all(
+        name in table.columns and not table[name].dtype.is_nested() and table[name].null_count() < table.height
+        for name in _NEEDED
+    )
 
 
 def span_tables(
@@ -45,7 +48,8 @@ def span_tables(
     """
     table = judgments.usable().table.filter(pl.col("annotator").is_in(list(annotators)))
     if "repeat" in table.columns:
-        table = table.filter(~pl.col("repeat").cast(pl.Boolean).fill_null(value=False))
+        again = pl.col("repeat").cast(pl.String).str.to_lowercase().is_in(["true", "1", "yes"])
+        table = table.filter(~again.fill_null(value=False))
     names = sorted(annotators)
     found = _agreement(_with_both_sides(table), names)
     rows = list(found.measures().values())
@@ -85,28 +89,30 @@ def _with_both_sides(table: pl.DataFrame) -> pl.DataFrame:
 
 def _agreement(table: pl.DataFrame, names: list[str]) -> SpanAgreement:
     place = {name: code for code, name in enumerate(names)}
+    start, end = _positions(table)
     return span_agreement(
         text=group_codes(table, ("item", "system", "span_in")),
         annotator=table["annotator"].replace_strict(place, return_dtype=pl.Int64).to_numpy(),
         item=group_codes(table, ("item",)),
-        start=_positions(table, "start"),
-        end=_positions(table, "end"),
+        start=start,
+        end=end,
         severity=_severities(table),
     )
 
 
-def _positions(table: pl.DataFrame, name: str) -> IntArray:
-    """Character positions; an answer without a span has none."""
-    whole = table[name].cast(pl.Int64, strict=False)
-    given = table["start"].is_not_null()
-    bad = given & (whole.is_null() | (whole < 0) | (table["end"].cast(pl.Int64, strict=False) < table["start"]))
+def _positions(table: pl.DataFrame) -> tuple[IntArray, IntArray]:
+    """First and last position of each span; an answer without a span has none."""
+    start, end = (table[name].cast(pl.Int64, strict=False) for name in _NEEDED)
+    bad = table["start"].is_not_null() & (start.is_null() | end.is_null() | (start < 0) | (end < start))
     if bad.any():
         row = table.filter(bad).row(0, named=True)
         raise DataError(
             f"judgment of {row['annotator']} on item {row['item']}, system {row['system']}: the span from "
             f"{row['start']} to {row['end']} is not one; correct it, or leave both empty"
         )
-    return whole.fill_null(NO_SPAN).to_numpy().astype(np.int64)
+    no_span = start.is_null()
+    first, last = (part.set(no_span, NO_SPAN).to_numpy().astype(np.int64) for part in (start, end))
+    return first, last
 
 
 def _severities(table: pl.DataFrame) -> IntArray:
