@@ -12,7 +12,7 @@ PACKAGE = Path(__file__).parent.parent / "src" / "aliquot"
 # stats <- data <- select, estimate, judge <- metaeval <- simulate <- plan <- collect, report <- cli
 LEVEL = {
     "errors": 0, "stats": 1, "data": 2, "select": 3, "estimate": 3, "judge": 3, "metaeval": 4, "meta": 4, "compat": 4,
-    "simulate": 5, "pool": 5, "plan": 6, "collect": 7, "report": 7, "cli": 8,
+    "learn": 4, "simulate": 5, "pool": 5, "plan": 6, "collect": 7, "report": 7, "cli": 8,
 }  # fmt: skip
 SIBLINGS_APART = [(a, b) for a in ("select", "estimate", "judge") for b in ("select", "estimate", "judge") if a != b]
 MODULES = sorted(PACKAGE.rglob("*.py"))

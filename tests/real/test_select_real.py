@@ -56,7 +56,8 @@ EXCLUDED = {"wmt23-en-de": ["--exclude", "refA,synthetic_ref"], "newstest2021-mq
 
 def arguments(name: str, data: str) -> list[str]:
     known = all_methods()[name].parameters
-    given = {key: value for key, value in LIGHT.items() if key in known}
+    given = {key: value for key, value in LIGHT.items() if key in known and name != "source"}
+    given |= {"predictor": "numpy.char:str_len"} if name == "source" else {}
     given |= {key: of[data] for key, of in TOLD.items() if key in known}
     spec = ",".join(f"{key}={value}" for key, value in given.items())
     return ["select", str(SHARED / f"{data}.jsonl.gz"), "--method", f"{name}:{spec}", "--budget", "60", *EXCLUDED[data]]

@@ -1,0 +1,89 @@
+"""The dense features of a source: its surface, what of it was never seen, its domain, its languages times its length.
+
+Domain and languages become columns for the names that training saw; a name it never saw has 0 in all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from aliquot.errors import DataError
+from aliquot.stats.arrays import BoolArray, FloatArray
+from aliquot.stats.text_features import SURFACE, surface, unseen_shares
+from aliquot.stats.text_hashing import Pieces
+
+UNSEEN = ("unseen words", "unseen characters")
+_LENGTH = SURFACE.index("log length")
+_USUAL_LENGTH = 3.0
+
+Labels = str | None | Sequence[str | None]
+
+
+@dataclass(frozen=True)
+class Known:
+    """The names that have columns of their own, and the number of embedding dimensions."""
+
+    domains: tuple[str, ...] = ()
+    from_languages: tuple[str, ...] = ()
+    to_languages: tuple[str, ...] = ()
+    dimensions: int = 0
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of all dense features, in order."""
+        return (
+            *SURFACE, *UNSEEN, *(f"domain {name}" for name in self.domains),
+            *(f"from {name} x length" for name in self.from_languages),
+            *(f"to {name} x length" for name in self.to_languages),
+            *(f"embedding {at}" for at in range(self.dimensions)),
+        )  # fmt: skip
+
+
+def labels_for(labels: Labels, n: int, what: str) -> list[str | None]:
+    """One label a source: a single one stands for all."""
+    if labels is None or isinstance(labels, str):
+        return [labels] * n
+    if len(labels) != n:
+        raise DataError(f"{len(labels)} labels of {what} for {n} sources; give one each, or one for all")
+    return list(labels)
+
+
+def dense_features(
+    cut: Pieces,
+    known: Known,
+    memory: BoolArray,
+    pairs: Sequence[str | None],
+    domains: Sequence[str | None],
+    vectors: FloatArray | None = None,
+) -> FloatArray:
+    """Return the features (n x len(known.columns)).
+
+    Languages enter as products with the log length (less that of a text of 20 words): within a campaign a language is
+    a constant, and can only say how much length matters.
+    """
+    base = surface(cut)
+    length = (base[:, _LENGTH] - _USUAL_LENGTH)[:, None]
+    sides = [pair.partition("-")[::2] if pair else ("", "") for pair in pairs]
+    parts = [
+        base,
+        unseen_shares(cut, memory),
+        _one_hot(domains, known.domains),
+        _one_hot([side[0] for side in sides], known.from_languages) * length,
+        _one_hot([side[1] for side in sides], known.to_languages) * length,
+    ]
+    if known.dimensions:
+        if vectors is None or vectors.shape != (cut.n, known.dimensions):
+            shape = None if vectors is None else vectors.shape
+            raise DataError(f"embeddings of shape {shape} where ({cut.n}, {known.dimensions}) is expected")
+        parts.append(vectors)
+    return np.column_stack(parts)
+
+
+def _one_hot(labels: Sequence[str | None], names: tuple[str, ...]) -> FloatArray:
+    place = {name: at for at, name in enumerate(names)}
+    at = np.fromiter((place.get(label, -1) if label else -1 for label in labels), dtype=np.int64, count=len(labels))
+    hot: FloatArray = (at[:, None] == np.arange(len(names))[None, :]).astype(np.float64)
+    return hot

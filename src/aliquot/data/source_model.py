@@ -1,0 +1,260 @@
+"""SourceModel: what past campaigns teach about sources, as data only; loading one never executes code.
+
+The file is one line of JSON (format version, length and SHA-256 of what follows) and an .npz of plain arrays, read with
+`allow_pickle=False`. Another version, a truncated or a changed file is refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from aliquot.data.files import read_bytes, write_bytes
+from aliquot.data.source_features import Known, Labels, dense_features, labels_for
+from aliquot.errors import DataError, FormatError, OptionError
+from aliquot.stats import trees as boosted
+from aliquot.stats.arrays import BoolArray, FloatArray
+from aliquot.stats.text_features import SURFACE, ngram_scores, surface, unseen_shares
+from aliquot.stats.text_hashing import Pieces, pieces
+from aliquot.stats.trees import Trees
+
+FORMAT = 1
+_MAGIC = "aliquot source model"
+_ARRAYS = ("centre", "scale", "slopes", "whitening", "ngrams", "memory", "limits")
+_TREES = ("root", "feature", "threshold", "left", "right", "value")
+_CLIP = 10.0
+_LARGEST = 1 << 29
+CHUNK = 20_000
+
+
+class Header(msgspec.Struct):
+    """The first line of a model file."""
+
+    magic: str
+    format: int
+    aliquot: str
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SourceModel:
+    """Predicts from a source alone how useful judging it is.
+
+    Attributes:
+        target: the utility that was learned.
+        kind: ridge or gbm.
+        known: domains and languages seen in training.
+        centre, scale: of the dense features; standardised features are cut at 10.
+        slopes: of the standardised dense features.
+        ngrams: weights of the hashed n-grams; empty where they did not help.
+        trees: what boosting adds; None for ridge.
+        memory: hashed words and character runs of the training sources.
+        whitening: turns standardised surface statistics into uncorrelated ones, for `unlikeness`.
+        limits: the training sources' 95th percentiles of unseen characters and of distance.
+        embedding: the sentence encoder whose vectors are features, or "".
+        trained_on: name, fingerprint and number of sources of each campaign.
+        scores: cross-validated Spearman correlations, campaign by campaign, for each candidate.
+        signature: how to get it again.
+        version: the aliquot that made it.
+    """
+
+    target: str
+    kind: str
+    known: Known
+    centre: FloatArray
+    scale: FloatArray
+    slopes: FloatArray
+    ngrams: NDArray[np.float32]
+    trees: Trees | None
+    memory: BoolArray
+    whitening: FloatArray
+    limits: FloatArray
+    embedding: str = ""
+    trained_on: tuple[tuple[str, str, int], ...] = ()
+    scores: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    signature: str = ""
+    version: str = ""
+
+    def __post_init__(self) -> None:
+        k = len(self.known.columns)
+        for name in ("centre", "scale", "slopes"):
+            if getattr(self, name).shape != (k,):
+                raise DataError(f"source model: {name} has shape {getattr(self, name).shape} for {k} features")
+        arrays = [getattr(self, name) for name in _ARRAYS]
+        if self.trees is not None:
+            arrays += [getattr(self.trees, name) for name in _TREES]
+            if int(self.trees.feature.max(initial=-1)) >= k:
+                raise DataError(f"source model: the trees ask for feature {self.trees.feature.max()} of {k}")
+        size = len(self.ngrams)
+        if (size and size & (size - 1)) or self.memory.ndim != 2 or self.whitening.shape != (len(SURFACE),) * 2:
+            raise DataError("source model: arrays of unexpected shapes")
+        for array in arrays:
+            if array.dtype.kind == "f" and not np.isfinite(array).all():
+                raise DataError("source model: a weight is not a finite number")
+            array.setflags(write=False)
+        object.__setattr__(self, "scores", MappingProxyType({k: dict(v) for k, v in self.scores.items()}))
+
+    def __repr__(self) -> str:
+        sources = sum(count for _, _, count in self.trained_on)
+        return f"SourceModel({self.kind} for {self.target}, {sources} sources of {len(self.trained_on)} campaigns)"
+
+    # -- using it --------------------------------------------------------------------------------------------------
+
+    def predict(
+        self,
+        sources: Sequence[str | None],
+        *,
+        pair: Labels = None,
+        domain: Labels = None,
+        vectors: FloatArray | None = None,
+    ) -> FloatArray:
+        """Predicted utility of each source, higher = choose first; NaN for a missing or empty source.
+
+        The scale is that of the target in standard deviations within a campaign. Texts are treated in chunks, each
+        alone: any way of splitting the sources gives the same numbers.
+
+        Args:
+            sources: the texts.
+            pair: language pair(s), such as "en-de", one for all or one each.
+            domain: domain(s) likewise.
+            vectors: the sources' sentence embeddings, for a model that was trained on them.
+        """
+        self._check_vectors(vectors, len(sources))
+        pairs, domains = labels_for(pair, len(sources), "pair"), labels_for(domain, len(sources), "domain")
+        parts = [
+            self._predict(
+                pieces(sources[at : at + CHUNK]), pairs[at : at + CHUNK], domains[at : at + CHUNK],
+                None if vectors is None else vectors[at : at + CHUNK],
+            )
+            for at in range(0, len(sources), CHUNK)
+        ]  # fmt: skip
+        return np.concatenate(parts) if parts else np.zeros(0)
+
+    def _check_vectors(self, vectors: FloatArray | None, n: int) -> None:
+        if self.embedding and (vectors is None or len(vectors) != n):
+            raise OptionError(f"this model was trained on embeddings of {self.embedding}; give one vector a source")
+
+    def _predict(
+        self, cut: Pieces, pairs: list[str | None], domains: list[str | None], vectors: FloatArray | None
+    ) -> FloatArray:
+        standard = self.standardised(dense_features(cut, self.known, self.memory, pairs, domains, vectors))
+        found = (standard * self.slopes).sum(axis=1)  # row by row: a matrix product rounds by the number of rows
+        if len(self.ngrams):
+            found += ngram_scores(cut, self.ngrams)
+        if self.trees is not None:
+            found += boosted.predict(self.trees, standard)
+        return np.where(cut.lengths > 0, found, np.nan)
+
+    def standardised(self, features: FloatArray) -> FloatArray:
+        """Dense features less their centre, over their scale, cut at 10 on both sides."""
+        return np.clip((features - self.centre) / self.scale, -_CLIP, _CLIP)
+
+    def unlikeness(self, sources: Sequence[str | None]) -> FloatArray:
+        """How unlike the training sources each source is: 1 = as unlike as their 95th percentile is to the others.
+
+        The larger of two: the share of character runs that training never saw, and the distance of the surface
+        statistics from their mean, each over the training sources' own 95th percentile. NaN for an empty source.
+        """
+        parts = [self._unlikeness(pieces(sources[at : at + CHUNK])) for at in range(0, len(sources), CHUNK)]
+        return np.concatenate(parts) if parts else np.zeros(0)
+
+    def _unlikeness(self, cut: Pieces) -> FloatArray:
+        measured = unlike_parts(cut, self.memory, self.centre, self.scale, self.whitening)
+        return np.where(cut.lengths > 0, (measured / self.limits).max(axis=1), np.nan)
+
+    # -- files -----------------------------------------------------------------------------------------------------
+
+    def save(self, path: str | Path) -> None:
+        """Write the model, whole or not at all."""
+        write_bytes(path, self.to_bytes())
+
+    def to_bytes(self) -> bytes:
+        """The content of the model's file; the same model gives the same bytes."""
+        meta = {
+            "target": self.target, "kind": self.kind, "known": msgspec.to_builtins(vars(self.known)),
+            "embedding": self.embedding, "trained_on": self.trained_on, "scores": dict(self.scores),
+            "signature": self.signature,
+        }  # fmt: skip
+        arrays: dict[str, Any] = {name: getattr(self, name) for name in _ARRAYS if name != "memory"}
+        arrays["memory"] = np.packbits(self.memory, axis=1)
+        arrays["meta"] = np.frombuffer(msgspec.json.encode(meta), dtype=np.uint8)
+        if self.trees is not None:
+            arrays |= {f"tree_{name}": getattr(self.trees, name) for name in _TREES}
+        buffer = io.BytesIO()
+        np.savez_compressed(buffer, **arrays)
+        payload = buffer.getvalue()
+        header = Header(_MAGIC, FORMAT, self.version, len(payload), hashlib.sha256(payload).hexdigest())
+        return msgspec.json.encode(header) + b"\n" + payload
+
+    @classmethod
+    def load(cls, path: str | Path) -> SourceModel:
+        """Read a model that `save` wrote; anything else is refused."""
+        header, payload = _checked(read_bytes(path), path)
+        try:
+            with zipfile.ZipFile(io.BytesIO(payload)) as archive:
+                if sum(entry.file_size for entry in archive.infolist()) > _LARGEST:
+                    raise FormatError(f"{path}: the model is implausibly large; it is not one that aliquot wrote")
+            with np.load(io.BytesIO(payload), allow_pickle=False) as stored:
+                return _from_arrays(dict(stored), header)
+        except (ValueError, KeyError, TypeError, OSError, zipfile.BadZipFile, msgspec.MsgspecError, DataError) as error:
+            raise FormatError(
+                f"{path}: not a usable source model ({error}); train it again with `aliquot learn`"
+            ) from None
+
+
+def unlike_parts(
+    cut: Pieces, memory: BoolArray, centre: FloatArray, scale: FloatArray, whitening: FloatArray
+) -> FloatArray:
+    """Share of character runs never seen, and distance of the surface statistics from their mean (n x 2)."""
+    k = len(SURFACE)
+    standard = np.clip((surface(cut) - centre[:k]) / scale[:k], -_CLIP, _CLIP)
+    white = np.einsum("ij,jk->ik", standard, whitening)  # no matrix product: as above
+    distance = np.sqrt((white**2).mean(axis=1))
+    return np.column_stack([unseen_shares(cut, memory)[:, 1], distance])
+
+
+def _checked(raw: bytes, path: str | Path) -> tuple[Header, bytes]:
+    """The header and the payload of a model file that is whole and unchanged."""
+    line, _, payload = raw.partition(b"\n")
+    try:
+        header = msgspec.json.decode(line[:4096], type=Header)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        raise FormatError(f"{path}: is not a source model; make one with `aliquot learn DATA... -o FILE`") from None
+    if header.magic != _MAGIC:
+        raise FormatError(f"{path}: is not a source model; make one with `aliquot learn DATA... -o FILE`")
+    if header.format != FORMAT:
+        raise FormatError(
+            f"{path}: a source model of format {header.format}, made by aliquot {header.aliquot}; this aliquot reads "
+            f"format {FORMAT}: train it again with `aliquot learn`, or use the aliquot that made it"
+        )
+    if len(payload) < header.bytes:
+        raise FormatError(f"{path}: the model ends too early ({len(payload)} of {header.bytes} bytes); copy it again")
+    if hashlib.sha256(payload).hexdigest() != header.sha256:
+        raise FormatError(f"{path}: the model was damaged or changed after it was written; copy or train it again")
+    return header, payload
+
+
+def _from_arrays(stored: dict[str, Any], header: Header) -> SourceModel:
+    meta = msgspec.json.decode(stored["meta"].tobytes())
+    known: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in meta["known"].items()
+    }
+    grown = Trees(*(stored[f"tree_{name}"] for name in _TREES)) if "tree_root" in stored else None
+    return SourceModel(
+        target=str(meta["target"]), kind=str(meta["kind"]), known=Known(**known), trees=grown,
+        memory=np.unpackbits(stored["memory"], axis=1).astype(np.bool_), embedding=str(meta["embedding"]),
+        trained_on=tuple((str(a), str(b), int(c)) for a, b, c in meta["trained_on"]), scores=meta["scores"],
+        signature=str(meta["signature"]), version=header.aliquot,
+        **{name: stored[name] for name in _ARRAYS if name != "memory"},
+    )  # fmt: skip

@@ -1,0 +1,213 @@
+"""Features of texts without any download: hashed n-grams of characters and words, and statistics of the surface.
+
+An n-gram is hashed to a bucket and a sign (feature hashing, Weinberger et al. 2009). A text's vector is the signed sum
+over its n-grams divided by the root of their number: long and short texts have vectors of about the same length, and a
+linear model is applied by adding up weights, without ever building a matrix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from aliquot.stats.arrays import BoolArray, FloatArray
+from aliquot.stats.text_hashing import (
+    CONTROL,
+    DIGIT,
+    LAST,
+    MARK,
+    PUNCTUATION,
+    SPACE,
+    SYMBOL,
+    UPPER,
+    Bytes,
+    Hashes,
+    Pieces,
+    character_hashes,
+    kinds,
+    pair_hashes,
+    word_ends,
+    word_hashes,
+)
+
+BITS = 18
+SEEN_BITS = 20
+CHARACTER_ORDERS = (1, 2, 3, 4)
+WORD_ORDERS = (1, 2)
+_UNLIKE_ORDER = 3
+_LONG = 10
+
+_SCRIPTS: tuple[tuple[str, tuple[tuple[int, int], ...]], ...] = (
+    ("latin", ((0x41, 0x5B), (0x61, 0x7B), (0xC0, 0x250), (0x1E00, 0x1F00))),
+    ("greek", ((0x370, 0x400), (0x1F00, 0x2000))),
+    ("cyrillic", ((0x400, 0x530),)),
+    ("hebrew", ((0x590, 0x600),)),
+    ("arabic", ((0x600, 0x780), (0x8A0, 0x900), (0xFB50, 0xFE00), (0xFE70, 0xFF00))),
+    ("indic", ((0x900, 0xE00),)),
+    ("thai", ((0xE00, 0xE80),)),
+    ("han", ((0x3400, 0x4DC0), (0x4E00, 0xA000), (0xF900, 0xFB00), (0x20000, 0x30000))),
+    ("kana", ((0x3040, 0x3100), (0x31F0, 0x3200), (0xFF66, 0xFFA0))),
+    ("hangul", ((0x1100, 0x1200), (0x3130, 0x3190), (0xAC00, 0xD7B0))),
+)
+_UNSPACED = ("thai", "han", "kana", "hangul")
+
+_LISTS = (".!?。！？؟", ",;:，、；：،", "\"'“”„‘’«»「」", "()[]{}（）【】", "@#", "\n")
+
+SURFACE = (
+    "log length", "log characters", "word length", "long words", "upper", "capitalised", "digits", "punctuation",
+    "symbols", "marks", "controls", "sentence ends", "commas", "quotes", "brackets", "at or hash", "lines",
+    *(f"script {name}" for name, _ in _SCRIPTS),
+)  # fmt: skip
+"""The statistics of `surface`, in order."""
+
+
+@cache
+def _scripts() -> Bytes:
+    table = np.full(LAST, len(_SCRIPTS), dtype=np.uint8)
+    for number, (_, ranges) in enumerate(_SCRIPTS):
+        for low, high in ranges:
+            table[low:high] = number
+    return table
+
+
+@cache
+def _listed(characters: str) -> BoolArray:
+    table = np.zeros(LAST, dtype=np.bool_)
+    table[[ord(character) for character in characters]] = True
+    return table
+
+
+def surface(cut: Pieces) -> FloatArray:
+    """Statistics of each text's surface (n x len(SURFACE)): lengths in logarithms, shares per character or word.
+
+    The length is in words, or in characters where words are not separated by spaces (as in `data.lengths`). An empty
+    text has 0 everywhere.
+
+    >>> from aliquot.stats.text_hashing import pieces
+    >>> row = dict(zip(SURFACE, surface(pieces(["Two dogs, 3 cats."]))[0].round(3).tolist()))
+    >>> row["log length"], row["digits"], row["commas"], row["script latin"]
+    (1.609, 0.059, 0.059, 0.647)
+    """
+    kind = kinds()[cut.codes]
+    size = np.maximum(np.diff(cut.starts), 1).astype(np.float64)
+    stretch = np.maximum(cut.lengths / size, 1.0)  # of a text that was cut, the rest is like its start
+
+    def share(flags: BoolArray) -> FloatArray:
+        return cut.per_text(flags) / size
+
+    every = len(_SCRIPTS) + 1
+    found = np.bincount(cut.text * np.int64(every) + _scripts()[cut.codes], minlength=every * cut.n)
+    shares = list((found.reshape(cut.n, every) / size[:, None]).T[:-1])
+    first, last = word_ends(cut)
+    in_text = cut.text[first]
+    words = np.bincount(in_text, minlength=cut.n).astype(np.float64)
+    some = np.maximum(words, 1.0)
+    long_words = np.bincount(in_text[last - first >= _LONG], minlength=cut.n)
+    capital = np.bincount(in_text[(kind[first] & UPPER) > 0], minlength=cut.n)
+    unspaced = sum(shares[at] for at, (name, _) in enumerate(_SCRIPTS) if name in _UNSPACED) > 1 / 3
+    length = np.where(unspaced, cut.lengths, words * stretch)
+    return np.column_stack(
+        [
+            np.log1p(length), np.log1p(cut.lengths), np.where(unspaced, 0.0, cut.per_text((kind & SPACE) == 0) / some),
+            long_words / some, share((kind & UPPER) > 0), capital / some,
+            *(share((kind & bit) > 0) for bit in (DIGIT, PUNCTUATION, SYMBOL, MARK, CONTROL)),
+            *(share(_listed(which)[cut.codes]) for which in _LISTS),
+            *shares,
+        ]
+    )  # fmt: skip
+
+
+# -- hashed n-grams ------------------------------------------------------------------------------------------------
+
+
+def _ngrams(cut: Pieces, characters: Sequence[int], words: Sequence[int]) -> list[tuple[Hashes, NDArray[np.int32]]]:
+    found = character_hashes(cut, characters) if characters else []
+    if words:
+        single = word_hashes(cut)
+        found += [single] if 1 in words else []
+        found += [pair_hashes(*single)] if 2 in words else []
+    return found
+
+
+def _signed(hashes: Hashes, weights: NDArray[np.floating]) -> NDArray[np.floating]:
+    """The weights of hashes: the top bits are the bucket, the lowest the sign."""
+    bits = np.uint32(32 - len(weights).bit_length() + 1)
+    found = weights[hashes >> bits]
+    signed: NDArray[np.floating] = np.where(hashes & np.uint32(1), found, -found)
+    return signed
+
+
+def ngram_matrix(
+    cut: Pieces, bits: int = BITS, characters: Sequence[int] = CHARACTER_ORDERS, words: Sequence[int] = WORD_ORDERS
+) -> sparse.csr_matrix:
+    """Return the texts' hashed n-grams (n x 2^bits): signed counts over the root of their number.
+
+    >>> from aliquot.stats.text_hashing import pieces
+    >>> ngram_matrix(pieces(["a cat", ""])).shape
+    (2, 262144)
+    """
+    rows, columns, values = [], [], []
+    for hashes, text in _ngrams(cut, characters, words):
+        rows.append(text)
+        columns.append((hashes >> np.uint32(32 - bits)).astype(np.int32))
+        values.append(np.where(hashes & np.uint32(1), 1.0, -1.0).astype(np.float32))
+    row = np.concatenate(rows)
+    counts = sparse.csr_matrix((np.concatenate(values), (row, np.concatenate(columns))), shape=(cut.n, 1 << bits))
+    number = np.bincount(row, minlength=cut.n)
+    return sparse.diags(1.0 / np.sqrt(np.maximum(number, 1.0))) @ counts
+
+
+def ngram_scores(
+    cut: Pieces,
+    weights: NDArray[np.floating],
+    characters: Sequence[int] = CHARACTER_ORDERS,
+    words: Sequence[int] = WORD_ORDERS,
+) -> FloatArray:
+    """Apply a linear model: `ngram_matrix(cut) @ weights` without the matrix.
+
+    >>> from aliquot.stats.text_hashing import pieces
+    >>> cut, weights = pieces(["a cat", ""]), np.linspace(-1, 1, 1 << BITS)
+    >>> bool(np.allclose(ngram_scores(cut, weights), ngram_matrix(cut) @ weights))
+    True
+    """
+    total = np.zeros(cut.n)
+    number = np.zeros(cut.n)
+    for hashes, text in _ngrams(cut, characters, words):
+        total += np.bincount(text, weights=_signed(hashes, weights), minlength=cut.n)
+        number += np.bincount(text, minlength=cut.n)
+    return total / np.sqrt(np.maximum(number, 1.0))
+
+
+# -- what was seen before ------------------------------------------------------------------------------------------
+
+
+def empty_memory() -> BoolArray:
+    """A memory of hashed words and character runs: 2 x 2^20 flags, nothing seen yet."""
+    return np.zeros((2, 1 << SEEN_BITS), dtype=np.bool_)
+
+
+def remember(cut: Pieces, memory: BoolArray) -> None:
+    """Mark the words and the runs of three characters of these texts as seen, in place."""
+    for row, (hashes, _) in enumerate(_remembered(cut)):
+        memory[row, hashes >> np.uint32(32 - SEEN_BITS)] = True
+
+
+def unseen_shares(cut: Pieces, memory: BoolArray) -> FloatArray:
+    """Share of words, and of runs of three characters, that were never seen (n x 2); 0 for a text without any.
+
+    Buckets are shared by chance, so that a few unseen ones pass for seen: at most the share of marked flags.
+    """
+    shares = []
+    for row, (hashes, text) in enumerate(_remembered(cut)):
+        new = ~memory[row, hashes >> np.uint32(32 - SEEN_BITS)]
+        count = np.bincount(text, minlength=cut.n)
+        shares.append(np.bincount(text[new], minlength=cut.n) / np.maximum(count, 1))
+    return np.column_stack(shares)
+
+
+def _remembered(cut: Pieces) -> list[tuple[Hashes, NDArray[np.int32]]]:
+    return [word_hashes(cut), *character_hashes(cut, (_UNLIKE_ORDER,))]

@@ -1,0 +1,38 @@
+"""Boosted trees as arrays give what scikit-learn gives."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.ensemble import GradientBoostingRegressor
+
+from aliquot.errors import DataError
+from aliquot.stats.trees import Trees, from_boosting, predict
+
+
+@pytest.mark.parametrize("depth", [1, 3, 6])
+def test_predictions_equal_scikit_learns(depth):
+    rng = np.random.default_rng(depth)
+    x = rng.normal(size=(300, 5))
+    y = np.sin(x[:, 0]) + x[:, 1] * x[:, 2]
+    model = GradientBoostingRegressor(n_estimators=25, max_depth=depth, init="zero", random_state=1, subsample=0.7)
+    model.fit(x, y)
+    new = rng.normal(size=(1000, 5)) * 2
+    assert np.abs(predict(from_boosting(model), new) - model.predict(new)).max() < 1e-9
+
+
+def test_nothing_in_nothing_out():
+    trees = from_boosting(GradientBoostingRegressor(n_estimators=2, init="zero").fit([[0.0], [1.0]], [0.0, 1.0]))
+    assert predict(trees, np.zeros((0, 1))).shape == (0,)
+
+
+def test_a_tree_that_never_ends_is_refused():
+    whole = np.zeros(1, dtype=np.int32)
+    with pytest.raises(DataError, match="broken"):
+        Trees(whole, whole, np.zeros(1), whole, whole, np.zeros(1))
+
+
+def test_too_few_features_are_told():
+    trees = from_boosting(GradientBoostingRegressor(n_estimators=1, init="zero").fit([[0.0, 0], [0, 1.0]], [0.0, 1.0]))
+    with pytest.raises(DataError, match="ask for feature 1"):
+        predict(trees, np.zeros((3, 1)))
