@@ -164,6 +164,8 @@ def parity(
     """
     if len(targets) != len(shares) or not len(shares):
         raise OptionError(f"{len(targets)} targets for {len(shares)} shares; give one target for each share")
+    if not all(0 < share <= 1 for share in shares):
+        raise OptionError(f"shares are {list(shares)}; each lies above 0 and is at most 1, for instance 0.05")
     curve = spa_curve(order, full, human=human)
     total = len(_table(full, None, human))
     parts = np.arange(1, len(curve) + 1) / total

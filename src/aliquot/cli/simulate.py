@@ -12,28 +12,33 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from aliquot.cli import common, render
-from aliquot.errors import OptionError
-from aliquot.metaeval.measures import MEASURES
+from aliquot.errors import OptionError, unknown_name
+from aliquot.metaeval.measures import MEASURES, chosen_measures
 from aliquot.simulate.budgets import DEFAULT
 from aliquot.simulate.journal import journal_path
-from aliquot.simulate.protocols import ProtocolStudy, protocols
+from aliquot.simulate.protocols import RUNS, SEED, ProtocolStudy, protocols
 from aliquot.simulate.result import Simulation
-from aliquot.simulate.run import simulate
+from aliquot.simulate.run import METHODS, simulate
 from aliquot.simulate.summary import Row
 
 _RUNNING = "Running"
-_SHOWN = ("spa", "spa_full", "accuracy", "mae", "coverage")
+_USUAL = ("spa", "spa_full", "accuracy", "mae", "coverage")
+_COLUMNS = 5
+_PROTOCOL_BUDGET = "30%"
+_NOT_FOR_PROTOCOLS = ("methods", "measures", "metric", "cost", "unit", "balance", "test", "level", "parity", "plot",
+                      "plot_measure")  # fmt: skip
 
 
 def run(
+    context: typer.Context,
     data: Annotated[list[str], typer.Argument(metavar="DATA...", help="Past campaigns with human scores.")],
     methods: Annotated[
         str, typer.Option("--methods", metavar="A,B+C,...", help="Selectors or designs, joined by + to estimators.")
-    ] = "random,auto",
+    ] = ",".join(METHODS),
     budgets: Annotated[
         str, typer.Option("--budgets", metavar="FROM:TO:N", help="Or a list: 5%,10% or 20,50 items.")
     ] = DEFAULT,
-    repeats: Annotated[int, typer.Option("--repeats", help="Replays of what is drawn at random.")] = 100,
+    repeats: Annotated[int, typer.Option("--repeats", help="Replays of whatever is drawn at random.")] = 100,
     measures: Annotated[
         str | None,
         typer.Option("--measures", metavar="A,B", help=f"Of: {', '.join(MEASURES)}; all when not given."),
@@ -50,11 +55,17 @@ def run(
         str | None, typer.Option("--balance", metavar="COLUMN", help="Split the budget equally over its values.")
     ] = None,
     test: Annotated[str, typer.Option("--test", help="P-values: analytic, or permutation.")] = "analytic",
+    level: Annotated[float, typer.Option("--level", help="Coverage that intervals promise.")] = 0.95,
+    parity: Annotated[
+        bool,
+        typer.Option("--parity/--no-parity", help="Replay budgets beside those asked for, to tell parity; slower."),
+    ] = True,
     protocol_study: Annotated[
         bool,
         typer.Option(
             "--protocols",
-            help="The WMT study instead: segments, documents, snippets; one budget (30%) and 13 runs, seed 13.",
+            help="Study WMT's sampling protocols instead: segments, documents, snippets; one budget (30%), 13 repeats, "
+            "seed 13 when not given.",
         ),
     ] = False,
     human: common.HumanOption = None,
@@ -63,7 +74,9 @@ def run(
     plot: Annotated[
         Path | None, typer.Option("--plot", metavar="FILE", help="Draw the curves: .svg, .png or .pdf.")
     ] = None,
-    plot_measure: Annotated[str, typer.Option("--plot-measure", metavar="NAME", help="What to draw.")] = "spa_full",
+    plot_measure: Annotated[
+        str | None, typer.Option("--plot-measure", metavar="NAME", help="What to draw; spa_full when not given.")
+    ] = None,
     output: common.OutputOption = None,
     as_json: common.JsonOption = False,
     seed: common.SeedOption = 0,
@@ -93,11 +106,13 @@ def run(
 
     Example: aliquot simulate wmt23.jsonl --protocols
     """
-    common.require_writable(output)
+    _check_output(output)
     common.require_writable(plot)
-    names = common.names(measures) if measures is not None else None
-    if plot is not None:
-        _check_plot(plot, plot_measure, names)
+    given = {name for name in context.params if _is_given(context, name)}
+    if protocol_study:
+        _check_protocols(given)
+    names = [measure.name for measure in chosen_measures(measures)]
+    drawn = _plot_measure(plot, plot_measure, names)
     reading = {
         "human": human, "systems": systems, "exclude": exclude, "format": format, "lower_is_better": lower_is_better,
         "columns": columns, "wide": wide, "score_name": score_name, "pair": pair, "mqm_weights": mqm_weights,
@@ -105,14 +120,18 @@ def run(
     sets = [common.load_data(source, **reading) for source in data]
     if protocol_study:
         with _progress("replaying protocols") as told:
-            share = "30%" if budgets == DEFAULT else budgets
-            study = protocols(sets, share, human=human, seed=seed or 13, jobs=jobs, progress=told)
+            study = protocols(
+                sets, budgets if "budgets" in given else _PROTOCOL_BUDGET, human=human,
+                runs=repeats if "repeats" in given else RUNS, seed=seed if "seed" in given else SEED, jobs=jobs,
+                engine=engine, progress=told,
+            )  # fmt: skip
         _give_protocols(study, output, as_json=as_json)
         return
     with _progress("replaying") as told:
         result = simulate(
-            sets, methods, budgets, repeats=repeats, measures=names, human=human, metric=metric, cost=cost, unit=unit,
-            balance=balance, test=test, seed=seed, jobs=jobs, engine=engine, journal=output, progress=told,
+            sets, methods, budgets, repeats=repeats, measures=None if measures is None else names, human=human,
+            metric=metric, cost=cost, unit=unit, balance=balance, test=test, level=level, parity=parity, seed=seed,
+            jobs=jobs, engine=engine, journal=output, progress=told,
         )  # fmt: skip
     if output is not None:
         common.write_result(result.to_frame(), result.to_dict(), output)
@@ -120,20 +139,41 @@ def run(
     if plot is not None:
         from aliquot.report.curves import draw_curves  # noqa: PLC0415  (matplotlib is an extra, and slow to import)
 
-        draw_curves(result, plot_measure, plot)
+        draw_curves(result, drawn, plot)
     if as_json:
         common.print_json(result.to_dict())
         return
-    _show(result, output, plot)
+    _show(result, [name for name in _USUAL if name in names] if measures is None else names, output, plot)
 
 
-def _check_plot(plot: Path, measure: str, measures: list[str] | None) -> None:
-    from aliquot.report.figures import require_figures  # noqa: PLC0415
+def _check_output(output: Path | None) -> None:
+    """Refuse before any work what could not be written after it."""
+    common.require_writable(output)
+    if output is not None and not output.name.removesuffix(".gz").endswith((".json", ".csv", ".tsv", ".parquet")):
+        raise OptionError(f"{output}: unknown ending; use .json, .csv, .tsv or .parquet")
 
-    require_figures(plot)
-    if measure not in MEASURES or (measures is not None and measure not in measures):
-        known = list(MEASURES) if measures is None else measures
-        raise OptionError(f"--plot-measure '{measure}' is not measured; there are: {', '.join(known)}")
+
+def _is_given(context: typer.Context, name: str) -> bool:
+    source = context.get_parameter_source(name)
+    return source is not None and source.name != "DEFAULT"
+
+
+def _check_protocols(given: set[str]) -> None:
+    unused = [f"--{name.replace('_', '-')}" for name in _NOT_FOR_PROTOCOLS if name in given]
+    if unused:
+        raise OptionError(f"--protocols is a study of its own and does not use {', '.join(unused)}; leave out either")
+
+
+def _plot_measure(plot: Path | None, asked: str | None, measured: list[str]) -> str:
+    """What to draw: what is asked for, or spa_full, or the first of what is measured."""
+    measure = asked or ("spa_full" if "spa_full" in measured else measured[0])
+    if plot is not None:
+        from aliquot.report.figures import require_figures  # noqa: PLC0415
+
+        require_figures(plot)
+        if measure not in measured:
+            raise unknown_name("measure", measure, measured, "check --plot-measure and --measures")
+    return measure
 
 
 @contextmanager
@@ -151,19 +191,16 @@ def _progress(what: str) -> Iterator[Callable[[int, int], None] | None]:
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
-def _show(result: Simulation, output: Path | None, plot: Path | None) -> None:
+def _show(result: Simulation, measures: list[str], output: Path | None, plot: Path | None) -> None:
     console = render.console()
-    shown = [name for name in _SHOWN if any(row.measure == name for row in result.rows)]
-    shown = shown or list(dict.fromkeys(row.measure for row in result.rows))[:5]
+    shown = measures[:_COLUMNS]
     for data in dict.fromkeys(row.data for row in result.rows):
         rows = [row for row in result.rows if row.data == data]
         console.print(_table(data, rows, shown))
         console.print()
-    console.print(
-        "spa: the sample's own p-values; spa_full: what judging all items is expected to say, against a random "
-        "sample's spa. parity: share of a random sample's budget that is as good. + better, - worse than random "
-        "beyond the Monte Carlo error."
-    )
+    console.print(" ".join(_explained(shown)))
+    if len(measures) > len(shown):
+        console.print(f"note: {', '.join(measures[_COLUMNS:])}: in --json and -o", markup=False)
     for note in result.notes:
         console.print(f"note: {note}", markup=False)
     for path in (output, plot):
@@ -172,10 +209,25 @@ def _show(result: Simulation, output: Path | None, plot: Path | None) -> None:
     render.signature(result.signature, console)
 
 
+def _explained(shown: list[str]) -> Iterator[str]:
+    """What the columns mean."""
+    if "spa" in shown:
+        yield "spa: the sample's own p-values."
+    if "spa_full" in shown:
+        yield "spa_full: what judging all items is expected to say, against a random sample's spa."
+    if _with_parity(shown):
+        yield "parity: share of a random sample's budget that is as good."
+    yield "+ better, - worse than random beyond the Monte Carlo error."
+
+
+def _with_parity(shown: list[str]) -> list[str]:
+    """Measures whose parity is shown."""
+    usual = [name for name in shown if name in ("spa_full", "mae")]
+    return usual or [name for name in shown if MEASURES[name].better != "neither" and name != "cost"][:2]
+
+
 def _table(data: str, rows: list[Row], shown: list[str]) -> object:
-    parities = [name for name in ("spa_full", "mae") if name in shown] or [
-        name for name in shown if MEASURES[name].better != "neither"
-    ][:2]
+    parities = _with_parity(shown)
     heads = [*shown, *(f"parity {name}" for name in parities)]
     table = render.columns(render.table(data), left=["method"], right=heads)
     for method in dict.fromkeys(row.method for row in rows):
@@ -209,18 +261,18 @@ def _give_protocols(study: ProtocolStudy, output: Path | None, *, as_json: bool)
     )  # fmt: skip
     for row in study.rows:
         table.add_row(row.score, row.protocol, "matching" if row.matching else "separate", str(row.best),
-                      render.number(row.median), str(row.worst), str(row.sets))  # fmt: skip
+                      f"{row.median:g}", str(row.worst), str(row.sets))  # fmt: skip
     console.print(table)
+    console.print(f"best, median and worst of {study.runs} runs; fewer changes are better")
     console.print()
     for data in dict.fromkeys(row.data for row in study.lengths):
         rows = [row for row in study.lengths if row.data == data]
-        lengths = render.columns(render.table(f"{data}: share of items from documents of this length"),
-                                 left=["protocol"], right=list(rows[0].shares))  # fmt: skip
+        console.print(f"{data}: share of items from documents of this length", style="bold", markup=False)
+        lengths = render.columns(render.table(), left=["protocol"], right=list(rows[0].shares))
         for row_ in rows:
             lengths.add_row(row_.protocol, *(render.percent(share) for share in row_.shares.values()))
         console.print(lengths)
         console.print()
-    console.print(f"best, median and worst of {study.runs} runs; fewer changes are better")
     for note in study.notes:
         console.print(f"note: {note}", markup=False)
     if output is not None:

@@ -24,7 +24,7 @@ from aliquot.stats.arrays import FloatArray, IntArray
 from aliquot.stats.correlation import pearson
 from aliquot.stats.design_variance import contributions
 from aliquot.stats.regression import pooled_ridge, power, weighted_means
-from aliquot.stats.shrinkage import shrunk
+from aliquot.stats.shrinkage import FEWEST_SYSTEMS, shrunk
 
 RIDGE = 1.0
 _ENOUGH = 8
@@ -242,7 +242,7 @@ def multilevel(sample: Sample, *, metrics: tuple[str, ...] | None = None) -> Fit
 
     How far is told by the judged items (stats/shrinkage.py). Means are no longer unbiased: a system that the metrics
     misjudge, and they alone, is drawn the wrong way. Errors are those of the posterior: the systems' own parts of the
-    contributions are multiplied by the root of the share.
+    contributions are multiplied by the root of the share. With fewer than four systems it is greg.
 
     Args:
         metrics: the proxies, joined by |; all that vary and cover half of the outputs by default.
@@ -250,6 +250,9 @@ def multilevel(sample: Sample, *, metrics: tuple[str, ...] | None = None) -> Fit
     fitted = greg(sample, metrics=metrics)
     if fitted.foreseen is None:
         return fitted
+    if np.isfinite(fitted.values).sum() < FEWEST_SYSTEMS:
+        note = f"fewer than {FEWEST_SYSTEMS} systems do not tell how far to draw: nothing is drawn, greg is used"
+        return replace(fitted, notes=(*fitted.notes, note))
     values, share = shrunk(fitted.values, fitted.foreseen, sample.covariance(sample.errors(fitted.z)))
     common = fitted.z.mean(axis=1, keepdims=True)
     note = (f"means are drawn towards what the metrics expect ({share:.0%} of the systems' own effects is kept): "

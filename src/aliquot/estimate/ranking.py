@@ -22,6 +22,7 @@ from aliquot.stats.wilcoxon import wilcoxon_p
 Test = Literal["estimator", "permutation", "analytic", "wilcoxon"]
 TESTS = ("estimator", "permutation", "analytic", "wilcoxon")
 RULES = ("any", "neighbour")
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,9 +100,23 @@ def full_p(sample: Sample, fitted: Fitted, covariance: FloatArray) -> FloatArray
     values = fitted.values
     if fitted.foreseen is not None and "share" not in fitted.details:
         values, _ = shrunk(values, fitted.foreseen, covariance)
-    p = full_set_p(values[:, None] - values[None, :], _difference_spread(sample), sample.population)
+    spread = _difference_spread(sample)
+    p = full_set_p(_differences(values, spread, sample), spread, sample.population)
     np.fill_diagonal(p, 0.5)
     return p
+
+
+def _differences(values: FloatArray, spread: FloatArray, sample: Sample) -> FloatArray:
+    """Expected differences of all pairs; where all judged differences are the same, that one.
+
+    Without any spread the slightest difference that a model expects would look certain, although nobody saw it.
+    """
+    difference: FloatArray = values[:, None] - values[None, :]
+    first, second = np.nonzero(np.triu(spread == 0, 1))
+    if len(first):
+        seen = np.nanmax(sample.scores[:, first] - sample.scores[:, second], axis=0)
+        difference[first, second], difference[second, first] = seen, -seen
+    return difference
 
 
 def _difference_spread(sample: Sample) -> FloatArray:
@@ -113,6 +128,7 @@ def _difference_spread(sample: Sample) -> FloatArray:
         inner = (centred * share[:, None]).T @ centred * (sample.n / max(sample.n - 1, 1))
         alone = np.diag(inner)
         variance = np.clip(alone[:, None] + alone[None, :] - 2 * inner, 0.0, None)
+        _exactly_alike(variance, alone, scores)
         return np.sqrt(variance) if sample.n > 1 else np.full_like(variance, np.nan)
     spread = np.full((scores.shape[1], scores.shape[1]), np.nan)
     for a in range(scores.shape[1]):
@@ -125,3 +141,11 @@ def _difference_spread(sample: Sample) -> FloatArray:
         count = both.sum(axis=0)
         spread[a] = np.where(count > 1, np.sqrt(variance * count / np.maximum(count - 1, 1)), np.nan)
     return spread
+
+
+def _exactly_alike(variance: FloatArray, alone: FloatArray, scores: FloatArray) -> None:
+    """Set what the subtraction left of the variance of constant differences to 0: it is rounding."""
+    first, second = np.nonzero(np.triu(variance <= _ROUNDING * (alone[:, None] + alone[None, :]), 1))
+    gap = scores[:, first] - scores[:, second]
+    constant = gap.max(axis=0, initial=-np.inf) == gap.min(axis=0, initial=np.inf)
+    variance[first[constant], second[constant]] = variance[second[constant], first[constant]] = 0.0

@@ -12,9 +12,9 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from aliquot.errors import unknown_name
+from aliquot.errors import OptionError, unknown_name
 from aliquot.stats import rank_agreement as agreement
-from aliquot.stats.arrays import FloatArray, IntArray, Seed
+from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, Seed
 from aliquot.stats.clusters import ClusterRule, cluster
 from aliquot.stats.pairwise import analytic_p, permutation_p
 
@@ -67,7 +67,7 @@ class Outcomes:
 
     Attributes:
         means: R x M estimates.
-        half: R x M half widths of the intervals.
+        half: R x M half widths of the intervals; NaN where none can be given.
         p: R x M x M, the sample's own p-values.
         p_full: R x M x M, what judging all items is expected to say.
         cost: R, spent, as a share of judging everything.
@@ -113,6 +113,35 @@ def _errors(outcomes: Outcomes, truth: Truth) -> FloatArray:
     return outcomes.means - truth.means
 
 
+def _where_known(condition: BoolArray, known: FloatArray) -> FloatArray:
+    """1 where the condition holds, 0 where not, NaN where what it was asked of is not known."""
+    return np.where(np.isnan(known), np.nan, condition.astype(np.float64))
+
+
+def _mean_of_known(values: FloatArray) -> FloatArray:
+    """Mean of each row over what is known; NaN for nothing."""
+    known = np.isfinite(values)
+    count = known.sum(axis=1)
+    total = np.where(known, values, 0.0).sum(axis=1)
+    mean: FloatArray = np.divide(total, count, out=np.full(len(values), np.nan), where=count > 0)
+    return mean
+
+
+def _top1(outcomes: Outcomes, truth: Truth) -> FloatArray:
+    rank = agreement.rank_of_best(outcomes.means, truth.means)
+    return _where_known(rank == 1, rank)
+
+
+def _changed(outcomes: Outcomes, truth: Truth) -> FloatArray:
+    swaps = agreement.swapped_pairs(outcomes.means, truth.means)
+    return _where_known(swaps > 0, swaps)
+
+
+def _coverage(outcomes: Outcomes, truth: Truth) -> FloatArray:
+    inside = np.abs(_errors(outcomes, truth)) <= outcomes.half
+    return _mean_of_known(_where_known(inside, outcomes.half))
+
+
 MEASURES = {
     measure.name: measure
     for measure in (
@@ -124,8 +153,7 @@ MEASURES = {
         Measure("pearson", lambda o, t: agreement.pearson_rows(o.means, t.means), "higher", "Pearson's r of means"),
         Measure("spearman", lambda o, t: agreement.spearman(o.means, t.means), "higher", "Spearman's rho of means"),
         Measure("kendall", lambda o, t: agreement.kendall_b(o.means, t.means), "higher", "Kendall's tau-b of means"),
-        Measure("top1", lambda o, t: (agreement.rank_of_best(o.means, t.means) == 1).astype(np.float64), "higher",
-                "the best system is found"),
+        Measure("top1", _top1, "higher", "the best system is found"),
         Measure("top1_rank", lambda o, t: agreement.rank_of_best(o.means, t.means), "lower",
                 "true rank of the system put first"),
         Measure("clusters", lambda o, _: o.clusters.max(axis=1).astype(np.float64), "neither",
@@ -136,21 +164,26 @@ MEASURES = {
         Measure("rmse", lambda o, t: np.sqrt((_errors(o, t) ** 2).mean(axis=1)), "lower",
                 "root mean squared error of the means"),
         Measure("swaps", lambda o, t: agreement.swapped_pairs(o.means, t.means), "lower", "pairs in the wrong order"),
-        Measure("changed", lambda o, t: (agreement.swapped_pairs(o.means, t.means) > 0).astype(np.float64), "lower",
-                "the ranking differs from the true one"),
-        Measure("coverage", lambda o, t: (np.abs(_errors(o, t)) <= o.half).mean(axis=1), "neither",
-                "intervals that hold the truth"),
-        Measure("width", lambda o, _: 2 * o.half.mean(axis=1), "lower", "mean width of the intervals"),
+        Measure("changed", _changed, "lower", "the ranking differs from the true one"),
+        Measure("coverage", _coverage, "neither", "intervals that hold the truth"),
+        Measure("width", lambda o, _: 2 * _mean_of_known(o.half), "lower", "mean width of the intervals"),
         Measure("cost", lambda o, _: o.cost, "lower", "spent, as a share of judging everything"),
     )
 }  # fmt: skip
 
 
-def chosen_measures(names: Iterable[str] | None) -> list[Measure]:
-    """Return the named measures, or all."""
+def chosen_measures(names: str | Iterable[str] | None) -> list[Measure]:
+    """Return the named measures (a list, or "spa,mae"), each once, or all.
+
+    >>> [measure.name for measure in chosen_measures("mae,spa,mae")]
+    ['mae', 'spa']
+    """
     if names is None:
         return list(MEASURES.values())
-    for name in names:
+    wanted = [name.strip() for name in (names.split(",") if isinstance(names, str) else names) if name.strip()]
+    if not wanted:
+        raise OptionError(f"no measure is named; choose of: {', '.join(MEASURES)}")
+    for name in wanted:
         if name not in MEASURES:
             raise unknown_name("measure", name, MEASURES)
-    return [MEASURES[name] for name in names]
+    return [MEASURES[name] for name in dict.fromkeys(wanted)]

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from aliquot.data.evalset import EvalSet
-from aliquot.data.spec import Spec, parse_chain, split_outside
-from aliquot.errors import OptionError
-from aliquot.estimate.estimators import check_estimator
+from aliquot.data.parameters import bind
+from aliquot.data.spec import Spec, parse_spec, split_outside
+from aliquot.errors import AliquotWarning, OptionError
+from aliquot.estimate.estimators import check_estimator, estimators
+from aliquot.estimate.proxies import usable
 from aliquot.estimate.run import auto_estimator
-from aliquot.select.methods import lookup
+from aliquot.select.methods import all_methods, lookup
+from aliquot.select.registry import check_needs
 from aliquot.select.resolve import resolved
+from aliquot.select.scores import chosen_metrics, metric_scores
 
 BASELINE = "random"
 
@@ -36,6 +41,11 @@ class Plan:
         return method.kind == "utility" and method.name != "random"
 
     @property
+    def is_design(self) -> bool:
+        """Whether it draws items with known chances."""
+        return lookup(self.selector.name)[0].kind == "design"
+
+    @property
     def is_slow(self) -> bool:
         """Whether it searches for a subset: a few replays must do."""
         return lookup(self.selector.name)[0].kind == "subset"
@@ -49,18 +59,21 @@ def parse_methods(methods: str | Sequence[str]) -> list[str]:
     >>> parse_methods("random,pps:size=error,tau=0.1+greg,metric_var")
     ['random', 'pps:size=error,tau=0.1+greg', 'metric_var']
     """
-    if not isinstance(methods, str):
-        return [str(method) for method in methods]
     found: list[str] = []
-    for part in split_outside(methods, ","):
+    for part in split_outside(methods, ",") if isinstance(methods, str) else []:
         piece = part.strip()
         name = piece.split(":")[0].split("+")[0]
         if found and "=" in name:
             found[-1] += f",{piece}"
         elif piece:
             found.append(piece)
+    if not isinstance(methods, str):
+        found = [str(method).strip() for method in methods]
     if not found:
         raise OptionError("--methods is empty; write for instance random,metric_var,auto")
+    repeated = [name for at, name in enumerate(found) if name in found[:at]]
+    if repeated:
+        raise OptionError(f"the method '{repeated[0]}' is given twice")
     return found
 
 
@@ -71,9 +84,7 @@ def plan_method(typed: str, data: EvalSet, metric: str | None = None) -> Plan:
     >>> plan_method("auto", aliquot.synthetic(items=20, systems=3)).estimator.name
     'greg'
     """
-    chain = parse_chain(typed)
-    if len(chain) > 2:
-        raise OptionError(f"method '{typed}': join one selector and one estimator by +")
+    chain = _chain(typed)
     chosen = chain[0]
     name = "segments" if chosen.name == BASELINE and not chosen.parameters else chosen.name
     given = _with_metric(Spec(name, chosen.parameters), metric)
@@ -89,6 +100,18 @@ def plan_method(typed: str, data: EvalSet, metric: str | None = None) -> Plan:
     return Plan(typed, selector, estimator)
 
 
+def _chain(typed: str) -> list[Spec]:
+    parts = split_outside(typed, "+")
+    if len(parts) > 2 or not all(part.strip() for part in parts):
+        raise OptionError(f"method '{typed}': write a selector or design, or join one and one estimator by +: pps+greg")
+    chain = [parse_spec(part) for part in parts]
+    first = chain[0].name
+    if first in estimators() and first not in all_methods():
+        raise OptionError(f"method '{typed}': '{first}' is an estimator; write what chooses the items first, for "
+                          f"instance {BASELINE}+{first}")  # fmt: skip
+    return chain
+
+
 def _with_metric(spec: Spec, metric: str | None) -> Spec:
     """Give the common metric to a method that takes one and names none."""
     if metric is None or spec.name == "auto":
@@ -97,3 +120,18 @@ def _with_metric(spec: Spec, metric: str | None) -> Spec:
     if "metric" not in method.parameters or "metric" in spec.parameters or "similarity" in implied:
         return spec
     return Spec(spec.name, {**spec.parameters, "metric": metric})
+
+
+def check_plan(plan: Plan, data: EvalSet) -> None:
+    """Refuse, before any work, a method that lacks on this set what can be seen without running it."""
+    method, _ = lookup(plan.selector.name)
+    check_needs(data, method)
+    given = bind(method.name, method.parameters, plan.selector.parameters)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", AliquotWarning)
+        if "metric" in method.parameters and ("metric" in given or "metric" in method.needs):
+            metric_scores(data, given.get("metric"))
+        if "metrics" in given:
+            chosen_metrics(data, given["metrics"])
+        behind = bind(plan.estimator.name, estimators()[plan.estimator.name].parameters, plan.estimator.parameters)
+        usable(data, behind.get("metrics"))

@@ -6,7 +6,7 @@ ranking changed, in the best, the median and the worst of 13 runs; and how well 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,17 +16,18 @@ import polars as pl
 from aliquot.data.evalset import EvalSet
 from aliquot.data.metrics import usable_metrics
 from aliquot.data.signature import signature
-from aliquot.errors import DataError, OptionError
+from aliquot.errors import DataError, OptionError, quoted, unknown_name
 from aliquot.select.summary import length_shares
 from aliquot.simulate.budgets import Point, parse_budgets
 from aliquot.simulate.engine import run_tasks
 from aliquot.simulate.methods import plan_method
-from aliquot.simulate.population import population
+from aliquot.simulate.population import distinct, population
 from aliquot.simulate.replay import Stage, draw
 from aliquot.stats.rank_agreement import swapped_pairs
 
 PROTOCOLS = ("segments", "documents", "snippets_fixed", "snippets_budgeted")
-RUNS = 13
+RUNS = SEED = 13  # as theirs
+Progress = Callable[[int, int], None]
 _SCORES = 8
 
 
@@ -87,9 +88,10 @@ def protocols(
     human: str | None = None,
     scores: Sequence[str] | None = None,
     runs: int = RUNS,
-    seed: int = 13,
+    seed: int = SEED,
     jobs: int | None = 1,
-    progress: Any = None,
+    engine: str | None = None,
+    progress: Progress | None = None,
 ) -> ProtocolStudy:
     """Compare the WMT protocols on past data.
 
@@ -97,10 +99,12 @@ def protocols(
         data: one set or several; those without documents show segments only.
         budget: items to sample from each set, a share or a number.
         human: the human score; it is studied beside the metrics.
-        scores: scores to rank by; the human score and the metrics that most sets have, at most eight, by default.
+        scores: scores to rank by; the human score and the metrics that most sets have, at most eight, by default. Sets
+            that lack a score, or have too few complete items of it, do not count for it.
         runs: draws of every protocol.
         seed: same seed, same study.
-        jobs: processes.
+        jobs: processes; None for all cores.
+        engine: "dask://host:port" for a cluster.
         progress: called with the number of finished and of all parts.
 
     >>> import aliquot
@@ -108,24 +112,46 @@ def protocols(
     >>> study.rows[0].protocol, study.rows[0].sets
     ('segments', 1)
     """
-    sets = [data] if isinstance(data, EvalSet) else list(data)
+    sets = distinct([data] if isinstance(data, EvalSet) else list(data))
     if runs < 1:
         raise OptionError(f"runs is {runs}; choose at least 1")
-    names = list(scores) if scores is not None else _common_scores(sets, human)
-    if not names:
-        raise DataError("no score to rank systems by: neither human scores nor metrics")
+    names = _scores(sets, human, scores)
+    for evalset in sets:
+        _one(budget, evalset)
     tasks = [(number, evalset, name) for number, evalset in enumerate(sets) for name in names if name in evalset.scores]
     found: list[tuple[int, str, dict[tuple[str, bool], list[int]]]] = []
-    for done, result in enumerate(run_tasks(_Study(budget, runs, seed), tasks, jobs=jobs), start=1):
+    for done, result in enumerate(run_tasks(_Study(budget, runs, seed), tasks, jobs=jobs, engine=engine), start=1):
         found.append(result)
         if progress is not None:
             progress(done, len(tasks))
     rows = [row for name in names for row in _rows(name, [part for _, score, part in found if score == name], budget)]
+    if not rows:
+        raise DataError(f"no set has enough complete items of a score to rank systems by; looked at {quoted(names)}")
     notes = [f"{evalset.name}: no documents, so segments only" for evalset in sets if evalset.documents is None]
     line = signature("simulate:protocols", None, budget=budget, scores=",".join(names), runs=runs, seed=seed,
                      data=",".join(evalset.fingerprint for evalset in sets))  # fmt: skip
     lengths = [row for evalset in sets for row in _lengths(evalset, budget, runs, seed)]
     return ProtocolStudy(tuple(rows), tuple(lengths), runs, len(sets), tuple(notes), line)
+
+
+def _scores(sets: Sequence[EvalSet], human: str | None, scores: Sequence[str] | None) -> list[str]:
+    """Names of the scores to study, each there in some set."""
+    known = dict.fromkeys(name for evalset in sets for name in evalset.scores)
+    for name in [*(scores or []), *([human] if human else [])]:
+        if name not in known:
+            raise unknown_name("score", name, known)
+    names = list(dict.fromkeys(scores)) if scores is not None else _common_scores(sets, human)
+    if not names:
+        raise DataError("no score to rank systems by: neither human scores nor metrics")
+    return names
+
+
+def _one(budget: float | str, evalset: EvalSet) -> Point:
+    """The one budget of a study."""
+    points = parse_budgets(budget, evalset.n_items, of=evalset.name)
+    if len(points) != 1:
+        raise OptionError(f"--budgets {budget}: the study of protocols takes one budget, for instance 30%")
+    return points[0]
 
 
 def _common_scores(sets: Sequence[EvalSet], human: str | None) -> list[str]:
@@ -154,7 +180,7 @@ class _Study:
             kept, _ = population(evalset, name)
         except DataError:  # too few complete items for this score: it does not count
             return number, name, {}
-        point = parse_budgets(str(self.budget), kept.n_items)[0]
+        point = _one(self.budget, kept)
         changed = {}
         for protocol in _possible(kept):
             for matching in (True, False):
@@ -190,18 +216,8 @@ def _rows(name: str, parts: list[dict[tuple[str, bool], list[int]]], budget: flo
             runs = [part[protocol, matching] for part in parts if (protocol, matching) in part]
             if runs:
                 count = np.sum(runs, axis=0)
-                rows.append(
-                    ProtocolRow(
-                        name,
-                        protocol,
-                        matching,
-                        _number(budget),
-                        len(runs),
-                        int(count.min()),
-                        float(np.median(count)),
-                        int(count.max()),
-                    )
-                )
+                spread = int(count.min()), float(np.median(count)), int(count.max())
+                rows.append(ProtocolRow(name, protocol, matching, _number(budget), len(runs), *spread))
     return rows
 
 
@@ -215,8 +231,7 @@ def _lengths(evalset: EvalSet, budget: float | str, runs: int, seed: int) -> lis
     codes = evalset.documents
     if codes is None:
         return []
-    point = parse_budgets(str(budget), evalset.n_items)[0]
-    stage = Stage(evalset)
+    point, stage = _one(budget, evalset), Stage(evalset)
     full = {share.name: share.full for share in length_shares(codes, np.arange(len(codes)))}
     rows = [LengthRow(evalset.name, "all items", full)]
     for protocol in PROTOCOLS:

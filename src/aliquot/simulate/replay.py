@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
+from uuid import uuid4
 
 import numpy as np
-from scipy.special import ndtr, stdtrit
+from scipy.special import stdtrit
 
 from aliquot.data.evalset import EvalSet
 from aliquot.errors import AliquotWarning
@@ -19,10 +21,13 @@ from aliquot.metaeval.measures import Outcomes, Truth, p_values, truth_of
 from aliquot.select.budget import item_costs, resolve_budget
 from aliquot.select.choose import task_of
 from aliquot.select.kinds import Chosen, choose_rows
-from aliquot.simulate.budgets import Point
+from aliquot.simulate.budgets import FEWEST, Point
 from aliquot.simulate.methods import Plan
-from aliquot.stats.arrays import FloatArray, IntArray
+from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
 from aliquot.stats.design_variance import degrees_of_freedom
+from aliquot.stats.ranks import normal_p
+
+_ROUNDING = 1e-12  # relative to the largest score: less is the order of summing, not a difference
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +41,12 @@ class Stage:
     matching: bool = True
     test: str = "analytic"
     level: float = 0.95
+    token: str = field(init=False, repr=False, default_factory=lambda: uuid4().hex)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Travel by name: the process that knows this stage already uses its own, with all it has computed on it."""
+        options = (self.cost, self.unit, self.balance, self.matching, self.test, self.level)
+        return _arrived, (self.token, self.evalset, *options)
 
     @cached_property
     def scores(self) -> FloatArray:
@@ -48,6 +59,11 @@ class Stage:
         return truth_of(self.scores, self.test)
 
     @cached_property
+    def rounding(self) -> float:
+        """Differences of means that are rounding only."""
+        return _ROUNDING * float(np.abs(self.scores).max(initial=0.0))
+
+    @cached_property
     def costs(self) -> FloatArray | None:
         """Every item's cost; None for unit costs."""
         return item_costs(self.evalset, self.cost)
@@ -57,14 +73,23 @@ class Stage:
         """Whether a budget is just a number of items, so that a shorter budget is the start of a longer one."""
         return self.cost is None and self.unit == "item" and self.balance is None
 
-    def replace_evalset(self, evalset: EvalSet) -> Stage:
-        """The same stage for the same set from another process, with what that one has computed already."""
-        return Stage(evalset, self.cost, self.unit, self.balance, self.matching, self.test, self.level)
+
+_KNOWN: dict[str, Stage] = {}
+_MOST_KNOWN = 16
+
+
+def _arrived(token: str, evalset: EvalSet, *options: Any) -> Stage:
+    """Unpack a stage in another process; the last few are kept, so that a set's metrics are standardised once."""
+    if token not in _KNOWN:
+        while len(_KNOWN) >= _MOST_KNOWN:
+            _KNOWN.pop(next(iter(_KNOWN)))
+        _KNOWN[token] = Stage(evalset, *options)
+    return _KNOWN[token]
 
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What one replay says."""
+    """What one replay says; half widths are NaN where no interval can be given."""
 
     means: FloatArray
     half: FloatArray
@@ -85,7 +110,7 @@ def stacked(outcomes: list[Outcome]) -> Outcomes:
 def draw(stage: Stage, plan: Plan, point: Point, rng: np.random.Generator) -> Chosen:
     """Let the method choose for this budget."""
     n = stage.evalset.n_items
-    share = max(point.share, 2.0 / n) if stage.plain else point.share
+    share = max(point.share, FEWEST / n) if stage.plain else point.share
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AliquotWarning)
         budget = resolve_budget(f"{100 * min(share, 1.0):.12g}%", n, stage.costs)
@@ -118,7 +143,7 @@ def _codes(stratum: IntArray | None) -> IntArray | None:
 
 def outcome(stage: Stage, plan: Plan, chosen: Chosen, rng: np.random.Generator) -> Outcome | None:
     """Estimate from what was chosen; None where nothing was (whole documents may all be missed)."""
-    if len(chosen.rows) < 2:
+    if len(chosen.rows) < FEWEST:
         return None
     sample = judged(stage, chosen)
     with warnings.catch_warnings():
@@ -127,10 +152,20 @@ def outcome(stage: Stage, plan: Plan, chosen: Chosen, rng: np.random.Generator) 
     errors = sample.errors(fitted.z)
     freedom = degrees_of_freedom(errors, max(1.0, sample.units - 1.0))
     half = stdtrit(freedom, 0.5 + stage.level / 2) * np.sqrt((errors**2).sum(axis=0))
+    values = np.where(np.abs(fitted.values - stage.truth.means) <= stage.rounding, stage.truth.means, fitted.values)
     return Outcome(
-        fitted.values, half, _own_p(stage, plan, sample, fitted, errors, rng),
+        values, np.where(_blind(sample), np.nan, half), _own_p(stage, plan, sample, fitted, errors, rng),
         full_p(sample, fitted, sample.covariance(errors)), _spent(stage, sample), sample.n,
     )  # fmt: skip
+
+
+def _blind(sample: Sample) -> BoolArray:
+    """Systems whose judged scores are all equal although not all items are judged: `estimate` gives no interval."""
+    present = np.isfinite(sample.scores)
+    highest = np.where(present, sample.scores, -np.inf).max(axis=0)
+    lowest = np.where(present, sample.scores, np.inf).min(axis=0)
+    equal: BoolArray = (highest <= lowest) & (present.sum(axis=0) < sample.population)
+    return equal
 
 
 def _own_p(
@@ -147,8 +182,10 @@ def _own_p(
         return p_values(sample.scores, stage.test, rng)
     spread = pair_errors(errors, matching=sample.matching) / np.sqrt(left)
     difference = fitted.values[:, None] - fitted.values[None, :]
-    z = np.divide(difference, spread, out=np.zeros_like(difference), where=spread > 0)
-    return np.asarray(ndtr(-z), dtype=np.float64)
+    p = normal_p(np.where(np.abs(difference) <= stage.rounding, 0.0, difference), spread)
+    if (spread == 0).sum() > len(spread):  # pairs without any spread: what was seen of them, as a plain sample's test
+        p = np.where(spread == 0, p_values(sample.scores), p)
+    return p
 
 
 def _spent(stage: Stage, sample: Sample) -> float:

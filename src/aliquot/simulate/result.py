@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
-from scipy import stats
+from scipy.special import stdtrit
 
 from aliquot.errors import unknown_name
 from aliquot.simulate.summary import Row
@@ -70,7 +70,7 @@ class Simulation:
 
 
 def _with_interval(cell: Cell) -> dict[str, Any]:
-    half = stats.t.ppf(0.975, cell.repeats - 1) * cell.error if cell.repeats > 1 else 0.0
+    half = float(stdtrit(cell.repeats - 1, 0.975)) * cell.error if cell.repeats > 1 else 0.0
     row = {name: value for name, value in vars(cell).items() if name != "asked"}
     return row | {"low": cell.value - half, "high": cell.value + half}
 

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from aliquot.data.evalset import EvalSet
+from aliquot.data.groups import group_codes
 from aliquot.data.signature import signature
-from aliquot.errors import OptionError, unknown_name
+from aliquot.errors import DataError, OptionError, unknown_name
 from aliquot.metaeval.measures import TESTS, chosen_measures
-from aliquot.simulate.budgets import DEFAULT, dense_points, parse_budgets, with_parity_points
+from aliquot.select.choose import UNITS
+from aliquot.simulate.budgets import DEFAULT, Point, dense_points, parse_budgets, with_parity_points
 from aliquot.simulate.engine import run_tasks
 from aliquot.simulate.journal import Journal, open_journal
-from aliquot.simulate.methods import BASELINE, parse_methods, plan_method
-from aliquot.simulate.population import population
-from aliquot.simulate.replay import Stage
+from aliquot.simulate.methods import BASELINE, Plan, check_plan, parse_methods, plan_method
+from aliquot.simulate.population import distinct, population
+from aliquot.simulate.replay import Stage, draw, outcome
 from aliquot.simulate.result import Simulation
 from aliquot.simulate.summary import summarise
-from aliquot.simulate.units import FEW, Cell, Unit, run_unit
+from aliquot.simulate.units import FEW, Cell, Unit, naming, run_unit
 
 METHODS = ("random", "auto")
 Progress = Callable[[int, int], None]
@@ -29,10 +32,10 @@ Progress = Callable[[int, int], None]
 def simulate(
     data: EvalSet | Sequence[EvalSet],
     methods: str | Sequence[str] = METHODS,
-    budgets: str | Sequence[float | str] = DEFAULT,
+    budgets: float | str | Sequence[float | str] = DEFAULT,
     *,
     repeats: int = 100,
-    measures: Sequence[str] | None = None,
+    measures: str | Sequence[str] | None = None,
     human: str | None = None,
     metric: str | None = None,
     cost: str | None = None,
@@ -55,7 +58,7 @@ def simulate(
             "auto". A simple random sample's mean is always there to compare with.
         budgets: "5%:50%:10" (from, to, how many), or a list of shares and numbers of items.
         repeats: replays of whatever is drawn at random; fixed choices are replayed once.
-        measures: names of measures; all by default.
+        measures: names of measures, a list or "spa,mae"; all by default.
         human: the human score.
         metric: the metric for methods that need one and name none.
         cost: an item column or "esa_time": budgets are then shares of the whole cost.
@@ -67,7 +70,8 @@ def simulate(
         seed: same seed, same table, on any number of processes.
         jobs: processes; None for all cores.
         engine: "dask://host:port" for a cluster.
-        journal: a file name beside which finished replays are remembered, so that a killed run goes on.
+        journal: an output file's name: finished replays are remembered in NAME.part, so that a killed run goes on when
+            it is called again; whoever writes the output takes that file away.
         progress: called with the number of finished and of all units of work.
 
     >>> import aliquot
@@ -77,47 +81,55 @@ def simulate(
     True
     """
     sets = [data] if isinstance(data, EvalSet) else list(data)
-    _check(sets, repeats, test, level)
-    chosen_measures(measures)
+    _check(sets, repeats, unit, test, level, seed)
+    chosen = None if measures is None else [measure.name for measure in chosen_measures(measures)]
     typed = parse_methods(methods)
-    if not any(name == BASELINE for name in typed):
+    if BASELINE not in typed:
         typed = [BASELINE, *typed]
-    repeated = [name for at, name in enumerate(typed) if name in typed[:at]]
-    if repeated:
-        raise OptionError(f"the method '{repeated[0]}' is given twice")
     stages, notes = _stages(sets, human, cost=cost, unit=unit, balance=balance, test=test, level=level)
     units = [
         u
         for at, stage in enumerate(stages)
         for u in _units(at, stage, typed, metric, budgets, repeats, seed, parity=parity)
     ]
-    wanted = None if measures is None else list(dict.fromkeys([*_with_baselines(measures), "cost"]))
+    wanted = None if chosen is None else list(dict.fromkeys([*_with_baselines(chosen), "cost"]))
     line = signature(
-        "simulate", None, methods=",".join(typed), budgets=budgets if isinstance(budgets, str) else list(budgets),
-        repeats=repeats, metric=metric, human=human, cost=cost, unit=None if unit == "item" else unit, balance=balance,
-        test=None if test == "analytic" else test, level=None if level == 0.95 else level,
-        measures=None if measures is None else ",".join(measures), parity=None if parity else "no", seed=seed,
-        data=",".join(stage.evalset.fingerprint for stage in stages),
+        "simulate", None, methods=",".join(typed), budgets=_listed(budgets), repeats=repeats, metric=metric,
+        human=_listed(dict.fromkeys(stage.evalset.human for stage in stages)), cost=cost,
+        unit=None if unit == "item" else unit, balance=balance, test=None if test == "analytic" else test,
+        level=None if level == 0.95 else level, measures=None if chosen is None else ",".join(chosen),
+        parity=None if parity else "no", seed=seed, data=",".join(stage.evalset.fingerprint for stage in stages),
     )  # fmt: skip
     with open_journal(Path(journal) if journal is not None else None, line) as memory:
         _work(units, stages, wanted, memory, jobs, engine, progress)
         cells = [Cell(**cell) for u in units for cell in memory.done[u.key]]
     rows = summarise(cells, BASELINE)
-    if measures is not None:
-        cells = [cell for cell in cells if cell.measure in measures]
-        rows = [row for row in rows if row.measure in measures]
+    if chosen is not None:
+        cells = [cell for cell in cells if cell.measure in chosen]
+        rows = [row for row in rows if row.measure in chosen]
     return Simulation(tuple(cells), tuple(rows), tuple(notes), line)
 
 
-def _check(sets: Sequence[EvalSet], repeats: int, test: str, level: float) -> None:
+def _listed(values: Any) -> str:
+    """Write one value or several for the signature."""
+    return str(values) if isinstance(values, str | int | float) else ",".join(map(str, values))
+
+
+def _check(sets: Sequence[Any], repeats: int, unit: str, test: str, level: float, seed: int) -> None:
     if not sets:
         raise OptionError("no data to replay; give at least one past campaign")
+    strangers = [type(each).__name__ for each in sets if not isinstance(each, EvalSet)]
+    if strangers:
+        raise OptionError(f"data holds a {strangers[0]}; give EvalSets: load files with aliquot.load")
     if repeats < 2:
         raise OptionError(f"--repeats {repeats}: choose at least 2, or there is no error of the mean; 100 is usual")
-    if test not in TESTS:
-        raise unknown_name("test", test, TESTS)
+    for kind, value, known in (("unit", unit, UNITS), ("test", test, TESTS)):
+        if value not in known:
+            raise unknown_name(kind, value, known)
     if not 0.0 < level < 1.0:
         raise OptionError(f"level is {level}; choose between 0 and 1, for instance 0.95")
+    if seed < 0:
+        raise OptionError(f"seed is {seed}; choose 0 or more")
 
 
 def _with_baselines(measures: Sequence[str]) -> list[str]:
@@ -127,16 +139,21 @@ def _with_baselines(measures: Sequence[str]) -> list[str]:
 def _stages(sets: Sequence[EvalSet], human: str | None, **options: Any) -> tuple[list[Stage], list[str]]:
     stages: list[Stage] = []
     notes: list[str] = []
-    names: set[str] = set()
-    for number, evalset in enumerate(sets, start=1):
+    for evalset in distinct(sets):
         kept, said = population(evalset, human)
-        if kept.name in names:
-            kept = replace(kept, name=f"{kept.name} #{number}")
-        names.add(kept.name)
         notes += said
         stages.append(Stage(kept, **options))
-        _ = stages[-1].costs  # a bad --cost is told before any work
+        _check_stage(stages[-1])
     return stages, notes
+
+
+def _check_stage(stage: Stage) -> None:
+    """Tell a bad --cost, --balance or --unit before any work."""
+    _ = stage.costs
+    if stage.balance is not None:
+        group_codes(stage.evalset, stage.balance)
+    if stage.unit == "document" and stage.evalset.documents is None:
+        raise DataError(f"{stage.evalset.name}: there are no documents; use --unit item")
 
 
 def _units(
@@ -151,11 +168,14 @@ def _units(
     parity: bool,
 ) -> list[Unit]:
     evalset = stage.evalset
-    asked = parse_budgets(budgets, evalset.n_items, cost=stage.cost is not None)
-    units = []
+    asked = parse_budgets(budgets, evalset.n_items, cost=stage.cost is not None, of=evalset.name)
+    more = with_parity_points(asked, len(evalset)) if parity else asked
+    units: list[Unit] = []
     for name in typed:
         plan = plan_method(name, evalset, metric)
-        more = with_parity_points(asked, len(evalset)) if parity and name != BASELINE else asked
+        with naming(evalset.name, name):
+            check_plan(plan, evalset)
+            _try(plan, stage, asked[-1], seed)
         if plan.is_fixed:
             points = dense_points(asked, len(evalset)) if parity and stage.plain else more
             units.append(Unit(number, evalset.name, plan, tuple(points), 1, seed))
@@ -163,6 +183,15 @@ def _units(
         count = max(2, repeats // FEW) if plan.is_slow else repeats
         units += [Unit(number, evalset.name, plan, (point,), count, seed) for point in more]
     return units
+
+
+def _try(plan: Plan, stage: Stage, point: Point, seed: int) -> None:
+    """Replay once what is quickly drawn, so that a slip in a method is told before hours of work, not after."""
+    if plan.is_design:
+        rng = np.random.default_rng(seed)
+        outcome(stage, plan, draw(stage, plan, point, rng), rng)
+    elif plan.is_slow and (stage.cost is not None or stage.unit == "document"):
+        raise OptionError("chooses a number of items; use a utility or a design with --cost or --unit document")
 
 
 def _work(

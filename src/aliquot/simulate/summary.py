@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import stats
 
 from aliquot.metaeval.measures import MEASURES, Measure
 from aliquot.metaeval.parity import Parity, first_crossings, parity_of
@@ -13,7 +14,7 @@ from aliquot.simulate.units import Cell
 from aliquot.stats.arrays import FloatArray
 
 DRAWS = 100
-_SURE = 1.96
+_SURE = 0.975
 EVERYTHING = "(all sets)"
 
 
@@ -31,7 +32,8 @@ class Row:
         parity_reached: mean of C/B over the targets that are reached.
         missed: number of targets that are never reached.
         cost_parity: the same with what was spent in the place of the budget.
-        gain: "better" or "worse" than random beyond the Monte Carlo error, "unclear" within it.
+        gain: "better" or "worse" than random beyond the Monte Carlo error (95%, Welch), "unclear" within it; over
+            several sets, what all of them agree on.
     """
 
     data: str
@@ -50,20 +52,21 @@ class Row:
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """A measure over ascending budgets: means, errors, and what was spent."""
+    """A measure over ascending budgets: means, errors, what was spent, and the replays behind it."""
 
     share: FloatArray
     value: FloatArray
     error: FloatArray
     asked: FloatArray
     spent: FloatArray
+    repeats: FloatArray
 
 
 def curve_of(cells: Iterable[Cell], spent: dict[float, float]) -> Curve:
     """Arrange cells of one set, method and measure by budget."""
     rows = sorted(cells, key=lambda cell: cell.share)
-    columns = [(c.share, c.value, c.error, float(c.asked), spent.get(c.share, c.share)) for c in rows]
-    table = np.array(columns, dtype=np.float64).reshape(-1, 5)
+    columns = [(c.share, c.value, c.error, float(c.asked), spent.get(c.share, c.share), c.repeats) for c in rows]
+    table = np.array(columns, dtype=np.float64).reshape(-1, 6)
     return Curve(*table.T)
 
 
@@ -94,7 +97,7 @@ def _row(data: str, method: str, measure: Measure, curve: Curve, random: Curve |
     ratio = np.divide(curve.value[asked], base, out=np.full(len(base), np.nan), where=np.abs(base) > 0)
     found, spread, by_cost = _parities(measure, curve, random, is_random=is_random and measure.baseline is None)
     gap = value - float(base.mean())
-    sure = _SURE * float(np.hypot(error, _mean_error(random.error[random.asked > 0])))
+    sure = _beyond(curve, random)
     gain = _gain(gap if measure.better == "higher" else -gap, sure, measure, is_random=is_random)
     return Row(data, method, measure.name, value, error, float(ratio.mean()), found.value, spread, found.reached,
                found.missed, by_cost, gain)  # fmt: skip
@@ -104,8 +107,22 @@ def _mean_error(errors: FloatArray) -> float:
     return float(np.sqrt((errors**2).sum()) / max(1, len(errors)))
 
 
+def _beyond(curve: Curve, random: Curve) -> float:
+    """Half width of the interval of the difference of two means over budgets: t by Welch's degrees of freedom."""
+    variances, freedom = [], []
+    for line in (curve, random):
+        asked = line.asked > 0
+        variances.append(line.error[asked] ** 2 / asked.sum() ** 2)
+        freedom.append(np.maximum(line.repeats[asked] - 1.0, 1.0))
+    each, degrees = np.concatenate(variances), np.concatenate(freedom)
+    total = float(each.sum())
+    if not total > 0:
+        return total
+    return float(stats.t.ppf(_SURE, total**2 / float((each**2 / degrees).sum())) * np.sqrt(total))
+
+
 def _gain(gap: float, sure: float, measure: Measure, *, is_random: bool) -> str:
-    if measure.better == "neither" or (is_random and measure.baseline is None) or not np.isfinite(gap):
+    if measure.better == "neither" or (is_random and measure.baseline is None) or not np.isfinite(gap + sure):
         return "unclear"
     return "unclear" if abs(gap) <= sure else "better" if gap > 0 else "worse"
 
@@ -121,7 +138,8 @@ def _parities(measure: Measure, curve: Curve, random: Curve, *, is_random: bool)
     asked = random.asked > 0
     targets, budgets = sign * random.value[asked], random.share[asked]
     found = parity_of(first_crossings(curve.share, sign * curve.value, targets), budgets)
-    spent = parity_of(first_crossings(curve.spent, sign * curve.value, targets), random.spent[asked])
+    order = np.argsort(curve.spent, kind="stable")[: np.isfinite(curve.spent).sum()]
+    spent = parity_of(first_crossings(curve.spent[order], sign * curve.value[order], targets), random.spent[asked])
     rng = np.random.default_rng(0)
     draws = [
         parity_of(
@@ -134,7 +152,8 @@ def _parities(measure: Measure, curve: Curve, random: Curve, *, is_random: bool)
         ).reached
         for _ in range(DRAWS)
     ]
-    return found, float(np.nanstd(draws)), spent.value
+    known = np.array(draws)[np.isfinite(draws)]
+    return found, float(known.std()) if len(known) > 1 else nothing, spent.value
 
 
 def _over_sets(rows: list[Row]) -> list[Row]:

@@ -7,17 +7,18 @@ any order, with any other methods beside it, gives the same table.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from aliquot.data.evalset import EvalSet
+from aliquot.errors import AliquotError
 from aliquot.metaeval.measures import Measure, chosen_measures
 from aliquot.select.kinds import Chosen
-from aliquot.simulate.budgets import Point
+from aliquot.simulate.budgets import FEWEST, Point
 from aliquot.simulate.methods import Plan
 from aliquot.simulate.replay import Outcome, Stage, draw, outcome, stacked
 from aliquot.stats.arrays import FloatArray
@@ -46,7 +47,10 @@ class Unit:
 
 @dataclass(frozen=True)
 class Cell:
-    """Mean and standard error of one measure over the replays of one method at one budget on one set."""
+    """Mean and standard error of one measure over the replays of one method at one budget on one set.
+
+    `items` is the mean number of judged items, `repeats` the number of replays that the measure could be told of.
+    """
 
     data: str
     method: str
@@ -63,23 +67,34 @@ class Cell:
 def run_unit(unit: Unit, stage: Stage, measures: Sequence[str] | None) -> list[dict[str, Any]]:
     """Run all replays of a unit and give its cells as plain values."""
     wanted = chosen_measures(measures)
-    stage = _remembered(stage)
     cells: list[Cell] = []
-    with threadpool_limits(limits=1):  # small matrices: threads cost more than they give, and processes do the rest
+    with (
+        threadpool_limits(limits=1),  # small matrices: threads cost more than they give, and processes do the rest
+        naming(unit.data, unit.plan.typed),
+    ):
         for point, outcomes in _replays(unit, stage):
             cells += _cells(unit, point, [o for o in outcomes if o is not None], stage, wanted)
     return [vars(cell) for cell in cells]
 
 
+@contextmanager
+def naming(data: str, method: str) -> Iterator[None]:
+    """Say on which set and with which method something went wrong."""
+    try:
+        yield
+    except AliquotError as error:
+        raise type(error)(f"method '{method}' on {data}: {str(error).removeprefix(f'{data}: ')}") from error
+
+
 def _replays(unit: Unit, stage: Stage) -> list[tuple[Point, list[Outcome | None]]]:
     if unit.plan.is_fixed and stage.plain:
-        rng = _generator(unit, stage, Point(1.0, 1.0), 0)
-        order = draw(stage, unit.plan, Point(1.0, 1.0), rng)
-        n = stage.evalset.n_items
+        everything, n = Point(1.0, 1.0), stage.evalset.n_items
+        order = draw(stage, unit.plan, everything, _generator(unit, stage, everything, 0))
         return [
-            (point, [outcome(stage, unit.plan, _start(order, max(2, round(point.share * n))), rng)])
+            (point, [outcome(stage, unit.plan, _start(order, max(FEWEST, round(point.share * n))),
+                             _generator(unit, stage, point, 0))])
             for point in unit.points
-        ]
+        ]  # fmt: skip
     found = []
     for point in unit.points:
         outcomes = []
@@ -111,25 +126,17 @@ def _cells(unit: Unit, point: Point, outcomes: list[Outcome], stage: Stage, meas
         values = {measure.name: measure.function(together, stage.truth) for measure in measures}
     items = float(np.mean([o.items for o in outcomes])) if outcomes else 0.0
     return [
-        Cell(unit.data, unit.plan.typed, point.written, point.share, point.asked, name, *_mean_and_error(found),
-             items, len(outcomes))
+        Cell(unit.data, unit.plan.typed, point.written, point.share, point.asked, name, *_mean_and_error(found, unit),
+             items, int(np.isfinite(found).sum()))
         for name, found in values.items()
     ]  # fmt: skip
 
 
-def _mean_and_error(values: FloatArray) -> tuple[float, float]:
-    """Mean and its standard error over replays; a single replay has none (0: nothing was drawn by chance)."""
+def _mean_and_error(values: FloatArray, unit: Unit) -> tuple[float, float]:
+    """Mean and its standard error over replays; a fixed choice has none (0: nothing was drawn by chance)."""
     known = values[np.isfinite(values)]
     if not len(known):
         return float("nan"), float("nan")
-    return float(known.mean()), float(known.std(ddof=1) / np.sqrt(len(known))) if len(known) > 1 else 0.0
-
-
-_SETS: dict[str, EvalSet] = {}
-
-
-def _remembered(stage: Stage) -> Stage:
-    """Use the copy of the set that this process has worked on before: it knows its standardised metrics."""
-    key = f"{stage.evalset.name}:{stage.evalset.fingerprint}:{stage.evalset.human}"
-    known = _SETS.setdefault(key, stage.evalset)
-    return stage if known is stage.evalset else stage.replace_evalset(known)
+    if len(known) == 1:
+        return float(known[0]), 0.0 if unit.repeats == 1 else float("nan")
+    return float(known.mean()), float(known.std(ddof=1) / np.sqrt(len(known)))

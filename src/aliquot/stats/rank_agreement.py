@@ -1,7 +1,8 @@
 """How well some systems' values keep the order of others: many at once.
 
 `values` is R x M (R outcomes of M systems), `truth` M numbers; every function gives R numbers. Higher is better for
-both. Nothing is said of fewer than two systems: NaN.
+both. Nothing is said of fewer than two systems, nor where a value is missing: NaN. Differences beyond the twelfth digit
+are rounding, not order.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from scipy.stats import rankdata
 
 from aliquot.stats.arrays import FloatArray, IntArray
 
+_DIGITS = 12
+
 
 def pair_signs(values: FloatArray) -> FloatArray:
     """Sign of the difference of every pair a < b, R x pairs.
@@ -19,7 +22,14 @@ def pair_signs(values: FloatArray) -> FloatArray:
     array([[-1., -1.,  0.]])
     """
     first, second = np.triu_indices(values.shape[1], 1)
-    return np.sign(values[:, first] - values[:, second])
+    levels = _levels(values)
+    return np.sign(levels[:, first] - levels[:, second])
+
+
+def _levels(values: FloatArray) -> FloatArray:
+    """Values on a scale of their row's largest, without the digits that summing in another order changes."""
+    scale = np.abs(values).max(axis=1, keepdims=True, initial=0.0)
+    return np.round(np.divide(values, scale, out=values * 0.0, where=scale > 0), _DIGITS)
 
 
 def pairwise_accuracy(values: FloatArray, truth: FloatArray) -> FloatArray:
@@ -40,8 +50,8 @@ def swapped_pairs(values: FloatArray, truth: FloatArray) -> FloatArray:
     >>> swapped_pairs(np.array([[3.0, 1.0, 2.0]]), np.array([3.0, 2.0, 1.0]))
     array([1.])
     """
-    counted: FloatArray = (pair_signs(values) * pair_signs(truth[None]) < 0).sum(axis=1).astype(np.float64)
-    return counted
+    product = pair_signs(values) * pair_signs(truth[None])
+    return np.where(np.isnan(product).any(axis=1), np.nan, (product < 0).sum(axis=1))
 
 
 def kendall_b(values: FloatArray, truth: FloatArray) -> FloatArray:
@@ -61,11 +71,18 @@ def pearson_rows(values: FloatArray, truth: FloatArray) -> FloatArray:
     >>> pearson_rows(np.array([[1.0, 2.0, 3.0]]), np.array([2.0, 4.0, 6.0]))
     array([1.])
     """
-    ours, theirs = values - values.mean(axis=1, keepdims=True), truth - truth.mean()
-    noise = 1e-12 * np.abs(values).max(axis=1, initial=0.0) * np.sqrt(values.shape[1])
-    size = np.sqrt((ours**2).sum(axis=1))
-    product = ours @ theirs
-    return _ratio(product, np.where(size > noise, size, 0.0) * np.sqrt((theirs**2).sum()))
+    (ours, size), (theirs, length) = _centred(values), _centred(truth[None])
+    return _ratio((ours * theirs).sum(axis=1), size * length)
+
+
+def _centred(values: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Deviations from the row's mean, and their length: 0 where a row is constant but for rounding."""
+    if not values.shape[1]:
+        return values, np.zeros(len(values))
+    deviations = values - values.mean(axis=1, keepdims=True)
+    length = np.sqrt((deviations**2).sum(axis=1))
+    noise = 10.0**-_DIGITS * np.abs(values).max(axis=1) * np.sqrt(values.shape[1])
+    return deviations, np.where(length > noise, length, 0.0)
 
 
 def spearman(values: FloatArray, truth: FloatArray) -> FloatArray:
@@ -74,7 +91,7 @@ def spearman(values: FloatArray, truth: FloatArray) -> FloatArray:
     >>> spearman(np.array([[3.0, 1.0, 2.0]]), np.array([3.0, 2.0, 1.0]))
     array([0.5])
     """
-    return pearson_rows(rankdata(values, axis=1), rankdata(truth))
+    return pearson_rows(rankdata(_levels(values), axis=1), rankdata(_levels(truth[None])[0]))
 
 
 def rank_of_best(values: FloatArray, truth: FloatArray) -> FloatArray:
@@ -85,8 +102,8 @@ def rank_of_best(values: FloatArray, truth: FloatArray) -> FloatArray:
     """
     if not len(truth):
         return np.full(len(values), np.nan)
-    ranks = rankdata(-truth, method="min").astype(np.float64)
-    first = values == values.max(axis=1, keepdims=True)
+    ranks, levels = rankdata(-_levels(truth[None])[0], method="min").astype(np.float64), _levels(values)
+    first = levels == levels.max(axis=1, keepdims=True)
     return _ratio((first * ranks).sum(axis=1), first.sum(axis=1).astype(np.float64))
 
 

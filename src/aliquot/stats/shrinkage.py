@@ -6,6 +6,7 @@ Invariant: the share lies in [0, 1]; it grows with the spread that is seen and f
 from __future__ import annotations
 
 import numpy as np
+from scipy.special import gammainc
 
 from aliquot.stats.arrays import FloatArray
 
@@ -13,6 +14,7 @@ MOST = 0.9995
 _SHARES = np.linspace(0.0, MOST, 400)
 FEWEST_SYSTEMS = 4
 """With fewer systems, what they share and what they do not cannot be told apart."""
+_SMALLEST = 1e-200
 
 
 def real_share(deviations: FloatArray, variance: float) -> float:
@@ -20,7 +22,8 @@ def real_share(deviations: FloatArray, variance: float) -> float:
 
     Deviations e_a ~ N(0, s + v) around their mean, v the known error variance of each and s unknown. The share
     k = s / (s + v) has a uniform prior (Strawderman 1971), under which its posterior mean is the admissible
-    counterpart of the James-Stein factor; nothing is tuned.
+    counterpart of the James-Stein factor; nothing is tuned. With u = 1 - k, x = sum e^2 / (2 v) and a = (M + 1) / 2 the
+    posterior is u^(a-1) exp(-x u) on (0, 1), whose mean is a P(a+1, x) / (x P(a, x)), P the incomplete gamma function.
 
     Args:
         deviations: One per system, less their mean.
@@ -35,10 +38,26 @@ def real_share(deviations: FloatArray, variance: float) -> float:
     """
     if variance <= 0:
         return 1.0
+    shape, x = (len(deviations) + 1) / 2, float(deviations @ deviations) / (2 * variance)
+    below = float(gammainc(shape, x))
+    if below < _SMALLEST:  # the limit for x -> 0, where both functions vanish
+        return 1.0 / (shape + 1.0)
+    return float(np.clip(1.0 - shape * float(gammainc(shape + 1.0, x)) / (x * below), 0.0, 1.0))
+
+
+def share_posterior(deviations: FloatArray, variance: float) -> tuple[FloatArray, FloatArray]:
+    """The posterior behind `real_share` on a grid: shares, ascending, and the chance of each.
+
+    >>> shares, chance = share_posterior(np.array([-3.0, -1.0, 1.0, 3.0]), 0.1)
+    >>> round(float(shares @ chance), 2), round(float(chance.sum()), 6)
+    (0.97, 1.0)
+    """
+    if variance <= 0:
+        return np.ones(1), np.ones(1)
     total = variance / (1.0 - _SHARES)
     likelihood = -(len(deviations) - 1) / 2 * np.log(total) - float(deviations @ deviations) / (2 * total)
     weight = np.exp(likelihood - likelihood.max())
-    return float((weight * _SHARES).sum() / weight.sum())
+    return _SHARES, weight / weight.sum()
 
 
 def contrast_variance(covariance: FloatArray) -> float:
