@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import polars as pl
@@ -27,6 +27,7 @@ from aliquot.stats.grouping import codes_of
 if TYPE_CHECKING:
     from aliquot.data.describe import Description
 
+Derived = TypeVar("Derived")
 ItemId = int | str
 ItemChoice = Sequence[ItemId] | BoolArray | pl.Expr
 
@@ -135,16 +136,18 @@ class EvalSet:
         labels = [value if value is not None else ("alone", index) for index, value in enumerate(named)]
         return codes_of(labels)
 
-    def derived(self, key: str, make: Callable[[EvalSet], FloatArray]) -> FloatArray:
-        """Return an array that depends on nothing but this set, made once: the set never changes."""
+    def derived(self, key: str, make: Callable[[EvalSet], Derived]) -> Derived:
+        """Return what depends on nothing but this set, made once: the set never changes. Arrays become read-only."""
         if key not in self._derived:
-            array = make(self)
-            array.setflags(write=False)
-            self._derived[key] = array
-        return self._derived[key]
+            made = make(self)
+            if isinstance(made, np.ndarray):
+                made.setflags(write=False)
+            self._derived[key] = made
+        found: Derived = self._derived[key]
+        return found
 
     @cached_property
-    def _derived(self) -> dict[str, FloatArray]:
+    def _derived(self) -> dict[str, Any]:
         return {}
 
     # -- new sets out of this one ----------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -216,8 +217,8 @@ def pps(
     """Probability proportional to size, mixed with uniform, drawn systematically along the documents.
 
     Args:
-        size: error (what metrics are expected to leave unexplained), difficulty, variance, length, equal, or a score
-            or item column (larger = more often).
+        size: error (what metrics are expected to leave unexplained), difficulty, variance, length, equal, a score or
+            item column (larger = more often), or a utility such as (source:model=FILE).
         tau: the uniform share; 1 is an equal-probability sample.
         scale: for size=error, whether people will give penalties (MQM) or ratings (DA, ESA, Likert); auto looks at
             human scores that are there already, and assumes ratings otherwise.
@@ -250,15 +251,25 @@ def of_units(sizes: FloatArray, mass: FloatArray | None) -> FloatArray:
 
 
 def _scaled_to_cost(sizes: FloatArray, n: int, tau: float, cost: FloatArray | None, amount: float | None) -> FloatArray:
-    """Probabilities for n items, or for an expected cost of `amount` (by bisection: cost rises with n)."""
+    """Probabilities for n items, or for an expected cost of `amount`."""
     if cost is None or amount is None:
         return pps_probabilities(sizes, n, tau)
-    low, high = 0.0, float(len(sizes))
+    return pps_probabilities(sizes, _affordable(sizes.tobytes(), tau, cost.tobytes(), amount), tau, cost)
+
+
+@lru_cache(maxsize=256)
+def _affordable(sizes: bytes, tau: float, cost: bytes, amount: float) -> float:
+    """The number of items whose expected cost is `amount`, by bisection: cost rises with n.
+
+    Arrays come as bytes so that replays, which ask the same again and again, are answered from memory.
+    """
+    size, price = np.frombuffer(sizes), np.frombuffer(cost)
+    low, high = 0.0, float(len(size))
     for _ in range(60):
         middle = (low + high) / 2
-        spent = float(pps_probabilities(sizes, middle, tau, cost) @ cost)
+        spent = float(pps_probabilities(size, middle, tau, price) @ price)
         low, high = (middle, high) if spent <= amount else (low, middle)
-    return pps_probabilities(sizes, low, tau, cost)
+    return low
 
 
 @design("balanced", needs=("metric",), paper="Grafström et al. 2012; Deville and Tillé 2004",

@@ -190,7 +190,7 @@ def _by_document_design(task: Task) -> Chosen:
         )
     if task.groups is not None:
         raise OptionError("a design of whole documents cannot be balanced; leave out --balance or --unit document")
-    units = documents_as_items(task.seen, codes)
+    units = task.seen.derived("documents as items", lambda data: documents_as_items(data, codes))
     lengths = np.bincount(codes).astype(np.float64)
     cost = lengths if task.cost is None else group_sums(codes, task.cost)
     amount = float(task.budget.n) if task.budget.amount is None else task.budget.amount
