@@ -59,8 +59,11 @@ def spread(z: FloatArray, pi: FloatArray, cluster: IntArray, remainder: float) -
     return units * float(np.sqrt(1.0 - rho * (1.0 - min(1.0, remainder))))
 
 
-def within_correlation(units: FloatArray, cluster: IntArray) -> float:
+def within_correlation(units: FloatArray, cluster: IntArray, planned: float | None = None) -> float:
     """Correlation of two items of the same cluster, pooled over systems; shrunk to 0 where few pairs tell, never below.
+
+    `planned` is the number of ordered pairs of items that the shrinkage counts on, by default those that are there:
+    for what a larger sample, not yet drawn, will say of its own correlation.
 
     >>> within_correlation(np.array([[1.0], [1.0], [-1.0], [-1.0]] * 50), np.repeat(np.arange(100), 2)) > 0.6
     True
@@ -75,7 +78,8 @@ def within_correlation(units: FloatArray, cluster: IntArray) -> float:
         return 0.0
     cross = float((total**2).sum()) - square
     raw = (cross / pairs) / (square / len(units))
-    return float(np.clip(raw * pairs / (pairs + _SHRINK), 0.0, 0.95))
+    telling = pairs if planned is None else planned
+    return float(np.clip(raw * telling / (telling + _SHRINK), 0.0, 0.95))
 
 
 _SHRINK = 12.0  # ordered pairs of items that count as much as the guess of no correlation

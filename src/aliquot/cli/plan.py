@@ -1,0 +1,267 @@
+"""`aliquot plan`: how many judgments do I need, what will my budget buy?"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from aliquot.cli import common, plan_tables, render
+from aliquot.cli.estimate import _read_judgments
+from aliquot.data.selection import Selection
+from aliquot.errors import AliquotWarning, OptionError
+from aliquot.plan.power_result import PowerPlan, PowerTable
+from aliquot.plan.result import CampaignPlan
+from aliquot.plan.run import plan
+from aliquot.simulate.budgets import DEFAULT
+
+_NUMBERS = "Without data"
+_DATA = "With data"
+_COSTS = "Time and money"
+_RUNNING = "Running"
+
+
+def run(
+    data: Annotated[
+        str | None,
+        typer.Argument(metavar="DATA", help="A pilot (some items judged) or a past campaign; none to use numbers."),
+    ] = None,
+    difference: Annotated[
+        str | None,
+        typer.Option("--difference", metavar="D", help="Smallest difference of two systems that matters."),
+    ] = None,
+    budget: Annotated[
+        str | None,
+        typer.Option("--budget", metavar="AMOUNT", help="Judgments (2000), 300items, 30%, 20h or 500EUR."),
+    ] = None,
+    alpha: Annotated[float, typer.Option("--alpha", help="Two-sided significance level.")] = 0.05,
+    power: Annotated[float, typer.Option("--power", help="Wanted chance of a significant difference.")] = 0.95,
+    sd: Annotated[
+        str | None,
+        typer.Option("--sd", metavar="SD", help="Standard deviation of judgments.", rich_help_panel=_NUMBERS),
+    ] = None,
+    paired: Annotated[
+        bool, typer.Option("--paired", help="The same items for all systems.", rich_help_panel=_NUMBERS)
+    ] = False,
+    sd_difference: Annotated[
+        float | None,
+        typer.Option("--sd-difference", help="Of two systems on the same item.", rich_help_panel=_NUMBERS),
+    ] = None,
+    system_correlation: Annotated[
+        float | None,
+        typer.Option("--system-correlation", help="Of two systems over items.", rich_help_panel=_NUMBERS),
+    ] = None,
+    rho: Annotated[
+        float | None,
+        typer.Option("--rho", help="Correlation of a metric with people within a system.", rich_help_panel=_NUMBERS),
+    ] = None,
+    items: Annotated[
+        int | None, typer.Option("--items", help="Size of the test set; with data, of another one like it.")
+    ] = None,
+    systems: Annotated[
+        str | None, typer.Option("--systems", metavar="M|A,B", help="How many systems; with data, which of them.")
+    ] = None,
+    judgments_per_output: Annotated[
+        int | None,
+        typer.Option("--judgments-per-output", help="People who judge an output.", rich_help_panel=_NUMBERS),
+    ] = None,
+    table: Annotated[
+        bool, typer.Option("--table", help="The power table of Wei and Jia 2021.", rich_help_panel=_NUMBERS)
+    ] = False,
+    rater_variance: Annotated[
+        float | None, typer.Option("--rater-variance", help="Of one judgment about what all judges would say.")
+    ] = None,
+    budgets: Annotated[
+        str,
+        typer.Option("--budgets", metavar="FROM:TO:N", help="Or a list: 5%,10% or 20,50 items.", rich_help_panel=_DATA),
+    ] = DEFAULT,
+    goal: Annotated[
+        str | None,
+        typer.Option(
+            "--goal",
+            metavar="WHAT=VALUE",
+            rich_help_panel=_DATA,
+            help="accuracy=0.95 (pairs in the right order), best=, ranking=, apart=, width= or difference=.",
+        ),
+    ] = None,
+    method: Annotated[
+        str, typer.Option("--method", "-m", metavar="SPEC", help="Compared with random.", rich_help_panel=_DATA)
+    ] = "auto",
+    selection: Annotated[
+        Path | None,
+        typer.Option("--selection", "-s", metavar="FILE", help="How the pilot was drawn.", rich_help_panel=_DATA),
+    ] = None,
+    judgments: Annotated[
+        Path | None,
+        typer.Option("--judgments", "-j", metavar="FILE", help="People's answers on it.", rich_help_panel=_DATA),
+    ] = None,
+    past: Annotated[
+        bool,
+        typer.Option("--past", help="Replay the judged items as a finished campaign.", rich_help_panel=_DATA),
+    ] = False,
+    beyond: Annotated[
+        bool, typer.Option("--beyond", help="Conclude beyond this test set.", rich_help_panel=_DATA)
+    ] = False,
+    pairs: Annotated[
+        bool, typer.Option("--pairs", help="Show (or write with -o) all pairs.", rich_help_panel=_DATA)
+    ] = False,
+    seconds_per_item: Annotated[
+        float | None,
+        typer.Option("--seconds-per-item", help="All outputs of an item, once.", rich_help_panel=_COSTS),
+    ] = None,
+    seconds_per_judgment: Annotated[
+        float | None, typer.Option("--seconds-per-judgment", help="One output, once.", rich_help_panel=_COSTS)
+    ] = None,
+    cost: Annotated[
+        str | None,
+        typer.Option("--cost", metavar="COLUMN", help="Seconds of an item, or esa_time.", rich_help_panel=_COSTS),
+    ] = None,
+    seconds_per_new_item: Annotated[
+        float, typer.Option("--seconds-per-new-item", help="Once, however often judged.", rich_help_panel=_COSTS)
+    ] = 0.0,
+    hourly: Annotated[
+        float | None, typer.Option("--hourly", help="What an annotator's hour costs.", rich_help_panel=_COSTS)
+    ] = None,
+    currency: Annotated[str, typer.Option("--currency", help="Of that money.", rich_help_panel=_COSTS)] = "EUR",
+    human: common.HumanOption = None,
+    exclude: common.ExcludeOption = None,
+    replays: Annotated[
+        int, typer.Option("--replays", help="Of each budget of a past campaign.", rich_help_panel=_RUNNING)
+    ] = 100,
+    draws: Annotated[
+        int, typer.Option("--draws", help="Of truths and estimates, from a pilot.", rich_help_panel=_RUNNING)
+    ] = 2000,
+    jobs: Annotated[
+        int | None, typer.Option("--jobs", min=1, help="Processes; all cores when not given.", rich_help_panel=_RUNNING)
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option("--plot", metavar="FILE", help="Draw the curves: .svg, .png or .pdf.")
+    ] = None,
+    format: common.FormatOption = None,  # noqa: A002
+    lower_is_better: common.LowerOption = None,
+    columns: common.ColumnsOption = None,
+    wide: common.WideOption = None,
+    score_name: common.ScoreNameOption = None,
+    pair: common.PairOption = None,
+    mqm_weights: common.WeightsOption = None,
+    seed: common.SeedOption = 0,
+    json: common.JsonOption = False,
+    output: common.OutputOption = None,
+) -> None:
+    """How many judgments do I need? What will my budget buy?
+
+    From numbers alone: judgments for a difference, or what a budget shows. From a pilot or a past campaign: widths of
+    intervals, chances of the right ranking and of significant differences at every budget, in items, hours and money,
+    for a random sample and for the recommended method, and what to do.
+
+    Example: aliquot plan --difference 1 --sd 25
+
+    Example: aliquot plan --budget 500EUR --sd 25 --seconds-per-judgment 40 --hourly 20
+
+    Example: aliquot plan data.jsonl --goal best=0.9 --seconds-per-item 240 --hourly 20 --plot plan.svg
+    """
+    common.require_writable(output)
+    common.require_writable(plot)
+    if plot is not None:
+        _check_plot(plot, data)
+    evalset = None
+    if data is not None:
+        evalset = common.load_data(
+            data, human=human if judgments is None else None, systems=systems, exclude=exclude, format=format,
+            lower_is_better=lower_is_better, columns=columns, wide=wide, score_name=score_name, pair=pair,
+            mqm_weights=mqm_weights,
+        )  # fmt: skip
+    with _progress("replaying") as told, warnings.catch_warnings():
+        warnings.simplefilter("ignore", AliquotWarning)  # what matters stands among the notes
+        result = plan(
+            evalset, difference=_numbers("difference", difference), sd=_numbers("sd", sd), alpha=alpha, power=power,
+            paired=paired, sd_difference=sd_difference, system_correlation=system_correlation, rho=rho, items=items,
+            systems=_count(systems) if data is None else None, judgments_per_output=judgments_per_output, table=table,
+            budget=budget, budgets=budgets, goal=goal, method=method, human=human,
+            selection=Selection.load(selection) if selection is not None else None,
+            judgments=_read_judgments(judgments) if judgments is not None else None, past=past, beyond=beyond,
+            rater_variance=rater_variance, seconds_per_item=seconds_per_item,
+            seconds_per_judgment=seconds_per_judgment, cost=cost, seconds_per_new_item=seconds_per_new_item,
+            hourly=hourly, currency=currency, replays=replays, draws=draws, seed=seed, jobs=jobs, progress=told,
+        )  # fmt: skip
+    _give(result, output, plot, json=json, pairs=pairs)
+
+
+def _give(
+    result: PowerPlan | PowerTable | CampaignPlan, output: Path | None, plot: Path | None, *, json: bool, pairs: bool
+) -> None:
+    """Write, draw and print."""
+    if output is not None:
+        frame = result.pairs_frame() if pairs and isinstance(result, CampaignPlan) else result.to_frame()
+        common.write_result(frame, result.to_dict(), output)
+    if plot is not None and isinstance(result, CampaignPlan):
+        from aliquot.report.plan_plot import draw_plan  # noqa: PLC0415  (matplotlib is an extra, and slow to import)
+
+        draw_plan(result, plot)
+    if json:
+        common.print_json(result.to_dict())
+        return
+    console = render.console()
+    if isinstance(result, CampaignPlan):
+        plan_tables.show_campaign(result, console, pairs=pairs)
+    elif isinstance(result, PowerTable):
+        plan_tables.show_table(result, console)
+    else:
+        plan_tables.show_power(result, console)
+    for path in (output, plot):
+        if path is not None:
+            console.print(f"wrote {path}", markup=False)
+
+
+def _check_plot(plot: Path, data: str | None) -> None:
+    from aliquot.report.figures import require_figures  # noqa: PLC0415
+
+    if data is None:
+        raise OptionError("--plot draws the curves of a plan from data; name a file of data, or leave it out")
+    require_figures(plot)
+
+
+def _numbers(name: str, text: str | None) -> list[float] | float | None:
+    if text is None:
+        return None
+    try:
+        found = [float(part) for part in common.names(text)]
+    except ValueError:
+        raise OptionError(f"--{name} '{text}': write a number, or several: 1,2,3") from None
+    return found[0] if len(found) == 1 else found
+
+
+def _count(text: str | None) -> int | None:
+    if text is None:
+        return None
+    if not text.strip().isdigit():
+        raise OptionError(f"--systems '{text}': without data, give how many systems are compared, for instance 12")
+    return int(text)
+
+
+@contextmanager
+def _progress(what: str) -> Iterator[Callable[[int, int], None] | None]:
+    """A bar on standard error, for people only, once there is something to wait for."""
+    stderr = Console(stderr=True)
+    if not stderr.is_terminal:
+        yield None
+        return
+    bar = Progress(
+        TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), console=stderr, transient=True
+    )
+    task = bar.add_task(what, total=None)
+
+    def told(done: int, total: int) -> None:
+        bar.start()
+        bar.update(task, completed=done, total=total)
+
+    try:
+        yield told
+    finally:
+        bar.stop()

@@ -1,0 +1,102 @@
+"""How many judgments of the same output are worth paying for, in rows and in words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from aliquot.stats.repeats import best_ratio, repeat_choices
+
+_SHOWN = 5
+_SAME = 1.01  # variances that differ by less are no reason to judge an output once more
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Variances of what is compared (of a difference, where systems are judged on the same items), for one item.
+
+    Attributes:
+        item: what judging more items averages out, and nothing else does.
+        rater: the judges' part, for one judgment of each output.
+        source: where the judges' part comes from, in words.
+    """
+
+    item: float
+    rater: float
+    source: str = ""
+
+    def of(self, judgments: float) -> float:
+        """Variance on one item with so many judgments of each output."""
+        return self.item + self.rater / judgments
+
+
+@dataclass(frozen=True)
+class RepeatRow:
+    """At the same cost: so many judgments of each output, items, and the standard error of a difference."""
+
+    judgments_per_output: int
+    items: float
+    se: float
+    best: bool
+
+
+@dataclass(frozen=True)
+class RepeatAdvice:
+    """Choices at the same cost, the best k of the formula, and what they come to in words."""
+
+    rows: tuple[RepeatRow, ...]
+    formula: float
+    text: str
+
+
+def advise_repeats(
+    noise: Noise, *, items: float, judgments: float, population: float, judgment_cost: float, new_item_cost: float
+) -> RepeatAdvice:
+    """Compare 1, 2, ... judgments of each output at the cost of `items` items with `judgments` of each.
+
+    Args:
+        noise: variances between items and of the judges.
+        items: of the plan that gives the cost.
+        judgments: of each output in that plan.
+        population: N, or infinite.
+        judgment_cost: of judging all outputs of an item once.
+        new_item_cost: what an item costs apart from that.
+
+    >>> noise = Noise(item=4.0, rater=9.0)
+    >>> advice = advise_repeats(noise, items=100, judgments=1, population=1000, judgment_cost=1, new_item_cost=4)
+    >>> advice.formula, [row.judgments_per_output for row in advice.rows if row.best]
+    (3.0, [3])
+    """
+    budget = items * (new_item_cost + judgments * judgment_cost)
+    found = repeat_choices(noise.item, noise.rater, new_item_cost, judgment_cost, budget, population)
+    least = min(choice.variance for choice in found)
+    best = next(choice for choice in found if choice.variance <= _SAME * least)
+    rows = tuple(
+        RepeatRow(choice.judgments, choice.items, float(np.sqrt(choice.variance)), choice is best)
+        for choice in found
+        if choice.judgments <= max(_SHOWN, best.judgments + 1)
+    )
+    formula = best_ratio(noise.item, noise.rater, new_item_cost, judgment_cost)
+    return RepeatAdvice(rows, formula, _words(rows, population, new_item_cost))
+
+
+def _words(rows: tuple[RepeatRow, ...], population: float, new_item_cost: float) -> str:
+    at = next(place for place, row in enumerate(rows) if row.best)
+    best, first = rows[at], rows[0]
+    if at == 0:
+        if len(rows) == 1:
+            return "One judgment of each output; the budget allows no second."
+        more = rows[1].se / best.se - 1 if best.se > 0 else float("inf")
+        why = "" if new_item_cost else ", because a new item costs no more than a second judgment"
+        if more < 0.005:
+            return ("Judge each output once: judges' noise is so large that more judgments of fewer items are as good, "
+                    "and never better.")  # fmt: skip
+        return (f"Judge each output once{why}: two judgments of each at the same cost mean {rows[1].items:.0f} items, "
+                f"and an error of a difference {more:.0%} larger.")  # fmt: skip
+    times = f"{best.judgments_per_output} judgments of each output"
+    gain = f"an error {1 - best.se / first.se:.0%} smaller than one judgment of {first.items:.0f} items"
+    if first.items >= population:
+        return (f"The budget judges all {population:.0f} items and more: only further judgments of the same outputs "
+                f"help from there. Plan {times} ({best.items:.0f} items): {gain}.")  # fmt: skip
+    return f"Plan {times} ({best.items:.0f} items): {gain}."

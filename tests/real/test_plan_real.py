@@ -1,0 +1,82 @@
+"""Plans on real campaigns: a pilot of a tenth foresees what replays find at three tenths."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import aliquot
+from aliquot import AliquotWarning
+from aliquot.cli.main import run
+from aliquot.plan.result import CampaignPlan
+from aliquot.simulate.population import population
+
+SHARED = Path(__file__).parents[3] / "shared" / "data"
+if not (SHARED / "wmt23-en-de.jsonl.gz").exists():
+    pytest.skip(f"no real data in {SHARED}", allow_module_level=True)
+
+pytestmark = pytest.mark.filterwarnings(f"ignore::{AliquotWarning.__module__}.AliquotWarning")
+
+CAMPAIGNS = {
+    "wmt23-he-en": ("refA", "refB"),
+    "biomqm-en-de": (),
+    "wmt24-esa-en-ja-waves23": (),
+    "dialsummeval": (),
+}
+
+
+@pytest.mark.parametrize("name", CAMPAIGNS)
+def test_a_pilot_foresees_the_campaign(name):
+    """Mean over 6 pilots of 10%: widths at 30% within 15% of simulate's, accuracy within 6 points."""
+    data, _ = population(aliquot.load(SHARED / f"{name}.jsonl.gz").drop(systems=list(CAMPAIGNS[name])))
+    simulated = aliquot.simulate(data, ["random", "auto"], ["30%"], repeats=20, measures=["width", "accuracy"], seed=1)
+    found = {(cell.method, cell.measure): cell.value for cell in simulated.cells if cell.asked}
+    rows: dict[str, list[tuple[float, float]]] = {"random": [], "auto": []}
+    for seed in range(6):
+        chosen = aliquot.select(data, "segments", "10%", seed=seed)
+        judged = np.isin(data.ids, chosen.ids)
+        part = data.with_score(str(data.human), np.where(judged[:, None], data.human_score(), np.nan))
+        plan = aliquot.plan(part, selection=chosen, budgets="30%")
+        assert isinstance(plan, CampaignPlan)
+        for method, seen in rows.items():
+            point = plan.curve(method)[0]
+            seen.append((point.width / found[method, "width"], point.accuracy - found[method, "accuracy"]))
+    for seen in rows.values():
+        width, accuracy = np.mean(seen, axis=0)
+        assert width == pytest.approx(1.0, abs=0.15)
+        assert accuracy == pytest.approx(0.0, abs=0.06)
+
+
+def test_the_command_on_a_file_judged_in_part(capsys, tmp_path):
+    """557 items, 460 judged: planned for all 557, in items, hours and money."""
+    data, picture = str(SHARED / "wmt23-en-de.jsonl.gz"), tmp_path / "plan.svg"
+    options = ["--exclude", "refA,synthetic_ref", "--hourly", "20", "--cost", "esa_time"]
+    code = run(["plan", data, *options, "--json", "--plot", str(picture)])
+    printed = capsys.readouterr()
+    assert code == 0, printed.err
+    document = json.loads(printed.out)
+    assert (document["judged"], document["population"], len(document["pairs"])) == (460, 557, 66)
+    advice = document["recommendation"]
+    assert advice["reached"]
+    assert advice["point"]["items"] < advice["random_items"]
+    assert advice["point"]["money"] == pytest.approx(20 * advice["point"]["hours"])
+    assert picture.stat().st_size > 10_000
+    assert run(["plan", data, *options, "--pairs"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert all(len(line) <= 100 for line in lines if not line.startswith("aliquot:"))
+
+
+def test_repeated_judgments_of_real_people(capsys):
+    """Three people judged every output: their noise is known, and an expensive item is worth several judgments."""
+    data = str(SHARED / "wmt23-mqm3raters-en-de.jsonl.gz")
+    arguments = ["--exclude", "refA", "--replays", "10", "--budgets", "20%,40%", "--seconds-per-new-item", "900"]
+    code = run(["plan", data, *arguments, "--json", "--jobs", "1"])
+    printed = capsys.readouterr()
+    assert code == 0, printed.err
+    document = json.loads(printed.out)
+    assert document["judgments_per_output"] == 3.0
+    assert document["repeats"]["formula"] > 0.5
+    assert "recorded" in document["seconds"]
