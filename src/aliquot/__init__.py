@@ -23,6 +23,7 @@ _PUBLIC = {
     "select": "aliquot.select.choose",
     "Incremental": "aliquot.select.incremental",
     "estimate": "aliquot.estimate.run",
+    "plan": "aliquot.plan.run",
     "simulate": "aliquot.simulate.run",
     "meta": "aliquot.meta",
     "Monitor": "aliquot.estimate.monitor",
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from aliquot.judge.clean import clean
     from aliquot.judge.combine import combine
     from aliquot.judge.compare import compare
+    from aliquot.plan.run import plan
     from aliquot.report import datasheet
     from aliquot.select.choose import select
     from aliquot.select.incremental import Incremental
@@ -71,6 +73,7 @@ __all__ = [
     "load",
     "load_all",
     "meta",
+    "plan",
     "save",
     "select",
     "simulate",
