@@ -15,7 +15,9 @@ import aliquot
 from aliquot import EvalSet, Selection
 from aliquot.data.evalset import at_rows, replace_systems
 from aliquot.data.spec import parse_spec
-from aliquot.estimate.estimators import Fitted, cross_fitted_neighbours, estimators, run_estimator
+from aliquot.estimate.control_variates import cross_fitted_neighbours
+from aliquot.estimate.estimators import estimators, run_estimator
+from aliquot.estimate.fitted import Fitted
 from aliquot.estimate.proxies import standard_metric
 from aliquot.estimate.result import Estimates
 from aliquot.estimate.sample import sample_of

@@ -8,7 +8,7 @@ import numpy as np
 from scipy import stats
 
 from aliquot.errors import DataError, OptionError, unknown_name
-from aliquot.estimate.estimators import Fitted
+from aliquot.estimate.fitted import Fitted
 from aliquot.estimate.sample import Sample
 from aliquot.stats.arrays import BoolArray, FloatArray, Seed
 from aliquot.stats.bootstrap import resampled_sums

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from aliquot.errors import OptionError, unknown_name
-from aliquot.estimate.estimators import Fitted
+from aliquot.estimate.fitted import Fitted
 from aliquot.estimate.intervals import pair_errors
 from aliquot.estimate.sample import Sample
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, Seed

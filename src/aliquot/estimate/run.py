@@ -16,9 +16,11 @@ from aliquot.data.selection import Selection
 from aliquot.data.signature import signature
 from aliquot.data.spec import Spec, parse_spec, written
 from aliquot.errors import AliquotWarning, unknown_name
-from aliquot.estimate.estimators import Fitted, mean, proxy_correlation, run_estimator
+from aliquot.estimate.estimators import run_estimator
+from aliquot.estimate.fitted import Fitted, proxy_correlation
 from aliquot.estimate.inputs import Mismatch, refuse, with_judgments
 from aliquot.estimate.intervals import Bounds, bounds
+from aliquot.estimate.means import mean
 from aliquot.estimate.ranking import Ranking, rank
 from aliquot.estimate.result import Estimates, PairEstimate, SystemEstimate
 from aliquot.estimate.sample import Sample, sample_of

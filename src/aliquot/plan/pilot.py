@@ -13,7 +13,8 @@ from scipy.special import stdtrit
 from aliquot.data.evalset import EvalSet
 from aliquot.data.selection import Selection
 from aliquot.errors import AliquotWarning, DataError, OptionError
-from aliquot.estimate.estimators import Fitted, run_estimator
+from aliquot.estimate.estimators import run_estimator
+from aliquot.estimate.fitted import Fitted
 from aliquot.estimate.sample import Sample, sample_of
 from aliquot.plan.outlook import Outlook, Progress
 from aliquot.select.methods import lookup
