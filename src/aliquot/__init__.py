@@ -26,6 +26,8 @@ _PUBLIC = {
     "plan": "aliquot.plan.run",
     "simulate": "aliquot.simulate.run",
     "meta": "aliquot.meta",
+    "metrics": "aliquot.metaeval.metrics",
+    "surface": "aliquot.metaeval.surface",
     "Monitor": "aliquot.estimate.monitor",
     "agreement": "aliquot.judge.agreement",
     "clean": "aliquot.judge.clean",
@@ -50,6 +52,8 @@ if TYPE_CHECKING:
     from aliquot.judge.clean import clean
     from aliquot.judge.combine import combine
     from aliquot.judge.compare import compare
+    from aliquot.metaeval.metrics import metrics
+    from aliquot.metaeval.surface import surface
     from aliquot.plan.run import plan
     from aliquot.report import datasheet
     from aliquot.select.choose import select
@@ -73,10 +77,12 @@ __all__ = [
     "load",
     "load_all",
     "meta",
+    "metrics",
     "plan",
     "save",
     "select",
     "simulate",
+    "surface",
     "synthetic",
 ]
 

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from aliquot.cli import common, render
+from aliquot.cli.paper_tables import latex, markdown
 from aliquot.data.evalset import EvalSet, ItemId
 from aliquot.data.files import write_bytes
 from aliquot.data.formats import tables
@@ -219,41 +220,13 @@ def write(result: Estimates, path: Path, *, pairs: bool = False) -> None:
     if path.suffix == ".json":
         write_bytes(path, common.to_json(result.to_dict()) + b"\n")
     elif path.suffix == ".md":
-        write_bytes(path, _markdown(frame).encode())
+        write_bytes(path, markdown(frame).encode())
     elif path.suffix == ".tex":
-        write_bytes(path, _latex(frame).encode())
+        write_bytes(path, latex(frame).encode())
     elif path.name.removesuffix(".gz").endswith((".csv", ".tsv", ".parquet")):
         tables.write(frame, path)
     else:
         raise OptionError(f"{path}: unknown ending for estimates; use .csv, .tsv, .parquet, .json, .md or .tex")
-
-
-def _cells(frame: pl.DataFrame) -> list[list[str]]:
-    return [
-        [render.number(value, 4) if isinstance(value, float) else str(value) for value in row] for row in frame.rows()
-    ]
-
-
-def _markdown(frame: pl.DataFrame) -> str:
-    lines = ["| " + " | ".join(frame.columns) + " |", "|" + "---|" * frame.width]
-    lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in _cells(frame)]
-    return "\n".join(lines) + "\n"
-
-
-def _latex(frame: pl.DataFrame) -> str:
-    head = " & ".join(_tex(name) for name in frame.columns)
-    rows = [" & ".join(_tex(cell) for cell in row) + r" \\" for row in _cells(frame)]
-    body = "\n".join([r"\toprule", head + r" \\", r"\midrule", *rows, r"\bottomrule"])
-    return f"\\begin{{tabular}}{{l{'r' * (frame.width - 1)}}}\n{body}\n\\end{{tabular}}\n"
-
-
-_TEX = {character: f"\\{character}" for character in "&%$#_{}"} | {
-    "\\": r"\textbackslash{}", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}",
-}  # fmt: skip
-
-
-def _tex(text: str) -> str:
-    return "".join(_TEX.get(character, character) for character in text)
 
 
 # -- in time order -------------------------------------------------------------------------------------------------

@@ -25,6 +25,7 @@ VERBS = {
     "compare": "Which system do people prefer, and do the questions they answered make sense?",
     "datasheet": "Document the experiment for reviewers and for those who repeat it.",
     "simulate": "Would this have worked on my past data?",
+    "metrics": "Can I trust the metric instead?",
     "methods": "What can choose items, what each needs and gives.",
     "convert": "Turn data from any format that can be read into another.",
     "synth": "Write a simulated campaign, to try things out.",

@@ -1,0 +1,175 @@
+"""`aliquot metrics`: can I trust the metric instead?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from aliquot.cli import common, render
+from aliquot.cli.metrics_tables import show
+from aliquot.cli.paper_tables import latex, markdown
+from aliquot.data.files import write_bytes
+from aliquot.errors import OptionError, unknown_name
+from aliquot.metaeval.metric_report import TABLES, MetricReport
+from aliquot.metaeval.metrics import PARTS, metrics
+from aliquot.metaeval.significance import DEFAULT_TESTS, TESTS
+from aliquot.metaeval.surface import Progress as Told
+from aliquot.metaeval.surface import parse_compute
+
+_HOW = "How to compare"
+
+
+def run(
+    data: Annotated[
+        list[str], typer.Argument(metavar="DATA...", help="Campaigns with human scores; pairs of systems are pooled.")
+    ],
+    human: Annotated[
+        str | None, typer.Option("--human", metavar="A,B", help="The score that people gave, or several criteria.")
+    ] = None,
+    chosen: Annotated[
+        str | None, typer.Option("--metrics", metavar="A,B", help="Only these; all that can be used if not given.")
+    ] = None,
+    parts: Annotated[
+        str | None, typer.Option("--parts", metavar="A,B", help=f"Only these, in full: {', '.join(PARTS)}.")
+    ] = None,
+    compute: Annotated[
+        str | None,
+        typer.Option(
+            "--compute", metavar="SPEC,...", help="First compute bleu, chrf:word_order=2, ter, ... from texts."
+        ),
+    ] = None,
+    no_cache: Annotated[
+        bool, typer.Option("--no-cache", help="Compute anew, and keep nothing of what is computed.")
+    ] = False,
+    same_cells: Annotated[
+        bool, typer.Option("--common", help="Only the outputs that people and all metrics score.", rich_help_panel=_HOW)
+    ] = False,
+    trials: Annotated[int, typer.Option("--trials", help="Bootstrap trials.", rich_help_panel=_HOW)] = 10_000,
+    paired: Annotated[
+        bool, typer.Option("--paired", help="Draw the same items for people and metrics.", rich_help_panel=_HOW)
+    ] = False,
+    tests: Annotated[
+        str, typer.Option("--tests", metavar="A,B", rich_help_panel=_HOW, help=f"Of: {', '.join(TESTS)}.")
+    ] = ",".join(DEFAULT_TESTS),
+    permutations: Annotated[int, typer.Option("--permutations", help="Of each test.", rich_help_panel=_HOW)] = 1000,
+    swap: Annotated[
+        str, typer.Option("--swap", rich_help_panel=_HOW, help="Tests: both (PERM-BOTH), cells, items or systems.")
+    ] = "both",
+    alpha: Annotated[
+        float, typer.Option("--alpha", help="Significance of verdicts and clusters.", rich_help_panel=_HOW)
+    ] = 0.05,
+    level: Annotated[float, typer.Option("--level", help="Coverage of intervals.", rich_help_panel=_HOW)] = 0.95,
+    table: Annotated[
+        str | None,
+        typer.Option("--table", metavar="NAME", help=f"What -o writes as a table: {', '.join(TABLES)}."),
+    ] = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option("--plot", metavar="FILE", help="Draw error against judgments: .svg, .png or .pdf."),
+    ] = None,
+    systems: common.SystemsOption = None,
+    exclude: common.ExcludeOption = None,
+    output: common.OutputOption = None,
+    as_json: common.JsonOption = False,
+    seed: common.SeedOption = 0,
+    format: common.FormatOption = None,  # noqa: A002
+    lower_is_better: common.LowerOption = None,
+    columns: common.ColumnsOption = None,
+    wide: common.WideOption = None,
+    score_name: common.ScoreNameOption = None,
+    pair: common.PairOption = None,
+    mqm_weights: common.WeightsOption = None,
+) -> None:
+    """Can I trust the metric instead?
+
+    Holds automatic metrics against human scores: how often they are wrong about which system is better, and why
+    (noise, bias, variance); how many judgments each is worth; correlations at every level; whether one metric is
+    better than another; what a metric saves when combined with few judgments.
+
+    Example: aliquot metrics wmt23.jsonl --exclude refA --plot worth.svg
+
+    Example: aliquot metrics wmt23.jsonl --parts correlations,tests --metrics COMET,BLEU,chrF --common
+
+    Example: aliquot metrics outputs.jsonl --compute "bleu:tokenize=13a|intl|char,chrf:word_order=2"
+
+    Example: aliquot metrics summeval.jsonl --human human_coherence,human_fluency --parts decomposition -o parts.tex
+    """
+    for path in (output, plot):
+        common.require_writable(path)
+    wanted = common.names(parts) if parts is not None else None
+    _check(plot, table, output, wanted)
+    if compute is not None:
+        parse_compute(compute)
+    reading: dict[str, Any] = {
+        "systems": systems, "exclude": exclude, "format": format, "lower_is_better": lower_is_better,
+        "columns": columns, "wide": wide, "score_name": score_name, "pair": pair, "mqm_weights": mqm_weights,
+    }  # fmt: skip
+    humans = common.names(human)
+    sets = [common.load_data(source, **reading) for source in data]
+    with _progress(compute) as told, render.busy("holding metrics against people"):
+        report = metrics(
+            sets, None if human is None else humans, metrics=common.names(chosen) if chosen is not None else None,
+            parts=wanted, trials=trials, paired=paired, compute=compute, common=same_cells, tests=common.names(tests),
+            permutations=permutations, swap=swap, alpha=alpha, level=level, seed=seed, cache=not no_cache,  # type: ignore[arg-type]
+            progress=told,
+        )  # fmt: skip
+    if plot is not None:
+        from aliquot.report.breakeven_plot import draw_break_even  # noqa: PLC0415  (matplotlib is an extra, and slow)
+
+        draw_break_even(report, plot)
+    if output is not None:
+        write(report, output, table)
+    if as_json:
+        common.print_json(report.to_dict())
+        return
+    show(report, render.console(), overview=wanted is None)
+    for path in (output, plot):
+        if path is not None:
+            render.console().print(f"wrote {path}", markup=False)
+
+
+def _check(plot: Path | None, table: str | None, output: Path | None, parts: list[str] | None) -> None:
+    """Refuse what cannot be given before any work is done."""
+    if plot is not None:
+        from aliquot.report.figures import require_figures  # noqa: PLC0415
+
+        require_figures(plot)
+        if parts is not None and "breakeven" not in parts:
+            raise OptionError("--plot draws the break-even; add breakeven to --parts, or leave --parts out")
+    if table is not None and table not in TABLES:
+        raise unknown_name("table", table, TABLES, "choose with --table")
+    if table is not None and output is None:
+        raise OptionError(f"--table {table} says what -o writes; give -o FILE, too")
+    endings = (".json", ".md", ".tex", ".csv", ".tsv", ".parquet")
+    if output is not None and not output.name.removesuffix(".gz").endswith(endings):
+        raise OptionError(f"{output}: unknown ending; use {', '.join(endings)}")
+
+
+def write(report: MetricReport, path: Path, table: str | None = None) -> None:
+    """Write one table (by default that of the first part), or everything as .json."""
+    frame = report.to_frame(table or report.parts[0])
+    if path.suffix == ".md":
+        write_bytes(path, markdown(frame).encode())
+    elif path.suffix == ".tex":
+        write_bytes(path, latex(frame).encode())
+    else:
+        common.write_result(frame, report.to_dict(), path)
+
+
+@contextmanager
+def _progress(compute: str | None) -> Iterator[Told | None]:
+    """A bar on standard error while surface metrics are computed, for people only."""
+    stderr = Console(stderr=True)
+    if compute is None or not stderr.is_terminal:
+        yield None
+        return
+    columns = (TextColumn("computing"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=stderr, transient=True) as bar:
+        task = bar.add_task("computing", total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
