@@ -83,12 +83,17 @@ def lines_of(cells: list[Cell], measure: str) -> list[Line]:
             continue
         freedom = np.maximum([c.repeats - 1 for c in found], 1)
         half = np.nan_to_num(stdtrit(freedom, 0.975) * np.array([c.error for c in found]))
-        colour = _PLAIN if method == BASELINE else COLOURS[(place - 1) % (len(COLOURS) - 1)]
-        dash = "-" if method == BASELINE else DASHES[((place - 1) // 2 + place - 1) % len(DASHES)]
+        colour, dash = (_PLAIN, "-") if method == BASELINE else _look(place - 1)
         name = f"{method} ({wanted})" if wanted != measure else method
         x, y = np.array([100 * c.share for c in found]), np.array([c.value for c in found])
         lines.append(Line(name, x, y, half, colour, dash))
     return lines
+
+
+def _look(number: int) -> tuple[str, Any]:
+    """Colour and dash of a line; grey is random's. All pairs differ before the first comes again."""
+    colours = COLOURS[:-1]
+    return colours[number % len(colours)], DASHES[(number + number // len(colours)) % len(DASHES)]
 
 
 def _panel(axis: Any, lines: list[Line], measure: str, height: float) -> None:

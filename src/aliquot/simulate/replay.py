@@ -12,15 +12,20 @@ import numpy as np
 from scipy.special import stdtrit
 
 from aliquot.data.evalset import EvalSet
+from aliquot.data.parameters import bind
 from aliquot.errors import AliquotWarning
-from aliquot.estimate.estimators import Fitted, run_estimator
+from aliquot.estimate.estimators import run_estimator
+from aliquot.estimate.fitted import Fitted
 from aliquot.estimate.intervals import pair_errors
 from aliquot.estimate.ranking import full_p
 from aliquot.estimate.sample import Sample
 from aliquot.metaeval.measures import Outcomes, Truth, p_values, truth_of
 from aliquot.select.budget import item_costs, resolve_budget
 from aliquot.select.choose import task_of
+from aliquot.select.incremental import Incremental
 from aliquot.select.kinds import Chosen, choose_rows
+from aliquot.select.methods import lookup
+from aliquot.select.scores import chosen_metrics
 from aliquot.simulate.budgets import FEWEST, Point
 from aliquot.simulate.methods import Plan
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
@@ -114,10 +119,28 @@ def draw(stage: Stage, plan: Plan, point: Point, rng: np.random.Generator) -> Ch
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AliquotWarning)
         budget = resolve_budget(f"{100 * min(share, 1.0):.12g}%", n, stage.costs)
+        if plan.selector.name == "incremental":
+            return _as_it_comes(stage, plan, budget.n, rng)
         task = task_of(
             stage.evalset, plan.selector, budget, stage.costs, balance=stage.balance, unit=stage.unit, seed=rng
         )
         return choose_rows(task, matching=stage.matching)
+
+
+def _as_it_comes(stage: Stage, plan: Plan, n: int, rng: np.random.Generator) -> Chosen:
+    """Incremental sampling: every item is chosen in the light of the scores of those before it, and of no other."""
+    evalset = stage.evalset
+    given = bind(plan.selector.name, lookup(plan.selector.name)[0].parameters, plan.selector.parameters)
+    if "bins" not in given and evalset.documents is None:
+        given["bins"] = "metric" if chosen_metrics(evalset, given.get("metrics")) else "id"
+    sampler = Incremental(evalset, **given, seed=rng)
+    row_of = {item: row for row, item in enumerate(evalset.ids)}
+    rows = []
+    for _ in range(n):
+        item = sampler.next()
+        rows.append(row_of[item])
+        sampler.tell(item, dict(zip(evalset.systems, stage.scores[rows[-1]].tolist(), strict=True)))
+    return Chosen(np.array(rows, dtype=np.int64), details={})
 
 
 def judged(stage: Stage, chosen: Chosen) -> Sample:

@@ -192,6 +192,8 @@ def _try(plan: Plan, stage: Stage, point: Point, seed: int) -> None:
         outcome(stage, plan, draw(stage, plan, point, rng), rng)
     elif plan.is_slow and (stage.cost is not None or stage.unit == "document"):
         raise OptionError("chooses a number of items; use a utility or a design with --cost or --unit document")
+    elif plan.selector.name == "incremental" and stage.balance is not None:
+        raise OptionError("allocates the budget itself; leave out --balance, or name its column: incremental:bins=...")
 
 
 def _work(
