@@ -224,7 +224,10 @@ def _left_out_table(study: Study) -> str:
         rows.append([label, candidates[best].removesuffix("+greg"), _cell(errors[label][best]), _cell(default)])
         chosen_errors.append(errors[label][best])
         default_errors.append(default)
-    rows.append(["**mean**", "", f"**{_cell(_mean(chosen_errors))}**", f"**{_cell(_mean(default_errors))}**"])
+    learned = [at for at, row in enumerate(rows) if BY_LABEL[row[0]].learned]
+    for title, those in (("learned metrics", learned), ("all", list(range(len(chosen_errors))))):
+        means = (_mean([errors_[at] for at in those]) for errors_ in (chosen_errors, default_errors))
+        rows.append([f"**mean, {title}**", "", *(f"**{_cell(mean)}**" for mean in means)])
     return table(
         ["campaign left out", "chosen on the others", "error of means there", "auto's slopes and tau there"], rows
     )
@@ -302,4 +305,5 @@ def _cell(value: float, digits: int = 2) -> str:
 
 def table(head: list[str], rows: list[list[str]]) -> str:
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows]) + "\n"
+    escaped = ([cell.replace("|", "\\|") for cell in row] for row in rows)
+    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in escaped]) + "\n"
