@@ -119,7 +119,7 @@ def draw(study: Study) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--repeats", type=int, default=100)
+    parser.add_argument("--repeats", type=int, default=50)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--only", help="campaigns whose label holds this; the page is printed, not written")
     options = parser.parse_args(arguments)
