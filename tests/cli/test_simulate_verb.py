@@ -1,0 +1,378 @@
+"""`aliquot simulate` as people type it: what is printed, written, drawn, said when it fails, and that it goes on."""
+
+from __future__ import annotations
+
+import builtins
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from rich.cells import cell_len
+
+from aliquot import load, save, simulate, synthetic
+from aliquot.cli.main import run
+
+FAST = ("--repeats", "3", "--budgets", "20%,40%", "--jobs", "1")
+LONG = "pps:size=difficulty,tau=0.5,spread=document+greg:metrics=metricA|metricB|metricC,ridge=2"
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a command did: its exit code, standard output and standard error."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def words(self) -> str:
+        return " ".join(self.out.split())
+
+    @property
+    def fits(self) -> bool:
+        """Whether all lines fit; the signature, which is to be copied, may be longer."""
+        return all(cell_len(line) <= 100 for line in self.out.splitlines() if not line.startswith("aliquot:"))
+
+
+Call = Callable[..., Said]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Files as people have them: two campaigns of the same name, one without documents, one never judged."""
+    place = tmp_path_factory.mktemp("simulate")
+    data = synthetic(items=50, systems=4, seed=1, annotators=0)
+    save(data, place / "past.jsonl")
+    (place / "other").mkdir()
+    save(synthetic(items=50, systems=4, seed=2, annotators=0), place / "other" / "past.jsonl")
+    save(synthetic(items=50, systems=4, seed=3, annotators=0, document_length=0), place / "bare.jsonl")
+    save(replace(data, scores={k: v for k, v in data.scores.items() if k != "human"}, human=None),
+         place / "unjudged.jsonl")  # fmt: skip
+    priced = data.items.with_columns(price=pl.Series(np.linspace(1, 4, 50)))
+    save(replace(data, items=priced), place / "priced.jsonl")
+    return place
+
+
+@pytest.fixture
+def aliquot(capsys: pytest.CaptureFixture[str], folder: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
+    monkeypatch.chdir(folder)
+
+    def call(*arguments: object) -> Said:
+        code = run(["simulate", *(str(argument) for argument in arguments)])
+        printed = capsys.readouterr()
+        return Said(code, printed.out, printed.err)
+
+    return call
+
+
+@pytest.fixture
+def replayed(aliquot: Call) -> Call:
+    """Run `simulate` quickly; it must succeed without a word on standard error."""
+
+    def call(*arguments: object) -> Said:
+        given = [str(argument) for argument in arguments]
+        rest = [part for at in range(0, 6, 2) if FAST[at] not in given for part in FAST[at : at + 2]]
+        said = aliquot(*given, *rest)
+        assert said.code == 0, said.err
+        assert said.err == ""
+        return said
+
+    return call
+
+
+# -- what people see -----------------------------------------------------------------------------------------------
+
+
+def test_the_table(replayed):
+    said = replayed("past.jsonl", "--methods", "random,auto,metric_var:metric=metricA")
+    assert said.fits
+    lines = said.out.splitlines()
+    assert lines[0].strip() == "past"
+    assert lines[1].split() == ["method", "spa", "spa_full", "accuracy", "mae", "coverage", "parity", "spa_full",
+                                "parity", "mae"]  # fmt: skip
+    assert [line.split()[0] for line in lines[2:5]] == ["random", "auto", "metric_var:metric=metricA"]
+    assert "worse than random beyond the Monte Carlo error" in said.words
+    assert lines[-1].startswith("aliquot:")
+    assert "methods:random,auto,metric_var:metric=metricA|budgets:20%,40%|repeats:3" in lines[-1]
+
+
+def test_numbers_are_those_of_the_library(replayed, folder):
+    said = replayed("past.jsonl", "--methods", "auto", "--json")
+    document = json.loads(said.out)
+    result = simulate(load(folder / "past.jsonl"), "auto", "20%,40%", repeats=3)
+    assert document == json.loads(json.dumps(result.to_dict()))
+    assert document["signature"] == result.signature
+
+
+def test_the_json_document_and_nothing_else(replayed):
+    document = json.loads(replayed("past.jsonl", "other/past.jsonl", "--json", "--measures", "mae,kendall").out)
+    cell, row = document["cells"][0], document["summary"][0]
+    assert {"data", "method", "budget", "measure", "value", "error"} <= cell.keys()
+    assert {"data", "method", "measure", "value", "error", "ratio_to_random", "parity"} <= row.keys()
+    assert {row["data"] for row in document["summary"]} == {"past", "past #2", "(all sets)"}
+    assert {cell["measure"] for cell in document["cells"]} == {"mae", "kendall"}
+
+
+def test_wide_tables_are_folded(replayed):
+    said = replayed("past.jsonl", "other/past.jsonl", "bare.jsonl", "--metric", "metricA", "--no-parity", "--methods",
+                    f"random,{LONG.replace(',spread=document', '')},metric_avg,metric_var")  # fmt: skip
+    assert said.fits
+    assert "not reached" in said.words
+    titles = [line.strip() for line in said.out.splitlines()]
+    for title in ("past", "past #2", "bare", "(all sets)"):
+        assert title in titles
+
+
+def test_other_measures_are_shown_in_the_order_asked_for(replayed):
+    said = replayed("past.jsonl", "--methods", LONG, "--measures", "top1_rank,clusters,rmse,width,swaps,cost,mae")
+    assert said.fits
+    assert said.out.splitlines()[1].split()[:6] == ["method", "top1_rank", "clusters", "rmse", "width", "swaps"]
+    assert "note: cost, mae: in --json and -o" in said.words
+    assert "spa_full" not in said.words.split("aliquot:")[0]
+    assert "parity" not in replayed("past.jsonl", "--measures", "clusters,cost").out.split("aliquot:")[0]
+
+
+def test_notes_on_what_was_left_out(aliquot, folder, tmp_path):
+    data = load(folder / "past.jsonl")
+    human = np.array(data.scores["human"])
+    human[::5, 0] = np.nan
+    save(data.with_score("human", human), tmp_path / "gaps.jsonl")
+    said = aliquot(tmp_path / "gaps.jsonl", *FAST)
+    assert "note: gaps: 40 of 50 items are judged for all systems; they are the set" in said.words
+
+
+def test_options_reach_the_library(replayed):
+    said = replayed("priced.jsonl", "--methods", "auto", "--cost", "price", "--test", "permutation", "--level", "0.9",
+                    "--no-parity", "--seed", "5", "--human", "metricB", "--exclude", "sys4")  # fmt: skip
+    for part in ("cost:price", "test:permutation", "level:0.9", "parity:no", "seed:5", "human:metricB"):
+        assert part in said.out
+    assert "unit:document" in replayed("past.jsonl", "--unit", "document", "--budgets", "40%,80%").out
+    assert "balance:domain" in replayed("past.jsonl", "--balance", "domain").out
+
+
+def test_help_reads_well(aliquot):
+    said = aliquot("--help")
+    assert said.code == 0
+    for text in ("Replay past campaigns", "--methods", "--budgets", "--engine", "--protocols",
+                 "Example: aliquot simulate wmt23.jsonl --protocols", "goes on where it stopped"):  # fmt: skip
+        assert text in said.words
+
+
+# -- files ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ending", [".parquet", ".csv", ".tsv", ".json"])
+def test_results_as_files(replayed, tmp_path, ending):
+    path = tmp_path / "new" / f"out{ending}"
+    said = replayed("past.jsonl", "--methods", "auto", "-o", path)
+    assert f"wrote{path}" in "".join(said.out.split())
+    document = json.loads(replayed("past.jsonl", "--methods", "auto", "--json").out)
+    if ending == ".json":
+        assert json.loads(path.read_text()) == document
+    else:
+        readers: dict[str, Callable[..., pl.DataFrame]] = {
+            ".parquet": pl.read_parquet,
+            ".csv": pl.read_csv,
+            ".tsv": lambda source: pl.read_csv(source, separator="\t"),
+        }
+        table = readers[ending](path)
+        assert table.columns[:6] == ["data", "method", "budget", "share", "measure", "value"]
+        assert table.height == len(document["cells"])
+        known = [cell["value"] for cell in document["cells"] if cell["value"] is not None]
+        values = table["value"].fill_nan(None).drop_nulls().to_list()
+        assert values == pytest.approx(known)
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
+
+
+@pytest.mark.parametrize("ending", ["svg", "png"])
+def test_curves_as_a_picture(replayed, tmp_path, ending):
+    pytest.importorskip("matplotlib")
+    path = tmp_path / f"curves.{ending}"
+    said = replayed("past.jsonl", "bare.jsonl", "--methods", "auto", "--plot", path)
+    assert f"wrote{path}" in "".join(said.out.split())
+    assert path.stat().st_size > 5000
+    other = tmp_path / f"other.{ending}"
+    replayed("past.jsonl", "--measures", "mae,spa", "--plot", other)
+    assert other.exists()
+    if ending == "svg":
+        assert "random (spa)" in path.read_text()
+        assert "mean absolute error" in other.read_text()
+
+
+def test_without_matplotlib(aliquot, tmp_path, monkeypatch):
+    real = builtins.__import__
+
+    def without(name: str, *rest: Any) -> Any:
+        if name.startswith("matplotlib"):
+            raise ImportError(name)
+        return real(name, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    said = aliquot("past.jsonl", *FAST, "--plot", tmp_path / "curves.svg")
+    assert said.code == 2
+    assert "pip install 'aliquot[report]'" in said.err
+    assert list(tmp_path.iterdir()) == []
+
+
+# -- slips ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["unjudged.jsonl"], "unjudged: no score is known to be people's"),
+        (["missing.jsonl"], "missing.jsonl: no such file"),
+        (["past.jsonl", "--systems", "sys1"], "only one system"),
+        (["past.jsonl", "--methods", "metric_vr"], "did you mean 'metric_var'"),
+        (["past.jsonl", "--methods", "a+b+c"], "method 'a+b+c'"),
+        (["past.jsonl", "--methods", "auto,auto"], "'auto' is given twice"),
+        (["past.jsonl", "--methods", "metric_var"], "choose a metric with --metric"),
+        (["past.jsonl", "bare.jsonl", "--methods", "documents"], "method 'documents' on bare"),
+        (["bare.jsonl", "--unit", "document"], "bare: there are no documents"),
+        (["past.jsonl", "--unit", "page"], "no unit 'page'"),
+        (["past.jsonl", "--balance", "topic"], "no item column 'topic'"),
+        (["past.jsonl", "--budgets", "0"], "--budgets '0'"),
+        (["past.jsonl", "--budgets", "200%"], "--budgets '200%'"),
+        (["past.jsonl", "--budgets", "5%:50"], "write from:to:how-many"),
+        (["past.jsonl", "--budgets", "5:50%:3"], "both ends must be shares"),
+        (["past.jsonl", "--budgets", "0.1"], "for a share write 10%"),
+        (["priced.jsonl", "--cost", "price", "--budgets", "10"], "with --cost give shares"),
+        (["past.jsonl", "--repeats", "1"], "--repeats 1: choose at least 2"),
+        (["past.jsonl", "--measures", "spq"], "did you mean 'spa'"),
+        (["past.jsonl", "--measures", ""], "no measure is named"),
+        (["past.jsonl", "--test", "t"], "no test 't'"),
+        (["past.jsonl", "--level", "2"], "level is 2"),
+        (["past.jsonl", "--seed", "-1"], "-1 is negative"),
+        (["past.jsonl", "--jobs", "0"], "--jobs"),
+        (["past.jsonl", "--engine", "host:1"], "write dask://host:port"),
+        (["past.jsonl", "-o", "out.txt"], "unknown ending; use .json, .csv, .tsv or .parquet"),
+        (["past.jsonl", "--plot", "out.gif"], "unknown ending of a picture"),
+        (["past.jsonl", "--plot", "out.svg", "--plot-measure", "spq"], "did you mean 'spa'"),
+        (["past.jsonl", "--plot", "o.svg", "--plot-measure", "spa", "--measures", "mae"], "no measure 'spa'"),
+        (["past.jsonl", "--protocols", "--budgets", "10%,20%"], "takes one budget"),
+        (["past.jsonl", "--protocols", "--plot", "p.svg", "--methods", "auto"], "does not use --methods, --plot"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_slip_is_one_line_and_leaves_nothing_behind(aliquot, folder, arguments, message):
+    before = sorted(path.name for path in folder.iterdir())
+    rest = [part for at in range(0, 6, 2) if FAST[at] not in arguments for part in FAST[at : at + 2]]
+    said = aliquot(*arguments, *(rest if "--protocols" not in arguments else []))
+    assert said.code == 2
+    assert said.out == ""
+    assert said.err.startswith("error: ")
+    assert said.err.count("\n") == 1
+    assert message in said.err
+    assert sorted(path.name for path in folder.iterdir()) == before
+
+
+def test_an_output_that_is_a_folder(aliquot, tmp_path):
+    said = aliquot("past.jsonl", *FAST, "-o", tmp_path)
+    assert said.code == 1
+    assert "is a folder" in said.err
+
+
+# -- protocols -----------------------------------------------------------------------------------------------------
+
+
+def test_the_study_of_protocols(aliquot, tmp_path):
+    said = aliquot("past.jsonl", "bare.jsonl", "--protocols", "--jobs", "1", "-o", tmp_path / "study.csv")
+    assert said.code == 0, said.err
+    assert said.fits
+    for text in ("sets whose ranking changes", "best, median and worst of 13 runs", "snippets_budgeted",
+                 "past: share of items from documents of this length", "note: bare: no documents, so segments only",
+                 "budget:30%", "runs:13|seed:13"):  # fmt: skip
+        assert text in said.words
+    table = pl.read_csv(tmp_path / "study.csv")
+    assert (table["best"] <= table["median"]).all()
+    assert (table["median"] <= table["worst"]).all()
+
+
+def test_the_study_of_protocols_as_json_with_its_own_numbers(aliquot):
+    said = aliquot("past.jsonl", "--protocols", "--budgets", "20%", "--repeats", "4", "--seed", "0", "--json",
+                   "--jobs", "1")  # fmt: skip
+    document = json.loads(said.out)
+    assert document["runs"] == 4
+    assert document["protocols"][0]["budget"] == 0.2
+    assert "runs:4|seed:0" in document["signature"]
+
+
+# -- going on ------------------------------------------------------------------------------------------------------
+
+
+def started(arguments: list[str], folder: Path) -> subprocess.Popen[bytes]:
+    """A real process in a group of its own, so that its workers can be killed with it."""
+    return subprocess.Popen(
+        [sys.executable, "-c", "from aliquot.cli.main import main; main()", "simulate", *arguments],
+        cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True,
+    )  # fmt: skip
+
+
+def units(path: Path) -> list[bytes]:
+    """Whole lines of finished units in a journal."""
+    content = path.read_bytes() if path.exists() else b""
+    return content[: content.rfind(b"\n") + 1].splitlines()[1:]
+
+
+@pytest.mark.skipif(not hasattr(os, "killpg"), reason="needs process groups")
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_a_run_killed_in_the_middle_goes_on_and_repeats_nothing(folder, tmp_path, monkeypatch, jobs):
+    """kill -9 of a real process; then the same command, its units counted; the result is the uninterrupted run's."""
+    output = tmp_path / "out.parquet"
+    arguments = ["past.jsonl", "--methods", "random,auto,random+cv", "--repeats", "25", "--measures", "mae,spa,kendall",
+                 "-o", str(output)]  # fmt: skip
+    part = output.with_name("out.parquet.part")
+    process = started([*arguments, "--jobs", jobs], folder)
+    deadline = time.monotonic() + 120
+    while len(units(part)) < 4 and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGKILL)
+    _, err = process.communicate()
+    finished = units(part)
+    assert process.returncode == -signal.SIGKILL, err.decode()
+    assert len(finished) >= 4
+    assert not output.exists()
+
+    ran: list[str] = []
+    module = import_module("aliquot.simulate.run")
+    real = module.run_unit
+
+    def counted(unit: Any, *rest: Any) -> Any:
+        ran.append(unit.key)
+        return real(unit, *rest)
+
+    monkeypatch.setattr(module, "run_unit", counted)
+    monkeypatch.chdir(folder)
+    assert run(["simulate", *arguments, "--jobs", "1"]) == 0
+    keys = [json.loads(line)["key"] for line in finished]
+    assert len(set(keys)) == len(keys)
+    assert not set(keys) & set(ran)
+    assert not part.exists()
+    resumed = pl.read_parquet(output)
+
+    assert len(keys) + len(ran) == 3 * 13  # ten budgets asked for, three above them
+    past = load(folder / "past.jsonl")
+    whole = simulate(past, ["random", "auto", "random+cv"], repeats=25, measures=["mae", "spa", "kendall"])
+    assert resumed.equals(whole.to_frame())
+
+
+def test_a_journal_of_another_run_is_refused(aliquot, tmp_path):
+    output = tmp_path / "out.csv"
+    part = tmp_path / "out.csv.part"
+    part.write_bytes(b'{"signature":"aliquot:0.1.0|simulate|methods:random"}\n')
+    said = aliquot("past.jsonl", *FAST, "-o", output)
+    assert said.code == 1
+    assert "holds the unfinished replays of another run" in said.err
+    assert part.read_bytes() == b'{"signature":"aliquot:0.1.0|simulate|methods:random"}\n'
+    assert not output.exists()
