@@ -20,6 +20,7 @@ _PUBLIC = {
     "load_all": "aliquot.data.io",
     "save": "aliquot.data.io",
     "synthetic": "aliquot.data.synthetic",
+    "learn": "aliquot.learn.run",
     "select": "aliquot.select.choose",
     "Incremental": "aliquot.select.incremental",
     "estimate": "aliquot.estimate.run",
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from aliquot.judge.compare import compare
     from aliquot.metaeval.metrics import metrics
     from aliquot.metaeval.surface import surface
+    from aliquot.learn.run import learn
     from aliquot.plan.run import plan
     from aliquot.report import datasheet
     from aliquot.select.choose import select
@@ -74,6 +76,7 @@ __all__ = [
     "compare",
     "datasheet",
     "estimate",
+    "learn",
     "load",
     "load_all",
     "meta",

@@ -124,11 +124,14 @@ VARIANTS: dict[str, tuple[str, ...]] = {
         "balanced:by=cube,metrics=good",
         "balanced:by=cube,size=variance",
     ),
+    "casf": ("casf", "casf:batches=3", "casf:redundancy=none,metrics=bad"),
 }
 CASES = [
-    (spec, MANY if spec in {v[0], "balanced:by=cube,metrics=good"} else FEWER) for v in VARIANTS.values() for spec in v
+    (spec, MANY if spec in {v[0], "balanced:by=cube,metrics=good"} - {"casf"} else FEWER)
+    for v in VARIANTS.values()
+    for spec in v
 ]
-EXACT = ("segments", "stratified", "pps", "balanced", "snippets_budgeted")
+EXACT = ("segments", "stratified", "pps", "balanced", "snippets_budgeted", "casf")
 
 
 def test_every_design_is_here():

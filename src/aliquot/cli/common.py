@@ -96,6 +96,8 @@ def names(text: str | None) -> list[str]:
 
 def load_data(
     data: str,
+    sources_only: bool = False,
+    /,
     *,
     human: str | None = None,
     systems: str | None = None,
@@ -108,7 +110,7 @@ def load_data(
     pair: str | None = None,
     mqm_weights: str | None = None,
 ) -> EvalSet:
-    """Load as the common options say."""
+    """Load as the common options say; `sources_only` accepts files in which no item has a system."""
     with busy(f"reading {data}"):
         evalset = load(
             data,
@@ -120,12 +122,13 @@ def load_data(
             score_name=score_name,
             pair=pair,
             mqm_weights=MQMWeights.parse(mqm_weights) if mqm_weights else None,
+            sources_only=sources_only,
         )
     if systems is not None:
         evalset = evalset.keep(systems=_known_systems(systems, evalset, "--systems"))
     if exclude is not None:
         evalset = evalset.drop(systems=_known_systems(exclude, evalset, "--exclude"))
-    if not evalset.systems:
+    if not evalset.systems and not (sources_only and systems is None and exclude is None):
         raise OptionError("no system is left; check --systems and --exclude")
     return evalset
 

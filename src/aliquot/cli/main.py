@@ -17,6 +17,7 @@ from aliquot.errors import AliquotError, AliquotWarning
 VERBS = {
     "inspect": "What is in my data, and what can I do with it?",
     "plan": "How many judgments do I need? What will my budget buy?",
+    "learn": "What do past campaigns teach about sources, before any output exists?",
     "select": "Which items should people judge?",
     "clean": "Which judgments should not count, and what does leaving them out change?",
     "agreement": "Do my judges agree, and whom can I trust?",

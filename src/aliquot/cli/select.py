@@ -54,6 +54,10 @@ def run(
         str | None,
         typer.Option("--crowd", metavar="A,B", help="Only look at these systems.", rich_help_panel=_CHOOSING),
     ] = None,
+    within: Annotated[
+        Path | None,
+        typer.Option("--within", metavar="FILE", help="Choose among a first selection.", rich_help_panel=_CHOOSING),
+    ] = None,
     non_matching: Annotated[
         bool, typer.Option("--non-matching", help="Designs: a draw for each system.", rich_help_panel=_CHOOSING)
     ] = False,
@@ -84,14 +88,15 @@ def run(
         raise unknown_name("output format", format, FORMATS, "the input's is --input-format")
     common.require_writable(output)
     evalset = common.load_data(
-        data, human=human, systems=systems, exclude=exclude, format=input_format, lower_is_better=lower_is_better,
+        data, True, human=human, systems=systems, exclude=exclude, format=input_format, lower_is_better=lower_is_better,
         columns=columns, wide=wide, score_name=score_name, pair=pair,
     )  # fmt: skip
+    first = None if within is None else Selection.load(within)
     with render.busy(f"choosing by {method}"):
         selection = select(
             evalset, method, budget, cost=cost, balance=balance, unit=unit, include=_ids(include, evalset),
             exclude_items=_ids(exclude_items, evalset), crowd=common.names(crowd) or None, matching=not non_matching,
-            seed=seed, metric=metric,
+            within=first, seed=seed, metric=metric,
         )  # fmt: skip
     summary = summarise(selection, evalset, _total_cost(evalset, cost))
     if output is not None:

@@ -25,8 +25,8 @@ _RUNNING = "Running"
 _USUAL = ("spa", "spa_full", "accuracy", "mae", "coverage")
 _COLUMNS = 5
 _PROTOCOL_BUDGET = "30%"
-_NOT_FOR_PROTOCOLS = ("methods", "measures", "metric", "cost", "unit", "balance", "test", "level", "parity", "plot",
-                      "plot_measure")  # fmt: skip
+_NOT_FOR_PROTOCOLS = ("methods", "measures", "metric", "cost", "unit", "balance", "crowd", "test", "level", "parity",
+                      "plot", "plot_measure")  # fmt: skip
 
 
 def run(
@@ -51,6 +51,10 @@ def run(
         typer.Option("--cost", metavar="COLUMN", help="An item column, or esa_time; budgets are then shares of cost."),
     ] = None,
     unit: Annotated[str, typer.Option("--unit", help="item, or document: whole documents are chosen.")] = "item",
+    crowd: Annotated[
+        int | None,
+        typer.Option("--crowd", metavar="N", help="Choose by N systems drawn at random, evaluate the others."),
+    ] = None,
     balance: Annotated[
         str | None, typer.Option("--balance", metavar="COLUMN", help="Split the budget equally over its values.")
     ] = None,
@@ -130,8 +134,8 @@ def run(
     with _progress("replaying") as told:
         result = simulate(
             sets, methods, budgets, repeats=repeats, measures=None if measures is None else names, human=human,
-            metric=metric, cost=cost, unit=unit, balance=balance, test=test, level=level, parity=parity, seed=seed,
-            jobs=jobs, engine=engine, journal=output, progress=told,
+            metric=metric, cost=cost, unit=unit, balance=balance, crowd=crowd, test=test, level=level, parity=parity,
+            seed=seed, jobs=jobs, engine=engine, journal=output, progress=told,
         )  # fmt: skip
     if output is not None:
         common.write_result(result.to_frame(), result.to_dict(), output)

@@ -12,6 +12,7 @@ from aliquot.data.evalset import EvalSet
 from aliquot.data.selection import Selection
 from aliquot.errors import AliquotWarning, DataError, OptionError
 from aliquot.estimate.proxies import standard_metric, usable
+from aliquot.estimate.two_stage import whole_pool
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
 from aliquot.stats.design_variance import clustered, spread, stratified, unordered
 from aliquot.stats.grouping import codes_of
@@ -132,6 +133,7 @@ def _require_judged(count: int, evalset: EvalSet) -> None:
 
 
 def _from_selection(evalset: EvalSet, scores: FloatArray, selection: Selection) -> Sample:
+    evalset, scores = whole_pool(evalset, scores, selection)
     row_of = {item: row for row, item in enumerate(evalset.ids)}
     missing = [item for item in selection.ids if item not in row_of]
     if missing:

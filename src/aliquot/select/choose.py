@@ -15,14 +15,16 @@ from aliquot.data.groups import group_codes
 from aliquot.data.selection import Selection
 from aliquot.data.signature import signature
 from aliquot.data.spec import Spec, parse_spec
-from aliquot.errors import AliquotWarning, OptionError, unknown_name
+from aliquot.errors import AliquotWarning, OptionError, quoted, unknown_name
 from aliquot.select.budget import Budget, item_costs, resolve_budget
 from aliquot.select.kinds import Chosen, Task, choose_rows
 from aliquot.select.methods import lookup
 from aliquot.select.resolve import resolved
+from aliquot.select.within import chosen_before, multiplied, named
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, Seed
 
 UNITS = ("item", "document")
+_UNFAIR = ("metric_avg", "irt_diff")
 
 
 def select(
@@ -37,6 +39,7 @@ def select(
     exclude_items: Sequence[ItemId] = (),
     crowd: Sequence[str] | None = None,
     matching: bool = True,
+    within: Selection | None = None,
     seed: int = 0,
     **parameters: Any,
 ) -> Selection:
@@ -53,6 +56,8 @@ def select(
         exclude_items: ids that must not be judged.
         crowd: systems whose outputs and scores may be looked at; all by default.
         matching: for designs, the same items for all systems, or a draw for each.
+        within: a first selection, for instance by sources alone: choose among its items only (a share is of them),
+            with the chances of both multiplied, so that estimates are about the population of the first.
         seed: same seed, same selection.
         **parameters: parameters of the method, such as metric="COMET".
 
@@ -64,7 +69,13 @@ def select(
     if unit not in UNITS:
         raise unknown_name("unit", unit, UNITS)
     spec, details = resolved(data, parse_spec(method), parameters)
-    pool = data.drop(items=list(exclude_items)) if len(exclude_items) else data
+    if within is not None and len(exclude_items):
+        raise OptionError(
+            "--exclude-items with --within: exclude them in the first selection, where they leave the pool"
+        )
+    _warn_of_crowd(spec, crowd)
+    pool = data if within is None else chosen_before(data, within)
+    pool = pool.drop(items=list(exclude_items)) if len(exclude_items) else pool
     costs = item_costs(pool, cost)
     whole = resolve_budget(budget, pool.n_items, costs)
     fixed = _fixed_mask(pool, include)
@@ -77,14 +88,25 @@ def select(
         chosen = choose_rows(task, matching=matching)
     if not len(chosen.rows) and not fixed.any():
         _report_nothing(spec, budget, costs)
-    return _selection(
+    selection = _selection(
         pool, chosen, np.flatnonzero(fixed), free, costs, spec, details,
         signature(
             f"select:{spec}", data, budget=budget, cost=cost, balance=balance,
             unit=None if unit == "item" else unit, include=_listed(include), exclude=_listed(exclude_items),
-            crowd=None if crowd is None else ",".join(crowd), matching=None if matching else "no", seed=seed,
+            crowd=None if crowd is None else ",".join(crowd), matching=None if matching else "no",
+            within=named(within), seed=seed,
         ),
     )  # fmt: skip
+    return selection if within is None else multiplied(selection, within, selection.signature)
+
+
+def _warn_of_crowd(spec: Spec, crowd: Sequence[str] | None) -> None:
+    """Items hard for the crowd need not be hard for the others (Zouhar et al. 2025, section 5.3)."""
+    if crowd and spec.name in _UNFAIR:
+        warnings.warn(
+            f"'{spec.name}' chooses items that are hard for {quoted(crowd, 4)}: if they are evaluated too, they are "
+            "at a disadvantage; leave them out of the evaluation, or use metric_var", AliquotWarning, 3,
+        )  # fmt: skip
 
 
 def _report_nothing(spec: Spec, budget: float | str | None, costs: FloatArray | None) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from aliquot.select import designs, guided, incremental, search, sources, texts, utilities
+from aliquot.select import casf, designs, guided, incremental, search, sources, texts, utilities
 from aliquot.select.registry import ALIASES, Method, lookup, registered
 
-FAMILIES = (utilities, texts, sources, search, designs, guided, incremental)
+FAMILIES = (utilities, texts, sources, search, designs, casf, guided, incremental)
 
 __all__ = ["ALIASES", "FAMILIES", "Method", "all_methods", "lookup"]
 

@@ -9,8 +9,9 @@ import polars as pl
 
 from aliquot.data.evalset import EvalSet
 from aliquot.data.lengths import log_lengths, source_lengths
+from aliquot.data.spec import parse_spec, unwrapped
 from aliquot.errors import OptionError, unknown_name
-from aliquot.select.registry import row_mean
+from aliquot.select.registry import lookup, registered, row_mean
 from aliquot.select.scores import chosen_metrics, filled, item_quality, item_spread, standardised
 from aliquot.stats.arrays import FloatArray
 
@@ -38,6 +39,7 @@ def item_sizes(
     standardised difficulty and L the standardised log length; a and b depend on the scale people judge on.
     difficulty: minus the mean metric score, shifted to start at 0, plus a floor. variance: spread of the metrics over
     systems, close to the variance of differences. length: words of the source. equal: all alike.
+    A utility's spec: the utility, shifted to start at 0.
     """
     if slopes is not None and len(slopes) != 2:
         raise OptionError(f"slopes={'|'.join(map(str, slopes))}: give two, on difficulty and on log length: 0.25|0.3")
@@ -61,6 +63,9 @@ def _sizes(
         values = filled(item_spread(evalset, metrics), "metric", evalset)
     elif size == "length":
         values = filled(source_lengths(evalset), "source", evalset)
+    elif _is_utility(evalset, size):
+        values = filled(_utility(evalset, size), size, evalset)
+        values = values - values.min()
     else:
         values = _column(evalset, size)
     mean = float(values.mean())
@@ -89,6 +94,20 @@ def _expected_error(evalset: EvalSet, metrics: tuple[str, ...] | None, slopes: t
         lengths = filled(log_lengths(evalset), "source", evalset)
         logarithm += length_slope * np.clip(standardised(lengths), -_CLIP, _CLIP)
     return np.exp(logarithm)
+
+
+def _is_utility(evalset: EvalSet, size: str) -> bool:
+    """Tell whether a size is a utility's spec, as source:model=FILE; a score or column of that name goes first."""
+    method = registered().get(unwrapped(size).partition(":")[0])
+    named = size in evalset.scores or size in evalset.items.columns
+    return not named and method is not None and method.kind == "utility"
+
+
+def _utility(evalset: EvalSet, size: str) -> FloatArray:
+    spec = parse_spec(unwrapped(size))
+    method, implied = lookup(spec.name)
+    values: FloatArray = method.run(evalset, implied | dict(spec.parameters), rng=np.random.default_rng(0))
+    return np.where(np.isfinite(values), values, np.nan)
 
 
 def _column(evalset: EvalSet, name: str) -> FloatArray:

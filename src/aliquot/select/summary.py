@@ -120,6 +120,8 @@ def _notes(selection: Selection) -> tuple[str, ...]:
         )
     if details.get("matching") is False:
         notes.append("each system has its own draw; the file names the systems to judge for each item")
+    if "within" in details and selection.probability is not None:
+        notes.append(f"within a first selection of {details['first_stage']} by {details['within']}: chances multiplied")
     if "draws" in details:
         notes.append(f"best of {details['draws']} draws by a metric: known probabilities are given up")
     if selection.cost is not None and selection.probability is not None:

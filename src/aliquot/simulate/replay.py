@@ -46,11 +46,12 @@ class Stage:
     matching: bool = True
     test: str = "analytic"
     level: float = 0.95
+    crowd: int | None = None
     token: str = field(init=False, repr=False, default_factory=lambda: uuid4().hex)
 
     def __reduce__(self) -> tuple[object, ...]:
         """Travel by name: the process that knows this stage already uses its own, with all it has computed on it."""
-        options = (self.cost, self.unit, self.balance, self.matching, self.test, self.level)
+        options = (self.cost, self.unit, self.balance, self.matching, self.test, self.level, self.crowd)
         return _arrived, (self.token, self.evalset, *options)
 
     @cached_property

@@ -16,6 +16,7 @@ from aliquot.errors import DataError, OptionError, unknown_name
 from aliquot.metaeval.measures import TESTS, chosen_measures
 from aliquot.select.choose import UNITS
 from aliquot.simulate.budgets import DEFAULT, Point, dense_points, parse_budgets, with_parity_points
+from aliquot.simulate.crowd import check_crowd
 from aliquot.simulate.engine import run_tasks
 from aliquot.simulate.journal import Journal, open_journal
 from aliquot.simulate.methods import BASELINE, Plan, check_plan, parse_methods, plan_method
@@ -44,6 +45,7 @@ def simulate(
     test: str = "analytic",
     level: float = 0.95,
     parity: bool = True,
+    crowd: int | None = None,
     seed: int = 0,
     jobs: int | None = 1,
     engine: str | None = None,
@@ -67,6 +69,8 @@ def simulate(
         test: p-values of the truth and of plain samples: analytic, or permutation.
         level: coverage that intervals promise.
         parity: replay budgets below and above those asked for too, so that parity can be told.
+        crowd: methods may look at so many systems only, drawn anew for every replay; truth and estimates are about the
+            others. Fixed choices are then replayed as often as others.
         seed: same seed, same table, on any number of processes.
         jobs: processes; None for all cores.
         engine: "dask://host:port" for a cluster.
@@ -86,7 +90,7 @@ def simulate(
     typed = parse_methods(methods)
     if BASELINE not in typed:
         typed = [BASELINE, *typed]
-    stages, notes = _stages(sets, human, cost=cost, unit=unit, balance=balance, test=test, level=level)
+    stages, notes = _stages(sets, human, cost=cost, unit=unit, balance=balance, test=test, level=level, crowd=crowd)
     units = [
         u
         for at, stage in enumerate(stages)
@@ -98,7 +102,8 @@ def simulate(
         human=_listed(dict.fromkeys(stage.evalset.human for stage in stages)), cost=cost,
         unit=None if unit == "item" else unit, balance=balance, test=None if test == "analytic" else test,
         level=None if level == 0.95 else level, measures=None if chosen is None else ",".join(chosen),
-        parity=None if parity else "no", seed=seed, data=",".join(stage.evalset.fingerprint for stage in stages),
+        parity=None if parity else "no", crowd=crowd, seed=seed,
+        data=",".join(stage.evalset.fingerprint for stage in stages),
     )  # fmt: skip
     with open_journal(Path(journal) if journal is not None else None, line) as memory:
         _work(units, stages, wanted, memory, jobs, engine, progress)
@@ -148,7 +153,8 @@ def _stages(sets: Sequence[EvalSet], human: str | None, **options: Any) -> tuple
 
 
 def _check_stage(stage: Stage) -> None:
-    """Tell a bad --cost, --balance or --unit before any work."""
+    """Tell a bad --cost, --balance, --unit or --crowd before any work."""
+    check_crowd(stage.crowd, stage.evalset)
     _ = stage.costs
     if stage.balance is not None:
         group_codes(stage.evalset, stage.balance)
@@ -176,12 +182,17 @@ def _units(
         with naming(evalset.name, name):
             check_plan(plan, evalset)
             _try(plan, stage, asked[-1], seed)
+        if plan.is_fixed and stage.crowd is not None:
+            units.append(Unit(number, evalset.name, plan, tuple(more), repeats, seed))
+            continue
         if plan.is_fixed:
             points = dense_points(asked, len(evalset)) if parity and stage.plain else more
             units.append(Unit(number, evalset.name, plan, tuple(points), 1, seed))
             continue
         count = max(2, repeats // FEW) if plan.is_slow else repeats
-        units += [Unit(number, evalset.name, plan, (point,), count, seed) for point in more]
+        for point in more:
+            once = plan.is_design and point.share >= 1.0 and stage.crowd is None  # all items: nothing is left to chance
+            units.append(Unit(number, evalset.name, plan, (point,), 1 if once else count, seed))
     return units
 
 

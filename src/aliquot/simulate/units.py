@@ -19,6 +19,7 @@ from aliquot.errors import AliquotError
 from aliquot.metaeval.measures import Measure, chosen_measures
 from aliquot.select.kinds import Chosen
 from aliquot.simulate.budgets import FEWEST, Point
+from aliquot.simulate.crowd import crowd_replays, measured
 from aliquot.simulate.methods import Plan
 from aliquot.simulate.replay import Outcome, Stage, draw, outcome, stacked
 from aliquot.stats.arrays import FloatArray
@@ -72,6 +73,8 @@ def run_unit(unit: Unit, stage: Stage, measures: Sequence[str] | None) -> list[d
         threadpool_limits(limits=1),  # small matrices: threads cost more than they give, and processes do the rest
         naming(unit.data, unit.plan.typed),
     ):
+        if stage.crowd is not None:
+            return [vars(cell) for cell in _crowd_cells(unit, stage, wanted)]
         for point, outcomes in _replays(unit, stage):
             cells += _cells(unit, point, [o for o in outcomes if o is not None], stage, wanted)
     return [vars(cell) for cell in cells]
@@ -111,10 +114,12 @@ def _start(order: Chosen, n: int) -> Chosen:
 
 
 def _generator(unit: Unit, stage: Stage, point: Point, repeat: int) -> np.random.Generator:
+    return np.random.default_rng([*_seeds(unit, stage, point), repeat])
+
+
+def _seeds(unit: Unit, stage: Stage, point: Point) -> list[int]:
     method = zlib.crc32(unit.plan.typed.encode())
-    return np.random.default_rng(
-        [unit.seed, int(stage.evalset.fingerprint, 16), method, round(point.share * 1e9), repeat]
-    )
+    return [unit.seed, int(stage.evalset.fingerprint, 16), method, round(point.share * 1e9)]
 
 
 def _cells(unit: Unit, point: Point, outcomes: list[Outcome], stage: Stage, measures: list[Measure]) -> list[Cell]:
@@ -129,6 +134,25 @@ def _cells(unit: Unit, point: Point, outcomes: list[Outcome], stage: Stage, meas
         Cell(unit.data, unit.plan.typed, point.written, point.share, point.asked, name, *_mean_and_error(found, unit),
              items, int(np.isfinite(found).sum()))
         for name, found in values.items()
+    ]  # fmt: skip
+
+
+def _crowd_cells(unit: Unit, stage: Stage, measures: list[Measure]) -> list[Cell]:
+    """Cells of replays that each have a crowd, and so systems and a truth, of their own."""
+    fresh = [_seeds(unit, stage, point) for point in unit.points]
+    values: list[dict[str, list[FloatArray]]] = [{m.name: [] for m in measures} for _ in unit.points]
+    items: list[list[int]] = [[] for _ in unit.points]
+    for _, rest, outcomes in crowd_replays(stage, unit.plan, unit.points, unit.repeats, unit.seed, fresh):
+        for at, found in enumerate(outcomes):
+            items[at] += [] if found is None else [found.items]
+            for name, value in measured(found, rest, measures).items():
+                values[at][name].append(value)
+    return [
+        Cell(unit.data, unit.plan.typed, point.written, point.share, point.asked, name,
+             *_mean_and_error(np.concatenate(found), unit), float(np.mean(items[at])) if items[at] else 0.0,
+             int(np.isfinite(np.concatenate(found)).sum()))
+        for at, point in enumerate(unit.points)
+        for name, found in values[at].items()
     ]  # fmt: skip
 
 
