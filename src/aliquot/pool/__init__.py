@@ -1,0 +1,1 @@
+"""Pools: choosing among millions of sources, more than memory holds, before any output exists."""

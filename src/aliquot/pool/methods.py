@@ -1,0 +1,136 @@
+"""Which methods a pool takes, what each wants of the first pass, and how it is then called on the numbers.
+
+Only what depends on a source alone, its document and its columns can be told before outputs exist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from aliquot.data.parameters import bind, parameters_of
+from aliquot.data.spec import Spec, parse_spec, read_value, written
+from aliquot.errors import OptionError, unknown_name
+from aliquot.pool.clusters import pool_kmeans
+from aliquot.pool.compact import BALANCE, BINS, LENGTH, PREDICTED
+from aliquot.pool.measure import Wanted
+from aliquot.pool.values import Value, value_of_method
+from aliquot.select.auto import DEFAULT_DESIGN
+from aliquot.select.embedding import NGRAMS
+from aliquot.select.methods import lookup
+from aliquot.select.registry import Method
+
+UTILITIES = ("source", "source_length")
+METHODS = ("auto", *UTILITIES, "pps", "segments", "stratified", "documents", "snippets_fixed", "snippets_budgeted",
+           "kmeans", "random", "uncertainty")  # fmt: skip
+DEDUP = ("exact", "near")
+_BY_SCORES = ("difficulty", "variance")
+_TAKEN = ("id", "source", "document", "position", "domain", "cost", "reference")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A method on a pool.
+
+    Attributes:
+        spec: as asked for.
+        wanted: what the first pass takes.
+        given: the method's parameters in terms of the compact set's columns.
+        by_value: whether the value itself is the utility.
+        value_column: what the value is called in the compact set, as notes name it.
+        kmeans: the parameters of mini-batch k-means, where that is the method.
+    """
+
+    spec: Spec
+    wanted: Wanted
+    given: Mapping[str, Any] = field(default_factory=dict)
+    by_value: bool = False
+    value_column: str = PREDICTED
+    kmeans: Mapping[str, Any] | None = None
+
+    @property
+    def method(self) -> Method:
+        """The method in select's registry."""
+        return lookup(self.spec.name)[0]
+
+
+def plan(
+    method: str, *, cost: str | None = None, balance: str | None = None, dedup: str | None = None,
+    pair: str | None = None,
+) -> Plan:  # fmt: skip
+    """Read a method's spec and say what it wants of every source."""
+    if dedup is not None and dedup not in DEDUP:
+        raise unknown_name("way to find duplicates", dedup, DEDUP, "use --dedup exact or near")
+    spec = parse_spec(DEFAULT_DESIGN if method == "auto" else method)
+    if spec.name not in METHODS:
+        lookup(spec.name)  # says what there is when there is no such method at all
+        raise OptionError(
+            f"'{spec.name}' needs outputs or scores, and a pool has sources alone; choose one of {', '.join(METHODS)}"
+        )
+    common: dict[str, Any] = {"cost": cost, "dedup": dedup}
+    if spec.name == "kmeans":
+        return _kmeans(spec, common, cost, balance)
+    groups = [] if balance is None else [balance]
+    given = dict(spec.parameters)
+    by_value = spec.name in UTILITIES
+    column = PREDICTED
+    if by_value:
+        common["value"] = value_of_method(spec, pair)
+        given = {}
+    elif spec.name == "pps":
+        column = _sized(given, common, pair)
+    elif spec.name == "uncertainty" and "score" in given:
+        common["value"] = Value("column", read_value(given["score"]))
+        given["score"] = column
+    elif spec.name == "stratified" and read_value(given.get("bins", "document")) != "document":
+        groups.append(read_value(given["bins"]))
+        given["bins"] = BINS
+    if groups and groups[-1] == "metric":
+        raise OptionError("stratified: bins=metric needs scores, and a pool has sources alone; name a column")
+    runs = ("documents", "snippets_fixed", "snippets_budgeted")
+    common["document"] = spec.name in (*runs, "pps", "stratified") and given.get("bins") != BINS
+    common["position"] = spec.name in runs
+    wanted = Wanted(groups=tuple(dict.fromkeys(groups)), **common)
+    return Plan(spec, wanted, MappingProxyType(given), by_value, column)
+
+
+def _sized(given: dict[str, Any], common: dict[str, Any], pair: str | None) -> str:
+    """Rewrite the size of pps in terms of the compact set, and return what its value is called there."""
+    size = read_value(given.get("size", "error"))
+    if size in _BY_SCORES:
+        raise OptionError(
+            f"pps: size={size} needs scores, and a pool has sources alone; use length, equal, error, a column or a "
+            "model: pps:size=(source:model=FILE)"
+        )
+    if size == "error":
+        common["length"] = True
+    if size in ("error", "equal"):
+        return PREDICTED
+    if parse_spec(size).name in UTILITIES if ":" in size else size in UTILITIES:
+        common["value"] = value_of_method(parse_spec(size), pair)
+        given["size"] = f"(source:column={PREDICTED})"  # shifted to start at 0, as every utility
+        return PREDICTED
+    common["value"] = Value("length") if size == "length" else Value("column", size)
+    column = LENGTH if size == "length" else f"column {size}" if size in _TAKEN else size
+    given["size"] = written(column)
+    return column
+
+
+def _kmeans(spec: Spec, common: dict[str, Any], cost: str | None, balance: str | None) -> Plan:
+    if cost is not None or balance is not None:
+        raise OptionError("'kmeans' chooses a number of items; use a utility or a design with --cost or --balance")
+    given = {name: value for name, value in spec.parameters.items() if (name, value) != ("features", "source")}
+    bound = bind("kmeans", parameters_of(pool_kmeans, ()), given)
+    return Plan(spec, Wanted(vectors=bound.get("model", NGRAMS), **common), kmeans=bound)
+
+
+def columns_of(asked: Plan, balance: str | None) -> dict[str, str]:
+    """Return column of the compact set -> array of the first pass."""
+    columns = {asked.value_column: "value"} if asked.wanted.value is not None else {}
+    if balance is not None:
+        columns[BALANCE] = f"group:{balance}"
+    if asked.given.get("bins") == BINS:
+        columns[BINS] = f"group:{read_value(asked.spec.parameters['bins'])}"
+    return columns

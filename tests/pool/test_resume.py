@@ -1,0 +1,48 @@
+"""A killed run goes on where it stopped, on one machine or on a cluster, and leaves nothing half-written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.pool.conftest import same
+
+from aliquot.errors import OutputError
+from aliquot.pool.parts import parts_path
+from aliquot.pool.run import select_pool
+
+pytestmark = pytest.mark.filterwarnings("ignore::aliquot.AliquotWarning")
+
+
+class KilledError(Exception):
+    pass
+
+
+def kill(what: str, share: float, items: int) -> None:
+    if what == "measuring" and share > 0.5 and items:
+        raise KilledError
+
+
+def test_a_killed_run_goes_on_where_it_stopped(lines: Path, tmp_path: Path) -> None:
+    output = tmp_path / "chosen.jsonl"
+
+    options: dict[str, Any] = {"seed": 3, "partition_bytes": 3000, "journal": output}
+    with pytest.raises(KilledError):
+        select_pool(lines, "pps:size=length", 20, progress=kill, **options)
+    done = len(list(parts_path(output).glob("*.npz")))
+    assert 0 < done < 20
+    told: list[tuple[str, float, int]] = []
+    resumed = select_pool(lines, "pps:size=length", 20, progress=lambda *now: told.append(now), **options)
+    assert told[0][1] > 0.5
+    same(resumed.selection, select_pool(lines, "pps:size=length", 20, seed=3).selection)
+    assert not parts_path(output).exists()
+
+
+def test_another_runs_parts_are_never_mixed_in(lines: Path, tmp_path: Path) -> None:
+    output = tmp_path / "chosen.jsonl"
+
+    with pytest.raises(KilledError):
+        select_pool(lines, "segments", 20, progress=kill, partition_bytes=3000, journal=output)
+    with pytest.raises(OutputError, match="another run"):
+        select_pool(lines, "pps:size=length", 20, partition_bytes=3000, journal=output)
