@@ -9,6 +9,8 @@ import json
 import numpy as np
 import polars as pl
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy import stats
 
 import aliquot
@@ -257,6 +259,29 @@ def test_common_cells_are_those_of_all(data):
     assert any("on common cells: 99 items, 5 systems, 495 cells" in note for note in report.notes)
 
 
+@settings(max_examples=25, deadline=None)
+@given(
+    seed=st.integers(0, 10_000), items=st.integers(2, 9), systems=st.integers(2, 5), missing=st.sampled_from([0, 0.3])
+)
+def test_rows_are_never_misaligned(seed, items, systems, missing):
+    """The order of items and systems changes nothing; parts add up wherever there is a pair."""
+    rng = np.random.default_rng(seed)
+    human, metric = rng.integers(0, 4, size=(2, items, systems)).astype(float)
+    human[rng.random(human.shape) < missing] = np.nan
+    metric[rng.random(metric.shape) < missing] = np.nan
+    human[0], metric[0] = np.arange(systems), np.arange(systems)[::-1]
+    parts = ["decomposition", "correlations"]
+    report = aliquot.metrics(made(human, m=metric), metrics=["m"], parts=parts, trials=20)
+    for row in report.decomposition:
+        assert row.observed == pytest.approx(row.noise + row.bias + row.variance, abs=1e-12)
+    rows, columns = rng.permutation(items), rng.permutation(systems)
+    turned = aliquot.metrics(made(human[rows][:, columns], m=metric[rows][:, columns]), metrics=["m"], parts=parts,
+                             trials=20)  # fmt: skip
+    for one, other in zip(report.correlations, turned.correlations, strict=True):
+        assert one.value == pytest.approx(other.value, abs=1e-9, nan_ok=True), (one.level, one.measure)
+        assert (one.cells, one.groups, one.undefined) == (other.cells, other.groups, other.undefined)
+
+
 def test_metrics_with_different_cells_are_pointed_out(data):
     lacking = data.scores["metricB"].copy()
     lacking[:, 1] = np.nan
@@ -406,6 +431,18 @@ def test_constant_human_scores():
     assert all(np.isnan(row.value) for row in report.correlations if row.measure == "pearson")
     assert report.suggested == ()
     assert any("no set of metrics is suggested" in note for note in report.notes)
+
+
+def test_items_without_a_pair():
+    """Everybody judged one output of an item: nothing can be compared within items."""
+    human = np.full((6, 2), np.nan)
+    human[:3, 0], human[3:, 1] = [1.0, 2.0, 4.0], [2.0, 3.0, 5.0]
+    rng = np.random.default_rng(0)
+    data = made(human, a=rng.normal(size=(6, 2)), b=rng.normal(size=(6, 2)))
+    report = aliquot.metrics(data, trials=50, permutations=10)
+    assert all(np.isnan(row.value) for row in report.clusters if row.test == "acc_eq")
+    assert all(row.pairs == 0 and np.isnan(row.observed) for row in report.decomposition)
+    assert np.isfinite([row.value for row in report.correlations if row.measure == "accuracy"]).all()
 
 
 def test_one_metric_cannot_be_compared_with_others(data):

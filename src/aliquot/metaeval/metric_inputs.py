@@ -180,8 +180,9 @@ def _chosen(
     left = {metric: reason for metric, reason in unfit.items() if metric not in usable}
     if not usable:
         why = "; ".join(f"'{metric}' {reason}" for metric, reason in list(left.items())[:3])
-        raise DataError(f"{sets[0].name}: there is no metric to compare with people{': ' if why else ''}{why}; add a "
-                        "score, or compute some from outputs and references with --compute bleu,chrf")  # fmt: skip
+        remedy = "name it with --metrics to have it all the same, " if why else ""
+        raise DataError(f"{sets[0].name}: there is no metric to compare with people{': ' if why else ''}{why}; {remedy}"
+                        "add a score, or compute some from outputs and references (--compute bleu,chrf)")  # fmt: skip
     notes = [f"'{metric}' {reason} and is left out; name it to have it" for metric, reason in left.items()]
     return tuple(usable), notes
 

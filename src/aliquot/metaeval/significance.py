@@ -180,7 +180,9 @@ def _run(test: str, stack: FloatArray, human: FloatArray, permutations: int, swa
         statistic, level = SWAPPED[test]
         return compare_metrics(stack, human, statistic, level, swap=swap, permutations=permutations, seed=seed)
     if test == "acc_eq":
-        values = [item_tie_accuracies(metric, human, tie_accuracy(metric, human).epsilon) for metric in stack]
+        # Where no item has a pair there is no threshold, and nothing that it would change.
+        thresholds = [float(np.nan_to_num(tie_accuracy(metric, human).epsilon)) for metric in stack]
+        values = [item_tie_accuracies(stack[at], human, epsilon) for at, epsilon in enumerate(thresholds)]
     else:
         values = [item_kendall_like(metric, human) for metric in stack]
     return compare_item_values(np.column_stack(values), permutations, seed)

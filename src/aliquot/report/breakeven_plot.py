@@ -85,7 +85,7 @@ def _spread(values: list[float], most: int) -> list[float]:
     """At most so many of ascending values, first and last among them: the closest neighbours are dropped one by one.
 
     >>> _spread([0.0, 0.1, 0.11, 0.5], 3)
-    [0.0, 0.1, 0.5]
+    [0.0, 0.11, 0.5]
     """
     kept = list(values)
     while len(kept) > most:
