@@ -74,6 +74,7 @@ def test_any_way_of_splitting_gives_the_same_numbers(model, monkeypatch):
     assert np.array_equal(np.concatenate(parts), whole)
     unlike = np.concatenate([model.unlikeness(texts[at : at + 13]) for at in range(0, 150, 13)])
     assert np.array_equal(model.unlikeness(texts), unlike)
+    assert np.array_equal(model.assess(texts, pair="en-de", domain=domains)[1], unlike)
 
 
 def test_strange_sources_have_defined_outcomes(model):

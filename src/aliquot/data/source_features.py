@@ -6,7 +6,7 @@ Domain and languages become columns for the names that training saw; a name it n
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -30,6 +30,11 @@ class Known:
     from_languages: tuple[str, ...] = ()
     to_languages: tuple[str, ...] = ()
     dimensions: int = 0
+
+    @property
+    def without_vectors(self) -> Known:
+        """The same names without embeddings."""
+        return replace(self, dimensions=0)
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -24,7 +24,7 @@ from aliquot.data.source_features import Known, Labels, dense_features, labels_f
 from aliquot.errors import DataError, FormatError, OptionError
 from aliquot.stats import trees as boosted
 from aliquot.stats.arrays import BoolArray, FloatArray
-from aliquot.stats.text_features import SURFACE, ngram_scores, surface, unseen_shares
+from aliquot.stats.text_features import SURFACE, ngram_scores
 from aliquot.stats.text_hashing import Pieces, pieces
 from aliquot.stats.trees import Trees
 
@@ -130,31 +130,47 @@ class SourceModel:
             domain: domain(s) likewise.
             vectors: the sources' sentence embeddings, for a model that was trained on them.
         """
+        return self.assess(sources, pair=pair, domain=domain, vectors=vectors)[0]
+
+    def assess(
+        self,
+        sources: Sequence[str | None],
+        *,
+        pair: Labels = None,
+        domain: Labels = None,
+        vectors: FloatArray | None = None,
+    ) -> tuple[FloatArray, FloatArray]:
+        """Predicted utility and unlikeness of each source, from one pass over the texts."""
         self._check_vectors(vectors, len(sources))
         pairs, domains = labels_for(pair, len(sources), "pair"), labels_for(domain, len(sources), "domain")
         parts = [
-            self._predict(
+            self._assess(
                 pieces(sources[at : at + CHUNK]), pairs[at : at + CHUNK], domains[at : at + CHUNK],
                 None if vectors is None else vectors[at : at + CHUNK],
             )
             for at in range(0, len(sources), CHUNK)
         ]  # fmt: skip
-        return np.concatenate(parts) if parts else np.zeros(0)
+        if not parts:
+            return np.zeros(0), np.zeros(0)
+        return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
 
     def _check_vectors(self, vectors: FloatArray | None, n: int) -> None:
         if self.embedding and (vectors is None or len(vectors) != n):
             raise OptionError(f"this model was trained on embeddings of {self.embedding}; give one vector a source")
 
-    def _predict(
+    def _assess(
         self, cut: Pieces, pairs: list[str | None], domains: list[str | None], vectors: FloatArray | None
-    ) -> FloatArray:
-        standard = self.standardised(dense_features(cut, self.known, self.memory, pairs, domains, vectors))
+    ) -> tuple[FloatArray, FloatArray]:
+        dense = dense_features(cut, self.known, self.memory, pairs, domains, vectors)
+        standard = self.standardised(dense)
         found = (standard * self.slopes).sum(axis=1)  # row by row: a matrix product rounds by the number of rows
         if len(self.ngrams):
             found += ngram_scores(cut, self.ngrams)
         if self.trees is not None:
             found += boosted.predict(self.trees, standard)
-        return np.where(cut.lengths > 0, found, np.nan)
+        unlike = (unlike_parts(dense, standard, self.whitening) / self.limits).max(axis=1)
+        there = cut.lengths > 0
+        return np.where(there, found, np.nan), np.where(there, unlike, np.nan)
 
     def standardised(self, features: FloatArray) -> FloatArray:
         """Dense features less their centre, over their scale, cut at 10 on both sides."""
@@ -166,12 +182,17 @@ class SourceModel:
         The larger of two: the share of character runs that training never saw, and the distance of the surface
         statistics from their mean, each over the training sources' own 95th percentile. NaN for an empty source.
         """
-        parts = [self._unlikeness(pieces(sources[at : at + CHUNK])) for at in range(0, len(sources), CHUNK)]
+        light = self.known.without_vectors
+        none = [None] * CHUNK
+        parts = []
+        for at in range(0, len(sources), CHUNK):
+            cut = pieces(sources[at : at + CHUNK])
+            dense = dense_features(cut, light, self.memory, none[: cut.n], none[: cut.n])
+            k = dense.shape[1]
+            standard = np.clip((dense - self.centre[:k]) / self.scale[:k], -_CLIP, _CLIP)
+            unlike = (unlike_parts(dense, standard, self.whitening) / self.limits).max(axis=1)
+            parts.append(np.where(cut.lengths > 0, unlike, np.nan))
         return np.concatenate(parts) if parts else np.zeros(0)
-
-    def _unlikeness(self, cut: Pieces) -> FloatArray:
-        measured = unlike_parts(cut, self.memory, self.centre, self.scale, self.whitening)
-        return np.where(cut.lengths > 0, (measured / self.limits).max(axis=1), np.nan)
 
     # -- files -----------------------------------------------------------------------------------------------------
 
@@ -213,15 +234,11 @@ class SourceModel:
             ) from None
 
 
-def unlike_parts(
-    cut: Pieces, memory: BoolArray, centre: FloatArray, scale: FloatArray, whitening: FloatArray
-) -> FloatArray:
+def unlike_parts(dense: FloatArray, standard: FloatArray, whitening: FloatArray) -> FloatArray:
     """Share of character runs never seen, and distance of the surface statistics from their mean (n x 2)."""
     k = len(SURFACE)
-    standard = np.clip((surface(cut) - centre[:k]) / scale[:k], -_CLIP, _CLIP)
-    white = np.einsum("ij,jk->ik", standard, whitening)  # no matrix product: as above
-    distance = np.sqrt((white**2).mean(axis=1))
-    return np.column_stack([unseen_shares(cut, memory)[:, 1], distance])
+    white = np.einsum("ij,jk->ik", standard[:, :k], whitening)  # no matrix product: it rounds by the number of rows
+    return np.column_stack([dense[:, k + 1], np.sqrt((white**2).mean(axis=1))])
 
 
 def _checked(raw: bytes, path: str | Path) -> tuple[Header, bytes]:

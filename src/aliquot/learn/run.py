@@ -20,7 +20,6 @@ from aliquot.learn.train import BASELINE, Candidate, Fit, cross_validated, fit
 from aliquot.select.embedding import DEFAULT_MODEL
 from aliquot.stats.arrays import FloatArray
 from aliquot.stats.text_features import SURFACE
-from aliquot.stats.text_hashing import pieces
 
 FEATURES = ("light", "embed")
 _LEAST_LIMIT = 0.05
@@ -136,9 +135,10 @@ def _model(
 ) -> SourceModel:
     memory = memory_of(corpus.texts)
     k = len(SURFACE)
-    whitening = _whitening(found.standardised(corpus.dense)[:, :k])
-    measured = unlike_parts(pieces(corpus.texts), memory, found.centre, found.scale, whitening)
-    measured[:, 0] = corpus.dense[:, k + 1]  # what a source shares with itself is no likeness
+    standard = found.standardised(corpus.dense)
+    whitening = _whitening(standard[:, :k])
+    # The corpus holds unseen shares against its other parts: what a source shares with itself is no likeness.
+    measured = unlike_parts(corpus.dense, standard, whitening)
     limits = np.maximum(np.quantile(measured, 0.95, axis=0), _LEAST_LIMIT)
     return SourceModel(
         target=target, kind=best.kind, known=corpus.known, centre=found.centre, scale=found.scale, slopes=found.slopes,

@@ -25,7 +25,6 @@ from aliquot.select.registry import utility
 from aliquot.stats.arrays import FloatArray
 
 _MANY = 0.25
-_EXPECTED = 0.05
 
 
 @utility("source_length", needs=("source",), paper="Zouhar et al. 2025, section 5.2; METHODS.md section 3",
@@ -68,11 +67,12 @@ def predicted(evalset: EvalSet, model: SourceModel, pair: str | None = None) -> 
     """Apply a learned model to a set's sources, and say so when they look unlike those it learned from."""
     texts = evalset.items["source"].to_list()
     vectors = embed([text or "" for text in texts], model.embedding) if model.embedding else None
-    said = unlike_warning(model.unlikeness(texts))
+    pairs = pair if pair is not None else pairs_of(evalset)
+    values, unlike = model.assess(texts, pair=pairs, domain=domains_of(evalset), vectors=vectors)
+    said = unlike_warning(unlike)
     if said:
         warnings.warn(said, AliquotWarning, 2)
-    pairs = pair if pair is not None else pairs_of(evalset)
-    return model.predict(texts, pair=pairs, domain=domains_of(evalset), vectors=vectors)
+    return values
 
 
 def unlike_warning(unlikeness: FloatArray) -> str | None:
