@@ -27,6 +27,7 @@ bench: $(VENV)/dev.stamp
 study: $(VENV)/dev.stamp
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/study.py $(STUDY_ARGS)
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/study_metrics.py $(STUDY_ARGS)
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/study_sources.py $(STUDY_ARGS)
 
 docs: $(VENV)/dev.stamp
 	$(BIN)/python docs/build_reference.py

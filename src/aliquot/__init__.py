@@ -22,6 +22,7 @@ _PUBLIC = {
     "synthetic": "aliquot.data.synthetic",
     "learn": "aliquot.learn.run",
     "select": "aliquot.select.choose",
+    "select_pool": "aliquot.pool.run",
     "Incremental": "aliquot.select.incremental",
     "estimate": "aliquot.estimate.run",
     "plan": "aliquot.plan.run",
@@ -53,10 +54,11 @@ if TYPE_CHECKING:
     from aliquot.judge.clean import clean
     from aliquot.judge.combine import combine
     from aliquot.judge.compare import compare
+    from aliquot.learn.run import learn
     from aliquot.metaeval.metrics import metrics
     from aliquot.metaeval.surface import surface
-    from aliquot.learn.run import learn
     from aliquot.plan.run import plan
+    from aliquot.pool.run import select_pool
     from aliquot.report import datasheet
     from aliquot.select.choose import select
     from aliquot.select.incremental import Incremental
@@ -84,6 +86,7 @@ __all__ = [
     "plan",
     "save",
     "select",
+    "select_pool",
     "simulate",
     "surface",
     "synthetic",

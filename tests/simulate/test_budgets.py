@@ -27,6 +27,8 @@ from aliquot.simulate.budgets import Point, dense_points, parse_budgets, with_pa
         ([20, "5%", 50.0], [0.05, 20, 50], [0.05, 0.2, 0.5]),
         (["5%:10%:2", 7], [0.05, 7, 0.1], [0.05, 0.07, 0.1]),
         (25, [25], [0.25]),
+        (np.int64(25), [25], [0.25]),
+        (range(10, 30, 10), [10, 20], [0.1, 0.2]),
     ],
 )
 def test_shares_numbers_lists_and_ranges(text, written, shares):

@@ -20,7 +20,7 @@ def address() -> Iterator[str]:
     """Workers are threads that talk over TCP: everything travels as to another machine, and no process can hang."""
     distributed = pytest.importorskip("distributed", reason="dask is an extra: pip install 'aliquot[cluster]'")
     with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=False, protocol="tcp", dashboard_address=None
+        n_workers=2, threads_per_worker=1, processes=False, protocol="tcp", dashboard_address=":0"
     ) as cluster:
         assert len(cluster.workers) == 2
         yield cluster.scheduler_address.removeprefix("tcp://")

@@ -292,6 +292,8 @@ def test_eight_items_and_two_systems(campaign):
         ({"test": "t"}, NameUnknownError, "no test 't'"),
         ({"level": 95}, OptionError, "level is 95"),
         ({"seed": -1}, OptionError, "seed is -1"),
+        ({"seed": np.random.default_rng(1)}, OptionError, "seed is Generator.*give a whole number"),
+        ({"repeats": 2.5}, OptionError, "--repeats is 2.5; give a whole number"),
         ({"measures": "spq"}, NameUnknownError, "did you mean 'spa'"),
         ({"measures": []}, OptionError, "no measure is named"),
         ({"jobs": 0}, OptionError, "--jobs 0"),

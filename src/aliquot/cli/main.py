@@ -19,6 +19,7 @@ VERBS = {
     "plan": "How many judgments do I need? What will my budget buy?",
     "learn": "What do past campaigns teach about sources, before any output exists?",
     "select": "Which items should people judge?",
+    "pool": "Which of millions of sources should be translated and judged?",
     "clean": "Which judgments should not count, and what does leaving them out change?",
     "agreement": "Do my judges agree, and whom can I trust?",
     "combine": "What do all the answers on an output come to?",

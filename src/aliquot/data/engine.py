@@ -1,9 +1,10 @@
-"""Where work runs: in this process, on processes of this machine, or on a Dask cluster; always through joblib."""
+"""Where work runs: in this process, on processes of this machine, or on a Dask cluster."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
+from itertools import islice
 from typing import Any, TypeVar
 
 import joblib
@@ -14,6 +15,7 @@ from aliquot.errors import MissingExtraError, OptionError, WorkerError
 Task = TypeVar("Task")
 Done = TypeVar("Done")
 _PREFIX = "dask://"
+_AHEAD = 16
 
 
 def run_tasks(
@@ -36,8 +38,11 @@ def run_tasks(
     if engine is None and (count == 1 or len(tasks) < 2):
         yield from map(work, tasks)
         return
-    with _backend(engine) as settings, _telling_of_killed_workers():
-        parallel = joblib.Parallel(return_as="generator_unordered", batch_size=1, **(settings or {"n_jobs": count}))
+    with _telling_of_killed_workers():
+        if engine is not None:
+            yield from _on_cluster(work, tasks, engine)
+            return
+        parallel = joblib.Parallel(n_jobs=count, return_as="generator_unordered", batch_size=1)
         yield from parallel(joblib.delayed(work)(task) for task in tasks)
 
 
@@ -60,16 +65,32 @@ def _telling_of_killed_workers() -> Iterator[None]:
         ) from error
 
 
-def _backend(engine: str | None) -> AbstractContextManager[dict[str, Any] | None]:
-    if engine is None:
-        return nullcontext(None)
+def _on_cluster(work: Callable[[Task], Done], tasks: Sequence[Task], engine: str) -> Iterator[Done]:
+    """Send a few tasks ahead of the workers, and one more for each that comes back.
+
+    Not through joblib, which stays in this process when a cluster has one core, and waits for ever for a task that
+    kills its workers.
+    """
     if not engine.startswith(_PREFIX) or ":" not in engine.removeprefix(_PREFIX):
         raise OptionError(f"--engine '{engine}': write dask://host:port, the address of a Dask scheduler")
-    return _cluster(engine.removeprefix(_PREFIX))
+    with _client(engine.removeprefix(_PREFIX)) as client:
+        from distributed import as_completed  # noqa: PLC0415  (an extra; it is there, or there were no client)
+
+        waiting = iter(tasks)
+        ahead = max(_AHEAD, 4 * sum(client.ncores().values()))
+        first = [client.submit(work, task, pure=False) for task in islice(waiting, ahead)]
+        ready: Any = as_completed(  # type: ignore[no-untyped-call,unused-ignore]
+            first, loop=client.loop, with_results=True
+        )
+        del first  # a result that was given is forgotten by the workers
+        for _, result in ready:
+            for task in islice(waiting, 1):
+                ready.add(client.submit(work, task, pure=False))
+            yield result
 
 
 @contextmanager
-def _cluster(address: str) -> Iterator[dict[str, Any]]:
+def _client(address: str) -> Iterator[Any]:
     try:
         from distributed import Client  # noqa: PLC0415  (an extra)
     except ImportError:
@@ -80,5 +101,9 @@ def _cluster(address: str) -> Iterator[dict[str, Any]]:
         )
     except (OSError, TimeoutError, ValueError) as error:
         raise OptionError(f"--engine dask://{address}: no scheduler answers there ({error})") from error
-    with client, joblib.parallel_config(backend="dask", client=client, n_jobs=-1):
-        yield {}
+    with client:
+        try:
+            client.wait_for_workers(1, timeout=60)
+        except TimeoutError:
+            raise OptionError(f"--engine dask://{address}: the scheduler has no worker; start some") from None
+        yield client

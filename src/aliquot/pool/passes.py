@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -53,7 +53,7 @@ def first_pass(
     items = 0
     if progress is not None:
         progress("measuring", done / total, items)
-    for number, arrays in run_tasks(partial(measure, pool=pool, wanted=wanted), left, jobs=jobs, engine=engine):
+    for number, arrays in run_tasks(partial(measure, pool=_light(pool), wanted=wanted), left, jobs=jobs, engine=engine):
         parts.add(number, arrays)
         done += pool.partitions[number].weight
         items += len(arrays["id"])
@@ -65,6 +65,11 @@ def first_pass(
     if len(parts.distinct("check")) > 1:
         raise OptionError("the workers run different versions of polars, whose hashes differ; install the same on all")
     return Measured(pool, parts, np.concatenate([[0], np.cumsum(lengths)]))
+
+
+def _light(pool: Pool) -> Pool:
+    """What a worker needs to know of the pool: how columns are called."""
+    return replace(pool, files=(), partitions=())
 
 
 def fetch(
@@ -81,7 +86,7 @@ def fetch(
         if cuts[at] < cuts[at + 1]
     ]
     found: dict[int, list[dict[str, Any]]] = {}
-    for number, records in run_tasks(partial(_fetch, pool=measured.pool), tasks, jobs=jobs, engine=engine):
+    for number, records in run_tasks(partial(_fetch, pool=_light(measured.pool)), tasks, jobs=jobs, engine=engine):
         found[number] = records
         if progress is not None:
             progress("fetching", len(found) / max(1, len(tasks)), sum(map(len, found.values())))

@@ -38,8 +38,8 @@ def parse_budgets(
     >>> parse_budgets([20, "50%"], 40)
     [Point(written=20.0, share=0.5, asked=True)]
     """
-    if isinstance(text, int | float):
-        text = [text]
+    if isinstance(text, int | float | np.integer):
+        text = [float(text)]
     parts = [str(part) for part in text] if not isinstance(text, str) else text.split(",")
     if not parts:
         raise OptionError(f"--budgets is empty; write for instance {DEFAULT}, or a list 5%,10%,20%")

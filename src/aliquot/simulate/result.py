@@ -32,7 +32,7 @@ class Simulation:
 
     def __repr__(self) -> str:
         sets, methods = (len({getattr(cell, name) for cell in self.cells}) for name in ("data", "method"))
-        return f"Simulation({methods} methods on {sets} {'set' if sets == 1 else 'sets'})"
+        return f"Simulation({methods} method{'s'[: methods != 1]} on {sets} set{'s'[: sets != 1]})"
 
     def row(self, method: str, measure: str, data: str | None = None) -> Row:
         """Return one verdict; `data` may be left out where there is one set.

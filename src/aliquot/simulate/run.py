@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
@@ -117,15 +118,18 @@ def simulate(
 
 def _listed(values: Any) -> str:
     """Write one value or several for the signature."""
-    return str(values) if isinstance(values, str | int | float) else ",".join(map(str, values))
+    return str(values) if isinstance(values, str | Real) else ",".join(map(str, values))
 
 
-def _check(sets: Sequence[Any], repeats: int, unit: str, test: str, level: float, seed: int) -> None:
+def _check(sets: Sequence[Any], repeats: Any, unit: str, test: str, level: float, seed: Any) -> None:
     if not sets:
         raise OptionError("no data to replay; give at least one past campaign")
     strangers = [type(each).__name__ for each in sets if not isinstance(each, EvalSet)]
     if strangers:
         raise OptionError(f"data holds a {strangers[0]}; give EvalSets: load files with aliquot.load")
+    for name, number in (("--repeats", repeats), ("seed", seed)):
+        if not isinstance(number, Integral):
+            raise OptionError(f"{name} is {number!r}; give a whole number, so that the run can be repeated and resumed")
     if repeats < 2:
         raise OptionError(f"--repeats {repeats}: choose at least 2, or there is no error of the mean; 100 is usual")
     for kind, value, known in (("unit", unit, UNITS), ("test", test, TESTS)):

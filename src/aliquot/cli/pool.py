@@ -1,0 +1,169 @@
+"""`aliquot pool`: which of millions of sources should be translated and judged?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from time import monotonic
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+from aliquot.cli import common, render
+from aliquot.data.formats import tables
+from aliquot.data.formats.table_columns import parse_mapping
+from aliquot.pool.run import PoolSelection, select_pool
+from aliquot.select.summary import effect
+
+_CHOOSING, _RUNNING = "Choosing", "Running"
+
+
+def run(
+    data: Annotated[list[str], typer.Argument(metavar="FILES...", help="Parquet or JSON lines, or 'pool/*.parquet'.")],
+    method: Annotated[
+        str,
+        typer.Option(
+            "--method",
+            "-m",
+            metavar="SPEC",
+            help="source:model=FILE, source_length, pps:size=COLUMN, segments, stratified:bins=COLUMN, kmeans, ...",
+        ),
+    ] = "auto",
+    budget: Annotated[
+        str | None,
+        typer.Option("--budget", "-b", metavar="N", help="Items (1000), a share (1%), or an amount of cost."),
+    ] = None,
+    dedup: Annotated[
+        str | None,
+        typer.Option("--dedup", metavar="HOW", help="Leave out repeated sources: exact, or near (almost the same)."),
+    ] = None,
+    cost: Annotated[
+        str | None, typer.Option("--cost", metavar="COLUMN", help="A column, or esa_time.", rich_help_panel=_CHOOSING)
+    ] = None,
+    balance: Annotated[
+        str | None,
+        typer.Option("--balance", metavar="COLUMN", help="Equal shares, e.g. domain.", rich_help_panel=_CHOOSING),
+    ] = None,
+    pair: Annotated[
+        str | None,
+        typer.Option("--pair", metavar="en-de", help="Language pair, for a model.", rich_help_panel=_CHOOSING),
+    ] = None,
+    columns: Annotated[
+        str | None,
+        typer.Option("--columns", metavar="ROLE=NAME,...", help="Which is which, e.g. id=key,source=text."),
+    ] = None,
+    seed: common.SeedOption = 0,
+    json: common.JsonOption = False,
+    output: common.OutputOption = None,
+    jobs: Annotated[
+        int | None, typer.Option("--jobs", min=1, help="Processes; all cores when not given.", rich_help_panel=_RUNNING)
+    ] = None,
+    engine: Annotated[
+        str | None,
+        typer.Option("--engine", metavar="dask://HOST:PORT", help="Run on a Dask cluster.", rich_help_panel=_RUNNING),
+    ] = None,
+) -> None:
+    """Which of millions of sources should be translated and judged?
+
+    Reads the files in parts, so that they may be larger than memory, and chooses as `aliquot select` would if they
+    were loaded: same method, same seed, same items, on one machine or on a cluster. With -o a run that was killed goes
+    on where it stopped: give the same command again.
+
+    Example: aliquot pool 'sources/*.parquet' --method pps:size=length --budget 2000 --dedup near -o chosen.jsonl
+
+    Example: aliquot pool sources.jsonl.gz --method source:model=utility.model --budget 1% -o chosen.jsonl
+    """
+    common.require_writable(output)
+    mapping = parse_mapping(columns) if columns else None
+    with _progress() as told:
+        chosen = select_pool(
+            data, method, budget, columns=mapping, cost=cost, balance=balance, dedup=dedup, pair=pair, seed=seed,
+            jobs=jobs, engine=engine, journal=output, progress=told,
+        )  # fmt: skip
+    if output is not None:
+        write(chosen, output)
+    if json:
+        common.print_json(document(chosen))
+    else:
+        show(chosen, output)
+
+
+def write(chosen: PoolSelection, path: Path) -> None:
+    """Write item JSON lines, or a table by the path's ending."""
+    if path.name.removesuffix(".gz").endswith((".csv", ".tsv", ".parquet")):
+        tables.write(chosen.to_frame(), path)
+    else:
+        chosen.save(path)
+
+
+def document(chosen: PoolSelection) -> dict[str, Any]:
+    """Return the JSON document of `pool --json`."""
+    fields = ("id", "rank", "utility", "probability", "cost", "source")
+    items = chosen.to_frame().to_dicts()
+    selection = chosen.selection
+    return {
+        "items": [{name: item.get(name) for name in fields} for item in items],
+        "summary": {
+            "items": len(chosen), "population": selection.population, "n_items": chosen.n_items,
+            "duplicates": chosen.duplicates, "method": selection.method, "effect": effect(selection),
+        },
+        "signature": selection.signature,
+    }  # fmt: skip
+
+
+def show(chosen: PoolSelection, output: Path | None) -> None:
+    """Print what was chosen and what may be concluded from it."""
+    console, selection = render.console(), chosen.selection
+    share = render.percent(len(chosen) / selection.population)
+    head = f"{len(chosen):,} of {selection.population:,} sources ({share}) by {selection.method}"
+    console.print(head, markup=False)
+    if chosen.duplicates:
+        console.print(f"{chosen.duplicates:,} of {chosen.n_items:,} sources repeat an earlier one and were left out")
+    if selection.cost is not None:
+        console.print(f"cost {render.number(float(selection.cost.sum()), 4)}")
+    console.print()
+    table = render.columns(render.table(), left=["id"], right=["probability", "utility"])
+    table.add_column("source", no_wrap=True, overflow="ellipsis")
+    for item in chosen.to_frame().head(5).to_dicts():
+        text = " ".join(str(item.get("source") or "").split())
+        probability = "-" if item["probability"] is None else f"{item['probability']:.2g}"
+        table.add_row(str(item["id"]), probability, render.number(item["utility"]), _printable(text[:60]))
+    console.print(table)
+    if len(chosen) > 5:
+        console.print(f"... and {len(chosen) - 5:,} more")
+    console.print()
+    if "auto" in selection.details:
+        console.print(f"note: auto chose {selection.details['auto']}", markup=False)
+    console.print(f"effect: {effect(selection)}", markup=False)
+    console.print(f"wrote {output}" if output else "nothing written; give -o FILE to keep it", markup=False)
+    render.signature(selection.signature, console)
+
+
+def _printable(text: str) -> str:
+    """A text that cannot drive the terminal: control characters are shown as spaces."""
+    return "".join(letter if letter.isprintable() else " " for letter in text)
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[str, float, int], None] | None]:
+    """A bar on standard error with rate and time left, for people only."""
+    stderr = Console(stderr=True)
+    if not stderr.is_terminal:
+        yield None
+        return
+    bar = Progress(
+        TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TextColumn("{task.fields[rate]}"),
+        TimeRemainingColumn(), console=stderr, transient=True,
+    )  # fmt: skip
+    begun = monotonic()
+    with bar:
+        task = bar.add_task("measuring", total=1.0, rate="")
+
+        def told(what: str, share: float, items: int) -> None:
+            rate = f"{items:,} sources, {items / max(monotonic() - begun, 1e-3):,.0f}/s" if what == "measuring" else ""
+            bar.update(task, description=what, completed=share, rate=rate)
+
+        yield told
