@@ -77,7 +77,7 @@ def predicted(value: Value, table: pl.DataFrame, path: str) -> tuple[FloatArray,
     vectors = embed([text or "" for text in texts], model.embedding) if model.embedding else None
     pairs = value.pair if value.pair is not None else _pairs(table, path)
     domains = table["hint:domain"].to_list()
-    return model.predict(texts, pair=pairs, domain=domains, vectors=vectors), model.unlikeness(texts)
+    return model.assess(texts, pair=pairs, domain=domains, vectors=vectors)
 
 
 def _pairs(table: pl.DataFrame, path: str) -> list[str | None] | str | None:

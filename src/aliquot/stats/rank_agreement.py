@@ -29,7 +29,8 @@ def pair_signs(values: FloatArray) -> FloatArray:
 def _levels(values: FloatArray) -> FloatArray:
     """Values on a scale of their row's largest, without the digits that summing in another order changes."""
     scale = np.abs(values).max(axis=1, keepdims=True, initial=0.0)
-    return np.round(np.divide(values, scale, out=values * 0.0, where=scale > 0), _DIGITS)
+    signs: FloatArray = np.round(np.divide(values, scale, out=values * 0.0, where=scale > 0), _DIGITS)
+    return signs
 
 
 def pairwise_accuracy(values: FloatArray, truth: FloatArray) -> FloatArray:
