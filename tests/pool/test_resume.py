@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.pool.conftest import same
+from tests.pool.conftest import same, write_lines
 
-from aliquot.errors import OutputError
+from aliquot.errors import DataError, OutputError
 from aliquot.pool.parts import parts_path
 from aliquot.pool.run import select_pool
 
@@ -44,5 +44,12 @@ def test_another_runs_parts_are_never_mixed_in(lines: Path, tmp_path: Path) -> N
 
     with pytest.raises(KilledError):
         select_pool(lines, "segments", 20, progress=kill, partition_bytes=3000, journal=output)
-    with pytest.raises(OutputError, match="another run"):
+    with pytest.raises(OutputError, match=r"another run \(aliquot.*pool.first_pass:ids.*data"):
         select_pool(lines, "pps:size=length", 20, partition_bytes=3000, journal=output)
+
+
+def test_bad_data_leave_no_parts(tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "a.jsonl", [{"i": k % 50, "src": "a"} for k in range(51)])
+    with pytest.raises(DataError, match="occurs twice"):
+        select_pool(path, "segments", 5, partition_bytes=100, journal=tmp_path / "chosen.jsonl")
+    assert [entry.name for entry in tmp_path.iterdir()] == ["a.jsonl"]

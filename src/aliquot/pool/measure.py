@@ -51,6 +51,14 @@ class Wanted:
     dedup: str | None = None
     vectors: str | None = None
 
+    def __str__(self) -> str:
+        """What is taken, in a few words, for the signature of the parts."""
+        said = [] if self.value is None else [" ".join(filter(None, vars(self.value).values()))]
+        for name, value in vars(self).items():
+            if name != "value" and value:
+                said.append(name if value is True else f"{name} {value if isinstance(value, str) else ','.join(value)}")
+        return ", ".join(said) or "ids"
+
     @property
     def needs_source(self) -> bool:
         """Whether the texts have to be read at all."""

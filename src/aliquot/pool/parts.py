@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aliquot.data.files import whole_file, write_bytes
-from aliquot.errors import OutputError
+from aliquot.errors import DataError, OutputError
 from aliquot.pool.measure import Arrays
 
 _SIGNATURE = "signature"
@@ -90,7 +90,8 @@ class Parts:
 def open_parts(output: Path | None, signature: str, count: int) -> Iterator[Parts]:
     """Open the parts beside an output file, with what an earlier, killed run had finished.
 
-    They are gone when the block succeeds, and stay when it fails; without an output file nothing stays.
+    They are gone when the block succeeds, or when the data are at fault, and stay otherwise; without an output file
+    nothing stays.
     """
     if output is None:
         with tempfile.TemporaryDirectory(prefix="aliquot-pool-") as name:
@@ -103,6 +104,9 @@ def open_parts(output: Path | None, signature: str, count: int) -> Iterator[Part
         yield Parts(folder, count, {int(file.stem) for file in folder.glob("[0-9]*.npz")})
     except OSError as error:
         raise OutputError(f"{folder}: cannot keep the finished parts: {error.strerror or error}") from error
+    except DataError:
+        shutil.rmtree(folder, ignore_errors=True)  # other data must come, and these parts are not theirs
+        raise
     except BaseException:
         if made and not any(folder.glob("[0-9]*.npz")):
             shutil.rmtree(folder, ignore_errors=True)  # nothing was finished: nothing to go on from

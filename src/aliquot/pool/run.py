@@ -128,8 +128,8 @@ def select_pool(
     """
     asked = plan(method, cost=cost, balance=balance, dedup=dedup, pair=pair)
     pool = open_pool(paths, columns, partition_rows=partition_rows, partition_bytes=partition_bytes)
-    line = signature("pool", None, wanted=repr(asked.wanted), columns=repr(sorted((columns or {}).items())),
-                     data=pool.fingerprint)  # fmt: skip
+    named = ",".join(f"{role}={name}" for role, name in sorted((columns or {}).items()))
+    line = signature("pool", None, first_pass=asked.wanted, columns=named or None, data=pool.fingerprint)
     with open_parts(None if journal is None else Path(journal), line, len(pool.partitions)) as parts:
         measured = first_pass(pool, asked.wanted, parts, jobs=jobs, engine=engine, progress=progress)
         if progress is not None:
