@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from aliquot.cli.main import run
 from aliquot.errors import OptionError
 from aliquot.metaeval.measures import chosen_measures
 from aliquot.simulate.budgets import Point
-from aliquot.simulate.crowd import crowd_replays, crowd_systems, measured, others
+from aliquot.simulate.crowd import _chosen, crowd_replays, crowd_systems, measured, others
 from aliquot.simulate.methods import plan_method
 from aliquot.simulate.replay import Stage
 
@@ -45,15 +46,11 @@ def test_the_truth_is_about_the_others():
 def test_the_others_are_not_looked_at_when_choosing(method):
     """Scores and outputs of the systems evaluated may be anything; the same items are judged."""
     crowd = crowd_systems(DATA, 4, 0, 0)
-    from dataclasses import replace
-
     rng = np.random.default_rng(1)
     keep = np.isin(DATA.systems, crowd)
     changed = {name: np.where(keep, v, rng.normal(size=v.shape)) if name != "human" else v
                for name, v in DATA.scores.items()}  # fmt: skip
     spoiled = replace(DATA, scores=changed)
-    from aliquot.simulate.crowd import _chosen
-
     plan = plan_method(method, DATA, "metricA")
     rows = [_chosen(Stage(d, crowd=4), plan, 0.3, crowd, np.random.default_rng(2)).rows for d in (DATA, spoiled)]
     assert np.array_equal(rows[0], rows[1])
@@ -87,6 +84,19 @@ def test_without_a_crowd_nothing_changes():
 def test_a_crowd_must_leave_two(crowd):
     with pytest.raises(OptionError, match="leave at least two"):
         aliquot.simulate(DATA, crowd=crowd)
+
+
+def test_systems_without_metrics_are_no_crowd():
+    scores = {name: values.copy() for name, values in DATA.scores.items()}
+    for name in DATA.metrics:
+        scores[name][:, [0, 3]] = np.nan
+    partly = replace(DATA, scores=scores)
+    crowds = {name for repeat in range(30) for name in crowd_systems(partly, 4, 0, repeat)}
+    assert crowds == set(DATA.systems) - {DATA.systems[0], DATA.systems[3]}
+    for name in DATA.metrics:
+        scores[name][:, :5] = np.nan
+    with pytest.raises(OptionError, match="only 3 systems have"):
+        aliquot.simulate(replace(DATA, scores=scores), crowd=4)
 
 
 def test_from_the_command_line(tmp_path, capsys):

@@ -23,14 +23,33 @@ from aliquot.simulate.replay import Outcome, Stage, outcome, stacked
 from aliquot.stats.arrays import FloatArray
 
 _STREAM = 0xC0
+_HALF = 0.5
 
 
 def check_crowd(crowd: int | None, evalset: EvalSet) -> None:
-    """Refuse a crowd that leaves no two systems to compare."""
-    if crowd is not None and not 1 <= crowd <= evalset.n_systems - 2:
+    """Refuse a crowd that leaves no two systems to compare, or that cannot be found."""
+    if crowd is None:
+        return
+    if not 1 <= crowd <= evalset.n_systems - 2:
         raise OptionError(
             f"{evalset.name}: a crowd of {crowd} of its {evalset.n_systems} systems; leave at least two to evaluate"
         )
+    if crowd > len(known_systems(evalset)):
+        raise OptionError(
+            f"{evalset.name}: a crowd of {crowd}, but only {len(known_systems(evalset))} systems have outputs and metrics"
+        )
+
+
+def known_systems(evalset: EvalSet) -> list[int]:
+    """Systems that a crowd may be drawn from: those with the outputs and some metric of at least half of the items."""
+    there = np.ones(evalset.n_systems, dtype=np.bool_)
+    if evalset.metrics:
+        covered = [np.isfinite(evalset.scores[name]).mean(axis=0) >= _HALF for name in evalset.metrics]
+        there &= np.any(covered, axis=0)
+    if evalset.outputs is not None:
+        missing = [evalset.outputs[system].null_count() for system in evalset.systems]
+        there &= np.array(missing) <= _HALF * evalset.n_items
+    return np.flatnonzero(there).tolist()
 
 
 def crowd_systems(evalset: EvalSet, size: int, seed: int, repeat: int) -> list[str]:
@@ -42,7 +61,7 @@ def crowd_systems(evalset: EvalSet, size: int, seed: int, repeat: int) -> list[s
     (4, True)
     """
     rng = np.random.default_rng([seed, _STREAM, int(evalset.fingerprint, 16), repeat])
-    chosen = rng.choice(evalset.n_systems, size, replace=False)
+    chosen = rng.choice(known_systems(evalset), size, replace=False)
     return [evalset.systems[at] for at in sorted(chosen.tolist())]
 
 
