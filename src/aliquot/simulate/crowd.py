@@ -34,10 +34,9 @@ def check_crowd(crowd: int | None, evalset: EvalSet) -> None:
         raise OptionError(
             f"{evalset.name}: a crowd of {crowd} of its {evalset.n_systems} systems; leave at least two to evaluate"
         )
-    if crowd > len(known_systems(evalset)):
-        raise OptionError(
-            f"{evalset.name}: a crowd of {crowd}, but only {len(known_systems(evalset))} systems have outputs and metrics"
-        )
+    known = len(known_systems(evalset))
+    if crowd > known:
+        raise OptionError(f"{evalset.name}: a crowd of {crowd}, but only {known} systems have outputs and metrics")
 
 
 def known_systems(evalset: EvalSet) -> list[int]:
