@@ -19,8 +19,8 @@ from aliquot.data.itemformat import FIELD_OF_COLUMN, NESTED
 from aliquot.errors import DataError, FormatError, OptionError, unknown_name
 
 LINES, ZIPPED, PARQUET = "lines", "gzip", "parquet"
-PARTITION_BYTES = 1 << 25
-PARTITION_ROWS = 1 << 18
+PARTITION_BYTES = 1 << 24
+PARTITION_ROWS = 1 << 16
 ROLES = ("id", "source", "document", "position", "domain", "cost")
 _PATTERN = frozenset("*?[")
 
