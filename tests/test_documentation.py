@@ -69,6 +69,16 @@ def test_doctests(name):
     assert results.failed == 0
 
 
+@pytest.fixture
+def forgotten_modules(tmp_path):
+    """Two pages may write modules of the same name."""
+    yield
+    for name, module in list(sys.modules.items()):
+        if (getattr(module, "__file__", None) or "").startswith(str(tmp_path)):
+            del sys.modules[name]
+
+
+@pytest.mark.usefixtures("forgotten_modules")
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_examples_run(page, tmp_path, monkeypatch, capsys):
     """Run the python and console blocks of a page, in order, in one fresh folder."""

@@ -95,6 +95,19 @@ def test_several_files_of_several_kinds_are_one_pool(items: list[Item], lines: P
     assert several.selection.signature == one.selection.signature
 
 
+def test_processes_follow_into_another_folder(items, tmp_path, monkeypatch):
+    """joblib keeps its processes: those of the first call started elsewhere."""
+    for name in ("one", "two"):
+        folder = tmp_path / name
+        folder.mkdir()
+        monkeypatch.chdir(folder)
+        write_lines(folder / "pool.jsonl", items)
+        Path(f"{name}_models.py").write_text("def length(texts):\n    return [len(text) for text in texts]\n")
+        method = f"source:predictor={name}_models:length"
+        apart = select_pool("pool.jsonl", method, 20, jobs=2, partition_bytes=6000)
+        same(apart.selection, select_pool("pool.jsonl", method, 20, jobs=1).selection)
+
+
 def test_processes_change_nothing(lines: Path) -> None:
     one = select_pool(lines, "pps:size=length", 60, seed=1, partition_bytes=4000)
     two = select_pool(lines, "pps:size=length", 60, seed=1, partition_bytes=4000, jobs=2)

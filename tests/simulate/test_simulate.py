@@ -41,33 +41,41 @@ def test_a_cell_for_each_method_budget_and_measure(result):
 def test_random_has_t_intervals_of_the_mean(result):
     for cell in result.cells:
         if cell.method == "random" and cell.measure == "mae" and cell.asked:
-            interval = stats.t.interval(0.95, 7, loc=cell.value, scale=cell.error)
+            interval = stats.t.interval(0.95, 99, loc=cell.value, scale=cell.error)
             row = result.to_frame().filter(
                 (pl.col("method") == "random") & (pl.col("measure") == "mae") & (pl.col("budget") == cell.budget)
             )
             assert (row["low"].item(), row["high"].item()) == pytest.approx(interval)
 
 
+def test_the_baseline_is_replayed_a_hundred_times_at_least(result):
+    assert {(cell.method, cell.repeats) for cell in result.cells if cell.asked} == {
+        ("random", 100),
+        ("auto", 8),
+        (FIXED, 1),
+    }
+
+
 def test_values_and_errors_are_those_of_the_replays(past):
-    """The mean of 6 replays and its error, from replays made by hand."""
+    """The mean of 110 replays and its error, from replays made by hand; the baseline has 100 at least."""
     from aliquot.simulate.budgets import Point
     from aliquot.simulate.methods import plan_method
     from aliquot.simulate.replay import Stage, draw, outcome
     from aliquot.simulate.units import Unit, _generator
 
-    simulated = aliquot.simulate(past, "random", "20%", repeats=6, measures="mae", parity=False, seed=9)
+    simulated = aliquot.simulate(past, "random", "20%", repeats=110, measures="mae", parity=False, seed=9)
     cell = simulated.cells[0]
     stage, plan, point = Stage(past), plan_method("random", past), Point(0.2, 0.2)
-    unit = Unit(0, past.name, plan, (point,), 6, 9)
+    unit = Unit(0, past.name, plan, (point,), 110, 9)
     errors = []
-    for repeat in range(6):
+    for repeat in range(110):
         rng = _generator(unit, stage, point, repeat)
         found = outcome(stage, plan, draw(stage, plan, point, rng), rng)
         assert found is not None
         errors.append(np.abs(found.means - past.human_score().mean(axis=0)).mean())
     assert cell.value == pytest.approx(np.mean(errors))
-    assert cell.error == pytest.approx(np.std(errors, ddof=1) / np.sqrt(6))
-    assert cell.repeats == 6
+    assert cell.error == pytest.approx(np.std(errors, ddof=1) / np.sqrt(110))
+    assert cell.repeats == 110
 
 
 def test_a_fixed_choice_is_replayed_once_and_has_no_error(result):

@@ -18,7 +18,8 @@ from aliquot.data.formats import tables
 from aliquot.data.formats.mqm import MQMWeights
 from aliquot.data.formats.table_columns import parse_mapping
 from aliquot.data.io import load
-from aliquot.errors import OptionError, OutputError, unknown_name
+from aliquot.data.judgments import Judgments
+from aliquot.errors import DataError, OptionError, OutputError, unknown_name
 
 _READING = "Reading the data"
 
@@ -131,6 +132,29 @@ def load_data(
     if not evalset.systems and not (sources_only and systems is None and exclude is None):
         raise OptionError("no system is left; check --systems and --exclude")
     return evalset
+
+
+def read_judgments(path: Path) -> Judgments:
+    """Read a table of judgments; one unnamed score per output counts as judgments of nobody in particular."""
+    table = load(path)
+    if table.judgments is not None:
+        return table.judgments
+    if len(table.scores) != 1:
+        raise DataError(f"{path}: no judgments in it; a table of them has item, system, value and best an annotator")
+    (name,) = table.scores
+    cells = table.to_frame().rename({name: "value"}).select("item", "system", "value")
+    return Judgments(cells.drop_nulls("value"))
+
+
+def value_range(text: str | None) -> tuple[float, float] | None:
+    """Read --range LOW,HIGH."""
+    if text is None:
+        return None
+    try:
+        low, high = (float(part) for part in text.split(","))
+    except ValueError:
+        raise OptionError(f"--range '{text}': write LOW,HIGH, e.g. 0,100 or -25,0") from None
+    return low, high
 
 
 def _known_systems(text: str, evalset: EvalSet, option: str) -> list[str]:

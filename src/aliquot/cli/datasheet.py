@@ -13,10 +13,8 @@ from rich.text import Text
 
 from aliquot.cli import common, render
 from aliquot.data.files import write_bytes
-from aliquot.data.io import load as load_data
-from aliquot.data.judgments import Judgments
 from aliquot.data.selection import Selection
-from aliquot.errors import DataError, OptionError, OutputError
+from aliquot.errors import OptionError, OutputError
 from aliquot.report import datasheet
 from aliquot.report.datasheet import Check, Datasheet, SheetDiff
 from aliquot.report.datasheet.differences import CHANGED, ONLY_ORIGINAL, ONLY_REPRODUCTION, OPEN, SAME
@@ -89,8 +87,9 @@ def new(
     with render.busy("filling in"):
         sheet = datasheet.new(
             evalset, selection=None if selection is None else Selection.load(selection),
-            judgments=None if judgments is None else _read_judgments(judgments), results=list(results or ()),
-            criteria=common.names(criteria) or None, protocol=protocol, human=human, value_range=_range(value_range),
+            judgments=None if judgments is None else common.read_judgments(judgments), results=list(results or ()),
+            criteria=common.names(criteria) or None, protocol=protocol, human=human,
+            value_range=common.value_range(value_range),
         )  # fmt: skip
     if output is not None:
         sheet.save(output, force=force)
@@ -233,23 +232,6 @@ def _keep_comments(sheet: Path, *, force: bool) -> None:
             f"{sheet}: {len(own)} comment{'s' * (len(own) > 1)} of yours would be lost (the first: '{own[0][:60]}'); "
             "move them into answers, write elsewhere with -o, or give --force"
         )
-
-
-def _read_judgments(path: Path) -> Judgments:
-    judgments = load_data(path).judgments
-    if judgments is None:
-        raise DataError(f"{path}: no judgments in it; a table of them has item, system, annotator and value")
-    return judgments
-
-
-def _range(text: str | None) -> tuple[float, float] | None:
-    if text is None:
-        return None
-    try:
-        low, high = (float(part) for part in text.split(","))
-    except ValueError:
-        raise OptionError(f"--range '{text}': write LOW,HIGH, e.g. 1,5 or 0,100") from None
-    return low, high
 
 
 def _pairs(text: str | None) -> dict[str, str]:

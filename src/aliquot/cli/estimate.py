@@ -18,10 +18,9 @@ from aliquot.cli.paper_tables import latex, markdown
 from aliquot.data.evalset import EvalSet, ItemId
 from aliquot.data.files import write_bytes
 from aliquot.data.formats import tables
-from aliquot.data.io import load
 from aliquot.data.judgments import Judgments
 from aliquot.data.selection import Selection
-from aliquot.errors import DataError, OptionError
+from aliquot.errors import OptionError
 from aliquot.estimate.inputs import Mismatch, with_judgments
 from aliquot.estimate.monitor import Monitor, Replay, replay
 from aliquot.estimate.result import Estimates
@@ -89,8 +88,8 @@ def run(
         lower_is_better=lower_is_better, columns=columns, pair=pair,
     )  # fmt: skip
     chosen = Selection.load(selection) if selection is not None else None
-    answers = _read_judgments(judgments) if judgments is not None else None
-    scale = _parse_range(value_range)
+    answers = common.read_judgments(judgments) if judgments is not None else None
+    scale = common.value_range(value_range)
     if sequential:
         _sequential(evalset, chosen, answers, human, scale, question, margin, alpha, json=json, output=output)
         return
@@ -109,27 +108,6 @@ def run(
     show(result, render.console(), pairs=pairs)
     if output is not None:
         render.console().print(f"wrote {output}", markup=False)
-
-
-def _read_judgments(path: Path) -> Judgments:
-    table = load(path)
-    if table.judgments is not None:
-        return table.judgments
-    if len(table.scores) != 1:
-        raise DataError(f"{path}: no judgments in it; a table of them has item, system, value and best an annotator")
-    (name,) = table.scores  # one unnamed score per output: judgments of nobody in particular
-    cells = table.to_frame().rename({name: "value"}).select("item", "system", "value")
-    return Judgments(cells.drop_nulls("value"))
-
-
-def _parse_range(text: str | None) -> tuple[float, float] | None:
-    if text is None:
-        return None
-    try:
-        low, high = (float(part) for part in text.split(","))
-    except ValueError:
-        raise OptionError(f"--range '{text}': write LOW,HIGH, e.g. 0,100 or -25,0") from None
-    return low, high
 
 
 # -- showing -------------------------------------------------------------------------------------------------------

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from aliquot.cli import common, render
 from aliquot.cli.metrics_tables import show
 from aliquot.cli.paper_tables import latex, markdown
+from aliquot.cli.progress import counting
 from aliquot.data.files import write_bytes
 from aliquot.errors import OptionError, unknown_name
 from aliquot.metaeval.metric_report import TABLES, MetricReport
 from aliquot.metaeval.metrics import PARTS, metrics
 from aliquot.metaeval.significance import DEFAULT_TESTS, TESTS
-from aliquot.metaeval.surface import Progress as Told
 from aliquot.metaeval.surface import parse_compute
 
 _HOW = "How to compare"
@@ -112,7 +108,7 @@ def run(
     }  # fmt: skip
     humans = common.names(human)
     sets = [common.load_data(source, **reading) for source in data]
-    with _progress(compute) as told, render.busy("holding metrics against people"):
+    with counting("computing") as told, render.busy("holding metrics against people"):
         report = metrics(
             sets, None if human is None else humans, metrics=common.names(chosen) if chosen is not None else None,
             parts=wanted, trials=trials, paired=paired, compute=compute, common=same_cells, tests=common.names(tests),
@@ -160,16 +156,3 @@ def write(report: MetricReport, path: Path, table: str | None = None) -> None:
         write_bytes(path, latex(frame).encode())
     else:
         common.write_result(frame, report.to_dict(), path)
-
-
-@contextmanager
-def _progress(compute: str | None) -> Iterator[Told | None]:
-    """A bar on standard error while surface metrics are computed, for people only."""
-    stderr = Console(stderr=True)
-    if compute is None or not stderr.is_terminal:
-        yield None
-        return
-    columns = (TextColumn("computing"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=stderr, transient=True) as bar:
-        task = bar.add_task("computing", total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from aliquot.cli import common, plan_tables, render
-from aliquot.cli.estimate import _read_judgments
+from aliquot.cli.progress import counting
 from aliquot.data.selection import Selection
 from aliquot.errors import AliquotWarning, OptionError
 from aliquot.plan.power_result import PowerPlan, PowerTable
@@ -177,7 +173,7 @@ def run(
             lower_is_better=lower_is_better, columns=columns, wide=wide, score_name=score_name, pair=pair,
             mqm_weights=mqm_weights,
         )  # fmt: skip
-    with _progress("replaying") as told, warnings.catch_warnings():
+    with counting("replaying") as told, warnings.catch_warnings():
         warnings.simplefilter("ignore", AliquotWarning)  # what matters stands among the notes
         result = plan(
             evalset, difference=_numbers("difference", difference), sd=_numbers("sd", sd), alpha=alpha, power=power,
@@ -185,7 +181,7 @@ def run(
             systems=_count(systems) if data is None else None, judgments_per_output=judgments_per_output, table=table,
             budget=budget, budgets=budgets, goal=goal, method=method, human=human,
             selection=Selection.load(selection) if selection is not None else None,
-            judgments=_read_judgments(judgments) if judgments is not None else None, past=past, beyond=beyond,
+            judgments=common.read_judgments(judgments) if judgments is not None else None, past=past, beyond=beyond,
             rater_variance=rater_variance, seconds_per_item=seconds_per_item,
             seconds_per_judgment=seconds_per_judgment, cost=cost, seconds_per_new_item=seconds_per_new_item,
             hourly=hourly, currency=currency, replays=replays, draws=draws, seed=seed, jobs=jobs, progress=told,
@@ -243,25 +239,3 @@ def _count(text: str | None) -> int | None:
     if not text.strip().isdigit():
         raise OptionError(f"--systems '{text}': without data, give how many systems are compared, for instance 12")
     return int(text)
-
-
-@contextmanager
-def _progress(what: str) -> Iterator[Callable[[int, int], None] | None]:
-    """A bar on standard error, for people only, once there is something to wait for."""
-    stderr = Console(stderr=True)
-    if not stderr.is_terminal:
-        yield None
-        return
-    bar = Progress(
-        TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), console=stderr, transient=True
-    )
-    task = bar.add_task(what, total=None)
-
-    def told(done: int, total: int) -> None:
-        bar.start()
-        bar.update(task, completed=done, total=total)
-
-    try:
-        yield told
-    finally:
-        bar.stop()

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from time import monotonic
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from aliquot.cli import common, render
+from aliquot.cli.progress import rated
 from aliquot.data.formats import tables
 from aliquot.data.formats.table_columns import parse_mapping
 from aliquot.pool.run import PoolSelection, select_pool
@@ -78,7 +74,7 @@ def run(
     """
     common.require_writable(output)
     mapping = parse_mapping(columns) if columns else None
-    with _progress() as told:
+    with rated("measuring") as told:
         chosen = select_pool(
             data, method, budget, columns=mapping, cost=cost, balance=balance, dedup=dedup, pair=pair, seed=seed,
             jobs=jobs, engine=engine, journal=output, progress=told,
@@ -145,25 +141,3 @@ def show(chosen: PoolSelection, output: Path | None) -> None:
 def _printable(text: str) -> str:
     """A text that cannot drive the terminal: control characters are shown as spaces."""
     return "".join(letter if letter.isprintable() else " " for letter in text)
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[str, float, int], None] | None]:
-    """A bar on standard error with rate and time left, for people only."""
-    stderr = Console(stderr=True)
-    if not stderr.is_terminal:
-        yield None
-        return
-    bar = Progress(
-        TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TextColumn("{task.fields[rate]}"),
-        TimeRemainingColumn(), console=stderr, transient=True,
-    )  # fmt: skip
-    begun = monotonic()
-    with bar:
-        task = bar.add_task("measuring", total=1.0, rate="")
-
-        def told(what: str, share: float, items: int) -> None:
-            rate = f"{items:,} sources, {items / max(monotonic() - begun, 1e-3):,.0f}/s" if what == "measuring" else ""
-            bar.update(task, description=what, completed=share, rate=rate)
-
-        yield told

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from aliquot.cli import common, render
+from aliquot.cli.progress import counting
 from aliquot.errors import OptionError, unknown_name
 from aliquot.metaeval.measures import MEASURES, chosen_measures
 from aliquot.simulate.budgets import DEFAULT
@@ -123,7 +121,7 @@ def run(
     }  # fmt: skip
     sets = [common.load_data(source, **reading) for source in data]
     if protocol_study:
-        with _progress("replaying protocols") as told:
+        with counting("replaying protocols") as told:
             study = protocols(
                 sets, budgets if "budgets" in given else _PROTOCOL_BUDGET, human=human,
                 runs=repeats if "repeats" in given else RUNS, seed=seed if "seed" in given else SEED, jobs=jobs,
@@ -131,7 +129,7 @@ def run(
             )  # fmt: skip
         _give_protocols(study, output, as_json=as_json)
         return
-    with _progress("replaying") as told:
+    with counting("replaying") as told:
         result = simulate(
             sets, methods, budgets, repeats=repeats, measures=None if measures is None else names, human=human,
             metric=metric, cost=cost, unit=unit, balance=balance, crowd=crowd, test=test, level=level, parity=parity,
@@ -178,21 +176,6 @@ def _plot_measure(plot: Path | None, asked: str | None, measured: list[str]) -> 
         if measure not in measured:
             raise unknown_name("measure", measure, measured, "check --plot-measure and --measures")
     return measure
-
-
-@contextmanager
-def _progress(what: str) -> Iterator[Callable[[int, int], None] | None]:
-    """A bar on standard error, for people only."""
-    stderr = Console(stderr=True)
-    if not stderr.is_terminal:
-        yield None
-        return
-    bar = Progress(
-        TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), console=stderr, transient=True
-    )
-    with bar:
-        task = bar.add_task(what, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 def _show(result: Simulation, measures: list[str], output: Path | None, plot: Path | None) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import islice
+from pathlib import Path
 from typing import Any, TypeVar
 
 import joblib
@@ -43,7 +46,14 @@ def run_tasks(
             yield from _on_cluster(work, tasks, engine)
             return
         parallel = joblib.Parallel(n_jobs=count, return_as="generator_unordered", batch_size=1)
-        yield from parallel(joblib.delayed(work)(task) for task in tasks)
+        here = partial(_in_folder, str(Path.cwd()), work)
+        yield from parallel(joblib.delayed(here)(task) for task in tasks)
+
+
+def _in_folder(folder: str, work: Callable[[Task], Done], task: Task) -> Done:
+    """Work where the caller is: joblib's processes outlive a call, and the caller may have gone elsewhere since."""
+    os.chdir(folder)
+    return work(task)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Parameters of a registered function, read off its signature: names, types, defaults, and what to type for them."""
+"""Registered functions and their parameters, read off signatures: names, types, defaults, and what to type for them."""
 
 from __future__ import annotations
 
@@ -8,10 +8,35 @@ import types
 import typing
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from functools import cached_property
+from typing import Any, ClassVar, Literal
 
 from aliquot.data.spec import read_value, split_outside
 from aliquot.errors import NameUnknownError, OptionError, closest, quoted
+
+
+@dataclass(frozen=True)
+class Registered:
+    """A function under a name; its keyword-only arguments are the user's parameters, but for those `INJECTED`."""
+
+    name: str
+    function: Callable[..., Any]
+
+    INJECTED: ClassVar[tuple[str, ...]] = ()
+
+    @cached_property
+    def parameters(self) -> dict[str, Parameter]:
+        """The parameters a user may give."""
+        return parameters_of(self.function, self.INJECTED)
+
+    @property
+    def summary(self) -> str:
+        """The first line of the function's documentation."""
+        return (inspect.getdoc(self.function) or "").partition("\n")[0]
+
+    def bound(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """What the user gave, checked and converted."""
+        return bind(self.name, self.parameters, given)
 
 
 @dataclass(frozen=True)

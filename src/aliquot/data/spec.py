@@ -66,6 +66,22 @@ def parse_chain(text: str) -> list[Spec]:
     return [parse_spec(part) for part in split_outside(text, "+")]
 
 
+def split_specs(text: str) -> list[str]:
+    """Split at the commas between methods, not at those inside one: key=value belongs to the method before it.
+
+    >>> split_specs("random, pps:size=error,tau=0.1+greg,metric_var")
+    ['random', 'pps:size=error,tau=0.1+greg', 'metric_var']
+    """
+    found: list[str] = []
+    for part in split_outside(text, ","):
+        piece = part.strip()
+        if found and "=" in piece.split(":")[0].split("+")[0]:
+            found[-1] += f",{piece}"
+        elif piece:
+            found.append(piece)
+    return found
+
+
 def split_outside(text: str, separator: str) -> list[str]:
     """Split at a separator that stands outside parentheses.
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from aliquot.data.parameters import Parameter, bind, parameters_of
+from aliquot.data.parameters import Registered
 from aliquot.estimate.sample import Sample
 from aliquot.stats.arrays import FloatArray
 from aliquot.stats.correlation import pearson
@@ -37,20 +36,14 @@ class Fitted:
 
 
 @dataclass(frozen=True)
-class Estimator:
+class Estimator(Registered):
     """A registered estimator."""
 
-    name: str
     function: Callable[..., Fitted]
-
-    @cached_property
-    def parameters(self) -> dict[str, Parameter]:
-        """The parameters a user may give."""
-        return parameters_of(self.function, ())
 
     def run(self, sample: Sample, given: Mapping[str, Any]) -> Fitted:
         """Call it with the user's parameters."""
-        return self.function(sample, **bind(self.name, self.parameters, given))
+        return self.function(sample, **self.bound(given))
 
 
 ESTIMATORS: dict[str, Estimator] = {}

@@ -6,16 +6,14 @@ an output undecided, NaN, rather than guess.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from aliquot.data.parameters import Parameter, bind, parameters_of
+from aliquot.data.parameters import Registered
 from aliquot.data.spec import Spec, parse_spec
 from aliquot.errors import DataError, OptionError, unknown_name
 from aliquot.judge.votes import Votes
@@ -47,26 +45,15 @@ class CellScores:
 
 
 @dataclass(frozen=True)
-class CombineMethod:
+class CombineMethod(Registered):
     """A way to combine answers."""
 
-    name: str
     function: Callable[..., CellScores]
     labels: bool
 
-    @cached_property
-    def parameters(self) -> dict[str, Parameter]:
-        """The parameters a user may give."""
-        return parameters_of(self.function, ())
-
-    @property
-    def summary(self) -> str:
-        """The first line of its documentation."""
-        return (inspect.getdoc(self.function) or "").partition("\n")[0]
-
     def run(self, votes: Votes, given: Mapping[str, Any]) -> CellScores:
         """Combine the answers."""
-        return self.function(votes, **bind(self.name, self.parameters, given))
+        return self.function(votes, **self.bound(given))
 
 
 METHODS: dict[str, CombineMethod] = {}
@@ -93,7 +80,7 @@ def method_of(text: str, **apart: Any) -> tuple[CombineMethod, Spec]:
         raise unknown_name("way to combine", spec.name, METHODS)
     given = dict(spec.parameters) | {name: repr(value) for name, value in apart.items() if value is not None}
     method = METHODS[spec.name]
-    bind(spec.name, method.parameters, given)
+    method.bound(given)
     return method, Spec(spec.name, given)
 
 

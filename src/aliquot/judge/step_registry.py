@@ -6,15 +6,13 @@ A step is a function of the answers that gives `Marks`; its keyword-only argumen
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import polars as pl
 
-from aliquot.data.parameters import Parameter, bind, parameters_of
+from aliquot.data.parameters import Registered
 from aliquot.errors import unknown_name
 from aliquot.judge.answers import Answers
 
@@ -39,26 +37,15 @@ class NotApplicableError(Exception):
 
 
 @dataclass(frozen=True)
-class Step:
+class Step(Registered):
     """A cleaning step."""
 
-    name: str
     function: Callable[..., Marks]
     paper: str
 
-    @cached_property
-    def parameters(self) -> dict[str, Parameter]:
-        """The thresholds a user may set."""
-        return parameters_of(self.function, ())
-
-    @property
-    def summary(self) -> str:
-        """The first line of the step's documentation."""
-        return (inspect.getdoc(self.function) or "").partition("\n")[0]
-
     def run(self, answers: Answers, given: Mapping[str, Any]) -> Marks:
         """Find what to mark among the answers that are not marked yet."""
-        return self.function(answers, **bind(self.name, self.parameters, given))
+        return self.function(answers, **self.bound(given))
 
 
 _STEPS: dict[str, Step] = {}

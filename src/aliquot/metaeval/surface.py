@@ -21,7 +21,7 @@ from sacrebleu.metrics.ter import TER
 
 from aliquot.data.evalset import EvalSet
 from aliquot.data.parameters import Parameter, bind, parameters_of
-from aliquot.data.spec import Spec, parse_spec, split_outside
+from aliquot.data.spec import Spec, parse_spec, split_outside, split_specs
 from aliquot.errors import DataError, DownloadError, MissingExtraError, OptionError, unknown_name
 from aliquot.metaeval.surface_cache import cache_key, recall, remember
 from aliquot.stats.arrays import FloatArray
@@ -167,7 +167,7 @@ def parse_compute(compute: str | Sequence[str]) -> list[Spec]:
     >>> [str(spec) for spec in parse_compute("bleu:tokenize=13a|zh,lowercase=yes,ter")]
     ['bleu:tokenize=13a,lowercase=yes', 'bleu:tokenize=zh,lowercase=yes', 'ter']
     """
-    typed = _pieces(compute) if isinstance(compute, str) else [str(one) for one in compute]
+    typed = split_specs(compute) if isinstance(compute, str) else [str(one) for one in compute]
     if not typed:
         raise OptionError("nothing to compute is named; write for instance bleu,chrf:word_order=2")
     specs = [each for text in typed for each in _expanded(parse_spec(text))]
@@ -177,18 +177,6 @@ def parse_compute(compute: str | Sequence[str]) -> list[Spec]:
         if spec in specs[:at]:
             raise OptionError(f"'{spec}' is to be computed twice; name it once")
     return specs
-
-
-def _pieces(text: str) -> list[str]:
-    """Split at the commas between metrics: a piece that reads key=value belongs to the metric before it."""
-    found: list[str] = []
-    for part in split_outside(text, ","):
-        piece = part.strip()
-        if found and "=" in piece.split(":")[0]:
-            found[-1] += f",{piece}"
-        elif piece:
-            found.append(piece)
-    return found
 
 
 def _expanded(spec: Spec) -> Iterator[Spec]:

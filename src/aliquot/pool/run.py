@@ -180,7 +180,7 @@ def _by_value(name: str) -> Method:
         values: FloatArray = evalset.items[PREDICTED].to_numpy()
         return values
 
-    return Method(name, "utility", ready, (), "", "")
+    return Method(name, ready, "utility", (), "", "")
 
 
 def _kept(measured: Measured, dedup: str | None) -> IntArray | None:

@@ -10,13 +10,12 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from aliquot.data.evalset import EvalSet
-from aliquot.data.parameters import Parameter, bind, parameters_of
+from aliquot.data.parameters import Registered
 from aliquot.errors import DataError, unknown_name
 from aliquot.stats.arrays import FloatArray, IntArray
 
@@ -51,25 +50,15 @@ class Subset:
 
 
 @dataclass(frozen=True)
-class Method:
+class Method(Registered):
     """A selection method."""
 
-    name: str
     kind: Kind
-    function: Callable[..., Any]
     needs: tuple[str, ...]
     paper: str
     advice: str
 
-    @cached_property
-    def parameters(self) -> dict[str, Parameter]:
-        """The parameters a user may give."""
-        return parameters_of(self.function, INJECTED)
-
-    @property
-    def summary(self) -> str:
-        """The first line of the method's documentation."""
-        return (inspect.getdoc(self.function) or "").partition("\n")[0]
+    INJECTED: ClassVar[tuple[str, ...]] = INJECTED
 
     @property
     def gives(self) -> str:
@@ -82,7 +71,7 @@ class Method:
         check_needs(evalset, self)
         wanted = inspect.signature(self.function).parameters
         filled = {name: value for name, value in injected.items() if name in wanted}
-        return self.function(evalset, **bind(self.name, self.parameters, given), **filled)
+        return self.function(evalset, **self.bound(given), **filled)
 
 
 _METHODS: dict[str, Method] = {}
@@ -106,7 +95,7 @@ ALIASES: dict[str, tuple[str, dict[str, str]]] = {
 
 def _register(kind: Kind, name: str, needs: tuple[str, ...], paper: str, advice: str) -> Callable[..., Any]:
     def decorator(function: Callable[..., Any]) -> Callable[..., Any]:
-        _METHODS[name] = Method(name, kind, function, needs, paper, advice)
+        _METHODS[name] = Method(name, function, kind, needs, paper, advice)
         return function
 
     return decorator

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable, Sequence
-from importlib import import_module
+from importlib import import_module, invalidate_caches
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +121,7 @@ def imported(name: str) -> Callable[[Sequence[str]], Any]:
     added = here not in sys.path
     if added:
         sys.path.insert(0, here)
+    invalidate_caches()  # the module may be younger than this process
     try:
         function = getattr(import_module(module), attribute)
     except ImportError as error:

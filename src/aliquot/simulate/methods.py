@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from aliquot.data.evalset import EvalSet
 from aliquot.data.parameters import bind
-from aliquot.data.spec import Spec, parse_spec, split_outside
+from aliquot.data.spec import Spec, parse_spec, split_outside, split_specs
 from aliquot.errors import AliquotWarning, OptionError
 from aliquot.estimate.estimators import check_estimator, estimators
 from aliquot.estimate.proxies import usable
@@ -52,23 +52,12 @@ class Plan:
 
 
 def parse_methods(methods: str | Sequence[str]) -> list[str]:
-    """Split "random,pps:size=error,tau=0.1+greg" at the commas between methods, not at those inside one.
-
-    A piece that reads key=value belongs to the method before it.
+    """Read a list of methods, or "random,pps:size=error,tau=0.1+greg"; none may stand twice.
 
     >>> parse_methods("random,pps:size=error,tau=0.1+greg,metric_var")
     ['random', 'pps:size=error,tau=0.1+greg', 'metric_var']
     """
-    found: list[str] = []
-    for part in split_outside(methods, ",") if isinstance(methods, str) else []:
-        piece = part.strip()
-        name = piece.split(":")[0].split("+")[0]
-        if found and "=" in name:
-            found[-1] += f",{piece}"
-        elif piece:
-            found.append(piece)
-    if not isinstance(methods, str):
-        found = [str(method).strip() for method in methods]
+    found = split_specs(methods) if isinstance(methods, str) else [str(method).strip() for method in methods]
     if not found:
         raise OptionError("--methods is empty; write for instance random,metric_var,auto")
     repeated = [name for at, name in enumerate(found) if name in found[:at]]

@@ -28,6 +28,7 @@ from aliquot.simulate.summary import summarise
 from aliquot.simulate.units import FEW, Cell, Unit, naming, run_unit
 
 METHODS = ("random", "auto")
+LEAST_BASELINE = 100
 Progress = Callable[[int, int], None]
 
 
@@ -60,7 +61,8 @@ def simulate(
         methods: selectors or designs, joined by + to an estimator: "random", "metric_var:metric=COMET", "pps+greg",
             "auto". A simple random sample's mean is always there to compare with.
         budgets: "5%:50%:10" (from, to, how many), or a list of shares and numbers of items.
-        repeats: replays of whatever is drawn at random; fixed choices are replayed once.
+        repeats: replays of whatever is drawn at random; fixed choices are replayed once, random samples' means at
+            least 100 times.
         measures: names of measures, a list or "spa,mae"; all by default.
         human: the human score.
         metric: the metric for methods that need one and name none.
@@ -193,11 +195,18 @@ def _units(
             points = dense_points(asked, len(evalset)) if parity and stage.plain else more
             units.append(Unit(number, evalset.name, plan, tuple(points), 1, seed))
             continue
-        count = max(2, repeats // FEW) if plan.is_slow else repeats
+        count = _repeats_of(name, plan, repeats)
         for point in more:
             once = plan.is_design and point.share >= 1.0 and stage.crowd is None  # all items: nothing is left to chance
             units.append(Unit(number, evalset.name, plan, (point,), 1 if once else count, seed))
     return units
+
+
+def _repeats_of(name: str, plan: Plan, repeats: int) -> int:
+    """All ratios and parities hang on the baseline, which is quickly replayed; slow methods get a tenth."""
+    if name == BASELINE:
+        return max(LEAST_BASELINE, repeats)
+    return max(2, repeats // FEW) if plan.is_slow else repeats
 
 
 def _try(plan: Plan, stage: Stage, point: Point, seed: int) -> None:
