@@ -12,7 +12,8 @@ import aliquot
 from aliquot.data.evalset import EvalSet
 from aliquot.data.judgments import Judgments
 from aliquot.errors import DataError
-from aliquot.metaeval.annotators import PerfectAnnotator, judgments_behind, perfect_annotator
+from aliquot.judge.behind import judgments_behind
+from aliquot.metaeval.annotators import PerfectAnnotator, perfect_annotator
 from aliquot.metaeval.metric_inputs import metric_inputs
 from aliquot.stats.arrays import FloatArray
 
