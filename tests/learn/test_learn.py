@@ -16,7 +16,7 @@ from aliquot.errors import AliquotWarning, DataError, NameUnknownError, OptionEr
 from aliquot.learn.corpus import corpus_of, held_out_features
 from aliquot.learn.run import learn
 from aliquot.learn.targets import TARGETS, item_target, normal_scores
-from aliquot.learn.train import BASELINE, SURFACE_ONLY, Candidate, cross_validated, fit, folds, predicted
+from aliquot.learn.train import BASELINE, CAREFUL, FREE, Candidate, chosen, cross_validated, fit, folds, predicted
 from aliquot.select.choose import select
 
 WORDS = ["house", "tree", "river", "stone", "cloud", "1984", "2001", "NATO", "however", "because"]
@@ -113,7 +113,18 @@ def test_one_campaign_is_cut_between_documents():
         assert not set(corpus.units[train]) & set(corpus.units[test])
 
 
-@pytest.mark.parametrize("candidate", [SURFACE_ONLY[0], Candidate(1.0, ngrams=100.0), Candidate(1.0, boost=True)])
+def test_a_free_candidate_must_be_clearly_better():
+    rng = np.random.default_rng(3)
+    careful = {candidate: np.full(8, 0.3 - 0.01 * at) for at, candidate in enumerate(CAREFUL)}
+    noisy = {candidate: 0.32 + rng.normal(0, 0.2, 8) for candidate in FREE}
+    clear = {candidate: np.full(8, 0.2) for candidate in FREE} | {FREE[1]: 0.32 + rng.normal(0, 0.01, 8)}
+    assert chosen(careful | noisy) == CAREFUL[0]
+    assert chosen(careful | clear) == FREE[1]
+    once = {candidate: values[:1] + 1 for candidate, values in clear.items()}
+    assert chosen({candidate: values[:1] for candidate, values in careful.items()} | once) == CAREFUL[0]
+
+
+@pytest.mark.parametrize("candidate", [CAREFUL[0], Candidate(1.0, ngrams=100.0), Candidate(1.0, boost=True)])
 def test_targets_of_what_is_left_out_do_not_matter(candidate):
     corpus = corpus_of(PAST, "metric_avg")
     _, train, test = next(folds(corpus, 0))
@@ -219,6 +230,8 @@ def test_mistakes_are_told():
         learn(PAST, "metric_vra")
     with pytest.raises(NameUnknownError, match="no kind of features"):
         learn(PAST, features="heavy")
+    with pytest.raises(OptionError, match="n-grams are features already"):
+        learn(PAST, features="embed", encoder="ngrams")
     with pytest.raises(NameUnknownError, match="no score 'COMET'"):
         learn(PAST, metric="COMET")
     with pytest.raises(DataError, match="no sources"):
