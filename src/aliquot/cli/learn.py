@@ -65,7 +65,7 @@ def show(learned: Learned, console: Console, output: Path | None) -> None:
     sources = sum(count for _, _, count in learned.model.trained_on)
     campaigns = len(learned.model.trained_on)
     plural = "campaign" if campaigns == 1 else "campaigns"
-    console.print(f"{learned.model.target} from {sources} sources of {campaigns} {plural}; best: {learned.chosen}\n")
+    console.print(f"{learned.model.target} from {sources} sources of {campaigns} {plural} (taken: {learned.chosen})\n")
     shown = {kind: _best(learned, kind) for kind in ("ridge", "gbm")}
     table = render.columns(render.table(), left=["left out"], right=[*shown, BASELINE])
     for part in learned.scores[BASELINE]:
@@ -81,4 +81,7 @@ def show(learned: Learned, console: Console, output: Path | None) -> None:
 
 
 def _best(learned: Learned, kind: str) -> str:
+    """The candidate that was taken, or the best one of the other kind."""
+    if learned.model.kind == kind:
+        return learned.chosen
     return max((name for name in learned.scores if name.startswith(kind)), key=learned.mean)

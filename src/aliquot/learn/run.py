@@ -88,7 +88,7 @@ def learn(
 
     Targets are computed in each campaign and standardised there by ranks; ridge and gradient boosting are compared by
     leaving one campaign out at a time (fifths of the documents, where there is only one campaign), with source_length
-    beside them; the best is trained on everything.
+    beside them; a careful ridge, or what is clearly better, is trained on everything.
 
     Args:
         data: a past campaign, or several, with sources.
