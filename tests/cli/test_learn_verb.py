@@ -17,7 +17,7 @@ def folder(tmp_path_factory):
     where = tmp_path_factory.mktemp("learn")
     for seed in (1, 2):
         aliquot.save(aliquot.synthetic(items=100, systems=4, seed=seed), where / f"past{seed}.jsonl")
-    lines = aliquot.synthetic(items=60, systems=2, seed=3).items["source"].to_list()
+    lines = aliquot.synthetic(items=60, systems=3, seed=3).items["source"].to_list()
     text = "".join(json.dumps({"i": at, "src": line}) + "\n" for at, line in enumerate(lines))
     (where / "sources.jsonl").write_text(text)
     assert run(["learn", str(where / "past1.jsonl"), str(where / "past2.jsonl"), "-o", str(where / "model.alm")]) == 0
@@ -76,11 +76,16 @@ def test_select_from_a_file_of_sources(folder, method, capsys):
         (["select", "{sources}", "--method", "source:model={past}", "--budget", "5"], "is not a source model"),
         (["select", "{sources}", "--method", "metric_var", "--budget", "5"], "needs metric"),
         (["select", "{past}", "--within", "{sources}", "--budget", "5"], "no 'selection' object"),
+        (["select", "{past}", "--within", "{other}", "--budget", "5"], "have another source in the data"),
+        (["select", "{sources}", "-m", "segments", "--non-matching", "-b", "5"], "leave out --non-matching"),
         (["estimate", "{sources}"], "no item has a system"),
     ],
 )
 def test_mistakes_are_one_line_and_exit_2(folder, arguments, said, capsys):
-    names = {"past": folder / "past1.jsonl", "sources": folder / "sources.jsonl"}
+    names = {"past": folder / "past1.jsonl", "sources": folder / "sources.jsonl", "other": folder / "other.jsonl"}
+    if "{other}" in arguments:
+        assert run(["select", str(names["sources"]), "-m", "segments", "-b", "9", "-o", str(names["other"])]) == 0
+        capsys.readouterr()
     assert run([argument.format(**names) for argument in arguments]) == 2
     printed = capsys.readouterr()
     assert printed.out == ""

@@ -9,7 +9,7 @@ import pytest
 import aliquot
 from aliquot.data.evalset import ItemId
 from aliquot.errors import DataError, NameUnknownError, OptionError
-from aliquot.select.casf import Casf, quality_order
+from aliquot.select.casf import Casf, principal_coordinate, quality_order
 from aliquot.select.choose import select
 
 DATA = aliquot.synthetic(items=60, systems=3, seed=2)
@@ -68,6 +68,23 @@ def test_like_texts_are_not_both_taken():
             kept = [int(item) // 2 for item in select(data, method, 20, seed=seed).ids]
             twice[method] += len(kept) - len(set(kept))
     assert twice["casf"] <= 0.1 * twice["segments"]
+
+
+def test_few_texts_of_many_ngrams_are_ordered_by_a_small_matrix(monkeypatch):
+    """100 articles have 20,000 n-grams: the matrix of all pairs of them would take 4 GB."""
+    vectors = np.random.default_rng(1).normal(size=(12, 300))
+    centred = vectors - vectors.mean(axis=0)
+    expected = centred @ np.linalg.svd(centred)[2][0]
+    eigh, sides = np.linalg.eigh, []
+
+    def watched(matrix):
+        sides.append(len(matrix))
+        return eigh(matrix)
+
+    monkeypatch.setattr(np.linalg, "eigh", watched)
+    found = principal_coordinate(vectors)
+    assert sides == [12]
+    assert abs(found) == pytest.approx(abs(expected))
 
 
 def test_the_design_draws_as_many_as_asked():

@@ -13,6 +13,7 @@ from aliquot.data.evalset import at_rows
 from aliquot.data.selection import Selection
 from aliquot.errors import AliquotWarning, DataError, OptionError
 from aliquot.select.choose import select
+from aliquot.select.summary import summarise
 from aliquot.stats.arrays import FloatArray
 
 POOL = aliquot.synthetic(items=40, systems=3, seed=4)
@@ -124,6 +125,55 @@ def test_a_first_stage_without_probabilities_is_told():
     with pytest.warns(AliquotWarning, match="about the items it chose"):
         chosen = select(POOL, "segments", 8, within=first)
     assert chosen.population == 20
+
+
+def test_whole_documents_in_the_first_stage_make_wider_intervals():
+    """Items of a document are alike: the standard error must know it, whichever stage chose whole documents."""
+    rng = np.random.default_rng(0)
+    pool = aliquot.synthetic(items=90, systems=2, seed=4)
+    assert pool.documents is not None
+    shared = rng.normal(0, 0.6 * pool.scores["human"].std(), pool.documents.max() + 1)[pool.documents]
+    pool = pool.with_score("human", pool.scores["human"] + shared[:, None])
+    sources = replace(pool, systems=(), scores={}, outputs=None, judgments=None, human=None)
+    found, errors = [], []
+    for run in range(150):
+        first = select(sources, "documents", 45, seed=run)
+        chosen = select(pool, "segments", 18, within=first, seed=run + 999)
+        assert chosen.details["variance"] == "clustered"
+        row = aliquot.estimate(pool, "mean", selection=chosen).systems[0]
+        found.append(row.estimate)
+        errors.append(row.se)
+    assert np.mean(errors) > 0.9 * np.std(found)
+
+
+def test_data_may_hold_more_than_a_first_stage_without_probabilities():
+    first = select(SOURCES, "source_length", 20)
+    with pytest.warns(AliquotWarning, match="no probabilities"):
+        chosen = select(POOL, "segments", 8, within=first)
+    with pytest.warns(AliquotWarning, match="about 20 of them"):
+        result = aliquot.estimate(POOL, "mean", selection=chosen)
+    assert (result.population, result.judged) == (20, 8)
+    rows = [POOL.ids.index(item) for item in chosen.ids]
+    means = dict(zip(POOL.systems, POOL.scores["human"][rows].mean(axis=0), strict=True))
+    assert {row.system: row.estimate for row in result.systems} == pytest.approx(means)
+    said = summarise(chosen, POOL)
+    assert "about those items" in said.effect
+    assert any("no probabilities" in note for note in said.notes)
+
+
+def test_items_excluded_in_the_first_stage_may_be_in_the_data():
+    first = select(SOURCES, "segments", 20, exclude_items=list(POOL.ids[:5]), seed=1)
+    chosen = select(POOL, "segments", 8, within=first, seed=2)
+    with pytest.warns(AliquotWarning, match="about 35 of them"):
+        assert aliquot.estimate(POOL, selection=chosen).population == 35
+
+
+def test_metrics_of_the_first_stage_alone_are_refused_by_name():
+    first = select(SOURCES, "segments", 20, seed=1)
+    chosen = select(POOL, "segments", 8, within=first, seed=2)
+    with pytest.raises(OptionError, match="metrics=metricA: known of the first stage's items only"):
+        aliquot.estimate(first.of(POOL), "greg:metrics=metricA", selection=chosen)
+    assert aliquot.estimate(POOL, "greg:metrics=metricA", selection=chosen).population == 40
 
 
 def test_mistakes_are_told():

@@ -13,8 +13,8 @@ from aliquot.cli import common, render
 from aliquot.data.evalset import EvalSet, ItemId
 from aliquot.data.files import decode_text, read_bytes, write_bytes
 from aliquot.data.formats import tables
-from aliquot.data.selection import Selection
-from aliquot.errors import OptionError, unknown_name
+from aliquot.data.selection import Selection, stored_sources
+from aliquot.errors import DataError, OptionError, unknown_name
 from aliquot.select.budget import item_costs
 from aliquot.select.choose import select
 from aliquot.select.summary import SelectionSummary, Share, summarise
@@ -91,7 +91,7 @@ def run(
         data, True, human=human, systems=systems, exclude=exclude, format=input_format, lower_is_better=lower_is_better,
         columns=columns, wide=wide, score_name=score_name, pair=pair,
     )  # fmt: skip
-    first = None if within is None else Selection.load(within)
+    first = None if within is None else _first_stage(within, evalset)
     with render.busy(f"choosing by {method}"):
         selection = select(
             evalset, method, budget, cost=cost, balance=balance, unit=unit, include=_ids(include, evalset),
@@ -107,6 +107,22 @@ def run(
         typer.echo(_text(selection, format), nl=False)
     else:
         show(selection, summary, render.console(), output)
+
+
+def _first_stage(path: Path, evalset: EvalSet) -> Selection:
+    """Load a first selection; ids are often just numbers, so their sources tell whether it is one of these data."""
+    first = Selection.load(path)
+    if "source" not in evalset.items.columns:
+        return first
+    there = {str(item): text for item, text in zip(evalset.ids, evalset.items["source"], strict=True) if text}
+    pairs = [(item, text, there[item]) for item, text in stored_sources(path).items() if item in there]
+    other = [item for item, before, now in pairs if before.strip() != now.strip()]
+    if 2 * len(other) > len(pairs):
+        raise DataError(
+            f"{path}: {len(other)} of its items have another source in the data, e.g. item {other[0]}; "
+            "give the data with the outputs of the items it chose"
+        )
+    return first
 
 
 def _ids(text: str | None, evalset: EvalSet) -> list[ItemId]:

@@ -181,6 +181,13 @@ class Selection:
             raise FormatError(f"{path}: {error}") from None
 
 
+def stored_sources(path: str | Path) -> dict[str, str]:
+    """The sources in a selection's file, by the items' ids as text; empty where it was saved without texts."""
+    lines = (line for line in read_bytes(path).split(b"\n") if line.strip())
+    records = (msgspec.json.decode(line, type=dict[str, Any]) for line in lines)
+    return {str(record.get("i")): record["src"] for record in records if isinstance(record.get("src"), str)}
+
+
 def _from_entries(ids: list[ItemId], entries: list[dict[str, Any]]) -> Selection:
     def numbers(name: str) -> FloatArray | None:
         given = [name in entry for entry in entries]

@@ -24,6 +24,7 @@ from aliquot.estimate.means import mean
 from aliquot.estimate.ranking import Ranking, rank
 from aliquot.estimate.result import Estimates, PairEstimate, SystemEstimate
 from aliquot.estimate.sample import Sample, sample_of
+from aliquot.estimate.two_stage import require_known_of_pool
 from aliquot.stats.arrays import FloatArray, IntArray
 
 UNKNOWN_CHANCES = "the items were not drawn with known probabilities"
@@ -84,6 +85,7 @@ def estimate(
             refuse(mismatches)
     sample = sample_of(data, human, selection)
     spec = _resolved(method, parameters)
+    require_known_of_pool(data, sample.evalset, spec)
     fitted = run_estimator(sample, spec)
     errors = sample.errors(fitted.z)
     blind = _without_spread(sample)

@@ -6,14 +6,16 @@ items only; their mean over those must not be taken for the pool's. So only what
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 
 import numpy as np
 import polars as pl
 
-from aliquot.data.evalset import EvalSet
+from aliquot.data.evalset import EvalSet, at_rows
 from aliquot.data.selection import Selection
-from aliquot.errors import DataError
+from aliquot.data.spec import Spec
+from aliquot.errors import AliquotWarning, OptionError
 from aliquot.stats.arrays import FloatArray
 
 _TWO_STAGES = "within"
@@ -22,21 +24,35 @@ _TWO_STAGES = "within"
 def whole_pool(evalset: EvalSet, scores: FloatArray, selection: Selection) -> tuple[EvalSet, FloatArray]:
     """Return the full pool and its human scores, without what is known of a part only; one stage: as it is.
 
-    Items that the data lack become items of which nothing is known.
+    Items that the data lack become items of which nothing is known. Data may hold more than the pool, where items were
+    excluded or the first stage has no probabilities and is the pool itself; then only the judged items are sure.
     """
     if _TWO_STAGES not in selection.details or selection.probability is None:
         return evalset, scores
+    if evalset.n_items > selection.population:
+        warnings.warn(
+            f"{evalset.name}: {evalset.n_items} items, but the selection is about {selection.population} of them: "
+            "metrics are not used; give the data of those items only, and they are", AliquotWarning, 4,
+        )  # fmt: skip
+        chosen = np.isin(evalset.items["id"].to_numpy(), np.array(selection.ids))
+        evalset, scores = at_rows(evalset, np.flatnonzero(chosen)), scores[chosen]
     lacking = selection.population - evalset.n_items
-    if lacking < 0:
-        raise DataError(
-            f"{evalset.name}: {evalset.n_items} items, but the selection is from a pool of {selection.population}; "
-            "give the data that it was made from"
-        )
     if lacking:
         return _padded(evalset, lacking), np.vstack([scores, np.full((lacking, evalset.n_systems), np.nan)])
     partial = [name for name in evalset.metrics if not np.isfinite(evalset.scores[name]).any(axis=1).all()]
     kept = {name: values for name, values in evalset.scores.items() if name not in partial}
     return (replace(evalset, scores=kept) if partial else evalset), scores
+
+
+def require_known_of_pool(data: EvalSet, pool: EvalSet, spec: Spec) -> None:
+    """Refuse metrics named for an estimate that are there for the first stage's items only."""
+    asked = str(spec.parameters.get("metrics", "")).split("|")
+    partial = [name for name in asked if name in data.scores and name not in pool.scores]
+    if partial:
+        raise OptionError(
+            f"metrics={'|'.join(partial)}: known of the first stage's items only, and their mean over the pool is not; "
+            "leave them out, or give data that have them for the whole pool"
+        )
 
 
 def _padded(evalset: EvalSet, lacking: int) -> EvalSet:

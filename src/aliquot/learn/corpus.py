@@ -14,9 +14,9 @@ from aliquot.data.evalset import EvalSet
 from aliquot.data.language_pairs import domains_of, pairs_of
 from aliquot.data.lengths import source_lengths
 from aliquot.data.source_features import UNSEEN, Known, dense_features
-from aliquot.errors import AliquotWarning, DataError
+from aliquot.errors import AliquotWarning, DataError, OptionError
 from aliquot.learn.targets import item_target, normal_scores
-from aliquot.select.embedding import embed
+from aliquot.select.embedding import NGRAMS, embed
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
 from aliquot.stats.text_features import SURFACE, empty_memory, ngram_matrix, remember, unseen_shares
 from aliquot.stats.text_hashing import Pieces, pieces
@@ -92,6 +92,8 @@ def corpus_of(
     if not parts:
         raise DataError(f"no campaign has {FEWEST} sources with a target; give campaigns with human scores and sources")
     known = _known(pairs, domains)
+    if embedding == NGRAMS:  # their dimensions follow from the texts at hand: those of new sources mean something else
+        raise OptionError("encoder=ngrams: n-grams are features already; name a sentence-transformers model")
     vectors = embed(texts, embedding) if embedding else None
     if vectors is not None:
         known = replace(known, dimensions=vectors.shape[1])

@@ -166,9 +166,24 @@ def _like_texts(evalset: EvalSet, redundancy: str) -> FloatArray:
         return np.zeros(evalset.n_items)
 
     def first_coordinate(data: EvalSet) -> FloatArray:
-        vectors = embed([text or "" for text in data.items["source"].to_list()], redundancy)
-        centred = vectors - vectors.mean(axis=0)
-        values, directions = np.linalg.eigh(centred.T @ centred)
-        return np.asarray(centred @ directions[:, int(np.argmax(values))], dtype=np.float64)
+        return principal_coordinate(embed([text or "" for text in data.items["source"].to_list()], redundancy))
 
     return evalset.derived(f"casf texts {redundancy}", first_coordinate)
+
+
+def principal_coordinate(vectors: FloatArray) -> FloatArray:
+    """Where each row lies along the direction in which rows differ most.
+
+    Few texts have vectors of tens of thousands of numbers: the eigenvectors are those of the smaller side.
+
+    >>> principal_coordinate(np.array([[0.0, 1.0, 2.0], [0.0, 1.0, 4.0]])).round(2).tolist()
+    [-1.0, 1.0]
+    """
+    centred = vectors - vectors.mean(axis=0)
+    n, width = centred.shape
+    if width <= n:
+        along: FloatArray = centred @ np.linalg.eigh(centred.T @ centred)[1][:, -1]
+        return along
+    values, directions = np.linalg.eigh(centred @ centred.T)
+    found: FloatArray = directions[:, -1] * np.sqrt(max(0.0, float(values[-1])))
+    return found

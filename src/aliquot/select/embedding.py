@@ -19,7 +19,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.preprocessing import normalize
 
 from aliquot.data.catalog import cache_folder
-from aliquot.errors import MissingExtraError
+from aliquot.errors import MissingExtraError, OptionError
 from aliquot.stats.arrays import FloatArray
 
 NGRAMS = "ngrams"
@@ -84,6 +84,12 @@ def _encode(texts: list[str], model: str) -> np.ndarray:
         )
     from sentence_transformers import SentenceTransformer  # noqa: PLC0415  (an optional dependency, and a slow one)
 
-    encoder = SentenceTransformer(model)
+    try:
+        encoder = SentenceTransformer(model)
+    except OSError as error:  # neither a folder, nor on this machine, nor to be had
+        raise OptionError(
+            f"the sentence encoder '{model}' cannot be loaded ({' '.join(str(error).split())[:200]}); name a "
+            "sentence-transformers model that is on this machine, or a folder"
+        ) from None
     vectors = encoder.encode(texts, normalize_embeddings=True, show_progress_bar=len(texts) > 5000)
     return np.asarray(vectors, dtype=np.float32)

@@ -204,6 +204,8 @@ def _for_each_system(task: Task) -> Chosen:
     """Draw independently for each system; the probability recorded is that of an item for one system."""
     if task.unit == "document" or task.groups is not None:
         raise OptionError("non-matching draws cannot be combined with --unit document or --balance")
+    if not task.evalset.systems:
+        raise OptionError(f"{task.evalset.name}: no item has a system yet; leave out --non-matching")
     probability: FloatArray | None = None
     systems_of: dict[int, list[str]] = {}
     details: Mapping[str, Any] = {}

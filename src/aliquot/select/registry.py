@@ -151,7 +151,7 @@ def check_needs(evalset: EvalSet, method: Method) -> None:
         "systems": evalset.n_systems < 2,
     }
     remedy = {
-        "metric": "add automatic scores, or use a method without them (random, segments, diversity)",
+        "metric": "add automatic scores, or use a method without them (random, segments, source_length)",
         "outputs": "load data with outputs (field 'tgt')",
         "documents": "load data with documents (field 'doc'), or use a design over items",
         "source": "load data with sources (field 'src')",

@@ -94,17 +94,26 @@ def effect(selection: Selection) -> str:
     """Say in words what the selection is good for."""
     method, _ = lookup(parse_spec(selection.method).name)
     if len(selection) == selection.population and selection.systems is None:
+        if "within" in selection.details:
+            return "all items of the first selection are chosen: estimates are about those"
         return "all items are chosen: means are exact up to the judges' own noise"
     coverage = selection.details.get("coverage")
     if coverage is not None:
         return f"only {coverage:.0%} of the items had a chance: estimates are about those, not about the whole set"
     if selection.probability is not None:
+        if _within_fixed(selection):
+            return "every item of the first selection had a known chance: estimates are about those items"
         return "every item had a known chance: means, intervals and rankings for the whole set are unbiased"
     if method.name == "random":
         return "a random order: a plain mean over the first items is unbiased (the design 'segments' records this)"
     if selection.weight is not None:
         return "each item stands for its cluster: weighted means are approximate, intervals are not valid"
     return "system means from this selection are biased; use a design (segments, pps, ...) if you need means"
+
+
+def _within_fixed(selection: Selection) -> bool:
+    """Tell a second stage whose first has no probabilities: its population is what the first chose."""
+    return "within" in selection.details and selection.population == selection.details.get("first_stage")
 
 
 def _notes(selection: Selection) -> tuple[str, ...]:
@@ -121,7 +130,8 @@ def _notes(selection: Selection) -> tuple[str, ...]:
     if details.get("matching") is False:
         notes.append("each system has its own draw; the file names the systems to judge for each item")
     if "within" in details and selection.probability is not None:
-        notes.append(f"within a first selection of {details['first_stage']} by {details['within']}: chances multiplied")
+        chances = ", which has no probabilities" if _within_fixed(selection) else ": chances multiplied"
+        notes.append(f"within a first selection of {details['first_stage']} by {details['within']}{chances}")
     if "draws" in details:
         notes.append(f"best of {details['draws']} draws by a metric: known probabilities are given up")
     if selection.cost is not None and selection.probability is not None:

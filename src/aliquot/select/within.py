@@ -66,12 +66,15 @@ def multiplied(second: Selection, first: Selection, signature: str) -> Selection
 
 
 def _details(second: Selection, first: Selection) -> dict[str, object]:
-    """How the first stage chose. What the second gained by its order says nothing about the first: a plain variance."""
+    """How the first stage chose. What the second gained by its order says nothing about the first: a plain variance.
+
+    Whole documents in either stage make the items of a document hang together in the judged sample.
+    """
     details: dict[str, object] = {KEY: first.method, "first_stage": len(first)}
     if second.probability is None or first.probability is None:
         return details
-    kept = second.details.get("variance") == _WHOLE_DOCUMENTS
-    details["variance"] = _WHOLE_DOCUMENTS if kept else "unordered"
+    whole = _WHOLE_DOCUMENTS in (first.details.get("variance"), second.details.get("variance"))
+    details["variance"] = _WHOLE_DOCUMENTS if whole else "unordered"
     reached = float(first.details.get("coverage", 1.0)) * float(second.details.get("coverage", 1.0))
     return details | ({"coverage": reached} if reached < 1 else {})
 

@@ -180,7 +180,8 @@ class _Reader:
         if not systems and not sources_only:
             raise FormatError(
                 f"{self.path}: no item has a system (fields 'tgt' and 'scores' are absent or empty); "
-                'give outputs as "tgt": {"sysA": "..."} or scores as "scores": {"sysA": {"human": 0.9}}'
+                'give outputs as "tgt": {"sysA": "..."} or scores as "scores": {"sysA": {"human": 0.9}}; '
+                "sources alone are for `aliquot select`"
             )
         if systems and self.without_systems is not None:
             raise FormatError(
