@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -156,6 +158,69 @@ def test_a_pickle_inside_is_never_executed(path):
     path.write_bytes(msgspec.json.encode(header) + b"\n" + payload)
     with pytest.raises(FormatError, match="not a usable source model"):
         SourceModel.load(path)
+
+
+def changed(model: SourceModel, path: Path, arrays: dict[str, np.ndarray], **told: object) -> None:
+    """Write the model with other arrays and other words, and a right checksum: made by hand, not damaged."""
+    import hashlib
+    import io
+
+    payload = model.to_bytes().partition(b"\n")[2]
+    stored: dict[str, Any] = dict(np.load(io.BytesIO(payload)))
+    meta = msgspec.json.decode(stored["meta"].tobytes()) | told
+    buffer = io.BytesIO()
+    words = np.frombuffer(msgspec.json.encode(meta), dtype=np.uint8)
+    np.savez(buffer, **(stored | arrays | {"meta": words}))
+    payload = buffer.getvalue()
+    header = source_model.Header("aliquot source model", 1, "0.1.0", len(payload), hashlib.sha256(payload).hexdigest())
+    path.write_bytes(msgspec.json.encode(header) + b"\n" + payload)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "told"),
+    [
+        ({"scale": np.zeros(1)}, {}),
+        ({"limits": np.zeros(2)}, {}),
+        ({"limits": np.ones(3)}, {}),
+        ({"limits": np.array(["a", "b"])}, {}),
+        ({"limits": np.array([1.0, np.nan])}, {}),
+        ({"ngrams": np.zeros((1, 8))}, {}),
+        ({"ngrams": np.zeros(7)}, {}),
+        ({"memory": np.zeros((1, 8), dtype=np.uint8)}, {}),
+        ({"whitening": np.ones(2)}, {}),
+        ({}, {"known": None}),
+        ({}, {"known": {"domains": [], "from_languages": [], "to_languages": [], "dimensions": 10**12}}),
+        ({}, {"scores": 5}),
+        ({}, {"trained_on": [["a"]]}),
+        ({}, {"embedding": "an/encoder"}),
+        ({}, {"target": ["x"]}),
+    ],
+)
+def test_a_model_made_up_by_hand_is_refused_when_it_is_loaded(model, path, arrays, told):
+    changed(model, path, arrays, **told)
+    with pytest.raises(FormatError, match="not a usable source model"):
+        SourceModel.load(path)
+
+
+@pytest.mark.parametrize("method", [1, 99])
+def test_an_archive_of_another_kind_is_refused(path, method):
+    """Compression methods that zipfile does not know raise NotImplementedError there."""
+    import hashlib
+
+    payload = bytearray(path.read_bytes().partition(b"\n")[2])
+    at = payload.rfind(b"PK\x01\x02")
+    payload[at + 10] = method
+    header = source_model.Header(
+        "aliquot source model", 1, "0.1.0", len(payload), hashlib.sha256(bytes(payload)).hexdigest()
+    )
+    path.write_bytes(msgspec.json.encode(header) + b"\n" + bytes(payload))
+    with pytest.raises(FormatError, match="not a usable source model"):
+        SourceModel.load(path)
+
+
+def test_languages_may_be_written_in_several_ways(model):
+    texts = campaign(4).items["source"].to_list()
+    assert np.array_equal(model.predict(texts, pair="EN_de"), model.predict(texts, pair="en-de"))
 
 
 def test_an_absent_file_is_told(tmp_path):

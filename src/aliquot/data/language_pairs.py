@@ -7,7 +7,8 @@ import re
 from aliquot.data.evalset import EvalSet
 
 COLUMNS = ("pair", "langs", "language_pair", "lp")
-_IN_NAME = re.compile(r"(?<![a-z])([a-z]{2})[-_]([a-z]{2})(?![a-z])")
+# Looked for ahead, so that pairs may overlap: in wmt22-da-de-en the last is de-en, and da the protocol.
+_IN_NAME = re.compile(r"(?<![a-z])(?=([a-z]{2})[-_]([a-z]{2})(?![a-z]))")
 
 
 def pairs_of(evalset: EvalSet) -> list[str | None]:
@@ -26,8 +27,8 @@ def pairs_of(evalset: EvalSet) -> list[str | None]:
 def pair_in(name: str) -> str | None:
     """Return the last language pair in a name.
 
-    >>> pair_in("wmt24-esa-en-cs-waves23"), pair_in("summeval")
-    ('en-cs', None)
+    >>> pair_in("wmt24-esa-en-cs-waves23"), pair_in("wmt22-da-de-en"), pair_in("summeval")
+    ('en-cs', 'de-en', None)
     """
     found = _IN_NAME.findall(name.casefold())
     return "-".join(found[-1]) if found else None

@@ -37,6 +37,12 @@ class Known:
         return replace(self, dimensions=0)
 
     @property
+    def width(self) -> int:
+        """The number of dense features."""
+        names = (SURFACE, UNSEEN, self.domains, self.from_languages, self.to_languages)
+        return sum(map(len, names)) + self.dimensions
+
+    @property
     def columns(self) -> tuple[str, ...]:
         """The names of all dense features, in order."""
         return (
@@ -56,6 +62,16 @@ def labels_for(labels: Labels, n: int, what: str) -> list[str | None]:
     return list(labels)
 
 
+def languages_of(pair: str | None) -> tuple[str, str]:
+    """From and to; empty where unknown.
+
+    >>> languages_of("en-de"), languages_of("EN_DE"), languages_of(None)
+    (('en', 'de'), ('en', 'de'), ('', ''))
+    """
+    before, _, after = (pair or "").strip().casefold().replace("_", "-").partition("-")
+    return before, after
+
+
 def dense_features(
     cut: Pieces,
     known: Known,
@@ -71,7 +87,7 @@ def dense_features(
     """
     base = surface(cut)
     length = (base[:, _LENGTH] - _USUAL_LENGTH)[:, None]
-    sides = [pair.partition("-")[::2] if pair else ("", "") for pair in pairs]
+    sides = [languages_of(pair) for pair in pairs]
     parts = [
         base,
         unseen_shares(cut, memory),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import io
 import zipfile
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,7 +25,7 @@ from aliquot.data.source_features import Known, Labels, dense_features, labels_f
 from aliquot.errors import DataError, FormatError, OptionError
 from aliquot.stats import trees as boosted
 from aliquot.stats.arrays import BoolArray, FloatArray
-from aliquot.stats.text_features import SURFACE, ngram_scores
+from aliquot.stats.text_features import BITS, SEEN_BITS, SURFACE, ngram_scores
 from aliquot.stats.text_hashing import Pieces, pieces
 from aliquot.stats.trees import Trees
 
@@ -33,6 +34,11 @@ _MAGIC = "aliquot source model"
 _ARRAYS = ("centre", "scale", "slopes", "whitening", "ngrams", "memory", "limits")
 _TREES = ("root", "feature", "threshold", "left", "right", "value")
 _CLIP = 10.0
+# What zipfile, zlib and numpy raise for an archive that someone made up.
+_UNUSABLE = (
+    ValueError, KeyError, TypeError, IndexError, EOFError, OSError, MemoryError, RuntimeError, zlib.error,
+    zipfile.BadZipFile, msgspec.MsgspecError, DataError,
+)  # fmt: skip
 _LARGEST = 1 << 29
 CHUNK = 20_000
 
@@ -45,6 +51,18 @@ class Header(msgspec.Struct):
     aliquot: str
     bytes: int
     sha256: str
+
+
+class _Meta(msgspec.Struct):
+    """What a model file says beside its arrays."""
+
+    target: str
+    kind: str
+    known: Known
+    embedding: str
+    trained_on: tuple[tuple[str, str, int], ...]
+    scores: dict[str, dict[str, float]]
+    signature: str
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -87,22 +105,17 @@ class SourceModel:
     version: str = ""
 
     def __post_init__(self) -> None:
-        k = len(self.known.columns)
-        for name in ("centre", "scale", "slopes"):
-            if getattr(self, name).shape != (k,):
-                raise DataError(f"source model: {name} has shape {getattr(self, name).shape} for {k} features")
+        _check_shapes(self)
         arrays = [getattr(self, name) for name in _ARRAYS]
-        if self.trees is not None:
-            arrays += [getattr(self.trees, name) for name in _TREES]
-            if int(self.trees.feature.max(initial=-1)) >= k:
-                raise DataError(f"source model: the trees ask for feature {self.trees.feature.max()} of {k}")
-        size = len(self.ngrams)
-        if (size and size & (size - 1)) or self.memory.ndim != 2 or self.whitening.shape != (len(SURFACE),) * 2:
-            raise DataError("source model: arrays of unexpected shapes")
+        arrays += [] if self.trees is None else [getattr(self.trees, name) for name in _TREES]
         for array in arrays:
-            if array.dtype.kind == "f" and not np.isfinite(array).all():
+            if array.dtype.kind not in "fib":
+                raise DataError(f"source model: an array of type {array.dtype} where numbers are expected")
+            if not np.isfinite(array).all():
                 raise DataError("source model: a weight is not a finite number")
             array.setflags(write=False)
+        if not ((self.scale > 0).all() and (self.limits > 0).all()):
+            raise DataError("source model: a scale or a limit is not above 0")
         object.__setattr__(self, "scores", MappingProxyType({k: dict(v) for k, v in self.scores.items()}))
 
     def __repr__(self) -> str:
@@ -228,10 +241,27 @@ class SourceModel:
                     raise FormatError(f"{path}: the model is implausibly large; it is not one that aliquot wrote")
             with np.load(io.BytesIO(payload), allow_pickle=False) as stored:
                 return _from_arrays(dict(stored), header)
-        except (ValueError, KeyError, TypeError, OSError, zipfile.BadZipFile, msgspec.MsgspecError, DataError) as error:
+        except _UNUSABLE as error:
             raise FormatError(
                 f"{path}: not a usable source model ({error}); train it again with `aliquot learn`"
             ) from None
+
+
+def _check_shapes(model: SourceModel) -> None:
+    """Every array must have the shape that applying the model relies on."""
+    k, surface, size = model.known.width, len(SURFACE), model.ngrams.size
+    expected = {
+        "centre": (k,), "scale": (k,), "slopes": (k,), "limits": (2,), "whitening": (surface, surface),
+        "memory": (2, 1 << SEEN_BITS), "ngrams": (size if size & (size - 1) == 0 else 1 << BITS,),
+    }  # fmt: skip
+    for name, shape in expected.items():
+        found = getattr(model, name).shape
+        if found != shape:
+            raise DataError(f"source model: {name} has shape {found} where {shape} is expected")
+    if bool(model.embedding) != (model.known.dimensions > 0):
+        raise DataError(f"source model: {model.known.dimensions} dimensions of the encoder '{model.embedding}'")
+    if model.trees is not None and int(model.trees.feature.max(initial=-1)) >= k:
+        raise DataError(f"source model: the trees ask for feature {model.trees.feature.max()} of {k}")
 
 
 def unlike_parts(dense: FloatArray, standard: FloatArray, whitening: FloatArray) -> FloatArray:
@@ -263,15 +293,11 @@ def _checked(raw: bytes, path: str | Path) -> tuple[Header, bytes]:
 
 
 def _from_arrays(stored: dict[str, Any], header: Header) -> SourceModel:
-    meta = msgspec.json.decode(stored["meta"].tobytes())
-    known: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value for name, value in meta["known"].items()
-    }
+    meta = msgspec.json.decode(stored["meta"].tobytes(), type=_Meta)
     grown = Trees(*(stored[f"tree_{name}"] for name in _TREES)) if "tree_root" in stored else None
     return SourceModel(
-        target=str(meta["target"]), kind=str(meta["kind"]), known=Known(**known), trees=grown,
-        memory=np.unpackbits(stored["memory"], axis=1).astype(np.bool_), embedding=str(meta["embedding"]),
-        trained_on=tuple((str(a), str(b), int(c)) for a, b, c in meta["trained_on"]), scores=meta["scores"],
-        signature=str(meta["signature"]), version=header.aliquot,
+        target=meta.target, kind=meta.kind, known=meta.known, trees=grown,
+        memory=np.unpackbits(stored["memory"], axis=1).astype(np.bool_), embedding=meta.embedding,
+        trained_on=meta.trained_on, scores=meta.scores, signature=meta.signature, version=header.aliquot,
         **{name: stored[name] for name in _ARRAYS if name != "memory"},
     )  # fmt: skip

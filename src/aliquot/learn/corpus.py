@@ -13,7 +13,7 @@ from scipy import sparse
 from aliquot.data.evalset import EvalSet
 from aliquot.data.language_pairs import domains_of, pairs_of
 from aliquot.data.lengths import source_lengths
-from aliquot.data.source_features import UNSEEN, Known, dense_features
+from aliquot.data.source_features import UNSEEN, Known, dense_features, languages_of
 from aliquot.errors import AliquotWarning, DataError, OptionError
 from aliquot.learn.targets import item_target, normal_scores
 from aliquot.select.embedding import NGRAMS, embed
@@ -120,7 +120,7 @@ def _named_apart(sets: Sequence[EvalSet]) -> list[EvalSet]:
 
 
 def _known(pairs: Sequence[str | None], domains: Sequence[str | None]) -> Known:
-    sides = [pair.partition("-")[::2] for pair in pairs if pair]
+    sides = [languages_of(pair) for pair in pairs]
     return Known(
         tuple(sorted({domain for domain in domains if domain})),
         tuple(sorted({side[0] for side in sides if side[0]})),
