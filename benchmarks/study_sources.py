@@ -16,6 +16,7 @@ from pathlib import Path
 
 import campaigns
 import harness
+import joblib
 import numpy as np
 import polars as pl
 from campaigns import CAMPAIGNS, Campaign
@@ -56,24 +57,31 @@ def families(sets: dict[str, EvalSet]) -> dict[str, list[str]]:
     return {label: [other for other in sets if not texts[label] & texts[other]] for label in sets}
 
 
-def predictions(sets: dict[str, EvalSet], found: Found) -> dict[str, EvalSet]:
+def trained(sets: Sequence[EvalSet], target: str) -> tuple[SourceModel, float]:
+    """A model and the seconds it took."""
+    start = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = learn([data for data in sets if target != "residual" or data.metrics], target).model
+    return model, time.perf_counter() - start
+
+
+def predictions(sets: dict[str, EvalSet], found: Found, jobs: int) -> dict[str, EvalSet]:
     """Every campaign with columns from_TARGET, predicted by models that saw nothing of it."""
-    apart = families(sets)
-    models: dict[tuple[str, ...], dict[str, SourceModel]] = {}
+    apart = {label: tuple(others) for label, others in families(sets).items()}
+    wanted = [(others, target) for others in dict.fromkeys(apart.values()) for target in TARGETS]
+    made = joblib.Parallel(n_jobs=jobs)(
+        joblib.delayed(trained)([sets[other] for other in others], target) for others, target in wanted
+    )
+    models = {key: model for key, (model, _) in zip(wanted, made, strict=True)}
+    found.seconds = [seconds for _, seconds in made]
+    print(f"{len(wanted)} models, {np.mean(found.seconds):.0f} s each", flush=True)
     judged = {}
     for label, data in sets.items():
-        others = tuple(apart[label])
-        if others not in models:
-            models[others] = {}
-            for target in TARGETS:
-                start = time.perf_counter()
-                usable = [sets[other] for other in others if target != "residual" or sets[other].metrics]
-                models[others][target] = learn(usable, target).model
-                found.seconds.append(time.perf_counter() - start)
-            print(f"without {label}: {found.seconds[-1]:.0f} s a model", flush=True)
         texts = data.items["source"].to_list()
         columns, found.spearman[label] = [], {}
-        for target, model in models[others].items():
+        for target in TARGETS:
+            model = models[apart[label], target]
             values = model.predict(texts, pair=pair_in(by_label(label).file), domain=domains_of(data))
             columns.append(pl.Series(f"from_{target}", values))
             truth = item_target(data, target) if target != "residual" or data.metrics else np.full(len(data), np.nan)
@@ -95,7 +103,7 @@ def run(found: Found, chosen: Sequence[Campaign], repeats: int, jobs: int) -> No
     # Language pairs are told by names; a label such as "wmt22 DA de-en" has one as well, but not every label does.
     sets = {c.label: replace(campaigns.population(c), name=c.file) for c in chosen}
     sets = {label: replace(data, name=f"{data.name} {label}") for label, data in sets.items()}
-    for label, data in predictions(sets, found).items():
+    for label, data in predictions(sets, found, jobs).items():
         campaign = by_label(label)
         start = time.perf_counter()
         sources = ["source_length", *(f"source:column=from_{target}" for target in LEARNED)]
@@ -289,7 +297,7 @@ Unbiased means; the estimator is `greg` throughout. `from_metric_avg` and `from_
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--repeats", type=int, default=100)
+    parser.add_argument("--repeats", type=int, default=50)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--only", help="campaigns whose label holds this; the page is printed, not written")
     options = parser.parse_args(arguments)
