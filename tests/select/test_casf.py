@@ -49,9 +49,15 @@ def test_the_learner_learns():
 
 def test_quality_is_covered():
     quality = np.arange(100.0)
-    order = quality_order(quality, np.random.default_rng(1).random(100), 20)
+    order = quality_order(quality, np.random.default_rng(1).random(100), 20, np.random.default_rng(2))
     assert sorted(order.tolist()) == list(range(100))
     assert [sorted(order[at : at + 20].tolist()) for at in (0, 80)] == [list(range(20)), list(range(80, 100))]
+
+
+def test_a_draw_is_not_one_of_few():
+    """Every third item in a fixed order would be one of three samples, and intervals would mean nothing."""
+    drawn = {tuple(sorted(map(int, select(DATA, "casf", 20, seed=seed).ids))) for seed in range(100)}
+    assert len(drawn) > 60
 
 
 def test_like_texts_are_not_both_taken():
@@ -116,5 +122,9 @@ def test_mistakes_are_told():
     sampler = Casf(DATA, 10, batches=2)
     with pytest.raises(NameUnknownError, match="no item"):
         sampler.tell({"nothing": [1.0, 2.0, 3.0]})
+    with pytest.raises(OptionError, match="a number of items"):
+        Casf(DATA, "20%")  # type: ignore[arg-type]
+    with pytest.raises(DataError, match="is not a number"):
+        sampler.tell({DATA.ids[0]: ["a", "b", "c"]})  # type: ignore[list-item]
     with pytest.raises(DataError, match="one each"):
         sampler.tell({DATA.ids[0]: [1.0]})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
+import zlib
 
 import numpy as np
 import polars as pl
@@ -69,6 +70,32 @@ def test_sizes_of_a_design_may_come_from_a_model(model_file):
     assert chosen.probability is not None
     lengths = np.array([len(SOURCES.items["source"][int(at)].split()) for at in chosen.ids])
     assert np.corrcoef(lengths, chosen.probability)[0, 1] > 0.5
+
+
+@pytest.mark.parametrize(
+    ("code", "error", "said"),
+    [
+        (
+            "def f(sources):\n    raise RuntimeError('out of memory')\n",
+            DataError,
+            "failed .RuntimeError: out of memory",
+        ),
+        ("def f(sources):\n    return {}['x']\n", DataError, "failed .KeyError: 'x'"),
+        ("raise ValueError('no weights')\n", OptionError, "fails .ValueError: no weights"),
+        ("def f(:\n", OptionError, "fails .SyntaxError"),
+    ],
+)
+def test_a_predictor_that_fails_is_named(tmp_path, monkeypatch, code, error, said):
+    monkeypatch.chdir(tmp_path)
+    name = f"failing_{zlib.crc32(code.encode())}"
+    (tmp_path / f"{name}.py").write_text(code)
+    with pytest.raises(error, match=said):
+        select(SOURCES, f"source:predictor={name}:f", 5)
+
+
+def test_an_empty_crowd_is_told():
+    with pytest.raises(OptionError, match="no system in it"):
+        select(campaign(1), "metric_var", 5, crowd=[], metric="human")
 
 
 @pytest.mark.parametrize(

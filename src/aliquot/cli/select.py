@@ -95,8 +95,8 @@ def run(
     with render.busy(f"choosing by {method}"):
         selection = select(
             evalset, method, budget, cost=cost, balance=balance, unit=unit, include=_ids(include, evalset),
-            exclude_items=_ids(exclude_items, evalset), crowd=common.names(crowd) or None, matching=not non_matching,
-            within=first, seed=seed, metric=metric,
+            exclude_items=_ids(exclude_items, evalset), crowd=None if crowd is None else common.names(crowd),
+            matching=not non_matching, within=first, seed=seed, metric=metric,
         )  # fmt: skip
     summary = summarise(selection, evalset, _total_cost(evalset, cost))
     if output is not None:

@@ -81,6 +81,8 @@ class Casf:
         redundancy: str = NGRAMS,
         seed: Seed = 0,
     ) -> None:
+        if isinstance(budget, bool) or not isinstance(budget, int | np.integer):
+            raise OptionError(f"casf: a budget of {budget!r}; give a number of items")
         if not 1 <= batches <= budget:
             raise OptionError(f"casf: batches={batches}; choose between 1 and the budget, {budget}")
         if budget > evalset.n_items:
@@ -107,7 +109,7 @@ class Casf:
             return np.zeros(0, dtype=np.int64)
         left = np.setdiff1d(np.arange(self._evalset.n_items), self._taken)
         n = self._sizes[self._done]
-        order = quality_order(self.predicted()[left], self._along[left], n)
+        order = quality_order(self.predicted()[left], self._along[left], n, self._rng)
         rows = left[systematic(np.full(len(left), n / len(left)), self._rng, order)]
         self._taken += rows.tolist()
         self._done += 1
@@ -119,7 +121,10 @@ class Casf:
         for item, values in scores.items():
             if item not in row_of:
                 raise unknown_name("item", item, self._evalset.ids[:50])
-            told = np.asarray(values, dtype=np.float64)
+            try:
+                told = np.asarray(values, dtype=np.float64)
+            except (TypeError, ValueError):
+                raise DataError(f"item {item!r}: {values!r} is not a number for each system") from None
             if told.shape != (self._evalset.n_systems,):
                 raise DataError(f"item {item!r}: {told.shape} scores for {self._evalset.n_systems} systems; one each")
             self._scores[row_of[item]] = told
@@ -146,18 +151,26 @@ class Casf:
         )  # fmt: skip
 
 
-def quality_order(quality: FloatArray, along: FloatArray, n: int) -> IntArray:
-    """Items by bins of quality, from each of which about four are drawn, and by text inside a bin, there and back.
+def quality_order(quality: FloatArray, along: FloatArray, n: int, rng: np.random.Generator) -> IntArray:
+    """Items by bins of quality, from each of which about four are drawn, and by text inside a bin.
 
-    >>> quality_order(np.array([0.9, 0.1, 0.8, 0.2]), np.array([2.0, 1.0, 1.0, 2.0]), 8).tolist()
-    [1, 3, 0, 2]
+    The order inside a bin is a ring that starts anywhere. Were it fixed, a draw of every third item would know three
+    samples only, and no interval could tell how far one of three may be off.
+
+    >>> order = quality_order(np.array([0.9, 0.1, 0.8, 0.2]), np.arange(4.0), 8, np.random.default_rng(1))
+    >>> sorted(order[:2].tolist()), sorted(order[2:].tolist())
+    ([1, 3], [0, 2])
     """
     bins = max(1, n // _PICKS_A_BIN)
     rank = np.empty(len(quality), dtype=np.int64)
     rank[np.argsort(quality, kind="stable")] = np.arange(len(quality))
     code = rank * bins // len(quality)
-    there_and_back = np.where(code % 2 == 0, along, -along)
-    return np.lexsort((there_and_back, code))
+    order = np.lexsort((along, code))
+    size = np.bincount(code, minlength=bins)
+    first = np.repeat(np.cumsum(size) - size, size)
+    start = np.repeat((rng.random(bins) * size).astype(np.int64), size)
+    place = np.arange(len(order)) - first
+    return order[np.lexsort(((place + start) % np.repeat(size, size), code[order]))]
 
 
 def _like_texts(evalset: EvalSet, redundancy: str) -> FloatArray:

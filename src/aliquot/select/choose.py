@@ -102,6 +102,8 @@ def select(
 
 def _warn_of_crowd(spec: Spec, crowd: Sequence[str] | None) -> None:
     """Items hard for the crowd need not be hard for the others (Zouhar et al. 2025, section 5.3)."""
+    if crowd is not None and not len(crowd):
+        raise OptionError("--crowd has no system in it; name systems, or leave it out to look at all")
     if crowd and spec.name in _UNFAIR:
         warnings.warn(
             f"'{spec.name}' chooses items that are hard for {quoted(crowd, 4)}: if they are evaluated too, they are "

@@ -98,7 +98,11 @@ def _by_function(evalset: EvalSet, name: str) -> FloatArray:
     function = imported(name)
     texts = evalset.items["source"].to_list()
     try:
-        values = np.asarray(function([text or "" for text in texts]), dtype=np.float64)
+        given = function([text or "" for text in texts])
+    except Exception as error:
+        raise DataError(f"source: the predictor {name} failed ({type(error).__name__}: {error})") from error
+    try:
+        values = np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise DataError(f"source: the predictor {name} did not give numbers ({error})") from None
     if values.shape != (evalset.n_items,):
@@ -128,6 +132,10 @@ def imported(name: str) -> Callable[[Sequence[str]], Any]:
         raise OptionError(f"source: the predictor's module '{module}' cannot be imported ({error})") from None
     except AttributeError:
         raise OptionError(f"source: the module '{module}' has no function '{attribute}'") from None
+    except Exception as error:  # the module is the user's: whatever it raises
+        raise OptionError(
+            f"source: the predictor's module '{module}' fails ({type(error).__name__}: {error})"
+        ) from error
     finally:
         if added:
             sys.path.remove(here)
