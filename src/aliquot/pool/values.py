@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -36,7 +37,7 @@ class Value:
         kind: length, column, model (a file that `aliquot learn` wrote) or predictor (module:function).
         name: the column, file or function.
         pair: the language pair that a model is told.
-        check: a digest of the model's file, so that a run does not go on with another model.
+        check: a digest of the model's or function's file, so that a run does not go on with another one.
     """
 
     kind: Literal["length", "column", "model", "predictor"]
@@ -62,10 +63,14 @@ def value_of_method(spec: Spec, pair: str | None) -> Value:
         return Value("column", name)
     if chosen == ["predictor"]:
         imported(name)  # a mistake is told before any work
-        return Value("predictor", name)
+        code = getattr(sys.modules[name.partition(":")[0]], "__file__", None)
+        return Value("predictor", name, check=_digest(code) if code else "")
     _model(name, _state(name))
-    digest = hashlib.sha256(read_bytes(name)).hexdigest()[:16]
-    return Value("model", str(Path(name).resolve()), given.get("pair") or pair, digest)
+    return Value("model", str(Path(name).resolve()), given.get("pair") or pair, _digest(name))
+
+
+def _digest(name: str) -> str:
+    return hashlib.sha256(read_bytes(name)).hexdigest()[:16]
 
 
 def predicted(value: Value, table: pl.DataFrame, path: str) -> tuple[FloatArray, FloatArray | None]:
