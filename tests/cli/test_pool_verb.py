@@ -11,6 +11,7 @@ from tests.pool.conftest import records, write_lines, write_rows
 
 from aliquot import Selection, load
 from aliquot.cli.main import run
+from aliquot.pool.parts import parts_path
 
 
 @pytest.fixture(scope="module")
@@ -65,6 +66,20 @@ def test_control_characters_do_not_reach_the_terminal(tmp_path: Path, capsys: py
     out = capsys.readouterr().out
     assert "\x1b" not in out
     assert "[bold]x[/bold]" in out
+
+
+def test_an_interrupt_is_told_and_leaves_what_is_done(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: object, journal: Path, **__: object) -> None:
+        parts_path(journal).mkdir()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("aliquot.cli.pool.select_pool", interrupted)
+    assert run(["pool", str(path), "-m", "segments", "-b", "5", "-o", str(tmp_path / "chosen.jsonl")]) == 1
+    said = capsys.readouterr().err
+    assert "chosen.jsonl.part keeps what is done; the same command goes on" in said
+    assert "error: interrupted; nothing was written" in said
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,11 @@ import gzip
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 from tests.pool.conftest import Item, write_lines, write_rows
 
-from aliquot.errors import AliquotError, DataError, FormatError, NameUnknownError, OptionError
+from aliquot.errors import AliquotError, AliquotWarning, DataError, FormatError, NameUnknownError, OptionError
 from aliquot.pool.run import select_pool
 
 pytestmark = pytest.mark.filterwarnings("ignore::aliquot.AliquotWarning")
@@ -83,6 +84,10 @@ def test_bad_options_are_refused(lines: Path, tmp_path: Path) -> None:
     refused(OptionError, "no file", [], "segments", 5)
     bad = write_lines(tmp_path / "cost.jsonl", [{"i": 1, "src": "a", "cost": 1.0}, {"i": 2, "src": "b", "cost": 0.0}])
     refused(DataError, "item 2 has the cost 0", bad, "segments", 1, cost="cost")
+    refuse_texts = "'domain' holds texts; name a column of numbers"
+    for method in ("pps:size=domain", "source:column=domain", "uncertainty:score=domain"):
+        refused(OptionError, refuse_texts, lines, method, 5)
+    refused(OptionError, refuse_texts, lines, "segments", 5, cost="domain")
     rows = write_rows(tmp_path / "a.parquet", [{"i": 1, "src": "a", "word": "x"}])
     refused(DataError, "holds String", rows, "pps:size=word", 1)
     refused(DataError, "no clicks", rows, "pps:size=clicks", 1)
@@ -95,3 +100,43 @@ def test_a_source_of_a_megabyte_crosses_partitions(tmp_path: Path) -> None:
     assert chosen.selection.ids == (5, 11)
     assert chosen.selection.utility is not None
     assert chosen.selection.utility[0] == 200_000
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.parquet"])
+def test_a_misspelt_column_is_an_error_and_not_one_group(name: str, items: list[Item], tmp_path: Path) -> None:
+    path = (write_lines if name.endswith("jsonl") else write_rows)(tmp_path / name, items)
+    refused(DataError, "'domian'", path, "stratified:bins=domian", 5)
+    refused(DataError, "'domian'", path, "segments", 5, balance="domian")
+    for role, method in (("id", "segments"), ("source", "segments"), ("document", "documents")):
+        text = f"--columns {role}=kye: no item of .* has the field 'kye'"
+        refused(DataError, text, path, method, 5, columns={role: "kye"})
+    refused(OptionError, "'src' for two roles", path, "segments", 5, columns={"id": "src", "source": "src"})
+
+
+def test_chosen_items_without_sources_are_told(tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "a.jsonl", [{"i": k, "text": "a b"} for k in range(9)])
+    with pytest.warns(AliquotWarning, match="no chosen item has a source .* there are: 'text'; name it with --columns"):
+        select_pool(path, "segments", 3)
+
+
+def test_numbers_beyond_64_bits_are_refused(tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "a.jsonl", [{"i": 1, "src": "a", "doc": "d", "position": 2**70}])
+    refused(FormatError, "position 1180591620717411303424 is beyond 64 bits", path, "documents", 1)
+    ids = pl.Series("id", [1, 2**63 + 5], dtype=pl.UInt64)
+    pl.DataFrame([ids, pl.Series("source", ["a", "b"])]).write_parquet(tmp_path / "a.parquet")
+    refused(DataError, "'id' holds ids beyond 64 bits", tmp_path / "a.parquet", "segments", 1)
+
+
+def test_the_pool_itself_is_not_written_over(lines: Path) -> None:
+    refused(OptionError, "is a file of the pool itself", lines, "segments", 5, journal=lines)
+
+
+def test_a_file_that_changes_while_it_is_read_is_refused(items: list[Item], tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "a.jsonl", items)
+
+    def change(what: str, share: float, count: int) -> None:
+        del share, count
+        if what == "choosing":
+            write_lines(path, items[::-1])
+
+    refused(FormatError, "a file changed while it was read", path, "segments", 5, progress=change)

@@ -95,5 +95,29 @@ def test_a_process_of_this_machine_that_dies_is_an_error(cluster: tuple[str, Pat
 
 
 def test_an_engine_that_is_not_there(lines: Path) -> None:
-    with pytest.raises(OptionError, match="dask://host:port"):
-        select_pool(lines, "segments", 5, engine="spark://x")
+    for engine in ("spark://x", "dask://", "dask://host", "dask://host:port"):
+        with pytest.raises(OptionError, match="write dask://host:port"):
+            select_pool(lines, "segments", 5, engine=engine)
+
+
+def test_workers_in_another_folder_find_the_files(
+    cluster: tuple[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_lines(tmp_path / "near.jsonl", records(90))
+    chosen = select_pool("near.jsonl", "source_length", 5, engine=cluster[0])
+    assert chosen.selection.ids == select_pool("near.jsonl", "source_length", 5).selection.ids
+
+
+def test_a_scheduler_that_goes_away_is_an_error(tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "a.jsonl", records(300))
+    running = distributed.LocalCluster(n_workers=1, threads_per_worker=1, processes=True, dashboard_address=None)
+    engine = running.scheduler_address.replace("tcp://", "dask://")
+
+    def close(what: str, share: float, items: int) -> None:
+        del what, share
+        if items:
+            running.close()
+
+    with pytest.raises(WorkerError, match="went away in the middle"):
+        select_pool(path, "source_length", 5, partition_bytes=500, engine=engine, progress=close)

@@ -174,6 +174,22 @@ def test_columns_may_bear_other_names(tmp_path: Path) -> None:
     assert select_pool(tmp_path / "b.parquet", "source_length", 2).selection.ids == (29, 28)
 
 
+def test_a_field_may_be_a_group_and_something_else(lines: Path, loaded: EvalSet, model: Path) -> None:
+    spec = f"source:model={model},pair=en-de"  # a model looks at the domain, too
+    whole = aliquot.select(loaded, spec, 40, balance="domain")
+    same(select_pool(lines, spec, 40, balance="domain", partition_bytes=5000).selection, whole)
+    whole = aliquot.select(loaded, "segments", 40, balance="cost", cost="cost")
+    same(select_pool(lines, "segments", 40, balance="cost", cost="cost").selection, whole)
+
+
+def test_of_two_names_for_a_role_the_item_formats_counts(tmp_path: Path) -> None:
+    rows = [{"i": f"k{n}", "id": "other", "src": b"word " * n, "source": "other"} for n in range(1, 9)]
+    chosen = select_pool(write_rows(tmp_path / "a.parquet", rows), "source_length", 2)
+    assert chosen.selection.ids == ("k8", "k7")
+    assert chosen.items["source"].to_list() == ["word " * 8, "word " * 7]  # bytes of the file are text here, too
+    assert chosen.items["field:id"].to_list() == ["other", "other"]
+
+
 # -- duplicates ------------------------------------------------------------------------------------------------------
 
 

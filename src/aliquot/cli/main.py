@@ -36,6 +36,7 @@ VERBS = {
 """Every verb that works, in the order of the questions people ask; its code is `run` in cli/<verb>.py (with
 subcommands: `app`)."""
 
+_CTRL_C = 130  # typer turns the interrupt into this exit code, and says nothing
 _INTRO = """Human evaluation of generated text on a budget.
 
 aliquot tells you which items people should judge, and turns the judgments you can afford into scores, rankings and
@@ -131,6 +132,8 @@ def run(arguments: Sequence[str]) -> int:
             return 1
         except OSError as error:
             return _complain(f"{error.filename or 'file'}: {error.strerror or error}", 1)
+    if code == _CTRL_C:
+        return _complain("interrupted; nothing was written", 1)
     return int(code or 0)
 
 

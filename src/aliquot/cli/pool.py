@@ -11,6 +11,7 @@ from aliquot.cli import common, render
 from aliquot.cli.progress import rated
 from aliquot.data.formats import tables
 from aliquot.data.formats.table_columns import parse_mapping
+from aliquot.pool.parts import parts_path
 from aliquot.pool.run import PoolSelection, select_pool
 from aliquot.select.summary import effect
 
@@ -74,11 +75,16 @@ def run(
     """
     common.require_writable(output)
     mapping = parse_mapping(columns) if columns else None
-    with rated("measuring") as told:
-        chosen = select_pool(
-            data, method, budget, columns=mapping, cost=cost, balance=balance, dedup=dedup, pair=pair, seed=seed,
-            jobs=jobs, engine=engine, journal=output, progress=told,
-        )  # fmt: skip
+    try:
+        with rated("measuring") as told:
+            chosen = select_pool(
+                data, method, budget, columns=mapping, cost=cost, balance=balance, dedup=dedup, pair=pair, seed=seed,
+                jobs=jobs, engine=engine, journal=output, progress=told,
+            )  # fmt: skip
+    except KeyboardInterrupt:
+        if output is not None and parts_path(output).exists():
+            typer.echo(f"note: {parts_path(output)} keeps what is done; the same command goes on from there", err=True)
+        raise
     if output is not None:
         write(chosen, output)
     if json:

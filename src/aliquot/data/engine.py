@@ -81,7 +81,7 @@ def _on_cluster(work: Callable[[Task], Done], tasks: Sequence[Task], engine: str
     Not through joblib, which stays in this process when a cluster has one core, and waits for ever for a task that
     kills its workers.
     """
-    if not engine.startswith(_PREFIX) or ":" not in engine.removeprefix(_PREFIX):
+    if not engine.startswith(_PREFIX) or not engine.rpartition(":")[2].isdigit():
         raise OptionError(f"--engine '{engine}': write dask://host:port, the address of a Dask scheduler")
     with _client(engine.removeprefix(_PREFIX)) as client:
         from distributed import as_completed  # noqa: PLC0415  (an extra; it is there, or there were no client)
@@ -93,7 +93,11 @@ def _on_cluster(work: Callable[[Task], Done], tasks: Sequence[Task], engine: str
             first, loop=client.loop, with_results=True
         )
         del first  # a result that was given is forgotten by the workers
-        for _, result in ready:
+        for future, result in ready:
+            if future.cancelled():  # nobody here cancels: the client lost the scheduler, and gives this as the result
+                raise WorkerError(
+                    f"the scheduler {engine} went away in the middle; start it anew, and give the same command again"
+                )
             for task in islice(waiting, 1):
                 ready.add(client.submit(work, task, pure=False))
             yield result

@@ -15,7 +15,7 @@ import polars as pl
 
 from aliquot.data.files import first_character
 from aliquot.data.formats.item_errors import explain
-from aliquot.errors import FormatError
+from aliquot.errors import FormatError, OptionError
 from aliquot.pool.columns import Column, Kind, label_of
 from aliquot.pool.source import LINES, Partition
 
@@ -35,11 +35,26 @@ _TYPES: Mapping[Kind, Any] = {
 
 def read_lines(partition: Partition, columns: Sequence[Column]) -> Iterator[pl.DataFrame]:
     """Yield tables with the asked-for columns, block after block; a field that a line lacks is null."""
-    decoder = _decoder(tuple((column.field, column.kind) for column in columns))
+    kinds = _kinds(columns)
+    decoder, place = _decoder(tuple(kinds.items())), {field: at for at, field in enumerate(kinds)}
     for offset, raw in blocks(partition):
         rows = _decoded(decoder, raw, partition, offset)
         if rows:
-            yield pl.DataFrame([_series(column, rows, at, partition) for at, column in enumerate(columns)])
+            yield pl.DataFrame([_series(column, rows, place[column.field], partition) for column in columns])
+
+
+def _kinds(columns: Sequence[Column]) -> dict[str, Kind]:
+    """Each field once, with its kind: a column may be a group and something else besides."""
+    kinds: dict[str, Kind] = {}
+    for column in columns:
+        known = kinds.setdefault(column.field, column.kind)
+        if known == "label":
+            kinds[column.field] = column.kind
+        elif column.kind not in (known, "label"):
+            raise OptionError(
+                f"the field '{column.field}' is asked for as {known} and as {column.kind}; name another column"
+            )
+    return kinds
 
 
 @lru_cache(maxsize=8)
@@ -93,6 +108,7 @@ def _series(column: Column, rows: list[Any], at: int, partition: Partition) -> p
     if column.kind == "name":
         return pl.Series(column.name, [None if v is None else str(v) for v in values], dtype=pl.String)
     if column.kind == "whole":
+        _refuse_beyond_word(values, column.field, partition)
         return pl.Series(column.name, values, dtype=pl.Int64)
     return pl.Series(column.name, values, dtype=pl.String if column.kind == "text" else pl.Float64)
 
@@ -101,11 +117,18 @@ def ids_series(name: str, values: list[Any], partition: Partition) -> pl.Series:
     """Ids as whole numbers where all are, else as texts."""
     kinds = set(map(type, values)) - {type(None)}
     if kinds == {int}:
-        if not all(value is None or value in _WORD for value in values):
-            bad = next(value for value in values if value is not None and value not in _WORD)
-            raise FormatError(f"{partition.path}: the item id {bad} is beyond 64 bits; write it as a string")
+        _refuse_beyond_word(values, "id", partition)
         return pl.Series(name, values, dtype=pl.Int64)
     return pl.Series(name, [None if value is None else str(value) for value in values], dtype=pl.String)
+
+
+def _refuse_beyond_word(values: list[Any], what: str, partition: Partition) -> None:
+    bad = next((value for value in values if value is not None and value not in _WORD), None)
+    if bad is not None:
+        advice = "write it as a string" if what == "id" else "choose smaller numbers"
+        raise FormatError(
+            f"{partition.path}: the {'item id' if what == 'id' else what} {bad} is beyond 64 bits; {advice}"
+        )
 
 
 def blocks(partition: Partition) -> Iterator[tuple[int, bytes]]:

@@ -23,7 +23,7 @@ from aliquot.pool.vectors import vectors_of
 from aliquot.select.budget import ESA_SECONDS, ESA_SECONDS_PER_WORD
 
 Arrays = dict[str, NDArray[np.generic]]
-ESA_TIME = "esa_time"
+ESA_TIME, NO_GROUP = "esa_time", "(none)"
 NUMBERS, NAMES = 1, 2
 """Marks of the kinds of ids that occur: whole numbers, texts."""
 
@@ -104,7 +104,7 @@ def _of_table(table: pl.DataFrame, partition: Partition, wanted: Wanted) -> Arra
     if wanted.position:
         arrays["position"] = table["position"].cast(pl.Int64).fill_null(np.iinfo(np.int64).min).to_numpy()
     for name in wanted.groups:
-        arrays[f"group:{name}"] = _hashed(table[f"label:{name}"].fill_null("(none)"))
+        arrays[f"group:{name}"] = _hashed(table[f"label:{name}"].fill_null(NO_GROUP))
     if wanted.dedup is not None:
         plain = normalised(table["source"])
         arrays["text"] = _hashed(plain)

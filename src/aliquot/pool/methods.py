@@ -27,7 +27,8 @@ METHODS = ("auto", *UTILITIES, "pps", "segments", "stratified", "documents", "sn
            "kmeans", "random", "uncertainty")  # fmt: skip
 DEDUP = ("exact", "near")
 _BY_SCORES = ("difficulty", "variance")
-_TAKEN = ("id", "source", "document", "position", "domain", "cost", "reference")
+_OF_TEXTS = ("id", "source", "reference", "document", "domain")
+_TAKEN = (*_OF_TEXTS, "position", "cost")
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,16 @@ def plan(
     common["document"] = spec.name in (*runs, "pps", "stratified") and given.get("bins") != BINS
     common["position"] = spec.name in runs
     wanted = Wanted(groups=tuple(dict.fromkeys(groups)), **common)
+    _refuse_texts(wanted)
     return Plan(spec, wanted, MappingProxyType(given), by_value, column)
+
+
+def _refuse_texts(wanted: Wanted) -> None:
+    """Raise when a size, utility or cost is to come from a column that holds texts by its role."""
+    named = [wanted.cost] + ([wanted.value.name] if wanted.value is not None and wanted.value.kind == "column" else [])
+    for name in named:
+        if name in _OF_TEXTS:
+            raise OptionError(f"'{name}' holds texts; name a column of numbers")
 
 
 def _sized(given: dict[str, Any], common: dict[str, Any], pair: str | None) -> str:
@@ -110,7 +120,8 @@ def _sized(given: dict[str, Any], common: dict[str, Any], pair: str | None) -> s
         return PREDICTED
     if parse_spec(size).name in UTILITIES if ":" in size else size in UTILITIES:
         common["value"] = value_of_method(parse_spec(size), pair)
-        given["size"] = f"(source:column={PREDICTED})"  # shifted to start at 0, as every utility
+        common["length"] = "slopes" in given
+        given["size"] = f"(source:column={PREDICTED})"  # standardised, as every utility
         return PREDICTED
     common["value"] = Value("length") if size == "length" else Value("column", size)
     column = LENGTH if size == "length" else f"column {size}" if size in _TAKEN else size

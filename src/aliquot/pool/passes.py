@@ -121,7 +121,7 @@ def refuse_repeated_ids(measured: Measured) -> None:
     ordered = np.sort(hashes)
     repeated = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
     for value in repeated[:_SHOWN]:
-        rows = np.flatnonzero(hashes == value)
+        rows = np.flatnonzero(hashes == value)[:_SHOWN]  # a column of few values may have been named as the id
         first_of: dict[str, int] = {}
         for row, record in zip(rows.tolist(), fetch(measured, rows), strict=True):
             earlier = first_of.setdefault(str(record["id"]), row)

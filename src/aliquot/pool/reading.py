@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,7 @@ KINDS: dict[str, Kind] = {
     "cost": "number",
 }  # fmt: skip
 OPTIONAL = ("id", "document", "position")
+_TEXTS = ("id", "text", "name")
 _DTYPES: dict[Kind, pl.DataType] = {
     "text": pl.String(), "name": pl.String(), "number": pl.Float64(), "whole": pl.Int64(),
 }  # fmt: skip
@@ -81,7 +82,11 @@ def _slice(partition: Partition, fields: Sequence[str]) -> pl.DataFrame:
 def _typed(values: pl.Series, column: Column, partition: Partition) -> pl.Series:
     if column.kind == "id":
         if values.dtype.is_integer():
-            return values.cast(pl.Int64).alias(column.name)
+            try:
+                return values.cast(pl.Int64).alias(column.name)
+            except pl.exceptions.InvalidOperationError:
+                what = f"{partition.path}: the column '{column.field}' holds ids beyond 64 bits with a sign"
+                raise DataError(f"{what}; write them as strings") from None
         return cast_column(values, pl.String(), f"{partition.path}: the column '{column.field}'").alias(column.name)
     if column.kind == "label":
         return _labels(values).alias(column.name)
@@ -103,26 +108,30 @@ def _labels(values: pl.Series) -> pl.Series:
 
 def items_at(pool: Pool, partition: Partition, rows: Sequence[int]) -> list[dict[str, Any]]:
     """Return the whole items at these rows of the partition, by our column names; an absent id is absent."""
+    fields = {name: field_of(pool, name, partition) for name in KINDS}
     if partition.kind == PARQUET:
-        fields = plain_columns(partition.path)
-        table = _slice(partition, fields)[np.asarray(rows, dtype=np.int64)]
-        records: list[dict[str, Any]] = table.to_dicts()
+        table = _slice(partition, plain_columns(partition.path))[np.asarray(rows, dtype=np.int64)]
+        texts = [Column(field, field, KINDS[name]) for name, field in fields.items() if KINDS[name] in _TEXTS]
+        read = [_typed(table[column.field], column, partition) for column in texts if column.field in table.columns]
+        records: list[dict[str, Any]] = table.with_columns(read).to_dicts()
     else:
         records = [record for _, record in lines_at(partition, rows)]
     if len(records) != len(rows):
         raise FormatError(f"{partition.path}: the file changed while it was read; start again")
-    return [_by_column(pool, partition, record) for record in records]
+    roles = {field: name for name, field in fields.items()}
+    return [_by_column(partition, roles, record) for record in records]
 
 
-def _by_column(pool: Pool, partition: Partition, record: dict[str, Any]) -> dict[str, Any]:
-    """Name an item's fields as our columns; outputs, scores and judgments are left in the pool."""
-    names = {field: column for column, field in pool.fields.items()}
+def _by_column(partition: Partition, roles: Mapping[str, str], record: dict[str, Any]) -> dict[str, Any]:
+    """Name an item's fields as our columns; outputs, scores and judgments are left in the pool.
+
+    A field that bears a role's name, but is not the one that plays it here, keeps its name behind `field:`.
+    """
     item: dict[str, Any] = {}
     for field, value in record.items():
         if field in (*NESTED, META):
             continue
         by_format = field if partition.kind == PARQUET and field not in COLUMN_OF_FIELD else column_name(field)
-        column = names.get(field, by_format)
-        taken = column in pool.fields and field not in names  # the role is another field's, by --columns
-        item[f"field:{field}" if taken else column] = value
+        other = f"field:{field}" if by_format in KINDS else by_format
+        item[roles.get(field, other)] = value
     return item

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,7 +17,15 @@ from aliquot.data.evalset import EvalSet
 from aliquot.data.selection import Selection
 from aliquot.data.signature import signature
 from aliquot.data.spec import Spec, parse_spec
-from aliquot.errors import AliquotWarning, DataError, OptionError
+from aliquot.pool.checks import (
+    check_sources,
+    refuse_absent_roles,
+    refuse_changed,
+    refuse_empty,
+    refuse_nothing,
+    refuse_own_file,
+    warn_of_strangers,
+)
 from aliquot.pool.clusters import pool_kmeans
 from aliquot.pool.compact import BALANCE, LENGTH, PREDICTED, Compact, compact
 from aliquot.pool.methods import Plan, columns_of, plan
@@ -31,7 +38,6 @@ from aliquot.select.choose import task_of
 from aliquot.select.kinds import Chosen, choose_rows
 from aliquot.select.registry import Method, Subset
 from aliquot.select.resolve import resolved
-from aliquot.select.sources import unlike_warning
 from aliquot.stats.arrays import FloatArray, IntArray
 
 _NAMED = ("document", "domain")
@@ -127,17 +133,21 @@ def select_pool(
     Selection(20 of 500 items by pps:size=length, with probabilities)
     """
     asked = plan(method, cost=cost, balance=balance, dedup=dedup, pair=pair)
-    pool = open_pool(paths, columns, partition_rows=partition_rows, partition_bytes=partition_bytes)
+    seen = paths if engine is None else _absolute(paths)
+    pool = open_pool(seen, columns, partition_rows=partition_rows, partition_bytes=partition_bytes)
+    refuse_own_file(pool, journal)
+    fingerprint = pool.fingerprint
     named = ",".join(f"{role}={name}" for role, name in sorted((columns or {}).items()))
-    line = signature("pool", None, first_pass=asked.wanted, columns=named or None, data=pool.fingerprint)
+    line = signature("pool", None, first_pass=asked.wanted, columns=named or None, data=fingerprint)
     with open_parts(None if journal is None else Path(journal), line, len(pool.partitions)) as parts:
         measured = first_pass(pool, asked.wanted, parts, jobs=jobs, engine=engine, progress=progress)
         if progress is not None:
             progress("choosing", 1.0, measured.n_items)
+        refuse_absent_roles(measured, asked)
         refuse_repeated_ids(measured)
         kept = _kept(measured, dedup)
         view, digest = _view(measured, asked, kept, balance)
-        _warn_of_strangers(measured, asked)
+        warn_of_strangers(measured, asked)
         costs = None if cost is None else _at(measured.parts.column("cost"), kept)
         spec, details = resolved(view, parse_spec(method), {})
         amount = resolve_budget(budget, view.n_items, costs)
@@ -155,9 +165,12 @@ def select_pool(
             if asked.by_value:
                 ready = replace(ready, method=_by_value(spec.name), given={})
             chosen = choose_rows(ready, matching=True)
-        _refuse_nothing(chosen, asked, budget)
+        refuse_nothing(chosen, asked, budget)
         rows = chosen.rows if kept is None else kept[chosen.rows]
-        items = _table(fetch(measured, rows, jobs=jobs, engine=engine, progress=progress))
+        records = fetch(measured, rows, jobs=jobs, engine=engine, progress=progress)
+        refuse_changed(measured, fingerprint)
+        check_sources(records, measured)
+        items = _table(records)
     signed = signature(
         f"pool:{spec}", None, budget=budget, cost=cost, balance=balance, dedup=dedup, pair=pair, seed=seed, data=digest
     )
@@ -171,6 +184,11 @@ def select_pool(
         details=details | dict(chosen.details or {}), signature=signed,
     )  # fmt: skip
     return PoolSelection(selection, items, measured.n_items, measured.n_items - view.n_items)
+
+
+def _absolute(paths: str | Path | Sequence[str | Path]) -> list[Path]:
+    """Paths that mean the same on workers that were started in another folder."""
+    return [Path(path).absolute() for path in ([paths] if isinstance(paths, str | Path) else paths)]
 
 
 def _by_value(name: str) -> Method:
@@ -208,7 +226,7 @@ def _view(measured: Measured, asked: Plan, kept: IntArray | None, balance: str |
     for column, name in wanted.items():
         values = parts.column(name)
         digest.update(np.ascontiguousarray(values).tobytes())
-        _refuse_empty(values, column, asked, measured)
+        refuse_empty(values, column, name, asked, measured)
         arrays[column] = _at(values if values.dtype != np.uint64 else values.view(np.int64), kept)
     documents = parts.column("document") if asked.wanted.document else None
     if documents is not None:
@@ -225,42 +243,10 @@ def _view(measured: Measured, asked: Plan, kept: IntArray | None, balance: str |
     return view, digest.hexdigest()[:6]
 
 
-def _refuse_empty(values: NDArray[np.generic], column: str, asked: Plan, measured: Measured) -> None:
-    if (
-        asked.wanted.value is None
-        or column != asked.value_column
-        or np.isfinite(values.astype(np.float64, copy=False)).any()
-    ):
-        return
-    value = asked.wanted.value
-    what = f"a number in '{value.name}'" if value.kind == "column" else "a source (field 'src')"
-    raise DataError(
-        f"{', '.join(measured.pool.files[:3])}: no item has {what}; check the name, or map it with --columns ROLE=NAME"
-    )
-
-
-def _warn_of_strangers(measured: Measured, asked: Plan) -> None:
-    """Say once for the whole pool when its sources look unlike those a model learned from."""
-    if asked.wanted.value is None or asked.wanted.value.kind != "model":
-        return
-    said = unlike_warning(measured.parts.column("unlike").astype(np.float64, copy=False))
-    if said:
-        warnings.warn(said, AliquotWarning, 3)
-
-
 def _clustered(measured: Measured, kept: IntArray | None, n: int, given: Mapping[str, Any], seed: int) -> Chosen:
     rows = np.arange(measured.n_items) if kept is None else kept
     found: Subset = pool_kmeans(measured.parts.rows("vector"), rows, n, np.random.default_rng(seed), **given)
     return Chosen(found.rows, weight=found.weight, details={})
-
-
-def _refuse_nothing(chosen: Chosen, asked: Plan, budget: float | str | None) -> None:
-    if len(chosen.rows):
-        return
-    if asked.method.kind != "design":
-        raise OptionError(f"the budget {budget} buys nothing; raise --budget")
-    text = f"this draw of '{asked.spec.name}' came out empty: the budget {budget} is an expected number; raise it"
-    warnings.warn(text, AliquotWarning, 3)
 
 
 def _table(records: list[dict[str, Any]]) -> pl.DataFrame:

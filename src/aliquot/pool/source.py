@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import glob
 import hashlib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -82,6 +83,9 @@ def open_pool(
     for role in columns or {}:
         if role not in ROLES:
             raise unknown_name("role of a column", role, ROLES, "write --columns source=text,id=key")
+    twice = [name for name, times in Counter((columns or {}).values()).items() if times > 1]
+    if twice:
+        raise OptionError(f"--columns names '{twice[0]}' for two roles; a column plays one")
     partitions: list[Partition] = []
     for name in names:
         kind = _kind(name)
@@ -186,6 +190,5 @@ def plain_columns(name: str) -> list[str]:
 def missing_field(partition: Partition, column: str, name: str, known: Sequence[str]) -> DataError:
     """Build the error for a column that a file lacks."""
     listed = ", ".join(f"'{entry}'" for entry in list(known)[:12])
-    return DataError(
-        f"{partition.path}: no {column} ('{name}' is absent); there are: {listed}; name it with --columns {column}=NAME"
-    )
+    advice = f"name it with --columns {column}=NAME" if column in ROLES else "check the name"
+    return DataError(f"{partition.path}: no {column} ('{name}' is absent); there are: {listed}; {advice}")
