@@ -14,6 +14,7 @@ from tests.pool.conftest import Item, records, same, write_lines, write_rows
 
 import aliquot
 from aliquot import EvalSet
+from aliquot.data.evalset import at_rows
 from aliquot.pool.run import select_pool
 
 pytestmark = pytest.mark.filterwarnings("ignore::aliquot.AliquotWarning")
@@ -188,6 +189,19 @@ def test_of_two_names_for_a_role_the_item_formats_counts(tmp_path: Path) -> None
     assert chosen.selection.ids == ("k8", "k7")
     assert chosen.items["source"].to_list() == ["word " * 8, "word " * 7]  # bytes of the file are text here, too
     assert chosen.items["field:id"].to_list() == ["other", "other"]
+
+
+def test_estimates_from_the_chosen_items_alone_are_about_the_pool(tmp_path: Path) -> None:
+    """Outputs are made for the chosen items only: their metrics' mean is not the pool's, and the rest is unjudged."""
+    full = aliquot.synthetic(items=400, systems=3, seed=5)
+    aliquot.save(full, tmp_path / "pool.jsonl")
+    chosen = select_pool(tmp_path / "pool.jsonl", "pps:size=length", 40, seed=1).selection
+    part = at_rows(full, np.flatnonzero(full.items["id"].is_in(chosen.ids)))
+    known, alone = (aliquot.estimate(data, "mean", selection=chosen) for data in (full, part))
+    assert part.n_items == 40
+    assert alone.population == known.population == 400
+    assert alone.to_frame().equals(known.to_frame())
+    assert aliquot.estimate(part, selection=chosen).to_frame()["estimate"].equals(known.to_frame()["estimate"])
 
 
 # -- duplicates ------------------------------------------------------------------------------------------------------

@@ -10,12 +10,14 @@ from __future__ import annotations
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
 
+import aliquot
 from aliquot import AliquotWarning, EvalSet, Selection
 from aliquot.data.evalset import ItemId
 from aliquot.data.spec import parse_spec
@@ -24,6 +26,7 @@ from aliquot.select import designs
 from aliquot.select.choose import select
 from aliquot.select.methods import all_methods, lookup
 from aliquot.select.registry import Drawn
+from aliquot.select.sizes import item_sizes
 
 LENGTHS = (1, 2, 3, 5, 6, 7)
 DOMAINS = ("news", "talk", "news", "talk", "talk", "news")
@@ -595,3 +598,34 @@ def test_guided_choice_of_documents_that_may_draw_none():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AliquotWarning)
         assert len(select(small(), "guided:by=documents,draws=30", 2, metric="good")) > 0
+
+
+# -- a utility as size ---------------------------------------------------------------------------------------------
+
+
+def with_difficulty(factor: float = 1.0) -> EvalSet:
+    data = aliquot.synthetic(items=60, systems=3, seed=8)
+    values = factor * np.random.default_rng(1).normal(size=60) + 5
+    return replace(data, items=data.items.with_columns(pl.Series("hard", values)))
+
+
+@pytest.mark.parametrize(("options", "slope"), [({"scale": "penalties"}, 0.3), ({"scale": "ratings"}, 0.1)])
+def test_a_utility_takes_the_place_of_difficulty(options, slope):
+    data = with_difficulty()
+    hard = data.items["hard"].to_numpy()
+    expected = np.exp(slope * np.clip((hard - hard.mean()) / hard.std(), -3, 3))
+    assert item_sizes(data, "(source:column=hard)", **options) == pytest.approx(expected / expected.mean())
+
+
+def test_the_units_of_a_utility_mean_nothing():
+    one, ten = (item_sizes(with_difficulty(factor), "(source:column=hard)") for factor in (1.0, 10.0))
+    assert one == pytest.approx(ten)
+
+
+def test_slopes_of_a_utility_and_of_length():
+    data = with_difficulty()
+    both, utility, length = (
+        item_sizes(data, "(source:column=hard)", slopes=slopes) for slopes in ((0.2, 0.3), (0.2, 0.0), (0.0, 0.3))
+    )
+    ratio = both / (utility * length)
+    assert ratio == pytest.approx(ratio[0])

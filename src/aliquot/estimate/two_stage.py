@@ -1,4 +1,4 @@
-"""Selections in two stages: the population is the full pool, and the data may hold only what the first chose.
+"""Selections from a pool, in one stage or two: the population is all of it, the data may hold only what was chosen.
 
 A proxy helps an estimate by its mean over the population. Outputs, and so metrics, are there for the first stage's
 items only; their mean over those must not be taken for the pool's. So only what is known of the whole pool serves.
@@ -22,12 +22,14 @@ _TWO_STAGES = "within"
 
 
 def whole_pool(evalset: EvalSet, scores: FloatArray, selection: Selection) -> tuple[EvalSet, FloatArray]:
-    """Return the full pool and its human scores, without what is known of a part only; one stage: as it is.
+    """Return the full pool and its human scores, without what is known of a part only; other data: as they are.
 
-    Items that the data lack become items of which nothing is known. Data may hold more than the pool, where items were
-    excluded or the first stage has no probabilities and is the pool itself; then only the judged items are sure.
+    One stage is like two where the data lack items of the pool: outputs were made for the chosen ones only. Items that
+    the data lack become items of which nothing is known. Data may hold more than the pool, where items were excluded or
+    the first stage has no probabilities and is the pool itself; then only the judged items are sure.
     """
-    if _TWO_STAGES not in selection.details or selection.probability is None:
+    one_stage = _TWO_STAGES not in selection.details
+    if selection.probability is None or (one_stage and evalset.n_items >= selection.population):
         return evalset, scores
     if evalset.n_items > selection.population:
         warnings.warn(

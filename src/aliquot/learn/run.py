@@ -96,7 +96,7 @@ def learn(
         metric: compute the target from this metric; from the human score by default.
         human: the human score, where it is not told by the data.
         features: "light" (nothing to download), or "embed": sentence embeddings too (the extra `embed`).
-        encoder: for "embed", a sentence-transformers model (name or path), or ngrams.
+        encoder: for "embed", a sentence-transformers model (name or path).
         seed: same seed, same model.
 
     >>> import aliquot

@@ -220,10 +220,10 @@ def pps(
         size: error (what metrics are expected to leave unexplained), difficulty, variance, length, equal, a score or
             item column (larger = more often), or a utility such as (source:model=FILE).
         tau: the uniform share; 1 is an equal-probability sample.
-        scale: for size=error, whether people will give penalties (MQM) or ratings (DA, ESA, Likert); auto looks at
-            human scores that are there already, and assumes ratings otherwise.
-        slopes: for size=error, how fast the expected error grows with difficulty and with log length, joined by |; by
-            the scale when not given.
+        scale: for size=error and utilities, whether people will give penalties (MQM) or ratings (DA, ESA, Likert);
+            auto looks at human scores that are there already, and assumes ratings otherwise.
+        slopes: for size=error and utilities, how fast the expected error grows with difficulty (or the utility) and
+            with log length, joined by |; by the scale when not given.
         metrics: the metrics behind error, difficulty and variance, joined by |; all usable ones by default.
         spread: draw along documents, so that every document is represented, or in random order.
     """

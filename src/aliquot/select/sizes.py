@@ -25,6 +25,9 @@ _CLIP = 3.0
 # and long items have larger errors; on bounded ratings almost all items are alike (docs/evidence.md, sizes).
 _SLOPES = {"penalties": (0.25, 0.3), "ratings": (0.1, 0.0)}
 
+# The same where a utility takes the place of difficulty; learned ones know of length (docs/evidence-sources.md, sizes).
+_UTILITY_SLOPES = {"penalties": (0.3, 0.0), "ratings": (0.1, 0.0)}
+
 
 def item_sizes(
     evalset: EvalSet,
@@ -39,7 +42,8 @@ def item_sizes(
     standardised difficulty and L the standardised log length; a and b depend on the scale people judge on.
     difficulty: minus the mean metric score, shifted to start at 0, plus a floor. variance: spread of the metrics over
     systems, close to the variance of differences. length: words of the source. equal: all alike.
-    A utility's spec: the utility, shifted to start at 0.
+    A utility's spec: as error, with the standardised utility in the place of difficulty; a utility orders items, and
+    its own units mean nothing.
     """
     if slopes is not None and len(slopes) != 2:
         raise OptionError(f"slopes={'|'.join(map(str, slopes))}: give two, on difficulty and on log length: 0.25|0.3")
@@ -52,9 +56,10 @@ def _sizes(
 ) -> FloatArray:
     if size == "equal":
         return np.ones(evalset.n_items)
-    if size == "error":
-        by_scale = _SLOPES[judged_scale(evalset) if scale == "auto" else scale]
-        values = _expected_error(evalset, metrics, by_scale if slopes is None else (slopes[0], slopes[1]))
+    if size == "error" or _is_utility(evalset, size):
+        by_scale = _SLOPES if size == "error" else _UTILITY_SLOPES
+        used = slopes or by_scale[judged_scale(evalset) if scale == "auto" else scale]
+        values = _expected_error(evalset, _difficulty(evalset, size, metrics), used)
         return values / float(values.mean())
     if size == "difficulty":
         values = -filled(item_quality(evalset, metrics), "metric", evalset)
@@ -63,9 +68,6 @@ def _sizes(
         values = filled(item_spread(evalset, metrics), "metric", evalset)
     elif size == "length":
         values = filled(source_lengths(evalset), "source", evalset)
-    elif _is_utility(evalset, size):
-        values = filled(_utility(evalset, size), size, evalset)
-        values = values - values.min()
     else:
         values = _column(evalset, size)
     mean = float(values.mean())
@@ -84,13 +86,19 @@ def judged_scale(evalset: EvalSet) -> str:
     return "penalties" if len(known) and known.max() <= 0 and known.min() < 0 else "ratings"
 
 
-def _expected_error(evalset: EvalSet, metrics: tuple[str, ...] | None, slopes: tuple[float, float]) -> FloatArray:
+def _difficulty(evalset: EvalSet, size: Size, metrics: tuple[str, ...] | None) -> FloatArray | None:
+    """What the expected error grows with: a utility, or minus the metrics' mean; None where there is no metric."""
+    if size != "error":
+        return filled(_utility(evalset, size), size, evalset)
+    return -filled(item_quality(evalset, metrics), "metric", evalset) if chosen_metrics(evalset, metrics) else None
+
+
+def _expected_error(evalset: EvalSet, difficulty: FloatArray | None, slopes: tuple[float, ...]) -> FloatArray:
     difficulty_slope, length_slope = slopes
     logarithm = np.zeros(evalset.n_items)
-    if chosen_metrics(evalset, metrics):
-        quality = filled(item_quality(evalset, metrics), "metric", evalset)
-        logarithm -= difficulty_slope * np.clip(standardised(quality), -_CLIP, _CLIP)
-    if "source" in evalset.items.columns:
+    if difficulty is not None:
+        logarithm += difficulty_slope * np.clip(standardised(difficulty), -_CLIP, _CLIP)
+    if length_slope and "source" in evalset.items.columns:
         lengths = filled(log_lengths(evalset), "source", evalset)
         logarithm += length_slope * np.clip(standardised(lengths), -_CLIP, _CLIP)
     return np.exp(logarithm)
