@@ -133,11 +133,12 @@ def _require_judged(count: int, evalset: EvalSet) -> None:
 
 
 def _from_selection(evalset: EvalSet, scores: FloatArray, selection: Selection) -> Sample:
-    evalset, scores = whole_pool(evalset, scores, selection)
-    row_of = {item: row for row, item in enumerate(evalset.ids)}
-    missing = [item for item in selection.ids if item not in row_of]
+    known = set(evalset.ids)  # before unknown items are added, whose made-up ids could be the missing ones
+    missing = [item for item in selection.ids if item not in known]
     if missing:
         raise DataError(f"{evalset.name}: the selection names the item {missing[0]!r}, which is not in the data")
+    evalset, scores = whole_pool(evalset, scores, selection)
+    row_of = {item: row for row, item in enumerate(evalset.ids)}
     rows = np.array([row_of[item] for item in selection.ids], dtype=np.int64)
     chosen = scores[rows]
     if selection.systems is not None:
