@@ -3,46 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pytest
-from rich.cells import cell_len
+from tests.cli.conftest import Call, caller
 
 from aliquot import EvalSet, agreement, save, synthetic
-from aliquot.cli.main import run
 from aliquot.judge.agreement_result import TABLES
-
-
-@dataclass(frozen=True)
-class Said:
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
-
-    @property
-    def fits(self) -> bool:
-        return all(cell_len(line) <= 100 for line in self.out.splitlines() if not line.startswith("aliquot:"))
-
-
-Call = Callable[..., Said]
 
 
 @pytest.fixture
 def aliquot(capsys: pytest.CaptureFixture[str]) -> Call:
-    def call(*arguments: object) -> Said:
-        code = run(["agreement", *(str(argument) for argument in arguments)])
-        printed = capsys.readouterr()
-        return Said(code, printed.out, printed.err)
-
-    return call
+    return caller(capsys, "agreement")
 
 
 @pytest.fixture(scope="module")

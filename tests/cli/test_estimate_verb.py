@@ -7,41 +7,17 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
-from rich.cells import cell_len
+from tests.cli.conftest import Call, Said
 
 from aliquot import EvalSet, __version__, estimate, save, select, synthetic
-from aliquot.cli.main import run
 
 WIDTH = 100
 SYSTEM = ["system", "estimate", "se", "low", "high", "n", "effective_n", "rank_low", "rank_high", "p_best", "cluster"]
 PAIR = ["a", "b", "difference", "low", "high", "p_sample", "p_full"]
-
-
-@dataclass(frozen=True)
-class Said:
-    """What a command did: its exit code, standard output and standard error."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
-
-    @property
-    def words(self) -> str:
-        return " ".join(self.out.split())
-
-    @property
-    def fits(self) -> bool:
-        """Whether all lines fit; the signature, which is to be copied, may be longer."""
-        return all(cell_len(line) <= WIDTH for line in self.out.splitlines() if not line.startswith("aliquot:"))
 
 
 @dataclass(frozen=True)
@@ -81,19 +57,6 @@ def files(campaign: EvalSet, tmp_path_factory: pytest.TempPathFactory) -> Files:
     pl.concat([answers, first, outside, *strangers]).write_parquet(folder / "untidy.parquet")
     names = ("full.jsonl", "data.jsonl", "selection.jsonl", "judgments.csv", "untidy.parquet")
     return Files(*(folder / name for name in names))
-
-
-Call = Callable[..., Said]
-
-
-@pytest.fixture
-def aliquot(capsys: pytest.CaptureFixture[str]) -> Call:
-    def call(*arguments: object) -> Said:
-        code = run([str(argument) for argument in arguments])
-        printed = capsys.readouterr()
-        return Said(code, printed.out, printed.err)
-
-    return call
 
 
 @pytest.fixture

@@ -4,38 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
-from rich.cells import cell_len
+from tests.cli.conftest import caller
 
 from aliquot import save, select, synthetic
-from aliquot.cli.main import run
-
-
-@dataclass(frozen=True)
-class Said:
-    """What a command did: its exit code, standard output and standard error."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
-
-    @property
-    def words(self) -> str:
-        return " ".join(self.out.split())
-
-    @property
-    def fits(self) -> bool:
-        return all(cell_len(line) <= 100 for line in self.out.splitlines() if not line.startswith("aliquot:"))
 
 
 @pytest.fixture(scope="module")
@@ -60,14 +37,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def plan(folder, capsys, monkeypatch):
     monkeypatch.chdir(folder)
-
-    def call(*arguments: object) -> Said:
-        capsys.readouterr()
-        code = run(["plan", *map(str, arguments)])
-        printed = capsys.readouterr()
-        return Said(code, printed.out, printed.err)
-
-    return call
+    return caller(capsys, "plan")
 
 
 def test_numbers_alone(plan):

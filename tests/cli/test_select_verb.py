@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import io
-import json
-from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
 import pytest
+from tests.cli.conftest import Said
 
 from aliquot import EvalSet, Selection, __version__, load, save, synthetic
-from aliquot.cli.main import run
 from aliquot.select import embedding
 from aliquot.select.choose import select
 from aliquot.select.methods import ALIASES, all_methods
@@ -39,29 +37,6 @@ def path(campaign: EvalSet, tmp_path_factory: pytest.TempPathFactory) -> str:
     file = tmp_path_factory.mktemp("select") / "data.jsonl"
     save(campaign, file)
     return str(file)
-
-
-@dataclass(frozen=True)
-class Said:
-    """What a command did: its exit code, standard output and standard error."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
-
-
-@pytest.fixture
-def aliquot(capsys):
-    def call(*arguments: object) -> Said:
-        code = run([str(argument) for argument in arguments])
-        printed = capsys.readouterr()
-        return Said(code, printed.out, printed.err)
-
-    return call
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -18,34 +18,13 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from rich.cells import cell_len
+from tests.cli.conftest import Call, Said, caller
 
 from aliquot import load, save, simulate, synthetic
 from aliquot.cli.main import run
 
 FAST = ("--repeats", "3", "--budgets", "20%,40%", "--jobs", "1")
 LONG = "pps:size=difficulty,tau=0.5,spread=document+greg:metrics=metricA|metricB|metricC,ridge=2"
-
-
-@dataclass(frozen=True)
-class Said:
-    """What a command did: its exit code, standard output and standard error."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def words(self) -> str:
-        return " ".join(self.out.split())
-
-    @property
-    def fits(self) -> bool:
-        """Whether all lines fit; the signature, which is to be copied, may be longer."""
-        return all(cell_len(line) <= 100 for line in self.out.splitlines() if not line.startswith("aliquot:"))
-
-
-Call = Callable[..., Said]
 
 
 @pytest.fixture(scope="module")
@@ -67,13 +46,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def aliquot(capsys: pytest.CaptureFixture[str], folder: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
     monkeypatch.chdir(folder)
-
-    def call(*arguments: object) -> Said:
-        code = run(["simulate", *(str(argument) for argument in arguments)])
-        printed = capsys.readouterr()
-        return Said(code, printed.out, printed.err)
-
-    return call
+    return caller(capsys, "simulate")
 
 
 @pytest.fixture

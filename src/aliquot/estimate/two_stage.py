@@ -61,7 +61,7 @@ def _padded(evalset: EvalSet, lacking: int) -> EvalSet:
     """The set with unknown items at its end, and without anything that would be known of a part only."""
     ids = evalset.items["id"]
     if ids.dtype == pl.Int64:
-        start = max(0, int(ids.cast(pl.Int64).max() or 0)) + 1
+        start = max(0, int(ids.to_numpy().max(initial=0))) + 1
         new = pl.Series("id", np.arange(start, start + lacking))
     else:
         new = pl.Series("id", [f"\x00pool {number}" for number in range(lacking)])
