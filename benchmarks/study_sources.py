@@ -216,8 +216,8 @@ def by_campaign_table(found: Found) -> str:
 def design_table(found: Found) -> str:
     rows = []
     for method, words in DESIGNS.items():
-        errors = {label: s.row(method, "mae", label).ratio_to_random for label, s in found.selection.items()}
-        parity = [s.row(method, "spa_full", label).parity for label, s in found.selection.items()]
+        errors = {label: s.row(method, "mae").ratio_to_random for label, s in found.selection.items()}
+        parity = [s.row(method, "spa_full").parity for s in found.selection.values()]
         split = {scale: [value for label, value in errors.items() if found.scales[label] == scale] for scale in SCALES}
         rows.append(
             [words, *(number(float(np.mean(split[scale])), 3) if split[scale] else "-" for scale in SCALES),
