@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test lint format bench study docs clean
+.PHONY: demo test lint format bench study study-sources docs clean
 
 demo: $(VENV)/core.stamp
 	$(BIN)/aliquot demo
@@ -27,6 +27,8 @@ bench: $(VENV)/dev.stamp
 study: $(VENV)/dev.stamp
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/study.py $(STUDY_ARGS)
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/study_metrics.py $(STUDY_ARGS)
+
+study-sources: $(VENV)/dev.stamp
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/study_sources.py $(STUDY_ARGS)
 
 docs: $(VENV)/dev.stamp

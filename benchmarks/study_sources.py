@@ -1,5 +1,5 @@
 # ruff: noqa: E501  (long lines of a page)
-"""`make study`: what sources alone can tell, on all real campaigns of translation; writes docs/evidence-sources.md.
+"""`make study-sources`: what sources alone can tell, on all real campaigns of translation; writes docs/evidence-sources.md.
 
 A model is trained without the campaign it is judged on and without every campaign that shares a source with it, so that
 neither its items nor the choice among ridge, n-grams and boosting has seen anything of it.
@@ -247,7 +247,7 @@ def page(found: Found, repeats: int) -> str:
     length = {t: difference(found, t) for t in TARGETS}
     return f"""# Evidence: what sources alone can tell
 
-Made by `make study` (benchmarks/study_sources.py) on the campaigns of translation in `../shared/data`; {repeats} replays of
+Made by `make study-sources` (benchmarks/study_sources.py) on the campaigns of translation in `../shared/data`; {repeats} replays of
 whatever is drawn at random. Do not edit by hand. Every model is trained without the campaign it is judged on *and without
 every campaign that shares a source with it* (wmt23 en-de was judged four times), so that neither items nor the choice
 among ridge, n-grams and boosting has seen anything of it. Training took {np.mean(found.seconds):.0f} s a model on average

@@ -278,6 +278,7 @@ def test_nothing_is_written_when_it_fails(aliquot, files, tmp_path):
         (("--metrics", "metricA"), {"metrics": ["metricA"]}),
         (("--interval", "bootstrap", "--seed", "4"), {"interval": "bootstrap", "seed": 4}),
         (("--interval", "hoeffding", "--range", "-25,0"), {"interval": "hoeffding", "value_range": (-25, 0)}),
+        (("--interval", "hoeffding", "--range", "-25:0"), {"interval": "hoeffding", "value_range": (-25, 0)}),
         (("--interval", "sequence", "--range=-25,0"), {"interval": "sequence", "value_range": (-25, 0)}),
         (("--level", "0.8"), {"level": 0.8}),
         (("--test", "wilcoxon"), {"test": "wilcoxon"}),

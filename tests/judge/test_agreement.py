@@ -181,6 +181,7 @@ def test_groups_of_annotators_are_compared_by_their_means() -> None:
     assert row["difference"] == pytest.approx((experts - crowd).mean())
     kinds = result.coefficients.filter(pl.col("kind") == "group")["group"].unique(maintain_order=True)
     assert kinds.to_list() == ["experts", "crowd"]
+    assert "|groups:experts=a0|a1,crowd=a2|a3|" in result.signature  # who is in them, or it could not be repeated
 
 
 def test_a_column_may_make_the_groups() -> None:
@@ -357,8 +358,9 @@ def test_equal_answers() -> None:
 def test_an_annotator_with_one_answer() -> None:
     answers = likert(people=3)
     answers[1:, 2] = np.nan
-    frame = agreement(table_of(answers), bootstrap=0).annotators
-    last = frame.row(2, named=True)
+    result = agreement(table_of(answers), bootstrap=0)
+    last = result.annotators.row(2, named=True)
+    assert any(note.startswith("1 of 3 annotators have fewer than 10 answers") for note in result.notes)
     assert (last["answers"], last["compared"]) == (1, 1)
     assert last["reliability"] is None
     assert last["pearson"] is None

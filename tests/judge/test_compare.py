@@ -274,7 +274,9 @@ def test_broken_rankings():
     torn = pl.DataFrame({"item": [1] * 3, "annotator": ["p"] * 3, "system": ["A", "A", "B"], "rank": [1, 3, 2]})
     with pytest.raises(DataError, match="has another rank on item 1"):
         compare(torn, "ranking", strict=True)
-    assert compare(torn, "ranking")["A"].ties == 1  # 1 and 3 average to B's 2
+    averaged = compare(torn, "ranking")
+    assert averaged["A"].ties == 1  # 1 and 3 average to B's 2
+    assert any("several ranks on an item, which are averaged: 1" in note for note in averaged.notes)
 
 
 def test_ballots_filled_in_twice_are_averaged():
@@ -288,6 +290,14 @@ def test_ballots_filled_in_twice_are_averaged():
     assert best_worst(choice_table(shown, "best-worst", None, "t.csv"), systems=["A", "C"]).values.tolist() == [
         [1.0, 0.0]
     ]
+
+
+def test_scores_of_one_annotator_that_differ_are_averaged_and_told():
+    rows = [("1", "p", "A", 1.0), ("1", "p", "A", 5.0), ("1", "p", "B", 2.0), ("1", "p", "B", 2.0)]
+    judgments = aliquot.Judgments(pl.DataFrame(rows, schema=["item", "annotator", "system", "value"], orient="row"))
+    found = compare(judgments, "scores")
+    assert found["A"].wins == 1
+    assert [note for note in found.notes if note.endswith("differently, averaged: 1")]
 
 
 # -- scores --------------------------------------------------------------------------------------------------------

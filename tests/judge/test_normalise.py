@@ -118,6 +118,12 @@ def test_crossed_finds_who_is_strict_although_documents_differ():
     assert better >= 9
 
 
+def test_equal_answers_have_no_noise():
+    rows = [(item, "A", who, "c", 3.0) for item in range(30) for who in "xyz"]
+    equal = pl.DataFrame(rows, schema=["item", "system", "annotator", "criterion", "value"], orient="row")
+    assert crossed(equal).notes[0].endswith("of the rest 0")
+
+
 def test_what_crossed_cannot_tell():
     alone = pl.DataFrame({"item": [0, 1, 2], "system": ["A"] * 3, "annotator": ["x"] * 3, "criterion": ["c"] * 3,
                           "value": [1.0, 2.0, 4.0]})  # fmt: skip

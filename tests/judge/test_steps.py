@@ -35,6 +35,25 @@ def rows(judgments: aliquot.Judgments, step: str) -> list[int]:
     return [row for row, reason in enumerate(marks(judgments, step)) if reason is not None]
 
 
+@pytest.mark.parametrize(
+    ("step", "said"),
+    [
+        ("burn_in:first=-3", "first=-3 should be at least 0"),
+        ("outliers:k=-1", "k=-1 should be at least 0"),
+        ("speeders:share=40", "share=40 should be between 0 and 1"),
+        ("fast_pages:pages=0", "pages=0 should be at least 1"),
+        ("skips:pages=0", "pages=0 should be at least 1"),
+        ("straight_liners:share=90", "share=90 should be between 0 and 1"),
+        ("repeats:maximum=-1", "maximum=-1 should be at least 0"),
+        ("exam:minimum=80", "minimum=80 should be between 0 and 1"),
+        ("controls:tolerance=-1", "tolerance=-1 should be at least 0"),
+    ],
+)
+def test_thresholds_that_make_no_sense_are_refused_even_where_the_step_does_not_apply(step, said):
+    with pytest.raises(OptionError, match=f"{step.partition(':')[0]}: {said}"):
+        marks(table(annotator=["x", "y"]), step)
+
+
 # -- single answers ------------------------------------------------------------------------------------------------
 
 

@@ -287,6 +287,10 @@ def test_metrics_with_different_cells_are_pointed_out(data):
     lacking[:, 1] = np.nan
     notes = aliquot.metrics(data.with_score("metricB", lacking), parts=["value"]).notes
     assert any("'metricB': 600" in note and "--common" in note for note in notes)
+    alone = aliquot.metrics(data.with_score("metricB", lacking), metrics=["metricB"], parts=["value"]).notes
+    assert any("600 of the 720 judged cells" in note and "--common" in note for note in alone)
+    whole = aliquot.metrics(data, metrics=["metricB"], parts=["value"]).notes
+    assert not any("cells" in note for note in whole)
 
 
 def test_a_metric_that_a_campaign_lacks():

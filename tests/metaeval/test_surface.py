@@ -207,5 +207,13 @@ def test_computed_metrics_are_held_against_people():
     assert row.value == pytest.approx(float(np.corrcoef(values, human)[0, 1]))
 
 
+def test_computed_metrics_stand_beside_those_that_are_named():
+    data = aliquot.synthetic(items=40, systems=4, seed=3)
+    report = aliquot.metrics(data, metrics=["metricB"], compute="chrf", parts=["decomposition"], trials=50)
+    assert report.metrics == ("metricB", "chrf")
+    both = aliquot.metrics(data, metrics=["chrf", "metricB"], compute="chrf", parts=["decomposition"], trials=50)
+    assert both.metrics == ("chrf", "metricB")
+
+
 def test_specs_are_read_from_texts_and_lists():
     assert parse_compute(["bleu:tokenize=zh", "ter"]) == parse_compute("bleu:tokenize=zh,ter")

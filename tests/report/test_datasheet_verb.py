@@ -167,7 +167,7 @@ def test_diff(complete, tmp_path, call):
 
 def test_copy_writes_into_the_sheet(complete, tmp_path, call):
     path = tmp_path / "sheet.toml"
-    two = new(criteria=["fluency", "coherence"])
+    two = new(criteria=["fluency", "coherence", "style"])
     for number, answer in complete.criterion("fluency").answers.items():
         value = answer.chosen or answer.text
         two = two.with_answer(number, value, criterion="fluency")
@@ -176,7 +176,9 @@ def test_copy_writes_into_the_sheet(complete, tmp_path, call):
     assert "fluency -> coherence: 4.2.1, 4.2.2" in text
     assert load(path).answer("4.3.4", "coherence").text == "1-5"
     assert not load(path).answer("4.3.7", "coherence").given
-    assert "nothing" in call("copy", path, "--source", "fluency", "--targets", "coherence")
+    again = call("copy", path, "--source", "fluency", "--targets", "coherence")
+    assert "fluency -> coherence: nothing" in again
+    assert "style" not in again  # it was not asked for
     call("copy", path, "--source", "fluency", "--questions", "4.3.7", "-o", tmp_path / "other.toml")
     assert load(tmp_path / "other.toml").answer("4.3.7", "coherence").text == "How fluent?"
     assert not load(path).answer("4.3.7", "coherence").given

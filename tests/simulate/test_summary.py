@@ -46,6 +46,17 @@ def test_value_error_and_ratio():
     assert (random.ratio_to_random, random.parity, random.cost_parity, random.gain) == (1.0, 1.0, 1.0, "unclear")
 
 
+def test_rounding_is_no_gain():
+    """The same items cost the same, whatever the order in which their costs were added up."""
+    found = summarise(
+        [*cells("random", [0.15] * 3, measure="cost"), *cells("a", [0.15 * (1 - 4e-16)] * 3, measure="cost"),
+         *cells("b", [0.15 * (1 - 1e-9)] * 3, measure="cost")], "random",
+    )  # fmt: skip
+    assert row(found, "a", "cost").value != row(found, "random", "cost").value
+    assert row(found, "a", "cost").gain == "unclear"
+    assert row(found, "b", "cost").gain == "better"
+
+
 def test_a_gain_only_beyond_the_error():
     def gain(gap: float, error: float, repeats: int = 50, measure: str = "mae") -> str:
         base = cells("random", [1.0] * 3, error=error, repeats=repeats, measure=measure)

@@ -131,7 +131,8 @@ def read_judged(data: str, answer: str | None, **options: str | None) -> EvalSet
     try:
         return common.load_data(data, **options)
     except FormatError as error:
-        if "not a number" in str(error) or "true and false" in str(error):
+        # Times are never labels.
+        if ("not a number" in str(error) and "column 'seconds'" not in str(error)) or "true and false" in str(error):
             raise FormatError(f"{error}; labels are read with --answer COLUMN --recode yes=1,no=0") from None
         raise
 

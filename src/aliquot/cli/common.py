@@ -147,11 +147,11 @@ def read_judgments(path: Path) -> Judgments:
 
 
 def value_range(text: str | None) -> tuple[float, float] | None:
-    """Read --range LOW,HIGH."""
+    """Read --range LOW,HIGH; a colon will do, too, as in --scale."""
     if text is None:
         return None
     try:
-        low, high = (float(part) for part in text.split(","))
+        low, high = (float(part) for part in text.replace(":", ",").split(","))
     except ValueError:
         raise OptionError(f"--range '{text}': write LOW,HIGH, e.g. 0,100 or -25,0") from None
     return low, high

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -208,7 +208,7 @@ def copy(
     if json:
         common.print_json(after.to_dict())
         return
-    _show_copied(before, after, source, render.console())
+    _show_copied(before, after, source, common.names(targets), render.console())
     render.console().print(f"wrote {output or sheet}", markup=False)
 
 
@@ -316,8 +316,8 @@ def _show_diff(result: SheetDiff, console: Console, *, everything: bool) -> None
     )
 
 
-def _show_copied(before: Datasheet, after: Datasheet, source: str, console: Console) -> None:
-    for name in after.criterion_names:
+def _show_copied(before: Datasheet, after: Datasheet, source: str, targets: Sequence[str], console: Console) -> None:
+    for name in targets or after.criterion_names:
         if name != source:
             changed = _changed(before, after, name)
             text = ", ".join(changed) if changed else "nothing: all there already, or nothing to copy"

@@ -23,15 +23,18 @@ def markdown(frame: pl.DataFrame) -> str:
 
 
 def latex(frame: pl.DataFrame) -> str:
-    r"""A tabular with booktabs' rules: the first column to the left, the others to the right.
+    r"""A tabular with booktabs' rules: words to the left, numbers to the right.
 
-    >>> print(latex(pl.DataFrame({"a_b": ["x"], "n": [0.5]})).splitlines()[2])
-    a\_b & n \\
+    >>> print("\n".join(latex(pl.DataFrame({"a_b": ["x"], "n": [0.5], "why": ["y"]})).splitlines()[:3]))
+    \begin{tabular}{lrl}
+    \toprule
+    a\_b & n & why \\
     """
     head = " & ".join(_tex(name) for name in frame.columns)
     rows = [" & ".join(_tex(cell) for cell in row) + r" \\" for row in _cells(frame)]
     body = "\n".join([r"\toprule", head + r" \\", r"\midrule", *rows, r"\bottomrule"])
-    return f"\\begin{{tabular}}{{l{'r' * (frame.width - 1)}}}\n{body}\n\\end{{tabular}}\n"
+    sides = "".join("r" if kind.is_numeric() else "l" for kind in frame.dtypes)
+    return f"\\begin{{tabular}}{{{sides}}}\n{body}\n\\end{{tabular}}\n"
 
 
 def _cells(frame: pl.DataFrame) -> list[list[str]]:

@@ -30,7 +30,7 @@ from aliquot.judge.spans import has_spans, span_tables
 from aliquot.stats.alpha import Level
 from aliquot.stats.annotator_pairs import HELD_ROWS, MAX_ANNOTATORS
 from aliquot.stats.arrays import FloatArray, IntArray
-from aliquot.stats.rater_model import AnnotatorModel, annotator_model
+from aliquot.stats.rater_model import MIN_ANSWERS, AnnotatorModel, annotator_model
 from aliquot.stats.trust import EXACT, Variant
 from aliquot.stats.trust import trust as trust_coefficients
 
@@ -130,7 +130,7 @@ def agreement(
         notes=(*ratings.notes, *_notes(data, compared, columns), *camps, *trust_notes, *span_notes),
         signature=_signature(
             data, level=measured, criterion=criterion, answer=answer, annotators=_joined(annotators),
-            groups=_joined(column) or _joined(list(sets)), by=_joined(columns),
+            groups=_joined(column) or _joined(_members(sets), ","), by=_joined(columns),
             recode=_joined([str(one) for one in recodings], ";"),
             max_distinct=max_distinct, trust=trust_variant if trusted is not None else None, bootstrap=bootstrap,
             confidence=None if confidence == 0.95 else confidence, seed=seed,
@@ -268,6 +268,7 @@ def _notes(data: Data, compared: Compared, columns: Sequence[str]) -> list[str]:
     alone = len(ratings.annotators) - len(compared.present)
     if alone and compared.answers.items:
         notes.append(f"{alone} of {len(ratings.annotators)} annotators share no output with anybody")
+    notes += _few(compared)
     criteria = ratings.criteria
     if len(criteria) > 1:
         notes.append(f"{len(criteria)} criteria are pooled in 'all', pairs and annotators; choose one with --criterion")
@@ -287,6 +288,14 @@ def _notes(data: Data, compared: Compared, columns: Sequence[str]) -> list[str]:
     return notes
 
 
+def _few(compared: Compared) -> list[str]:
+    """Annotators who were compared, but on too few answers to say how reliable they are."""
+    answers = np.bincount(compared.annotator, minlength=compared.people)
+    few = int(((answers > 0) & (answers < MIN_ANSWERS)).sum())
+    text = f"{few} of {compared.people} annotators have fewer than {MIN_ANSWERS} answers that others gave, too"
+    return [f"{text}: too few to judge them by"] if few else []
+
+
 def _absent(ratings: Ratings, criteria: Sequence[str]) -> list[str]:
     """Annotators who did not judge a criterion that others did."""
     notes = []
@@ -301,6 +310,11 @@ def _absent(ratings: Ratings, criteria: Sequence[str]) -> list[str]:
 def _protocols(data: Data) -> int:
     table = data if isinstance(data, pl.DataFrame) else judgments_of(data).table
     return table["protocol"].drop_nulls().n_unique() if "protocol" in table.columns else 0
+
+
+def _members(sets: Mapping[str, Ratings]) -> list[str]:
+    """Groups of annotators as --groups takes them."""
+    return [f"{name}={'|'.join(part.annotators)}" for name, part in sets.items()]
 
 
 def _joined(names: Sequence[str] | None, by: str = "|") -> str | None:

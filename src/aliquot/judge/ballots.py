@@ -119,12 +119,13 @@ def rankings(table: ChoiceTable, systems: Sequence[str] | None = None, *, strict
         >>> ballots.systems, ballots.values.tolist()
         (('A', 'B', 'C'), [[-2.0, -1.0, -2.0]])
     """
+    torn: list[str] = []
     if table.has("ranking"):
         keys, cells = _from_texts(table)
         seats = keys["row"]
         keys = keys.drop("row")
     elif table.has("system") and table.has("rank"):
-        keys, cells = _from_rows(table, strict=strict)
+        keys, cells, torn = _from_rows(table, strict=strict)
         seats = pl.Series(np.arange(keys.height))
     else:
         raise DataError(
@@ -138,7 +139,7 @@ def rankings(table: ChoiceTable, systems: Sequence[str] | None = None, *, strict
         raise DataError(f"{table.where}: no ballot ranks two systems; an annotator must rank several on the same item")
     notes = [] if several.all() else [f"ballots with a single ranked system, left out: {int((~several).sum())}"]
     keys, values, merge_notes = _once(keys.filter(pl.Series(several)), values[several], table, strict=strict)
-    return Ballots(kept, values, keys, notes=(*notes, *merge_notes))
+    return Ballots(kept, values, keys, notes=(*notes, *torn, *merge_notes))
 
 
 def _from_texts(table: ChoiceTable) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -158,7 +159,7 @@ def _from_texts(table: ChoiceTable) -> tuple[pl.DataFrame, pl.DataFrame]:
     return keys.drop("ranking"), pl.DataFrame(cells, schema=schema)
 
 
-def _from_rows(table: ChoiceTable, *, strict: bool) -> tuple[pl.DataFrame, pl.DataFrame]:
+def _from_rows(table: ChoiceTable, *, strict: bool) -> tuple[pl.DataFrame, pl.DataFrame, list[str]]:
     """One ballot per item and annotator; without annotators, per item."""
     rank = table.numbers("rank")
     cells = _keys(table).with_columns(
@@ -168,6 +169,7 @@ def _from_rows(table: ChoiceTable, *, strict: bool) -> tuple[pl.DataFrame, pl.Da
     cells = cells.with_columns(pl.Series("row", ballot)).with_row_index("line").filter(pl.col("value").is_not_null())
     again = cells.filter(pl.struct("row", "system").is_duplicated())
     torn = again.filter(pl.col("value").n_unique().over("row", "system") > 1) if again.height else again
+    notes = []
     if torn.height:
         first = torn.row(0, named=True)
         if strict or first["annotator"] is None:
@@ -176,9 +178,11 @@ def _from_rows(table: ChoiceTable, *, strict: bool) -> tuple[pl.DataFrame, pl.Da
                 f"'{first['system']}' has another rank on item {first['item']} elsewhere in the table; keep one row"
                 + ("" if first["annotator"] is not None else ", or name the annotators"),
             )
+        count = torn.select("row", "system").n_unique()
+        notes.append(f"systems that an annotator gave several ranks on an item, which are averaged: {count}")
     keys = _keys(table).with_columns(pl.Series("row", ballot)).group_by("row").agg(pl.col("item", "annotator").first())
     means = cells.group_by("row", "system", maintain_order=True).agg(pl.col("value").mean())
-    return keys.sort("row").drop("row"), means
+    return keys.sort("row").drop("row"), means, notes
 
 
 def _keys(table: ChoiceTable) -> pl.DataFrame:

@@ -227,7 +227,7 @@ def _result(
         for part in parts:
             scored = scored.with_score(f"{HUMAN}_{part.criterion}", part.values)
     if final in evalset.scores:
-        notes.append(f"the score '{final}' that the data had is replaced; name= keeps it")
+        notes.append(f"the score '{final}' that the data had is replaced; --name / name= keeps it")
     scored = scored.with_score(final, values).with_human(final)
     if source is not None:
         scored = scored.drop(systems=[source])

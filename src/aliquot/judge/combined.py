@@ -135,6 +135,6 @@ def curve_from(parts: Sequence[Part], against: str) -> LabelsCurve:
         else:
             notes.append(f"{label}: fewer than ten outputs have two answers; there is no curve")
     if against == "all answers" and tables:
-        notes.append("the answers drawn are among all answers, so errors are too small; experts=NAMES compares with "
-                     "people who took no part")  # fmt: skip
+        notes.append("the answers drawn are among all answers, so errors are too small; --experts / experts= compares "
+                     "with people who took no part")  # fmt: skip
     return LabelsCurve(pl.concat(tables) if tables else pl.DataFrame(), outputs, against, tuple(notes))

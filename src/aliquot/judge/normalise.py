@@ -160,7 +160,8 @@ def _crossed_part(part: pl.DataFrame, unit: Unit) -> tuple[FloatArray, pl.DataFr
         }
     )
     things = "outputs" if by_output else "items"
-    sizes = f"annotators {fit.annotator_sd:.3g}, of {things} {fit.item_sd:.3g}, of the rest {fit.noise_sd:.3g}"
+    rest = fit.noise_sd if fit.noise_sd > 1e-9 * np.abs(values).max() else 0.0  # rounding errors are no noise
+    sizes = f"annotators {fit.annotator_sd:.3g}, of {things} {fit.item_sd:.3g}, of the rest {rest:.3g}"
     notes = [f"crossed effects: standard deviation of {sizes}"]
     if len(people) == 1:
         notes.append("crossed effects: one annotator; severity cannot be told, values are as they were")

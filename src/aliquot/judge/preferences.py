@@ -158,6 +158,7 @@ def _from_answers(
     if systems is not None:
         names = known_systems(systems, names, "judgments")
         table = table.filter(pl.col("system").is_in(names))
+    notes += _torn(table)
     table, keys = _units(table, within)
     matrix, kept = _matrix(table, keys, names)
     if not len(kept):
@@ -175,6 +176,14 @@ def _from_answers(
         annotators=units["annotator"].drop_nulls().n_unique(),
         notes=(*notes, *(annotator_notes(units) if within == "annotator" else [])),
     )
+
+
+def _torn(table: pl.DataFrame) -> list[str]:
+    """Say how often an annotator scored an output twice and differently; such scores are averaged."""
+    cell = ["item", "annotator", "system", "criterion"]
+    several = table.filter(pl.col("annotator").is_not_null()).group_by(cell).agg(pl.col("value").n_unique())
+    torn = several.filter(pl.col("value") > 1).height
+    return [f"outputs that an annotator scored more than once and differently, averaged: {torn}"] if torn else []
 
 
 def _units(table: pl.DataFrame, within: str) -> tuple[pl.DataFrame, pl.DataFrame]:

@@ -52,8 +52,9 @@ class Recoding:
         place = {answer: self._place(answer) for answer in distinct}
         lost = [answer for answer, at in place.items() if at is None]
         if lost:
+            named = f" '{self.name}'" if self.name else ""
             raise DataError(
-                f"re-coding '{self.name}': the answers {quoted(_shown(answer) for answer in lost)} are in no group of "
+                f"re-coding{named}: the answers {quoted(_shown(answer) for answer in lost)} are in no group of "
                 f"'{self}'; add them to one"
             )
         new = [float(at) if self.labels else float(self.groups[at][0]) for at in place.values() if at is not None]

@@ -14,7 +14,7 @@ import polars as pl
 from aliquot.errors import OptionError
 from aliquot.judge.answers import OPEN, Answers, page_times, with_pages
 from aliquot.judge.marking import CELL, at_rows, need_annotators, need_times, of_annotators
-from aliquot.judge.step_registry import Marks, NotApplicableError, step
+from aliquot.judge.step_registry import AT_LEAST_0, AT_LEAST_1, SHARE, Marks, NotApplicableError, step
 
 CONTROL_ITEM = "control item"
 """The reason on answers to control items themselves: they tell about people, not about systems."""
@@ -23,7 +23,7 @@ CONTROL_ITEM = "control item"
 # -- how fast people were ------------------------------------------------------------------------------------------
 
 
-@step("speeders", paper="HumEval 2022, paper 3")
+@step("speeders", paper="HumEval 2022, paper 3", share=SHARE, minimum=AT_LEAST_1)
 def speeders(
     answers: Answers, *, share: float = 0.4, expected: str = "median", per: Literal["annotator", "page"] = "annotator",
     minimum: int = 5,
@@ -66,7 +66,7 @@ def _seconds(text: str) -> float:
     return seconds
 
 
-@step("fast_pages", paper="HumEval 2022, paper 8")
+@step("fast_pages", paper="HumEval 2022, paper 8", seconds=AT_LEAST_0, pages=AT_LEAST_1)
 def fast_pages(
     answers: Answers, *, seconds: float = 15.0, pages: int = 1, mark: Literal["annotator", "page"] = "annotator"
 ) -> Marks:
@@ -92,7 +92,7 @@ def fast_pages(
     return Marks(of_annotators(answers, "fast_pages", counts["annotator"]), counts)
 
 
-@step("skips", paper="HumEval 2022, paper 8")
+@step("skips", paper="HumEval 2022, paper 8", pages=AT_LEAST_1)
 def skips(answers: Answers, *, pages: int = 5) -> Marks:
     """Annotators who skipped so many pages.
 
@@ -109,7 +109,7 @@ def skips(answers: Answers, *, pages: int = 5) -> Marks:
 # -- what people answered ------------------------------------------------------------------------------------------
 
 
-@step("straight_liners", paper="HumEval 2022, paper 3")
+@step("straight_liners", paper="HumEval 2022, paper 3", share=SHARE, minimum=AT_LEAST_1)
 def straight_liners(answers: Answers, *, share: float = 1.0, minimum: int = 10, column: str = "value") -> Marks:
     """Annotators who give the same value (nearly) every time.
 
@@ -131,7 +131,7 @@ def straight_liners(answers: Answers, *, share: float = 1.0, minimum: int = 10, 
     return Marks(of_annotators(answers, "straight_liners", bad), people)
 
 
-@step("repeats", paper="HumEval 2022, paper 3")
+@step("repeats", paper="HumEval 2022, paper 3", k=AT_LEAST_0, maximum=AT_LEAST_0)
 def repeats(answers: Answers, *, k: float = 1.5, maximum: float | None = None) -> Marks:
     """Annotators who contradict themselves on repeated items.
 
@@ -177,7 +177,7 @@ def repeat_pairs(answers: Answers) -> pl.DataFrame:
 # -- control items -------------------------------------------------------------------------------------------------
 
 
-@step("exam", paper="HumEval 2022, paper 8")
+@step("exam", paper="HumEval 2022, paper 8", minimum=SHARE, tolerance=AT_LEAST_0)
 def exam(answers: Answers, *, minimum: float = 0.8, tolerance: float = 0.0) -> Marks:
     """Annotators who failed the exam: items of the kind `exam` in the column `control`.
 
@@ -190,7 +190,7 @@ def exam(answers: Answers, *, minimum: float = 0.8, tolerance: float = 0.0) -> M
     return Marks(of_annotators(answers, "exam", bad), people, notes)
 
 
-@step("controls", paper="HumEval 2022, paper 8")
+@step("controls", paper="HumEval 2022, paper 8", minimum=SHARE, tolerance=AT_LEAST_0)
 def controls(answers: Answers, *, minimum: float = 0.7, tolerance: float = 0.0, keep: bool = False) -> Marks:
     """Annotators who fail control items; and the answers to control items themselves, which are about no system.
 

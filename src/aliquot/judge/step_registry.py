@@ -8,13 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import polars as pl
 
 from aliquot.data.parameters import Registered
-from aliquot.errors import unknown_name
+from aliquot.errors import OptionError, unknown_name
 from aliquot.judge.answers import Answers
+
+AT_LEAST_0: Final = (0.0, float("inf"))
+AT_LEAST_1: Final = (1.0, float("inf"))
+SHARE: Final = (0.0, 1.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,20 +46,30 @@ class Step(Registered):
 
     function: Callable[..., Marks]
     paper: str
+    limits: Mapping[str, tuple[float, float]]
 
     def run(self, answers: Answers, given: Mapping[str, Any]) -> Marks:
         """Find what to mark among the answers that are not marked yet."""
-        return self.function(answers, **self.bound(given))
+        chosen = self.bound(given)
+        # Before the data are looked at: a step that does not apply must not hide a threshold that makes no sense.
+        for name, (low, high) in self.limits.items():
+            value = chosen.get(name)
+            if value is not None and not low <= value <= high:
+                ends = f"between {low:g} and {high:g}" if high < float("inf") else f"at least {low:g}"
+                raise OptionError(f"{self.name}: {name}={value:g} should be {ends}")
+        return self.function(answers, **chosen)
 
 
 _STEPS: dict[str, Step] = {}
 
 
-def step(name: str, *, paper: str = "") -> Callable[[Callable[..., Marks]], Callable[..., Marks]]:
-    """Register a cleaning step."""
+def step(
+    name: str, *, paper: str = "", **limits: tuple[float, float]
+) -> Callable[[Callable[..., Marks]], Callable[..., Marks]]:
+    """Register a cleaning step; `limits` are the ends between which its parameters lie."""
 
     def decorator(function: Callable[..., Marks]) -> Callable[..., Marks]:
-        _STEPS[name] = Step(name, function, paper)
+        _STEPS[name] = Step(name, function, paper, limits)
         return function
 
     return decorator

@@ -13,7 +13,7 @@ from aliquot.errors import OptionError
 from aliquot.judge.answers import OPEN, Answers
 from aliquot.judge.marking import CELL, at_rows, marked, need_annotators, open_rows, reason
 from aliquot.judge.normalise import z_scores
-from aliquot.judge.step_registry import Marks, NotApplicableError, step
+from aliquot.judge.step_registry import AT_LEAST_0, AT_LEAST_1, Marks, NotApplicableError, step
 
 
 @step("scale")
@@ -60,7 +60,7 @@ def _is_kept(keep: str) -> pl.Expr:
     return pl.col("_row") == chosen.over(*CELL)
 
 
-@step("outliers", paper="HumEval 2022, paper 1")
+@step("outliers", paper="HumEval 2022, paper 1", k=AT_LEAST_0, minimum=AT_LEAST_1)
 def outliers(
     answers: Answers, *, k: float = 1.5, within: Literal["all", "annotator"] = "all", minimum: int = 5
 ) -> Marks:
@@ -82,7 +82,7 @@ def outliers(
     return Marks(reason("outliers", out), notes=scored.notes)
 
 
-@step("burn_in", paper="HumEval 2022, paper 1")
+@step("burn_in", paper="HumEval 2022, paper 1", first=AT_LEAST_0)
 def burn_in(answers: Answers, *, first: int = 10) -> Marks:
     """The first judgments of every annotator (of each criterion), by time or order.
 

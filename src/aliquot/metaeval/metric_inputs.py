@@ -263,6 +263,11 @@ def _coverage_notes(inputs: Inputs, *, common: bool) -> list[str]:
             f"{by_metric[fewest].cells}), so their rows are not on the same pairs; --common / common=True compares "
             "them on the cells that all have"
         )
+    elif by_metric and by_metric[0].cells < people.cells:
+        notes.append(
+            f"the metrics have {by_metric[0].cells} of the {people.cells} judged cells, so people's own rows rest on "
+            "more; --common / common=True compares all on the same cells"
+        )
     constant = [name for at, name in enumerate(inputs.metrics) if _is_constant(inputs, at)]
     if constant:
         notes.append(

@@ -80,7 +80,8 @@ def metrics(
     Args:
         data: a campaign with human scores, or several, whose pairs of systems are pooled.
         human: the human score; several are looked at one after the other.
-        metrics: names; by default all that vary and cover at least half of the judged outputs.
+        metrics: names; by default all that vary and cover at least half of the judged outputs. Those of `compute` are
+            always among them.
         parts: of `PARTS`; by default all. A part that is named and not possible is an error, otherwise a note.
         trials: bootstrap trials of the decomposition and the break-even.
         paired: draw the same items for people and metrics; by default they are drawn independently, as in the paper.
@@ -118,6 +119,9 @@ def metrics(
     if compute is not None:
         sets, computed = _computed(sets, compute, found, cache=cache, progress=progress)
         found.add("computed", computed)
+    chosen = metrics
+    if metrics is not None:  # what is computed is meant to be compared, also beside metrics that are named
+        chosen = [*metrics, *(row.metric for row in found.rows["computed"] if row.metric not in metrics)]
     line = signature(
         "metrics", None, human=",".join(str(name) for name in humans if name is not None) or None,
         metrics=None if metrics is None else ",".join(metrics),
@@ -131,7 +135,7 @@ def metrics(
     seeds = child_seeds(seed, len(PARTS))  # the same for every human score: rows are compared between them
     names: dict[str, None] = {}
     for each in humans:
-        inputs = metric_inputs(sets, each, metrics, humans=[h for h in humans if h is not None], common=common)
+        inputs = metric_inputs(sets, each, chosen, humans=[h for h in humans if h is not None], common=common)
         names |= dict.fromkeys(inputs.metrics)
         prefix = f"{inputs.human}: " if len(humans) > 1 else ""
         own = _Found(found.rows)

@@ -29,6 +29,7 @@ _UNKNOWN_NOISE = (
     "judges' noise is unknown (behind the human score there are no outputs with two judgments): give --rater-variance "
     "to learn whether to judge outputs more than once"
 )
+_TRIES = 5  # numbers of items that are tried between two budgets, before the upper one is taken
 _REFERENCE = 0.3  # share of the set at which the variance left on an item is taken
 
 
@@ -79,7 +80,10 @@ def plan_campaign(
     seen = [_seen(ground, m, n, look, asked=sizes[n])
             for (m, n), look in zip(tasks, basis.outlooks(tasks, progress), strict=True)]  # fmt: skip
     curves = {each.typed: [one for one in seen if one.point.method == each.typed] for each in methods}
-    chosen, left = _chosen(ground, goal, amount, [one.point for one in curves[method]])
+    line = [one.point for one in curves[method]]
+    chosen, left = _chosen(ground, goal, amount, line)
+    if amount is None:
+        chosen = _confirmed(ground, methods[-1], goal, line, chosen)
     at = {each.typed: _seen(ground, each, chosen, basis.outlook(each, chosen)) for each in methods}
     advice = recommend(
         ground, goal, amount, at[method].point, at[BASELINE].point,
@@ -142,6 +146,23 @@ def _chosen(ground: Ground, goal: Goal, amount: Amount | None, curve: Sequence[P
     if affordable >= ground.limit:
         return ground.limit, float(affordable / ground.limit - 1.0)
     return int(affordable + 1e-9), 0.0
+
+
+def _confirmed(ground: Ground, method: Plan, goal: Goal, curve: Sequence[Point], chosen: int) -> int:
+    """The number of items at which the goal is reached, and not only the line between two budgets crosses it.
+
+    Where a try falls short, by chance or because the curve bends, the next one lies between it and the next budget.
+    Otherwise a plan would call a goal missed that a few more items reach.
+    """
+    known = list(curve)
+    for _ in range(_TRIES):
+        point = _seen(ground, method, chosen, ground.basis.outlook(method, chosen)).point
+        if chosen >= ground.limit or goal.reached(point, ground.pairs):
+            return chosen
+        known = sorted([*known, point], key=lambda one: one.items)
+        chosen = _chosen(ground, goal, None, known)[0]
+    sure = (one.items for one in known if one.items >= chosen and goal.reached(one, ground.pairs))
+    return next(sure, ground.limit)
 
 
 def _affordable(ground: Ground, curve: Sequence[Point], amount: Amount) -> float:

@@ -15,6 +15,7 @@ from aliquot.stats.arrays import FloatArray
 
 DRAWS = 100
 _SURE = 0.975
+_ROUNDING = 1e-12  # of a value: smaller differences are rounding
 EVERYTHING = "(all sets)"
 
 
@@ -97,7 +98,8 @@ def _row(data: str, method: str, measure: Measure, curve: Curve, random: Curve |
     ratio = np.divide(curve.value[asked], base, out=np.full(len(base), np.nan), where=np.abs(base) > 0)
     found, spread, by_cost = _parities(measure, curve, random, is_random=is_random and measure.baseline is None)
     gap = value - float(base.mean())
-    sure = _beyond(curve, random)
+    # Sums of costs in another order differ in their last digits; where nothing varies that is no difference.
+    sure = max(_beyond(curve, random), _ROUNDING * abs(value))
     gain = _gain(gap if measure.better == "higher" else -gap, sure, measure, is_random=is_random)
     return Row(data, method, measure.name, value, error, float(ratio.mean()), found.value, spread, found.reached,
                found.missed, by_cost, gain)  # fmt: skip
