@@ -360,7 +360,7 @@ def test_an_annotator_with_one_answer() -> None:
     answers[1:, 2] = np.nan
     result = agreement(table_of(answers), bootstrap=0)
     last = result.annotators.row(2, named=True)
-    assert any(note.startswith("1 of 3 annotators have fewer than 10 answers") for note in result.notes)
+    assert any(note.startswith("1 of 3 annotators were compared on fewer than 10 answers") for note in result.notes)
     assert (last["answers"], last["compared"]) == (1, 1)
     assert last["reliability"] is None
     assert last["pearson"] is None
@@ -391,6 +391,7 @@ def test_several_protocols_are_told() -> None:
     ("options", "kind", "message"),
     [
         ({"level": "metric"}, NameUnknownError, "no level 'metric'"),
+        ({"measures": ["span_f1"]}, OptionError, "'span_f1' is not asked for; it is shown by itself"),
         ({"measures": ["alfa"]}, NameUnknownError, "no measure 'alfa'; did you mean 'alpha'?"),
         ({"measures": []}, OptionError, "name at least one"),
         ({"by": "genre"}, NameUnknownError, "no item or judgment column 'genre'"),

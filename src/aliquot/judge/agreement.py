@@ -292,7 +292,7 @@ def _few(compared: Compared) -> list[str]:
     """Annotators who were compared, but on too few answers to say how reliable they are."""
     answers = np.bincount(compared.annotator, minlength=compared.people)
     few = int(((answers > 0) & (answers < MIN_ANSWERS)).sum())
-    text = f"{few} of {compared.people} annotators have fewer than {MIN_ANSWERS} answers that others gave, too"
+    text = f"{few} of {compared.people} annotators were compared on fewer than {MIN_ANSWERS} answers"
     return [f"{text}: too few to judge them by"] if few else []
 
 
@@ -314,7 +314,9 @@ def _protocols(data: Data) -> int:
 
 def _members(sets: Mapping[str, Ratings]) -> list[str]:
     """Groups of annotators as --groups takes them."""
-    return [f"{name}={'|'.join(part.annotators)}" for name, part in sets.items()]
+    return [
+        f"{name}={'|'.join(part.annotators[at] for at in np.unique(part.annotator))}" for name, part in sets.items()
+    ]
 
 
 def _joined(names: Sequence[str] | None, by: str = "|") -> str | None:

@@ -35,6 +35,8 @@ _FROM_TABLES: Mapping[str, Callable[[FloatArray, FloatArray], FloatArray]] = Map
     }
 )
 
+_OF_SPANS = ("span_f1", "span_f1_severity", "severity_match")
+
 MEASURES: Mapping[str, str] = MappingProxyType(
     {
         "raw": "share of equal answers on the same output",
@@ -97,6 +99,8 @@ def measures_of(measures: str | Sequence[str], level: Level) -> tuple[str, ...]:
         return DEFAULTS[level]
     names = [measures] if isinstance(measures, str) else list(measures)
     for name in names:
+        if name in _OF_SPANS:
+            raise OptionError(f"measures: '{name}' is not asked for; it is shown by itself where judgments carry spans")
         if name not in MEASURES:
             raise unknown_name("measure", name, MEASURES)
     if not names:
