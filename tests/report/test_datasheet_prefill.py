@@ -265,10 +265,27 @@ def test_quality_checks_that_the_judgments_show():
     data = aliquot.EvalSet(pl.DataFrame({"id": range(5)}), ("A", "B"), judgments=aliquot.Judgments(table.drop("n")))
     answer = new(data).answer("3.3.3")
     _, automatic, _, people_out, some_out, *_ = questions()["3.3.3"].labels
-    assert answer.chosen == (automatic, people_out, some_out)
+    assert answer.chosen == (automatic, people_out)  # all of one annotator, and nobody's in part
+    some = aliquot.Judgments(table.with_columns(marked=pl.when(pl.col("n") < 3).then(pl.lit("burn_in"))).drop("n"))
+    partly = new(aliquot.EvalSet(pl.DataFrame({"id": range(5)}), ("A", "B"), judgments=some)).answer("3.3.3")
+    assert partly.chosen == (automatic, some_out)
     assert "4 judgments of control items" in answer.text
     assert "20 of 60 judgments are marked and do not count (speeders: 20)" in answer.text
     assert new(data).answer("3.2.1").text == "3"  # those left out took part, too
+
+
+@pytest.mark.parametrize(("marked", "gone", "places"), [(9, 1, (1, 3)), (4, 0, (1, 4))])
+def test_a_cleaning_tells_whether_people_or_judgments_were_left_out(data, marked, gone, places):
+    cleaning = {
+        "steps": [{"step": "speeders", "applied": True, "marked": marked, "annotators": gone}],
+        "annotators": [
+            {"annotator": "x", "answers": 9, "marked": marked},
+            {"annotator": "y", "answers": 9, "marked": 0},
+        ],
+        "signature": "aliquot:0.1.0|clean|steps:speeders|data:abc",
+    }
+    labels = questions()["3.3.3"].labels
+    assert new(data, results=[cleaning]).answer("3.3.3").chosen == tuple(labels[at] for at in places)
 
 
 def test_results_of_other_verbs(data, tmp_path):

@@ -113,14 +113,14 @@ def _quality(known: Known, judgments: Judgments) -> Iterator[Filled]:
     for count, what, checks in seen:
         chosen |= {automatic} if checks else set()
         details.append(f"{count} judgments {what}")
-    marked, lost = _marks(judgments)
+    marked, partly, lost = _marks(judgments)
     cleanings = [result for result in known.results if result.verb == "clean"]
     details += [text for result in cleanings if (text := verbs.cleaning(result)) is not None] or marked
     left_out = [verbs.leaves_out(result) for result in cleanings]
-    if marked or any(some for some, _ in left_out):
+    if partly or any(some for some, _ in left_out):
         chosen |= {automatic, some_out}
     if lost or any(people for _, people in left_out):
-        chosen.add(people_out)
+        chosen |= {automatic, people_out}
     if chosen or details:
         sources = [JUDGMENTS] if seen or marked else []
         order = [label for label in questions()["3.3.3"].labels if label in chosen]
@@ -139,12 +139,14 @@ def _checks(judgments: Judgments) -> Iterator[tuple[int, str, bool]]:
             yield repeats, "repeated by the same annotator", False
 
 
-def _marks(judgments: Judgments) -> tuple[list[str], int]:
-    """Say how many judgments are marked and why, and count the annotators of whom nothing is left."""
+def _marks(judgments: Judgments) -> tuple[list[str], bool, bool]:
+    """Say how many judgments are marked and why, if of some annotators some are left, and if of some nothing is."""
     table = judgments.table
     if MARKED not in table.columns or not table[MARKED].count():
-        return [], 0
+        return [], False, False
     reasons = table[MARKED].drop_nulls().value_counts(sort=True)
     listed = ", ".join(f"{reason}: {count}" for reason, count in reasons.iter_rows())
-    lost = len(set(judgments.annotators) - set(judgments.usable().annotators))
-    return [f"{table[MARKED].count()} of {table.height} judgments are marked and do not count ({listed})"], lost
+    lost = set(judgments.annotators) - set(judgments.usable().annotators)
+    partly = not set(table.filter(pl.col(MARKED).is_not_null())["annotator"]) <= lost
+    text = f"{table[MARKED].count()} of {table.height} judgments are marked and do not count ({listed})"
+    return [text], partly, bool(lost)

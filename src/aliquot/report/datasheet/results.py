@@ -174,6 +174,9 @@ def cleaning(result: Result) -> str | None:
 
 
 def leaves_out(result: Result) -> tuple[bool, bool]:
-    """Tell whether a cleaning left out some judgments, and whether it left nothing of some annotators."""
+    """Tell whether a cleaning left out some, not all, judgments of annotators, and all judgments of some others."""
     steps = [step for step in result.document.get("steps", ()) if isinstance(step, Mapping)]
-    return any(step.get("marked") for step in steps), any(step.get("annotators") for step in steps)
+    people = [row for row in result.document.get("annotators", ()) if isinstance(row, Mapping)]
+    partly = any(0 < (row.get("marked") or 0) < (row.get("answers") or 0) for row in people)
+    unknown = not people and any(step.get("marked") for step in steps)
+    return partly or unknown, any(step.get("annotators") for step in steps)
