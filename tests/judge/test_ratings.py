@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from aliquot import EvalSet, Judgments, synthetic
+from aliquot import EvalSet, Judgments, agreement, synthetic
 from aliquot.errors import DataError, NameUnknownError, OptionError
 from aliquot.judge.ratings import groups_of, parse_groups, ratings_of, recoded
 from aliquot.judge.recode import parse_recoding
@@ -163,3 +163,9 @@ def test_groups_of_annotators() -> None:
         groups_of(found, {"one": ["x"], "two": ["x", "y"]})
     with pytest.raises(OptionError, match="write NAME=ANNOTATOR"):
         parse_groups("one")
+
+
+def test_no_errors_are_shown_as_0_and_not_as_minus_0() -> None:
+    rows = [(item, who, -0.0 if item % 2 else -5.0) for item in range(4) for who in "xy"]
+    table = pl.DataFrame(rows, schema=["item", "annotator", "value"], orient="row")
+    assert agreement(table, bootstrap=0).table("x", "y")["answer"].to_list() == ["-5", "0", "all"]

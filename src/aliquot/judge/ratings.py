@@ -82,7 +82,8 @@ class Ratings:
 
     def name_of(self, value: float) -> str:
         """How an answer is written."""
-        return f"{value:g}" if self.labels is None else self.labels[int(value)]
+        # Adding 0 turns -0, which MQM gives outputs without errors, into 0.
+        return f"{value + 0.0:g}" if self.labels is None else self.labels[int(value)]
 
 
 def ratings_of(
