@@ -125,6 +125,8 @@ def test_what_does_not_fit_is_said(data):
         meta.mae(np.ones(3), np.ones((3, 2)))
     with pytest.raises(DataError, match="at least one item"):
         meta.mae(np.ones((0, 6)), FULL)
+    with pytest.raises(DataError, match="give an EvalSet, a Selection"):
+        meta.mae(["item1", "item2"], data)  # type: ignore[list-item]
     chosen = aliquot.select(data, "segments", budget=20)
     with pytest.raises(OptionError, match="give them as `full`"):
         meta.spa_curve(chosen)

@@ -200,7 +200,10 @@ def _table(scores: Scores, whole: EvalSet | None, human: str | None) -> FloatArr
         if missing:
             raise DataError(f"{whole.name}: the selection names the item {missing[0]!r}, which is not in the data")
         return whole.human_score(human)[[row_of[item] for item in scores.ids]]
-    table = scores.human_score(human) if isinstance(scores, EvalSet) else np.asarray(scores, dtype=np.float64)
+    try:
+        table = scores.human_score(human) if isinstance(scores, EvalSet) else np.asarray(scores, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"not a table of scores ({error}); give an EvalSet, a Selection, or items x systems") from None
     if table.ndim != 2 or not table.shape[0]:
         raise DataError(f"scores of shape {table.shape}; give a table of items x systems with at least one item")
     return table

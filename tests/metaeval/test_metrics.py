@@ -484,6 +484,24 @@ def test_options_that_cannot_be(data, options, message):
         aliquot.metrics(data, **options)
 
 
+def test_a_single_name_is_a_list_of_one(data):
+    report = aliquot.metrics(data, parts="tests", tests="accuracy", permutations=20)
+    assert report.parts == ("tests",)
+    assert {row.test for row in report.clusters} == {"accuracy"}
+    assert aliquot.metrics(data, metrics="metricA", parts="value").metrics == ("metricA",)
+
+
+def test_a_path_is_not_data():
+    with pytest.raises(OptionError, match=r"data holds a str; give EvalSets: load files with aliquot\.load"):
+        aliquot.metrics("data.jsonl")  # type: ignore[arg-type]
+
+
+def test_a_human_score_named_twice_is_looked_at_once(data):
+    report = aliquot.metrics(data, ["human", "human"], parts=["decomposition"], trials=20)
+    assert report.humans == ("human",)
+    assert len(report.decomposition) == 2 + len(report.metrics)
+
+
 @pytest.mark.parametrize(("options", "message"), [
     ({"parts": ["decompositon"]}, "did you mean 'decomposition'"),
     ({"tests": ["acceq"]}, "did you mean 'acc_eq'"),

@@ -100,6 +100,8 @@ def run(
         common.require_writable(path)
     wanted = common.names(parts) if parts is not None else None
     _check(plot, table, output, wanted)
+    if table is not None:
+        _check_table(table, wanted, computing=compute is not None)
     if compute is not None:
         parse_compute(compute)
     reading: dict[str, Any] = {
@@ -145,6 +147,16 @@ def _check(plot: Path | None, table: str | None, output: Path | None, parts: lis
     endings = (".json", ".md", ".tex", ".csv", ".tsv", ".parquet")
     if output is not None and not output.name.removesuffix(".gz").endswith(endings):
         raise OptionError(f"{output}: unknown ending; use {', '.join(endings)}")
+
+
+def _check_table(table: str, parts: list[str] | None, *, computing: bool) -> None:
+    """Refuse a table that nothing will fill, rather than write an empty one."""
+    part = {"curves": "breakeven", "suggested": "value", "clusters": "tests"}.get(table, table)
+    if table == "computed":
+        if not computing:
+            raise OptionError("--table computed lists what --compute computes; give --compute, for instance bleu,chrf")
+    elif parts is not None and part not in parts:
+        raise OptionError(f"--table {table} belongs to the part '{part}'; add {part} to --parts, or leave --parts out")
 
 
 def write(report: MetricReport, path: Path, table: str | None = None) -> None:

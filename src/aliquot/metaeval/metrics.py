@@ -60,13 +60,13 @@ def metrics(
     data: EvalSet | Sequence[EvalSet],
     human: str | Sequence[str] | None = None,
     *,
-    metrics: Sequence[str] | None = None,
-    parts: Sequence[str] | None = None,
+    metrics: str | Sequence[str] | None = None,
+    parts: str | Sequence[str] | None = None,
     trials: int = 10_000,
     paired: bool = False,
     compute: str | Sequence[str] | None = None,
     common: bool = False,
-    tests: Sequence[str] = DEFAULT_TESTS,
+    tests: str | Sequence[str] = DEFAULT_TESTS,
     permutations: int = 1000,
     swap: Swap = "both",
     alpha: float = 0.05,
@@ -110,9 +110,13 @@ def metrics(
     >>> [(row.metric, row.bias) for row in report.decomposition[:2]]
     [('Optimal predictor', 0.0), ('Human', 0.0)]
     """
+    parts, tests, metrics = _several(parts), _several(tests) or (), _several(metrics)
     options = _checked(parts, trials, paired, tests, permutations, swap, alpha, level)
-    sets = [data] if isinstance(data, EvalSet) else list(data)
-    humans: list[str | None] = [human] if human is None or isinstance(human, str) else list(human)
+    sets: list[Any] = [data] if isinstance(data, EvalSet) else list(data)
+    strangers = [type(each).__name__ for each in sets if not isinstance(each, EvalSet)]
+    if strangers:
+        raise OptionError(f"data holds a {strangers[0]}; give EvalSets: load files with aliquot.load")
+    humans: list[str | None] = [human] if human is None or isinstance(human, str) else list(dict.fromkeys(human))
     if not humans:
         raise OptionError("no human score is named; name one, or leave human= out")
     found = _Found()
@@ -148,6 +152,11 @@ def metrics(
         **tables, parts=options.parts, humans=labels, metrics=tuple(names), notes=tuple(dict.fromkeys(found.notes)),
         signature=line,
     )  # fmt: skip
+
+
+def _several(names: str | Sequence[str] | None) -> Sequence[str] | None:
+    """A single name is a list of one: taken letter by letter it would give a strange error."""
+    return [names] if isinstance(names, str) else names
 
 
 def _checked(

@@ -118,6 +118,8 @@ def plan(
     """
     _check_levels(alpha, power)
     extra: tuple[str, ...] = ()
+    if data is not None and not isinstance(data, EvalSet):
+        raise OptionError(f"data is a {type(data).__name__}; give an EvalSet: load files with aliquot.load")
     if data is not None and judgments is not None:
         data, mismatches = with_judgments(data, judgments, selection, human)
         extra = tuple(f"{m.count} {m.what} ({m.example}): {m.action}" for m in mismatches)
