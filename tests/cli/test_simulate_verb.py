@@ -116,6 +116,13 @@ def test_other_measures_are_shown_in_the_order_asked_for(replayed):
     assert "parity" not in replayed("past.jsonl", "--measures", "clusters,cost").out.split("aliquot:")[0]
 
 
+def test_a_parity_without_budgets_of_its_own_says_so(replayed):
+    words = "told from the budgets asked for alone (--no-parity)"
+    assert words in replayed("past.jsonl", "--no-parity").words
+    assert words not in replayed("past.jsonl").words
+    assert words not in replayed("past.jsonl", "--no-parity", "--measures", "clusters,cost").words
+
+
 def test_notes_on_what_was_left_out(aliquot, folder, tmp_path):
     data = load(folder / "past.jsonl")
     human = np.array(data.scores["human"])

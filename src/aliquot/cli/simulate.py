@@ -185,7 +185,7 @@ def _show(result: Simulation, measures: list[str], output: Path | None, plot: Pa
         rows = [row for row in result.rows if row.data == data]
         console.print(_table(data, rows, shown))
         console.print()
-    console.print(" ".join(_explained(shown)))
+    console.print(" ".join(_explained(shown, coarse=all(cell.asked for cell in result.cells))))
     if len(measures) > len(shown):
         console.print(f"note: {', '.join(measures[_COLUMNS:])}: in --json and -o", markup=False)
     for note in result.notes:
@@ -196,14 +196,16 @@ def _show(result: Simulation, measures: list[str], output: Path | None, plot: Pa
     render.signature(result.signature, console)
 
 
-def _explained(shown: list[str]) -> Iterator[str]:
-    """What the columns mean."""
+def _explained(shown: list[str], *, coarse: bool) -> Iterator[str]:
+    """What the columns mean; parity is coarse where no budgets beside those asked for were replayed."""
     if "spa" in shown:
         yield "spa: the sample's own p-values."
     if "spa_full" in shown:
         yield "spa_full: what judging all items is expected to say, against a random sample's spa."
     if _with_parity(shown):
         yield "parity: share of a random sample's budget that is as good."
+        if coarse:
+            yield "It is told from the budgets asked for alone (--no-parity), so no smaller one is ever found."
     yield "+ better, - worse than random beyond the Monte Carlo error."
 
 

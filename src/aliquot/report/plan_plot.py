@@ -53,6 +53,7 @@ def _panel(axis: Any, result: CampaignPlan, name: str) -> None:
     value = getattr(advised, name)
     axis.axvline(advised.items, color=COLOURS[1], linewidth=0.9, linestyle=":")
     axis.plot([advised.items], [value], marker="D", markersize=6, color=COLOURS[1], linestyle="none",
+              clip_on=False,  # a chance of 100% lies on the edge
               label=f"recommended: {advised.items} items")  # fmt: skip
     _limits(axis, result, name)
 
