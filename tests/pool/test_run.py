@@ -103,8 +103,8 @@ def test_processes_follow_into_another_folder(items, tmp_path, monkeypatch):
         folder.mkdir()
         monkeypatch.chdir(folder)
         write_lines(folder / "pool.jsonl", items)
-        Path(f"{name}_models.py").write_text("def length(texts):\n    return [len(text) for text in texts]\n")
-        method = f"source:predictor={name}_models:length"
+        Path("here_models.py").write_text(f"def {name}(texts):\n    return [len(text) for text in texts]\n")
+        method = f"source:predictor=here_models:{name}"
         apart = select_pool("pool.jsonl", method, 20, jobs=2, partition_bytes=6000)
         same(apart.selection, select_pool("pool.jsonl", method, 20, jobs=1).selection)
 

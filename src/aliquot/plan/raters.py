@@ -40,7 +40,10 @@ def judgments_per_output(data: EvalSet, human: str | None = None) -> float:
     3.0
     """
     behind = _behind(data, human)
-    return 1.0 if behind is None else behind.table.height / _outputs(behind.table)
+    if behind is None:
+        return 1.0
+    table = _first_turns(behind)
+    return table.height / _outputs(table)
 
 
 def rater_noise(data: EvalSet, human: str | None = None) -> RaterNoise | None:
@@ -56,7 +59,7 @@ def rater_noise(data: EvalSet, human: str | None = None) -> RaterNoise | None:
     behind = _behind(data, human)
     if behind is None:
         return None
-    table = behind.table
+    table = _first_turns(behind)
     outputs = _outputs(table.filter(pl.len().over("item", "system") > 1))
     if outputs < _FEWEST:
         return None
@@ -71,6 +74,11 @@ def _behind(data: EvalSet, human: str | None) -> Behind | None:
         return None if name is None else judgments_behind(data, name)
     except DataError:
         return None
+
+
+def _first_turns(behind: Behind) -> pl.DataFrame:
+    """One judgment of each person: what one says twice is not what two people say."""
+    return behind.table.filter((pl.col("turn") == 0) | pl.col("annotator").is_null())
 
 
 def _outputs(table: pl.DataFrame) -> int:

@@ -112,6 +112,14 @@ def _by_function(evalset: EvalSet, name: str) -> FloatArray:
     return np.where(np.isfinite(values), values, np.nan)
 
 
+def _forget_namesake(module: str, here: Path) -> None:
+    """A process that has moved on may have loaded a module of this name from another folder; the one here counts."""
+    file = here / f"{module}.py"
+    loaded = getattr(sys.modules.get(module), "__file__", None)
+    if loaded is not None and file.exists() and file.resolve() != Path(loaded).resolve():
+        del sys.modules[module]
+
+
 def imported(name: str) -> Callable[[Sequence[str]], Any]:
     """Import module:function, also from the working folder.
 
@@ -126,6 +134,7 @@ def imported(name: str) -> Callable[[Sequence[str]], Any]:
     if added:
         sys.path.insert(0, here)
     invalidate_caches()  # the module may be younger than this process
+    _forget_namesake(module, Path(here))
     try:
         function = getattr(import_module(module), attribute)
     except ImportError as error:
