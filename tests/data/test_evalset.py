@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+import aliquot
 from aliquot import AliquotError, EvalSet, Judgments, load, save, synthetic
 from aliquot.errors import DataError, NameUnknownError, OptionError
 
@@ -383,3 +384,15 @@ def test_describe_with_another_human_score(data):
     assert data.describe(human="BLEU").human == "BLEU"
     with pytest.raises((NameUnknownError, OptionError), match="--human"):
         data.describe(human="mqm")
+
+
+@pytest.mark.parametrize("call", [aliquot.select, aliquot.estimate, aliquot.simulate, aliquot.plan, aliquot.learn])
+def test_a_path_is_no_data(call):
+    """A path given to Python where loaded data are meant."""
+    with pytest.raises(OptionError, match=r"data is a str; give an EvalSet: load files with aliquot\.load"):
+        call(["data.jsonl"] if call in (aliquot.simulate, aliquot.learn) else "data.jsonl")
+
+
+def test_a_path_has_no_surface():
+    with pytest.raises(OptionError, match=r"data is a str; give an EvalSet"):
+        aliquot.surface("data.jsonl", "bleu")  # type: ignore[arg-type]

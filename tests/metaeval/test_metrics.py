@@ -492,7 +492,7 @@ def test_a_single_name_is_a_list_of_one(data):
 
 
 def test_a_path_is_not_data():
-    with pytest.raises(OptionError, match=r"data holds a str; give EvalSets: load files with aliquot\.load"):
+    with pytest.raises(OptionError, match=r"data is a str; give an EvalSet: load files with aliquot\.load"):
         aliquot.metrics("data.jsonl")  # type: ignore[arg-type]
 
 

@@ -350,6 +350,13 @@ class EvalSet:
         return list(systems)
 
 
+def require_sets(*data: object) -> None:
+    """Refuse paths, tables and the like where loaded data are meant."""
+    for each in data:
+        if not isinstance(each, EvalSet):
+            raise OptionError(f"data is a {type(each).__name__}; give an EvalSet: load files with aliquot.load")
+
+
 def at_rows(evalset: EvalSet, rows: IntArray) -> EvalSet:
     """Return the items at these row numbers, in this order."""
     items = evalset.items[rows]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from aliquot.data.evalset import EvalSet
+from aliquot.data.evalset import EvalSet, require_sets
 from aliquot.data.judgments import Judgments
 from aliquot.data.selection import Selection
 from aliquot.data.signature import signature
@@ -78,6 +78,7 @@ def estimate(
     >>> [row.system for row in result.systems]
     ['sys1', 'sys2', 'sys3']
     """
+    require_sets(data)
     mismatches: tuple[Mismatch, ...] = ()
     if judgments is not None:
         data, mismatches = with_judgments(data, judgments, selection, human)

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from aliquot import __version__
-from aliquot.data.evalset import EvalSet
+from aliquot.data.evalset import EvalSet, require_sets
 from aliquot.data.signature import signature
 from aliquot.data.source_model import SourceModel, unlike_parts
 from aliquot.errors import OptionError, unknown_name
@@ -107,6 +107,7 @@ def learn(
     sets = [data] if isinstance(data, EvalSet) else list(data)
     if not sets:
         raise OptionError("no data to learn from; give at least one past campaign")
+    require_sets(*sets)
     if target not in TARGETS:
         raise unknown_name("target", target, TARGETS)
     if features not in FEATURES:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
-from aliquot.data.evalset import EvalSet
+from aliquot.data.evalset import EvalSet, require_sets
 from aliquot.data.signature import signature
 from aliquot.errors import DataError, OptionError, unknown_name
 from aliquot.metaeval.annotators import PerfectAnnotator, perfect_annotator
@@ -113,9 +113,7 @@ def metrics(
     parts, tests, metrics = _several(parts), _several(tests) or (), _several(metrics)
     options = _checked(parts, trials, paired, tests, permutations, swap, alpha, level)
     sets: list[Any] = [data] if isinstance(data, EvalSet) else list(data)
-    strangers = [type(each).__name__ for each in sets if not isinstance(each, EvalSet)]
-    if strangers:
-        raise OptionError(f"data holds a {strangers[0]}; give EvalSets: load files with aliquot.load")
+    require_sets(*sets)
     humans: list[str | None] = [human] if human is None or isinstance(human, str) else list(dict.fromkeys(human))
     if not humans:
         raise OptionError("no human score is named; name one, or leave human= out")

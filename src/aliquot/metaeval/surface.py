@@ -19,7 +19,7 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
-from aliquot.data.evalset import EvalSet
+from aliquot.data.evalset import EvalSet, require_sets
 from aliquot.data.parameters import Parameter, bind, parameters_of
 from aliquot.data.spec import Spec, parse_spec, split_outside, split_specs
 from aliquot.errors import DataError, DownloadError, MissingExtraError, OptionError, unknown_name
@@ -136,6 +136,7 @@ def surface(
     >>> found.scores[0].signature  # doctest: +ELLIPSIS
     'nrefs:1|case:mixed|eff:yes|nc:6|nw:2|space:no|version:...'
     """
+    require_sets(data)
     metrics = [(spec, _made(spec)) for spec in parse_compute(compute)]
     references = _references(data)
     copies = _copies(data, references)

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import polars as pl
 
-from aliquot.data.evalset import EvalSet
+from aliquot.data.evalset import EvalSet, require_sets
 from aliquot.data.judgments import Judgments
 from aliquot.data.selection import Selection
 from aliquot.data.signature import signature
@@ -118,8 +118,8 @@ def plan(
     """
     _check_levels(alpha, power)
     extra: tuple[str, ...] = ()
-    if data is not None and not isinstance(data, EvalSet):
-        raise OptionError(f"data is a {type(data).__name__}; give an EvalSet: load files with aliquot.load")
+    if data is not None:
+        require_sets(data)
     if data is not None and judgments is not None:
         data, mismatches = with_judgments(data, judgments, selection, human)
         extra = tuple(f"{m.count} {m.what} ({m.example}): {m.action}" for m in mismatches)

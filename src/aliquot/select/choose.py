@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from aliquot.data.evalset import EvalSet, ItemId, at_rows
+from aliquot.data.evalset import EvalSet, ItemId, at_rows, require_sets
 from aliquot.data.groups import group_codes
 from aliquot.data.selection import Selection
 from aliquot.data.signature import signature
@@ -66,6 +66,7 @@ def select(
     >>> aliquot.select(data, "metric_var", budget=10, metric="metricA")
     Selection(10 of 60 items by metric_var:metric=metricA, without probabilities)
     """
+    require_sets(data)
     if unit not in UNITS:
         raise unknown_name("unit", unit, UNITS)
     spec, details = resolved(data, parse_spec(method), parameters)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from aliquot.data.evalset import EvalSet
+from aliquot.data.evalset import EvalSet, require_sets
 from aliquot.data.groups import group_codes
 from aliquot.data.signature import signature
 from aliquot.errors import DataError, OptionError, unknown_name
@@ -126,9 +126,7 @@ def _listed(values: Any) -> str:
 def _check(sets: Sequence[Any], repeats: Any, unit: str, test: str, level: float, seed: Any) -> None:
     if not sets:
         raise OptionError("no data to replay; give at least one past campaign")
-    strangers = [type(each).__name__ for each in sets if not isinstance(each, EvalSet)]
-    if strangers:
-        raise OptionError(f"data holds a {strangers[0]}; give EvalSets: load files with aliquot.load")
+    require_sets(*sets)
     for name, number in (("--repeats", repeats), ("seed", seed)):
         if not isinstance(number, Integral):
             raise OptionError(f"{name} is {number!r}; give a whole number, so that the run can be repeated and resumed")
