@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+import argparse
 import gc
 import resource
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 SHARED = Path(__file__).parent.parent.parent / "shared" / "data"
+
+
+def study_options(about: str | None, arguments: Sequence[str] | None) -> argparse.Namespace:
+    """What a study of replays may be told; it ends here where the real campaigns are absent."""
+    parser = argparse.ArgumentParser(description=about)
+    parser.add_argument("--repeats", type=int, default=50)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--only", help="campaigns whose label holds this; the page is printed, not written")
+    options = parser.parse_args(arguments)
+    if not SHARED.exists():
+        print(f"{SHARED} is absent: the study needs the real campaigns")
+        raise SystemExit(0)
+    return options
 
 
 @dataclass(frozen=True)

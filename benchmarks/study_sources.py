@@ -7,7 +7,6 @@ neither its items nor the choice among ridge, n-grams and boosting has seen anyt
 
 from __future__ import annotations
 
-import argparse
 import time
 import warnings
 from collections.abc import Sequence
@@ -303,14 +302,7 @@ is better than equal chances there, and chances proportional to length are clear
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--repeats", type=int, default=50)
-    parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--only", help="campaigns whose label holds this; the page is printed, not written")
-    options = parser.parse_args(arguments)
-    if not harness.SHARED.exists():
-        print(f"{harness.SHARED} is absent: the study needs the real campaigns")
-        return
+    options = harness.study_options(__doc__, arguments)
     warnings.simplefilter("ignore")
     start = time.perf_counter()
     found = Found()

@@ -11,7 +11,7 @@ import typer
 
 from aliquot.cli import common, render
 from aliquot.cli.agreement_tables import show
-from aliquot.cli.clean import parse_scale, read_judged
+from aliquot.cli.clean import read_judged
 from aliquot.data.evalset import EvalSet
 from aliquot.data.io import load
 from aliquot.errors import DataError, FormatError, unknown_name
@@ -139,7 +139,7 @@ def run(
         result = agreement(
             given, criterion=criterion, annotators=common.names(annotators) or None, groups=groups,
             by=by if by in ("auto", "none") else common.names(by), level=level, recode=recode or None,
-            scale=parse_scale(scale), answer=answer,
+            scale=common.value_range(scale, "--scale", ":"), answer=answer,
             measures=common.names(measures) or "auto", max_distinct=max_distinct, trust=trust,
             trust_variant=trust_variant, bootstrap=bootstrap, confidence=confidence, seed=seed,
         )  # fmt: skip

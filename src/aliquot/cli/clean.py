@@ -99,7 +99,7 @@ def run(
     )  # fmt: skip
     with render.busy("cleaning"):
         cleaned = clean(
-            judged, preset, steps=steps, without=common.names(without), scale=parse_scale(scale),
+            judged, preset, steps=steps, without=common.names(without), scale=common.value_range(scale, "--scale", ":"),
             labels=_numbers(labels), strict=strict, fresh=fresh,
             answer=answer or "value", recode=recode or None,
         )  # fmt: skip
@@ -135,21 +135,6 @@ def read_judged(data: str, answer: str | None, **options: str | None) -> EvalSet
         if ("not a number" in str(error) and "column 'seconds'" not in str(error)) or "true and false" in str(error):
             raise FormatError(f"{error}; labels are read with --answer COLUMN --recode yes=1,no=0") from None
         raise
-
-
-def parse_scale(text: str | None) -> tuple[float, float] | None:
-    """Read LOW:HIGH; a comma will do, too.
-
-    >>> parse_scale("0:100"), parse_scale("-25,0")
-    ((0.0, 100.0), (-25.0, 0.0))
-    """
-    if text is None:
-        return None
-    try:
-        low, high = (float(part) for part in text.replace(",", ":").split(":"))
-    except ValueError:
-        raise OptionError(f"--scale '{text}': write LOW:HIGH, e.g. 0:100 or -25:0") from None
-    return low, high
 
 
 def _numbers(text: str | None) -> list[float] | None:

@@ -146,14 +146,18 @@ def read_judgments(path: Path) -> Judgments:
     return Judgments(cells.drop_nulls("value"))
 
 
-def value_range(text: str | None) -> tuple[float, float] | None:
-    """Read --range LOW,HIGH; a colon will do, too, as in --scale."""
+def value_range(text: str | None, option: str = "--range", mark: str = ",") -> tuple[float, float] | None:
+    """Read LOW and HIGH, joined by a comma or a colon; `mark` is the one that the option's help shows.
+
+    >>> value_range("0:100"), value_range("-25,0")
+    ((0.0, 100.0), (-25.0, 0.0))
+    """
     if text is None:
         return None
     try:
         low, high = (float(part) for part in text.replace(":", ",").split(","))
     except ValueError:
-        raise OptionError(f"--range '{text}': write LOW,HIGH, e.g. 0,100 or -25,0") from None
+        raise OptionError(f"{option} '{text}': write LOW{mark}HIGH, e.g. 0{mark}100 or -25{mark}0") from None
     return low, high
 
 

@@ -18,6 +18,7 @@ from aliquot.stats.text_hashing import Pieces
 UNSEEN = ("unseen words", "unseen characters")
 _LENGTH = SURFACE.index("log length")
 _USUAL_LENGTH = 3.0
+_CLIP = 10.0
 
 Labels = str | None | Sequence[str | None]
 
@@ -101,6 +102,12 @@ def dense_features(
             raise DataError(f"embeddings of shape {shape} where ({cut.n}, {known.dimensions}) is expected")
         parts.append(vectors)
     return np.column_stack(parts)
+
+
+def standardised(features: FloatArray, centre: FloatArray, scale: FloatArray) -> FloatArray:
+    """Features less their centre, over their scale, cut at 10 on both sides: a strange source must not decide alone."""
+    cut: FloatArray = np.clip((features - centre) / scale, -_CLIP, _CLIP)
+    return cut
 
 
 def _one_hot(labels: Sequence[str | None], names: tuple[str, ...]) -> FloatArray:

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aliquot.data.files import read_bytes, write_bytes
-from aliquot.data.source_features import Known, Labels, dense_features, labels_for
+from aliquot.data.source_features import Known, Labels, dense_features, labels_for, standardised
 from aliquot.errors import DataError, FormatError, OptionError
 from aliquot.stats import trees as boosted
 from aliquot.stats.arrays import BoolArray, FloatArray
@@ -33,7 +33,6 @@ FORMAT = 1
 _MAGIC = "aliquot source model"
 _ARRAYS = ("centre", "scale", "slopes", "whitening", "ngrams", "memory", "limits")
 _TREES = ("root", "feature", "threshold", "left", "right", "value")
-_CLIP = 10.0
 # What zipfile, zlib and numpy raise for an archive that someone made up.
 _UNUSABLE = (
     ValueError, KeyError, TypeError, IndexError, EOFError, OSError, MemoryError, RuntimeError, zlib.error,
@@ -187,7 +186,7 @@ class SourceModel:
 
     def standardised(self, features: FloatArray) -> FloatArray:
         """Dense features less their centre, over their scale, cut at 10 on both sides."""
-        return np.clip((features - self.centre) / self.scale, -_CLIP, _CLIP)
+        return standardised(features, self.centre, self.scale)
 
     def unlikeness(self, sources: Sequence[str | None]) -> FloatArray:
         """How unlike the training sources each source is: 1 = as unlike as their 95th percentile is to the others.
@@ -202,7 +201,7 @@ class SourceModel:
             cut = pieces(sources[at : at + CHUNK])
             dense = dense_features(cut, light, self.memory, none[: cut.n], none[: cut.n])
             k = dense.shape[1]
-            standard = np.clip((dense - self.centre[:k]) / self.scale[:k], -_CLIP, _CLIP)
+            standard = standardised(dense, self.centre[:k], self.scale[:k])
             unlike = (unlike_parts(dense, standard, self.whitening) / self.limits).max(axis=1)
             parts.append(np.where(cut.lengths > 0, unlike, np.nan))
         return np.concatenate(parts) if parts else np.zeros(0)

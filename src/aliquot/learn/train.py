@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 from sklearn.ensemble import GradientBoostingRegressor
 
+from aliquot.data.source_features import standardised
 from aliquot.errors import DataError
 from aliquot.learn.corpus import FEWEST, Corpus, held_out_features
 from aliquot.stats import trees as boosted
@@ -24,7 +25,6 @@ from aliquot.stats.within_ridge import centred, group_weights, sparse_within_rid
 
 _LENGTH = SURFACE.index("log length")
 _FOLDS = 5
-_CLIP = 10.0
 _LEAST_SPREAD = 0.25
 _EASY = 1e-6
 BASELINE = "source_length"
@@ -69,7 +69,7 @@ class Fit:
 
     def standardised(self, dense: FloatArray) -> FloatArray:
         """Dense features as the fit saw them."""
-        return np.clip((dense - self.centre) / self.scale, -_CLIP, _CLIP)
+        return standardised(dense, self.centre, self.scale)
 
 
 def fit(corpus: Corpus, rows: IntArray, candidate: Candidate, seed: int) -> Fit:
@@ -81,7 +81,7 @@ def fit(corpus: Corpus, rows: IntArray, candidate: Candidate, seed: int) -> Fit:
     inside = np.sqrt(np.average(centred(dense, groups, weight) ** 2, axis=0, weights=weight))
     scale = np.maximum(inside, _LEAST_SPREAD * np.sqrt(np.average((dense - centre) ** 2, axis=0, weights=weight)))
     scale = np.where(scale > 1e-12, scale, 1.0)  # a constant tells nothing
-    x = np.clip((dense - centre) / scale, -_CLIP, _CLIP)
+    x = standardised(dense, centre, scale)
     penalty = np.full(x.shape[1], candidate.penalty * len(rows))
     penalty[_LENGTH] = _EASY * len(rows)
     slopes = within_ridge(x, target, groups, weight, penalty)

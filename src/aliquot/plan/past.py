@@ -11,6 +11,7 @@ import numpy as np
 from scipy.special import stdtrit
 from threadpoolctl import threadpool_limits
 
+from aliquot.data.engine import run_tasks
 from aliquot.data.evalset import EvalSet
 from aliquot.errors import AliquotWarning
 from aliquot.estimate.estimators import run_estimator
@@ -18,7 +19,6 @@ from aliquot.estimate.intervals import pair_errors
 from aliquot.estimate.sample import Sample
 from aliquot.plan.outlook import Outlook, Progress
 from aliquot.simulate.budgets import Point as Share
-from aliquot.simulate.engine import run_tasks
 from aliquot.simulate.methods import Plan
 from aliquot.simulate.replay import Stage, draw, judged
 from aliquot.stats.arrays import FloatArray, IntArray

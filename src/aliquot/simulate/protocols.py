@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from aliquot.data.engine import run_tasks
 from aliquot.data.evalset import EvalSet
 from aliquot.data.metrics import usable_metrics
 from aliquot.data.signature import signature
 from aliquot.errors import DataError, OptionError, quoted, unknown_name
 from aliquot.select.summary import length_shares
 from aliquot.simulate.budgets import Point, parse_budgets
-from aliquot.simulate.engine import run_tasks
 from aliquot.simulate.methods import plan_method
 from aliquot.simulate.population import distinct, population
 from aliquot.simulate.replay import Stage, draw

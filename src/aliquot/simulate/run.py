@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from aliquot.data.engine import run_tasks
 from aliquot.data.evalset import EvalSet, require_sets
 from aliquot.data.groups import group_codes
 from aliquot.data.signature import signature
@@ -18,7 +19,6 @@ from aliquot.metaeval.measures import TESTS, chosen_measures
 from aliquot.select.choose import UNITS
 from aliquot.simulate.budgets import DEFAULT, Point, dense_points, parse_budgets, with_parity_points
 from aliquot.simulate.crowd import check_crowd
-from aliquot.simulate.engine import run_tasks
 from aliquot.simulate.journal import Journal, open_journal
 from aliquot.simulate.methods import BASELINE, Plan, check_plan, parse_methods, plan_method
 from aliquot.simulate.population import distinct, population
