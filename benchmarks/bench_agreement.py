@@ -10,7 +10,7 @@ import polars as pl
 import aliquot
 from aliquot.stats.alpha import alpha_measure, krippendorff_alpha, long_form, pairable
 from aliquot.stats.arrays import FloatArray
-from aliquot.stats.item_bootstrap import intervals
+from aliquot.stats.resampling import intervals
 
 
 def measure() -> list[harness.Row]:

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 import aliquot
-from aliquot.data.evalset import EvalSet
+from aliquot.core.evalset import EvalSet
 
 METRICS = ("MetricX-23", "XCOMET-Ensemble", "COMET", "BLEURT-20", "GEMBA-MQM", "CometKiwi", "MetricX-23-QE",
            "XCOMET-QE-Ensemble", "docWMT22CometDA", "mbr-metricx-qe")  # fmt: skip

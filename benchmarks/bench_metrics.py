@@ -15,7 +15,7 @@ import harness
 import numpy as np
 
 import aliquot
-from aliquot.data.evalset import EvalSet
+from aliquot.core.evalset import EvalSet
 
 METRICS = 42
 TRIALS = 10_000

@@ -19,8 +19,8 @@ import polars as pl
 
 import aliquot
 from aliquot import EvalSet, Selection
-from aliquot.data.formats import items as item_lines
-from aliquot.select.choose import select
+from aliquot.io.formats import items as item_lines
+from aliquot.sampling.select import select
 
 Peer = Callable[..., object]
 

@@ -18,7 +18,7 @@ import numpy as np
 import aliquot
 from aliquot import EvalSet
 from aliquot.compat import evaluate as compat
-from aliquot.data.formats import items as item_lines
+from aliquot.io.formats import items as item_lines
 from aliquot.stats.arrays import FloatArray, IntArray
 from aliquot.stats.pairwise import analytic_p, prefix_spa, spa
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import harness
 
 import aliquot
-from aliquot.data.evalset import EvalSet
-from aliquot.simulate.population import population as complete_population
+from aliquot.core.evalset import EvalSet
+from aliquot.simulation.setup import population as complete_population
 
 REFERENCES = ("refA", "refB", "ref-A", "ref-B", "ref-C", "ref-D", "synthetic_ref", "GOLD")
 

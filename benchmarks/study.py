@@ -18,10 +18,10 @@ import study_page
 from campaigns import CAMPAIGNS, Campaign
 
 import aliquot
-from aliquot.data.evalset import EvalSet
-from aliquot.report.curves import draw_curves
-from aliquot.select.auto import DEFAULT_DESIGN
-from aliquot.simulate.result import Simulation
+from aliquot.core.evalset import EvalSet
+from aliquot.report.figures import draw_curves
+from aliquot.sampling.methods import DEFAULT_DESIGN
+from aliquot.simulation.simulate import Simulation
 
 DOCS = Path(__file__).parent.parent / "docs"
 SELECTORS = ("metric_avg", "metric_var", "metric_cons", "irt_diffdisc", "diversity:similarity=unigram")

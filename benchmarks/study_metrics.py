@@ -17,10 +17,10 @@ import harness
 from campaigns import REFERENCES
 
 import aliquot
-from aliquot.data.evalset import EvalSet
+from aliquot.core.evalset import EvalSet
 from aliquot.errors import DataError
-from aliquot.metaeval.metric_report import MetricReport
-from aliquot.report.breakeven_plot import draw_break_even
+from aliquot.metric_eval.metrics import MetricReport
+from aliquot.report.figures import draw_break_even
 
 DOCS = Path(__file__).parent.parent / "docs"
 SETS = ("wmt23-en-de", "wmt23-he-en")

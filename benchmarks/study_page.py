@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from campaigns import CAMPAIGNS, Campaign
 
-from aliquot.select.auto import DEFAULT_DESIGN
-from aliquot.simulate.result import Simulation
-from aliquot.simulate.summary import Row
+from aliquot.sampling.methods import DEFAULT_DESIGN
+from aliquot.simulation.simulate import Simulation
+from aliquot.simulation.summary import Row
 
 if TYPE_CHECKING:
     from study import Study

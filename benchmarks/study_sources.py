@@ -22,15 +22,13 @@ from campaigns import CAMPAIGNS, Campaign
 from scipy import stats
 
 import aliquot
-from aliquot.data.evalset import EvalSet
-from aliquot.data.language_pairs import domains_of, pair_in
-from aliquot.data.lengths import source_lengths
-from aliquot.data.source_model import SourceModel
-from aliquot.learn.run import learn
-from aliquot.learn.targets import TARGETS, item_target
-from aliquot.learn.train import spearman
-from aliquot.select.sizes import judged_scale
-from aliquot.simulate.result import Simulation
+from aliquot.core.conventions import domains_of, pair_in, source_lengths
+from aliquot.core.evalset import EvalSet
+from aliquot.sampling.learn import learn
+from aliquot.sampling.sizes import judged_scale
+from aliquot.sampling.source_model import SourceModel
+from aliquot.sampling.training import TARGETS, item_target, spearman
+from aliquot.simulation.simulate import Simulation
 
 PAGE = Path(__file__).parent.parent / "docs" / "evidence-sources.md"
 NO_TRANSLATION = ("summeval", "dialsummeval", "realsumm", "webnlg2020")

@@ -9,12 +9,15 @@ import pytest
 
 PACKAGE = Path(__file__).parent.parent / "src" / "aliquot"
 
-# stats <- data <- select, estimate, judge <- metaeval <- simulate <- plan <- collect, report <- cli
+# stats <- core <- io <- estimation, annotation <- sampling <- metric_eval <- simulation <- planning <- collect, report
+# <- cli. Sampling stands above estimation: a learned utility may predict an estimator's residuals.
 LEVEL = {
-    "errors": 0, "stats": 1, "data": 2, "select": 3, "estimate": 3, "judge": 3, "metaeval": 4, "meta": 4, "compat": 4,
-    "learn": 4, "simulate": 5, "pool": 5, "plan": 6, "collect": 7, "report": 7, "cli": 8,
+    "_version": 0, "errors": 0, "stats": 1, "core": 2, "io": 3, "estimation": 4, "annotation": 4, "sampling": 5,
+    "metric_eval": 6, "meta": 6, "compat": 6, "simulation": 7, "planning": 8, "collect": 9, "report": 9, "cli": 10,
+    "__main__": 11,
 }  # fmt: skip
-SIBLINGS_APART = [(a, b) for a in ("select", "estimate", "judge") for b in ("select", "estimate", "judge") if a != b]
+SIBLINGS_APART = [("estimation", "annotation"), ("annotation", "estimation")]
+EXCEPTIONS = {("core/selection.py", "io")}  # Selection.load and .save are shortcuts into io
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
 
@@ -46,6 +49,8 @@ def test_imports_go_one_way(path):
         return  # the public names, resolved lazily
     assert here in LEVEL, f"{here} is not a room of the house; see DESIGN.md"
     for there in imported_rooms(path):
+        if (path.relative_to(PACKAGE).as_posix(), there) in EXCEPTIONS:
+            continue
         assert LEVEL[there] <= LEVEL[here], f"{here} must not import {there}"
         assert (here, there) not in SIBLINGS_APART, f"{here} and {there} are side by side"
 

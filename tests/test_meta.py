@@ -9,8 +9,7 @@ from scipy import stats
 import aliquot
 from aliquot import EvalSet, meta
 from aliquot.errors import DataError, NameUnknownError, OptionError
-from aliquot.stats.pairwise import analytic_p, permutation_p
-from aliquot.stats.wilcoxon import wilcoxon_p
+from aliquot.stats.pairwise import analytic_p, permutation_p, wilcoxon_p
 
 RNG = np.random.default_rng(8)
 FULL = RNG.normal(size=(80, 6)) - 0.25 * np.arange(6)

@@ -5,36 +5,34 @@ The names below are the whole public interface; each is imported on first use, s
 
 from __future__ import annotations
 
-import sys
 from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from aliquot._version import __version__
 
 _PUBLIC = {
-    "EvalSet": "aliquot.data.evalset",
-    "Judgments": "aliquot.data.judgments",
-    "Selection": "aliquot.data.selection",
-    "load": "aliquot.data.io",
-    "load_all": "aliquot.data.io",
-    "save": "aliquot.data.io",
-    "synthetic": "aliquot.data.synthetic",
-    "learn": "aliquot.learn.run",
-    "select": "aliquot.select.choose",
-    "select_pool": "aliquot.pool.run",
-    "Incremental": "aliquot.select.incremental",
-    "estimate": "aliquot.estimate.run",
-    "plan": "aliquot.plan.run",
-    "simulate": "aliquot.simulate.run",
+    "EvalSet": "aliquot.core.evalset",
+    "Judgments": "aliquot.core.judgments",
+    "Selection": "aliquot.core.selection",
+    "load": "aliquot.io.load",
+    "load_all": "aliquot.io.load",
+    "save": "aliquot.io.load",
+    "synthetic": "aliquot.core.synthetic",
+    "learn": "aliquot.sampling.learn",
+    "select": "aliquot.sampling.select",
+    "select_pool": "aliquot.sampling.pool",
+    "Incremental": "aliquot.sampling.active",
+    "estimate": "aliquot.estimation.estimate",
+    "plan": "aliquot.planning.plan",
+    "simulate": "aliquot.simulation.simulate",
     "meta": "aliquot.meta",
-    "metrics": "aliquot.metaeval.metrics",
-    "surface": "aliquot.metaeval.surface",
-    "Monitor": "aliquot.estimate.monitor",
-    "agreement": "aliquot.judge.agreement",
-    "clean": "aliquot.judge.clean",
-    "combine": "aliquot.judge.combine",
-    "compare": "aliquot.judge.compare",
+    "metrics": "aliquot.metric_eval.metrics",
+    "surface": "aliquot.metric_eval.surface",
+    "Monitor": "aliquot.estimation.sequential",
+    "agreement": "aliquot.annotation.agreement",
+    "clean": "aliquot.annotation.clean",
+    "combine": "aliquot.annotation.combine",
+    "compare": "aliquot.annotation.compare",
     "datasheet": "aliquot.report.datasheet",
     "AliquotError": "aliquot.errors",
     "AliquotWarning": "aliquot.errors",
@@ -42,27 +40,27 @@ _PUBLIC = {
 
 if TYPE_CHECKING:
     from aliquot import meta
-    from aliquot.data.evalset import EvalSet
-    from aliquot.data.io import load, load_all, save
-    from aliquot.data.judgments import Judgments
-    from aliquot.data.selection import Selection
-    from aliquot.data.synthetic import synthetic
+    from aliquot.annotation.agreement import agreement
+    from aliquot.annotation.clean import clean
+    from aliquot.annotation.combine import combine
+    from aliquot.annotation.compare import compare
+    from aliquot.core.evalset import EvalSet
+    from aliquot.core.judgments import Judgments
+    from aliquot.core.selection import Selection
+    from aliquot.core.synthetic import synthetic
     from aliquot.errors import AliquotError, AliquotWarning
-    from aliquot.estimate.monitor import Monitor
-    from aliquot.estimate.run import estimate
-    from aliquot.judge.agreement import agreement
-    from aliquot.judge.clean import clean
-    from aliquot.judge.combine import combine
-    from aliquot.judge.compare import compare
-    from aliquot.learn.run import learn
-    from aliquot.metaeval.metrics import metrics
-    from aliquot.metaeval.surface import surface
-    from aliquot.plan.run import plan
-    from aliquot.pool.run import select_pool
+    from aliquot.estimation.estimate import estimate
+    from aliquot.estimation.sequential import Monitor
+    from aliquot.io.load import load, load_all, save
+    from aliquot.metric_eval.metrics import metrics
+    from aliquot.metric_eval.surface import surface
+    from aliquot.planning.plan import plan
     from aliquot.report import datasheet
-    from aliquot.select.choose import select
-    from aliquot.select.incremental import Incremental
-    from aliquot.simulate.run import simulate
+    from aliquot.sampling.active import Incremental
+    from aliquot.sampling.learn import learn
+    from aliquot.sampling.pool import select_pool
+    from aliquot.sampling.select import select
+    from aliquot.simulation.simulate import simulate
 
 __all__ = [
     "AliquotError",
@@ -72,6 +70,7 @@ __all__ = [
     "Judgments",
     "Monitor",
     "Selection",
+    "__version__",
     "agreement",
     "clean",
     "combine",
@@ -93,17 +92,6 @@ __all__ = [
 ]
 
 
-class _Public(ModuleType):
-    """This module's type: `aliquot.select` is the function, and importing the room of that name does not hide it."""
-
-    def __setattr__(self, name: str, value: object) -> None:
-        if name not in _PUBLIC or not isinstance(value, ModuleType):
-            super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Public
-
-
 def __getattr__(name: str) -> Any:
     if name not in _PUBLIC:
         raise AttributeError(f"module 'aliquot' has no attribute '{name}'; public names: {', '.join(__all__)}")
@@ -114,4 +102,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return [*__all__, "__version__"]
+    return list(__all__)

@@ -17,15 +17,14 @@ from typing import Any
 
 import numpy as np
 
-from aliquot.data.evalset import EvalSet
-from aliquot.data.selection import Selection
+from aliquot.core.evalset import EvalSet
+from aliquot.core.selection import Selection
 from aliquot.errors import DataError, OptionError, unknown_name
-from aliquot.metaeval.measures import ALPHA, TESTS, clusters_of, p_values
-from aliquot.metaeval.parity import first_crossings, parity_of
-from aliquot.stats import pairwise, rank_agreement
+from aliquot.metric_eval.measures import ALPHA, TESTS, clusters_of, first_crossings, p_values, parity_of
+from aliquot.stats import pairwise
+from aliquot.stats import system_correlation as rank_agreement
 from aliquot.stats.arrays import FloatArray, IntArray, Seed
-from aliquot.stats.pairwise import prefix_spa
-from aliquot.stats.wilcoxon import wilcoxon_p
+from aliquot.stats.pairwise import prefix_spa, wilcoxon_p
 
 Scores = EvalSet | Selection | FloatArray | Sequence[Sequence[float]]
 

@@ -10,7 +10,7 @@ import pytest
 from tests.cli.conftest import Call, caller
 
 from aliquot import EvalSet, agreement, save, synthetic
-from aliquot.judge.agreement_result import TABLES
+from aliquot.annotation.agreement_result import TABLES
 
 
 @pytest.fixture

@@ -11,8 +11,7 @@ import pytest
 
 import aliquot
 from aliquot.cli.main import run
-from aliquot.metaeval.metric_report import TABLES
-from aliquot.metaeval.metrics import PARTS
+from aliquot.metric_eval.metrics import PARTS, TABLES
 
 QUICK = ["--trials", "200", "--permutations", "49"]
 

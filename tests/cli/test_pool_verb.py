@@ -7,11 +7,11 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from tests.pool.conftest import records, write_lines, write_rows
+from tests.sampling.pool.conftest import records, write_lines, write_rows
 
 from aliquot import Selection, load
 from aliquot.cli.main import run
-from aliquot.pool.parts import parts_path
+from aliquot.sampling.pool_passes import parts_path
 
 
 @pytest.fixture(scope="module")

@@ -10,9 +10,9 @@ import pytest
 from tests.cli.conftest import Said
 
 from aliquot import EvalSet, Selection, __version__, load, save, synthetic
-from aliquot.select import embedding
-from aliquot.select.choose import select
-from aliquot.select.methods import ALIASES, all_methods
+from aliquot.sampling import texts as embedding
+from aliquot.sampling.methods import ALIASES, all_methods
+from aliquot.sampling.select import select
 
 WIDTH = 100
 FIELDS = ["id", "rank", "utility", "probability", "cost"]

@@ -325,7 +325,7 @@ def test_a_run_killed_in_the_middle_goes_on_and_repeats_nothing(folder, tmp_path
     assert not output.exists()
 
     ran: list[str] = []
-    module = import_module("aliquot.simulate.run")
+    module = import_module("aliquot.simulation.simulate")
     real = module.run_unit
 
     def counted(unit: Any, *rest: Any) -> Any:

@@ -10,7 +10,7 @@ from scipy.stats import spearmanr
 
 import aliquot
 from aliquot import AliquotWarning
-from aliquot.judge.compare import compare
+from aliquot.annotation.compare import compare
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
 if not (SHARED / "summeval.jsonl.gz").exists():

@@ -20,8 +20,8 @@ from scipy.stats import t as student
 import aliquot
 from aliquot.compat import evaluate as ours
 from aliquot.compat import select_subset
-from aliquot.compat.replay import random_orders
-from aliquot.data.formats import items as item_lines
+from aliquot.compat.subset import random_orders
+from aliquot.io.formats import items as item_lines
 
 FOLDER = Path(__file__).parents[3] / "shared" / "data"
 SMALL = (0.03, 0.06, 0.1)

@@ -20,10 +20,10 @@ from scipy import stats
 
 import aliquot
 from aliquot import AliquotWarning, EvalSet
-from aliquot.data.spec import parse_spec
-from aliquot.estimate.estimators import run_estimator
-from aliquot.estimate.sample import Sample, sample_of
-from aliquot.select.methods import lookup
+from aliquot.core.registry import parse_spec
+from aliquot.estimation.estimators import run_estimator
+from aliquot.estimation.sample import Sample, sample_of
+from aliquot.sampling.methods import lookup
 from aliquot.stats.arrays import FloatArray
 from aliquot.stats.design_variance import degrees_of_freedom
 

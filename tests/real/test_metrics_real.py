@@ -11,7 +11,7 @@ import pytest
 import aliquot
 from aliquot import AliquotWarning, EvalSet
 from aliquot.cli.main import run
-from aliquot.metaeval.metric_report import MetricReport
+from aliquot.metric_eval.metrics import MetricReport
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
 if not (SHARED / "wmt23-en-de.jsonl.gz").exists():

@@ -11,8 +11,8 @@ import pytest
 import aliquot
 from aliquot import AliquotWarning
 from aliquot.cli.main import run
-from aliquot.plan.result import CampaignPlan
-from aliquot.simulate.population import population
+from aliquot.planning.result import CampaignPlan
+from aliquot.simulation.setup import population
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
 if not (SHARED / "wmt23-en-de.jsonl.gz").exists():

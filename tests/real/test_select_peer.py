@@ -17,8 +17,8 @@ import sacrebleu
 import aliquot
 from aliquot import EvalSet
 from aliquot.compat import select_subset
-from aliquot.data.formats import items as item_lines
-from aliquot.select.choose import select
+from aliquot.io.formats import items as item_lines
+from aliquot.sampling.select import select
 
 DATA = Path(__file__).parents[3] / "shared" / "data" / "wmt23-en-de.jsonl.gz"
 METRICS = ("MetricX-23", "COMET", "BLEURT-20", "GEMBA-MQM", "chrF", "eBLEU")

@@ -11,9 +11,9 @@ import pytest
 import aliquot
 from aliquot import AliquotWarning
 from aliquot.cli.main import run
-from aliquot.select.choose import select
-from aliquot.select.methods import all_methods
-from aliquot.select.summary import summarise
+from aliquot.sampling.methods import all_methods
+from aliquot.sampling.select import select
+from aliquot.sampling.summary import summarise
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
 if not (SHARED / "wmt23-he-en.jsonl.gz").exists():

@@ -10,12 +10,11 @@ import numpy as np
 import pytest
 
 import aliquot
-from aliquot.data.lengths import source_lengths
+from aliquot.core.conventions import source_lengths
 from aliquot.errors import AliquotWarning
-from aliquot.learn.run import learn
-from aliquot.learn.targets import item_target
-from aliquot.learn.train import BASELINE, spearman
-from aliquot.select.choose import select
+from aliquot.sampling.learn import learn
+from aliquot.sampling.select import select
+from aliquot.sampling.training import BASELINE, item_target, spearman
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
 if not (SHARED / "wmt23-he-en.jsonl.gz").exists():

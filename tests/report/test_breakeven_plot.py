@@ -7,7 +7,7 @@ import pytest
 
 import aliquot
 from aliquot.errors import DataError, OptionError
-from aliquot.report.breakeven_plot import draw_break_even
+from aliquot.report.figures import draw_break_even
 
 pytest.importorskip("matplotlib")
 

@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 
 import aliquot
 from aliquot.errors import MissingExtraError, NameUnknownError, OptionError, OutputError
-from aliquot.report.curves import apart, draw_curves, lines_of
-from aliquot.report.figures import COLOURS, ENDINGS
-from aliquot.simulate.result import Simulation
-from aliquot.simulate.units import Cell
+from aliquot.report.figures import COLOURS, ENDINGS, apart, draw_curves, lines_of
+from aliquot.simulation.simulate import Simulation
+from aliquot.simulation.units import Cell
 
 pytest.importorskip("matplotlib", reason="pictures are an extra: pip install 'aliquot[report]'")
 

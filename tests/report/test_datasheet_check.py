@@ -7,10 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aliquot.report.datasheet import Datasheet, check
-from aliquot.report.datasheet.checking import ADVICE, RULE, UNANSWERED
-from aliquot.report.datasheet.languages import by_code, pair_in, unknown_languages
+from aliquot.report.datasheet.checking import ADVICE, RULE, UNANSWERED, read_scale
+from aliquot.report.datasheet.forms import by_code, pair_in, unknown_languages
 from aliquot.report.datasheet.questions import questions
-from aliquot.report.datasheet.scales import read_scale
 from aliquot.report.datasheet.sheet import blank
 
 

@@ -12,9 +12,14 @@ import pytest
 import aliquot
 from aliquot.errors import AliquotError, DataError, FormatError, OptionError
 from aliquot.report.datasheet import check, load, new
-from aliquot.report.datasheet.facts import detectable_difference, observed_scale, outputs_per_system, written_count
+from aliquot.report.datasheet.facts import (
+    detectable_difference,
+    observed_scale,
+    outputs_per_system,
+    read_result,
+    written_count,
+)
 from aliquot.report.datasheet.questions import questions
-from aliquot.report.datasheet.results import read_result
 
 _SCHEMA = {"item": pl.Int64, "system": pl.String, "annotator": pl.String, "criterion": pl.String, "value": pl.Float64}
 RANDOM, STRATIFIED, _, _, OTHER = questions()["3.1.2"].labels

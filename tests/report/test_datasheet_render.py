@@ -12,10 +12,10 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from aliquot.errors import NameUnknownError
-from aliquot.report.datasheet import latex, markdown, render, webpage
+from aliquot.report.datasheet import render, rendering
 from aliquot.report.datasheet.questions import questions
+from aliquot.report.datasheet.rendering import paragraphs, split_links
 from aliquot.report.datasheet.sheet import blank
-from aliquot.report.datasheet.view import paragraphs, split_links
 
 FORMATS = ("markdown", "latex", "html")
 NASTY = (
@@ -77,17 +77,17 @@ def markdown_text(source: str) -> str:
 @example("12) a")
 @example("\\")
 def test_markdown_shows_what_was_written(text):
-    assert markdown_text(markdown.escape(text)) == visible(text)
+    assert markdown_text(rendering.escape_markdown(text)) == visible(text)
 
 
 @settings(max_examples=300, deadline=None)
 @given(LINES)
 @example(NASTY)
 def test_html_shows_what_was_written(text):
-    assert read_page(webpage.linked(text)).text == visible(text)
+    assert read_page(rendering.linked_html(text)).text == visible(text)
 
 
-UNESCAPED = {written: plain for plain, written in latex._CHARACTERS.items()}
+UNESCAPED = {written: plain for plain, written in rendering._CHARACTERS.items()}
 
 
 def latex_text(source: str) -> str:
@@ -108,7 +108,7 @@ def latex_text(source: str) -> str:
 @example(NASTY)
 @example("see https://a.org/x_y%20z#a & more")
 def test_latex_prints_what_was_written(text):
-    source = latex.linked(text)
+    source = rendering.linked_latex(text)
     named = re.sub(
         r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]", lambda c: f"[U+{ord(c.group()):04X}]", " ".join(text.split())
     )
@@ -117,8 +117,10 @@ def test_latex_prints_what_was_written(text):
 
 
 def test_latex_characters_are_all_escaped():
-    assert latex.escape("\\{}$&#_%~^") == (r"\textbackslash{}\{\}\$\&\#\_\%\textasciitilde{}\textasciicircum{}")
-    assert latex.escape("a -- b") == "a -{}- b"
+    assert rendering.escape_latex("\\{}$&#_%~^") == (
+        r"\textbackslash{}\{\}\$\&\#\_\%\textasciitilde{}\textasciicircum{}"
+    )
+    assert rendering.escape_latex("a -- b") == "a -{}- b"
 
 
 def braces_match(source: str) -> bool:

@@ -11,9 +11,8 @@ import polars as pl
 import pytest
 
 from aliquot import agreement, synthetic
+from aliquot.annotation.agreement_result import Agreement, heat_of
 from aliquot.errors import DataError, MissingExtraError, NameUnknownError, OptionError
-from aliquot.judge.agreement_result import Agreement
-from aliquot.judge.heat import heat_of
 from aliquot.report import heatmap as module
 from aliquot.report.heatmap import figure_of, heatmap
 

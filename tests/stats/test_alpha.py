@@ -21,7 +21,7 @@ from aliquot.stats.alpha import (
     pairable,
 )
 from aliquot.stats.arrays import FloatArray
-from aliquot.stats.item_bootstrap import intervals, value_of
+from aliquot.stats.resampling import intervals, value_of
 
 every_level = pytest.mark.parametrize("level", LEVELS)
 _ = np.nan

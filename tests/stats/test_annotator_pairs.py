@@ -14,6 +14,7 @@ from scipy.stats import ConstantInputWarning, pearsonr, spearmanr
 from sklearn.metrics import cohen_kappa_score
 
 from aliquot.stats import annotator_pairs as module
+from aliquot.stats.agreement import kappa
 from aliquot.stats.alpha import long_form, pairable
 from aliquot.stats.annotator_pairs import (
     AnnotatorPairs,
@@ -22,15 +23,14 @@ from aliquot.stats.annotator_pairs import (
     moment_pearson,
     moments,
     pearson_measure,
+    spearman_pairs,
     table_measure,
     table_pearson,
     table_spearman,
     tables,
 )
 from aliquot.stats.arrays import FloatArray
-from aliquot.stats.item_bootstrap import Measure, intervals, value_of
-from aliquot.stats.reliability import kappa
-from aliquot.stats.spearman_pairs import spearman_pairs
+from aliquot.stats.resampling import Measure, intervals, value_of
 
 
 def ratings(seed: int = 0, units: int = 40, people: int = 5, values: int = 5, gaps: float = 0.3) -> FloatArray:

@@ -14,18 +14,22 @@ from hypothesis.extra.numpy import arrays
 from scipy import stats
 
 from aliquot.errors import NameUnknownError, OptionError
-from aliquot.stats import association, paired_rows
+from aliquot.stats import correlation as association
+from aliquot.stats import correlation as paired_rows
 from aliquot.stats.arrays import FloatArray
-from aliquot.stats.association import (
+from aliquot.stats.correlation import (
     Coefficient,
     Level,
     correlate,
     correlate_tables,
     group_correlations,
+    paired_kendall,
+    paired_pearson,
+    paired_spearman,
+    pearson,
+    ranks_of_rows,
     system_means,
 )
-from aliquot.stats.correlation import paired_pearson, pearson
-from aliquot.stats.paired_rows import paired_kendall, paired_spearman, ranks_of_rows
 
 COEFFICIENTS = get_args(Coefficient)
 SCIPY: dict[str, Callable[[FloatArray, FloatArray], Any]] = {

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from aliquot.stats import bootstrap
+from aliquot.stats import resampling as bootstrap
 from aliquot.stats.arrays import FloatArray
-from aliquot.stats.bootstrap import resampled_sums
+from aliquot.stats.resampling import resampled_sums
 
 DRAWS = 20_000
 

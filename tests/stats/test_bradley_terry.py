@@ -191,7 +191,7 @@ def test_bad_options():
 
 
 def test_without_evalica_the_remedy_is_named(monkeypatch):
-    monkeypatch.setattr("aliquot.stats.extras.find_spec", lambda name: None if name == "evalica" else importlib.util)
+    monkeypatch.setattr("aliquot.errors.find_spec", lambda name: None if name == "evalica" else importlib.util)
     with pytest.raises(MissingExtraError, match=r"pip install 'aliquot\[judge\]'"):
         bradley_terry(simulated(5))
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from scipy.special import ndtr
 
 from aliquot.errors import DataError, OptionError
-from aliquot.stats import breakeven
+from aliquot.stats import break_even as breakeven
 from aliquot.stats.arrays import FloatArray
-from aliquot.stats.breakeven import NORMAL_FROM, CampaignErrors, break_even, crossing, human_errors, size_grid
+from aliquot.stats.break_even import NORMAL_FROM, CampaignErrors, break_even, crossing, human_errors, size_grid
 from aliquot.stats.decomposition import pair_signs, parts_of
 from aliquot.stats.variance_components import matched_ratio
 

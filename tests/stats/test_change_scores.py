@@ -9,8 +9,8 @@ from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.weightstats import CompareMeans, DescrStatsW
 
 from aliquot.errors import NameUnknownError, OptionError
-from aliquot.stats.change_scores import change_test, share_test
-from aliquot.stats.multiplicity import adjusted
+from aliquot.stats.clustered import change_test, share_test
+from aliquot.stats.ranks import adjusted
 
 
 @pytest.mark.parametrize("equal", [False, True])

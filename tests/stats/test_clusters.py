@@ -10,8 +10,8 @@ from scipy.stats import wilcoxon
 
 from aliquot.errors import OptionError
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
-from aliquot.stats.clusters import ClusterRule, checked_better, cluster
-from aliquot.stats.wilcoxon import wilcoxon_p
+from aliquot.stats.pairwise import wilcoxon_p
+from aliquot.stats.ranks import ClusterRule, checked_better, cluster
 
 RULES: list[ClusterRule] = ["any", "neighbour"]
 

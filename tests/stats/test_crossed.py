@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aliquot.stats import crossed as module
-from aliquot.stats.crossed import crossed_effects
+from aliquot.stats import annotator_effects as module
+from aliquot.stats.annotator_effects import crossed_effects
 
 
 def campaign(seed: int, people: int = 8, items: int = 40, groups: int = 3, n: int = 300) -> Any:

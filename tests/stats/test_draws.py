@@ -12,17 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aliquot.errors import OptionError
+from aliquot.stats.allocation import inclusion_from_sizes
 from aliquot.stats.arrays import FloatArray, IntArray
-from aliquot.stats.draws import (
-    _hits,
-    _Undecided,
-    cube,
-    document_order,
-    local_pivotal,
-    simple_random,
-    systematic,
-)
-from aliquot.stats.inclusion import inclusion_from_sizes
+from aliquot.stats.draws import _hits, _Undecided, cube, document_order, local_pivotal, simple_random, systematic
 
 Sampler = Callable[[np.random.Generator], IntArray]
 DRAWS = 20_000

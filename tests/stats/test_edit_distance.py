@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aliquot.errors import MissingExtraError, OptionError
-from aliquot.stats.edit_distance import edit_distances, fewer_edits, segment_weighted, text_lengths
+from aliquot.stats.text_similarity import edit_distances, fewer_edits, segment_weighted, text_lengths
 
 # ParaCrawl, Table 2: S1 chosen, S2 chosen, identical, mean distance to S1, to S2; one row per job.
 JOBS = {
@@ -79,6 +79,6 @@ def test_ties_of_edits():
 def test_bad_input(monkeypatch):
     with pytest.raises(OptionError, match="2 final texts and 1 outputs"):
         edit_distances(["a", "b"], ["a"])
-    monkeypatch.setattr("aliquot.stats.extras.find_spec", lambda _: None)
+    monkeypatch.setattr("aliquot.errors.find_spec", lambda _: None)
     with pytest.raises(MissingExtraError, match="rapidfuzz"):
         edit_distances(["a"], ["b"])

@@ -10,8 +10,8 @@ from scipy.stats import chi2, spearmanr
 from statsmodels.multivariate.factor import Factor
 
 from aliquot.errors import MissingExtraError, OptionError
-from aliquot.stats.criteria_correlation import correlations
 from aliquot.stats.factors import (
+    correlations,
     degrees_of_freedom,
     kmo,
     ml_factors,
@@ -151,7 +151,7 @@ def test_bad_input(monkeypatch):
     singular = np.corrcoef(np.array([[1.0, 2, 3, 4], [2, 4, 6, 8], [1, 3, 2, 5], [2, 1, 2, 2]]))
     with pytest.raises(OptionError, match="determined by the others"):
         ml_factors(singular, 4, 1)
-    monkeypatch.setattr("aliquot.stats.extras.find_spec", lambda _: None)
+    monkeypatch.setattr("aliquot.errors.find_spec", lambda _: None)
     with pytest.raises(MissingExtraError, match="statsmodels"):
         ml_factors(R, 112, 2)
 

@@ -7,15 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aliquot.stats.design_variance import (
-    degrees_of_freedom,
-    pair_degrees_of_freedom,
-    unordered,
-    within_correlation,
-)
+from aliquot.stats.allocation import pps_probabilities
+from aliquot.stats.design_variance import degrees_of_freedom, pair_degrees_of_freedom, unordered, within_correlation
 from aliquot.stats.draws import systematic
-from aliquot.stats.foresight import foresee, pairs_in, root, truth_draws
-from aliquot.stats.inclusion import pps_probabilities
+from aliquot.stats.shrinkage import foresee, pairs_in, root, truth_draws
 
 
 @settings(max_examples=30, deadline=None)

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from aliquot.errors import OptionError
-from aliquot.stats import forward
+from aliquot.stats import metric_selection as forward
 from aliquot.stats.arrays import FloatArray
-from aliquot.stats.forward import forward_selection
+from aliquot.stats.metric_selection import forward_selection
 from aliquot.stats.regression import pooled_ridge
 
 

@@ -11,10 +11,9 @@ from statsmodels.formula.api import ols
 from statsmodels.stats.anova import anova_lm
 
 from aliquot.errors import NameUnknownError
-from aliquot.stats.alpha import long_form, pairable
+from aliquot.stats.alpha import ICC_KINDS, Components, icc, icc_measure, long_form, pairable
 from aliquot.stats.arrays import FloatArray
-from aliquot.stats.icc import ICC_KINDS, Components, icc, icc_measure
-from aliquot.stats.item_bootstrap import intervals
+from aliquot.stats.resampling import intervals
 
 SHROUT_FLEISS = np.array([[9.0, 2, 5, 8], [6, 1, 3, 2], [8, 4, 6, 8], [7, 1, 2, 6], [10, 5, 6, 9], [6, 2, 4, 7]])
 

@@ -7,7 +7,7 @@ import pytest
 import statsmodels.api as sm
 
 from aliquot.errors import OptionError
-from aliquot.stats.importance import error_importance
+from aliquot.stats.regression import error_importance
 
 
 def campaign(seed: int = 0, answers: int = 120):

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aliquot.errors import OptionError
+from aliquot.stats.allocation import inclusion_from_sizes, mix_uniform, pps_probabilities
 from aliquot.stats.arrays import FloatArray
-from aliquot.stats.inclusion import inclusion_from_sizes, mix_uniform, pps_probabilities
 
 
 @st.composite

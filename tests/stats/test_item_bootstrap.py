@@ -8,7 +8,7 @@ from scipy import sparse, stats
 
 from aliquot.errors import OptionError
 from aliquot.stats.arrays import FloatArray
-from aliquot.stats.item_bootstrap import Additive, draw_counts, intervals, item_sums, sparse_item_sums, value_of
+from aliquot.stats.resampling import Additive, draw_counts, intervals, item_sums, sparse_item_sums, value_of
 
 
 def ratio(total: FloatArray) -> FloatArray:

@@ -14,7 +14,7 @@ from scipy import stats
 
 from aliquot.errors import OptionError
 from aliquot.stats.arrays import FloatArray
-from aliquot.stats.kendall_like import Average, MetricTies, item_kendall_like, kendall_like
+from aliquot.stats.tied_correlation import Average, MetricTies, item_kendall_like, kendall_like
 
 integers = arrays(
     np.float64, st.tuples(st.just(2), st.integers(1, 5), st.integers(1, 6)),

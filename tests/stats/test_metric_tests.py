@@ -11,9 +11,10 @@ import pytest
 from scipy import stats
 
 from aliquot.errors import NameUnknownError, OptionError
-from aliquot.stats import metric_swaps, metric_tests
+from aliquot.stats import metric_permutations as metric_swaps
+from aliquot.stats import metric_tests
 from aliquot.stats.arrays import FloatArray
-from aliquot.stats.association import Level, correlate_tables, group_correlations
+from aliquot.stats.correlation import Level, correlate_tables, group_correlations, ranks_of_rows
 from aliquot.stats.metric_tests import (
     MetricTests,
     Statistic,
@@ -22,9 +23,9 @@ from aliquot.stats.metric_tests import (
     compare_metrics,
     metric_clusters,
 )
-from aliquot.stats.paired_rows import ranks_of_rows
 from aliquot.stats.pairwise import permutation_p
-from aliquot.stats.system_level import pairwise_accuracy, soft_pairwise_accuracy
+from aliquot.stats.system_correlation import metric_pairwise_accuracy as pairwise_accuracy
+from aliquot.stats.system_correlation import soft_pairwise_accuracy
 
 OFFERED: list[tuple[Statistic, Level]] = [
     ("pearson", "system_means"),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from aliquot.errors import OptionError
-from aliquot.stats.percentiles import central_interval
+from aliquot.stats.resampling import central_interval
 
 
 def test_positions():

@@ -13,8 +13,8 @@ from statsmodels.stats.contingency_tables import mcnemar as reference_mcnemar
 from statsmodels.stats.proportion import proportion_confint
 
 from aliquot.errors import OptionError
+from aliquot.stats.choices import clustered_sign_test, mcnemar, sign_test
 from aliquot.stats.clustered import clustered_mean, clustered_share, student_quantile, wilson_interval
-from aliquot.stats.preferences import clustered_sign_test, mcnemar, sign_test
 
 PARACRAWL = {"cs": (98, 38, 2.7e-7), "de": (86, 62, 0.058), "fi": (134, 16, 2.2e-24), "lv": (99, 44, 4.9e-6),
              "ro": (124, 31, 2.2e-14)}  # fmt: skip

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from aliquot.stats.arrays import FloatArray
-from aliquot.stats.association import Coefficient, correlate, correlate_tables
-from aliquot.stats.system_level import extreme_curves, leave_one_system_out, pairwise_accuracy
+from aliquot.stats.correlation import Coefficient, correlate, correlate_tables
+from aliquot.stats.system_correlation import extreme_curves, leave_one_system_out
+from aliquot.stats.system_correlation import metric_pairwise_accuracy as pairwise_accuracy
 
 # system: automatic STA SIM FL J ChrF (Table 1), manual STA SIM FL J (Table 2)
 DETOXIFICATION = {

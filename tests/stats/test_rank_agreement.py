@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import stats
 
-from aliquot.stats import rank_agreement as agreement
+from aliquot.stats import system_correlation as agreement
 
 FUNCTIONS = (
     agreement.pairwise_accuracy, agreement.swapped_pairs, agreement.kendall_b, agreement.pearson_rows,

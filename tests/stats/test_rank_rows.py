@@ -12,9 +12,9 @@ from hypothesis.extra.numpy import arrays
 from scipy import stats
 
 from aliquot.errors import OptionError
-from aliquot.stats import rank_rows
+from aliquot.stats import correlation as rank_rows
 from aliquot.stats.arrays import FloatArray
-from aliquot.stats.rank_rows import kendall_rows, spearman_rows
+from aliquot.stats.correlation import kendall_rows, spearman_rows
 
 pytestmark = pytest.mark.filterwarnings("ignore:An input array is constant", "ignore:invalid value")
 

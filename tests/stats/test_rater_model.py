@@ -7,9 +7,7 @@ import pytest
 from scipy.stats import pearsonr, spearmanr
 
 from aliquot.stats.alpha import Pairable, long_form, pairable
-from aliquot.stats.annotator_pairs import annotator_pairs, moment_pearson, moments
-from aliquot.stats.arrays import FloatArray, IntArray
-from aliquot.stats.rater_model import (
+from aliquot.stats.annotator_model import (
     MIN_ANSWERS,
     AnnotatorModel,
     against_the_rest,
@@ -17,6 +15,8 @@ from aliquot.stats.rater_model import (
     common_factor,
     misfit,
 )
+from aliquot.stats.annotator_pairs import annotator_pairs, moment_pearson, moments
+from aliquot.stats.arrays import FloatArray, IntArray
 
 
 def compared(table: FloatArray) -> tuple[Pairable, IntArray]:

@@ -11,10 +11,7 @@ from statsmodels.stats.contingency_tables import SquareTable
 from statsmodels.stats.inter_rater import aggregate_raters, fleiss_kappa
 
 from aliquot.errors import NameUnknownError, OptionError
-from aliquot.stats.alpha import long_form, pairable
-from aliquot.stats.arrays import FloatArray
-from aliquot.stats.item_bootstrap import intervals, value_of
-from aliquot.stats.reliability import (
+from aliquot.stats.agreement import (
     cohen,
     differences,
     fleiss_measure,
@@ -24,6 +21,9 @@ from aliquot.stats.reliability import (
     raw_agreement,
     raw_measure,
 )
+from aliquot.stats.alpha import long_form, pairable
+from aliquot.stats.arrays import FloatArray
+from aliquot.stats.resampling import intervals, value_of
 
 COHEN_1960 = np.array([[88.0, 14, 18], [10, 40, 10], [2, 6, 12]])
 """Cohen (1960), table 1: proportions .44 .07 .09 / .05 .20 .05 / .01 .03 .06 of 200."""

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aliquot.errors import OptionError
-from aliquot.stats.repeats import best_ratio, repeat_choices
+from aliquot.stats.variance_components import best_ratio, repeat_choices
 
 positive = st.floats(0.05, 20.0)
 

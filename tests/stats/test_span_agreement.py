@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aliquot.errors import OptionError
-from aliquot.stats.item_bootstrap import intervals, value_of
-from aliquot.stats.span_agreement import NO_SPAN, SpanAgreement, span_agreement
+from aliquot.stats.agreement import NO_SPAN, SpanAgreement, span_agreement
+from aliquot.stats.resampling import intervals, value_of
 
 Row = tuple[int, int, int, int, int, int]  # text, annotator, item, start, end, severity
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aliquot.stats.spread import column_sds
+from aliquot.stats.arrays import column_sds
 
 
 @given(st.lists(st.floats(-1e3, 1e3), min_size=2, max_size=30))

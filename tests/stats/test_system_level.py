@@ -13,14 +13,10 @@ from scipy.stats import norm
 
 from aliquot.errors import OptionError
 from aliquot.stats.arrays import FloatArray
-from aliquot.stats.association import correlate_tables
-from aliquot.stats.kendall_like import kendall_like
-from aliquot.stats.system_level import (
-    extreme_curves,
-    leave_one_system_out,
-    pairwise_accuracy,
-    soft_pairwise_accuracy,
-)
+from aliquot.stats.correlation import correlate_tables
+from aliquot.stats.system_correlation import extreme_curves, leave_one_system_out, soft_pairwise_accuracy
+from aliquot.stats.system_correlation import metric_pairwise_accuracy as pairwise_accuracy
+from aliquot.stats.tied_correlation import kendall_like
 
 
 def table(seed: int = 0, items: int = 50, systems: int = 6, holes: float = 0.0) -> FloatArray:

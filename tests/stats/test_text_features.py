@@ -10,15 +10,18 @@ from sklearn.feature_extraction.text import CountVectorizer
 
 from aliquot.stats.text_features import (
     BITS,
+    LONGEST,
     SURFACE,
+    character_hashes,
     empty_memory,
     ngram_matrix,
     ngram_scores,
+    pieces,
     remember,
     surface,
     unseen_shares,
+    word_hashes,
 )
-from aliquot.stats.text_hashing import LONGEST, character_hashes, pieces, word_hashes
 
 TEXTS = ["the cat sat on the mat", "a cat", "", "the mat the cat", "zebra", "שלום עולם", "日本語のテキスト", "a\tb\n c"]
 

@@ -12,11 +12,20 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from aliquot.errors import NameUnknownError, OptionError
-from aliquot.stats import score_pairs, tie_accuracy
+from aliquot.stats import tied_correlation as score_pairs
+from aliquot.stats import tied_correlation as tie_accuracy
 from aliquot.stats.arrays import FloatArray
-from aliquot.stats.score_pairs import CONCORDANT, DISCORDANT, HUMAN_TIE, METRIC_TIE, pair_blocks, pairs_per_row
-from aliquot.stats.tie_accuracy import PairLevel, item_tie_accuracies
-from aliquot.stats.tie_accuracy import tie_accuracy as accuracy_of
+from aliquot.stats.tied_correlation import (
+    CONCORDANT,
+    DISCORDANT,
+    HUMAN_TIE,
+    METRIC_TIE,
+    PairLevel,
+    item_tie_accuracies,
+    pair_blocks,
+    pairs_per_row,
+)
+from aliquot.stats.tied_correlation import tie_accuracy as accuracy_of
 
 LEVELS = get_args(PairLevel)
 integers = arrays(

@@ -7,7 +7,7 @@ import pytest
 from sklearn.ensemble import GradientBoostingRegressor
 
 from aliquot.errors import DataError
-from aliquot.stats.trees import Trees, from_boosting, predict
+from aliquot.sampling.source_model import Trees, from_boosting, predict
 
 
 @pytest.mark.parametrize("depth", [1, 3, 6])

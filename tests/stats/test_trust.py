@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aliquot.errors import DataError, NameUnknownError, OptionError
-from aliquot.stats import trust as module
+from aliquot.stats import annotator_model as module
 from aliquot.stats.alpha import LEVELS, Level, krippendorff_alpha, long_form
+from aliquot.stats.annotator_model import VARIANTS, Variant, group_alphas, trust
 from aliquot.stats.arrays import FloatArray
-from aliquot.stats.trust import VARIANTS, Variant, group_alphas, trust
 
 WORKED = np.array(
     [[1, 2, 3, 1, 2, 3, 1, 2], [1, 2, 3, 1, 2, 3, 1, 3], [1, 2, 3, 1, 2, 2, 1, 2], [3, 1, 1, 2, 3, 1, 2, 2]],

@@ -13,9 +13,9 @@ from hypothesis.extra.numpy import arrays
 from scipy import stats
 
 from aliquot.errors import OptionError
-from aliquot.stats import wilcoxon
+from aliquot.stats import pairwise as wilcoxon
 from aliquot.stats.arrays import FloatArray
-from aliquot.stats.wilcoxon import wilcoxon_p
+from aliquot.stats.pairwise import wilcoxon_p
 
 
 def table(seed: int, items: int, systems: int = 5, holes: float = 0.0, whole: bool = False) -> FloatArray:

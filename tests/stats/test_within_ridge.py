@@ -8,7 +8,7 @@ from scipy import sparse
 from sklearn.linear_model import Ridge
 
 from aliquot.errors import OptionError
-from aliquot.stats.within_ridge import centred, group_weights, sparse_within_ridge, within_ridge
+from aliquot.stats.regression import centred, group_weights, sparse_within_ridge, within_ridge
 
 RNG = np.random.default_rng(3)
 GROUPS = np.repeat([0, 1, 2], [30, 50, 20])

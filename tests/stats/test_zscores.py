@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from aliquot.stats.zscores import group_zscores
+from aliquot.stats.annotator_effects import group_zscores
 
 
 def test_against_scipy():

@@ -10,13 +10,13 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from aliquot.annotation.clean import Cleaned, clean
 from aliquot.cli import common, render
-from aliquot.data.evalset import EvalSet
-from aliquot.data.formats import labelled
-from aliquot.data.formats.table_columns import parse_mapping
-from aliquot.data.io import save
+from aliquot.core.evalset import EvalSet
 from aliquot.errors import FormatError, OptionError, OutputError
-from aliquot.judge.clean import Cleaned, clean
+from aliquot.io.formats import tables as labelled
+from aliquot.io.formats.table_columns import parse_mapping
+from aliquot.io.load import save
 
 _STEPS = "Steps"
 _SHOWN = 10

@@ -9,12 +9,11 @@ import polars as pl
 import typer
 from rich.console import Console
 
+from aliquot.annotation.combine import Combined, combine
 from aliquot.cli import common, render
 from aliquot.cli.clean import read_judged
-from aliquot.data.formats import tables
-from aliquot.data.io import save
-from aliquot.judge.combine import combine
-from aliquot.judge.combined import Combined
+from aliquot.io.formats import tables
+from aliquot.io.load import save
 
 _HOW = "How to combine"
 _SHOWN = 10

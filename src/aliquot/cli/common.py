@@ -12,14 +12,14 @@ import polars as pl
 import typer
 
 from aliquot.cli.render import busy
-from aliquot.data.evalset import EvalSet
-from aliquot.data.files import write_bytes
-from aliquot.data.formats import tables
-from aliquot.data.formats.mqm import MQMWeights
-from aliquot.data.formats.table_columns import parse_mapping
-from aliquot.data.io import load
-from aliquot.data.judgments import Judgments
+from aliquot.core.evalset import EvalSet
+from aliquot.core.judgments import Judgments
 from aliquot.errors import DataError, OptionError, OutputError, unknown_name
+from aliquot.io.files import write_bytes
+from aliquot.io.formats import tables
+from aliquot.io.formats.mqm import MQMWeights
+from aliquot.io.formats.table_columns import parse_mapping
+from aliquot.io.load import load
 
 _READING = "Reading the data"
 

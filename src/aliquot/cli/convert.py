@@ -10,10 +10,10 @@ from typing import Annotated
 import typer
 
 from aliquot.cli import common, render
-from aliquot.data.evalset import EvalSet
-from aliquot.data.formats import mtme
-from aliquot.data.io import save
+from aliquot.core.evalset import EvalSet
 from aliquot.errors import OptionError, OutputError
+from aliquot.io.formats import mtme
+from aliquot.io.load import save
 
 
 def run(

@@ -12,9 +12,9 @@ from rich.markup import escape
 from rich.text import Text
 
 from aliquot.cli import common, render
-from aliquot.data.files import write_bytes
-from aliquot.data.selection import Selection
+from aliquot.core.selection import Selection
 from aliquot.errors import OptionError, OutputError
+from aliquot.io.files import write_bytes
 from aliquot.report import datasheet
 from aliquot.report.datasheet import Check, Datasheet, SheetDiff
 from aliquot.report.datasheet.differences import CHANGED, ONLY_ORIGINAL, ONLY_REPRODUCTION, OPEN, SAME

@@ -13,13 +13,13 @@ from aliquot.cli import common, render
 from aliquot.cli.estimate import show as show_estimates
 from aliquot.cli.inspect import show as show_description
 from aliquot.cli.select import show as show_selection
-from aliquot.data.evalset import EvalSet
-from aliquot.data.io import save
-from aliquot.data.synthetic import synthetic
-from aliquot.estimate.result import Estimates
-from aliquot.estimate.run import estimate
-from aliquot.select.choose import select
-from aliquot.select.summary import summarise
+from aliquot.core.evalset import EvalSet
+from aliquot.core.synthetic import synthetic
+from aliquot.estimation.estimate import estimate
+from aliquot.estimation.result import Estimates
+from aliquot.io.load import save
+from aliquot.sampling.select import select
+from aliquot.sampling.summary import summarise
 
 _BUDGET = "20%"
 _REPEATS = 40

@@ -14,17 +14,17 @@ from rich.console import Console
 from rich.table import Table
 
 from aliquot.cli import common, render
-from aliquot.cli.paper_tables import latex, markdown
-from aliquot.data.evalset import EvalSet, ItemId
-from aliquot.data.files import write_bytes
-from aliquot.data.formats import tables
-from aliquot.data.judgments import Judgments
-from aliquot.data.selection import Selection
+from aliquot.cli.render import latex, markdown
+from aliquot.core.evalset import EvalSet, ItemId
+from aliquot.core.judgments import Judgments
+from aliquot.core.selection import Selection
 from aliquot.errors import OptionError
-from aliquot.estimate.inputs import Mismatch, with_judgments
-from aliquot.estimate.monitor import Monitor, Replay, replay
-from aliquot.estimate.result import Estimates
-from aliquot.estimate.run import UNKNOWN_CHANCES, estimate
+from aliquot.estimation.estimate import UNKNOWN_CHANCES, estimate
+from aliquot.estimation.inputs import Mismatch, with_judgments
+from aliquot.estimation.result import Estimates
+from aliquot.estimation.sequential import Monitor, Replay, replay
+from aliquot.io.files import write_bytes
+from aliquot.io.formats import tables
 
 _HOW = "How to estimate"
 

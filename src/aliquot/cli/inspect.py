@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from aliquot.cli import common, render
-from aliquot.data.describe import Description, ScoreSummary
+from aliquot.core.describe import Description, ScoreSummary
 
 
 def run(

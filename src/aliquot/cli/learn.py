@@ -9,9 +9,9 @@ import typer
 from rich.console import Console
 
 from aliquot.cli import common, render
-from aliquot.learn.run import Learned, learn
-from aliquot.learn.train import BASELINE
-from aliquot.select.embedding import DEFAULT_MODEL
+from aliquot.sampling.learn import Learned, learn
+from aliquot.sampling.texts import DEFAULT_MODEL
+from aliquot.sampling.training import BASELINE
 
 
 def run(

@@ -11,7 +11,7 @@ from typing import Annotated, Any, TextIO
 import typer
 from typer.exceptions import TyperException
 
-from aliquot import __version__
+from aliquot._version import __version__
 from aliquot.errors import AliquotError, AliquotWarning
 
 VERBS = {

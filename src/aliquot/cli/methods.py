@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 from aliquot.cli import common, render
-from aliquot.select.methods import ALIASES, Method, all_methods, lookup
+from aliquot.sampling.methods import ALIASES, Method, all_methods, lookup
 
 
 def run(

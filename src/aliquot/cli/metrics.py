@@ -9,14 +9,12 @@ import typer
 
 from aliquot.cli import common, render
 from aliquot.cli.metrics_tables import show
-from aliquot.cli.paper_tables import latex, markdown
-from aliquot.cli.progress import counting
-from aliquot.data.files import write_bytes
+from aliquot.cli.render import counting, latex, markdown
 from aliquot.errors import OptionError, unknown_name
-from aliquot.metaeval.metric_report import TABLES, MetricReport
-from aliquot.metaeval.metrics import PARTS, metrics
-from aliquot.metaeval.significance import DEFAULT_TESTS, TESTS
-from aliquot.metaeval.surface import parse_compute
+from aliquot.io.files import write_bytes
+from aliquot.metric_eval.metrics import PARTS, TABLES, MetricReport, metrics
+from aliquot.metric_eval.significance import DEFAULT_TESTS, TESTS
+from aliquot.metric_eval.surface import parse_compute
 
 _HOW = "How to compare"
 
@@ -118,7 +116,7 @@ def run(
             progress=told,
         )  # fmt: skip
     if plot is not None:
-        from aliquot.report.breakeven_plot import draw_break_even  # noqa: PLC0415  (matplotlib is an extra, and slow)
+        from aliquot.report.figures import draw_break_even  # noqa: PLC0415  (matplotlib is an extra, and slow)
 
         draw_break_even(report, plot)
     if output is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -9,10 +10,190 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from aliquot.cli import metrics_errors, render
-from aliquot.cli.metrics_view import View, descending, ratio, some
-from aliquot.metaeval.correlate import LEVELS, Correlation
-from aliquot.metaeval.metric_report import MetricReport
+from aliquot.cli import render
+from aliquot.metric_eval.correlations import LEVELS, Correlation
+from aliquot.metric_eval.metric_errors import Worth
+from aliquot.metric_eval.metrics import MetricReport
+
+# -- What the tables of `aliquot metrics` share: whose rows are shown, in which order, and how numbers are written ---
+
+
+_COLUMNS = 9
+"""Sizes of a curve that fit beside a metric's name."""
+
+
+class View:
+    """The rows of one human score, and the order in which metrics are shown: least disagreement first."""
+
+    def __init__(self, report: MetricReport, human: str, *, overview: bool) -> None:
+        self.report, self.human, self.overview = report, human, overview
+        observed = {row.metric: row.observed for row in self.rows("decomposition") if row.kind == "metric"}
+        self._order = sorted(report.metrics, key=lambda name: ascending(observed.get(name)))
+
+    def rows(self, table: str) -> list[Any]:
+        """Rows of a table."""
+        return [row for row in self.report.rows(table) if row.human == self.human]
+
+    def campaigns(self, table: str) -> list[str]:
+        """The sets that a table has rows of."""
+        return list(dict.fromkeys(row.data for row in self.rows(table)))
+
+    def by_metric(self, table: str, data: str | None = None) -> dict[str, list[Any]]:
+        """Rows by metric, in the order shown."""
+        found: dict[str, list[Any]] = {name: [] for name in self._order}
+        for row in self.rows(table):
+            if data is None or row.data == data:
+                found.setdefault(row.metric, []).append(row)
+        return {name: rows for name, rows in found.items() if rows}
+
+    def titled(self, title: str, table: Table, caption: str = "", *, data: str | None = None, of: str = "") -> Group:
+        """A table under its title, which names the set where a table has several."""
+        named = title if data is None or len(self.campaigns(of)) == 1 else f"{data}: {title}"
+        return Group(Text(named, style="bold"), table, *([Text(caption, style="dim")] if caption else []))
+
+
+def ascending(value: float | None) -> float:
+    """For sorting: undefined values come last."""
+    return math.inf if value is None or math.isnan(value) else value
+
+
+def descending(value: float) -> float:
+    """For sorting from large to small: undefined values come last."""
+    return math.inf if math.isnan(value) else -value
+
+
+def some(rows: Sequence[Any], most: int = _COLUMNS) -> list[Any]:
+    """At most so many, the first and the last among them, about evenly spread.
+
+    >>> some(range(20), 4)
+    [0, 6, 13, 19]
+    """
+    if len(rows) <= most:
+        return list(rows)
+    return [rows[round(at * (len(rows) - 1) / (most - 1))] for at in range(most)]
+
+
+def ratio(value: float) -> str:
+    """Write a ratio that may be infinite.
+
+    >>> ratio(2.238), ratio(float("inf")), ratio(float("nan"))
+    ('2.24', 'infinite', '-')
+    """
+    return "-" if math.isnan(value) else "infinite" if math.isinf(value) else f"{value:.2f}"
+
+
+def size(value: float, limit: int) -> str:
+    """Write a number of judgments.
+
+    >>> size(298.3, 10000), size(float("inf"), 10000), size(1.0, 10000)
+    ('298', '>10000', '<=1')
+    """
+    if math.isnan(value):
+        return "-"
+    return f">{limit}" if math.isinf(value) else "<=1" if value <= 1 else f"{value:.0f}"
+
+
+def size_interval(low: float, high: float, limit: int) -> str:
+    """Write an interval of numbers of judgments; nothing where there is none."""
+    return "" if math.isnan(low) else f"{size(low, limit)} to {size(high, limit)}"
+
+
+# -- Tables of who is better: error parts, break-even, the perfect annotator, convergence, co-occurrence -------------
+
+
+def decomposition(view: View) -> Iterable[Group]:
+    """Observed disagreement and its parts; in the overview with what metrics are worth."""
+    rows = view.rows("decomposition")
+    if not rows:
+        return
+    worth = {row.metric: row for row in view.rows("breakeven")} if view.overview else {}
+    paired = any(row.covariance for row in rows)
+    heads = ["observed", "noise", "bias", "variance", *(["covariance"] if paired else []), "±"]
+    heads += ["worth", "interval"] if worth else []
+    heads += ["pairs"] if view.overview else ["pairs", "items", "systems", "cells"]
+    table = render.columns(render.table(), left=["metric"], right=heads)
+    first = [row for row in rows if row.kind != "metric"]
+    for row in [*first, *sorted((r for r in rows if r.kind == "metric"), key=lambda r: ascending(r.observed))]:
+        values = [row.observed, row.noise, row.bias, row.variance, *([row.covariance] if paired else [])]
+        cells = [*(render.fixed(value) for value in values), render.fixed(row.error, 4)]
+        if worth:
+            cells += _judgments(worth[row.metric]) if row.kind == "metric" else ["", ""]
+        held = [row.pairs] if view.overview else [row.pairs, row.items, row.systems, row.cells]
+        table.add_row(row.metric, *cells, *(str(number) for number in held))
+    caption = f"observed = noise + bias + variance{' + covariance' if paired else ''}; ±: Monte Carlo error of observed"
+    caption += "; worth: judgments per system at which people err as often" if worth else ""
+    yield view.titled("who is better: how often a metric and people disagree on a pair of systems", table, caption)
+
+
+def _judgments(row: Worth) -> list[str]:
+    return [size(row.judgments, row.limit), size_interval(row.low, row.high, row.limit)]
+
+
+def breakeven(view: View) -> Iterable[Group]:
+    """Judgments that metrics are worth, and the curves they come from."""
+    rows = sorted(view.rows("breakeven"), key=lambda row: ascending(row.bias))
+    if not rows:
+        return
+    perfect = any(not math.isnan(row.perfect) for row in rows)
+    heads = ["bias", "judgments", "interval", *(["perfect", "interval"] if perfect else []), "pairs"]
+    table = render.columns(render.table(), left=["metric"], right=heads)
+    for row in rows:
+        ideal = [size(row.perfect, row.limit), size_interval(row.perfect_low, row.perfect_high, row.limit)]
+        table.add_row(row.metric, render.fixed(row.bias), *_judgments(row), *(ideal if perfect else []), str(row.pairs))
+    caption = "intervals over systems" + ("; perfect: of an annotator without noise" if perfect else "")
+    yield view.titled("judgments per system at which people err as often as the metric", table, caption)
+    points = some(view.rows("curves"))
+    curve = render.columns(render.table(), left=["error of"], right=[str(point.judgments) for point in points])
+    curve.add_row("people", *(render.fixed(point.people) for point in points))
+    if perfect:
+        curve.add_row("the perfect annotator", *(render.fixed(point.perfect) for point in points))
+    yield view.titled("error against judgments per system", curve)
+
+
+def annotators(view: View) -> Iterable[Group]:
+    """Variance components of judgments."""
+    rows = view.rows("annotators")
+    if not rows:
+        return
+    heads = ["people", "judgments", "twice", "Var(H)", "noise", "Var(P)", "ratio", "interval", "matched"]
+    table = render.columns(render.table(), left=["data"], right=heads)
+    for row in rows:
+        ends = "" if math.isnan(row.low) else f"{ratio(row.low)} to {ratio(row.high)}"
+        cells = [str(row.annotators), str(row.judgments), str(row.repeated)]
+        cells += [render.number(value) for value in (row.total, row.within, row.between)]
+        table.add_row(f"{row.data} ({row.source})", *cells, ratio(row.ratio), ends, ratio(row.matched))
+    caption = "twice: outputs judged more than once; ratio: Var(H) / Var(P); matched: of differences on the same items"
+    yield view.titled("the perfect annotator: how many judgments one without noise would be worth", table, caption)
+
+
+def convergence(view: View) -> Iterable[Group]:
+    """How fast metrics make up their minds."""
+    for data in view.campaigns("convergence"):
+        by_metric = view.by_metric("convergence", data)
+        sizes = [str(row.items) for row in some(next(iter(by_metric.values())))]
+        table = render.columns(render.table(), left=["metric"], right=sizes)
+        for metric, rows in by_metric.items():
+            table.add_row(metric, *(render.fixed(row.agreement) for row in some(rows)))
+        title = "agreement of a metric on so many items with itself on all"
+        yield view.titled(title, table, data=data, of="convergence")
+
+
+def cooccurrence(view: View) -> Iterable[Group]:
+    """Where people and metrics are sure."""
+    by_metric = view.by_metric("cooccurrence")
+    if not by_metric:
+        return
+    heads = ["same", "undecided", "opposite", "| same side", "undecided", "other side"]
+    table = render.columns(render.table(), left=["metric"], right=heads)
+    for metric, rows in by_metric.items():
+        counts = [str(n) for row in rows[:2] for n in (row.better, row.undecided, row.worse)]
+        table.add_row(metric, *counts)
+    caption = "left: people find one system significantly better; right: they do not, and the metric does or does not"
+    yield view.titled("pairs of systems by people's and the metric's significant differences", table, caption)
+
+
+# -- How a report on metrics looks in a terminal: an overview, or every part that was asked for ----------------------
+
 
 _OVERVIEW = ("decomposition", "correlations", "value", "annotators")
 _MORE = "breakeven, convergence, cooccurrence, extremes, leave_one_out, tests, ..."
@@ -179,8 +360,8 @@ def _computed(report: MetricReport) -> Group:
 
 
 _SHOWN: dict[str, Callable[[View], Iterable[Group]]] = {
-    "decomposition": metrics_errors.decomposition, "breakeven": metrics_errors.breakeven,
-    "annotators": metrics_errors.annotators, "convergence": metrics_errors.convergence,
-    "cooccurrence": metrics_errors.cooccurrence, "value": _value, "correlations": _correlations,
+    "decomposition": decomposition, "breakeven": breakeven,
+    "annotators": annotators, "convergence": convergence,
+    "cooccurrence": cooccurrence, "value": _value, "correlations": _correlations,
     "extremes": _extremes, "leave_one_out": _leave_one_out, "tests": _tests,
 }  # fmt: skip

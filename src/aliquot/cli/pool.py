@@ -8,12 +8,12 @@ from typing import Annotated, Any
 import typer
 
 from aliquot.cli import common, render
-from aliquot.cli.progress import rated
-from aliquot.data.formats import tables
-from aliquot.data.formats.table_columns import parse_mapping
-from aliquot.pool.parts import parts_path
-from aliquot.pool.run import PoolSelection, select_pool
-from aliquot.select.summary import effect
+from aliquot.cli.render import rated
+from aliquot.io.formats import tables
+from aliquot.io.formats.table_columns import parse_mapping
+from aliquot.sampling.pool import PoolSelection, select_pool
+from aliquot.sampling.pool_passes import parts_path
+from aliquot.sampling.summary import effect
 
 _CHOOSING, _RUNNING = "Choosing", "Running"
 

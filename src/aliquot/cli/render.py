@@ -5,13 +5,27 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from time import monotonic
 
+import polars as pl
 from rich.console import Console, RenderableType
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    TaskProgressColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
 from rich.style import StyleType
 from rich.table import Table
 from rich.text import Text
+
+# -- How results look in a terminal: plain tables of at most 100 columns, numbers with as many digits as they deserve
+
 
 WIDTH = 100
 
@@ -110,3 +124,105 @@ def bar(low: float, middle: float, high: float, scale: tuple[float, float], widt
         cells[at] = "─"
     cells[place(middle)] = "●"
     return Text("".join(cells))
+
+
+# -- Tables for papers: Markdown and LaTeX of any result -------------------------------------------------------------
+
+
+_TEX = {character: f"\\{character}" for character in "&%$#_{}"} | {
+    "\\": r"\textbackslash{}", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}",
+}  # fmt: skip
+
+
+def markdown(frame: pl.DataFrame) -> str:
+    r"""A table with a header, numbers with four significant digits.
+
+    >>> print(markdown(pl.DataFrame({"a|b": ["x"], "n": [0.123456]})), end="")
+    | a\|b | n |
+    |---|---|
+    | x | 0.1235 |
+    """
+    return "".join(f"{line}\n" for line in [_row(frame.columns), "|" + "---|" * frame.width, *map(_row, _cells(frame))])
+
+
+def latex(frame: pl.DataFrame) -> str:
+    r"""A tabular with booktabs' rules: words to the left, numbers to the right.
+
+    >>> print("\n".join(latex(pl.DataFrame({"a_b": ["x"], "n": [0.5], "why": ["y"]})).splitlines()[:3]))
+    \begin{tabular}{lrl}
+    \toprule
+    a\_b & n & why \\
+    """
+    head = " & ".join(_tex(name) for name in frame.columns)
+    rows = [" & ".join(_tex(cell) for cell in row) + r" \\" for row in _cells(frame)]
+    body = "\n".join([r"\toprule", head + r" \\", r"\midrule", *rows, r"\bottomrule"])
+    sides = "".join("r" if kind.is_numeric() else "l" for kind in frame.dtypes)
+    return f"\\begin{{tabular}}{{{sides}}}\n{body}\n\\end{{tabular}}\n"
+
+
+def _cells(frame: pl.DataFrame) -> list[list[str]]:
+    return [[_cell(value) for value in row] for row in frame.rows()]
+
+
+def _cell(value: object) -> str:
+    return number(value, 4) if value is None or isinstance(value, float) else str(value)
+
+
+def _row(cells: list[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def _tex(text: str) -> str:
+    return "".join(_TEX.get(character, character) for character in text)
+
+
+# -- Progress bars: on standard error, for people only, and gone when the work is done -------------------------------
+
+
+Counted = Callable[[int, int], None]
+Shared = Callable[[str, float, int], None]
+
+
+@contextmanager
+def counting(what: str) -> Iterator[Counted | None]:
+    """A bar to be told how many of how many are done; it shows once there is something to wait for."""
+    bar = _bar(TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    if bar is None:
+        yield None
+        return
+    task = bar.add_task(what, total=None)
+
+    def told(done: int, total: int) -> None:
+        bar.start()
+        bar.update(task, completed=done, total=total)
+
+    try:
+        yield told
+    finally:
+        bar.stop()
+
+
+@contextmanager
+def rated(first: str) -> Iterator[Shared | None]:
+    """A bar with a rate, to be told what is done, what share of it, and how many sources so far."""
+    bar = _bar(
+        TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TextColumn("{task.fields[rate]}"),
+        TimeRemainingColumn(),
+    )  # fmt: skip
+    if bar is None:
+        yield None
+        return
+    begun = monotonic()
+    with bar:
+        task = bar.add_task(first, total=1.0, rate="")
+
+        def told(what: str, share: float, items: int) -> None:
+            rate = f"{items:,} sources, {items / max(monotonic() - begun, 1e-3):,.0f}/s" if what == first else ""
+            bar.update(task, description=what, completed=share, rate=rate)
+
+        yield told
+
+
+def _bar(*columns: ProgressColumn) -> Progress | None:
+    stderr = Console(stderr=True)
+    return Progress(*columns, console=stderr, transient=True) if stderr.is_terminal else None

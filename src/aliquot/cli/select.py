@@ -10,14 +10,14 @@ import typer
 from rich.console import Console
 
 from aliquot.cli import common, render
-from aliquot.data.evalset import EvalSet, ItemId
-from aliquot.data.files import decode_text, read_bytes, write_bytes
-from aliquot.data.formats import tables
-from aliquot.data.selection import Selection, stored_sources
+from aliquot.core.evalset import EvalSet, ItemId
+from aliquot.core.selection import Selection, stored_sources
 from aliquot.errors import DataError, OptionError, unknown_name
-from aliquot.select.budget import item_costs
-from aliquot.select.choose import select
-from aliquot.select.summary import SelectionSummary, Share, summarise
+from aliquot.io.files import decode_text, read_bytes, write_bytes
+from aliquot.io.formats import tables
+from aliquot.sampling.budget import item_costs
+from aliquot.sampling.select import select
+from aliquot.sampling.summary import SelectionSummary, Share, summarise
 
 FORMATS = ("items", "csv", "ids")
 _CHOOSING = "Choosing"

@@ -9,15 +9,14 @@ from typing import Annotated
 import typer
 
 from aliquot.cli import common, render
-from aliquot.cli.progress import counting
+from aliquot.cli.render import counting
 from aliquot.errors import OptionError, unknown_name
-from aliquot.metaeval.measures import MEASURES, chosen_measures
-from aliquot.simulate.budgets import DEFAULT
-from aliquot.simulate.journal import journal_path
-from aliquot.simulate.protocols import RUNS, SEED, ProtocolStudy, protocols
-from aliquot.simulate.result import Simulation
-from aliquot.simulate.run import METHODS, simulate
-from aliquot.simulate.summary import Row
+from aliquot.metric_eval.measures import MEASURES, chosen_measures
+from aliquot.simulation.journal import journal_path
+from aliquot.simulation.protocols import RUNS, SEED, ProtocolStudy, protocols
+from aliquot.simulation.setup import DEFAULT
+from aliquot.simulation.simulate import METHODS, Simulation, simulate
+from aliquot.simulation.summary import Row
 
 _RUNNING = "Running"
 _USUAL = ("spa", "spa_full", "accuracy", "mae", "coverage")
@@ -139,7 +138,7 @@ def run(
         common.write_result(result.to_frame(), result.to_dict(), output)
         journal_path(output).unlink(missing_ok=True)
     if plot is not None:
-        from aliquot.report.curves import draw_curves  # noqa: PLC0415  (matplotlib is an extra, and slow to import)
+        from aliquot.report.figures import draw_curves  # noqa: PLC0415  (matplotlib is an extra, and slow to import)
 
         draw_curves(result, drawn, plot)
     if as_json:

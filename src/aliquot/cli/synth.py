@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from aliquot.cli import common, render
-from aliquot.data.io import save
-from aliquot.data.synthetic import METRICS, synthetic
+from aliquot.core.synthetic import METRICS, synthetic
 from aliquot.errors import OptionError
+from aliquot.io.load import save
 
 _DEFAULT_METRICS = ",".join(f"{name}={value}" for name, value in METRICS.items())
 

@@ -2,7 +2,7 @@
 
 Systems are sorted by their mean; a system starts a new cluster when the one just above beats it by a one-sided
 Wilcoxon test, p < 0.05, or when the two have the same score on every item. The second rule is subset2evaluate's own
-(a comment there doubts it); `aliquot.stats.clusters` keeps identical systems together. Fewer than three items make
+(a comment there doubts it); `aliquot.stats.ranks` keeps identical systems together. Fewer than three items make
 one cluster.
 """
 
@@ -15,7 +15,7 @@ from scipy.stats import wilcoxon
 
 from aliquot.compat.tables import Data, Metric, column_means, loaded, metric_pair, score_table, systems_of
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
-from aliquot.stats.wilcoxon import EXACT_UNTIED, wilcoxon_p
+from aliquot.stats.pairwise import EXACT_UNTIED, wilcoxon_p
 
 _ALPHA = 0.05
 _FEWEST = 3

@@ -18,19 +18,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from aliquot.compat.clusters import compute_clusters, compute_clusters_pvalues, compute_clusters_soft
-from aliquot.compat.items import Item
 from aliquot.compat.permutations import SoftAccuracy, compute_one_minus_pce, compute_pairwise_p_values
-from aliquot.compat.replay import (
+from aliquot.compat.subset import (
     Numbers,
     budgets_of,
     clucor_parity,
     cluster_curve,
-    random_orders,
-    spa_curve,
-    spa_parity,
-    tau_curve,
-)
-from aliquot.compat.subset import (
     eval_metrics_correlations,
     eval_order_accuracy,
     eval_subset_clusters,
@@ -42,8 +35,12 @@ from aliquot.compat.subset import (
     eval_subset_top,
     get_model_absolute,
     get_model_ordering,
+    random_orders,
+    spa_curve,
+    spa_parity,
+    tau_curve,
 )
-from aliquot.compat.tables import Data, Metric, loaded, metric_pair, score_table, two_tables
+from aliquot.compat.tables import Data, Item, Metric, loaded, metric_pair, score_table, two_tables
 from aliquot.stats.arrays import FloatArray
 
 __all__ = [

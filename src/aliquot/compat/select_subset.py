@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from aliquot.compat.items import Item, as_items, to_evalset
-from aliquot.data.spec import Spec, written
+from aliquot.compat.tables import Item, as_items, to_evalset
+from aliquot.core.registry import Spec, written
 from aliquot.errors import OptionError
-from aliquot.select.choose import select
-from aliquot.select.constraints import positive
-from aliquot.select.methods import lookup
+from aliquot.sampling.methods import lookup
+from aliquot.sampling.select import select
+from aliquot.sampling.tasks import positive
 from aliquot.stats.knapsack import knapsack
 
 UTILITY = "subset2evaluate_utility"

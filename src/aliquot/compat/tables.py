@@ -11,11 +11,39 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
+import msgspec
 import numpy as np
 
-from aliquot.compat.items import Item, as_items
+from aliquot.core.evalset import EvalSet
 from aliquot.errors import DataError, OptionError, quoted, unknown_name
+from aliquot.io.formats import items
+from aliquot.io.load import load
 from aliquot.stats.arrays import FloatArray
+
+# -- Lists of dictionaries, as subset2evaluate passes them around, to EvalSets ---------------------------------------
+
+
+Item = dict[str, Any]
+
+
+def to_evalset(data: Sequence[Item]) -> EvalSet:
+    """Make an EvalSet of a list of items; ids are positions, because the lists need none."""
+    if not data:
+        raise DataError("the list of items is empty")
+    lines = [msgspec.json.encode({**item, "i": position}) for position, item in enumerate(data)]
+    evalset = items.read(b"\n".join(lines), "items")
+    return evalset.with_human("human") if "human" in evalset.scores else evalset
+
+
+def as_items(data: Sequence[Item] | str | Path) -> list[Item]:
+    """Return shallow copies of the items, loading them first where a path or descriptor is given."""
+    if isinstance(data, str | Path):
+        return list(items.records(load(data)))
+    return [dict(item) for item in data]
+
+
+# -- From lists of items to tables of scores, as subset2evaluate.evaluate reads them ---------------------------------
+
 
 Data = Sequence[Item] | str | Path
 """Items, or a path or descriptor to load them from."""

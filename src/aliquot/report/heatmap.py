@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from aliquot.data.files import write_bytes
+from aliquot.annotation.agreement_result import Agreement, Heat, heat_of
 from aliquot.errors import DataError, MissingExtraError, OptionError
-from aliquot.judge.agreement_result import Agreement
-from aliquot.judge.heat import Heat, heat_of
+from aliquot.io.files import write_bytes
 from aliquot.stats.arrays import FloatArray
 
 NUMBERS = 15

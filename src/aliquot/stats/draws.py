@@ -13,6 +13,9 @@ from scipy.spatial import cKDTree
 from aliquot.errors import OptionError
 from aliquot.stats.arrays import FloatArray, IntArray, Seed
 
+# -- Drawing a sample, given the inclusion probabilities -------------------------------------------------------------
+
+
 ROUNDING = 1e-9
 """A sum of probabilities this near to a whole number (relatively) is that number, spoilt by floating point."""
 

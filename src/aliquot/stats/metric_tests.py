@@ -15,12 +15,12 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from aliquot.errors import OptionError, unknown_name
-from aliquot.stats import metric_swaps
+from aliquot.stats import metric_permutations as metric_swaps
 from aliquot.stats.arrays import FloatArray, IntArray, Seed
-from aliquot.stats.association import Level
-from aliquot.stats.clusters import ClusterRule, cluster
-from aliquot.stats.metric_swaps import Both, Scores
+from aliquot.stats.correlation import Level
+from aliquot.stats.metric_permutations import Both, Scores
 from aliquot.stats.pairwise import permutation_p
+from aliquot.stats.ranks import ClusterRule, cluster
 
 Statistic = Literal["pearson", "spearman", "pairwise_accuracy", "spa"]
 Swap = Literal["both", "cells", "items", "systems"]

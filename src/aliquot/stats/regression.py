@@ -9,9 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import sparse
+from scipy.sparse.linalg import LinearOperator, cg
+from scipy.special import stdtr
 
 from aliquot.errors import OptionError
-from aliquot.stats.arrays import FloatArray
+from aliquot.stats.arrays import FloatArray, IntArray
+from aliquot.stats.clustered import student_quantile
+
+# -- Ridge regression with one slope for all systems: few judged items, many outputs on each -------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,3 +122,212 @@ def power(target: FloatArray, left_out: FloatArray, weight: FloatArray) -> float
     if explained <= 0:
         return 0.0
     return float(np.clip((cells * left_out * centred).sum() / explained, 0.0, 1.0))
+
+
+# -- Ridge regression inside groups: slopes from what varies within a campaign, never from what differs between campai
+
+
+_STEPS = 30
+_CLOSE = 1e-4
+
+
+def group_weights(groups: IntArray) -> FloatArray:
+    """Weights of mean 1 that let a group count as the root of its size, so that no large group decides alone.
+
+    >>> group_weights(np.array([0, 0, 0, 0, 1])).round(3).tolist()
+    [0.833, 0.833, 0.833, 0.833, 1.667]
+    """
+    weight = 1.0 / np.sqrt(np.bincount(groups)[groups])
+    scaled: FloatArray = weight / weight.mean()
+    return scaled
+
+
+def centred(values: FloatArray, groups: IntArray, weight: FloatArray) -> FloatArray:
+    """Values (n or n x K) less the weighted mean of their group.
+
+    >>> centred(np.array([1.0, 3.0, 5.0]), np.array([0, 0, 1]), np.ones(3)).tolist()
+    [-1.0, 1.0, 0.0]
+    """
+    average = _averages(groups, weight)
+    gathered: FloatArray = values - np.asarray(average @ values)[groups]
+    return gathered
+
+
+def _averages(groups: IntArray, weight: FloatArray) -> sparse.csr_matrix:
+    """The matrix that turns values into weighted means of groups."""
+    count = int(groups.max()) + 1 if len(groups) else 0
+    total = np.maximum(np.bincount(groups, weight, minlength=count), 1e-300)
+    shares = weight / total[groups]
+    return sparse.csr_matrix((shares, (groups, np.arange(len(groups)))), shape=(count, len(groups)))
+
+
+def within_ridge(
+    features: FloatArray, target: FloatArray, groups: IntArray, weight: FloatArray, penalty: FloatArray
+) -> FloatArray:
+    """Slopes of few features, by solving the normal equations.
+
+    >>> x = np.array([[0.0], [1.0], [0.0], [1.0]])
+    >>> y = np.array([5.0, 7.0, -3.0, -1.0])  # slope 2 in both groups, which differ by 8
+    >>> within_ridge(x, y, np.array([0, 0, 1, 1]), np.ones(4), np.zeros(1)).round(6).tolist()
+    [2.0]
+    """
+    if (np.asarray(penalty) < 0).any():
+        raise OptionError("a ridge penalty is negative; choose 0 or more")
+    x, y = centred(features, groups, weight), centred(target, groups, weight)
+    gram = (x * weight[:, None]).T @ x + np.diag(np.maximum(penalty, 1e-9 * len(y)))
+    slopes: FloatArray = np.linalg.solve(gram, x.T @ (weight * y))
+    return slopes
+
+
+def sparse_within_ridge(
+    matrix: sparse.csr_matrix, target: FloatArray, groups: IntArray, weight: FloatArray, penalty: float
+) -> FloatArray:
+    """Slopes of very many sparse features, by conjugate gradients; centring is done on the fly.
+
+    >>> x = sparse.csr_matrix(np.array([[0.0], [1.0], [0.0], [1.0]]))
+    >>> y = np.array([5.0, 7.0, -3.0, -1.0])
+    >>> sparse_within_ridge(x, y, np.array([0, 0, 1, 1]), np.ones(4), 1e-9).round(6).tolist()
+    [2.0]
+    """
+    if penalty <= 0:
+        raise OptionError(f"the ridge penalty {penalty} of very many features must be above 0")
+    average = _averages(groups, weight)
+    transposed = matrix.T.tocsr()
+
+    def centre(values: FloatArray) -> FloatArray:
+        less: FloatArray = values - (average @ values)[groups]
+        return less
+
+    def product(slopes: FloatArray) -> FloatArray:
+        # X'C'WC X b, C the centring; C'W C = W C because both project by weighted means
+        back: FloatArray = transposed @ (weight * centre(matrix @ slopes)) + penalty * slopes
+        return back
+
+    k = matrix.shape[1]
+    operator = LinearOperator((k, k), matvec=product, dtype=np.float64)
+    slopes, _ = cg(operator, transposed @ (weight * centre(target)), rtol=_CLOSE, maxiter=_STEPS)
+    return np.asarray(slopes, dtype=np.float64)
+
+
+# -- What errors cost: a linear model of a score on the numbers of errors of each type (notes, P2.7) -----------------
+
+
+_DEPENDENT = 1e-9
+"""Spread of an error type, relative to its own, that the others leave unexplained and that is rounding."""
+
+
+@dataclass(frozen=True, eq=False)
+class Importance:
+    """Slopes of a score on error counts.
+
+    Attributes:
+        slopes: Points of the score per error; NaN for a type that cannot be told (see `reasons`).
+        standardised: The same in standard deviations.
+        se: Standard errors of `standardised`.
+        low, high: Their intervals.
+        p: Two-sided p-values that a slope is 0.
+        r2: Share of the score's variance that the counts explain.
+        n: Answers used.
+        clusters: Clusters they came from.
+        reasons: For every type, why it has no slope, or "".
+    """
+
+    slopes: FloatArray
+    standardised: FloatArray
+    se: FloatArray
+    low: FloatArray
+    high: FloatArray
+    p: FloatArray
+    r2: float
+    n: int
+    clusters: int
+    reasons: tuple[str, ...]
+
+
+def error_importance(
+    counts: FloatArray, score: FloatArray, cluster: IntArray, *, groups: IntArray | None = None, level: float = 0.95
+) -> Importance:
+    """Regress a score on error counts by least squares, with cluster-robust intervals.
+
+    Args:
+        counts: Answers x error types.
+        score: One per answer; NaN leaves the answer out.
+        cluster: The cluster (item) of each answer, as codes; standard errors allow for dependence within clusters
+            (sandwich with g/(g-1) (n-1)/(n-k), Student with g - 1 degrees of freedom).
+        groups: Annotators, as codes: each gets a level of its own (everything is centred within groups).
+        level: Coverage.
+
+    Raises:
+        OptionError: Too few answers for the number of error types, or a score without spread.
+
+    Example:
+        >>> rng = np.random.default_rng(1)
+        >>> counts = rng.poisson(1.0, (200, 2)).astype(float)
+        >>> fit = error_importance(counts, -5 * counts[:, 0] - counts[:, 1], np.arange(200))
+        >>> fit.slopes.round(6).tolist()
+        [-5.0, -1.0]
+    """
+    known = np.isfinite(score) & np.isfinite(counts).all(axis=1)
+    counts, score, cluster = counts[known], score[known], cluster[known]
+    group = np.zeros(len(score), dtype=np.int64) if groups is None else np.unique(groups[known], return_inverse=True)[1]
+    levels = int(group.max()) + 1 if len(group) else 0
+    x, y = _within(counts, group), _within(score[:, None], group)[:, 0]
+    reasons = _reasons(counts, x)
+    kept = np.array([not reason for reason in reasons], dtype=bool)
+    if not kept.any():
+        raise OptionError("no type of error varies over the answers; there is nothing that could explain the score")
+    n, k, g = len(y), int(kept.sum()) + levels, len(np.unique(cluster))
+    if n <= k or g < 2:
+        raise OptionError(
+            f"{n} answers in {g} clusters are too few for {k} coefficients; judge more, or name fewer errors"
+        )
+    if float(y @ y) <= 1e-18 * max(1.0, float(np.abs(score).max()) ** 2) * n:
+        raise OptionError("the score is the same for all answers; nothing can be explained")
+    slopes, se, r2 = _least_squares(x[:, kept], y, cluster, n, k, g)
+    scale = x.std(axis=0) / y.std()
+    full, errors = np.full(len(kept), np.nan), np.full(len(kept), np.nan)
+    full[kept], errors[kept] = slopes, se
+    standardised, half = full * scale, student_quantile(level, g - 1) * errors * scale
+    with np.errstate(divide="ignore", invalid="ignore"):  # an exact fit has no error: p is then 0
+        p = 2 * stdtr(g - 1, -np.abs(full / errors))
+    return Importance(
+        full, standardised, errors * scale, standardised - half, standardised + half, p, r2, n, g, tuple(reasons)
+    )
+
+
+def _within(values: FloatArray, group: IntArray) -> FloatArray:
+    """Values less the mean of their group."""
+    size = np.maximum(np.bincount(group), 1)
+    means = np.column_stack([np.bincount(group, column) for column in values.T]) / size[:, None]
+    centred: FloatArray = values - means[group]
+    return centred
+
+
+def _reasons(counts: FloatArray, x: FloatArray) -> list[str]:
+    """Say for each error type why it has no slope: it never varies, or the types before it determine it."""
+    reasons, basis = [], np.zeros((len(x), 0))
+    for column in range(x.shape[1]):
+        length = float(np.linalg.norm(x[:, column]))
+        rest = x[:, column] - basis @ (basis.T @ x[:, column])
+        if length <= _DEPENDENT * max(1.0, float(np.abs(counts[:, column]).max(initial=0.0))):
+            reasons.append("never occurs" if not counts[:, column].any() else "never varies")
+        elif float(np.linalg.norm(rest)) <= _DEPENDENT**0.5 * length:
+            reasons.append("is determined by the others")
+        else:
+            reasons.append("")
+            basis = np.column_stack([basis, rest / np.linalg.norm(rest)])
+    return reasons
+
+
+def _least_squares(
+    x: FloatArray, y: FloatArray, cluster: IntArray, n: int, k: int, g: int
+) -> tuple[FloatArray, FloatArray, float]:
+    """Slopes, cluster-robust standard errors, and the share of variance explained."""
+    inverse = np.linalg.pinv(x.T @ x, rcond=1e-13, hermitian=True)
+    slopes = np.linalg.lstsq(x, y, rcond=None)[0]
+    residual = y - x @ slopes
+    codes = np.unique(cluster, return_inverse=True)[1]
+    pull = np.column_stack([np.bincount(codes, residual * column, minlength=g) for column in x.T]).reshape(g, -1)
+    small = g / (g - 1) * (n - 1) / (n - k)
+    covariance = inverse @ (pull.T @ pull) @ inverse * small
+    return slopes.astype(np.float64), np.sqrt(np.diag(covariance)), 1 - float(residual @ residual) / float(y @ y)

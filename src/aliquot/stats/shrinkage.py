@@ -5,10 +5,16 @@ Invariant: the share lies in [0, 1]; it grows with the spread that is seen and f
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property
+
 import numpy as np
 from scipy.special import gammainc
 
-from aliquot.stats.arrays import FloatArray
+from aliquot.stats.arrays import FloatArray, IntArray
+
+# -- How much of what is seen between systems is real: shrinking estimates towards a prediction ----------------------
+
 
 MOST = 0.9995
 _SHARES = np.linspace(0.0, MOST, 400)
@@ -100,3 +106,143 @@ def shrunk(values: FloatArray, prediction: FloatArray, covariance: FloatArray) -
     result = values.copy()
     result[known] = prediction[known] + gap.mean() + share * deviations
     return result, share
+
+
+# -- What a sample that is not drawn yet will say, foreseen from one that is -----------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Foreseen:
+    """Units of a future sample, as the judged items show them.
+
+    Attributes:
+        units: n0 x M, what drawing an item like this one adds to the error of each system's total.
+        mass: n0, how many of the future sample's items are expected to be like this one.
+        population: the number of items that the means are over.
+        n: the size of the future sample.
+    """
+
+    units: FloatArray
+    mass: FloatArray
+    population: float
+    n: float
+
+    @cached_property
+    def covariance(self) -> FloatArray:
+        """Joint covariance of the future estimates."""
+        n0 = len(self.units)
+        scale = n0 / ((n0 - 1) * self.population**2)
+        covariance: FloatArray = (self.units * self.mass[:, None]).T @ self.units * scale
+        return covariance
+
+    def scaled(self, factor: float) -> Foreseen:
+        """The same with variances multiplied by a factor."""
+        return Foreseen(self.units * np.sqrt(factor), self.mass, self.population, self.n)
+
+    def freedom(self) -> float:
+        """Degrees of freedom of the variances of means, pooled over systems, as `degrees_of_freedom` will give."""
+        kurtosis = _kurtosis(self.units, self.mass)
+        known = np.isfinite(kurtosis)
+        return float(self._freedom(kurtosis[known].mean())) if known.any() else self._most
+
+    def pair_freedom(self) -> FloatArray:
+        """Degrees of freedom of every difference of two systems, M x M."""
+        kurtosis = np.array([_kurtosis(self.units[:, [a]] - self.units, self.mass) for a in range(self.units.shape[1])])
+        return np.where(
+            np.isfinite(kurtosis), self._freedom(np.where(np.isfinite(kurtosis), kurtosis, 3.0)), self._most
+        )
+
+    @property
+    def _most(self) -> float:
+        return max(2.0, self.n - 1.0)
+
+    def _freedom(self, kurtosis: FloatArray) -> FloatArray:
+        """2 n / (kurtosis - 1), the kurtosis corrected for the few items that tell it (Joanes and Gill 1998, G2)."""
+        n0 = len(self.units)
+        if n0 < 4:
+            return np.full(np.shape(kurtosis), self._most)
+        excess = ((n0 + 1) * (kurtosis - 3.0) + 6) * (n0 - 1) / ((n0 - 2) * (n0 - 3))
+        return np.clip(2.0 * self.n / np.maximum(2.0 + excess, 1e-9), 2.0, self._most)
+
+
+def _kurtosis(units: FloatArray, mass: FloatArray) -> FloatArray:
+    """Weighted kurtosis of each column about 0; NaN where a column does not vary."""
+    share = mass / mass.sum()
+    second = share @ units**2
+    scale = float(second.max(initial=0.0))
+    known = second > 1e-12 * scale
+    return np.where(known, (share @ units**4) / np.where(known, second, 1.0) ** 2, np.nan)
+
+
+def foresee(residual: FloatArray, weight: FloatArray, expected: FloatArray, n: float, copies: float = 1.0) -> Foreseen:
+    """Foresee the units of a sample in which an item like i is drawn `expected[i]` times.
+
+    The future inclusion probability is expected / copies, where the future population holds `copies` items for every
+    item of the present one: 1 for the same test set, infinite for conclusions beyond any. With Deville's centring,
+    Var = 1/N^2 sum_U q (1 - q / copies) (e / q - A)^2, and sums over U are weighted sums over the judged items.
+
+    Args:
+        residual: n0 x M residuals that the future estimator will have, about their weighted mean.
+        weight: n0, how many items of the population each judged one stands for; they sum to N.
+        expected: n0, expected draws q.
+        n: the size of the future sample, which the expected draws of all items sum to.
+        copies: items of the future population for one of the present.
+
+    Example:
+        >>> e = np.array([[-1.0], [0.0], [1.0]])
+        >>> future = foresee(e, np.full(3, 10.0), np.full(3, 0.2), n=6)
+        >>> bool(np.isclose(future.covariance[0, 0], (1 / 6 - 1 / 30) * e.var(ddof=1)))
+        True
+    """
+    free = np.clip(1.0 - expected / copies, 0.0, 1.0)
+    mass = weight * expected
+    parts = residual / expected[:, None]
+    held = mass * free
+    total = float(held.sum())
+    centre = (held @ parts) / total if total > 0 else np.zeros(residual.shape[1])
+    return Foreseen(np.sqrt(free)[:, None] * (parts - centre), mass, float(weight.sum()), float(n))
+
+
+def pairs_in(expected: FloatArray, cluster: IntArray) -> float:
+    """Expected number of ordered pairs of drawn items of the same cluster; draws are taken for independent.
+
+    >>> pairs_in(np.array([0.5, 0.5, 1.0]), np.array([0, 0, 1]))
+    0.5
+    """
+    sums = np.bincount(cluster, expected)
+    return float(max(0.0, (sums**2).sum() - (expected**2).sum()))
+
+
+def truth_draws(values: FloatArray, covariance: FloatArray, draws: int, rng: np.random.Generator) -> FloatArray:
+    """Draw what the true means may be, given estimates of them: draws x M.
+
+    Systems are alike before anything is known of them: theta_a ~ N(mu, s), s unknown. Drawing theta from N(estimate,
+    Cov) alone would spread the systems by the error of the estimates once more, and promise a ranking that is easier
+    than it is. The share of the spread that is real is drawn from its posterior (stats/shrinkage.py); with fewer than
+    four systems nothing can be said of it, and the estimates are taken as they are.
+
+    >>> theta = truth_draws(np.array([1.0, 2.0, 3.0, 4.0]), np.eye(4) * 1e-6, 500, np.random.default_rng(0))
+    >>> theta.mean(axis=0).round(2)
+    array([1., 2., 3., 4.])
+    """
+    error = rng.standard_normal((draws, len(values))) @ root(covariance).T
+    if len(values) < FEWEST_SYSTEMS:
+        return values + error
+    middle = float(values.mean())
+    shares, chance = share_posterior(values - middle, contrast_variance(covariance))
+    share = rng.choice(shares, size=(draws, 1), p=chance)
+    common = error.mean(axis=1, keepdims=True)
+    drawn: FloatArray = middle + common + share * (values - middle) + np.sqrt(share) * (error - common)
+    return drawn
+
+
+def root(covariance: FloatArray) -> FloatArray:
+    """A matrix R with R R' = covariance, which may have any rank.
+
+    >>> r = root(np.ones((2, 2)))
+    >>> (r @ r.T).round(12).tolist()
+    [[1.0, 1.0], [1.0, 1.0]]
+    """
+    values, vectors = np.linalg.eigh(covariance)
+    matrix: FloatArray = vectors * np.sqrt(np.clip(values, 0.0, None))
+    return matrix

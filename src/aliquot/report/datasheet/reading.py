@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
-from aliquot.data.files import decode_text, read_bytes
 from aliquot.errors import AliquotError, FormatError, MissingExtraError, unknown_name
+from aliquot.io.files import decode_text, read_bytes
 from aliquot.report.datasheet.questions import CRITERION, VERSION, Question, find, questions, sections
 from aliquot.report.datasheet.sheet import Answer, Criterion, Datasheet, make_answer
 from aliquot.report.datasheet.writing import DETAILS, FROM, SHEET, to_toml

@@ -2,12 +2,393 @@
 
 from __future__ import annotations
 
+import html
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
 from aliquot.errors import unknown_name
-from aliquot.report.datasheet.latex import to_latex
-from aliquot.report.datasheet.markdown import to_markdown
+from aliquot.report.datasheet.checking import check, is_needed
+from aliquot.report.datasheet.questions import Question, Section, sections
 from aliquot.report.datasheet.sheet import Datasheet
-from aliquot.report.datasheet.view import view
-from aliquot.report.datasheet.webpage import to_html
+
+# -- A datasheet as a reader meets it, whatever the format: parts with entries, each with what is to be shown --------
+
+
+TITLE = "Human Evaluation Datasheet (HEDS 2.0)"
+NOT_ANSWERED, NOT_NEEDED = "not answered", "not needed"
+URL = re.compile(r"https?://[^\s<>\"'{}|\\^`\x00-\x20\x7f]+[^\s<>\"'{}|\\^`.,;:!?)\]\x00-\x20\x7f]")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """An option with its mark."""
+
+    label: str
+    chosen: bool
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A question with its answer: options to show, paragraphs of lines, and a remark where there is no answer."""
+
+    number: str
+    title: str
+    ask: str
+    choices: tuple[Choice, ...]
+    paragraphs: tuple[tuple[str, ...], ...]
+    remark: str
+    source: str
+
+
+@dataclass(frozen=True)
+class Group:
+    """Entries under one heading (empty where a part has no smaller ones)."""
+
+    number: str
+    title: str
+    entries: tuple[Entry, ...]
+
+
+@dataclass(frozen=True)
+class Part:
+    """A section of the sheet, for a criterion where it is asked for each."""
+
+    number: str
+    title: str
+    groups: tuple[Group, ...]
+
+
+@dataclass(frozen=True)
+class View:
+    """The whole sheet, ready to be written down."""
+
+    name: str
+    status: str
+    parts: tuple[Part, ...]
+    signatures: tuple[str, ...]
+
+
+def view(sheet: Datasheet, *, full: bool = False) -> View:
+    """Lay a sheet out for readers; `full` shows the options that were not chosen, too."""
+    found = check(sheet)
+    status = f"{found.answered} of {found.questions} questions answered"
+    return View(
+        name=sheet.name,
+        status=status + ("." if found.complete else "; not complete."),
+        parts=tuple(_parts(sheet, full)),
+        signatures=tuple(text for text in (sheet.signature, *sheet.results) if text),
+    )
+
+
+def _parts(sheet: Datasheet, full: bool) -> Iterator[Part]:
+    for section in sections():
+        names: Sequence[str | None] = sheet.criterion_names if section.per_criterion else (None,)
+        for name in names:
+            title = section.title if name is None else f"{section.title}: {one_line(name)}"
+            yield Part(section.number, title, tuple(_groups(sheet, section, name, full)))
+
+
+def _groups(sheet: Datasheet, section: Section, name: str | None, full: bool) -> Iterator[Group]:
+    for number, title in section.subsections.items() or (("", ""),):
+        asked = [question for question in section.questions if question.number.startswith(number)]
+        yield Group(number, title, tuple(_entry(sheet, question, name, full) for question in asked))
+
+
+def _entry(sheet: Datasheet, question: Question, name: str | None, full: bool) -> Entry:
+    answer = sheet.answer(question.number, name)
+    choices = [Choice(label, label in answer.chosen) for label in question.labels]
+    choices += [
+        Choice(f"{label} (not an option of HEDS)", True) for label in answer.chosen if label not in question.labels
+    ]
+    remark = ""
+    if not answer.chosen if question.options else not answer.text.strip():
+        remark = NOT_ANSWERED if is_needed(sheet, question.number) else NOT_NEEDED
+    return Entry(
+        question.number, question.title, question.ask,
+        choices=tuple(choice for choice in choices if full or choice.chosen),
+        paragraphs=paragraphs(answer.text), remark=remark, source=answer.source if answer.given else "",
+    )  # fmt: skip
+
+
+def paragraphs(text: str) -> tuple[tuple[str, ...], ...]:
+    r"""Part a text at empty lines into paragraphs, each a tuple of its lines, without blanks at their ends.
+
+    >>> paragraphs("one\n two\n\n\nthree")
+    (('one', 'two'), ('three',))
+    """
+    lines = [line.strip() for line in re.sub(r"\r\n?", "\n", text).split("\n")]
+    blocks = re.split(r"\n{2,}", "\n".join(lines).strip("\n"))
+    return tuple(tuple(block.split("\n")) for block in blocks if block.strip())
+
+
+def one_line(text: str) -> str:
+    """Return a text on one line."""
+    return " ".join(text.split())
+
+
+def split_links(text: str) -> list[tuple[str, bool]]:
+    """Part a text into what is a web address and what is not.
+
+    >>> split_links("see https://a.org/x_y.")
+    [('see ', False), ('https://a.org/x_y', True), ('.', False)]
+    """
+    pieces: list[tuple[str, bool]] = []
+    at = 0
+    for found in URL.finditer(text):
+        pieces += [(text[at : found.start()], False), (found.group(), True)]
+        at = found.end()
+    return [piece for piece in (*pieces, (text[at:], False)) if piece[0]]
+
+
+# -- A datasheet as Markdown (CommonMark): answers are quoted blocks, and nothing in them is taken for markup --------
+
+
+_MARKUP = re.compile(r"([\\`*_\[\]<>&|~$])")
+_AT_START = re.compile(r"^([#+\-=:]|\d{1,9}(?=[.)]))")
+_MARKDOWN_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\x80-\x9f\u2028\u2029]")
+
+
+def to_markdown(view: View) -> str:
+    """Return the sheet as Markdown."""
+    lines = [f"# {TITLE}: {escape_markdown(view.name)}", "", view.status]
+    for part in view.parts:
+        lines += ["", f"## {part.number} {escape_markdown(part.title)}"]
+        for group in part.groups:
+            if group.title:
+                lines += ["", f"### {group.number} {group.title}"]
+            for entry in group.entries:
+                lines += ["", *_markdown_entry(entry)]
+    if view.signatures:
+        lines += ["", "## How this sheet was filled in", ""]
+        lines += [f"- {escape_markdown(signature)}" for signature in view.signatures]
+    return "\n".join(lines) + "\n"
+
+
+def _markdown_entry(entry: Entry) -> Iterator[str]:
+    yield f"**{entry.number} {entry.title}.** {escape_markdown(entry.ask)}"
+    yield ""
+    blocks: list[list[str]] = []
+    if entry.remark:
+        blocks.append([f"*{entry.remark}*"])
+    if entry.choices:
+        blocks.append(
+            [f"- [{'x' if choice.chosen else ' '}] {escape_markdown(choice.label)}" for choice in entry.choices]
+        )
+    blocks += [
+        [f"{escape_markdown(line)}\\" for line in lines[:-1]] + [escape_markdown(lines[-1])]
+        for lines in entry.paragraphs
+    ]
+    if entry.source:
+        blocks.append([f"*(filled in from {escape_markdown(entry.source)})*"])
+    for at, block in enumerate(blocks):
+        if at:
+            yield ">"
+        yield from (f"> {line}" for line in block)
+
+
+def escape_markdown(text: str) -> str:
+    r"""Return one line of text such that Markdown shows it as it is; web addresses become links.
+
+    >>> print(escape_markdown("1. *not* a list, see https://a.org/x_y"))
+    1\. \*not\* a list, see <https://a.org/x_y>
+    """
+    pieces = [f"<{piece}>" if link else _plain_markdown(piece) for piece, link in split_links(one_line(text))]
+    return _AT_START.sub(_at_start, "".join(pieces))
+
+
+def _plain_markdown(text: str) -> str:
+    return _MARKUP.sub(r"\\\1", _MARKDOWN_CONTROL.sub("\ufffd", text))
+
+
+def _at_start(found: re.Match[str]) -> str:
+    mark = found.group(1)
+    return f"\\{mark}" if not mark.isdigit() else mark + "\\"
+
+
+# -- A datasheet as LaTeX: a document of its own, or without its frame for the appendix of another -------------------
+
+
+_CHARACTERS = {
+    "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "_": r"\_", "%": r"\%",
+    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
+    "|": r"\textbar{}", "`": r"\textasciigrave{}", '"': r"\char34{}",
+    "[": "{[}", "]": "{]}",  # an \item or a line break before it would take it for its argument
+}  # fmt: skip
+_TO_ESCAPE = re.compile("[" + re.escape("".join(_CHARACTERS)) + "]")
+_LIGATURE = re.compile(r"([-,'!?])(?=[-,'`])")
+_LATEX_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
+
+_FRAME = r"""% Compile with LuaLaTeX or XeLaTeX where there are letters beyond Latin ones, with any LaTeX otherwise.
+\documentclass[11pt,a4paper]{article}
+\usepackage{iftex}
+\ifPDFTeX
+  \usepackage[T1]{fontenc}
+  \usepackage[utf8]{inputenc}
+\else
+  \usepackage{fontspec}
+\fi
+\usepackage{textcomp,amssymb}
+\usepackage[margin=25mm]{geometry}
+\usepackage[hidelinks]{hyperref}
+\setlength{\parindent}{0pt}
+\begin{document}
+%(body)s\end{document}
+"""
+_NEEDS = "% Needs \\usepackage{textcomp,amssymb,hyperref}.\n"
+
+
+def to_latex(view: View, *, fragment: bool = False) -> str:
+    """Return the sheet as a LaTeX document, or only the body of one."""
+    lines = [f"\\section*{{{TITLE}: {escape_latex(view.name)}}}", escape_latex(view.status), ""]
+    for part in view.parts:
+        lines += [f"\\subsection*{{{part.number} {escape_latex(part.title)}}}"]
+        for group in part.groups:
+            if group.title:
+                lines += [f"\\subsubsection*{{{group.number} {escape_latex(group.title)}}}"]
+            for entry in group.entries:
+                lines += [*_latex_entry(entry), ""]
+    if view.signatures:
+        lines += ["\\subsection*{How this sheet was filled in}", "\\begin{itemize}"]
+        lines += [f"\\item {{\\small {escape_latex(signature)}}}" for signature in view.signatures]
+        lines += ["\\end{itemize}"]
+    body = "\n".join(lines) + "\n"
+    return _NEEDS + body if fragment else _FRAME.replace("%(body)s", body)
+
+
+def _latex_entry(entry: Entry) -> Iterator[str]:
+    yield f"\\paragraph{{{entry.number} {escape_latex(entry.title)}.}} {escape_latex(entry.ask)}"
+    yield "\\begin{quote}"
+    if entry.remark:
+        yield f"\\emph{{{entry.remark}}}"
+        yield ""
+    if entry.choices:
+        yield "\\begin{itemize}"
+        for choice in entry.choices:
+            mark = "$\\boxtimes$" if choice.chosen else "$\\square$"
+            yield f"\\item[{mark}] {escape_latex(choice.label)}"
+        yield "\\end{itemize}"
+    for lines in entry.paragraphs:
+        yield " \\newline\n".join(linked_latex(line) for line in lines)
+        yield ""
+    if entry.source:
+        yield f"{{\\small\\emph{{(filled in from {escape_latex(entry.source)})}}}}"
+    yield "\\end{quote}"
+
+
+def linked_latex(text: str) -> str:
+    r"""Escape one line of text; web addresses become \url (which may not stand inside another command)."""
+    pieces = (f"\\url{{{piece}}}" if link else _plain_latex(piece) for piece, link in split_links(one_line(text)))
+    return "".join(pieces)
+
+
+def escape_latex(text: str) -> str:
+    r"""Return one line of text such that LaTeX prints it as it is.
+
+    >>> print(escape_latex("50% of $5 & {x_1}"))
+    50\% of \$5 \& \{x\_1\}
+    """
+    return _plain_latex(one_line(text))
+
+
+def _plain_latex(text: str) -> str:
+    named = _LATEX_CONTROL.sub(lambda found: f"[U+{ord(found.group()):04X}]", text)
+    apart = _LIGATURE.sub("\\1\x00", named)  # -- and the like would be set as another sign
+    return _TO_ESCAPE.sub(lambda found: _CHARACTERS[found.group()], apart).replace("\x00", "{}")
+
+
+# -- A datasheet as one HTML page that needs nothing else: no script, no font, no picture from elsewhere -------------
+
+
+_HTML_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+_STYLE = """
+:root { color-scheme: light dark; --line: #8884; --faint: #777; --mark: #1a6fb4; }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 48rem; margin: 2rem auto; padding: 0 1rem; }
+h1 { font-size: 1.6rem; } h2 { margin-top: 2.5rem; border-bottom: 1px solid var(--line); } h3 { margin-top: 1.8rem; }
+h4 { margin: 1.4rem 0 0; font-size: 1rem; } .ask { margin: 0; color: var(--faint); }
+.answer { margin: .3rem 0 0; padding-left: .9rem; border-left: 3px solid var(--line); overflow-wrap: anywhere; }
+.answer p, .answer ul { margin: .2rem 0; } .answer ul { list-style: none; padding: 0; }
+.answer li { padding-left: 1.6em; text-indent: -1.6em; } .open { border-color: #c60; } .open em { color: #c60; }
+.unchosen, .source, .status { color: var(--faint); } .source { font-size: .85rem; }
+nav ul { columns: 2; padding-left: 1.2rem; } code { overflow-wrap: anywhere; font-size: .85rem; }
+@media print { nav { display: none; } body { margin: 0; max-width: none; } h4 { break-after: avoid; } }
+"""
+
+
+def to_html(view: View, *, fragment: bool = False) -> str:
+    """Return the sheet as an HTML page, or only what goes into a page's body."""
+    title = f"{TITLE}: {escape_html(view.name)}"
+    anchors = [f"part-{at}" for at in range(1, len(view.parts) + 1)]
+    lines = [f"<h1>{title}</h1>", f'<p class="status">{escape_html(view.status)}</p>', "<nav><ul>"]
+    for part, anchor in zip(view.parts, anchors, strict=True):
+        lines.append(f'<li><a href="#{anchor}">{part.number} {escape_html(part.title)}</a></li>')
+    lines.append("</ul></nav>")
+    for part, anchor in zip(view.parts, anchors, strict=True):
+        lines += _part(part, anchor)
+    if view.signatures:
+        lines += ["<h2>How this sheet was filled in</h2>", "<ul>"]
+        lines += [f"<li><code>{escape_html(signature)}</code></li>" for signature in view.signatures]
+        lines.append("</ul>")
+    body = "\n".join(lines) + "\n"
+    if fragment:
+        return body
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{title}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n{body}</body>\n</html>\n"
+    )
+
+
+def _part(part: Part, anchor: str) -> Iterator[str]:
+    yield f'<section id="{anchor}">'
+    yield f"<h2>{part.number} {escape_html(part.title)}</h2>"
+    for group in part.groups:
+        if group.title:
+            yield f"<h3>{group.number} {escape_html(group.title)}</h3>"
+        for entry in group.entries:
+            yield from _html_entry(entry)
+    yield "</section>"
+
+
+def _html_entry(entry: Entry) -> Iterator[str]:
+    yield f'<h4>{entry.number} {escape_html(entry.title)}</h4>\n<p class="ask">{escape_html(entry.ask)}</p>'
+    yield f'<div class="answer{" open" * (entry.remark == "not answered")}">'
+    if entry.remark:
+        yield f"<p><em>{entry.remark}</em></p>"
+    if entry.choices:
+        yield "<ul>"
+        for choice in entry.choices:
+            mark, kind = ("☒", "chosen") if choice.chosen else ("☐", "unchosen")
+            yield f'<li class="{kind}">{mark} {escape_html(choice.label)}</li>'
+        yield "</ul>"
+    for lines in entry.paragraphs:
+        yield f'<p dir="auto">{"<br>".join(linked_html(line) for line in lines)}</p>'
+    if entry.source:
+        yield f'<p class="source">filled in from {escape_html(entry.source)}</p>'
+    yield "</div>"
+
+
+def linked_html(text: str) -> str:
+    """Escape one line of text; web addresses become links.
+
+    >>> linked_html("<b> at https://a.org/?x=1&y=2")
+    '&lt;b&gt; at <a href="https://a.org/?x=1&amp;y=2">https://a.org/?x=1&amp;y=2</a>'
+    """
+    pieces = []
+    for piece, link in split_links(one_line(text)):
+        safe = escape_html(piece)
+        pieces.append(f'<a href="{safe}">{safe}</a>' if link else safe)
+    return "".join(pieces)
+
+
+def escape_html(text: str) -> str:
+    """Return a text such that HTML shows it as it is."""
+    return html.escape(_HTML_CONTROL.sub("\ufffd", text))
+
+
+# -- `render`: a datasheet for readers, as Markdown, LaTeX or HTML ---------------------------------------------------
+
 
 FORMATS = {"markdown": (".md", ".markdown"), "latex": (".tex", ".latex"), "html": (".html", ".htm")}
 """The formats, with the endings of their files."""

@@ -14,8 +14,8 @@ from typing import Any
 
 import msgspec
 
-from aliquot.data.files import write_bytes
 from aliquot.errors import OptionError, OutputError
+from aliquot.io.files import write_bytes
 from aliquot.report.datasheet.questions import CRITERION, VERSION, Question, Section, sections
 from aliquot.report.datasheet.sheet import NOTHING, Answer, Datasheet
 

@@ -1,0 +1,1 @@
+"""Judgments: cleaning, combining, agreement, preferences and other comparisons."""

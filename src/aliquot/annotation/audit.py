@@ -1,0 +1,297 @@
+"""The books of cleaning: what was marked, of whom, and what it does to the scores.
+
+A system's score here is the mean over its outputs of the mean of their answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from aliquot.annotation.judgment_rows import OPEN, Answers, first_rows, group_codes
+from aliquot.annotation.normalise import BY, MINIMUM
+from aliquot.core.conventions import looks_human
+from aliquot.core.evalset import EvalSet
+from aliquot.core.judgments import MARKED, Judgments
+from aliquot.core.registry import Spec
+from aliquot.errors import quoted
+from aliquot.stats.annotator_effects import group_zscores
+from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, codes_of, group_means, group_sums
+
+# -- The books of cleaning: what was marked, of whom, and what it does to the scores ---------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreKeeper:
+    """The answers as arrays, so that scores without some of them are cheap.
+
+    Attributes:
+        systems: the systems in order of first appearance.
+        values: the answers; NaN where there is none.
+        cell: the output each answer is on.
+        system_of_cell: the system of each output.
+    """
+
+    systems: list[str]
+    values: FloatArray
+    cell: IntArray
+    system_of_cell: IntArray
+
+    @classmethod
+    def of(cls, table: pl.DataFrame) -> ScoreKeeper:
+        """Take values, outputs and systems from a table of answers."""
+        cell = group_codes(table, ["item", "system"])
+        of_cell = table["system"].gather(first_rows(cell))
+        values = table["value"].cast(pl.Float64).to_numpy()
+        return cls(of_cell.unique(maintain_order=True).to_list(), values, cell, codes_of(of_cell.to_list()))
+
+    def scores(self, counted: BoolArray, values: FloatArray | None = None) -> FloatArray:
+        """Each system's score from the answers that count (of other values than their own, where given)."""
+        values = self.values if values is None else values
+        of_cell = group_means(self.cell, np.where(counted, values, np.nan), len(self.system_of_cell))
+        return group_means(self.system_of_cell, of_cell, len(self.systems))
+
+    def answers(self, counted: BoolArray) -> IntArray:
+        """How many answers that count each system has."""
+        there = (counted & np.isfinite(self.values)).astype(np.float64)
+        return group_sums(self.system_of_cell[self.cell], there, len(self.systems)).astype(np.int64)
+
+    def changes_by(self, group: IntArray, groups: int, counted: BoolArray, dropped: BoolArray) -> FloatArray:
+        """Change of each system's score if only this group's answers among `dropped` did not count (groups x systems).
+
+        Only the outputs a group touches are looked at, all groups at once.
+        """
+        size, width = len(self.system_of_cell), len(self.systems)
+        filled = np.where(counted, self.values, 0.0)
+        total, count = group_sums(self.cell, filled, size), group_sums(self.cell, counted.astype(np.float64), size)
+        mean = np.divide(total, count, out=np.full(size, np.nan), where=count > 0)
+        score_sum = group_sums(self.system_of_cell, np.nan_to_num(mean), width)
+        outputs = group_sums(self.system_of_cell, (count > 0).astype(np.float64), width)
+        rows = np.flatnonzero(dropped & counted)
+        pair, at = np.unique(group[rows] * size + self.cell[rows], return_inverse=True)
+        who, where = pair // size, pair % size
+        left = count[where] - np.bincount(at, minlength=len(pair))
+        rest = total[where] - np.bincount(at, self.values[rows], minlength=len(pair))
+        gained = np.where(left > 0, rest / np.maximum(left, 1.0), 0.0) - mean[where]
+        key = who * width + self.system_of_cell[where]
+        new_sum = score_sum + group_sums(key, gained, groups * width).reshape(groups, width)
+        new_outputs = outputs - group_sums(key, (left < 0.5).astype(np.float64), groups * width).reshape(groups, width)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.where(new_outputs > 0.5, new_sum / new_outputs, np.nan) - score_sum / outputs
+
+
+def counted_in(answers: Answers) -> BoolArray:
+    """Which answers count."""
+    return answers.table.select(OPEN).to_series().to_numpy()
+
+
+def swaps(before: FloatArray, after: FloatArray) -> int:
+    """Number of pairs of systems that change order.
+
+    >>> swaps(np.array([1.0, 2.0, 3.0]), np.array([2.0, 1.0, 3.0]))
+    1
+    """
+    first, second = (np.sign(scores[:, None] - scores[None, :]) for scores in (before, after))
+    return int((first * second < 0).sum() // 2)
+
+
+def ranks(scores: FloatArray) -> list[int | None]:
+    """Ranks, 1 for the highest; None where there is no score.
+
+    >>> ranks(np.array([0.5, np.nan, 0.9]))
+    [2, None, 1]
+    """
+    return [None if np.isnan(score) else 1 + int((scores > score).sum()) for score in scores]
+
+
+def largest(changes: FloatArray, systems: list[str]) -> tuple[float, str | None]:
+    """The largest change in size, with its sign, and whose it is."""
+    known = np.isfinite(changes)
+    if not known.any():
+        return float("nan"), None
+    at = int(np.argmax(np.where(known, np.abs(changes), -1.0)))
+    return float(changes[at]), systems[at] if changes[at] != 0 else None
+
+
+# -- the books -----------------------------------------------------------------------------------------------------
+
+
+def counts_of(before: Answers, after: Answers) -> dict[str, int]:
+    """How many answers there are of which state, and how many are marked."""
+    states = dict(before.table["state"].value_counts().iter_rows())
+    earlier = before.table[MARKED].count()
+    return {
+        "answers": before.table.height,
+        **{state: int(states.get(state, 0)) for state in ("answered", "skipped", "pending")},
+        "marked_before": earlier,
+        "marked": after.table[MARKED].count() - earlier,
+    }
+
+
+def first_notes(answers: Answers, chain: Sequence[Spec]) -> list[str]:
+    """What is odd about the answers before any step."""
+    notes = []
+    people = answers.table["annotator"].drop_nulls().n_unique()
+    if people == 1:
+        notes.append("there is one annotator: steps that compare annotators have nobody to compare with")
+    if answers.negative_times:
+        notes.append(f"{answers.negative_times} negative times are taken as missing")
+    if "seconds" in answers.known:
+        missing = answers.table.filter(pl.col("seconds").is_null() & (pl.col("state") == "answered")).height
+        missing -= answers.negative_times
+        if missing > 0:
+            notes.append(f"{missing} answers have no time")
+    if "duplicates" not in [spec.name for spec in chain]:
+        notes += _contradictions(answers)
+    return notes
+
+
+def _contradictions(answers: Answers) -> list[str]:
+    plain = OPEN & pl.col("annotator").is_not_null() & ~pl.col("repeat") & pl.col("control").is_null()
+    cells = answers.table.filter(plain).group_by("annotator", "item", "system", "criterion").agg(
+        pl.len().alias("times"), (pl.col("value").max() - pl.col("value").min()).alias("apart")
+    )  # fmt: skip
+    again = cells.filter(pl.col("times") > 1)
+    if not again.height:
+        return []
+    differ = again.filter(pl.col("apart") > 0).height
+    twice = f"{again.height} outputs were judged more than once by the same annotator, {differ} of them differently"
+    return [f"{twice}; scores average these; the step `duplicates` keeps one"]
+
+
+def annotator_table(
+    before: Answers, after: Answers, keeper: ScoreKeeper, steps: Sequence[str], measured: Sequence[pl.DataFrame]
+) -> pl.DataFrame:
+    """One row per annotator, those with most marks first."""
+    table = before.table.with_columns(after.table[MARKED].alias("_now"), OPEN.alias("_open"))
+    named = table.filter(pl.col("annotator").is_not_null())
+    if not named.height:
+        return pl.DataFrame(schema={"annotator": pl.String, "answers": pl.UInt32, "marked": pl.UInt32})
+    new = pl.col("_open") & pl.col("_now").is_not_null()
+    found = named.filter(new)["_now"].unique(maintain_order=True).to_list()
+    report = named.group_by("annotator", maintain_order=True).agg(
+        pl.col("_open").sum().alias("answers"),
+        *((pl.col("state") == state).sum().alias(state) for state in ("skipped", "pending")),
+        pl.col("seconds").median().alias("median_seconds"),
+        new.sum().alias("marked"),
+        *((new & (pl.col("_now") == reason)).sum().alias(reason) for reason in dict.fromkeys([*steps, *found])),
+    )
+    report = report.join(_effects(before, after, keeper), on="annotator", how="left", maintain_order="left")
+    for measures in measured:
+        report = report.join(measures, on="annotator", how="left", maintain_order="left")
+    return report.sort("marked", descending=True, maintain_order=True)
+
+
+def _effects(before: Answers, after: Answers, keeper: ScoreKeeper) -> pl.DataFrame:
+    """The largest change of a system's score if only this annotator's marks were made."""
+    people = before.table["annotator"].fill_null("")
+    names = people.unique(maintain_order=True).to_list()
+    counted = counted_in(before)
+    dropped = counted & ~counted_in(after)
+    changes = keeper.changes_by(group_codes(people.to_frame(), ["annotator"]), len(names), counted, dropped)
+    found = [largest(row, keeper.systems) for row in changes]
+    return pl.DataFrame(
+        {"annotator": names, "change": [change for change, _ in found], "changed_system": [who for _, who in found]},
+        schema_overrides={"changed_system": pl.String},
+    ).with_columns(pl.col("change").fill_nan(None))
+
+
+def system_table(before: Answers, after: Answers, keeper: ScoreKeeper) -> pl.DataFrame:
+    """One row per system, the best after cleaning first."""
+    columns: dict[str, Any] = {"system": keeper.systems}
+    person = group_codes(before.table, BY)
+    named = before.table["annotator"].is_not_null().to_numpy()
+    for when, answers in (("before", before), ("after", after)):
+        counted = counted_in(answers)
+        raw = keeper.scores(counted)
+        z = keeper.scores(counted, group_zscores(np.where(counted & named, keeper.values, np.nan), person, MINIMUM).z)
+        columns |= {f"answers_{when}": keeper.answers(counted), when: raw, f"rank_{when}": ranks(raw), f"z_{when}": z}
+    frame = pl.DataFrame(columns).with_columns(pl.selectors.float().fill_nan(None))
+    return frame.with_columns((pl.col("after") - pl.col("before")).alias("change")).sort(
+        "after", descending=True, nulls_last=True, maintain_order=True
+    )
+
+
+def step_table(systems: list[str], chain: Sequence[Spec], scores: Sequence[FloatArray]) -> pl.DataFrame:
+    """The score of every system before and after every step."""
+    names = ["(before)", *(str(spec) for spec in chain)]
+    return pl.DataFrame(
+        {
+            "step": np.repeat(names, len(systems)).tolist(),
+            "system": systems * len(names),
+            "score": np.concatenate(scores) if systems else [],
+        },
+        schema={"step": pl.String, "system": pl.String, "score": pl.Float64},
+    ).with_columns(pl.col("score").fill_nan(None))
+
+
+# -- Data whose judgments were marked: the human scores that were made of judgments are made anew --------------------
+
+
+def with_marked(data: EvalSet, marked: Judgments, came: Answers, now: Answers) -> tuple[EvalSet, list[str]]:
+    """Return the data with these judgments; a human score that was the mean of judgments is that of those that count.
+
+    A human score that is not (it came from elsewhere, or was combined otherwise) stays, and a note says so. Data
+    without any score get the mean of what counts.
+
+    Args:
+        data: the data as they came.
+        marked: the judgments as they are now.
+        came: their answers as they came; the scores are compared with the means of those that counted then.
+        now: the same answers with the new marks.
+    """
+    if not data.scores:
+        return replace(data, judgments=marked).aggregate(), []
+    means = _means_of(data, came)
+    scores = dict(data.scores)
+    renewed, kept = [], []
+    for name in (name for name in data.scores if name == data.human or looks_human(name)):
+        match = next((key for key in means if _same(means[key](counted_in(came)), data.scores[name])), None)
+        if match is None:
+            kept.append(name)
+        else:
+            scores[name] = means[match](counted_in(now))
+            renewed.append(name)
+    notes = []
+    if renewed:
+        lost = int((np.isfinite(data.scores[renewed[0]]) & ~np.isfinite(scores[renewed[0]])).sum())
+        lacking = f"; {lost} outputs have none left, so systems are compared on different items" if lost else ""
+        notes.append(f"human scores made anew from what counts: {quoted(renewed)}{lacking}")
+    if kept:
+        notes.append(f"not the means of these judgments, so left as they were: {quoted(kept)}; use combine")
+    return replace(data, judgments=marked, scores=scores), notes
+
+
+def _means_of(data: EvalSet, answers: Answers) -> dict[tuple[str | None], Callable[[BoolArray], FloatArray]]:
+    """Ways to the cell means of the answers that count: over all criteria, under (None,), and of each of several."""
+    table = answers.table
+    rows, columns = data.cell_index(table["item"].cast(data.items["id"].dtype), table["system"])
+    cell, size = rows * data.n_systems + columns, data.n_items * data.n_systems
+    values = table["value"].to_numpy()
+
+    def means(which: BoolArray) -> Callable[[BoolArray], FloatArray]:
+        def of(counted: BoolArray) -> FloatArray:
+            return group_means(cell, np.where(counted & which, values, np.nan), size).reshape(
+                data.n_items, data.n_systems
+            )
+
+        return of
+
+    criteria = table["criterion"].drop_nulls().unique(maintain_order=True).to_list()
+    found: dict[tuple[str | None], Callable[[BoolArray], FloatArray]] = {
+        (None,): means(np.ones(table.height, dtype=np.bool_))
+    }
+    for criterion in criteria if len(criteria) > 1 else []:
+        found[(criterion,)] = means((table["criterion"] == criterion).fill_null(value=False).to_numpy())
+    return found
+
+
+def _same(a: FloatArray, b: FloatArray) -> bool:
+    present = np.isfinite(a)
+    if not np.array_equal(present, np.isfinite(b)) or not present.any():
+        return False
+    return bool(np.allclose(a[present], b[present], rtol=1e-9, atol=1e-6))

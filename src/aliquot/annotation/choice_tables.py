@@ -1,0 +1,320 @@
+"""Tables that `compare` reads: which kind they are, which column is which, and texts turned into names and numbers.
+
+| kind | columns (others may be there) |
+|---|---|
+| pairwise | item, annotator, system_a, system_b, choice: a, b or tie |
+| verify | the same; choice: only a, only b, both or none |
+| best-worst | item, annotator, shown (A;B;C;D), best, worst |
+| ranking | item, annotator, system, rank (1 best); or item, annotator, ranking (A > B = C) |
+| postedit | item, annotator, final, output_a, output_b, and where known system_a, system_b, choice |
+| groups | participant, group, before, after, and where there are several, measure |
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import numpy as np
+import polars as pl
+
+from aliquot.errors import DataError, NameUnknownError, OptionError, closest, quoted, unknown_name
+from aliquot.io.formats.table_columns import SYNONYMS, numbers_of
+from aliquot.stats.arrays import FloatArray
+
+# -- Tables that `compare` reads: which kind they are, which column is which, and texts turned into names and numbers
+
+
+ROLES: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "item": SYNONYMS["item"],
+        "annotator": (*SYNONYMS["annotator"], "post_editor", "editor"),
+        "system_a": ("system_a", "system1", "system_1", "sys_a", "sys1", "model_a", "model1", "model_1", "a", "left"),
+        "system_b": ("system_b", "system2", "system_2", "sys_b", "sys2", "model_b", "model2", "model_2", "b", "right"),
+        "choice": ("choice", "chosen", "preference", "preferred", "winner", "verdict", "label", "answer", "judgment",
+                   "judgement"),
+        "shown": ("shown", "systems", "options", "candidates", "models"),
+        "best": ("best",),
+        "worst": ("worst",),
+        "system": SYNONYMS["system"],
+        "rank": ("rank", "place"),
+        "ranking": ("ranking", "ranks", "order_of_systems"),
+        "final": ("final", "final_text", "postedit", "post_edit", "post_edited", "postedited", "pe", "edited"),
+        "output_a": ("output_a", "output1", "output_1", "mt_a", "mt1", "suggestion_a", "suggestion1", "text_a", "s1"),
+        "output_b": ("output_b", "output2", "output_2", "mt_b", "mt2", "suggestion_b", "suggestion2", "text_b", "s2"),
+        "participant": ("participant", "participant_id", "person", "user", "user_id", "subject", "annotator"),
+        "group": ("group", "arm", "condition"),
+        "measure": ("measure", "outcome", "criterion", "metric", "question", "scale"),
+        "before": ("before", "pre", "baseline"),
+        "after": ("after", "post"),
+    }
+)  # fmt: skip
+"""Our column role -> the names people give it."""
+
+_PAIR = ("item", "annotator", "system_a", "system_b", "choice")
+_NEEDS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = MappingProxyType(
+    {
+        "postedit": (("item", "final"), ("annotator", "system_a", "system_b", "output_a", "output_b", "choice")),
+        "best-worst": (("item", "best", "worst"), ("annotator", "shown")),
+        "ranking": (("item",), ("annotator", "system", "rank", "ranking")),
+        "groups": (("group", "before", "after"), ("participant", "measure")),
+        "pairwise": (("item", "choice"), ("annotator", "system_a", "system_b")),
+        "verify": (("item", "choice"), ("annotator", "system_a", "system_b")),
+    }
+)
+"""Kind -> the roles a table of it must have, and those it may have; the order in which kinds are recognised."""
+
+
+@dataclass(frozen=True, eq=False)
+class ChoiceTable:
+    """A table whose columns bear our names where they play a role, and where it came from."""
+
+    frame: pl.DataFrame
+    kind: str
+    where: str
+
+    def has(self, role: str) -> bool:
+        """Tell whether a column plays this role and holds anything."""
+        return role in self.frame.columns and self.frame[role].null_count() < self.frame.height
+
+    def texts(self, role: str) -> pl.Series:
+        """A column as texts without blanks around them; nothing, or blanks only, is null."""
+        text = self.whole_texts(role).str.strip_chars()
+        return pl.select(pl.when(text != "").then(text)).to_series()
+
+    def whole_texts(self, role: str) -> pl.Series:
+        """A column as texts, blanks and all."""
+        column = self.frame[role]
+        if column.dtype.is_nested() or column.dtype == pl.Object:
+            raise DataError(f"{self.where}: the column '{role}' holds {column.dtype}; it should hold texts")
+        return column.cast(pl.String)
+
+    def required(self, role: str) -> pl.Series:
+        """A column of texts of which every row has one."""
+        text = self.texts(role)
+        if text.null_count():
+            raise self.fault(int(text.is_null().arg_max() or 0), f"the column '{role}' is empty; every row needs one")
+        return text
+
+    def numbers(self, role: str) -> FloatArray:
+        """A column of numbers, NaN where missing."""
+        return numbers_of(self.frame[role], self.where)
+
+    def fault(self, row: int, what: str) -> DataError:
+        """Build an error that names a row, counted from 0 here and from 1 for people."""
+        return DataError(f"{self.where} row {row + 1}: {what}")
+
+    @property
+    def fingerprint(self) -> str:
+        """Six hexadecimal digits of the content, for signatures."""
+        return fingerprint(self.frame)
+
+
+def fingerprint(frame: pl.DataFrame) -> str:
+    """Six hexadecimal digits of a table's content.
+
+    >>> fingerprint(pl.DataFrame({"a": [1]})) == fingerprint(pl.DataFrame({"a": [1]}))
+    True
+    """
+    nested = [column for column in frame if column.dtype.is_nested() or column.dtype == pl.Object]
+    plain = frame.with_columns(pl.Series(c.name, [str(v) for v in c.to_list()], dtype=pl.String) for c in nested)
+    return hashlib.blake2b(plain.write_csv().encode("utf-8", "replace"), digest_size=16).hexdigest()[:6]
+
+
+def kind_of(present: Sequence[str], columns: Mapping[str, str] | None = None) -> str | None:
+    """Tell by its columns which kind of table this is, or None where it holds no choices (but perhaps scores).
+
+    >>> kind_of(["item", "rater", "model_a", "model_b", "winner"]), kind_of(["item", "system", "value"])
+    ('pairwise', None)
+    """
+    found = _mapped(present, columns)
+    if {"final", "item"} <= found.keys():
+        return "postedit"
+    if {"best", "worst", "item"} <= found.keys():
+        return "best-worst"
+    if "item" in found and ("ranking" in found or {"system", "rank"} <= found.keys()):
+        return "ranking"
+    if {"group", "before", "after"} <= found.keys():
+        return "groups"
+    own = "value" not in {name.casefold() for name in present}  # judgments may well have a column 'label'
+    return "pairwise" if {"item", "choice"} <= found.keys() and ("system_a" in found or own) else None
+
+
+def choice_table(table: pl.DataFrame, kind: str, columns: Mapping[str, str] | None, where: str) -> ChoiceTable:
+    """Give the columns of a table of this kind our names.
+
+    Args:
+        table: As it came; all other columns stay under their names.
+        kind: One of those above.
+        columns: Our role -> the table's column, where names alone do not say.
+        where: File name, for messages.
+
+    Raises:
+        DataError: No rows, or a column that the kind needs is absent.
+
+    Example:
+        >>> table = pl.DataFrame({"segment": [1], "winner": ["A"]})
+        >>> choice_table(table, "pairwise", None, "t.csv").frame.columns
+        ['item', 'choice']
+    """
+    if not table.height:
+        raise DataError(f"{where}: the table has a header but no rows; there is nothing to compare")
+    needed, possible = _NEEDS[kind]
+    found = _mapped(table.columns, columns)
+    roles = {role: found[role] for role in (*needed, *possible) if role in found}
+    for role in needed:
+        if role not in roles:
+            raise DataError(
+                f"{where}: a table of kind '{kind}' needs a column '{role}' (or {quoted(ROLES[role][1:4])}); "
+                f"there are {quoted(table.columns)}; name it with --columns {role}=NAME"
+            )
+    taken = {name: role for role, name in roles.items()}
+    clash = {role: f"{role}_" for role in roles if role in table.columns and role not in taken}
+    frame = table.rename(clash | taken).select(*roles, pl.exclude(*roles))
+    return ChoiceTable(frame.with_columns(pl.col(pl.Categorical, pl.Enum).cast(pl.String)), kind, where)
+
+
+def _mapped(present: Sequence[str], columns: Mapping[str, str] | None) -> dict[str, str]:
+    """Our role -> column: the user's mapping first, then names and synonyms; a column plays each role it could."""
+    found: dict[str, str] = {}
+    for role, name in (columns or {}).items():
+        if role not in ROLES:
+            raise unknown_name("column role", role, ROLES, "write --columns role=column")
+        if name not in present:
+            raise unknown_name("column", name, present, "check --columns / columns=")
+        if name in found.values():
+            raise OptionError(f"--columns gives the column '{name}' two roles; each column plays one")
+        found[role] = name
+    free = {name.strip().casefold().replace(" ", "_"): name for name in present if name not in found.values()}
+    for role, names in ROLES.items():
+        match = next((free[name] for name in names if name in free), None)
+        if role not in found and match is not None:
+            found[role] = match
+    return found
+
+
+def number_columns(frame: pl.DataFrame, apart: Sequence[str], where: str) -> dict[str, FloatArray]:
+    """Return the columns, but those set apart, that hold numbers only: name -> values, NaN where missing.
+
+    >>> frame = pl.DataFrame({"item": ["x"], "fluency": ["4"], "comment": ["good"]})
+    >>> number_columns(frame, ["item"], "t.csv")
+    {'fluency': array([4.])}
+    """
+    found = {}
+    for column in frame.drop(apart).get_columns():
+        if column.dtype.is_numeric() or column.dtype == pl.String:
+            try:
+                values = numbers_of(column, where)
+            except DataError:
+                continue
+            if np.isfinite(values).any():
+                found[column.name] = values
+    return found
+
+
+# -- What people write when they choose: a, b, tie, only A, both, none, a system's name; anything else is an error ---
+
+
+_SIDES: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "a": ("a", "1", "a only", "only a", "only_a", "a>b", "system_a", "system a", "model_a", "model a", "left",
+              "first", "a wins", "a better", "output_a"),
+        "b": ("b", "2", "b only", "only b", "only_b", "b>a", "a<b", "system_b", "system b", "model_b", "model b",
+              "right", "second", "b wins", "b better", "output_b"),
+        "tie": ("tie", "ties", "tied", "draw", "equal", "same", "=", "a=b", "no preference"),
+        "both": ("both", "both right", "both good", "tie (bothgood)", "ab"),
+        "none": ("none", "0", "neither", "both wrong", "both bad", "bothbad", "tie (bothbad)"),
+    }
+)  # fmt: skip
+_MEANING = {label: side for side, labels in _SIDES.items() for label in labels}
+
+PAIRWISE = ("a", "b", "tie")
+VERIFY = ("only a", "only b", "both", "none")
+
+
+def sides(table: ChoiceTable, a: pl.Series, b: pl.Series, ignore: Collection[str] = ()) -> pl.Series:
+    """What each row chose: a, b, tie, both or none; null where nothing was chosen or the label is to be ignored.
+
+    A choice may be the name of one of the row's systems. Capitals do not matter, except in names.
+
+    Args:
+        table: With a column `choice`.
+        a: The system shown first in each row.
+        b: The other one.
+        ignore: Labels to leave out, such as c and f of the word-sense task.
+
+    Raises:
+        DataError: A label that is nothing of this, or one that is a side and the other side's name at once.
+
+    Example:
+        >>> frame = pl.DataFrame({"choice": ["A", "sysY", "Tie", None]})
+        >>> x, y = pl.Series(["sysX"] * 4), pl.Series(["sysY"] * 4)
+        >>> sides(ChoiceTable(frame, "pairwise", "t.csv"), x, y).to_list()
+        ['a', 'b', 'tie', None]
+    """
+    choice = table.texts("choice")
+    folded = choice.str.to_lowercase()
+    ignored = folded.is_in([label.strip().casefold() for label in ignore])
+    by_label = folded.replace_strict(_MEANING, default=None, return_dtype=pl.String)
+    by_name = (
+        pl.DataFrame({"choice": choice, "a": a, "b": b})
+        .select(
+            pl.when(pl.col("choice") == pl.col("a"))
+            .then(pl.lit("a"))
+            .when(pl.col("choice") == pl.col("b"))
+            .then(pl.lit("b"))
+        )
+        .to_series()
+    )
+    torn = (by_label != by_name).fill_null(value=False) & ~ignored.fill_null(value=False)
+    if torn.any():
+        row = int(torn.arg_max() or 0)
+        raise table.fault(
+            row,
+            f"the choice '{choice[row]}' is the side '{by_label[row]}' and the system that stands on side "
+            f"'{by_name[row]}'; write a or b, or give the systems other names",
+        )
+    side = by_name.zip_with(by_name.is_not_null(), by_label)
+    unknown = side.is_null() & choice.is_not_null() & ~ignored.fill_null(value=False)
+    if unknown.any():
+        raise _unknown(table, int(unknown.arg_max() or 0), choice, a, b)
+    return side.to_frame().select(pl.when(~ignored.fill_null(value=False)).then(pl.col(side.name))).to_series()
+
+
+def _unknown(table: ChoiceTable, row: int, choice: pl.Series, a: pl.Series, b: pl.Series) -> DataError:
+    known = VERIFY if table.kind == "verify" else PAIRWISE
+    guess = closest(str(choice[row]), [*known, a[row], b[row]])
+    hint = f" did you mean '{guess}'?" if guess else ""
+    return table.fault(
+        row,
+        f"unknown choice '{choice[row]}';{hint} Write {quoted(known)}, or a system's name; an empty cell is a "
+        "pending answer; --ignore leaves labels out",
+    )
+
+
+def check_pair(table: ChoiceTable, a: pl.Series, b: pl.Series) -> None:
+    """Refuse a system that is compared with itself."""
+    same = a == b
+    if same.any():
+        row = int(same.arg_max() or 0)
+        raise table.fault(row, f"the system '{a[row]}' is compared with itself; correct or remove the row")
+
+
+def known_systems(wanted: Collection[str], present: Collection[str], where: str) -> list[str]:
+    """Return the systems asked for, or say which one is not there.
+
+    >>> known_systems(["A"], ["A", "B"], "t.csv")
+    ['A']
+    """
+    repeated = [name for name in wanted if list(wanted).count(name) > 1]
+    if repeated:
+        raise OptionError(f"the system '{repeated[0]}' is named twice; check --systems")
+    for name in wanted:
+        if name not in present:
+            present = sorted(present) if isinstance(present, set) else present
+            guess = closest(name, present)
+            hint = f" did you mean '{guess}'?" if guess else ""
+            raise NameUnknownError(f"{where}: no system '{name}';{hint} There are: {quoted(present)}; check --systems")
+    return list(wanted)

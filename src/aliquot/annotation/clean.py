@@ -1,0 +1,333 @@
+"""`clean`: mark the judgments that should not count, say why, and what that changes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import polars as pl
+
+from aliquot.annotation import cleaning_steps as step_people
+from aliquot.annotation import cleaning_steps as steps
+from aliquot.annotation.audit import (
+    ScoreKeeper,
+    annotator_table,
+    counted_in,
+    counts_of,
+    first_notes,
+    largest,
+    step_table,
+    swaps,
+    system_table,
+    with_marked,
+)
+from aliquot.annotation.cleaning_steps import NotApplicableError, Step, lookup, registered
+from aliquot.annotation.judgment_rows import Answers, Data, answers_of, evalset_of, judgments_of
+from aliquot.annotation.prepare import Recodes, valued, written_recoding
+from aliquot.core.evalset import EvalSet
+from aliquot.core.judgments import MARKED, Judgments
+from aliquot.core.registry import Spec, bind, parse_chain, parse_spec, written
+from aliquot.core.result import signature
+from aliquot.errors import DataError, OptionError, unknown_name
+from aliquot.stats.arrays import FloatArray
+
+# -- All cleaning steps and the presets that put them in order; importing this module registers every step -----------
+
+
+FAMILIES = (steps, step_people)
+
+
+def all_steps() -> dict[str, Step]:
+    """Return every step by name."""
+    return registered()
+
+
+@dataclass(frozen=True)
+class Preset:
+    """Steps that belong together, in order."""
+
+    name: str
+    chain: str
+    about: str
+
+    @cached_property
+    def steps(self) -> list[Spec]:
+        """The steps, parsed."""
+        return parse_chain(self.chain)
+
+
+_ALL_PRESETS = (
+    Preset(
+        "da_wmt",
+        "burn_in:first=10+outliers:k=1.5",
+        "direct assessment: everybody's first judgments are practice; outliers of annotators' z-scores "
+        "(HumEval 2022, paper 1)",
+    ),
+    Preset(
+        "crowd",
+        "exam:minimum=0.8+controls:minimum=0.7+fast_pages:seconds=15+skips:pages=5",
+        "crowd work: exam, control items, seconds a page, skipped pages (the detoxification pipeline; HumEval 2022, "
+        "paper 8)",
+    ),
+    Preset(
+        "semantic_differential",
+        "speeders:share=0.4,expected=600+straight_liners+repeats:k=1.5",
+        "surveys: total time, one value throughout, inconsistent on repeated questions (HumEval 2022, paper 3)",
+    ),
+)
+PRESETS = {preset.name: preset for preset in _ALL_PRESETS}
+"""Preset name -> steps."""
+
+StepsLike = str | Sequence[str] | Mapping[str, Mapping[str, Any] | None]
+
+
+def chain_of(preset: str | None, steps: StepsLike | None, without: Sequence[str] = ()) -> list[Spec]:
+    """Return the steps to run, in order: the preset's, with other thresholds where `steps` names them, then the rest.
+
+    >>> [str(spec) for spec in chain_of("da_wmt", "outliers:k=3+straight_liners", without=["burn_in"])]
+    ['outliers:k=3', 'straight_liners']
+    """
+    if preset is not None and preset not in PRESETS:
+        raise unknown_name("preset", preset, PRESETS)
+    chain = {spec.name: spec for spec in (PRESETS[preset].steps if preset else [])}
+    for spec in _parsed(steps):
+        before = chain[spec.name].parameters if spec.name in chain else {}
+        chain[spec.name] = Spec(spec.name, {**before, **spec.parameters})
+    for name in without:
+        lookup(name)
+        chain.pop(name, None)
+    for spec in chain.values():
+        bind(spec.name, lookup(spec.name).parameters, spec.parameters)  # an unknown threshold is told at once
+    return list(chain.values())
+
+
+def _parsed(steps: StepsLike | None) -> list[Spec]:
+    if steps is None:
+        return []
+    if isinstance(steps, str):
+        found = parse_chain(steps)
+    elif isinstance(steps, Mapping):
+        found = [Spec(name, {k: written(v) for k, v in (given or {}).items()}) for name, given in steps.items()]
+    else:
+        found = [parse_spec(text) for text in steps]
+    twice = [spec.name for spec in found if [other.name for other in found].count(spec.name) > 1]
+    if twice:
+        raise OptionError(f"the cleaning step '{twice[0]}' is given twice; each runs once")
+    return found
+
+
+# -- `clean`: mark the judgments that should not count, say why, and what that changes -------------------------------
+
+
+@dataclass(frozen=True)
+class StepAudit:
+    """What one step did.
+
+    Attributes:
+        step: the step as it was run.
+        applied: whether the data have what it looks at; if not, `note` says what is missing.
+        marked: how many answers it marked.
+        share: of the answers that counted before it.
+        annotators: how many annotators have nothing left because of it.
+        change: the largest change of a system's score, with its sign.
+        system: whose it is.
+        swaps: how many pairs of systems changed order.
+        note: what a reader should know.
+    """
+
+    step: str
+    applied: bool
+    marked: int
+    share: float
+    annotators: int
+    change: float
+    system: str | None
+    swaps: int
+    note: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Cleaned:
+    """Judgments with marks, and the audit of how they came to them.
+
+    Attributes:
+        judgments: all judgments; the column `marked` says why one should not count.
+        evalset: the data with these judgments, and the human scores made of what counts.
+        steps: what each step did, in order.
+        annotators: one row per annotator: answers, pending, skipped, median seconds, how many of their answers each
+            step marked, the largest change of a system's score that leaving those out makes, and what steps measured.
+        systems: one row per system: score and rank before and after, raw and of annotators' z-scores.
+        by_step: the score of every system after every step.
+        counts: answers, answered, skipped, pending, marked before, marked now.
+        notes: what a reader should know.
+        signature: the line that reproduces this.
+    """
+
+    judgments: Judgments
+    evalset: EvalSet
+    steps: tuple[StepAudit, ...]
+    annotators: pl.DataFrame
+    systems: pl.DataFrame
+    by_step: pl.DataFrame
+    counts: dict[str, int]
+    notes: tuple[str, ...]
+    signature: str
+
+    def to_frame(self) -> pl.DataFrame:
+        """One row per step."""
+        return pl.DataFrame([vars(audit) for audit in self.steps], schema_overrides={"system": pl.String})
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON document of `clean --json`."""
+        return {
+            "counts": self.counts,
+            "steps": [_without_nan(vars(audit)) for audit in self.steps],
+            "annotators": [_without_nan(row) for row in self.annotators.to_dicts()],
+            "systems": [_without_nan(row) for row in self.systems.to_dicts()],
+            "by_step": [_without_nan(row) for row in self.by_step.to_dicts()],
+            "notes": list(self.notes),
+            "signature": self.signature,
+        }
+
+
+def _without_nan(row: dict[str, Any]) -> dict[str, Any]:
+    return {k: None if isinstance(v, float) and math.isnan(v) else v for k, v in row.items()}
+
+
+def clean(
+    data: Data,
+    preset: str | None = None,
+    *,
+    steps: StepsLike | None = None,
+    without: Sequence[str] = (),
+    scale: tuple[float, float] | None = None,
+    labels: Sequence[float] | None = None,
+    strict: bool = False,
+    fresh: bool = False,
+    answer: str = "value",
+    recode: Recodes | None = None,
+) -> Cleaned:
+    """Mark judgments that should not count, step by step, and keep the books.
+
+    Nothing is deleted: a marked judgment keeps its row, and everything that makes scores leaves it out. Each step sees
+    what earlier ones left. A step whose columns the data lack marks nothing, and the audit says so.
+
+    Args:
+        data: an EvalSet with judgments, or judgments.
+        preset: `da_wmt`, `crowd` or `semantic_differential`.
+        steps: steps to run (`"burn_in:first=10+outliers:k=1.5"`, or a list, or name -> thresholds); with a preset,
+            thresholds to change in it and steps to add after it.
+        without: steps of the preset to leave out.
+        scale: the lowest and the highest value there is; others are marked first of all.
+        labels: the values there are; others are marked.
+        strict: refuse values outside the scale or the labels instead of marking them.
+        fresh: forget marks that the judgments came with.
+        answer: the column that holds the answers, e.g. `label`.
+        recode: what answers (and `expected` ones) are worth, e.g. `no=0,yes=1`; they become the values.
+
+    >>> import aliquot
+    >>> data = aliquot.synthetic(items=60, systems=3, protocol="da", seed=2)
+    >>> cleaned = aliquot.clean(data, "da_wmt")
+    >>> [(audit.step, audit.marked) for audit in cleaned.steps]
+    [('burn_in:first=10', 46), ('outliers:k=1.5', 8)]
+    >>> len(cleaned.judgments), len(cleaned.judgments.usable())
+    (180, 126)
+    """
+    limits, others = _limits(scale, labels), chain_of(preset, steps, without)
+    chain = [*limits, *others]
+    twice = {spec.name for spec in limits} & {spec.name for spec in others}
+    if twice:
+        raise OptionError(f"the cleaning step '{min(twice)}' is given twice; leave out {min(twice)}= or the step")
+    if not chain:
+        raise OptionError(
+            f"there is nothing to do; name a preset ({', '.join(PRESETS)}) or steps ({', '.join(all_steps())})"
+        )
+    whole = evalset_of(data)
+    judgments = judgments_of(data) if recode is None and answer == "value" else valued(data, answer, recode)
+    if not len(judgments):
+        raise DataError(f"{whole.name}: there are no judgments to clean; check --systems and --exclude")
+    came = answers_of(judgments)
+    answers = answers_of(_unmarked(judgments)) if fresh else came
+    if strict:
+        _refuse(answers, scale, labels)
+    before = answers
+    keeper = ScoreKeeper.of(answers.table)
+    audits, measured, scores, notes = [], [], [keeper.scores(counted_in(answers))], first_notes(answers, chain)
+    for spec in chain:
+        answers, audit, measures, after = _run(answers, spec, keeper, scores[-1])
+        audits.append(audit)
+        scores.append(after)
+        measured += [measures] if measures is not None else []
+    if not counted_in(answers).any():
+        notes.append("no answer is left: are the thresholds meant for data like these?")
+    marked = Judgments(judgments.table.with_columns(answers.table[MARKED].gather(answers.of_row)))
+    evalset, said = with_marked(whole, marked, came, answers)
+    return Cleaned(
+        judgments=marked,
+        evalset=evalset,
+        steps=tuple(audits),
+        annotators=annotator_table(before, answers, keeper, [spec.name for spec in chain], measured),
+        systems=system_table(before, answers, keeper),
+        by_step=step_table(keeper.systems, chain, scores),
+        counts=counts_of(before, answers),
+        notes=(*notes, *said),
+        signature=signature(
+            "clean", whole, preset=preset,
+            steps="+".join(str(spec) for spec in chain), fresh="yes" if fresh else None,
+            answer=None if answer == "value" else answer, recode=written_recoding(recode),
+        ),
+    )  # fmt: skip
+
+
+def _limits(scale: tuple[float, float] | None, labels: Sequence[float] | None) -> list[Spec]:
+    found = [] if scale is None else [Spec("scale", {"low": _plain(scale[0]), "high": _plain(scale[1])})]
+    if labels is not None:
+        found.append(Spec("labels", {"allowed": written([_plain(label) for label in labels])}))
+    return found
+
+
+def _plain(number: float) -> str:
+    return str(int(number)) if float(number).is_integer() else repr(float(number))
+
+
+def _unmarked(judgments: Judgments) -> Judgments:
+    return Judgments(judgments.table.drop(MARKED, strict=False))
+
+
+def _refuse(answers: Answers, scale: tuple[float, float] | None, labels: Sequence[float] | None) -> None:
+    for spec in _limits(scale, labels):
+        reasons = lookup(spec.name).run(answers, spec.parameters).reasons
+        if reasons.count():
+            row = answers.table.filter(reasons.is_not_null()).row(0, named=True)
+            known = f"the scale {scale[0]:g} to {scale[1]:g}" if spec.name == "scale" and scale else "the labels"
+            raise DataError(
+                f"judgment of {row['annotator']} on item {row['item']}, system {row['system']}: the value "
+                f"{row['value']:g} is outside {known}, and {reasons.count() - 1} more are; correct them, or mark them "
+                "by leaving out --strict"
+            )
+
+
+def _run(
+    answers: Answers, spec: Spec, keeper: ScoreKeeper, before: FloatArray
+) -> tuple[Answers, StepAudit, pl.DataFrame | None, FloatArray]:
+    """Run one step and write down what it did."""
+    try:
+        marks = lookup(spec.name).run(answers, spec.parameters)
+    except NotApplicableError as missing:
+        return answers, StepAudit(str(spec), False, 0, 0.0, 0, 0.0, None, 0, f"not applied: {missing}"), None, before
+    done = answers.with_marks(marks.reasons)
+    open_before, open_after = counted_in(answers), counted_in(done)
+    after = keeper.scores(open_after)
+    change, system = largest(after - before, keeper.systems)
+    count = int(open_before.sum() - open_after.sum())
+    gone = set(answers.table["annotator"].filter(pl.Series(open_before)).drop_nulls().unique()) - set(
+        answers.table["annotator"].filter(pl.Series(open_after)).drop_nulls().unique()
+    )
+    audit = StepAudit(
+        str(spec), True, count, count / max(1, int(open_before.sum())), len(gone), change, system,
+        swaps(before, after), "; ".join(marks.notes),
+    )  # fmt: skip
+    return done, audit, marks.measures, after

@@ -1,0 +1,291 @@
+"""The coefficients of agreement by name, and their values with intervals for one group of answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from types import MappingProxyType
+from typing import NamedTuple, cast
+
+import numpy as np
+
+from aliquot.annotation.judgment_arrays import Ratings
+from aliquot.errors import OptionError, unknown_name
+from aliquot.stats import annotator_pairs as ap
+from aliquot.stats.agreement import fleiss_measure, kappa, raw_agreement, raw_measure
+from aliquot.stats.alpha import ICC_KINDS, LEVELS, Level, Pairable, alpha_measure, icc_measure, pairable
+from aliquot.stats.annotator_pairs import spearman_pairs
+from aliquot.stats.arrays import FloatArray, IntArray, Seed
+from aliquot.stats.resampling import Interval, Measure, intervals
+
+ORDINAL_ANSWERS = 11
+"""Distinct numbers up to which a scale is taken for ordinal: 0 to 10 is the longest scale of categories in use."""
+
+_DRAWN = 300_000_000  # numbers that a measure may hold over all draws; beyond, it has no interval
+
+_FROM_TABLES: Mapping[str, Callable[[FloatArray, FloatArray], FloatArray]] = MappingProxyType(
+    {
+        "kappa": lambda counts, values: kappa(counts),  # noqa: ARG005
+        "kappa_linear": lambda counts, values: kappa(counts, values, "linear"),
+        "kappa_quadratic": lambda counts, values: kappa(counts, values, "quadratic"),
+        "pearson": ap.table_pearson,
+        "spearman": lambda counts, values: ap.table_spearman(counts),  # noqa: ARG005
+    }
+)
+
+_OF_SPANS = ("span_f1", "span_f1_severity", "severity_match")
+
+MEASURES: Mapping[str, str] = MappingProxyType(
+    {
+        "raw": "share of equal answers on the same output",
+        "kappa": "Cohen's kappa, mean over pairs",
+        "kappa_linear": "kappa, linear weights, mean over pairs",
+        "kappa_quadratic": "kappa, quadratic weights, mean over pairs",
+        "fleiss": "Fleiss' kappa",
+        "alpha": "Krippendorff's alpha",
+        **{f"alpha_{level}": f"Krippendorff's alpha, {level}" for level in LEVELS},
+        "pearson": "Pearson's correlation, mean over pairs",
+        "spearman": "Spearman's correlation, mean over pairs",
+        "icc1": "ICC(1,1): one answer, annotators vary",
+        "icc2": "ICC(2,1): one answer, absolute agreement",
+        "icc3": "ICC(3,1): one answer, consistency",
+        "icc1k": "ICC(1,k): mean answer, annotators vary",
+        "icc2k": "ICC(2,k): mean answer, absolute agreement",
+        "icc3k": "ICC(3,k): mean answer, consistency",
+    }
+)
+"""Every coefficient and what it is; means over pairs of annotators count each pair by the outputs it shares."""
+
+DEFAULTS: Mapping[Level, tuple[str, ...]] = MappingProxyType(
+    {
+        "nominal": ("raw", "kappa", "fleiss", "alpha"),
+        "ordinal": ("raw", "kappa_quadratic", "alpha", "pearson", "spearman", "icc2"),
+        "interval": ("alpha", "pearson", "spearman", "icc2", "icc2k"),
+        "ratio": ("alpha", "pearson", "spearman", "icc2", "icc2k"),
+    }
+)
+"""What is shown for each level of measurement."""
+
+
+def level_of(ratings: Ratings, level: str) -> Level:
+    """Return the level of measurement: as asked, or as the answers look.
+
+    Labels and two numbers are nominal, up to 11 distinct numbers ordinal, more of them interval.
+    """
+    if level in LEVELS:
+        if level == "ordinal" and not ratings.ordered:
+            example = "'no=no,partly=partly,yes=yes'"
+            raise OptionError(f"level 'ordinal': the labels have no order; give them one with recode=, e.g. {example}")
+        if ratings.labels is not None and level in ("interval", "ratio"):
+            raise OptionError(f"level '{level}': the answers are labels; choose nominal, or ordinal with recode=")
+        return level
+    if level != "auto":
+        raise unknown_name("level", level, ["auto", *LEVELS])
+    distinct = len(np.unique(ratings.value))
+    if ratings.labels is not None or distinct <= 2:
+        return "nominal"
+    return "ordinal" if distinct <= ORDINAL_ANSWERS else "interval"
+
+
+def measures_of(measures: str | Sequence[str], level: Level) -> tuple[str, ...]:
+    """Return the coefficients to compute: those named, or the level's.
+
+    >>> measures_of("auto", "nominal")
+    ('raw', 'kappa', 'fleiss', 'alpha')
+    """
+    if measures == "auto":
+        return DEFAULTS[level]
+    names = [measures] if isinstance(measures, str) else list(measures)
+    for name in names:
+        if name in _OF_SPANS:
+            raise OptionError(f"measures: '{name}' is not asked for; it is shown by itself where judgments carry spans")
+        if name not in MEASURES:
+            raise unknown_name("measure", name, MEASURES)
+    if not names:
+        raise OptionError("measures: name at least one, or leave it out")
+    return tuple(dict.fromkeys(names))
+
+
+class Draws(NamedTuple):
+    """How intervals are drawn: how many draws of items, from which seed, for which coverage."""
+
+    number: int = 1000
+    seed: Seed = 0
+    confidence: float = 0.95
+
+
+@dataclass(frozen=True, eq=False)
+class Compared:
+    """One group's answers, ready to be compared."""
+
+    ratings: Ratings
+
+    @cached_property
+    def answers(self) -> Pairable:
+        """The answers on units with at least two."""
+        return pairable(self.ratings.unit, self.ratings.value, self.ratings.item)
+
+    @property
+    def annotator(self) -> IntArray:
+        """The annotator of every answer, compared or not."""
+        return self.ratings.annotator
+
+    @property
+    def people(self) -> int:
+        """The number of annotators there are codes for."""
+        return len(self.ratings.annotators)
+
+    @cached_property
+    def present(self) -> IntArray:
+        """The annotators that have an answer others can be compared with."""
+        return np.unique(self.annotator[self.answers.kept])
+
+    @cached_property
+    def pairs(self) -> ap.AnnotatorPairs | None:
+        """The pairs of annotators; None when there are too many annotators for that."""
+        if self.people > ap.MAX_ANNOTATORS:
+            return None
+        return ap.annotator_pairs(self.answers, self.annotator, self.people)
+
+    @cached_property
+    def tables(self) -> FloatArray | None:
+        """The square tables of all pairs, where answers are few enough for them."""
+        return ap.tables(self.pairs) if self.pairs is not None and self.pairs.tabulated else None
+
+    @cached_property
+    def moments(self) -> FloatArray | None:
+        """Sums and products of all pairs' answers."""
+        if self.tables is not None:
+            return ap.table_moments(self.tables, self.answers.values)
+        return None if self.pairs is None else ap.moments(self.pairs)
+
+
+@dataclass(frozen=True)
+class Coefficient:
+    """One coefficient of one group of answers.
+
+    Attributes:
+        kind: what makes the group: all, criterion, a column, group, scale, or outputs.
+        group: which one.
+        measure: the coefficient.
+        value: NaN where undefined.
+        low: lower end of the bootstrap interval over items.
+        high: upper end.
+        answers: answers that can be compared: on outputs with at least two.
+        outputs: those outputs (under each criterion).
+        items: their items.
+        annotators: who gave them.
+    """
+
+    kind: str
+    group: str
+    measure: str
+    value: float
+    low: float
+    high: float
+    answers: int
+    outputs: int
+    items: int
+    annotators: int
+
+
+def coefficients(
+    compared: Compared,
+    level: Level,
+    measures: Sequence[str],
+    draws: Draws,
+    *,
+    kind: str = "all",
+    group: str = "all",
+) -> list[Coefficient]:
+    """The coefficients of one group of answers, with intervals from the same draws of items."""
+    found = dict.fromkeys(measures, Interval(np.nan, np.nan, np.nan))
+    drawn: dict[str, Measure] = {}
+    if compared.answers.items:
+        for name in measures:
+            made = _measure(name, compared, level, draws.number)
+            if isinstance(made, float):
+                found[name] = Interval(made, np.nan, np.nan)
+            else:
+                drawn[name] = made
+    found.update(zip(drawn, intervals(list(drawn.values()), *draws), strict=True))
+    counts = (len(compared.answers.unit), len(compared.answers.size), compared.answers.items, len(compared.present))
+    return [Coefficient(kind, group, name, *interval, *counts) for name, interval in found.items()]
+
+
+def _measure(name: str, compared: Compared, level: Level, draws: int) -> Measure | float:
+    """A measure to draw from, or its bare value where drawing would take too long."""
+    answers = compared.answers
+    if name == "raw":
+        return raw_measure(answers)
+    if name == "fleiss":
+        return fleiss_measure(answers)
+    if name == "alpha" or name.startswith("alpha_"):
+        return alpha_measure(answers, next((at for at in LEVELS if name == f"alpha_{at}"), level))
+    for kind in ICC_KINDS:
+        if name == kind:
+            return icc_measure(answers, compared.annotator, compared.people, kind)
+    return _pair_measure(name, compared, draws)
+
+
+def _pair_measure(name: str, compared: Compared, draws: int) -> Measure | float:
+    """The mean over pairs of annotators; kappas need few distinct answers, others do with any number."""
+    pairs = compared.pairs
+    if pairs is None:
+        return float("nan")
+    held, shared = pairs.rows <= ap.HELD_ROWS, pairs.shared.astype(np.float64)
+    if compared.tables is not None:
+        of_tables, values = _FROM_TABLES[name], compared.answers.values
+        k = len(values)
+        if held and draws * len(pairs.first) * k * k <= _DRAWN:
+            return ap.table_measure(pairs, lambda counts: of_tables(counts, values))
+        return float(ap.mean_over_pairs(of_tables(compared.tables, values), shared))
+    if name == "pearson":
+        if held and draws * len(pairs.first) * 6 <= _DRAWN:
+            return ap.pearson_measure(pairs)
+        return float(ap.mean_over_pairs(ap.moment_pearson(cast(FloatArray, compared.moments)), shared))
+    if name != "spearman" or not held:
+        return float("nan")
+    ranked = spearman_pairs(pairs)
+    if draws * pairs.rows <= _DRAWN // 3:
+        return ranked
+    return float(ranked(np.ones((1, ranked.items)))[0])
+
+
+# -- all pairs -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class PairColumns:
+    """What is known of every pair of annotators: arrays over pairs; NaN where it does not apply."""
+
+    pairs: ap.AnnotatorPairs
+    columns: dict[str, FloatArray]
+    tables: FloatArray | None
+
+
+def pair_columns(compared: Compared) -> PairColumns | None:
+    """Every coefficient of every pair of annotators; None when there are too many annotators."""
+    pairs = compared.pairs
+    if pairs is None:
+        return None
+    values, columns = compared.answers.values, {}
+    counts = compared.tables
+    if counts is not None:
+        columns = {"raw": raw_agreement(counts)}
+        columns |= {name: of_tables(counts, values) for name, of_tables in _FROM_TABLES.items()}
+        columns["difference"] = _mean_difference(counts, values)
+        return PairColumns(pairs, columns, counts)
+    total = cast(FloatArray, compared.moments)
+    columns["pearson"] = ap.moment_pearson(total)
+    spread = float(np.ptp(values)) if len(values) else 0.0
+    columns["difference"] = spread * (total[:, 1] - total[:, 2]) / np.maximum(total[:, 0], 1.0)
+    if pairs.rows <= ap.HELD_ROWS:
+        columns["spearman"] = spearman_pairs(pairs).each(np.ones((1, compared.answers.items)))[0][0]
+    return PairColumns(pairs, columns, None)
+
+
+def _mean_difference(counts: FloatArray, values: FloatArray) -> FloatArray:
+    n = counts.sum(axis=(-1, -2))
+    return np.asarray((counts.sum(axis=-1) @ values - counts.sum(axis=-2) @ values) / np.maximum(n, 1.0))

@@ -1,0 +1,411 @@
+"""`combine`: one score for each output out of many answers, ready for `estimate`, `metrics` and `simulate`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from aliquot.annotation.combine_methods import METHODS, CombineMethod, LabelsCurve, Votes, curve_of, method_of
+from aliquot.annotation.formula import Formula, parse_formula
+from aliquot.annotation.judgment_rows import Data, evalset_of
+from aliquot.annotation.prepare import Recodes, comparable, countable, recoded, recodings_of, written_recoding
+from aliquot.core.evalset import EvalSet
+from aliquot.core.result import signature
+from aliquot.errors import DataError, OptionError, unknown_name
+from aliquot.io.formats.mqm import MQMWeights
+from aliquot.stats.arrays import FloatArray, Seed
+
+# -- What `combine` gives: the new score, the queue for experts, and what was learned about annotators ---------------
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """One criterion combined.
+
+    Attributes:
+        criterion: its name, or None where judgments name none.
+        values: N x M; NaN where undecided or not judged.
+        cells: one row per judged output: item, system, criterion, value, answers, confidence, best.
+        annotators: what was learned about them, or None.
+        points: the labels-per-item curve and how many outputs it rests on, where asked for.
+        notes: what a reader should know.
+    """
+
+    criterion: str | None
+    values: FloatArray
+    cells: pl.DataFrame
+    annotators: pl.DataFrame | None
+    points: tuple[pl.DataFrame, int] | None
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Combined:
+    """The new score, and how it came about.
+
+    Attributes:
+        evalset: the data with the new score as their human score (and `human_<criterion>` of several criteria).
+        score: the new score's name.
+        cells: one row per output and criterion: value, answers, confidence and likeliest label (of labels).
+        queue: the outputs that experts should decide, least sure first, with their texts.
+        annotators: what was learned about annotators: accuracy (dawid_skene), severity and noise (crossed), mean and
+            spread (z); empty otherwise.
+        systems: each system's mean of the new score, and on how many items.
+        curve: the labels-per-item curve, where asked for.
+        notes: what a reader should know.
+        signature: the line that reproduces this.
+    """
+
+    evalset: EvalSet
+    score: str
+    cells: pl.DataFrame
+    queue: pl.DataFrame
+    annotators: pl.DataFrame
+    systems: pl.DataFrame
+    curve: LabelsCurve | None
+    notes: tuple[str, ...]
+    signature: str
+
+    def to_frame(self) -> pl.DataFrame:
+        """One row per system."""
+        return self.systems
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON document of `combine --json`."""
+        return {
+            "score": self.score,
+            "systems": _rows(self.systems),
+            "annotators": _rows(self.annotators),
+            "queue": _rows(self.queue),
+            "curve": None if self.curve is None else self.curve.to_dict(),
+            "notes": list(self.notes),
+            "signature": self.signature,
+        }
+
+
+def _rows(frame: pl.DataFrame) -> list[dict[str, Any]]:
+    return [
+        {k: None if isinstance(v, float) and math.isnan(v) else v for k, v in row.items()} for row in frame.to_dicts()
+    ]
+
+
+_CELLS = {"item": pl.String, "system": pl.String, "criterion": pl.String, "value": pl.Float64, "answers": pl.Int64,
+          "confidence": pl.Float64, "best": pl.Float64}  # fmt: skip
+
+
+def cells_of(parts: Sequence[Part]) -> pl.DataFrame:
+    """All outputs of all criteria."""
+    return pl.concat([part.cells for part in parts]) if parts else pl.DataFrame(schema=_CELLS)
+
+
+def queue_of(cells: pl.DataFrame, evalset: EvalSet) -> pl.DataFrame:
+    """The outputs whose label is undecided, least sure first, with source and output where there are texts."""
+    waiting = cells.filter(pl.col("value").is_null()).sort("confidence", maintain_order=True, nulls_last=True)
+    waiting = waiting.select("item", "system", "criterion", "best", "confidence", "answers")
+    if not waiting.height:
+        return waiting
+    rows, columns = evalset.cell_index(waiting["item"], waiting["system"])
+    texts = []
+    if "source" in evalset.items.columns:
+        texts.append(evalset.items["source"].gather(rows))
+    if evalset.outputs is not None:
+        stacked = pl.concat([evalset.outputs[system] for system in evalset.systems])
+        texts.append(stacked.gather(columns * evalset.n_items + rows).alias("output"))
+    return waiting.with_columns(texts)
+
+
+def systems_of(evalset: EvalSet, score: str) -> pl.DataFrame:
+    """Each system's mean over the items that have the score, best first."""
+    values = evalset.scores[score]
+    present = np.isfinite(values)
+    count = present.sum(axis=0)
+    mean = np.where(count > 0, np.where(present, values, 0.0).sum(axis=0) / np.maximum(count, 1), np.nan)
+    table = pl.DataFrame({"system": list(evalset.systems), score: pl.Series(mean, nan_to_null=True), "items": count})
+    return table.sort(score, descending=True, nulls_last=True, maintain_order=True)
+
+
+def curve_from(parts: Sequence[Part], against: str) -> LabelsCurve:
+    """Put the criteria's curves together."""
+    tables, outputs, notes = [], {}, []
+    for part in parts:
+        if part.points is None:
+            continue
+        table, count = part.points
+        label = part.criterion or "all"
+        if count:
+            tables.append(table.select(pl.lit(label).alias("criterion"), pl.all()))
+            outputs[label] = count
+        else:
+            notes.append(f"{label}: fewer than ten outputs have two answers; there is no curve")
+    if against == "all answers" and tables:
+        notes.append("the answers drawn are among all answers, so errors are too small; --experts / experts= compares "
+                     "with people who took no part")  # fmt: skip
+    return LabelsCurve(pl.concat(tables) if tables else pl.DataFrame(), outputs, against, tuple(notes))
+
+
+# -- `combine`: one score for each output out of many answers, ready for `estimate`, `metrics` and `simulate` --------
+
+
+HUMAN = "human"
+
+
+@dataclass(frozen=True)
+class _How:
+    """How each criterion is combined."""
+
+    method: CombineMethod
+    parameters: Mapping[str, Any]
+    experts: tuple[str, ...]
+    curve: bool
+    repeats: int
+    seed: Seed
+
+
+def combine(
+    data: Data,
+    method: str = "mean",
+    *,
+    criterion: str | None = None,
+    formula: str | None = None,
+    recode: Recodes | None = None,
+    normalise: str | None = None,
+    name: str | None = None,
+    threshold: float | None = None,
+    experts: Sequence[str] = (),
+    source: str | None = None,
+    answer: str = "value",
+    mqm_weights: MQMWeights | str | None = None,
+    curve: bool = False,
+    repeats: int = 20,
+    seed: Seed = 0,
+) -> Combined:
+    """Make one score of many answers.
+
+    Answers that are marked, pending, skipped, or on control items do not count. Criteria are combined each by itself;
+    a formula then joins them output by output, never their means.
+
+    Args:
+        data: an EvalSet with judgments, or judgments.
+        method: `mean`, `median`, `trimmed:share=0.2`, `majority` or `dawid_skene:threshold=0.9`.
+        criterion: only this one; by default all, and their mean where there is no formula.
+        formula: a joint score, e.g. `sta * sim * (fluency >= source.fluency)`; names are criteria, or scores the data
+            have already.
+        recode: what answers are worth: `no=0,partially=0.5,yes=1`, or `1|2=0,3..5=1`; with `criterion:` before it, for
+            that criterion.
+        normalise: for measurements, `z` (each annotator's z-scores; `z:minimum=5,guard=drop`, or `guard=pooled` for
+            annotators with few or only equal answers) or `crossed` (severity taken off; `crossed:unit=item`).
+        name: the new score's name; by default `human`, `human_<criterion>`, or `human_joint` of a formula.
+        threshold: what a label's vote share or posterior must exceed; other outputs go to the experts' queue.
+        experts: annotators whose answers decide wherever they gave one, and take no part otherwise.
+        source: the system that is the source itself, judged for comparison; it leaves the data.
+        answer: the column that holds the answers, e.g. `label`.
+        mqm_weights: for error lists, what errors cost: `major=5,minor=1`.
+        curve: draw fewer answers again and again and say how wrong they would have been.
+        repeats: how often, for each number of answers.
+        seed: same seed, same draws.
+
+    >>> import aliquot
+    >>> data = aliquot.synthetic(items=40, systems=3, protocol="likert", judgments_per_output=3, seed=1)
+    >>> combined = aliquot.combine(data, "median")
+    >>> combined.evalset.human, combined.evalset.scores["human"].shape
+    ('human', (40, 3))
+    """
+    evalset = evalset_of(data)
+    known = evalset.judgments.criteria if evalset.judgments is not None else []
+    chosen, spec = method_of(method, threshold=threshold)
+    joint = parse_formula(formula) if formula is not None else None
+    _check(chosen, joint, criterion, normalise, source, evalset)
+    weights = MQMWeights.parse(mqm_weights) if isinstance(mqm_weights, str) else mqm_weights
+    wanted = _wanted(criterion, joint, known, evalset)
+    parts: list[Part] = []
+    notes: list[str] = []
+    people: list[pl.DataFrame] = []
+    if wanted:
+        table, notes = countable(data, answer=answer, mqm_weights=weights)
+        table = recoded(_of_criteria(table, known, wanted, notes), recodings_of(recode, known))
+        table, normalised = comparable(table, normalise)
+        if normalised is not None:
+            notes += normalised.notes
+            people.append(normalised.annotators)
+        if not table.height:
+            raise DataError(f"{evalset.name}: no answer is left to combine" + "".join(f"; {note}" for note in notes))
+        how = _How(chosen, spec.parameters, _known_experts(experts, table), curve, repeats, seed)
+        parts = [_part(evalset, table, one, how) for one in wanted]
+    line = signature(
+        "combine", evalset, method=spec if wanted else None, criterion=criterion, formula=formula, source=source,
+        recode=written_recoding(recode), normalise=normalise, answer=None if answer == "value" else answer,
+        mqm_weights=weights and ",".join(f"{k}={v:g}" for k, v in vars(weights).items()),
+        experts=",".join(experts) or None, name=name, seed=seed if curve and isinstance(seed, int) else None,
+    )  # fmt: skip
+    return _result(evalset, parts, joint, criterion, source, name, notes, people, line, bool(experts), curve)
+
+
+# -- before --------------------------------------------------------------------------------------------------------
+
+
+def _check(
+    method: CombineMethod, joint: Formula | None, criterion: str | None, normalise: str | None, source: str | None,
+    evalset: EvalSet,
+) -> None:  # fmt: skip
+    """Refuse options that do not go together."""
+    if normalise is not None and method.labels:
+        measures = ", ".join(name for name, other in METHODS.items() if not other.labels)
+        raise OptionError(
+            f"{method.name} combines labels, which have no mean to normalise by; use {measures}, or leave normalise out"
+        )
+    if joint is not None and criterion is not None:
+        raise OptionError("criterion and formula exclude each other; a formula names its criteria itself")
+    if source is not None and source not in evalset.systems:
+        raise unknown_name("system", source, evalset.systems, "check --source / source=")
+    if joint is not None and joint.source_names and source is None:
+        raise OptionError(f'formula "{joint.text}" compares with the source; say which system it is with --source NAME')
+
+
+def _wanted(criterion: str | None, joint: Formula | None, known: list[str], evalset: EvalSet) -> list[str | None]:
+    """Return the criteria to combine; [None] where judgments name none."""
+    if criterion is not None:
+        if criterion not in known:
+            raise unknown_name("criterion", criterion, known)
+        return [criterion]
+    if joint is None:
+        return list(known) or [None]
+    for name in joint.names:
+        if name not in known and name not in evalset.scores:
+            raise unknown_name("criterion or score", name, [*known, *evalset.scores], "check the formula")
+    return [name for name in joint.names if name in known]
+
+
+def _of_criteria(table: pl.DataFrame, known: list[str], wanted: list[str | None], notes: list[str]) -> pl.DataFrame:
+    """Keep the answers on these criteria."""
+    if not known:
+        return table
+    unnamed = table["criterion"].null_count()
+    if unnamed:
+        notes.append(f"{unnamed} answers name no criterion; they are left out")
+    return table.filter(pl.col("criterion").is_in([name for name in wanted if name is not None]))
+
+
+def _known_experts(experts: Sequence[str], table: pl.DataFrame) -> tuple[str, ...]:
+    people = table["annotator"].drop_nulls().unique(maintain_order=True).to_list()
+    for name in experts:
+        if name not in people:
+            raise unknown_name("annotator", name, people, "check --experts / experts=")
+    return tuple(experts)
+
+
+# -- one criterion -------------------------------------------------------------------------------------------------
+
+
+def _part(evalset: EvalSet, table: pl.DataFrame, criterion: str | None, how: _How) -> Part:
+    """Combine the answers on one criterion."""
+    table = table if criterion is None else table.filter(pl.col("criterion") == criterion)
+    decided = _by_experts(evalset, table, how) if how.experts else None
+    crowd = table.filter(~pl.col("annotator").is_in(how.experts).fill_null(value=False)) if how.experts else table
+    votes = Votes.of(crowd)
+    made = how.method.run(votes, how.parameters)
+    rows, columns = evalset.cell_index(votes.cells["item"], votes.cells["system"])
+    values = np.full((evalset.n_items, evalset.n_systems), np.nan)
+    values[rows, columns] = made.value
+    if decided is not None:
+        values = np.where(np.isfinite(decided), decided, values)
+    cells = votes.cells.with_columns(
+        pl.lit(criterion, dtype=pl.String).alias("criterion"),
+        pl.Series("value", values[rows, columns], nan_to_null=True),
+        pl.Series("answers", votes.count),
+        pl.Series("confidence", made.confidence, nan_to_null=True),
+        pl.Series("best", made.best, nan_to_null=True),
+    )
+    points = None
+    if how.curve:
+        truth = None if decided is None else decided[rows, columns]
+        points = curve_of(votes, how.method, how.parameters, truth, repeats=how.repeats, seed=how.seed)
+    people = made.annotators
+    if people is not None:
+        people = people.with_columns(pl.lit(criterion, dtype=pl.String).alias("criterion"))
+    notes = tuple(f"{criterion}: {note}" if criterion else note for note in made.notes)
+    return Part(criterion, values, cells, people, points, notes)
+
+
+def _by_experts(evalset: EvalSet, table: pl.DataFrame, how: _How) -> FloatArray:
+    """What the experts say, NaN where they say nothing or disagree on a label."""
+    votes = Votes.of(table.filter(pl.col("annotator").is_in(how.experts)))
+    made = METHODS["majority" if how.method.labels else "mean"].run(votes, {})
+    rows, columns = evalset.cell_index(votes.cells["item"], votes.cells["system"])
+    values = np.full((evalset.n_items, evalset.n_systems), np.nan)
+    values[rows, columns] = made.value
+    return values
+
+
+# -- after ---------------------------------------------------------------------------------------------------------
+
+
+def _result(
+    evalset: EvalSet, parts: list[Part], joint: Formula | None, criterion: str | None, source: str | None,
+    name: str | None, notes: list[str], people: list[pl.DataFrame], line: str, by_experts: bool, curve: bool,
+) -> Combined:  # fmt: skip
+    """Put the criteria together and the score into the data."""
+    final = name or (f"{HUMAN}_joint" if joint else HUMAN if criterion is None else f"{HUMAN}_{criterion}")
+    values = _joined(evalset, parts, joint, source, notes)
+    scored = evalset
+    if len(parts) > 1:
+        for part in parts:
+            scored = scored.with_score(f"{HUMAN}_{part.criterion}", part.values)
+    if final in evalset.scores:
+        notes.append(f"the score '{final}' that the data had is replaced; --name / name= keeps it")
+    scored = scored.with_score(final, values).with_human(final)
+    if source is not None:
+        scored = scored.drop(systems=[source])
+        notes.append(f"'{source}' is the source, not a system, and left out")
+    cells = cells_of(parts)
+    queue = queue_of(cells, evalset)
+    if queue.height:
+        notes.append(f"{queue.height} of {cells.height} outputs (x criteria) are undecided and wait for experts; hard "
+                     "outputs are missing until then, so means may be too high or too low")  # fmt: skip
+    notes += [note for part in parts for note in part.notes]
+    people += [part.annotators for part in parts if part.annotators is not None]
+    return Combined(
+        evalset=scored,
+        score=final,
+        cells=cells,
+        queue=queue,
+        annotators=_without_empty(pl.concat(people, how="diagonal_relaxed")) if people else pl.DataFrame(),
+        systems=systems_of(scored, final),
+        curve=curve_from(parts, "experts" if by_experts else "all answers") if curve else None,
+        notes=tuple(notes),
+        signature=line,
+    )
+
+
+def _without_empty(table: pl.DataFrame) -> pl.DataFrame:
+    return table.select(column.name for column in table if column.null_count() < table.height)
+
+
+def _joined(
+    evalset: EvalSet, parts: list[Part], joint: Formula | None, source: str | None, notes: list[str]
+) -> FloatArray:
+    """The formula of the criteria, or their mean, output by output; an output that lacks one has none."""
+    if joint is None:
+        stacked = np.stack([part.values for part in parts])
+        _note_partial(stacked, notes)
+        return np.asarray(stacked.mean(axis=0))
+    by_name = {part.criterion: part.values for part in parts}
+    values = {name: by_name[name] if name in by_name else evalset.scores[name] for name in joint.names}
+    of_source = {}
+    if source is not None:
+        column = evalset.systems.index(source)
+        of_source = {name: values[name][:, [column]] for name in joint.source_names}
+    _note_partial(np.stack(list(values.values())), notes)
+    result = joint.evaluate(values, of_source)
+    return np.array(np.broadcast_to(result, (evalset.n_items, evalset.n_systems)))
+
+
+def _note_partial(stacked: FloatArray, notes: list[str]) -> None:
+    present = np.isfinite(stacked)
+    partial = int((present.any(axis=0) & ~present.all(axis=0)).sum())
+    if partial:
+        notes.append(f"{partial} outputs lack a criterion; they have no joint score")

@@ -1,0 +1,372 @@
+"""Do the criteria measure different things? Correlations, sampling adequacy, factors, and what does not fit them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from aliquot.annotation.choice_tables import fingerprint, number_columns
+from aliquot.annotation.comparison import frame_of_rows, none_if_nan, plain
+from aliquot.annotation.judgment_rows import OPEN, answers_of, group_codes
+from aliquot.core.evalset import EvalSet
+from aliquot.core.judgments import Judgments
+from aliquot.core.result import signature
+from aliquot.errors import DataError, OptionError, unknown_name
+from aliquot.io.formats.table_columns import map_columns
+from aliquot.stats.arrays import FloatArray, IntArray, Seed
+from aliquot.stats.factors import (
+    Correlations,
+    Dropped,
+    Factors,
+    Parallel,
+    correlations,
+    kmo,
+    ml_factors,
+    most_factors,
+    parallel_analysis,
+    simple_structure,
+    worst_fit,
+)
+
+# -- What `compare --kind criteria` gives ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class CriterionPair:
+    """Two criteria and their correlation over rows that have both, with a bootstrap interval over items."""
+
+    a: str
+    b: str
+    n: int
+    correlation: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class DroppedCriterion:
+    """A criterion that left the factor analysis, and why."""
+
+    criterion: str
+    reason: str
+
+
+@dataclass(frozen=True, eq=False)
+class Criteria:
+    """The result of `compare --kind criteria`.
+
+    Attributes:
+        names: The criteria.
+        rows: What a row is: a judgment (one annotator on one output) or an output (mean over annotators).
+        n: Rows; complete: those with every criterion, which the factors are fitted on.
+        pairs: Every two criteria.
+        kmo, kmo_each: Kaiser-Meyer-Olkin: below 0.5 factors make no sense, above 0.8 the criteria share much.
+        eigenvalues, noise: Of the correlations that factors can explain, and those of random data (95th percentile).
+        factors: The solution, or None; `kept` are its criteria in order; `dropped` those that went.
+        chosen: How the number of factors was found.
+    """
+
+    names: tuple[str, ...]
+    rows: str
+    n: int
+    complete: int
+    pairs: tuple[CriterionPair, ...]
+    kmo: float
+    kmo_each: FloatArray
+    eigenvalues: FloatArray
+    noise: FloatArray
+    factors: Factors | None
+    kept: tuple[str, ...]
+    dropped: tuple[DroppedCriterion, ...]
+    chosen: str
+    level: float
+    notes: tuple[str, ...] = ()
+    signature: str = ""
+
+    def __repr__(self) -> str:
+        number = 0 if self.factors is None else self.factors.loadings.shape[1]
+        return f"Criteria({len(self.names)} criteria, {self.n} rows, {number} factors)"
+
+    def to_frame(self) -> pl.DataFrame:
+        """One row per criterion: its adequacy, communality, and loading on each factor (null where it was dropped)."""
+        place = {name: at for at, name in enumerate(self.kept)}
+        number = 0 if self.factors is None else self.factors.loadings.shape[1]
+        rows = []
+        for at, name in enumerate(self.names):
+            row: dict[str, Any] = {"criterion": name, "kmo": none_if_nan(float(self.kmo_each[at])), "communality": None}
+            row |= {f"factor{k + 1}": None for k in range(number)}
+            if self.factors is not None and name in place:
+                row["communality"] = float(self.factors.communality[place[name]])
+                row |= {f"factor{k + 1}": float(self.factors.loadings[place[name], k]) for k in range(number)}
+            rows.append(row)
+        numbers = ["kmo", "communality", *(f"factor{k + 1}" for k in range(number))]
+        return pl.DataFrame(rows, schema={"criterion": pl.String, **dict.fromkeys(numbers, pl.Float64)})
+
+    def pairs_frame(self) -> pl.DataFrame:
+        """One row per pair of criteria."""
+        return frame_of_rows(self.pairs, CriterionPair)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON document; undefined numbers are null."""
+        return {
+            "kind": "criteria",
+            "criteria": self.to_frame().to_dicts(),
+            "pairs": [plain(row) for row in self.pairs],
+            "rows": self.rows,
+            "n": self.n,
+            "complete": self.complete,
+            "kmo": none_if_nan(self.kmo),
+            "eigenvalues": self.eigenvalues.tolist(),
+            "noise": self.noise.tolist(),
+            "factors": None if self.factors is None else _fit_document(self.factors),
+            "chosen": self.chosen,
+            "dropped": [vars(row) for row in self.dropped],
+            "level": self.level,
+            "notes": list(self.notes),
+            "signature": self.signature,
+        }
+
+
+def _fit_document(fit: Factors) -> dict[str, Any]:
+    return {
+        "number": fit.loadings.shape[1], "chi2": none_if_nan(fit.chi2), "df": fit.df, "p": none_if_nan(fit.p_value),
+        "variance": fit.variance.tolist(), "correlation": fit.correlation.tolist(), "converged": fit.converged,
+    }  # fmt: skip
+
+
+# -- Do the criteria measure different things? Correlations, sampling adequacy, factors, and what does not fit them --
+
+
+ROWS = ("judgment", "output")
+CORRELATIONS = ("pearson", "spearman")
+_SINGULAR = 1e-10
+_FEW = 10
+"""Rows per criterion below which factors are not to be trusted."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Table:
+    """Rows x criteria with the item of each row, as codes."""
+
+    names: tuple[str, ...]
+    values: FloatArray
+    item: IntArray
+    digest: str
+
+
+def criteria(
+    data: EvalSet | Judgments | pl.DataFrame,
+    *,
+    only: Sequence[str] | None = None,
+    rows: str = "judgment",
+    correlation: str = "pearson",
+    factors: int | None = None,
+    gap: float = 0.2,
+    communality: float = 0.2,
+    drop: bool = True,
+    level: float = 0.95,
+    draws: int = 1000,
+    seed: Seed = 0,
+    where: str = "table",
+) -> Criteria:
+    """Ask whether criteria (fluency, coherence, antonym pairs) measure different things.
+
+    Args:
+        data: Judgments with criteria, or a table with one column of numbers per criterion (and item, annotator,
+            system).
+        only: These criteria; at least two.
+        rows: judgment (what one annotator said of one output) or output (means over annotators).
+        correlation: pearson or spearman.
+        factors: Their number; None finds it by parallel analysis, 0 fits none.
+        gap: Drop a criterion whose two highest loadings differ by less.
+        communality: Drop a criterion of which the factors explain less.
+        drop: Whether to drop criteria at all.
+        level: Coverage of the intervals of correlations.
+        draws: Bootstrap draws over items.
+        seed: Of bootstrap and parallel analysis.
+        where: File name, for messages.
+
+    Example:
+        >>> import aliquot
+        >>> rng = np.random.default_rng(1)
+        >>> shared = rng.normal(size=(300, 1))
+        >>> table = pl.DataFrame(shared + rng.normal(size=(300, 4)), schema=["a", "b", "c", "d"])
+        >>> result = criteria(table.with_row_index("item"), seed=1)
+        >>> result.factors.df, round(result.kmo, 1)
+        (2, 0.8)
+    """
+    if rows not in ROWS:
+        raise unknown_name("kind of row", rows, ROWS)
+    if correlation not in CORRELATIONS:
+        raise unknown_name("correlation", correlation, CORRELATIONS)
+    table = _chosen(_read(data, rows, where), only)
+    found = correlations(
+        table.values, table.item, spearman=correlation == "spearman", level=level, draws=draws, seed=seed
+    )
+    usable, notes = _fit_for_factors(found, table.names)
+    square = found.complete[np.ix_(usable, usable)]
+    overall, single = kmo(square)
+    number, parallel, chosen = _number(square, found.n_complete, factors, seed)
+    fit, left, gone = _fitted(square, found.n_complete, number, gap, communality, drop=drop)
+    names = [table.names[at] for at in usable]
+    each = np.full(len(table.names), np.nan)
+    each[usable] = single
+    return Criteria(
+        names=table.names, rows=rows, n=len(table.values), complete=found.n_complete,
+        pairs=_pair_rows(table.names, found), kmo=overall, kmo_each=each,
+        eigenvalues=parallel.eigenvalues, noise=parallel.noise,
+        factors=fit, kept=tuple(names[at] for at in left),
+        dropped=tuple(DroppedCriterion(names[row.variable], row.reason) for row in gone), chosen=chosen, level=level,
+        notes=(*notes, *_notes(found, fit, names, left, chosen, factors), *_misfit(fit, names, left, gap, communality)),
+        signature=signature(
+            "compare:criteria", only=",".join(only) if only else None, rows=rows, correlation=correlation,
+            factors=number, gap=gap, communality=communality, drop=None if drop else "no", level=level, draws=draws,
+            seed=seed if isinstance(seed, int) else None, data=table.digest,
+        ),
+    )  # fmt: skip
+
+
+# -- the table -----------------------------------------------------------------------------------------------------
+
+
+def _read(data: EvalSet | Judgments | pl.DataFrame, rows: str, where: str) -> _Table:
+    if isinstance(data, pl.DataFrame) and not {"criterion", "value"} <= set(map(str.casefold, data.columns)):
+        return _wide(data, rows, where)
+    judgments = data if isinstance(data, Judgments) else None
+    if isinstance(data, pl.DataFrame):
+        judgments = Judgments(data.rename({name: name.casefold() for name in data.columns}))
+    if isinstance(data, EvalSet):
+        judgments = data.judgments
+        if judgments is None:
+            raise DataError(f"{data.name}: there are no judgments; criteria are compared by people's answers")
+    if judgments is None or len(judgments.criteria) < 2:
+        raise DataError(f"{where}: the judgments name fewer than two criteria; there is nothing to compare")
+    answers = answers_of(judgments).table.filter(OPEN & pl.col("control").is_null() & pl.col("criterion").is_not_null())
+    by = ["item", "system", "annotator"] if rows == "judgment" else ["item", "system"]
+    wide = answers.pivot("criterion", index=by, values="value", aggregate_function="mean", maintain_order=True)
+    digest = data.fingerprint if isinstance(data, EvalSet) else fingerprint(judgments.table)
+    return _Table(
+        names=tuple(judgments.criteria),
+        values=wide.select(judgments.criteria).cast(pl.Float64).fill_null(np.nan).to_numpy(),
+        item=group_codes(wide, ["item"]),
+        digest=digest,
+    )
+
+
+def _wide(frame: pl.DataFrame, rows: str, where: str) -> _Table:
+    """One column per criterion: every column of numbers that plays no other role."""
+    roles = map_columns(frame.columns, None, where)
+    keys = [roles[role] for role in ("item", "system", "annotator") if role in roles]
+    apart = [name for role, name in roles.items() if role not in ("value", "cost")]
+    columns = number_columns(frame, apart, where)
+    if len(columns) < 2:
+        raise DataError(
+            f"{where}: fewer than two columns hold numbers; give judgments with criteria, or one column for each"
+        )
+    values, table = np.column_stack(list(columns.values())), frame
+    if rows == "output" and keys:
+        by = [name for name in keys if name != roles.get("annotator")]
+        grouped = frame.select(by).with_columns(pl.Series(name, v, nan_to_null=True) for name, v in columns.items())
+        table = grouped.group_by(by, maintain_order=True).agg(pl.col(*columns).mean())
+        values = table.select(*columns).fill_null(np.nan).to_numpy()
+    item = group_codes(table, [roles["item"]]) if "item" in roles else np.arange(len(values))
+    return _Table(tuple(columns), values, item, fingerprint(frame))
+
+
+def _chosen(table: _Table, only: Sequence[str] | None) -> _Table:
+    if only is None:
+        return table
+    for name in only:
+        if name not in table.names:
+            raise unknown_name("criterion", name, table.names, "check --criteria")
+    if len(only) < 2:
+        raise OptionError("criteria are compared with each other: name at least two")
+    columns = [table.names.index(name) for name in only]
+    return _Table(tuple(only), table.values[:, columns], table.item, table.digest)
+
+
+# -- factors -------------------------------------------------------------------------------------------------------
+
+
+def _fit_for_factors(found: Correlations, names: Sequence[str]) -> tuple[IntArray, list[str]]:
+    """Criteria whose correlations are all known: a constant one has none."""
+    known = np.isfinite(found.complete)
+    constant = ~np.diag(known)
+    notes = [
+        f"'{names[at]}' is constant where all criteria are given: left out of the factors"
+        for at in np.flatnonzero(constant).tolist()
+    ]
+    return np.flatnonzero(~constant), notes if found.n_complete > 1 else []
+
+
+def _number(square: FloatArray, n: int, factors: int | None, seed: Seed) -> tuple[int, Parallel, str]:
+    """How many factors to fit, what noise would show, and how that was found."""
+    most = most_factors(len(square))
+    if factors is not None and not 0 <= factors <= most:
+        raise OptionError(f"factors is {factors}; {len(square)} criteria allow 0 to {most}")
+    if len(square) < 3 or n <= len(square) + 1 or np.linalg.eigvalsh(square)[0] < _SINGULAR:
+        return 0, Parallel(0, np.zeros(0), np.zeros(0)), "too few criteria or rows, or one is determined by the others"
+    parallel = parallel_analysis(square, n, seed=seed)
+    if factors is not None:
+        return factors, parallel, f"as asked (parallel analysis: {parallel.number})"
+    if parallel.number > most:
+        return most, parallel, f"parallel analysis finds {parallel.number}, and {len(square)} criteria allow {most}"
+    return parallel.number, parallel, "by parallel analysis"
+
+
+def _fitted(
+    square: FloatArray, n: int, number: int, gap: float, communality: float, *, drop: bool
+) -> tuple[Factors | None, IntArray, tuple[Dropped, ...]]:
+    everything = np.arange(len(square))
+    if not number:
+        return None, everything, ()
+    if not drop:
+        return ml_factors(square, n, number), everything, ()
+    return simple_structure(square, n, number, gap=gap, communality=communality)
+
+
+def _notes(
+    found: Correlations, fit: Factors | None, names: Sequence[str], left: IntArray, chosen: str, asked: int | None
+) -> list[str]:
+    notes = []
+    if found.n_complete < found.n:
+        notes.append(
+            f"{found.n - found.n_complete} of {found.n} rows lack a criterion: factors are fitted on the others"
+        )
+    if fit is None:
+        if asked != 0:
+            noise = "the criteria have no more in common than noise has"
+            notes.append(f"no factors: {noise if chosen == 'by parallel analysis' else chosen}")
+        return notes
+    if found.n_complete < _FEW * len(names):
+        notes.append(
+            f"{found.n_complete} complete rows are few for {len(names)} criteria; take the factors with caution"
+        )
+    if fit.df == 0:
+        notes.append("the factors have no degree of freedom left: they fit any data, and cannot be tested")
+    if fit.heywood:
+        full = ", ".join(f"'{names[left[at]]}'" for at in fit.heywood)
+        notes.append(
+            f"{full} seems to be explained completely (a Heywood case): fewer factors, or more rows, are needed"
+        )
+    if not fit.converged:
+        notes.append("the likelihood's maximum was not found; take the loadings with caution")
+    return notes
+
+
+def _misfit(fit: Factors | None, names: Sequence[str], left: IntArray, gap: float, communality: float) -> list[str]:
+    """Name what fits badly and was kept, because it was asked for or too little would have been left."""
+    worst = None if fit is None else worst_fit(fit, gap, communality)
+    return [] if worst is None else [f"'{names[left[worst.variable]]}' fits badly ({worst.reason}) and was kept"]
+
+
+def _pair_rows(names: Sequence[str], found: Correlations) -> tuple[CriterionPair, ...]:
+    return tuple(
+        CriterionPair(names[a], names[b], int(found.count[a, b]), float(found.value[a, b]), float(found.low[a, b]),
+                      float(found.high[a, b]))
+        for a in range(len(names)) for b in range(a + 1, len(names))
+    )  # fmt: skip

@@ -1,0 +1,227 @@
+"""What do errors cost? A score explained by the numbers of errors of each type (notes, P2.7)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from aliquot.annotation.choice_tables import fingerprint, number_columns
+from aliquot.annotation.comparison import frame_of_rows, plain
+from aliquot.annotation.judgment_rows import group_codes
+from aliquot.core.evalset import EvalSet
+from aliquot.core.result import signature
+from aliquot.errors import DataError, OptionError, unknown_name
+from aliquot.io.formats.table_columns import map_columns, numbers_of
+from aliquot.stats.arrays import FloatArray, IntArray
+from aliquot.stats.regression import Importance, error_importance
+
+TYPES = ("category", "severity")
+VALUE = "value"
+_NO_ERROR = ("no-error", "no error", "no_error", "none", "")
+
+
+@dataclass(frozen=True)
+class ErrorCost:
+    """One type of error and one score: points per error, and standardised with interval; `n` answers with it."""
+
+    target: str
+    error: str
+    n: int
+    slope: float
+    standardised: float
+    se: float
+    low: float
+    high: float
+    p: float
+
+
+@dataclass(frozen=True, eq=False)
+class ErrorImportance:
+    """The result of `compare --kind importance`: a row per score and type of error."""
+
+    rows: tuple[ErrorCost, ...]
+    r2: Mapping[str, float]
+    answers: int
+    level: float
+    notes: tuple[str, ...] = ()
+    signature: str = ""
+
+    def __repr__(self) -> str:
+        return f"ErrorImportance({len(self.r2)} scores, {len(self.rows) // max(1, len(self.r2))} types of error)"
+
+    def to_frame(self) -> pl.DataFrame:
+        """One row per score and type of error."""
+        return frame_of_rows(self.rows, ErrorCost)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON document; undefined numbers are null."""
+        return {
+            "kind": "importance",
+            "rows": [plain(row) for row in self.rows],
+            "r2": dict(self.r2),
+            "answers": self.answers,
+            "level": self.level,
+            "notes": list(self.notes),
+            "signature": self.signature,
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class _Counts:
+    """Answers x types of error, the scores to explain, and whose answer on which item it is."""
+
+    errors: tuple[str, ...]
+    counts: FloatArray
+    targets: Mapping[str, FloatArray]
+    item: IntArray
+    annotator: IntArray | None
+    digest: str
+
+
+def importance(
+    data: EvalSet | pl.DataFrame,
+    *,
+    target: Sequence[str] | None = None,
+    errors: Sequence[str] | None = None,
+    types: str = "category",
+    columns: Mapping[str, str] | None = None,
+    level: float = 0.95,
+    where: str = "table",
+) -> ErrorImportance:
+    """Regress scores on the numbers of errors of each type.
+
+    Args:
+        data: Data whose judgments list errors (MQM), or a table with a column of counts for each type of error,
+            `item`, and where known annotator and the scores.
+        target: Scores to explain: columns of the table, or scores of the data (metrics, too); by default the value of
+            the answer.
+        errors: Columns that count errors, or types to keep; by default all.
+        types: For error lists: category or severity.
+        columns: For tables, our column role -> the table's column.
+        level: Coverage.
+        where: File name, for messages.
+
+    Returns:
+        Slopes are within annotators (each has a level of its own) and their intervals over items.
+
+    Example:
+        >>> rng = np.random.default_rng(2)
+        >>> counts = rng.poisson(1.0, (100, 2))
+        >>> table = pl.DataFrame({"item": range(100), "noise": counts[:, 0], "silence": counts[:, 1],
+        ...                       "value": 7.0 - counts @ np.array([1.0, 3.0]) + rng.normal(size=100)})
+        >>> rows = importance(table).rows
+        >>> [row.error for row in rows if row.standardised < -0.8]
+        ['silence']
+    """
+    if types not in TYPES:
+        raise unknown_name("types", types, TYPES)
+    if isinstance(data, EvalSet):
+        table = _from_lists(data, target, errors, types)
+    else:
+        table = _from_columns(data, target, errors, columns, where)
+    fits = {
+        name: error_importance(table.counts, score, table.item, groups=table.annotator, level=level)
+        for name, score in table.targets.items()
+    }
+    return ErrorImportance(
+        rows=tuple(row for name, fit in fits.items() for row in _rows(name, fit, table)),
+        r2={name: fit.r2 for name, fit in fits.items()},
+        answers=len(table.counts),
+        level=level,
+        notes=tuple(_notes(fits, table)),
+        signature=signature("compare:importance", target=",".join(table.targets), errors=len(table.errors), level=level,
+                            data=table.digest),
+    )  # fmt: skip
+
+
+def _rows(name: str, fit: Importance, table: _Counts) -> list[ErrorCost]:
+    used = np.isfinite(table.targets[name])
+    return [
+        ErrorCost(
+            target=name, error=error, n=int((table.counts[used, at] > 0).sum()), slope=float(fit.slopes[at]),
+            standardised=float(fit.standardised[at]), se=float(fit.se[at]), low=float(fit.low[at]),
+            high=float(fit.high[at]), p=float(fit.p[at]),
+        )
+        for at, error in enumerate(table.errors)
+    ]  # fmt: skip
+
+
+def _notes(fits: Mapping[str, Importance], table: _Counts) -> list[str]:
+    notes = []
+    for name, fit in fits.items():
+        notes += [
+            f"{name}: '{error}' {why}: no slope" for error, why in zip(table.errors, fit.reasons, strict=True) if why
+        ]
+        if fit.n < len(table.counts):
+            notes.append(f"{name}: {len(table.counts) - fit.n} of {len(table.counts)} answers lack the score: left out")
+    return notes
+
+
+# -- where the counts come from ------------------------------------------------------------------------------------
+
+
+def _from_columns(
+    frame: pl.DataFrame,
+    target: Sequence[str] | None,
+    errors: Sequence[str] | None,
+    columns: Mapping[str, str] | None,
+    where: str,
+) -> _Counts:
+    roles = map_columns(frame.columns, columns, where)
+    if "item" not in roles:
+        raise DataError(f"{where}: no column says which item an answer is on; name it with --columns item=NAME")
+    if target is None and VALUE not in roles:
+        raise OptionError(f"{where}: which score do the errors explain? Name its column with --target NAME")
+    names = [roles[VALUE]] if target is None else list(target)
+    for name in (*names, *(errors or ())):
+        if name not in frame.columns:
+            raise unknown_name("column", name, frame.columns, "check --target and --errors")
+    apart = [*names, *(name for role, name in roles.items() if role != VALUE)]
+    found = number_columns(frame, apart, where) if errors is None else {n: numbers_of(frame[n], where) for n in errors}
+    if not found:
+        raise DataError(f"{where}: no column counts errors; name the columns with --errors A,B")
+    negative = [name for name, values in found.items() if (values < 0).any()]
+    if negative:
+        raise DataError(f"{where}: the column '{negative[0]}' holds negative numbers; errors are counted from 0")
+    annotator = group_codes(frame, [roles["annotator"]]) if "annotator" in roles else None
+    return _Counts(
+        errors=tuple(found),
+        counts=np.nan_to_num(np.column_stack(list(found.values()))),  # an empty cell is no error
+        targets={name: numbers_of(frame[name], where) for name in names},
+        item=group_codes(frame, [roles["item"]]),
+        annotator=annotator,
+        digest=fingerprint(frame),
+    )
+
+
+def _from_lists(data: EvalSet, target: Sequence[str] | None, errors: Sequence[str] | None, types: str) -> _Counts:
+    if data.judgments is None or types not in data.judgments.table.columns:
+        raise DataError(
+            f"{data.name}: the judgments do not list errors with their {types}; load an MQM file, or give a table "
+            "with a column of counts for each type of error"
+        )
+    table = data.judgments.usable().table.with_columns(pl.col(types).cast(pl.String).fill_null("").alias("_type"))
+    keys = ["item", "system", "annotator"]
+    is_error = ~pl.col("_type").str.strip_chars().str.to_lowercase().is_in(_NO_ERROR)
+    names = table.filter(is_error)["_type"].unique(maintain_order=True).to_list()
+    for name in errors or ():
+        if name not in names:
+            raise unknown_name("type of error", name, names, "check --errors")
+    names = names if errors is None else list(errors)
+    counted = table.group_by(keys, maintain_order=True).agg(
+        pl.col("value").sum(), *((pl.col("_type") == name).sum().cast(pl.Float64).alias(f"#{name}") for name in names)
+    )
+    rows, place = data.cell_index(counted["item"], counted["system"])
+    values = {VALUE: counted["value"].to_numpy()} if target is None else {n: data.score(n)[rows, place] for n in target}
+    return _Counts(
+        errors=tuple(names),
+        counts=counted.select(f"#{name}" for name in names).to_numpy(),
+        targets=values,
+        item=group_codes(counted, ["item"]),
+        annotator=group_codes(counted, ["annotator"]),
+        digest=data.fingerprint,
+    )

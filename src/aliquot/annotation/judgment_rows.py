@@ -1,0 +1,212 @@
+"""Answers as cleaning and combining see them: one row each, under every column they may ask for.
+
+The errors of one answer (MQM) are one row here, so that a mark is on an answer and never on half of one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import polars as pl
+
+from aliquot.core.columns import JSON_DTYPE, cast_column
+from aliquot.core.evalset import EvalSet
+from aliquot.core.judgments import MARKED, Judgments
+from aliquot.errors import DataError
+from aliquot.stats.arrays import IntArray
+
+State = Literal["answered", "skipped", "pending"]
+Data = EvalSet | Judgments | pl.DataFrame
+
+OPTIONAL = ("time", "order", "page", "block", "control", "repeat", "expected", "state")
+"""Columns that cleaning understands where they are there; null otherwise."""
+
+OPEN = pl.col(MARKED).is_null() & pl.col("value").is_not_null()
+"""Answers that count so far: they have a value, and nothing speaks against them."""
+
+_KEYS = ("item", "system", "annotator", "criterion", "repeat", "control")
+_NO = ("", "0", "false", "no", "f", "n")
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """One row per answer.
+
+    Attributes:
+        table: item, system, annotator, criterion, value, seconds, the `OPTIONAL` columns, `marked`, and `state`, which
+            is answered, skipped or pending for every row. Negative seconds are null.
+        known: which of the columns held anything.
+        of_row: which answer each row of the judgments belongs to.
+        negative_times: how many seconds were negative.
+    """
+
+    table: pl.DataFrame
+    known: frozenset[str]
+    of_row: IntArray
+    negative_times: int = 0
+
+    @property
+    def ordered_by(self) -> str | None:
+        """The column that says what came first: time, else order."""
+        return next((name for name in ("time", "order") if name in self.known), None)
+
+    def with_marks(self, reasons: pl.Series) -> Answers:
+        """Return the answers with further reasons; the first reason of an answer stays."""
+        table = self.table.with_columns(pl.coalesce(MARKED, reasons.cast(pl.String)).alias(MARKED))
+        return Answers(table, self.known, self.of_row, self.negative_times)
+
+
+def judgments_of(data: Data) -> Judgments:
+    """Return the judgments of whatever holds some, or say that there are none."""
+    if isinstance(data, Judgments):
+        return data
+    if isinstance(data, pl.DataFrame):
+        return Judgments(data)
+    if data.judgments is None:
+        raise DataError(f"{data.name}: there are no judgments; load a table with item, system, annotator and value")
+    return data.judgments
+
+
+def evalset_of(data: Data) -> EvalSet:
+    """Return the data as an EvalSet; bare judgments become one of nothing else.
+
+    >>> evalset_of(pl.DataFrame({"item": [3, 3], "system": ["B", "A"], "value": [1.0, 2.0]})).systems
+    ('B', 'A')
+    """
+    if isinstance(data, EvalSet):
+        return data
+    if isinstance(data, pl.DataFrame) and data.schema.get("value", pl.String()) == pl.String:
+        data = data.with_columns(pl.lit(None, dtype=pl.Float64).alias("value"))  # labels are no values yet
+    judgments = judgments_of(data)
+    ids = judgments.table["item"].unique(maintain_order=True)
+    systems = judgments.table["system"].unique(maintain_order=True).to_list()
+    return EvalSet(items=ids.alias("id").to_frame(), systems=tuple(systems), judgments=judgments, name="judgments")
+
+
+def answers_of(judgments: Judgments) -> Answers:
+    """Make the table of answers.
+
+    >>> table = pl.DataFrame({"item": [0, 0], "system": ["A", "B"], "value": [3.0, None], "seconds": [9.0, 4.0]})
+    >>> answers_of(Judgments(table)).table["state"].to_list()
+    ['answered', 'skipped']
+    """
+    table = judgments.table
+    known = frozenset(name for name in table.columns if table[name].null_count() < table.height)
+    absent = [name for name in (*OPTIONAL, MARKED) if name not in table.columns]
+    table = table.with_columns(pl.lit(None, dtype=pl.String).alias(name) for name in absent)
+    table = table.with_columns(
+        _flags(table["repeat"]),
+        _control_kinds(table["control"]),
+        cast_column(table["expected"], pl.Float64(), "judgments' expected").fill_nan(None),
+        pl.col("page", "block", "state").cast(pl.String),
+    )
+    table, of_row = _one_row_each(table)
+    negative = table.filter(pl.col("seconds") < 0).height
+    table = table.with_columns(pl.when(pl.col("seconds") >= 0).then("seconds"), _state().alias("state"))
+    return Answers(table, known, of_row, negative)
+
+
+def _one_row_each(table: pl.DataFrame) -> tuple[pl.DataFrame, IntArray]:
+    """Sum up the errors of an answer; the other columns are those of its first row."""
+    if "error" not in table.columns:
+        return table, np.arange(table.height)
+    of_row = group_codes(table, _KEYS)
+    total = pl.when(pl.col("value").count() > 0).then(pl.col("value").sum())
+    grouped = table.with_columns(pl.Series("_answer", of_row)).group_by("_answer").agg(
+        total.alias("value"), pl.col("seconds").max(), pl.exclude("_answer", "value", "seconds").first()
+    )  # fmt: skip
+    answers = grouped.sort("_answer").drop("_answer").select(table.columns)
+    return answers, of_row
+
+
+def group_codes(table: pl.DataFrame, columns: Sequence[str]) -> IntArray:
+    """Codes 0, 1, ... of the combinations of these columns, in order of first appearance; null is a value, too.
+
+    >>> group_codes(pl.DataFrame({"a": ["x", "y", "x", None]}), ["a"]).tolist()
+    [0, 1, 0, 2]
+    """
+    if not table.height:
+        return np.zeros(0, dtype=np.int64)
+    numbered = table.select(columns).with_row_index("_row")
+    first = numbered.select(pl.col("_row").first().over(*columns)).to_series().to_numpy()
+    place = np.cumsum(first == np.arange(len(first))) - 1  # how many combinations had appeared by then
+    return np.asarray(place[first], dtype=np.int64)
+
+
+def first_rows(codes: IntArray) -> IntArray:
+    """Where each code of `group_codes` appears first.
+
+    >>> first_rows(np.array([0, 1, 0, 2])).tolist()
+    [0, 1, 3]
+    """
+    return np.flatnonzero(np.diff(np.maximum.accumulate(codes), prepend=-1)) if len(codes) else codes
+
+
+def _state() -> pl.Expr:
+    """Answered where there is a value; else what `state` says; else skipped where time was spent, and pending."""
+    said = pl.col("state").str.to_lowercase()
+    seen = pl.col("seconds").is_not_null() | pl.col("time").is_not_null()
+    return (
+        pl.when(pl.col("value").is_not_null())
+        .then(pl.lit("answered"))
+        .when(said.str.starts_with("skip"))
+        .then(pl.lit("skipped"))
+        .when(said.str.starts_with("pend"))
+        .then(pl.lit("pending"))
+        .when(seen)
+        .then(pl.lit("skipped"))
+        .otherwise(pl.lit("pending"))
+    )
+
+
+def _flags(column: pl.Series) -> pl.Series:
+    """Return true and false, whatever somebody wrote for it."""
+    if column.dtype == pl.Boolean:
+        return column.fill_null(value=False)
+    if column.dtype.is_numeric():
+        return (column != 0).fill_null(value=False)
+    return ~column.cast(pl.String).str.strip_chars().str.to_lowercase().is_in(_NO).fill_null(value=True)
+
+
+def _control_kinds(column: pl.Series) -> pl.Series:
+    """Return null for an ordinary item, `training`, `exam` or `control` for one whose answer tells about people."""
+    if column.dtype == JSON_DTYPE:
+        raise DataError("judgments' control holds lists or objects; write true, training or exam, and false or nothing")
+    said = column.cast(pl.String).str.strip_chars().str.to_lowercase()
+    kind = pl.when(said.is_in(["training", "exam"])).then(said).otherwise(pl.lit("control"))
+    return pl.select(pl.when(_flags(column)).then(kind).alias("control")).to_series()
+
+
+# -- pages ---------------------------------------------------------------------------------------------------------
+
+
+def with_pages(answers: Answers) -> tuple[pl.DataFrame, list[str]]:
+    """Return the answers and the columns that make a page.
+
+    That is `page` where there is such a column, else an output with all its criteria; an output that somebody judged
+    twice is two pages.
+    """
+    if "page" in answers.known:
+        return answers.table, ["annotator", "page"]
+    again = pl.int_range(pl.len()).over("annotator", "item", "system", "criterion").alias("_again")
+    return answers.table.with_columns(again), ["annotator", "item", "system", "_again"]
+
+
+def page_times(answers: Answers) -> pl.DataFrame:
+    """One row per page of a known annotator: its key, `seconds` (null if unknown), `skipped` and `pending`.
+
+    Seconds of a page that are all the same are taken for the page's time written on each of its answers; otherwise they
+    are the answers' own and add up.
+    """
+    table, key = with_pages(answers)
+    seconds = pl.col("seconds")
+    once = pl.when(seconds.n_unique() == 1).then(seconds.first()).when(seconds.count() > 0).then(seconds.sum())
+    return (
+        table.filter(pl.col("annotator").is_not_null() & pl.col(MARKED).is_null())
+        .group_by(key, maintain_order=True)
+        .agg(once.alias("seconds"), (pl.col("state") == "skipped").all().alias("skipped"),
+             (pl.col("state") == "pending").all().alias("pending"))
+    )  # fmt: skip

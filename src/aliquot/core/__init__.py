@@ -1,0 +1,1 @@
+"""Evaluation sets, judgments, selections and results: what they are, without files."""

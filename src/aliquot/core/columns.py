@@ -1,0 +1,364 @@
+"""Columns out of loose records and back, losing nothing.
+
+Invariant: `values_of(column_of(values)) == values`. Plain values become a native column; whatever else JSON can hold
+(lists, objects, mixtures) is kept as its JSON text in a struct with the single field `json`, so that a column says by
+its type what it is, in memory and in Parquet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+import polars as pl
+
+from aliquot.errors import DataError, unknown_name
+from aliquot.stats.arrays import FloatArray, IntArray
+
+if TYPE_CHECKING:  # these two import this file
+    from aliquot.core.evalset import EvalSet
+    from aliquot.core.judgments import Judgments
+
+# -- Columns out of loose records and back, losing nothing -----------------------------------------------------------
+
+
+JSON_DTYPE = pl.Struct({"json": pl.String})
+_NONE = type(None)
+_NATIVE: tuple[tuple[set[type], pl.DataType], ...] = (
+    ({_NONE}, pl.Null()),
+    ({str, _NONE}, pl.String()),
+    ({bool, _NONE}, pl.Boolean()),
+    ({int, _NONE}, pl.Int64()),
+    ({int, float, _NONE}, pl.Float64()),
+)
+_EXACT = 2**53  # beyond it a float column would round an integer
+
+
+def column_of(name: str, values: Sequence[Any]) -> pl.Series:
+    """Make a column of values as they came out of JSON.
+
+    >>> column_of("refs", [["a", "b"], None]).dtype == JSON_DTYPE
+    True
+    >>> column_of("year", [2023, None]).dtype
+    Int64
+    """
+    kinds = set(map(type, values))
+    for accepted, dtype in _NATIVE:
+        if kinds <= accepted and (float not in accepted or _exact_as_floats(values)):
+            try:
+                return pl.Series(name, values, dtype=dtype, strict=True)
+            except (OverflowError, TypeError, pl.exceptions.PolarsError):  # an integer beyond 64 bits
+                break
+    encoded = [None if value is None else {"json": msgspec.json.encode(value).decode()} for value in values]
+    return pl.Series(name, encoded, dtype=JSON_DTYPE)
+
+
+def _exact_as_floats(values: Sequence[Any]) -> bool:
+    return all(-_EXACT <= value <= _EXACT for value in values if type(value) is int)
+
+
+def values_of(column: pl.Series) -> list[Any]:
+    """Return the values of a column as `column_of` was given them."""
+    values = column.to_list()
+    if column.dtype != JSON_DTYPE:
+        return values
+    return [None if value is None or value["json"] is None else msgspec.json.decode(value["json"]) for value in values]
+
+
+def frame_of(records: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
+    """Make a table of records; fields are in order of first appearance, absent ones null.
+
+    >>> frame_of([{"a": 1}, {"b": "x"}]).to_dicts()
+    [{'a': 1, 'b': None}, {'a': None, 'b': 'x'}]
+    """
+    names = ordered_union(records)
+    return pl.DataFrame([column_of(name, [record.get(name) for record in records]) for name in names])
+
+
+def same_content(a: pl.DataFrame | None, b: pl.DataFrame | None) -> bool:
+    """Tell whether two tables say the same: the order of columns, and columns without any value, say nothing.
+
+    >>> same_content(pl.DataFrame({"a": [1], "b": [None]}), pl.DataFrame({"a": [1]}))
+    True
+    """
+    left, right = _telling(a), _telling(b)
+    return left.keys() == right.keys() and all(_same_values(left[k], right[k]) for k in left)
+
+
+def _same_values(a: pl.Series, b: pl.Series) -> bool:
+    of_one_kind = a.dtype == b.dtype or (a.dtype.is_numeric() and b.dtype.is_numeric())  # 1 and 1.0, but not 1 and true
+    return of_one_kind and a.equals(b)
+
+
+def _telling(table: pl.DataFrame | None) -> dict[str, pl.Series]:
+    """Return the columns that hold something; what is left of a mixed one counts as the kind it is by now."""
+    columns = [] if table is None else [c for c in table if c.null_count() < len(c)]
+    return {c.name: column_of(c.name, values_of(c)) if c.dtype == JSON_DTYPE else c for c in columns}
+
+
+def cast_column(column: pl.Series, dtype: pl.DataType, what: str) -> pl.Series:
+    """Cast a column, or say which of its values is not of the kind.
+
+    >>> cast_column(pl.Series("cost", ["1", "dear"]), pl.Float64(), "item column 'cost'")
+    Traceback (most recent call last):
+        ...
+    aliquot.errors.DataError: item column 'cost': row 2 holds 'dear', which is not a number
+    """
+    kind = "a text" if dtype == pl.String else "a number" if dtype.is_float() else "a whole number"
+    try:
+        cast = column.cast(dtype, strict=False)
+    except pl.exceptions.PolarsError:
+        raise DataError(f"{what} holds {column.dtype}; each value should be {kind}") from None
+    changed = cast.is_null() & column.is_not_null()
+    if dtype.is_integer() and column.dtype.is_float():
+        changed |= (cast.cast(column.dtype) != column).fill_null(value=False)
+    if changed.any():
+        row = int(changed.arg_max() or 0)
+        raise DataError(f"{what}: row {row + 1} holds {column[row]!r}, which is not {kind}")
+    return cast
+
+
+def ids_of_one_kind(ids: Sequence[int | str]) -> list[int | str]:
+    """Return ids as they are when all are numbers or all are names, else all as names.
+
+    >>> ids_of_one_kind([1, "x"])
+    ['1', 'x']
+    """
+    return list(ids) if len(set(map(type, ids))) < 2 else [str(item) for item in ids]
+
+
+def ordered_union(groups: Iterable[Iterable[str]]) -> list[str]:
+    """Return all names of all groups, once each, in order of first appearance."""
+    return list(dict.fromkeys(name for group in groups for name in group))
+
+
+# -- The checks behind EvalSet's invariants, in one place, with messages that name the item, the score and the value -
+
+
+CellIndex = Callable[[pl.Series, pl.Series], tuple[IntArray, IntArray]]
+
+_ITEM_TYPES: Mapping[str, pl.DataType] = MappingProxyType(
+    {
+        "source": pl.String(),
+        "reference": pl.String(),
+        "document": pl.String(),
+        "position": pl.Int64(),
+        "domain": pl.String(),
+        "cost": pl.Float64(),
+    }
+)
+
+
+def checked_items(items: pl.DataFrame) -> pl.DataFrame:
+    """Return the items table with its types set, or say what is wrong with it."""
+    if "id" not in items.columns:
+        raise DataError(f"the items table lacks the column 'id'; it has {items.columns}")
+    ids = items["id"]
+    if ids.null_count():
+        raise DataError(f"item number {ids.is_null().arg_max()} has no id; give every item one")
+    if not ids.dtype.is_integer():
+        ids = ids.cast(pl.String)
+    elif ids.dtype != pl.Int64:
+        ids = ids.cast(pl.Int64)
+    if ids.is_duplicated().any():
+        raise DataError(f"the item id '{ids.filter(ids.is_duplicated())[0]}' occurs twice; ids must be unique")
+    typed = [
+        cast_column(items[name], dtype, f"the item column '{name}'")
+        for name, dtype in _ITEM_TYPES.items()
+        if name in items.columns
+    ]
+    return items.with_columns(ids, *typed).select("id", pl.exclude("id"))
+
+
+def check_names(names: Sequence[str], kind: str) -> None:
+    """Raise when a name is empty or occurs twice."""
+    if "" in names:
+        raise DataError(f"{kind} number {names.index('') + 1} has an empty name ''; give it one")
+    repeated = [name for name in names if names.count(name) > 1]
+    if repeated:
+        raise DataError(f"the {kind} '{repeated[0]}' occurs twice; names must be unique")
+
+
+def frozen_scores(name: str, values: Any, shape: tuple[int, int]) -> FloatArray:
+    """Return a read-only float array; one that is already so is shared, any other is copied."""
+    array: FloatArray = np.asarray(values)
+    if array.shape != shape:
+        raise DataError(f"score '{name}' has shape {array.shape}; {shape[0]} items x {shape[1]} systems are expected")
+    if array.dtype != np.float64 or not array.flags.c_contiguous or not _out_of_reach(array):
+        array = np.array(array, dtype=np.float64, order="C")
+        array.setflags(write=False)
+    if np.isinf(array).any():
+        row, column = np.argwhere(np.isinf(array))[0]
+        raise DataError(f"score '{name}' of item number {row}, system number {column} is infinite; use NaN for missing")
+    return array
+
+
+def _out_of_reach(array: Any) -> bool:
+    """Tell whether nobody can write to the array, neither directly nor through what it is a view of."""
+    while isinstance(array, np.ndarray) and not array.flags.writeable:
+        array = array.base
+    return array is None
+
+
+def checked_outputs(outputs: pl.DataFrame | None, systems: tuple[str, ...], n: int) -> pl.DataFrame | None:
+    """Return the outputs with one text column a system, in the order of the systems."""
+    if outputs is None or not systems:
+        return None
+    if outputs.height != n or set(outputs.columns) != set(systems):
+        raise DataError(
+            f"outputs have {outputs.height} rows and the columns {outputs.columns}; "
+            f"{n} rows and one column for each of {list(systems)} are expected"
+        )
+    return outputs.select(cast_column(outputs[system], pl.String(), f"outputs of '{system}'") for system in systems)
+
+
+def checked_judgments(judgments: Judgments | None, ids: pl.Series, cell_index: CellIndex) -> Judgments | None:
+    """Check items and systems, and order the rows by item, so that a round trip changes nothing."""
+    if judgments is None or not len(judgments):
+        return None
+    id_type = ids.dtype
+    table = judgments.table
+    if table["item"].dtype != id_type:
+        cast = table["item"].cast(id_type, strict=False)
+        if cast.null_count() > table["item"].null_count():
+            raise unknown_name("item", table["item"].filter(cast.is_null())[0], ids.head(50).to_list())
+        table = table.with_columns(cast.alias("item"))
+    rows, _ = cell_index(table["item"], table["system"])
+    if np.any(np.diff(rows) < 0):
+        table = table[np.argsort(rows, kind="stable")]
+    return judgments if table is judgments.table else type(judgments)(table)
+
+
+# -- Groups of items: the values of any item column as integer codes -------------------------------------------------
+
+
+def group_codes(evalset: EvalSet, column: str) -> IntArray:
+    """Codes of a column's values in order of first appearance; a missing value is a group of its own.
+
+    >>> import aliquot
+    >>> int(group_codes(aliquot.synthetic(items=10, systems=1), "domain").min())
+    0
+    """
+    return series_codes(evalset.column(column).cast(pl.String).fill_null("(none)"))
+
+
+def series_codes(values: pl.Series) -> IntArray:
+    """Codes of the values in order of first appearance, without a Python object for each.
+
+    >>> series_codes(pl.Series(["b", "a", "b"])).tolist()
+    [0, 1, 0]
+    """
+    table = values.alias("value").to_frame()
+    known = table.unique(maintain_order=True).with_row_index("code")
+    codes = table.join(known, on="value", how="left", nulls_equal=True, maintain_order="left")["code"]
+    return codes.cast(pl.Int64).to_numpy()
+
+
+# -- Collecting cells item by item into N x M arrays without a Python step for every single number -------------------
+
+
+_FLUSH = 2_000_000  # numbers held as Python objects at a time
+
+
+class ScoreCells:
+    """Gathers {system: {score: number}} of one item after the other.
+
+    Systems of a file mostly have the same scores in the same order. Cells are therefore grouped by their tuple of
+    score names (a layout); each group becomes one matrix, whose columns are then scattered into the score arrays.
+    """
+
+    def __init__(self) -> None:
+        self.systems: dict[str, int] = {}
+        self._layouts: dict[tuple[str, ...], _Layout] = {}
+        self._names: dict[str, None] = {}
+        self._pending = 0
+
+    def add(self, row: int, scores: Mapping[str, Mapping[str, float | None] | None]) -> None:
+        """Add an item's scores."""
+        for system, cell in scores.items():
+            column = self.systems.setdefault(system, len(self.systems))
+            if not cell:
+                continue
+            names = tuple(cell)
+            layout = self._layouts.get(names)
+            if layout is None:
+                layout = self._layouts[names] = _Layout()
+                self._names.update(dict.fromkeys(names))
+            layout.rows.append(row)
+            layout.columns.append(column)
+            layout.values.extend(cell.values())
+            self._pending += len(names)
+        if self._pending > _FLUSH:
+            self._flush()
+
+    def _flush(self) -> None:
+        for names, layout in self._layouts.items():
+            layout.flush(len(names))
+        self._pending = 0
+
+    def arrays(self, n: int, systems: Sequence[str]) -> dict[str, FloatArray]:
+        """Return name -> n x len(systems) array, read-only, NaN where nothing was added."""
+        self._flush()
+        place = np.array([systems.index(system) for system in self.systems], dtype=np.int64)
+        arrays = {name: np.full((n, len(systems)), np.nan) for name in self._names}
+        for names, layout in self._layouts.items():
+            for rows, columns, block in layout.blocks:
+                for index, name in enumerate(names):
+                    arrays[name][rows, place[columns]] = block[:, index]
+        for array in arrays.values():
+            array.setflags(write=False)
+        return arrays
+
+
+class _Layout:
+    """The cells that carry the same score names: as Python lists first, then as blocks of arrays."""
+
+    def __init__(self) -> None:
+        self.rows: list[int] = []
+        self.columns: list[int] = []
+        self.values: list[float | None] = []
+        self.blocks: list[tuple[np.ndarray, np.ndarray, FloatArray]] = []
+
+    def flush(self, width: int) -> None:
+        if self.rows:
+            block = np.array(self.values, dtype=np.float64).reshape(-1, width)  # None becomes NaN
+            self.blocks.append((np.array(self.rows), np.array(self.columns), block))
+            self.rows, self.columns, self.values = [], [], []
+
+
+class TextCells:
+    """Gathers {system: text} of one item after the other."""
+
+    def __init__(self) -> None:
+        self.columns: dict[str, list[str | None]] = {}
+
+    def add(self, row: int, texts: Mapping[str, str | None]) -> None:
+        """Add an item's outputs."""
+        for system, text in texts.items():
+            column = self.columns.setdefault(system, [])
+            if len(column) < row:
+                column.extend([None] * (row - len(column)))
+            column.append(text)
+
+    def frame(self, n: int, systems: Sequence[str]) -> pl.DataFrame | None:
+        """Return a table with one text column for every system, or None when there is no text at all."""
+        if not any(text is not None for column in self.columns.values() for text in column):
+            return None
+        for column in self.columns.values():
+            column.extend([None] * (n - len(column)))
+        empty: list[str | None] = [None] * n
+        names = ordered_union([systems])
+        return pl.DataFrame([pl.Series(name, self.columns.get(name, empty), dtype=pl.String) for name in names])
+
+
+def text_frame(
+    rows: IntArray, columns: IntArray, texts: Sequence[str | None], n: int, systems: Sequence[str]
+) -> pl.DataFrame:
+    """Return a table with one text column for every system out of texts at (row, column); None leaves a cell alone."""
+    cells = np.full((n, len(systems)), None, dtype=object)
+    given = np.array([text is not None for text in texts], dtype=np.bool_)
+    cells[rows[given], columns[given]] = [text for text in texts if text is not None]
+    return pl.DataFrame([pl.Series(name, cells[:, at].tolist(), dtype=pl.String) for at, name in enumerate(systems)])

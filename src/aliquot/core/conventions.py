@@ -1,0 +1,153 @@
+"""What a score's name says: people or metric, higher or lower is better."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from aliquot.errors import DataError
+from aliquot.stats.arrays import FloatArray
+
+if TYPE_CHECKING:  # which imports this file
+    from aliquot.core.evalset import EvalSet
+
+# -- What a score's name says: people or metric, higher or lower is better -------------------------------------------
+
+
+_HUMAN = re.compile(
+    r"""^(
+        (human|expert|turker|crowd|annotator|rater)s?([-_. ].*)?   # human, human_fluency, turker
+      | (wmt[-_.])?(mqm|da|esa|esaai|sqm|likert|appraise|raw|z)    # a protocol, alone ...
+        ([-_.](mqm|da|esa|sqm|likert|appraise|raw|z|merged|iaa|\d+|round\d+|col\d*|src|psqm|csqm))*  # ... or qualified
+      | n[-_]?judg(e?)ments?
+    )$""",
+    re.IGNORECASE | re.VERBOSE,
+)
+
+_ERROR_RATE = re.compile(r"^(char[-_]?)?(ter|wer|per|cer|cder|eed|exteed|character)([-_.].*)?$", re.IGNORECASE)
+
+
+def looks_human(name: str) -> bool:
+    """Tell whether a score's name is that of people's judgments, which must not serve as an automatic metric.
+
+    >>> [name for name in ("human_z", "da-sqm", "ESA-1", "GEMBA-MQM", "COMET") if looks_human(name)]
+    ['human_z', 'da-sqm', 'ESA-1']
+    """
+    return _HUMAN.match(name) is not None
+
+
+def implied_human(names: Iterable[str]) -> str | None:
+    """Return the score that is people's where the names leave no doubt: `human`, or the only one named like it.
+
+    >>> implied_human(["mqm", "COMET"]), implied_human(["mqm", "da"]), implied_human(["mqm", "human"])
+    ('mqm', None, 'human')
+    """
+    candidates = [name for name in names if looks_human(name)]
+    if "human" in candidates:
+        return "human"
+    return candidates[0] if len(candidates) == 1 else None
+
+
+def is_error_rate(name: str) -> bool:
+    """Tell whether a metric of this name counts errors, so that lower is better unless it was negated before.
+
+    >>> [name for name in ("TER", "CharacTER", "EED", "COMET", "TERp-A") if is_error_rate(name)]
+    ['TER', 'CharacTER', 'EED']
+    """
+    return _ERROR_RATE.match(name) is not None
+
+
+# -- Which automatic metrics of a set can be used: those that vary and are there for at least half of the outputs ----
+
+
+_COVERED = 0.5
+
+
+def usable_metrics(evalset: EvalSet) -> list[str]:
+    """Return the metrics that vary and cover at least half of the cells.
+
+    >>> import aliquot
+    >>> usable_metrics(aliquot.synthetic(items=20, systems=2))
+    ['metricA', 'metricB', 'metricC']
+    """
+    flags = evalset.derived("usable metrics", _flags)
+    return [name for name, usable in zip(evalset.metrics, flags, strict=True) if usable]
+
+
+def _flags(evalset: EvalSet) -> FloatArray:
+    found = [is_usable(evalset.scores[name]) for name in evalset.metrics]
+    return np.array(found, dtype=np.float64)
+
+
+def is_usable(values: FloatArray) -> bool:
+    """Tell whether a score varies and covers at least half of the cells."""
+    present = np.isfinite(values)
+    return bool(present.mean() >= _COVERED and values[present].std() > 0)
+
+
+# -- Lengths of sources: a free proxy of difficulty, and the base of cost models -------------------------------------
+
+
+def source_lengths(evalset: EvalSet) -> FloatArray:
+    """Words of each source; characters where words are not separated by spaces (Chinese, Japanese, Korean, Thai)."""
+    if "source" not in evalset.items.columns:
+        raise DataError(f"{evalset.name}: there are no sources; a length needs them (field 'src')")
+    source = evalset.items["source"]
+    words = source.str.count_matches(r"\S+")
+    dense = source.str.count_matches(r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Thai}]")
+    characters = source.str.strip_chars().str.len_chars()
+    unspaced = (dense > characters / 3).fill_null(value=False)
+    return (
+        pl.select(pl.when(unspaced).then(characters).otherwise(words))
+        .to_series()
+        .cast(pl.Float64)
+        .fill_null(np.nan)
+        .to_numpy()
+    )
+
+
+def log_lengths(evalset: EvalSet) -> FloatArray:
+    """Logarithm of 1 + length; NaN for an item without a source."""
+    return evalset.derived("log lengths", lambda this: np.log1p(source_lengths(this)))
+
+
+# -- Which language pair a set is about: what its items say, or else its name ----------------------------------------
+
+
+COLUMNS = ("pair", "langs", "language_pair", "lp")
+# Looked for ahead, so that pairs may overlap: in wmt22-da-de-en the last is de-en, and da the protocol.
+_IN_NAME = re.compile(r"(?<![a-z])(?=([a-z]{2})[-_]([a-z]{2})(?![a-z]))")
+
+
+def pairs_of(evalset: EvalSet) -> list[str | None]:
+    """Return every item's language pair ("en-de"), or None where neither a column nor the set's name tells it.
+
+    >>> import aliquot
+    >>> set(pairs_of(aliquot.synthetic(items=3, systems=2)))
+    {None}
+    """
+    for column in COLUMNS:
+        if column in evalset.items.columns:
+            return [None if value is None else str(value) for value in evalset.items[column].to_list()]
+    return [pair_in(evalset.name)] * evalset.n_items
+
+
+def pair_in(name: str) -> str | None:
+    """Return the last language pair in a name.
+
+    >>> pair_in("wmt24-esa-en-cs-waves23"), pair_in("wmt22-da-de-en"), pair_in("summeval")
+    ('en-cs', 'de-en', None)
+    """
+    found = _IN_NAME.findall(name.casefold())
+    return "-".join(found[-1]) if found else None
+
+
+def domains_of(evalset: EvalSet) -> list[str | None]:
+    """Return every item's domain, or None."""
+    if "domain" not in evalset.items.columns:
+        return [None] * evalset.n_items
+    return evalset.items["domain"].to_list()

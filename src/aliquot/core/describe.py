@@ -1,0 +1,300 @@
+"""What is in an evaluation set, and what can be done with it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from aliquot.core.conventions import looks_human
+from aliquot.core.evalset import EvalSet
+from aliquot.core.result import signature
+from aliquot.errors import unknown_name
+from aliquot.stats.arrays import FloatArray
+from aliquot.stats.correlation import column_means_where_both, pearson
+
+
+@dataclass(frozen=True)
+class ScoreSummary:
+    """One score: how much of it is there, its range, and how it goes with people's.
+
+    `item_pearson` pools all cells (items x systems) that have both scores; `system_pearson` correlates the systems'
+    means over those same cells. Both are NaN where undefined.
+    """
+
+    name: str
+    human: bool
+    flipped: bool
+    coverage: float
+    items: int
+    complete_items: int
+    systems: int
+    minimum: float
+    maximum: float
+    mean: float
+    item_pearson: float
+    system_pearson: float
+
+
+@dataclass(frozen=True)
+class JudgmentSummary:
+    """The judgments that count: how many, by whom, on what, how often repeated, how fast; and how many are marked."""
+
+    count: int
+    cells: int
+    annotators: int
+    criteria: tuple[str, ...]
+    cells_with_several_annotators: int
+    repeated_by_same_annotator: int
+    timed: float
+    median_seconds: float
+    marked: int = 0
+
+
+@dataclass(frozen=True)
+class Step:
+    """A later step: whether the data allow it, and what is still needed or worth knowing."""
+
+    verb: str
+    ready: bool
+    note: str
+
+
+@dataclass(frozen=True)
+class Description:
+    """What `inspect` shows."""
+
+    name: str
+    items: int
+    systems: tuple[str, ...]
+    human: str | None
+    documents: int
+    document_lengths: tuple[int, float, int] | None
+    domains: dict[str, int]
+    texts: dict[str, float]
+    item_columns: tuple[str, ...]
+    scores: tuple[ScoreSummary, ...]
+    judgments: JudgmentSummary | None
+    missing: tuple[str, ...]
+    steps: tuple[Step, ...]
+    signature: str
+
+    def to_frame(self) -> pl.DataFrame:
+        """One row per score."""
+        return pl.DataFrame([vars(score) for score in self.scores])
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON document of `inspect --json`; undefined numbers are null."""
+        lengths = self.document_lengths
+        return {
+            "name": self.name,
+            "items": self.items,
+            "systems": list(self.systems),
+            "human": self.human,
+            "documents": self.documents,
+            "document_lengths": None if lengths is None else dict(zip(("min", "mean", "max"), lengths, strict=True)),
+            "domains": self.domains,
+            "texts": self.texts,
+            "item_columns": list(self.item_columns),
+            "scores": {score.name: _score_dict(score) for score in self.scores},
+            "judgments": {} if self.judgments is None else _without_nan(vars(self.judgments)),
+            "missing": list(self.missing),
+            "steps": [vars(step) for step in self.steps],
+            "signature": self.signature,
+        }
+
+
+def _score_dict(score: ScoreSummary) -> dict[str, Any]:
+    fields = _without_nan(vars(score))
+    fields["min"], fields["max"] = fields.pop("minimum"), fields.pop("maximum")
+    del fields["name"]
+    return fields
+
+
+def _without_nan(fields: dict[str, Any]) -> dict[str, Any]:
+    return {name: None if isinstance(value, float) and np.isnan(value) else value for name, value in fields.items()}
+
+
+def describe(evalset: EvalSet, human: str | None = None) -> Description:
+    """Describe an evaluation set.
+
+    >>> import aliquot
+    >>> description = describe(aliquot.synthetic(items=50, systems=4, seed=3))
+    >>> description.items, description.systems[:2], description.human
+    (50, ('sys1', 'sys2'), 'human')
+    """
+    human = human or evalset.human
+    if human is not None and human not in evalset.scores:
+        raise unknown_name("score", human, evalset.scores, "use --human NAME / human=")
+    target = evalset.scores[human] if human else None
+    scores = tuple(_summarise(evalset, name, human, target) for name in evalset.scores)
+    codes = evalset.documents
+    lengths = np.bincount(codes) if codes is not None else None
+    judgments = _summarise_judgments(evalset)
+    return Description(
+        name=evalset.name,
+        items=evalset.n_items,
+        systems=evalset.systems,
+        human=human,
+        documents=0 if lengths is None else len(lengths),
+        document_lengths=None
+        if lengths is None
+        else (int(lengths.min()), float(round(lengths.mean(), 2)), int(lengths.max())),
+        domains=_domains(evalset),
+        texts=_texts(evalset),
+        item_columns=tuple(evalset.items.columns),
+        scores=scores,
+        judgments=judgments,
+        missing=_missing(evalset, human),
+        steps=_steps(evalset, scores, judgments, human),
+        signature=signature("inspect", evalset, human=human),
+    )
+
+
+def _summarise(evalset: EvalSet, name: str, human: str | None, target: FloatArray | None) -> ScoreSummary:
+    values = evalset.scores[name]
+    present = np.isfinite(values)
+    some = bool(present.any())
+    item_r = system_r = float("nan")
+    if target is not None and name != human and some:
+        item_r = pearson(values.ravel(), target.ravel())
+        system_r = pearson(*column_means_where_both(values, target))
+    return ScoreSummary(
+        name=name,
+        human=name == human or looks_human(name),
+        flipped=name in evalset.flipped,
+        coverage=float(present.mean()) if present.size else 0.0,
+        items=int(present.any(axis=1).sum()),
+        complete_items=int(present.all(axis=1).sum()),
+        systems=int(present.any(axis=0).sum()),
+        minimum=float(np.nanmin(values)) if some else float("nan"),
+        maximum=float(np.nanmax(values)) if some else float("nan"),
+        mean=float(np.nanmean(values)) if some else float("nan"),
+        item_pearson=item_r,
+        system_pearson=system_r,
+    )
+
+
+def _domains(evalset: EvalSet) -> dict[str, int]:
+    if "domain" not in evalset.items.columns:
+        return {}
+    counts = evalset.items["domain"].fill_null("(none)").value_counts(sort=True)
+    return dict(zip(counts["domain"].to_list(), counts["count"].to_list(), strict=True))
+
+
+def _texts(evalset: EvalSet) -> dict[str, float]:
+    """Share of items (outputs: cells) that have a text."""
+    shares: dict[str, float] = {
+        name: 1.0 - evalset.items[name].null_count() / max(1, evalset.n_items)
+        for name in ("source", "reference")
+        if name in evalset.items.columns
+    }
+    if evalset.outputs is not None:
+        nulls = sum(column.null_count() for column in evalset.outputs)
+        shares["outputs"] = 1.0 - nulls / max(1, evalset.n_items * evalset.n_systems)
+    return shares
+
+
+def _summarise_judgments(evalset: EvalSet) -> JudgmentSummary | None:
+    if evalset.judgments is None:
+        return None
+    answers = evalset.judgments.answers()
+    by_cell = answers.group_by("item", "system").agg(pl.col("annotator").n_unique().alias("people"))
+    keys = ["item", "system", "annotator", "criterion"] + (["protocol"] if "protocol" in answers.columns else [])
+    repeated = answers.group_by(keys).len().filter(pl.col("len") > 1)
+    seconds = answers["seconds"].drop_nulls()
+    median = seconds.median()
+    return JudgmentSummary(
+        count=answers.height,
+        cells=by_cell.height,
+        annotators=len(evalset.judgments.annotators),
+        criteria=tuple(evalset.judgments.criteria),
+        cells_with_several_annotators=by_cell.filter(pl.col("people") > 1).height,
+        repeated_by_same_annotator=int((repeated["len"] - 1).sum()),
+        timed=len(seconds) / max(1, answers.height),
+        median_seconds=float(median) if isinstance(median, int | float) else float("nan"),
+        marked=len(evalset.judgments) - len(evalset.judgments.usable()),
+    )
+
+
+def _missing(evalset: EvalSet, human: str | None) -> tuple[str, ...]:
+    """Say in words what is not there and may matter."""
+    notes = []
+    if human is not None:
+        present = np.isfinite(evalset.scores[human])
+        unjudged = int((present.sum(axis=1) == 0).sum())
+        if unjudged:
+            notes.append(f"{unjudged} items have no '{human}'")
+        counts = present.sum(axis=0)
+        never = [system for system, count in zip(evalset.systems, counts, strict=True) if not count]
+        if never:
+            notes.append(f"systems without any '{human}': {', '.join(never)}")
+    if evalset.outputs is not None:
+        lacking = {column.name: column.null_count() for column in evalset.outputs if column.null_count()}
+        if lacking:
+            notes.append(f"outputs are missing for {', '.join(f'{name} ({count})' for name, count in lacking.items())}")
+    partly = [name for name in evalset.metrics if not np.isfinite(evalset.scores[name]).any(axis=0).all()]
+    if partly:
+        notes.append(f"{len(partly)} of {len(evalset.metrics)} metrics lack some systems")
+    return tuple(notes)
+
+
+def _thin_hint(evalset: EvalSet, human: str | None) -> str:
+    """Name the systems whose absence costs complete items, so that they can be left out."""
+    counts = np.isfinite(evalset.scores[human or ""]).sum(axis=0)
+    thin = [system for system, count in zip(evalset.systems, counts, strict=True) if count < 0.5 * counts.max()]
+    return f" (try --exclude {','.join(thin)})" if thin else ""
+
+
+def _steps(
+    evalset: EvalSet, scores: tuple[ScoreSummary, ...], judgments: JudgmentSummary | None, human: str | None
+) -> tuple[Step, ...]:
+    metrics = [score for score in scores if not score.human and score.coverage > 0]
+    judged = next((score for score in scores if score.name == human), None)
+    judged_items = judged.complete_items if judged else 0
+    several = judgments is not None and judgments.cells_with_several_annotators > 0
+    with_metrics = f"{len(metrics)} metric{'s' * (len(metrics) != 1)} can guide it"
+    no_human = "needs human scores on some items: judge some, or name them with --human"
+    return (
+        Step(
+            "select",
+            ready=True,
+            note=with_metrics if metrics else "random and document designs; metrics would guide it",
+        ),
+        Step(
+            "estimate",
+            ready=judged is not None and judged.items >= 2,
+            note=no_human if judged is None else f"'{human}' covers {judged.items} of {evalset.n_items} items",
+        ),
+        Step(
+            "simulate",
+            ready=judged_items >= 20,
+            note=no_human
+            if judged is None
+            else f"{judged_items} items have '{human}' for all systems"
+            + ("" if judged_items >= 20 else f"; at least 20 are needed{_thin_hint(evalset, human)}"),
+        ),
+        Step(
+            "plan",
+            ready=True,
+            note="from variances in the data" if judged else "from assumptions; a pilot would sharpen it",
+        ),
+        Step(
+            "metrics",
+            ready=judged is not None and bool(metrics),
+            note=no_human
+            if judged is None
+            else with_metrics.replace(" can guide it", " to compare with people")
+            if metrics
+            else "needs automatic scores (or texts to compute them from)",
+        ),
+        Step(
+            "agreement",
+            ready=several,
+            note=f"{judgments.cells_with_several_annotators} outputs have several annotators"
+            if several and judgments is not None
+            else "needs outputs judged by several annotators",
+        ),
+    )

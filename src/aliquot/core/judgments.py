@@ -1,0 +1,153 @@
+"""Judgments: one row for each answer of one annotator on one output (or each error that is part of an answer)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from aliquot.core.columns import cast_column, same_content
+from aliquot.errors import DataError, unknown_name
+
+CORE = ("item", "system", "annotator", "criterion", "value", "seconds")
+"""Columns every judgments table has; absent ones are filled with null."""
+
+MARKED = "marked"
+"""The column that says why a judgment should not count; null where it should."""
+
+_NUMBERS = ("value", "seconds")
+_NAMES = ("system", "annotator", "criterion")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Judgments:
+    """A long, validated table of judgments.
+
+    `table` has the columns item, system, annotator, criterion, value and seconds, those of time, order, control and
+    repeat that are known, and whatever else came. A table with a column `error` holds one row per error: rows of one
+    annotator on one output are then parts of one answer, and their values add up.
+
+    A column `marked` says why a judgment should not count (`aliquot clean` writes it); null where it should. The rows
+    stay in `table`; `usable`, and with it all that makes scores, leaves them out.
+
+    >>> judgments = Judgments(pl.DataFrame({"item": [0, 0], "system": ["A", "A"], "value": [1.0, 3.0]}))
+    >>> judgments
+    Judgments(2 rows, 1 item, 1 system, 0 annotators)
+    """
+
+    table: pl.DataFrame
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "table", _normalised(self.table))
+
+    def __len__(self) -> int:
+        return self.table.height
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Judgments) and same_content(self.table, other.table)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        counts = ", ".join(
+            f"{count} {word}{'' if count == 1 else 's'}"
+            for word, count in (
+                ("item", self.table["item"].n_unique()),
+                ("system", self.table["system"].n_unique()),
+                ("annotator", len(self.annotators)),
+            )
+        )
+        return f"Judgments({len(self)} rows, {counts})"
+
+    @property
+    def annotators(self) -> list[str]:
+        """The annotators, in order of first appearance."""
+        return self.table["annotator"].drop_nulls().unique(maintain_order=True).to_list()
+
+    @property
+    def criteria(self) -> list[str]:
+        """The criteria, in order of first appearance; empty when the judgments name none."""
+        return self.table["criterion"].drop_nulls().unique(maintain_order=True).to_list()
+
+    def usable(self) -> Judgments:
+        """Return the judgments that are not marked.
+
+        >>> two = pl.DataFrame({"item": [0, 1], "system": ["A", "A"], "value": [1.0, 3.0], "marked": ["burn_in", None]})
+        >>> len(Judgments(two)), len(Judgments(two).usable())
+        (2, 1)
+        """
+        if MARKED not in self.table.columns or self.table[MARKED].null_count() == len(self):
+            return self
+        return Judgments(self.table.filter(pl.col(MARKED).is_null()))
+
+    def answers(self) -> pl.DataFrame:
+        """One row per usable answer: errors of one annotator on one output are summed up; of nothing, to nothing."""
+        table = self.usable().table
+        if "error" not in table.columns:
+            return table
+        extra = [name for name in ("repeat", "control") if name in table.columns]
+        keys = ["item", "system", "annotator", "criterion", *extra]
+        total = pl.when(pl.col("value").count() > 0).then(pl.col("value").sum())
+        return table.group_by(keys, maintain_order=True).agg(total.alias("value"), pl.col("seconds").max())
+
+    def keep(self, items: Sequence[int | str] | None = None, systems: Sequence[str] | None = None) -> Judgments:
+        """Return the judgments on these items and systems only."""
+        table = self.table
+        if items is not None:
+            wanted = pl.Series("item", items, dtype=table["item"].dtype)
+            table = table.join(wanted.to_frame(), on="item", how="semi", maintain_order="left")
+        if systems is not None:
+            table = table.filter(pl.col("system").is_in(list(systems)))
+        return Judgments(table)
+
+    def cell_means(self, criterion: str | None = None) -> pl.DataFrame:
+        """Mean value for each item and system over annotators (and criteria, unless one is named).
+
+        Answers that are marked or have no value (pending, skipped) leave the mean; a cell without any has no row.
+        """
+        table = self.answers()
+        if criterion is not None:
+            if criterion not in self.criteria:
+                raise unknown_name("criterion", criterion, self.criteria)
+            table = table.filter(pl.col("criterion") == criterion)
+        return (
+            table.filter(pl.col("value").is_not_null())
+            .group_by("item", "system", maintain_order=True)
+            .agg(pl.col("value").mean())
+        )
+
+    def to_frame(self) -> pl.DataFrame:
+        """Return the table itself."""
+        return self.table
+
+
+def _normalised(table: pl.DataFrame) -> pl.DataFrame:
+    missing = [name for name in ("item", "system", "value") if name not in table.columns]
+    if missing:
+        raise DataError(f"judgments lack the column '{missing[0]}'; there are {table.columns}")
+    for name in CORE:
+        if name not in table.columns:
+            table = table.with_columns(pl.lit(None).alias(name))
+    types = dict.fromkeys(_NUMBERS, pl.Float64()) | dict.fromkeys(_NAMES, pl.String())
+    table = table.with_columns(cast_column(table[name], dtype, f"judgments' {name}") for name, dtype in types.items())
+    if MARKED in table.columns:
+        table = table.with_columns(_reasons(table[MARKED]))
+    # NaN is how arrays say missing; a table says it with null, so that means and counts skip it.
+    table = table.with_columns(pl.col(name).fill_nan(None) for name in _NUMBERS)
+    infinite = table.filter(pl.col("value").is_infinite())
+    if infinite.height:
+        row = infinite.row(0, named=True)
+        raise DataError(
+            f"judgment of {row['annotator']} on item {row['item']}, system {row['system']}: "
+            f"the value {row['value']} is not finite; correct it or leave it empty"
+        )
+    return table.select(*CORE, pl.exclude(*CORE))
+
+
+def _reasons(marked: pl.Series) -> pl.Series:
+    """Return reasons as texts; an empty text, and `false` where somebody kept a mere flag, is no reason."""
+    if marked.dtype == pl.Boolean:
+        return pl.select(pl.when(marked).then(pl.lit(MARKED)).alias(MARKED)).to_series()
+    texts = cast_column(marked, pl.String(), f"judgments' {MARKED}").str.strip_chars()
+    return pl.select(pl.when(texts != "").then(texts).alias(MARKED)).to_series()

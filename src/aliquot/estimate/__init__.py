@@ -1,1 +1,0 @@
-"""From few judgments to the mean over the whole test set, with its uncertainty, and who is really better."""

@@ -1,0 +1,1 @@
+"""From judged cells to estimates, intervals and rankings."""

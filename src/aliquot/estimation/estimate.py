@@ -1,0 +1,250 @@
+"""`estimate`: from few judgments to scores, intervals and a ranking one can defend."""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from aliquot.core.evalset import EvalSet, require_sets
+from aliquot.core.judgments import Judgments
+from aliquot.core.registry import Spec, parse_spec, written
+from aliquot.core.result import signature
+from aliquot.core.selection import Selection
+from aliquot.errors import AliquotWarning, unknown_name
+from aliquot.estimation.estimators import mean, run_estimator
+from aliquot.estimation.inputs import Mismatch, refuse, require_known_of_pool, with_judgments
+from aliquot.estimation.intervals import Bounds, bounds
+from aliquot.estimation.ranking import Ranking, rank
+from aliquot.estimation.result import Estimates, PairEstimate, SystemEstimate
+from aliquot.estimation.sample import Fitted, Sample, proxy_correlation, sample_of
+from aliquot.stats.arrays import FloatArray, IntArray
+
+UNKNOWN_CHANCES = "the items were not drawn with known probabilities"
+DEFAULTS = {"means": "greg", "ranking": "multilevel"}
+"""What `auto` and `auto:goal=ranking` stand for; docs/evidence.md gives the evidence."""
+
+
+def estimate(
+    data: EvalSet,
+    method: str = "auto",
+    *,
+    selection: Selection | None = None,
+    judgments: Judgments | pl.DataFrame | None = None,
+    human: str | None = None,
+    interval: str = "t",
+    level: float = 0.95,
+    value_range: tuple[float, float] | None = None,
+    test: str = "estimator",
+    rule: str = "any",
+    alpha: float = 0.05,
+    adjust: bool = False,
+    strict: bool = False,
+    seed: int = 0,
+    **parameters: Any,
+) -> Estimates:
+    """Estimate every system's mean over the whole test set, and who is really better than whom.
+
+    Args:
+        data: the whole test set, with human scores on some items, or with `judgments` given apart.
+        method: an estimator spec: mean, stratified, cv, greg, multilevel, paper_best, or auto (greg with what helps;
+            auto:goal=ranking gives up unbiased means for a better ranking).
+        selection: how the judged items were chosen; its probabilities are used. Without one the judged items are
+            taken for a simple random sample.
+        judgments: people's answers on the selected items.
+        human: the name of the human score.
+        interval: t, bootstrap, hoeffding, bernstein or sequence (valid at every look).
+        level: coverage of the intervals.
+        value_range: ends of the scale, for hoeffding, bernstein and sequence.
+        test: p-values from the estimator, or permutation, analytic, wilcoxon on the judged items.
+        rule: clusters: "any" member of the cluster above is better, or only the last "neighbour".
+        alpha: significance for clusters and rank intervals, one-sided.
+        adjust: Holm's correction over all pairs.
+        strict: refuse judgments that do not fit instead of reporting them.
+        seed: of bootstrap, permutations and chances of being best.
+        **parameters: parameters of the estimator, such as metrics=["COMET"].
+
+    >>> import aliquot
+    >>> data = aliquot.synthetic(items=200, systems=3, seed=5)
+    >>> chosen = aliquot.select(data, "pps", budget=60, seed=1)
+    >>> result = aliquot.estimate(data, selection=chosen)
+    >>> [row.system for row in result.systems]
+    ['sys1', 'sys2', 'sys3']
+    """
+    require_sets(data)
+    mismatches: tuple[Mismatch, ...] = ()
+    if judgments is not None:
+        data, mismatches = with_judgments(data, judgments, selection, human)
+        if strict:
+            refuse(mismatches)
+    sample = sample_of(data, human, selection)
+    spec = _resolved(method, parameters)
+    require_known_of_pool(data, sample.evalset, spec)
+    fitted = run_estimator(sample, spec)
+    errors = sample.errors(fitted.z)
+    blind = _without_spread(sample)
+    errors[:, list(blind)] = np.nan  # an error that was not seen is unknown, not 0
+    notes = [*_warnings(sample, selection), *_blind_notes(sample, blind), *fitted.notes]
+    limits = bounds(interval, sample, fitted, errors, level=level, value_range=value_range, seed=seed)
+    ranking = rank(sample, fitted, errors, test=test, rule=rule, alpha=alpha, adjust=adjust, seed=seed)
+    systems = _system_rows(sample, fitted, errors, limits, ranking)
+    order = np.argsort(-np.nan_to_num(fitted.values, nan=-np.inf), kind="stable")
+    return Estimates(
+        systems=tuple(systems[at] for at in order),
+        pairs=_pair_rows(sample, fitted, limits, ranking, order),
+        covariance=sample.covariance(errors),
+        method=str(spec),
+        interval=interval,
+        level=level,
+        population=sample.population,
+        judged=sample.n,
+        unbiased=sample.pi is not None and "share" not in fitted.details,
+        notes=tuple(notes),
+        details=dict(fitted.details) | {"mismatches": mismatches},
+        signature=signature(
+            f"estimate:{spec}", data, selection=_drawn_by(selection), human=human, interval=interval, level=level,
+            range=None if value_range is None else f"{value_range[0]:g},{value_range[1]:g}",
+            test=None if test == "estimator" else test, alpha=None if alpha == 0.05 else alpha,
+            rule=None if rule == "any" else rule, holm="yes" if adjust else None, seed=seed,
+        ),
+    )  # fmt: skip
+
+
+def _drawn_by(selection: Selection | None) -> str | None:
+    """Name a selection by its method and a digest of what it chose."""
+    if selection is None:
+        return None
+    digest = hashlib.sha256(str(selection.to_dict()["items"]).encode()).hexdigest()[:6]
+    return f"{selection.method}#{digest}"
+
+
+def _resolved(method: str, parameters: Mapping[str, Any]) -> Spec:
+    spec = parse_spec(method)
+    given = dict(spec.parameters) | {key: value for key, value in parameters.items() if value is not None}
+    typed = {key for key in spec.parameters if parameters.get(key) is None}
+    texts = {key: value if key in typed else written(value) for key, value in given.items()}
+    return auto_estimator(Spec(spec.name, texts))
+
+
+def auto_estimator(spec: Spec) -> Spec:
+    """Put the evidence's choice in the place of `auto`.
+
+    >>> str(auto_estimator(parse_spec("auto:goal=ranking")))
+    'multilevel'
+    """
+    if spec.name != "auto":
+        return spec
+    rest = dict(spec.parameters)
+    goal = rest.pop("goal", "means")
+    if goal not in DEFAULTS:
+        raise unknown_name("goal", goal, DEFAULTS)
+    return Spec(DEFAULTS[goal], rest)
+
+
+def _warnings(sample: Sample, selection: Selection | None) -> list[str]:
+    notes = []
+    if selection is None and sample.n < sample.population:
+        notes.append("no selection given: the judged items are taken for a simple random sample")
+    if sample.pi is None:
+        text = (
+            f"{UNKNOWN_CHANCES}: means are biased and only the ranking is meaningful; "
+            "greg corrects means by a model, use a design if you need them"
+        )
+        notes.append(text)
+        warnings.warn(text, AliquotWarning, 3)
+    coverage = selection.details.get("coverage") if selection is not None else None
+    if isinstance(coverage, float):
+        notes.append(f"only {coverage:.0%} of the items had a chance to be drawn: the estimates are about those")
+    if selection is not None and selection.population != sample.population:
+        notes.append(
+            f"the selection was drawn from {selection.population} items and the data have {sample.population}: the "
+            "estimates are about the items it was drawn from"
+        )
+    if sample.n == 1:
+        notes.append("one judged item: no standard error can be given")
+    never = [
+        s
+        for s, judged in zip(sample.evalset.systems, np.isfinite(sample.scores).sum(axis=0), strict=True)
+        if not judged
+    ]
+    if never:
+        notes.append(f"never judged, so without an estimate: {', '.join(never)}")
+    return notes
+
+
+def _without_spread(sample: Sample) -> list[int]:
+    """Systems whose judgments are fewer than two, or all equal although not all items are judged."""
+    present = np.isfinite(sample.scores)
+    highest = np.where(present, sample.scores, -np.inf).max(axis=0)
+    lowest = np.where(present, sample.scores, np.inf).min(axis=0)
+    few = present.sum(axis=0) < 2
+    equal = (highest == lowest) & (present.sum(axis=0) < sample.population)
+    return np.flatnonzero(few | equal).tolist()
+
+
+def _blind_notes(sample: Sample, blind: list[int]) -> list[str]:
+    counts = np.isfinite(sample.scores).sum(axis=0)
+    names = [sample.evalset.systems[at] for at in blind if counts[at] > 1]
+    if not names:
+        return []
+    return [f"all judgments of {', '.join(names)} are equal: no spread was seen, so no standard error can be given"]
+
+
+def _effective_n(sample: Sample, errors: FloatArray, n: FloatArray) -> FloatArray:
+    """How many judgments of a simple random sample with its plain mean would be as precise: n Var_mean / Var_est."""
+    share = np.where(np.isfinite(sample.scores), sample.weight[:, None], 0.0)
+    share = share / np.maximum(share.sum(axis=0), 1e-300)
+    centred = np.where(share > 0, sample.scores - mean(sample).values, 0.0)
+    spread = (share * centred**2).sum(axis=0) * n / np.maximum(n - 1, 1)
+    plain = spread / np.maximum(n, 1) * (1 - n / sample.population)
+    variance = (errors**2).sum(axis=0)
+    return np.where((n > 1) & (variance > 0), n * plain / np.where(variance > 0, variance, 1.0), np.nan)
+
+
+def _system_rows(
+    sample: Sample, fitted: Fitted, errors: FloatArray, limits: Bounds, ranking: Ranking
+) -> list[SystemEstimate]:
+    n = np.isfinite(sample.scores).sum(axis=0)
+    se = np.sqrt((errors**2).sum(axis=0))
+    known = n > 1
+    effective, correlation = _effective_n(sample, errors, n.astype(np.float64)), proxy_correlation(fitted, sample)
+    return [
+        SystemEstimate(
+            system=system,
+            estimate=float(fitted.values[at]),
+            se=float(se[at]),
+            low=float(limits.low[at]) if known[at] else float("nan"),
+            high=float(limits.high[at]) if known[at] else float("nan"),
+            n=int(n[at]),
+            effective_n=float(effective[at]),
+            proxy_correlation=float(correlation[at]),
+            rank_low=int(ranking.rank_low[at]),
+            rank_high=int(ranking.rank_high[at]),
+            p_best=float(ranking.p_best[at]),
+            cluster=int(ranking.cluster[at]),
+        )
+        for at, system in enumerate(sample.evalset.systems)
+    ]
+
+
+def _pair_rows(
+    sample: Sample, fitted: Fitted, limits: Bounds, ranking: Ranking, order: IntArray
+) -> tuple[PairEstimate, ...]:
+    names = sample.evalset.systems
+    return tuple(
+        PairEstimate(
+            a=names[a],
+            b=names[b],
+            difference=float(fitted.values[a] - fitted.values[b]),
+            low=float(limits.pair_low[a, b]),
+            high=float(limits.pair_high[a, b]),
+            p_sample=float(ranking.p_sample[a, b]),
+            p_full=float(ranking.p_full[a, b]),
+        )
+        for place, a in enumerate(order)
+        for b in order[place + 1 :]
+    )

@@ -1,0 +1,370 @@
+"""Estimators of every system's mean over the whole test set, by name (METHODS.md section 4).
+
+Each takes a `Sample` and gives a `Fitted`: values, and the n x M residuals whose weighted mean carries the error, from
+which the design makes the joint covariance. Keyword-only arguments are the user's parameters.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Literal
+
+import numpy as np
+from scipy.spatial import cKDTree
+
+from aliquot.core.columns import group_codes
+from aliquot.core.registry import Spec, bind
+from aliquot.errors import DataError, OptionError, unknown_name
+from aliquot.estimation.proxies import plain_proxies, rich_proxies, standard_metric, usable
+from aliquot.estimation.sample import ESTIMATORS, Estimator, Fitted, Sample, estimator
+from aliquot.stats.arrays import FloatArray, IntArray
+from aliquot.stats.design_variance import contributions
+from aliquot.stats.regression import pooled_ridge, power, weighted_means
+from aliquot.stats.shrinkage import FEWEST_SYSTEMS, shrunk
+
+# -- Means: of the judged items, and of bins of them (METHODS.md section 4) ------------------------------------------
+
+
+_ENOUGH = 8
+
+
+@estimator("mean")
+def mean(sample: Sample) -> Fitted:
+    """The weighted mean of the judged items (Hajek); the plain mean for equal chances."""
+    return Fitted(weighted_means(sample.scores, sample.weight), contributions(sample.scores, sample.weight))
+
+
+@estimator("stratified")
+def stratified(sample: Sample, *, bins: str | None = None) -> Fitted:
+    """The mean of bin means, weighted by the bins' sizes in the whole set.
+
+    Args:
+        bins: an item column (document, domain, ...) to post-stratify by; the design's own bins by default.
+    """
+    if bins is None and sample.stratum is not None:
+        return _by_design_bins(sample, sample.stratum)
+    codes, merged = _bins(sample, bins)
+    notes = (f"{merged} bins with too few judged items were joined with similar ones",) if merged else ()
+    judged = codes[sample.rows]
+    sizes = np.bincount(codes)
+    weight = _calibrated(sample.weight, judged, sizes)
+    means = _bin_means(sample.scores, judged, sample.weight, len(sizes))
+    values = weighted_means(sample.scores, weight)
+    z = contributions(sample.scores - means[judged], weight)
+    if sample.kind != "stratified":  # there the design's variance counts each bin's degrees of freedom itself
+        count = np.bincount(judged, minlength=len(sizes))[judged]
+        z = z * np.sqrt(count / np.maximum(count - 1, 1))[:, None]
+    return Fitted(values, z, notes=notes, details={"bins": len(sizes)})
+
+
+def _by_design_bins(sample: Sample, stratum: IntArray) -> Fitted:
+    """The design's own bins: its weights add up to their sizes already."""
+    means = _bin_means(sample.scores, stratum, sample.weight, int(stratum.max()) + 1)
+    z = contributions(sample.scores - means[stratum], sample.weight)
+    if sample.kind != "stratified":
+        count = np.bincount(stratum)[stratum]
+        z = np.where((count > 1)[:, None], z, contributions(sample.scores, sample.weight))
+        z = z * np.sqrt(np.where(count > 1, count / np.maximum(count - 1, 1), 1.0))[:, None]
+    return Fitted(weighted_means(sample.scores, sample.weight), z, details={"bins": int(stratum.max()) + 1})
+
+
+def _calibrated(weight: FloatArray, judged: IntArray, sizes: IntArray) -> FloatArray:
+    """Scale the weights so that they add up to the bin's size in every bin."""
+    total = np.bincount(judged, weight, minlength=len(sizes))
+    scaled: FloatArray = weight * (sizes / np.where(total > 0, total, 1.0))[judged]
+    return scaled
+
+
+def _bin_means(scores: FloatArray, codes: IntArray, weight: FloatArray, bins: int) -> FloatArray:
+    """Weighted mean of each bin and system; the system's own mean where a bin has nothing of it."""
+    share = np.where(np.isfinite(scores), weight[:, None], 0.0)
+    total, count = np.zeros((bins, scores.shape[1])), np.zeros((bins, scores.shape[1]))
+    np.add.at(total, codes, np.where(np.isfinite(scores), scores, 0.0) * share)
+    np.add.at(count, codes, share)
+    return np.where(count > 0, total / np.where(count > 0, count, 1.0), weighted_means(scores, weight))
+
+
+def _bins(sample: Sample, bins: str | None) -> tuple[IntArray, int]:
+    """Bin of every item of the population, each with enough judged items, and how many bins were given up for it."""
+    evalset = sample.evalset
+    if bins in (None, "document"):
+        codes = evalset.documents
+        if codes is None and bins is None and sample.quality is not None:
+            codes = np.argsort(np.argsort(sample.quality)) * 10 // evalset.n_items
+        if codes is None:
+            raise DataError(f"{evalset.name}: there are no documents to stratify by; use stratified:bins=COLUMN")
+    else:
+        codes = group_codes(evalset, str(bins))
+    return _joined(codes, sample)
+
+
+def _joined(codes: IntArray, sample: Sample) -> tuple[IntArray, int]:
+    """Join bins, in the order of their mean quality (or as they come), until each has enough judged items."""
+    sizes = np.bincount(codes)
+    judged = codes[sample.rows]
+    if sample.kind == "clustered":  # whole documents are the evidence: count those, not their items
+        judged = judged[np.unique(sample.clusters, return_index=True)[1]]
+    counts = np.bincount(judged, minlength=len(sizes))
+    if (counts >= 2).all():
+        return codes, 0
+    quality = sample.quality
+    key = np.arange(len(sizes)) if quality is None else np.bincount(codes, quality) / np.maximum(sizes, 1)
+    new, current, gathered = np.zeros(len(sizes), dtype=np.int64), 0, 0
+    for code in np.argsort(key, kind="stable"):
+        if gathered >= _ENOUGH:
+            current, gathered = current + 1, 0
+        new[code] = current
+        gathered += counts[code]
+    if gathered < _ENOUGH and current > 0:
+        new[new == current] = current - 1
+    return new[codes], len(sizes) - int(new.max()) - 1
+
+
+# -- Regression on all that metrics and sources say: greg, and multilevel for rankings (METHODS.md section 4) --------
+
+
+RIDGE = 1.0
+_ITEMS_PER_SLOPE = 4
+
+
+@estimator("greg")
+def greg(
+    sample: Sample,
+    *,
+    metrics: tuple[str, ...] | None = None,
+    ridge: float | None = None,
+    features: Literal["rich", "plain"] = "rich",
+    tune: bool = True,
+) -> Fitted:
+    """General regression: predictions for all items plus the weighted mean of the residuals.
+
+    Slopes are shared by all systems and fitted with weights 1/pi^2 (the residuals of an item drawn with probability
+    pi, proportional to their expected size, have variance proportional to pi^2); residuals are weighted by 1/pi.
+
+    Args:
+        metrics: the proxies, joined by |; all that vary and cover half of the outputs by default.
+        ridge: regularisation in items; 1 for rich features, 0 for plain ones.
+        features: rich (metrics, deviations, length, curvature) or plain (the metrics only).
+        tune: use only as much of the regression as predicts items it has not seen.
+    """
+    names = usable(sample.evalset, metrics)
+    build = rich_proxies if features == "rich" else plain_proxies
+    proxies = build(sample.evalset, names, sample.rows)
+    if proxies.width == 0 or sample.n < 3:
+        fitted = mean(sample)
+        why = "fewer than three judged items" if proxies.width else "no usable metric and no source"
+        return Fitted(fitted.values, fitted.z, notes=(f"{why}: the plain mean is used",))
+    strength = (RIDGE if features == "rich" else 0.0) if ridge is None else ridge
+    enough = RIDGE if features == "rich" else RIDGE * proxies.width  # plain features have unit variance each
+    strength, notes = taught(proxies.width, sample, strength, enough)
+    fit = pooled_ridge(proxies.judged, sample.scores, sample.weight**2, strength)
+    share = power(sample.scores, fit.left_out, sample.weight) if tune else 1.0
+    slopes = share * fit.slopes
+    residual = sample.scores - proxies.judged @ slopes
+    foreseen = proxies.means @ slopes
+    values = foreseen + weighted_means(residual, sample.weight)
+    # Errors are judged by residuals of items the slopes have not seen: in-sample ones are too small.
+    unseen = np.where(np.isfinite(sample.scores), sample.scores - share * fit.left_out, np.nan)
+    return Fitted(
+        values, contributions(unseen, sample.weight), proxy=fit.left_out, foreseen=foreseen, notes=notes,
+        details={"metrics": names, "power": share, "features": proxies.width},
+    )  # fmt: skip
+
+
+@estimator("multilevel")
+def multilevel(sample: Sample, *, metrics: tuple[str, ...] | None = None) -> Fitted:
+    """For rankings: greg, its system effects drawn towards what the metrics expect, as far as they proved right.
+
+    How far is told by the judged items (stats/shrinkage.py). Means are no longer unbiased: a system that the metrics
+    misjudge, and they alone, is drawn the wrong way. Errors are those of the posterior: the systems' own parts of the
+    contributions are multiplied by the root of the share. With fewer than four systems it is greg.
+
+    Args:
+        metrics: the proxies, joined by |; all that vary and cover half of the outputs by default.
+    """
+    fitted = greg(sample, metrics=metrics)
+    if fitted.foreseen is None:
+        return fitted
+    if np.isfinite(fitted.values).sum() < FEWEST_SYSTEMS:
+        note = f"fewer than {FEWEST_SYSTEMS} systems do not tell how far to draw: nothing is drawn, greg is used"
+        return replace(fitted, notes=(*fitted.notes, note))
+    values, share = shrunk(fitted.values, fitted.foreseen, sample.covariance(sample.errors(fitted.z)))
+    common = fitted.z.mean(axis=1, keepdims=True)
+    note = (f"means are drawn towards what the metrics expect ({share:.0%} of the systems' own effects is kept): "
+            "biased, for rankings only")  # fmt: skip
+    return replace(fitted, values=values, z=common + np.sqrt(share) * (fitted.z - common),
+                   notes=(*fitted.notes, note), details={**fitted.details, "share": share})  # fmt: skip
+
+
+def taught(features: int, sample: Sample, ridge: float, enough: float) -> tuple[float, tuple[str, ...]]:
+    """Without ridge, a slope needs several items to learn from, or errors look far too small: then ridge is used."""
+    if ridge >= enough or features * _ITEMS_PER_SLOPE <= sample.n:
+        return ridge, ()
+    return enough, (f"{features} proxies and only {sample.n} judged items: ridge={enough:g} is used",)
+
+
+# -- Control variates, each system by itself, and the best published estimator (Saldias et al. 2022) -----------------
+
+
+NEIGHBOURS = 25
+
+
+@estimator("cv")
+def cv(
+    sample: Sample,
+    *,
+    metrics: tuple[str, ...] | None = None,
+    proxy: Literal["mean", "several", "knn"] = "mean",
+    k: int = NEIGHBOURS,
+) -> Fitted:
+    """Control variate: the mean, corrected by how far the sample's proxy mean lies from that of all items.
+
+    Args:
+        metrics: the metrics behind the proxy, joined by |; all usable ones by default.
+        proxy: the mean of the standardised metrics (one metric: itself), several at once, or k nearest neighbours.
+        k: how many judged neighbours predict an output, for knn.
+    """
+    names = usable(sample.evalset, metrics)
+    _check_neighbours(k)
+    if not names or sample.n < 3:
+        fitted = mean(sample)
+        return Fitted(fitted.values, fitted.z, notes=("no usable metric, or too few items: the plain mean is used",))
+    stack = np.stack([standard_metric(sample.evalset, name) for name in names], axis=2)
+    if proxy == "mean":
+        stack = stack.mean(axis=2, keepdims=True)
+    elif proxy == "knn":
+        stack = cross_fitted_neighbours(stack, sample, k)[:, :, None]
+    return _control_variate(sample, stack, names, learned=proxy == "knn")
+
+
+def _check_neighbours(k: int) -> None:
+    if k < 1:
+        raise OptionError(f"k is {k}; choose at least 1 neighbour")
+
+
+def _control_variate(sample: Sample, proxies: FloatArray, names: list[str], *, learned: bool) -> Fitted:
+    """Slopes of each system by itself: beta = Cov(y, z) / Var(z) from the sample, weighted.
+
+    A learned proxy predicts the score itself: where it seems to predict the opposite (as means of the others do, for
+    few items) it predicts nothing, and its slope is 0.
+    """
+    strength, notes = taught(proxies.shape[2], sample, 0.0, RIDGE * proxies.shape[2])
+    values, residuals = np.full(sample.evalset.n_systems, np.nan), np.full_like(sample.scores, np.nan)
+    left_out = np.zeros_like(sample.scores)
+    for system in range(sample.evalset.n_systems):
+        judged = proxies[sample.rows, system][:, None, :]
+        fit = pooled_ridge(judged, sample.scores[:, [system]], sample.weight, strength)
+        use = 0.0 if learned and fit.slopes[0] < 0 else 1.0
+        residual = sample.scores[:, [system]] - use * (judged @ fit.slopes)
+        everywhere = proxies[:, system].mean(axis=0) @ fit.slopes
+        values[system] = use * everywhere + weighted_means(residual, sample.weight)[0]
+        left_out[:, system] = use * fit.left_out[:, 0]
+        residuals[:, system] = sample.scores[:, system] - left_out[:, system]
+    z = contributions(residuals, sample.weight)
+    return Fitted(values, z, proxy=left_out, notes=notes, details={"metrics": names})
+
+
+def cross_fitted_neighbours(stack: FloatArray, sample: Sample, k: int, folds: int = 5) -> FloatArray:
+    """Predict every output from the k nearest judged outputs of the same system, never from its own fold.
+
+    Unjudged outputs get the mean of the folds' predictions, so that judged and unjudged ones are alike.
+    """
+    n_items, m, _ = stack.shape
+    fold = np.arange(sample.n) % min(folds, sample.n)
+    predicted = np.zeros((n_items, m))
+    judged_fold = np.full(n_items, -1)
+    judged_fold[sample.rows] = fold
+    for system in range(m):
+        known = np.isfinite(sample.scores[:, system])
+        for held in range(fold.max() + 1):
+            train = known & (fold != held)
+            if not train.any():
+                continue
+            guess = _neighbour_means(stack[sample.rows[train], system], sample.scores[train, system],
+                                     stack[:, system], k)  # fmt: skip
+            own = judged_fold == held
+            predicted[own, system] = guess[own]
+            predicted[judged_fold < 0, system] += guess[judged_fold < 0] / (fold.max() + 1)
+    return predicted
+
+
+def _neighbour_means(known: FloatArray, target: FloatArray, wanted: FloatArray, k: int) -> FloatArray:
+    k = min(k, len(known))
+    _, near = cKDTree(known).query(wanted, k=k)
+    means: FloatArray = target[np.asarray(near).reshape(len(wanted), k)].mean(axis=1)
+    return means
+
+
+@estimator("paper_best")
+def paper_best(
+    sample: Sample,
+    *,
+    metrics: tuple[str, ...] | None = None,
+    k: int = NEIGHBOURS,
+    covariance: Literal["centred", "printed"] = "centred",
+) -> Fitted:
+    """Saldias et al. 2022: document-stratified mean with a k-nearest-neighbour control variate.
+
+    Join it to their design: stratified:bins=document,rounding=nearest+paper_best. The neighbours see the item itself
+    (no cross-fitting).
+
+    Args:
+        metrics: the metrics of the neighbours, joined by |; all usable ones by default.
+        k: how many neighbours.
+        covariance: Cov(X, Z) centred on the sample (their footnote 1), or printed, the mean of X Z (their main text),
+            which fails on scales whose mean is far from 0, such as 0 to 100.
+    """
+    names = usable(sample.evalset, metrics)
+    _check_neighbours(k)
+    weight = _paper_weights(sample)
+    if not names:
+        return Fitted(weighted_means(sample.scores, weight), contributions(sample.scores, weight))
+    stack = np.stack([standard_metric(sample.evalset, name) for name in names], axis=2)
+    values, residuals = np.full(sample.evalset.n_systems, np.nan), np.full_like(sample.scores, np.nan)
+    for system in range(sample.evalset.n_systems):
+        known = np.isfinite(sample.scores[:, system])
+        if not known.any():
+            continue
+        target = sample.scores[known, system]
+        guess = _neighbour_means(stack[sample.rows[known], system], target, stack[:, system], k)
+        spread = guess.std()
+        standard = (guess - guess.mean()) / spread if spread > 0 else guess * 0.0
+        z = standard[sample.rows[known]]
+        shift = 1.0 if covariance == "centred" else 0.0
+        slope = float(((target - shift * target.mean()) * (z - shift * z.mean())).mean())
+        shares = weight[known] / weight[known].sum()
+        values[system] = shares @ target - slope * float(shares @ z)
+        residuals[known, system] = target - slope * z
+    return Fitted(values, contributions(residuals, weight), details={"metrics": names})
+
+
+def _paper_weights(sample: Sample) -> FloatArray:
+    """Their stratified mean: N_l / n_l for judged items; documents without any drop out (their equation 1)."""
+    codes = sample.evalset.documents
+    if codes is None:
+        return np.ones(sample.n)
+    judged = codes[sample.rows]
+    weight: FloatArray = (np.bincount(codes) / np.maximum(np.bincount(judged, minlength=codes.max() + 1), 1))[judged]
+    return weight
+
+
+# -- Estimators of every system's mean over the whole test set, by name (METHODS.md section 4) -----------------------
+
+
+def estimators() -> dict[str, Estimator]:
+    """Return all estimators by name."""
+    return dict(ESTIMATORS)
+
+
+def check_estimator(spec: Spec) -> None:
+    """Refuse an unknown estimator or parameter before any work is done."""
+    if spec.name not in ESTIMATORS:
+        raise unknown_name("estimator", spec.name, ESTIMATORS)
+    bind(spec.name, ESTIMATORS[spec.name].parameters, spec.parameters)
+
+
+def run_estimator(sample: Sample, spec: Spec) -> Fitted:
+    """Run the estimator that a spec names."""
+    if spec.name not in ESTIMATORS:
+        raise unknown_name("estimator", spec.name, ESTIMATORS)
+    return ESTIMATORS[spec.name].run(sample, spec.parameters)

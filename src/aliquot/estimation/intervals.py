@@ -1,0 +1,190 @@
+"""Intervals around estimates: t, bootstrap, Hoeffding, Bernstein, and anytime-valid sequences."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+from aliquot.errors import DataError, OptionError, unknown_name
+from aliquot.estimation.sample import Fitted, Sample
+from aliquot.stats.arrays import BoolArray, FloatArray, Seed, column_sds
+from aliquot.stats.design_variance import degrees_of_freedom, pair_degrees_of_freedom
+from aliquot.stats.resampling import resampled_sums
+from aliquot.stats.sequences import (
+    asymptotic_sequence,
+    bernstein_half_width,
+    betting_sequence,
+    hoeffding_half_width,
+    tuned_rho,
+)
+
+KINDS = ("t", "bootstrap", "hoeffding", "bernstein", "sequence")
+DRAWS = 10_000
+
+
+@dataclass(frozen=True, eq=False)
+class Bounds:
+    """Lower and upper bounds of the systems' means and of all differences a - b (M x M)."""
+
+    low: FloatArray
+    high: FloatArray
+    pair_low: FloatArray
+    pair_high: FloatArray
+
+
+def bounds(
+    kind: str,
+    sample: Sample,
+    fitted: Fitted,
+    errors: FloatArray,
+    *,
+    level: float,
+    value_range: tuple[float, float] | None,
+    seed: Seed,
+) -> Bounds:
+    """Return the asked kind of interval for systems and pairs."""
+    if kind not in KINDS:
+        raise unknown_name("interval", kind, KINDS)
+    if not 0.0 < level < 1.0:
+        raise OptionError(f"level is {level}; choose between 0 and 1, for instance 0.95")
+    if kind == "t":
+        return _t(sample, fitted, errors, level)
+    if kind == "bootstrap":
+        return _bootstrap(sample, fitted, errors, level, seed)
+    if kind == "sequence":
+        return _sequence(sample, fitted, errors, level, value_range)
+    return _distribution_free(kind, sample, fitted, level, value_range)
+
+
+def pair_errors(errors: FloatArray, *, matching: bool) -> FloatArray:
+    """Standard deviation of every difference a - b from the units' errors."""
+    squares = (errors**2).sum(axis=0)
+    cross = errors.T @ errors if matching else np.diag(squares)
+    variance: FloatArray = squares[:, None] + squares[None, :] - 2 * cross
+    return np.sqrt(np.clip(variance, 0.0, None))
+
+
+def _t(sample: Sample, fitted: Fitted, errors: FloatArray, level: float) -> Bounds:
+    most = max(1.0, sample.units - 1.0)
+    half = stats.t.ppf(0.5 + level / 2, degrees_of_freedom(errors, most)) * np.sqrt((errors**2).sum(axis=0))
+    quantile = stats.t.ppf(0.5 + level / 2, pair_degrees_of_freedom(errors, most))
+    return _around(fitted.values, half, quantile * pair_errors(errors, matching=sample.matching))
+
+
+def _around(values: FloatArray, half: FloatArray, pair_half: FloatArray) -> Bounds:
+    difference = values[:, None] - values[None, :]
+    return Bounds(values - half, values + half, difference - pair_half, difference + pair_half)
+
+
+def _bootstrap(sample: Sample, fitted: Fitted, errors: FloatArray, level: float, seed: Seed) -> Bounds:
+    """Resample the design's units (documents where documents were drawn) with their errors.
+
+    The errors already carry the finite population and the order of drawing, so that the spread of a draw is that of
+    the estimate; the percentile interval is reflected (basic bootstrap), which keeps the direction of the skew. A
+    bootstrap knows nothing of its own uncertainty: with few units it is widened as t intervals are against normal ones.
+    """
+    wider, pair_wider = _against_normal(sample, errors, level)
+    deviations = resampled_sums(errors, DRAWS, seed)
+    tail = (1 - level) / 2
+    low, high = np.quantile(deviations, [tail, 1 - tail], axis=0)
+    m = errors.shape[1]
+    pair_low, pair_high = np.zeros((m, m)), np.zeros((m, m))
+    for a in range(m):
+        difference = deviations[:, [a]] - deviations
+        pair_low[a], pair_high[a] = np.quantile(difference, [tail, 1 - tail], axis=0)
+    values, gaps = fitted.values, fitted.values[:, None] - fitted.values[None, :]
+    return Bounds(
+        values - wider * high, values - wider * low, gaps - pair_wider * pair_high, gaps - pair_wider * pair_low
+    )
+
+
+def _against_normal(sample: Sample, errors: FloatArray, level: float) -> tuple[float, FloatArray]:
+    """How much wider t intervals are than normal ones, for systems and for pairs."""
+    most, upper = max(1.0, sample.units - 1.0), 0.5 + level / 2
+    normal = float(stats.norm.ppf(upper))
+    wider = float(stats.t.ppf(upper, degrees_of_freedom(errors, most))) / normal
+    return wider, np.asarray(stats.t.ppf(upper, pair_degrees_of_freedom(errors, most))) / normal
+
+
+def _checked_range(sample: Sample, value_range: tuple[float, float] | None, kind: str) -> tuple[float, float]:
+    if value_range is None:
+        raise OptionError(f"the interval '{kind}' needs the scale's ends: give --range LOW,HIGH, e.g. 0,100")
+    low, high = value_range
+    if not low < high:
+        raise OptionError(f"--range {low},{high}: the lower end must be below the upper one")
+    known = sample.scores[np.isfinite(sample.scores)]
+    if known.min() < low or known.max() > high:
+        bad = known.min() if known.min() < low else known.max()
+        raise DataError(f"the score {bad:g} lies outside --range {low:g},{high:g}; correct the range or the score")
+    return low, high
+
+
+def _distribution_free(
+    kind: str, sample: Sample, fitted: Fitted, level: float, value_range: tuple[float, float] | None
+) -> Bounds:
+    """Hoeffding and Bernstein bounds for any scores on the scale; unequal chances stretch the scale."""
+    low, high = _checked_range(sample, value_range, kind)
+    counts = np.isfinite(sample.scores).sum(axis=0)
+    stretch = float((sample.weight / sample.weight.mean()).max())
+    width = (high - low) * stretch
+    if kind == "hoeffding":
+        half = hoeffding_half_width(counts, sample.population, width, level)
+        pair_half = hoeffding_half_width(counts, sample.population, 2 * width, level)
+    else:
+        sd = column_sds(sample.scores) * stretch
+        half = bernstein_half_width(sd, counts, width, level)
+        pair_half = bernstein_half_width(2 * sd, counts, 2 * width, level)
+    return _around(fitted.values, half, np.maximum(pair_half[:, None], pair_half[None, :]))
+
+
+def _sequence(
+    sample: Sample, fitted: Fitted, errors: FloatArray, level: float, value_range: tuple[float, float] | None
+) -> Bounds:
+    """Bounds that may be looked at after every judgment.
+
+    Plain means of an equal-chance random order on a known scale: betting without replacement. Otherwise (regression,
+    unequal chances, gaps) the asymptotic sequence on the errors of the design's units.
+    """
+    equal = bool(np.allclose(sample.weight, sample.weight[0])) and sample.kind == "unordered"
+    present = np.isfinite(sample.scores)
+    whole: BoolArray = present.sum(axis=0) == sample.n
+    if value_range is None or fitted.proxy is not None or not equal or ((present.sum(axis=0) > 0) != whole).any():
+        return _asymptotic(sample, fitted, errors, level)
+    low, high = _checked_range(sample, value_range, "sequence")
+    means = betting_sequence(sample.scores[:, whole], sample.population, low, high, level)
+    first, second = np.triu_indices(int(whole.sum()), 1)
+    place = np.flatnonzero(whole)
+    limits = _unknown(len(whole))
+    limits.low[whole], limits.high[whole] = means.lower[-1], means.upper[-1]
+    if len(first):
+        a, b, width = place[first], place[second], high - low
+        gaps = betting_sequence(sample.scores[:, a] - sample.scores[:, b], sample.population, -width, width, level)
+        limits.pair_low[a, b], limits.pair_high[a, b] = gaps.lower[-1], gaps.upper[-1]
+        limits.pair_low[b, a], limits.pair_high[b, a] = -gaps.upper[-1], -gaps.lower[-1]
+    return limits
+
+
+def _unknown(systems: int) -> Bounds:
+    pairs = (systems, systems)
+    return Bounds(*(np.full(shape, np.nan) for shape in (systems, systems, pairs, pairs)))
+
+
+def _asymptotic(sample: Sample, fitted: Fitted, errors: FloatArray, level: float) -> Bounds:
+    """The asymptotic sequence, tuned for the present number of units, without the finite population's gain.
+
+    It is normal in its limit; with few or unequal units it is widened as t intervals are against normal ones.
+    """
+    free = 1.0 - float(sample.chances.mean())
+    scaled = errors / np.sqrt(free) if free > 0 else errors
+    half = _asymptotic_half(np.sqrt((scaled**2).sum(axis=0)), len(errors), level)
+    pair = _asymptotic_half(pair_errors(scaled, matching=sample.matching), len(errors), level)
+    wider, pair_wider = _against_normal(sample, errors, level)
+    return _around(fitted.values, wider * half, pair_wider * pair)
+
+
+def _asymptotic_half(se: FloatArray, units: int, level: float) -> FloatArray:
+    known = np.where(se > 0, se, np.nan) * np.sqrt(units)
+    path = asymptotic_sequence(0.0, known, units, tuned_rho(known, units, level), level)
+    return np.where(se == 0, 0.0, path.upper)

@@ -1,0 +1,148 @@
+"""Who is really better: p-values of all pairs, clusters, rank intervals, the chance of being best (METHODS.md 5)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from aliquot.errors import OptionError, unknown_name
+from aliquot.estimation.intervals import pair_errors
+from aliquot.estimation.sample import Fitted, Sample
+from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, Seed
+from aliquot.stats.design_variance import pair_degrees_of_freedom
+from aliquot.stats.pairwise import analytic_p, permutation_p, wilcoxon_p
+from aliquot.stats.ranks import cluster, full_set_p, holm, probability_best, rank_intervals, student_p
+from aliquot.stats.shrinkage import shrunk
+
+Test = Literal["estimator", "permutation", "analytic", "wilcoxon"]
+TESTS = ("estimator", "permutation", "analytic", "wilcoxon")
+RULES = ("any", "neighbour")
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Ranking:
+    """One-sided p-values of all pairs (small: the row is better), clusters, rank intervals, chance of being best."""
+
+    p_sample: FloatArray
+    p_full: FloatArray
+    cluster: IntArray
+    rank_low: IntArray
+    rank_high: IntArray
+    p_best: FloatArray
+
+
+def rank(
+    sample: Sample,
+    fitted: Fitted,
+    errors: FloatArray,
+    *,
+    test: str,
+    rule: str,
+    alpha: float,
+    adjust: bool,
+    seed: Seed,
+) -> Ranking:
+    """Compare all systems."""
+    if test not in TESTS:
+        raise unknown_name("test", test, TESTS)
+    if rule not in RULES:
+        raise unknown_name("rule", rule, RULES)
+    if not 0.0 < alpha < 0.5:
+        raise OptionError(f"alpha is {alpha}; choose between 0 and 0.5, for instance 0.05")
+    p = _p_values(sample, fitted, errors, test, seed)
+    p[np.isnan(fitted.values)] = p[:, np.isnan(fitted.values)] = np.nan
+    if test != "estimator":  # paired tests know nothing of systems that were never judged on the same item
+        present = np.isfinite(sample.scores).astype(np.float64)
+        p[(present.T @ present) == 0] = np.nan
+    p = holm(p) if adjust and len(p) > 1 else p
+    better = np.nan_to_num(p, nan=1.0) < alpha
+    better &= ~better.T  # ties of discrete tests may point both ways
+    low, high = _ranks_of_judged(better, ~np.isnan(fitted.values))
+    rule_: Literal["any", "neighbour"] = "neighbour" if rule == "neighbour" else "any"
+    covariance = sample.covariance(errors)
+    best = probability_best(fitted.values, covariance, seed=seed)
+    return Ranking(p, full_p(sample, fitted, covariance), cluster(fitted.values, better, rule_), low, high, best)
+
+
+def _ranks_of_judged(better: BoolArray, judged: BoolArray) -> tuple[IntArray, IntArray]:
+    """Rank the judged systems among themselves; one that was never judged may stand anywhere."""
+    low, high = np.ones(len(better), dtype=np.int64), np.full(len(better), len(better), dtype=np.int64)
+    low[judged], high[judged] = rank_intervals(better[np.ix_(judged, judged)])
+    return low, high
+
+
+def _p_values(sample: Sample, fitted: Fitted, errors: FloatArray, test: str, seed: Seed) -> FloatArray:
+    if test == "permutation":
+        return permutation_p(sample.scores, seed=seed)
+    if test == "analytic":
+        return analytic_p(sample.scores)
+    if test == "wilcoxon":
+        return wilcoxon_p(sample.scores)
+    difference = fitted.values[:, None] - fitted.values[None, :]
+    freedom = pair_degrees_of_freedom(errors, max(1.0, sample.units - 1.0))
+    p = student_p(difference, pair_errors(errors, matching=sample.matching), freedom)
+    np.fill_diagonal(p, 0.5)
+    return p
+
+
+def full_p(sample: Sample, fitted: Fitted, covariance: FloatArray) -> FloatArray:
+    """What judging all items would say: the expected difference against the spread of differences over items.
+
+    Where metrics take part, the best guess of a system's mean over all items is drawn towards what they expect of it,
+    as far as the judged items say that they can be trusted; the estimates themselves stay as they are.
+    """
+    values = fitted.values
+    if fitted.foreseen is not None and "share" not in fitted.details:
+        values, _ = shrunk(values, fitted.foreseen, covariance)
+    spread = _difference_spread(sample)
+    p = full_set_p(_differences(values, spread, sample), spread, sample.population)
+    np.fill_diagonal(p, 0.5)
+    return p
+
+
+def _differences(values: FloatArray, spread: FloatArray, sample: Sample) -> FloatArray:
+    """Expected differences of all pairs; where all judged differences are the same, that one.
+
+    Without any spread the slightest difference that a model expects would look certain, although nobody saw it.
+    """
+    difference: FloatArray = values[:, None] - values[None, :]
+    first, second = np.nonzero(np.triu(spread == 0, 1))
+    if len(first):
+        seen = np.nanmax(sample.scores[:, first] - sample.scores[:, second], axis=0)
+        difference[first, second], difference[second, first] = seen, -seen
+    return difference
+
+
+def _difference_spread(sample: Sample) -> FloatArray:
+    """Weighted standard deviation over the judged items of every difference of two systems."""
+    scores, share = sample.scores, sample.weight / sample.weight.sum()
+    present = np.isfinite(scores)
+    if present.all():
+        centred = scores - share @ scores
+        inner = (centred * share[:, None]).T @ centred * (sample.n / max(sample.n - 1, 1))
+        alone = np.diag(inner)
+        variance = np.clip(alone[:, None] + alone[None, :] - 2 * inner, 0.0, None)
+        _exactly_alike(variance, alone, scores)
+        return np.sqrt(variance) if sample.n > 1 else np.full_like(variance, np.nan)
+    spread = np.full((scores.shape[1], scores.shape[1]), np.nan)
+    for a in range(scores.shape[1]):
+        gap = scores[:, [a]] - scores
+        both = np.isfinite(gap)
+        cells = np.where(both, share[:, None], 0.0)
+        total = np.maximum(cells.sum(axis=0), 1e-300)
+        mean = (cells * np.where(both, gap, 0.0)).sum(axis=0) / total
+        variance = (cells * np.where(both, gap - mean, 0.0) ** 2).sum(axis=0) / total
+        count = both.sum(axis=0)
+        spread[a] = np.where(count > 1, np.sqrt(variance * count / np.maximum(count - 1, 1)), np.nan)
+    return spread
+
+
+def _exactly_alike(variance: FloatArray, alone: FloatArray, scores: FloatArray) -> None:
+    """Set what the subtraction left of the variance of constant differences to 0: it is rounding."""
+    first, second = np.nonzero(np.triu(variance <= _ROUNDING * (alone[:, None] + alone[None, :]), 1))
+    gap = scores[:, first] - scores[:, second]
+    constant = gap.max(axis=0, initial=-np.inf) == gap.min(axis=0, initial=np.inf)
+    variance[first[constant], second[constant]] = variance[second[constant], first[constant]] = 0.0

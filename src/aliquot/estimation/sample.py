@@ -1,0 +1,246 @@
+"""The judged sample: which items were judged, what people said, and with which chances the items were drawn."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from aliquot.core.evalset import EvalSet
+from aliquot.core.registry import Registered
+from aliquot.core.selection import Selection
+from aliquot.errors import AliquotWarning, DataError, OptionError
+from aliquot.estimation.inputs import whole_pool
+from aliquot.estimation.proxies import standard_metric, usable
+from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, codes_of
+from aliquot.stats.correlation import pearson
+from aliquot.stats.design_variance import clustered, spread, stratified, unordered
+
+KINDS = ("unordered", "spread", "clustered", "stratified", "balanced")
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Judged items in the order of drawing.
+
+    Attributes:
+        evalset: the whole test set, the finite population the estimates are about.
+        rows: rows of the judged items.
+        scores: n x M human scores; NaN = not judged.
+        pi: inclusion probabilities, or None when the items were not drawn with known chances.
+        weight: what each item counts: 1/pi, or 1.
+        kind: how the variance follows from the design; one of KINDS.
+        stratum: the design's bin of each judged item, or None.
+        remainder: for samples spread over documents, what is left of the variance between documents.
+        matching: whether the same items were meant to be judged for all systems.
+    """
+
+    evalset: EvalSet
+    rows: IntArray
+    scores: FloatArray
+    pi: FloatArray | None
+    weight: FloatArray
+    kind: str = "unordered"
+    stratum: IntArray | None = None
+    remainder: float = 1.0
+    matching: bool = True
+
+    @property
+    def population(self) -> int:
+        """The number of items of the whole test set, N."""
+        return self.evalset.n_items
+
+    @property
+    def n(self) -> int:
+        """The number of judged items."""
+        return len(self.rows)
+
+    @cached_property
+    def chances(self) -> FloatArray:
+        """Probabilities for the variance: those known, or n/N as if drawn at random."""
+        return self.pi if self.pi is not None else np.full(self.n, min(1.0, self.n / self.population))
+
+    @cached_property
+    def clusters(self) -> IntArray:
+        """Document codes of the judged items; each item its own where there are none."""
+        codes = self.evalset.documents
+        return codes[self.rows] if codes is not None else self.rows
+
+    def errors(self, z: FloatArray) -> FloatArray:
+        """Errors of independent units (units x M) from the linearised contributions, as the design asks."""
+        if self.kind == "spread":
+            return spread(z, self.chances, self.clusters, self.remainder)
+        if self.kind == "clustered":
+            return clustered(z, self.chances, self.clusters)
+        if self.kind == "stratified" and self.stratum is not None:
+            return stratified(z, self.chances, self.stratum)
+        if self.kind == "balanced":
+            return unordered(self._unbalanced(z), self.chances)
+        return unordered(z, self.chances)
+
+    def _unbalanced(self, z: FloatArray) -> FloatArray:
+        """What balancing on the metrics leaves over: contributions less their regression on the items' quality."""
+        quality = self.quality
+        if quality is None or self.n < 4:
+            return z
+        x = np.column_stack([np.ones(self.n), quality[self.rows]]) * np.sqrt(self.weight)[:, None]
+        y = z / np.sqrt(self.weight)[:, None]
+        slopes = np.linalg.lstsq(x, y, rcond=None)[0]
+        left: FloatArray = (y - x @ slopes) * np.sqrt(self.weight)[:, None]
+        scaled: FloatArray = left * np.sqrt((self.n - 1) / (self.n - 2))
+        return scaled
+
+    @cached_property
+    def quality(self) -> FloatArray | None:
+        """How well systems do on each item of the population by all usable metrics together; None without metrics."""
+        names = usable(self.evalset, None)
+        if not names:
+            return None
+        means = [standard_metric(self.evalset, name).mean(axis=1) for name in names]
+        together: FloatArray = np.mean([(mean - mean.mean()) / (mean.std() or 1.0) for mean in means], axis=0)
+        return together
+
+    def covariance(self, errors: FloatArray) -> FloatArray:
+        """Joint covariance of the estimates; draws made apart for each system are independent."""
+        covariance: FloatArray = errors.T @ errors
+        return covariance if self.matching else np.diag(np.diag(covariance))
+
+    @property
+    def units(self) -> int:
+        """The number of independent pieces of evidence: documents where whole documents were drawn."""
+        return len(np.unique(self.clusters)) if self.kind == "clustered" else self.n
+
+
+def sample_of(evalset: EvalSet, human: str | None = None, selection: Selection | None = None) -> Sample:
+    """Take the judged part of a set, with the chances of a selection where there is one.
+
+    Without a selection the judged items are taken for a simple random sample.
+    """
+    scores = evalset.human_score(human)
+    judged = np.isfinite(scores).any(axis=1)
+    if selection is None:
+        rows = np.flatnonzero(judged)
+        _require_judged(len(rows), evalset)
+        pi = np.full(len(rows), len(rows) / evalset.n_items)
+        return Sample(evalset, rows, scores[rows], pi, np.ones(len(rows)))
+    return _from_selection(evalset, scores, selection)
+
+
+def _require_judged(count: int, evalset: EvalSet) -> None:
+    if count == 0:
+        raise DataError(f"{evalset.name}: no item has a human score; judge some, or name the score with --human")
+
+
+def _from_selection(evalset: EvalSet, scores: FloatArray, selection: Selection) -> Sample:
+    known = set(evalset.ids)  # before unknown items are added, whose made-up ids could be the missing ones
+    missing = [item for item in selection.ids if item not in known]
+    if missing:
+        raise DataError(f"{evalset.name}: the selection names the item {missing[0]!r}, which is not in the data")
+    evalset, scores = whole_pool(evalset, scores, selection)
+    row_of = {item: row for row, item in enumerate(evalset.ids)}
+    rows = np.array([row_of[item] for item in selection.ids], dtype=np.int64)
+    chosen = scores[rows]
+    if selection.systems is not None:
+        asked = np.array([[system in names for system in evalset.systems] for names in selection.systems])
+        chosen = np.where(asked, chosen, np.nan)
+    there: BoolArray = np.isfinite(chosen).sum(axis=1) > 0
+    _require_judged(int(there.sum()), evalset)
+    if not there.all():
+        left = int((~there).sum())
+        warnings.warn(
+            f"{left} of {len(rows)} selected items are not judged; the others are taken for a random part of them",
+            AliquotWarning,
+            2,
+        )
+    pi = _probabilities(selection, there)
+    weight = 1.0 / pi if pi is not None else _weights(selection)[there]
+    stratum = _strata(selection, there)
+    details = selection.details
+    kind = str(details.get("variance", "unordered"))
+    return Sample(
+        evalset, rows[there], chosen[there], pi, weight,
+        kind=kind if kind in KINDS else "unordered", stratum=stratum,
+        remainder=float(details.get("remainder", 1.0)), matching=selection.systems is None,
+    )  # fmt: skip
+
+
+def _probabilities(selection: Selection, there: BoolArray) -> FloatArray | None:
+    if selection.probability is None:
+        return None
+    pi: FloatArray = selection.probability[there] * float(
+        there.mean()
+    )  # unjudged items: the judged are a random part of the sample
+    if not ((pi > 0) & (pi <= 1 + 1e-12)).all():
+        raise OptionError("a selection's inclusion probabilities must lie in (0, 1]")
+    return np.minimum(pi, 1.0)
+
+
+def _weights(selection: Selection) -> FloatArray:
+    return selection.weight if selection.weight is not None else np.ones(len(selection))
+
+
+def _strata(selection: Selection, there: BoolArray) -> IntArray | None:
+    if selection.stratum is None:
+        return None
+    return codes_of([label for label, judged in zip(selection.stratum, there, strict=True) if judged])
+
+
+# -- What an estimator is and what it gives: values, and contributions from which the design makes the covariance ----
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """What an estimator found.
+
+    Attributes:
+        values: each system's estimated mean over the whole test set.
+        z: n x M contributions of the judged items to the error, for the covariance.
+        proxy: n x M cross-fitted predictions, or None.
+        foreseen: what the proxies alone expect of each system, up to a common shift, or None.
+        notes: what a reader should know.
+        details: numbers behind it (slopes, power, metrics used).
+    """
+
+    values: FloatArray
+    z: FloatArray
+    proxy: FloatArray | None = None
+    foreseen: FloatArray | None = None
+    notes: tuple[str, ...] = ()
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Estimator(Registered):
+    """A registered estimator."""
+
+    function: Callable[..., Fitted]
+
+    def run(self, sample: Sample, given: Mapping[str, Any]) -> Fitted:
+        """Call it with the user's parameters."""
+        return self.function(sample, **self.bound(given))
+
+
+ESTIMATORS: dict[str, Estimator] = {}
+"""Name -> estimator; filled by the files that define them."""
+
+
+def estimator(name: str) -> Callable[[Callable[..., Fitted]], Callable[..., Fitted]]:
+    """Register an estimator under a name."""
+
+    def decorator(function: Callable[..., Fitted]) -> Callable[..., Fitted]:
+        ESTIMATORS[name] = Estimator(name, function)
+        return function
+
+    return decorator
+
+
+def proxy_correlation(fitted: Fitted, sample: Sample) -> FloatArray:
+    """Correlation of the cross-fitted proxy with the human score on the judged items, per system."""
+    m = sample.evalset.n_systems
+    if fitted.proxy is None:
+        return np.full(m, np.nan)
+    return np.array([pearson(fitted.proxy[:, system], sample.scores[:, system]) for system in range(m)])

@@ -1,0 +1,1 @@
+"""Loading and saving: whatever people have, and what aliquot writes."""

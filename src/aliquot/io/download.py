@@ -1,0 +1,199 @@
+"""Fetching a large archive over HTTP: resumed after interruption, checked, unpacked whole or not at all."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import http.client
+import os
+import re
+import shutil
+import tarfile
+import tempfile
+import urllib.error
+import urllib.request
+import zlib
+from pathlib import Path
+from typing import IO, Protocol
+
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+
+from aliquot.errors import DownloadError, unknown_name
+
+# -- Fetching a large archive over HTTP: resumed after interruption, checked, unpacked whole or not at all -----------
+
+
+_BLOCK = 1 << 20
+_TIMEOUT = 30.0
+_TRIES = 4
+
+
+class _Readable(Protocol):
+    headers: http.client.HTTPMessage
+    status: int
+
+    def read(self, amount: int) -> bytes: ...
+
+
+def fetch(url: str, target: Path) -> Path:
+    """Download `url` to `target`; an interrupted try leaves `target.part`, which the next one goes on with."""
+    if target.exists():
+        return target
+    part = target.with_name(target.name + ".part")
+    checksum = _download_with_resume(url, part)
+    if checksum is not None and _digest(part, "md5") != checksum:
+        part.unlink()
+        raise DownloadError(f"{url}: the checksum differs from the server's; the download was removed, run again")
+    part.replace(target)
+    return target
+
+
+def _download_with_resume(url: str, part: Path) -> str | None:
+    """Try a few times, each going on where the last one broke off; return the checksum the server gave, if any."""
+    for last in [False] * (_TRIES - 1) + [True]:
+        try:
+            return _download_once(url, part)
+        except urllib.error.HTTPError as error:
+            raise DownloadError(f"{url}: the server answered {error.code} {error.reason}; see ALIQUOT_DATA") from None
+        except (urllib.error.URLError, http.client.HTTPException, TimeoutError, ConnectionError) as error:
+            if last or (isinstance(error, urllib.error.URLError) and not part.exists()):
+                raise DownloadError(
+                    f"{url}: the connection failed ({error}); run again to resume, or, offline, unpack a copy of the "
+                    "archive anywhere and set ALIQUOT_DATA to its folder"
+                ) from None
+    raise AssertionError  # the last try returns or raises
+
+
+def _download_once(url: str, part: Path) -> str | None:
+    start = part.stat().st_size if part.exists() else 0
+    headers = {"Range": f"bytes={start}-"} if start else {}
+    request = urllib.request.Request(url, headers=headers)  # noqa: S310  (http(s) address chosen by us or the user)
+    try:
+        response = urllib.request.urlopen(request, timeout=_TIMEOUT)  # noqa: S310
+    except urllib.error.HTTPError as error:
+        if error.code == 416 and start:  # the part is already whole, or stale: begin anew
+            part.unlink()
+            return _download_once(url, part)
+        raise
+    with response:
+        if response.status != 206:  # the server does not resume
+            start = 0
+        length = int(response.headers["Content-Length"]) if response.headers.get("Content-Length") else None
+        with part.open("ab" if start else "wb") as sink:
+            received = _copy(response, sink, start, length)
+        if length is not None and received < length:
+            raise http.client.IncompleteRead(b"", length - received)
+        return _checksum(response.headers)
+
+
+def _copy(response: _Readable, sink: IO[bytes], start: int, length: int | None) -> int:
+    received = 0
+    total = None if length is None else start + length
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    with Progress(*columns, TimeRemainingColumn(), transient=True, console=Console(stderr=True)) as progress:
+        task = progress.add_task("downloading", total=total, completed=start)
+        while block := response.read(_BLOCK):
+            sink.write(block)
+            received += len(block)
+            progress.advance(task, len(block))
+    return received
+
+
+def _checksum(headers: http.client.HTTPMessage) -> str | None:
+    """MD5 in hexadecimal from Google's `x-goog-hash` or the standard `Content-MD5`, where the server gives one."""
+    for field in ",".join(headers.get_all("x-goog-hash") or ()).split(","):
+        name, _, value = field.strip().partition("=")
+        if name == "md5":
+            return base64.b64decode(value).hex()
+    given = headers.get("Content-MD5")
+    return base64.b64decode(given).hex() if given else None
+
+
+def _digest(path: Path, algorithm: str) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, algorithm).hexdigest()
+
+
+def unpack(archive: Path, target: Path) -> Path:
+    """Unpack a .tgz archive to the folder `target`, which appears only when all of it is there."""
+    beside = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
+    try:
+        with gzip.open(archive) as plain, tarfile.open(fileobj=plain, mode="r|") as tar:
+            tar.extractall(beside, filter="data")  # refuses paths outside the folder
+            while plain.read(_BLOCK):  # the checksum stands at the very end
+                pass
+        inner = beside / target.name
+        (inner if inner.is_dir() else beside).replace(target)
+    except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile) as error:
+        archive.unlink(missing_ok=True)
+        raise DownloadError(
+            f"{archive.name}: the archive is damaged ({error}); it was removed, run again to fetch it anew"
+        ) from None
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+    archive.unlink(missing_ok=True)  # the unpacked folder is what is used; the archive would double the space
+    return target
+
+
+# -- Named data: "wmt23/en-de" means a pair of WMT's mt-metrics-eval archive, found locally or downloaded once -------
+
+
+_DESCRIPTOR = re.compile(r"^wmt\d\d(\.[a-z]+)?(/[a-z]{2,3}(_[A-Za-z]+)?-[a-z]{2,3}(_[A-Za-z]+)?)?$")
+_ARCHIVE_URL = "https://data.statmt.org/wmt26/mt-metrics-eval-v2.tgz"
+_FOLDER = "mt-metrics-eval-v2"
+
+
+def is_descriptor(text: str) -> bool:
+    """Tell a descriptor from a path.
+
+    >>> is_descriptor("wmt23/en-de"), is_descriptor("wmt23"), is_descriptor("data/wmt23.jsonl")
+    (True, True, False)
+    """
+    return _DESCRIPTOR.match(text) is not None
+
+
+def locate(descriptor: str, pair: str | None = None) -> tuple[Path, str | None]:
+    """Return the test set's folder and the pair, downloading the archive if it is nowhere on this machine."""
+    test_set, _, named = descriptor.partition("/")
+    for root in _roots():
+        for folder in (root / test_set, root / _FOLDER / test_set):
+            if folder.is_dir():
+                return folder, named or pair
+    if os.environ.get("ALIQUOT_DATA"):
+        there = [name for root in _roots() for folder in (root, root / _FOLDER) for name in _test_sets(folder)]
+        raise unknown_name("test set", test_set, there, f"ALIQUOT_DATA={os.environ['ALIQUOT_DATA']} does not hold it")
+    folder = _download() / test_set
+    if not folder.is_dir():
+        raise unknown_name("test set", test_set, _test_sets(folder.parent))
+    return folder, named or pair
+
+
+def _test_sets(folder: Path) -> list[str]:
+    return sorted(path.parent.name for path in folder.glob("*/sources"))
+
+
+def _roots() -> list[Path]:
+    data = os.environ.get("ALIQUOT_DATA")
+    return [Path(data)] if data else [cache_folder()]
+
+
+def cache_folder() -> Path:
+    """Return where downloads are kept: $ALIQUOT_CACHE, else ~/.cache/aliquot."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(os.environ.get("ALIQUOT_CACHE") or Path(base) / "aliquot")
+
+
+def _download() -> Path:
+    url = os.environ.get("ALIQUOT_ARCHIVE_URL", _ARCHIVE_URL)
+    cache = cache_folder()
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+        archive = fetch(url, cache / f"{_FOLDER}.tgz")
+        return unpack(archive, cache / _FOLDER)
+    except OSError as error:
+        raise DownloadError(
+            f"{url}: could not be fetched ({error}); offline, unpack a copy of the archive and set ALIQUOT_DATA to its "
+            f"folder, or run again to resume"
+        ) from None

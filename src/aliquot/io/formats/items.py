@@ -1,0 +1,298 @@
+"""Item JSON lines: one JSON object per item, the format of subset2evaluate; a JSON array of the same is read too.
+
+Reading is one pass with typed decoding, which is also the validation: a line is looked at a second time, slowly, only
+to explain what is wrong with it (`item_errors`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NoReturn
+
+import msgspec
+import numpy as np
+import polars as pl
+
+from aliquot.core.columns import ScoreCells, TextCells, column_of, frame_of, ids_of_one_kind, ordered_union, values_of
+from aliquot.core.conventions import implied_human
+from aliquot.core.evalset import EvalSet
+from aliquot.core.judgments import Judgments
+from aliquot.errors import FormatError
+from aliquot.io.files import decode_text, first_character, write_bytes
+from aliquot.io.formats.item_fields import META, NESTED, column_name, explain, field_name
+
+# -- Item JSON lines: one JSON object per item, the format of subset2evaluate; a JSON array of the same is read too --
+
+
+Fields = dict[str, msgspec.Raw]
+
+
+class _Meta(msgspec.Struct):
+    """What the first line remembers about all of them."""
+
+    human: str | None = None
+    flipped: tuple[str, ...] = ()
+
+
+_LINE = msgspec.json.Decoder(Fields)
+_ARRAY = msgspec.json.Decoder(list[Fields])
+_SCORES = msgspec.json.Decoder(dict[str, dict[str, float | None] | None] | None)
+_TEXTS = msgspec.json.Decoder(dict[str, str | None] | None)
+_ID = msgspec.json.Decoder(int | str)
+_TEXT = msgspec.json.Decoder(str | None)
+_NUMBER = msgspec.json.Decoder(float | None)
+_WHOLE = msgspec.json.Decoder(int | None)
+_NAME = msgspec.json.Decoder(str | int | None)
+_JUDGMENTS = msgspec.json.Decoder(list[dict[str, Any]] | None)
+_META = msgspec.json.Decoder(_Meta | None)
+_ANY = msgspec.json.Decoder()
+_REFUSED = (msgspec.MsgspecError, RecursionError)
+_WORD = range(-(2**63), 2**63)  # integers beyond 64 bits have no place in a table
+_FIELD_DECODERS: dict[str, msgspec.json.Decoder[Any]] = {
+    "i": _ID, "src": _TEXT, "ref": _TEXT, "doc": _NAME, "domain": _NAME, "cost": _NUMBER, "position": _WHOLE,
+}  # fmt: skip
+
+
+def read(raw: bytes, path: Path | str, *, sources_only: bool = False) -> EvalSet:
+    """Read item JSON lines or a JSON array of items."""
+    reader = _Reader(str(path))
+    try:
+        for where, fields, line in _items(raw, path):
+            try:
+                reader.add(fields, where)
+            except (*_REFUSED, _FieldError) as error:
+                raise explain(line, f"{path} {where}", str(error)) from None
+    except UnicodeDecodeError:
+        decode_text(raw, path)  # finds the line and says it
+        raise
+    return reader.evalset(sources_only=sources_only)
+
+
+def _items(raw: bytes, path: Path | str) -> Iterator[tuple[str, Fields, bytes]]:
+    """Yield where an item stands, its fields and its text."""
+    if not raw or raw.isspace():
+        raise FormatError(f"{path}: the file is empty; it should have one JSON object per item and line")
+    if first_character(raw) == b"[":
+        try:
+            array = _ARRAY.decode(raw)
+        except _REFUSED as error:
+            raise explain(raw, str(path), str(error)) from None
+        if not array:
+            raise FormatError(f"{path}: the JSON array is empty; it should hold one object per item")
+        for number, fields in enumerate(array, start=1):
+            yield f"entry {number}", fields, msgspec.json.encode(fields)
+        return
+    for number, line in enumerate(raw.split(b"\n"), start=1):
+        if not line or line.isspace():
+            continue
+        try:
+            fields = _LINE.decode(line)
+        except _REFUSED as error:
+            raise explain(line, f"{path} line {number}", str(error)) from None
+        yield f"line {number}", fields, line
+
+
+class _FieldError(Exception):
+    """A field that is of the right type but does not fit the rest."""
+
+
+class _Reader:
+    """Collects items column by column; `evalset` closes it."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.columns: dict[str, list[Any]] = {}
+        self.ids: list[int | str] = []
+        self.rows: dict[str, int] = {}
+        self.scores = ScoreCells()
+        self.texts = TextCells()
+        self.judgments: list[dict[str, Any]] = []
+        self.judged_rows: list[int] = []
+        self.meta: _Meta | None = None
+        self.without_systems: str | None = None
+
+    def add(self, fields: Fields, where: str) -> None:
+        row = len(self.ids)
+        item = self._id(fields, row)
+        scores = _SCORES.decode(fields["scores"]) if "scores" in fields else None
+        texts = _TEXTS.decode(fields["tgt"]) if "tgt" in fields else None
+        judgments = _JUDGMENTS.decode(fields["judgments"]) if "judgments" in fields else None
+        if not (scores or texts or judgments or self.without_systems):
+            self.without_systems = f"{where}: item {item!r}"
+        self.scores.add(row, scores or {})
+        self.texts.add(row, texts or {})
+        for number, judgment in enumerate(judgments or ()):
+            self.judgments.append(_checked_judgment(judgment, item, number))
+            self.judged_rows.append(row)
+        if META in fields:
+            meta = _META.decode(fields[META])
+            self.meta = self.meta or meta
+        for field, value in fields.items():
+            if field not in NESTED and field not in ("i", META):
+                self._put(row, field, value)
+
+    def _id(self, fields: Fields, row: int) -> int | str:
+        item: int | str = _ID.decode(fields["i"]) if "i" in fields else row
+        if type(item) is int and item not in _WORD:
+            raise _FieldError(f"the item id {item} (field i) is beyond 64 bits; write it as a string")
+        first = self.rows.setdefault(str(item), row)
+        if first != row:
+            raise _FieldError(
+                f"the item id {item!r} (field i) occurs twice, first as item number {first + 1}; "
+                "give every item its own id"
+            )
+        self.ids.append(item)
+        return item
+
+    def _put(self, row: int, field: str, value: msgspec.Raw) -> None:
+        column = self.columns.setdefault(column_name(field), [])
+        column.extend([None] * (row - len(column)))
+        column.append(_FIELD_DECODERS.get(field, _ANY).decode(value))
+
+    def evalset(self, *, sources_only: bool) -> EvalSet:
+        judged = [judgment["system"] for judgment in self.judgments]
+        systems = ordered_union([self.texts.columns, self.scores.systems, judged])
+        self._check_systems(systems, sources_only=sources_only)
+        n = len(self.ids)
+        for column in self.columns.values():
+            column.extend([None] * (n - len(column)))
+        named: dict[str, list[Any]] = {name: [v if v is None else str(v) for v in self.columns[name]]
+                 for name in ("document", "domain") if name in self.columns}  # fmt: skip
+        items = pl.DataFrame(
+            [
+                pl.Series("id", ids_of_one_kind(self.ids)),
+                *(column_of(name, named.get(name, column)) for name, column in self.columns.items()),
+            ]
+        )
+        meta = self.meta or _Meta()
+        return EvalSet(
+            items=items,
+            systems=tuple(systems),
+            scores=self.scores.arrays(n, systems),
+            outputs=self.texts.frame(n, systems),
+            judgments=_judgments_of(self.judgments, items["id"].gather(self.judged_rows)),
+            human=meta.human,
+            flipped=frozenset(meta.flipped),
+            name=_short_name(self.path),
+        )
+
+    def _check_systems(self, systems: list[str], *, sources_only: bool) -> None:
+        if not systems and not sources_only:
+            raise FormatError(
+                f"{self.path}: no item has a system (fields 'tgt' and 'scores' are absent or empty); "
+                'give outputs as "tgt": {"sysA": "..."} or scores as "scores": {"sysA": {"human": 0.9}}; '
+                "sources alone are for `aliquot select`"
+            )
+        if systems and self.without_systems is not None:
+            raise FormatError(
+                f"{self.path} {self.without_systems} has no systems (fields 'tgt' and 'scores' are absent or "
+                'empty); remove the item, or name its systems, e.g. "tgt": {"sysA": null}'
+            )
+
+
+def _checked_judgment(judgment: dict[str, Any], item: int | str, number: int) -> dict[str, Any]:
+    """Return the judgment with names as texts; `item_errors` says better what is wrong with it."""
+
+    def refuse(field: str, expected: str) -> NoReturn:
+        raise _FieldError(f"judgments[{number}].{field}: expected {expected}, found {judgment.get(field)!r}")
+
+    if type(judgment.get("system")) is not str:
+        refuse("system", "a system's name")
+    for field in ("value", "seconds"):
+        value = judgment.get(field)
+        if type(value) is int and value in _WORD:
+            judgment[field] = float(value)
+        elif value is not None and type(value) is not float:
+            refuse(field, "a number of at most 64 bits")
+    for field in ("annotator", "criterion"):
+        name = judgment.get(field)
+        if type(name) is int:
+            judgment[field] = str(name)
+        elif name is not None and type(name) is not str:
+            refuse(field, "a name")
+    if "item" in judgment and str(judgment["item"]) != str(item):
+        refuse("item", f"the item it stands in, {item!r},")
+    return judgment
+
+
+def _judgments_of(records: list[dict[str, Any]], items: pl.Series) -> Judgments | None:
+    if not records:
+        return None
+    return Judgments(frame_of([{"value": None, **record} for record in records]).with_columns(items.alias("item")))
+
+
+def _short_name(path: str) -> str:
+    name = Path(path).name
+    for ending in (".gz", ".jsonl", ".json", ".ndjson"):
+        name = name.removesuffix(ending)
+    return name or path
+
+
+def write(evalset: EvalSet, path: Path | str) -> None:
+    """Write item JSON lines, compressed where the path ends in .gz."""
+    encode = msgspec.json.Encoder().encode
+    write_bytes(path, b"".join(encode(record) + b"\n" for record in records(evalset)))
+
+
+def records(evalset: EvalSet) -> Iterator[dict[str, Any]]:
+    """Yield each item as the JSON object it is written as."""
+    columns = {column: values_of(evalset.items[column]) for column in evalset.items.columns}
+    judgments = _judgments_by_item(evalset)
+    meta = _meta_of(evalset)
+    cells = _cell_records(evalset)
+    for row in range(evalset.n_items):
+        record: dict[str, Any] = {}
+        for column, values in columns.items():
+            field, value = field_name(column), values[row]
+            if value is not None or field == column:  # absent and null mean the same for the format's own fields
+                record[field] = value
+        if meta is not None and row == 0:
+            record[META] = meta
+        record["tgt"], record["scores"] = next(cells)
+        if evalset.outputs is None:
+            del record["tgt"]
+        if judgments is not None:
+            record["judgments"] = judgments.get(columns["id"][row], [])
+        yield record
+
+
+def _meta_of(evalset: EvalSet) -> _Meta | None:
+    """Return what the lines cannot say, or None where they say it all."""
+    if evalset.flipped or evalset.human not in (None, implied_human(evalset.scores)):
+        return _Meta(evalset.human, tuple(sorted(evalset.flipped)))
+    return None
+
+
+def _cell_records(evalset: EvalSet) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """Yield each item's texts and scores; absent texts are null only where nothing else names the system."""
+    names = list(evalset.scores)
+    stacked = np.stack([evalset.scores[name] for name in names], axis=2) if names else None
+    texts = [evalset.outputs[s].to_list() for s in evalset.systems] if evalset.outputs is not None else None
+    for row in range(evalset.n_items):
+        scores: dict[str, Any] = {}
+        for column, system in enumerate(evalset.systems):
+            values = stacked[row, column].tolist() if stacked is not None else []
+            present = {name: value for name, value in zip(names, values, strict=True) if value == value}  # noqa: PLR0124
+            if row == 0:  # the first line names every score, so that a score without any value survives
+                present = {name: (None if value != value else value) for name, value in zip(names, values, strict=True)}  # noqa: PLR0124
+            if present or row == 0 or texts is None:
+                scores[system] = present
+        out = {}
+        if texts is not None:
+            out = {s: texts[c][row] for c, s in enumerate(evalset.systems) if texts[c][row] is not None or row == 0}
+            if not out and not scores:
+                out = dict.fromkeys(evalset.systems)
+        yield out, scores
+
+
+def _judgments_by_item(evalset: EvalSet) -> dict[int | str, list[dict[str, Any]]] | None:
+    if evalset.judgments is None:
+        return None
+    table = evalset.judgments.table
+    columns = {name: values_of(table[name]) for name in table.columns if name != "item"}
+    grouped: dict[int | str, list[dict[str, Any]]] = {}
+    for row, item in enumerate(table["item"].to_list()):
+        record = {name: values[row] for name, values in columns.items() if values[row] is not None}
+        grouped.setdefault(item, []).append(record)
+    return grouped

@@ -1,0 +1,229 @@
+"""Folders of WMT's mt-metrics-eval, version 2: parallel text files with one line per segment.
+
+sources/en-de.txt  references/en-de.refA.txt  documents/en-de.docs  system-outputs/en-de/SYSTEM.txt
+human-scores/en-de.mqm.seg.score  metric-scores/en-de/COMET-refA.seg.score     (system TAB score; None = missing)
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from aliquot.core.conventions import is_error_rate, looks_human
+from aliquot.core.evalset import EvalSet
+from aliquot.errors import AliquotWarning, FormatError, OptionError, quoted, unknown_name
+from aliquot.io.files import decode_text, read_bytes, whole_folder
+from aliquot.stats.arrays import FloatArray
+
+_SEGMENT = ".seg.score"
+_MISSING = ("none", "nan", "")
+_NOT_IN_FILE_NAMES = "/\t\n\r\0"
+
+
+def looks_like(folder: Path) -> bool:
+    """Tell such a folder by its sources and system outputs."""
+    return (folder / "sources").is_dir() and (folder / "system-outputs").is_dir()
+
+
+def pairs(folder: Path) -> list[str]:
+    """Return the language pairs of a test set."""
+    return sorted(path.stem for path in (folder / "sources").glob("*.txt"))
+
+
+def read(folder: Path, pair: str | None = None) -> EvalSet:
+    """Read one language pair; it must be named where the folder holds several."""
+    there = pairs(folder)
+    if not there:
+        raise FormatError(f"{folder}: sources/ holds no PAIR.txt; is this an mt-metrics-eval v2 test set?")
+    if pair is None:
+        if len(there) > 1:
+            raise OptionError(
+                f"{folder}: holds {len(there)} language pairs ({quoted(there)}); choose one with --pair / pair=, "
+                "or read all with aliquot.load_all"
+            )
+        pair = there[0]
+    if pair not in there:
+        raise unknown_name("language pair", pair, there)
+    sources = _lines(folder / "sources" / f"{pair}.txt")
+    n = len(sources)
+    outputs = {path.stem: _lines(path, n) for path in sorted((folder / "system-outputs" / pair).glob("*.txt"))}
+    if not outputs:
+        raise FormatError(f"{folder}: system-outputs/{pair} holds no SYSTEM.txt")
+    systems = list(outputs)
+    scores, flipped = _scores(folder, pair, systems, n)
+    return EvalSet(
+        items=pl.DataFrame([pl.Series("id", range(n)), pl.Series("source", sources), *_item_columns(folder, pair, n)]),
+        systems=tuple(systems),
+        scores=scores,
+        outputs=pl.DataFrame([pl.Series(system, texts, dtype=pl.String) for system, texts in outputs.items()]),
+        human=_best_human(scores),
+        flipped=flipped,
+        name=f"{folder.name}/{pair}",
+    )
+
+
+def _lines(path: Path, expected: int | None = None) -> list[str]:
+    text = decode_text(read_bytes(path), path)
+    lines = text.split("\n")  # not splitlines: texts hold other line-like characters
+    if lines and not lines[-1]:
+        lines.pop()
+    lines = [line.removesuffix("\r") for line in lines]
+    if expected is not None and len(lines) != expected:
+        raise FormatError(
+            f"{path}: {len(lines)} lines where the sources have {expected}; the files must be parallel, line by line"
+        )
+    return lines
+
+
+def _item_columns(folder: Path, pair: str, n: int) -> list[pl.Series]:
+    columns = []
+    references = _references(folder, pair)
+    for number, (name, path) in enumerate(references.items()):
+        columns.append(pl.Series("reference" if number == 0 else f"reference_{name}", _lines(path, n)))
+    documents = folder / "documents" / f"{pair}.docs"
+    if documents.exists():
+        rows = [line.split("\t") for line in _lines(documents, n)]
+        bad = next((number for number, row in enumerate(rows, start=1) if len(row) < 2), None)
+        if bad is not None:
+            raise FormatError(f"{documents} line {bad}: expected DOMAIN<tab>DOCUMENT, found {rows[bad - 1]}")
+        columns += [pl.Series("document", [row[1] for row in rows]), pl.Series("domain", [row[0] for row in rows])]
+    return columns
+
+
+def _references(folder: Path, pair: str) -> dict[str, Path]:
+    found = sorted((folder / "references").glob(f"{pair}.*.txt")) if (folder / "references").is_dir() else []
+    return {path.name.removeprefix(f"{pair}.").removesuffix(".txt"): path for path in found}
+
+
+def _scores(folder: Path, pair: str, systems: list[str], n: int) -> tuple[dict[str, FloatArray], frozenset[str]]:
+    human = sorted((folder / "human-scores").glob(f"{pair}.*{_SEGMENT}"))
+    scores = {path.name.removeprefix(f"{pair}.").removesuffix(_SEGMENT): _score(path, systems, n) for path in human}
+    metric_files = sorted((folder / "metric-scores" / pair).rglob(f"*{_SEGMENT}"))
+    names = _metric_names([path.name.removesuffix(_SEGMENT) for path in metric_files], list(_references(folder, pair)))
+    flipped = set()
+    for name, path in zip(names, metric_files, strict=True):
+        values = _score(path, systems, n)
+        if is_error_rate(name) and _mostly_positive(values):  # some years' archives hold it negated already
+            values = -values
+            flipped.add(name)
+        scores[name] = values
+    if flipped:
+        warnings.warn(
+            f"{folder.name}/{pair}: {quoted(sorted(flipped))} count errors (lower is better): flipped",
+            AliquotWarning,
+            2,
+        )
+    for values in scores.values():
+        values.setflags(write=False)
+    return scores, frozenset(flipped)
+
+
+def _mostly_positive(values: FloatArray) -> bool:
+    present = values[np.isfinite(values)]
+    return bool(present.size) and bool(np.median(present) > 0)
+
+
+def _metric_names(names: Sequence[str], references: Sequence[str]) -> list[str]:
+    """Drop the suffix that names the reference used (COMET-refA, CometKiwi-src) where that stays unique.
+
+    >>> _metric_names(["BLEU-refA", "BLEU-refB", "Kiwi-src", "COMET-refA"], ["refA", "refB"])
+    ['BLEU', 'BLEU-refB', 'Kiwi', 'COMET']
+    """
+    main = references[0] if references else None
+    suffixes = [suffix for suffix in (main, "src") if suffix]
+    short = [next((name.removesuffix(f"-{s}") for s in suffixes if name.endswith(f"-{s}")), name) for name in names]
+    return [new if short.count(new) == 1 and (new == old or new not in names) else old
+            for new, old in zip(short, names, strict=True)]  # fmt: skip
+
+
+def _score(path: Path, systems: list[str], n: int) -> FloatArray:
+    """Read SYSTEM<tab>SCORE lines, the systems' segments one after the other; systems may be absent."""
+    rows: dict[str, list[float]] = {}
+    for number, line in enumerate(_lines(path), start=1):
+        fields = line.split("\t") if "\t" in line else line.rsplit(maxsplit=1)
+        if len(fields) < 2:
+            raise FormatError(f"{path} line {number}: expected SYSTEM<tab>SCORE, found '{line[:60]}'")
+        system, text = fields[0], fields[1].strip()
+        try:
+            value = float("nan") if text.casefold() in _MISSING else float(text)
+        except ValueError:
+            raise FormatError(f"{path} line {number}: '{text}' is not a number; use None for missing") from None
+        if np.isinf(value):
+            raise FormatError(f"{path} line {number}: the score is infinite; use None for missing")
+        rows.setdefault(system, []).append(value)
+    scores = np.full((n, len(systems)), np.nan)
+    for system, values in rows.items():
+        if len(values) != n:
+            raise FormatError(f"{path}: {len(values)} scores for '{system}' where there are {n} segments")
+        if system in systems:
+            scores[:, systems.index(system)] = values
+    return scores
+
+
+def _best_human(scores: dict[str, FloatArray]) -> str | None:
+    """Prefer error annotations by experts over direct assessment, as the WMT metrics tasks do."""
+    human = [name for name in scores if looks_human(name)]
+    for start in ("mqm", "esa", "da", "wmt"):
+        chosen = [name for name in human if name.startswith(start) and np.isfinite(scores[name]).any()]
+        if chosen:
+            return min(chosen, key=len)
+    return None
+
+
+def write(evalset: EvalSet, folder: Path, pair: str) -> None:
+    """Write one language pair as such a folder; scores named like human ones go to human-scores/.
+
+    The format knows lines only: line breaks inside a text become spaces, and judgments have no place in it.
+    """
+    if evalset.outputs is None or "source" not in evalset.items.columns:
+        raise OptionError(f"{evalset.name}: an mt-metrics-eval folder needs sources and outputs; write .jsonl instead")
+    for kind, names in (("pair", [pair]), ("system", evalset.systems), ("score", evalset.scores)):
+        for name in names:
+            _check_file_name(name, kind)
+    with whole_folder(folder) as temporary:
+        for place, lines in _files(evalset, pair):
+            content = "".join(line.replace("\r", " ").replace("\n", " ") + "\n" for line in lines)
+            (temporary / place).parent.mkdir(parents=True, exist_ok=True)
+            (temporary / place).write_bytes(content.encode())
+
+
+def _check_file_name(name: str, kind: str) -> None:
+    bad = next((character for character in _NOT_IN_FILE_NAMES if character in name), None)
+    if bad is not None:
+        raise OptionError(
+            f"the {kind} '{name}' has {bad!r} in its name, which names a file in an mt-metrics-eval folder; "
+            "rename it, or write .jsonl instead"
+        )
+
+
+def _files(evalset: EvalSet, pair: str) -> Iterator[tuple[str, list[str]]]:
+    items, outputs = evalset.items, evalset.outputs
+    against = "refA" if "reference" in items.columns else "src"  # what a metric compares outputs with
+    yield f"sources/{pair}.txt", _texts(items["source"])
+    if "reference" in items.columns:
+        yield f"references/{pair}.refA.txt", _texts(items["reference"])
+    if "document" in items.columns:
+        domains = _texts(items["domain"]) if "domain" in items.columns else ["all"] * items.height
+        rows = zip(domains, _texts(items["document"]), strict=True)
+        yield f"documents/{pair}.docs", [f"{domain}\t{document}" for domain, document in rows]
+    for column in outputs if outputs is not None else ():
+        yield f"system-outputs/{pair}/{column.name}.txt", _texts(column)
+    for name, values in evalset.scores.items():
+        human = name == evalset.human or looks_human(name)
+        place = f"human-scores/{pair}.{name}" if human else f"metric-scores/{pair}/{name}-{against}"
+        yield (
+            f"{place}{_SEGMENT}",
+            [
+                f"{system}\t{'None' if np.isnan(value) else repr(float(value))}"
+                for column, system in enumerate(evalset.systems)
+                for value in values[:, column]
+            ],
+        )
+
+
+def _texts(column: pl.Series) -> list[str]:
+    return column.fill_null("").to_list()

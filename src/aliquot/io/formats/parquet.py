@@ -1,0 +1,127 @@
+"""The item format in Parquet: the fields of item JSON lines as columns, one row per item; loses nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import polars as pl
+
+from aliquot.core.columns import cast_column
+from aliquot.core.evalset import EvalSet
+from aliquot.core.judgments import Judgments
+from aliquot.errors import FormatError
+from aliquot.io.files import whole_file
+from aliquot.io.formats.item_fields import META, NESTED, column_name, field_name
+from aliquot.stats.arrays import FloatArray
+
+
+def is_item_table(raw: bytes) -> bool:
+    """Tell the item format from a long or wide table: it says so, or has ids and nested scores or outputs."""
+    if META in pl.read_parquet_metadata(raw):
+        return True
+    schema = pl.read_parquet_schema(raw)
+    return "i" in schema and any(isinstance(schema.get(name), pl.Struct) for name in ("scores", "tgt"))
+
+
+def read(raw: bytes, path: Path | str) -> EvalSet:
+    """Read what `write` wrote."""
+    table = pl.read_parquet(raw)
+    meta = msgspec.json.decode(pl.read_parquet_metadata(raw).get(META, "{}"))
+    _check_nested(table.schema, path)
+    outputs = table["tgt"].struct.unnest() if "tgt" in table.columns else None
+    scores = _score_arrays(table["scores"], path) if "scores" in table.columns else {}
+    systems = tuple(meta.get("systems") or dict.fromkeys([*_fields(table, "tgt"), *_fields(table, "scores")]))
+    plain = [name for name in table.columns if name not in NESTED]
+    return EvalSet(
+        items=table.select(pl.col(name).alias(column_name(name)) for name in plain),
+        systems=systems,
+        scores={name: _placed(cells, systems, table.height) for name, cells in scores.items()},
+        outputs=None if outputs is None else _all_systems(outputs, systems),
+        judgments=_judgments_of(table),
+        human=meta.get("human"),
+        flipped=frozenset(meta.get("flipped", ())),
+        name=Path(path).stem,
+    )
+
+
+def _check_nested(schema: pl.Schema, path: Path | str) -> None:
+    """Raise for a nested column that is not built as the item format builds it."""
+    for name, kind, expected in (
+        ("tgt", pl.Struct, "a text for each system"),
+        ("scores", pl.Struct, "numbers for each system"),
+        ("judgments", pl.List(pl.Struct), "a list of judgments"),
+    ):
+        if name in schema and schema[name] != kind:
+            raise FormatError(f"{path}: the column '{name}' holds {schema[name]}; expected {expected} in each row")
+
+
+def _fields(table: pl.DataFrame, column: str) -> list[str]:
+    dtype = table.schema.get(column)
+    return [field.name for field in dtype.fields] if isinstance(dtype, pl.Struct) else []
+
+
+def _all_systems(outputs: pl.DataFrame, systems: tuple[str, ...]) -> pl.DataFrame:
+    missing = [pl.lit(None, dtype=pl.String).alias(name) for name in systems if name not in outputs.columns]
+    return outputs.with_columns(missing)
+
+
+def _score_arrays(cells: pl.Series, path: Path | str) -> dict[str, dict[str, FloatArray]]:
+    """Return score -> system -> values, in the order of first appearance."""
+    found: dict[str, dict[str, FloatArray]] = {}
+    for system in cells.struct.fields:
+        of_system = cells.struct.field(system)
+        if not isinstance(of_system.dtype, pl.Struct):
+            raise FormatError(f"{path}: scores.{system} holds {of_system.dtype}; expected a number for each metric")
+        for name in of_system.struct.fields:
+            values = cast_column(of_system.struct.field(name), pl.Float64(), f"scores.{system}.{name}")
+            found.setdefault(name, {})[system] = values.to_numpy()
+    return found
+
+
+def _placed(cells: dict[str, FloatArray], systems: tuple[str, ...], n: int) -> FloatArray:
+    array = np.full((n, len(systems)), np.nan)
+    for system, values in cells.items():
+        array[:, systems.index(system)] = values
+    array.setflags(write=False)
+    return array
+
+
+def _judgments_of(table: pl.DataFrame) -> Judgments | None:
+    if "judgments" not in table.columns:
+        return None
+    rows = table.select(pl.col("i").alias("item"), "judgments").explode("judgments")
+    return Judgments(rows.drop_nulls("judgments").unnest("judgments"))
+
+
+def write(evalset: EvalSet, path: Path | str) -> None:
+    """Write one row per item; systems' order, the human score and flipped scores go into the file's metadata."""
+    columns = [evalset.items[name].alias(field_name(name)) for name in evalset.items.columns]
+    if evalset.outputs is not None:
+        columns.append(evalset.outputs.to_struct("tgt"))
+    if evalset.scores and evalset.systems:
+        columns.append(_scores_struct(evalset))
+    table = pl.DataFrame(columns)
+    if evalset.judgments is not None:
+        grouped = _nested_judgments(evalset.judgments)
+        table = table.join(grouped, on="i", how="left", maintain_order="left")
+    meta = {"systems": evalset.systems, "human": evalset.human, "flipped": sorted(evalset.flipped)}
+    with whole_file(path) as temporary:
+        table.write_parquet(temporary, metadata={META: msgspec.json.encode(meta).decode()})
+
+
+def _scores_struct(evalset: EvalSet) -> pl.Series:
+    by_system = [
+        pl.DataFrame(
+            [pl.Series(name, values[:, column], nan_to_null=True) for name, values in evalset.scores.items()]
+        ).to_struct(system)
+        for column, system in enumerate(evalset.systems)
+    ]
+    return pl.DataFrame(by_system).to_struct("scores")
+
+
+def _nested_judgments(judgments: Judgments) -> pl.DataFrame:
+    fields = [name for name in judgments.table.columns if name != "item"]
+    nested = judgments.table.group_by("item", maintain_order=True).agg(pl.struct(fields).alias("judgments"))
+    return nested.rename({"item": "i"})

@@ -1,1 +1,0 @@
-"""People's answers: made sound, measured, combined into scores."""

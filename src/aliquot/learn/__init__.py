@@ -1,1 +1,0 @@
-"""What past campaigns teach about sources: models that say, before any output exists, which items to judge."""

@@ -1,1 +1,0 @@
-"""Was the subset good? Is the metric good?"""

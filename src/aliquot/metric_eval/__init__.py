@@ -1,0 +1,1 @@
+"""Is the metric good? Was the subset good?"""

@@ -1,0 +1,229 @@
+"""Does a metric move with people: correlations at every level, each with its tie policy (METHODS 7).
+
+Invariant: every number is on the cells that the metric and people both have, says on how many, and what became of ties;
+what is undefined is NaN and counted, never taken for 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import get_args
+
+from aliquot.metric_eval.metric_inputs import Campaign, Inputs
+from aliquot.stats.arrays import FloatArray
+from aliquot.stats.correlation import Coefficient, Level, correlate_tables
+from aliquot.stats.system_correlation import extreme_curves, leave_one_system_out, soft_pairwise_accuracy
+from aliquot.stats.system_correlation import metric_pairwise_accuracy as pairwise_accuracy
+from aliquot.stats.tied_correlation import Average, MetricTies, kendall_like, tie_accuracy
+
+LEVELS: dict[str, Level] = {
+    "pooled": "pooled",
+    "within_system": "within_system",
+    "within_item": "within_item",
+    "system": "system_means",
+}
+"""Our names of levels: all outputs together; the outputs of each system; those of each item; systems' means."""
+
+_TIES: dict[Coefficient, str] = {
+    "pearson": "no matter", "spearman": "mean ranks", "kendall_b": "corrected (b)", "kendall_c": "corrected (c)",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Correlation:
+    """One metric, one level, one measure.
+
+    Attributes:
+        human: the human score.
+        data: the campaign.
+        metric: the metric.
+        level: pooled, within_system, within_item or system.
+        measure: pearson, spearman, kendall_b, kendall_c, acc_eq, kendall_like, accuracy or spa.
+        value: NaN where undefined.
+        ties: what became of ties.
+        average: how items were averaged, for kendall_like: macro (mean of items) or micro (all pairs together).
+        epsilon: for acc_eq, the metric difference up to which outputs are tied.
+        groups: items or systems that were averaged.
+        undefined: those without a value (constant scores), left out.
+        items: items with scores of both.
+        systems: likewise systems.
+        cells: likewise outputs.
+    """
+
+    human: str
+    data: str
+    metric: str
+    level: str
+    measure: str
+    value: float
+    ties: str
+    average: str | None
+    epsilon: float | None
+    groups: int
+    undefined: int
+    items: int
+    systems: int
+    cells: int
+
+
+@dataclass(frozen=True)
+class Extreme:
+    """A measure on the N best, and on the N worst systems by people.
+
+    Attributes:
+        human: the human score.
+        data: the campaign.
+        metric: the metric.
+        measure: system_pearson, or kendall_like (within items, metric ties discordant, mean of items).
+        systems: N.
+        top: on the N best.
+        last: on the N worst.
+    """
+
+    human: str
+    data: str
+    metric: str
+    measure: str
+    systems: int
+    top: float
+    last: float
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """A measure on all systems, and its range when each is left out in turn.
+
+    Attributes:
+        human: the human score.
+        data: the campaign.
+        metric: the metric.
+        measure: system_pearson or accuracy.
+        value: on all systems.
+        low: the smallest without one.
+        low_without: which one.
+        high: the largest without one.
+        high_without: which one.
+    """
+
+    human: str
+    data: str
+    metric: str
+    measure: str
+    value: float
+    low: float
+    low_without: str | None
+    high: float
+    high_without: str | None
+
+
+def correlation_rows(inputs: Inputs) -> tuple[Correlation, ...]:
+    """Every measure of every metric in every campaign.
+
+    >>> import aliquot
+    >>> from aliquot.metric_eval.metric_inputs import metric_inputs
+    >>> rows = correlation_rows(metric_inputs([aliquot.synthetic(items=40, systems=4, seed=1)]))
+    >>> len(rows), [(row.level, row.measure, row.ties) for row in rows[-2:]]
+    (78, [('system', 'accuracy', 'human skip, metric half'), ('system', 'spa', 'no matter')])
+    """
+    return tuple(
+        row
+        for campaign, at, metric in _each(inputs)
+        for row in _measures((inputs.human, campaign.name, metric), campaign, at)
+    )
+
+
+def _measures(label: tuple[str, str, str], campaign: Campaign, at: int) -> Iterator[Correlation]:
+    metric, human, held = campaign.metrics[at], campaign.human, campaign.coverage(at)
+
+    def row(
+        level: str, measure: str, value: float, ties: str, *, groups: int = 1, undefined: int = 0,
+        average: str | None = None, epsilon: float | None = None,
+    ) -> Correlation:  # fmt: skip
+        return Correlation(*label, level, measure, value, ties, average, epsilon, groups, undefined, held.items,
+                           held.systems, held.cells)  # fmt: skip
+
+    for level, kernel_level in LEVELS.items():
+        for coefficient in get_args(Coefficient):
+            one = correlate_tables(metric, human, coefficient, kernel_level)
+            yield row(level, coefficient, one.value, _TIES[coefficient], groups=one.groups, undefined=one.undefined)
+    calibrated = tie_accuracy(metric, human)
+    for ties, value, epsilon in (
+        ("calibrated on these scores", calibrated.accuracy, calibrated.epsilon),
+        ("equal scores only", calibrated.accuracy_at_zero, 0.0),
+    ):
+        yield row("within_item", "acc_eq", value, ties, epsilon=epsilon, groups=calibrated.groups)
+    for policy in get_args(MetricTies):
+        for average in get_args(Average):
+            tau = kendall_like(metric, human, policy, average=average)
+            yield row("within_item", "kendall_like", tau.value, f"human skip, metric {policy}", average=average,
+                      groups=tau.items, undefined=tau.undefined)  # fmt: skip
+    yield row("system", "accuracy", pairwise_accuracy(metric, human).value, "human skip, metric half")
+    yield row("system", "spa", soft_pairwise_accuracy(metric, human).value, "no matter")
+
+
+# -- who the verdict hangs on ------------------------------------------------------------------------------------------
+
+Statistic = Callable[[FloatArray, FloatArray], float]
+
+
+def _system_pearson(metric: FloatArray, human: FloatArray) -> float:
+    return correlate_tables(metric, human, "pearson", "system_means").value
+
+
+def _kendall_like(metric: FloatArray, human: FloatArray) -> float:
+    return kendall_like(metric, human).value
+
+
+def _accuracy(metric: FloatArray, human: FloatArray) -> float:
+    return pairwise_accuracy(metric, human).value
+
+
+_EXTREMES: dict[str, Statistic] = {"system_pearson": _system_pearson, "kendall_like": _kendall_like}
+_LEFT_OUT: dict[str, Statistic] = {"system_pearson": _system_pearson, "accuracy": _accuracy}
+
+
+def extreme_rows(inputs: Inputs) -> tuple[Extreme, ...]:
+    """Recompute measures on the N best and the N worst systems, N = all..3; none with fewer than three systems."""
+    rows = []
+    for campaign, at, metric in _each(inputs):
+        for measure, statistic in _EXTREMES.items():
+            curves = extreme_curves(campaign.metrics[at], campaign.human, statistic)
+            rows += [
+                Extreme(inputs.human, campaign.name, metric, measure, int(size), float(top), float(last))
+                for size, top, last in zip(curves.sizes, curves.top, curves.last, strict=True)
+            ]
+    return tuple(rows)
+
+
+def left_out_rows(inputs: Inputs) -> tuple[LeftOut, ...]:
+    """Recompute measures without each system in turn."""
+    rows = []
+    for campaign, at, metric in _each(inputs):
+        for measure, statistic in _LEFT_OUT.items():
+            found = leave_one_system_out(campaign.metrics[at], campaign.human, statistic)
+            rows.append(
+                LeftOut(
+                    inputs.human,
+                    campaign.name,
+                    metric,
+                    measure,
+                    found.full,
+                    found.low,
+                    _without(campaign, found.without, found.low),
+                    found.high,
+                    _without(campaign, found.without, found.high),
+                )
+            )
+    return tuple(rows)
+
+
+def _each(inputs: Inputs) -> Iterator[tuple[Campaign, int, str]]:
+    for campaign in inputs.campaigns:
+        for at, metric in enumerate(inputs.metrics):
+            yield campaign, at, metric
+
+
+def _without(campaign: Campaign, values: FloatArray, value: float) -> str | None:
+    """The first system without which the measure is this."""
+    return next((name for name, one in zip(campaign.systems, values, strict=True) if one == value), None)

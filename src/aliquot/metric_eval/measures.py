@@ -1,0 +1,252 @@
+"""Measures of a judged subset against the truth on all items (METHODS.md section 6).
+
+Every measure takes the outcomes of R replays at once and gives R numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, get_args
+
+import numpy as np
+
+from aliquot.errors import OptionError, unknown_name
+from aliquot.stats import system_correlation as agreement
+from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, Seed
+from aliquot.stats.pairwise import analytic_p, permutation_p
+from aliquot.stats.ranks import ClusterRule, cluster
+
+# -- Measures of a judged subset against the truth on all items (METHODS.md section 6) -------------------------------
+
+
+ALPHA = 0.05
+Better = Literal["higher", "lower", "neither"]
+Test = Literal["analytic", "permutation"]
+TESTS = ("analytic", "permutation")
+
+
+def p_values(scores: FloatArray, test: str = "analytic", seed: Seed = 0) -> FloatArray:
+    """One-sided p-values of all pairs by the test that is asked for."""
+    if test not in TESTS:
+        raise unknown_name("test", test, TESTS)
+    return analytic_p(scores) if test == "analytic" else permutation_p(scores, seed=seed)
+
+
+def clusters_of(means: FloatArray, p: FloatArray, alpha: float = ALPHA, rule: str = "any") -> IntArray:
+    """Clusters of systems that p-values do not tell apart, 1 = best."""
+    if rule not in get_args(ClusterRule):
+        raise unknown_name("rule", rule, get_args(ClusterRule))
+    better = np.nan_to_num(p, nan=1.0) < alpha
+    return cluster(means, better & ~better.T, "neighbour" if rule == "neighbour" else "any")
+
+
+@dataclass(frozen=True, eq=False)
+class Truth:
+    """What judging all items says: the systems' means and the p-values of all pairs."""
+
+    means: FloatArray
+    p: FloatArray
+
+    @cached_property
+    def clusters(self) -> IntArray:
+        """Clusters on all items."""
+        return clusters_of(self.means, self.p)
+
+
+def truth_of(scores: FloatArray, test: str = "analytic", seed: Seed = 0) -> Truth:
+    """Take the truth from the human scores of all items, which must be complete.
+
+    >>> truth_of(np.array([[1.0, 0.0], [2.0, 0.0]])).means
+    array([1.5, 0. ])
+    """
+    return Truth(scores.mean(axis=0), p_values(scores, test, seed))
+
+
+@dataclass(frozen=True, eq=False)
+class Outcomes:
+    """What R replays say.
+
+    Attributes:
+        means: R x M estimates.
+        half: R x M half widths of the intervals; NaN where none can be given.
+        p: R x M x M, the sample's own p-values.
+        p_full: R x M x M, what judging all items is expected to say.
+        cost: R, spent, as a share of judging everything.
+    """
+
+    means: FloatArray
+    half: FloatArray
+    p: FloatArray
+    p_full: FloatArray
+    cost: FloatArray
+
+    @cached_property
+    def clusters(self) -> IntArray:
+        """R x M clusters by the sample's own p-values."""
+        return np.array([clusters_of(m, p) for m, p in zip(self.means, self.p, strict=True)])
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A measure, which way it is better, and what it says."""
+
+    name: str
+    function: Callable[[Outcomes, Truth], FloatArray]
+    better: Better
+    about: str
+    baseline: str | None = None
+
+    @property
+    def against(self) -> str:
+        """The measure of a random sample that this one is compared with: itself, unless said otherwise."""
+        return self.baseline or self.name
+
+
+def _spa(p: FloatArray, truth: Truth) -> FloatArray:
+    if len(truth.means) < 2:
+        return np.full(len(p), np.nan)
+    first, second = np.triu_indices(len(truth.means), 1)
+    accuracy: FloatArray = 1.0 - np.abs(p[:, first, second] - truth.p[first, second]).mean(axis=1)
+    return accuracy
+
+
+def _errors(outcomes: Outcomes, truth: Truth) -> FloatArray:
+    return outcomes.means - truth.means
+
+
+def _where_known(condition: BoolArray, known: FloatArray) -> FloatArray:
+    """1 where the condition holds, 0 where not, NaN where what it was asked of is not known."""
+    return np.where(np.isnan(known), np.nan, condition.astype(np.float64))
+
+
+def _mean_of_known(values: FloatArray) -> FloatArray:
+    """Mean of each row over what is known; NaN for nothing."""
+    known = np.isfinite(values)
+    count = known.sum(axis=1)
+    total = np.where(known, values, 0.0).sum(axis=1)
+    mean: FloatArray = np.divide(total, count, out=np.full(len(values), np.nan), where=count > 0)
+    return mean
+
+
+def _top1(outcomes: Outcomes, truth: Truth) -> FloatArray:
+    rank = agreement.rank_of_best(outcomes.means, truth.means)
+    return _where_known(rank == 1, rank)
+
+
+def _changed(outcomes: Outcomes, truth: Truth) -> FloatArray:
+    swaps = agreement.swapped_pairs(outcomes.means, truth.means)
+    return _where_known(swaps > 0, swaps)
+
+
+def _coverage(outcomes: Outcomes, truth: Truth) -> FloatArray:
+    inside = np.abs(_errors(outcomes, truth)) <= outcomes.half
+    return _mean_of_known(_where_known(inside, outcomes.half))
+
+
+MEASURES = {
+    measure.name: measure
+    for measure in (
+        Measure("spa", lambda o, t: _spa(o.p, t), "higher", "soft pairwise accuracy, the sample's own p-values"),
+        Measure("spa_full", lambda o, t: _spa(o.p_full, t), "higher",
+                "soft pairwise accuracy of full-set significance; compared with a random sample's spa", "spa"),
+        Measure("accuracy", lambda o, t: agreement.pairwise_accuracy(o.means, t.means), "higher",
+                "pairs of systems in the true order"),
+        Measure("pearson", lambda o, t: agreement.pearson_rows(o.means, t.means), "higher", "Pearson's r of means"),
+        Measure("spearman", lambda o, t: agreement.spearman(o.means, t.means), "higher", "Spearman's rho of means"),
+        Measure("kendall", lambda o, t: agreement.kendall_b(o.means, t.means), "higher", "Kendall's tau-b of means"),
+        Measure("top1", _top1, "higher", "the best system is found"),
+        Measure("top1_rank", lambda o, t: agreement.rank_of_best(o.means, t.means), "lower",
+                "true rank of the system put first"),
+        Measure("clusters", lambda o, _: o.clusters.max(axis=1).astype(np.float64), "neither",
+                "clusters told apart by the sample"),
+        Measure("top_dice", lambda o, t: np.array([agreement.dice(c, t.clusters) for c in o.clusters]), "higher",
+                "Dice of the best cluster and the true one"),
+        Measure("mae", lambda o, t: np.abs(_errors(o, t)).mean(axis=1), "lower", "mean absolute error of the means"),
+        Measure("rmse", lambda o, t: np.sqrt((_errors(o, t) ** 2).mean(axis=1)), "lower",
+                "root mean squared error of the means"),
+        Measure("swaps", lambda o, t: agreement.swapped_pairs(o.means, t.means), "lower", "pairs in the wrong order"),
+        Measure("changed", _changed, "lower", "the ranking differs from the true one"),
+        Measure("coverage", _coverage, "neither", "intervals that hold the truth"),
+        Measure("width", lambda o, _: 2 * _mean_of_known(o.half), "lower", "mean width of the intervals"),
+        Measure("cost", lambda o, _: o.cost, "lower", "spent, as a share of judging everything"),
+    )
+}  # fmt: skip
+
+
+def chosen_measures(names: str | Iterable[str] | None) -> list[Measure]:
+    """Return the named measures (a list, or "spa,mae"), each once, or all.
+
+    >>> [measure.name for measure in chosen_measures("mae,spa,mae")]
+    ['mae', 'spa']
+    """
+    if names is None:
+        return list(MEASURES.values())
+    wanted = [name.strip() for name in (names.split(",") if isinstance(names, str) else names) if name.strip()]
+    if not wanted:
+        raise OptionError(f"no measure is named; choose of: {', '.join(MEASURES)}")
+    for name in wanted:
+        if name not in MEASURES:
+            raise unknown_name("measure", name, MEASURES)
+    return [MEASURES[name] for name in dict.fromkeys(wanted)]
+
+
+# -- Parity: how much of a random sample's budget a method needs to be as good (METHODS.md section 6) ----------------
+
+
+@dataclass(frozen=True)
+class Parity:
+    """The mean of C/B over the budgets B; infinite when some target was never reached.
+
+    Attributes:
+        value: the mean over all budgets; NaN when some target is unknown.
+        reached: the mean over those budgets whose target was reached; NaN for none.
+        missed: how many targets were never reached.
+    """
+
+    value: float
+    reached: float
+    missed: int
+
+
+def first_crossings(budgets: FloatArray, curve: FloatArray, targets: FloatArray, *, between: bool = True) -> FloatArray:
+    """Smallest budget at which a curve reaches each target.
+
+    Args:
+        budgets: ascending.
+        curve: higher is better, one value per budget.
+        targets: values to reach.
+        between: interpolate between two points of the curve, in log budget; otherwise the first point that is enough.
+
+    Returns:
+        One budget per target; the first budget where it is already enough; infinite where the curve never gets there,
+        NaN where the target is not known.
+
+    >>> first_crossings(np.array([1.0, 2.0, 4.0]), np.array([0.5, 0.7, 0.9]), np.array([0.4, 0.8, 0.95])).round(2)
+    array([1.  , 2.83,  inf])
+    """
+    above = curve[None, :] >= targets[:, None]
+    at = above.argmax(axis=1)
+    before = np.maximum(at - 1, 0)
+    rise = curve[at] - curve[before]
+    part = np.divide(targets - curve[before], rise, out=np.ones_like(targets), where=rise > 0)
+    logs = np.log(budgets)
+    crossing = np.exp(logs[before] + np.clip(part, 0.0, 1.0) * (logs[at] - logs[before]))
+    reached = np.where(above.any(axis=1), np.where((at > 0) & between, crossing, budgets[at]), np.inf)
+    return np.where(np.isnan(targets), np.nan, reached)
+
+
+def parity_of(reached: FloatArray, budgets: FloatArray) -> Parity:
+    """Average C/B.
+
+    >>> parity_of(np.array([1.0, np.inf]), np.array([2.0, 4.0]))
+    Parity(value=inf, reached=0.5, missed=1)
+    """
+    ratio = reached / budgets
+    finite = np.isfinite(ratio)
+    return Parity(
+        float(ratio.mean()),
+        float(ratio[finite].mean()) if finite.any() else float("nan"),
+        int(np.isposinf(ratio).sum()),
+    )

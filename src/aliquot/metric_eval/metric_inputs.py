@@ -1,0 +1,285 @@
+"""From evaluation sets to the arrays in which metrics are held against people.
+
+Invariant: a metric is looked at only where people judged, so rows are never misaligned: every array of a campaign has
+the items of its human score and the systems that people judged. With `common`, human and metrics alike have only the
+cells that people and all compared metrics have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from aliquot.core.conventions import looks_human
+from aliquot.core.evalset import EvalSet
+from aliquot.errors import DataError, OptionError, quoted, unknown_name
+from aliquot.stats.arrays import BoolArray, FloatArray
+
+_COVERED = 0.5
+"""Share of the judged outputs that a metric must have to be taken without being named."""
+
+
+@dataclass(frozen=True, eq=False)
+class Campaign:
+    """One set under one human score.
+
+    Attributes:
+        data: the set it comes from.
+        human_name: the human score.
+        systems: the systems that people judged.
+        rows: which items of the set were judged.
+        human: judged items x judged systems, NaN = missing.
+        metrics: metrics x judged items x judged systems; NaN where the metric or the human score is missing.
+    """
+
+    data: EvalSet
+    human_name: str
+    systems: tuple[str, ...]
+    rows: BoolArray
+    human: FloatArray
+    metrics: FloatArray
+
+    @property
+    def name(self) -> str:
+        """The name of the set."""
+        return self.data.name
+
+    def coverage(self, metric: int | None = None) -> Coverage:
+        """On how much a metric, or (None) the human score, rests."""
+        present = np.isfinite(self.human if metric is None else self.metrics[metric])
+        cells, items, systems = present.sum(), present.any(axis=1).sum(), present.any(axis=0).sum()
+        return Coverage(int(items), int(systems), int(cells))
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """Items, systems and cells on which both people and a metric have scores."""
+
+    items: int
+    systems: int
+    cells: int
+
+    def __add__(self, other: Coverage) -> Coverage:
+        return Coverage(self.items + other.items, self.systems + other.systems, self.cells + other.cells)
+
+
+@dataclass(frozen=True, eq=False)
+class Inputs:
+    """One human score, some metrics, one or several campaigns.
+
+    Attributes:
+        human: how the human score is called; where campaigns differ, all names.
+        metrics: the metrics, in the order of the arrays.
+        campaigns: the campaigns; a metric that one does not have is NaN there.
+        notes: what was left out, and why.
+    """
+
+    human: str
+    metrics: tuple[str, ...]
+    campaigns: tuple[Campaign, ...]
+    notes: tuple[str, ...] = ()
+
+    def coverage(self, metric: int | None = None) -> Coverage:
+        """Coverage over all campaigns."""
+        total = Coverage(0, 0, 0)
+        for campaign in self.campaigns:
+            total += campaign.coverage(metric)
+        return total
+
+
+def metric_inputs(
+    sets: Sequence[EvalSet],
+    human: str | None = None,
+    metrics: Sequence[str] | None = None,
+    *,
+    humans: Sequence[str] = (),
+    common: bool = False,
+) -> Inputs:
+    """Arrange people's and metrics' scores.
+
+    Args:
+        sets: one campaign, or several.
+        human: the human score; by default each set's own.
+        metrics: names; by default all that vary and cover at least half of the judged outputs of some set.
+        humans: further scores that are people's, so that they are not taken for metrics.
+        common: keep only the cells that people and all metrics have.
+
+    >>> import aliquot
+    >>> inputs = metric_inputs([aliquot.synthetic(items=20, systems=3, seed=1)])
+    >>> inputs.metrics, inputs.campaigns[0].metrics.shape, inputs.coverage(0)
+    (('metricA', 'metricB', 'metricC'), (3, 20, 3), Coverage(items=20, systems=3, cells=60))
+    """
+    if not sets:
+        raise OptionError("no data are given; give at least one set")
+    sets = _distinct(sets)
+    people = {name for name in (human, *humans) if name is not None}
+    chosen, notes = _chosen(sets, human, metrics, people)
+    campaigns = [_campaign(data, human, chosen) for data in sets]
+    lacking = [
+        metric
+        for at, metric in enumerate(chosen)
+        if any(not np.isfinite(campaign.metrics[at]).any() for campaign in campaigns)
+    ]
+    if common and lacking:
+        if len(lacking) == len(chosen):
+            raise DataError("no metric has scores in every set; leave --common out, or compare sets that share some")
+        notes.append(f"left out, because some set has no score of them: {quoted(lacking)}")
+        kept = [at for at, metric in enumerate(chosen) if metric not in lacking]
+        chosen = tuple(chosen[at] for at in kept)
+        campaigns = [replace(campaign, metrics=campaign.metrics[kept]) for campaign in campaigns]
+    if common:
+        campaigns = [_on_common_cells(campaign) for campaign in campaigns]
+    names = list(dict.fromkeys(campaign.human_name for campaign in campaigns))
+    inputs = Inputs(", ".join(names), chosen, tuple(campaigns))
+    return replace(inputs, notes=(*notes, *_coverage_notes(inputs, common=common)))
+
+
+def _distinct(sets: Sequence[EvalSet]) -> list[EvalSet]:
+    """Number sets of the same name, so that rows can be told apart."""
+    names = [data.name for data in sets]
+    return [
+        replace(data, name=f"{data.name} ({names[:at].count(data.name) + 1})") if names.count(data.name) > 1 else data
+        for at, data in enumerate(sets)
+    ]
+
+
+def _human_scores(data: EvalSet, human: str | None) -> tuple[str, FloatArray]:
+    name = human or data.human
+    if name is None:
+        raise DataError(f"{data.name}: no score is known to be people's; name it with --human / human= (there are "
+                        f"{quoted(data.scores) or 'no scores'})")  # fmt: skip
+    if name not in data.scores:
+        raise unknown_name("score", name, data.scores, f"in {data.name}; name the human score with --human / human=")
+    scores = data.scores[name]
+    if not np.isfinite(scores).any():
+        raise DataError(f"{data.name}: '{name}' has no value on any output; judge some, or name another human score")
+    return name, scores
+
+
+def _chosen(
+    sets: Sequence[EvalSet], human: str | None, metrics: Sequence[str] | None, people: set[str]
+) -> tuple[tuple[str, ...], list[str]]:
+    """The metrics to compare: those named, or all that can be used in some set."""
+    if metrics is not None:
+        return _named(sets, human, metrics), []
+    usable: dict[str, None] = {}
+    unfit: dict[str, str] = {}
+    for data in sets:
+        name, scores = _human_scores(data, human)
+        judged = np.isfinite(scores)
+        for metric in data.scores:
+            if metric == name or metric in people or metric == data.human or looks_human(metric):
+                continue
+            reason = _unfit(data.scores[metric][judged])
+            if reason is None:
+                usable[metric] = None
+            else:
+                unfit.setdefault(metric, reason)
+    left = {metric: reason for metric, reason in unfit.items() if metric not in usable}
+    if not usable:
+        why = "; ".join(f"'{metric}' {reason}" for metric, reason in list(left.items())[:3])
+        remedy = "name it with --metrics to have it all the same, " if why else ""
+        raise DataError(f"{sets[0].name}: there is no metric to compare with people{': ' if why else ''}{why}; {remedy}"
+                        "add a score, or compute some from outputs and references (--compute bleu,chrf)")  # fmt: skip
+    notes = [f"'{metric}' {reason} and is left out; name it to have it" for metric, reason in left.items()]
+    return tuple(usable), notes
+
+
+def _named(sets: Sequence[EvalSet], human: str | None, metrics: Sequence[str]) -> tuple[str, ...]:
+    known = list(dict.fromkeys(name for data in sets for name in data.scores))
+    if not metrics:
+        raise OptionError("no metric is named; name some, or leave --metrics out for all")
+    for at, metric in enumerate(metrics):
+        if metric not in known:
+            raise unknown_name("metric", metric, known, "check --metrics / metrics=")
+        if metric in metrics[:at]:
+            raise OptionError(f"the metric '{metric}' is named twice")
+        present = [
+            np.isfinite(data.scores[metric]) & np.isfinite(_human_scores(data, human)[1])
+            for data in sets
+            if metric in data.scores
+        ]
+        if not any(both.any() for both in present):
+            raise DataError(f"{sets[0].name}: the metric '{metric}' has no score on any judged output; leave it out")
+    return tuple(metrics)
+
+
+def _unfit(values: FloatArray) -> str | None:
+    """Why a metric, on the judged outputs, is of no use; None where it is."""
+    present = np.isfinite(values)
+    if present.mean() < _COVERED:
+        return f"has scores on {present.mean():.0%} of the judged outputs only"
+    return None if np.ptp(values[present]) > 0 else "is constant"
+
+
+def _campaign(data: EvalSet, human: str | None, metrics: Sequence[str]) -> Campaign:
+    name, scores = _human_scores(data, human)
+    judged = np.isfinite(scores)
+    rows, columns = _any(judged, 1), _any(judged, 0)
+    kept = scores[rows][:, columns]
+    nothing = np.full(kept.shape, np.nan)
+    stack = [
+        np.where(np.isfinite(kept), data.scores[metric][rows][:, columns], np.nan) if metric in data.scores else nothing
+        for metric in metrics
+    ]
+    systems = tuple(system for system, there in zip(data.systems, columns, strict=True) if there)
+    return Campaign(data, name, systems, rows, kept, np.stack(stack))
+
+
+def _any(present: BoolArray, axis: int) -> BoolArray:
+    return np.asarray(present.any(axis=axis), dtype=np.bool_)
+
+
+def _on_common_cells(campaign: Campaign) -> Campaign:
+    present = np.asarray(np.isfinite(campaign.metrics).all(axis=0), dtype=np.bool_)
+    if not present.any():
+        raise DataError(f"{campaign.name}: no output has a score of every metric; name fewer with --metrics, or leave "
+                        "--common out")  # fmt: skip
+    rows, columns = _any(present, 1), _any(present, 0)
+    kept = present[rows][:, columns]
+    within = campaign.rows.copy()
+    within[campaign.rows] = rows
+    return replace(
+        campaign,
+        systems=tuple(system for system, there in zip(campaign.systems, columns, strict=True) if there),
+        rows=within,
+        human=np.where(kept, campaign.human[rows][:, columns], np.nan),
+        metrics=np.where(kept, campaign.metrics[:, rows][:, :, columns], np.nan),
+    )
+
+
+def _coverage_notes(inputs: Inputs, *, common: bool) -> list[str]:
+    notes = []
+    by_metric = [inputs.coverage(at) for at in range(len(inputs.metrics))]
+    people = inputs.coverage()
+    if common:
+        notes.append(f"on common cells: {people.items} items, {people.systems} systems, {people.cells} cells")
+    elif len({coverage.cells for coverage in by_metric}) > 1:
+        fewest = min(range(len(by_metric)), key=lambda at: by_metric[at].cells)
+        notes.append(
+            f"metrics have different cells (all judged: {people.cells}; '{inputs.metrics[fewest]}': "
+            f"{by_metric[fewest].cells}), so their rows are not on the same pairs; --common / common=True compares "
+            "them on the cells that all have"
+        )
+    elif by_metric and by_metric[0].cells < people.cells:
+        notes.append(
+            f"the metrics have {by_metric[0].cells} of the {people.cells} judged cells, so people's own rows rest on "
+            "more; --common / common=True compares all on the same cells"
+        )
+    constant = [name for at, name in enumerate(inputs.metrics) if _is_constant(inputs, at)]
+    if constant:
+        notes.append(
+            f"constant, so it says nothing: {quoted(constant)}; every pair is a tie (bias 1/2), correlations are "
+            "undefined"
+        )
+    if any(len(campaign.systems) == 2 for campaign in inputs.campaigns):
+        notes.append("a campaign of two systems is a single pair: right or wrong, without an interval")
+    return notes
+
+
+def _is_constant(inputs: Inputs, metric: int) -> bool:
+    values = [campaign.metrics[metric] for campaign in inputs.campaigns]
+    found = [one[np.isfinite(one)] for one in values]
+    return all(not len(one) or np.ptp(one) == 0 for one in found)

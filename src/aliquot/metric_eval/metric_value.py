@@ -1,0 +1,271 @@
+"""The perfect annotator: how much of the spread of judgments is the judges', from outputs judged more than once.
+
+Only judgments that are behind the human score count, because protocols and criteria differ in scale: their means must
+be the score. Where the score has no such judgments, or no output was judged twice, there is no answer, only the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from aliquot.annotation.judgment_noise import Behind, difference_noise, judgments_behind
+from aliquot.annotation.judgment_rows import group_codes
+from aliquot.errors import DataError, OptionError, quoted
+from aliquot.metric_eval.metric_inputs import Campaign, Inputs
+from aliquot.stats.arrays import Seed
+from aliquot.stats.correlation import correlate_tables
+from aliquot.stats.metric_selection import ForwardSelection, ForwardStep, forward_selection
+from aliquot.stats.sign_bootstrap import child_seeds
+from aliquot.stats.variance_components import (
+    data_efficiency,
+    efficiency_ceiling,
+    matched_ratio,
+    noise_free_correlation,
+    variance_components,
+)
+
+# -- The perfect annotator: how much of the spread of judgments is the judges', from outputs judged more than once ---
+
+
+@dataclass(frozen=True)
+class PerfectAnnotator:
+    """What repeated judgments of one campaign say.
+
+    Attributes:
+        human: the human score.
+        data: the campaign.
+        source: which judgments are behind it.
+        annotators: how many people gave them.
+        judgments: how many there are.
+        outputs: of how many outputs.
+        repeated: how many outputs were judged at least twice.
+        per_output: mean number of judgments of an output.
+        total: Var(H), of all judgments.
+        within: E[Var(H | output)], the judges' noise.
+        between: Var(P), what is left: the spread of outputs.
+        ratio: efficiency ratio r = total / between; infinite where noise is all there is. n judgments of the perfect
+            annotator are worth r n of people, for systems judged on items of their own.
+        low: lower end of its interval.
+        high: upper end.
+        matched: the same for differences of systems on the same items, one human score a cell.
+        rater_to_item: g, judges' variance / variance of the outputs of a system, for one judgment.
+    """
+
+    human: str
+    data: str
+    source: str
+    annotators: int
+    judgments: int
+    outputs: int
+    repeated: int
+    per_output: float
+    total: float
+    within: float
+    between: float
+    ratio: float
+    low: float
+    high: float
+    matched: float
+    rater_to_item: float
+
+
+def perfect_annotator(
+    campaign: Campaign, *, level: float = 0.95, seed: Seed = 0
+) -> tuple[PerfectAnnotator, tuple[str, ...]]:
+    """Split the variance of the judgments behind a human score (METHODS 7; Wei and Jia 2021, section 5.2).
+
+    Args:
+        campaign: with the judgments in its data.
+        level: of the ratio's interval.
+        seed: of its bootstrap.
+
+    Returns:
+        The variances and ratios, and what a reader should know.
+
+    Raises:
+        DataError: no judgments, none behind this score, or no output judged twice.
+
+    >>> import aliquot
+    >>> from aliquot.metric_eval.metric_inputs import metric_inputs
+    >>> data = aliquot.synthetic(items=60, systems=4, protocol="da", judgments_per_output=2, seed=1)
+    >>> found, notes = perfect_annotator(metric_inputs([data]).campaigns[0])
+    >>> found.repeated, found.ratio > 1, found.source
+    (240, True, 'all judgments')
+    """
+    name = f"{campaign.name}, '{campaign.human_name}'"
+    behind = judgments_behind(campaign.data, campaign.human_name)
+    table = behind.table
+    output, value = group_codes(table, ["item", "system"]), table["value"].to_numpy()
+    people = table["annotator"].n_unique()
+    try:
+        parts = variance_components(output, value, level=level, replicates=1000, seed=seed)
+    except DataError as error:
+        who = "all judgments are by one annotator, and " if people == 1 else ""
+        raise DataError(f"{name}: {who}{error}") from None
+    own = variance_components(output, value, system=group_codes(table, ["system"]), replicates=1)
+    notes = []
+    if people == 1:
+        notes.append(f"{name}: one annotator gave all judgments: the noise is that of one person with himself or "
+                     "herself, and the disagreement of people is not in it")  # fmt: skip
+    if not np.isfinite(parts.ratio):
+        notes.append(f"{name}: judgments of the same output differ as much as those of different ones; people's noise "
+                     "is all that can be seen, and the efficiency ratio is infinite")  # fmt: skip
+    row = PerfectAnnotator(
+        human=campaign.human_name, data=campaign.name, source=behind.source, annotators=people,
+        judgments=parts.judgments, outputs=parts.outputs, repeated=parts.repeated,
+        per_output=parts.judgments / parts.outputs, total=parts.total, within=parts.within, between=parts.between,
+        ratio=parts.ratio, low=parts.low, high=parts.high,
+        matched=_matched(campaign, behind, parts.within), rater_to_item=own.rater_to_item,
+    )  # fmt: skip
+    return row, tuple(notes)
+
+
+def _matched(campaign: Campaign, behind: Behind, within: float) -> float:
+    """Efficiency ratio of differences of systems on the same items, for human scores that are means of judgments."""
+    per_cell = behind.table.group_by("item", "system").agg(pl.len())["len"].to_numpy()
+    noise = behind.slope**2 * difference_noise(behind.table, within)[0] * float((1 / per_cell).mean())
+    try:
+        return matched_ratio(campaign.human, noise / 2)
+    except DataError:
+        return float("nan")  # no two systems with two common items
+
+
+# -- What a metric saves as a control variate: human scores that need not be bought (METHODS 4 and 7) ----------------
+
+
+_SPARSE = 0.5
+"""Share of the best covered metric's cells below which a metric is left out of the suggested set."""
+
+
+@dataclass(frozen=True)
+class ControlValue:
+    """One metric as control variate.
+
+    Attributes:
+        human: the human score.
+        data: the campaign.
+        metric: the metric.
+        correlation: Pearson's with the human score over the outputs of a system, averaged over systems.
+        noise_free: the same with what all judges would say on average; at most 1. NaN where noise is all there is.
+        efficiency: n judgments with the metric are worth this many times n without.
+        ceiling: of a perfect metric; infinite where judges' noise is not known or absent.
+        systems: systems with a correlation.
+        cells: outputs that it rests on.
+    """
+
+    human: str
+    data: str
+    metric: str
+    correlation: float
+    noise_free: float
+    efficiency: float
+    ceiling: float
+    systems: int
+    cells: int
+
+
+@dataclass(frozen=True)
+class Suggestion:
+    """One step of choosing the metrics to combine.
+
+    Attributes:
+        human: the human score.
+        data: the campaign.
+        step: 1 for the first metric.
+        metric: which one.
+        taken: whether it is worth it; the last row may be the best of those that are not.
+        alone: its own correlation with people within systems.
+        correlation: that of the cross-fitted prediction from all metrics so far.
+        explained: share of the human variance within systems that the prediction removes on unseen items.
+        gain: what this metric adds to it.
+        error: standard error of the gain.
+        efficiency: n judgments with all metrics so far are worth this many times n without.
+    """
+
+    human: str
+    data: str
+    step: int
+    metric: str
+    taken: bool
+    alone: float
+    correlation: float
+    explained: float
+    gain: float
+    error: float
+    efficiency: float
+
+
+def value_rows(inputs: Inputs, perfect: Sequence[PerfectAnnotator | None]) -> tuple[ControlValue, ...]:
+    """Value of every metric in every campaign.
+
+    Args:
+        inputs: people's and metrics' scores.
+        perfect: one for each campaign; None where no judgments are repeated: judges' noise is then taken as 0.
+
+    >>> import aliquot
+    >>> from aliquot.metric_eval.metric_inputs import metric_inputs
+    >>> rows = value_rows(metric_inputs([aliquot.synthetic(items=100, systems=4, seed=1)]), [None])
+    >>> rows[0].efficiency > rows[2].efficiency > 1, rows[0].ceiling
+    (True, inf)
+    """
+    return tuple(
+        _value(inputs.human, campaign, at, metric, known)
+        for campaign, known in zip(inputs.campaigns, perfect, strict=True)
+        for at, metric in enumerate(inputs.metrics)
+    )
+
+
+def _value(human: str, campaign: Campaign, at: int, metric: str, known: PerfectAnnotator | None) -> ControlValue:
+    found = correlate_tables(campaign.metrics[at], campaign.human, "pearson", "within_system")
+    # A score that is the mean of m answers has g / m of their noise.
+    g = 0.0 if known is None else max(0.0, known.rater_to_item) / known.per_output
+    # The correlation with the score itself is smaller than that with its noise-free mean by sqrt(1 + g).
+    noise_free = float(noise_free_correlation(found.value, g)) if np.isfinite(g) else float("nan")
+    efficiency = float(data_efficiency(0.0 if np.isnan(noise_free) else noise_free, g))
+    return ControlValue(
+        human=human, data=campaign.name, metric=metric, correlation=found.value, noise_free=noise_free,
+        efficiency=float("nan") if np.isnan(found.value) else efficiency, ceiling=float(efficiency_ceiling(g)),
+        systems=found.groups, cells=campaign.coverage(at).cells,
+    )  # fmt: skip
+
+
+def suggestion_rows(inputs: Inputs, seed: Seed = 0) -> tuple[tuple[Suggestion, ...], tuple[str, ...]]:
+    """Choose metrics to combine, by forward selection on items that taught nothing, in every campaign.
+
+    Returns:
+        The steps, the last one perhaps not worth it; and notes on metrics that were too sparse to be tried, and on
+        campaigns where nothing can be suggested.
+    """
+    rows: list[Suggestion] = []
+    notes: list[str] = []
+    for campaign, child in zip(inputs.campaigns, child_seeds(seed, len(inputs.campaigns)), strict=True):
+        cells = np.isfinite(campaign.metrics).sum(axis=(1, 2))
+        kept = np.flatnonzero(cells >= _SPARSE * cells.max())
+        sparse = [name for at, name in enumerate(inputs.metrics) if at not in kept]
+        if sparse:
+            notes.append(f"{campaign.name}: too few cells to be combined with the others: {quoted(sparse)}")
+        try:
+            found = forward_selection(campaign.metrics[kept], campaign.human, seed=child)
+        except (DataError, OptionError) as error:
+            notes.append(f"{campaign.name}: no set of metrics is suggested: {error}")
+            continue
+        rows += _steps(inputs, campaign, [inputs.metrics[at] for at in kept], found)
+    return tuple(rows), tuple(notes)
+
+
+def _steps(inputs: Inputs, campaign: Campaign, names: list[str], found: ForwardSelection) -> list[Suggestion]:
+    tried: list[tuple[ForwardStep, bool]] = [(step, True) for step in found.steps]
+    if found.refused is not None:
+        tried.append((found.refused, False))
+    return [
+        Suggestion(
+            human=inputs.human, data=campaign.name, step=number, metric=names[step.metric], taken=taken,
+            alone=step.alone, correlation=step.rho, explained=step.r2, gain=step.gain, error=step.se,
+            efficiency=1 / (1 - step.r2) if step.r2 < 1 else float("inf"),
+        )
+        for number, (step, taken) in enumerate(tried, 1)
+    ]  # fmt: skip

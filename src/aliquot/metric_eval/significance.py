@@ -1,0 +1,210 @@
+"""Is one metric better than another, or by luck: permutation tests of all pairs of metrics, and clusters (METHODS 7).
+
+Invariant: all metrics of a test are compared on the same cells, those that people and every one of them have.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from aliquot.errors import DataError, unknown_name
+from aliquot.metric_eval.metric_inputs import Campaign, Inputs
+from aliquot.stats.arrays import FloatArray, Seed
+from aliquot.stats.correlation import Level
+from aliquot.stats.metric_tests import (
+    MetricTests,
+    Statistic,
+    Swap,
+    compare_item_values,
+    compare_metrics,
+    metric_clusters,
+)
+from aliquot.stats.sign_bootstrap import child_seeds
+from aliquot.stats.tied_correlation import item_kendall_like, item_tie_accuracies, tie_accuracy
+
+SWAPPED: dict[str, tuple[Statistic, Level]] = {
+    "accuracy": ("pairwise_accuracy", "system_means"),
+    "spa": ("spa", "system_means"),
+    "system_pearson": ("pearson", "system_means"),
+    "system_spearman": ("spearman", "system_means"),
+    "pooled_pearson": ("pearson", "pooled"),
+    "pooled_spearman": ("spearman", "pooled"),
+    "within_system_pearson": ("pearson", "within_system"),
+    "within_system_spearman": ("spearman", "within_system"),
+    "within_item_pearson": ("pearson", "within_item"),
+    "within_item_spearman": ("spearman", "within_item"),
+}
+"""Tests that swap the scores of two metrics (PERM-BOTH): the statistic and the level of each."""
+
+BY_ITEM = ("acc_eq", "kendall_like")
+"""Tests of a mean over items, which swap whole items."""
+
+TESTS = (*SWAPPED, *BY_ITEM)
+"""All tests."""
+
+_WITHOUT_PAIRS = ("pooled", "within_system")
+"""How the tests begin that need no second system."""
+
+DEFAULT_TESTS = ("accuracy", "acc_eq")
+"""The two measures of WMT23's metrics task; the others take up to a minute for 40 metrics."""
+
+
+@dataclass(frozen=True)
+class MetricPair:
+    """Two metrics, the better one first, and the one-sided p-value that it is not.
+
+    Attributes:
+        human: the human score.
+        data: the campaign.
+        test: what is compared.
+        metric: the better metric.
+        other: the worse one.
+        difference: of the measure.
+        p: of the permutation test.
+    """
+
+    human: str
+    data: str
+    test: str
+    metric: str
+    other: str
+    difference: float
+    p: float
+
+
+@dataclass(frozen=True)
+class MetricCluster:
+    """One metric among those that it is not told apart from.
+
+    Attributes:
+        human: the human score.
+        data: the campaign.
+        test: what is compared.
+        metric: the metric.
+        value: of the measure, on the common cells.
+        cluster: 1 = best.
+        better_than: how many metrics are significantly worse.
+        items: items on which people and all metrics have scores.
+        systems: likewise systems.
+        cells: likewise outputs.
+        permutations: of the test.
+    """
+
+    human: str
+    data: str
+    test: str
+    metric: str
+    value: float
+    cluster: int
+    better_than: int
+    items: int
+    systems: int
+    cells: int
+    permutations: int
+
+
+def checked_tests(tests: tuple[str, ...]) -> tuple[str, ...]:
+    """Refuse a test that does not exist."""
+    for name in tests:
+        if name not in TESTS:
+            raise unknown_name("test", name, TESTS)
+    return tests
+
+
+def compared_rows(
+    inputs: Inputs,
+    tests: tuple[str, ...] = DEFAULT_TESTS,
+    *,
+    permutations: int = 1000,
+    swap: Swap = "both",
+    alpha: float = 0.05,
+    seed: Seed = 0,
+) -> tuple[tuple[MetricPair, ...], tuple[MetricCluster, ...]]:
+    """Test all pairs of metrics in every campaign.
+
+    Args:
+        inputs: at least two metrics.
+        tests: of `TESTS`.
+        permutations: of each test.
+        swap: what changes places in tests of `SWAPPED`: "both", "cells", "items" or "systems".
+        alpha: one-sided significance level of the clusters.
+        seed: of the swaps.
+
+    Raises:
+        DataError: fewer than two metrics, or no cell that all have.
+        NameUnknownError: another test.
+
+    >>> import aliquot
+    >>> from aliquot.metric_eval.metric_inputs import metric_inputs
+    >>> data = aliquot.synthetic(items=80, systems=4, metrics={"good": 0.9, "bad": 0.0}, seed=1)
+    >>> pairs, clusters = compared_rows(metric_inputs([data]), ("acc_eq",), permutations=199)
+    >>> pairs[0].metric, pairs[0].p < 0.05, [row.cluster for row in clusters]
+    ('good', True, [1, 2])
+    """
+    checked_tests(tests)
+    if len(inputs.metrics) < 2:
+        raise DataError(f"there is one metric ('{inputs.metrics[0]}'); two are needed to compare metrics")
+    pairs: list[MetricPair] = []
+    clusters: list[MetricCluster] = []
+    for campaign, child in zip(inputs.campaigns, child_seeds(seed, len(inputs.campaigns)), strict=True):
+        there, stack, human = _common(inputs, campaign)
+        for test in tests:
+            if np.isfinite(human).any(axis=0).sum() < 2 and not test.startswith(_WITHOUT_PAIRS):
+                raise DataError(f"{campaign.name}: people and all metrics have scores of one system only; the test "
+                                f"'{test}' needs two")  # fmt: skip
+            found = _run(test, stack, human, permutations, swap, child)
+            label = (inputs.human, campaign.name, test)
+            pairs += _pairs(label, there, found)
+            clusters += _clusters(label, there, found, human, alpha)
+    return tuple(pairs), tuple(clusters)
+
+
+def _common(inputs: Inputs, campaign: Campaign) -> tuple[list[str], FloatArray, FloatArray]:
+    """The metrics that a campaign has, and their and people's scores on the cells that all of them have."""
+    kept = [at for at in range(len(inputs.metrics)) if np.isfinite(campaign.metrics[at]).any()]
+    if len(kept) < 2:
+        raise DataError(f"{campaign.name}: fewer than two metrics have scores; two are needed to compare metrics")
+    stack = campaign.metrics[kept]
+    missing = np.isnan(stack).any(axis=0)
+    if missing.all():
+        raise DataError(f"{campaign.name}: no output has a score of every metric; name fewer with --metrics")
+    blank = np.where(missing, np.nan, 0.0)
+    return [inputs.metrics[at] for at in kept], stack + blank, campaign.human + blank
+
+
+def _run(test: str, stack: FloatArray, human: FloatArray, permutations: int, swap: Swap, seed: int) -> MetricTests:
+    if test in SWAPPED:
+        statistic, level = SWAPPED[test]
+        return compare_metrics(stack, human, statistic, level, swap=swap, permutations=permutations, seed=seed)
+    if test == "acc_eq":
+        # Where no item has a pair there is no threshold, and nothing that it would change.
+        thresholds = [float(np.nan_to_num(tie_accuracy(metric, human).epsilon)) for metric in stack]
+        values = [item_tie_accuracies(stack[at], human, epsilon) for at, epsilon in enumerate(thresholds)]
+    else:
+        values = [item_kendall_like(metric, human) for metric in stack]
+    return compare_item_values(np.column_stack(values), permutations, seed)
+
+
+def _pairs(label: tuple[str, str, str], metrics: list[str], found: MetricTests) -> list[MetricPair]:
+    rows = []
+    for one in range(len(metrics)):
+        for other in range(one + 1, len(metrics)):
+            ahead, behind = (one, other) if not found.values[one] < found.values[other] else (other, one)
+            gap = float(found.values[ahead] - found.values[behind])
+            rows.append(MetricPair(*label, metrics[ahead], metrics[behind], gap, float(found.p[ahead, behind])))
+    return rows
+
+
+def _clusters(
+    label: tuple[str, str, str], metrics: list[str], found: MetricTests, human: FloatArray, alpha: float
+) -> list[MetricCluster]:
+    numbers = metric_clusters(found, alpha)
+    present = np.isfinite(human)
+    held = (int(present.any(axis=1).sum()), int(present.any(axis=0).sum()), int(present.sum()))
+    return [
+        MetricCluster(*label, metric, float(found.values[at]), int(numbers[at]), int((found.p[at] < alpha).sum()),
+                      *held, found.permutations)
+        for at, metric in enumerate(metrics)
+    ]  # fmt: skip

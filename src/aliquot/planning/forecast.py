@@ -1,0 +1,246 @@
+"""What a budget promises: truths and estimates, replayed or drawn, turned into widths and chances."""
+
+from __future__ import annotations
+
+import warnings
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import ndtri, stdtrit
+from threadpoolctl import threadpool_limits
+
+from aliquot.core.evalset import EvalSet
+from aliquot.core.parallel import run_tasks
+from aliquot.errors import AliquotWarning
+from aliquot.estimation.estimators import run_estimator
+from aliquot.estimation.intervals import pair_errors
+from aliquot.estimation.sample import Sample
+from aliquot.simulation.replay import Stage, draw, judged
+from aliquot.simulation.setup import Plan
+from aliquot.simulation.setup import Point as Share
+from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
+from aliquot.stats.design_variance import degrees_of_freedom, pair_degrees_of_freedom
+
+# -- What a budget promises: truths and estimates, replayed or drawn, turned into widths and chances -----------------
+
+
+Progress = Callable[[int, int], None]
+_BLOCK = 2_000_000  # numbers of draws x pairs that are held at once
+
+
+@dataclass(frozen=True, eq=False)
+class Outlook:
+    """Truths and what estimates of them at one budget say; a first axis of 1 is the same for all R draws.
+
+    Attributes:
+        truth: R x M or 1 x M, true means.
+        estimates: R x M.
+        half: R x M or 1 x M, half widths of the means' intervals; NaN where no spread was seen.
+        pair_half: R x M x M or 1 x M x M, half widths of the intervals of differences.
+        pair_se: likewise, their standard errors.
+        expected: N, how often each item is expected to be judged.
+    """
+
+    truth: FloatArray
+    estimates: FloatArray
+    half: FloatArray
+    pair_half: FloatArray
+    pair_se: FloatArray
+    expected: FloatArray
+
+
+@dataclass(frozen=True)
+class Point:
+    """What a method promises at one budget.
+
+    Attributes:
+        method: as typed.
+        items: to judge, of the whole test set.
+        share: of the test set; NaN where it has no end.
+        judgments: of all systems together.
+        hours: of annotators; NaN where nobody said how long judging takes.
+        money: likewise.
+        width: mean expected width of the interval of a system's mean.
+        width_difference: of the difference of two systems.
+        detects: the difference that a typical pair must have to be told apart with the power asked for.
+        accuracy: expected share of the pairs in the right order.
+        accuracy_error: Monte Carlo standard error of it.
+        best: chance that the best system comes first.
+        ranking: chance that the whole order is right.
+        apart: expected number of pairs told apart, the right way.
+        asked: whether the budget was asked for, or only serves to find others.
+    """
+
+    method: str
+    items: int
+    share: float
+    judgments: float
+    hours: float
+    money: float
+    width: float
+    width_difference: float
+    detects: float
+    accuracy: float
+    accuracy_error: float
+    best: float
+    ranking: float
+    apart: float
+    asked: bool = True
+
+
+@dataclass(frozen=True, eq=False)
+class Chances:
+    """Chances that follow from an outlook; `pairs` are those of each pair a < b to be told apart."""
+
+    accuracy: float
+    accuracy_error: float
+    best: float
+    ranking: float
+    pairs: FloatArray
+
+
+def chances(outlook: Outlook) -> Chances:
+    """Count over the draws how often pairs, the best and the whole order are right, and differences significant.
+
+    A pair tied in truth is right whatever is said of its order, counts half for the accuracy unless it is tied in the
+    estimates, too, and cannot be told apart the right way.
+
+    >>> ones = np.full((1, 2, 2), 1.0)
+    >>> seen = np.array([[3.0, 0.0], [0.5, 0.0], [0.0, 0.5]])
+    >>> found = chances(Outlook(np.array([[1.0, 0.0]]), seen, ones[0], ones, ones, np.ones(1)))
+    >>> round(found.accuracy, 3), found.pairs.round(3)
+    (0.667, array([0.333]))
+    """
+    draws, m = outlook.estimates.shape
+    first, second = np.triu_indices(m, 1)
+    block = max(1, _BLOCK // max(1, len(first)))
+    accuracy, right, apart = np.zeros(draws), np.zeros(draws, dtype=bool), np.zeros(len(first))
+    for start in range(0, draws, block):
+        rows = slice(start, start + block)
+        true, said = (
+            _differences(_rows(outlook.truth, rows), first, second),
+            _differences(outlook.estimates[rows], first, second),
+        )
+        half = _rows(outlook.pair_half, rows)[:, first, second]
+        true_sign, said_sign = np.sign(true), np.sign(said)
+        accuracy[rows] = 1.0 - np.abs(true_sign - said_sign).mean(axis=1) / 2
+        right[rows] = (true_sign * said_sign >= 0).all(axis=1) & ((said_sign != 0) | (true_sign == 0)).all(axis=1)
+        apart += ((np.abs(said) > half) & (true_sign * said_sign > 0)).sum(axis=0)
+    error = float(accuracy.std(ddof=1) / np.sqrt(draws)) if draws > 1 else 0.0
+    return Chances(
+        float(accuracy.mean()), error, float(_best(outlook).mean()), float(right.mean()), apart / draws
+    )  # fmt: skip
+
+
+def _rows(values: FloatArray, rows: slice) -> FloatArray:
+    return values if len(values) == 1 else values[rows]
+
+
+def _differences(values: FloatArray, first: IntArray, second: IntArray) -> FloatArray:
+    """Differences of all pairs, 0 where they are rounding."""
+    gaps: FloatArray = values[:, first] - values[:, second]
+    noise = 1e-10 * np.abs(values).max(axis=1, keepdims=True, initial=0.0)
+    return np.where(np.abs(gaps) > noise, gaps, 0.0)
+
+
+def _best(outlook: Outlook) -> BoolArray:
+    """Whether the system that comes first is a best one in truth."""
+    chosen = outlook.estimates.argmax(axis=1)
+    truth = np.broadcast_to(outlook.truth, outlook.estimates.shape)
+    top = truth.max(axis=1)
+    found: BoolArray = truth[np.arange(len(chosen)), chosen] >= top - 1e-10 * np.abs(top)
+    return found
+
+
+def widths(outlook: Outlook, power: float) -> tuple[float, float, float]:
+    """Mean widths of the intervals of means and of differences, and the difference that is detected with this power."""
+    first, second = np.triu_indices(outlook.estimates.shape[1], 1)
+    half, se = outlook.pair_half[:, first, second], outlook.pair_se[:, first, second]
+    return 2 * _mean(outlook.half), 2 * _mean(half), _mean(half + ndtri(power) * se)
+
+
+def _mean(values: FloatArray) -> float:
+    known = values[np.isfinite(values)]
+    return float(known.mean()) if len(known) else float("nan")
+
+
+# -- Planning from a past campaign: its truth is known, so budgets are replayed (simulate/replay.py) -----------------
+
+
+@dataclass(frozen=True, eq=False)
+class Past:
+    """A finished campaign, replayed.
+
+    Attributes:
+        stage: the set and how it is replayed.
+        replays: of each budget.
+        seed: of the draws.
+        jobs: processes.
+    """
+
+    stage: Stage
+    replays: int = 100
+    seed: int = 0
+    jobs: int | None = 1
+
+    @property
+    def evalset(self) -> EvalSet:
+        """The whole set."""
+        return self.stage.evalset
+
+    @property
+    def means(self) -> FloatArray:
+        """Each system's true mean."""
+        return self.stage.truth.means
+
+    def outlooks(self, tasks: Sequence[tuple[Plan, int]], progress: Progress | None = None) -> list[Outlook]:
+        """Replay several methods and numbers of items, in parallel."""
+        numbered = [(at, method, n, self) for at, (method, n) in enumerate(tasks)]
+        found: dict[int, Outlook] = {}
+        for at, outlook in run_tasks(_work, numbered, jobs=self.jobs):
+            found[at] = outlook
+            if progress is not None:
+                progress(len(found), len(tasks))
+        return [found[at] for at in range(len(tasks))]
+
+    def outlook(self, method: Plan, n: int) -> Outlook:
+        """Replay one number of items."""
+        total = self.evalset.n_items
+        share = Share(n / total, n / total)
+        key = [self.seed, int(self.evalset.fingerprint, 16), zlib.crc32(method.typed.encode()), n]
+        said, counts = [], np.zeros(total)
+        with threadpool_limits(limits=1):
+            for replay in range(self.replays if n < total else 1):
+                rng = np.random.default_rng([*key, replay])
+                sample = judged(self.stage, draw(self.stage, method, share, rng))
+                counts += np.bincount(sample.rows, minlength=total)
+                said.append(_said(sample, method, self.stage.level))
+        estimates, half, pair_half, pair_se = (np.array(part) for part in zip(*said, strict=True))
+        return Outlook(self.means[None], estimates, half, pair_half, pair_se, counts / len(said))
+
+
+def _work(task: tuple[int, Plan, int, Past]) -> tuple[int, Outlook]:
+    at, method, n, past = task
+    return at, past.outlook(method, n)
+
+
+def _said(sample: Sample, method: Plan, level: float) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Estimates, half widths of means and of differences, and errors of differences, as `estimate` gives them."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", AliquotWarning)
+        fitted = run_estimator(sample, method.estimator)
+    errors = sample.errors(fitted.z)
+    errors[:, _blind(sample)] = np.nan  # an error that was not seen is unknown, not 0
+    most, upper = max(1.0, sample.units - 1.0), 0.5 + level / 2
+    half = stdtrit(degrees_of_freedom(errors, most), upper) * np.sqrt((errors**2).sum(axis=0))
+    pair_se = pair_errors(errors, matching=sample.matching)
+    return fitted.values, half, stdtrit(pair_degrees_of_freedom(errors, most), upper) * pair_se, pair_se
+
+
+def _blind(sample: Sample) -> IntArray:
+    """Systems whose judged scores are all equal although not all items are judged."""
+    if sample.n == sample.population:
+        return np.zeros(0, dtype=np.int64)
+    return np.flatnonzero(np.nanmax(sample.scores, axis=0) == np.nanmin(sample.scores, axis=0))

@@ -1,0 +1,245 @@
+"""From a pilot or a past campaign to curves, chances and a recommendation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from aliquot.core.evalset import EvalSet
+from aliquot.core.selection import Selection
+from aliquot.errors import OptionError
+from aliquot.metric_eval.measures import first_crossings
+from aliquot.planning.costs import Amount, Times, parse_amount
+from aliquot.planning.forecast import Outlook, Past, Point, Progress, chances, widths
+from aliquot.planning.plan_inputs import Ground, find_basis, stand_on
+from aliquot.planning.recommendation import Goal, recommend
+from aliquot.planning.repeats import Noise, RepeatAdvice, advise_repeats, rater_noise
+from aliquot.planning.result import CampaignPlan, PairPlan
+from aliquot.simulation.setup import BASELINE, Plan, parse_budgets, plan_method, with_parity_points
+from aliquot.stats.arrays import FloatArray
+
+_UNKNOWN_NOISE = (
+    "judges' noise is unknown (behind the human score there are no outputs with two judgments): give --rater-variance "
+    "to learn whether to judge outputs more than once"
+)
+_TRIES = 5  # numbers of items that are tried between two budgets, before the upper one is taken
+_REFERENCE = 0.3  # share of the set at which the variance left on an item is taken
+
+
+@dataclass(frozen=True, eq=False)
+class _Seen:
+    """A point, and the chances of its pairs."""
+
+    point: Point
+    chances: FloatArray
+
+
+def plan_campaign(
+    data: EvalSet,
+    *,
+    method: str,
+    budgets: str | Sequence[float | str],
+    budget: float | str | None,
+    goal: Goal,
+    human: str | None,
+    selection: Selection | None,
+    past: bool,
+    items: int | None,
+    beyond: bool,
+    times: Times,
+    rater_variance: float | None,
+    alpha: float,
+    power: float,
+    replays: int,
+    draws: int,
+    seed: int,
+    jobs: int | None,
+    progress: Progress | None,
+    signature: str,
+    notes: tuple[str, ...] = (),
+) -> CampaignPlan:
+    """Plan from data; `aliquot.plan` says what the arguments mean."""
+    amount = parse_amount(budget, times.currency) if budget is not None else None
+    basis, told = find_basis(
+        data, human, selection, past=past, items=items, beyond=beyond, level=1 - alpha, replays=replays, draws=draws,
+        seed=seed, jobs=jobs,
+    )  # fmt: skip
+    ground = stand_on(data, basis, items, beyond=beyond, times=times, power=power)
+    methods = [plan_method(name, ground.evalset) for name in dict.fromkeys((BASELINE, method))]
+    if len(methods) < 2:
+        raise OptionError(f"--method {method}: random is compared with in any case; name another, for instance auto")
+    sizes = _sizes(budgets, ground)
+    tasks = [(each, n) for each in methods for n in sizes]
+    seen = [_seen(ground, m, n, look, asked=sizes[n])
+            for (m, n), look in zip(tasks, basis.outlooks(tasks, progress), strict=True)]  # fmt: skip
+    curves = {each.typed: [one for one in seen if one.point.method == each.typed] for each in methods}
+    line = [one.point for one in curves[method]]
+    chosen, left = _chosen(ground, goal, amount, line)
+    if amount is None:
+        chosen = _confirmed(ground, methods[-1], goal, line, chosen)
+    at = {each.typed: _seen(ground, each, chosen, basis.outlook(each, chosen)) for each in methods}
+    advice = recommend(
+        ground, goal, amount, at[method].point, at[BASELINE].point,
+        {name: [one.point for one in line] for name, line in curves.items()}, leftover=left, alpha=alpha,
+    )  # fmt: skip
+    repeats, said = _repeats(data, ground, methods[1], chosen * (1.0 + left), human, rater_variance)
+    return CampaignPlan(
+        points=tuple(one.point for one in seen),
+        pairs=_pairs(ground, curves, at),
+        recommendation=advice,
+        repeats=repeats,
+        basis="replay" if isinstance(basis, Past) else "pilot",
+        judged=basis.evalset.n_items if isinstance(basis, Past) else basis.sample.n,
+        population=ground.population,
+        systems=ground.evalset.systems,
+        stands_for={each.typed: f"{each.selector} + {each.estimator}" for each in methods},
+        judgments_per_output=ground.per_output,
+        currency=times.currency,
+        seconds=ground.prices.about,
+        notes=(*notes, *told, *said),
+        signature=signature,
+    )
+
+
+def _sizes(budgets: str | Sequence[float | str], ground: Ground) -> dict[int, bool]:
+    """Numbers of items, ascending, and whether each was asked for."""
+    points = with_parity_points(parse_budgets(budgets, ground.limit), ground.limit)
+    found: dict[int, bool] = {}
+    for point in points:
+        n = max(2, round(point.share * ground.limit))
+        found[n] = found.get(n, False) or point.asked
+    return dict(sorted(found.items()))
+
+
+def _seen(ground: Ground, method: Plan, n: int, outlook: Outlook, *, asked: bool = True) -> _Seen:
+    found = chances(outlook)
+    width, width_difference, detects = widths(outlook, ground.power)
+    hours = ground.hours(outlook.expected)
+    point = Point(
+        method=method.typed, items=n, share=n / ground.population if np.isfinite(ground.population) else float("nan"),
+        judgments=n * ground.evalset.n_systems * ground.per_output, hours=hours, money=ground.prices.money(hours),
+        width=width, width_difference=width_difference, detects=detects, accuracy=found.accuracy,
+        accuracy_error=found.accuracy_error, best=found.best, ranking=found.ranking, apart=float(found.pairs.sum()),
+        asked=asked,
+    )  # fmt: skip
+    return _Seen(point, found.pairs)
+
+
+def _chosen(ground: Ground, goal: Goal, amount: Amount | None, curve: Sequence[Point]) -> tuple[int, float]:
+    """The number of items that the budget buys or the goal needs (all, where it is never reached), and what is left.
+
+    What is left is the part of the budget that is not needed because all items are judged, as a share of their cost.
+    """
+    if amount is None:
+        wanted = goal.items(curve, ground.pairs)
+        return (ground.limit if np.isinf(wanted) else int(np.clip(np.ceil(wanted - 1e-9), 2, ground.limit))), 0.0
+    affordable = _affordable(ground, curve, amount)
+    if affordable < 2:
+        raise OptionError(f"--budget {amount.written} buys {affordable:.1f} items; a plan needs at least 2: raise it")
+    if affordable >= ground.limit:
+        return ground.limit, float(affordable / ground.limit - 1.0)
+    return int(affordable + 1e-9), 0.0
+
+
+def _confirmed(ground: Ground, method: Plan, goal: Goal, curve: Sequence[Point], chosen: int) -> int:
+    """The number of items at which the goal is reached, and not only the line between two budgets crosses it.
+
+    Where a try falls short, by chance or because the curve bends, the next one lies between it and the next budget.
+    Otherwise a plan would call a goal missed that a few more items reach.
+    """
+    known = list(curve)
+    for _ in range(_TRIES):
+        point = _seen(ground, method, chosen, ground.basis.outlook(method, chosen)).point
+        if chosen >= ground.limit or goal.reached(point, ground.pairs):
+            return chosen
+        known = sorted([*known, point], key=lambda one: one.items)
+        chosen = _chosen(ground, goal, None, known)[0]
+    sure = (one.items for one in known if one.items >= chosen and goal.reached(one, ground.pairs))
+    return next(sure, ground.limit)
+
+
+def _affordable(ground: Ground, curve: Sequence[Point], amount: Amount) -> float:
+    """Items that an amount buys; hours and money between the points of the curve, because designs draw long items."""
+    if amount.unit == "items":
+        return amount.value
+    if amount.unit == "judgments":
+        return amount.value / (ground.evalset.n_systems * ground.per_output)
+    if amount.unit == "share":
+        if amount.value > 1:
+            raise OptionError(f"--budget {amount.written}: more than all items; give at most 100%")
+        return amount.value * ground.limit
+    hours = amount.value
+    if amount.unit == "money":
+        if ground.prices.hourly is None:
+            raise OptionError(f"--budget {amount.written}: money needs --hourly, what an hour of an annotator costs")
+        hours = amount.value / ground.prices.hourly
+    if ground.prices.seconds is None:
+        raise OptionError(f"--budget {amount.written}: needs to know how long judging takes: give --seconds-per-item, "
+                          "--seconds-per-judgment or --cost")  # fmt: skip
+    sizes, spent = (np.array([0.0, *(float(getattr(p, name)) for p in curve)]) for name in ("items", "hours"))
+    if hours > spent[-1]:
+        return float(sizes[-1] * hours / spent[-1])
+    return float(np.interp(hours, spent, sizes))
+
+
+def _pairs(ground: Ground, curves: dict[str, list[_Seen]], at: dict[str, _Seen]) -> tuple[PairPlan, ...]:
+    """What each pair takes; pairs ordered by how far apart they are."""
+    names, means = ground.evalset.systems, ground.basis.means
+    rows = []
+    for pair, (one, other) in enumerate(zip(*np.triu_indices(len(names), 1), strict=True)):
+        a, b = (one, other) if means[one] >= means[other] else (other, one)
+        rows.append(PairPlan(
+            names[a], names[b], float(means[a] - means[b]),
+            {m: tuple(float(s.chances[pair]) for s in line if s.point.asked) for m, line in curves.items()},
+            {m: _needed(line, pair, ground.power) for m, line in curves.items()},
+            {m: float(s.chances[pair]) for m, s in at.items()},
+        ))  # fmt: skip
+    return tuple(sorted(rows, key=lambda row: -row.difference))
+
+
+def _needed(line: Sequence[_Seen], pair: int, power: float) -> float:
+    sizes = np.array([float(one.point.items) for one in line])
+    rising = np.maximum.accumulate(np.array([one.chances[pair] for one in line]))
+    return float(np.ceil(first_crossings(sizes, rising, np.array([power]))[0] - 1e-9))
+
+
+def _repeats(
+    data: EvalSet, ground: Ground, method: Plan, n: float, human: str | None, rater_variance: float | None
+) -> tuple[RepeatAdvice | None, list[str]]:
+    """Judgments of the same output that are worth paying for, at the cost of the recommended plan."""
+    evalset = ground.evalset
+    if rater_variance is not None:
+        rater, per_output = 2 * rater_variance, ground.per_output
+    else:
+        found = rater_noise(data.with_human(human or data.human).keep(systems=list(evalset.systems)))
+        if found is None:
+            return None, [_UNKNOWN_NOISE]
+        rater, per_output = found.difference, found.judgments
+    # A design that draws by expected error reduces both parts alike; so the judges' share is told without it.
+    plain = plan_method(f"segments+{method.estimator}", evalset)
+    share = min(1.0, rater / per_output / _on_item(ground, plain))
+    left = _on_item(ground, method)
+    noise = Noise((1.0 - share) * left, share * left * per_output)
+    return advise_repeats(
+        noise, items=n, judgments=ground.per_output, population=ground.population, **_item_cost(ground)
+    ), []  # fmt: skip
+
+
+def _on_item(ground: Ground, method: Plan) -> float:
+    """Variance of a difference that the method leaves on one item: n0 with Var = left (1/n - 1/N)."""
+    reference = max(2, round(_REFERENCE * ground.limit))
+    outlook = ground.basis.outlook(method, reference)
+    first, second = np.triu_indices(outlook.estimates.shape[1], 1)
+    variance = float(np.nanmean(outlook.pair_se[:, first, second] ** 2))
+    return variance / (1.0 / reference - 1.0 / ground.population)
+
+
+def _item_cost(ground: Ground) -> dict[str, Any]:
+    """Seconds, or judgments where times are unknown, of judging an item once and of taking it in."""
+    seconds = ground.prices.seconds
+    if seconds is None:
+        return {"judgment_cost": float(ground.evalset.n_systems), "new_item_cost": 0.0}
+    return {"judgment_cost": float(seconds.mean()), "new_item_cost": ground.prices.new_item}

@@ -1,0 +1,308 @@
+"""`plan`: how many judgments are needed, and what a budget buys, before anyone pays."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import polars as pl
+
+from aliquot.core.evalset import EvalSet, require_sets
+from aliquot.core.judgments import Judgments
+from aliquot.core.result import signature
+from aliquot.core.selection import Selection
+from aliquot.errors import OptionError
+from aliquot.estimation.inputs import with_judgments
+from aliquot.planning.costs import Times
+from aliquot.planning.from_data import plan_campaign
+from aliquot.planning.power import PAPER_DIFFERENCES, PAPER_SDS, Setting, plan_power, power_table
+from aliquot.planning.recommendation import DEFAULT as GOAL
+from aliquot.planning.recommendation import Goal, parse_goal
+from aliquot.planning.result import CampaignPlan, PowerPlan, PowerTable
+from aliquot.simulation.setup import DEFAULT as BUDGETS
+
+Progress = Callable[[int, int], None]
+Number = float | Sequence[float]
+
+
+def plan(
+    data: EvalSet | None = None,
+    *,
+    difference: Number | None = None,
+    sd: Number | None = None,
+    alpha: float = 0.05,
+    power: float = 0.95,
+    paired: bool = False,
+    sd_difference: float | None = None,
+    system_correlation: float | None = None,
+    rho: float | None = None,
+    items: int | None = None,
+    systems: int | None = None,
+    judgments_per_output: int | None = None,
+    table: bool = False,
+    budget: float | str | None = None,
+    budgets: str | Sequence[float | str] = BUDGETS,
+    goal: str | None = None,
+    method: str = "auto",
+    human: str | None = None,
+    selection: Selection | None = None,
+    judgments: Judgments | pl.DataFrame | None = None,
+    past: bool = False,
+    beyond: bool = False,
+    rater_variance: float | None = None,
+    seconds_per_item: float | None = None,
+    seconds_per_judgment: float | None = None,
+    cost: str | None = None,
+    seconds_per_new_item: float = 0.0,
+    hourly: float | None = None,
+    currency: str = "EUR",
+    replays: int = 100,
+    draws: int = 2000,
+    seed: int = 0,
+    jobs: int | None = 1,
+    progress: Progress | None = None,
+) -> PowerPlan | PowerTable | CampaignPlan:
+    """Say how many judgments are needed, and what a budget buys.
+
+    Without data: from a difference and a spread to judgments, or from a budget to the difference it shows. With data,
+    a pilot (some items judged) or a past campaign (all judged): what every budget promises, for a random sample and for
+    the recommended method, and what to do.
+
+    Args:
+        data: a set with human scores on some or all items; None to plan from numbers alone.
+        difference: the smallest difference of two systems that matters; with data, the goal is to detect it. Several,
+            with or without several `sd`, give a table.
+        sd: standard deviation of a judgment of one system.
+        alpha: two-sided significance level; intervals have the level 1 - alpha.
+        power: wanted chance of a significant difference.
+        paired: the same items are judged for all systems.
+        sd_difference: standard deviation over items of the difference of two systems; implies `paired`.
+        system_correlation: correlation of two systems' scores over items, which gives sd_difference from sd.
+        rho: correlation of a metric with people within a system, used as control variate.
+        items: size of the test set; without it, conclusions reach beyond any. With data: of the set to plan for, if
+            that is another one like it.
+        systems: how many systems are compared; 2 by default.
+        judgments_per_output: people who judge the same output; 1 by default.
+        table: judgments for several spreads and differences; by default those of Wei and Jia 2021.
+        budget: judgments (2000), items ("300items"), a share ("30%"), hours ("20h") or money ("500EUR").
+        budgets: of the curve: "5%:50%:10" (from, to, how many), or a list of shares and numbers of items.
+        goal: what to reach: accuracy=0.95 (pairs in the right order; the default), best=0.9, ranking=0.5, apart=0.8
+            (share of pairs told apart), width=2 (interval of a difference), difference=1 (detected).
+        method: the method to recommend, compared with a plain random sample.
+        human: the human score.
+        selection: how the pilot's items were chosen; its probabilities are used.
+        judgments: people's answers on the pilot, given apart.
+        past: take the judged items for a whole finished campaign and replay it.
+        beyond: conclusions beyond this test set: no gain from judging all of it.
+        rater_variance: variance of one judgment about what all judges would say; from repeated judgments by default.
+        seconds_per_item: for judging an item, all its outputs, once.
+        seconds_per_judgment: for judging one output once. By default as the judgments recorded it.
+        cost: an item column that holds an item's seconds, or "esa_time" (seconds for each output by its source length).
+        seconds_per_new_item: what an item costs once, however often it is judged.
+        hourly: what an hour of an annotator costs.
+        currency: of that money.
+        replays: of each budget, for a past campaign.
+        draws: of truths and estimates, for a pilot.
+        seed: same seed, same plan.
+        jobs: processes for replays; None for all cores.
+        progress: called with the number of finished and of all replayed budgets.
+
+    >>> import aliquot
+    >>> aliquot.plan(difference=1, sd=25)
+    PowerPlan(16245 judgments per system, 32490 in total, show a difference of 1 with power 0.95)
+    >>> campaign = aliquot.plan(aliquot.synthetic(items=60, systems=4, seed=3), budgets="20%,40%", replays=10)
+    >>> campaign.basis, len(campaign.curve("auto"))
+    ('replay', 2)
+    """
+    _check_levels(alpha, power)
+    extra: tuple[str, ...] = ()
+    if data is not None:
+        require_sets(data)
+    if data is not None and judgments is not None:
+        data, mismatches = with_judgments(data, judgments, selection, human)
+        extra = tuple(f"{m.count} {m.what} ({m.example}): {m.action}" for m in mismatches)
+    times = Times(seconds_per_item, seconds_per_judgment, cost, seconds_per_new_item, hourly, currency)
+    parts = {
+        "difference": _listed(difference), "sd": _listed(sd), "alpha": _unless(alpha, 0.05),
+        "power": _unless(power, 0.95), "paired": paired, "sd_difference": sd_difference,
+        "system_correlation": system_correlation, "rho": rho, "items": items, "systems": systems,
+        "judgments_per_output": judgments_per_output, "table": table, "budget": budget,
+        "budgets": None if data is None else _unless(budgets, BUDGETS), "goal": goal,
+        "method": _unless(method, "auto"), "human": human,
+        "selection": None if selection is None else selection.method, "past": past, "beyond": beyond,
+        "rater_variance": rater_variance, "seconds_per_item": seconds_per_item,
+        "seconds_per_judgment": seconds_per_judgment, "cost": cost,
+        "seconds_per_new_item": _unless(seconds_per_new_item, 0.0), "hourly": hourly,
+        "currency": _unless(currency, "EUR"), "replays": _unless(replays, 100), "draws": _unless(draws, 2000),
+        "seed": None if data is None else seed,
+    }  # fmt: skip
+    signed = signature("plan", data, **{name: _written(value) for name, value in parts.items()})
+    if data is None:
+        _refuse({"human": human, "selection": selection, "judgments": judgments, "past": past, "beyond": beyond,
+                 "goal": goal}, "is about data, and there are none: name a file, or leave it out")  # fmt: skip
+        return _without_data(
+            difference, sd, alpha, power, paired=paired, sd_difference=sd_difference, rho=rho, items=items,
+            system_correlation=system_correlation, systems=systems, judgments_per_output=judgments_per_output,
+            table=table, budget=budget, rater_variance=rater_variance, times=times, signed=signed,
+        )  # fmt: skip
+    _refuse({"sd": sd, "sd_difference": sd_difference, "rho": rho, "system_correlation": system_correlation,
+             "paired": paired, "systems": systems, "judgments_per_output": judgments_per_output, "table": table},
+            "is for planning without data: the data say it themselves; leave it out")  # fmt: skip
+    _check_counts(items=items, replays=replays, draws=draws, rater_variance=rater_variance)
+    return plan_campaign(
+        data, method=method, budgets=budgets, budget=budget, goal=_goal(goal, difference), human=human,
+        selection=selection, past=past, items=items, beyond=beyond, times=times, rater_variance=rater_variance,
+        alpha=alpha, power=power, replays=replays, draws=draws, seed=seed, jobs=jobs, progress=progress,
+        signature=signed, notes=extra,
+    )  # fmt: skip
+
+
+def _listed(value: Number | None) -> str | None:
+    return None if value is None else ",".join(f"{number:g}" for number in _several("", value))
+
+
+def _unless(value: object, default: object) -> object:
+    return None if value == default else value
+
+
+def _written(value: object) -> object:
+    """As signatures have it: flags only where they are set, numbers without needless digits."""
+    if isinstance(value, bool):
+        return "yes" if value else None
+    return f"{value:g}" if isinstance(value, float) else value
+
+
+def _refuse(given: dict[str, object], why: str) -> None:
+    for name, value in given.items():
+        if value is not None and value is not False:
+            raise OptionError(f"--{name.replace('_', '-')} {why}")
+
+
+def _check_levels(alpha: float, power: float) -> None:
+    for name, value in (("alpha", alpha), ("power", power)):
+        if not 0 < value < 1:
+            raise OptionError(
+                f"--{name} {value:g}: choose between 0 and 1, for instance {'0.05' if name == 'alpha' else '0.95'}"
+            )
+    if power <= alpha:
+        raise OptionError(
+            f"--power {power:g} and --alpha {alpha:g}: power must exceed alpha, which needs no difference"
+        )
+
+
+def _check_counts(
+    *, items: int | None = None, replays: int = 100, draws: int = 2000, rater_variance: float | None = None
+) -> None:
+    if items is not None and items < 2:
+        raise OptionError(f"--items {items}: a test set has at least 2 items")
+    if replays < 2:
+        raise OptionError(f"--replays {replays}: choose at least 2; 100 is usual")
+    if draws < 100:
+        raise OptionError(f"--draws {draws}: choose at least 100; 2000 is usual")
+    if rater_variance is not None and not 0 <= rater_variance < math.inf:
+        raise OptionError(f"--rater-variance {rater_variance:g}: a variance is at least 0")
+
+
+def _goal(goal: str | None, difference: Number | None) -> Goal:
+    """The goal that is typed; with a difference, to detect it."""
+    if difference is None:
+        return parse_goal(goal or GOAL)
+    if goal is not None:
+        raise OptionError(f"--goal {goal} and --difference are two goals; give one of them")
+    (one, *more) = _several("difference", difference)
+    if more:
+        raise OptionError("--difference: with data give one difference")
+    return Goal("difference", one)
+
+
+def _several(name: str, value: Number) -> list[float]:
+    """Return one number or several as a list, all above 0."""
+    numbers = [float(value)] if isinstance(value, (int, float)) else [float(number) for number in value]
+    for number in numbers if name else ():
+        if not 0 < number < math.inf:
+            hint = "; a difference of 0 takes endlessly many judgments, name the smallest that matters"
+            raise OptionError(
+                f"--{name.replace('_', '-')} {number:g}: must be above 0{hint if name == 'difference' else ''}"
+            )
+    if not numbers:
+        raise OptionError(f"--{name} is empty; give a number")
+    return numbers
+
+
+def _without_data(
+    difference: Number | None,
+    sd: Number | None,
+    alpha: float,
+    power: float,
+    *,
+    paired: bool,
+    sd_difference: float | None,
+    system_correlation: float | None,
+    rho: float | None,
+    items: int | None,
+    systems: int | None,
+    judgments_per_output: int | None,
+    table: bool,
+    budget: float | str | None,
+    rater_variance: float | None,
+    times: Times,
+    signed: str,
+) -> PowerPlan | PowerTable:
+    _check_counts(items=items, rater_variance=rater_variance)
+    count, people = 2 if systems is None else systems, 1 if judgments_per_output is None else judgments_per_output
+    if count < 2:
+        raise OptionError(f"--systems {count}: a comparison takes at least 2")
+    if people < 1:
+        raise OptionError(f"--judgments-per-output {people}: choose at least 1")
+    if rho is not None and not -1 <= rho <= 1:
+        raise OptionError(f"--rho {rho:g}: a correlation lies between -1 and 1")
+    paired = paired or sd_difference is not None or system_correlation is not None
+    rater = (rater_variance or 0.0) * (2 if paired else 1)
+    spreads = _spreads(sd, sd_difference, system_correlation, paired=paired, table=table)
+    assumed = []
+    if paired and sd is not None and system_correlation is None:
+        assumed.append("systems are taken to be uncorrelated over items, which is careful: give --system-correlation "
+                       "or --sd-difference")  # fmt: skip
+    if paired and rho:
+        assumed.append("the metric is taken to foresee differences as well as scores (--rho)")
+    size = math.inf if items is None else float(items)
+    settings = [
+        Setting(paired, spread, rho or 0.0, rater, people, size, count, alpha, power, tuple(assumed))
+        for _, spread in spreads
+    ]
+    wanted = None if difference is None else _several("difference", difference)
+    if table or len(settings) > 1 or (wanted is not None and len(wanted) > 1):
+        if budget is not None:
+            raise OptionError("--budget answers for one spread and difference; leave out --table and lists")
+        found = power_table(settings, [named for named, _ in spreads], wanted or list(PAPER_DIFFERENCES))
+        return replace(found, signature=signed)
+    return replace(plan_power(settings[0], times, wanted[0] if wanted else None, budget), signature=signed)
+
+
+def _spreads(
+    sd: Number | None,
+    sd_difference: float | None,
+    system_correlation: float | None,
+    *,
+    paired: bool,
+    table: bool,
+) -> list[tuple[float, float]]:
+    """The spreads as given, and those of what is compared: of a judgment, or, paired, s_d = sd sqrt(2 (1 - r))."""
+    if sd_difference is not None:
+        if sd is not None or system_correlation is not None:
+            raise OptionError(
+                "--sd-difference says the spread of the difference; leave out --sd and --system-correlation"
+            )
+        (spread,) = _several("sd_difference", sd_difference)
+        return [(spread, spread)]
+    if sd is None:
+        if not table:
+            raise OptionError("without data, give --sd, the standard deviation of judgments (or --sd-difference, that "
+                              "of differences on an item); or give data")  # fmt: skip
+        sd = PAPER_SDS
+    correlation = system_correlation or 0.0
+    if not -1 <= correlation < 1:
+        raise OptionError(f"--system-correlation {correlation:g}: choose from -1 to below 1")
+    factor = math.sqrt(2 * (1 - correlation)) if paired else 1.0
+    return [(spread, factor * spread) for spread in _several("sd", sd)]

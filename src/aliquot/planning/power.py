@@ -1,0 +1,235 @@
+"""Planning without data: from a difference, a spread and a power to judgments, and back (METHODS.md section 7).
+
+Judging n items with k judgments of each output leaves the variance A (1/n - 1/N) + B / (n k) of what is compared, A
+between items (less what metrics explain) and B of the judges. With R = A + B / k that is as much as n0 items without
+end would leave, 1/n0 = 1/n - (A / R) / N: so the kernels of stats/power.py, which know no N, do the rest.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from aliquot.errors import OptionError
+from aliquot.planning.costs import Amount, Prices, Times, parse_amount, plain_prices
+from aliquot.planning.repeats import Noise, RepeatAdvice, advise_repeats
+from aliquot.planning.result import PowerPlan, PowerTable
+from aliquot.stats.power import (
+    paired_detectable,
+    paired_power,
+    paired_size,
+    two_sample_detectable,
+    two_sample_power,
+    two_sample_size,
+)
+
+_MOST_JUDGMENTS = 1000
+PAPER_DIFFERENCES = (1.0, 2.0, 3.0, 4.0, 5.0)
+PAPER_SDS = (25.0, 23.0, 21.0, 19.0, 17.0, 15.0)
+"""The table of Wei and Jia 2021: differences in points, and standard deviations of a judgment."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How systems will be judged and compared.
+
+    Attributes:
+        paired: whether the same items are judged for all systems.
+        spread: standard deviation of a judgment, or, paired, of the difference on an item.
+        rho: correlation of the metric with people, which a control variate uses.
+        rater: variance of the judges in one judgment, or, paired, in one difference.
+        judgments: of each output.
+        items: N, the test set; infinite for conclusions beyond any.
+        systems: how many are compared.
+        alpha: two-sided.
+        power: wanted.
+        assumed: what was taken for granted, in words.
+    """
+
+    paired: bool
+    spread: float
+    rho: float = 0.0
+    rater: float = 0.0
+    judgments: int = 1
+    items: float = np.inf
+    systems: int = 2
+    alpha: float = 0.05
+    power: float = 0.95
+    assumed: tuple[str, ...] = ()
+
+    @property
+    def noise(self) -> Noise:
+        """What metrics leave of the spread, parted into items and judges."""
+        left = self.spread**2 * (1 - self.rho**2)
+        if self.rater > left * (1 + 1e-12):
+            of = " in a difference" if self.paired else ""
+            why = (
+                "leaves nothing for the items"
+                if not self.rho
+                else f"is more than --rho {self.rho:g} leaves of the spread: metrics cannot foresee judges' noise"
+            )
+            raise OptionError(f"a rater variance of {self.rater:g}{of}, of {left:g} in all, {why}; it must be smaller")
+        return Noise(max(0.0, left - self.rater), self.rater)
+
+    @property
+    def sd(self) -> float:
+        """Standard deviation that is left, with all judgments of an output."""
+        return float(np.sqrt(self.noise.of(self.judgments)))
+
+    def size(self, difference: float) -> float:
+        """Items per system (paired: of all systems), not rounded."""
+        kernel = paired_size if self.paired else two_sample_size
+        endless = float(kernel(difference, self.sd, alpha=self.alpha, power=self.power))
+        return 1.0 / (1.0 / endless + self._saved) if endless > 0 else 0.0
+
+    def detectable(self, n: float) -> float:
+        """The difference that n items per system show."""
+        endless = self._endless(n)
+        if np.isinf(endless):
+            return 0.0
+        kernel = paired_detectable if self.paired else two_sample_detectable
+        return float(kernel(endless, self.sd, alpha=self.alpha, power=self.power))
+
+    def chance(self, n: float, difference: float) -> float:
+        """The power of n items per system for a difference."""
+        endless = self._endless(n)
+        if np.isinf(endless):
+            return 1.0
+        kernel = paired_power if self.paired else two_sample_power
+        return float(kernel(endless, difference, self.sd, alpha=self.alpha))
+
+    @property
+    def _saved(self) -> float:
+        """(A / R) / N: what the end of the test set saves."""
+        whole = self.noise.of(self.judgments)
+        return self.noise.item / whole / self.items if whole > 0 else 0.0
+
+    def _endless(self, n: float) -> float:
+        """Items without end that are as good as n of these."""
+        rest = 1.0 / n - self._saved
+        return 1.0 / rest if rest > 1e-12 / n else np.inf
+
+
+def plan_power(setting: Setting, times: Times, difference: float | None, budget: float | str | None) -> PowerPlan:
+    """Answer the one question that is open: how many judgments, which difference, or which power."""
+    prices = plain_prices(times, setting.systems if setting.paired else 1)
+    if budget is None:
+        if difference is None:
+            raise OptionError("nothing to plan for: give --difference (how many judgments does it take?) or --budget "
+                              "(what does it show?), or data")  # fmt: skip
+        size = setting.size(difference)
+        if size > setting.items:
+            whole = int(setting.items)
+            return _power_plan("too few", setting, prices, whole, difference, setting.chance(whole, difference))
+        return _power_plan("judgments", setting, prices, _whole(size, setting), difference, setting.power)
+    amount = parse_amount(budget, times.currency)
+    n, left = _affordable(setting, prices, amount)
+    if difference is None:
+        plan = _power_plan("difference", setting, prices, n, setting.detectable(n), setting.power, amount, left)
+    else:
+        plan = _power_plan("power", setting, prices, n, difference, setting.chance(n, difference), amount, left)
+    return plan
+
+
+def _whole(n: float, setting: Setting) -> int:
+    """Whole items, at least two, and not more than there are."""
+    return int(min(max(2, np.ceil(n - 1e-9)), setting.items))
+
+
+def _affordable(setting: Setting, prices: Prices, amount: Amount) -> tuple[int, float]:
+    """Items per system that an amount buys, and what it exceeds all of them by."""
+    judged_together = setting.systems if setting.paired else 1
+    if amount.unit == "judgments":
+        n = amount.value / (setting.systems * setting.judgments)
+    elif amount.unit == "items":
+        n = amount.value * judged_together / setting.systems
+    elif amount.unit == "share":
+        if np.isinf(setting.items):
+            raise OptionError(f"--budget {amount.written}: a share of how many? Give --items")
+        n = amount.value * setting.items
+    else:
+        hours = prices.hours(np.ones(1), setting.judgments)
+        cost = prices.money(hours) if amount.unit == "money" else hours
+        if np.isnan(cost):
+            need = "--hourly and --seconds-per-judgment" if amount.unit == "money" else "--seconds-per-judgment"
+            raise OptionError(f"--budget {amount.written}: needs {need}")
+        n = amount.value / cost * judged_together / setting.systems
+    if n < 2:
+        raise OptionError(f"--budget {amount.written} buys {n:.1f} judged items per system; it takes at least 2")
+    return int(min(n + 1e-9, setting.items)), float(max(0.0, n / setting.items - 1.0))
+
+
+def _power_plan(
+    question: str,
+    setting: Setting,
+    prices: Prices,
+    n: int,
+    difference: float,
+    power: float,
+    amount: Amount | None = None,
+    left: float = 0.0,
+) -> PowerPlan:
+    items = n if setting.paired else n * setting.systems
+    hours = prices.hours(np.array([float(items)]), setting.judgments)
+    repeats = _repeats(setting, prices, n * (1.0 + left)) if setting.rater > 0 else None
+    plan = PowerPlan(
+        question=question, difference=difference, power=power, alpha=setting.alpha, paired=setting.paired,
+        spread=setting.spread, rho=setting.rho, items=setting.items, systems=setting.systems,
+        judgments_per_output=setting.judgments, per_system=n * setting.judgments,
+        judgments=n * setting.judgments * setting.systems, judged_items=items, hours=hours, money=prices.money(hours),
+        currency=prices.currency, budget=None if amount is None else amount.written, repeats=repeats,
+    )  # fmt: skip
+    return plan.with_words(_notes(setting, n, difference, question, left))
+
+
+def _notes(setting: Setting, n: int, difference: float, question: str, left: float) -> tuple[str, ...]:
+    notes = list(setting.assumed)
+    pairs = setting.systems * (setting.systems - 1) // 2
+    if pairs > 1:
+        held = Setting(**{**vars(setting), "alpha": setting.alpha / pairs})
+        if question == "judgments":
+            much = _whole(held.size(difference), setting) * setting.judgments
+            notes.append(f"alpha holds for one pair; for all {pairs} pairs at once (alpha / {pairs}) it takes {much} "
+                         "judgments per system")  # fmt: skip
+        else:
+            notes.append(f"alpha holds for one pair; for all {pairs} pairs at once (alpha / {pairs}) the budget "
+                         f"detects {held.detectable(n):.3g}")  # fmt: skip
+    if question == "too few":
+        tried = range(setting.judgments + 1, _MOST_JUDGMENTS)
+        enough = next((k for k in tried if _enough(setting, k, difference)), None)
+        more = f"at least {enough} judgments" if enough else f"more than {_MOST_JUDGMENTS} judgments"
+        notes.append(f"judges' noise is too large for {setting.items:.0f} items: it takes {more} of each output "
+                     "(--judgments-per-output)")  # fmt: skip
+    elif n >= setting.items:
+        rest = "" if left <= 0 else f" {left:.0%} of their cost is left over:"
+        notes.append(f"all {setting.items:.0f} items are judged;{rest} from here only more judgments of the same "
+                     "outputs help, against the judges' noise")  # fmt: skip
+    return tuple(notes)
+
+
+def _enough(setting: Setting, judgments: int, difference: float) -> bool:
+    return Setting(**{**vars(setting), "judgments": judgments}).size(difference) <= setting.items
+
+
+def _repeats(setting: Setting, prices: Prices, n: float) -> RepeatAdvice:
+    """At the plan's cost; in judgments where times are unknown."""
+    seconds = prices.seconds
+    cost = {"judgment_cost": 1.0, "new_item_cost": 0.0}
+    if seconds is not None:
+        cost = {"judgment_cost": float(seconds[0]), "new_item_cost": prices.new_item}
+    noise = setting.noise if setting.paired else Noise(2 * setting.noise.item, 2 * setting.noise.rater)
+    return advise_repeats(noise, items=n, judgments=setting.judgments, population=setting.items, **cost)
+
+
+def power_table(settings: list[Setting], sds: list[float], differences: list[float]) -> PowerTable:
+    """Judgments of all systems together for every spread and difference, rounded as the paper prints them.
+
+    >>> power_table([Setting(False, 25.0)], [25.0], [1.0, 2.0]).judgments
+    ((32489, 8124),)
+    """
+    rows = [
+        tuple(round(setting.systems * setting.judgments * setting.size(d)) for d in differences) for setting in settings
+    ]
+    return PowerTable(tuple(sds), tuple(differences), tuple(rows), settings[0].paired, settings[0].systems,
+                      settings[0].alpha, settings[0].power)  # fmt: skip

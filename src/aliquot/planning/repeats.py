@@ -1,0 +1,186 @@
+"""How many judgments of the same output are worth paying for, in rows and in words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from aliquot.annotation.judgment_noise import Behind, difference_noise, judgments_behind
+from aliquot.annotation.judgment_rows import group_codes
+from aliquot.core.evalset import EvalSet
+from aliquot.errors import DataError
+from aliquot.stats.variance_components import best_ratio, repeat_choices, variance_components
+
+# -- How noisy one judgment of a difference is, from outputs that several people judged ------------------------------
+
+
+_FEWEST = 10  # outputs judged twice that tell how far people differ
+
+
+@dataclass(frozen=True)
+class RaterNoise:
+    """What repeated judgments say.
+
+    Attributes:
+        difference: variance of one annotator's difference of two systems on an item, about what all would say.
+        judgments: mean number of judgments of an output that has any.
+        outputs: how many outputs were judged at least twice.
+        matched: whether the same annotators judged all systems of an item, so that their severity cancels.
+    """
+
+    difference: float
+    judgments: float
+    outputs: int
+    matched: bool
+
+
+def judgments_per_output(data: EvalSet, human: str | None = None) -> float:
+    """Mean number of people behind a human score; 1 where the judgments behind it are not there.
+
+    >>> import aliquot
+    >>> judgments_per_output(aliquot.synthetic(items=20, systems=3, annotators=4, judgments_per_output=3, seed=1))
+    3.0
+    """
+    behind = _behind(data, human)
+    if behind is None:
+        return 1.0
+    table = _first_turns(behind)
+    return table.height / _outputs(table)
+
+
+def rater_noise(data: EvalSet, human: str | None = None) -> RaterNoise | None:
+    """Take the judges' noise from the judgments behind the human score; None where outputs are not judged twice.
+
+    Where the same people judged all systems of an item, their severity cancels in differences, see `difference_noise`.
+
+    >>> import aliquot
+    >>> found = rater_noise(aliquot.synthetic(items=60, systems=3, annotators=4, judgments_per_output=2, seed=1))
+    >>> found.outputs, found.matched, found.difference > 0
+    (180, True, True)
+    """
+    behind = _behind(data, human)
+    if behind is None:
+        return None
+    table = _first_turns(behind)
+    outputs = _outputs(table.filter(pl.len().over("item", "system") > 1))
+    if outputs < _FEWEST:
+        return None
+    within = variance_components(group_codes(table, ["item", "system"]), table["value"].to_numpy(), replicates=1).within
+    noise, matched = difference_noise(table, within)
+    return RaterNoise(noise * behind.slope**2, table.height / _outputs(table), outputs, matched)
+
+
+def _behind(data: EvalSet, human: str | None) -> Behind | None:
+    name = human or data.human
+    try:
+        return None if name is None else judgments_behind(data, name)
+    except DataError:
+        return None
+
+
+def _first_turns(behind: Behind) -> pl.DataFrame:
+    """One judgment of each person: what one says twice is not what two people say."""
+    return behind.table.filter((pl.col("turn") == 0) | pl.col("annotator").is_null())
+
+
+def _outputs(table: pl.DataFrame) -> int:
+    return table.select("item", "system").n_unique()
+
+
+# -- How many judgments of the same output are worth paying for, in rows and in words --------------------------------
+
+
+_SHOWN = 5
+_SAME = 1.01  # variances that differ by less are no reason to judge an output once more
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Variances of what is compared (of a difference, where systems are judged on the same items), for one item.
+
+    Attributes:
+        item: what judging more items averages out, and nothing else does.
+        rater: the judges' part, for one judgment of each output.
+        source: where the judges' part comes from, in words.
+    """
+
+    item: float
+    rater: float
+    source: str = ""
+
+    def of(self, judgments: float) -> float:
+        """Variance on one item with so many judgments of each output."""
+        return self.item + self.rater / judgments
+
+
+@dataclass(frozen=True)
+class RepeatRow:
+    """At the same cost: so many judgments of each output, items, and the standard error of a difference."""
+
+    judgments_per_output: int
+    items: float
+    se: float
+    best: bool
+
+
+@dataclass(frozen=True)
+class RepeatAdvice:
+    """Choices at the same cost, the best k of the formula, and what they come to in words."""
+
+    rows: tuple[RepeatRow, ...]
+    formula: float
+    text: str
+
+
+def advise_repeats(
+    noise: Noise, *, items: float, judgments: float, population: float, judgment_cost: float, new_item_cost: float
+) -> RepeatAdvice:
+    """Compare 1, 2, ... judgments of each output at the cost of `items` items with `judgments` of each.
+
+    Args:
+        noise: variances between items and of the judges.
+        items: of the plan that gives the cost.
+        judgments: of each output in that plan.
+        population: N, or infinite.
+        judgment_cost: of judging all outputs of an item once.
+        new_item_cost: what an item costs apart from that.
+
+    >>> noise = Noise(item=4.0, rater=9.0)
+    >>> advice = advise_repeats(noise, items=100, judgments=1, population=1000, judgment_cost=1, new_item_cost=4)
+    >>> advice.formula, [row.judgments_per_output for row in advice.rows if row.best]
+    (3.0, [3])
+    """
+    budget = items * (new_item_cost + judgments * judgment_cost)
+    found = repeat_choices(noise.item, noise.rater, new_item_cost, judgment_cost, budget, population)
+    least = min(choice.variance for choice in found)
+    best = next(choice for choice in found if choice.variance <= _SAME * least)
+    rows = tuple(
+        RepeatRow(choice.judgments, choice.items, float(np.sqrt(choice.variance)), choice is best)
+        for choice in found
+        if choice.judgments <= max(_SHOWN, best.judgments + 1)
+    )
+    formula = best_ratio(noise.item, noise.rater, new_item_cost, judgment_cost)
+    return RepeatAdvice(rows, formula, _words(rows, population, new_item_cost))
+
+
+def _words(rows: tuple[RepeatRow, ...], population: float, new_item_cost: float) -> str:
+    at = next(place for place, row in enumerate(rows) if row.best)
+    best, first = rows[at], rows[0]
+    if at == 0:
+        if len(rows) == 1:
+            return "One judgment of each output; the budget allows no second."
+        more = rows[1].se / best.se - 1 if best.se > 0 else float("inf")
+        why = "" if new_item_cost else ", because a new item costs no more than a second judgment"
+        if more < 0.005:
+            return ("Judge each output once: judges' noise is so large that more judgments of fewer items are as good, "
+                    "and never better.")  # fmt: skip
+        return (f"Judge each output once{why}: two judgments of each at the same cost mean {rows[1].items:.0f} items, "
+                f"and an error of a difference {more:.0%} larger.")  # fmt: skip
+    times = f"{best.judgments_per_output} judgments of each output"
+    gain = f"an error {1 - best.se / first.se:.0%} smaller than one judgment of {first.items:.0f} items"
+    if first.items >= population:
+        return (f"The budget judges all {population:.0f} items and more: only further judgments of the same outputs "
+                f"help from there. Plan {times} ({best.items:.0f} items): {gain}.")  # fmt: skip
+    return f"Plan {times} ({best.items:.0f} items): {gain}."

@@ -1,1 +1,0 @@
-"""Pools: choosing among millions of sources, more than memory holds, before any output exists."""

@@ -1,0 +1,1 @@
+"""Which items should people judge? Utilities, designs, constraints, pools, learned source utilities."""

@@ -1,0 +1,361 @@
+"""Incremental stratified sampling: the next item is chosen in the light of all ratings so far (Saldias et al. 2.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+import numpy as np
+from sklearn.neighbors import KNeighborsRegressor
+
+from aliquot.core.evalset import EvalSet, ItemId
+from aliquot.core.selection import Selection
+from aliquot.errors import DataError, OptionError, unknown_name
+from aliquot.sampling.designs import bin_codes
+from aliquot.sampling.registry import (
+    Drawn,
+    Subset,
+    chosen_metrics,
+    design,
+    filled,
+    item_quality,
+    row_mean,
+    standardised,
+    subset,
+)
+from aliquot.sampling.texts import NGRAMS, embed
+from aliquot.stats.allocation import optimal
+from aliquot.stats.arrays import FloatArray, IntArray, Seed
+from aliquot.stats.draws import systematic
+from aliquot.stats.regression import pooled_ridge
+
+# -- Incremental stratified sampling: the next item is chosen in the light of all ratings so far (Saldias et al. 2.1)
+
+
+class Incremental:
+    """Is told each rating and gives the next item.
+
+    After every rating the sample is re-allocated to the bins in proportion to size times standard deviation; the bin
+    that lags most behind gives the next item, at random. The standard deviations come from the ratings in the bin
+    (`variance="human"`), or from ratings predicted by the k nearest rated outputs in the metrics
+    (`variance="metric"`).
+
+    >>> import aliquot
+    >>> data = aliquot.synthetic(items=30, systems=2, seed=1)
+    >>> sampler = Incremental(data, seed=3)
+    >>> item = sampler.next()
+    >>> sampler.tell(item, {"sys1": -1.0, "sys2": -5.0})
+    >>> sampler.rated
+    1
+    """
+
+    def __init__(
+        self,
+        evalset: EvalSet,
+        *,
+        bins: str = "document",
+        variance: Literal["human", "metric"] = "human",
+        metrics: tuple[str, ...] | None = None,
+        k: int = 25,
+        seed: Seed = 0,
+    ) -> None:
+        if variance not in ("human", "metric"):
+            raise unknown_name("variance", variance, ["human", "metric"])
+        if k < 1:
+            raise OptionError(f"incremental: k={k}; choose at least 1 neighbour")
+        self._ids = evalset.ids
+        self._row_of = {item: row for row, item in enumerate(self._ids)}
+        self._systems = evalset.systems
+        self._codes = bin_codes(evalset, bins, metrics, bin_size=80)
+        self._sizes = np.bincount(self._codes)
+        self._rng = np.random.default_rng(seed)
+        self._ratings = np.full((evalset.n_items, evalset.n_systems), np.nan)
+        self._taken = np.zeros(evalset.n_items, dtype=bool)
+        self._k = k
+        self._features = _features(evalset, metrics) if variance == "metric" else None
+
+    @property
+    def rated(self) -> int:
+        """How many items have been rated so far."""
+        return int(np.isfinite(self._ratings).any(axis=1).sum())
+
+    def tell(self, item: ItemId, ratings: Mapping[str, float]) -> None:
+        """Record an item's ratings: system -> value."""
+        if item not in self._row_of:
+            raise unknown_name("item", item, self._ids[:50])
+        for system, value in ratings.items():  # all or nothing: a refused rating leaves no trace
+            if system not in self._systems:
+                raise unknown_name("system", system, self._systems)
+            if not np.isfinite(value):
+                raise DataError(f"item {item!r}, system '{system}': the rating {value} is not a number")
+        for system, value in ratings.items():
+            self._ratings[self._row_of[item], self._systems.index(system)] = value
+        self._taken[self._row_of[item]] = True
+
+    def next(self) -> ItemId:
+        """Return the item to be rated next; raises when none is left."""
+        if self._taken.all():
+            raise DataError("all items have been given out; there is no next one")
+        given = np.bincount(self._codes[self._taken], minlength=len(self._sizes))
+        target = optimal(self._sizes, self._spreads(), int(given.sum()) + 1)
+        lag = np.where(given < self._sizes, target - given, -np.inf)
+        bin_ = self._rng.choice(np.flatnonzero(lag >= lag.max() - 1e-12))
+        row = int(self._rng.choice(np.flatnonzero((self._codes == bin_) & ~self._taken)))
+        self._taken[row] = True
+        return self._ids[row]
+
+    def _spreads(self) -> FloatArray:
+        """Standard deviation of (known or predicted) ratings in each bin, averaged over systems as variances.
+
+        A bin with fewer than two ratings takes the pooled value; before any two ratings all bins are alike.
+        """
+        ratings = self._ratings if self._features is None else self._predicted(self._features)
+        variance, known = _bin_variances(ratings, self._codes, len(self._sizes))
+        if not known.any() or not variance[known].mean() > 0:
+            return np.ones(len(self._sizes))
+        return np.sqrt(np.where(known, variance, variance[known].mean()))
+
+    def _predicted(self, features: FloatArray) -> FloatArray:
+        """Fill in the unknown ratings from the k nearest rated outputs."""
+        known = np.isfinite(self._ratings)
+        if known.sum() < 2:
+            return self._ratings
+        model = KNeighborsRegressor(n_neighbors=min(self._k, int(known.sum())))
+        model.fit(features[known], self._ratings[known])
+        filled = self._ratings.copy()
+        if not known.all():
+            filled[~known] = model.predict(features[~known])
+        return filled
+
+
+def _features(evalset: EvalSet, metrics: tuple[str, ...] | None) -> FloatArray:
+    """Standardised metrics of each output, N x M x K; missing ones are average."""
+    chosen = chosen_metrics(evalset, metrics)
+    if not chosen:
+        raise DataError(f"{evalset.name}: no usable metric; use variance=human or name one with metrics=")
+    return np.stack([np.nan_to_num(standardised(evalset.scores[name])) for name in chosen], axis=2)
+
+
+def _bin_variances(ratings: FloatArray, codes: IntArray, bins: int) -> tuple[FloatArray, np.ndarray]:
+    """Within-bin variance, averaged over the systems that have at least two ratings there."""
+    total, systems = np.zeros(bins), np.zeros(bins)
+    for column in ratings.T:
+        present = np.isfinite(column)
+        count = np.bincount(codes[present], minlength=bins)
+        mean = np.bincount(codes[present], column[present], minlength=bins) / np.maximum(count, 1)
+        squares = np.bincount(codes[present], (column[present] - mean[codes[present]]) ** 2, minlength=bins)
+        enough = count > 1
+        total[enough] += squares[enough] / (count[enough] - 1)
+        systems += enough
+    return total / np.maximum(systems, 1), systems > 0
+
+
+@subset("incremental", paper="Saldias et al. 2022, section 2.1",
+        advice="The next items to rate, given the ratings so far; for study, it loses to pps.")  # fmt: skip
+def incremental(
+    evalset: EvalSet,
+    *,
+    n: int,
+    rng: np.random.Generator,
+    bins: str = "document",
+    variance: Literal["human", "metric"] = "human",
+    metrics: tuple[str, ...] | None = None,
+    k: int = 25,
+) -> Subset:
+    """The next n items by incremental allocation, after those that have human scores already.
+
+    Args:
+        bins: document, domain, metric, or any item column.
+        variance: bin variances from ratings, or from ratings predicted by nearest neighbours in the metrics.
+        metrics: the metrics to predict from, joined by |; all usable ones by default.
+        k: how many neighbours predict a rating.
+    """
+    if bins == "document" and evalset.documents is None:
+        bins = "metric" if chosen_metrics(evalset, metrics) else "id"
+    sampler = Incremental(evalset, bins=bins, variance=variance, metrics=metrics, k=k, seed=rng)
+    ids = evalset.ids
+    known = evalset.human_score() if evalset.human else np.full((evalset.n_items, evalset.n_systems), np.nan)
+    for row in np.flatnonzero(np.isfinite(known).any(axis=1)):
+        rated = {s: float(v) for s, v in zip(evalset.systems, known[row], strict=True) if np.isfinite(v)}
+        sampler.tell(ids[row], rated)
+    left = evalset.n_items - sampler.rated
+    if n > left:
+        raise DataError(f"{evalset.name}: only {left} items are not rated yet, {n} are wanted")
+    row_of = {item: row for row, item in enumerate(ids)}
+    return Subset(np.array([row_of[sampler.next()] for _ in range(n)], dtype=np.int64))
+
+
+# -- Constrained active sampling (CASF; Ruan et al. 2024) with known probabilities -----------------------------------
+
+
+_PICKS_A_BIN = 4
+_RIDGE = 5.0
+_ENOUGH = 10
+
+
+@design("casf", needs=("metric",), paper="Ruan et al. 2024, with known probabilities",
+        advice="Systematic along predicted quality, like texts kept apart; means stay unbiased.")  # fmt: skip
+def casf(
+    evalset: EvalSet,
+    *,
+    n: int,
+    rng: np.random.Generator,
+    batches: int = 1,
+    metrics: tuple[str, ...] | None = None,
+    redundancy: str = NGRAMS,
+) -> Drawn:
+    """Systematic samples along predicted quality, in which items of like text exclude each other.
+
+    Human scores are not looked at; `aliquot.sampling.active.Casf` learns from them batch after batch.
+
+    Args:
+        batches: draws that add up to the budget.
+        metrics: the metrics that predict quality, joined by |; all usable ones by default.
+        redundancy: what tells like texts: ngrams, a sentence-transformers model, or none.
+    """
+    sampler = Casf(evalset, n, batches=min(batches, n), metrics=metrics, redundancy=redundancy, seed=rng)
+    rows = [sampler.draw() for _ in range(sampler.batches)]
+    return Drawn(np.concatenate(rows), np.full(evalset.n_items, n / evalset.n_items), details={"variance": "balanced"})
+
+
+class Casf:
+    """Gives a batch of items, is told their human scores, and gives the next.
+
+    >>> import aliquot
+    >>> data = aliquot.synthetic(items=60, systems=3, seed=1)
+    >>> sampler = Casf(data, 20, batches=2, seed=3)
+    >>> first = sampler.next()
+    >>> sampler.tell({item: data.scores["human"][data.ids.index(item)] for item in first})
+    >>> len(first), len(sampler.next()), sampler.selection().probability[0].round(3)
+    (10, 10, np.float64(0.333))
+    """
+
+    def __init__(
+        self,
+        evalset: EvalSet,
+        budget: int,
+        *,
+        batches: int = 5,
+        metrics: Sequence[str] | None = None,
+        redundancy: str = NGRAMS,
+        seed: Seed = 0,
+    ) -> None:
+        if isinstance(budget, bool) or not isinstance(budget, int | np.integer):
+            raise OptionError(f"casf: a budget of {budget!r}; give a number of items")
+        if not 1 <= batches <= budget:
+            raise OptionError(f"casf: batches={batches}; choose between 1 and the budget, {budget}")
+        if budget > evalset.n_items:
+            raise OptionError(f"casf: a budget of {budget} for {evalset.n_items} items; choose at most all of them")
+        self._evalset = evalset
+        self._names = chosen_metrics(evalset, metrics)
+        self._prior = filled(item_quality(evalset, metrics), "metric", evalset)
+        self._along = _like_texts(evalset, redundancy)
+        self._rng = np.random.default_rng(seed)
+        self._sizes = [len(part) for part in np.array_split(np.arange(budget), batches)]
+        self._taken: list[int] = []
+        self._done = 0
+        self._scores = np.full((evalset.n_items, evalset.n_systems), np.nan)
+        self.batches = batches
+
+    def next(self) -> list[ItemId]:
+        """The next batch of items, in random order; empty when the budget is used up."""
+        ids = self._evalset.ids
+        return [ids[row] for row in self.draw().tolist()]
+
+    def draw(self) -> IntArray:
+        """The next batch as rows."""
+        if self._done == self.batches:
+            return np.zeros(0, dtype=np.int64)
+        left = np.setdiff1d(np.arange(self._evalset.n_items), self._taken)
+        n = self._sizes[self._done]
+        order = quality_order(self.predicted()[left], self._along[left], n, self._rng)
+        rows = left[systematic(np.full(len(left), n / len(left)), self._rng, order)]
+        self._taken += rows.tolist()
+        self._done += 1
+        return self._rng.permutation(rows)
+
+    def tell(self, scores: Mapping[ItemId, Sequence[float] | FloatArray]) -> None:
+        """Tell the human scores of items, one number a system (NaN = not judged)."""
+        row_of = {item: row for row, item in enumerate(self._evalset.ids)}
+        for item, values in scores.items():
+            if item not in row_of:
+                raise unknown_name("item", item, self._evalset.ids[:50])
+            try:
+                told = np.asarray(values, dtype=np.float64)
+            except (TypeError, ValueError):
+                raise DataError(f"item {item!r}: {values!r} is not a number for each system") from None
+            if told.shape != (self._evalset.n_systems,):
+                raise DataError(f"item {item!r}: {told.shape} scores for {self._evalset.n_systems} systems; one each")
+            self._scores[row_of[item]] = told
+
+    def predicted(self) -> FloatArray:
+        """Predicted quality of every item: a ridge regression of the scores told so far on the metrics' item means."""
+        means = row_mean(self._scores)
+        judged = np.flatnonzero(np.isfinite(means))
+        if len(judged) < _ENOUGH:
+            return self._prior
+        found = [filled(row_mean(self._evalset.scores[name]), name, self._evalset) for name in self._names]
+        features = np.column_stack([self._prior, *(standardised(values) for values in found)])
+        fit = pooled_ridge(features[judged][:, None, :], means[judged][:, None], np.ones(len(judged)), _RIDGE)
+        predicted: FloatArray = features @ fit.slopes
+        return predicted
+
+    def selection(self) -> Selection:
+        """What was drawn so far, with its probabilities: those of the batches drawn."""
+        ids = self._evalset.ids
+        share = len(self._taken) / self._evalset.n_items
+        return Selection(
+            ids=tuple(ids[row] for row in self._taken), population=self._evalset.n_items, method="casf",
+            probability=np.full(len(self._taken), share), details={"variance": "balanced"},
+        )  # fmt: skip
+
+
+def quality_order(quality: FloatArray, along: FloatArray, n: int, rng: np.random.Generator) -> IntArray:
+    """Items by bins of quality, from each of which about four are drawn, and by text inside a bin.
+
+    The order inside a bin is a ring that starts anywhere. Were it fixed, a draw of every third item would know three
+    samples only, and no interval could tell how far one of three may be off.
+
+    >>> order = quality_order(np.array([0.9, 0.1, 0.8, 0.2]), np.arange(4.0), 8, np.random.default_rng(1))
+    >>> sorted(order[:2].tolist()), sorted(order[2:].tolist())
+    ([1, 3], [0, 2])
+    """
+    bins = max(1, n // _PICKS_A_BIN)
+    rank = np.empty(len(quality), dtype=np.int64)
+    rank[np.argsort(quality, kind="stable")] = np.arange(len(quality))
+    code = rank * bins // len(quality)
+    order = np.lexsort((along, code))
+    size = np.bincount(code, minlength=bins)
+    first = np.repeat(np.cumsum(size) - size, size)
+    start = np.repeat((rng.random(bins) * size).astype(np.int64), size)
+    place = np.arange(len(order)) - first
+    return order[np.lexsort(((place + start) % np.repeat(size, size), code[order]))]
+
+
+def _like_texts(evalset: EvalSet, redundancy: str) -> FloatArray:
+    """A number for each item, near for like sources: the first principal coordinate of their vectors."""
+    if redundancy == "none" or "source" not in evalset.items.columns:
+        return np.zeros(evalset.n_items)
+
+    def first_coordinate(data: EvalSet) -> FloatArray:
+        return principal_coordinate(embed([text or "" for text in data.items["source"].to_list()], redundancy))
+
+    return evalset.derived(f"casf texts {redundancy}", first_coordinate)
+
+
+def principal_coordinate(vectors: FloatArray) -> FloatArray:
+    """Where each row lies along the direction in which rows differ most.
+
+    Few texts have vectors of tens of thousands of numbers: the eigenvectors are those of the smaller side.
+
+    >>> principal_coordinate(np.array([[0.0, 1.0, 2.0], [0.0, 1.0, 4.0]])).round(2).tolist()
+    [-1.0, 1.0]
+    """
+    centred = vectors - vectors.mean(axis=0)
+    n, width = centred.shape
+    if width <= n:
+        along: FloatArray = centred @ np.linalg.eigh(centred.T @ centred)[1][:, -1]
+        return along
+    values, directions = np.linalg.eigh(centred @ centred.T)
+    found: FloatArray = directions[:, -1] * np.sqrt(max(0.0, float(values[-1])))
+    return found

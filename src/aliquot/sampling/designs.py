@@ -1,0 +1,358 @@
+"""Sampling designs: random selections whose inclusion probabilities are known exactly (METHODS.md section 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Literal
+
+import numpy as np
+
+from aliquot.core.columns import group_codes
+from aliquot.core.evalset import EvalSet
+from aliquot.core.registry import parse_spec, unwrapped
+from aliquot.errors import DataError, OptionError
+from aliquot.sampling.registry import (
+    Drawn,
+    chosen_metrics,
+    design,
+    filled,
+    item_quality,
+    lookup,
+    metric_scores,
+    row_mean,
+    standardised,
+)
+from aliquot.sampling.sizes import Scale, Size, item_sizes
+from aliquot.stats.allocation import optimal, pps_probabilities, proportional, round_nearest, round_random
+from aliquot.stats.arrays import FloatArray, IntArray, group_sums
+from aliquot.stats.draws import cube, document_order, local_pivotal, simple_random, systematic
+from aliquot.stats.pairwise import analytic_p, spa
+from aliquot.stats.snippets import Draw, budgeted_snippets, fixed_snippets, whole_documents
+
+# -- Sampling designs: random selections whose inclusion probabilities are known exactly (METHODS.md section 2) ------
+
+
+_KNOWLES = "Knowles and Lo 2023"
+_SALDIAS = "Saldias et al. 2022"
+_SMALL_BINS = 20
+_IN_COMMON = 0.75
+
+
+@design("segments", paper=f"{_KNOWLES}, 2.2.1", advice="The simple random sample; always valid.")
+def segments(evalset: EvalSet, *, n: int, rng: np.random.Generator) -> Drawn:
+    """A simple random sample of items."""
+    rows = rng.permutation(simple_random(evalset.n_items, n, rng))
+    return Drawn(rows, np.full(evalset.n_items, n / evalset.n_items))
+
+
+def between_documents(probability: FloatArray, codes: IntArray) -> float:
+    """What spreading over documents leaves of a free draw's variance between documents.
+
+    sum_d f_d (1 - f_d) / sum_i pi_i (1 - pi_i), f_d the fractional part of the document's expected number of items.
+    """
+    free = float((probability * (1.0 - probability)).sum())
+    parts = group_sums(codes, probability)
+    fraction = parts - np.floor(parts + 1e-9)
+    return float((fraction * (1.0 - fraction)).sum()) / free if free > 0 else 0.0
+
+
+def _reading_order(evalset: EvalSet) -> IntArray:
+    """Rows as they are read: by document and, where positions are known, by position inside; else as they stand."""
+    codes = _documents(evalset)
+    if "position" not in evalset.items.columns:
+        return np.arange(evalset.n_items)
+    position = evalset.items["position"].fill_null(0).to_numpy()
+    return np.lexsort((np.arange(evalset.n_items), position, codes))
+
+
+def _drawn_in_order(evalset: EvalSet, draw: Callable[[IntArray], Draw]) -> Draw:
+    """Draw runs of items in the order in which they are read."""
+    order = _reading_order(evalset)
+    drawn = draw(_documents(evalset)[order])
+    probability = np.empty(evalset.n_items)
+    probability[order] = drawn.probability
+    return Draw(order[drawn.indices], probability)
+
+
+def _in_document_order(evalset: EvalSet, draw: Draw, rng: np.random.Generator, variance: str) -> Drawn:
+    """Documents in random order, items in their order inside; so is it judged."""
+    codes, reading = _documents(evalset), _reading_order(evalset)
+    order = reading[document_order(codes[reading], rng)]
+    chosen = np.zeros(evalset.n_items, dtype=bool)
+    chosen[draw.indices] = True
+    details: dict[str, float | str] = {"variance": variance}
+    if variance == "spread":
+        details["remainder"] = between_documents(draw.probability, codes)
+    return Drawn(order[chosen[order]], draw.probability, details=details)
+
+
+def _documents(evalset: EvalSet) -> IntArray:
+    codes = evalset.documents
+    if codes is None:
+        raise DataError(f"{evalset.name}: there are no documents")
+    return codes
+
+
+@design("documents", needs=("documents",), paper=f"{_KNOWLES}, 2.2.2",
+        advice="Whole documents keep context, and cost precision.")  # fmt: skip
+def documents(evalset: EvalSet, *, n: int, rng: np.random.Generator, max_length: int | None = None) -> Drawn:
+    """Whole documents at random; the number of items is the budget in expectation.
+
+    Args:
+        max_length: leave out longer documents (they then have no chance, and estimates are about the others).
+    """
+    draw = _drawn_in_order(evalset, lambda codes: whole_documents(codes, n, rng, max_length))
+    return _in_document_order(evalset, draw, rng, "clustered")
+
+
+@design("snippets_fixed", needs=("documents",), paper=f"{_KNOWLES}, 2.2.3",
+        advice="WMT 2022's way; over-represents short documents.")  # fmt: skip
+def snippets_fixed(evalset: EvalSet, *, n: int, rng: np.random.Generator, length: int = 10) -> Drawn:
+    """Contiguous runs of up to `length` items, shorter only where the document is.
+
+    Args:
+        length: items in a run.
+    """
+    draw = _drawn_in_order(evalset, lambda codes: fixed_snippets(codes, n, rng, length))
+    return _in_document_order(evalset, draw, rng, "clustered")
+
+
+@design("snippets_budgeted", needs=("documents",), paper=f"{_KNOWLES}, 2.2.4",
+        advice="Context and coverage: a run from every document, as long as the budget's share.")  # fmt: skip
+def snippets_budgeted(evalset: EvalSet, *, n: int, rng: np.random.Generator) -> Drawn:
+    """From every document a contiguous run of the budget's share of its length."""
+    draw = _drawn_in_order(evalset, lambda codes: budgeted_snippets(codes, n / evalset.n_items, rng))
+    return _in_document_order(evalset, draw, rng, "spread")
+
+
+@design("stratified", paper=f"{_SALDIAS}, 2.1", advice="A sample from every bin: documents, domains or metric bins.")
+def stratified(
+    evalset: EvalSet,
+    *,
+    n: int,
+    rng: np.random.Generator,
+    bins: str = "document",
+    allocation: Literal["proportional", "optimal"] = "proportional",
+    rounding: Literal["random", "nearest"] = "random",
+    metrics: tuple[str, ...] | None = None,
+    bin_size: int = 80,
+) -> Drawn:
+    """A random sample from every bin.
+
+    Args:
+        bins: document, domain, metric (bins of similar mean metric score), or any item column.
+        allocation: by size, or by size times spread of the metrics in the bin.
+        rounding: random keeps every probability exact; nearest is the paper's, and empties small bins.
+        metrics: the metrics for metric bins and optimal allocation, joined by |; all usable ones by default.
+        bin_size: items in a metric bin.
+    """
+    codes = bin_codes(evalset, bins, metrics, bin_size)
+    sizes = np.bincount(codes)
+    if allocation == "optimal":
+        target = optimal(sizes, _bin_spreads(evalset, codes, metrics), n)
+    else:
+        target = proportional(sizes, n)
+    counts = round_random(target, sizes, n, rng) if rounding == "random" else round_nearest(target, sizes, n)
+    rows = _draw_counts(codes, counts, rng)
+    expected = target if rounding == "random" else counts
+    probability = (expected / sizes)[codes]
+    small = sizes.mean() < _SMALL_BINS
+    details = {
+        "bins": len(sizes),
+        "empty_bins": int((counts == 0).sum()),
+        "rounding": rounding,
+        # Bins too small for a variance of their own are a sample spread over them.
+        "variance": "spread" if small and bins == "document" else "stratified",
+        "remainder": between_documents(probability, codes),
+    }
+    return Drawn(rng.permutation(rows), probability, codes, details)
+
+
+def _draw_counts(codes: IntArray, counts: IntArray, rng: np.random.Generator) -> IntArray:
+    """Draw counts[l] items of each bin l: those that come first in a random order inside the bin."""
+    order = np.lexsort((rng.random(len(codes)), codes))
+    sizes = np.bincount(codes, minlength=len(counts))
+    place_in_bin = np.arange(len(codes)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    return order[place_in_bin < counts[codes[order]]]
+
+
+def bin_codes(evalset: EvalSet, bins: str, metrics: tuple[str, ...] | None, bin_size: int) -> IntArray:
+    """Return every item's bin: its document, a bin of similar metric scores, or its value in a column."""
+    if bins == "document":
+        if evalset.documents is None:
+            raise DataError(f"{evalset.name}: there are no documents to stratify by; use bins=metric or bins=domain")
+        return evalset.documents
+    if bins == "metric":
+        if bin_size < 1:
+            raise OptionError(f"stratified: bin_size={bin_size}; choose at least 1")
+        quality = filled(item_quality(evalset, metrics), "metric", evalset)
+        rank = np.empty(evalset.n_items, dtype=np.int64)
+        rank[np.argsort(quality, kind="stable")] = np.arange(evalset.n_items)
+        count = max(1, round(evalset.n_items / bin_size))
+        return rank * count // evalset.n_items
+    return group_codes(evalset, bins)
+
+
+def _bin_spreads(evalset: EvalSet, codes: IntArray, metrics: tuple[str, ...] | None) -> FloatArray:
+    """Standard deviation of the mean metric in each bin.
+
+    A bin of one item, or one in which the metric happens not to vary, would get no sample at all and its items no
+    chance; it gets a tenth of the pooled spread, or the pooled spread itself where a single item tells nothing.
+    """
+    quality = filled(item_quality(evalset, metrics), "metric", evalset)
+    count = np.bincount(codes)
+    mean = np.bincount(codes, quality) / count
+    squares = np.bincount(codes, (quality - mean[codes]) ** 2)
+    pooled = float(np.sqrt(squares.sum() / max(1, len(codes) - len(count))))
+    spread = np.sqrt(squares / np.maximum(count - 1, 1))
+    return np.where(count > 1, np.maximum(spread, 0.1 * pooled), pooled)
+
+
+@design("pps", paper="METHODS.md section 2",
+        advice="Our default: hard items more often, spread over documents, means stay unbiased.")  # fmt: skip
+def pps(
+    evalset: EvalSet,
+    *,
+    n: int,
+    rng: np.random.Generator,
+    cost: FloatArray | None = None,
+    amount: float | None = None,
+    mass: FloatArray | None = None,
+    size: str = "error",
+    tau: float = 0.1,
+    scale: Scale = "auto",
+    slopes: tuple[float, ...] | None = None,
+    metrics: tuple[str, ...] | None = None,
+    spread: Literal["document", "none"] = "document",
+) -> Drawn:
+    """Probability proportional to size, mixed with uniform, drawn systematically along the documents.
+
+    Args:
+        size: error (what metrics are expected to leave unexplained), difficulty, variance, length, equal, a score or
+            item column (larger = more often), or a utility such as (source:model=FILE).
+        tau: the uniform share; 1 is an equal-probability sample.
+        scale: for size=error and utilities, whether people will give penalties (MQM) or ratings (DA, ESA, Likert);
+            auto looks at human scores that are there already, and assumes ratings otherwise.
+        slopes: for size=error and utilities, how fast the expected error grows with difficulty (or the utility) and
+            with log length, joined by |; by the scale when not given.
+        metrics: the metrics behind error, difficulty and variance, joined by |; all usable ones by default.
+        spread: draw along documents, so that every document is represented, or in random order.
+    """
+    sizes = of_units(item_sizes(evalset, size, metrics, scale, slopes), mass)
+    probability = _scaled_to_cost(sizes, n, tau, cost, amount)
+    codes = evalset.documents
+    along = spread == "document" and codes is not None
+    order = document_order(codes, rng) if along and codes is not None else rng.permutation(evalset.n_items)
+    details: dict[str, float | str] = {"variance": "spread" if along else "unordered"}
+    if along and codes is not None:
+        details["remainder"] = between_documents(probability, codes)
+    rows = systematic(probability, rng, order)
+    place = np.empty(evalset.n_items, dtype=np.int64)
+    place[order] = np.arange(evalset.n_items)
+    return Drawn(rows[np.argsort(place[rows])], probability, details=details)
+
+
+def of_units(sizes: FloatArray, mass: FloatArray | None) -> FloatArray:
+    """Sizes of units that stand for several items each: what matters is the sum of their items' errors.
+
+    Errors of L items that correlate by rho add up to sqrt(L + L (L - 1) rho) times one item's; the power lies between
+    1/2 (nothing in common) and 1 (all alike).
+    """
+    return sizes if mass is None else sizes * mass**_IN_COMMON
+
+
+def _scaled_to_cost(sizes: FloatArray, n: int, tau: float, cost: FloatArray | None, amount: float | None) -> FloatArray:
+    """Probabilities for n items, or for an expected cost of `amount`."""
+    if cost is None or amount is None:
+        return pps_probabilities(sizes, n, tau)
+    return pps_probabilities(sizes, _affordable(sizes.tobytes(), tau, cost.tobytes(), amount), tau, cost)
+
+
+@lru_cache(maxsize=256)
+def _affordable(sizes: bytes, tau: float, cost: bytes, amount: float) -> float:
+    """The number of items whose expected cost is `amount`, by bisection: cost rises with n.
+
+    Arrays come as bytes so that replays, which ask the same again and again, are answered from memory.
+    """
+    size, price = np.frombuffer(sizes), np.frombuffer(cost)
+    low, high = 0.0, float(len(size))
+    for _ in range(60):
+        middle = (low + high) / 2
+        spent = float(pps_probabilities(size, middle, tau, price) @ price)
+        low, high = (middle, high) if spent <= amount else (low, middle)
+    return low
+
+
+@design("balanced", needs=("metric",), paper="Grafström et al. 2012; Deville and Tillé 2004",
+        advice="A sample that looks like the whole set in its metrics.")  # fmt: skip
+def balanced(
+    evalset: EvalSet,
+    *,
+    n: int,
+    rng: np.random.Generator,
+    cost: FloatArray | None = None,
+    amount: float | None = None,
+    mass: FloatArray | None = None,
+    by: Literal["pivotal", "cube"] = "pivotal",
+    size: Size = "equal",
+    tau: float = 0.5,
+    metrics: tuple[str, ...] | None = None,
+) -> Drawn:
+    """A sample spread over (local pivotal) or balanced on (cube) the items' mean metric scores.
+
+    Args:
+        by: the local pivotal method or the cube method.
+        size: as in pps; equal probabilities by default.
+        tau: the uniform share when size is not equal.
+        metrics: the covariates, joined by |; all usable ones by default.
+    """
+    chosen = chosen_metrics(evalset, metrics)
+    if not chosen:
+        raise DataError(f"{evalset.name}: no usable metric to balance on; name one with metrics=")
+    means = [filled(row_mean(evalset.scores[name]), name, evalset) for name in chosen]
+    covariates = np.column_stack([standardised(values) for values in means])
+    probability = _scaled_to_cost(of_units(item_sizes(evalset, size, metrics), mass), n, tau, cost, amount)
+    draw = local_pivotal if by == "pivotal" else cube
+    rows = draw(probability, covariates, rng)
+    return Drawn(rng.permutation(rows), probability, details={"variance": "balanced"})
+
+
+# -- Metric-guided choice among random draws: often closer to the full ranking, but without known probabilities ------
+
+
+@design("guided", needs=("metric", "systems"), paper="Knowles and Lo 2023, section 5",
+        advice="The best of several draws by a metric; labelled as without probabilities.")  # fmt: skip
+def guided(
+    evalset: EvalSet,
+    *,
+    n: int,
+    rng: np.random.Generator,
+    by: str = "segments",
+    draws: int = 100,
+    metric: str | None = None,
+) -> Drawn:
+    """The one of several draws of a design whose metric ranking agrees best with the full set's.
+
+    Args:
+        by: the design to draw from, in parentheses if it has parameters.
+        draws: how many draws to compare.
+        metric: the score whose ranking is compared, by soft pairwise accuracy.
+    """
+    if draws < 1:
+        raise OptionError(f"guided: draws={draws}; choose at least 1")
+    spec = parse_spec(unwrapped(by))
+    base, implied = lookup(spec.name)
+    if base.kind != "design" or base.name == "guided":
+        raise OptionError(f"guided: by='{by}' is not a design; choose e.g. segments or snippets_budgeted")
+    values = metric_scores(evalset, metric)
+    values = values[:, np.isfinite(values).any(axis=0)]
+    full = analytic_p(values)
+    best, best_accuracy = None, -1.0
+    for _ in range(draws):
+        drawn: Drawn = base.run(evalset, implied | dict(spec.parameters), n=n, rng=rng)
+        accuracy = spa(analytic_p(values[drawn.rows]), full)
+        if accuracy > best_accuracy:
+            best, best_accuracy = drawn, accuracy
+    assert best is not None  # noqa: S101  (draws >= 1)
+    return Drawn(best.rows, None, best.stratum, {"draws": draws, "metric_spa": float(best_accuracy)})

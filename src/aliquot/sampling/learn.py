@@ -1,0 +1,183 @@
+"""Targets: the output-based utility of each item of a past campaign, from human scores unless told otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from aliquot._version import __version__
+from aliquot.core.evalset import EvalSet, require_sets
+from aliquot.core.result import signature
+from aliquot.errors import OptionError, unknown_name
+from aliquot.sampling.source_model import SourceModel, unlike_parts
+from aliquot.sampling.texts import DEFAULT_MODEL
+from aliquot.sampling.training import (
+    BASELINE,
+    TARGETS,
+    Candidate,
+    Corpus,
+    Fit,
+    corpus_of,
+    cross_validated,
+    fit,
+    memory_of,
+)
+from aliquot.stats.arrays import FloatArray
+from aliquot.stats.text_features import SURFACE
+
+# -- `learn`: from past campaigns to a model that says which sources to judge ----------------------------------------
+
+
+FEATURES = ("light", "embed")
+_LEAST_LIMIT = 0.05
+_SOFT = 0.1
+
+
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """The result of `learn`.
+
+    Attributes:
+        model: the chosen model, trained on all campaigns.
+        chosen: the name of the candidate it is.
+        scores: Spearman correlation of prediction and target on each part left out, for every candidate tried and for
+            source_length.
+        notes: what a reader should know.
+    """
+
+    model: SourceModel
+    chosen: str
+    scores: dict[str, dict[str, float]]
+    notes: tuple[str, ...]
+
+    @property
+    def signature(self) -> str:
+        """How to get it again."""
+        return self.model.signature
+
+    def mean(self, candidate: str | None = None) -> float:
+        """Mean over the parts left out of a candidate's correlation; the chosen one's by default."""
+        name = candidate or self.chosen
+        if name not in self.scores:
+            raise unknown_name("candidate", name, self.scores)
+        return float(np.mean(list(self.scores[name].values())))
+
+    def to_frame(self) -> pl.DataFrame:
+        """One row for each part left out, with a column for each candidate."""
+        parts = list(self.scores[BASELINE])
+        columns = {name: [found[part] for part in parts] for name, found in self.scores.items()}
+        return pl.DataFrame({"left_out": parts, **columns})
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON document of `learn --json`."""
+        return {
+            "target": self.model.target,
+            "chosen": self.chosen,
+            "means": {name: self.mean(name) for name in self.scores},
+            "left_out": self.to_frame().to_dicts(),
+            "trained_on": [{"name": a, "fingerprint": b, "sources": c} for a, b, c in self.model.trained_on],
+            "notes": list(self.notes),
+            "signature": self.signature,
+        }
+
+
+def learn(
+    data: EvalSet | Sequence[EvalSet],
+    target: str = "metric_avg",
+    *,
+    metric: str | None = None,
+    human: str | None = None,
+    features: str = "light",
+    encoder: str = DEFAULT_MODEL,
+    seed: int = 0,
+) -> Learned:
+    """Learn from past campaigns how useful judging an item is, from its source alone.
+
+    Targets are computed in each campaign and standardised there by ranks; ridge and gradient boosting are compared by
+    leaving one campaign out at a time (fifths of the documents, where there is only one campaign), with source_length
+    beside them; a careful ridge, or what is clearly better, is trained on everything.
+
+    Args:
+        data: a past campaign, or several, with sources.
+        target: metric_avg, metric_var, metric_cons, diversity, irt_diffdisc, or residual (what metrics get wrong).
+        metric: compute the target from this metric; from the human score by default.
+        human: the human score, where it is not told by the data.
+        features: "light" (nothing to download), or "embed": sentence embeddings too (the extra `embed`).
+        encoder: for "embed", a sentence-transformers model (name or path).
+        seed: same seed, same model.
+
+    >>> import aliquot
+    >>> past = [aliquot.synthetic(items=120, systems=4, seed=seed) for seed in (1, 2)]
+    >>> learn(past).model
+    SourceModel(ridge for metric_avg, 240 sources of 2 campaigns)
+    """
+    sets = [data] if isinstance(data, EvalSet) else list(data)
+    if not sets:
+        raise OptionError("no data to learn from; give at least one past campaign")
+    require_sets(*sets)
+    if target not in TARGETS:
+        raise unknown_name("target", target, TARGETS)
+    if features not in FEATURES:
+        raise unknown_name("kind of features", features, FEATURES)
+    embedding = encoder if features == "embed" else ""
+    corpus = corpus_of(sets, target, metric=metric, human=human, embedding=embedding)
+    best, scores = cross_validated(corpus, seed)
+    line = signature(
+        f"learn:{target}", None, metric=metric, human=human, features=None if features == "light" else features,
+        encoder=embedding or None, chosen=best.name, seed=seed,
+        data=",".join(fingerprint for _, fingerprint, _ in corpus.trained_on),
+    )  # fmt: skip
+    everything = np.arange(len(corpus))
+    model = _model(corpus, fit(corpus, everything, best, seed), best, scores, target, embedding, line)
+    return Learned(model, best.name, scores, _notes(scores, best, corpus, target))
+
+
+def _model(
+    corpus: Corpus,
+    found: Fit,
+    best: Candidate,
+    scores: dict[str, dict[str, float]],
+    target: str,
+    embedding: str,
+    line: str,
+) -> SourceModel:
+    memory = memory_of(corpus.texts)
+    k = len(SURFACE)
+    standard = found.standardised(corpus.dense)
+    whitening = _whitening(standard[:, :k])
+    # The corpus holds unseen shares against its other parts: what a source shares with itself is no likeness.
+    measured = unlike_parts(corpus.dense, standard, whitening)
+    limits = np.maximum(np.quantile(measured, 0.95, axis=0), _LEAST_LIMIT)
+    return SourceModel(
+        target=target, kind=best.kind, known=corpus.known, centre=found.centre, scale=found.scale, slopes=found.slopes,
+        ngrams=found.ngrams, trees=found.trees, memory=memory, whitening=whitening, limits=limits, embedding=embedding,
+        trained_on=corpus.trained_on, scores=scores, signature=line, version=__version__,
+    )  # fmt: skip
+
+
+def _whitening(standard: FloatArray) -> FloatArray:
+    """Turn statistics into uncorrelated ones of variance at most 1; directions of little variance are not blown up."""
+    covariance = np.atleast_2d(np.cov(standard, rowvar=False))
+    values, vectors = np.linalg.eigh(covariance)
+    whitening: FloatArray = (vectors / np.sqrt(np.maximum(values, 0.0) + _SOFT)) @ vectors.T
+    return whitening
+
+
+def _notes(scores: dict[str, dict[str, float]], best: Candidate, corpus: Corpus, target: str) -> tuple[str, ...]:
+    notes = []
+    ours, plain = (float(np.mean(list(scores[name].values()))) for name in (best.name, BASELINE))
+    if ours <= plain:
+        notes.append(
+            f"the model predicts no better than source length ({ours:.2f} against {plain:.2f}): use source_length"
+        )
+    if len(corpus.names) == 1:
+        notes.append("one campaign: validated on its own documents, which says little about other campaigns")
+    if target == "metric_avg":
+        notes.append(
+            "items chosen as hard put the systems of these campaigns at a disadvantage where they are judged again"
+        )
+    return tuple(notes)

@@ -1,0 +1,332 @@
+"""`select_pool`: from files of sources, a method and a budget to the items worth translating and judging."""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from aliquot.core.columns import column_of, frame_of, values_of
+from aliquot.core.evalset import EvalSet
+from aliquot.core.registry import Spec, parse_spec
+from aliquot.core.result import signature
+from aliquot.core.selection import Selection
+from aliquot.errors import AliquotWarning, DataError, FormatError, OptionError
+from aliquot.sampling.budget import resolve_budget
+from aliquot.sampling.methods import resolved
+from aliquot.sampling.pool_files import PARTITION_BYTES, PARTITION_ROWS, Pool, open_pool
+from aliquot.sampling.pool_measure import NO_GROUP, hash_of
+from aliquot.sampling.pool_methods import BALANCE, BINS, LENGTH, PREDICTED, Compact, Plan, columns_of, compact, plan
+from aliquot.sampling.pool_passes import Measured, Progress, fetch, first_pass, open_parts, refuse_repeated_ids
+from aliquot.sampling.pool_vectors import near_duplicates, pool_kmeans
+from aliquot.sampling.registry import Method, Subset
+from aliquot.sampling.select import task_of
+from aliquot.sampling.sources import unlike_warning
+from aliquot.sampling.tasks import Chosen, choose_rows
+from aliquot.stats.arrays import FloatArray, IntArray
+
+# -- `select_pool`: from files of sources, a method and a budget to the items worth translating and judging ----------
+
+
+_NAMED = ("document", "domain")
+
+
+@dataclass(frozen=True, eq=False)
+class PoolSelection:
+    """The items chosen from a pool.
+
+    Attributes:
+        selection: ids in order, with utility and probability; the population is the pool without its duplicates.
+        items: the chosen items themselves, in the same order.
+        n_items: how many items the pool has.
+        duplicates: how many were left out because they repeat an earlier source.
+    """
+
+    selection: Selection
+    items: pl.DataFrame
+    n_items: int
+    duplicates: int = 0
+
+    def __len__(self) -> int:
+        return len(self.selection)
+
+    def save(self, path: str | Path) -> None:
+        """Save as item JSON lines, sources included, with a `selection` object on each; `Selection.load` reads it."""
+        self.selection.save(path, EvalSet(items=self.items, systems=(), name="pool"))
+
+    def to_frame(self) -> pl.DataFrame:
+        """One row per chosen item: the selection's columns, then the item's own."""
+        chosen = self.selection.to_frame()
+        own = [name for name in self.items.columns if name not in chosen.columns]
+        return chosen.hstack(self.items.select(own))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain values."""
+        items = [column_of(name, values_of(self.items[name])) for name in self.items.columns]
+        return {
+            **self.selection.to_dict(),
+            "n_items": self.n_items,
+            "duplicates": self.duplicates,
+            "sources": pl.DataFrame(items).to_dicts(),
+        }
+
+
+def select_pool(
+    paths: str | Path | Sequence[str | Path],
+    method: str = "auto",
+    budget: float | str | None = None,
+    *,
+    columns: Mapping[str, str] | None = None,
+    cost: str | None = None,
+    balance: str | None = None,
+    dedup: str | None = None,
+    pair: str | None = None,
+    seed: int = 0,
+    jobs: int | None = 1,
+    engine: str | None = None,
+    journal: str | Path | None = None,
+    progress: Progress | None = None,
+    partition_rows: int = PARTITION_ROWS,
+    partition_bytes: int = PARTITION_BYTES,
+) -> PoolSelection:
+    r"""Choose among sources, more than memory holds, those to translate and judge.
+
+    The selection is that of `select` on the same file loaded into memory, whatever the partitions, `jobs` and engine
+    (k-means excepted: here it learns from mini-batches).
+
+    Args:
+        paths: Parquet or JSON lines (plain or gzip), or patterns such as "pool/*.parquet".
+        method: "source:model=FILE", "source_length" (largest first); "pps:size=length", "pps:size=COLUMN",
+            "pps:size=(source:model=FILE)", "segments", "stratified:bins=COLUMN", "documents" (known probabilities);
+            "kmeans"; or "auto".
+        budget: a number of items, a share ("1%"), with `cost` an amount of cost.
+        columns: role -> name in the files, e.g. {"id": "key", "source": "text"}.
+        cost: a column, or "esa_time".
+        balance: a column over whose values the budget is split equally.
+        dedup: "exact" or "near": leave out sources that repeat, or almost repeat, an earlier one.
+        pair: the language pair, for models that know several.
+        seed: same seed, same selection.
+        jobs: processes; None for all cores.
+        engine: "dask://host:port" for a cluster whose workers see the same files.
+        journal: the output file beside which finished parts are kept, so that a killed run goes on.
+        progress: called with what is going on, the share done and the number of items so far.
+        partition_rows: rows of Parquet read at a time.
+        partition_bytes: bytes of JSON lines read at a time.
+
+    >>> import json, pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "pool.jsonl"
+    >>> _ = path.write_text("".join(json.dumps({"i": k, "src": "word " * (k % 9 + 1)}) + "\n" for k in range(500)))
+    >>> chosen = select_pool(path, "pps:size=length", 20, seed=3)
+    >>> chosen.selection
+    Selection(20 of 500 items by pps:size=length, with probabilities)
+    """
+    asked = plan(method, cost=cost, balance=balance, dedup=dedup, pair=pair)
+    seen = paths if engine is None else _absolute(paths)
+    pool = open_pool(seen, columns, partition_rows=partition_rows, partition_bytes=partition_bytes)
+    refuse_own_file(pool, journal)
+    fingerprint = pool.fingerprint
+    named = ",".join(f"{role}={name}" for role, name in sorted((columns or {}).items()))
+    line = signature("pool", None, first_pass=asked.wanted, columns=named or None, data=fingerprint)
+    with open_parts(None if journal is None else Path(journal), line, len(pool.partitions)) as parts:
+        measured = first_pass(pool, asked.wanted, parts, jobs=jobs, engine=engine, progress=progress)
+        if progress is not None:
+            progress("choosing", 1.0, measured.n_items)
+        refuse_absent_roles(measured, asked)
+        refuse_repeated_ids(measured)
+        kept = _kept(measured, dedup)
+        view, digest = _view(measured, asked, kept, balance)
+        warn_of_strangers(measured, asked)
+        costs = None if cost is None else _at(measured.parts.column("cost"), kept)
+        spec, details = resolved(view, parse_spec(method), {})
+        amount = resolve_budget(budget, view.n_items, costs)
+        if asked.kmeans is not None:
+            chosen = _clustered(measured, kept, amount.n, asked.kmeans, seed)
+        else:
+            ready = task_of(
+                view,
+                Spec(spec.name, asked.given),
+                amount,
+                costs,
+                balance=None if balance is None else BALANCE,
+                seed=seed,
+            )
+            if asked.by_value:
+                ready = replace(ready, method=_by_value(spec.name), given={})
+            chosen = choose_rows(ready, matching=True)
+        refuse_nothing(chosen, asked, budget)
+        rows = chosen.rows if kept is None else kept[chosen.rows]
+        records = fetch(measured, rows, jobs=jobs, engine=engine, progress=progress)
+        refuse_changed(measured, fingerprint)
+        check_sources(records, measured)
+        items = _table(records)
+    signed = signature(
+        f"pool:{spec}", None, budget=budget, cost=cost, balance=balance, dedup=dedup, pair=pair, seed=seed, data=digest
+    )
+    if dedup is not None:
+        details = details | {"dedup": dedup, "duplicates": measured.n_items - view.n_items}
+    selection = Selection(
+        ids=tuple(items["id"].to_list()), population=view.n_items, method=str(spec), utility=chosen.utility,
+        probability=chosen.probability, weight=chosen.weight,
+        cost=None if costs is None else costs[chosen.rows],
+        stratum=None if chosen.stratum is None else tuple(map(str, chosen.stratum.tolist())),
+        details=details | dict(chosen.details or {}), signature=signed,
+    )  # fmt: skip
+    return PoolSelection(selection, items, measured.n_items, measured.n_items - view.n_items)
+
+
+def _absolute(paths: str | Path | Sequence[str | Path]) -> list[Path]:
+    """Paths that mean the same on workers that were started in another folder."""
+    return [Path(path).absolute() for path in ([paths] if isinstance(paths, str | Path) else paths)]
+
+
+def _by_value(name: str) -> Method:
+    """A utility that the first pass has computed already."""
+
+    def ready(evalset: EvalSet) -> FloatArray:
+        values: FloatArray = evalset.items[PREDICTED].to_numpy()
+        return values
+
+    return Method(name, ready, "utility", (), "", "")
+
+
+def _kept(measured: Measured, dedup: str | None) -> IntArray | None:
+    """Rows that repeat no earlier source; None for all."""
+    if dedup is None:
+        return None
+    hashes = measured.parts.column("text")
+    first = np.zeros(len(hashes), dtype=np.bool_)
+    first[np.unique(hashes, return_index=True)[1]] = True
+    if dedup == "near":
+        first &= ~near_duplicates(measured.parts.rows("signature"))  # type: ignore[arg-type]
+    return np.flatnonzero(first)
+
+
+def _at(values: NDArray[np.generic], kept: IntArray | None) -> Any:
+    return values if kept is None else values[kept]
+
+
+def _view(measured: Measured, asked: Plan, kept: IntArray | None, balance: str | None) -> tuple[Compact, str]:
+    """The pool as numbers, and six hexadecimal digits of all that the choice depends on."""
+    parts, digest = measured.parts, hashlib.blake2b(digest_size=16)
+    arrays: dict[str, NDArray[np.generic]] = {}
+    wanted = columns_of(asked, balance) | ({LENGTH: "length"} if asked.wanted.length else {})
+    digest.update(parts.column("id").tobytes())
+    for column, name in wanted.items():
+        values = parts.column(name)
+        digest.update(np.ascontiguousarray(values).tobytes())
+        refuse_empty(values, column, name, asked, measured)
+        arrays[column] = _at(values if values.dtype != np.uint64 else values.view(np.int64), kept)
+    documents = parts.column("document") if asked.wanted.document else None
+    if documents is not None:
+        digest.update(documents.tobytes())
+    if asked.wanted.position:
+        position = parts.column("position").astype(np.int64)
+        missing = position == np.iinfo(np.int64).min
+        if not missing.all():
+            arrays["position"] = _at(np.where(missing, 0, position), kept)
+    if not arrays:
+        arrays["nothing"] = np.zeros(measured.n_items if kept is None else len(kept), dtype=np.int8)
+    named = ", ".join(measured.pool.files[:3])
+    view = compact(arrays, None if documents is None else _at(documents, kept), named)
+    return view, digest.hexdigest()[:6]
+
+
+def _clustered(measured: Measured, kept: IntArray | None, n: int, given: Mapping[str, Any], seed: int) -> Chosen:
+    rows = np.arange(measured.n_items) if kept is None else kept
+    found: Subset = pool_kmeans(measured.parts.rows("vector"), rows, n, np.random.default_rng(seed), **given)
+    return Chosen(found.rows, weight=found.weight, details={})
+
+
+def _table(records: list[dict[str, Any]]) -> pl.DataFrame:
+    for record in records:
+        for name in _NAMED:
+            if record.get(name) is not None:
+                record[name] = str(record[name])
+    table = frame_of(records) if records else pl.DataFrame({"id": pl.Series([], dtype=pl.Int64)})
+    return table.select("id", pl.exclude("id"))
+
+
+# -- What is wrong with a pool as a whole, once every source was measured: said before anything is written -----------
+
+
+def refuse_own_file(pool: Pool, output: str | Path | None) -> None:
+    """Raise when the chosen items would be written over the sources they are chosen from."""
+    if output is not None and Path(output).resolve() in {Path(name).resolve() for name in pool.files}:
+        raise OptionError(f"{output}: is a file of the pool itself, and would be lost; name another output")
+
+
+def refuse_empty(values: NDArray[np.generic], column: str, array: str, asked: Plan, measured: Measured) -> None:
+    """Raise when a column that the choice depends on holds nothing in the whole pool: its name is misspelt."""
+    value = asked.wanted.value
+    if column in (BALANCE, BINS):
+        empty, what = bool((values == hash_of([NO_GROUP])[0]).all()), f"a value in '{array.removeprefix('group:')}'"
+    elif value is not None and column == asked.value_column:
+        empty = not np.isfinite(values.astype(np.float64, copy=False)).any()
+        what = f"a number in '{value.name}'" if value.kind == "column" else "a source (field 'src')"
+    else:
+        return
+    if empty:
+        raise DataError(f"{_files(measured)}: no item has {what}; check the name, or map it with --columns ROLE=NAME")
+
+
+def refuse_absent_roles(measured: Measured, asked: Plan) -> None:
+    """Raise when --columns gives a role to a field that no item has."""
+    arrays = {"id": "id"} | ({"document": "document"} if asked.wanted.document else {})
+    for role, array in arrays.items():
+        if role in measured.pool.fields and not measured.parts.column(array).any():
+            raise _absent(role, measured)
+
+
+def check_sources(records: Sequence[dict[str, Any]], measured: Measured) -> None:
+    """Look for sources among the chosen items, which the first pass may not have read."""
+    if any("source" in record for record in records) or not records:
+        return
+    if "source" in measured.pool.fields:
+        raise _absent("source", measured)
+    others = ", ".join(f"'{name.removeprefix('field:')}'" for name in list(records[0])[:8] if name != "id")
+    warnings.warn(
+        f"no chosen item has a source (field 'src'); there are: {others}; name it with --columns source=NAME",
+        AliquotWarning,
+        3,
+    )
+
+
+def refuse_changed(measured: Measured, fingerprint: str) -> None:
+    """Raise when the files are no longer those that were measured."""
+    if measured.pool.fingerprint != fingerprint:
+        raise FormatError(f"{_files(measured)}: a file changed while it was read; start again")
+
+
+def warn_of_strangers(measured: Measured, asked: Plan) -> None:
+    """Say once for the whole pool when its sources look unlike those a model learned from."""
+    if asked.wanted.value is None or asked.wanted.value.kind != "model":
+        return
+    said = unlike_warning(measured.parts.column("unlike").astype(np.float64, copy=False))
+    if said:
+        warnings.warn(said, AliquotWarning, 3)
+
+
+def refuse_nothing(chosen: Chosen, asked: Plan, budget: float | str | None) -> None:
+    """Raise when the budget buys no item; a design may come out empty by chance."""
+    if len(chosen.rows):
+        return
+    if asked.method.kind != "design":
+        raise OptionError(f"the budget {budget} buys nothing; raise --budget")
+    text = f"this draw of '{asked.spec.name}' came out empty: the budget {budget} is an expected number; raise it"
+    warnings.warn(text, AliquotWarning, 3)
+
+
+def _absent(role: str, measured: Measured) -> DataError:
+    name = measured.pool.fields[role]
+    return DataError(f"--columns {role}={name}: no item of {_files(measured)} has the field '{name}'; check the name")
+
+
+def _files(measured: Measured) -> str:
+    return ", ".join(measured.pool.files[:3])

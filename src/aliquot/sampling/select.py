@@ -1,0 +1,273 @@
+"""`select`: from data, a method and a budget to the items people should judge."""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from aliquot.core.columns import group_codes
+from aliquot.core.evalset import EvalSet, ItemId, at_rows, require_sets
+from aliquot.core.registry import Spec, parse_spec
+from aliquot.core.result import signature
+from aliquot.core.selection import Selection
+from aliquot.errors import AliquotWarning, DataError, OptionError, quoted, unknown_name
+from aliquot.sampling.budget import Budget, item_costs, resolve_budget
+from aliquot.sampling.methods import lookup, resolved
+from aliquot.sampling.tasks import Chosen, Task, choose_rows
+from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, Seed
+
+# -- `select`: from data, a method and a budget to the items people should judge -------------------------------------
+
+
+UNITS = ("item", "document")
+_UNFAIR = ("metric_avg", "irt_diff")
+
+
+def select(
+    data: EvalSet,
+    method: str = "auto",
+    budget: float | str | None = None,
+    *,
+    cost: str | None = None,
+    balance: str | None = None,
+    unit: str = "item",
+    include: Sequence[ItemId] = (),
+    exclude_items: Sequence[ItemId] = (),
+    crowd: Sequence[str] | None = None,
+    matching: bool = True,
+    within: Selection | None = None,
+    seed: int = 0,
+    **parameters: Any,
+) -> Selection:
+    """Choose the items that people should judge.
+
+    Args:
+        data: the evaluation set.
+        method: a method spec, e.g. "metric_var:metric=COMET", "pps:tau=0.5", or "auto"; see `aliquot methods`.
+        budget: a number of items, a share ("30%"), with `cost` an amount of cost; None takes all, in order.
+        cost: an item column, or "esa_time"; costs are then respected by integer programming or in expectation.
+        balance: an item column, e.g. "domain": the budget is split equally over its values.
+        unit: "item" or "document" (whole documents are chosen).
+        include: ids that must be judged in any case; they count towards the budget.
+        exclude_items: ids that must not be judged.
+        crowd: systems whose outputs and scores may be looked at; all by default.
+        matching: for designs, the same items for all systems, or a draw for each.
+        within: a first selection, for instance by sources alone: choose among its items only (a share is of them),
+            with the chances of both multiplied, so that estimates are about the population of the first.
+        seed: same seed, same selection.
+        **parameters: parameters of the method, such as metric="COMET".
+
+    >>> import aliquot
+    >>> data = aliquot.synthetic(items=60, systems=4, seed=2)
+    >>> aliquot.select(data, "metric_var", budget=10, metric="metricA")
+    Selection(10 of 60 items by metric_var:metric=metricA, without probabilities)
+    """
+    require_sets(data)
+    if unit not in UNITS:
+        raise unknown_name("unit", unit, UNITS)
+    spec, details = resolved(data, parse_spec(method), parameters)
+    if within is not None and len(exclude_items):
+        raise OptionError(
+            "--exclude-items with --within: exclude them in the first selection, where they leave the pool"
+        )
+    _warn_of_crowd(spec, crowd)
+    pool = data if within is None else chosen_before(data, within)
+    pool = pool.drop(items=list(exclude_items)) if len(exclude_items) else pool
+    costs = item_costs(pool, cost)
+    whole = resolve_budget(budget, pool.n_items, costs)
+    fixed = _fixed_mask(pool, include)
+    free = np.flatnonzero(~fixed)
+    spent = 0.0 if costs is None else float(costs[fixed].sum())
+    left = whole.less(int(fixed.sum()), spent)
+    chosen = Chosen(np.zeros(0, dtype=np.int64), details={})
+    if len(free) and (left.n if left.amount is None else left.amount) > 0:
+        task = task_of(pool, spec, left, costs, free=free, balance=balance, unit=unit, crowd=crowd, seed=seed)
+        chosen = choose_rows(task, matching=matching)
+    if not len(chosen.rows) and not fixed.any():
+        _report_nothing(spec, budget, costs)
+    selection = _selection(
+        pool, chosen, np.flatnonzero(fixed), free, costs, spec, details,
+        signature(
+            f"select:{spec}", data, budget=budget, cost=cost, balance=balance,
+            unit=None if unit == "item" else unit, include=_listed(include), exclude=_listed(exclude_items),
+            crowd=None if crowd is None else ",".join(crowd), matching=None if matching else "no",
+            within=named(within), seed=seed,
+        ),
+    )  # fmt: skip
+    return selection if within is None else multiplied(selection, within, selection.signature)
+
+
+def _warn_of_crowd(spec: Spec, crowd: Sequence[str] | None) -> None:
+    """Items hard for the crowd need not be hard for the others (Zouhar et al. 2025, section 5.3)."""
+    if crowd is not None and not len(crowd):
+        raise OptionError("--crowd has no system in it; name systems, or leave it out to look at all")
+    if crowd and spec.name in _UNFAIR:
+        warnings.warn(
+            f"'{spec.name}' chooses items that are hard for {quoted(crowd, 4)}: if they are evaluated too, they are "
+            "at a disadvantage; leave them out of the evaluation, or use metric_var", AliquotWarning, 3,
+        )  # fmt: skip
+
+
+def _report_nothing(spec: Spec, budget: float | str | None, costs: FloatArray | None) -> None:
+    """An empty choice is a mistake of the budget, but an honest, if useless, outcome of a draw of whole documents."""
+    if lookup(spec.name)[0].kind == "design":
+        text = f"this draw of '{spec.name}' came out empty: the budget {budget} is an expected number; raise it"
+        warnings.warn(text, AliquotWarning, 3)
+        return
+    cheapest = "" if costs is None else f"; the cheapest item costs {costs.min():g}"
+    raise OptionError(f"the budget {budget} buys nothing{cheapest}; raise --budget")
+
+
+def _listed(ids: Sequence[ItemId]) -> str | None:
+    """Name a few items; many are named by a digest of theirs."""
+    text = ",".join(map(str, ids))
+    if len(text) > 60:
+        return f"{len(ids)} items {hashlib.sha256(text.encode()).hexdigest()[:6]}"
+    return text or None
+
+
+def _fixed_mask(pool: EvalSet, include: Sequence[ItemId]) -> BoolArray:
+    fixed = np.zeros(pool.n_items, dtype=np.bool_)
+    row_of = {item: row for row, item in enumerate(pool.ids)}
+    for item in include:
+        if item not in row_of:
+            raise unknown_name("item", item, pool.ids[:50], "check --include and --exclude-items")
+        fixed[row_of[item]] = True
+    return fixed
+
+
+def task_of(
+    pool: EvalSet,
+    spec: Spec,
+    budget: Budget,
+    costs: FloatArray | None = None,
+    *,
+    free: IntArray | None = None,
+    balance: str | None = None,
+    unit: str = "item",
+    crowd: Sequence[str] | None = None,
+    seed: Seed = 0,
+) -> Task:
+    """Gather what a method needs to choose among the rows `free` (all by default); costs are those of the pool."""
+    evalset = pool if free is None or len(free) == pool.n_items else at_rows(pool, free)
+    groups = group_codes(evalset, balance) if balance is not None else None
+    method, _ = lookup(spec.name)
+    seen = evalset.keep(systems=list(crowd)) if crowd is not None else evalset
+    cost = costs if costs is None or free is None else costs[free]
+    return Task(
+        evalset, seen, method, spec.parameters, budget, cost, groups, unit, np.random.default_rng(seed)
+    )  # fmt: skip
+
+
+def _selection(
+    pool: EvalSet,
+    chosen: Chosen,
+    fixed: IntArray,
+    free: IntArray,
+    costs: FloatArray | None,
+    spec: Spec,
+    details: dict[str, Any],
+    signed: str,
+) -> Selection:
+    rows = np.concatenate([fixed, free[chosen.rows]]).astype(np.int64)
+    k = len(fixed)
+
+    def padded(values: FloatArray | None, fill: float) -> FloatArray | None:
+        return None if values is None else np.concatenate([np.full(k, fill), values])
+
+    ids = pool.items["id"].gather(pl.Series(rows, dtype=pl.UInt32)).to_list()
+    stratum = None
+    if chosen.stratum is not None:
+        stratum = (*["included"] * k, *map(str, chosen.stratum.tolist()))
+    systems = None if chosen.systems is None else (*[pool.systems] * k, *chosen.systems)
+    return Selection(
+        ids=tuple(ids),
+        population=pool.n_items,
+        method=str(spec),
+        utility=padded(chosen.utility, np.nan),
+        probability=padded(chosen.probability, 1.0),
+        weight=padded(chosen.weight, 1.0),
+        cost=None if costs is None else costs[rows],
+        stratum=stratum,
+        systems=systems,
+        details=details | dict(chosen.details or {}) | ({"included": k} if k else {}),
+        signature=signed,
+    )
+
+
+# -- Two stages: sources are chosen, outputs are made for those, and among them the items to judge are chosen --------
+
+
+KEY = "within"
+_WHOLE_DOCUMENTS = "clustered"
+
+
+def chosen_before(data: EvalSet, first: Selection) -> EvalSet:
+    """Keep what the first selection chose; all of it must be there."""
+    known = set(data.ids)
+    missing = [item for item in first.ids if item not in known]
+    if missing:
+        raise DataError(
+            f"{data.name}: {len(missing)} items of the first selection are not in the data, e.g. {missing[0]!r}; "
+            "give the data with the outputs of all items it chose"
+        )
+    if first.systems is not None:
+        raise OptionError(
+            "the first selection draws for each system apart (non-matching); a second cannot be within it"
+        )
+    return data.keep(items=list(first.ids))
+
+
+def multiplied(second: Selection, first: Selection, signature: str) -> Selection:
+    """The second selection as one of the full pool: chances multiplied, the population that of the first.
+
+    >>> first = Selection(ids=(1, 2, 3), population=10, method="segments", probability=np.full(3, 0.3))
+    >>> second = Selection(ids=(3, 1), population=3, method="segments", probability=np.full(2, 2 / 3))
+    >>> both = multiplied(second, first, "")
+    >>> both.population, both.probability.round(3).tolist()
+    (10, [0.2, 0.2])
+    """
+    probability: FloatArray | None = None
+    weight = second.weight
+    if second.probability is not None and first.probability is not None:
+        before = dict(zip(first.ids, first.probability.tolist(), strict=True))
+        probability = second.probability * np.array([before[item] for item in second.ids])
+        weight = None  # follows from the probabilities
+    elif second.probability is not None:
+        warnings.warn(
+            f"the first selection ({first.method}) has no probabilities: estimates are about the items it chose, not "
+            "about the full pool; choose it by a design to keep them unbiased", AliquotWarning, 3,
+        )  # fmt: skip
+        return replace(second, details=dict(second.details) | _details(second, first), signature=signature)
+    return replace(
+        second, population=first.population, probability=probability, weight=weight, signature=signature,
+        details=dict(second.details) | _details(second, first),
+    )  # fmt: skip
+
+
+def _details(second: Selection, first: Selection) -> dict[str, object]:
+    """How the first stage chose. What the second gained by its order says nothing about the first: a plain variance.
+
+    Whole documents in either stage make the items of a document hang together in the judged sample.
+    """
+    details: dict[str, object] = {KEY: first.method, "first_stage": len(first)}
+    if second.probability is None or first.probability is None:
+        return details
+    whole = _WHOLE_DOCUMENTS in (first.details.get("variance"), second.details.get("variance"))
+    details["variance"] = _WHOLE_DOCUMENTS if whole else "unordered"
+    reached = float(first.details.get("coverage", 1.0)) * float(second.details.get("coverage", 1.0))
+    return details | ({"coverage": reached} if reached < 1 else {})
+
+
+def named(first: Selection | None) -> str | None:
+    """Name a first selection in a signature: its method and a digest of what it chose."""
+    if first is None:
+        return None
+    digest = hashlib.sha256(str(first.to_dict()["items"]).encode()).hexdigest()[:6]
+    return f"{first.method}#{digest}"

@@ -1,0 +1,124 @@
+"""The dense features of a source: its surface, what of it was never seen, its domain, its languages times its length.
+
+Domain and languages become columns for the names that training saw; a name it never saw has 0 in all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from aliquot.errors import DataError
+from aliquot.stats.arrays import BoolArray, FloatArray
+from aliquot.stats.text_features import (
+    SURFACE,
+    Pieces,
+    surface,
+    unseen_shares,
+)
+
+# -- The dense features of a source: its surface, what of it was never seen, its domain, its languages times its lengt
+
+
+UNSEEN = ("unseen words", "unseen characters")
+_LENGTH = SURFACE.index("log length")
+_USUAL_LENGTH = 3.0
+_CLIP = 10.0
+
+Labels = str | None | Sequence[str | None]
+
+
+@dataclass(frozen=True)
+class Known:
+    """The names that have columns of their own, and the number of embedding dimensions."""
+
+    domains: tuple[str, ...] = ()
+    from_languages: tuple[str, ...] = ()
+    to_languages: tuple[str, ...] = ()
+    dimensions: int = 0
+
+    @property
+    def without_vectors(self) -> Known:
+        """The same names without embeddings."""
+        return replace(self, dimensions=0)
+
+    @property
+    def width(self) -> int:
+        """The number of dense features."""
+        names = (SURFACE, UNSEEN, self.domains, self.from_languages, self.to_languages)
+        return sum(map(len, names)) + self.dimensions
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of all dense features, in order."""
+        return (
+            *SURFACE, *UNSEEN, *(f"domain {name}" for name in self.domains),
+            *(f"from {name} x length" for name in self.from_languages),
+            *(f"to {name} x length" for name in self.to_languages),
+            *(f"embedding {at}" for at in range(self.dimensions)),
+        )  # fmt: skip
+
+
+def labels_for(labels: Labels, n: int, what: str) -> list[str | None]:
+    """One label a source: a single one stands for all."""
+    if labels is None or isinstance(labels, str):
+        return [labels] * n
+    if len(labels) != n:
+        raise DataError(f"{len(labels)} labels of {what} for {n} sources; give one each, or one for all")
+    return list(labels)
+
+
+def languages_of(pair: str | None) -> tuple[str, str]:
+    """From and to; empty where unknown.
+
+    >>> languages_of("en-de"), languages_of("EN_DE"), languages_of(None)
+    (('en', 'de'), ('en', 'de'), ('', ''))
+    """
+    before, _, after = (pair or "").strip().casefold().replace("_", "-").partition("-")
+    return before, after
+
+
+def dense_features(
+    cut: Pieces,
+    known: Known,
+    memory: BoolArray,
+    pairs: Sequence[str | None],
+    domains: Sequence[str | None],
+    vectors: FloatArray | None = None,
+) -> FloatArray:
+    """Return the features (n x len(known.columns)).
+
+    Languages enter as products with the log length (less that of a text of 20 words): within a campaign a language is
+    a constant, and can only say how much length matters.
+    """
+    base = surface(cut)
+    length = (base[:, _LENGTH] - _USUAL_LENGTH)[:, None]
+    sides = [languages_of(pair) for pair in pairs]
+    parts = [
+        base,
+        unseen_shares(cut, memory),
+        _one_hot(domains, known.domains),
+        _one_hot([side[0] for side in sides], known.from_languages) * length,
+        _one_hot([side[1] for side in sides], known.to_languages) * length,
+    ]
+    if known.dimensions:
+        if vectors is None or vectors.shape != (cut.n, known.dimensions):
+            shape = None if vectors is None else vectors.shape
+            raise DataError(f"embeddings of shape {shape} where ({cut.n}, {known.dimensions}) is expected")
+        parts.append(vectors)
+    return np.column_stack(parts)
+
+
+def standardised(features: FloatArray, centre: FloatArray, scale: FloatArray) -> FloatArray:
+    """Features less their centre, over their scale, cut at 10 on both sides: a strange source must not decide alone."""
+    cut: FloatArray = np.clip((features - centre) / scale, -_CLIP, _CLIP)
+    return cut
+
+
+def _one_hot(labels: Sequence[str | None], names: tuple[str, ...]) -> FloatArray:
+    place = {name: at for at, name in enumerate(names)}
+    at = np.fromiter((place.get(label, -1) if label else -1 for label in labels), dtype=np.int64, count=len(labels))
+    hot: FloatArray = (at[:, None] == np.arange(len(names))[None, :]).astype(np.float64)
+    return hot

@@ -1,0 +1,378 @@
+"""SourceModel: what past campaigns teach about sources, as data only; loading one never executes code.
+
+The file is one line of JSON (format version, length and SHA-256 of what follows) and an .npz of plain arrays, read with
+`allow_pickle=False`. Another version, a truncated or a changed file is refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import zipfile
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from aliquot.errors import DataError, FormatError, OptionError
+from aliquot.io.files import read_bytes, write_bytes
+from aliquot.sampling.source_features import Known, Labels, dense_features, labels_for, standardised
+from aliquot.stats.arrays import BoolArray, FloatArray
+from aliquot.stats.text_features import BITS, SEEN_BITS, SURFACE, Pieces, ngram_scores, pieces
+
+# -- Boosted regression trees as plain arrays: taken out of scikit-learn's model, and applied without it -------------
+
+
+@dataclass(frozen=True, eq=False)
+class Trees:
+    """All nodes of all trees, one after the other; children are places in the same arrays, -1 for a leaf.
+
+    Attributes:
+        root: where each tree starts.
+        feature, threshold, left, right: a row goes left where its feature, as float32, is at most the threshold.
+        value: what a leaf adds (already times the learning rate).
+    """
+
+    root: NDArray[np.int32]
+    feature: NDArray[np.int32]
+    threshold: FloatArray
+    left: NDArray[np.int32]
+    right: NDArray[np.int32]
+    value: FloatArray
+
+    def __post_init__(self) -> None:
+        nodes = len(self.feature)
+        same = all(len(part) == nodes for part in (self.threshold, self.left, self.right, self.value))
+        inner = self.left >= 0
+        # Children stand after their parent: so every walk ends.
+        after = np.arange(nodes)[inner]
+        walks = same and bool(
+            (self.left[inner] > after).all() and (self.right[inner] > after).all() and (self.right[inner] < nodes).all()
+            and (self.left[inner] < nodes).all() and (self.feature[inner] >= 0).all()
+        )  # fmt: skip
+        starts = len(self.root) == 0 or (self.root.min() >= 0 and self.root.max() < nodes)
+        if not (walks and starts):
+            raise DataError("the trees are broken: a node names a child or a feature that cannot be")
+
+
+def from_boosting(model: Any) -> Trees:
+    """Take the trees out of a fitted sklearn.ensemble.GradientBoostingRegressor with init="zero"."""
+    parts: dict[str, list[Any]] = {name: [] for name in ("root", "feature", "threshold", "left", "right", "value")}
+    at = 0
+    for estimator in model.estimators_[:, 0]:
+        tree = estimator.tree_
+        inner = tree.children_left >= 0
+        parts["root"].append(at)
+        parts["feature"].append(np.where(inner, tree.feature, -1))
+        parts["threshold"].append(np.where(inner, tree.threshold, 0.0))
+        parts["left"].append(np.where(inner, tree.children_left + at, -1))
+        parts["right"].append(np.where(inner, tree.children_right + at, -1))
+        parts["value"].append(np.where(inner, 0.0, model.learning_rate * tree.value[:, 0, 0]))
+        at += len(tree.feature)
+    whole = {name: np.concatenate(found) for name, found in parts.items() if name != "root"}
+    return Trees(
+        np.array(parts["root"], dtype=np.int32), whole["feature"].astype(np.int32), whole["threshold"],
+        whole["left"].astype(np.int32), whole["right"].astype(np.int32), whole["value"],
+    )  # fmt: skip
+
+
+def predict(trees: Trees, features: FloatArray) -> FloatArray:
+    """Sum of all trees' values for each row of features (n x K)."""
+    total = np.zeros(len(features))
+    if not len(trees.root) or not len(features):
+        return total
+    if int(trees.feature.max(initial=-1)) >= features.shape[1]:
+        raise DataError(f"the trees ask for feature {trees.feature.max()}; there are {features.shape[1]}")
+    narrow = features.astype(np.float32)
+    rows = np.arange(len(features))
+    for root in trees.root.tolist():
+        node = np.full(len(features), root, dtype=np.int32)
+        inner = trees.left[node] >= 0
+        while inner.any():
+            goes_left = narrow[rows, trees.feature[node]] <= trees.threshold[node]
+            node = np.where(inner, np.where(goes_left, trees.left[node], trees.right[node]), node)
+            inner = trees.left[node] >= 0
+        total += trees.value[node]
+    return total
+
+
+# -- SourceModel: what past campaigns teach about sources, as data only; loading one never executes code -------------
+
+
+FORMAT = 1
+_MAGIC = "aliquot source model"
+_ARRAYS = ("centre", "scale", "slopes", "whitening", "ngrams", "memory", "limits")
+_TREES = ("root", "feature", "threshold", "left", "right", "value")
+# What zipfile, zlib and numpy raise for an archive that someone made up.
+_UNUSABLE = (
+    ValueError, KeyError, TypeError, IndexError, EOFError, OSError, MemoryError, RuntimeError, zlib.error,
+    zipfile.BadZipFile, msgspec.MsgspecError, DataError,
+)  # fmt: skip
+_LARGEST = 1 << 29
+CHUNK = 20_000
+
+
+class Header(msgspec.Struct):
+    """The first line of a model file."""
+
+    magic: str
+    format: int
+    aliquot: str
+    bytes: int
+    sha256: str
+
+
+class _Meta(msgspec.Struct):
+    """What a model file says beside its arrays."""
+
+    target: str
+    kind: str
+    known: Known
+    embedding: str
+    trained_on: tuple[tuple[str, str, int], ...]
+    scores: dict[str, dict[str, float]]
+    signature: str
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SourceModel:
+    """Predicts from a source alone how useful judging it is.
+
+    Attributes:
+        target: the utility that was learned.
+        kind: ridge or gbm.
+        known: domains and languages seen in training.
+        centre, scale: of the dense features; standardised features are cut at 10.
+        slopes: of the standardised dense features.
+        ngrams: weights of the hashed n-grams; empty where they did not help.
+        trees: what boosting adds; None for ridge.
+        memory: hashed words and character runs of the training sources.
+        whitening: turns standardised surface statistics into uncorrelated ones, for `unlikeness`.
+        limits: the training sources' 95th percentiles of unseen characters and of distance.
+        embedding: the sentence encoder whose vectors are features, or "".
+        trained_on: name, fingerprint and number of sources of each campaign.
+        scores: cross-validated Spearman correlations, campaign by campaign, for each candidate.
+        signature: how to get it again.
+        version: the aliquot that made it.
+    """
+
+    target: str
+    kind: str
+    known: Known
+    centre: FloatArray
+    scale: FloatArray
+    slopes: FloatArray
+    ngrams: NDArray[np.float32]
+    trees: Trees | None
+    memory: BoolArray
+    whitening: FloatArray
+    limits: FloatArray
+    embedding: str = ""
+    trained_on: tuple[tuple[str, str, int], ...] = ()
+    scores: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    signature: str = ""
+    version: str = ""
+
+    def __post_init__(self) -> None:
+        _check_shapes(self)
+        arrays = [getattr(self, name) for name in _ARRAYS]
+        arrays += [] if self.trees is None else [getattr(self.trees, name) for name in _TREES]
+        for array in arrays:
+            if array.dtype.kind not in "fib":
+                raise DataError(f"source model: an array of type {array.dtype} where numbers are expected")
+            if not np.isfinite(array).all():
+                raise DataError("source model: a weight is not a finite number")
+            array.setflags(write=False)
+        if not ((self.scale > 0).all() and (self.limits > 0).all()):
+            raise DataError("source model: a scale or a limit is not above 0")
+        object.__setattr__(self, "scores", MappingProxyType({k: dict(v) for k, v in self.scores.items()}))
+
+    def __repr__(self) -> str:
+        sources = sum(count for _, _, count in self.trained_on)
+        return f"SourceModel({self.kind} for {self.target}, {sources} sources of {len(self.trained_on)} campaigns)"
+
+    # -- using it --------------------------------------------------------------------------------------------------
+
+    def predict(
+        self,
+        sources: Sequence[str | None],
+        *,
+        pair: Labels = None,
+        domain: Labels = None,
+        vectors: FloatArray | None = None,
+    ) -> FloatArray:
+        """Predicted utility of each source, higher = choose first; NaN for a missing or empty source.
+
+        The scale is that of the target in standard deviations within a campaign. Texts are treated in chunks, each
+        alone: any way of splitting the sources gives the same numbers.
+
+        Args:
+            sources: the texts.
+            pair: language pair(s), such as "en-de", one for all or one each.
+            domain: domain(s) likewise.
+            vectors: the sources' sentence embeddings, for a model that was trained on them.
+        """
+        return self.assess(sources, pair=pair, domain=domain, vectors=vectors)[0]
+
+    def assess(
+        self,
+        sources: Sequence[str | None],
+        *,
+        pair: Labels = None,
+        domain: Labels = None,
+        vectors: FloatArray | None = None,
+    ) -> tuple[FloatArray, FloatArray]:
+        """Predicted utility and unlikeness of each source, from one pass over the texts."""
+        self._check_vectors(vectors, len(sources))
+        pairs, domains = labels_for(pair, len(sources), "pair"), labels_for(domain, len(sources), "domain")
+        parts = [
+            self._assess(
+                pieces(sources[at : at + CHUNK]), pairs[at : at + CHUNK], domains[at : at + CHUNK],
+                None if vectors is None else vectors[at : at + CHUNK],
+            )
+            for at in range(0, len(sources), CHUNK)
+        ]  # fmt: skip
+        if not parts:
+            return np.zeros(0), np.zeros(0)
+        return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
+
+    def _check_vectors(self, vectors: FloatArray | None, n: int) -> None:
+        if self.embedding and (vectors is None or len(vectors) != n):
+            raise OptionError(f"this model was trained on embeddings of {self.embedding}; give one vector a source")
+
+    def _assess(
+        self, cut: Pieces, pairs: list[str | None], domains: list[str | None], vectors: FloatArray | None
+    ) -> tuple[FloatArray, FloatArray]:
+        dense = dense_features(cut, self.known, self.memory, pairs, domains, vectors)
+        standard = self.standardised(dense)
+        found = (standard * self.slopes).sum(axis=1)  # row by row: a matrix product rounds by the number of rows
+        if len(self.ngrams):
+            found += ngram_scores(cut, self.ngrams)
+        if self.trees is not None:
+            found += predict(self.trees, standard)
+        unlike = (unlike_parts(dense, standard, self.whitening) / self.limits).max(axis=1)
+        there = cut.lengths > 0
+        return np.where(there, found, np.nan), np.where(there, unlike, np.nan)
+
+    def standardised(self, features: FloatArray) -> FloatArray:
+        """Dense features less their centre, over their scale, cut at 10 on both sides."""
+        return standardised(features, self.centre, self.scale)
+
+    def unlikeness(self, sources: Sequence[str | None]) -> FloatArray:
+        """How unlike the training sources each source is: 1 = as unlike as their 95th percentile is to the others.
+
+        The larger of two: the share of character runs that training never saw, and the distance of the surface
+        statistics from their mean, each over the training sources' own 95th percentile. NaN for an empty source.
+        """
+        light = self.known.without_vectors
+        none = [None] * CHUNK
+        parts = []
+        for at in range(0, len(sources), CHUNK):
+            cut = pieces(sources[at : at + CHUNK])
+            dense = dense_features(cut, light, self.memory, none[: cut.n], none[: cut.n])
+            k = dense.shape[1]
+            standard = standardised(dense, self.centre[:k], self.scale[:k])
+            unlike = (unlike_parts(dense, standard, self.whitening) / self.limits).max(axis=1)
+            parts.append(np.where(cut.lengths > 0, unlike, np.nan))
+        return np.concatenate(parts) if parts else np.zeros(0)
+
+    # -- files -----------------------------------------------------------------------------------------------------
+
+    def save(self, path: str | Path) -> None:
+        """Write the model, whole or not at all."""
+        write_bytes(path, self.to_bytes())
+
+    def to_bytes(self) -> bytes:
+        """The content of the model's file; the same model gives the same bytes."""
+        meta = {
+            "target": self.target, "kind": self.kind, "known": msgspec.to_builtins(vars(self.known)),
+            "embedding": self.embedding, "trained_on": self.trained_on, "scores": dict(self.scores),
+            "signature": self.signature,
+        }  # fmt: skip
+        arrays: dict[str, Any] = {name: getattr(self, name) for name in _ARRAYS if name != "memory"}
+        arrays["memory"] = np.packbits(self.memory, axis=1)
+        arrays["meta"] = np.frombuffer(msgspec.json.encode(meta), dtype=np.uint8)
+        if self.trees is not None:
+            arrays |= {f"tree_{name}": getattr(self.trees, name) for name in _TREES}
+        buffer = io.BytesIO()
+        np.savez_compressed(buffer, **arrays)
+        payload = buffer.getvalue()
+        header = Header(_MAGIC, FORMAT, self.version, len(payload), hashlib.sha256(payload).hexdigest())
+        return msgspec.json.encode(header) + b"\n" + payload
+
+    @classmethod
+    def load(cls, path: str | Path) -> SourceModel:
+        """Read a model that `save` wrote; anything else is refused."""
+        header, payload = _checked(read_bytes(path), path)
+        try:
+            with zipfile.ZipFile(io.BytesIO(payload)) as archive:
+                if sum(entry.file_size for entry in archive.infolist()) > _LARGEST:
+                    raise FormatError(f"{path}: the model is implausibly large; it is not one that aliquot wrote")
+            with np.load(io.BytesIO(payload), allow_pickle=False) as stored:
+                return _from_arrays(dict(stored), header)
+        except _UNUSABLE as error:
+            raise FormatError(
+                f"{path}: not a usable source model ({error}); train it again with `aliquot learn`"
+            ) from None
+
+
+def _check_shapes(model: SourceModel) -> None:
+    """Every array must have the shape that applying the model relies on."""
+    k, surface, size = model.known.width, len(SURFACE), model.ngrams.size
+    expected = {
+        "centre": (k,), "scale": (k,), "slopes": (k,), "limits": (2,), "whitening": (surface, surface),
+        "memory": (2, 1 << SEEN_BITS), "ngrams": (size if size & (size - 1) == 0 else 1 << BITS,),
+    }  # fmt: skip
+    for name, shape in expected.items():
+        found = getattr(model, name).shape
+        if found != shape:
+            raise DataError(f"source model: {name} has shape {found} where {shape} is expected")
+    if bool(model.embedding) != (model.known.dimensions > 0):
+        raise DataError(f"source model: {model.known.dimensions} dimensions of the encoder '{model.embedding}'")
+    if model.trees is not None and int(model.trees.feature.max(initial=-1)) >= k:
+        raise DataError(f"source model: the trees ask for feature {model.trees.feature.max()} of {k}")
+
+
+def unlike_parts(dense: FloatArray, standard: FloatArray, whitening: FloatArray) -> FloatArray:
+    """Share of character runs never seen, and distance of the surface statistics from their mean (n x 2)."""
+    k = len(SURFACE)
+    white = np.einsum("ij,jk->ik", standard[:, :k], whitening)  # no matrix product: it rounds by the number of rows
+    return np.column_stack([dense[:, k + 1], np.sqrt((white**2).mean(axis=1))])
+
+
+def _checked(raw: bytes, path: str | Path) -> tuple[Header, bytes]:
+    """The header and the payload of a model file that is whole and unchanged."""
+    line, _, payload = raw.partition(b"\n")
+    try:
+        header = msgspec.json.decode(line[:4096], type=Header)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        raise FormatError(f"{path}: is not a source model; make one with `aliquot learn DATA... -o FILE`") from None
+    if header.magic != _MAGIC:
+        raise FormatError(f"{path}: is not a source model; make one with `aliquot learn DATA... -o FILE`")
+    if header.format != FORMAT:
+        raise FormatError(
+            f"{path}: a source model of format {header.format}, made by aliquot {header.aliquot}; this aliquot reads "
+            f"format {FORMAT}: train it again with `aliquot learn`, or use the aliquot that made it"
+        )
+    if len(payload) < header.bytes:
+        raise FormatError(f"{path}: the model ends too early ({len(payload)} of {header.bytes} bytes); copy it again")
+    if hashlib.sha256(payload).hexdigest() != header.sha256:
+        raise FormatError(f"{path}: the model was damaged or changed after it was written; copy or train it again")
+    return header, payload
+
+
+def _from_arrays(stored: dict[str, Any], header: Header) -> SourceModel:
+    meta = msgspec.json.decode(stored["meta"].tobytes(), type=_Meta)
+    grown = Trees(*(stored[f"tree_{name}"] for name in _TREES)) if "tree_root" in stored else None
+    return SourceModel(
+        target=meta.target, kind=meta.kind, known=meta.known, trees=grown,
+        memory=np.unpackbits(stored["memory"], axis=1).astype(np.bool_), embedding=meta.embedding,
+        trained_on=meta.trained_on, scores=meta.scores, signature=meta.signature, version=header.aliquot,
+        **{name: stored[name] for name in _ARRAYS if name != "memory"},
+    )  # fmt: skip

@@ -1,0 +1,162 @@
+"""Utilities from the source alone: its length, a learned model, or the user's own predictor (METHODS.md section 3).
+
+They need no output and no system: what to judge is chosen before anything is generated.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable, Sequence
+from importlib import import_module, invalidate_caches
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from aliquot.core.conventions import domains_of, pairs_of, source_lengths
+from aliquot.core.evalset import EvalSet
+from aliquot.errors import AliquotWarning, DataError, OptionError, unknown_name
+from aliquot.sampling.registry import utility
+from aliquot.sampling.source_model import SourceModel
+from aliquot.sampling.texts import embed
+from aliquot.stats.arrays import FloatArray
+
+_MANY = 0.25
+
+
+@utility("source_length", needs=("source",), paper="Zouhar et al. 2025, section 5.2; METHODS.md section 3",
+         advice="Long sources first: the baseline of every learned source utility.")  # fmt: skip
+def source_length(evalset: EvalSet) -> FloatArray:
+    """Long sources: words, or characters in Chinese, Japanese, Korean and Thai."""
+    return source_lengths(evalset)
+
+
+@utility("source", needs=("source",), paper="Zouhar et al. 2025, section 4.1",
+         advice="What past campaigns teach about sources; before any output exists.")  # fmt: skip
+def source(
+    evalset: EvalSet,
+    *,
+    model: str | None = None,
+    predictor: str | None = None,
+    column: str | None = None,
+    pair: str | None = None,
+) -> FloatArray:
+    """Items whose source promises a useful judgment: predicted by a learned model, your own function, or a column.
+
+    Args:
+        model: a file that `aliquot learn` wrote.
+        predictor: module:function of your own; called with the list of sources, gives a number each (higher first).
+        column: a numeric item column that holds the prediction.
+        pair: the language pair, such as en-de; told by the item column pair or langs, or the data's name, by default.
+    """
+    given = [name for name, value in (("model", model), ("predictor", predictor), ("column", column)) if value]
+    if len(given) != 1:
+        what = f"{' and '.join(given)} are given" if given else "nothing is given"
+        raise OptionError(
+            f"source: {what}; give one of model=FILE (from `aliquot learn`), predictor=module:function or column=NAME"
+        )
+    if model:
+        return predicted(evalset, SourceModel.load(Path(model)), pair)
+    return _by_function(evalset, predictor) if predictor else _by_column(evalset, str(column))
+
+
+def predicted(evalset: EvalSet, model: SourceModel, pair: str | None = None) -> FloatArray:
+    """Apply a learned model to a set's sources, and say so when they look unlike those it learned from."""
+    texts = evalset.items["source"].to_list()
+    vectors = embed([text or "" for text in texts], model.embedding) if model.embedding else None
+    pairs = pair if pair is not None else pairs_of(evalset)
+    values, unlike = model.assess(texts, pair=pairs, domain=domains_of(evalset), vectors=vectors)
+    said = unlike_warning(unlike)
+    if said:
+        warnings.warn(said, AliquotWarning, 2)
+    return values
+
+
+def unlike_warning(unlikeness: FloatArray) -> str | None:
+    """What to tell the user about sources unlike the training ones; None where all is as usual.
+
+    >>> unlike_warning(np.array([0.5, 0.7, 0.9])) is None
+    True
+    """
+    known = unlikeness[np.isfinite(unlikeness)]
+    if not len(known):
+        return None
+    share = float((known > 1).mean())
+    if share <= _MANY:
+        return None
+    return (
+        f"{share:.0%} of the sources look unlike those the model learned from (5% would be usual; median unlikeness "
+        f"{np.median(known):.2f}, where 1 is the training sources' 95th percentile): its predictions may be worth "
+        "little here; compare source_length"
+    )
+
+
+def _by_function(evalset: EvalSet, name: str) -> FloatArray:
+    function = imported(name)
+    texts = evalset.items["source"].to_list()
+    try:
+        given = function([text or "" for text in texts])
+    except Exception as error:
+        raise DataError(f"source: the predictor {name} failed ({type(error).__name__}: {error})") from error
+    try:
+        values = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"source: the predictor {name} did not give numbers ({error})") from None
+    if values.shape != (evalset.n_items,):
+        raise DataError(
+            f"source: the predictor {name} gave an array of shape {values.shape} for {evalset.n_items} sources"
+        )
+    return np.where(np.isfinite(values), values, np.nan)
+
+
+def _forget_namesake(module: str, here: Path) -> None:
+    """A process that has moved on may have loaded a module of this name from another folder; the one here counts."""
+    file = here / f"{module}.py"
+    loaded = getattr(sys.modules.get(module), "__file__", None)
+    if loaded is not None and file.exists() and file.resolve() != Path(loaded).resolve():
+        del sys.modules[module]
+
+
+def imported(name: str) -> Callable[[Sequence[str]], Any]:
+    """Import module:function, also from the working folder.
+
+    >>> imported("math:fsum")([1.0, 2.0])
+    3.0
+    """
+    module, colon, attribute = name.partition(":")
+    if not (module and colon and attribute):
+        raise OptionError(f"source: predictor='{name}'; write module:function, for instance my_models:difficulty")
+    here = str(Path.cwd())
+    added = here not in sys.path
+    if added:
+        sys.path.insert(0, here)
+    invalidate_caches()  # the module may be younger than this process
+    _forget_namesake(module, Path(here))
+    try:
+        function = getattr(import_module(module), attribute)
+    except ImportError as error:
+        raise OptionError(f"source: the predictor's module '{module}' cannot be imported ({error})") from None
+    except AttributeError:
+        raise OptionError(f"source: the module '{module}' has no function '{attribute}'") from None
+    except Exception as error:  # the module is the user's: whatever it raises
+        raise OptionError(
+            f"source: the predictor's module '{module}' fails ({type(error).__name__}: {error})"
+        ) from error
+    finally:
+        if added:
+            sys.path.remove(here)
+    if not callable(function):
+        raise OptionError(f"source: {name} is not a function")
+    found: Callable[[Sequence[str]], Any] = function
+    return found
+
+
+def _by_column(evalset: EvalSet, name: str) -> FloatArray:
+    numeric = [
+        column for column in evalset.items.columns if evalset.items[column].dtype.is_numeric() and column != "id"
+    ]
+    if name not in numeric:
+        raise unknown_name("numeric item column", name, numeric, "check column=")
+    return evalset.items[name].cast(pl.Float64).fill_null(np.nan).to_numpy()

@@ -1,0 +1,139 @@
+"""What a selection looks like beside the full set, and what may be concluded from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from aliquot.core.evalset import EvalSet
+from aliquot.core.registry import parse_spec
+from aliquot.core.selection import Selection
+from aliquot.sampling.methods import lookup
+
+_LONGEST = 50
+
+
+@dataclass(frozen=True)
+class Share:
+    """A group's share of the selection and of the full set."""
+
+    name: str
+    selected: float
+    full: float
+
+
+@dataclass(frozen=True)
+class SelectionSummary:
+    """How the selection compares with the full set."""
+
+    items: int
+    population: int
+    cost: float | None
+    total_cost: float | None
+    documents: int | None
+    all_documents: int | None
+    domains: tuple[Share, ...]
+    document_lengths: tuple[Share, ...]
+    effect: str
+    notes: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        plain = dict(vars(self))
+        for name in ("domains", "document_lengths"):
+            plain[name] = [vars(share) for share in plain[name]]
+        plain["notes"] = list(self.notes)
+        return plain
+
+
+def summarise(selection: Selection, evalset: EvalSet, total_cost: float | None = None) -> SelectionSummary:
+    """Compare a selection with the set it was chosen from."""
+    row_of = {item: row for row, item in enumerate(evalset.ids)}
+    rows = np.array([row_of[item] for item in selection.ids], dtype=np.int64)
+    codes = evalset.documents
+    return SelectionSummary(
+        items=len(selection),
+        population=selection.population,
+        cost=None if selection.cost is None else float(selection.cost.sum()),
+        total_cost=total_cost,
+        documents=None if codes is None else len(np.unique(codes[rows])),
+        all_documents=None if codes is None else int(codes.max()) + 1,
+        domains=_domain_shares(evalset, rows),
+        document_lengths=() if codes is None else length_shares(codes, rows),
+        effect=effect(selection),
+        notes=_notes(selection),
+    )
+
+
+def _domain_shares(evalset: EvalSet, rows: np.ndarray) -> tuple[Share, ...]:
+    if "domain" not in evalset.items.columns:
+        return ()
+    domain = evalset.items["domain"].fill_null("(none)")
+    full = domain.value_counts(sort=True)
+    chosen = dict(domain.gather(pl.Series(rows, dtype=pl.UInt32)).value_counts().iter_rows())
+    return tuple(
+        Share(name, chosen.get(name, 0) / max(1, len(rows)), count / evalset.n_items)
+        for name, count in full.iter_rows()
+    )
+
+
+def length_shares(codes: np.ndarray, rows: np.ndarray) -> tuple[Share, ...]:
+    """Share of items from documents of 0-9, 10-19, ... items (Knowles and Lo 2023, table 4)."""
+    length = np.bincount(codes)[codes]
+    group = np.minimum(length // 10, _LONGEST // 10)
+    full = np.bincount(group, minlength=_LONGEST // 10 + 1) / len(codes)
+    chosen = np.bincount(group[rows], minlength=_LONGEST // 10 + 1) / max(1, len(rows))
+    names = [f"{10 * k}-{10 * k + 9}" if k < _LONGEST // 10 else f"{_LONGEST}+" for k in range(len(full))]
+    return tuple(Share(*row) for row in zip(names, chosen.tolist(), full.tolist(), strict=True) if row[2] > 0)
+
+
+def effect(selection: Selection) -> str:
+    """Say in words what the selection is good for."""
+    method, _ = lookup(parse_spec(selection.method).name)
+    if len(selection) == selection.population and selection.systems is None:
+        if "within" in selection.details:
+            return "all items of the first selection are chosen: estimates are about those"
+        return "all items are chosen: means are exact up to the judges' own noise"
+    coverage = selection.details.get("coverage")
+    if coverage is not None:
+        return f"only {coverage:.0%} of the items had a chance: estimates are about those, not about the whole set"
+    if selection.probability is not None:
+        if _within_fixed(selection):
+            return "every item of the first selection had a known chance: estimates are about those items"
+        return "every item had a known chance: means, intervals and rankings for the whole set are unbiased"
+    if method.name == "random":
+        return "a random order: a plain mean over the first items is unbiased (the design 'segments' records this)"
+    if selection.weight is not None:
+        return "each item stands for its cluster: weighted means are approximate, intervals are not valid"
+    return "system means from this selection are biased; use a design (segments, pps, ...) if you need means"
+
+
+def _within_fixed(selection: Selection) -> bool:
+    """Tell a second stage whose first has no probabilities: its population is what the first chose."""
+    return "within" in selection.details and selection.population == selection.details.get("first_stage")
+
+
+def _notes(selection: Selection) -> tuple[str, ...]:
+    notes = []
+    details = selection.details
+    if "auto" in details:
+        notes.append(f"auto chose {details['auto']}")
+    if details.get("gap"):
+        notes.append(f"the choice is within {details['gap']:.1e} of the best possible total utility")
+    if details.get("rounding") == "nearest" and details.get("empty_bins"):
+        notes.append(
+            f"{details['empty_bins']} of {details['bins']} bins got no item: means are biased towards the others"
+        )
+    if details.get("matching") is False:
+        notes.append("each system has its own draw; the file names the systems to judge for each item")
+    if "within" in details and selection.probability is not None:
+        chances = ", which has no probabilities" if _within_fixed(selection) else ": chances multiplied"
+        notes.append(f"within a first selection of {details['first_stage']} by {details['within']}{chances}")
+    if "draws" in details:
+        notes.append(f"best of {details['draws']} draws by a metric: known probabilities are given up")
+    if selection.cost is not None and selection.probability is not None:
+        notes.append("the cost budget holds in expectation; this draw's cost is shown")
+    return tuple(notes)

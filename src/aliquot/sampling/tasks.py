@@ -1,0 +1,348 @@
+"""Documents as units of selection."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from aliquot.core.evalset import EvalSet, at_rows
+from aliquot.errors import AliquotWarning, OptionError
+from aliquot.sampling.budget import Budget
+from aliquot.sampling.methods import Method
+from aliquot.sampling.registry import Drawn, Subset
+from aliquot.stats.allocation import equal_split, round_nearest, water_fill
+from aliquot.stats.arrays import FloatArray, IntArray, group_means, group_sums
+from aliquot.stats.knapsack import knapsack
+
+# -- Documents as units of selection ---------------------------------------------------------------------------------
+
+
+def documents_as_items(evalset: EvalSet, codes: IntArray) -> EvalSet:
+    """Return a set whose items are the documents: mean scores, joined sources, the first item's other columns."""
+    first = np.unique(codes, return_index=True)[1]
+    items = evalset.items[first].with_columns(pl.Series("id", np.arange(len(first))))
+    if "source" in items.columns:
+        joined = evalset.items.select(pl.col("source").fill_null(""), pl.Series("code", codes))
+        texts = joined.group_by("code").agg(pl.col("source").str.join("\n")).sort("code")["source"]
+        items = items.with_columns(texts)
+    drop = [name for name in ("document", "position") if name in items.columns]
+    return EvalSet(
+        items=items.drop(drop),
+        systems=evalset.systems,
+        scores={
+            name: np.column_stack([group_means(codes, column) for column in values.T])
+            for name, values in evalset.scores.items()
+        },
+        human=evalset.human,
+        name=f"documents of {evalset.name}",
+    )
+
+
+def expanded(documents: IntArray, codes: IntArray) -> tuple[IntArray, IntArray]:
+    """Rows of the items of these documents, document after document, and for each the document's place in the list."""
+    order = np.argsort(codes, kind="stable")
+    sizes = np.bincount(codes)
+    starts = np.cumsum(sizes) - sizes
+    rows = [order[starts[code] : starts[code] + sizes[code]] for code in documents]
+    at = np.repeat(np.arange(len(documents)), sizes[documents])
+    return (np.concatenate(rows) if rows else np.zeros(0, dtype=np.int64)), at
+
+
+# -- Spending a budget on utilities: top items, knapsack under costs, equal shares of groups, whole documents --------
+
+
+_OFFSET = 0.2
+
+
+@dataclass(frozen=True, eq=False)
+class Taken:
+    """The chosen rows, best first, and how far the choice may be from the best there is."""
+
+    rows: IntArray
+    gap: float = 0.0
+
+
+def take(
+    utility: FloatArray, budget: Budget, cost: FloatArray | None, groups: IntArray | None, rng: np.random.Generator
+) -> Taken:
+    """Choose rows by utility (NaN last) within the budget, in equal shares of the groups where there are any.
+
+    Ties are broken at random: the first items of a file are often one document.
+    """
+    known = np.where(np.isfinite(utility), utility, -np.inf)
+    order = np.lexsort((rng.random(len(known)), -known))
+    if groups is not None:
+        return _by_group(known, budget, cost, groups, order)
+    if cost is None or budget.amount is None:
+        return Taken(order[: budget.n])
+    return _by_cost(known, budget.amount, cost, order)
+
+
+def _by_cost(utility: FloatArray, amount: float, cost: FloatArray, order: IntArray) -> Taken:
+    result = knapsack(positive(utility), cost, amount)
+    chosen = np.zeros(len(utility), dtype=bool)
+    chosen[result.chosen] = True
+    return Taken(order[chosen[order]], result.gap)
+
+
+def positive(utility: FloatArray) -> FloatArray:
+    """Shift utilities to be positive for the knapsack: the least useful item is still worth a fifth of the range.
+
+    Without it a knapsack would leave money unspent; unknown utilities (-inf) are worth almost nothing.
+    """
+    known = utility[np.isfinite(utility)]
+    if not len(known) or known.max() == known.min():
+        return np.where(np.isfinite(utility), 1.0, 1e-6)
+    spread = known.max() - known.min()
+    return np.where(np.isfinite(utility), (utility - known.min()) / spread + _OFFSET, 1e-6)
+
+
+def _by_group(utility: FloatArray, budget: Budget, cost: FloatArray | None, groups: IntArray, order: IntArray) -> Taken:
+    """Equal budgets for all groups; a group too small gives its rest back."""
+    chosen, gap = np.zeros(len(utility), dtype=bool), 0.0
+    if cost is None or budget.amount is None:
+        sizes = np.bincount(groups)
+        counts = round_nearest(equal_split(sizes, budget.n), sizes, budget.n)
+        for group, count in enumerate(counts):
+            members = order[groups[order] == group]
+            chosen[members[:count]] = True
+    else:
+        totals = group_sums(groups, cost)
+        amounts = water_fill(np.ones(len(totals)), totals, budget.amount)
+        for group, amount in enumerate(amounts):
+            members = np.flatnonzero(groups == group)
+            result = knapsack(positive(utility)[members], cost[members], float(amount))
+            chosen[members[result.chosen]] = True
+            gap = max(gap, result.gap)
+    return Taken(order[chosen[order]], gap)
+
+
+def take_documents(
+    utility: FloatArray,
+    budget: Budget,
+    cost: FloatArray | None,
+    documents: IntArray,
+    groups: IntArray | None,
+    rng: np.random.Generator,
+) -> Taken:
+    """Choose whole documents: a document's utility is the mean of its items', its cost the sum."""
+    codes = np.unique(documents, return_inverse=True)[1]
+    means = group_means(codes, utility)
+    each = np.ones(len(codes)) if cost is None else cost
+    spend = Budget(len(means), float(budget.n) if budget.amount is None else budget.amount)
+    of_document = None
+    if groups is not None:
+        of_document = groups[np.unique(codes, return_index=True)[1]]
+    taken = take(means, spend, group_sums(codes, each), of_document, rng)
+    rows = [np.flatnonzero(codes == code) for code in taken.rows]
+    return Taken(np.concatenate(rows) if rows else np.zeros(0, dtype=np.int64), taken.gap)
+
+
+# -- The three kinds of method at work: utilities within constraints, subset methods, and designs with probabilities -
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """Everything a method needs to know, with excluded items gone and included ones set apart."""
+
+    evalset: EvalSet
+    seen: EvalSet
+    method: Method
+    given: Mapping[str, Any]
+    budget: Budget
+    cost: FloatArray | None
+    groups: IntArray | None
+    unit: str
+    rng: np.random.Generator
+
+
+@dataclass(frozen=True, eq=False)
+class Chosen:
+    """Rows of the task's items in order, and what belongs to them (None where it does not apply)."""
+
+    rows: IntArray
+    utility: FloatArray | None = None
+    probability: FloatArray | None = None
+    weight: FloatArray | None = None
+    stratum: IntArray | None = None
+    systems: tuple[tuple[str, ...], ...] | None = None
+    details: Mapping[str, Any] | None = None
+    population: int = 0
+
+
+def choose_rows(task: Task, *, matching: bool) -> Chosen:
+    """Let the method choose: a utility within the constraints, a subset method, or a design."""
+    if task.method.kind != "design" and not matching:
+        raise OptionError(f"'{task.method.name}' chooses the same items for all systems; non-matching is for designs")
+    if task.method.kind == "utility":
+        return _by_utility(task)
+    if task.method.kind == "subset":
+        return _by_subset(task)
+    return _by_design(task) if matching else _for_each_system(task)
+
+
+def _by_utility(task: Task) -> Chosen:
+    utility: FloatArray = task.method.run(task.seen, task.given, rng=task.rng)
+    unknown = int((~np.isfinite(utility)).sum())
+    if unknown:
+        warnings.warn(f"{unknown} of {len(utility)} items lack what '{task.method.name}' needs: they come last",
+                      AliquotWarning, 2)  # fmt: skip
+    known = utility[np.isfinite(utility)]
+    if len(known) > 1 and known.max() == known.min():
+        warnings.warn(f"'{task.method.name}' finds all items equally useful: the choice is random", AliquotWarning, 2)
+    if task.unit == "document":
+        taken = take_documents(utility, task.budget, task.cost, _document_codes(task), task.groups, task.rng)
+    else:
+        taken = take(utility, task.budget, task.cost, task.groups, task.rng)
+    return Chosen(taken.rows, utility=utility[taken.rows], details={"gap": taken.gap} if taken.gap else {})
+
+
+def _document_codes(task: Task) -> IntArray:
+    codes = task.evalset.documents
+    if codes is None:
+        raise OptionError(f"{task.evalset.name}: there are no documents; use --unit item")
+    return codes
+
+
+def _by_subset(task: Task) -> Chosen:
+    if task.cost is not None or task.unit == "document":
+        raise OptionError(f"'{task.method.name}' chooses a number of items; use a utility or a design with --cost or "
+                          "--unit document")  # fmt: skip
+    rows, weights, details = [], [], {}
+    for members, count in _group_counts(task):
+        part: Subset = task.method.run(at_rows(task.seen, members), task.given, n=count, rng=task.rng)
+        rows.append(members[part.rows])
+        weights.append(part.weight)
+        details = dict(part.details)
+    weight = None if any(w is None for w in weights) else np.concatenate([w for w in weights if w is not None])
+    return Chosen(np.concatenate(rows), weight=weight, details=details)
+
+
+def _group_counts(task: Task) -> list[tuple[IntArray, int]]:
+    """Return the rows of each group (or all rows) and how many of them to choose."""
+    n = len(task.evalset)
+    if task.groups is None:
+        return [(np.arange(n), min(task.budget.n, n))]
+    sizes = np.bincount(task.groups)
+    counts = round_nearest(equal_split(sizes, task.budget.n), sizes, task.budget.n)
+    return [(np.flatnonzero(task.groups == group), int(count)) for group, count in enumerate(counts) if count]
+
+
+def _by_design(task: Task) -> Chosen:
+    if task.unit == "document":
+        return _by_document_design(task)
+    if task.groups is None:
+        drawn = _drawn(task, task.seen, task.budget, task.cost)
+        return _from_drawn(drawn, np.arange(len(task.evalset)))
+    parts = [
+        _from_drawn(_drawn(task, at_rows(task.seen, members), budget, cost), members)
+        for members, budget, cost in _group_budgets(task)
+    ]
+    return _merged(parts, len(task.evalset))
+
+
+def _group_budgets(task: Task) -> list[tuple[IntArray, Budget, FloatArray | None]]:
+    """Return the rows, budget and costs of each group that gets something."""
+    if task.groups is None or task.cost is None or task.budget.amount is None:
+        return [(members, Budget(count), None) for members, count in _group_counts(task)]
+    totals = group_sums(task.groups, task.cost)
+    amounts = water_fill(np.ones(len(totals)), totals, task.budget.amount)
+    parts = [np.flatnonzero(task.groups == group) for group in range(len(totals))]
+    return [
+        (members, Budget(len(members), float(amount)), task.cost[members])
+        for members, amount in zip(parts, amounts, strict=True)
+    ]
+
+
+def _drawn(
+    task: Task, evalset: EvalSet, budget: Budget, cost: FloatArray | None, mass: FloatArray | None = None
+) -> Drawn:
+    """Draw; a cost budget is kept in expectation, which for equal probabilities is a number of items.
+
+    `mass` says how many items each unit stands for, where units are documents.
+    """
+    n = budget.n
+    if cost is not None and budget.amount is not None:
+        n = max(1, min(evalset.n_items, int(budget.amount / cost.mean() + 1e-9)))
+    drawn: Drawn = task.method.run(evalset, task.given, n=n, rng=task.rng, cost=cost, amount=budget.amount, mass=mass)
+    return drawn
+
+
+def _from_drawn(drawn: Drawn, members: IntArray) -> Chosen:
+    details = dict(drawn.details) | _coverage(drawn)
+    return Chosen(
+        members[drawn.rows],
+        probability=None if drawn.probability is None else drawn.probability[drawn.rows],
+        stratum=None if drawn.stratum is None else drawn.stratum[drawn.rows],
+        details=details,
+        population=len(members),
+    )
+
+
+def _coverage(drawn: Drawn) -> dict[str, float]:
+    """Say which share of the items had a chance, where some had none."""
+    if drawn.probability is None or (drawn.probability > 0).all():
+        return {}
+    return {"coverage": float((drawn.probability > 0).mean())}
+
+
+def _merged(parts: list[Chosen], population: int) -> Chosen:
+    probabilities = [part.probability for part in parts]
+    known = [p for p in probabilities if p is not None]
+    stratum = np.concatenate([np.full(len(part.rows), group) for group, part in enumerate(parts)])
+    reached = sum(part.population * float((part.details or {}).get("coverage", 1.0)) for part in parts) / population
+    covered = {"coverage": reached} if reached < 1 - 1e-12 else {}
+    return Chosen(
+        np.concatenate([part.rows for part in parts]),
+        probability=np.concatenate(known) if len(known) == len(parts) else None,
+        stratum=stratum,
+        details=dict(parts[0].details or {}) | {"balance": len(parts), "variance": "stratified"} | covered,
+    )
+
+
+def _by_document_design(task: Task) -> Chosen:
+    """Run the design on documents as items; every item has its document's probability."""
+    codes = _document_codes(task)
+    by_document = task.method.name == "stratified" and task.given.get("bins", "document") == "document"
+    if "documents" in task.method.needs or by_document:
+        raise OptionError(
+            f"'{task.method.name}' looks inside documents; with --unit document use segments, pps or balanced"
+        )
+    if task.groups is not None:
+        raise OptionError("a design of whole documents cannot be balanced; leave out --balance or --unit document")
+    units = task.seen.derived("documents as items", lambda data: documents_as_items(data, codes))
+    lengths = np.bincount(codes).astype(np.float64)
+    cost = lengths if task.cost is None else group_sums(codes, task.cost)
+    amount = float(task.budget.n) if task.budget.amount is None else task.budget.amount
+    chosen = _from_drawn(_drawn(task, units, Budget(len(lengths), amount), cost, lengths), np.arange(len(lengths)))
+    rows, unit_at = expanded(chosen.rows, codes)
+    probability = None if chosen.probability is None else chosen.probability[unit_at]
+    return Chosen(rows, probability=probability, details=dict(chosen.details or {}) | {"variance": "clustered"})
+
+
+def _for_each_system(task: Task) -> Chosen:
+    """Draw independently for each system; the probability recorded is that of an item for one system."""
+    if task.unit == "document" or task.groups is not None:
+        raise OptionError("non-matching draws cannot be combined with --unit document or --balance")
+    if not task.evalset.systems:
+        raise OptionError(f"{task.evalset.name}: no item has a system yet; leave out --non-matching")
+    probability: FloatArray | None = None
+    systems_of: dict[int, list[str]] = {}
+    details: Mapping[str, Any] = {}
+    for system in task.evalset.systems:
+        drawn = _drawn(task, task.seen, task.budget, task.cost)
+        probability, details = drawn.probability, dict(drawn.details) | _coverage(drawn)
+        for row in drawn.rows.tolist():
+            systems_of.setdefault(row, []).append(system)
+    rows = np.array(list(systems_of), dtype=np.int64)
+    return Chosen(
+        rows,
+        probability=None if probability is None else probability[rows],
+        systems=tuple(tuple(names) for names in systems_of.values()),
+        details=dict(details) | {"matching": False},
+    )

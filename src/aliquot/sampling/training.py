@@ -1,0 +1,410 @@
+"""Fitting: ridge and gradient boosting, compared by cross-validation over campaigns, with source length beside them.
+
+All slopes are estimated within campaigns. The log length is hardly penalised: it is the baseline that the other
+features must add to; so a model that learns nothing falls back to length.
+"""
+
+from __future__ import annotations
+
+import warnings
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.special import ndtri
+from scipy.stats import rankdata
+from sklearn.ensemble import GradientBoostingRegressor
+
+from aliquot.core.conventions import domains_of, pairs_of, source_lengths, usable_metrics
+from aliquot.core.evalset import EvalSet
+from aliquot.errors import AliquotWarning, DataError, OptionError, unknown_name
+from aliquot.estimation.proxies import standard_metric
+from aliquot.sampling import source_model as boosted
+from aliquot.sampling.registry import row_mean, row_variance
+from aliquot.sampling.source_features import UNSEEN, Known, dense_features, languages_of, standardised
+from aliquot.sampling.source_model import Trees
+from aliquot.sampling.texts import NGRAMS, diversity, embed
+from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
+from aliquot.stats.correlation import kendall_rows
+from aliquot.stats.irt import fit_irt
+from aliquot.stats.regression import centred, group_weights, pooled_ridge, sparse_within_ridge, within_ridge
+from aliquot.stats.text_features import (
+    SURFACE,
+    Pieces,
+    empty_memory,
+    ngram_matrix,
+    pieces,
+    remember,
+    unseen_shares,
+)
+
+# -- Targets: the output-based utility of each item of a past campaign, from human scores unless told otherwise ------
+
+
+TARGETS = ("metric_avg", "metric_var", "metric_cons", "diversity", "irt_diffdisc", "residual")
+_RIDGE = 1.0
+_FEWEST = 2
+
+
+def item_target(evalset: EvalSet, target: str, *, metric: str | None = None, human: str | None = None) -> FloatArray:
+    """Return the utility of every item, NaN where it cannot be told.
+
+    metric_avg is taken less each system's mean, so that items judged for the weaker systems only do not seem hard.
+    residual is the root mean square, over systems, of what a ridge regression of the human score on all usable metrics
+    leaves (each item predicted from the others): the items that metrics get wrong.
+
+    >>> import aliquot
+    >>> item_target(aliquot.synthetic(items=5, systems=3, seed=1), "metric_var").shape
+    (5,)
+    """
+    if target not in TARGETS:
+        raise unknown_name("target", target, TARGETS)
+    if target == "diversity":
+        if evalset.outputs is None or evalset.n_systems < _FEWEST:
+            raise DataError(f"{evalset.name}: the target diversity needs outputs of at least two systems (field 'tgt')")
+        spread: FloatArray = diversity(evalset)
+        return spread
+    scores = evalset.score(metric) if metric is not None else evalset.human_score(human)
+    several = np.isfinite(scores).sum(axis=1) >= (1 if target == "metric_avg" else _FEWEST)
+    if not several.any():
+        raise DataError(f"{evalset.name}: no item has the scores that the target {target} needs; leave this set out")
+    values = _from_scores(evalset, scores, target, metric)
+    return np.where(several, values, np.nan)
+
+
+def _from_scores(evalset: EvalSet, scores: FloatArray, target: str, metric: str | None) -> FloatArray:
+    if target == "metric_avg":
+        return -row_mean(scores - row_mean(scores.T)[None, :])
+    if target == "metric_var":
+        return row_variance(scores)
+    if target == "metric_cons":
+        return kendall_rows(scores, row_mean(scores.T), "c")
+    if target == "irt_diffdisc":
+        fit = fit_irt(scores)
+        return fit.discrimination * fit.difficulty
+    return _residual(evalset, scores, metric)
+
+
+def _residual(evalset: EvalSet, scores: FloatArray, metric: str | None) -> FloatArray:
+    names = [name for name in usable_metrics(evalset) if name != metric]
+    if not names:
+        raise DataError(f"{evalset.name}: the target residual needs an automatic metric; choose another target")
+    features = np.stack([standard_metric(evalset, name) for name in names], axis=2)
+    fit = pooled_ridge(features, scores, np.ones(evalset.n_items), _RIDGE)
+    left = scores - row_mean(scores.T)[None, :] - fit.left_out
+    return np.sqrt(row_mean(left**2))
+
+
+def normal_scores(values: FloatArray) -> FloatArray:
+    """Standardise within a campaign by ranks: the k-th of n values becomes the normal quantile of (k - 1/2) / n.
+
+    Campaigns use other scales and are skewed to a different degree (MQM penalties are mostly 0); ranks are common to
+    all. Ties share their mean rank; NaN stays.
+
+    >>> normal_scores(np.array([5.0, np.nan, 100.0, 7.0])).round(2).tolist()
+    [-0.97, nan, 0.97, 0.0]
+    """
+    known = np.isfinite(values)
+    scaled = np.full(len(values), np.nan)
+    scaled[known] = ndtri((rankdata(values[known]) - 0.5) / max(1, known.sum()))
+    return scaled
+
+
+# -- Past campaigns as one table: texts, features, targets standardised within each campaign, and what was seen where
+
+
+_PARTS = 10
+FEWEST = 20
+_UNSEEN_AT = len(SURFACE)
+
+
+@dataclass(frozen=True, eq=False)
+class Corpus:
+    """Sources of all campaigns with a target.
+
+    Attributes:
+        texts: the sources.
+        names: the campaigns' names; `groups` counts in them.
+        groups: the campaign of each source.
+        units: what is kept together when a single campaign is cut into folds: documents, or single sources.
+        target: normal scores of the target within the campaign.
+        lengths: the baseline, source_length.
+        known: domains and languages that occur.
+        dense: features of each source; shares of unseen words are against the other parts of the corpus.
+        ngrams: hashed n-grams.
+        trained_on: name, fingerprint and number of sources of each campaign.
+    """
+
+    texts: tuple[str, ...]
+    names: tuple[str, ...]
+    groups: IntArray
+    units: IntArray
+    target: FloatArray
+    lengths: FloatArray
+    known: Known
+    dense: FloatArray
+    ngrams: sparse.csr_matrix
+    trained_on: tuple[tuple[str, str, int], ...]
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+
+def corpus_of(
+    sets: Sequence[EvalSet],
+    target: str,
+    *,
+    metric: str | None = None,
+    human: str | None = None,
+    embedding: str = "",
+) -> Corpus:
+    """Gather the sources of all campaigns that have a target."""
+    texts: list[str] = []
+    pairs: list[str | None] = []
+    domains: list[str | None] = []
+    parts: list[tuple[FloatArray, FloatArray, IntArray]] = []
+    trained_on = []
+    for evalset in _named_apart(sets):
+        if "source" not in evalset.items.columns:
+            raise DataError(f"{evalset.name}: there are no sources to learn from (field 'src'); leave this set out")
+        values = item_target(evalset, target, metric=metric, human=human)
+        source = evalset.items["source"].to_list()
+        use = np.isfinite(values) & np.array([bool(text and text.strip()) for text in source])
+        if use.sum() < FEWEST:
+            warnings.warn(f"{evalset.name}: only {use.sum()} sources with a target: left out", AliquotWarning, 3)
+            continue
+        rows = np.flatnonzero(use).tolist()
+        of_item, domain = pairs_of(evalset), domains_of(evalset)
+        texts += [source[row] for row in rows]
+        pairs += [of_item[row] for row in rows]
+        domains += [domain[row] for row in rows]
+        codes = evalset.documents if evalset.documents is not None else np.arange(evalset.n_items)
+        parts.append((normal_scores(values[use]), source_lengths(evalset)[use], codes[use]))
+        trained_on.append((evalset.name, evalset.fingerprint, len(rows)))
+    if not parts:
+        raise DataError(f"no campaign has {FEWEST} sources with a target; give campaigns with human scores and sources")
+    known = _known(pairs, domains)
+    if embedding == NGRAMS:  # their dimensions follow from the texts at hand: those of new sources mean something else
+        raise OptionError("encoder=ngrams: n-grams are features already; name a sentence-transformers model")
+    vectors = embed(texts, embedding) if embedding else None
+    if vectors is not None:
+        known = replace(known, dimensions=vectors.shape[1])
+    cut = pieces(texts)
+    dense = dense_features(cut, known, empty_memory(), pairs, domains, vectors)
+    dense[:, _UNSEEN_AT : _UNSEEN_AT + len(UNSEEN)] = _unseen_by_others(cut, texts)
+    return Corpus(
+        tuple(texts), tuple(name for name, _, _ in trained_on),
+        np.repeat(np.arange(len(parts)), [len(part[0]) for part in parts]),
+        np.concatenate([part[2] for part in parts]), np.concatenate([part[0] for part in parts]),
+        np.concatenate([part[1] for part in parts]), known, dense, ngram_matrix(cut), tuple(trained_on),
+    )  # fmt: skip
+
+
+def _named_apart(sets: Sequence[EvalSet]) -> list[EvalSet]:
+    """Give campaigns of the same name numbers."""
+    seen: dict[str, int] = {}
+    found = []
+    for evalset in sets:
+        seen[evalset.name] = seen.get(evalset.name, 0) + 1
+        number = seen[evalset.name]
+        found.append(evalset if number == 1 else replace(evalset, name=f"{evalset.name} #{number}"))
+    return found
+
+
+def _known(pairs: Sequence[str | None], domains: Sequence[str | None]) -> Known:
+    sides = [languages_of(pair) for pair in pairs]
+    return Known(
+        tuple(sorted({domain for domain in domains if domain})),
+        tuple(sorted({side[0] for side in sides if side[0]})),
+        tuple(sorted({side[1] for side in sides if side[1]})),
+    )
+
+
+def _unseen_by_others(cut: Pieces, texts: Sequence[str]) -> FloatArray:
+    """Unseen shares of each source against nine tenths of the corpus without it; equal texts stay together."""
+    part = np.array([zlib.crc32(text.encode("utf-8", "surrogatepass")) % _PARTS for text in texts])
+    marks = []
+    for number in range(_PARTS):
+        memory = empty_memory()
+        remember(pieces([texts[row] for row in np.flatnonzero(part == number).tolist()]), memory)
+        marks.append(memory)
+    times = np.sum(marks, axis=0, dtype=np.int8)
+    found = np.zeros((cut.n, len(UNSEEN)))
+    for number in range(_PARTS):
+        rows = np.flatnonzero(part == number)
+        if len(rows):
+            found[rows] = unseen_shares(pieces([texts[row] for row in rows.tolist()]), times > marks[number])
+    return found
+
+
+def memory_of(texts: Sequence[str]) -> BoolArray:
+    """What a model remembers of its training sources."""
+    memory = empty_memory()
+    remember(pieces(texts), memory)
+    return memory
+
+
+def held_out_features(corpus: Corpus, train: IntArray, test: IntArray) -> FloatArray:
+    """Features of sources that the training part never saw: unseen shares are against that part alone."""
+    dense = corpus.dense[test].copy()
+    memory = memory_of([corpus.texts[row] for row in train])
+    dense[:, _UNSEEN_AT : _UNSEEN_AT + len(UNSEEN)] = unseen_shares(pieces([corpus.texts[row] for row in test]), memory)
+    return dense
+
+
+_LENGTH = SURFACE.index("log length")
+_FOLDS = 5
+_LEAST_SPREAD = 0.25
+_EASY = 1e-6
+BASELINE = "source_length"
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A way of fitting: penalties per source on dense features and in all on n-grams (0: none), and boosting or not."""
+
+    penalty: float
+    ngrams: float = 0.0
+    boost: bool = False
+
+    @property
+    def name(self) -> str:
+        """How the report calls it."""
+        return f"{self.kind}:penalty={self.penalty:g}" + (f",ngrams={self.ngrams:g}" if self.ngrams else "")
+
+    @property
+    def kind(self) -> str:
+        """Ridge or gbm."""
+        return "gbm" if self.boost else "ridge"
+
+
+CAREFUL = (Candidate(20.0), Candidate(5.0), Candidate(5.0, ngrams=300.0))
+FREE = (
+    Candidate(1.0), Candidate(1.0, ngrams=300.0), Candidate(5.0, ngrams=100.0), Candidate(5.0, boost=True),
+    Candidate(5.0, ngrams=300.0, boost=True),
+)  # fmt: skip
+_CLEARLY = 2.0
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """What was fitted, on standardised features."""
+
+    centre: FloatArray
+    scale: FloatArray
+    slopes: FloatArray
+    ngrams: NDArray[np.float32]
+    trees: Trees | None
+
+    def standardised(self, dense: FloatArray) -> FloatArray:
+        """Dense features as the fit saw them."""
+        return standardised(dense, self.centre, self.scale)
+
+
+def fit(corpus: Corpus, rows: IntArray, candidate: Candidate, seed: int) -> Fit:
+    """Fit a candidate on some of the sources."""
+    groups = np.unique(corpus.groups[rows], return_inverse=True)[1].astype(np.int64)
+    weight = group_weights(groups)
+    target, dense = corpus.target[rows], corpus.dense[rows]
+    centre = np.average(dense, axis=0, weights=weight)
+    inside = np.sqrt(np.average(centred(dense, groups, weight) ** 2, axis=0, weights=weight))
+    scale = np.maximum(inside, _LEAST_SPREAD * np.sqrt(np.average((dense - centre) ** 2, axis=0, weights=weight)))
+    scale = np.where(scale > 1e-12, scale, 1.0)  # a constant tells nothing
+    x = standardised(dense, centre, scale)
+    penalty = np.full(x.shape[1], candidate.penalty * len(rows))
+    penalty[_LENGTH] = _EASY * len(rows)
+    slopes = within_ridge(x, target, groups, weight, penalty)
+    left = centred(target - x @ slopes, groups, weight)
+    weights = np.zeros(0, dtype=np.float32)
+    if candidate.ngrams:
+        weights = sparse_within_ridge(corpus.ngrams[rows], left, groups, weight, candidate.ngrams).astype(np.float32)
+    grown = _boosted(x, left, weight, seed) if candidate.boost else None
+    return Fit(centre, scale, slopes, weights, grown)
+
+
+def _boosted(x: FloatArray, left: FloatArray, weight: FloatArray, seed: int) -> Trees:
+    """Shallow trees on what ridge on the dense features leaves; n-grams, where there are any, are beside them."""
+    model = GradientBoostingRegressor(
+        n_estimators=60, learning_rate=0.05, max_depth=3, min_samples_leaf=max(5, min(60, len(x) // 20)),
+        subsample=0.5, max_features=0.5, init="zero", random_state=seed,
+    )  # fmt: skip
+    return boosted.from_boosting(model.fit(x, left, sample_weight=weight))
+
+
+def predicted(found: Fit, corpus: Corpus, rows: IntArray, dense: FloatArray) -> FloatArray:
+    """Predictions for sources of the corpus, with their features given."""
+    x = found.standardised(dense)
+    values = x @ found.slopes
+    if len(found.ngrams):
+        values = values + corpus.ngrams[rows] @ found.ngrams
+    if found.trees is not None:
+        values = values + boosted.predict(found.trees, x)
+    return np.asarray(values, dtype=np.float64)
+
+
+# -- cross-validation ----------------------------------------------------------------------------------------------
+
+
+def folds(corpus: Corpus, seed: int) -> Iterator[tuple[str, IntArray, IntArray]]:
+    """Name, training rows and test rows: a campaign left out at a time; fifths of the documents where there is one.
+
+    A source that occurs in the part left out is never trained on, in whatever campaign it stands.
+    """
+    if len(corpus.names) > 1:
+        labels, code = corpus.names, corpus.groups
+    else:
+        units = np.unique(corpus.units, return_inverse=True)[1]
+        part = np.random.default_rng(seed).permutation(units.max() + 1) % _FOLDS
+        labels, code = tuple(f"{corpus.names[0]}, part {k + 1}" for k in range(_FOLDS)), part[units]
+    for number, label in enumerate(labels):
+        test = np.flatnonzero(code == number)
+        held = {corpus.texts[row] for row in test}
+        train = np.array(
+            [row for row in np.flatnonzero(code != number) if corpus.texts[row] not in held], dtype=np.int64
+        )
+        if len(test) > 2 and len(train) >= FEWEST:
+            yield label, train, test
+
+
+def spearman(values: FloatArray, target: FloatArray) -> float:
+    """Rank correlation; 0 where the prediction does not vary."""
+    a, b = rankdata(values), rankdata(target)
+    if np.ptp(a) == 0 or np.ptp(b) == 0:
+        return 0.0
+    return float(np.corrcoef(a, b)[0, 1])
+
+
+def cross_validated(corpus: Corpus, seed: int) -> tuple[Candidate, dict[str, dict[str, float]]]:
+    """Return the chosen candidate and, for each, its Spearman correlation with the target on each part left out."""
+    parts = list(folds(corpus, seed))
+    if not parts:
+        raise DataError(
+            f"{len(corpus)} sources of {len(corpus.names)} campaigns are too few, or too much alike, to learn from: no "
+            f"part can be left out with {FEWEST} other sources to train on"
+        )
+    dense = {label: held_out_features(corpus, train, test) for label, train, test in parts}
+    scores = {BASELINE: {label: spearman(corpus.lengths[test], corpus.target[test]) for label, _, test in parts}}
+
+    for candidate in (*CAREFUL, *FREE):
+        scores[candidate.name] = {}
+        for label, train, test in parts:
+            values = predicted(fit(corpus, train, candidate, seed), corpus, test, dense[label])
+            scores[candidate.name][label] = spearman(values, corpus.target[test])
+    return chosen({c: np.array(list(scores[c.name].values())) for c in (*CAREFUL, *FREE)}), scores
+
+
+def chosen(found: Mapping[Candidate, FloatArray]) -> Candidate:
+    """The careful ridge with the best mean, or a freer candidate that is clearly better, part by part.
+
+    A handful of campaigns says little about which candidate is best: taking the best mean of all lost to source length
+    on campaigns never seen, while this rule gained (docs/evidence-sources.md). Clearly: by two standard errors.
+    """
+    best = max(CAREFUL, key=lambda candidate: float(found[candidate].mean()))
+    for candidate in FREE:
+        gain = found[candidate] - found[best]
+        if len(gain) > 1 and gain.mean() > _CLEARLY * gain.std(ddof=1) / np.sqrt(len(gain)):
+            best = candidate
+    return best

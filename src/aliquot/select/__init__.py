@@ -1,1 +1,0 @@
-"""Which items should people judge? Utilities, subset searches, designs, budgets and constraints."""

@@ -1,0 +1,217 @@
+"""One replay: choose items, look at the human scores of those only, estimate, keep what is compared with the truth."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+from scipy.special import stdtrit
+
+from aliquot.core.evalset import EvalSet
+from aliquot.core.registry import bind
+from aliquot.errors import AliquotWarning
+from aliquot.estimation.estimators import run_estimator
+from aliquot.estimation.intervals import pair_errors
+from aliquot.estimation.ranking import full_p
+from aliquot.estimation.sample import Fitted, Sample
+from aliquot.metric_eval.measures import Outcomes, Truth, p_values, truth_of
+from aliquot.sampling.active import Incremental
+from aliquot.sampling.budget import item_costs, resolve_budget
+from aliquot.sampling.methods import lookup
+from aliquot.sampling.registry import chosen_metrics
+from aliquot.sampling.select import task_of
+from aliquot.sampling.tasks import Chosen, choose_rows
+from aliquot.simulation.setup import FEWEST, Plan, Point
+from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
+from aliquot.stats.design_variance import degrees_of_freedom
+from aliquot.stats.ranks import normal_p
+
+_ROUNDING = 1e-12  # relative to the largest score: less is the order of summing, not a difference
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """A set whose truth is known, and how the replays on it are run."""
+
+    evalset: EvalSet
+    cost: str | None = None
+    unit: str = "item"
+    balance: str | None = None
+    matching: bool = True
+    test: str = "analytic"
+    level: float = 0.95
+    crowd: int | None = None
+    token: str = field(init=False, repr=False, default_factory=lambda: uuid4().hex)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Travel by name: the process that knows this stage already uses its own, with all it has computed on it."""
+        options = (self.cost, self.unit, self.balance, self.matching, self.test, self.level, self.crowd)
+        return _arrived, (self.token, self.evalset, *options)
+
+    @cached_property
+    def scores(self) -> FloatArray:
+        """The human scores of everything."""
+        return self.evalset.human_score()
+
+    @cached_property
+    def truth(self) -> Truth:
+        """What judging everything says."""
+        return truth_of(self.scores, self.test)
+
+    @cached_property
+    def rounding(self) -> float:
+        """Differences of means that are rounding only."""
+        return _ROUNDING * float(np.abs(self.scores).max(initial=0.0))
+
+    @cached_property
+    def costs(self) -> FloatArray | None:
+        """Every item's cost; None for unit costs."""
+        return item_costs(self.evalset, self.cost)
+
+    @property
+    def plain(self) -> bool:
+        """Whether a budget is just a number of items, so that a shorter budget is the start of a longer one."""
+        return self.cost is None and self.unit == "item" and self.balance is None
+
+
+_KNOWN: dict[str, Stage] = {}
+_MOST_KNOWN = 16
+
+
+def _arrived(token: str, evalset: EvalSet, *options: Any) -> Stage:
+    """Unpack a stage in another process; the last few are kept, so that a set's metrics are standardised once."""
+    if token not in _KNOWN:
+        while len(_KNOWN) >= _MOST_KNOWN:
+            _KNOWN.pop(next(iter(_KNOWN)))
+        _KNOWN[token] = Stage(evalset, *options)
+    return _KNOWN[token]
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What one replay says; half widths are NaN where no interval can be given."""
+
+    means: FloatArray
+    half: FloatArray
+    p: FloatArray
+    p_full: FloatArray
+    cost: float
+    items: int
+
+
+def stacked(outcomes: list[Outcome]) -> Outcomes:
+    """Put replays on top of each other."""
+    return Outcomes(
+        np.array([o.means for o in outcomes]), np.array([o.half for o in outcomes]), np.array([o.p for o in outcomes]),
+        np.array([o.p_full for o in outcomes]), np.array([o.cost for o in outcomes]),
+    )  # fmt: skip
+
+
+def draw(stage: Stage, plan: Plan, point: Point, rng: np.random.Generator) -> Chosen:
+    """Let the method choose for this budget."""
+    n = stage.evalset.n_items
+    share = max(point.share, FEWEST / n) if stage.plain else point.share
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", AliquotWarning)
+        budget = resolve_budget(f"{100 * min(share, 1.0):.12g}%", n, stage.costs)
+        if plan.selector.name == "incremental":
+            return _as_it_comes(stage, plan, budget.n, rng)
+        task = task_of(
+            stage.evalset, plan.selector, budget, stage.costs, balance=stage.balance, unit=stage.unit, seed=rng
+        )
+        return choose_rows(task, matching=stage.matching)
+
+
+def _as_it_comes(stage: Stage, plan: Plan, n: int, rng: np.random.Generator) -> Chosen:
+    """Incremental sampling: every item is chosen in the light of the scores of those before it, and of no other."""
+    evalset = stage.evalset
+    given = bind(plan.selector.name, lookup(plan.selector.name)[0].parameters, plan.selector.parameters)
+    if "bins" not in given and evalset.documents is None:
+        given["bins"] = "metric" if chosen_metrics(evalset, given.get("metrics")) else "id"
+    sampler = Incremental(evalset, **given, seed=rng)
+    row_of = {item: row for row, item in enumerate(evalset.ids)}
+    rows = []
+    for _ in range(n):
+        item = sampler.next()
+        rows.append(row_of[item])
+        sampler.tell(item, dict(zip(evalset.systems, stage.scores[rows[-1]].tolist(), strict=True)))
+    return Chosen(np.array(rows, dtype=np.int64), details={})
+
+
+def judged(stage: Stage, chosen: Chosen) -> Sample:
+    """Look at the human scores of what was chosen, and of nothing else."""
+    rows = chosen.rows
+    scores = stage.scores[rows]
+    if chosen.systems is not None:
+        asked = np.array([[name in names for name in stage.evalset.systems] for names in chosen.systems])
+        scores = np.where(asked, scores, np.nan)
+    weight = chosen.weight if chosen.weight is not None else np.ones(len(rows))
+    details = chosen.details or {}
+    return Sample(
+        stage.evalset, rows, scores, chosen.probability,
+        weight if chosen.probability is None else 1.0 / chosen.probability,
+        kind=str(details.get("variance", "unordered")), stratum=_codes(chosen.stratum),
+        remainder=float(details.get("remainder", 1.0)), matching=chosen.systems is None,
+    )  # fmt: skip
+
+
+def _codes(stratum: IntArray | None) -> IntArray | None:
+    return None if stratum is None else np.unique(stratum, return_inverse=True)[1].astype(np.int64)
+
+
+def outcome(stage: Stage, plan: Plan, chosen: Chosen, rng: np.random.Generator) -> Outcome | None:
+    """Estimate from what was chosen; None where nothing was (whole documents may all be missed)."""
+    if len(chosen.rows) < FEWEST:
+        return None
+    sample = judged(stage, chosen)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", AliquotWarning)
+        fitted = run_estimator(sample, plan.estimator)
+    errors = sample.errors(fitted.z)
+    freedom = degrees_of_freedom(errors, max(1.0, sample.units - 1.0))
+    half = stdtrit(freedom, 0.5 + stage.level / 2) * np.sqrt((errors**2).sum(axis=0))
+    values = np.where(np.abs(fitted.values - stage.truth.means) <= stage.rounding, stage.truth.means, fitted.values)
+    return Outcome(
+        values, np.where(_blind(sample), np.nan, half), _own_p(stage, plan, sample, fitted, errors, rng),
+        full_p(sample, fitted, sample.covariance(errors)), _spent(stage, sample), sample.n,
+    )  # fmt: skip
+
+
+def _blind(sample: Sample) -> BoolArray:
+    """Systems whose judged scores are all equal although not all items are judged: `estimate` gives no interval."""
+    present = np.isfinite(sample.scores)
+    highest = np.where(present, sample.scores, -np.inf).max(axis=0)
+    lowest = np.where(present, sample.scores, np.inf).min(axis=0)
+    equal: BoolArray = (highest <= lowest) & (present.sum(axis=0) < sample.population)
+    return equal
+
+
+def _own_p(
+    stage: Stage, plan: Plan, sample: Sample, fitted: Fitted, errors: FloatArray, rng: np.random.Generator
+) -> FloatArray:
+    """The sample's own p-values, with the test that the truth is judged by.
+
+    For other estimators than the plain mean, z from their covariance; without the finite-population correction,
+    because the p-values of the whole set do not have it either.
+    """
+    left = 1.0 - sample.n / sample.population
+    plain = plan.estimator.name == "mean" and sample.matching and float(np.ptp(sample.weight)) == 0
+    if plain or left <= 0:
+        return p_values(sample.scores, stage.test, rng)
+    spread = pair_errors(errors, matching=sample.matching) / np.sqrt(left)
+    difference = fitted.values[:, None] - fitted.values[None, :]
+    p = normal_p(np.where(np.abs(difference) <= stage.rounding, 0.0, difference), spread)
+    if (spread == 0).sum() > len(spread):  # pairs without any spread: what was seen of them, as a plain sample's test
+        p = np.where(spread == 0, p_values(sample.scores), p)
+    return p
+
+
+def _spent(stage: Stage, sample: Sample) -> float:
+    """Cost of the judged cells, as a share of judging everything."""
+    share = np.isfinite(sample.scores).mean(axis=1)
+    costs = stage.costs if stage.costs is not None else np.ones(stage.evalset.n_items)
+    return float((share * costs[sample.rows]).sum() / costs.sum())

@@ -1,0 +1,304 @@
+"""A past campaign as a finite population: the items that people judged for all systems, whose truth is known."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from aliquot.core.evalset import EvalSet
+from aliquot.core.registry import Spec, bind, parse_spec, split_outside, split_specs
+from aliquot.errors import AliquotWarning, DataError, OptionError, unknown_name
+from aliquot.estimation.estimate import auto_estimator
+from aliquot.estimation.estimators import check_estimator, estimators
+from aliquot.estimation.proxies import usable
+from aliquot.sampling.methods import all_methods, lookup, resolved
+from aliquot.sampling.registry import check_needs, chosen_metrics, metric_scores
+
+# -- A past campaign as a finite population: the items that people judged for all systems, whose truth is known ------
+
+
+_THIN = 0.5
+FEWEST_ITEMS = 8
+
+
+def population(data: EvalSet, human: str | None = None) -> tuple[EvalSet, tuple[str, ...]]:
+    """Keep the items judged for all systems, without systems that hardly anybody judged; say what was left out.
+
+    A system with less than half of the best system's coverage would cost most of the items; it is left out instead.
+
+    >>> import aliquot
+    >>> kept, notes = population(aliquot.synthetic(items=40, systems=3, seed=1))
+    >>> kept.n_items, notes
+    (40, ())
+    """
+    data = data.with_human(_human(data, human))
+    judged = np.isfinite(data.human_score())
+    covered = judged.mean(axis=0)
+    if not judged.any():
+        raise DataError(f"{data.name}: no item has a human score, so there is no truth to compare with; give a past "
+                        "campaign with human scores, or name the score with --human")  # fmt: skip
+    thin = [name for name, share in zip(data.systems, covered, strict=True) if share <= _THIN * covered.max()]
+    kept = data.drop(systems=thin).complete()
+    notes = []
+    if thin:
+        notes.append(f"{data.name}: judged on too few items and left out: {', '.join(thin)}")
+    if kept.n_items < data.n_items:
+        notes.append(
+            f"{data.name}: {kept.n_items} of {data.n_items} items are judged for all systems; they are the set"
+        )
+    if kept.n_systems < 2:
+        raise DataError(f"{data.name}: only one system has human scores; a replay compares at least two")
+    if kept.n_items < FEWEST_ITEMS:
+        raise DataError(f"{data.name}: only {kept.n_items} items are judged for all {kept.n_systems} systems; a replay "
+                        f"needs at least {FEWEST_ITEMS}: leave systems out with --exclude")  # fmt: skip
+    return replace(kept, judgments=None), tuple(notes)
+
+
+def _human(data: EvalSet, human: str | None) -> str:
+    """The name of the human score, or an error that says which set lacks it."""
+    name = human or data.human
+    if name is None:
+        raise DataError(f"{data.name}: no score is known to be people's, so there is no truth to compare with; give a "
+                        "past campaign with human scores, or name the score with --human / human=")  # fmt: skip
+    if name not in data.scores:
+        raise unknown_name(f"human score of {data.name}", name, data.scores)
+    return name
+
+
+def distinct(sets: Sequence[EvalSet]) -> list[EvalSet]:
+    """Give sets of the same name a number each, so that they are told apart in every table.
+
+    >>> import aliquot
+    >>> same = aliquot.synthetic(items=10, systems=2)
+    >>> [data.name for data in distinct([same, same])]
+    ['synthetic (simulated)', 'synthetic (simulated) #2']
+    """
+    names: set[str] = set()
+    found = []
+    for data in sets:
+        name, number = data.name, 1
+        while name in names:
+            number += 1
+            name = f"{data.name} #{number}"
+        names.add(name)
+        found.append(data if name == data.name else replace(data, name=name))
+    return found
+
+
+# -- Budgets of a replay: shares or numbers of items, as lists or ranges ---------------------------------------------
+
+
+DEFAULT = "5%:50%:10"
+FEWEST = 2
+"""One judged item has no spread: nothing can be said of its error."""
+_MOST = 1000  # budgets in a range: more is a slip of the pen
+_BELOW = (0.3, 0.5, 0.7)
+_ABOVE = (0.65, 0.8, 1.0)
+
+
+@dataclass(frozen=True)
+class Point:
+    """One budget: as it was written (0.05 for 5%, 50 for 50 items) and as a share of this set."""
+
+    written: float
+    share: float
+    asked: bool = True
+
+
+def parse_budgets(
+    text: float | str | Sequence[float | str], population: int, *, cost: bool = False, of: str = "the set"
+) -> list[Point]:
+    """Read "5%:50%:10" (from, to, how many), "5%,10%,20%", "20,50" or a list of the same; ascending, each once.
+
+    `of` names the set in messages.
+
+    >>> [point.share for point in parse_budgets("10%:30%:3", 50)]
+    [0.1, 0.2, 0.3]
+    >>> parse_budgets([20, "50%"], 40)
+    [Point(written=20.0, share=0.5, asked=True)]
+    """
+    if isinstance(text, int | float | np.integer):
+        text = [float(text)]
+    parts = [str(part) for part in text] if not isinstance(text, str) else text.split(",")
+    if not parts:
+        raise OptionError(f"--budgets is empty; write for instance {DEFAULT}, or a list 5%,10%,20%")
+    points = [point for part in parts for point in _range(part.strip(), population, cost=cost, of=of)]
+    once: dict[float, Point] = {}
+    for point in sorted(points, key=lambda point: point.share):
+        once.setdefault(round(point.share, 9), point)
+    return list(once.values())
+
+
+def _range(text: str, population: int, *, cost: bool, of: str) -> list[Point]:
+    ends = [end.strip() for end in text.split(":")]
+    if len(ends) == 1:
+        return [_point(text, population, cost=cost, of=of)]
+    if len(ends) != 3 or not ends[2].isdecimal() or not 1 <= int(ends[2]) <= _MOST:
+        raise OptionError(f"--budgets '{text}': write from:to:how-many, for instance {DEFAULT}, or a list 5%,10%,20%")
+    if ends[0].endswith("%") != ends[1].endswith("%"):
+        raise OptionError(f"--budgets '{text}': both ends must be shares (5%) or both numbers of items")
+    low, high = (_point(end, population, cost=cost, of=of) for end in ends[:2])
+    written = np.linspace(low.written, high.written, int(ends[2]))
+    if ends[0].endswith("%"):
+        return [Point(round(w, 6), round(w, 9)) for w in written.tolist()]
+    return [Point(float(round(w)), round(w) / population) for w in written.tolist()]
+
+
+def _point(text: str, population: int, *, cost: bool, of: str) -> Point:
+    try:
+        number = float(text.removesuffix("%"))
+    except ValueError:
+        raise OptionError(f"--budgets '{text}': write shares (5%) or numbers of items (50)") from None
+    if text.endswith("%"):
+        if not 0 < number <= 100:
+            raise OptionError(f"--budgets '{text}': a share lies above 0% and is at most 100%")
+        return Point(round(number / 100, 9), number / 100)
+    if cost:
+        raise OptionError(f"--budgets '{text}': with --cost give shares of the whole cost, for instance 10%")
+    if not 0 < number <= population:
+        raise OptionError(f"--budgets '{text}': must lie between {FEWEST} and all {population} items of {of}")
+    if number < FEWEST or number != round(number):
+        hint = f"; for a share write {100 * number:g}%" if number < 1 else ""
+        raise OptionError(f"--budgets '{text}': a number of items is whole and at least {FEWEST}{hint}")
+    return Point(number, number / population)
+
+
+def with_parity_points(points: Sequence[Point], population: int) -> list[Point]:
+    """Add budgets below and above those asked for, so that better and worse methods can be told how much so.
+
+    >>> [round(point.share, 3) for point in with_parity_points([Point(0.1, 0.1), Point(0.5, 0.5)], 100)]
+    [0.03, 0.05, 0.07, 0.1, 0.5, 0.65, 0.8, 1.0]
+    """
+    low, high = points[0].share, points[-1].share
+    below = [low * part for part in _BELOW if low * part * population >= FEWEST]
+    above = [share for share in _ABOVE if share > high * 1.05]
+    extra = [Point(share, share, asked=False) for share in [*below, *above]]
+    return sorted([*points, *extra], key=lambda point: point.share)
+
+
+def dense_points(points: Sequence[Point], population: int, most: int = 120) -> list[Point]:
+    """For methods that need one replay only: a fine grid, every number of items where there are few.
+
+    >>> len(dense_points([Point(0.5, 0.5)], 30))
+    29
+    """
+    counts = np.unique(np.round(np.geomspace(FEWEST, population, min(most, population - 1))).astype(int))
+    if population - 1 <= most:
+        counts = np.arange(FEWEST, population + 1)
+    taken = {round(point.share * population) for point in points}
+    extra = [Point(k / population, k / population, asked=False) for k in counts.tolist() if k not in taken]
+    return sorted([*points, *extra], key=lambda point: point.share)
+
+
+# -- Methods to replay: a selector or design, joined by `+` to an estimator, named as typed --------------------------
+
+
+BASELINE = "random"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A method as typed, and what it stands for on one set."""
+
+    typed: str
+    selector: Spec
+    estimator: Spec
+
+    @property
+    def is_baseline(self) -> bool:
+        """Whether it is the plain mean of a simple random sample."""
+        return self.selector.name == "segments" and self.estimator.name == "mean"
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether it chooses the same items every time, so that one replay says everything."""
+        method, _ = lookup(self.selector.name)
+        return method.kind == "utility" and method.name != "random"
+
+    @property
+    def is_design(self) -> bool:
+        """Whether it draws items with known chances."""
+        return lookup(self.selector.name)[0].kind == "design"
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether it searches for a subset: a few replays must do."""
+        return lookup(self.selector.name)[0].kind == "subset"
+
+
+def parse_methods(methods: str | Sequence[str]) -> list[str]:
+    """Read a list of methods, or "random,pps:size=error,tau=0.1+greg"; none may stand twice.
+
+    >>> parse_methods("random,pps:size=error,tau=0.1+greg,metric_var")
+    ['random', 'pps:size=error,tau=0.1+greg', 'metric_var']
+    """
+    found = split_specs(methods) if isinstance(methods, str) else [str(method).strip() for method in methods]
+    if not found:
+        raise OptionError("--methods is empty; write for instance random,metric_var,auto")
+    repeated = [name for at, name in enumerate(found) if name in found[:at]]
+    if repeated:
+        raise OptionError(f"the method '{repeated[0]}' is given twice")
+    return found
+
+
+def plan_method(typed: str, data: EvalSet, metric: str | None = None) -> Plan:
+    """Find out what a typed method means for this set; `metric` serves methods that need one and name none.
+
+    >>> import aliquot
+    >>> plan_method("auto", aliquot.synthetic(items=20, systems=3)).estimator.name
+    'greg'
+    """
+    chain = _chain(typed)
+    chosen = chain[0]
+    name = "segments" if chosen.name == BASELINE and not chosen.parameters else chosen.name
+    given = _with_metric(Spec(name, chosen.parameters), metric)
+    selector, _ = resolved(data, given, {})
+    if len(chain) == 2:
+        estimator = auto_estimator(chain[1])
+    elif chosen.name == "auto":
+        goal = {key: value for key, value in chosen.parameters.items() if key == "goal"}
+        estimator = auto_estimator(Spec("auto", goal))
+    else:
+        estimator = Spec("mean")
+    check_estimator(estimator)
+    return Plan(typed, selector, estimator)
+
+
+def _chain(typed: str) -> list[Spec]:
+    parts = split_outside(typed, "+")
+    if len(parts) > 2 or not all(part.strip() for part in parts):
+        raise OptionError(f"method '{typed}': write a selector or design, or join one and one estimator by +: pps+greg")
+    chain = [parse_spec(part) for part in parts]
+    first = chain[0].name
+    if first in estimators() and first not in all_methods():
+        raise OptionError(f"method '{typed}': '{first}' is an estimator; write what chooses the items first, for "
+                          f"instance {BASELINE}+{first}")  # fmt: skip
+    return chain
+
+
+def _with_metric(spec: Spec, metric: str | None) -> Spec:
+    """Give the common metric to a method that takes one and names none."""
+    if metric is None or spec.name == "auto":
+        return spec
+    method, implied = lookup(spec.name)
+    if "metric" not in method.parameters or "metric" in spec.parameters or "similarity" in implied:
+        return spec
+    return Spec(spec.name, {**spec.parameters, "metric": metric})
+
+
+def check_plan(plan: Plan, data: EvalSet) -> None:
+    """Refuse, before any work, a method that lacks on this set what can be seen without running it."""
+    method, _ = lookup(plan.selector.name)
+    check_needs(data, method)
+    given = bind(method.name, method.parameters, plan.selector.parameters)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", AliquotWarning)
+        if "metric" in method.parameters and ("metric" in given or "metric" in method.needs):
+            metric_scores(data, given.get("metric"))
+        if "metrics" in given:
+            chosen_metrics(data, given["metrics"])
+        behind = bind(plan.estimator.name, estimators()[plan.estimator.name].parameters, plan.estimator.parameters)
+        usable(data, behind.get("metrics"))

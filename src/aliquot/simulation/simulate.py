@@ -1,0 +1,333 @@
+"""What `simulate` gives: a cell for each set, method, budget and measure, a verdict for each method, one signature."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from numbers import Integral, Real
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from scipy.special import stdtrit
+
+from aliquot.core.columns import group_codes
+from aliquot.core.evalset import EvalSet, require_sets
+from aliquot.core.parallel import run_tasks
+from aliquot.core.result import signature
+from aliquot.errors import DataError, OptionError, unknown_name
+from aliquot.metric_eval.measures import TESTS, chosen_measures
+from aliquot.sampling.select import UNITS
+from aliquot.simulation.journal import Journal, open_journal
+from aliquot.simulation.replay import Stage, draw, outcome
+from aliquot.simulation.setup import (
+    BASELINE,
+    DEFAULT,
+    Plan,
+    Point,
+    check_plan,
+    dense_points,
+    distinct,
+    parse_budgets,
+    parse_methods,
+    plan_method,
+    population,
+    with_parity_points,
+)
+from aliquot.simulation.summary import Row, summarise
+from aliquot.simulation.units import FEW, Cell, Unit, check_crowd, naming, run_unit
+
+# -- What `simulate` gives: a cell for each set, method, budget and measure, a verdict for each method, one signature
+
+
+@dataclass(frozen=True, eq=False)
+class Simulation:
+    """The result of `simulate`.
+
+    Attributes:
+        cells: mean and standard error of every measure; budgets that were not asked for serve the parity.
+        rows: each method against random, over the budgets.
+        notes: what a reader should know.
+        signature: how to get it again.
+    """
+
+    cells: tuple[Cell, ...]
+    rows: tuple[Row, ...]
+    notes: tuple[str, ...]
+    signature: str
+
+    def __repr__(self) -> str:
+        sets, methods = (len({getattr(cell, name) for cell in self.cells}) for name in ("data", "method"))
+        return f"Simulation({methods} method{'s'[: methods != 1]} on {sets} set{'s'[: sets != 1]})"
+
+    def row(self, method: str, measure: str, data: str | None = None) -> Row:
+        """Return one verdict; `data` may be left out where there is one set.
+
+        The mean over several sets has data="(all sets)".
+        """
+        for name, value in (("method", method), ("measure", measure)):
+            known = list(dict.fromkeys(getattr(row, name) for row in self.rows))
+            if value not in known:
+                raise unknown_name(name, value, known)
+        found = [row for row in self.rows if (row.method, row.measure) == (method, measure)]
+        if data is None:
+            return found[-1]
+        for row in found:
+            if row.data == data:
+                return row
+        raise unknown_name("set", data, [row.data for row in found])
+
+    def to_frame(self) -> pl.DataFrame:
+        """One row for each set, method, budget asked for and measure, with 95% t intervals of the mean."""
+        return pl.DataFrame([_with_interval(cell) for cell in self.cells if cell.asked])
+
+    def summary_frame(self) -> pl.DataFrame:
+        """One row for each set, method and measure."""
+        return pl.DataFrame([vars(row) for row in self.rows])
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON document of `simulate --json`; undefined numbers and a parity never reached are null."""
+        return {
+            "cells": [_plain(_with_interval(cell)) for cell in self.cells if cell.asked],
+            "summary": [_plain(vars(row)) for row in self.rows],
+            "notes": list(self.notes),
+            "signature": self.signature,
+        }
+
+
+def _with_interval(cell: Cell) -> dict[str, Any]:
+    half = float(stdtrit(cell.repeats - 1, 0.975)) * cell.error if cell.repeats > 1 else 0.0
+    row = {name: value for name, value in vars(cell).items() if name != "asked"}
+    return row | {"low": cell.value - half, "high": cell.value + half}
+
+
+def _plain(row: dict[str, Any]) -> dict[str, Any]:
+    return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in row.items()}
+
+
+# -- `simulate`: replay past campaigns as if only a budget of items had been judged, and compare with the truth ------
+
+
+METHODS = ("random", "auto")
+LEAST_BASELINE = 100
+Progress = Callable[[int, int], None]
+
+
+def simulate(
+    data: EvalSet | Sequence[EvalSet],
+    methods: str | Sequence[str] = METHODS,
+    budgets: float | str | Sequence[float | str] = DEFAULT,
+    *,
+    repeats: int = 100,
+    measures: str | Sequence[str] | None = None,
+    human: str | None = None,
+    metric: str | None = None,
+    cost: str | None = None,
+    unit: str = "item",
+    balance: str | None = None,
+    test: str = "analytic",
+    level: float = 0.95,
+    parity: bool = True,
+    crowd: int | None = None,
+    seed: int = 0,
+    jobs: int | None = 1,
+    engine: str | None = None,
+    journal: str | Path | None = None,
+    progress: Progress | None = None,
+) -> Simulation:
+    """Pretend that only a budget of a finished campaign had been judged, many times, and compare with the truth.
+
+    Args:
+        data: a past campaign with human scores, or several.
+        methods: selectors or designs, joined by + to an estimator: "random", "metric_var:metric=COMET", "pps+greg",
+            "auto". A simple random sample's mean is always there to compare with.
+        budgets: "5%:50%:10" (from, to, how many), or a list of shares and numbers of items.
+        repeats: replays of whatever is drawn at random; fixed choices are replayed once, random samples' means at
+            least 100 times.
+        measures: names of measures, a list or "spa,mae"; all by default.
+        human: the human score.
+        metric: the metric for methods that need one and name none.
+        cost: an item column or "esa_time": budgets are then shares of the whole cost.
+        unit: "item", or "document": whole documents are chosen.
+        balance: an item column over whose values the budget is split equally.
+        test: p-values of the truth and of plain samples: analytic, or permutation.
+        level: coverage that intervals promise.
+        parity: replay budgets below and above those asked for too, so that parity can be told.
+        crowd: methods may look at so many systems only, drawn anew for every replay; truth and estimates are about the
+            others. Fixed choices are then replayed as often as others.
+        seed: same seed, same table, on any number of processes.
+        jobs: processes; None for all cores.
+        engine: "dask://host:port" for a cluster.
+        journal: an output file's name: finished replays are remembered in NAME.part, so that a killed run goes on when
+            it is called again; whoever writes the output takes that file away.
+        progress: called with the number of finished and of all units of work.
+
+    >>> import aliquot
+    >>> data = aliquot.synthetic(items=80, systems=4, seed=5)
+    >>> result = aliquot.simulate(data, ["random", "auto"], ["20%", "40%"], repeats=20)
+    >>> result.row("auto", "mae").ratio_to_random < 1
+    True
+    """
+    sets = [data] if isinstance(data, EvalSet) else list(data)
+    _check(sets, repeats, unit, test, level, seed)
+    chosen = None if measures is None else [measure.name for measure in chosen_measures(measures)]
+    typed = parse_methods(methods)
+    if BASELINE not in typed:
+        typed = [BASELINE, *typed]
+    stages, notes = _stages(sets, human, cost=cost, unit=unit, balance=balance, test=test, level=level, crowd=crowd)
+    units = [
+        u
+        for at, stage in enumerate(stages)
+        for u in _units(at, stage, typed, metric, budgets, repeats, seed, parity=parity)
+    ]
+    wanted = None if chosen is None else list(dict.fromkeys([*_with_baselines(chosen), "cost"]))
+    line = signature(
+        "simulate", None, methods=",".join(typed), budgets=_listed(budgets), repeats=repeats, metric=metric,
+        human=_listed(dict.fromkeys(stage.evalset.human for stage in stages)), cost=cost,
+        unit=None if unit == "item" else unit, balance=balance, test=None if test == "analytic" else test,
+        level=None if level == 0.95 else level, measures=None if chosen is None else ",".join(chosen),
+        parity=None if parity else "no", crowd=crowd, seed=seed,
+        data=",".join(stage.evalset.fingerprint for stage in stages),
+    )  # fmt: skip
+    with open_journal(Path(journal) if journal is not None else None, line) as memory:
+        _work(units, stages, wanted, memory, jobs, engine, progress)
+        cells = [Cell(**cell) for u in units for cell in memory.done[u.key]]
+    rows = summarise(cells, BASELINE)
+    if chosen is not None:
+        cells = [cell for cell in cells if cell.measure in chosen]
+        rows = [row for row in rows if row.measure in chosen]
+    return Simulation(tuple(cells), tuple(rows), tuple(notes), line)
+
+
+def _listed(values: Any) -> str:
+    """Write one value or several for the signature."""
+    return str(values) if isinstance(values, str | Real) else ",".join(map(str, values))
+
+
+def _check(sets: Sequence[Any], repeats: Any, unit: str, test: str, level: float, seed: Any) -> None:
+    if not sets:
+        raise OptionError("no data to replay; give at least one past campaign")
+    require_sets(*sets)
+    for name, number in (("--repeats", repeats), ("seed", seed)):
+        if not isinstance(number, Integral):
+            raise OptionError(f"{name} is {number!r}; give a whole number, so that the run can be repeated and resumed")
+    if repeats < 2:
+        raise OptionError(f"--repeats {repeats}: choose at least 2, or there is no error of the mean; 100 is usual")
+    for kind, value, known in (("unit", unit, UNITS), ("test", test, TESTS)):
+        if value not in known:
+            raise unknown_name(kind, value, known)
+    if not 0.0 < level < 1.0:
+        raise OptionError(f"level is {level}; choose between 0 and 1, for instance 0.95")
+    if seed < 0:
+        raise OptionError(f"seed is {seed}; choose 0 or more")
+
+
+def _with_baselines(measures: Sequence[str]) -> list[str]:
+    return [name for measure in chosen_measures(measures) for name in (measure.name, measure.against)]
+
+
+def _stages(sets: Sequence[EvalSet], human: str | None, **options: Any) -> tuple[list[Stage], list[str]]:
+    stages: list[Stage] = []
+    notes: list[str] = []
+    for evalset in distinct(sets):
+        kept, said = population(evalset, human)
+        notes += said
+        stages.append(Stage(kept, **options))
+        _check_stage(stages[-1])
+    return stages, notes
+
+
+def _check_stage(stage: Stage) -> None:
+    """Tell a bad --cost, --balance, --unit or --crowd before any work."""
+    check_crowd(stage.crowd, stage.evalset)
+    _ = stage.costs
+    if stage.balance is not None:
+        group_codes(stage.evalset, stage.balance)
+    if stage.unit == "document" and stage.evalset.documents is None:
+        raise DataError(f"{stage.evalset.name}: there are no documents; use --unit item")
+
+
+def _units(
+    number: int,
+    stage: Stage,
+    typed: Sequence[str],
+    metric: str | None,
+    budgets: Any,
+    repeats: int,
+    seed: int,
+    *,
+    parity: bool,
+) -> list[Unit]:
+    evalset = stage.evalset
+    asked = parse_budgets(budgets, evalset.n_items, cost=stage.cost is not None, of=evalset.name)
+    more = with_parity_points(asked, len(evalset)) if parity else asked
+    units: list[Unit] = []
+    for name in typed:
+        plan = plan_method(name, evalset, metric)
+        with naming(evalset.name, name):
+            check_plan(plan, evalset)
+            _try(plan, stage, asked[-1], seed)
+        if plan.is_fixed and stage.crowd is not None:
+            units.append(Unit(number, evalset.name, plan, tuple(more), repeats, seed))
+            continue
+        if plan.is_fixed:
+            points = dense_points(asked, len(evalset)) if parity and stage.plain else more
+            units.append(Unit(number, evalset.name, plan, tuple(points), 1, seed))
+            continue
+        count = _repeats_of(name, plan, repeats)
+        for point in more:
+            once = plan.is_design and point.share >= 1.0 and stage.crowd is None  # all items: nothing is left to chance
+            units.append(Unit(number, evalset.name, plan, (point,), 1 if once else count, seed))
+    return units
+
+
+def _repeats_of(name: str, plan: Plan, repeats: int) -> int:
+    """All ratios and parities hang on the baseline, which is quickly replayed; slow methods get a tenth."""
+    if name == BASELINE:
+        return max(LEAST_BASELINE, repeats)
+    return max(2, repeats // FEW) if plan.is_slow else repeats
+
+
+def _try(plan: Plan, stage: Stage, point: Point, seed: int) -> None:
+    """Replay once what is quickly drawn, so that a slip in a method is told before hours of work, not after."""
+    if plan.is_design:
+        rng = np.random.default_rng(seed)
+        outcome(stage, plan, draw(stage, plan, point, rng), rng)
+    elif plan.is_slow and (stage.cost is not None or stage.unit == "document"):
+        raise OptionError("chooses a number of items; use a utility or a design with --cost or --unit document")
+    elif plan.selector.name == "incremental" and stage.balance is not None:
+        raise OptionError("allocates the budget itself; leave out --balance, or name its column: incremental:bins=...")
+
+
+def _work(
+    units: Sequence[Unit],
+    stages: Sequence[Stage],
+    measures: Sequence[str] | None,
+    memory: Journal,
+    jobs: int | None,
+    engine: str | None,
+    progress: Progress | None,
+) -> None:
+    left = [unit for unit in units if unit.key not in memory.done]
+    finished = len(units) - len(left)
+    if progress is not None:
+        progress(finished, len(units))
+    tasks = [(unit, stages[unit.set_number]) for unit in sorted(left, key=_effort, reverse=True)]
+    for key, cells in run_tasks(partial(_run, measures=measures), tasks, jobs=jobs, engine=engine):
+        memory.add(key, cells)
+        finished += 1
+        if progress is not None:
+            progress(finished, len(units))
+
+
+def _effort(unit: Unit) -> float:
+    """Long units first, so that no process waits for the last."""
+    return unit.repeats * sum(point.share for point in unit.points)
+
+
+def _run(task: tuple[Unit, Stage], measures: Sequence[str] | None) -> tuple[str, list[dict[str, Any]]]:
+    unit, stage = task
+    return unit.key, run_unit(unit, stage, measures)

@@ -1,0 +1,182 @@
+"""From cells to a verdict: each method against random, over the budgets, with its error."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+from aliquot.metric_eval.measures import MEASURES, Measure, Parity, first_crossings, parity_of
+from aliquot.simulation.units import Cell
+from aliquot.stats.arrays import FloatArray
+
+DRAWS = 100
+_SURE = 0.975
+_ROUNDING = 1e-12  # of a value: smaller differences are rounding
+EVERYTHING = "(all sets)"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One method and measure on one set, over the budgets asked for.
+
+    Attributes:
+        value: mean over the budgets.
+        error: its Monte Carlo standard error.
+        ratio_to_random: mean over the budgets of value / random's value.
+        parity: mean of C/B, C the smallest budget at which the method is as good as random at B; infinite where some
+            target is never reached.
+        parity_error: Monte Carlo standard error of the parity.
+        parity_reached: mean of C/B over the targets that are reached.
+        missed: number of targets that are never reached.
+        cost_parity: the same with what was spent in the place of the budget.
+        gain: "better" or "worse" than random beyond the Monte Carlo error (95%, Welch), "unclear" within it; over
+            several sets, what all of them agree on.
+    """
+
+    data: str
+    method: str
+    measure: str
+    value: float
+    error: float
+    ratio_to_random: float
+    parity: float
+    parity_error: float
+    parity_reached: float
+    missed: int
+    cost_parity: float
+    gain: str
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """A measure over ascending budgets: means, errors, what was spent, and the replays behind it."""
+
+    share: FloatArray
+    value: FloatArray
+    error: FloatArray
+    asked: FloatArray
+    spent: FloatArray
+    repeats: FloatArray
+
+
+def curve_of(cells: Iterable[Cell], spent: dict[float, float]) -> Curve:
+    """Arrange cells of one set, method and measure by budget."""
+    rows = sorted(cells, key=lambda cell: cell.share)
+    columns = [(c.share, c.value, c.error, float(c.asked), spent.get(c.share, c.share), c.repeats) for c in rows]
+    table = np.array(columns, dtype=np.float64).reshape(-1, 6)
+    return Curve(*table.T)
+
+
+def summarise(cells: Sequence[Cell], baseline: str) -> list[Row]:
+    """One row for each set, method and measure; then, with several sets, the mean over them."""
+    groups: dict[tuple[str, str, str], list[Cell]] = {}
+    for cell in cells:
+        groups.setdefault((cell.data, cell.method, cell.measure), []).append(cell)
+    curves = {}
+    for (data, method, measure), group in groups.items():
+        costs = {c.share: c.value for c in groups.get((data, method, "cost"), [])}
+        curves[data, method, measure] = curve_of(group, costs)
+    rows = []
+    for (data, method, measure), curve in curves.items():
+        random = curves.get((data, baseline, MEASURES[measure].against))
+        rows.append(_row(data, method, MEASURES[measure], curve, random, is_random=method == baseline))
+    return rows + _over_sets(rows)
+
+
+def _row(data: str, method: str, measure: Measure, curve: Curve, random: Curve | None, *, is_random: bool) -> Row:
+    asked = curve.asked > 0
+    value = float(np.mean(curve.value[asked]))
+    error = _mean_error(curve.error[asked])
+    if random is None:
+        nothing = float("nan")
+        return Row(data, method, measure.name, value, error, nothing, nothing, nothing, nothing, 0, nothing, "unclear")
+    base = random.value[random.asked > 0]
+    ratio = np.divide(curve.value[asked], base, out=np.full(len(base), np.nan), where=np.abs(base) > 0)
+    found, spread, by_cost = _parities(measure, curve, random, is_random=is_random and measure.baseline is None)
+    gap = value - float(base.mean())
+    # Sums of costs in another order differ in their last digits; where nothing varies that is no difference.
+    sure = max(_beyond(curve, random), _ROUNDING * abs(value))
+    gain = _gain(gap if measure.better == "higher" else -gap, sure, measure, is_random=is_random)
+    return Row(data, method, measure.name, value, error, float(ratio.mean()), found.value, spread, found.reached,
+               found.missed, by_cost, gain)  # fmt: skip
+
+
+def _mean_error(errors: FloatArray) -> float:
+    return float(np.sqrt((errors**2).sum()) / max(1, len(errors)))
+
+
+def _beyond(curve: Curve, random: Curve) -> float:
+    """Half width of the interval of the difference of two means over budgets: t by Welch's degrees of freedom."""
+    variances, freedom = [], []
+    for line in (curve, random):
+        asked = line.asked > 0
+        variances.append(line.error[asked] ** 2 / asked.sum() ** 2)
+        freedom.append(np.maximum(line.repeats[asked] - 1.0, 1.0))
+    each, degrees = np.concatenate(variances), np.concatenate(freedom)
+    total = float(each.sum())
+    if not total > 0:
+        return total
+    return float(stats.t.ppf(_SURE, total**2 / float((each**2 / degrees).sum())) * np.sqrt(total))
+
+
+def _gain(gap: float, sure: float, measure: Measure, *, is_random: bool) -> str:
+    if measure.better == "neither" or (is_random and measure.baseline is None) or not np.isfinite(gap + sure):
+        return "unclear"
+    return "unclear" if abs(gap) <= sure else "better" if gap > 0 else "worse"
+
+
+def _parities(measure: Measure, curve: Curve, random: Curve, *, is_random: bool) -> tuple[Parity, float, float]:
+    """Parity by budget, its Monte Carlo error, and parity by what was spent."""
+    nothing = float("nan")
+    if measure.better == "neither" or measure.name == "cost":
+        return Parity(nothing, nothing, 0), nothing, nothing
+    if is_random:
+        return Parity(1.0, 1.0, 0), 0.0, 1.0
+    sign = 1.0 if measure.better == "higher" else -1.0
+    asked = random.asked > 0
+    targets, budgets = sign * random.value[asked], random.share[asked]
+    found = parity_of(first_crossings(curve.share, sign * curve.value, targets), budgets)
+    order = np.argsort(curve.spent, kind="stable")[: np.isfinite(curve.spent).sum()]
+    spent = parity_of(first_crossings(curve.spent[order], sign * curve.value[order], targets), random.spent[asked])
+    rng = np.random.default_rng(0)
+    draws = [
+        parity_of(
+            first_crossings(
+                curve.share,
+                sign * curve.value + curve.error * rng.normal(size=len(curve.value)),
+                targets + random.error[asked] * rng.normal(size=len(targets)),
+            ),
+            budgets,
+        ).reached
+        for _ in range(DRAWS)
+    ]
+    known = np.array(draws)[np.isfinite(draws)]
+    return found, float(known.std()) if len(known) > 1 else nothing, spent.value
+
+
+def _over_sets(rows: list[Row]) -> list[Row]:
+    """Means over the sets, where there are several."""
+    sets = list(dict.fromkeys(row.data for row in rows))
+    if len(sets) < 2:
+        return []
+    groups: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        groups.setdefault((row.method, row.measure), []).append(row)
+    return [_mean_row(method, measure, group) for (method, measure), group in groups.items()]
+
+
+def _mean_row(method: str, measure: str, group: list[Row]) -> Row:
+    def mean(name: str) -> float:
+        return float(np.mean([getattr(row, name) for row in group]))
+
+    errors = np.array([row.error for row in group])
+    verdicts = {row.gain for row in group}
+    gain = verdicts.pop() if len(verdicts) == 1 else "unclear"
+    return Row(
+        EVERYTHING, method, measure, mean("value"), _mean_error(errors), mean("ratio_to_random"), mean("parity"),
+        _mean_error(np.array([row.parity_error for row in group])), float(np.mean([r.parity_reached for r in group])),
+        sum(row.missed for row in group), mean("cost_parity"), gain,
+    )  # fmt: skip

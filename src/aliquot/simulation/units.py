@@ -1,0 +1,269 @@
+"""Units of work: all replays of one method at one budget (or, for fixed choices, at all budgets) on one set.
+
+A unit's random numbers depend on the seed, the set, the method and the budget alone: so any number of processes, in
+any order, with any other methods beside it, gives the same table.
+"""
+
+from __future__ import annotations
+
+import warnings
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from aliquot.core.evalset import EvalSet
+from aliquot.errors import AliquotError, AliquotWarning, OptionError
+from aliquot.metric_eval.measures import Measure, chosen_measures
+from aliquot.sampling.budget import resolve_budget
+from aliquot.sampling.select import task_of
+from aliquot.sampling.tasks import Chosen, choose_rows
+from aliquot.simulation.replay import Outcome, Stage, draw, outcome, stacked
+from aliquot.simulation.setup import FEWEST, Plan, Point
+from aliquot.stats.arrays import FloatArray
+
+# -- Units of work: all replays of one method at one budget (or, for fixed choices, at all budgets) on one set -------
+
+
+FEW = 10
+"""One in how many replays a method that searches is given."""
+
+
+@dataclass(frozen=True)
+class Unit:
+    """What to replay: which set (by number and name), which method, at which budgets, how often."""
+
+    set_number: int
+    data: str
+    plan: Plan
+    points: tuple[Point, ...]
+    repeats: int
+    seed: int
+
+    @property
+    def key(self) -> str:
+        """The name under which a finished unit is remembered."""
+        shares = ",".join(f"{point.share:.9g}" for point in self.points)
+        return f"{self.data}|{self.plan.typed}|{shares}"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Mean and standard error of one measure over the replays of one method at one budget on one set.
+
+    `items` is the mean number of judged items, `repeats` the number of replays that the measure could be told of.
+    """
+
+    data: str
+    method: str
+    budget: float
+    share: float
+    asked: bool
+    measure: str
+    value: float
+    error: float
+    items: float
+    repeats: int
+
+
+def run_unit(unit: Unit, stage: Stage, measures: Sequence[str] | None) -> list[dict[str, Any]]:
+    """Run all replays of a unit and give its cells as plain values."""
+    wanted = chosen_measures(measures)
+    cells: list[Cell] = []
+    with (
+        threadpool_limits(limits=1),  # small matrices: threads cost more than they give, and processes do the rest
+        naming(unit.data, unit.plan.typed),
+    ):
+        if stage.crowd is not None:
+            return [vars(cell) for cell in _crowd_cells(unit, stage, wanted)]
+        for point, outcomes in _replays(unit, stage):
+            cells += _cells(unit, point, [o for o in outcomes if o is not None], stage, wanted)
+    return [vars(cell) for cell in cells]
+
+
+@contextmanager
+def naming(data: str, method: str) -> Iterator[None]:
+    """Say on which set and with which method something went wrong."""
+    try:
+        yield
+    except AliquotError as error:
+        raise type(error)(f"method '{method}' on {data}: {str(error).removeprefix(f'{data}: ')}") from error
+
+
+def _replays(unit: Unit, stage: Stage) -> list[tuple[Point, list[Outcome | None]]]:
+    if unit.plan.is_fixed and stage.plain:
+        everything, n = Point(1.0, 1.0), stage.evalset.n_items
+        order = draw(stage, unit.plan, everything, _generator(unit, stage, everything, 0))
+        return [
+            (point, [outcome(stage, unit.plan, _start(order, max(FEWEST, round(point.share * n))),
+                             _generator(unit, stage, point, 0))])
+            for point in unit.points
+        ]  # fmt: skip
+    found = []
+    for point in unit.points:
+        outcomes = []
+        for repeat in range(unit.repeats):
+            rng = _generator(unit, stage, point, repeat)
+            outcomes.append(outcome(stage, unit.plan, draw(stage, unit.plan, point, rng), rng))
+        found.append((point, outcomes))
+    return found
+
+
+def _start(order: Chosen, n: int) -> Chosen:
+    """The first n items of an ordering."""
+    return Chosen(order.rows[:n], weight=None if order.weight is None else order.weight[:n], details=order.details)
+
+
+def _generator(unit: Unit, stage: Stage, point: Point, repeat: int) -> np.random.Generator:
+    return np.random.default_rng([*_seeds(unit, stage, point), repeat])
+
+
+def _seeds(unit: Unit, stage: Stage, point: Point) -> list[int]:
+    method = zlib.crc32(unit.plan.typed.encode())
+    return [unit.seed, int(stage.evalset.fingerprint, 16), method, round(point.share * 1e9)]
+
+
+def _cells(unit: Unit, point: Point, outcomes: list[Outcome], stage: Stage, measures: list[Measure]) -> list[Cell]:
+    if not outcomes:
+        empty = np.full(1, np.nan)
+        values = {measure.name: empty for measure in measures}
+    else:
+        together = stacked(outcomes)
+        values = {measure.name: measure.function(together, stage.truth) for measure in measures}
+    items = float(np.mean([o.items for o in outcomes])) if outcomes else 0.0
+    return [
+        Cell(unit.data, unit.plan.typed, point.written, point.share, point.asked, name, *_mean_and_error(found, unit),
+             items, int(np.isfinite(found).sum()))
+        for name, found in values.items()
+    ]  # fmt: skip
+
+
+def _crowd_cells(unit: Unit, stage: Stage, measures: list[Measure]) -> list[Cell]:
+    """Cells of replays that each have a crowd, and so systems and a truth, of their own."""
+    fresh = [_seeds(unit, stage, point) for point in unit.points]
+    values: list[dict[str, list[FloatArray]]] = [{m.name: [] for m in measures} for _ in unit.points]
+    items: list[list[int]] = [[] for _ in unit.points]
+    for _, rest, outcomes in crowd_replays(stage, unit.plan, unit.points, unit.repeats, unit.seed, fresh):
+        for at, found in enumerate(outcomes):
+            items[at] += [] if found is None else [found.items]
+            for name, value in measured(found, rest, measures).items():
+                values[at][name].append(value)
+    return [
+        Cell(unit.data, unit.plan.typed, point.written, point.share, point.asked, name,
+             *_mean_and_error(np.concatenate(found), unit), float(np.mean(items[at])) if items[at] else 0.0,
+             int(np.isfinite(np.concatenate(found)).sum()))
+        for at, point in enumerate(unit.points)
+        for name, found in values[at].items()
+    ]  # fmt: skip
+
+
+def _mean_and_error(values: FloatArray, unit: Unit) -> tuple[float, float]:
+    """Mean and its standard error over replays; a fixed choice has none (0: nothing was drawn by chance)."""
+    known = values[np.isfinite(values)]
+    if not len(known):
+        return float("nan"), float("nan")
+    if len(known) == 1:
+        return float(known[0]), 0.0 if unit.repeats == 1 else float("nan")
+    return float(known.mean()), float(known.std(ddof=1) / np.sqrt(len(known)))
+
+
+# -- An artificial crowd: utilities from the outputs of a few systems, truth and estimates about the others ----------
+
+
+_STREAM = 0xC0
+_HALF = 0.5
+
+
+def check_crowd(crowd: int | None, evalset: EvalSet) -> None:
+    """Refuse a crowd that leaves no two systems to compare, or that cannot be found."""
+    if crowd is None:
+        return
+    if not 1 <= crowd <= evalset.n_systems - 2:
+        raise OptionError(
+            f"{evalset.name}: a crowd of {crowd} of its {evalset.n_systems} systems; leave at least two to evaluate"
+        )
+    known = len(known_systems(evalset))
+    if crowd > known:
+        raise OptionError(f"{evalset.name}: a crowd of {crowd}, but only {known} systems have outputs and metrics")
+
+
+def known_systems(evalset: EvalSet) -> list[int]:
+    """Systems that a crowd may be drawn from: those with the outputs and some metric of at least half of the items."""
+    there = np.ones(evalset.n_systems, dtype=np.bool_)
+    if evalset.metrics:
+        covered = [np.isfinite(evalset.scores[name]).mean(axis=0) >= _HALF for name in evalset.metrics]
+        there &= np.any(covered, axis=0)
+    if evalset.outputs is not None:
+        missing = [evalset.outputs[system].null_count() for system in evalset.systems]
+        there &= np.array(missing) <= _HALF * evalset.n_items
+    return np.flatnonzero(there).tolist()
+
+
+def crowd_systems(evalset: EvalSet, size: int, seed: int, repeat: int) -> list[str]:
+    """The crowd of a replay: systems at random.
+
+    >>> import aliquot
+    >>> data = aliquot.synthetic(items=5, systems=6)
+    >>> len(crowd_systems(data, 4, 0, 1)), crowd_systems(data, 4, 0, 1) == crowd_systems(data, 4, 0, 1)
+    (4, True)
+    """
+    rng = np.random.default_rng([seed, _STREAM, int(evalset.fingerprint, 16), repeat])
+    chosen = rng.choice(known_systems(evalset), size, replace=False)
+    return [evalset.systems[at] for at in sorted(chosen.tolist())]
+
+
+def others(stage: Stage, crowd: Sequence[str]) -> Stage:
+    """The stage without the crowd: what is estimated, and what is true of it."""
+    return Stage(
+        stage.evalset.drop(systems=list(crowd)), stage.cost, stage.unit, stage.balance, stage.matching, stage.test,
+        stage.level,
+    )  # fmt: skip
+
+
+def crowd_replays(
+    stage: Stage, plan: Plan, points: Sequence[Point], repeats: int, seed: int, fresh: Sequence[Sequence[int]]
+) -> Iterator[tuple[int, Stage, list[Outcome | None]]]:
+    """Give, for each replay, its number, the stage of the others, and an outcome for each budget.
+
+    `fresh` holds, for each budget, the numbers that seed its draws.
+    """
+    for repeat in range(repeats):
+        crowd = crowd_systems(stage.evalset, stage.crowd or 0, seed, repeat)
+        rest = others(stage, crowd)
+        found: list[Outcome | None] = []
+        order = None
+        for point, numbers in zip(points, fresh, strict=True):
+            rng = np.random.default_rng([*numbers, repeat])
+            if plan.is_fixed and stage.plain:
+                order = order or _chosen(stage, plan, 1.0, crowd, rng)
+                n = max(FEWEST, round(point.share * stage.evalset.n_items))
+                chosen = Chosen(order.rows[:n], details=order.details)
+            else:
+                chosen = _chosen(stage, plan, point.share, crowd, rng)
+            found.append(outcome(rest, plan, chosen, rng))
+        yield repeat, rest, found
+
+
+def _chosen(stage: Stage, plan: Plan, share: float, crowd: Sequence[str], rng: np.random.Generator) -> Chosen:
+    """Let the method choose by the crowd's outputs and scores alone."""
+    n = stage.evalset.n_items
+    least = max(share, FEWEST / n) if stage.plain else share
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", AliquotWarning)
+        budget = resolve_budget(f"{100 * min(least, 1.0):.12g}%", n, stage.costs)
+        task = task_of(
+            stage.evalset, plan.selector, budget, stage.costs, balance=stage.balance, unit=stage.unit, crowd=crowd,
+            seed=rng,
+        )  # fmt: skip
+        return choose_rows(task, matching=stage.matching)
+
+
+def measured(found: Outcome | None, rest: Stage, measures: Sequence[Measure]) -> dict[str, FloatArray]:
+    """Every measure of one replay against the truth about its own systems."""
+    if found is None:
+        return {measure.name: np.full(1, np.nan) for measure in measures}
+    return {measure.name: measure.function(stacked([found]), rest.truth) for measure in measures}

@@ -1,0 +1,364 @@
+"""Agreement on categories: raw agreement, Cohen's kappa plain and weighted, its maximum and margins, Fleiss' kappa.
+
+A square table counts units by the answers of two annotators (rows the first's, columns the second's). Functions of
+tables take any number of them at once: ... x K x K in, ... out. Undefined values are NaN.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+from scipy import stats
+
+from aliquot.errors import OptionError, unknown_name
+from aliquot.stats.alpha import Pairable, pairable, unit_counts
+from aliquot.stats.annotator_pairs import AnnotatorPairs, annotator_pairs, iterate_rows
+from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
+from aliquot.stats.resampling import Additive, item_sums, sparse_item_sums
+
+# -- Agreement on categories: raw agreement, Cohen's kappa plain and weighted, its maximum and margins, Fleiss' kappa
+
+
+Weighting = Literal["none", "linear", "quadratic"]
+WEIGHTINGS: tuple[Weighting, ...] = get_args(Weighting)
+
+
+@dataclass(frozen=True, eq=False)
+class Cohen:
+    """Two annotators on the units both judged.
+
+    Attributes:
+        kappa: chance-corrected agreement; NaN where one answer is all there is.
+        maximum: the largest kappa that the two annotators' margins allow.
+        linear: kappa with differences |c - c'|.
+        quadratic: kappa with differences (c - c')^2.
+        observed: the share of units on which both say the same.
+        expected: the share expected if answers did not depend on the unit.
+        n: the number of units.
+        table: counts of units, first annotator's answers x second annotator's.
+        categories: the answers, in the order of the table.
+        p_margins: Stuart-Maxwell test that both use the answers equally often.
+    """
+
+    kappa: float
+    maximum: float
+    linear: float
+    quadratic: float
+    observed: float
+    expected: float
+    n: int
+    table: FloatArray
+    categories: FloatArray
+    p_margins: float
+
+
+def cohen(first: FloatArray, second: FloatArray, categories: FloatArray | None = None) -> Cohen:
+    """Cohen's kappa of two annotators; units that one of them did not judge (NaN) are left out.
+
+    Weighted kappas use the categories' values as distances, so that a scale with an unused point stays as it is.
+
+    >>> result = cohen(np.array([1.0, 1.0, 2.0, 2.0]), np.array([1.0, 1.0, 2.0, 1.0]))
+    >>> round(result.kappa, 3), round(result.maximum, 3), result.observed
+    (0.5, 0.5, 0.75)
+    """
+    both = np.isfinite(first) & np.isfinite(second)
+    a, b = first[both], second[both]
+    known = np.unique(np.concatenate([a, b])) if categories is None else np.sort(categories)
+    place = [np.searchsorted(known, side) for side in (a, b)]
+    for side, at in zip((a, b), place, strict=True):
+        strange = side[(at >= len(known)) | (known[np.minimum(at, len(known) - 1)] != side)] if len(known) else side
+        if len(strange):
+            raise OptionError(f"the answer {strange[0]:g} is not among the categories {known.tolist()}")
+    k = len(known)
+    table = np.bincount(place[0] * k + place[1], minlength=k * k).reshape(k, k).astype(np.float64)
+    return Cohen(
+        kappa=float(kappa(table)),
+        maximum=float(kappa_maximum(table)),
+        linear=float(kappa(table, known, "linear")),
+        quadratic=float(kappa(table, known, "quadratic")),
+        observed=float(raw_agreement(table)),
+        expected=float(_expected_agreement(table)),
+        n=int(both.sum()),
+        table=table,
+        categories=known,
+        p_margins=margins_p(table),
+    )
+
+
+def differences(values: FloatArray, weighting: Weighting) -> FloatArray:
+    """How far apart two categories are: 1 if not equal, or the distance of their values, or its square.
+
+    >>> differences(np.array([1.0, 2.0, 4.0]), "linear")[0].tolist()
+    [0.0, 1.0, 3.0]
+    """
+    if weighting not in WEIGHTINGS:
+        raise unknown_name("weighting", weighting, WEIGHTINGS)
+    apart = values[:, None] - values[None, :]
+    if weighting == "none":
+        return np.asarray(apart != 0, dtype=np.float64)
+    return np.abs(apart) if weighting == "linear" else np.square(apart)
+
+
+def kappa(tables: FloatArray, values: FloatArray | None = None, weighting: Weighting = "none") -> FloatArray:
+    """Cohen's kappa, 1 - sum d o / sum d e, with o the observed and e the expected shares (Cohen 1960, 1968).
+
+    >>> float(kappa(np.array([[2.0, 0.0], [0.0, 2.0]])))
+    1.0
+    """
+    n, rows, columns = _margins(tables)
+    d = differences(np.arange(tables.shape[-1], dtype=np.float64) if values is None else values, weighting)
+    observed = (tables * d).sum(axis=(-1, -2)) / n
+    expected = (rows @ d * columns).sum(axis=-1)
+    ratio = observed / np.where(expected > 0, expected, 1.0)
+    return _undefined_where(expected <= 1e-12 * d.max(initial=0.0), 1.0 - ratio)
+
+
+def kappa_maximum(tables: FloatArray) -> FloatArray:
+    """The largest kappa under the margins: both can agree on min(p_c, q_c) of the units at most.
+
+    >>> float(kappa_maximum(np.array([[5.0, 0.0], [0.0, 5.0]])))
+    1.0
+    """
+    _, rows, columns = _margins(tables)
+    chance = (rows * columns).sum(axis=-1)
+    most = np.minimum(rows, columns).sum(axis=-1)
+    return _undefined_where(chance >= 1.0 - 1e-12, (most - chance) / np.where(chance < 1.0, 1.0 - chance, 1.0))
+
+
+def raw_agreement(tables: FloatArray) -> FloatArray:
+    """The share of units on which both say the same."""
+    share: FloatArray = np.trace(tables, axis1=-2, axis2=-1) / _margins(tables)[0]
+    return share
+
+
+def _expected_agreement(tables: FloatArray) -> FloatArray:
+    _, rows, columns = _margins(tables)
+    return np.asarray((rows * columns).sum(axis=-1))
+
+
+def _margins(tables: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Totals (NaN for an empty table) and the shares of rows and columns."""
+    n = tables.sum(axis=(-1, -2))
+    n = np.where(n > 0, n, np.nan)
+    return n, tables.sum(axis=-1) / n[..., None], tables.sum(axis=-2) / n[..., None]
+
+
+def _undefined_where(undefined: BoolArray, values: FloatArray) -> FloatArray:
+    return np.where(undefined | ~np.isfinite(values), np.nan, values)
+
+
+def margins_p(table: FloatArray) -> float:
+    """Stuart-Maxwell test of equal margins: do both annotators use the answers equally often? NaN without units.
+
+    >>> margins_p(np.array([[20.0, 10.0], [10.0, 20.0]]))
+    1.0
+    """
+    used = (table.sum(axis=0) + table.sum(axis=1)) > 0
+    table = table[np.ix_(used, used)]
+    if not len(table):
+        return float("nan")
+    excess = (table.sum(axis=1) - table.sum(axis=0))[:-1]
+    covariance = -(table + table.T)
+    np.fill_diagonal(covariance, table.sum(axis=1) + table.sum(axis=0) - 2 * np.diag(table))
+    covariance = covariance[:-1, :-1]
+    freedom = int(np.linalg.matrix_rank(covariance)) if len(covariance) else 0
+    if freedom == 0:
+        return 1.0  # every unit is on the diagonal: the margins are the same
+    chi2 = float(excess @ np.linalg.pinv(covariance, hermitian=True) @ excess)
+    return float(stats.chi2.sf(chi2, freedom))
+
+
+def raw_measure(answers: Pairable) -> Additive:
+    """The share of equal answers among all pairs of answers on the same unit, as a measure of item weights."""
+    equal = _equal_pairs(answers)
+    pairs = answers.size * (answers.size - 1.0)
+    sums = item_sums(answers.item, [equal, pairs], answers.items)
+    return Additive(sums, lambda total: total[:, 0] / np.where(total[:, 1] > 0, total[:, 1], np.nan))
+
+
+def fleiss_measure(answers: Pairable) -> Additive:
+    """Fleiss' kappa (1971) as a measure of item weights; units may have different numbers of answers.
+
+    Every unit counts the same: agreement is the mean over units of the share of agreeing pairs, and category shares are
+    the means over units of n_uc / m_u (Gwet 2014, 2.4.2). With equally many answers a unit this is Fleiss' own.
+    """
+    agreeing = _equal_pairs(answers) / (answers.size * (answers.size - 1.0))
+    sums = item_sums(answers.item, [np.ones(len(answers.size)), agreeing], answers.items)
+    shape = (answers.items, len(answers.values))
+    shares = sparse_item_sums(answers.answer_item, answers.code, 1.0 / answers.size[answers.unit], shape).toarray()
+
+    def finish(total: FloatArray) -> FloatArray:
+        units = np.where(total[:, 0] > 0, total[:, 0], np.nan)
+        observed = total[:, 1] / units
+        chance = ((total[:, 2:] / units[:, None]) ** 2).sum(axis=1)
+        return _undefined_where(chance >= 1.0 - 1e-12, (observed - chance) / np.where(chance < 1.0, 1.0 - chance, 1.0))
+
+    return Additive(np.column_stack([sums, shares]), finish)
+
+
+def _equal_pairs(answers: Pairable) -> FloatArray:
+    """Ordered pairs of equal answers of each unit: sum_c n_uc (n_uc - 1)."""
+    counts = unit_counts(answers)
+    return np.asarray(counts.multiply(counts).sum(axis=1)).ravel() - answers.size
+
+
+# -- Do two annotators mark the same characters, and call them equally severe? ---------------------------------------
+
+
+NO_SPAN = -1
+"""Start of an answer without an error."""
+
+
+@dataclass(frozen=True, eq=False)
+class SpanAgreement:
+    """Pairs of annotators with shared texts.
+
+    Attributes:
+        first: annotator of each pair with the lower code.
+        second: the other.
+        texts: texts that both judged.
+        marked: |A| + |B|, characters marked in them.
+        both: characters that both mark.
+        same: characters that both mark with the same severity.
+        sums: items x (marked, both, same) over all pairs, for bootstraps.
+    """
+
+    first: IntArray
+    second: IntArray
+    texts: IntArray
+    marked: FloatArray
+    both: FloatArray
+    same: FloatArray
+    sums: FloatArray
+
+    @property
+    def f1(self) -> FloatArray:
+        """F1 of marked characters, whatever their severity; NaN where nobody marks any."""
+        return _ratio(2.0 * self.both, self.marked)
+
+    @property
+    def f1_severity(self) -> FloatArray:
+        """F1 of characters marked with the same severity."""
+        return _ratio(2.0 * self.same, self.marked)
+
+    @property
+    def severity_match(self) -> FloatArray:
+        """Share of the characters that both mark on whose severity they agree."""
+        return _ratio(self.same, self.both)
+
+    def measures(self) -> dict[str, Additive]:
+        """The three numbers over all pairs together, as measures of item weights."""
+        return {
+            "span_f1": Additive(self.sums, lambda total: _ratio(2.0 * total[:, 1], total[:, 0])),
+            "span_f1_severity": Additive(self.sums, lambda total: _ratio(2.0 * total[:, 2], total[:, 0])),
+            "severity_match": Additive(self.sums, lambda total: _ratio(total[:, 2], total[:, 1])),
+        }
+
+
+def _ratio(part: FloatArray, whole: FloatArray) -> FloatArray:
+    return np.where(whole > 0, part / np.where(whole > 0, whole, 1.0), np.nan)
+
+
+def span_agreement(
+    text: IntArray, annotator: IntArray, item: IntArray, start: IntArray, end: IntArray, severity: IntArray
+) -> SpanAgreement:
+    """Compare the spans of all pairs of annotators.
+
+    Args:
+        text: code of the text of each row; a row is an error, or an answer without one.
+        annotator: code of its annotator.
+        item: code of the text's item.
+        start: first character of the span, or -1 for an answer without a span.
+        end: the character after the last; an empty span (an omission) marks nothing.
+        severity: code of the severity, rising with it.
+
+    >>> rows = np.zeros(2, dtype=int), np.array([0, 1]), np.zeros(2, dtype=int)
+    >>> found = span_agreement(*rows, np.array([0, 2]), np.array([4, 6]), np.array([0, 0]))
+    >>> found.f1.tolist(), found.severity_match.tolist()
+    ([0.5], [1.0])
+    """
+    wrong = np.flatnonzero((start != NO_SPAN) & ((start < 0) | (end < start)))
+    if len(wrong):
+        raise OptionError(f"row {wrong[0] + 1}: the span from {start[wrong[0]]} to {end[wrong[0]]} is not one")
+    annotators = int(annotator.max(initial=-1)) + 1
+    codes = np.unique(item, return_inverse=True)[1].astype(np.int64)
+    items = int(codes.max(initial=-1)) + 1
+    marks = _characters(text, annotator, codes, start, end, severity)
+    judged = _judged(text, annotator, codes, marks)
+    pairs = _pairs(judged[0], judged[3].astype(np.float64), judged[1], judged[2], annotators)
+    sizes, sums = _lengths(pairs, judged[2], items)
+    shared = _shared(marks, pairs, annotators, judged[2], items)
+    return SpanAgreement(
+        first=pairs.first, second=pairs.second, texts=pairs.shared, marked=sizes, both=shared[0], same=shared[1],
+        sums=np.column_stack([sums, shared[2]]),
+    )  # fmt: skip
+
+
+def _characters(
+    text: IntArray, annotator: IntArray, item: IntArray, start: IntArray, end: IntArray, severity: IntArray
+) -> tuple[IntArray, IntArray, IntArray, IntArray, IntArray]:
+    """Text, annotator, item, position and severity of every marked character, once for each annotator."""
+    length = np.where(start == NO_SPAN, 0, end - start)
+    row = np.repeat(np.arange(len(text)), length)
+    position = np.arange(len(row)) - np.repeat(np.cumsum(length) - length, length) + start[row]
+    order = np.lexsort((-severity[row], position, annotator[row], text[row]))
+    row, position = row[order], position[order]
+    keys = np.stack([text[row], annotator[row], position])
+    first = np.ones(len(row), dtype=np.bool_)
+    first[1:] = (keys[:, 1:] != keys[:, :-1]).any(axis=0)
+    row, position = row[first], position[first]
+    return text[row], annotator[row], item[row], position, severity[row]
+
+
+def _judged(
+    text: IntArray, annotator: IntArray, item: IntArray, marks: tuple[IntArray, ...]
+) -> tuple[IntArray, IntArray, IntArray, IntArray]:
+    """Text, annotator, item and number of marked characters of every answer."""
+    wide = int(annotator.max(initial=0)) + 1
+    keys, place = np.unique(text * wide + annotator, return_index=True)
+    at = np.searchsorted(keys, marks[0] * wide + marks[1])
+    return text[place], annotator[place], item[place], np.bincount(at, minlength=len(keys)).astype(np.int64)
+
+
+def _pairs(unit: IntArray, value: FloatArray, annotator: IntArray, item: IntArray, annotators: int) -> AnnotatorPairs:
+    return annotator_pairs(pairable(unit, value, item), annotator, annotators)
+
+
+def _true_items(answers: Pairable, item: IntArray) -> IntArray:
+    """`pairable` numbers the items it keeps; these are the numbers they came with."""
+    return np.unique(item[answers.kept]).astype(np.int64)
+
+
+def _lengths(pairs: AnnotatorPairs, item: IntArray, items: int) -> tuple[FloatArray, FloatArray]:
+    """|A| + |B| of every pair, and of every item."""
+    total, of_items = np.zeros(len(pairs.first)), np.zeros(items)
+    back = _true_items(pairs.answers, item)
+    for rows in iterate_rows(pairs):
+        length = pairs.answers.values[rows.x] + pairs.answers.values[rows.y]
+        total += np.bincount(rows.pair, length, minlength=len(total))
+        of_items += np.bincount(back[rows.item], length, minlength=items)
+    return total, of_items
+
+
+def _shared(
+    marks: tuple[IntArray, ...], pairs: AnnotatorPairs, annotators: int, _item: IntArray, items: int
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Characters marked by both annotators of each pair, those with the same severity, and both for every item."""
+    text, annotator, item, position, severity = marks
+    both, same, of_items = np.zeros(len(pairs.first)), np.zeros(len(pairs.first)), np.zeros((items, 2))
+    if not len(text):
+        return both, same, of_items
+    character = np.unique(np.stack([text, position]), axis=1, return_inverse=True)[1].ravel()
+    met = _pairs(character, severity.astype(np.float64), annotator, item, annotators)
+    number = np.full((annotators, annotators), -1, dtype=np.int64)
+    number[pairs.first, pairs.second] = np.arange(len(pairs.first))
+    known = number[met.first, met.second]
+    back = _true_items(met.answers, item)
+    for rows in iterate_rows(met):
+        equal = (rows.x == rows.y).astype(np.float64)
+        both += np.bincount(known[rows.pair], minlength=len(both))
+        same += np.bincount(known[rows.pair], equal, minlength=len(both))
+        of_items += item_sums(back[rows.item], [np.ones(len(equal)), equal], items)
+    return both, same, of_items

@@ -1,0 +1,259 @@
+"""Standard scores within groups; undefined (NaN), never 0, for a group too small or without spread.
+
+Invariant: over the present values of every group that has scores, they sum to 0 and their squares to the group's size
+(population standard deviation, divisor n).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import linalg, optimize, sparse
+
+from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, group_sums
+
+# -- Standard scores within groups; undefined (NaN), never 0, for a group too small or without spread ----------------
+
+
+@dataclass(frozen=True, eq=False)
+class GroupScores:
+    """Standard scores, and what they were made of.
+
+    Attributes:
+        z: a score for each value, NaN where the value is missing or its group has none.
+        mean: each group's mean, NaN for an empty group.
+        sd: each group's standard deviation, divisor n.
+        count: how many values each group has.
+        constant: the groups that have enough values, all of them equal.
+        few: the groups that have a value, but fewer than `minimum`.
+    """
+
+    z: FloatArray
+    mean: FloatArray
+    sd: FloatArray
+    count: IntArray
+    constant: BoolArray
+    few: BoolArray
+
+
+def group_zscores(values: FloatArray, groups: IntArray, minimum: int = 2) -> GroupScores:
+    """Subtract each group's mean and divide by its standard deviation.
+
+    >>> group_zscores(np.array([1.0, 3.0, 5.0, 5.0, 7.0]), np.array([0, 0, 1, 1, 2])).z
+    array([-1.,  1., nan, nan, nan])
+    """
+    present = np.isfinite(values)
+    groups = np.asarray(groups, dtype=np.int64)
+    size = int(groups.max()) + 1 if len(groups) else 0
+    count = np.bincount(groups[present], minlength=size)
+    safe = np.maximum(count, 1)
+    filled = np.where(present, values, 0.0)
+    mean = group_sums(groups, filled, size) / safe
+    centred = np.where(present, values - mean[groups], 0.0)
+    # Two passes: the sum of squares of 0-100 ratings loses digits that the sum of squared deviations keeps.
+    sd = np.sqrt(group_sums(groups, centred**2, size) / safe)
+    flat = sd <= 1e-12 * np.maximum(1.0, np.abs(mean))
+    few = (count > 0) & (count < max(minimum, 1))
+    defined = (count > 0) & ~few & ~flat
+    scale = np.where(defined, sd, np.nan)
+    z = np.where(present, centred / scale[groups], np.nan)
+    return GroupScores(z, np.where(count > 0, mean, np.nan), np.where(count > 0, sd, np.nan), count,
+                       (count > 0) & ~few & flat, few)  # fmt: skip
+
+
+# -- Crossed annotator and item effects: y = group mean + annotator + item + noise, the effects shrunken (BLUP) ------
+
+
+_GRID = np.array([1e-4, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0])  # ratios to begin with; the first stands for none
+_HELD = 20_000_000  # numbers kept to make every later step of the search quick
+
+
+@dataclass(frozen=True, eq=False)
+class CrossedEffects:
+    """Effects and their sizes.
+
+    Attributes:
+        annotator: each annotator's effect on the value (negative: stricter than others), shrunken towards 0.
+        annotator_se: its standard error.
+        item: each item's effect, shrunken towards 0.
+        group: each group's mean, for an average annotator and item.
+        noise: each annotator's own noise: root mean square of the residuals, on the scale of `noise_sd`.
+        annotator_sd: standard deviation of annotators' effects.
+        item_sd: standard deviation of items' effects.
+        noise_sd: standard deviation of the noise.
+    """
+
+    annotator: FloatArray
+    annotator_se: FloatArray
+    item: FloatArray
+    group: FloatArray
+    noise: FloatArray
+    annotator_sd: float
+    item_sd: float
+    noise_sd: float
+
+
+@dataclass(frozen=True, eq=False)
+class _Sums:
+    """All that the likelihood needs of the answers; `rest` is annotators, then groups."""
+
+    people: int
+    groups: int
+    n: int
+    rest: FloatArray
+    rest_items: sparse.csr_array
+    items: FloatArray
+    rest_y: FloatArray
+    items_y: FloatArray
+    square_y: float
+    by_count: tuple[IntArray, FloatArray] | None
+
+    def eliminated(self, ratio: float) -> FloatArray:
+        """What eliminating the items takes off `rest`: sum over items of w(n_i) times their rows' outer product."""
+        if self.by_count is not None:
+            counts, products = self.by_count
+            return np.asarray(np.tensordot(_weight(ratio, counts), products, axes=1))
+        weighted = self.rest_items * _weight(ratio, self.items)[None, :]
+        return np.asarray((weighted @ self.rest_items.T).toarray())
+
+
+@dataclass(frozen=True, eq=False)
+class _Solution:
+    """The penalised least squares solution at one pair of ratios."""
+
+    deviance: float
+    noise: float
+    rest: FloatArray
+    factor: FloatArray
+
+
+def crossed_effects(
+    values: FloatArray, annotators: IntArray, items: IntArray, groups: IntArray | None = None
+) -> CrossedEffects:
+    """Fit the model to answers: a value, and the codes (0, 1, ..., none left out) of its annotator, item and group.
+
+    With one annotator, or with as many items as answers, the effect that cannot be told from the rest is 0.
+
+    >>> annotators, items = np.tile([0, 1], 4), np.repeat(np.arange(4), 2)
+    >>> fit = crossed_effects(np.array([1.0, 3, 4, 6, 2, 4, 7, 9.5]), annotators, items)
+    >>> bool(fit.annotator[0] < 0 < fit.annotator[1]), round(float(fit.group[0]), 2)
+    (True, 4.56)
+    """
+    groups = np.zeros(len(values), dtype=np.int64) if groups is None else groups
+    centre = float(values.mean())
+    sums = _sums(values - centre, annotators, items, groups)
+    if sums.n <= sums.groups:
+        raise ValueError(f"{sums.n} answers are too few for the means of {sums.groups} groups")
+    free: BoolArray = np.array([sums.people > 1, bool((sums.items > 1).any())])
+    theta = _best_ratios(sums, free)
+    solution = _solve(sums, theta)
+    rest = solution.rest
+    person, mean = theta[0] * rest[: sums.people], rest[sums.people :]
+    unexplained = sums.items_y - sums.rest_items.T @ np.concatenate([person, mean])
+    item = _weight(theta[1], sums.items) * unexplained
+    residual = values - centre - mean[groups] - person[annotators] - item[items]
+    return CrossedEffects(
+        annotator=person,
+        annotator_se=solution.noise * theta[0] * _inverse_diagonal(solution.factor)[: sums.people],
+        item=item,
+        group=mean + centre,
+        noise=_noise_of_each(residual, annotators, sums.people, solution.noise),
+        annotator_sd=float(theta[0] * solution.noise),
+        item_sd=float(theta[1] * solution.noise),
+        noise_sd=float(solution.noise),
+    )
+
+
+def _inverse_diagonal(factor: FloatArray) -> FloatArray:
+    """Square roots of the diagonal of the inverse of L L'."""
+    inverse = linalg.solve_triangular(factor, np.eye(len(factor)), lower=True)
+    return np.asarray(np.sqrt((inverse**2).sum(axis=0)))
+
+
+def _noise_of_each(residual: FloatArray, annotators: IntArray, people: int, noise: float) -> FloatArray:
+    """Root mean square residual of each annotator; residuals are too small as effects were fitted, hence the scale."""
+    count = np.bincount(annotators, minlength=people)
+    mine = np.sqrt(group_sums(annotators, residual**2, people) / np.maximum(count, 1))
+    overall = float(np.sqrt((residual**2).mean()))
+    return np.where(count > 0, mine * (noise / overall if overall > 0 else 1.0), np.nan)
+
+
+def _weight(ratio: float, counts: FloatArray | IntArray) -> FloatArray:
+    """How much an item with so many answers is believed: theta^2 / (theta^2 n + 1)."""
+    return np.asarray(ratio**2 / (ratio**2 * counts + 1.0))
+
+
+def _products_by_count(rest_items: sparse.csr_array, items: FloatArray) -> tuple[IntArray, FloatArray] | None:
+    """Outer products summed over the items with equally many answers: the weight of an item depends on nothing else."""
+    counts, place = np.unique(items.astype(np.int64), return_inverse=True)
+    width = rest_items.shape[0]
+    if len(counts) * width**2 > _HELD:
+        return None
+    columns = rest_items.tocsc()
+    products = np.empty((len(counts), width, width))
+    for at in range(len(counts)):
+        part = columns[:, np.flatnonzero(place == at)].tocsr()
+        products[at] = (part @ part.T).toarray()
+    return counts, products
+
+
+def _sums(y: FloatArray, annotators: IntArray, items: IntArray, groups: IntArray) -> _Sums:
+    people, kinds, size = int(annotators.max()) + 1, int(groups.max()) + 1, int(items.max()) + 1
+    once = np.ones(len(y))
+    of_person = sparse.csr_array((once, (annotators, items)), shape=(people, size))
+    of_group = sparse.csr_array((once, (groups, items)), shape=(kinds, size))
+    rest = np.zeros((people + kinds, people + kinds))
+    rest[np.diag_indices(people)] = np.bincount(annotators, minlength=people)
+    corner = np.arange(people, people + kinds)
+    rest[corner, corner] = np.bincount(groups, minlength=kinds)
+    both = group_sums(annotators * kinds + groups, once, people * kinds).reshape(people, kinds)
+    rest[:people, people:], rest[people:, :people] = both, both.T
+    rest_items = sparse.csr_array(sparse.vstack([of_person, of_group]))
+    counts = np.bincount(items, minlength=size).astype(np.float64)
+    return _Sums(
+        people, kinds, len(y), rest, rest_items, counts,
+        np.concatenate([group_sums(annotators, y, people), group_sums(groups, y, kinds)]),
+        group_sums(items, y, size), float(y @ y), _products_by_count(rest_items, counts),
+    )  # fmt: skip
+
+
+def _best_ratios(sums: _Sums, free: BoolArray) -> FloatArray:
+    """The ratios of smallest restricted deviance; an effect that is not free stays at 0.
+
+    The deviance may have a valley at an edge where a search that starts elsewhere ends; so it starts at the best of a
+    grid, and goes on in logarithms, in which no edge is near.
+    """
+    if not free.any():
+        return np.zeros(2)
+
+    def full(logs: FloatArray) -> FloatArray:
+        theta = np.zeros(2)
+        theta[free] = np.exp(np.clip(logs, -10.0, 10.0))
+        return np.where(theta < 1.5 * _GRID[0], 0.0, theta)
+
+    def deviance(logs: FloatArray) -> float:
+        return _solve(sums, full(logs)).deviance
+
+    axes = np.meshgrid(*[np.log(_GRID)] * int(free.sum()), indexing="ij")
+    starts = np.stack([axis.ravel() for axis in axes], axis=1)
+    start = starts[int(np.argmin([deviance(logs) for logs in starts]))]
+    simplex = np.vstack([start, start + 0.5 * np.eye(len(start))])
+    options = {"xatol": 1e-6, "fatol": 1e-9, "maxiter": 400, "initial_simplex": simplex}
+    return full(optimize.minimize(deviance, start, method="Nelder-Mead", options=options).x)
+
+
+def _solve(sums: _Sums, theta: FloatArray) -> _Solution:
+    """Solve the penalised least squares system (Bates et al. 2015, eq. 17) and give the deviance (eq. 41)."""
+    scale = np.concatenate([np.full(sums.people, theta[0]), np.ones(sums.groups)])
+    weight = _weight(theta[1], sums.items)
+    matrix = scale[:, None] * (sums.rest - sums.eliminated(theta[1])) * scale[None, :]
+    matrix[np.diag_indices(sums.people)] += 1.0
+    right = scale * (sums.rest_y - sums.rest_items @ (weight * sums.items_y))
+    factor = linalg.cho_factor(matrix, lower=True)
+    solution = linalg.cho_solve(factor, right)
+    explained = float(weight @ sums.items_y**2 + right @ solution)
+    free = sums.n - sums.groups
+    left = max(sums.square_y - explained, 1e-12 * max(sums.square_y, 1e-300))
+    determinant = np.log1p(theta[1] ** 2 * sums.items).sum() + 2.0 * np.log(np.diag(factor[0])).sum()
+    return _Solution(float(determinant + free * np.log(left)), float(np.sqrt(left / free)), solution, factor[0])

@@ -1,0 +1,443 @@
+"""Each annotator against the others: severity, noise and reliability.
+
+Location: answer of annotator j on unit u = t_u + b_j + rest, the b_j by least squares with every t_u free.
+Reliability: one common factor, what annotators see alike (Spearman 1904): the correlation of two annotators is the
+product of their correlations with it, r_jk = l_j l_k. An annotator who always answers the same has no noise to speak
+of, but no correlation either; that is why reliability is not read off the residuals. The factor is what most annotators
+see: where they fall into camps, the larger one defines it, and `misfit` says so. Only units with two answers count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, get_args
+
+import numpy as np
+from scipy import sparse
+from scipy.stats import rankdata
+
+from aliquot.errors import DataError, OptionError, unknown_name
+from aliquot.stats.alpha import LEVELS, Level, Pairable, unit_counts, unit_sums
+from aliquot.stats.annotator_pairs import AnnotatorPairs, standard
+from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, Seed, group_sums
+from aliquot.stats.correlation import pearson
+
+# -- Each annotator against the others: severity, noise and reliability ----------------------------------------------
+
+
+MIN_ANSWERS = 10
+"""Compared answers below which an annotator's reliability says nothing."""
+_PRIOR = 5.0  # shared units that speak for the average annotator: few answers, or annotators in a chain, decide little
+_ROUNDS = 1_000
+_STILL = 1e-10
+_ROUNDING = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class AnnotatorModel:
+    """One value per annotator; NaN where it cannot be told.
+
+    Attributes:
+        answers: answers on units that others judged, too.
+        severity: how much lower than the others this annotator answers on the same units.
+        noise: standard deviation of what is this annotator's alone, on his or her own use of the scale; NaN where it
+            cannot be told from none.
+        reliability: share of the variance of his or her answers that annotators have in common, at most 1; 0 for one
+            who answers the other way round. Two annotators who were compared with nobody else are equally reliable:
+            nobody can tell who of two is wrong.
+        misfit: how far the pairs' correlations are from one common factor.
+    """
+
+    answers: IntArray
+    severity: FloatArray
+    noise: FloatArray
+    reliability: FloatArray
+    misfit: float
+
+
+@dataclass(frozen=True, eq=False)
+class AgainstTheRest:
+    """Each annotator's answers and the mean of the others' on the same units; NaN where undefined.
+
+    Attributes:
+        pearson: correlation with the others' mean.
+        spearman: rank correlation with the others' mean.
+        difference: mean of own answer - others' mean.
+        same: share of the others' answers that are equal to the own.
+    """
+
+    pearson: FloatArray
+    spearman: FloatArray
+    difference: FloatArray
+    same: FloatArray
+
+
+class CommonFactor(NamedTuple):
+    """Correlations with the common factor, at most 1, and for whom more than 1 would fit better (a Heywood case)."""
+
+    loadings: FloatArray
+    beyond: BoolArray
+
+
+def annotator_model(
+    answers: Pairable,
+    annotator: IntArray,
+    annotators: int,
+    pairs: AnnotatorPairs | None = None,
+    sums: FloatArray | None = None,
+) -> AnnotatorModel:
+    """Severity, noise and reliability of each annotator.
+
+    Args:
+        answers: the answers that can be compared.
+        annotator: code of each answer's annotator, in the order of what `pairable` was given.
+        annotators: the number of annotators.
+        pairs: the pairs of annotators; without them there is no reliability.
+        sums: their `moments`.
+    """
+    who = annotator[answers.kept]
+    n = np.bincount(who, minlength=annotators)
+    nothing = np.full(annotators, np.nan)
+    if not len(who):
+        return AnnotatorModel(n, nothing, nothing, nothing, float("nan"))
+    y, scale = standard(answers.values)[answers.code], float(np.ptp(answers.values)) or 1.0
+    bias = _biases(answers, who, y, annotators)
+    severity = np.where(n > 0, -scale * bias + 0.0, np.nan)
+    if pairs is None or sums is None:
+        return AnnotatorModel(n, severity, nothing, nothing, float("nan"))
+    centre = bias + float((y - bias[who]).mean())
+    r = _correlations(pairs, sums, centre)
+    factor = common_factor(pairs.first, pairs.second, pairs.shared, r, annotators)
+    reliability = np.where(n >= MIN_ANSWERS, np.maximum(factor.loadings, 0.0) ** 2, np.nan)
+    spread = scale * _spreads(who, y - centre[who], n)
+    noise = np.where(factor.beyond, np.nan, spread * np.sqrt(1.0 - reliability))
+    off = misfit(pairs.first, pairs.second, pairs.shared, r, factor.loadings)
+    return AnnotatorModel(n, severity, noise, reliability, off)
+
+
+def _correlations(pairs: AnnotatorPairs, sums: FloatArray, centre: FloatArray) -> FloatArray:
+    """Correlation of each pair about the annotators' centres over all their answers.
+
+    About its own means a pair with few shared units would lose what makes units differ. Without gaps it is Pearson's.
+    """
+    n, x, y, xx, yy, xy = sums.T
+    a, b = centre[pairs.first], centre[pairs.second]
+    together = xy - b * x - a * y + n * a * b
+    own, other = xx - 2 * a * x + n * a**2, yy - 2 * b * y + n * b**2
+    defined = np.minimum(own, other) > 1e-12 * n  # rounding dust is no variance
+    return np.where(defined, together / np.sqrt(np.where(defined, own * other, 1.0)), np.nan)
+
+
+def _biases(answers: Pairable, who: IntArray, y: FloatArray, annotators: int) -> FloatArray:
+    """Least squares (D_n - N' D_m^-1 N) b = N'(y - unit means); they sum to 0 among annotators linked by units."""
+    m = answers.size.astype(np.float64)
+    judged = sparse.csr_array((np.ones(len(who)), (answers.unit, who)), shape=(len(m), annotators))
+    laplacian = -(judged.T @ judged.multiply((1.0 / m)[:, None])).toarray()
+    np.fill_diagonal(laplacian, laplacian.diagonal() + np.bincount(who, minlength=annotators))
+    right = group_sums(who, y - (unit_sums(answers, y) / m)[answers.unit], annotators)
+    return np.asarray(np.linalg.lstsq(laplacian, right, rcond=1e-9)[0])
+
+
+def _spreads(who: IntArray, centred: FloatArray, n: IntArray) -> FloatArray:
+    """Root mean square of each annotator's answers about his or her centre."""
+    squares = group_sums(who, centred**2, len(n))
+    return np.where(n > 1, np.sqrt(squares / np.maximum(n, 1)), np.nan)
+
+
+def common_factor(
+    first: IntArray, second: IntArray, shared: IntArray, correlation: FloatArray, annotators: int
+) -> CommonFactor:
+    """Each annotator's correlation with what annotators have in common, from the correlations of pairs.
+
+    Minimises sum n_jk (r_jk - l_j l_k)^2 one annotator at a time, drawn to the average annotator with the weight of a
+    few units. Of three annotators l_1^2 is about r_12 r_13 / r_23.
+
+    Args:
+        first: annotator of each pair.
+        second: the other.
+        shared: units both judged.
+        correlation: of their answers; NaN pairs are left out.
+        annotators: the number of annotators.
+
+    >>> pairs = np.array([0, 0, 1]), np.array([1, 2, 2]), np.full(3, 10**9)
+    >>> common_factor(*pairs, np.array([0.72, 0.45, 0.4]), 3).loadings.round(3).tolist()
+    [0.9, 0.8, 0.5]
+    """
+    known = np.isfinite(correlation)
+    first, second, r = first[known], second[known], correlation[known]
+    weight, product = np.zeros((annotators, annotators)), np.zeros((annotators, annotators))
+    weight[first, second] = weight[second, first] = shared[known]
+    product[first, second] = product[second, first] = shared[known] * r
+    if not len(r):
+        return CommonFactor(np.full(annotators, np.nan), np.zeros(annotators, dtype=np.bool_))
+    centre = float(np.sqrt(max(product.sum() / weight.sum(), 0.0)))
+    loadings, beyond = _descend(weight, product, centre)
+    partners = (weight > 0).sum(axis=1)
+    lone = (partners[first] == 1) & (partners[second] == 1)
+    loadings[first[lone]] = loadings[second[lone]] = np.sqrt(np.clip(r[lone], 0.0, 1.0))
+    beyond[first[lone]] = beyond[second[lone]] = r[lone] > 1.0 + _ROUNDING
+    return CommonFactor(np.where(partners > 0, loadings, np.nan), beyond)
+
+
+def _descend(weight: FloatArray, product: FloatArray, centre: float) -> tuple[FloatArray, BoolArray]:
+    loadings, best = np.full(len(weight), min(max(centre, 0.1), 1.0)), np.zeros(len(weight))
+    for _ in range(_ROUNDS):
+        before = loadings.copy()
+        for j in np.flatnonzero(weight.any(axis=1)):
+            best[j] = (product[j] @ loadings + _PRIOR * centre) / (weight[j] @ loadings**2 + _PRIOR)
+            loadings[j] = np.clip(best[j], -1.0, 1.0)
+        if np.abs(loadings - before).max() < _STILL:
+            break
+    return loadings, np.asarray(np.abs(best) > 1.0 + _ROUNDING)
+
+
+def misfit(first: IntArray, second: IntArray, shared: IntArray, correlation: FloatArray, loadings: FloatArray) -> float:
+    """How far pairs' correlations are from one common factor: root mean square of r_jk - l_j l_k beyond chance.
+
+    Chance is 1 / n_jk, the variance of a correlation of n_jk units about 0. NaN without pairs.
+
+    >>> pairs = np.array([0, 0, 1]), np.array([1, 2, 2]), np.full(3, 10**9)
+    >>> misfit(*pairs, np.array([0.72, 0.45, 0.4]), np.array([0.9, 0.8, 0.5])) < 1e-3
+    True
+    """
+    known = np.isfinite(correlation)
+    if not known.any():
+        return float("nan")
+    left = correlation[known] - loadings[first[known]] * loadings[second[known]]
+    weight = shared[known].astype(np.float64)
+    excess = (weight * (left**2 - 1.0 / weight)).sum() / weight.sum()
+    return float(np.sqrt(max(excess, 0.0)))
+
+
+def against_the_rest(answers: Pairable, annotator: IntArray, annotators: int) -> AgainstTheRest:
+    """Compare every annotator with the mean of the others on the same units."""
+    who, y = annotator[answers.kept], answers.values[answers.code]
+    others = (answers.size - 1.0)[answers.unit]
+    mean = (unit_sums(answers, y)[answers.unit] - y) / others
+    equal = (np.asarray(unit_counts(answers)[answers.unit, answers.code]).ravel() - 1.0) / others if len(y) else y
+    order = np.argsort(who, kind="stable")
+    cuts = np.cumsum(np.bincount(who, minlength=annotators))[:-1]
+    own, rest = np.split(y[order], cuts), np.split(mean[order], cuts)
+    n = np.bincount(who, minlength=annotators)
+    some = np.where(n > 0, n, np.nan)
+    return AgainstTheRest(
+        pearson=np.array([_correlation(a, b) for a, b in zip(own, rest, strict=True)]),
+        spearman=np.array([_correlation(rankdata(a), rankdata(b)) for a, b in zip(own, rest, strict=True)]),
+        difference=group_sums(who, y - mean, annotators) / some,
+        same=group_sums(who, equal, annotators) / some,
+    )
+
+
+def _correlation(a: FloatArray, b: FloatArray) -> float:
+    """Pearson's correlation of at least three points."""
+    return pearson(np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)) if len(a) >= 3 else float("nan")
+
+
+# -- Trust coefficients of annotators (Algorithm 1 of the coreference paper, HumEval 2022): who is in groups that agre
+
+
+Variant = Literal["paper", "released"]
+VARIANTS: tuple[Variant, ...] = get_args(Variant)
+EXACT = 15
+"""Annotators up to which every combination is looked at."""
+OUTLIER = 0.5
+"""The paper's threshold: outliers are at or below it."""
+
+_BLOCK = 100_000  # numbers held at a time: what fits into a processor's cache is several times faster
+_DECIMALS = 12  # alphas that differ by rounding only share a rank
+
+
+@dataclass(frozen=True, eq=False)
+class Trust:
+    """What `trust` gives.
+
+    Attributes:
+        coefficients: one per annotator, at most 1; NaN for an annotator who shares no unit with anybody.
+        combinations: the number of combinations with an alpha.
+        exact: whether all combinations were looked at.
+    """
+
+    coefficients: FloatArray
+    combinations: int
+    exact: bool
+
+    @property
+    def outliers(self) -> BoolArray:
+        """The annotators whom the paper would leave out."""
+        outliers: BoolArray = self.coefficients <= OUTLIER
+        return outliers
+
+
+def trust(
+    table: FloatArray,
+    *,
+    level: Level = "nominal",
+    variant: Variant = "paper",
+    combinations: int = 10_000,
+    seed: Seed = 0,
+) -> Trust:
+    """Trust coefficients of the annotators of a table.
+
+    Args:
+        table: units x annotators; NaN is missing.
+        level: of alpha. The paper's numbers are nominal, though its scale is ordinal.
+        variant: "paper" as printed: alphas of 0 or less share the rank 1, and combinations whose alpha is undefined are
+            left out; "released" as in the authors' notebook: every distinct alpha has its rank, and alpha is 1 where
+            all answers are equal.
+        combinations: how many to draw when there are more than 15 annotators.
+        seed: of that draw.
+
+    Raises:
+        DataError: no combination has an alpha, or the largest sum is not positive, so that dividing by it would turn
+            the order around.
+
+    >>> table = np.array([[1, 1, 3.0], [2, 2, 1], [3, 3, 1], [1, 1, 2], [2, 2, 3]])
+    >>> trust(table).coefficients.round(2).tolist()
+    [1.0, 1.0, -0.23]
+    """
+    _check(table, level, variant, combinations)
+    linked = _linked(table)
+    if linked.sum() < 2:
+        raise DataError("trust is undefined: no two annotators share a unit")
+    annotators = int(linked.sum())
+    exact = annotators <= EXACT
+    members = _all_groups(annotators) if exact else _some_groups(annotators, combinations, np.random.default_rng(seed))
+    alphas, comparable = group_alphas(table[:, linked], members, level)
+    if variant == "released":
+        alphas = np.where(comparable & np.isnan(alphas), 1.0, alphas)
+    sums = _sums(np.round(alphas, _DECIMALS), members, variant)
+    if not sums.max() > 0:
+        raise DataError(
+            "trust is undefined: no annotator is in combinations that agree better than chance "
+            f"(the largest sum is {sums.max():.3g}); look at the pairs of annotators instead"
+        )
+    coefficients = np.full(table.shape[1], np.nan)
+    coefficients[linked] = sums / sums.max()
+    return Trust(coefficients, int(np.isfinite(alphas).sum()), exact)
+
+
+def _linked(table: FloatArray) -> BoolArray:
+    """Annotators who share a unit with somebody; others would collect alphas they had no part in."""
+    present = np.isfinite(table)
+    return np.asarray(present[present.sum(axis=1) >= 2].any(axis=0))
+
+
+def _sums(alphas: FloatArray, members: BoolArray, variant: Variant) -> FloatArray:
+    """What each annotator collects, divided by the number of combinations with him or her.
+
+    That number is the same for all when every combination is looked at; in a random part of them it varies by chance.
+    """
+    defined = np.isfinite(alphas)
+    if not defined.any():
+        raise DataError("trust is undefined: no two annotators share units on which answers differ")
+    collected = (_ranks(alphas[defined], variant) * alphas[defined]) @ members[defined]
+    return np.asarray(collected / np.maximum(members.sum(axis=0), 1))
+
+
+def _check(table: FloatArray, level: str, variant: str, combinations: int) -> None:
+    if table.ndim != 2 or table.shape[1] < 2:
+        raise DataError(f"trust needs a table of units x at least two annotators; it is {table.shape}")
+    if level not in LEVELS:
+        raise unknown_name("level", level, LEVELS)
+    if variant not in VARIANTS:
+        raise unknown_name("variant", variant, VARIANTS)
+    if combinations < 1:
+        raise OptionError(f"combinations={combinations}: draw at least one")
+
+
+def _ranks(alphas: FloatArray, variant: Variant) -> FloatArray:
+    """Dense ranks of rising alphas from 1 on; as printed, `score` starts at 0, so that only positive ones count up."""
+    if variant == "released":
+        return (np.unique(alphas, return_inverse=True)[1] + 1).astype(np.float64)
+    return (np.unique(np.maximum(alphas, 0.0), return_inverse=True)[1] + _first_rank(alphas)).astype(np.float64)
+
+
+def _first_rank(alphas: FloatArray) -> int:
+    """The lowest rank: 1 where an alpha is not positive, else 2, as the first positive one already counts up."""
+    return 1 if alphas.min() <= 0 else 2
+
+
+def _all_groups(annotators: int) -> BoolArray:
+    """Every combination of at least two: combinations x annotators."""
+    numbers = np.arange(2**annotators)
+    members = (numbers[:, None] >> np.arange(annotators)) & 1 > 0
+    return np.asarray(members[members.sum(axis=1) >= 2])
+
+
+def _some_groups(annotators: int, combinations: int, rng: np.random.Generator) -> BoolArray:
+    """Distinct combinations, each as likely as any other."""
+    members = np.unique(rng.random((combinations, annotators)) < 0.5, axis=0)
+    return np.asarray(members[members.sum(axis=1) >= 2])
+
+
+# -- alpha of many groups of annotators ----------------------------------------------------------------------------
+
+
+def group_alphas(table: FloatArray, members: BoolArray, level: Level) -> tuple[FloatArray, BoolArray]:
+    """Alpha among the members of each group, and whether any unit has two of their answers.
+
+    Args:
+        table: units x annotators; NaN is missing.
+        members: groups x annotators.
+        level: of alpha.
+    """
+    present = np.isfinite(table)
+    values, inverse = np.unique(table[present], return_inverse=True)
+    if level == "ratio" and (values < 0).any():
+        raise OptionError(f"the answer {values.min():g} is negative; a ratio scale begins at 0: choose another level")
+    code = np.full(table.shape, -1, dtype=np.int64)
+    code[present] = inverse
+    alphas, comparable = np.full(len(members), np.nan), np.zeros(len(members), dtype=np.bool_)
+    per_group = len(table) * (1 if level == "interval" else max(1, len(values)))
+    for rows in _blocks(len(members), max(1, _BLOCK // max(1, per_group))):
+        who = members[rows].astype(np.float64)
+        if level == "interval":
+            observed, expected, n = _interval_sums(table, present, values, who)
+        else:
+            observed, expected, n = _count_sums(code, values, who, level)
+        comparable[rows] = n > 0
+        defined = expected > 1e-12 * n
+        alphas[rows][defined] = 1.0 - (n[defined] - 1.0) * observed[defined] / expected[defined]
+    return alphas, comparable
+
+
+def _blocks(length: int, step: int) -> Iterator[slice]:
+    for start in range(0, length, step):
+        yield slice(start, start + step)
+
+
+def _interval_sums(
+    table: FloatArray, present: BoolArray, values: FloatArray, who: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Sums of squares instead of counts; answers on the range 0 to 1."""
+    low, spread = values.min(initial=np.inf), float(np.ptp(values)) if len(values) else 0.0
+    y = np.where(present, (table - low) / (spread or 1.0), 0.0)
+    m, first, second = (who @ part.T for part in (present.astype(np.float64), y, y**2))
+    m, first, second = (np.where(m >= 2, part, 0.0) for part in (m, first, second))
+    observed = (2.0 * (m * second - first**2) / np.maximum(m - 1.0, 1.0)).sum(axis=1)
+    n, one, two = m.sum(axis=1), first.sum(axis=1), second.sum(axis=1)
+    return observed, 2.0 * (n * two - one**2), n
+
+
+def _count_sums(
+    code: IntArray, values: FloatArray, who: FloatArray, level: Level
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Counts n_uc of each group's answers: groups x units x values."""
+    counts = np.stack([who @ (code == c).T.astype(np.float64) for c in range(len(values))], axis=-1)
+    m = counts.sum(axis=-1)
+    counts[m < 2] = 0.0
+    m = np.where(m >= 2, m, 0.0)
+    scale = 1.0 / np.maximum(m - 1.0, 1.0)
+    n_c, n = counts.sum(axis=1), m.sum(axis=1)
+    if level == "nominal":
+        return (scale * (m**2 - (counts**2).sum(axis=-1))).sum(axis=1), n**2 - (n_c**2).sum(axis=1), n
+    if level == "ordinal":
+        ranks = (np.cumsum(n_c, axis=1) - n_c / 2.0) / np.maximum(n, 1.0)[:, None]
+        first, second = (np.einsum("guc,gc->gu", counts, power) for power in (ranks, ranks**2))
+        one, two = (n_c * ranks).sum(axis=1), (n_c * ranks**2).sum(axis=1)
+        return (2.0 * scale * (m * second - first**2)).sum(axis=1), 2.0 * (n * two - one**2), n
+    total = values[:, None] + values[None, :]
+    d2 = ((values[:, None] - values[None, :]) / np.where(total > 0, total, 1.0)) ** 2
+    observed = (scale * ((counts @ d2) * counts).sum(axis=-1)).sum(axis=1)
+    return observed, ((n_c @ d2) * n_c).sum(axis=1), n

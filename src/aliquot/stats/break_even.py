@@ -1,0 +1,271 @@
+"""How many judgments a metric is worth: the error of people with k judgments against the bias of a metric.
+
+Invariant: an error here is free of noise, as in METHODS 7: of people with k judgments per system P(sign != y*), their
+Var at k, y* being the sign on all items; of a metric its Bias (an endless test set). Means go over pairs, and a metric
+is held against people on exactly the pairs that the metric has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import ndtr
+
+from aliquot.errors import DataError, OptionError
+from aliquot.stats.arrays import FloatArray, IntArray, Seed
+from aliquot.stats.pairwise import pairwise_sums
+from aliquot.stats.resampling import central_interval
+from aliquot.stats.sequences import error_rate
+from aliquot.stats.sign_bootstrap import Contrasts, check_stack, chunk_sizes, contrasts, resampled_counts
+
+NORMAL_FROM = 200
+"""Judgments from which the normal approximation stands in for the bootstrap; see `human_errors`."""
+
+
+@dataclass(frozen=True)
+class CampaignErrors:
+    """What a break-even needs of one campaign; pairs as in `np.triu_indices(systems, 1)`.
+
+    Attributes:
+        human: Sizes x pairs, from `human_errors`.
+        bias: Metrics x pairs, from `decomposition.parts_of`; NaN where the metric lacks a system.
+        systems: Number of systems.
+    """
+
+    human: FloatArray
+    bias: FloatArray
+    systems: int
+
+
+@dataclass(frozen=True)
+class BreakEven:
+    """Judgments per system at which people reach each metric's bias.
+
+    Infinite: never within the sizes looked at; so for a metric without bias, unless people make no error either. The
+    smallest size: there already.
+
+    Attributes:
+        judgments: One per metric; NaN for a metric without a pair.
+        low: Lower end of the interval; NaN where there are fewer than three pairs.
+        high: Upper end.
+    """
+
+    judgments: FloatArray
+    low: FloatArray
+    high: FloatArray
+
+
+def size_grid(largest: int, points: int = 30) -> IntArray:
+    """Numbers of judgments per system from 1 to `largest`, evenly spread on a log scale, without repeats.
+
+    >>> size_grid(100, 5)
+    array([  1,   3,  10,  32, 100])
+    """
+    if largest < 1 or points < 1:
+        raise OptionError(f"largest is {largest} and points {points}; both are at least 1")
+    return np.unique(np.rint(np.geomspace(1, largest, points)).astype(np.int64))
+
+
+def human_errors(
+    human: FloatArray, sizes: IntArray | FloatArray, trials: int = 10_000, *, ratio: float = 1.0, seed: Seed = 0
+) -> FloatArray:
+    """P(sign of the mean difference of k judged items != y*) for every k and pair (METHODS 7).
+
+    Below `NORMAL_FROM` judgments the items are drawn `trials` times: scores with many equal or extreme values (MQM)
+    are far from normal there (on WMT23 en-de at k = 10 the mean error is 0.168, the normal approximation says 0.187;
+    from 100 on they agree to 0.0005). Above, it is Phi(-|mean d| sqrt(k) / sd d). A tie is half an error; so is a pair
+    whose mean difference is exactly 0. Systems are judged on the same items.
+
+    Args:
+        human: Items x systems, NaN = missing.
+        sizes: Judgments per system, k, at least 1; whole or not: between whole numbers errors are interpolated.
+        trials: Bootstrap draws.
+        ratio: Efficiency ratio r. n judgments of the perfect annotator are worth r n of people; 1 for people.
+        seed: Of the draws.
+
+    Returns:
+        Sizes x pairs; NaN for pairs without a common item.
+
+    Example:
+        >>> human = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+        >>> human_errors(human, np.array([1, 3, 300]), seed=1).round(2).T  # exactly 9 / 27 and 7 / 27 at first
+        array([[0.34, 0.26, 0.  ]])
+    """
+    check_stack(human[None])
+    if not ratio >= 1.0 or np.isinf(ratio):
+        raise OptionError(f"ratio is {ratio}; an efficiency ratio Var(H) / Var(P) is finite and at least 1")
+    people = np.asarray(sizes, dtype=np.float64) * ratio
+    if people.ndim != 1 or not (people >= 1).all():
+        raise OptionError(f"sizes is {sizes}; give judgments per system, at least 1 each")
+    judged = human[~np.isnan(human).all(axis=1)]
+    if not len(judged):
+        raise DataError("no item has a human score; judge some, or name another human score")
+    errors = _normal_errors(judged, people)
+    small = np.flatnonzero(people < NORMAL_FROM)
+    below, above = np.floor(people[small]).astype(np.int64), np.ceil(people[small]).astype(np.int64)
+    whole = np.union1d(below, above)
+    drawn = _drawn_errors(judged, whole, trials, np.random.default_rng(seed))
+    part = (people[small] - below)[:, None]
+    at_below, at_above = (drawn[np.searchsorted(whole, size)] for size in (below, above))
+    errors[small] = (1 - part) * at_below + part * at_above
+    return errors
+
+
+def _normal_errors(human: FloatArray, sizes: FloatArray) -> FloatArray:
+    sums = pairwise_sums(human)
+    count = np.where(sums.count > 0, sums.count, np.nan)
+    mean = sums.total / count
+    sd = np.sqrt(np.maximum(sums.squares / count - mean**2, 0.0))
+    # Without any spread the sign is sure; without any difference it is a coin.
+    z = np.divide(np.abs(mean), sd, out=np.where(mean == 0, 0.0, np.inf), where=sd > 0)
+    return np.asarray(ndtr(-np.where(np.isnan(count), np.nan, z) * np.sqrt(sizes)[:, None]), dtype=np.float64)
+
+
+def _drawn_errors(human: FloatArray, sizes: IntArray, trials: int, rng: np.random.Generator) -> FloatArray:
+    """Bootstrap errors at increasing whole sizes; a larger sample contains the smaller one, so curves are smooth."""
+    if trials < 1:
+        raise OptionError(f"trials is {trials}; give at least 1, for instance 10000")
+    block = next(iter(contrasts(human[None])))
+    truth = _signs_on_all(block, human)
+    plus, items = np.zeros((len(sizes), len(truth))), len(human)
+    # A chunk holds counts (items) and signs (pairs) at a time, and the draws of one step up in size.
+    for count in chunk_sizes(trials, max(items, len(truth), len(block.matrix), NORMAL_FROM)):
+        sums, reached = np.zeros((len(block.matrix), count)), 0
+        for position, size in enumerate(sizes):
+            sums += block.add(resampled_counts(rng, count, items, int(size) - reached))
+            reached = int(size)
+            plus[position] += block.signs(sums, reached)[0].sum(axis=1) / 2
+    share = plus / trials
+    errors = np.where(truth == 0, 0.5, np.where(truth > 0, 1 - share, share))
+    return np.where(block.known[0], errors, np.nan)
+
+
+def _signs_on_all(block: Contrasts, human: FloatArray) -> IntArray:
+    """y*: the sign of each pair on all items, once each."""
+    everything = block.add(np.ones((1, len(human))))
+    return block.signs(everything, len(human))[0, :, 0] - 1
+
+
+def break_even(
+    campaigns: CampaignErrors | Sequence[CampaignErrors],
+    sizes: IntArray | FloatArray,
+    *,
+    level: float = 0.95,
+    replicates: int = 1000,
+    seed: Seed = 0,
+) -> BreakEven:
+    """Judgments per system at which the error of people falls to the bias of each metric.
+
+    The curve of people is made non-increasing and interpolated over log k. The interval is a percentile bootstrap over
+    systems, within campaigns: pairs share systems, so drawing pairs would claim too much. It says how far the number
+    holds for other systems of the kind; the error of judging few items is not in it. A metric that is right on every
+    pair is so in every draw; its bias may still be up to u, with (1 - u)^m = (1 - level) / 2 for the m = floor(M / 2)
+    pairs without a common system, and the lower end is where people reach u. Likewise for one that is always wrong.
+
+    Args:
+        campaigns: One, or several to pool their pairs; the same metrics and sizes in all.
+        sizes: Judgments per system at which `CampaignErrors.human` was taken, increasing.
+        level: Of the interval.
+        replicates: Bootstrap draws of systems.
+        seed: Of these draws.
+
+    Example:
+        >>> human = np.array([[0.4, 0.4, 0.4], [0.2, 0.2, 0.2], [0.0, 0.0, 0.0]])
+        >>> bias = np.array([[0.0, 0.0, 1.0], [1.0, 1.0, 0.0], [0.0, 0.0, 0.0]])
+        >>> sizes = np.array([1, 10, 100])
+        >>> break_even(CampaignErrors(human, bias, 3), sizes).judgments.round(1)
+        array([  2.2,   1. , 100. ])
+    """
+    listed = [campaigns] if isinstance(campaigns, CampaignErrors) else list(campaigns)
+    at = _checked(listed, sizes)
+    rng = np.random.default_rng(seed)
+    weights = [_pair_weights(campaign.systems, replicates, rng) for campaign in listed]
+    metrics = len(listed[0].bias)
+    judgments, low, high = np.full((3, metrics), np.nan)
+    for metric in range(metrics):
+        found = [_means(listed, [np.ones((1, w.shape[1])) for w in weights], metric), _means(listed, weights, metric)]
+        point, drawn = (crossing(at, curve, bias) for curve, bias in found)
+        judgments[metric] = point[0]
+        if sum(int(_has(campaign, metric).sum()) for campaign in listed) >= 3:
+            low[metric], high[metric] = central_interval(drawn, level)
+            (curve, (bias,)), unseen = found[0], _unseen_bias(listed, metric, level)
+            if bias == 0:
+                low[metric] = crossing(at, curve, np.array([unseen]))[0]
+            elif bias == 1:
+                high[metric] = crossing(at, curve, np.array([1 - unseen]))[0]
+    return BreakEven(judgments, low, high)
+
+
+def crossing(sizes: FloatArray, curve: FloatArray, bias: FloatArray) -> FloatArray:
+    """Size at which each falling curve (rows x sizes) comes down to its bias; inf if never, NaN if unknown.
+
+    >>> crossing(np.array([1.0, 100.0]), np.array([[0.4, 0.2]]), np.array([0.3]))
+    array([10.])
+    """
+    falling = np.minimum.accumulate(curve, axis=1)
+    above = (falling > bias[:, None]).sum(axis=1)
+    right = np.minimum(above, len(sizes) - 1)
+    left = np.maximum(right - 1, 0)
+    rows = np.arange(len(curve))
+    drop = falling[rows, left] - falling[rows, right]
+    part = np.divide(falling[rows, left] - bias, drop, out=np.ones_like(drop), where=drop > 0)
+    part = np.clip(part, 0.0, 1.0)
+    between = np.exp((1 - part) * np.log(sizes[left]) + part * np.log(sizes[right]))
+    found = np.where(above == 0, sizes[0], np.where(above == len(sizes), np.inf, between))
+    return np.where(np.isnan(bias) | np.isnan(curve).any(axis=1), np.nan, found)
+
+
+def _checked(campaigns: Sequence[CampaignErrors], sizes: IntArray | FloatArray) -> FloatArray:
+    at = np.asarray(sizes, dtype=np.float64)
+    if not campaigns:
+        raise OptionError("no campaign is given; give at least one")
+    if at.ndim != 1 or not len(at) or not (np.diff(at) > 0).all():
+        raise OptionError(f"sizes is {sizes}; give increasing numbers of judgments")
+    for campaign in campaigns:
+        pairs = campaign.systems * (campaign.systems - 1) // 2
+        if campaign.human.shape != (len(at), pairs) or campaign.bias.shape != (len(campaigns[0].bias), pairs):
+            raise OptionError(
+                f"human is {campaign.human.shape} and bias {campaign.bias.shape}; give {len(at)} sizes and "
+                f"{len(campaigns[0].bias)} metrics, by the {pairs} pairs of {campaign.systems} systems"
+            )
+    return at
+
+
+def _pair_weights(systems: int, replicates: int, rng: np.random.Generator) -> FloatArray:
+    """How often each pair of different systems comes when systems are drawn with replacement: replicates x pairs."""
+    counts = resampled_counts(rng, replicates, systems, systems)
+    first, second = np.triu_indices(systems, 1)
+    return np.asarray(counts[:, first] * counts[:, second], dtype=np.float64)
+
+
+def _has(campaign: CampaignErrors, metric: int) -> FloatArray:
+    """1 for the pairs on which both people and the metric say something."""
+    known = np.isfinite(campaign.bias[metric]) & np.isfinite(campaign.human).all(axis=0)
+    return np.asarray(known, dtype=np.float64)
+
+
+def _unseen_bias(campaigns: Sequence[CampaignErrors], metric: int, level: float) -> float:
+    """Largest bias that shows in none of the pairs without a common system, with probability (1 - level) / 2."""
+    apart = 0
+    for campaign in campaigns:
+        used = _has(campaign, metric) > 0
+        ends = np.concatenate([side[used] for side in np.triu_indices(campaign.systems, 1)])
+        apart += len(np.unique(ends)) // 2
+    return float(1 - (error_rate(level) / 2) ** (1 / max(1, apart)))
+
+
+def _means(
+    campaigns: Sequence[CampaignErrors], weights: list[FloatArray], metric: int
+) -> tuple[FloatArray, FloatArray]:
+    """Weighted means over the pairs a metric has: curves of people (rows x sizes) and biases (rows)."""
+    rows = len(weights[0])
+    curve, bias, total = np.zeros((rows, len(campaigns[0].human))), np.zeros(rows), np.zeros(rows)
+    for campaign, weight in zip(campaigns, weights, strict=True):
+        used = weight * _has(campaign, metric)
+        curve += used @ np.nan_to_num(campaign.human).T
+        bias += used @ np.nan_to_num(campaign.bias[metric])
+        total += used.sum(axis=1)
+    mass = np.where(total > 0, total, np.nan)
+    return curve / mass[:, None], bias / mass

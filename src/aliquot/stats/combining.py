@@ -1,0 +1,256 @@
+"""One number out of several answers to the same question: median, trimmed mean, majority, for all cells at once.
+
+Cells are integer codes 0, 1, ...; values are finite. A cell without values is NaN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+from scipy.special import logsumexp
+
+from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, Seed, group_means, group_sums
+
+# -- One number out of several answers to the same question: median, trimmed mean, majority, for all cells at once ---
+
+
+def cell_mean(cells: IntArray, values: FloatArray, size: int) -> FloatArray:
+    """Mean of each cell.
+
+    >>> cell_mean(np.array([0, 0, 2]), np.array([1.0, 2.0, 5.0]), 3)
+    array([1.5, nan, 5. ])
+    """
+    return group_means(cells, values, size)
+
+
+def cell_median(cells: IntArray, values: FloatArray, size: int) -> FloatArray:
+    """Median of each cell; of an even number, the mean of the middle two.
+
+    >>> cell_median(np.array([0, 0, 0, 1, 1]), np.array([9.0, 1.0, 2.0, 4.0, 8.0]), 2)
+    array([2., 6.])
+    """
+    ordered, start, count = _sorted_cells(cells, values, size)
+    some = np.flatnonzero(count)
+    low, high = start[some] + (count[some] - 1) // 2, start[some] + count[some] // 2
+    median = np.full(size, np.nan)
+    median[some] = (ordered[low] + ordered[high]) / 2
+    return median
+
+
+def cell_trimmed_mean(cells: IntArray, values: FloatArray, size: int, share: float = 0.2) -> FloatArray:
+    """Mean of each cell without the lowest and the highest `share` of its values (rounded down to whole values).
+
+    >>> cell_trimmed_mean(np.zeros(5, dtype=int), np.array([0.0, 4.0, 5.0, 6.0, 100.0]), 1)
+    array([5.])
+    """
+    ordered, start, count = _sorted_cells(cells, values, size)
+    # 0.2 * 5 is 1.0000000000000002 or 0.9999999999999999 as the case may be; a whole number is meant.
+    cut = np.floor(share * count + 1e-9).astype(np.int64)
+    mine = np.repeat(np.arange(size), count)
+    place = np.arange(len(ordered)) - start[mine]
+    kept = (place >= cut[mine]) & (place < (count - cut)[mine])
+    return group_means(mine[kept], ordered[kept], size)
+
+
+def cell_majority(
+    cells: IntArray, labels: IntArray, size: int, kinds: int, weights: FloatArray | None = None
+) -> tuple[IntArray, FloatArray]:
+    """The most frequent label of each cell and its share of the votes; -1 where two labels tie or nobody voted.
+
+    >>> label, share = cell_majority(np.array([0, 0, 0, 1, 1]), np.array([1, 1, 0, 0, 1]), 2, 2)
+    >>> label.tolist(), share.round(2).tolist()
+    ([1, -1], [0.67, 0.5])
+    """
+    votes = group_sums(cells * kinds + labels, np.ones(len(cells)) if weights is None else weights, size * kinds)
+    votes = votes.reshape(size, kinds)
+    best = votes.max(axis=1, initial=0.0)
+    total = votes.sum(axis=1)
+    tied = (votes >= best[:, None] - 1e-9).sum(axis=1) > 1
+    label = np.where((total > 0) & ~tied, votes.argmax(axis=1) if kinds else -1, -1)
+    return label, np.where(total > 0, best / np.where(total > 0, total, 1.0), np.nan)
+
+
+def _sorted_cells(cells: IntArray, values: FloatArray, size: int) -> tuple[FloatArray, IntArray, IntArray]:
+    """Values sorted inside each cell, where each cell starts, and how many it has."""
+    count = np.bincount(cells, minlength=size).astype(np.int64)
+    start = np.concatenate([[0], np.cumsum(count)[:-1]]).astype(np.int64)
+    return values[np.lexsort((values, cells))], start, count
+
+
+# -- Dawid and Skene (1979): labels, and how each annotator errs, by expectation-maximisation ------------------------
+
+
+_SMALLEST = 1e-10  # a chance of 0 would forbid what has happened once; crowd-kit clips at the same value
+
+
+@dataclass(frozen=True, eq=False)
+class DawidSkene:
+    """What the fit found.
+
+    Attributes:
+        posterior: the chance of each label for each item (I x K).
+        prior: how frequent each label is (K).
+        confusion: confusion[k, j, l], annotator k's chance to answer l where the truth is j (A x K x K).
+        log_likelihood: of all answers, in the end.
+        iterations: how many rounds it took.
+        converged: whether it stopped by itself.
+    """
+
+    posterior: FloatArray
+    prior: FloatArray
+    confusion: FloatArray
+    log_likelihood: float
+    iterations: int
+    converged: bool
+
+    @property
+    def accuracy(self) -> FloatArray:
+        """Each annotator's chance to give the right label: sum_j p_j pi_jj."""
+        return np.asarray(np.einsum("j,kjj->k", self.prior, self.confusion))
+
+
+def dawid_skene(
+    items: IntArray,
+    annotators: IntArray,
+    labels: IntArray,
+    *,
+    kinds: int | None = None,
+    smoothing: float = 0.01,
+    tolerance: float = 1e-8,
+    iterations: int = 1000,
+) -> DawidSkene:
+    """Fit the model to answers given as three arrays of codes (0, 1, ...), one entry for each answer.
+
+    Args:
+        items: which item was labelled; every item below the largest code should have an answer.
+        annotators: who labelled it.
+        labels: the label given.
+        kinds: how many labels there are, where not all were given.
+        smoothing: answers added to every entry of every confusion matrix, spread evenly; 0 for maximum likelihood.
+        tolerance: stop when the log-likelihood per answer grows by less.
+        iterations: stop after so many rounds.
+
+    >>> fit = dawid_skene(np.array([0, 0, 0, 1, 1, 1]), np.array([0, 1, 2, 0, 1, 2]), np.array([1, 1, 0, 0, 0, 0]))
+    >>> fit.posterior.argmax(axis=1).tolist()
+    [1, 0]
+    """
+    size, people = int(items.max()) + 1, int(annotators.max()) + 1
+    kinds = int(labels.max()) + 1 if kinds is None else kinds
+    # One row for each annotator and label, one column for each item: both steps are products with this matrix.
+    answers = sparse.csr_array(
+        (np.ones(len(items)), (annotators * kinds + labels, items)), shape=(people * kinds, size)
+    )
+    by_item = answers.T.tocsr()
+    share = by_item @ np.tile(np.eye(kinds), (people, 1))
+    posterior = share / np.maximum(share.sum(axis=1, keepdims=True), 1.0)
+    log_likelihood, converged, rounds = -np.inf, False, 0
+    while not converged and rounds < iterations:
+        prior, confusion = _maximise(answers, posterior, people, kinds, smoothing)
+        posterior, new = _expect(by_item, prior, confusion)
+        rounds += 1
+        # The first round has nothing to compare with; later rounds never lower the likelihood (up to clipping).
+        converged = new - log_likelihood < tolerance * len(items)
+        log_likelihood = new
+    prior, confusion = _maximise(answers, posterior, people, kinds, smoothing)
+    return DawidSkene(posterior, prior, confusion.transpose(0, 2, 1), float(log_likelihood), rounds, converged)
+
+
+def _maximise(
+    answers: sparse.csr_array, posterior: FloatArray, people: int, kinds: int, smoothing: float
+) -> tuple[FloatArray, FloatArray]:
+    """Prior and confusion[k, l, j] (answered l, truth j) given the posterior."""
+    counts = (answers @ posterior).reshape(people, kinds, kinds) + smoothing / kinds
+    counts = np.maximum(counts, _SMALLEST)
+    return np.maximum(posterior.mean(axis=0), _SMALLEST), counts / counts.sum(axis=1, keepdims=True)
+
+
+def _expect(by_item: sparse.csr_array, prior: FloatArray, confusion: FloatArray) -> tuple[FloatArray, float]:
+    """Posterior and log-likelihood given prior and confusion."""
+    kinds = len(prior)
+    joint = by_item @ np.log(confusion).reshape(-1, kinds) + np.log(prior)
+    evidence = logsumexp(joint, axis=1, keepdims=True)
+    return np.exp(joint - evidence), float(evidence.sum())
+
+
+# -- How wrong a score is with k answers for each output instead of all of them: answers are drawn again and again ---
+
+
+Aggregate = Callable[[IntArray], FloatArray]
+"""Takes the rows of the answers to use, gives a number for each cell; NaN where it cannot."""
+
+
+@dataclass(frozen=True)
+class CurvePoint:
+    """One point of the curve.
+
+    Attributes:
+        k: answers for each output.
+        wrong: share of decided outputs whose number differs from the truth, mean over draws.
+        wrong_sd: its standard deviation over draws.
+        undecided: share of outputs without a number.
+        mean_error: mean absolute difference from the truth, over decided outputs.
+        rms_error: root of the mean squared difference.
+    """
+
+    k: int
+    wrong: float
+    wrong_sd: float
+    undecided: float
+    mean_error: float
+    rms_error: float
+
+
+def draw_answers(cells: IntArray, k: int, rng: np.random.Generator) -> IntArray:
+    """Rows of k answers of each cell drawn without replacement (all of them where there are fewer), in order.
+
+    >>> draw_answers(np.array([0, 0, 0, 1]), 1, np.random.default_rng(0)).tolist()
+    [2, 3]
+    """
+    shuffled = np.lexsort((rng.random(len(cells)), cells))
+    ordered = cells[shuffled]
+    first = np.concatenate([[True], ordered[1:] != ordered[:-1]]) if len(ordered) else np.zeros(0, dtype=np.bool_)
+    start = np.maximum.accumulate(np.where(first, np.arange(len(ordered)), 0))
+    return np.sort(shuffled[np.arange(len(ordered)) - start < k])
+
+
+def labels_curve(
+    cells: IntArray,
+    aggregate: Aggregate,
+    truth: FloatArray,
+    counts: Sequence[int],
+    *,
+    repeats: int = 20,
+    seed: Seed = 0,
+) -> tuple[CurvePoint, ...]:
+    """Draw k answers for each cell, aggregate them, and compare with the truth, `repeats` times for every k.
+
+    >>> cells, values = np.repeat(np.arange(50), 4), np.tile([1.0, 1.0, 1.0, 0.0], 50)
+    >>> mean = lambda rows: np.bincount(cells[rows], values[rows]) / np.bincount(cells[rows])
+    >>> [round(point.mean_error, 1) for point in labels_curve(cells, mean, np.full(50, 0.75), [1, 4], seed=1)]
+    [0.4, 0.0]
+    """
+    rng = np.random.default_rng(seed)
+    judged: BoolArray = np.isfinite(truth)
+    points = []
+    for k in counts:
+        drawn = np.array([_errors(aggregate(draw_answers(cells, k, rng)), truth, judged) for _ in range(repeats)])
+        decided = drawn[np.isfinite(drawn).all(axis=1)]  # a draw in which nothing is decided has no error
+        undecided = float(drawn[:, 1].mean())
+        wrong, _, absolute, squared = decided.mean(axis=0).tolist() if len(decided) else [float("nan")] * 4
+        spread = float(decided[:, 0].std(ddof=1)) if len(decided) > 1 else float("nan")
+        points.append(CurvePoint(k, wrong, spread, undecided, absolute, float(np.sqrt(squared))))
+    return tuple(points)
+
+
+def _errors(found: FloatArray, truth: FloatArray, judged: BoolArray) -> tuple[float, float, float, float]:
+    difference = np.abs(found - truth)[judged]
+    decided = np.isfinite(difference)
+    if not len(difference):
+        return (float("nan"),) * 4
+    if not decided.any():
+        return float("nan"), 1.0, float("nan"), float("nan")
+    known = difference[decided]
+    return float((known > 1e-9).mean()), 1.0 - float(decided.mean()), float(known.mean()), float((known**2).mean())

@@ -1,0 +1,323 @@
+"""How well some systems' values keep the order of others: many at once.
+
+`values` is R x M (R outcomes of M systems), `truth` M numbers; every function gives R numbers. Higher is better for
+both. Nothing is said of fewer than two systems, nor where a value is missing: NaN. Differences beyond the twelfth digit
+are rounding, not order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import rankdata
+
+from aliquot.errors import OptionError
+from aliquot.stats.arrays import FloatArray, IntArray, Seed
+from aliquot.stats.correlation import common_tables, system_means
+from aliquot.stats.pairwise import analytic_p, permutation_p, spa
+from aliquot.stats.tied_correlation import MetricTies, kendall_like
+
+# -- How well some systems' values keep the order of others: many at once --------------------------------------------
+
+
+_DIGITS = 12
+
+
+def pair_signs(values: FloatArray) -> FloatArray:
+    """Sign of the difference of every pair a < b, R x pairs.
+
+    >>> pair_signs(np.array([[1.0, 2.0, 2.0]]))
+    array([[-1., -1.,  0.]])
+    """
+    first, second = np.triu_indices(values.shape[1], 1)
+    levels = _levels(values)
+    return np.sign(levels[:, first] - levels[:, second])
+
+
+def _levels(values: FloatArray) -> FloatArray:
+    """Values on a scale of their row's largest, without the digits that summing in another order changes."""
+    scale = np.abs(values).max(axis=1, keepdims=True, initial=0.0)
+    signs: FloatArray = np.round(np.divide(values, scale, out=values * 0.0, where=scale > 0), _DIGITS)
+    return signs
+
+
+def pairwise_accuracy(values: FloatArray, truth: FloatArray) -> FloatArray:
+    """Share of pairs in the true order; a pair tied on one side only counts half.
+
+    >>> pairwise_accuracy(np.array([[3.0, 1.0, 2.0]]), np.array([3.0, 2.0, 1.0])).round(3)
+    array([0.667])
+    """
+    if len(truth) < 2:
+        return np.full(len(values), np.nan)
+    agreement: FloatArray = 1.0 - np.abs(pair_signs(values) - pair_signs(truth[None])).mean(axis=1) / 2
+    return agreement
+
+
+def swapped_pairs(values: FloatArray, truth: FloatArray) -> FloatArray:
+    """Number of pairs in the wrong order (Knowles and Lo 2023 ask whether there is any).
+
+    >>> swapped_pairs(np.array([[3.0, 1.0, 2.0]]), np.array([3.0, 2.0, 1.0]))
+    array([1.])
+    """
+    product = pair_signs(values) * pair_signs(truth[None])
+    return np.where(np.isnan(product).any(axis=1), np.nan, (product < 0).sum(axis=1))
+
+
+def kendall_b(values: FloatArray, truth: FloatArray) -> FloatArray:
+    """Kendall's tau-b of every outcome with the truth; NaN where one side is constant.
+
+    >>> kendall_b(np.array([[3.0, 1.0, 2.0]]), np.array([3.0, 2.0, 1.0])).round(3)
+    array([0.333])
+    """
+    ours, theirs = pair_signs(values), pair_signs(truth[None])
+    size = np.sqrt((ours**2).sum(axis=1) * (theirs**2).sum())
+    return _ratio((ours * theirs).sum(axis=1), size)
+
+
+def pearson_rows(values: FloatArray, truth: FloatArray) -> FloatArray:
+    """Pearson's correlation of every outcome with the truth; NaN where one side is constant.
+
+    >>> pearson_rows(np.array([[1.0, 2.0, 3.0]]), np.array([2.0, 4.0, 6.0]))
+    array([1.])
+    """
+    (ours, size), (theirs, length) = _centred(values), _centred(truth[None])
+    return _ratio((ours * theirs).sum(axis=1), size * length)
+
+
+def _centred(values: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Deviations from the row's mean, and their length: 0 where a row is constant but for rounding."""
+    if not values.shape[1]:
+        return values, np.zeros(len(values))
+    deviations = values - values.mean(axis=1, keepdims=True)
+    length = np.sqrt((deviations**2).sum(axis=1))
+    noise = 10.0**-_DIGITS * np.abs(values).max(axis=1) * np.sqrt(values.shape[1])
+    return deviations, np.where(length > noise, length, 0.0)
+
+
+def spearman(values: FloatArray, truth: FloatArray) -> FloatArray:
+    """Spearman's rank correlation of every outcome with the truth.
+
+    >>> spearman(np.array([[3.0, 1.0, 2.0]]), np.array([3.0, 2.0, 1.0]))
+    array([0.5])
+    """
+    return pearson_rows(rankdata(_levels(values), axis=1), rankdata(_levels(truth[None])[0]))
+
+
+def rank_of_best(values: FloatArray, truth: FloatArray) -> FloatArray:
+    """True rank (1 = best) of the system that each outcome puts first; ties by the mean over those put first.
+
+    >>> rank_of_best(np.array([[3.0, 1.0, 5.0]]), np.array([3.0, 2.0, 1.0]))
+    array([3.])
+    """
+    if not len(truth):
+        return np.full(len(values), np.nan)
+    ranks, levels = rankdata(-_levels(truth[None])[0], method="min").astype(np.float64), _levels(values)
+    first = levels == levels.max(axis=1, keepdims=True)
+    return _ratio((first * ranks).sum(axis=1), first.sum(axis=1).astype(np.float64))
+
+
+def dice(one: IntArray, other: IntArray) -> float:
+    """Dice coefficient of the best clusters (number 1) of two clusterings.
+
+    >>> round(dice(np.array([1, 1, 2]), np.array([1, 2, 2])), 3)
+    0.667
+    """
+    a, b = one == 1, other == 1
+    size = int(a.sum() + b.sum())
+    return 2 * int((a & b).sum()) / size if size else float("nan")
+
+
+def _ratio(above: FloatArray, below: FloatArray) -> FloatArray:
+    ratio: FloatArray = np.divide(above, below, out=np.full(np.shape(above), np.nan), where=below > 0)
+    return ratio
+
+
+# -- Does a metric order systems as people do: hard and soft pairwise accuracy, and who the verdict hangs on ---------
+
+
+TableStatistic = Callable[[FloatArray, FloatArray], float]
+"""A number from the metric's and the human items x systems tables, such as a correlation at some level."""
+
+
+@dataclass(frozen=True)
+class SystemAccuracy:
+    """Share of the pairs of systems that a metric gets right.
+
+    Attributes:
+        value: From 0 to 1; NaN where no pair counts.
+        systems: Systems with common cells.
+        pairs: Pairs that count.
+    """
+
+    value: float
+    systems: int
+    pairs: int
+
+
+@dataclass(frozen=True, eq=False)
+class ExtremeCurves:
+    """A statistic on the best and on the worst systems only.
+
+    Attributes:
+        sizes: Numbers of systems, from all down.
+        top: The statistic on that many best systems (by people).
+        last: The same on the worst.
+        order: Systems from best to worst, those without common cells left out.
+    """
+
+    sizes: IntArray
+    top: FloatArray
+    last: FloatArray
+    order: IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class LeaveOneOut:
+    """A statistic without each system in turn.
+
+    Attributes:
+        full: On all systems.
+        without: One per system; NaN for a system without common cells.
+        low: The smallest of them.
+        high: The largest.
+    """
+
+    full: float
+    without: FloatArray
+    low: float
+    high: float
+
+
+def metric_pairwise_accuracy(metric: FloatArray, human: FloatArray, metric_ties: MetricTies = "half") -> SystemAccuracy:
+    """Share of pairs of systems whose means the metric orders as people do (METHODS 7; Kocmi et al. 2021).
+
+    Args:
+        metric: Items x systems, NaN = missing; or one row of system scores.
+        human: The same shape. Pairs of systems that people tie are left out.
+        metric_ties: A pair that the metric ties is wrong ("discordant"), left out ("skip") or "half" right.
+
+    Returns:
+        The accuracy, and the number of pairs.
+
+    Raises:
+        OptionError: Not two tables of one shape, infinite values, or another tie policy.
+
+    Example:
+        >>> pairwise_accuracy(np.array([[1.0, 2.0, 2.0]]), np.array([[1.0, 2.0, 3.0]]))
+        SystemAccuracy(value=0.8333333333333333, systems=3, pairs=3)
+    """
+    means = system_means(metric, human)
+    result = kendall_like(means[0][None], means[1][None], metric_ties)
+    counted = result.concordant + result.discordant + (result.metric_ties if metric_ties != "skip" else 0)
+    return SystemAccuracy((1 + result.value) / 2, int((~np.isnan(means[0])).sum()), counted)
+
+
+def soft_pairwise_accuracy(
+    metric: FloatArray, human: FloatArray, permutations: int | None = None, seed: Seed = 0
+) -> SystemAccuracy:
+    """Soft pairwise accuracy, 1 - mean over pairs of |p_metric - p_human| (METHODS 7; Thompson et al. 2024).
+
+    The p-values are one-sided and paired over the items on which both systems have both scores.
+
+    Args:
+        metric: Items x systems, NaN = missing.
+        human: The same shape.
+        permutations: Sign flips of the test; None takes its analytic limit (`pairwise.analytic_p`).
+        seed: Of the flips, the same for metric and people.
+
+    Returns:
+        The accuracy; pairs of systems without common items are left out.
+
+    Raises:
+        OptionError: Not two tables of one shape, infinite values, or fewer than one permutation.
+
+    Example:
+        >>> human = np.array([[1.0, 2.0], [2.0, 4.0], [3.0, 3.5]])
+        >>> soft_pairwise_accuracy(10 * human, human)
+        SystemAccuracy(value=1.0, systems=2, pairs=1)
+    """
+    metric, human = common_tables(metric, human)
+    present = ~np.isnan(human)
+    systems = np.flatnonzero(present.any(axis=0))
+    metric, human, present = metric[:, systems], human[:, systems], present[:, systems]
+    if permutations is None:
+        p_metric, p_human = analytic_p(metric), analytic_p(human)
+    else:
+        draw = int(np.random.default_rng(seed).integers(1 << 62)) if isinstance(seed, np.random.Generator) else seed
+        p_metric, p_human = permutation_p(metric, permutations, draw), permutation_p(human, permutations, draw)
+    together = present.T.astype(np.int64) @ present > 0
+    pairs = int(np.triu(together, 1).sum())
+    if together.all():
+        return SystemAccuracy(spa(p_metric, p_human), len(systems), pairs)
+    apart = np.abs(p_metric - p_human)[np.triu(together, 1)]
+    return SystemAccuracy(float(1 - apart.mean()) if pairs else float("nan"), len(systems), pairs)
+
+
+def extreme_curves(metric: FloatArray, human: FloatArray, statistic: TableStatistic, fewest: int = 3) -> ExtremeCurves:
+    """Recompute a statistic on the N best and the N worst systems, N = all..fewest (METHODS 7; HumEval 2022, paper 9).
+
+    A falling curve says that the metric tells good from bad systems, but not good ones from each other.
+
+    Args:
+        metric: Items x systems, NaN = missing.
+        human: The same shape. Systems are ordered by their human mean over all cells that people judged, so that the
+            order is the same for every metric; equal systems stay in the order given.
+        statistic: Called with the two tables cut to some systems.
+        fewest: The smallest number of systems.
+
+    Returns:
+        The curves; empty with fewer systems than `fewest`.
+
+    Raises:
+        OptionError: Not two tables of one shape, infinite values, or fewer than two systems wanted.
+
+    Example:
+        >>> from aliquot.stats.correlation import correlate_tables
+        >>> metric, human = np.array([[1.0, 3.0, 2.0, 9.0]]), np.array([[1.0, 2.0, 3.0, 4.0]])
+        >>> curves = extreme_curves(metric, human, lambda x, y: correlate_tables(x, y, "spearman").value)
+        >>> curves.sizes, curves.top, curves.last
+        (array([4, 3]), array([0.8, 0.5]), array([0.8, 0.5]))
+    """
+    if fewest < 2:
+        raise OptionError(f"fewest is {fewest}; a correlation needs at least 2 systems")
+    common, _ = common_tables(metric, human)
+    means, _ = system_means(human, human)
+    shared = np.flatnonzero(~np.isnan(common).all(axis=0))
+    order = shared[np.argsort(-means[shared], kind="stable")]
+    sizes = np.arange(len(order), fewest - 1, -1, dtype=np.int64)
+    top = np.array([statistic(metric[:, order[:n]], human[:, order[:n]]) for n in sizes])
+    last = np.array([statistic(metric[:, order[-n:]], human[:, order[-n:]]) for n in sizes])
+    return ExtremeCurves(sizes, top, last, order)
+
+
+def leave_one_system_out(metric: FloatArray, human: FloatArray, statistic: TableStatistic) -> LeaveOneOut:
+    """Recompute a statistic without each system: does the verdict hang on a single one (METHODS 7)?
+
+    Args:
+        metric: Items x systems, NaN = missing.
+        human: The same shape.
+        statistic: Called with the two tables, all systems and then all but one.
+
+    Returns:
+        All values and their range, undefined ones (NaN) left out of it.
+
+    Raises:
+        OptionError: Not two tables of one shape, or infinite values.
+
+    Example:
+        >>> from aliquot.stats.correlation import correlate_tables
+        >>> metric, human = np.array([[1.0, 2.0, 3.0, 9.0]]), np.array([[3.0, 2.0, 1.0, 9.0]])
+        >>> result = leave_one_system_out(metric, human, lambda x, y: correlate_tables(x, y, "kendall_b").value)
+        >>> round(result.full, 12), result.low, round(result.high, 3)
+        (0.0, -1.0, 0.333)
+    """
+    common, _ = common_tables(metric, human)
+    without = np.full(metric.shape[1], np.nan)
+    for system in np.flatnonzero(~np.isnan(common).all(axis=0)):
+        others = np.arange(metric.shape[1]) != system
+        without[system] = statistic(metric[:, others], human[:, others])
+    defined = without[~np.isnan(without)]
+    low, high = (float(defined.min()), float(defined.max())) if len(defined) else (float("nan"), float("nan"))
+    return LeaveOneOut(statistic(metric, human), without, low, high)

@@ -1,0 +1,452 @@
+"""All pairs of outputs within rows of two tables, block by block: how people order them and how a metric does.
+
+Invariant: every pair of cells that both tables have appears exactly once; a difference within rounding is a tie.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+
+from aliquot.errors import OptionError, unknown_name
+from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
+from aliquot.stats.correlation import common_tables
+
+# -- All pairs of outputs within rows of two tables, block by block: how people order them and how a metric does -----
+
+
+HUMAN_TIE, METRIC_TIE, CONCORDANT, DISCORDANT = 0, 1, 2, 3
+"""What a pair is: tied by people (whatever the metric says), tied by the metric only, ordered alike, or opposite."""
+
+ROUNDING = 1e-13
+"""Difference of two scores, relative to the largest, that is rounding: 0.3 - 0.2 and 0.2 - 0.1 are the same."""
+
+_BLOCK = 1 << 19
+"""Pairs gathered before a block is handed over."""
+
+
+@dataclass(frozen=True, eq=False)
+class PairBlock:
+    """Some of the pairs, in no order.
+
+    Attributes:
+        gap: Absolute difference of the metric, 0 for a tie.
+        kind: `HUMAN_TIE`, `METRIC_TIE`, `CONCORDANT` or `DISCORDANT`, as numbers of one byte.
+        row: The row both cells are in.
+    """
+
+    gap: FloatArray
+    kind: IntArray
+    row: IntArray
+
+
+def pair_blocks(metric: FloatArray, human: FloatArray, least_difference: float = 0.0) -> Iterator[PairBlock]:
+    """Go through all pairs of cells of the same row, by their distance in columns.
+
+    Args:
+        metric: Rows x columns, NaN = missing (in both tables alike, see `correlation.common_tables`).
+        human: The same shape.
+        least_difference: Human differences below this are ties; 0 leaves only equal scores.
+
+    Yields:
+        Blocks of about half a million pairs (more where one distance in a large table has more).
+
+    Example:
+        >>> block, = pair_blocks(np.array([[1.0, 2.0, 2.0]]), np.array([[5.0, 6.0, 7.0]]))
+        >>> block.gap, block.kind
+        (array([1., 0., 1.]), array([2, 1, 2], dtype=int8))
+    """
+    slack = rounding(human)
+    metric_tie, human_tie = rounding(metric), max(slack, least_difference - 2 * slack)
+    rows = np.arange(len(metric))[:, None]
+    complete = not np.isnan(metric).any()
+    parts: list[tuple[FloatArray, IntArray, IntArray]] = []
+    held = 0
+    for lag in range(1, metric.shape[1]):
+        change, wanted = metric[:, lag:] - metric[:, :-lag], human[:, lag:] - human[:, :-lag]
+        row = np.broadcast_to(rows, change.shape)
+        if not complete:
+            there = ~np.isnan(change)
+            change, wanted, row = change[there], wanted[there], row[there]
+        parts.append((*_judged(change.ravel(), wanted.ravel(), metric_tie, human_tie), row.ravel()))
+        held += change.size
+        if held >= _BLOCK:
+            yield _joined(parts)
+            parts, held = [], 0
+    if held:
+        yield _joined(parts)
+
+
+def rounding(values: FloatArray) -> float:
+    """Largest difference of two of the values that is taken for a tie.
+
+    >>> rounding(np.array([3.0, -20.0]))
+    2e-12
+    """
+    return ROUNDING * float(np.nanmax(np.abs(values), initial=0.0)) if not np.isnan(values).all() else 0.0
+
+
+def pairs_per_row(values: FloatArray) -> IntArray:
+    """Count the pairs of cells present in every row.
+
+    >>> pairs_per_row(np.array([[1.0, 2.0, 3.0], [1.0, np.nan, 3.0]]))
+    array([3, 1])
+    """
+    present = (~np.isnan(values)).sum(axis=1, dtype=np.int64)
+    return np.asarray(present * (present - 1) // 2, dtype=np.int64)
+
+
+def _judged(change: FloatArray, wanted: FloatArray, metric_tie: float, human_tie: float) -> tuple[FloatArray, IntArray]:
+    gap = np.abs(change)
+    kind = ((change > 0) != (wanted > 0)).view(np.int8) + np.int8(CONCORDANT)
+    tied = gap <= metric_tie
+    gap[tied] = 0.0
+    kind[tied] = METRIC_TIE
+    kind *= (np.abs(wanted) > human_tie).view(np.int8)  # HUMAN_TIE is 0
+    return gap, kind
+
+
+def _joined(parts: list[tuple[FloatArray, IntArray, IntArray]]) -> PairBlock:
+    if len(parts) == 1:
+        return PairBlock(*parts[0])
+    return PairBlock(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+
+# -- Concordant less discordant pairs within items, with every tie policy stated -------------------------------------
+
+
+MetricTies = Literal["discordant", "skip", "half"]
+Average = Literal["macro", "micro"]
+
+
+@dataclass(frozen=True)
+class KendallLike:
+    """(C - D) / (C + D) within items, and the counts of pairs it is made of.
+
+    Attributes:
+        value: The coefficient; NaN where no pair counts.
+        concordant: Pairs ordered alike.
+        discordant: Pairs ordered the other way.
+        metric_ties: Pairs that the metric alone ties, which `metric_ties` of the call decides.
+        human_ties: Pairs tied by people, always left out.
+        items: Items with a value.
+        undefined: Items with two outputs or more, but no pair that counts.
+    """
+
+    value: float
+    concordant: int
+    discordant: int
+    metric_ties: int
+    human_ties: int
+    items: int
+    undefined: int
+
+
+def kendall_like(
+    metric: FloatArray,
+    human: FloatArray,
+    metric_ties: MetricTies = "discordant",
+    *,
+    human_ties: Literal["skip"] = "skip",
+    least_difference: float = 0.0,
+    average: Average = "macro",
+) -> KendallLike:
+    """Kendall-like agreement within items, (C - D) / (C + D) (METHODS 7; WMT's DARR; HumEval 2022, paper 9).
+
+    Args:
+        metric: Items x systems, NaN = missing.
+        human: The same shape.
+        metric_ties: A pair that only the metric ties is "discordant", or left out ("skip"), or "half" concordant and
+            half discordant (it then adds to the pairs and to nothing else).
+        human_ties: Only "skip": pairs that people tie say nothing and are left out.
+        least_difference: Human differences below this are ties (25 of 100 points in WMT's DARR).
+        average: "macro", the mean of the items' values; "micro", from the counts of all items together.
+
+    Returns:
+        The coefficient and the counts.
+
+    Raises:
+        OptionError: Not two tables of one shape, infinite values, or another policy.
+
+    Example:
+        >>> metric, human = np.array([[1.0, 2.0, 2.0]]), np.array([[5.0, 6.0, 7.0]])
+        >>> [round(kendall_like(metric, human, ties).value, 3) for ties in ("discordant", "skip", "half")]
+        [0.333, 1.0, 0.667]
+    """
+    for name, given, allowed in (
+        ("metric_ties", metric_ties, get_args(MetricTies)),
+        ("human_ties", human_ties, ("skip",)),
+        ("average", average, get_args(Average)),
+    ):
+        if given not in allowed:
+            raise OptionError(f"{name} is {given!r}; give one of {', '.join(allowed)}")
+    if not least_difference >= 0:
+        raise OptionError(f"least_difference is {least_difference}; choose 0 or more")
+    metric, human = common_tables(metric, human)
+    counts = _counts(metric, human, least_difference)
+    values, weights = _coefficients(counts, metric_ties)
+    defined = weights > 0
+    if not defined.any():
+        value = float("nan")
+    else:
+        value = float(np.average(values[defined], weights=weights[defined] if average == "micro" else None))
+    totals, undefined = counts.sum(axis=1), (pairs_per_row(metric) > 0) & ~defined
+    return KendallLike(
+        value=value,
+        concordant=int(totals[CONCORDANT]),
+        discordant=int(totals[DISCORDANT]),
+        metric_ties=int(totals[METRIC_TIE]),
+        human_ties=int(totals[HUMAN_TIE]),
+        items=int(defined.sum()),
+        undefined=int(undefined.sum()),
+    )
+
+
+def item_kendall_like(
+    metric: FloatArray, human: FloatArray, metric_ties: MetricTies = "discordant", least_difference: float = 0.0
+) -> FloatArray:
+    """Kendall-like agreement of every item, for tests that resample items; arguments as `kendall_like`.
+
+    >>> item_kendall_like(np.array([[1.0, 2.0], [1.0, 2.0]]), np.array([[2.0, 1.0], [3.0, 3.0]]))
+    array([-1., nan])
+    """
+    if metric_ties not in get_args(MetricTies):
+        raise OptionError(f"metric_ties is {metric_ties!r}; give one of {', '.join(get_args(MetricTies))}")
+    metric, human = common_tables(metric, human)
+    values, weights = _coefficients(_counts(metric, human, least_difference), metric_ties)
+    return np.where(weights > 0, values, np.nan)
+
+
+def _counts(metric: FloatArray, human: FloatArray, least_difference: float) -> IntArray:
+    """Pairs of every kind (4) in every row."""
+    counts = np.zeros(4 * len(metric), dtype=np.int64)
+    for block in pair_blocks(metric, human, least_difference):
+        counts += np.bincount(block.kind.astype(np.int64) * len(metric) + block.row, minlength=len(counts))
+    return counts.reshape(4, len(metric))
+
+
+def _coefficients(counts: IntArray, metric_ties: MetricTies) -> tuple[FloatArray, FloatArray]:
+    """(C - D) / (C + D) of every row, ties having gone where they belong, and C + D, its weight."""
+    concordant, discordant = counts[CONCORDANT].astype(np.float64), counts[DISCORDANT].astype(np.float64)
+    if metric_ties != "skip":
+        shares = (0.0, 1.0) if metric_ties == "discordant" else (0.5, 0.5)
+        concordant += shares[0] * counts[METRIC_TIE]
+        discordant += shares[1] * counts[METRIC_TIE]
+    weights = concordant + discordant
+    return (concordant - discordant) / np.maximum(weights, 1), weights
+
+
+# -- How often a metric orders two outputs, or ties them, as people do (acc_eq of WMT's metrics task) ----------------
+
+
+PairLevel = Literal["within_item", "within_system", "pooled"]
+
+_SORTED = 1 << 21
+"""Pairs up to which all are held and sorted; more go through a histogram first."""
+
+_BINS = 1 << 17
+
+_SHIFT = 0.3819660112501051
+"""Bins begin at no round number, so that gaps equal but for rounding fall into one bin."""
+
+_EQUAL = 1e-12
+"""Difference of two accuracies that is rounding."""
+
+
+@dataclass(frozen=True)
+class TieAccuracy:
+    """Pairwise accuracy with ties, acc_eq = (C + T_hm) / all pairs (Deutsch et al. 2023, "Ties Matter").
+
+    C are pairs ordered alike, T_hm those tied by both. Each group (item, system) counts the same.
+
+    Attributes:
+        accuracy: Mean over the groups; NaN where there is no pair.
+        epsilon: Metric differences up to this are ties.
+        calibrated: Whether epsilon was chosen to maximise the accuracy on these very scores.
+        accuracy_at_zero: The accuracy with epsilon = 0, where only equal metric scores are ties.
+        pairs: Pairs compared.
+        groups: Items, systems, or 1, with at least one pair.
+    """
+
+    accuracy: float
+    epsilon: float
+    calibrated: bool
+    accuracy_at_zero: float
+    pairs: int
+    groups: int
+
+
+def tie_accuracy(
+    metric: FloatArray, human: FloatArray, level: PairLevel = "within_item", epsilon: float | None = None
+) -> TieAccuracy:
+    """Pairwise accuracy with ties, calibrated or with a given threshold (METHODS 7; Deutsch et al. 2023, acc_eq).
+
+    A metric difference of at most epsilon is a tie. The accuracy as a function of epsilon is a step function that
+    changes at observed differences only: with the pairs sorted by their difference it is one cumulative sum, a human
+    tie gaining and a concordant pair losing as its difference is passed. Calibration flatters: the same pairs choose
+    the threshold and are judged by it, as in WMT's metrics task.
+
+    Args:
+        metric: Items x systems, NaN = missing.
+        human: The same shape. Pairs tie when scores are equal.
+        level: Pairs of systems "within_item" (WMT's), of items "within_system", or of any two outputs ("pooled").
+        epsilon: The threshold; None calibrates it, trying 0 and every observed difference.
+
+    Returns:
+        Accuracy and threshold.
+
+    Raises:
+        OptionError: Not two tables of one shape, infinite values, or a negative threshold.
+        NameUnknownError: Another level.
+
+    Example:
+        >>> metric = np.array([[0.1, 0.2, 0.9], [0.5, 0.4, 0.8]])
+        >>> human = np.array([[1.0, 1.0, 2.0], [1.0, 1.0, 2.0]])
+        >>> tie_accuracy(metric, human)  # doctest: +ELLIPSIS
+        TieAccuracy(accuracy=1.0, epsilon=0.1, calibrated=True, accuracy_at_zero=0.666..., pairs=6, groups=2)
+    """
+    if epsilon is not None and not epsilon >= 0:
+        raise OptionError(f"epsilon is {epsilon}; choose 0 or more, or None to calibrate it")
+    metric, human = _rows(metric, human, level)
+    pairs = pairs_per_row(metric)
+    groups = int((pairs > 0).sum())
+    if not groups:
+        return TieAccuracy(float("nan"), float("nan"), epsilon is None, float("nan"), 0, 0)
+    weight = np.divide(1.0, pairs * groups, out=np.zeros(len(pairs)), where=pairs > 0)
+    step = _Steps(metric, human, weight)
+    if epsilon is None:
+        accuracy, chosen, zero = step.calibrated() if pairs.sum() <= _SORTED else step.calibrated_in_bins()
+        return TieAccuracy(accuracy, chosen, True, zero, int(pairs.sum()), groups)
+    accuracy, zero = step.at(epsilon)
+    return TieAccuracy(accuracy, float(epsilon), False, zero, int(pairs.sum()), groups)
+
+
+def item_tie_accuracies(metric: FloatArray, human: FloatArray, epsilon: float = 0.0) -> FloatArray:
+    """Pairwise accuracy with ties of every item, for tests that resample items.
+
+    Args:
+        metric: Items x systems, NaN = missing.
+        human: The same shape.
+        epsilon: Metric differences up to this are ties.
+
+    Returns:
+        One per item; NaN for an item without a pair. Their mean is `tie_accuracy(..., epsilon=epsilon)`.
+
+    Raises:
+        OptionError: As `tie_accuracy`.
+
+    Example:
+        >>> item_tie_accuracies(np.array([[0.1, 0.2], [3.0, np.nan]]), np.array([[1.0, 2.0], [1.0, 2.0]]))
+        array([ 1., nan])
+    """
+    if not epsilon >= 0:
+        raise OptionError(f"epsilon is {epsilon}; choose 0 or more")
+    metric, human = common_tables(metric, human)
+    right, pairs = np.zeros(len(metric)), pairs_per_row(metric)
+    threshold = epsilon + rounding(metric)
+    for block in pair_blocks(metric, human):
+        tied = block.gap <= threshold
+        correct = np.where(tied, block.kind == HUMAN_TIE, block.kind == CONCORDANT)
+        right += np.bincount(block.row, correct, minlength=len(metric))
+    return np.where(pairs > 0, right / np.maximum(pairs, 1), np.nan)
+
+
+def _rows(metric: FloatArray, human: FloatArray, level: PairLevel) -> tuple[FloatArray, FloatArray]:
+    """Tables whose rows hold the outputs that are compared with each other."""
+    metric, human = common_tables(metric, human)
+    if level == "within_item":
+        return metric, human
+    if level == "within_system":
+        return np.ascontiguousarray(metric.T), np.ascontiguousarray(human.T)
+    if level != "pooled":
+        raise unknown_name("level", level, get_args(PairLevel))
+    there = ~np.isnan(metric)
+    return metric[there][None], human[there][None]
+
+
+@dataclass(frozen=True, eq=False)
+class _Steps:
+    """The accuracy as a step function of the threshold: concordant pairs, plus the gains of all gaps up to it.
+
+    When its gap is passed and it becomes a tie of the metric, a pair that people tie gains its weight, a concordant
+    one loses it, and any other was wrong and stays wrong.
+    """
+
+    metric: FloatArray
+    human: FloatArray
+    weight: FloatArray
+
+    def changes(self) -> Iterator[tuple[FloatArray, FloatArray]]:
+        """Gaps and gains of all pairs."""
+        for block in pair_blocks(self.metric, self.human):
+            gain = (block.kind == HUMAN_TIE).astype(np.float64) - (block.kind == CONCORDANT)
+            yield block.gap, gain * (self.weight[block.row] if len(self.weight) > 1 else self.weight)
+
+    def at(self, epsilon: float) -> tuple[float, float]:
+        """Accuracy with ties up to epsilon, and with equal scores only."""
+        concordant = tied = equal = 0.0
+        threshold = epsilon + rounding(self.metric)
+        for gap, gain in self.changes():
+            concordant -= np.minimum(gain, 0.0).sum()
+            tied += gain[gap <= threshold].sum()
+            equal += gain[gap == 0].sum()
+        return float(concordant + tied), float(concordant + equal)
+
+    def calibrated(self) -> tuple[float, float, float]:
+        """Best accuracy, its threshold, and the accuracy with threshold 0, from all pairs sorted by their gap."""
+        gap, gain = (np.concatenate(column) for column in zip(*self.changes(), strict=True))
+        start = float(-np.minimum(gain, 0.0).sum())
+        zero = start + float(gain[gap == 0].sum())
+        return *_best(gap, gain, np.full(len(gap), start), zero, rounding(self.metric)), zero
+
+    def calibrated_in_bins(self) -> tuple[float, float, float]:
+        """The same for more pairs than can be held: bins first, then only those that may hold the optimum.
+
+        No threshold inside a bin can do better than what lies below it, plus all its gains and none of its losses.
+        """
+        spread = float(np.nanmax(self.metric) - np.nanmin(self.metric))
+        scale = (_BINS - 2) / spread if spread > 0 else 0.0
+        total, gains, equal = np.zeros(_BINS), np.zeros(_BINS), 0.0
+        for gap, gain in self.changes():
+            number = _bins(gap, scale)
+            total += np.bincount(number, gain, minlength=_BINS)
+            gains += np.bincount(number, np.maximum(gain, 0.0), minlength=_BINS)
+            equal += float(gain[gap == 0].sum())
+        start = float((gains - total).sum())
+        below = start + np.concatenate([[0.0], np.cumsum(total)])
+        hopeful = below[:-1] + gains >= max(start + equal, float(below[1:].max())) - _EQUAL
+        gap, gain, number = self._inside(hopeful, scale)
+        # The sum up to a gap is what lies below its bin, plus what precedes it in the bin.
+        kept_below = np.concatenate([[0.0], np.cumsum(np.bincount(number, gain, minlength=_BINS))])
+        before = below[number] - kept_below[number]
+        return *_best(gap, gain, before, start + equal, rounding(self.metric)), start + equal
+
+    def _inside(self, hopeful: BoolArray, scale: float) -> tuple[FloatArray, FloatArray, IntArray]:
+        """Gaps, gains and bins of the pairs in hopeful bins."""
+        low, high = np.flatnonzero(hopeful)[[0, -1]]
+        parts = []
+        for gap, gain in self.changes():
+            # A wide cut by the gap alone spares most pairs the look into their bin.
+            near = np.flatnonzero((gap * scale >= low - 1) & (gap * scale <= high + 1))
+            number = _bins(gap[near], scale)
+            kept = hopeful[number]
+            parts.append((gap[near][kept], gain[near][kept], number[kept]))
+        gap, gain, number = (np.concatenate(column) for column in zip(*parts, strict=True))
+        return gap, gain, number
+
+
+def _bins(gap: FloatArray, scale: float) -> IntArray:
+    return (gap * scale + _SHIFT).astype(np.int64)
+
+
+def _best(gap: FloatArray, gain: FloatArray, start: FloatArray, zero: float, tie: float) -> tuple[float, float]:
+    """Best of the thresholds `gap` and 0: start + cumulated gains, counting gaps equal but for rounding together."""
+    order = np.argsort(gap, kind="stable")
+    gap, reached = gap[order], start[order] + np.cumsum(gain[order])
+    last = np.append(np.diff(gap) > tie, True)
+    gap, reached = np.append(0.0, gap[last]), np.append(zero, reached[last])
+    best = int(np.argmax(reached >= reached.max() - _EQUAL))
+    return float(reached[best]), float(gap[best])

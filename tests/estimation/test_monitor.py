@@ -1,0 +1,432 @@
+"""Monitor: its error rate over whole runs, when it says stop, what it refuses, and replaying a campaign."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+import pytest
+from scipy import stats
+
+import aliquot
+from aliquot import AliquotError, Judgments, Monitor, save
+from aliquot.cli.main import run
+from aliquot.estimation.sequential import PairState, Picture, replay
+from aliquot.stats.arrays import FloatArray, IntArray
+
+NAMES = ("A", "B", "C", "D")
+
+
+def scores_of(row: Iterable[float]) -> dict[str, float]:
+    return dict(zip(NAMES, map(float, row), strict=False))
+
+
+def watch(monitor: Monitor, scores: FloatArray, order: Iterable[int]) -> Iterator[Picture]:
+    """The picture after every item."""
+    for item in order:
+        monitor.add(int(item), scores_of(scores[item]))
+        yield monitor.picture()
+
+
+# -- the promise ---------------------------------------------------------------------------------------------------
+
+
+def tied(rng: np.random.Generator) -> FloatArray:
+    """Four systems with the same scores on other items: no pair can rightly be decided."""
+    one = np.round(100 * rng.beta(2, 1, 60))
+    return np.column_stack([rng.permutation(one) for _ in NAMES])
+
+
+def close(rng: np.random.Generator) -> FloatArray:
+    """Four systems half a point to two points apart, on items that differ by tens of points."""
+    difficulty = 100 * rng.beta(3, 2, (60, 1))
+    return np.clip(np.round(difficulty - [0.0, 0.5, 1.0, 2.0] + 10 * rng.normal(size=(60, 4))), 0, 100)
+
+
+def falsely_decided(decided: Iterable[tuple[int, int]], truth: FloatArray) -> bool:
+    return any(truth[better] <= truth[worse] + 1e-9 for better, worse in decided)
+
+
+def ever_wrong(scores: FloatArray, order: Iterable[int], alpha: float) -> bool:
+    truth = scores.mean(axis=0)
+    monitor = Monitor(NAMES, 60, value_range=(0, 100), question="ranking", alpha=alpha)
+    return any(
+        falsely_decided([(NAMES.index(pair.a), NAMES.index(pair.b)) for pair in picture.decided], truth)
+        for picture in watch(monitor, scores, order)
+    )
+
+
+def peeking_is_wrong(scores: FloatArray, order: IntArray) -> bool:
+    """What people do instead: a t-test of every pair after every item from the tenth on."""
+    truth = scores.mean(axis=0)
+    for a in range(4):
+        for b in range(4):
+            gap = (scores[order, a] - scores[order, b])[:, None]
+            p = [float(stats.ttest_1samp(gap[:n, 0], 0, alternative="greater").pvalue) for n in range(10, 60, 5)]
+            if truth[a] <= truth[b] + 1e-9 and min(p) < 0.05 and a != b:
+                return True
+    return False
+
+
+@pytest.mark.parametrize("population", [tied, close])
+def test_any_false_decision_in_a_whole_run_is_rare(population):
+    """Looked at after every item, from the first to the last: at most alpha of the runs are ever wrong."""
+    runs, alpha = 100, 0.1
+    wrong = 0
+    for seed in range(runs):
+        rng = np.random.default_rng(seed)
+        scores = population(rng)
+        wrong += ever_wrong(scores, rng.permutation(60), alpha)
+    assert wrong / runs <= alpha
+
+
+def test_peeking_without_it_is_wrong_often():
+    """A guard for the test above: on the same populations repeated t-tests are wrong far more often."""
+    wrong = []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        scores = tied(rng)
+        wrong.append(peeking_is_wrong(scores, rng.permutation(60)))
+    assert np.mean(wrong) > 0.25
+
+
+def test_systems_that_tie_are_not_decided_by_rounding():
+    """All items are judged and the means are equal to the last digit: nobody is better by 1e-14 points."""
+    scores = tied(np.random.default_rng(5))
+    monitor = Monitor(NAMES, 60, value_range=(0, 100), question="ranking")
+    *_, last = watch(monitor, scores, range(60))
+    assert last.decided == []
+    assert not last.stop
+
+
+@pytest.mark.parametrize("question", ["best", "means"])
+def test_pairs_are_not_easier_to_decide_when_another_question_is_asked(question):
+    """The promise is about any false decision; asking for means must not spend alpha on pairs twice."""
+    scores = close(np.random.default_rng(1))
+    options = {"margin": 5.0} if question == "means" else {}
+    monitors = [
+        Monitor(NAMES, 60, value_range=(0, 100), question="ranking"),
+        Monitor(NAMES, 60, value_range=(0, 100), question=question, **options),
+    ]
+    ranking, other = ([*watch(monitor, scores, range(40))][-1] for monitor in monitors)
+    for strict, loose in zip(ranking.pairs, other.pairs, strict=True):
+        assert loose.high - loose.low >= strict.high - strict.low - 1e-9
+
+
+def test_means_lie_in_their_intervals_at_every_look():
+    """Half widths only: at the end they are 0, and on the way they do not grow."""
+    scores = close(np.random.default_rng(2))
+    monitor = Monitor(NAMES, 60, value_range=(0, 100), question="means", margin=1.0)
+    widths = [[*picture.half_widths.values()] for picture in watch(monitor, scores, range(60))]
+    assert (np.diff(widths, axis=0) <= 1e-9).all()
+    assert widths[0] == pytest.approx([50.0] * 4, rel=0.05)
+    assert widths[-1] == pytest.approx([0.0] * 4, abs=1e-9)
+
+
+# -- when to stop --------------------------------------------------------------------------------------------------
+
+
+def clear(items: int = 100) -> FloatArray:
+    """A far ahead of B and C, which are alike; a little noise."""
+    noise = np.random.default_rng(0).uniform(-0.1, 0.1, (items, 3))
+    return np.array([0.9, 0.3, 0.3]) + noise
+
+
+def test_best_stops_before_the_ranking_does():
+    stops = {}
+    for question in ("best", "ranking"):
+        monitor = Monitor(NAMES[:3], 100, value_range=(0, 1), question=question)
+        pictures = [*watch(monitor, clear(), range(60))]
+        stops[question] = next((picture.items for picture in pictures if picture.stop), None)
+        if question == "best":
+            assert pictures[-1].best == "A"
+            assert pictures[-1].reason == "stop: A is the best system"
+            assert {(pair.a, pair.b) for pair in pictures[-1].decided} >= {("A", "B"), ("A", "C")}
+    assert stops["best"] is not None
+    assert stops["best"] < 40
+    assert stops["ranking"] is None
+
+
+def test_ranking_stops_when_all_pairs_are_decided():
+    scores = np.array([0.9, 0.5, 0.1]) + np.random.default_rng(0).uniform(-0.1, 0.1, (100, 3))
+    monitor = Monitor(NAMES[:3], 100, value_range=(0, 1), question="ranking")
+    pictures = [*watch(monitor, scores, range(100))]
+    first = next(picture for picture in pictures if picture.stop)
+    assert first.items < 80
+    assert first.reason == "stop: all pairs are decided"
+    assert all(picture.stop for picture in pictures[first.items - 1 :])
+    assert [(pair.a, pair.b) for pair in first.pairs] == [("A", "B"), ("A", "C"), ("B", "C")]
+
+
+@pytest.mark.parametrize("margin", [0.05, 0.2])
+def test_means_stop_within_the_margin(margin):
+    monitor = Monitor(NAMES[:3], 100, value_range=(0, 1), question="means", margin=margin)
+    pictures = [*watch(monitor, clear(), range(100))]
+    first = next(picture for picture in pictures if picture.stop)
+    assert max(first.half_widths.values()) <= margin
+    assert max(pictures[first.items - 2].half_widths.values()) > margin
+    assert first.reason == "stop: all means are known closely enough"
+    assert pictures[0].reason.startswith("go on: the widest interval is +-0.")
+
+
+def test_one_system_may_be_watched_for_its_mean():
+    monitor = Monitor(["A"], 20, value_range=(0, 1), question="means", margin=0.2)
+    for item in range(20):
+        monitor.add(item, {"A": 0.5})
+    assert monitor.picture().stop
+    assert monitor.picture().pairs == ()
+
+
+def test_before_the_first_judgment():
+    picture = Monitor(NAMES, 50, value_range=(0, 10)).picture()
+    assert (picture.items, picture.judgments, picture.stop, picture.best) == (0, 0, False, None)
+    assert all(pair.more_items == 50 and (pair.low, pair.high) == (-10, 10) for pair in picture.pairs)
+    assert "6 pairs are open" in picture.reason
+
+
+def test_a_pair_has_its_better_system_first():
+    monitor = Monitor(["bad", "good"], 100, value_range=(0, 1))
+    for item in range(40):
+        monitor.add(item, {"bad": 0.1, "good": 0.9 - 0.01 * (item % 5)})
+    (pair,) = monitor.picture().pairs
+    assert (pair.a, pair.b, pair.decided, pair.more_items, pair.items) == ("good", "bad", True, 0, 40)
+    assert 0 < pair.low < pair.difference < pair.high
+
+
+def test_how_many_more_items_the_closest_pair_needs():
+    """Never more than are left; half way to the decision, of the right size as a rule."""
+    ratios = []
+    for seed in range(12):
+        scores = np.clip([0.75, 0.5] + 0.25 * np.random.default_rng(seed).normal(size=(200, 2)), 0, 1)
+        pictures = [*watch(Monitor(NAMES[:2], 200, value_range=(0, 1)), scores, range(200))]
+        assert all(picture.pairs[0].more_items <= 200 - picture.items for picture in pictures)
+        needed = next(picture.items for picture in pictures if picture.stop)
+        ratios.append(pictures[needed // 2 - 1].pairs[0].more_items / (needed - needed // 2))
+    assert 0.5 < np.median(ratios) < 3.0
+
+
+def test_ambiguous_pairs_come_with_the_nearest_first():
+    monitor = Monitor(NAMES, 200, value_range=(0, 100))
+    *_, picture = watch(monitor, close(np.random.default_rng(3)), range(30))
+    left = [pair.more_items for pair in picture.ambiguous]
+    assert left == sorted(left)
+    assert len(left) + len(picture.decided) == 6
+    assert picture.ambiguous[0].a in picture.reason
+
+
+# -- how judgments come --------------------------------------------------------------------------------------------
+
+
+def same(first: Picture, second: Picture) -> bool:
+    def numbers(pair: PairState) -> list[float]:
+        return [pair.difference, pair.low, pair.high, pair.items]
+
+    return all(
+        numbers(p) == pytest.approx(numbers(q), abs=1e-12) for p, q in zip(first.pairs, second.pairs, strict=True)
+    )
+
+
+def test_systems_of_an_item_may_come_one_by_one():
+    scores = close(np.random.default_rng(6))[:25]
+    whole, singly = (Monitor(NAMES, 60, value_range=(0, 100)) for _ in range(2))
+    for item, row in enumerate(scores):
+        whole.add(item, scores_of(row))
+        for system, value in scores_of(row).items():
+            singly.add(item, {system: value})
+    first, second = whole.picture(), singly.picture()
+    assert same(first, second)
+    assert (first.items, first.judgments) == (second.items, second.judgments) == (25, 100)
+    assert first.half_widths == pytest.approx(second.half_widths)
+
+
+def test_a_pair_counts_only_the_items_both_were_judged_on():
+    monitor = Monitor(NAMES[:3], 60, value_range=(0, 1))
+    monitor.add(1, {"A": 0.5, "B": 0.25})
+    monitor.add(2, {"A": 0.75, "C": 0.5})
+    monitor.add(3, {"A": 1.0})
+    counts = {frozenset((pair.a, pair.b)): (pair.items, pair.difference) for pair in monitor.picture().pairs}
+    assert counts[frozenset("AB")] == (1, 0.25)
+    assert counts[frozenset("AC")] == (1, 0.25)
+    assert counts[frozenset("BC")][0] == 0
+    monitor.add(3, {"B": 0.5})
+    assert {pair.items for pair in monitor.picture().pairs if {pair.a, pair.b} == {"A", "B"}} == {2}
+
+
+def table(scores: FloatArray, rows: Iterable[int]) -> pl.DataFrame:
+    """Two annotators on every output, one point above and below."""
+    return pl.DataFrame(
+        [
+            {"item": int(row), "system": system, "annotator": who, "value": value + shift, "time": 10 * at}
+            for at, row in enumerate(rows)
+            for system, value in scores_of(scores[row]).items()
+            for who, shift in (("ann", 1.0), ("bob", -1.0))
+        ]
+    )
+
+
+@pytest.mark.parametrize("form", [Judgments, lambda rows: rows], ids=["judgments", "table"])
+def test_batches_are_averaged_per_output(form):
+    scores = np.clip(close(np.random.default_rng(7)), 1, 99)
+    one, batches = (Monitor(NAMES, 60, value_range=(0, 100)) for _ in range(2))
+    *_, expected = watch(one, scores, range(30))
+    batches.add_judgments(form(table(scores, range(12))))
+    batches.add_judgments(form(table(scores, range(12, 30))))
+    assert same(batches.picture(), expected)
+    assert batches.picture().items == 30
+
+
+# -- what it refuses -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("systems", "options", "message"),
+    [
+        (["A", "B"], {"value_range": (1, 0)}, "the lower end must be below"),
+        (["A", "B"], {"question": "worst"}, "no question 'worst'"),
+        (["A", "A"], {}, "each once"),
+        ([], {}, "must be named"),
+        (["A"], {}, "nobody to be compared with"),
+        (["A", "B"], {"population": 0}, "population is 0"),
+        (["A", "B"], {"question": "means"}, "needs margin="),
+        (["A", "B"], {"question": "means", "margin": 0.0}, "above 0"),
+        (["A", "B"], {"alpha": 0.0}, "alpha is 0.0"),
+        (["A", "B"], {"alpha": 1.0}, "alpha is 1.0"),
+    ],
+)
+def test_questions_that_make_no_sense(systems, options, message):
+    given = {"population": 50, "value_range": (0, 1)} | options
+    with pytest.raises(AliquotError) as error:
+        Monitor(systems, **given)
+    assert message in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("scores", "message"),
+    [
+        ({"Z": 0.5}, "no system 'Z'"),
+        ({"A": 1.5}, "1.5 lies outside the scale 0 to 1"),
+        ({"A": float("nan")}, "lies outside the scale"),
+        ({"B": 0.5, "A": 0.4}, "item 0, system 'A' has been judged before; average repeats first"),
+    ],
+)
+def test_a_refused_judgment_leaves_no_trace(scores, message):
+    item = 0 if "before" in message else 9
+    monitor = Monitor(["A", "B"], 50, value_range=(0, 1))
+    monitor.add(0, {"A": 0.5})
+    before = monitor.picture()
+    with pytest.raises(AliquotError) as error:
+        monitor.add(item, scores)
+    assert message in str(error.value)
+    after = monitor.picture()
+    assert (after.items, after.judgments) == (before.items, before.judgments) == (1, 1)
+    assert after.half_widths == before.half_widths
+    monitor.add(9, {"A": 0.5, "B": 0.4})
+    assert monitor.picture().items == 2
+
+
+def test_more_items_than_there_are():
+    monitor = Monitor(["A", "B"], 2, value_range=(0, 1))
+    for item in range(2):
+        monitor.add(item, {"A": 0.5, "B": 0.4})
+    with pytest.raises(AliquotError, match="population is 2"):
+        monitor.add(2, {"A": 0.5, "B": 0.4})
+    assert monitor.picture().items == 2
+
+
+# -- replaying -----------------------------------------------------------------------------------------------------
+
+
+def test_replay_says_when_one_could_have_stopped():
+    scores: dict[int | str, dict[str, float]] = {item: scores_of(row) for item, row in enumerate(clear())}
+    outcome = replay(Monitor(NAMES[:3], 100, value_range=(0, 1)), list(scores), scores)
+    assert outcome.stopped_after is not None
+    assert [items for items, _ in outcome.path] == list(range(1, 101))
+    decided = dict(outcome.path)
+    assert decided[outcome.stopped_after] >= 2
+    assert decided[outcome.stopped_after - 1] < 2
+    assert outcome.final.items == 100
+    assert outcome.final.half_widths["A"] == pytest.approx(0.0, abs=1e-9)
+
+
+@pytest.fixture
+def files(tmp_path) -> tuple[str, str]:
+    """A campaign of 80 items, all judged, in an order that only the column `time` tells."""
+    rng = np.random.default_rng(8)
+    scores: FloatArray = np.clip(np.round([90.0, 60.0, 55.0] + 8 * rng.normal(size=(80, 3))), 1, 99)
+    data = aliquot.EvalSet(
+        items=pl.DataFrame({"id": np.arange(80)}), systems=NAMES[:3], scores={"m": scores + rng.normal(size=(80, 3))}
+    )
+    save(data, tmp_path / "data.jsonl")
+    table(scores, rng.permutation(80)).sample(fraction=1.0, shuffle=True, seed=1).write_csv(tmp_path / "judgments.csv")
+    return str(tmp_path / "data.jsonl"), str(tmp_path / "judgments.csv")
+
+
+def sequential(capsys: pytest.CaptureFixture[str], files: tuple[str, str], *options: str) -> tuple[int, str, str]:
+    data, judgments = files
+    code = run(["estimate", data, "--judgments", judgments, "--sequential", *options])
+    printed = capsys.readouterr()
+    return code, printed.out, printed.err
+
+
+def test_the_command_replays_in_time_order(capsys, files):
+    code, out, err = sequential(capsys, files, "--range", "0,100", "--json")
+    assert code == 0, err
+    document = json.loads(out)
+    answers = pl.read_csv(files[1])
+    order = answers.group_by("item").agg(pl.col("time").first()).sort("time")["item"].to_list()
+    cells = answers.group_by("item", "system").agg(pl.col("value").mean())
+    scores: dict[int | str, dict[str, float]] = {item: {} for item in order}
+    for item, system, value in cells.iter_rows():
+        scores[item][system] = value
+    expected = replay(Monitor(NAMES[:3], 80, value_range=(0, 100)), order, scores)
+    assert document["stopped_after"] == expected.stopped_after
+    assert (document["best"], document["items"], document["judgments"]) == ("A", 80, 240)
+    assert document["path"] == [{"items": items, "decided": decided} for items, decided in expected.path]
+    assert set(document["pairs"][0]) == {"a", "b", "difference", "low", "high", "items", "decided", "more_items"}
+
+
+def test_the_command_says_it_in_words(capsys, files):
+    code, out, err = sequential(capsys, files, "--range", "0,100")
+    assert code == 0, err
+    assert "one could have stopped after " in out
+    assert "A is the best system" in out
+    assert "decided" in out
+    assert all(len(line) <= 100 for line in out.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ((), "--sequential needs the scale's ends"),
+        (("--range", "0,50"), "lies outside the scale"),
+        (("--range", "0,100", "--question", "all"), "no question 'all'"),
+        (("--range", "0,100", "--question", "means"), "margin"),
+        (("--range", "0,100", "--alpha", "0"), "alpha"),
+    ],
+)
+def test_the_command_refuses(capsys, files, options, message):
+    code, out, err = sequential(capsys, files, *options)
+    assert (code, out) == (2, "")
+    assert len(err.splitlines()) == 1
+    assert message in err
+
+
+def test_the_command_writes_what_it_is_asked_to_write(capsys, files, tmp_path):
+    code, _, err = sequential(capsys, files, "--range", "0,100", "-o", str(tmp_path / "replay.json"))
+    assert code == 2 or (tmp_path / "replay.json").exists(), err
+
+
+@pytest.mark.parametrize("method", ["pps:size=difficulty,tau=0.2", "documents", "metric_avg:metric=m"])
+def test_the_command_does_not_promise_without_a_random_order_of_items(capsys, files, tmp_path, method):
+    """Drawn by size, by whole documents, or chosen by a utility: betting is refused, or a note says so."""
+    data = aliquot.load(files[0])
+    documents = pl.Series("document", [f"d{row // 5}" for row in range(80)])
+    data = replace(data, items=data.items.with_columns(documents))
+    save(data, tmp_path / "documents.jsonl")
+    aliquot.select(data, method, 40).save(tmp_path / "selection.jsonl")
+    options = ("--range", "0,100", "--selection", str(tmp_path / "selection.jsonl"))
+    code, out, err = sequential(capsys, (str(tmp_path / "documents.jsonl"), files[1]), *options)
+    assert code == 2 or any(word in out + err for word in ("chance", "probabilit", "random order"))

@@ -1,0 +1,166 @@
+"""Every measure of a judged subset against the truth: by scipy, by sets, by loops."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from aliquot.errors import NameUnknownError, OptionError
+from aliquot.metric_eval.measures import MEASURES, Outcomes, Truth, chosen_measures, clusters_of, p_values, truth_of
+from aliquot.stats.pairwise import permutation_p
+
+SYSTEMS = 5
+
+
+def make(replays: int = 12, seed: int = 3) -> tuple[Outcomes, Truth, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    scores = rng.normal(size=(60, SYSTEMS)) + 0.3 * np.arange(SYSTEMS)
+    samples = [scores[rng.choice(60, 20, replace=False)] for _ in range(replays)]
+    means = np.array([sample.mean(axis=0) for sample in samples])
+    half = np.array([1.9 * sample.std(axis=0, ddof=1) / np.sqrt(20) for sample in samples])
+    own = np.array([p_values(sample) for sample in samples])
+    surer = own**2 / (own**2 + (1 - own) ** 2)
+    return Outcomes(means, half, own, surer, rng.random(replays)), truth_of(scores), scores
+
+
+OUTCOMES, TRUTH, SCORES = make()
+
+
+def measured(name: str, outcomes: Outcomes = OUTCOMES, truth: Truth = TRUTH) -> np.ndarray:
+    return MEASURES[name].function(outcomes, truth)
+
+
+def pairs() -> list[tuple[int, int]]:
+    return list(combinations(range(SYSTEMS), 2))
+
+
+def test_truth_is_means_and_p_values_of_all_items():
+    np.testing.assert_allclose(TRUTH.means, SCORES.mean(axis=0))
+    d = SCORES[:, 0] - SCORES[:, 3]
+    assert TRUTH.p[0, 3] == pytest.approx(stats.norm.sf(d.sum() / np.sqrt((d**2).sum())))
+    by_flips = truth_of(SCORES, "permutation", seed=4)
+    np.testing.assert_array_equal(by_flips.p, permutation_p(SCORES, seed=4))
+    assert np.abs(by_flips.p - TRUTH.p).max() < 0.05
+    with pytest.raises(NameUnknownError, match="no test 't'"):
+        p_values(SCORES, "t")
+
+
+@pytest.mark.parametrize(("name", "field"), [("spa", "p"), ("spa_full", "p_full")])
+def test_soft_pairwise_accuracy(name, field):
+    tables = getattr(OUTCOMES, field)
+    by_hand = [1 - np.mean([abs(p[a, b] - TRUTH.p[a, b]) for a, b in pairs()]) for p in tables]
+    np.testing.assert_allclose(measured(name), by_hand)
+    assert not np.allclose(measured("spa"), measured("spa_full"))
+
+
+@pytest.mark.parametrize(
+    ("name", "theirs"),
+    [("pearson", stats.pearsonr), ("spearman", stats.spearmanr), ("kendall", stats.kendalltau)],
+)
+def test_correlations_of_means(name, theirs):
+    by_scipy = [theirs(row, TRUTH.means).statistic for row in OUTCOMES.means]
+    np.testing.assert_allclose(measured(name), by_scipy, atol=1e-12)
+
+
+def test_order_of_systems():
+    swaps = [
+        sum((row[a] - row[b]) * (TRUTH.means[a] - TRUTH.means[b]) < 0 for a, b in pairs()) for row in OUTCOMES.means
+    ]
+    np.testing.assert_array_equal(measured("swaps"), swaps)
+    np.testing.assert_array_equal(measured("changed"), np.array(swaps) > 0)
+    np.testing.assert_allclose(measured("accuracy"), 1 - np.array(swaps) / len(pairs()))
+    assert 0 < np.sum(measured("changed")) < len(swaps)
+
+
+def test_the_best_system():
+    ranks = [1 + int((TRUTH.means > TRUTH.means[row.argmax()]).sum()) for row in OUTCOMES.means]
+    np.testing.assert_array_equal(measured("top1_rank"), ranks)
+    np.testing.assert_array_equal(measured("top1"), np.array(ranks) == 1)
+
+
+def test_clusters():
+    found = [clusters_of(m, p) for m, p in zip(OUTCOMES.means, OUTCOMES.p, strict=True)]
+    np.testing.assert_array_equal(measured("clusters"), [c.max() for c in found])
+    best = {int(at) for at in np.flatnonzero(TRUTH.clusters == 1)}
+    for numbers, dice in zip(found, measured("top_dice"), strict=True):
+        ours = {int(at) for at in np.flatnonzero(numbers == 1)}
+        assert dice == pytest.approx(2 * len(ours & best) / (len(ours) + len(best)))
+    with pytest.raises(NameUnknownError, match="no rule 'all'"):
+        clusters_of(TRUTH.means, TRUTH.p, rule="all")
+
+
+def test_errors_of_means_and_intervals():
+    off = OUTCOMES.means - TRUTH.means
+    np.testing.assert_allclose(measured("mae"), [np.mean(np.abs(row)) for row in off])
+    np.testing.assert_allclose(measured("rmse"), [np.sqrt(np.mean(row**2)) for row in off])
+    inside = (OUTCOMES.means - OUTCOMES.half <= TRUTH.means) & (OUTCOMES.means + OUTCOMES.half >= TRUTH.means)
+    np.testing.assert_allclose(measured("coverage"), inside.mean(axis=1))
+    np.testing.assert_allclose(measured("width"), [(2 * row).mean() for row in OUTCOMES.half])
+    np.testing.assert_array_equal(measured("cost"), OUTCOMES.cost)
+
+
+def test_intervals_that_were_not_given_are_not_misses():
+    half = OUTCOMES.half.copy()
+    half[0] = np.nan
+    half[1, 0] = np.nan
+    outcomes = Outcomes(OUTCOMES.means, half, OUTCOMES.p, OUTCOMES.p_full, OUTCOMES.cost)
+    coverage, width = measured("coverage", outcomes), measured("width", outcomes)
+    assert np.isnan(coverage[0])
+    assert np.isnan(width[0])
+    inside = np.abs(OUTCOMES.means[1, 1:] - TRUTH.means[1:]) <= half[1, 1:]
+    assert coverage[1] == pytest.approx(inside.mean())
+    assert width[1] == pytest.approx(2 * half[1, 1:].mean())
+
+
+def test_a_system_without_an_estimate_leaves_nothing_to_say():
+    means = OUTCOMES.means.copy()
+    means[0, 2] = np.nan
+    outcomes = Outcomes(means, OUTCOMES.half, OUTCOMES.p, OUTCOMES.p_full, OUTCOMES.cost)
+    for name in ("accuracy", "pearson", "spearman", "kendall", "top1", "top1_rank", "swaps", "changed", "mae", "rmse"):
+        found = measured(name, outcomes)
+        assert np.isnan(found[0]), name
+        assert np.isfinite(found[1:]).all(), name
+
+
+def test_the_truth_agrees_with_itself():
+    p = TRUTH.p[None]
+    same = Outcomes(TRUTH.means[None], np.zeros((1, SYSTEMS)), p, p, np.ones(1))
+    best = {name: measured(name, same)[0] for name in MEASURES}
+    expected = dict.fromkeys(("spa", "spa_full", "accuracy", "pearson", "spearman", "kendall", "top1", "top1_rank",
+                              "top_dice", "coverage", "cost"), 1.0)  # fmt: skip
+    expected |= dict.fromkeys(("mae", "rmse", "swaps", "changed", "width"), 0.0)
+    expected["clusters"] = float(TRUTH.clusters.max())
+    assert best == pytest.approx(expected)
+
+
+def test_identical_systems_and_one_system():
+    flat = np.repeat(np.random.default_rng(1).normal(size=(30, 1)), 3, axis=1)
+    truth, p = truth_of(flat), p_values(flat[:10])[None]
+    outcomes = Outcomes(flat[:10].mean(axis=0)[None], np.ones((1, 3)), p, p, np.ones(1))
+    assert measured("spa", outcomes, truth)[0] == 1.0
+    assert measured("accuracy", outcomes, truth)[0] == 1.0
+    assert measured("swaps", outcomes, truth)[0] == 0.0
+    assert measured("clusters", outcomes, truth)[0] == 1.0
+    assert measured("top_dice", outcomes, truth)[0] == 1.0
+    assert np.isnan(measured("kendall", outcomes, truth)[0])
+    lone = truth_of(flat[:, :1])
+    alone = Outcomes(lone.means[None], np.ones((1, 1)), p[:, :1, :1], p[:, :1, :1], np.ones(1))
+    assert np.isnan(measured("spa", alone, lone)[0])
+
+
+def test_measures_are_chosen_by_name():
+    assert len(chosen_measures(None)) == len(MEASURES) == 17
+    assert [m.name for m in chosen_measures(["mae", "spa", "mae"])] == ["mae", "spa"]
+    assert [m.name for m in chosen_measures("mae, spa")] == ["mae", "spa"]
+    assert MEASURES["spa_full"].against == "spa"
+    assert MEASURES["mae"].against == "mae"
+    with pytest.raises(NameUnknownError, match="did you mean 'mae'"):
+        chosen_measures(["mea"])
+    for nothing in ("", ","):
+        with pytest.raises(OptionError, match="no measure is named"):
+            chosen_measures(nothing)
+    with pytest.raises(OptionError, match="no measure is named"):
+        chosen_measures([])

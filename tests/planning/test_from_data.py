@@ -1,0 +1,377 @@
+"""Plans from a pilot and from a past campaign: what is foreseen happens, and what is said was counted."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from scipy.special import ndtr, ndtri
+from tests.planning.conftest import judged_only
+
+import aliquot
+from aliquot import EvalSet, synthetic
+from aliquot.errors import DataError, NameUnknownError, OptionError
+from aliquot.planning.pilot import Pilot, pilot_sample
+from aliquot.planning.result import CampaignPlan
+from aliquot.simulation.setup import plan_method
+
+
+def planned(data: EvalSet, **given) -> CampaignPlan:
+    found = aliquot.plan(data, **given)
+    assert isinstance(found, CampaignPlan)
+    return found
+
+
+@pytest.fixture(scope="module")
+def replayed(campaign) -> CampaignPlan:
+    return planned(campaign, budgets="10%,30%", replays=60, hourly=20, seconds_per_item=60)
+
+
+@pytest.fixture(scope="module")
+def foreseen(pilot) -> CampaignPlan:
+    return planned(pilot, budgets="10%,30%", hourly=20, seconds_per_item=60)
+
+
+def test_a_whole_campaign_is_replayed_and_a_part_is_foreseen(replayed, foreseen):
+    assert (replayed.basis, replayed.judged) == ("replay", 240)
+    assert (foreseen.basis, foreseen.judged) == ("pilot", 30)
+    assert replayed.methods == foreseen.methods == ["random", "auto"]
+    assert [point.items for point in replayed.curve("auto")] == [24, 72]
+    assert replayed.stands_for["random"] == "segments + mean"
+
+
+def test_pilots_foresee_widths_and_accuracy(campaign, replayed):
+    """Ten pilots of 30 items: on average within 10% of the replayed widths at 72 items, and 5 points of accuracy."""
+    rng = np.random.default_rng(7)
+    for method in ("random", "auto"):
+        truth = replayed.curve(method)[1]
+        ratios = []
+        for _ in range(10):
+            data = judged_only(campaign, rng.choice(240, 30, replace=False))
+            point = planned(data, budgets="30%").curve(method)[0]
+            ratios.append([point.width / truth.width, point.width_difference / truth.width_difference,
+                           point.accuracy - truth.accuracy, (point.apart - truth.apart) / 15])  # fmt: skip
+        width, difference, accuracy, apart = np.mean(ratios, axis=0)
+        assert width == pytest.approx(1.0, abs=0.1)
+        assert difference == pytest.approx(1.0, abs=0.1)
+        assert accuracy == pytest.approx(0.0, abs=0.05)
+        assert apart == pytest.approx(0.0, abs=0.12)
+
+
+def test_a_whole_campaign_foreseen_is_the_campaign_replayed(campaign, replayed):
+    """239 of 240 items judged: nothing but the draws differs."""
+    point = planned(judged_only(campaign, np.arange(1, 240)), budgets="30%").curve("auto")[0]
+    truth = replayed.curve("auto")[1]
+    assert point.width == pytest.approx(truth.width, rel=0.06)
+    assert point.detects == pytest.approx(truth.detects, rel=0.06)
+    assert point.accuracy == pytest.approx(truth.accuracy, abs=0.03)
+    assert point.apart == pytest.approx(truth.apart, abs=1.0)
+
+
+def test_replayed_numbers_are_those_of_simulate(campaign):
+    ours = planned(campaign, budgets="30%", replays=80).curve("auto")[0]
+    simulated = aliquot.simulate(
+        campaign, ["auto"], ["30%"], repeats=80, measures=["width", "accuracy", "top1"], seed=5
+    )
+    theirs = {cell.measure: cell for cell in simulated.cells if cell.method == "auto" and cell.asked}
+    assert ours.width == pytest.approx(theirs["width"].value, rel=0.06)
+    assert ours.accuracy == pytest.approx(theirs["accuracy"].value, abs=4 * (ours.accuracy_error + 1e-3))
+    assert ours.best == pytest.approx(theirs["top1"].value, abs=0.2)
+
+
+def test_a_pilot_drawn_by_a_design_uses_its_probabilities(campaign):
+    ratios = []
+    truth = planned(campaign, budgets="30%", replays=40).curve("auto")[0]
+    for seed in range(6):
+        chosen = aliquot.select(campaign, "pps", 40, seed=seed)
+        rows = np.flatnonzero(np.isin(campaign.ids, chosen.ids))
+        point = planned(judged_only(campaign, rows), selection=chosen, budgets="30%").curve("auto")[0]
+        ratios.append(point.width / truth.width)
+    assert np.mean(ratios) == pytest.approx(1.0, abs=0.12)
+
+
+def test_a_pilot_without_two_items_of_a_document_is_careful(campaign):
+    first = np.unique(campaign.documents, return_index=True)[1][:30]
+    assert any("document" in note for note in planned(judged_only(campaign, first), budgets="30%").notes)
+    assert not any("document" in note for note in planned(judged_only(campaign, np.arange(30)), budgets="30%").notes)
+
+
+def test_judgments_given_apart(campaign):
+    metrics = {name: campaign.scores[name] for name in campaign.metrics}
+    bare = EvalSet(campaign.items, campaign.systems, metrics)
+    chosen = aliquot.select(campaign, "segments", 40, seed=1)
+    assert campaign.judgments is not None
+    found = planned(bare, selection=chosen, judgments=campaign.judgments, budgets="30%")
+    assert found.judged == 40
+    assert found.judgments_per_output == 2.0
+    assert found.repeats is not None
+    assert "recorded" in found.seconds
+
+
+def test_curves_rise_and_widths_fall(foreseen, pilot):
+    curve = planned(pilot, budgets="5%:95%:7").curve("auto")
+    for earlier, later in pairwise(curve):
+        assert later.width < earlier.width
+        assert later.detects < earlier.detects
+        assert later.apart >= earlier.apart - 0.05
+        assert later.accuracy >= earlier.accuracy - 0.005
+    assert foreseen.curve("auto")[0].width < foreseen.curve("random")[0].width
+
+
+def test_judging_everything_leaves_nothing_open(pilot, campaign):
+    for found in (planned(pilot, budgets="50%,100%"), planned(campaign, budgets="50%,100%", replays=5)):
+        for method in found.methods:
+            last = found.curve(method)[-1]
+            assert (last.width, last.width_difference, last.accuracy, last.best, last.ranking) == (0, 0, 1, 1, 1)
+            assert last.apart == pytest.approx(15)
+
+
+def test_the_same_seed_gives_the_same_plan(pilot, campaign):
+    assert planned(pilot, seed=3).to_dict() == planned(pilot, seed=3).to_dict()
+    assert planned(pilot, seed=3).to_dict() != planned(pilot, seed=4).to_dict()
+    one = planned(campaign, budgets="20%", replays=6, jobs=1).to_dict()
+    assert one == planned(campaign, budgets="20%", replays=6, jobs=2).to_dict()
+
+
+def test_another_test_set_and_any_test_set(pilot):
+    """A larger set of the same kind takes more items for the same width; any set at all a little more."""
+    here = planned(pilot, budgets=[60]).curve("auto")[0]
+    larger = planned(pilot, budgets=[60], items=2400).curve("auto")[0]
+    endless = planned(pilot, budgets=[60], beyond=True).curve("auto")[0]
+    assert here.width < larger.width < endless.width * 1.001
+    random_here, random_large = (planned(pilot, budgets=[60], items=items).curve("random")[0] for items in (None, 2400))
+    # The pilot's residuals are the same: only 1/n - 1/N differs.
+    assert random_large.width / random_here.width == pytest.approx(
+        np.sqrt((1 / 60 - 1 / 2400) / (1 / 60 - 1 / 240)), rel=0.01
+    )
+    assert np.isnan(endless.share)
+    assert larger.share == pytest.approx(0.025)
+
+
+def test_a_new_test_set_is_less_known_than_the_judged_one(pilot):
+    sample, _ = pilot_sample(pilot)
+    here, other, endless = (Pilot(sample, copies).known for copies in (1.0, 2.0, np.inf))
+    assert np.diag(other)[0] > np.diag(endless)[0] > np.diag(here)[0]
+
+
+# -- money and goals -----------------------------------------------------------------------------------------------
+
+
+def test_costs_follow_the_items(replayed):
+    for method in replayed.methods:
+        point = replayed.curve(method)[0]
+        assert point.judgments == 24 * 6 * 2
+        assert point.hours == pytest.approx(24 * 60 * 2 / 3600, rel=1e-6)
+        assert point.money == pytest.approx(20 * point.hours)
+
+
+def test_designs_that_draw_long_items_take_longer(campaign):
+    found = planned(campaign, budgets="20%", replays=20, cost="esa_time")
+    random, auto = (found.curve(method)[0] for method in found.methods)
+    assert auto.hours > random.hours
+
+
+@pytest.mark.parametrize("goal", ["accuracy=0.9", "best=0.8", "width=1.5", "difference=1.5", "apart=0.5"])
+def test_the_recommendation_reaches_its_goal_and_little_less_does_not(pilot, goal):
+    found = planned(pilot, goal=goal)
+    advice = found.recommendation
+    assert advice.reached
+    assert advice.goal == goal
+    name, _, target = goal.partition("=")
+    value = {"accuracy": advice.point.accuracy, "best": advice.point.best, "width": advice.point.width_difference,
+             "difference": advice.point.detects, "apart": advice.point.apart / 15}[name]  # fmt: skip
+    assert value == pytest.approx(float(target), rel=0.04)
+    assert advice.random_items > advice.point.items
+
+
+def test_the_words_hold_the_numbers(replayed):
+    advice = replayed.recommendation
+    text = " ".join(advice.text)
+    point = advice.point
+    assert f"judge {point.items} of 240 items with auto" in text
+    assert f"{point.judgments:.0f} judgments" in text
+    assert f"{point.money:.0f} EUR" in text
+    assert f"{point.apart:.0f} of 15 pairs" in text
+    assert f"{advice.random_items:.0f} items" in text
+    assert advice.random_items > point.items
+
+
+@pytest.mark.parametrize(("budget", "items"), [("72items", 72), ("30%", 72), (864, 72), ("2.4h", 72), ("48EUR", 72)])
+def test_budgets_in_any_unit(campaign, budget, items):
+    found = planned(campaign, budgets="10%,50%", budget=budget, replays=4, seconds_per_item=60, hourly=20)
+    assert found.recommendation.point.items == items
+    assert found.recommendation.budget == str(budget)
+
+
+def test_a_budget_for_more_than_everything(campaign):
+    found = planned(campaign, budgets="20%", budget=6 * 2 * 240 * 3, replays=4)
+    assert found.recommendation.point.items == 240
+    text = " ".join(found.recommendation.text)
+    assert "200% more than judging all 240 items" in text
+    assert found.repeats is not None
+    assert "all 240 items and more" in found.repeats.text
+    assert next(row for row in found.repeats.rows if row.best).judgments_per_output > 2
+
+
+def test_a_goal_that_all_items_reach_is_never_called_missed(campaign):
+    """Few replays are noisy: the number of items is moved on until the goal is reached when it is tried."""
+    for seed in range(6):
+        advice = planned(campaign, budgets="10%,30%", replays=3, seed=seed).recommendation
+        assert advice.reached
+        assert advice.point.accuracy >= 0.949
+        assert "nearest" not in " ".join(advice.text)
+
+
+def test_a_goal_that_nothing_reaches(pilot):
+    found = planned(pilot, beyond=True, goal="ranking=0.999")
+    assert not found.recommendation.reached
+    assert "not reached by judging all 240 items" in " ".join(found.recommendation.text)
+
+
+# -- pairs ---------------------------------------------------------------------------------------------------------
+
+
+def test_pairs(replayed, campaign):
+    assert len(replayed.pairs) == 15
+    truth = dict(zip(campaign.systems, campaign.human_score().mean(axis=0), strict=True))
+    for pair in replayed.pairs:
+        assert pair.difference == pytest.approx(truth[pair.a] - truth[pair.b])
+        assert pair.difference >= 0
+    widest, closest = replayed.pairs[0], replayed.pairs[-1]
+    assert widest.chance["auto"][1] > closest.chance["auto"][1]
+    assert widest.needs["auto"] < closest.needs["auto"]
+    for place, items in enumerate((24, 72)):
+        total = sum(pair.chance["auto"][place] for pair in replayed.pairs)
+        assert total == pytest.approx(next(p.apart for p in replayed.curve("auto") if p.items == items))
+    frame = replayed.pairs_frame()
+    assert frame.height == 15 * 2 * 2
+    assert set(frame.columns) >= {"a", "b", "method", "items", "chance", "needs"}
+
+
+def test_the_chance_of_a_pair_is_its_power(campaign):
+    """With everything judged but one item, a pair's chance is the normal power at its true difference, by t's bound."""
+    data = judged_only(campaign, np.arange(1, 240)).keep(systems=["sys1", "sys2"])
+    found = planned(data, budgets="20%", draws=4000)
+    scores = data.human_score()[1:]
+    gap = scores[:, 0] - scores[:, 1]
+    se = gap.std(ddof=1) * np.sqrt(1 / 48 - 1 / 240)
+    point = found.curve("random")[0]
+    assert point.detects - point.width_difference / 2 == pytest.approx(ndtri(0.95) * se, rel=1e-3)
+    assert point.width_difference / 2 > ndtri(0.975) * se
+    wanted = ndtr((gap.mean() - point.width_difference / 2) / se)
+    assert found.pairs[0].chance["random"][0] == pytest.approx(float(wanted), abs=0.03)
+
+
+def test_results_are_plain(replayed, foreseen):
+    for found in (replayed, foreseen):
+        document = json.loads(json.dumps(found.to_dict(), allow_nan=False))
+        assert {"recommendation", "curve", "pairs", "repeats", "notes", "signature"} <= document.keys()
+        assert len(document["curve"]) == found.to_frame().height == 4
+        assert document["recommendation"]["text"]
+    assert "CampaignPlan(" in repr(replayed)
+    with pytest.raises(NameUnknownError, match="auto"):
+        replayed.curve("auot")
+
+
+# -- what is not there, and what does not fit ----------------------------------------------------------------------
+
+
+def test_systems_and_items_judged_in_part_are_told(campaign):
+    scores = np.full((240, 6), np.nan)
+    scores[:40] = campaign.human_score()[:40]
+    scores[30:40, 2] = np.nan
+    scores[1:, 5] = np.nan
+    found = planned(judged_only(campaign, np.arange(0)).with_score("human", scores), budgets="30%")
+    assert found.judged == 30
+    assert found.systems == campaign.systems[:5]
+    assert "left out: sys6" in found.notes[0]
+    assert "10 items" in found.notes[1]
+
+
+def test_the_past_flag_takes_the_judged_items_for_everything(pilot):
+    found = planned(pilot, past=True, budgets="50%", replays=5)
+    assert (found.basis, found.judged, found.population) == ("replay", 30, 30.0)
+
+
+def test_without_rater_noise_repeats_are_unknown_not_guessed(pilot):
+    found = planned(pilot, budgets="30%")
+    assert found.repeats is None
+    assert any("--rater-variance" in note for note in found.notes)
+    told = planned(pilot, budgets="30%", rater_variance=1.0)
+    assert told.repeats is not None
+
+
+def test_other_methods(campaign, pilot):
+    found = planned(pilot, method="pps:tau=0.5+mean", budgets="30%")
+    assert found.methods[1] == "pps:tau=0.5+mean"
+    assert planned(campaign, method="metric_var:metric=metricA", budgets="30%", replays=4).basis == "replay"
+    with pytest.raises(OptionError, match="cannot be foreseen"):
+        aliquot.plan(pilot, method="metric_var:metric=metricA")
+    with pytest.raises(OptionError, match="random is compared"):
+        aliquot.plan(pilot, method="random")
+
+
+def test_no_metrics_no_documents_no_sources():
+    """`auto` is then a plain random sample with its mean; nothing is gained, and that is said."""
+    data = synthetic(items=60, systems=3, metrics={}, document_length=0, texts=False, annotators=0, seed=2)
+    found = planned(judged_only(data, np.arange(25)), budgets="20%,50%")
+    assert plan_method("auto", data).selector.name == "segments"
+    assert "gains nothing" in " ".join(found.recommendation.text)
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [(0, "no item has a human score"), (1, "1 item is judged"), (3, "3 items are judged")],
+)
+def test_too_small_a_pilot(campaign, rows, said):
+    with pytest.raises(DataError, match=said):
+        aliquot.plan(judged_only(campaign, np.arange(rows)))
+
+
+def test_scores_without_spread(campaign):
+    scores = np.full((240, 6), np.nan)
+    scores[:30] = campaign.human_score()[:30]
+    scores[:30, 3] = -1.0
+    with pytest.raises(DataError, match="'sys4' are equal"):
+        aliquot.plan(judged_only(campaign, np.arange(0)).with_score("human", scores))
+
+
+def test_no_human_scores_and_one_system(campaign):
+    metrics = {name: campaign.scores[name] for name in campaign.metrics}
+    with pytest.raises(DataError, match="--difference and --sd"):
+        aliquot.plan(EvalSet(campaign.items, campaign.systems, metrics))
+    with pytest.raises(DataError, match="at least two"):
+        aliquot.plan(campaign.keep(systems=["sys1"]))
+
+
+BAD = {
+    "0 and all 240|between 2 and all 240": {"budgets": "500"},
+    "--budgets 'x'": {"budgets": "x"},
+    "buys 1.0 items": {"budget": "1items"},
+    "at most 100%": {"budget": "150%"},
+    "money needs --hourly": {"budget": "5EUR"},
+    "how long judging takes": {"budget": "5h"},
+    "--sd is for planning without data": {"sd": 3},
+    "--rho is for": {"rho": 0.5},
+    "two goals": {"difference": 1, "goal": "best=0.9"},
+    "one difference": {"difference": [1, 2]},
+    "must be above 0": {"difference": 0},
+    "leave out --items": {"past": True, "items": 400},
+    "--items 1": {"items": 1},
+    "--replays 1": {"replays": 1},
+    "--draws 5": {"draws": 5},
+    "power must exceed alpha": {"alpha": 0.3, "power": 0.2},
+}
+
+
+def test_a_path_is_not_data():
+    with pytest.raises(OptionError, match=r"data is a str; give an EvalSet: load files with aliquot\.load"):
+        aliquot.plan("data.jsonl")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("said", BAD)
+def test_bad_options(pilot, said):
+    with pytest.raises(OptionError, match=said):
+        aliquot.plan(pilot, **BAD[said])  # type: ignore[arg-type]

@@ -1,0 +1,107 @@
+"""From truths and estimates to chances: exact small cases, ties, blocks, and agreement with simulate's measures."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from aliquot.errors import NameUnknownError, OptionError
+from aliquot.planning import forecast as module
+from aliquot.planning.forecast import Outlook, Point, chances, widths
+from aliquot.planning.recommendation import parse_goal
+from aliquot.stats.system_correlation import pairwise_accuracy, rank_of_best, swapped_pairs
+
+
+def looked(truth, estimates, half=0.0) -> Outlook:
+    truth, estimates = np.atleast_2d(truth).astype(float), np.atleast_2d(estimates).astype(float)
+    m = estimates.shape[1]
+    pair = np.full((1, m, m), half)
+    return Outlook(truth, estimates, np.full((1, m), half), pair, pair / 2, np.ones(1))
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(2, 6), st.integers(1, 20), st.integers(0, 999))
+def test_the_measures_are_those_of_simulate(m, draws, seed):
+    rng = np.random.default_rng(seed)
+    truth, estimates = rng.integers(0, 4, m).astype(float), rng.integers(0, 4, (draws, m)).astype(float)
+    estimates += rng.normal(0, 1e-3, estimates.shape)  # truths may tie, estimates hardly ever do
+    found = chances(looked(truth, estimates))
+    assert found.accuracy == pytest.approx(pairwise_accuracy(estimates, truth).mean())
+    assert found.best == pytest.approx((rank_of_best(estimates, truth) == 1).mean())
+    assert found.ranking == pytest.approx((swapped_pairs(estimates, truth) == 0).mean())
+
+
+def test_significance_counts_the_right_way_only():
+    found = chances(looked([2.0, 0.0], [[3.0, 0.0], [0.5, 0.0], [-3.0, 0.0], [1.1, 0.0]], half=1.0))
+    assert found.pairs == pytest.approx([0.5])
+    assert found.accuracy == pytest.approx(0.75)
+
+
+def test_an_unknown_error_tells_nothing_apart():
+    outlook = looked([2.0, 0.0, 1.0], [[2.0, 0.0, 1.0]], half=0.1)
+    outlook.pair_half[:, 0, :] = np.nan
+    assert chances(outlook).pairs.tolist() == [0.0, 0.0, 1.0]
+    width, of_difference, detects = widths(outlook, 0.5)
+    assert width == pytest.approx(0.2)
+    assert of_difference == pytest.approx(0.2)
+    assert detects == pytest.approx(0.1)
+
+
+def test_rounding_is_no_difference():
+    tied = looked([0.3, 0.1 + 0.2], [[0.1 + 0.2, 0.3]])
+    found = chances(tied)
+    assert (found.accuracy, found.ranking, found.best, found.pairs[0]) == (1.0, 1.0, 1.0, 0.0)
+
+
+def test_blocks_change_nothing(monkeypatch):
+    rng = np.random.default_rng(0)
+    outlook = looked(rng.normal(size=(50, 5)), rng.normal(size=(50, 5)), half=0.5)
+    whole = chances(outlook)
+    monkeypatch.setattr(module, "_BLOCK", 70)
+    parts = chances(outlook)
+    assert parts.pairs.tolist() == whole.pairs.tolist()
+    assert (parts.accuracy, parts.ranking) == (whole.accuracy, whole.ranking)
+
+
+def point(items: int, **given: float) -> Point:
+    numbers = dict.fromkeys(("share", "judgments", "hours", "money", "width", "width_difference", "detects", "accuracy",
+                             "accuracy_error", "best", "ranking", "apart"), 0.0)  # fmt: skip
+    return Point("auto", items, **{**numbers, **given})  # type: ignore[arg-type]
+
+
+def test_goals_find_the_smallest_budget():
+    curve = [point(n, accuracy=a, width_difference=w) for n, a, w in ((10, 0.8, 4.0), (20, 0.9, 3.0), (40, 0.95, 2.0))]
+    assert parse_goal("accuracy=0.9").items(curve, 3) == pytest.approx(20)
+    assert 20 < parse_goal("accuracy=0.92").items(curve, 3) < 40
+    assert parse_goal("accuracy=0.5").items(curve, 3) == 10
+    assert parse_goal("accuracy=0.99").items(curve, 3) == np.inf
+    assert parse_goal("width=3").items(curve, 3) == pytest.approx(20)
+    assert parse_goal("width=1").items(curve, 3) == np.inf
+    assert parse_goal("width=3").reached(curve[1], 3)
+    assert not parse_goal("width=3").reached(curve[0], 3)
+
+
+def test_a_dip_of_a_replayed_curve_is_noise():
+    curve = [point(n, best=b) for n, b in ((10, 0.5), (20, 0.9), (40, 0.8), (80, 1.0))]
+    assert parse_goal("best=0.85").items(curve, 1) < 20
+    assert parse_goal("best=0.95").items(curve, 1) > 40
+
+
+def test_a_goal_that_cannot_be_told():
+    assert parse_goal("best=0.5").items([point(10, best=np.nan)], 1) == np.inf
+    assert parse_goal("apart=50%").items([point(10, apart=6.0)], 10) == 10
+
+
+@pytest.mark.parametrize(
+    "text", ["accuracy", "accuracy=", "accuracy=x", "accuracy=0", "best=1.5", "width=-1", "width=0"]
+)
+def test_bad_goals(text):
+    with pytest.raises(OptionError, match="--goal"):
+        parse_goal(text)
+
+
+def test_unknown_goals():
+    with pytest.raises(NameUnknownError, match="did you mean 'accuracy'"):
+        parse_goal("acuracy=0.9")

@@ -1,0 +1,631 @@
+"""Designs: how often each item is drawn against the probability that is recorded for it, and the sizes promised.
+
+The first variant of each design is drawn 20,000 times, its other variants 2,000 times; all items must be within four
+standard errors of their probability, and exactly right where it is 0 or 1. The balanced designs, which are slow, draw
+from a third of the items.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import aliquot
+from aliquot import AliquotWarning, EvalSet, Selection
+from aliquot.core.evalset import ItemId
+from aliquot.core.registry import parse_spec
+from aliquot.errors import DataError, OptionError
+from aliquot.sampling import designs
+from aliquot.sampling.methods import all_methods, lookup
+from aliquot.sampling.registry import Drawn
+from aliquot.sampling.select import select
+from aliquot.sampling.sizes import item_sizes
+
+LENGTHS = (1, 2, 3, 5, 6, 7)
+DOMAINS = ("news", "talk", "news", "talk", "talk", "news")
+N = sum(LENGTHS)
+BUDGET = 7
+MANY, FEWER = 20_000, 2_000
+
+
+def small(seed: int = 1, **changes: Any) -> EvalSet:
+    """24 items of six documents, documents interleaved in the file, two metrics, a few missing cells."""
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(N)
+    document = np.repeat(np.arange(len(LENGTHS)), LENGTHS)[order]
+    difficulty = rng.normal(size=(N, 1))
+    good, bad = (1.0 - difficulty + noise * rng.normal(size=(N, 3)) for noise in (0.3, 1.0))
+    good[0, 1] = bad[5, 2] = np.nan
+    items = pl.DataFrame(
+        {
+            "id": [f"i{at}" for at in range(N)],
+            "document": [f"d{code}" for code in document],
+            "domain": [DOMAINS[code] for code in document],
+            "source": ["word " * int(length) for length in rng.integers(1, 20, N)],
+            "cost": rng.uniform(1.0, 4.0, N),
+            "points": rng.exponential(size=N),
+        }
+    )
+    fields: dict[str, Any] = {"items": items, "systems": ("A", "B", "C"), "scores": {"good": good, "bad": bad}}
+    return EvalSet(**{**fields, **changes})
+
+
+def documents_of(evalset: EvalSet) -> np.ndarray:
+    codes = evalset.documents
+    assert codes is not None
+    return codes
+
+
+@pytest.fixture
+def remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compute sizes and bins once and not at every draw: they hold no chance, and they take most of the time."""
+    for name in ("item_sizes", "item_quality", "bin_codes"):
+        monkeypatch.setattr(designs, name, _once(getattr(designs, name)))
+
+
+def _once(function: Callable[..., Any]) -> Callable[..., Any]:
+    known: dict[Any, Any] = {}
+
+    def remembering(*given: Any) -> Any:
+        key = (tuple(given[0].ids), *given[1:])
+        if key not in known:
+            known[key] = function(*given)
+        return known[key]
+
+    return remembering
+
+
+def drawn(evalset: EvalSet, spec: str, rng: np.random.Generator, n: int = BUDGET) -> Drawn:
+    parsed = parse_spec(spec)
+    result: Drawn = lookup(parsed.name)[0].run(evalset, parsed.parameters, n=n, rng=rng)
+    return result
+
+
+def assert_within_four_errors(counts: np.ndarray, pi: np.ndarray, draws: int) -> None:
+    error = np.sqrt(pi * (1 - pi) / draws)
+    off = counts / draws - pi
+    assert np.all(np.abs(off) <= 4 * error + 1e-12), (off / np.maximum(error, 1e-12)).round(1)
+
+
+# -- frequencies ---------------------------------------------------------------------------------------------------
+
+VARIANTS: dict[str, tuple[str, ...]] = {
+    "segments": ("segments",),
+    "documents": ("documents", "documents:max_length=5"),
+    "snippets_fixed": ("snippets_fixed:length=3", "snippets_fixed:length=10"),
+    "snippets_budgeted": ("snippets_budgeted",),
+    "stratified": (
+        "stratified:bins=document",
+        "stratified:bins=document,allocation=optimal",
+        "stratified:bins=domain",
+        "stratified:bins=domain,allocation=optimal",
+        "stratified:bins=metric,bin_size=5",
+        "stratified:bins=metric,bin_size=5,allocation=optimal,metrics=bad",
+        "stratified:bins=document,rounding=nearest",
+        "stratified:bins=document,rounding=nearest,allocation=optimal",
+    ),
+    "pps": (
+        "pps",
+        "pps:size=error,scale=penalties,tau=0",
+        "pps:size=difficulty,tau=0",
+        "pps:size=variance,metrics=good|bad",
+        "pps:size=length,spread=none",
+        "pps:size=equal",
+        "pps:size=points,tau=0.2",
+        "pps:size=bad",
+    ),
+    "balanced": (
+        "balanced:by=pivotal,metrics=good",
+        "balanced:by=pivotal,size=difficulty,tau=0.3",
+        "balanced:by=cube,metrics=good",
+        "balanced:by=cube,size=variance",
+    ),
+    "casf": ("casf", "casf:batches=3", "casf:redundancy=none,metrics=bad"),
+}
+CASES = [
+    (spec, MANY if spec in {v[0], "balanced:by=cube,metrics=good"} - {"casf"} else FEWER)
+    for v in VARIANTS.values()
+    for spec in v
+]
+EXACT = ("segments", "stratified", "pps", "balanced", "snippets_budgeted", "casf")
+
+
+def test_every_design_is_here():
+    known = {name for name, method in all_methods().items() if method.kind == "design"}
+    assert known - {"guided"} == VARIANTS.keys()
+
+
+@pytest.mark.usefixtures("remembered")
+@pytest.mark.parametrize(("spec", "draws"), CASES)
+def test_items_are_drawn_as_often_as_their_probability_says(spec, draws):
+    evalset, n, rng = small(), BUDGET, np.random.default_rng(2024)
+    if spec.startswith("balanced"):
+        evalset, n = evalset.keep(items=evalset.ids[: N // 3]), 3
+    counts, sizes = np.zeros(len(evalset)), Counter[int]()
+    pi = drawn(evalset, spec, rng, n).probability
+    assert pi is not None
+    for _ in range(draws):
+        once = drawn(evalset, spec, rng, n)
+        assert once.probability is not None
+        assert np.array_equal(once.probability, pi)
+        counts[once.rows] += 1
+        sizes[len(set(once.rows.tolist()))] += 1
+    assert_within_four_errors(counts, pi, draws)
+    assert float(pi.sum()) == pytest.approx(n)
+    if spec.startswith(EXACT):
+        assert set(sizes) == {n}
+
+
+@pytest.mark.parametrize("spec", [spec for variants in VARIANTS.values() for spec in variants])
+def test_every_item_has_a_chance_unless_it_was_asked_to_have_none(spec):
+    pi = drawn(small(), spec, np.random.default_rng(0)).probability
+    assert pi is not None
+    assert ((pi >= 0) & (pi <= 1)).all()
+    if "max_length" not in spec and "nearest" not in spec:
+        assert (pi > 0).all()
+
+
+@pytest.mark.parametrize("spec", [s for variants in VARIANTS.values() for s in variants if "max_length" not in s])
+@pytest.mark.parametrize("n", [1, N - 1, N])
+def test_the_ends_of_the_budget(spec, n):
+    once = drawn(small(), spec, np.random.default_rng(3), n)
+    assert once.probability is not None
+    assert once.probability.sum() == pytest.approx(n)
+    assert len(set(once.rows.tolist())) == len(once.rows)
+    if spec.startswith(EXACT) or n == N:
+        assert len(once.rows) == n
+
+
+# -- what each design promises beside ------------------------------------------------------------------------------
+
+
+def runs(evalset: EvalSet, rows: Iterable[int]) -> dict[int, list[list[int]]]:
+    """For each document drawn from, the maximal runs of neighbouring positions."""
+    codes = documents_of(evalset)
+    chosen = set(rows)
+    found: dict[int, list[list[int]]] = {}
+    for code in np.unique(codes):
+        at = [position for position, row in enumerate(np.flatnonzero(codes == code)) if row in chosen]
+        if at:
+            pieces = np.split(at, np.flatnonzero(np.diff(at) > 1) + 1)
+            found[int(code)] = [piece.tolist() for piece in pieces]
+    return found
+
+
+def assert_snippets(evalset: EvalSet, spec: str, rows: list[int]) -> None:
+    """Budgeted: one run of each document, its share of the length; fixed: runs of three, or the whole document."""
+    lengths = np.bincount(documents_of(evalset))
+    for code, pieces in runs(evalset, rows).items():
+        share = BUDGET / N * lengths[code]
+        if spec == "snippets_budgeted":
+            assert [len(piece) for piece in pieces] in ([int(np.floor(share))], [int(np.ceil(share))])
+        else:
+            assert all(len(piece) >= min(3, lengths[code]) for piece in pieces)
+
+
+SNIPPETS = pytest.mark.parametrize("spec", ["snippets_budgeted", "snippets_fixed:length=3"])
+
+
+@SNIPPETS
+def test_snippets_are_contiguous(spec):
+    evalset, rng = small(), np.random.default_rng(0)
+    for _ in range(200):
+        assert_snippets(evalset, spec, drawn(evalset, spec, rng).rows.tolist())
+
+
+@SNIPPETS
+def test_snippets_follow_the_position_in_the_document_where_it_is_given(spec):
+    """A file may hold its items in any order; `position` says where an item stands in its document."""
+    items, rng = small().items, np.random.default_rng(0)
+    shuffled = items.with_columns(pl.Series("position", rng.permutation(N)))
+    ordered = small(items=shuffled.sort("position"))
+    at = {item: row for row, item in enumerate(ordered.ids)}
+    for seed in range(50):
+        chosen = select(small(items=shuffled), spec, BUDGET, seed=seed).ids
+        assert_snippets(ordered, spec, [at[item] for item in chosen])
+
+
+@pytest.mark.parametrize("spec", ["documents", "documents:max_length=5"])
+def test_documents_are_whole_and_none_is_too_long(spec):
+    evalset, rng = small(), np.random.default_rng(0)
+    codes = documents_of(evalset)
+    for _ in range(200):
+        rows = drawn(evalset, spec, rng).rows
+        assert len(rows) == np.isin(codes, codes[rows]).sum()
+        assert "max" not in spec or np.bincount(codes)[codes[rows]].max(initial=0) <= 5
+
+
+@pytest.mark.parametrize("spec", ["documents", "snippets_fixed", "snippets_budgeted", "pps"])
+def test_documents_are_judged_one_after_the_other(spec):
+    """Items of a document stand together and in their order: so are they judged."""
+    evalset = small()
+    rows = drawn(evalset, spec, np.random.default_rng(4), 12).rows
+    codes = documents_of(evalset)[rows]
+    assert len(np.unique(codes)) == 1 + (np.diff(codes) != 0).sum()
+    assert all((np.diff(rows[codes == code]) > 0).all() for code in np.unique(codes))
+
+
+@pytest.mark.parametrize("rounding", ["random", "nearest"])
+@pytest.mark.parametrize("bins", ["document", "domain", "metric"])
+def test_strata_are_recorded_and_met(bins, rounding):
+    evalset = small()
+    spec = f"stratified:bins={bins},rounding={rounding},bin_size=5"
+    for seed in range(30):
+        once = drawn(evalset, spec, np.random.default_rng(seed))
+        assert once.stratum is not None
+        sizes = np.bincount(once.stratum)
+        counts = np.bincount(once.stratum[once.rows], minlength=len(sizes))
+        target = BUDGET * sizes / N
+        assert (np.floor(target) <= counts).all()
+        assert (counts <= np.ceil(target)).all()
+
+
+def test_metric_bins_hold_similar_scores():
+    evalset = small()
+    codes = designs.bin_codes(evalset, "metric", ("good",), 6)
+    assert np.bincount(codes).tolist() == [6, 6, 6, 6]
+    means = np.nanmean(evalset.scores["good"], axis=1)
+    tops = [means[codes == code].max() for code in range(4)]
+    bottoms = [means[codes == code].min() for code in range(4)]
+    assert all(top <= bottom for top, bottom in zip(tops, bottoms[1:], strict=False))
+
+
+def test_pps_draws_hard_items_more_often_and_tau_evens_them_out():
+    evalset = small()
+    quality = np.nanmean(evalset.scores["good"], axis=1)
+    spread = []
+    for tau in ("0", "0.5", "1"):
+        pi = drawn(evalset, f"pps:size=difficulty,metrics=good,tau={tau}", np.random.default_rng(0)).probability
+        assert pi is not None
+        spread.append(float(pi.max() - pi.min()))
+        assert tau == "1" or np.corrcoef(pi, quality)[0, 1] < -0.7
+    assert spread[0] > spread[1] > spread[2] == pytest.approx(0.0)
+
+
+def test_pps_is_spread_over_documents():
+    """Every document gets its share of the sample, rounded up or down."""
+    evalset = small()
+    codes = documents_of(evalset)
+    for seed in range(50):
+        once = drawn(evalset, "pps", np.random.default_rng(seed))
+        assert once.probability is not None
+        share = np.bincount(codes, once.probability)
+        counts = np.bincount(codes[once.rows], minlength=len(share))
+        assert (np.abs(counts - share) < 2.0).all()
+
+
+def test_balanced_samples_look_like_the_whole_set():
+    """The mean of the metric in the sample varies less than in simple random samples."""
+    evalset = small()
+    means = np.nanmean(evalset.scores["good"], axis=1)
+
+    def variance(spec: str) -> float:
+        rng = np.random.default_rng(5)
+        return float(np.var([means[drawn(evalset, spec, rng).rows].mean() for _ in range(400)]))
+
+    plain = variance("segments")
+    assert variance("balanced:by=pivotal,metrics=good") < 0.5 * plain
+    assert variance("balanced:by=cube,metrics=good") < 0.5 * plain
+
+
+@pytest.mark.parametrize("spec", ["pps", "pps:size=variance", "pps:size=good", "balanced", "stratified:bins=metric"])
+def test_an_item_without_metrics_gets_the_average_and_is_reported(spec):
+    blank = {name: np.where(np.arange(N)[:, None] == 4, np.nan, values) for name, values in small().scores.items()}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        chosen = select(small(scores=blank), spec, BUDGET)
+    assert len(chosen) == BUDGET
+    assert {warning.category for warning in caught} == {AliquotWarning}
+    assert "1 of 24 items have no" in str(caught[0].message)
+
+
+@pytest.mark.parametrize("spec", ["documents", "snippets_fixed", "snippets_budgeted", "stratified"])
+def test_designs_on_documents_say_when_there_are_none(spec):
+    with pytest.raises(DataError, match="documents"):
+        select(small(items=small().items.drop("document")), spec, BUDGET)
+
+
+@pytest.mark.parametrize("spec", ["segments", "pps", "balanced", "stratified:bins=metric", "stratified:bins=domain"])
+def test_other_designs_need_no_documents(spec):
+    assert len(select(small(items=small().items.drop("document")), spec, BUDGET)) == BUDGET
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("pps:tau=1.5", "tau is 1.5"),
+        ("pps:tau=nan", "tau is nan"),
+        ("pps:size=dificulty", "did you mean 'difficulty'"),
+        ("balanced:size=nothing", "no size 'nothing'"),
+        ("balanced:by=magic", "choose pivotal or cube"),
+        ("stratified:bins=topic", "no item column 'topic'"),
+        ("stratified:bins=metric,bin_size=0", "bin_size=0"),
+        ("stratified:allocation=best", "choose proportional or optimal"),
+        ("snippets_fixed:length=0", "at least 1"),
+        ("snippets_fixed:length=long", "should be a whole number"),
+        ("documents:max_length=1", "1 items in documents of up to 1"),
+        ("pps:metrics=god", "did you mean 'good'"),
+    ],
+)
+def test_broken_parameters_are_named(spec, message):
+    with pytest.raises(Exception, match=message) as caught:
+        select(small(), spec, BUDGET)
+    assert caught.type.__module__ == "aliquot.errors"
+
+
+# -- through select: groups, documents as units, fixed items, costs ------------------------------------------------
+
+
+def frequencies(draw: Callable[[int], Selection], draws: int) -> tuple[dict[ItemId, float], dict[ItemId, float]]:
+    """How often each item was drawn, and the probability recorded with it (always the same)."""
+    counts: Counter[ItemId] = Counter()
+    pi: dict[ItemId, float] = {}
+    for seed in range(draws):
+        chosen = draw(seed)
+        assert chosen.probability is not None
+        counts.update(chosen.ids)
+        for item, probability in zip(chosen.ids, chosen.probability.tolist(), strict=True):
+            assert pi.setdefault(item, probability) == pytest.approx(probability)
+    return {item: count / draws for item, count in counts.items()}, pi
+
+
+def assert_as_recorded(draw: Callable[[int], Selection], draws: int) -> dict[ItemId, float]:
+    seen, pi = frequencies(draw, draws)
+    items = list(pi)
+    assert_within_four_errors(np.array([seen[i] * draws for i in items]), np.array([pi[i] for i in items]), draws)
+    return pi
+
+
+@pytest.mark.parametrize(
+    ("spec", "options"),
+    [
+        ("segments", {"balance": "domain"}),
+        ("pps", {"balance": "domain"}),
+        ("snippets_budgeted", {"balance": "domain"}),
+        ("segments", {"unit": "document"}),
+        ("pps", {"unit": "document"}),
+        ("segments", {"include": ["i3", "i9"], "exclude_items": ["i0"]}),
+        ("pps", {"include": ["i3", "i9"], "exclude_items": ["i0"]}),
+        ("pps", {"cost": "cost"}),
+    ],
+)
+@pytest.mark.usefixtures("remembered")
+def test_constraints_keep_the_probabilities_exact(spec, options):
+    evalset = small()
+    draws = 1500 if spec == "segments" else 600
+    pi = assert_as_recorded(lambda seed: select(evalset, spec, BUDGET, seed=seed, **options), draws)
+    assert all(0 < probability <= 1 for probability in pi.values())
+    for item in options.get("include", ()):
+        assert pi[item] == 1.0
+    assert not set(options.get("exclude_items", ())) & pi.keys()
+
+
+@pytest.mark.parametrize("spec", ["segments", "pps", "stratified", "balanced"])
+def test_groups_get_equal_shares(spec):
+    evalset = small()
+    domain = dict(zip(evalset.ids, evalset.items["domain"], strict=True))
+    for seed in range(20):
+        chosen = select(evalset, spec, 8, balance="domain", seed=seed)
+        assert Counter(domain[item] for item in chosen.ids) == {"news": 4, "talk": 4}
+        assert chosen.stratum is not None
+
+
+def test_a_group_that_gets_nothing_is_not_passed_over_in_silence():
+    """With fewer items than groups some items have no chance; the selection must not claim otherwise."""
+    evalset = small(items=small().items.with_columns(pl.col("document").alias("six")))
+    chosen = [select(evalset, "segments", 4, balance="six", seed=seed) for seed in range(40)]
+    drawn_from = {str(item) for selection in chosen for item in selection.ids}
+    told = [selection.details.get("coverage", 1.0) < 1.0 for selection in chosen]
+    assert all(told) or len(drawn_from) == N
+
+
+def test_bins_left_empty_in_any_group_are_told():
+    """The items without a chance are counted over all groups, not only in the first."""
+    evalset = small()
+    for names in (["news", "talk"], ["talk", "news"]):
+        swapped = evalset.items.with_columns(pl.col("domain").replace(["news", "talk"], names)).sort("domain")
+        rows = [evalset.ids.index(item) for item in swapped["id"]]
+        scores = {name: values[rows] for name, values in evalset.scores.items()}
+        chosen = select(small(items=swapped, scores=scores), "stratified:rounding=nearest", 8, balance="domain")
+        assert chosen.details["coverage"] < 1.0
+
+
+def test_balance_splits_an_amount_of_cost_equally_too():
+    evalset = small()
+    domain = dict(zip(evalset.ids, evalset.items["domain"], strict=True))
+    spent: dict[str, float] = defaultdict(float)
+    for seed in range(200):
+        chosen = select(evalset, "pps", 20.0, cost="cost", balance="domain", seed=seed)
+        assert chosen.cost is not None
+        for item, cost in zip(chosen.ids, chosen.cost.tolist(), strict=True):
+            spent[domain[item]] += cost / 200
+    assert spent["news"] == pytest.approx(10.0, rel=0.05)
+    assert spent["talk"] == pytest.approx(10.0, rel=0.05)
+
+
+@pytest.mark.parametrize("spec", ["segments", "pps", "balanced", "stratified:bins=domain"])
+def test_whole_documents_are_drawn_as_units(spec):
+    evalset = small()
+    codes = documents_of(evalset)
+    at = {item: row for row, item in enumerate(evalset.ids)}
+    for seed in range(30):
+        chosen = select(evalset, spec, 10, unit="document", seed=seed)
+        rows = [at[item] for item in chosen.ids]
+        assert len(rows) == np.isin(codes, codes[rows]).sum()
+        assert chosen.details["variance"] == "clustered"
+
+
+def test_documents_as_units_and_equal_groups_do_not_ignore_each_other():
+    evalset = small()
+    domain = dict(zip(evalset.ids, evalset.items["domain"], strict=True))
+    counts: Counter[str] = Counter()
+    try:
+        for seed in range(300):
+            chosen = select(evalset, "segments", 12, unit="document", balance="domain", seed=seed)
+            counts.update(domain[item] for item in chosen.ids)
+    except OptionError:
+        return
+    assert counts["news"] / counts["talk"] == pytest.approx(1.0, abs=0.1)
+
+
+@pytest.mark.parametrize("spec", ["documents", "snippets_fixed", "snippets_budgeted", "stratified"])
+def test_a_design_on_documents_cannot_have_documents_as_units(spec):
+    with pytest.raises((DataError, OptionError), match="unit"):
+        select(small(), spec, 10, unit="document")
+
+
+@pytest.mark.parametrize(
+    "spec",
+    ["segments", "documents", "snippets_fixed:length=3", "snippets_budgeted", "stratified:bins=domain",
+     "stratified:bins=domain,allocation=optimal", "pps", "pps:size=cost,tau=0", "balanced", "balanced:size=cost,tau=0"],
+)  # fmt: skip
+@pytest.mark.usefixtures("remembered")
+def test_a_budget_of_cost_holds_in_expectation(spec):
+    evalset = small()
+    costs = []
+    for seed in range(120):
+        chosen = select(evalset, spec, 20.0, cost="cost", seed=seed)
+        assert chosen.cost is not None
+        costs.append(float(chosen.cost.sum()))
+    error = np.std(costs) / np.sqrt(len(costs))
+    assert np.mean(costs) <= 20.0 + 3 * error
+    assert np.mean(costs) >= 0.8 * 20.0
+
+
+@pytest.mark.parametrize("spec", ["segments", "snippets_budgeted", "documents", "pps", "stratified", "balanced"])
+def test_each_system_has_its_own_draw(spec):
+    evalset = small()
+    of_system: dict[str, list[Counter[str]]] = {name: [] for name in evalset.systems}
+    chosen = select(evalset, spec, BUDGET, matching=False, seed=1)
+    assert chosen.systems is not None
+    assert chosen.probability is not None
+    for item, names in zip(chosen.ids, chosen.systems, strict=True):
+        assert names == tuple(name for name in evalset.systems if name in names)
+        for name in names:
+            of_system[name].append(Counter({str(item): 1}))
+    if spec.startswith(EXACT):
+        assert {name: len(items) for name, items in of_system.items()} == dict.fromkeys(evalset.systems, BUDGET)
+    assert len({tuple(sorted(map(str, items))) for items in of_system.values()}) == len(evalset.systems)
+
+
+@pytest.mark.usefixtures("remembered")
+@pytest.mark.parametrize("spec", ["segments", "pps"])
+def test_frequencies_hold_for_each_system_of_a_non_matching_design(spec):
+    evalset, draws = small(), 1500
+    counts = {name: Counter[ItemId]() for name in evalset.systems}
+    pi: dict[ItemId, float] = {}
+    for seed in range(draws):
+        chosen = select(evalset, spec, BUDGET, matching=False, seed=seed)
+        assert chosen.systems is not None
+        assert chosen.probability is not None
+        pi.update(zip(chosen.ids, chosen.probability.tolist(), strict=True))
+        for item, names in zip(chosen.ids, chosen.systems, strict=True):
+            for name in names:
+                counts[name][item] += 1
+    assert len(pi) == N
+    for of_one in counts.values():
+        assert_within_four_errors(
+            np.array([of_one[item] for item in pi]), np.array([pi[item] for item in pi]), draws
+        )  # fmt: skip
+
+
+def test_items_included_are_judged_for_all_systems():
+    chosen = select(small(), "segments", 3, matching=False, include=["i5"])
+    assert chosen.systems is not None
+    assert chosen.ids[0] == "i5"
+    assert chosen.systems[0] == ("A", "B", "C")
+
+
+def test_coverage_is_told_for_non_matching_draws_too():
+    for matching in (True, False):
+        chosen = select(small(), "documents:max_length=5", 5, matching=matching)
+        assert chosen.details["coverage"] == pytest.approx(11 / 24)
+
+
+@pytest.mark.parametrize("options", [{"unit": "document"}, {"balance": "domain"}])
+def test_non_matching_draws_have_limits_that_are_said(options):
+    with pytest.raises(OptionError, match="non-matching"):
+        select(small(), "segments", BUDGET, matching=False, **options)
+
+
+# -- guided --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("by", ["segments", "snippets_budgeted", "(stratified:bins=domain,allocation=optimal)", "pps"])
+def test_guided_choice_has_no_probabilities_and_says_so(by):
+    chosen = select(small(), "guided", BUDGET, by=by, draws=20, metric="good")
+    assert chosen.probability is None
+    assert chosen.details["draws"] == 20
+    assert 0.5 < chosen.details["metric_spa"] <= 1.0
+
+
+def test_guided_choice_improves_with_the_number_of_draws():
+    def mean_accuracy(draws: int) -> float:
+        chosen = [select(small(), "guided", BUDGET, draws=draws, metric="bad", seed=seed) for seed in range(20)]
+        return float(np.mean([selection.details["metric_spa"] for selection in chosen]))
+
+    assert mean_accuracy(1) < mean_accuracy(5) < mean_accuracy(50)
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("guided:by=metric_avg", "is not a design"),
+        ("guided:by=guided", "is not a design"),
+        ("guided:draws=0", "at least 1"),
+        ("guided:by=segmnts", "did you mean 'segments'"),
+        ("guided:by=(pps:taw=1)", "did you mean 'tau'"),
+    ],
+)
+def test_a_guided_choice_that_makes_no_sense_is_refused(spec, message):
+    with pytest.raises(Exception, match=message) as caught:
+        select(small(), spec, BUDGET, metric="good")
+    assert caught.type.__module__ == "aliquot.errors"
+
+
+def test_guided_choice_of_a_single_item():
+    assert len(select(small(), "guided", 1, metric="good")) == 1
+
+
+def test_guided_choice_of_documents_that_may_draw_none():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", AliquotWarning)
+        assert len(select(small(), "guided:by=documents,draws=30", 2, metric="good")) > 0
+
+
+# -- a utility as size ---------------------------------------------------------------------------------------------
+
+
+def with_difficulty(factor: float = 1.0) -> EvalSet:
+    data = aliquot.synthetic(items=60, systems=3, seed=8)
+    values = factor * np.random.default_rng(1).normal(size=60) + 5
+    return replace(data, items=data.items.with_columns(pl.Series("hard", values)))
+
+
+@pytest.mark.parametrize(("options", "slope"), [({"scale": "penalties"}, 0.3), ({"scale": "ratings"}, 0.1)])
+def test_a_utility_takes_the_place_of_difficulty(options, slope):
+    data = with_difficulty()
+    hard = data.items["hard"].to_numpy()
+    expected = np.exp(slope * np.clip((hard - hard.mean()) / hard.std(), -3, 3))
+    assert item_sizes(data, "(source:column=hard)", **options) == pytest.approx(expected / expected.mean())
+
+
+def test_the_units_of_a_utility_mean_nothing():
+    one, ten = (item_sizes(with_difficulty(factor), "(source:column=hard)") for factor in (1.0, 10.0))
+    assert one == pytest.approx(ten)
+
+
+def test_slopes_of_a_utility_and_of_length():
+    data = with_difficulty()
+    both, utility, length = (
+        item_sizes(data, "(source:column=hard)", slopes=slopes) for slopes in ((0.2, 0.3), (0.2, 0.0), (0.0, 0.3))
+    )
+    ratio = both / (utility * length)
+    assert ratio == pytest.approx(ratio[0])
