@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aliquot.core.columns import JSON_DTYPE, column_of, frame_of, ordered_union, values_of
+from aliquot.core.columns import JSON_DTYPE, column_of, ordered_union, record_frame, values_of
 
 PLAIN = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
 JSON = st.recursive(
@@ -75,7 +75,7 @@ def test_the_column_says_by_its_type_what_it_is(values, dtype):
 
 
 def test_frame_of_fills_absent_fields_and_keeps_the_order():
-    frame = frame_of([{"b": 1}, {"a": "x", "b": 2}])
+    frame = record_frame([{"b": 1}, {"a": "x", "b": 2}])
     assert frame.columns == ["b", "a"]
     assert frame.rows() == [(1, None), (2, "x")]
 

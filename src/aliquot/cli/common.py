@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
-import numpy as np
 import polars as pl
 import typer
 
 from aliquot.cli.render import busy
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import Judgments
+from aliquot.core.result import plain
 from aliquot.errors import DataError, OptionError, OutputError, unknown_name
 from aliquot.io.files import write_bytes
 from aliquot.io.formats import tables
@@ -175,16 +175,8 @@ def print_json(document: dict[str, Any]) -> None:
 
 
 def to_json(document: Any) -> bytes:
-    """Encode with numpy numbers allowed and NaN as null."""
-    return msgspec.json.format(msgspec.json.encode(document, enc_hook=_plain), indent=2)
-
-
-def _plain(value: object) -> Any:
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, np.ndarray):
-        return value.tolist()
-    raise TypeError(f"{type(value)} in a JSON document")
+    """Encode results and numpy numbers too; NaN becomes null."""
+    return msgspec.json.format(msgspec.json.encode(document, enc_hook=plain), indent=2)
 
 
 def write_result(table: pl.DataFrame, document: dict[str, Any], path: Path) -> None:

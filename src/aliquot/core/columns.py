@@ -68,10 +68,10 @@ def values_of(column: pl.Series) -> list[Any]:
     return [None if value is None or value["json"] is None else msgspec.json.decode(value["json"]) for value in values]
 
 
-def frame_of(records: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
+def record_frame(records: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
     """Make a table of records; fields are in order of first appearance, absent ones null.
 
-    >>> frame_of([{"a": 1}, {"b": "x"}]).to_dicts()
+    >>> record_frame([{"a": 1}, {"b": "x"}]).to_dicts()
     [{'a': 1, 'b': None}, {'a': None, 'b': 'x'}]
     """
     names = ordered_union(records)

@@ -1,9 +1,114 @@
-"""Signatures: one line on every result that says how to get it again."""
+"""What all results share: plain values for JSON, tables of their rows, and a signature that reproduces them."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from datetime import date, time
+from pathlib import PurePath
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
 from aliquot._version import __version__
-from aliquot.core.evalset import EvalSet
+
+if TYPE_CHECKING:  # a description of an EvalSet is itself a Result
+    from aliquot.core.evalset import EvalSet
+
+_DTYPES: Mapping[str, pl.DataType] = MappingProxyType(
+    {"str": pl.String(), "int": pl.Int64(), "float": pl.Float64(), "bool": pl.Boolean()}
+)
+
+
+class Result:
+    """Base of the frozen dataclasses that verbs return.
+
+    `to_dict` gives all fields as plain values. A subclass whose JSON document differs from its fields overrides
+    `document` only: it leaves fields out, renames them or adds computed ones, and `to_dict` makes the values plain.
+
+    >>> from dataclasses import dataclass
+    >>> @dataclass(frozen=True)
+    ... class Verdict(Result):
+    ...     mean: float
+    ...     notes: tuple[str, ...]
+    ...     draws: object = None
+    ...
+    ...     def document(self):
+    ...         return {"kind": "verdict", **self.fields_without("draws")}
+    >>> Verdict(float("nan"), ("few items",)).to_dict()
+    {'kind': 'verdict', 'mean': None, 'notes': ['few items']}
+    """
+
+    def document(self) -> Mapping[str, Any]:
+        """Return what the JSON document holds, values as they are: by default every field."""
+        return self.fields_without()
+
+    def fields_without(self, *names: str) -> dict[str, Any]:
+        """Return the fields by name, without those named."""
+        return {name: value for name, value in _fields(self).items() if name not in names}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON document as plain values; undefined and infinite numbers are None."""
+        document: dict[str, Any] = plain(self.document())
+        return document
+
+
+def _fields(row: Any) -> dict[str, Any]:
+    return {field.name: getattr(row, field.name) for field in fields(row)}
+
+
+def plain(value: Any) -> Any:
+    """Return a value as JSON can hold it, however deep: NaN and infinity are None, rows and tables become dicts.
+
+    >>> plain({"p": np.float64("nan"), "n": np.arange(2), 3: (1.5, pl.Series(["a"]))})
+    {'p': None, 'n': [0, 1], '3': [1.5, ['a']]}
+    """
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, (str, bool, int)):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Result):
+        return value.to_dict()
+    if is_dataclass(value) and not isinstance(value, type):
+        value = _fields(value)
+    if isinstance(value, Mapping):
+        return {str(key): plain(inner) for key, inner in value.items()}
+    if isinstance(value, np.ndarray):
+        return plain(value.tolist())
+    if isinstance(value, pl.DataFrame):
+        value = value.to_dicts()
+    if isinstance(value, (list, tuple, pl.Series)):
+        return [plain(inner) for inner in value]
+    if isinstance(value, (set, frozenset)):
+        return [plain(inner) for inner in sorted(value)]
+    if isinstance(value, (date, time)):
+        return value.isoformat()
+    if isinstance(value, PurePath):
+        return str(value)
+    raise TypeError(f"{type(value)} has no JSON form")
+
+
+def frame_of(rows: Sequence[Any], row_type: type) -> pl.DataFrame:
+    """Make a table of dataclass rows: one column a field, with its type even when there is no row.
+
+    Columns annotated `str`, `int`, `float`, `bool` (or one of them or None) get that type; others that of their values.
+
+    >>> from dataclasses import make_dataclass
+    >>> Row = make_dataclass("Row", [("system", "str"), ("mean", "float | None")])
+    >>> frame_of([], Row).schema
+    Schema([('system', String), ('mean', Float64)])
+    """
+    columns = []
+    for field in fields(row_type):
+        annotation = field.type.__name__ if isinstance(field.type, type) else str(field.type)
+        dtype = _DTYPES.get(annotation.removesuffix(" | None"))
+        columns.append(pl.Series(field.name, [getattr(row, field.name) for row in rows], dtype=dtype))
+    return pl.DataFrame(columns)
 
 
 def signature(verb: str, evalset: EvalSet | None = None, **parts: object) -> str:
@@ -14,8 +119,6 @@ def signature(verb: str, evalset: EvalSet | None = None, **parts: object) -> str
     >>> signature("plan", delta=1.0, seed=None)
     'aliquot:0.2.0|plan|delta:1.0'
     """
-    fields = [f"aliquot:{__version__}", verb]
-    fields += [f"{name}:{value}" for name, value in parts.items() if value is not None]
-    if evalset is not None:
-        fields.append(f"data:{evalset.fingerprint}")
-    return "|".join(fields)
+    parts_given = [f"{name}:{value}" for name, value in parts.items() if value is not None]
+    data = [] if evalset is None else [f"data:{evalset.fingerprint}"]
+    return "|".join([f"aliquot:{__version__}", verb, *parts_given, *data])

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from aliquot.core.columns import column_of, frame_of, values_of
+from aliquot.core.columns import column_of, record_frame, values_of
 from aliquot.core.evalset import EvalSet
 from aliquot.core.registry import Spec, parse_spec
 from aliquot.core.result import signature
@@ -249,7 +249,7 @@ def _table(records: list[dict[str, Any]]) -> pl.DataFrame:
         for name in _NAMED:
             if record.get(name) is not None:
                 record[name] = str(record[name])
-    table = frame_of(records) if records else pl.DataFrame({"id": pl.Series([], dtype=pl.Int64)})
+    table = record_frame(records) if records else pl.DataFrame({"id": pl.Series([], dtype=pl.Int64)})
     return table.select("id", pl.exclude("id"))
 
 

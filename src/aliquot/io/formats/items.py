@@ -14,7 +14,15 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from aliquot.core.columns import ScoreCells, TextCells, column_of, frame_of, ids_of_one_kind, ordered_union, values_of
+from aliquot.core.columns import (
+    ScoreCells,
+    TextCells,
+    column_of,
+    ids_of_one_kind,
+    ordered_union,
+    record_frame,
+    values_of,
+)
 from aliquot.core.conventions import implied_human
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import Judgments
@@ -219,7 +227,7 @@ def _checked_judgment(judgment: dict[str, Any], item: int | str, number: int) ->
 def _judgments_of(records: list[dict[str, Any]], items: pl.Series) -> Judgments | None:
     if not records:
         return None
-    return Judgments(frame_of([{"value": None, **record} for record in records]).with_columns(items.alias("item")))
+    return Judgments(record_frame([{"value": None, **record} for record in records]).with_columns(items.alias("item")))
 
 
 def _short_name(path: str) -> str:

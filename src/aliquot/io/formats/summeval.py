@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from aliquot.core.columns import column_of, frame_of, text_frame
+from aliquot.core.columns import column_of, record_frame, text_frame
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import Judgments
 from aliquot.errors import FormatError
@@ -45,10 +45,10 @@ def read(raw: bytes, path: Path | str) -> EvalSet:
         items=_items(ids, first),
         systems=tuple(systems),
         outputs=text_frame(rows, columns, [line.get("decoded") for line in lines], len(ids), systems),
-        judgments=Judgments(frame_of(judgments)),
+        judgments=Judgments(record_frame(judgments)),
         name=Path(path).name.split(".")[0],
     )
-    return _with_scores(evalset, Judgments(frame_of(judgments)))
+    return _with_scores(evalset, Judgments(record_frame(judgments)))
 
 
 def _lines(raw: bytes, path: Path | str) -> list[dict[str, Any]]:

@@ -1,0 +1,79 @@
+"""Results as plain values and as tables."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from aliquot.core.result import Result, frame_of, plain
+
+
+@dataclass(frozen=True)
+class Row:
+    system: str
+    mean: float
+    rank: int | None = None
+    best: bool = False
+    span: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True)
+class Report(Result):
+    rows: tuple[Row, ...]
+    table: pl.DataFrame
+    weights: dict[int, float]
+    inner: Result | None = None
+
+    def document(self) -> dict[str, Any]:
+        return {"kind": "report", "points": self.table, **self.fields_without("table")}
+
+
+def test_to_dict_is_plain_however_deep() -> None:
+    table = pl.DataFrame({"x": [1.0, math.nan]})
+    inner = Report((), table.clear(), {})
+    found = Report((Row("A", np.float64("inf"), np.int64(2)),), table, {1: np.float32(0.5)}, inner).to_dict()
+    row = {"system": "A", "mean": None, "rank": 2, "best": False, "span": None}
+    assert found["rows"] == [row]
+    assert type(found["rows"][0]["rank"]) is int
+    assert found["points"] == [{"x": 1.0}, {"x": None}]
+    assert found["weights"] == {"1": 0.5}
+    assert found["inner"] == {"kind": "report", "points": [], "rows": [], "weights": {}, "inner": None}
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (np.array([[1.0, np.nan]]), [[1.0, None]]),
+        (np.array(3), 3),
+        (np.bool_(True), True),
+        ({"b", "a"}, ["a", "b"]),
+        (date(2024, 5, 1), "2024-05-01"),
+        (Path("a/b"), "a/b"),
+        (pl.Series([1, None]), [1, None]),
+    ],
+)
+def test_plain(value: object, expected: object) -> None:
+    assert plain(value) == expected
+
+
+def test_plain_refuses_what_json_cannot_hold() -> None:
+    with pytest.raises(TypeError, match="no JSON form"):
+        plain({"a": object()})
+
+
+def test_frame_of_has_the_same_types_with_and_without_rows() -> None:
+    expected = {"system": pl.String, "mean": pl.Float64, "rank": pl.Int64, "best": pl.Boolean}
+    full = frame_of([Row("A", 1), Row("B", math.nan, 2, span=(1, 2))], Row)
+    empty = frame_of([], Row)
+    for frame in (full, empty):
+        assert {name: frame.schema[name] for name in expected} == expected
+    assert full["mean"].to_list()[0] == 1.0
+    assert full["span"].to_list() == [None, [1, 2]]
+    assert empty.columns == list(full.columns)
