@@ -32,89 +32,51 @@ _TIES: dict[Coefficient, str] = {
 
 @dataclass(frozen=True)
 class Correlation:
-    """One metric, one level, one measure.
-
-    Attributes:
-        human: the human score.
-        data: the campaign.
-        metric: the metric.
-        level: pooled, within_system, within_item or system.
-        measure: pearson, spearman, kendall_b, kendall_c, acc_eq, kendall_like, accuracy or spa.
-        value: NaN where undefined.
-        ties: what became of ties.
-        average: how items were averaged, for kendall_like: macro (mean of items) or micro (all pairs together).
-        epsilon: for acc_eq, the metric difference up to which outputs are tied.
-        groups: items or systems that were averaged.
-        undefined: those without a value (constant scores), left out.
-        items: items with scores of both.
-        systems: likewise systems.
-        cells: likewise outputs.
-    """
+    """One metric, one level, one measure."""
 
     human: str
     data: str
     metric: str
-    level: str
-    measure: str
-    value: float
-    ties: str
+    level: str  # pooled, within_system, within_item or system
+    measure: str  # pearson, spearman, kendall_b, kendall_c, acc_eq, kendall_like, accuracy or spa
+    value: float  # NaN where undefined
+    ties: str  # what became of ties
+    # how items were averaged, for kendall_like: macro (mean of items) or micro (all pairs together)
     average: str | None
-    epsilon: float | None
-    groups: int
-    undefined: int
-    items: int
-    systems: int
-    cells: int
+    epsilon: float | None  # for acc_eq, the metric difference up to which outputs are tied
+    groups: int  # items or systems that were averaged
+    undefined: int  # those without a value (constant scores), left out
+    items: int  # items with scores of both
+    systems: int  # likewise systems
+    cells: int  # likewise outputs
 
 
 @dataclass(frozen=True)
 class Extreme:
-    """A measure on the N best, and on the N worst systems by people.
-
-    Attributes:
-        human: the human score.
-        data: the campaign.
-        metric: the metric.
-        measure: system_pearson, or kendall_like (within items, metric ties discordant, mean of items).
-        systems: N.
-        top: on the N best.
-        last: on the N worst.
-    """
+    """A measure on the N best, and on the N worst systems by people."""
 
     human: str
     data: str
     metric: str
-    measure: str
-    systems: int
-    top: float
-    last: float
+    measure: str  # system_pearson, or kendall_like (within items, metric ties discordant, mean of items)
+    systems: int  # N
+    top: float  # on the N best
+    last: float  # on the N worst
 
 
 @dataclass(frozen=True)
 class LeftOut:
-    """A measure on all systems, and its range when each is left out in turn.
-
-    Attributes:
-        human: the human score.
-        data: the campaign.
-        metric: the metric.
-        measure: system_pearson or accuracy.
-        value: on all systems.
-        low: the smallest without one.
-        low_without: which one.
-        high: the largest without one.
-        high_without: which one.
-    """
+    """A measure on all systems, and its range when each is left out in turn."""
 
     human: str
     data: str
     metric: str
-    measure: str
-    value: float
-    low: float
-    low_without: str | None
-    high: float
-    high_without: str | None
+    measure: str  # system_pearson or accuracy
+    value: float  # on all systems
+    low: float  # the smallest without one
+    low_without: str | None  # which one
+    high: float  # the largest without one
+    high_without: str | None  # which one
 
 
 def correlation_rows(inputs: Inputs) -> tuple[Correlation, ...]:

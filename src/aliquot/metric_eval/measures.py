@@ -66,21 +66,13 @@ def truth_of(scores: FloatArray, test: str = "analytic", seed: Seed = 0) -> Trut
 
 @dataclass(frozen=True, eq=False)
 class Outcomes:
-    """What R replays say.
+    """What R replays say."""
 
-    Attributes:
-        means: R x M estimates.
-        half: R x M half widths of the intervals; NaN where none can be given.
-        p: R x M x M, the sample's own p-values.
-        p_full: R x M x M, what judging all items is expected to say.
-        cost: R, spent, as a share of judging everything.
-    """
-
-    means: FloatArray
-    half: FloatArray
-    p: FloatArray
-    p_full: FloatArray
-    cost: FloatArray
+    means: FloatArray  # R x M estimates
+    half: FloatArray  # R x M half widths of the intervals; NaN where none can be given
+    p: FloatArray  # R x M x M, the sample's own p-values
+    p_full: FloatArray  # R x M x M, what judging all items is expected to say
+    cost: FloatArray  # R, spent, as a share of judging everything
 
     @cached_property
     def clusters(self) -> IntArray:
@@ -197,17 +189,11 @@ def chosen_measures(names: str | Iterable[str] | None) -> list[Measure]:
 
 @dataclass(frozen=True)
 class Parity:
-    """The mean of C/B over the budgets B; infinite when some target was never reached.
+    """The mean of C/B over the budgets B; infinite when some target was never reached."""
 
-    Attributes:
-        value: the mean over all budgets; NaN when some target is unknown.
-        reached: the mean over those budgets whose target was reached; NaN for none.
-        missed: how many targets were never reached.
-    """
-
-    value: float
-    reached: float
-    missed: int
+    value: float  # the mean over all budgets; NaN when some target is unknown
+    reached: float  # the mean over those budgets whose target was reached; NaN for none
+    missed: int  # how many targets were never reached
 
 
 def first_crossings(budgets: FloatArray, curve: FloatArray, targets: FloatArray, *, between: bool = True) -> FloatArray:

@@ -34,64 +34,36 @@ OPTIMAL_NAME, HUMAN_NAME = "Optimal predictor", "Human"
 
 @dataclass(frozen=True)
 class ErrorParts:
-    """Mean over pairs of systems of the disagreement of a predictor with people, and its parts.
-
-    Attributes:
-        human: the human score.
-        metric: the metric; or the optimal predictor, or a second human evaluation of the same size.
-        kind: "optimal", "human" or "metric".
-        observed: P(the predictor's sign != people's sign).
-        noise: mean of c0 Noise.
-        bias: share of pairs on which the predictor's main prediction is wrong.
-        variance: mean of c1 Var.
-        covariance: from drawing the same items for both; 0 where draws are independent.
-        error: Monte Carlo standard error of `observed`.
-        noise_error: that of `noise`.
-        bias_error: that of `bias`.
-        variance_error: that of `variance`.
-        pairs: pairs of systems in the mean.
-        items: items on which both people and the metric have scores.
-        systems: likewise systems.
-        cells: likewise outputs.
-    """
+    """Mean over pairs of systems of the disagreement of a predictor with people, and its parts."""
 
     human: str
-    metric: str
-    kind: Kind
-    observed: float
-    noise: float
-    bias: float
-    variance: float
-    covariance: float
-    error: float
-    noise_error: float
-    bias_error: float
-    variance_error: float
-    pairs: int
-    items: int
-    systems: int
-    cells: int
+    metric: str  # the metric; or the optimal predictor, or a second human evaluation of the same size
+    kind: Kind  # "optimal", "human" or "metric"
+    observed: float  # P(the predictor's sign != people's sign)
+    noise: float  # mean of c0 Noise
+    bias: float  # share of pairs on which the predictor's main prediction is wrong
+    variance: float  # mean of c1 Var
+    covariance: float  # from drawing the same items for both; 0 where draws are independent
+    error: float  # Monte Carlo standard error of `observed`
+    noise_error: float  # that of `noise`
+    bias_error: float  # that of `bias`
+    variance_error: float  # that of `variance`
+    pairs: int  # pairs of systems in the mean
+    items: int  # items on which both people and the metric have scores
+    systems: int  # likewise systems
+    cells: int  # likewise outputs
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """How often a metric on so many drawn items says what it says on all.
+    """How often a metric on so many drawn items says what it says on all."""
 
-    Attributes:
-        human: the human score, whose cells are used.
-        data: the campaign.
-        metric: the metric.
-        items: size of the draws.
-        agreement: mean over pairs of P(same sign as on all items).
-        error: Monte Carlo standard error.
-    """
-
-    human: str
+    human: str  # the human score, whose cells are used
     data: str
     metric: str
-    items: int
-    agreement: float
-    error: float
+    items: int  # size of the draws
+    agreement: float  # mean over pairs of P(same sign as on all items)
+    error: float  # Monte Carlo standard error
 
 
 @dataclass(frozen=True)
@@ -100,22 +72,14 @@ class Verdicts:
 
     The first system of a pair is the one that people put ahead, so `verdict` is "better" or "undecided" ("worse"
     stands for completeness and counts nothing).
-
-    Attributes:
-        human: the human score.
-        metric: the metric.
-        verdict: people's: "better", "undecided" or "worse".
-        better: pairs on which the metric finds the first system significantly better.
-        undecided: pairs on which it finds neither.
-        worse: pairs on which it finds the first system significantly worse.
     """
 
     human: str
     metric: str
-    verdict: str
-    better: int
-    undecided: int
-    worse: int
+    verdict: str  # people's: "better", "undecided" or "worse"
+    better: int  # pairs on which the metric finds the first system significantly better
+    undecided: int  # pairs on which it finds neither
+    worse: int  # pairs on which it finds the first system significantly worse
 
 
 def signs_of(inputs: Inputs, trials: int, *, paired: bool = False, seed: Seed = 0) -> list[parts.PairSigns]:
@@ -219,35 +183,20 @@ LIMIT = 10_000
 
 @dataclass(frozen=True)
 class Worth:
-    """What one metric is worth.
-
-    Attributes:
-        human: the human score.
-        metric: the metric.
-        bias: its error on an endless test set, against noise-free labels.
-        judgments: judgments per system at which people err as often; infinite where not within `limit`.
-        low: lower end of the interval.
-        high: upper end.
-        perfect: the same for the perfect annotator; NaN where it is not known.
-        perfect_low: lower end of the interval.
-        perfect_high: upper end.
-        reached: whether people come down to the bias within `limit`.
-        limit: judgments up to which was looked.
-        pairs: pairs of systems that it rests on.
-    """
+    """What one metric is worth."""
 
     human: str
     metric: str
-    bias: float
-    judgments: float
-    low: float
-    high: float
-    perfect: float
-    perfect_low: float
-    perfect_high: float
-    reached: bool
-    limit: int
-    pairs: int
+    bias: float  # its error on an endless test set, against noise-free labels
+    judgments: float  # judgments per system at which people err as often; infinite where not within `limit`
+    low: float  # lower end of the interval
+    high: float  # upper end
+    perfect: float  # the same for the perfect annotator; NaN where it is not known
+    perfect_low: float  # lower end of the interval
+    perfect_high: float  # upper end
+    reached: bool  # whether people come down to the bias within `limit`
+    limit: int  # judgments up to which was looked
+    pairs: int  # pairs of systems that it rests on
 
 
 @dataclass(frozen=True)

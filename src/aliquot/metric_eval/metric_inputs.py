@@ -23,23 +23,14 @@ _COVERED = 0.5
 
 @dataclass(frozen=True, eq=False)
 class Campaign:
-    """One set under one human score.
+    """One set under one human score."""
 
-    Attributes:
-        data: the set it comes from.
-        human_name: the human score.
-        systems: the systems that people judged.
-        rows: which items of the set were judged.
-        human: judged items x judged systems, NaN = missing.
-        metrics: metrics x judged items x judged systems; NaN where the metric or the human score is missing.
-    """
-
-    data: EvalSet
-    human_name: str
-    systems: tuple[str, ...]
-    rows: BoolArray
-    human: FloatArray
-    metrics: FloatArray
+    data: EvalSet  # the set it comes from
+    human_name: str  # the human score
+    systems: tuple[str, ...]  # the systems that people judged
+    rows: BoolArray  # which items of the set were judged
+    human: FloatArray  # judged items x judged systems, NaN = missing
+    metrics: FloatArray  # metrics x judged items x judged systems; NaN where the metric or the human score is missing
 
     @property
     def name(self) -> str:
@@ -67,19 +58,12 @@ class Coverage:
 
 @dataclass(frozen=True, eq=False)
 class Inputs:
-    """One human score, some metrics, one or several campaigns.
+    """One human score, some metrics, one or several campaigns."""
 
-    Attributes:
-        human: how the human score is called; where campaigns differ, all names.
-        metrics: the metrics, in the order of the arrays.
-        campaigns: the campaigns; a metric that one does not have is NaN there.
-        notes: what was left out, and why.
-    """
-
-    human: str
-    metrics: tuple[str, ...]
-    campaigns: tuple[Campaign, ...]
-    notes: tuple[str, ...] = ()
+    human: str  # how the human score is called; where campaigns differ, all names
+    metrics: tuple[str, ...]  # the metrics, in the order of the arrays
+    campaigns: tuple[Campaign, ...]  # the campaigns; a metric that one does not have is NaN there
+    notes: tuple[str, ...] = ()  # what was left out, and why
 
     def coverage(self, metric: int | None = None) -> Coverage:
         """Coverage over all campaigns."""

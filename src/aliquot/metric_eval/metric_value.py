@@ -33,44 +33,26 @@ from aliquot.stats.variance_components import (
 
 @dataclass(frozen=True)
 class PerfectAnnotator:
-    """What repeated judgments of one campaign say.
-
-    Attributes:
-        human: the human score.
-        data: the campaign.
-        source: which judgments are behind it.
-        annotators: how many people gave them.
-        judgments: how many there are.
-        outputs: of how many outputs.
-        repeated: how many outputs were judged at least twice.
-        per_output: mean number of judgments of an output.
-        total: Var(H), of all judgments.
-        within: E[Var(H | output)], the judges' noise.
-        between: Var(P), what is left: the spread of outputs.
-        ratio: efficiency ratio r = total / between; infinite where noise is all there is. n judgments of the perfect
-            annotator are worth r n of people, for systems judged on items of their own.
-        low: lower end of its interval.
-        high: upper end.
-        matched: the same for differences of systems on the same items, one human score a cell.
-        rater_to_item: g, judges' variance / variance of the outputs of a system, for one judgment.
-    """
+    """What repeated judgments of one campaign say."""
 
     human: str
     data: str
-    source: str
-    annotators: int
-    judgments: int
-    outputs: int
-    repeated: int
-    per_output: float
-    total: float
-    within: float
-    between: float
+    source: str  # which judgments are behind it
+    annotators: int  # how many people gave them
+    judgments: int  # how many there are
+    outputs: int  # of how many outputs
+    repeated: int  # how many outputs were judged at least twice
+    per_output: float  # mean number of judgments of an output
+    total: float  # Var(H), of all judgments
+    within: float  # E[Var(H | output)], the judges' noise
+    between: float  # Var(P), what is left: the spread of outputs
+    # efficiency ratio r = total / between; infinite where noise is all there is. n judgments of the perfect annotator
+    # are worth r n of people, for systems judged on items of their own
     ratio: float
-    low: float
-    high: float
-    matched: float
-    rater_to_item: float
+    low: float  # lower end of its interval
+    high: float  # upper end
+    matched: float  # the same for differences of systems on the same items, one human score a cell
+    rater_to_item: float  # g, judges' variance / variance of the outputs of a system, for one judgment
 
 
 def perfect_annotator(
@@ -143,60 +125,34 @@ _SPARSE = 0.5
 
 @dataclass(frozen=True)
 class ControlValue:
-    """One metric as control variate.
-
-    Attributes:
-        human: the human score.
-        data: the campaign.
-        metric: the metric.
-        correlation: Pearson's with the human score over the outputs of a system, averaged over systems.
-        noise_free: the same with what all judges would say on average; at most 1. NaN where noise is all there is.
-        efficiency: n judgments with the metric are worth this many times n without.
-        ceiling: of a perfect metric; infinite where judges' noise is not known or absent.
-        systems: systems with a correlation.
-        cells: outputs that it rests on.
-    """
+    """One metric as control variate."""
 
     human: str
     data: str
     metric: str
-    correlation: float
-    noise_free: float
-    efficiency: float
-    ceiling: float
-    systems: int
-    cells: int
+    correlation: float  # Pearson's with the human score over the outputs of a system, averaged over systems
+    noise_free: float  # the same with what all judges would say on average; at most 1. NaN where noise is all there is
+    efficiency: float  # n judgments with the metric are worth this many times n without
+    ceiling: float  # of a perfect metric; infinite where judges' noise is not known or absent
+    systems: int  # systems with a correlation
+    cells: int  # outputs that it rests on
 
 
 @dataclass(frozen=True)
 class Suggestion:
-    """One step of choosing the metrics to combine.
-
-    Attributes:
-        human: the human score.
-        data: the campaign.
-        step: 1 for the first metric.
-        metric: which one.
-        taken: whether it is worth it; the last row may be the best of those that are not.
-        alone: its own correlation with people within systems.
-        correlation: that of the cross-fitted prediction from all metrics so far.
-        explained: share of the human variance within systems that the prediction removes on unseen items.
-        gain: what this metric adds to it.
-        error: standard error of the gain.
-        efficiency: n judgments with all metrics so far are worth this many times n without.
-    """
+    """One step of choosing the metrics to combine."""
 
     human: str
     data: str
-    step: int
-    metric: str
-    taken: bool
-    alone: float
-    correlation: float
-    explained: float
-    gain: float
-    error: float
-    efficiency: float
+    step: int  # 1 for the first metric
+    metric: str  # which one
+    taken: bool  # whether it is worth it; the last row may be the best of those that are not
+    alone: float  # its own correlation with people within systems
+    correlation: float  # that of the cross-fitted prediction from all metrics so far
+    explained: float  # share of the human variance within systems that the prediction removes on unseen items
+    gain: float  # what this metric adds to it
+    error: float  # standard error of the gain
+    efficiency: float  # n judgments with all metrics so far are worth this many times n without
 
 
 def value_rows(inputs: Inputs, perfect: Sequence[PerfectAnnotator | None]) -> tuple[ControlValue, ...]:

@@ -78,49 +78,28 @@ _DTYPES = {str: pl.String(), float: pl.Float64(), int: pl.Int64(), bool: pl.Bool
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MetricReport:
-    """The result of `metrics`; a table is empty where its part was not asked for or is not possible (see `notes`).
+    """The result of `metrics`; a table is empty where its part was not asked for or is not possible (see `notes`)."""
 
-    Attributes:
-        decomposition: each metric's pairwise error: observed = noise + bias + variance.
-        breakeven: how many judgments each metric is worth.
-        curves: error of people and of the perfect annotator against judgments per system.
-        annotators: variance components and efficiency ratio of each campaign's judgments.
-        convergence: agreement of a metric on some items with the same metric on all.
-        cooccurrence: where people and a metric find significant differences.
-        value: what each metric saves as a control variate.
-        suggested: which metrics to combine.
-        correlations: at every level, with tie policies.
-        extremes: the same on the best and the worst systems only.
-        leave_one_out: the same without each system in turn.
-        tests: pairs of metrics, and whether one is better.
-        clusters: metrics that are not told apart.
-        computed: surface metrics that were computed, with sacrebleu's signatures.
-        parts: the parts that were asked for.
-        humans: the human scores.
-        metrics: the metrics.
-        notes: what a reader should know.
-        signature: the line that reproduces it.
-    """
-
-    decomposition: tuple[ErrorParts, ...] = ()
-    breakeven: tuple[Worth, ...] = ()
-    curves: tuple[CurvePoint, ...] = ()
+    decomposition: tuple[ErrorParts, ...] = ()  # each metric's pairwise error: observed = noise + bias + variance
+    breakeven: tuple[Worth, ...] = ()  # how many judgments each metric is worth
+    curves: tuple[CurvePoint, ...] = ()  # error of people and of the perfect annotator against judgments per system
+    # variance components and efficiency ratio of each campaign's judgments
     annotators: tuple[PerfectAnnotator, ...] = ()
-    convergence: tuple[Agreement, ...] = ()
-    cooccurrence: tuple[Verdicts, ...] = ()
-    value: tuple[ControlValue, ...] = ()
-    suggested: tuple[Suggestion, ...] = ()
-    correlations: tuple[Correlation, ...] = ()
-    extremes: tuple[Extreme, ...] = ()
-    leave_one_out: tuple[LeftOut, ...] = ()
-    tests: tuple[MetricPair, ...] = ()
-    clusters: tuple[MetricCluster, ...] = ()
-    computed: tuple[SurfaceScore, ...] = ()
-    parts: tuple[str, ...] = ()
-    humans: tuple[str, ...] = ()
-    metrics: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-    signature: str = ""
+    convergence: tuple[Agreement, ...] = ()  # agreement of a metric on some items with the same metric on all
+    cooccurrence: tuple[Verdicts, ...] = ()  # where people and a metric find significant differences
+    value: tuple[ControlValue, ...] = ()  # what each metric saves as a control variate
+    suggested: tuple[Suggestion, ...] = ()  # which metrics to combine
+    correlations: tuple[Correlation, ...] = ()  # at every level, with tie policies
+    extremes: tuple[Extreme, ...] = ()  # the same on the best and the worst systems only
+    leave_one_out: tuple[LeftOut, ...] = ()  # the same without each system in turn
+    tests: tuple[MetricPair, ...] = ()  # pairs of metrics, and whether one is better
+    clusters: tuple[MetricCluster, ...] = ()  # metrics that are not told apart
+    computed: tuple[SurfaceScore, ...] = ()  # surface metrics that were computed, with sacrebleu's signatures
+    parts: tuple[str, ...] = ()  # the parts that were asked for
+    humans: tuple[str, ...] = ()  # the human scores
+    metrics: tuple[str, ...] = ()  # the metrics
+    notes: tuple[str, ...] = ()  # what a reader should know
+    signature: str = ""  # the line that reproduces it
 
     def __repr__(self) -> str:
         return f"MetricReport({len(self.metrics)} metrics against {', '.join(self.humans)}; {', '.join(self.parts)})"

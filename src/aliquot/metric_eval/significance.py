@@ -53,56 +53,32 @@ DEFAULT_TESTS = ("accuracy", "acc_eq")
 
 @dataclass(frozen=True)
 class MetricPair:
-    """Two metrics, the better one first, and the one-sided p-value that it is not.
-
-    Attributes:
-        human: the human score.
-        data: the campaign.
-        test: what is compared.
-        metric: the better metric.
-        other: the worse one.
-        difference: of the measure.
-        p: of the permutation test.
-    """
+    """Two metrics, the better one first, and the one-sided p-value that it is not."""
 
     human: str
     data: str
-    test: str
-    metric: str
-    other: str
-    difference: float
-    p: float
+    test: str  # what is compared
+    metric: str  # the better metric
+    other: str  # the worse one
+    difference: float  # of the measure
+    p: float  # of the permutation test
 
 
 @dataclass(frozen=True)
 class MetricCluster:
-    """One metric among those that it is not told apart from.
-
-    Attributes:
-        human: the human score.
-        data: the campaign.
-        test: what is compared.
-        metric: the metric.
-        value: of the measure, on the common cells.
-        cluster: 1 = best.
-        better_than: how many metrics are significantly worse.
-        items: items on which people and all metrics have scores.
-        systems: likewise systems.
-        cells: likewise outputs.
-        permutations: of the test.
-    """
+    """One metric among those that it is not told apart from."""
 
     human: str
     data: str
-    test: str
+    test: str  # what is compared
     metric: str
-    value: float
-    cluster: int
-    better_than: int
-    items: int
-    systems: int
-    cells: int
-    permutations: int
+    value: float  # of the measure, on the common cells
+    cluster: int  # 1 = best
+    better_than: int  # how many metrics are significantly worse
+    items: int  # items on which people and all metrics have scores
+    systems: int  # likewise systems
+    cells: int  # likewise outputs
+    permutations: int  # of the test
 
 
 def checked_tests(tests: tuple[str, ...]) -> tuple[str, ...]:

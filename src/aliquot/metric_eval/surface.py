@@ -113,34 +113,21 @@ _COPIES = 10
 
 @dataclass(frozen=True)
 class SurfaceScore:
-    """A score that was computed: its name among the scores, and how to get it again.
+    """A score that was computed: its name among the scores, and how to get it again."""
 
-    Attributes:
-        metric: the name, as typed.
-        signature: sacrebleu's.
-        flipped: whether it was lower-is-better and has been negated.
-        cells: outputs that have it.
-    """
-
-    metric: str
-    signature: str
-    flipped: bool
-    cells: int
+    metric: str  # the name, as typed
+    signature: str  # sacrebleu's
+    flipped: bool  # whether it was lower-is-better and has been negated
+    cells: int  # outputs that have it
 
 
 @dataclass(frozen=True, eq=False)
 class Surface:
-    """What `surface` gives.
+    """What `surface` gives."""
 
-    Attributes:
-        data: the set with the scores added.
-        scores: what was computed, with sacrebleu's signatures.
-        notes: what a reader should know.
-    """
-
-    data: EvalSet
-    scores: tuple[SurfaceScore, ...]
-    notes: tuple[str, ...]
+    data: EvalSet  # the set with the scores added
+    scores: tuple[SurfaceScore, ...]  # what was computed, with sacrebleu's signatures
+    notes: tuple[str, ...]  # what a reader should know
 
 
 def _bleu(

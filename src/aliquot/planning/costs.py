@@ -27,23 +27,15 @@ _UNITS: dict[str, Unit] = {
 
 @dataclass(frozen=True)
 class Times:
-    """How long judging takes, as the user says it; at most one of the first three.
+    """How long judging takes, as the user says it; at most one of the first three."""
 
-    Attributes:
-        seconds_per_item: for an item with all its outputs, judged once.
-        seconds_per_judgment: for one output, judged once.
-        cost: an item column that holds an item's seconds, or esa_time (seconds for one output).
-        seconds_per_new_item: what an item costs once, however often its outputs are judged (preparing, reading in).
-        hourly: what an hour of an annotator costs.
-        currency: the name of the money.
-    """
-
-    seconds_per_item: float | None = None
-    seconds_per_judgment: float | None = None
-    cost: str | None = None
+    seconds_per_item: float | None = None  # for an item with all its outputs, judged once
+    seconds_per_judgment: float | None = None  # for one output, judged once
+    cost: str | None = None  # an item column that holds an item's seconds, or esa_time (seconds for one output)
+    # what an item costs once, however often its outputs are judged (preparing, reading in)
     seconds_per_new_item: float = 0.0
-    hourly: float | None = None
-    currency: str = "EUR"
+    hourly: float | None = None  # what an hour of an annotator costs
+    currency: str = "EUR"  # the name of the money
 
     def __post_init__(self) -> None:
         given = [
@@ -68,21 +60,13 @@ def _option(name: str) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Prices:
-    """What judging costs.
+    """What judging costs."""
 
-    Attributes:
-        seconds: of each item, all its outputs judged once; None where nobody said.
-        new_item: seconds that an item costs once, however often it is judged.
-        hourly: money for an hour, or None.
-        currency: its name.
-        about: where the seconds come from, in words; empty where they are unknown.
-    """
-
-    seconds: FloatArray | None
-    new_item: float = 0.0
-    hourly: float | None = None
-    currency: str = "EUR"
-    about: str = ""
+    seconds: FloatArray | None  # of each item, all its outputs judged once; None where nobody said
+    new_item: float = 0.0  # seconds that an item costs once, however often it is judged
+    hourly: float | None = None  # money for an hour, or None
+    currency: str = "EUR"  # its name
+    about: str = ""  # where the seconds come from, in words; empty where they are unknown
 
     def hours(self, expected: FloatArray, judgments: float = 1.0) -> float:
         """Hours for items that are judged `expected` times each, every output by so many people; NaN if unknown.

@@ -31,21 +31,14 @@ _FORESEEN = ("unordered", "spread")
 
 @dataclass(frozen=True, eq=False)
 class Pilot:
-    """The judged part of a set, and the test set to plan for.
+    """The judged part of a set, and the test set to plan for."""
 
-    Attributes:
-        sample: items judged for all systems.
-        copies: items of the planned test set for one of the present: 1 for the same set, infinite beyond any set.
-        level: of the intervals.
-        draws: of truth and estimates.
-        seed: of the draws; every budget uses the same, so that curves are smooth.
-    """
-
-    sample: Sample
+    sample: Sample  # items judged for all systems
+    # items of the planned test set for one of the present: 1 for the same set, infinite beyond any set
     copies: float = 1.0
-    level: float = 0.95
-    draws: int = 2000
-    seed: int = 0
+    level: float = 0.95  # of the intervals
+    draws: int = 2000  # of truth and estimates
+    seed: int = 0  # of the draws; every budget uses the same, so that curves are smooth
 
     @property
     def evalset(self) -> EvalSet:

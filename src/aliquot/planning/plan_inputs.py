@@ -25,23 +25,14 @@ _ROUGH = 20  # items below which a pilot is called small
 
 @dataclass(frozen=True, eq=False)
 class Ground:
-    """What a plan stands on: the judged items, the test set planned for, and what judging costs.
+    """What a plan stands on: the judged items, the test set planned for, and what judging costs."""
 
-    Attributes:
-        basis: the pilot or the past campaign.
-        population: items of the planned test set; infinite for conclusions beyond any.
-        limit: the most items that may be planned.
-        prices: of the items of the present set.
-        per_output: judgments behind a human score.
-        power: asked for each pair.
-    """
-
-    basis: Basis
-    population: float
-    limit: int
-    prices: Prices
-    per_output: float
-    power: float
+    basis: Basis  # the pilot or the past campaign
+    population: float  # items of the planned test set; infinite for conclusions beyond any
+    limit: int  # the most items that may be planned
+    prices: Prices  # of the items of the present set
+    per_output: float  # judgments behind a human score
+    power: float  # asked for each pair
 
     @property
     def evalset(self) -> EvalSet:

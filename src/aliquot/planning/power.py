@@ -32,31 +32,18 @@ PAPER_SDS = (25.0, 23.0, 21.0, 19.0, 17.0, 15.0)
 
 @dataclass(frozen=True)
 class Setting:
-    """How systems will be judged and compared.
+    """How systems will be judged and compared."""
 
-    Attributes:
-        paired: whether the same items are judged for all systems.
-        spread: standard deviation of a judgment, or, paired, of the difference on an item.
-        rho: correlation of the metric with people, which a control variate uses.
-        rater: variance of the judges in one judgment, or, paired, in one difference.
-        judgments: of each output.
-        items: N, the test set; infinite for conclusions beyond any.
-        systems: how many are compared.
-        alpha: two-sided.
-        power: wanted.
-        assumed: what was taken for granted, in words.
-    """
-
-    paired: bool
-    spread: float
-    rho: float = 0.0
-    rater: float = 0.0
-    judgments: int = 1
-    items: float = np.inf
-    systems: int = 2
-    alpha: float = 0.05
-    power: float = 0.95
-    assumed: tuple[str, ...] = ()
+    paired: bool  # whether the same items are judged for all systems
+    spread: float  # standard deviation of a judgment, or, paired, of the difference on an item
+    rho: float = 0.0  # correlation of the metric with people, which a control variate uses
+    rater: float = 0.0  # variance of the judges in one judgment, or, paired, in one difference
+    judgments: int = 1  # of each output
+    items: float = np.inf  # N, the test set; infinite for conclusions beyond any
+    systems: int = 2  # how many are compared
+    alpha: float = 0.05  # two-sided
+    power: float = 0.95  # wanted
+    assumed: tuple[str, ...] = ()  # what was taken for granted, in words
 
     @property
     def noise(self) -> Noise:

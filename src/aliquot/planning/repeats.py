@@ -21,19 +21,12 @@ _FEWEST = 10  # outputs judged twice that tell how far people differ
 
 @dataclass(frozen=True)
 class RaterNoise:
-    """What repeated judgments say.
+    """What repeated judgments say."""
 
-    Attributes:
-        difference: variance of one annotator's difference of two systems on an item, about what all would say.
-        judgments: mean number of judgments of an output that has any.
-        outputs: how many outputs were judged at least twice.
-        matched: whether the same annotators judged all systems of an item, so that their severity cancels.
-    """
-
-    difference: float
-    judgments: float
-    outputs: int
-    matched: bool
+    difference: float  # variance of one annotator's difference of two systems on an item, about what all would say
+    judgments: float  # mean number of judgments of an output that has any
+    outputs: int  # how many outputs were judged at least twice
+    matched: bool  # whether the same annotators judged all systems of an item, so that their severity cancels
 
 
 def judgments_per_output(data: EvalSet, human: str | None = None) -> float:
@@ -98,17 +91,11 @@ _SAME = 1.01  # variances that differ by less are no reason to judge an output o
 
 @dataclass(frozen=True)
 class Noise:
-    """Variances of what is compared (of a difference, where systems are judged on the same items), for one item.
+    """Variances of what is compared (of a difference, where systems are judged on the same items), for one item."""
 
-    Attributes:
-        item: what judging more items averages out, and nothing else does.
-        rater: the judges' part, for one judgment of each output.
-        source: where the judges' part comes from, in words.
-    """
-
-    item: float
-    rater: float
-    source: str = ""
+    item: float  # what judging more items averages out, and nothing else does
+    rater: float  # the judges' part, for one judgment of each output
+    source: str = ""  # where the judges' part comes from, in words
 
     def of(self, judgments: float) -> float:
         """Variance on one item with so many judgments of each output."""

@@ -19,87 +19,52 @@ from aliquot.planning.repeats import RepeatAdvice
 
 @dataclass(frozen=True)
 class PairPlan:
-    """Two systems, the better one first, and what it takes to tell them apart.
+    """Two systems, the better one first, and what it takes to tell them apart."""
 
-    Attributes:
-        a: the system that is better, as far as is known.
-        b: the other.
-        difference: of their means, as far as is known.
-        chance: method -> chance of a significant difference, the right way, at each budget asked for.
-        needs: method -> items at which the chance reaches the power asked for; infinite where it never does.
-        recommended: method -> chance at the recommended number of items.
-    """
-
-    a: str
-    b: str
-    difference: float
+    a: str  # the system that is better, as far as is known
+    b: str  # the other
+    difference: float  # of their means, as far as is known
+    # method -> chance of a significant difference, the right way, at each budget asked for
     chance: Mapping[str, tuple[float, ...]]
+    # method -> items at which the chance reaches the power asked for; infinite where it never does
     needs: Mapping[str, float]
-    recommended: Mapping[str, float]
+    recommended: Mapping[str, float]  # method -> chance at the recommended number of items
 
 
 @dataclass(frozen=True)
 class Recommendation:
-    """What to do, and the numbers that support it.
+    """What to do, and the numbers that support it."""
 
-    Attributes:
-        point: the recommended method at the recommended number of items.
-        random: a plain random sample at the same number.
-        goal: what was to be reached, as typed.
-        reached: whether it is.
-        budget: the budget as typed, where one was given.
-        random_items: items that a random sample needs to be as good in what the goal measures; infinite where no budget
-            is enough.
-        random_hours: the hours for them.
-        random_money: and the money.
-        text: the recommendation in words, a sentence each.
-    """
-
-    point: Point
-    random: Point
-    goal: str
-    reached: bool
-    budget: str | None
+    point: Point  # the recommended method at the recommended number of items
+    random: Point  # a plain random sample at the same number
+    goal: str  # what was to be reached, as typed
+    reached: bool  # whether it is
+    budget: str | None  # the budget as typed, where one was given
+    # items that a random sample needs to be as good in what the goal measures; infinite where no budget is enough
     random_items: float
-    random_hours: float
-    random_money: float
-    text: tuple[str, ...]
+    random_hours: float  # the hours for them
+    random_money: float  # and the money
+    text: tuple[str, ...]  # the recommendation in words, a sentence each
 
 
 @dataclass(frozen=True, eq=False)
 class CampaignPlan:
-    """The result of `plan` with data.
+    """The result of `plan` with data."""
 
-    Attributes:
-        points: method by method, what each budget promises.
-        pairs: what it takes to tell each pair apart, closest pair last.
-        recommendation: what to do.
-        repeats: judgments of the same output that are worth paying for; None where the judges' noise is unknown.
-        basis: "replay" of a past campaign, or "pilot".
-        judged: items the plan is drawn from.
-        population: items of the planned test set; infinite for conclusions beyond any.
-        systems: the systems compared.
-        stands_for: method -> what it is on these data: the design and the estimator.
-        judgments_per_output: behind a human score; what the costs count on.
-        currency: of the money.
-        seconds: where the times come from, in words; empty where they are unknown.
-        notes: what a reader should know.
-        signature: how to get it again.
-    """
-
-    points: tuple[Point, ...]
-    pairs: tuple[PairPlan, ...]
-    recommendation: Recommendation
+    points: tuple[Point, ...]  # method by method, what each budget promises
+    pairs: tuple[PairPlan, ...]  # what it takes to tell each pair apart, closest pair last
+    recommendation: Recommendation  # what to do
+    # judgments of the same output that are worth paying for; None where the judges' noise is unknown
     repeats: RepeatAdvice | None
-    basis: str
-    judged: int
-    population: float
+    basis: str  # "replay" of a past campaign, or "pilot"
+    judged: int  # items the plan is drawn from
+    population: float  # items of the planned test set; infinite for conclusions beyond any
     systems: tuple[str, ...]
-    stands_for: Mapping[str, str]
-    judgments_per_output: float
-    currency: str
-    seconds: str
-    notes: tuple[str, ...]
+    stands_for: Mapping[str, str]  # method -> what it is on these data: the design and the estimator
+    judgments_per_output: float  # behind a human score; what the costs count on
+    currency: str  # of the money
+    seconds: str  # where the times come from, in words; empty where they are unknown
+    notes: tuple[str, ...]  # what a reader should know
     signature: str
 
     def __repr__(self) -> str:
@@ -179,53 +144,31 @@ def plain(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class PowerPlan:
-    """The result of `plan` without data.
+    """The result of `plan` without data."""
 
-    Attributes:
-        question: what was open: "judgments", "difference" (that a budget shows) or "power"; "too few" where judging all
-            items is not enough.
-        difference: of two systems' means, given or found.
-        power: the chance to find it significant, given or found.
-        alpha: two-sided.
-        paired: whether the same items are judged for all systems.
-        spread: standard deviation of a judgment; paired, of the difference of two systems on an item.
-        rho: correlation of the metric with people that a control variate uses; 0 for none.
-        items: of the test set; infinite for conclusions beyond any.
-        systems: how many are compared.
-        judgments_per_output: people who judge the same output.
-        per_system: judgments of each system.
-        judgments: of all systems.
-        judged_items: items that are judged; unpaired, for one system each.
-        hours: of annotators; NaN where nobody said how long judging takes.
-        money: likewise.
-        currency: of the money.
-        budget: as typed, where one was given.
-        repeats: judgments of the same output that are worth paying for, where the judges' noise is known.
-        text: the answer in words.
-        notes: what a reader should know.
-        signature: how to get it again.
-    """
-
+    # what was open: "judgments", "difference" (that a budget shows) or "power"; "too few" where judging all items is
+    # not enough
     question: str
-    difference: float
-    power: float
-    alpha: float
-    paired: bool
-    spread: float
-    rho: float
-    items: float
-    systems: int
-    judgments_per_output: int
-    per_system: int
-    judgments: int
-    judged_items: int
-    hours: float
-    money: float
-    currency: str
-    budget: str | None = None
+    difference: float  # of two systems' means, given or found
+    power: float  # the chance to find it significant, given or found
+    alpha: float  # two-sided
+    paired: bool  # whether the same items are judged for all systems
+    spread: float  # standard deviation of a judgment; paired, of the difference of two systems on an item
+    rho: float  # correlation of the metric with people that a control variate uses; 0 for none
+    items: float  # of the test set; infinite for conclusions beyond any
+    systems: int  # how many are compared
+    judgments_per_output: int  # people who judge the same output
+    per_system: int  # judgments of each system
+    judgments: int  # of all systems
+    judged_items: int  # items that are judged; unpaired, for one system each
+    hours: float  # of annotators; NaN where nobody said how long judging takes
+    money: float  # likewise
+    currency: str  # of the money
+    budget: str | None = None  # as typed, where one was given
+    # judgments of the same output that are worth paying for, where the judges' noise is known
     repeats: RepeatAdvice | None = None
-    text: str = ""
-    notes: tuple[str, ...] = ()
+    text: str = ""  # the answer in words
+    notes: tuple[str, ...] = ()  # what a reader should know
     signature: str = ""
 
     def __repr__(self) -> str:
@@ -266,26 +209,15 @@ def _words(plan: PowerPlan) -> str:
 
 @dataclass(frozen=True)
 class PowerTable:
-    """Judgments of all systems together, for every spread (rows) and difference (columns).
+    """Judgments of all systems together, for every spread (rows) and difference (columns)."""
 
-    Attributes:
-        sds: standard deviations of a judgment; paired, of the difference on an item.
-        differences: to detect.
-        judgments: rounded to the nearest, as the paper prints them.
-        paired: whether the same items are judged for all systems.
-        systems: how many are compared.
-        alpha: two-sided.
-        power: wanted.
-        signature: how to get it again.
-    """
-
-    sds: tuple[float, ...]
-    differences: tuple[float, ...]
-    judgments: tuple[tuple[int, ...], ...]
-    paired: bool
-    systems: int
-    alpha: float
-    power: float
+    sds: tuple[float, ...]  # standard deviations of a judgment; paired, of the difference on an item
+    differences: tuple[float, ...]  # to detect
+    judgments: tuple[tuple[int, ...], ...]  # rounded to the nearest, as the paper prints them
+    paired: bool  # whether the same items are judged for all systems
+    systems: int  # how many are compared
+    alpha: float  # two-sided
+    power: float  # wanted
     signature: str = ""
 
     def to_frame(self) -> pl.DataFrame:

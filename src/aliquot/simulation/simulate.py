@@ -45,18 +45,12 @@ from aliquot.simulation.units import FEW, Cell, Unit, check_crowd, naming, run_u
 
 @dataclass(frozen=True, eq=False)
 class Simulation:
-    """The result of `simulate`.
+    """The result of `simulate`."""
 
-    Attributes:
-        cells: mean and standard error of every measure; budgets that were not asked for serve the parity.
-        rows: each method against random, over the budgets.
-        notes: what a reader should know.
-        signature: how to get it again.
-    """
-
+    # mean and standard error of every measure; budgets that were not asked for serve the parity
     cells: tuple[Cell, ...]
-    rows: tuple[Row, ...]
-    notes: tuple[str, ...]
+    rows: tuple[Row, ...]  # each method against random, over the budgets
+    notes: tuple[str, ...]  # what a reader should know
     signature: str
 
     def __repr__(self) -> str:

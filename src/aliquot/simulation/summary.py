@@ -20,33 +20,23 @@ EVERYTHING = "(all sets)"
 
 @dataclass(frozen=True)
 class Row:
-    """One method and measure on one set, over the budgets asked for.
-
-    Attributes:
-        value: mean over the budgets.
-        error: its Monte Carlo standard error.
-        ratio_to_random: mean over the budgets of value / random's value.
-        parity: mean of C/B, C the smallest budget at which the method is as good as random at B; infinite where some
-            target is never reached.
-        parity_error: Monte Carlo standard error of the parity.
-        parity_reached: mean of C/B over the targets that are reached.
-        missed: number of targets that are never reached.
-        cost_parity: the same with what was spent in the place of the budget.
-        gain: "better" or "worse" than random beyond the Monte Carlo error (95%, Welch), "unclear" within it; over
-            several sets, what all of them agree on.
-    """
+    """One method and measure on one set, over the budgets asked for."""
 
     data: str
     method: str
     measure: str
-    value: float
-    error: float
-    ratio_to_random: float
+    value: float  # mean over the budgets
+    error: float  # its Monte Carlo standard error
+    ratio_to_random: float  # mean over the budgets of value / random's value
+    # mean of C/B, C the smallest budget at which the method is as good as random at B; infinite where some target is
+    # never reached
     parity: float
-    parity_error: float
-    parity_reached: float
-    missed: int
-    cost_parity: float
+    parity_error: float  # Monte Carlo standard error of the parity
+    parity_reached: float  # mean of C/B over the targets that are reached
+    missed: int  # number of targets that are never reached
+    cost_parity: float  # the same with what was spent in the place of the budget
+    # "better" or "worse" than random beyond the Monte Carlo error (95%, Welch), "unclear" within it; over several sets,
+    # what all of them agree on
     gain: str
 
 
