@@ -353,6 +353,6 @@ def test_a_journal_of_another_run_is_refused(aliquot, tmp_path):
     part.write_bytes(b'{"signature":"aliquot:0.1.0|simulate|methods:random"}\n')
     said = aliquot("past.jsonl", *FAST, "-o", output)
     assert said.code == 1
-    assert "holds the unfinished replays of another run" in said.err
+    assert "holds the unfinished work of another run" in said.err
     assert part.read_bytes() == b'{"signature":"aliquot:0.1.0|simulate|methods:random"}\n'
     assert not output.exists()

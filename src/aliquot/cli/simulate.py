@@ -11,8 +11,8 @@ import typer
 from aliquot.cli import common, render
 from aliquot.cli.render import counting
 from aliquot.errors import OptionError, unknown_name
+from aliquot.io.journal import journal_path
 from aliquot.metric_eval.measures import MEASURES, chosen_measures
-from aliquot.simulation.journal import journal_path
 from aliquot.simulation.protocols import RUNS, SEED, ProtocolStudy, protocols
 from aliquot.simulation.setup import DEFAULT
 from aliquot.simulation.simulate import METHODS, Simulation, simulate

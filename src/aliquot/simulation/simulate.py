@@ -19,9 +19,9 @@ from aliquot.core.evalset import EvalSet, require_sets
 from aliquot.core.parallel import run_tasks
 from aliquot.core.result import signature
 from aliquot.errors import DataError, OptionError, unknown_name
+from aliquot.io.journal import Journal, open_journal
 from aliquot.metric_eval.measures import TESTS, chosen_measures
 from aliquot.sampling.select import UNITS
-from aliquot.simulation.journal import Journal, open_journal
 from aliquot.simulation.replay import Stage, draw, outcome
 from aliquot.simulation.setup import (
     BASELINE,

@@ -1,4 +1,4 @@
-"""The journal of a run: what was finished is never lost, never repeated, and never mixed with another run's."""
+"""A simulation that was stopped resumes: no finished replay is lost, repeated, or mixed with another run's."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 
 import aliquot
 from aliquot.errors import OutputError
+from aliquot.io.journal import journal_path
 from aliquot.simulation import units
-from aliquot.simulation.journal import journal_path, open_journal
 
 METHODS = ["random", "auto", "metric_var:metric=metricA"]
 
@@ -136,62 +136,8 @@ def test_another_run_is_not_mixed_in(past, tmp_path, replays):
     with pytest.raises(Stopped):
         simulated(past, output)
     before = journal_path(output).read_bytes()
-    with pytest.raises(OutputError, match=r"unfinished replays of another run .*seed:0.*delete the file"):
+    with pytest.raises(OutputError, match=r"unfinished work of another run .*seed:0.*delete the file"):
         simulated(past, output, seed=1)
     with pytest.raises(OutputError, match="another run"):
         simulated(past.with_human("metricB"), output)
     assert journal_path(output).read_bytes() == before
-
-
-@pytest.mark.parametrize("content", [b"my precious notes\n", b"no line at all", b'{"a":1}\n', b"[1]\n", b"\xff\xfe\n"])
-def test_a_stranger_is_left_alone(tmp_path, content):
-    output = tmp_path / "out.parquet"
-    journal_path(output).write_bytes(content)
-    with pytest.raises(OutputError, match=r"out\.parquet\.part: is not a journal"), open_journal(output, "line"):
-        pass
-    assert journal_path(output).read_bytes() == content
-
-
-@pytest.mark.parametrize("content", [b"", b'{"sig', b'{"signature":"aliquot:0.1.0|sim'])
-def test_killed_at_the_first_line(tmp_path, content):
-    output = tmp_path / "out.parquet"
-    journal_path(output).write_bytes(content)
-    with open_journal(output, "line") as journal:
-        assert journal.done == {}
-    assert journal_path(output).read_bytes() == b'{"signature":"line"}\n'
-
-
-def test_one_run_at_a_time(tmp_path):
-    pytest.importorskip("fcntl")
-    output = tmp_path / "out.parquet"
-    with open_journal(output, "line") as journal:
-        journal.add("a", [{"value": 1.0}])
-        with pytest.raises(OutputError, match="another run is writing it"), open_journal(output, "line"):
-            pass
-        journal.add("b", [{"value": 2.0}])
-    with open_journal(output, "line") as journal:
-        assert journal.done == {"a": [{"value": 1.0}], "b": [{"value": 2.0}]}
-
-
-def test_where_a_journal_cannot_be_kept(tmp_path):
-    (tmp_path / "file").write_text("")
-    with (
-        pytest.raises(OutputError, match="cannot keep the journal"),
-        open_journal(tmp_path / "file" / "out.csv", "line"),
-    ):
-        pass
-    with open_journal(tmp_path / "new" / "folder" / "out.csv", "line") as journal:
-        journal.add("a", [])
-    assert (tmp_path / "new" / "folder" / "out.csv.part").exists()
-
-
-def test_errors_of_the_work_are_not_blamed_on_the_journal(tmp_path):
-    with pytest.raises(ConnectionError), open_journal(tmp_path / "out.csv", "line"):
-        raise ConnectionError
-
-
-def test_without_a_file_nothing_is_written(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    with open_journal(None, "line") as journal:
-        journal.add("a", [])
-    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,172 @@
+"""The journal of a long run: each finished unit is on disk before the next begins, so that a killed run can resume.
+
+One line of JSON for each finished unit, followed by the bytes it announces, flushed and synced. Everything from the
+first damaged unit on is dropped, and those units run again. The first line is the signature of the run: units of
+another run are never mixed in. One run at a time writes a journal.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO
+from zlib import crc32
+
+import msgspec
+
+from aliquot.errors import OutputError
+
+try:
+    import fcntl
+except ImportError:  # not on Windows
+    fcntl = None  # type: ignore[assignment]
+
+
+_HEAD = b'{"signature":'
+
+
+def journal_path(output: Path) -> Path:
+    """Where the journal of an output file lies.
+
+    >>> journal_path(Path("out.parquet")).name
+    'out.parquet.part'
+    """
+    return output.with_name(output.name + ".part")
+
+
+@dataclass
+class Journal:
+    """Finished units by key, in memory and, where there is a file, on disk.
+
+    Attributes:
+        done: what each unit gave.
+        starts: where the bytes of each unit begin in the file.
+        file: where they are written; None keeps them in memory only.
+        synced: whether to wait until each unit is on the disk.
+    """
+
+    done: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    starts: dict[str, int] = field(default_factory=dict)
+    file: BinaryIO | None = None
+    synced: bool = True
+
+    def add(self, key: str, cells: list[dict[str, Any]], payload: bytes = b"") -> None:
+        """Remember a finished unit, and bytes that belong to it (which need a file)."""
+        self.done[key] = cells
+        if self.file is None:
+            return
+        record: dict[str, Any] = {"key": key, "cells": cells}
+        if payload:
+            record |= {"bytes": len(payload), "crc": crc32(payload)}
+        self.write(record, payload)
+        self.starts[key] = self.file.tell() - len(payload)
+
+    def write(self, record: dict[str, Any], payload: bytes = b"") -> None:
+        """Append a line and the bytes after it, before anything else happens."""
+        if self.file is None:
+            return
+        try:
+            self.file.seek(0, os.SEEK_END)
+            self.file.write(msgspec.json.encode(record) + b"\n")
+            self.file.write(payload)
+            self.file.flush()
+            if self.synced:
+                os.fsync(self.file.fileno())
+        except OSError as error:
+            raise cannot_keep(self.file.name, error) from error
+
+    def payload(self, key: str, start: int, size: int) -> bytes:
+        """Read `size` of a unit's bytes from its byte `start` on."""
+        if self.file is None:
+            return b""
+        self.file.seek(self.starts[key] + start)
+        return self.file.read(size)
+
+
+@contextmanager
+def open_journal(output: Path | None, signature: str) -> Iterator[Journal]:
+    """Open the journal beside an output file, with the units that an earlier, killed run finished.
+
+    Without an output file the journal is in memory only.
+    """
+    if output is None:
+        yield Journal()
+        return
+    path = journal_path(output)
+    with _opened(path) as file:
+        journal = Journal(file=file)
+        whole = _read(journal, file, path, signature)
+        file.truncate(whole)
+        if not whole:
+            journal.write({"signature": signature})
+        yield journal
+
+
+def _opened(path: Path) -> BinaryIO:
+    """Open for reading and writing, created where it is missing, for this run alone."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = path.open("a+b")
+        file.seek(0)
+    except OSError as error:
+        raise cannot_keep(path, error) from error
+    try:
+        if fcntl is not None:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.close()
+        raise OutputError(f"{path}: another run is writing it; wait for that one, or name another output") from None
+    except OSError:  # a file system without locks: nothing keeps two runs apart there
+        return file
+    return file
+
+
+def cannot_keep(path: object, error: OSError) -> OutputError:
+    """Build the error for a journal, or a file beside it, that the disk does not take."""
+    place = path if isinstance(path, str | Path) else "temporary file"  # one without a name has a number
+    return OutputError(
+        f"{place}: cannot keep the journal of finished work ({error.strerror or error}); free space, or choose another "
+        "disk with -o or TMPDIR"
+    )
+
+
+def _read(journal: Journal, file: BinaryIO, path: Path, signature: str) -> int:
+    """Fill in the finished units of the same run; return the length of the part of the file that is whole."""
+    line = file.readline()
+    if not line.endswith(b"\n") and (line.startswith(_HEAD) or _HEAD.startswith(line)):
+        return 0  # killed at its first line
+    first = _decoded(line)
+    if first is None or "signature" not in first:
+        raise OutputError(f"{path}: is not a journal; move it away or name another output")
+    if first["signature"] != signature:
+        raise OutputError(
+            f"{path}: holds the unfinished work of another run ({first['signature']}); finish that one, or delete the "
+            "file to start again"
+        )
+    whole = file.tell()
+    while (record := _decoded(file.readline())) is not None and {"key", "cells"} <= record.keys():
+        start, payload = file.tell(), file.read(record.get("bytes", 0))
+        if len(payload) < record.get("bytes", 0) or (payload and crc32(payload) != record.get("crc")):
+            break
+        journal.done[record["key"]] = [_numbers(cell) for cell in record["cells"]]
+        journal.starts[record["key"]], whole = start, file.tell()
+    return whole
+
+
+def _decoded(line: bytes) -> dict[str, Any] | None:
+    """One whole line as an object; None where it is cut off or something else."""
+    if not line.endswith(b"\n"):
+        return None
+    try:
+        record = msgspec.json.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    return record if isinstance(record, dict) else None
+
+
+def _numbers(cell: dict[str, Any]) -> dict[str, Any]:
+    """JSON has no NaN: what was written as null was undefined."""
+    return {name: float("nan") if value is None else value for name, value in cell.items()}
