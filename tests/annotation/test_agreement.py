@@ -116,7 +116,7 @@ def test_the_level_is_told_by_the_answers(values: Any, level: str) -> None:
     assert agreement(table, bootstrap=0).level == level
 
 
-# -- groups of answers ---------------------------------------------------------------------------------------------
+# -- groups of judgments ---------------------------------------------------------------------------------------------
 
 
 def test_criteria_domains_and_any_column() -> None:
@@ -185,7 +185,7 @@ def test_groups_of_annotators_are_compared_by_their_means() -> None:
 
 
 def test_a_column_may_make_the_groups() -> None:
-    """The same people judge the same outputs under two protocols: no repeats, but two sets of answers."""
+    """The same people judge the same outputs under two protocols: no repeats, but two sets of judgments."""
     one, two = likert(1), likert(2)
     table = pl.concat([table_of(one, protocol="DA"), table_of(two, protocol="ESA")])
     result = agreement(table, groups="protocol", bootstrap=0)
@@ -279,7 +279,7 @@ def test_repeats() -> None:
     assert (everybody["annotator"], everybody["repeats"], everybody["same"]) == ("all", 8, 0.0)
     assert everybody["mean_difference"] == 1
     assert result["alpha"] == pytest.approx(agreement(table_of(likert(1)), bootstrap=0)["alpha"])
-    assert any("8 repeats by the same annotator, 8 of them with another answer" in note for note in result.notes)
+    assert any("8 repeats by the same annotator, 8 of them with another judgment" in note for note in result.notes)
 
 
 def test_camps_are_told() -> None:
@@ -352,7 +352,7 @@ def test_equal_answers() -> None:
     result = agreement(table_of(np.full((6, 3), 4.0)), bootstrap=50)
     assert result["raw"] == 1
     assert np.isnan(result["alpha"])
-    assert any("all compared answers are equal" in note for note in result.notes)
+    assert any("all compared judgments are equal" in note for note in result.notes)
 
 
 def test_an_annotator_with_one_answer() -> None:
@@ -360,7 +360,7 @@ def test_an_annotator_with_one_answer() -> None:
     answers[1:, 2] = np.nan
     result = agreement(table_of(answers), bootstrap=0)
     last = result.annotators.row(2, named=True)
-    assert any(note.startswith("1 of 3 annotators were compared on fewer than 10 answers") for note in result.notes)
+    assert any(note.startswith("1 of 3 annotators were compared on fewer than 10 judgments") for note in result.notes)
     assert (last["answers"], last["compared"]) == (1, 1)
     assert last["reliability"] is None
     assert last["pearson"] is None
@@ -378,7 +378,7 @@ def test_annotators_who_share_nothing_are_told() -> None:
 def test_several_protocols_are_told() -> None:
     table = pl.concat([table_of(likert(), protocol="DA"), table_of(likert(3), protocol="ESA")])
     pooled = agreement(table, bootstrap=0)
-    assert any("answers of 2 protocols are pooled in 'all'" in note for note in pooled.notes)
+    assert any("judgments of 2 protocols are pooled in 'all'" in note for note in pooled.notes)
     assert pooled.repeats["repeats"][0] == 240
     by = agreement(table, by="protocol", measures=["alpha"], bootstrap=0)
     assert by.repeats.height == 0  # the same output again, but under another protocol
@@ -402,7 +402,7 @@ def test_several_protocols_are_told() -> None:
         ({"confidence": 2.0}, OptionError, "confidence=2.0"),
         ({"trust_variant": "mine"}, NameUnknownError, "no variant 'mine'"),
         ({"scale": (0, 4)}, DataError, "outside the scale 0 to 4"),
-        ({"recode": "1..2=low,3..5=high", "level": "interval"}, OptionError, "the answers are labels"),
+        ({"recode": "1..2=low,3..5=high", "level": "interval"}, OptionError, "the judgments are labels"),
     ],
 )
 def test_what_is_refused(options: dict[str, Any], kind: type[Exception], message: str) -> None:

@@ -56,7 +56,7 @@ def test_the_first_reason_stays_and_later_steps_see_what_is_left(data):
     both = aliquot.clean(data, steps="burn_in:first=3+speeders:share=0.7")
     other = aliquot.clean(data, steps="speeders:share=0.7+burn_in:first=3")
     assert both.steps[0].marked == 18
-    assert other.steps[1].marked == 12  # the two speeders' first answers are marked already
+    assert other.steps[1].marked == 12  # the two speeders' first judgments are marked already
     assert both.counts["marked"] == other.counts["marked"]
 
 
@@ -281,7 +281,7 @@ def test_one_annotator_and_odd_times_are_noted():
     notes = aliquot.clean(table, steps="skips").notes
     assert any("one annotator" in note for note in notes)
     assert any("1 negative times" in note for note in notes)
-    assert any("1 answers have no time" in note for note in notes)
+    assert any("1 judgments have no time" in note for note in notes)
 
 
 def test_contradictions_are_noted_unless_dealt_with():
@@ -314,7 +314,7 @@ def test_a_step_without_its_columns_is_told_not_guessed(data):
 
 def test_if_nothing_is_left_it_says_so(data):
     cleaned = aliquot.clean(data, steps="fast_pages:seconds=1e6")
-    assert any("no answer is left" in note for note in cleaned.notes)
+    assert any("no judgment is left" in note for note in cleaned.notes)
     assert cleaned.systems["after"].null_count() == 4
     assert not np.isfinite(cleaned.evalset.scores["human"]).any()
 

@@ -95,7 +95,7 @@ def test_an_annotators_repeats_count_once():
     table = judgments([(0, "A", "x", 1.0), (0, "A", "x", 1.0), (0, "A", "x", 4.0), (0, "A", "y", 8.0)])
     combined = aliquot.combine(table)
     assert combined.evalset.scores["human"].item() == pytest.approx((2.0 + 8.0) / 2)
-    assert any("2 repeated answers" in note for note in combined.notes)
+    assert any("2 repeated judgments" in note for note in combined.notes)
     votes = judgments([(0, "A", "x", 1.0)] * 3 + [(0, "A", "y", 0.0), (0, "A", "z", 0.0)])
     assert aliquot.combine(votes, "majority").evalset.scores["human"].item() == 0.0
     unnamed = judgments([(0, "A", None, 1.0), (0, "A", None, 3.0)])
@@ -260,7 +260,7 @@ def test_labels_need_a_worth():
     table = judgments([(0, "A", "x", "yes"), (0, "A", "y", "partially"), (0, "A", "z", "yes"), (1, "A", "x", "no")])
     combined = aliquot.combine(table, "majority", recode="no=0,partially=0.5,yes=1")
     assert combined.evalset.scores["human"].ravel().tolist() == [1.0, 0.0]
-    with pytest.raises(DataError, match="answers are labels"):
+    with pytest.raises(DataError, match="judgments are labels"):
         aliquot.combine(table, "majority")
     with pytest.raises(DataError, match="'partially'"):
         aliquot.combine(table, recode="no=0,yes=1")
@@ -376,9 +376,9 @@ def test_what_does_not_count():
     combined = aliquot.combine(table)
     assert combined.evalset.scores["human"].item() == 1.0
     assert "1 marked judgments left out" in combined.notes
-    assert "1 pending answers left out" in combined.notes
-    assert "1 answers on control items left out" in combined.notes
-    with pytest.raises(DataError, match="no answer is left"):
+    assert "1 pending judgments left out" in combined.notes
+    assert "1 judgments on control items left out" in combined.notes
+    with pytest.raises(DataError, match="no judgment is left"):
         aliquot.combine(table.with_columns(pl.lit("all").alias("marked")))
 
 
@@ -391,7 +391,7 @@ def test_one_annotator():
 
 def test_labels_of_nobody():
     table = judgments([(0, "A", None, 1.0), (0, "A", "x", 1.0)])
-    assert any("1 answers name no annotator" in note for note in aliquot.combine(table, "dawid_skene").notes)
+    assert any("1 judgments name no annotator" in note for note in aliquot.combine(table, "dawid_skene").notes)
     nobody = table.with_columns(pl.lit(None, dtype=pl.String).alias("annotator"))
     with pytest.raises(DataError, match="name no annotators; use majority"):
         aliquot.combine(nobody, "dawid_skene")

@@ -33,7 +33,7 @@ def test_word_senses_of_the_proceedings():
     assert pair.both_share == pytest.approx(1378 / n)
     assert pair.difference == pytest.approx((2425 - 480) / n)
     assert pair.low < pair.difference < pair.high
-    assert pair.p == pytest.approx(pair.p_exact, rel=1e-6)  # one answer per item
+    assert pair.p == pytest.approx(pair.p_exact, rel=1e-6)  # one judgment per item
     assert any("left out: 450" in note for note in result.notes)
 
 
@@ -60,7 +60,7 @@ def test_verify_leaves_contradictions_out():
         compare(table, "verify", systems=["X", "Y"], strict=True)
     with pytest.raises(DataError, match="row 1: a tie does not say"):
         compare(pl.DataFrame({"item": [1], "choice": ["tie"]}), "verify", systems=["X", "Y"])
-    with pytest.raises(DataError, match="no answer is left"):
+    with pytest.raises(DataError, match="no judgment is left"):
         compare(table.head(2), "verify", systems=["X", "Y"])
 
 

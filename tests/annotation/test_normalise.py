@@ -1,4 +1,4 @@
-"""Normalising answers: z-scores of the papers, guards, crossed effects by criterion."""
+"""Normalising judgments: z-scores of the papers, guards, crossed effects by criterion."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def test_the_first_range_that_fits_counts() -> None:
 
 
 def test_answers_in_no_group() -> None:
-    with pytest.raises(DataError, match=r"re-coding 'gravity': the answers '3', '4\.5' are in no group of '0..2=low'"):
+    with pytest.raises(DataError, match=r"re-coding 'gravity': the values '3', '4\.5' are in no group of '0..2=low'"):
         parse_recoding("gravity:0..2=low").apply(pl.Series([1.0, 3.0, 4.5]))
     with pytest.raises(DataError, match="'maybe'"):
         parse_recoding("yes=1,no=0").apply(pl.Series(["yes", "maybe"]))
@@ -60,8 +60,8 @@ def test_answers_in_no_group() -> None:
         ("1|2", "'1|2' is not OLD|OLD=NEW"),
         ("1=", "is not OLD|OLD=NEW"),
         ("1||2=low", "is not OLD|OLD=NEW"),
-        ("1=low,2=high,3=low", "an answer is made twice"),
-        ("1|2=low,2|3=high", "the answer '2' is in two groups"),
+        ("1=low,2=high,3=low", "the new value is named twice"),
+        ("1|2=low,2|3=high", "the value '2' is in two groups"),
         ("(1=low", "parentheses do not match"),
     ],
 )

@@ -11,7 +11,7 @@ import pytest
 import aliquot
 from aliquot.annotation.clean import PRESETS, all_steps, chain_of
 from aliquot.annotation.cleaning_steps import NotApplicableError, lookup
-from aliquot.annotation.judgment_rows import answers_of, page_times
+from aliquot.annotation.judgment_rows import judgment_rows, page_times
 from aliquot.errors import AliquotError, NameUnknownError, OptionError
 
 
@@ -28,7 +28,7 @@ def table(**columns: Any) -> aliquot.Judgments:
 def marks(judgments: aliquot.Judgments, step: str) -> list[str | None]:
     """The reasons a step gives, row by row."""
     spec = chain_of(None, step)[0]
-    return lookup(spec.name).run(answers_of(judgments), spec.parameters).reasons.to_list()
+    return lookup(spec.name).run(judgment_rows(judgments), spec.parameters).reasons.to_list()
 
 
 def rows(judgments: aliquot.Judgments, step: str) -> list[int]:
@@ -54,7 +54,7 @@ def test_thresholds_that_make_no_sense_are_refused_even_where_the_step_does_not_
         marks(table(annotator=["x", "y"]), step)
 
 
-# -- single answers ------------------------------------------------------------------------------------------------
+# -- single judgments ------------------------------------------------------------------------------------------------
 
 
 def test_scale_and_labels():
@@ -102,7 +102,7 @@ def test_outliers_leave_annotators_with_few_or_equal_answers_alone():
     judgments = table(value=[1.0] * 10 + [99.0, 0.0], annotator=["a"] * 10 + ["b", "c"])
     assert rows(judgments, "outliers") == []
     spec = chain_of(None, "outliers")[0]
-    notes = lookup("outliers").run(answers_of(judgments), spec.parameters).notes
+    notes = lookup("outliers").run(judgment_rows(judgments), spec.parameters).notes
     assert any("only equal" in note for note in notes)
     assert any("fewer than 5" in note for note in notes)
 
@@ -144,7 +144,7 @@ def test_speeders_at_forty_percent_of_ten_minutes():
 
 def test_a_missing_or_negative_time_is_not_haste():
     judgments = table(annotator=["a"] * 4 + ["b"] * 4, seconds=[100.0, None, None, -5.0, 20.0, 20.0, 20.0, 20.0])
-    answers = answers_of(judgments)
+    answers = judgment_rows(judgments)
     assert answers.negative_times == 1
     assert rows(judgments, "speeders:share=0.4,expected=400") == [4, 5, 6, 7]
     assert rows(table(annotator=["a", "b"], seconds=[-1.0, 5.0]), "fast_pages:seconds=3") == []
@@ -162,11 +162,11 @@ def test_speeders_against_the_median_annotator():
 
 def test_pages_add_up_unless_their_time_is_written_on_each_answer():
     own = table(item=[0, 0, 1, 1], annotator="a", criterion=["f", "g"] * 2, seconds=[4.0, 6.0, 9.0, 9.0])
-    assert page_times(answers_of(own))["seconds"].to_list() == [10.0, 9.0]
+    assert page_times(judgment_rows(own))["seconds"].to_list() == [10.0, 9.0]
     paged = table(annotator="a", page=["p1", "p1", "p2"], seconds=[4.0, 6.0, 9.0])
-    assert page_times(answers_of(paged))["seconds"].to_list() == [10.0, 9.0]
+    assert page_times(judgment_rows(paged))["seconds"].to_list() == [10.0, 9.0]
     twice = table(item=[0, 0], annotator="a", seconds=[4.0, 6.0])
-    assert page_times(answers_of(twice))["seconds"].to_list() == [4.0, 6.0]
+    assert page_times(judgment_rows(twice))["seconds"].to_list() == [4.0, 6.0]
 
 
 def test_fast_pages_ban_or_mark_the_page():
@@ -233,7 +233,7 @@ def test_repeats_need_repeats_and_company():
 
 
 def test_controls_with_known_answers():
-    """P8.4: banned below 70 %; the answers to controls are about no system."""
+    """P8.4: banned below 70 %; the judgments to controls are about no system."""
     people = ["good"] * 5 + ["bad"] * 5
     control = [True, True, True, False, False] * 2
     expected = [1.0, 0.0, 1.0, None, None] * 2
@@ -262,7 +262,7 @@ def test_controls_without_known_answers_are_damaged_copies():
 def test_controls_that_cannot_be_checked_are_counted():
     judgments = table(annotator="x", control=[True, False], value=[1.0, 2.0])
     spec = chain_of(None, "controls")[0]
-    found = lookup("controls").run(answers_of(judgments), spec.parameters)
+    found = lookup("controls").run(judgment_rows(judgments), spec.parameters)
     assert "neither 'expected' nor an undamaged output" in found.notes[0]
 
 

@@ -44,12 +44,12 @@ def test_what_is_printed(aliquot: Call, folder: Path) -> None:
     assert (said.code, said.err) == (0, "")
     assert said.fits
     for title in (
-        "5 annotators; 360 answers on 120 outputs with at least two, of 40 items; ordinal",
+        "5 annotators; 360 judgments on 120 outputs with at least two, of 40 items; ordinal",
         "agreement (95% intervals over items)",
         "by group",
         "pairs of annotators: kappa, quadratic weights",
         "annotators against the rest, best first",
-        "use of answers",
+        "use of judgments",
     ):
         assert title in said.out
     assert said.out.rstrip().splitlines()[-1].startswith("aliquot:")
@@ -98,7 +98,7 @@ def agreement_columns(table: str, folder: Path) -> list[str]:
 def test_two_annotators_show_their_table(aliquot: Call, folder: Path) -> None:
     said = aliquot(folder / "labels.csv", "--answer", "label", "--columns", "item=text", "--bootstrap", 50)
     assert (said.code, said.err) == (0, "")
-    assert "answers of ann (rows) and bob (columns)" in said.out
+    assert "judgments of ann (rows) and bob (columns)" in said.out
     assert "with these margins; equal margins: p =" in said.out
     assert "nominal" in said.out
     assert "|answer:label|" in said.out
@@ -111,7 +111,7 @@ def test_re_coding_groups_and_levels(aliquot: Call, folder: Path) -> None:
         "one=a01|a02,rest=a03|a04|a05", "--max-distinct", 2, "--measures", "alpha,raw", "--bootstrap", 0,
     )  # fmt: skip
     assert said.code == 0, said.err
-    for word in ("scale", "two", "three", "groups: their mean answers", "at most 2 different"):
+    for word in ("scale", "two", "three", "groups: their mean judgments", "at most 2 different"):
         assert word in said.out
     one = aliquot(folder / "data.jsonl", "--recode", "1..3=low,4|5=high", "--bootstrap", 0, "--json").json
     assert (one["labels"], one["level"]) == (["low", "high"], "nominal")

@@ -41,7 +41,7 @@ def campaign(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def crowd(tmp_path: Path) -> Path:
-    """A CSV as a crowd platform gives it: control items with expected answers, times, skipped pages, odd names."""
+    """A CSV as a crowd platform gives it: control items with expected judgments, times, skipped pages, odd names."""
     rows = ["item,system,annotator,criterion,value,seconds,control,expected"]
     for item in range(12):
         for name, system in (("good", "A"), ("[/b]weird", "B"), ("bad", "A")):
@@ -61,7 +61,7 @@ def test_clean_shows_steps_annotators_and_systems(typed, crowd):
     code, out, _ = typed("clean", crowd, "--preset", "crowd")
     assert code == 0
     words = " ".join(out.split())
-    assert "37 answers by 4 annotators, 1 skipped, 20 marked now" in words
+    assert "37 judgments by 4 annotators, 1 skipped, 20 marked now" in words
     assert "controls:minimum=0.7 20" in words
     assert "exam:minimum=0.8 - - - - - not applied" in words
     assert "[/b]weird" in words
@@ -178,7 +178,7 @@ def test_labels_are_cleaned_as_what_they_are_worth(typed, tmp_path):
     assert typed("clean", tmp_path / "t.csv", *options, "--exclude", "A")[0] == 2
     code, _, err = typed("clean", tmp_path / "t.csv", "--preset", "crowd", "--answer", "verdict")
     assert code == 2
-    assert "the answers are labels" in err
+    assert "the judgments are labels" in err
 
 
 # -- combine -------------------------------------------------------------------------------------------------------
@@ -238,7 +238,7 @@ def test_labels_in_a_table(typed, tmp_path):
     assert aliquot.load(tmp_path / "s.jsonl").scores["human"].ravel().tolist() == [1.0, 1.0, 1.0, 0.0]
     code, _, err = typed("combine", tmp_path / "t.csv", "--answer", "verdict")
     assert code == 2
-    assert "the answers are labels ('yes')" in err
+    assert "the judgments are labels ('yes')" in err
     (tmp_path / "v.csv").write_text("item,system,annotator,value\n0,A,x,yes\n")
     code, _, err = typed("combine", tmp_path / "v.csv")
     assert code == 2

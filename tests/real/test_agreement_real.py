@@ -31,7 +31,7 @@ def campaign(name: str) -> EvalSet:
 
 
 def table_of(name: str, annotators: list[str] | None = None, criterion: str | None = None) -> FloatArray:
-    """Outputs (under each criterion) x annotators, first answers only, made by a pivot."""
+    """Outputs (under each criterion) x annotators, first judgments only, made by a pivot."""
     judgments = campaign(name).judgments
     assert judgments is not None
     rows = judgments.table.with_columns(pl.col("criterion").fill_null("-"))
@@ -103,7 +103,7 @@ def test_criteria_differ() -> None:
     [("wmt22-calibration-en-cs", 27, 0.422, 0.952), ("wmt22-calibration-zh-en", 13, 0.224, 0.796)],
 )
 def test_calibration_sets(name: str, people: int, alpha: float, mean: float) -> None:
-    """Many people on the same outputs: single answers are noisy, means of many are not."""
+    """Many people on the same outputs: single judgments are noisy, means of many are not."""
     result = agreement(campaign(name), bootstrap=200, trust=False)
     assert result.annotators.height == people
     assert result["alpha"] == pytest.approx(alpha, abs=5e-4)

@@ -37,10 +37,10 @@ def system_means(scores: FloatArray) -> FloatArray:
 
 @pytest.fixture(scope="module")
 def raw() -> EvalSet:
-    """WMT22 de-en with the raw answers, which the data hold only as published z-scores.
+    """WMT22 de-en with the raw judgments, which the data hold only as published z-scores.
 
-    A published z is (answer - m) / s with the annotator's own m and s; the raw score of a cell is the mean of its
-    answers. That is a linear equation for each of 17,139 cells in 2 x 151 unknowns, and it has one solution.
+    A published z is (judgment - m) / s with the annotator's own m and s; the raw score of a cell is the mean of its
+    judgments. That is a linear equation for each of 17,139 cells in 2 x 151 unknowns, and it has one solution.
     """
     data = loaded("wmt22-da-de-en")
     assert data.judgments is not None
@@ -148,7 +148,7 @@ def test_times_show_speeders(name, speeders):
 
 @pytest.mark.parametrize("name", ["wmt24-esa-en-cs-waves23", "wmt24-esa-en-ja-waves23", "webnlg2020-en"])
 def test_outlier_filters_flatter_the_weakest(name):
-    """Ratings are skewed: what lies 1.5 interquartile ranges out is a bad output, not a bad answer."""
+    """Ratings are skewed: what lies 1.5 interquartile ranges out is a bad output, not a bad judgment."""
     cleaned = aliquot.clean(loaded(name), steps="outliers:k=1.5")
     systems = cleaned.systems.drop_nulls("before").sort("before")
     assert stats.spearmanr(systems["before"], systems["change"]).statistic < -0.7

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from aliquot import agreement, synthetic
-from aliquot.annotation.agreement_result import Agreement, heat_of
+from aliquot.annotation.agreement_result import Agreement, pair_matrix
 from aliquot.errors import DataError, MissingExtraError, NameUnknownError, OptionError
 from aliquot.report import heatmap as module
 from aliquot.report.heatmap import figure_of, heatmap
@@ -29,7 +29,7 @@ def result_of(people: int, **options: str) -> Agreement:
 
 def test_best_agreeing_annotators_come_first() -> None:
     result = result_of(5)
-    heat = heat_of(result)
+    heat = pair_matrix(result)
     assert heat.measure == "pearson"
     assert heat.annotators[-1] == "a4"
     assert np.isnan(np.diag(heat.values)).all()
@@ -41,7 +41,7 @@ def test_best_agreeing_annotators_come_first() -> None:
 @pytest.mark.parametrize(("protocol", "measure"), [("likert", "kappa_quadratic"), ("da", "pearson")])
 def test_the_measure_follows_the_level(protocol: str, measure: str) -> None:
     data = synthetic(items=30, systems=2, protocol=protocol, annotators=3, judgments_per_output=2)
-    assert heat_of(agreement(data, bootstrap=0)).measure == measure
+    assert pair_matrix(agreement(data, bootstrap=0)).measure == measure
 
 
 @pytest.mark.parametrize("ending", ["svg", "png", "pdf"])
@@ -56,7 +56,7 @@ def test_files(tmp_path: Path, ending: str) -> None:
 
 
 def numbers_in(result: Agreement) -> list[str]:
-    return [text.get_text() for text in figure_of(heat_of(result)).axes[0].texts]
+    return [text.get_text() for text in figure_of(pair_matrix(result)).axes[0].texts]
 
 
 def test_numbers_in_cells_up_to_fifteen_annotators() -> None:

@@ -1,4 +1,4 @@
-"""What `agreement` gives: tables of coefficients, pairs, annotators, repeats, answers, spans and groups."""
+"""What `agreement` gives: tables of coefficients, pairs, annotators, repeats, judgments, spans and groups."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from aliquot.errors import OptionError, unknown_name
 from aliquot.stats.alpha import Level
 from aliquot.stats.arrays import FloatArray
 
-# -- What `agreement` gives: tables of coefficients, pairs, annotators, repeats, answers, spans and groups -----------
+# -- What `agreement` gives: tables of coefficients, pairs, annotators, repeats, judgments, spans and groups -----------
 
 
 TABLES = ("coefficients", "pairs", "annotators", "repeats", "answers", "spans", "groups")
@@ -26,18 +26,18 @@ class Agreement:
     """The result of `agreement`.
 
     Attributes:
-        coefficients: one row per group of answers (all, each criterion, each domain, ...) and coefficient, with its
+        coefficients: one row per group of judgments (all, each criterion, each domain, ...) and coefficient, with its
             interval and what it rests on.
         pairs: one row per pair of annotators with a shared output: raw agreement, kappas, the largest kappa their
             margins allow, a test of equal margins, correlations, mean difference (a - b).
         annotators: one row per annotator: severity, noise, reliability, correlation with the others' mean, alpha
             without this annotator, trust.
         repeats: how consistent annotators are with themselves on the same output; the first row is everybody.
-        answers: how often each annotator uses each answer (the margins), where there are few.
+        answers: how often each annotator uses each value (the margins), where there are few.
         spans: agreement on marked characters, where judgments have spans; the first row is all pairs together.
-        groups: groups of annotators compared: correlation of their mean answers.
+        groups: groups of annotators compared: correlation of their mean judgments.
         level: the level of measurement.
-        labels: the answers in order, where they are labels.
+        labels: the judgments in order, where they are labels.
         confidence: coverage of the intervals.
         notes: what a reader should know.
         signature: the line that reproduces it.
@@ -62,7 +62,7 @@ class Agreement:
         return f"Agreement({self.annotators.height} annotators, {self.level}: {head})"
 
     def __getitem__(self, measure: str) -> float:
-        """A coefficient over all answers; NaN where undefined."""
+        """A coefficient over all judgments; NaN where undefined."""
         rows = self._of_all().filter(pl.col("measure") == measure)
         if not rows.height:
             raise unknown_name("measure", measure, self._of_all()["measure"].to_list(), "ask for it with measures=")
@@ -73,7 +73,7 @@ class Agreement:
         return self.coefficients.filter(pl.col("kind") == "all")
 
     def table(self, a: str, b: str) -> pl.DataFrame:
-        """Counts of outputs by the answers of two annotators, with margins; rows are a's answers.
+        """Counts of outputs by the judgments of two annotators, with margins; rows are a's judgments.
 
         >>> rows = {"item": [0, 0, 1, 1], "system": ["A"] * 4, "annotator": ["x", "y"] * 2, "value": [1, 1, 2, 1]}
         >>> import aliquot
@@ -87,11 +87,11 @@ class Agreement:
             flipped = turned.drop("answer").transpose(column_names=turned["answer"].to_list())
             return with_margins(flipped.insert_column(0, turned["answer"]))
         raise OptionError(
-            f"no table of '{a}' and '{b}': they share no output, the answers are too many, or one is not an annotator"
+            f"no table of '{a}' and '{b}': they share no output, the judgments are too many, or one is not an annotator"
         )
 
     def to_frame(self, table: str = "coefficients") -> pl.DataFrame:
-        """One of the tables: coefficients, pairs, annotators, repeats, answers, spans or groups."""
+        """One of the tables: coefficients, pairs, annotators, repeats, judgments, spans or groups."""
         if table not in TABLES:
             raise unknown_name("table", table, TABLES)
         frame: pl.DataFrame = getattr(self, table)
@@ -137,7 +137,7 @@ def coefficient_frame(rows: list[Coefficient]) -> pl.DataFrame:
 
 PAIR_MEASURES: Mapping[str, str] = MappingProxyType(
     {
-        "raw": "share of equal answers",
+        "raw": "share of equal judgments",
         "kappa": "Cohen's kappa",
         "kappa_linear": "kappa, linear weights",
         "kappa_quadratic": "kappa, quadratic weights",
@@ -149,7 +149,7 @@ PAIR_MEASURES: Mapping[str, str] = MappingProxyType(
 
 
 @dataclass(frozen=True, eq=False)
-class Heat:
+class PairMatrix:
     """A coefficient of every pair of annotators.
 
     Attributes:
@@ -165,12 +165,12 @@ class Heat:
     words: str
 
 
-def heat_of(result: Agreement, measure: str | None = None) -> Heat:
+def pair_matrix(result: Agreement, measure: str | None = None) -> PairMatrix:
     """Arrange a coefficient of pairs as a square.
 
     >>> import aliquot
     >>> data = aliquot.synthetic(items=30, systems=2, protocol="da", annotators=3, judgments_per_output=2)
-    >>> heat_of(aliquot.agreement(data, bootstrap=0)).measure
+    >>> pair_matrix(aliquot.agreement(data, bootstrap=0)).measure
     'pearson'
     """
     measure = measure or {"nominal": "kappa", "ordinal": "kappa_quadratic"}.get(result.level, "pearson")
@@ -182,7 +182,7 @@ def heat_of(result: Agreement, measure: str | None = None) -> Heat:
     for a, b, value in result.pairs.select("a", "b", measure).iter_rows():
         values[place[a], place[b]] = values[place[b], place[a]] = np.nan if value is None else value
     order = _best_first(values)
-    return Heat(tuple(names[at] for at in order), values[np.ix_(order, order)], measure, PAIR_MEASURES[measure])
+    return PairMatrix(tuple(names[at] for at in order), values[np.ix_(order, order)], measure, PAIR_MEASURES[measure])
 
 
 def _best_first(values: FloatArray) -> list[int]:

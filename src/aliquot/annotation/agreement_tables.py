@@ -1,4 +1,4 @@
-"""The tables of `agreement` beside the coefficients: pairs, annotators, repeats, answers, groups."""
+"""The tables of `agreement` beside the coefficients: pairs, annotators, repeats, judgments, groups."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from aliquot.annotation.coefficients import Coefficient, Compared, Draws, PairColumns
-from aliquot.annotation.judgment_arrays import Ratings
+from aliquot.annotation.judgment_arrays import JudgmentArrays
 from aliquot.annotation.judgment_rows import group_codes
 from aliquot.core.judgments import Judgments
 from aliquot.errors import DataError
@@ -21,7 +21,7 @@ from aliquot.stats.arrays import FloatArray, IntArray, group_means
 from aliquot.stats.correlation import pearson
 from aliquot.stats.resampling import intervals
 
-# -- The tables of `agreement` beside the coefficients: pairs, annotators, repeats, answers, groups ------------------
+# -- The tables of `agreement` beside the coefficients: pairs, annotators, repeats, judgments, groups ------------------
 
 
 PAIR_NUMBERS = (
@@ -29,7 +29,7 @@ PAIR_NUMBERS = (
 )  # fmt: skip
 _TESTED_PAIRS = 2_000  # pairs of annotators whose margins are tested
 _KEPT_TABLES = 200_000  # counts of pairs' tables that the result keeps
-_WITHOUT = 20_000_000  # answers gone through to see alpha without each annotator
+_WITHOUT = 20_000_000  # judgments gone through to see alpha without each annotator
 
 _SCHEMAS: Mapping[str, Mapping[str, pl.DataType]] = {
     "pairs": {"a": pl.String(), "b": pl.String(), "shared": pl.Int64(), **dict.fromkeys(PAIR_NUMBERS, pl.Float64())},
@@ -52,17 +52,17 @@ def table_of(name: str, columns: Mapping[str, object] | None = None) -> pl.DataF
 # -- pairs of annotators -------------------------------------------------------------------------------------------
 
 
-def pair_frame(ratings: Ratings, found: PairColumns | None, level: Level) -> pl.DataFrame:
+def pair_frame(arrays: JudgmentArrays, found: PairColumns | None, level: Level) -> pl.DataFrame:
     """One row per pair of annotators with a shared output."""
     if found is None:
         return table_of("pairs")
-    names, pairs = np.array(ratings.annotators, dtype=object), found.pairs
+    names, pairs = np.array(arrays.annotators, dtype=object), found.pairs
     columns = dict(found.columns)
     if found.tables is not None:
         columns["kappa_max"] = kappa_maximum(found.tables)
         if len(found.tables) <= _TESTED_PAIRS:
             columns["p_margins"] = np.array([margins_p(counts) for counts in found.tables])
-    if not ratings.has_distances(level):
+    if not arrays.has_distances(level):
         columns = {name: columns[name] for name in columns if name in ("raw", "kappa", "kappa_max", "p_margins")}
     nothing = np.full(len(pairs.first), np.nan)
     return table_of(
@@ -76,12 +76,12 @@ def pair_frame(ratings: Ratings, found: PairColumns | None, level: Level) -> pl.
     )
 
 
-def square_tables(ratings: Ratings, found: PairColumns | None) -> dict[tuple[str, str], pl.DataFrame]:
-    """Counts of outputs by both annotators' answers, where they are few enough to keep."""
+def square_tables(arrays: JudgmentArrays, found: PairColumns | None) -> dict[tuple[str, str], pl.DataFrame]:
+    """Counts of outputs by both annotators' judgments, where they are few enough to keep."""
     if found is None or found.tables is None or found.tables.size > _KEPT_TABLES:
         return {}
-    answers = [ratings.name_of(value) for value in found.pairs.answers.values]
-    names, pairs = ratings.annotators, found.pairs
+    answers = [arrays.name_of(value) for value in found.pairs.answers.values]
+    names, pairs = arrays.annotators, found.pairs
     return {
         (names[a], names[b]): pl.DataFrame(
             {"answer": answers} | dict(zip(answers, counts.T.astype(np.int64), strict=True))
@@ -97,14 +97,14 @@ def annotator_frame(
     compared: Compared, level: Level, model: AnnotatorModel | None, trust: FloatArray | None
 ) -> pl.DataFrame:
     """One row per annotator: how he or she stands to the others."""
-    ratings = compared.ratings
-    n = len(ratings.annotators)
-    nothing, numbers = np.full(n, np.nan), ratings.has_distances(level)
+    arrays = compared.arrays
+    n = len(arrays.annotators)
+    nothing, numbers = np.full(n, np.nan), arrays.has_distances(level)
     rest = against_the_rest(compared.answers, compared.annotator, n)
     coefficients = nothing if trust is None else trust
     columns = {
-        "annotator": list(ratings.annotators),
-        "answers": np.bincount(ratings.annotator, minlength=n),
+        "annotator": list(arrays.annotators),
+        "answers": np.bincount(arrays.annotator, minlength=n),
         "compared": np.bincount(compared.annotator[compared.answers.kept], minlength=n),
         "severity": nothing if model is None else model.severity,
         "noise": nothing if model is None else model.noise,
@@ -121,29 +121,29 @@ def annotator_frame(
 
 def _alpha_without(compared: Compared, level: Level) -> FloatArray:
     """Alpha of all the others, for each annotator; NaN where it would take too long, or fewer than two are left."""
-    ratings = compared.ratings
-    people = len(ratings.annotators)
+    arrays = compared.arrays
+    people = len(arrays.annotators)
     alphas = np.full(people, np.nan)
-    if people * len(ratings) > _WITHOUT or len(compared.present) < 3:
+    if people * len(arrays) > _WITHOUT or len(compared.present) < 3:
         return alphas
     for code in compared.present:
-        others = ratings.annotator != code
-        alphas[code] = krippendorff_alpha(ratings.unit[others], ratings.value[others], level)
+        others = arrays.annotator != code
+        alphas[code] = krippendorff_alpha(arrays.unit[others], arrays.value[others], level)
     return alphas
 
 
-# -- repeats, answers, groups --------------------------------------------------------------------------------------
+# -- repeats, judgments, groups --------------------------------------------------------------------------------------
 
 
-def repeat_frame(ratings: Ratings, level: Level) -> pl.DataFrame:
+def repeat_frame(arrays: JudgmentArrays, level: Level) -> pl.DataFrame:
     """How consistent annotators are with themselves: everybody first, then each annotator with repeats."""
-    annotator, first, later = ratings.repeats
+    annotator, first, later = arrays.repeats
     if not len(annotator):
         return table_of("repeats")
-    numbers = ratings.has_distances(level)
+    numbers = arrays.has_distances(level)
     rows = []
     for name, mine in [("all", np.ones(len(annotator), dtype=np.bool_)),
-                       *((ratings.annotators[code], annotator == code) for code in np.unique(annotator))]:  # fmt: skip
+                       *((arrays.annotators[code], annotator == code) for code in np.unique(annotator))]:  # fmt: skip
         a, b = first[mine], later[mine]
         rows.append({
             "annotator": name,
@@ -155,40 +155,40 @@ def repeat_frame(ratings: Ratings, level: Level) -> pl.DataFrame:
     return table_of("repeats", pl.DataFrame(rows).to_dict(as_series=True))
 
 
-def answer_frame(ratings: Ratings) -> pl.DataFrame:
-    """How often each annotator uses each answer, over all answers; nothing where answers are many."""
-    values, code = np.unique(ratings.value, return_inverse=True)
+def answer_frame(arrays: JudgmentArrays) -> pl.DataFrame:
+    """How often each annotator uses each judgment, over all judgments; nothing where judgments are many."""
+    values, code = np.unique(arrays.value, return_inverse=True)
     if len(values) > MAX_CATEGORIES:
         return table_of("answers")
-    people, k = len(ratings.annotators), len(values)
-    counts = np.bincount(ratings.annotator * k + code, minlength=people * k)
-    total = np.repeat(np.bincount(ratings.annotator, minlength=people), k)
+    people, k = len(arrays.annotators), len(values)
+    counts = np.bincount(arrays.annotator * k + code, minlength=people * k)
+    total = np.repeat(np.bincount(arrays.annotator, minlength=people), k)
     return table_of(
         "answers",
         {
-            "annotator": [name for name in ratings.annotators for _ in range(k)],
-            "answer": [ratings.name_of(value) for value in values] * people,
+            "annotator": [name for name in arrays.annotators for _ in range(k)],
+            "answer": [arrays.name_of(value) for value in values] * people,
             "count": counts,
             "share": counts / np.where(total > 0, total, np.nan),
         },
     )
 
 
-def group_frame(ratings: Ratings, groups: Mapping[str, Ratings], level: Level) -> pl.DataFrame:
-    """Groups of answers compared by their means, on each criterion and on the mean over criteria."""
-    if len(groups) < 2 or not ratings.has_distances(level):
+def group_frame(arrays: JudgmentArrays, groups: Mapping[str, JudgmentArrays], level: Level) -> pl.DataFrame:
+    """Groups of judgments compared by their means, on each criterion and on the mean over criteria."""
+    if len(groups) < 2 or not arrays.has_distances(level):
         return table_of("groups")
     rows = []
-    criteria, names = ratings.criteria, list(groups)
+    criteria, names = arrays.criteria, list(groups)
     for criterion in [None, *(criteria if len(criteria) > 1 else [])]:
         means = {name: _output_means(part, criterion) for name, part in groups.items()}
         rows += [_group_row(a, b, means[a], means[b], criterion) for at, a in enumerate(names) for b in names[at + 1 :]]
     return table_of("groups", pl.DataFrame(rows, schema=dict(_SCHEMAS["groups"])).to_dict(as_series=True))
 
 
-def _output_means(ratings: Ratings, criterion: str | None) -> pl.DataFrame:
-    """A group's mean answer on each output: over annotators, then over criteria."""
-    mine = ratings if criterion is None else ratings.at(ratings.under(criterion))
+def _output_means(arrays: JudgmentArrays, criterion: str | None) -> pl.DataFrame:
+    """A group's mean judgment on each output: over annotators, then over criteria."""
+    mine = arrays if criterion is None else arrays.at(arrays.under(criterion))
     unit = np.unique(mine.unit, return_inverse=True)[1]
     place = np.unique(mine.unit, return_index=True)[1]
     units = mine.table.select("item", "system")[place].with_columns(mean=pl.Series(group_means(unit, mine.value)))
@@ -241,7 +241,7 @@ def span_tables(
 ) -> tuple[pl.DataFrame, list[Coefficient]]:
     """The pairs of annotators with a shared text (all together first), and the coefficients over all pairs.
 
-    Spans in the source and in the output are in different texts. Repeats of an answer are left out.
+    Spans in the source and in the output are in different texts. Repeats of a judgment are left out.
     """
     table = judgments.usable().table.filter(pl.col("annotator").is_in(list(annotators)))
     if "repeat" in table.columns:
@@ -298,7 +298,7 @@ def _agreement(table: pl.DataFrame, names: list[str]) -> SpanAgreement:
 
 
 def _positions(table: pl.DataFrame) -> tuple[IntArray, IntArray]:
-    """First and last position of each span; an answer without a span has none."""
+    """First and last position of each span; a judgment without a span has none."""
     start, end = (table[name].cast(pl.Int64, strict=False) for name in _NEEDED)
     bad = table["start"].is_not_null() & (start.is_null() | end.is_null() | (start < 0) | (end < start))
     if bad.any():

@@ -1,6 +1,6 @@
 """The books of cleaning: what was marked, of whom, and what it does to the scores.
 
-A system's score here is the mean over its outputs of the mean of their answers.
+A system's score here is the mean over its outputs of the mean of their judgments.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from aliquot.annotation.judgment_rows import OPEN, Answers, first_rows, group_codes
+from aliquot.annotation.judgment_rows import OPEN, JudgmentRows, first_rows, group_codes
 from aliquot.annotation.normalise import BY, MINIMUM
 from aliquot.core.conventions import looks_human
 from aliquot.core.evalset import EvalSet
@@ -27,12 +27,12 @@ from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, codes_of, grou
 
 @dataclass(frozen=True, eq=False)
 class ScoreKeeper:
-    """The answers as arrays, so that scores without some of them are cheap.
+    """The judgments as arrays, so that scores without some of them are cheap.
 
     Attributes:
         systems: the systems in order of first appearance.
-        values: the answers; NaN where there is none.
-        cell: the output each answer is on.
+        values: the judgments; NaN where there is none.
+        cell: the output each judgment is on.
         system_of_cell: the system of each output.
     """
 
@@ -43,25 +43,25 @@ class ScoreKeeper:
 
     @classmethod
     def of(cls, table: pl.DataFrame) -> ScoreKeeper:
-        """Take values, outputs and systems from a table of answers."""
+        """Take values, outputs and systems from a table of judgments."""
         cell = group_codes(table, ["item", "system"])
         of_cell = table["system"].gather(first_rows(cell))
         values = table["value"].cast(pl.Float64).to_numpy()
         return cls(of_cell.unique(maintain_order=True).to_list(), values, cell, codes_of(of_cell.to_list()))
 
     def scores(self, counted: BoolArray, values: FloatArray | None = None) -> FloatArray:
-        """Each system's score from the answers that count (of other values than their own, where given)."""
+        """Each system's score from the judgments that count (of other values than their own, where given)."""
         values = self.values if values is None else values
         of_cell = group_means(self.cell, np.where(counted, values, np.nan), len(self.system_of_cell))
         return group_means(self.system_of_cell, of_cell, len(self.systems))
 
-    def answers(self, counted: BoolArray) -> IntArray:
-        """How many answers that count each system has."""
+    def counts(self, counted: BoolArray) -> IntArray:
+        """How many judgments that count each system has."""
         there = (counted & np.isfinite(self.values)).astype(np.float64)
         return group_sums(self.system_of_cell[self.cell], there, len(self.systems)).astype(np.int64)
 
     def changes_by(self, group: IntArray, groups: int, counted: BoolArray, dropped: BoolArray) -> FloatArray:
-        """Change of each system's score if only this group's answers among `dropped` did not count (groups x systems).
+        """Change of each system's score without this group's judgments among `dropped` (groups x systems).
 
         Only the outputs a group touches are looked at, all groups at once.
         """
@@ -84,9 +84,9 @@ class ScoreKeeper:
             return np.where(new_outputs > 0.5, new_sum / new_outputs, np.nan) - score_sum / outputs
 
 
-def counted_in(answers: Answers) -> BoolArray:
-    """Which answers count."""
-    return answers.table.select(OPEN).to_series().to_numpy()
+def counted_in(judged: JudgmentRows) -> BoolArray:
+    """Which judgments count."""
+    return judged.table.select(OPEN).to_series().to_numpy()
 
 
 def swaps(before: FloatArray, after: FloatArray) -> int:
@@ -120,8 +120,8 @@ def largest(changes: FloatArray, systems: list[str]) -> tuple[float, str | None]
 # -- the books -----------------------------------------------------------------------------------------------------
 
 
-def counts_of(before: Answers, after: Answers) -> dict[str, int]:
-    """How many answers there are of which state, and how many are marked."""
+def counts_of(before: JudgmentRows, after: JudgmentRows) -> dict[str, int]:
+    """How many judgments there are of which state, and how many are marked."""
     states = dict(before.table["state"].value_counts().iter_rows())
     earlier = before.table[MARKED].count()
     return {
@@ -132,27 +132,27 @@ def counts_of(before: Answers, after: Answers) -> dict[str, int]:
     }
 
 
-def first_notes(answers: Answers, chain: Sequence[Spec]) -> list[str]:
-    """What is odd about the answers before any step."""
+def first_notes(judged: JudgmentRows, chain: Sequence[Spec]) -> list[str]:
+    """What is odd about the judgments before any step."""
     notes = []
-    people = answers.table["annotator"].drop_nulls().n_unique()
+    people = judged.table["annotator"].drop_nulls().n_unique()
     if people == 1:
         notes.append("there is one annotator: steps that compare annotators have nobody to compare with")
-    if answers.negative_times:
-        notes.append(f"{answers.negative_times} negative times are taken as missing")
-    if "seconds" in answers.known:
-        missing = answers.table.filter(pl.col("seconds").is_null() & (pl.col("state") == "answered")).height
-        missing -= answers.negative_times
+    if judged.negative_times:
+        notes.append(f"{judged.negative_times} negative times are taken as missing")
+    if "seconds" in judged.known:
+        missing = judged.table.filter(pl.col("seconds").is_null() & (pl.col("state") == "answered")).height
+        missing -= judged.negative_times
         if missing > 0:
-            notes.append(f"{missing} answers have no time")
+            notes.append(f"{missing} judgments have no time")
     if "duplicates" not in [spec.name for spec in chain]:
-        notes += _contradictions(answers)
+        notes += _contradictions(judged)
     return notes
 
 
-def _contradictions(answers: Answers) -> list[str]:
+def _contradictions(judged: JudgmentRows) -> list[str]:
     plain = OPEN & pl.col("annotator").is_not_null() & ~pl.col("repeat") & pl.col("control").is_null()
-    cells = answers.table.filter(plain).group_by("annotator", "item", "system", "criterion").agg(
+    cells = judged.table.filter(plain).group_by("annotator", "item", "system", "criterion").agg(
         pl.len().alias("times"), (pl.col("value").max() - pl.col("value").min()).alias("apart")
     )  # fmt: skip
     again = cells.filter(pl.col("times") > 1)
@@ -164,7 +164,11 @@ def _contradictions(answers: Answers) -> list[str]:
 
 
 def annotator_table(
-    before: Answers, after: Answers, keeper: ScoreKeeper, steps: Sequence[str], measured: Sequence[pl.DataFrame]
+    before: JudgmentRows,
+    after: JudgmentRows,
+    keeper: ScoreKeeper,
+    steps: Sequence[str],
+    measured: Sequence[pl.DataFrame],
 ) -> pl.DataFrame:
     """One row per annotator, those with most marks first."""
     table = before.table.with_columns(after.table[MARKED].alias("_now"), OPEN.alias("_open"))
@@ -186,7 +190,7 @@ def annotator_table(
     return report.sort("marked", descending=True, maintain_order=True)
 
 
-def _effects(before: Answers, after: Answers, keeper: ScoreKeeper) -> pl.DataFrame:
+def _effects(before: JudgmentRows, after: JudgmentRows, keeper: ScoreKeeper) -> pl.DataFrame:
     """The largest change of a system's score if only this annotator's marks were made."""
     people = before.table["annotator"].fill_null("")
     names = people.unique(maintain_order=True).to_list()
@@ -200,16 +204,16 @@ def _effects(before: Answers, after: Answers, keeper: ScoreKeeper) -> pl.DataFra
     ).with_columns(pl.col("change").fill_nan(None))
 
 
-def system_table(before: Answers, after: Answers, keeper: ScoreKeeper) -> pl.DataFrame:
+def system_table(before: JudgmentRows, after: JudgmentRows, keeper: ScoreKeeper) -> pl.DataFrame:
     """One row per system, the best after cleaning first."""
     columns: dict[str, Any] = {"system": keeper.systems}
     person = group_codes(before.table, BY)
     named = before.table["annotator"].is_not_null().to_numpy()
-    for when, answers in (("before", before), ("after", after)):
-        counted = counted_in(answers)
+    for when, judged in (("before", before), ("after", after)):
+        counted = counted_in(judged)
         raw = keeper.scores(counted)
         z = keeper.scores(counted, group_zscores(np.where(counted & named, keeper.values, np.nan), person, MINIMUM).z)
-        columns |= {f"answers_{when}": keeper.answers(counted), when: raw, f"rank_{when}": ranks(raw), f"z_{when}": z}
+        columns |= {f"answers_{when}": keeper.counts(counted), when: raw, f"rank_{when}": ranks(raw), f"z_{when}": z}
     frame = pl.DataFrame(columns).with_columns(pl.selectors.float().fill_nan(None))
     return frame.with_columns((pl.col("after") - pl.col("before")).alias("change")).sort(
         "after", descending=True, nulls_last=True, maintain_order=True
@@ -232,7 +236,7 @@ def step_table(systems: list[str], chain: Sequence[Spec], scores: Sequence[Float
 # -- Data whose judgments were marked: the human scores that were made of judgments are made anew --------------------
 
 
-def with_marked(data: EvalSet, marked: Judgments, came: Answers, now: Answers) -> tuple[EvalSet, list[str]]:
+def with_marked(data: EvalSet, marked: Judgments, came: JudgmentRows, now: JudgmentRows) -> tuple[EvalSet, list[str]]:
     """Return the data with these judgments; a human score that was the mean of judgments is that of those that count.
 
     A human score that is not (it came from elsewhere, or was combined otherwise) stays, and a note says so. Data
@@ -241,8 +245,8 @@ def with_marked(data: EvalSet, marked: Judgments, came: Answers, now: Answers) -
     Args:
         data: the data as they came.
         marked: the judgments as they are now.
-        came: their answers as they came; the scores are compared with the means of those that counted then.
-        now: the same answers with the new marks.
+        came: their judgments as they came; the scores are compared with the means of those that counted then.
+        now: the same judgments with the new marks.
     """
     if not data.scores:
         return replace(data, judgments=marked).aggregate(), []
@@ -266,9 +270,9 @@ def with_marked(data: EvalSet, marked: Judgments, came: Answers, now: Answers) -
     return replace(data, judgments=marked, scores=scores), notes
 
 
-def _means_of(data: EvalSet, answers: Answers) -> dict[tuple[str | None], Callable[[BoolArray], FloatArray]]:
-    """Ways to the cell means of the answers that count: over all criteria, under (None,), and of each of several."""
-    table = answers.table
+def _means_of(data: EvalSet, judged: JudgmentRows) -> dict[tuple[str | None], Callable[[BoolArray], FloatArray]]:
+    """Ways to the cell means of the judgments that count: over all criteria, under (None,), and of each of several."""
+    table = judged.table
     rows, columns = data.cell_index(table["item"].cast(data.items["id"].dtype), table["system"])
     cell, size = rows * data.n_systems + columns, data.n_items * data.n_systems
     values = table["value"].to_numpy()

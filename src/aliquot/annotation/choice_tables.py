@@ -290,7 +290,7 @@ def _unknown(table: ChoiceTable, row: int, choice: pl.Series, a: pl.Series, b: p
     return table.fault(
         row,
         f"unknown choice '{choice[row]}';{hint} Write {quoted(known)}, or a system's name; an empty cell is a "
-        "pending answer; --ignore leaves labels out",
+        "pending judgment; --ignore leaves labels out",
     )
 
 

@@ -75,7 +75,7 @@ def annotator_notes(keys: pl.DataFrame) -> list[str]:
     """Say what the number of annotators means for the result."""
     named = keys["annotator"].drop_nulls().n_unique()
     if not named:
-        return ["no annotators are named: every row counts as an answer of its own"]
+        return ["no annotators are named: every row counts as a judgment of its own"]
     return ["one annotator: the intervals say nothing about how others would choose"] if named == 1 else []
 
 
@@ -189,7 +189,7 @@ def pair_preferences(
 def _merged(rows: pl.DataFrame, table: ChoiceTable, *, strict: bool) -> tuple[pl.DataFrame, list[str]]:
     """One choice per annotator, item and pair: repeats that agree count once, others as what outweighs, or a tie.
 
-    The order in which the two systems were shown does not matter. Rows without an annotator are answers of their own.
+    The order in which the two systems were shown does not matter. Rows without an annotator are judgments of their own.
     """
     low, high = pl.min_horizontal("a_code", "b_code"), pl.max_horizontal("a_code", "b_code")
     signed = pl.when(pl.col("a_code") < pl.col("b_code")).then("outcome").otherwise(-pl.col("outcome"))

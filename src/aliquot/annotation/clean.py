@@ -25,7 +25,7 @@ from aliquot.annotation.audit import (
     with_marked,
 )
 from aliquot.annotation.cleaning_steps import NotApplicableError, Step, lookup, registered
-from aliquot.annotation.judgment_rows import Answers, Data, answers_of, evalset_of, judgments_of
+from aliquot.annotation.judgment_rows import Data, JudgmentRows, evalset_of, judgment_rows, judgments_of
 from aliquot.annotation.prepare import Recodes, valued, written_recoding
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import MARKED, Judgments
@@ -129,8 +129,8 @@ class StepAudit:
     Attributes:
         step: the step as it was run.
         applied: whether the data have what it looks at; if not, `note` says what is missing.
-        marked: how many answers it marked.
-        share: of the answers that counted before it.
+        marked: how many judgments it marked.
+        share: of the judgments that counted before it.
         annotators: how many annotators have nothing left because of it.
         change: the largest change of a system's score, with its sign.
         system: whose it is.
@@ -157,11 +157,11 @@ class Cleaned:
         judgments: all judgments; the column `marked` says why one should not count.
         evalset: the data with these judgments, and the human scores made of what counts.
         steps: what each step did, in order.
-        annotators: one row per annotator: answers, pending, skipped, median seconds, how many of their answers each
+        annotators: one row per annotator: judgments, pending, skipped, median seconds, how many of their judgments each
             step marked, the largest change of a system's score that leaving those out makes, and what steps measured.
         systems: one row per system: score and rank before and after, raw and of annotators' z-scores.
         by_step: the score of every system after every step.
-        counts: answers, answered, skipped, pending, marked before, marked now.
+        counts: judgments, answered, skipped, pending, marked before, marked now.
         notes: what a reader should know.
         signature: the line that reproduces this.
     """
@@ -225,8 +225,8 @@ def clean(
         labels: the values there are; others are marked.
         strict: refuse values outside the scale or the labels instead of marking them.
         fresh: forget marks that the judgments came with.
-        answer: the column that holds the answers, e.g. `label`.
-        recode: what answers (and `expected` ones) are worth, e.g. `no=0,yes=1`; they become the values.
+        answer: the column that holds the judgments, e.g. `label`.
+        recode: what judgments (and `expected` ones) are worth, e.g. `no=0,yes=1`; they become the values.
 
     >>> import aliquot
     >>> data = aliquot.synthetic(items=60, systems=3, protocol="da", seed=2)
@@ -249,30 +249,30 @@ def clean(
     judgments = judgments_of(data) if recode is None and answer == "value" else valued(data, answer, recode)
     if not len(judgments):
         raise DataError(f"{whole.name}: there are no judgments to clean; check --systems and --exclude")
-    came = answers_of(judgments)
-    answers = answers_of(_unmarked(judgments)) if fresh else came
+    came = judgment_rows(judgments)
+    judged = judgment_rows(_unmarked(judgments)) if fresh else came
     if strict:
-        _refuse(answers, scale, labels)
-    before = answers
-    keeper = ScoreKeeper.of(answers.table)
-    audits, measured, scores, notes = [], [], [keeper.scores(counted_in(answers))], first_notes(answers, chain)
+        _refuse(judged, scale, labels)
+    before = judged
+    keeper = ScoreKeeper.of(judged.table)
+    audits, measured, scores, notes = [], [], [keeper.scores(counted_in(judged))], first_notes(judged, chain)
     for spec in chain:
-        answers, audit, measures, after = _run(answers, spec, keeper, scores[-1])
+        judged, audit, measures, after = _run(judged, spec, keeper, scores[-1])
         audits.append(audit)
         scores.append(after)
         measured += [measures] if measures is not None else []
-    if not counted_in(answers).any():
-        notes.append("no answer is left: are the thresholds meant for data like these?")
-    marked = Judgments(judgments.table.with_columns(answers.table[MARKED].gather(answers.of_row)))
-    evalset, said = with_marked(whole, marked, came, answers)
+    if not counted_in(judged).any():
+        notes.append("no judgment is left: are the thresholds meant for data like these?")
+    marked = Judgments(judgments.table.with_columns(judged.table[MARKED].gather(judged.of_row)))
+    evalset, said = with_marked(whole, marked, came, judged)
     return Cleaned(
         judgments=marked,
         evalset=evalset,
         steps=tuple(audits),
-        annotators=annotator_table(before, answers, keeper, [spec.name for spec in chain], measured),
-        systems=system_table(before, answers, keeper),
+        annotators=annotator_table(before, judged, keeper, [spec.name for spec in chain], measured),
+        systems=system_table(before, judged, keeper),
         by_step=step_table(keeper.systems, chain, scores),
-        counts=counts_of(before, answers),
+        counts=counts_of(before, judged),
         notes=(*notes, *said),
         signature=signature(
             "clean", whole, preset=preset,
@@ -297,11 +297,11 @@ def _unmarked(judgments: Judgments) -> Judgments:
     return Judgments(judgments.table.drop(MARKED, strict=False))
 
 
-def _refuse(answers: Answers, scale: tuple[float, float] | None, labels: Sequence[float] | None) -> None:
+def _refuse(judged: JudgmentRows, scale: tuple[float, float] | None, labels: Sequence[float] | None) -> None:
     for spec in _limits(scale, labels):
-        reasons = lookup(spec.name).run(answers, spec.parameters).reasons
+        reasons = lookup(spec.name).run(judged, spec.parameters).reasons
         if reasons.count():
-            row = answers.table.filter(reasons.is_not_null()).row(0, named=True)
+            row = judged.table.filter(reasons.is_not_null()).row(0, named=True)
             known = f"the scale {scale[0]:g} to {scale[1]:g}" if spec.name == "scale" and scale else "the labels"
             raise DataError(
                 f"judgment of {row['annotator']} on item {row['item']}, system {row['system']}: the value "
@@ -311,20 +311,20 @@ def _refuse(answers: Answers, scale: tuple[float, float] | None, labels: Sequenc
 
 
 def _run(
-    answers: Answers, spec: Spec, keeper: ScoreKeeper, before: FloatArray
-) -> tuple[Answers, StepAudit, pl.DataFrame | None, FloatArray]:
+    judged: JudgmentRows, spec: Spec, keeper: ScoreKeeper, before: FloatArray
+) -> tuple[JudgmentRows, StepAudit, pl.DataFrame | None, FloatArray]:
     """Run one step and write down what it did."""
     try:
-        marks = lookup(spec.name).run(answers, spec.parameters)
+        marks = lookup(spec.name).run(judged, spec.parameters)
     except NotApplicableError as missing:
-        return answers, StepAudit(str(spec), False, 0, 0.0, 0, 0.0, None, 0, f"not applied: {missing}"), None, before
-    done = answers.with_marks(marks.reasons)
-    open_before, open_after = counted_in(answers), counted_in(done)
+        return judged, StepAudit(str(spec), False, 0, 0.0, 0, 0.0, None, 0, f"not applied: {missing}"), None, before
+    done = judged.with_marks(marks.reasons)
+    open_before, open_after = counted_in(judged), counted_in(done)
     after = keeper.scores(open_after)
     change, system = largest(after - before, keeper.systems)
     count = int(open_before.sum() - open_after.sum())
-    gone = set(answers.table["annotator"].filter(pl.Series(open_before)).drop_nulls().unique()) - set(
-        answers.table["annotator"].filter(pl.Series(open_after)).drop_nulls().unique()
+    gone = set(judged.table["annotator"].filter(pl.Series(open_before)).drop_nulls().unique()) - set(
+        judged.table["annotator"].filter(pl.Series(open_after)).drop_nulls().unique()
     )
     audit = StepAudit(
         str(spec), True, count, count / max(1, int(open_before.sum())), len(gone), change, system,

@@ -1,4 +1,4 @@
-"""The coefficients of agreement by name, and their values with intervals for one group of answers."""
+"""The coefficients of agreement by name, and their values with intervals for one group of judgments."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NamedTuple, cast
 
 import numpy as np
 
-from aliquot.annotation.judgment_arrays import Ratings
+from aliquot.annotation.judgment_arrays import JudgmentArrays
 from aliquot.errors import OptionError, unknown_name
 from aliquot.stats import annotator_pairs as ap
 from aliquot.stats.agreement import fleiss_measure, kappa, raw_agreement, raw_measure
@@ -38,7 +38,7 @@ _OF_SPANS = ("span_f1", "span_f1_severity", "severity_match")
 
 MEASURES: Mapping[str, str] = MappingProxyType(
     {
-        "raw": "share of equal answers on the same output",
+        "raw": "share of equal judgments on the same output",
         "kappa": "Cohen's kappa, mean over pairs",
         "kappa_linear": "kappa, linear weights, mean over pairs",
         "kappa_quadratic": "kappa, quadratic weights, mean over pairs",
@@ -47,12 +47,12 @@ MEASURES: Mapping[str, str] = MappingProxyType(
         **{f"alpha_{level}": f"Krippendorff's alpha, {level}" for level in LEVELS},
         "pearson": "Pearson's correlation, mean over pairs",
         "spearman": "Spearman's correlation, mean over pairs",
-        "icc1": "ICC(1,1): one answer, annotators vary",
-        "icc2": "ICC(2,1): one answer, absolute agreement",
-        "icc3": "ICC(3,1): one answer, consistency",
-        "icc1k": "ICC(1,k): mean answer, annotators vary",
-        "icc2k": "ICC(2,k): mean answer, absolute agreement",
-        "icc3k": "ICC(3,k): mean answer, consistency",
+        "icc1": "ICC(1,1): one judgment, annotators vary",
+        "icc2": "ICC(2,1): one judgment, absolute agreement",
+        "icc3": "ICC(3,1): one judgment, consistency",
+        "icc1k": "ICC(1,k): mean judgment, annotators vary",
+        "icc2k": "ICC(2,k): mean judgment, absolute agreement",
+        "icc3k": "ICC(3,k): mean judgment, consistency",
     }
 )
 """Every coefficient and what it is; means over pairs of annotators count each pair by the outputs it shares."""
@@ -68,22 +68,22 @@ DEFAULTS: Mapping[Level, tuple[str, ...]] = MappingProxyType(
 """What is shown for each level of measurement."""
 
 
-def level_of(ratings: Ratings, level: str) -> Level:
-    """Return the level of measurement: as asked, or as the answers look.
+def level_of(arrays: JudgmentArrays, level: str) -> Level:
+    """Return the level of measurement: as asked, or as the judgments look.
 
     Labels and two numbers are nominal, up to 11 distinct numbers ordinal, more of them interval.
     """
     if level in LEVELS:
-        if level == "ordinal" and not ratings.ordered:
+        if level == "ordinal" and not arrays.ordered:
             example = "'no=no,partly=partly,yes=yes'"
             raise OptionError(f"level 'ordinal': the labels have no order; give them one with recode=, e.g. {example}")
-        if ratings.labels is not None and level in ("interval", "ratio"):
-            raise OptionError(f"level '{level}': the answers are labels; choose nominal, or ordinal with recode=")
+        if arrays.labels is not None and level in ("interval", "ratio"):
+            raise OptionError(f"level '{level}': the judgments are labels; choose nominal, or ordinal with recode=")
         return level
     if level != "auto":
         raise unknown_name("level", level, ["auto", *LEVELS])
-    distinct = len(np.unique(ratings.value))
-    if ratings.labels is not None or distinct <= 2:
+    distinct = len(np.unique(arrays.value))
+    if arrays.labels is not None or distinct <= 2:
         return "nominal"
     return "ordinal" if distinct <= ORDINAL_ANSWERS else "interval"
 
@@ -117,28 +117,28 @@ class Draws(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Compared:
-    """One group's answers, ready to be compared."""
+    """One group's judgments, ready to be compared."""
 
-    ratings: Ratings
+    arrays: JudgmentArrays
 
     @cached_property
     def answers(self) -> Pairable:
-        """The answers on units with at least two."""
-        return pairable(self.ratings.unit, self.ratings.value, self.ratings.item)
+        """The judgments on units with at least two."""
+        return pairable(self.arrays.unit, self.arrays.value, self.arrays.item)
 
     @property
     def annotator(self) -> IntArray:
-        """The annotator of every answer, compared or not."""
-        return self.ratings.annotator
+        """The annotator of every judgment, compared or not."""
+        return self.arrays.annotator
 
     @property
     def people(self) -> int:
         """The number of annotators there are codes for."""
-        return len(self.ratings.annotators)
+        return len(self.arrays.annotators)
 
     @cached_property
     def present(self) -> IntArray:
-        """The annotators that have an answer others can be compared with."""
+        """The annotators that have a judgment others can be compared with."""
         return np.unique(self.annotator[self.answers.kept])
 
     @cached_property
@@ -150,12 +150,12 @@ class Compared:
 
     @cached_property
     def tables(self) -> FloatArray | None:
-        """The square tables of all pairs, where answers are few enough for them."""
+        """The square tables of all pairs, where judgments are few enough for them."""
         return ap.tables(self.pairs) if self.pairs is not None and self.pairs.tabulated else None
 
     @cached_property
     def moments(self) -> FloatArray | None:
-        """Sums and products of all pairs' answers."""
+        """Sums and products of all pairs' judgments."""
         if self.tables is not None:
             return ap.table_moments(self.tables, self.answers.values)
         return None if self.pairs is None else ap.moments(self.pairs)
@@ -163,7 +163,7 @@ class Compared:
 
 @dataclass(frozen=True)
 class Coefficient:
-    """One coefficient of one group of answers.
+    """One coefficient of one group of judgments.
 
     Attributes:
         kind: what makes the group: all, criterion, a column, group, scale, or outputs.
@@ -172,7 +172,7 @@ class Coefficient:
         value: NaN where undefined.
         low: lower end of the bootstrap interval over items.
         high: upper end.
-        answers: answers that can be compared: on outputs with at least two.
+        answers: judgments that can be compared: on outputs with at least two.
         outputs: those outputs (under each criterion).
         items: their items.
         annotators: who gave them.
@@ -199,7 +199,7 @@ def coefficients(
     kind: str = "all",
     group: str = "all",
 ) -> list[Coefficient]:
-    """The coefficients of one group of answers, with intervals from the same draws of items."""
+    """The coefficients of one group of judgments, with intervals from the same draws of items."""
     found = dict.fromkeys(measures, Interval(np.nan, np.nan, np.nan))
     drawn: dict[str, Measure] = {}
     if compared.answers.items:
@@ -230,7 +230,7 @@ def _measure(name: str, compared: Compared, level: Level, draws: int) -> Measure
 
 
 def _pair_measure(name: str, compared: Compared, draws: int) -> Measure | float:
-    """The mean over pairs of annotators; kappas need few distinct answers, others do with any number."""
+    """The mean over pairs of annotators; kappas need few distinct judgments, others do with any number."""
     pairs = compared.pairs
     if pairs is None:
         return float("nan")

@@ -1,4 +1,4 @@
-"""`combine`: one score for each output out of many answers, ready for `estimate`, `metrics` and `simulate`."""
+"""`combine`: one score for each output out of many judgments, ready for `estimate`, `metrics` and `simulate`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from aliquot.annotation.combine_methods import METHODS, CombineMethod, LabelsCurve, Votes, curve_of, method_of
+from aliquot.annotation.combine_methods import METHODS, CellJudgments, CombineMethod, LabelsCurve, curve_of, method_of
 from aliquot.annotation.formula import Formula, parse_formula
 from aliquot.annotation.judgment_rows import Data, evalset_of
 from aliquot.annotation.prepare import Recodes, comparable, countable, recoded, recodings_of, written_recoding
@@ -30,7 +30,7 @@ class Part:
     Attributes:
         criterion: its name, or None where judgments name none.
         values: N x M; NaN where undecided or not judged.
-        cells: one row per judged output: item, system, criterion, value, answers, confidence, best.
+        cells: one row per judged output: item, system, criterion, value, judgments, confidence, best.
         annotators: what was learned about them, or None.
         points: the labels-per-item curve and how many outputs it rests on, where asked for.
         notes: what a reader should know.
@@ -51,7 +51,7 @@ class Combined:
     Attributes:
         evalset: the data with the new score as their human score (and `human_<criterion>` of several criteria).
         score: the new score's name.
-        cells: one row per output and criterion: value, answers, confidence and likeliest label (of labels).
+        cells: one row per output and criterion: value, judgments, confidence and likeliest label (of labels).
         queue: the outputs that experts should decide, least sure first, with their texts.
         annotators: what was learned about annotators: accuracy (dawid_skene), severity and noise (crossed), mean and
             spread (z); empty otherwise.
@@ -141,14 +141,14 @@ def curve_from(parts: Sequence[Part], against: str) -> LabelsCurve:
             tables.append(table.select(pl.lit(label).alias("criterion"), pl.all()))
             outputs[label] = count
         else:
-            notes.append(f"{label}: fewer than ten outputs have two answers; there is no curve")
+            notes.append(f"{label}: fewer than ten outputs have two judgments; there is no curve")
     if against == "all answers" and tables:
-        notes.append("the answers drawn are among all answers, so errors are too small; --experts / experts= compares "
-                     "with people who took no part")  # fmt: skip
+        notes.append("the judgments drawn are among all judgments, so errors are too small; --experts / experts= "
+                     "compares with annotators who took no part")  # fmt: skip
     return LabelsCurve(pl.concat(tables) if tables else pl.DataFrame(), outputs, against, tuple(notes))
 
 
-# -- `combine`: one score for each output out of many answers, ready for `estimate`, `metrics` and `simulate` --------
+# -- `combine`: one score for each output out of many judgments, ready for `estimate`, `metrics` and `simulate` --------
 
 
 HUMAN = "human"
@@ -184,9 +184,9 @@ def combine(
     repeats: int = 20,
     seed: Seed = 0,
 ) -> Combined:
-    """Make one score of many answers.
+    """Make one score of many judgments.
 
-    Answers that are marked, pending, skipped, or on control items do not count. Criteria are combined each by itself;
+    Judgments that are marked, pending, skipped, or on control items do not count. Criteria are combined each by itself;
     a formula then joins them output by output, never their means.
 
     Args:
@@ -195,18 +195,18 @@ def combine(
         criterion: only this one; by default all, and their mean where there is no formula.
         formula: a joint score, e.g. `sta * sim * (fluency >= source.fluency)`; names are criteria, or scores the data
             have already.
-        recode: what answers are worth: `no=0,partially=0.5,yes=1`, or `1|2=0,3..5=1`; with `criterion:` before it, for
-            that criterion.
+        recode: what judgments are worth: `no=0,partially=0.5,yes=1`, or `1|2=0,3..5=1`; with `criterion:` before it,
+            for that criterion.
         normalise: for measurements, `z` (each annotator's z-scores; `z:minimum=5,guard=drop`, or `guard=pooled` for
-            annotators with few or only equal answers) or `crossed` (severity taken off; `crossed:unit=item`).
+            annotators with few or only equal judgments) or `crossed` (severity taken off; `crossed:unit=item`).
         name: the new score's name; by default `human`, `human_<criterion>`, or `human_joint` of a formula.
         threshold: what a label's vote share or posterior must exceed; other outputs go to the experts' queue.
-        experts: annotators whose answers decide wherever they gave one, and take no part otherwise.
+        experts: annotators whose judgments decide wherever they gave one, and take no part otherwise.
         source: the system that is the source itself, judged for comparison; it leaves the data.
-        answer: the column that holds the answers, e.g. `label`.
+        answer: the column that holds the judgments, e.g. `label`.
         mqm_weights: for error lists, what errors cost: `major=5,minor=1`.
-        curve: draw fewer answers again and again and say how wrong they would have been.
-        repeats: how often, for each number of answers.
+        curve: draw fewer judgments again and again and say how wrong they would have been.
+        repeats: how often, for each number of judgments.
         seed: same seed, same draws.
 
     >>> import aliquot
@@ -233,7 +233,7 @@ def combine(
             notes += normalised.notes
             people.append(normalised.annotators)
         if not table.height:
-            raise DataError(f"{evalset.name}: no answer is left to combine" + "".join(f"; {note}" for note in notes))
+            raise DataError(f"{evalset.name}: no judgment is left to combine" + "".join(f"; {note}" for note in notes))
         how = _How(chosen, spec.parameters, _known_experts(experts, table), curve, repeats, seed)
         parts = [_part(evalset, table, one, how) for one in wanted]
     line = signature(
@@ -281,12 +281,12 @@ def _wanted(criterion: str | None, joint: Formula | None, known: list[str], eval
 
 
 def _of_criteria(table: pl.DataFrame, known: list[str], wanted: list[str | None], notes: list[str]) -> pl.DataFrame:
-    """Keep the answers on these criteria."""
+    """Keep the judgments on these criteria."""
     if not known:
         return table
     unnamed = table["criterion"].null_count()
     if unnamed:
-        notes.append(f"{unnamed} answers name no criterion; they are left out")
+        notes.append(f"{unnamed} judgments name no criterion; they are left out")
     return table.filter(pl.col("criterion").is_in([name for name in wanted if name is not None]))
 
 
@@ -302,28 +302,28 @@ def _known_experts(experts: Sequence[str], table: pl.DataFrame) -> tuple[str, ..
 
 
 def _part(evalset: EvalSet, table: pl.DataFrame, criterion: str | None, how: _How) -> Part:
-    """Combine the answers on one criterion."""
+    """Combine the judgments on one criterion."""
     table = table if criterion is None else table.filter(pl.col("criterion") == criterion)
     decided = _by_experts(evalset, table, how) if how.experts else None
     crowd = table.filter(~pl.col("annotator").is_in(how.experts).fill_null(value=False)) if how.experts else table
-    votes = Votes.of(crowd)
-    made = how.method.run(votes, how.parameters)
-    rows, columns = evalset.cell_index(votes.cells["item"], votes.cells["system"])
+    judgments = CellJudgments.of(crowd)
+    made = how.method.run(judgments, how.parameters)
+    rows, columns = evalset.cell_index(judgments.cells["item"], judgments.cells["system"])
     values = np.full((evalset.n_items, evalset.n_systems), np.nan)
     values[rows, columns] = made.value
     if decided is not None:
         values = np.where(np.isfinite(decided), decided, values)
-    cells = votes.cells.with_columns(
+    cells = judgments.cells.with_columns(
         pl.lit(criterion, dtype=pl.String).alias("criterion"),
         pl.Series("value", values[rows, columns], nan_to_null=True),
-        pl.Series("answers", votes.count),
+        pl.Series("answers", judgments.count),
         pl.Series("confidence", made.confidence, nan_to_null=True),
         pl.Series("best", made.best, nan_to_null=True),
     )
     points = None
     if how.curve:
         truth = None if decided is None else decided[rows, columns]
-        points = curve_of(votes, how.method, how.parameters, truth, repeats=how.repeats, seed=how.seed)
+        points = curve_of(judgments, how.method, how.parameters, truth, repeats=how.repeats, seed=how.seed)
     people = made.annotators
     if people is not None:
         people = people.with_columns(pl.lit(criterion, dtype=pl.String).alias("criterion"))
@@ -333,9 +333,9 @@ def _part(evalset: EvalSet, table: pl.DataFrame, criterion: str | None, how: _Ho
 
 def _by_experts(evalset: EvalSet, table: pl.DataFrame, how: _How) -> FloatArray:
     """What the experts say, NaN where they say nothing or disagree on a label."""
-    votes = Votes.of(table.filter(pl.col("annotator").is_in(how.experts)))
-    made = METHODS["majority" if how.method.labels else "mean"].run(votes, {})
-    rows, columns = evalset.cell_index(votes.cells["item"], votes.cells["system"])
+    judgments = CellJudgments.of(table.filter(pl.col("annotator").is_in(how.experts)))
+    made = METHODS["majority" if how.method.labels else "mean"].run(judgments, {})
+    rows, columns = evalset.cell_index(judgments.cells["item"], judgments.cells["system"])
     values = np.full((evalset.n_items, evalset.n_systems), np.nan)
     values[rows, columns] = made.value
     return values

@@ -1,7 +1,7 @@
-"""Ways to make one number of several answers on an output; keyword-only arguments are the user's parameters.
+"""Ways to make one number of several judgments on an output; keyword-only arguments are the user's parameters.
 
-Measurements (mean, median, trimmed) average an annotator's repeated answers first. Labels (majority, dawid_skene) leave
-an output undecided, NaN, rather than guess.
+Measurements (mean, median, trimmed) average an annotator's repeated judgments first. Labels (majority, dawid_skene)
+leave an output undecided, NaN, rather than guess.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from aliquot.stats.arrays import FloatArray, IntArray, Seed
 from aliquot.stats.combining import cell_majority, cell_mean, cell_median, cell_trimmed_mean, labels_curve
 from aliquot.stats.combining import dawid_skene as fit_dawid_skene
 
-# -- The answers on one criterion as arrays: who said what on which output -------------------------------------------
+# -- The judgments on one criterion as arrays: who said what on which output -------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
-class Votes:
-    """Answers on one criterion.
+class CellJudgments:
+    """Judgments on one criterion.
 
     Attributes:
-        cells: item and system of every output that has an answer, in order of first appearance.
-        cell: the output each answer is on.
-        value: the answers, all finite.
+        cells: item and system of every output that has a judgment, in order of first appearance.
+        cell: the output each judgment is on.
+        value: the judgments, all finite.
         person: who gave each; -1 where nobody is named.
         people: the annotators' names.
     """
@@ -42,8 +42,8 @@ class Votes:
     people: tuple[str, ...]
 
     @classmethod
-    def of(cls, table: pl.DataFrame) -> Votes:
-        """Take them from a table of answers with values."""
+    def of(cls, table: pl.DataFrame) -> CellJudgments:
+        """Take them from a table of judgments with values."""
         cell = group_codes(table, ["item", "system"])
         named = table["annotator"]
         people = named.drop_nulls().unique(maintain_order=True).to_list()
@@ -60,15 +60,15 @@ class Votes:
 
     @property
     def count(self) -> IntArray:
-        """How many answers each output has."""
+        """How many judgments each output has."""
         return np.bincount(self.cell, minlength=self.size).astype(np.int64)
 
-    def at(self, rows: IntArray) -> Votes:
-        """Return only these answers; the outputs stay, some perhaps without any."""
+    def at(self, rows: IntArray) -> CellJudgments:
+        """Return only these judgments; the outputs stay, some perhaps without any."""
         return replace(self, cell=self.cell[rows], value=self.value[rows], person=self.person[rows])
 
-    def once_each(self) -> tuple[Votes, int]:
-        """Return one answer for each annotator and output, the mean of theirs, and how many were merged."""
+    def once_each(self) -> tuple[CellJudgments, int]:
+        """Return one judgment for each annotator and output, the mean of theirs, and how many were merged."""
         key = np.where(
             self.person >= 0, self.cell * (len(self.people) + 1) + self.person, -1 - np.arange(len(self.cell))
         )
@@ -82,7 +82,7 @@ class Votes:
         ), len(key) - len(distinct)  # fmt: skip
 
     def shares(self) -> FloatArray:
-        """The weight of each answer so that an annotator has one vote on an output, however often they answered."""
+        """The weight of each judgment so that an annotator has one vote on an output, however often they answered."""
         key = np.where(
             self.person >= 0, self.cell * (len(self.people) + 1) + self.person, -1 - np.arange(len(self.cell))
         )
@@ -90,11 +90,11 @@ class Votes:
         return np.asarray(1.0 / count[at])
 
 
-# -- Ways to make one number of several answers on an output; keyword-only arguments are the user's parameters -------
+# -- Ways to make one number of several judgments on an output; keyword-only arguments are the user's parameters -------
 
 
 MOST_LABELS = 30
-"""More different answers than this are measurements, not labels."""
+"""More different judgments than this are measurements, not labels."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,14 +118,14 @@ class CellScores:
 
 @dataclass(frozen=True)
 class CombineMethod(Registered):
-    """A way to combine answers."""
+    """A way to combine judgments."""
 
     function: Callable[..., CellScores]
     labels: bool
 
-    def run(self, votes: Votes, given: Mapping[str, Any]) -> CellScores:
-        """Combine the answers."""
-        return self.function(votes, **self.bound(given))
+    def run(self, judgments: CellJudgments, given: Mapping[str, Any]) -> CellScores:
+        """Combine the judgments."""
+        return self.function(judgments, **self.bound(given))
 
 
 METHODS: dict[str, CombineMethod] = {}
@@ -160,98 +160,100 @@ def method_of(text: str, **apart: Any) -> tuple[CombineMethod, Spec]:
 
 
 @_method("mean")
-def mean(votes: Votes) -> CellScores:
-    """Mean of the answers."""
-    return _measured(votes, cell_mean)
+def mean(judgments: CellJudgments) -> CellScores:
+    """Mean of the judgments."""
+    return _measured(judgments, cell_mean)
 
 
 @_method("median")
-def median(votes: Votes) -> CellScores:
-    """Median of the answers; one odd answer among three changes little."""
-    return _measured(votes, cell_median)
+def median(judgments: CellJudgments) -> CellScores:
+    """Median of the judgments; one odd judgment among three changes little."""
+    return _measured(judgments, cell_median)
 
 
 @_method("trimmed")
-def trimmed(votes: Votes, *, share: float = 0.2) -> CellScores:
-    """Mean without the lowest and the highest answers.
+def trimmed(judgments: CellJudgments, *, share: float = 0.2) -> CellScores:
+    """Mean without the lowest and the highest judgments.
 
     Args:
         share: what is cut at each end, below 0.5.
     """
     if not 0 <= share < 0.5:
         raise OptionError(f"trimmed: share={share:g} should be at least 0 and below 0.5")
-    return _measured(votes, lambda cell, value, size: cell_trimmed_mean(cell, value, size, share))
+    return _measured(judgments, lambda cell, value, size: cell_trimmed_mean(cell, value, size, share))
 
 
-def _measured(votes: Votes, how: Callable[..., FloatArray]) -> CellScores:
-    once, merged = votes.once_each()
+def _measured(judgments: CellJudgments, how: Callable[..., FloatArray]) -> CellScores:
+    once, merged = judgments.once_each()
     value = how(once.cell, once.value, once.size)
-    notes = (f"{merged} repeated answers were averaged with the same annotator's first",) if merged else ()
-    return CellScores(value, np.full(votes.size, np.nan), value, None, notes)
+    notes = (f"{merged} repeated judgments were averaged with the same annotator's first",) if merged else ()
+    return CellScores(value, np.full(judgments.size, np.nan), value, None, notes)
 
 
 # -- labels --------------------------------------------------------------------------------------------------------
 
 
 @_method("majority", labels=True)
-def majority(votes: Votes, *, threshold: float | None = None) -> CellScores:
-    """The most frequent answer; undecided where two tie.
+def majority(judgments: CellJudgments, *, threshold: float | None = None) -> CellScores:
+    """The most frequent judgment; undecided where two tie.
 
     Args:
         threshold: the share of votes a label must exceed; none by default.
     """
-    kinds, codes = _labels(votes)
-    label, share = cell_majority(votes.cell, codes, votes.size, len(kinds), votes.shares())
+    kinds, codes = _labels(judgments)
+    label, share = cell_majority(judgments.cell, codes, judgments.size, len(kinds), judgments.shares())
     best = np.where(label >= 0, kinds[label], np.nan)
-    sure = share > _share(threshold, "majority") if threshold is not None else np.ones(votes.size, dtype=np.bool_)
+    sure = share > _share(threshold, "majority") if threshold is not None else np.ones(judgments.size, dtype=np.bool_)
     return CellScores(np.where(sure, best, np.nan), share, best)
 
 
 @_method("dawid_skene", labels=True)
-def dawid_skene(votes: Votes, *, threshold: float = 0.9, smoothing: float = 0.01, iterations: int = 1000) -> CellScores:
+def dawid_skene(
+    judgments: CellJudgments, *, threshold: float = 0.9, smoothing: float = 0.01, iterations: int = 1000
+) -> CellScores:
     """The likeliest label given how each annotator errs (Dawid and Skene 1979); undecided below the threshold.
 
     Args:
         threshold: the posterior a label must exceed.
-        smoothing: answers added to every annotator's confusion matrix.
+        smoothing: judgments added to every annotator's confusion matrix.
         iterations: rounds at most.
     """
     _share(threshold, "dawid_skene")
     if smoothing < 0 or iterations < 1:
         raise OptionError(f"dawid_skene: smoothing={smoothing:g}, iterations={iterations} should be >= 0 and >= 1")
-    named = np.flatnonzero(votes.person >= 0)
+    named = np.flatnonzero(judgments.person >= 0)
     if not len(named):
         raise DataError("dawid_skene learns how each annotator errs; these judgments name no annotators; use majority")
-    kinds, codes = _labels(votes)
-    seen, place = np.unique(votes.cell[named], return_inverse=True)
-    people, person = np.unique(votes.person[named], return_inverse=True)
+    kinds, codes = _labels(judgments)
+    seen, place = np.unique(judgments.cell[named], return_inverse=True)
+    people, person = np.unique(judgments.person[named], return_inverse=True)
     fit = fit_dawid_skene(
         place, person, codes[named], kinds=len(kinds), smoothing=smoothing, iterations=iterations
     )  # fmt: skip
-    confidence, best = np.full(votes.size, np.nan), np.full(votes.size, np.nan)
+    confidence, best = np.full(judgments.size, np.nan), np.full(judgments.size, np.nan)
     confidence[seen], best[seen] = fit.posterior.max(axis=1), kinds[fit.posterior.argmax(axis=1)]
     report = pl.DataFrame(
         {
-            "annotator": [votes.people[at] for at in people],
+            "annotator": [judgments.people[at] for at in people],
             "answers": np.bincount(person),
             "accuracy": fit.accuracy,
         }
     )
     notes = [] if fit.converged else [f"dawid_skene did not settle in {iterations} rounds; give iterations="]
-    if len(named) < len(votes.cell):
-        notes.append(f"dawid_skene: {len(votes.cell) - len(named)} answers name no annotator; they are left out")
+    if len(named) < len(judgments.cell):
+        notes.append(f"dawid_skene: {len(judgments.cell) - len(named)} judgments name no annotator; they are left out")
     if len(people) == 1:
         notes.append("dawid_skene: one annotator; nothing can be learned about their errors")
     return CellScores(np.where(confidence > threshold, best, np.nan), confidence, best, report, tuple(notes))
 
 
-def _labels(votes: Votes) -> tuple[FloatArray, np.ndarray]:
-    """The labels in order, and which one each answer is."""
-    kinds, codes = np.unique(votes.value, return_inverse=True)
+def _labels(judgments: CellJudgments) -> tuple[FloatArray, np.ndarray]:
+    """The labels in order, and which one each judgment is."""
+    kinds, codes = np.unique(judgments.value, return_inverse=True)
     if len(kinds) > MOST_LABELS:
         raise OptionError(
-            f"there are {len(kinds)} different answers ({kinds[0]:g} to {kinds[-1]:g}), too many for labels; use mean "
-            "or median, or make fewer of them with --recode"
+            f"there are {len(kinds)} different judgments ({kinds[0]:g} to {kinds[-1]:g}), too many for labels; use "
+            "mean or median, or make fewer of them with --recode"
         )
     return kinds, codes
 
@@ -262,12 +264,12 @@ def _share(value: float, method: str) -> float:
     return value
 
 
-# -- The labels-per-item curve: how wrong would fewer answers have been? ---------------------------------------------
+# -- The labels-per-item curve: how wrong would fewer judgments have been? ---------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
 class LabelsCurve:
-    """Error against the number of answers for each output.
+    """Error against the number of judgments for each output.
 
     Attributes:
         table: criterion, k, mean and root mean squared error; of labels also wrong (share of decided outputs with
@@ -293,7 +295,7 @@ class LabelsCurve:
 
 
 def curve_of(
-    votes: Votes,
+    judgments: CellJudgments,
     method: CombineMethod,
     given: Mapping[str, Any],
     truth: FloatArray | None = None,
@@ -301,20 +303,20 @@ def curve_of(
     repeats: int = 20,
     seed: Seed = 0,
 ) -> tuple[pl.DataFrame, int]:
-    """Draw 1, 2, ... answers of every output that has many, and compare what they say with the truth.
+    """Draw 1, 2, ... judgments of every output that has many, and compare what they say with the truth.
 
-    Outputs with at least the median number of answers take part, with all they have; the truth is what those say
+    Outputs with at least the median number of judgments take part, with all they have; the truth is what those say
     together, unless it is given. Returns the points and how many outputs there are; no points where fewer than ten
-    outputs have two answers.
+    outputs have two judgments.
     """
-    many = votes.count
-    known = np.ones(votes.size, dtype=np.bool_) if truth is None else np.isfinite(truth)
+    many = judgments.count
+    known = np.ones(judgments.size, dtype=np.bool_) if truth is None else np.isfinite(truth)
     several = many[(many > 1) & known]
     if len(several) < 10:
         return pl.DataFrame(), 0
     most = int(np.median(several))
     chosen = (many >= most) & known
-    mine = votes.at(np.flatnonzero(chosen[votes.cell]))
+    mine = judgments.at(np.flatnonzero(chosen[judgments.cell]))
     right = method.run(mine, given).value if truth is None else np.where(chosen, truth, np.nan)
 
     def combined(rows: np.ndarray) -> FloatArray:

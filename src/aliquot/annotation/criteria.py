@@ -11,7 +11,7 @@ import polars as pl
 
 from aliquot.annotation.choice_tables import fingerprint, number_columns
 from aliquot.annotation.comparison import frame_of_rows, none_if_nan, plain
-from aliquot.annotation.judgment_rows import OPEN, answers_of, group_codes
+from aliquot.annotation.judgment_rows import OPEN, group_codes, judgment_rows
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import Judgments
 from aliquot.core.result import signature
@@ -242,10 +242,12 @@ def _read(data: EvalSet | Judgments | pl.DataFrame, rows: str, where: str) -> _T
     if isinstance(data, EvalSet):
         judgments = data.judgments
         if judgments is None:
-            raise DataError(f"{data.name}: there are no judgments; criteria are compared by people's answers")
+            raise DataError(f"{data.name}: there are no judgments; criteria are compared by people's judgments")
     if judgments is None or len(judgments.criteria) < 2:
         raise DataError(f"{where}: the judgments name fewer than two criteria; there is nothing to compare")
-    answers = answers_of(judgments).table.filter(OPEN & pl.col("control").is_null() & pl.col("criterion").is_not_null())
+    answers = judgment_rows(judgments).table.filter(
+        OPEN & pl.col("control").is_null() & pl.col("criterion").is_not_null()
+    )
     by = ["item", "system", "annotator"] if rows == "judgment" else ["item", "system"]
     wide = answers.pivot("criterion", index=by, values="value", aggregate_function="mean", maintain_order=True)
     digest = data.fingerprint if isinstance(data, EvalSet) else fingerprint(judgments.table)

@@ -26,7 +26,7 @@ _NO_ERROR = ("no-error", "no error", "no_error", "none", "")
 
 @dataclass(frozen=True)
 class ErrorCost:
-    """One type of error and one score: points per error, and standardised with interval; `n` answers with it."""
+    """One type of error and one score: points per error, and standardised with interval; `n` judgments with it."""
 
     target: str
     error: str
@@ -72,7 +72,7 @@ class ErrorImportance:
 
 @dataclass(frozen=True, eq=False)
 class _Counts:
-    """Answers x types of error, the scores to explain, and whose answer on which item it is."""
+    """JudgmentRows x types of error, the scores to explain, and whose judgment on which item it is."""
 
     errors: tuple[str, ...]
     counts: FloatArray
@@ -98,7 +98,7 @@ def importance(
         data: Data whose judgments list errors (MQM), or a table with a column of counts for each type of error,
             `item`, and where known annotator and the scores.
         target: Scores to explain: columns of the table, or scores of the data (metrics, too); by default the value of
-            the answer.
+            the judgment.
         errors: Columns that count errors, or types to keep; by default all.
         types: For error lists: category or severity.
         columns: For tables, our column role -> the table's column.
@@ -157,7 +157,9 @@ def _notes(fits: Mapping[str, Importance], table: _Counts) -> list[str]:
             f"{name}: '{error}' {why}: no slope" for error, why in zip(table.errors, fit.reasons, strict=True) if why
         ]
         if fit.n < len(table.counts):
-            notes.append(f"{name}: {len(table.counts) - fit.n} of {len(table.counts)} answers lack the score: left out")
+            notes.append(
+                f"{name}: {len(table.counts) - fit.n} of {len(table.counts)} judgments lack the score: left out"
+            )
     return notes
 
 
@@ -173,7 +175,7 @@ def _from_columns(
 ) -> _Counts:
     roles = map_columns(frame.columns, columns, where)
     if "item" not in roles:
-        raise DataError(f"{where}: no column says which item an answer is on; name it with --columns item=NAME")
+        raise DataError(f"{where}: no column says which item a judgment is on; name it with --columns item=NAME")
     if target is None and VALUE not in roles:
         raise OptionError(f"{where}: which score do the errors explain? Name its column with --target NAME")
     names = [roles[VALUE]] if target is None else list(target)

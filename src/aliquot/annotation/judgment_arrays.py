@@ -1,8 +1,8 @@
-"""From judgments to arrays: who gave which answer on what.
+"""From judgments to arrays: who gave which judgment on what.
 
 A unit is what two annotators can both have judged: an output (item and system) under one criterion, and within one
-value of each judgment column asked for (a protocol, a wave). An annotator counts once on a unit, with the first answer;
-later answers on the same unit are repeats, kept apart.
+value of each judgment column asked for (a protocol, a wave). An annotator counts once on a unit, with the first
+judgment; later judgments on the same unit are repeats, kept apart.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import polars as pl
 
-from aliquot.annotation.judgment_rows import Data, answers_of, group_codes, judgments_of
+from aliquot.annotation.judgment_rows import Data, group_codes, judgment_rows, judgments_of
 from aliquot.annotation.prepare import Recoding
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import MARKED, Judgments
@@ -25,20 +25,20 @@ _NO_ANSWERS = ("item", "system", "annotator", "criterion", "seconds")
 
 
 @dataclass(frozen=True, eq=False)
-class Ratings:
-    """Answers as arrays.
+class JudgmentArrays:
+    """Judgments as arrays.
 
     Attributes:
         table: one row per unit and annotator: item, system, criterion, and the columns asked for.
         unit: code of each row's unit.
         item: code of each row's item.
         annotator: code of each row's annotator.
-        value: the answer, or its place among `labels`.
+        value: the judgment, or its place among `labels`.
         annotators: the annotators' names, by code.
-        labels: the answers' names where they are not numbers.
-        repeats: annotator (code), first and later answer on the same unit.
+        labels: the judgments' names where they are not numbers.
+        repeats: annotator (code), first and later judgment on the same unit.
         notes: what was left out, and why.
-        ordered: whether the answers have an order: numbers, or labels that a map puts into one.
+        ordered: whether the judgments have an order: numbers, or labels that a map puts into one.
     """
 
     table: pl.DataFrame
@@ -56,7 +56,7 @@ class Ratings:
         return len(self.value)
 
     def has_distances(self, level: str) -> bool:
-        """Whether differences between answers mean something: not of labels, nor of numbers that stand for labels."""
+        """Whether differences between judgments mean something: not of labels, nor of numbers that stand for labels."""
         return self.ordered and (level != "nominal" or len(np.unique(self.value)) <= 2)
 
     @property
@@ -64,7 +64,7 @@ class Ratings:
         """The criteria, in order of first appearance."""
         return self.table["criterion"].drop_nulls().unique(maintain_order=True).to_list()
 
-    def at(self, rows: BoolArray) -> Ratings:
+    def at(self, rows: BoolArray) -> JudgmentArrays:
         """Return only these rows."""
         return replace(
             self, table=self.table.filter(pl.Series(rows)), unit=self.unit[rows], item=self.item[rows],
@@ -72,21 +72,21 @@ class Ratings:
         )  # fmt: skip
 
     def under(self, criterion: str) -> BoolArray:
-        """Which rows are answers under a criterion."""
+        """Which rows are judgments under a criterion."""
         return (self.table["criterion"] == criterion).fill_null(value=False).to_numpy()
 
-    def by(self, annotators: Sequence[str]) -> Ratings:
-        """Return only these annotators' answers."""
+    def by(self, annotators: Sequence[str]) -> JudgmentArrays:
+        """Return only these annotators' judgments."""
         codes = [self.annotators.index(name) for name in annotators]
         return self.at(np.isin(self.annotator, codes))
 
     def name_of(self, value: float) -> str:
-        """How an answer is written."""
+        """How a judgment is written."""
         # Adding 0 turns -0, which MQM gives outputs without errors, into 0.
         return f"{value + 0.0:g}" if self.labels is None else self.labels[int(value)]
 
 
-def ratings_of(
+def judgment_arrays(
     data: Data,
     *,
     criterion: str | None = None,
@@ -94,21 +94,21 @@ def ratings_of(
     answer: str | None = None,
     scale: tuple[float, float] | None = None,
     columns: Sequence[str] = (),
-) -> Ratings:
+) -> JudgmentArrays:
     """Turn judgments into arrays.
 
-    Marked judgments, those without an answer or an annotator, and control items are left out, with a note.
+    Marked judgments, those without a judgment or an annotator, and control items are left out, with a note.
 
     Args:
-        data: an EvalSet with judgments, judgments, or a table; in a table, answers may be texts.
+        data: an EvalSet with judgments, judgments, or a table; in a table, judgments may be texts.
         criterion: keep only this one.
         annotators: keep only these.
-        answer: the column that holds the answer; by default `value`.
-        scale: ends of the scale; an answer outside is an error.
+        answer: the column that holds the judgment; by default `value`.
+        scale: ends of the scale; a judgment outside is an error.
         columns: item columns or judgment columns to keep, for grouping.
     """
     judgments, labels = _numbered(data, answer)
-    table, notes = _open(answers_of(judgments).table)
+    table, notes = _open(judgment_rows(judgments).table)
     if criterion is not None:
         known = table["criterion"].drop_nulls().unique(maintain_order=True).to_list()
         if criterion not in known:
@@ -132,17 +132,21 @@ def _numbered(data: Data, answer: str | None) -> tuple[Judgments, tuple[str, ...
         table = table.with_columns(system=pl.lit("-"))  # labels of items themselves
     column = answer or "value"
     if column not in table.columns:
-        raise unknown_name("judgment column", column, table.columns, "name that of the answers with --answer / answer=")
+        raise unknown_name(
+            "judgment column", column, table.columns, "name that of the judgments with --answer / answer="
+        )
     if column in _NO_ANSWERS:
-        raise OptionError(f"answer='{column}': that column says what was judged, by whom or how fast; it is no answer")
+        raise OptionError(
+            f"answer='{column}': that column says what was judged, by whom or how fast; it holds no judgments"
+        )
     if table[column].dtype.is_numeric() and (answer in (None, "value") or "error" not in table.columns):
         return Judgments(table.with_columns(pl.col(column).alias("value"))), None
     if table[column].null_count() == table.height:
-        raise DataError(f"the column '{column}' holds no answer at all; name the column of answers with answer=")
+        raise DataError(f"the column '{column}' holds no judgment at all; name the column of judgments with answer=")
     if "error" in table.columns:
-        raise OptionError(f"the answers are lists of errors, so '{column}' is no answer; leave answer= out")
+        raise OptionError(f"the judgments are lists of errors, so '{column}' is no judgment; leave answer= out")
     if table[column].dtype.is_nested():
-        raise DataError(f"the column '{column}' holds {table[column].dtype}; an answer is a number or a label")
+        raise DataError(f"the column '{column}' holds {table[column].dtype}; a judgment is a number or a label")
     texts = table[column].cast(pl.String).str.strip_chars().replace("", None)
     numbers = texts.cast(pl.Float64, strict=False)
     if numbers.null_count() == texts.null_count():
@@ -154,13 +158,13 @@ def _numbered(data: Data, answer: str | None) -> tuple[Judgments, tuple[str, ...
 
 
 def _open(table: pl.DataFrame) -> tuple[pl.DataFrame, tuple[str, ...]]:
-    """Return the answers that count, and what was left out."""
+    """Return the judgments that count, and what was left out."""
     notes = []
     for what, out in (
         ("marked judgments", pl.col(MARKED).is_not_null()),
-        ("judgments without an answer", pl.col("value").is_null()),
-        ("answers on control items", pl.col("control").is_not_null()),
-        ("answers without an annotator", pl.col("annotator").is_null()),
+        ("judgments without a value", pl.col("value").is_null()),
+        ("judgments on control items", pl.col("control").is_not_null()),
+        ("judgments without an annotator", pl.col("annotator").is_null()),
     ):
         kept = table.filter(~out)
         if kept.height < table.height:
@@ -168,7 +172,7 @@ def _open(table: pl.DataFrame) -> tuple[pl.DataFrame, tuple[str, ...]]:
         table = kept
     if not table.height:
         why = f" ({'; '.join(notes)})" if notes else ""
-        raise DataError(f"no judgment has an annotator and an answer{why}; agreement needs to know who said what")
+        raise DataError(f"no judgment has an annotator and a value{why}; agreement needs to know who said what")
     return table, tuple(notes)
 
 
@@ -194,15 +198,15 @@ def _known(wanted: Sequence[str], names: list[str]) -> list[str]:
 def _check_scale(table: pl.DataFrame, scale: tuple[float, float], labels: tuple[str, ...] | None) -> None:
     low, high = scale
     if labels is not None:
-        raise OptionError(f"--scale {low:g}:{high:g}: the answers are labels, which have no scale")
+        raise OptionError(f"--scale {low:g}:{high:g}: the judgments are labels, which have no scale")
     if not low < high:
         raise OptionError(f"--scale {low:g}:{high:g}: the lower end must be below the upper one")
     outside = table.filter(~pl.col("value").is_between(low, high))
     if outside.height:
         row = outside.row(0, named=True)
         raise DataError(
-            f"the answer {row['value']:g} of {row['annotator']} on item {row['item']}, system {row['system']} lies "
-            f"outside the scale {low:g} to {high:g} ({outside.height} such answers); correct or mark them, or change "
+            f"the judgment {row['value']:g} of {row['annotator']} on item {row['item']}, system {row['system']} lies "
+            f"outside the scale {low:g} to {high:g} ({outside.height} such judgments); correct or mark them, or change "
             "the scale"
         )
 
@@ -214,7 +218,7 @@ def _arrays(
     notes: tuple[str, ...],
     columns: Sequence[str],
     unit_key: Sequence[str],
-) -> Ratings:
+) -> JudgmentArrays:
     annotator = table["annotator"].replace_strict(names, list(range(len(names))), return_dtype=pl.Int64).to_numpy()
     unit = group_codes(table, list(dict.fromkeys(unit_key)))
     first, origin = _first_answers(table, unit * len(names) + annotator)
@@ -224,9 +228,11 @@ def _arrays(
     kept = list(dict.fromkeys(["item", "system", "criterion", *columns]))
     if len(later):
         differing = int((repeats[1] != repeats[2]).sum())
-        said = f"{len(later)} repeats by the same annotator, {differing} of them with another answer: the first counts"
+        said = (
+            f"{len(later)} repeats by the same annotator, {differing} of them with another judgment: the first counts"
+        )
         notes = (*notes, said)
-    return Ratings(
+    return JudgmentArrays(
         table=table.select(kept).filter(pl.Series(first)),
         unit=unit[first],
         item=group_codes(table, ("item",))[first],
@@ -241,7 +247,7 @@ def _arrays(
 
 
 def _first_answers(table: pl.DataFrame, key: IntArray) -> tuple[BoolArray, IntArray]:
-    """Which rows are an annotator's first answer on a unit, and for each row the place of that first answer."""
+    """Which rows are an annotator's first judgment on a unit, and for each row the place of that first judgment."""
     rows = pl.DataFrame({"key": key, "at": np.arange(len(key))})
     known = [name for name in _ORDER if name in table.columns and table[name].null_count() < table.height]
     if known and rows["key"].n_unique() < len(key):
@@ -250,19 +256,19 @@ def _first_answers(table: pl.DataFrame, key: IntArray) -> tuple[BoolArray, IntAr
     return np.asarray(origin == np.arange(len(key))), origin.astype(np.int64)
 
 
-def recoded(ratings: Ratings, recoding: Recoding) -> Ratings:
-    """Return the ratings on a re-coded scale."""
+def recoded(arrays: JudgmentArrays, recoding: Recoding) -> JudgmentArrays:
+    """Return the judgments on a re-coded scale."""
 
     def new(values: FloatArray) -> FloatArray:
         answers = pl.Series(values)
-        if ratings.labels is not None:
-            places = [float(at) for at in range(len(ratings.labels))]
-            answers = answers.replace_strict(places, list(ratings.labels), return_dtype=pl.String)
+        if arrays.labels is not None:
+            places = [float(at) for at in range(len(arrays.labels))]
+            answers = answers.replace_strict(places, list(arrays.labels), return_dtype=pl.String)
         return recoding.apply(answers).to_numpy().astype(np.float64)
 
-    annotator, first, later = ratings.repeats
+    annotator, first, later = arrays.repeats
     return replace(
-        ratings, value=new(ratings.value), labels=recoding.labels, repeats=(annotator, new(first), new(later)),
+        arrays, value=new(arrays.value), labels=recoding.labels, repeats=(annotator, new(first), new(later)),
         ordered=True,
     )  # fmt: skip
 
@@ -283,23 +289,23 @@ def parse_groups(text: str) -> dict[str, list[str]]:
     return groups
 
 
-def groups_of(ratings: Ratings, groups: str | Mapping[str, Sequence[str]] | None) -> dict[str, Ratings]:
-    """Return the answers of each group: of annotators, or of a column's values.
+def groups_of(arrays: JudgmentArrays, groups: str | Mapping[str, Sequence[str]] | None) -> dict[str, JudgmentArrays]:
+    """Return the judgments of each group: of annotators, or of a column's values.
 
     Args:
-        ratings: all answers, with the column where one is named.
+        arrays: all judgments, with the column where one is named.
         groups: name -> annotators, or `NAME=A|B,NAME=C|D`, or the name of a column.
     """
     if isinstance(groups, str) and "=" not in groups:
-        named = ratings.table[groups].cast(pl.String)
+        named = arrays.table[groups].cast(pl.String)
         values = named.drop_nulls().unique(maintain_order=True).to_list()
-        return {value: ratings.at((named == value).fill_null(value=False).to_numpy()) for value in values}
+        return {value: arrays.at((named == value).fill_null(value=False).to_numpy()) for value in values}
     given = parse_groups(groups) if isinstance(groups, str) else groups or {}
     seen: dict[str, str] = {}
     for group, members in given.items():
-        _known(members, list(ratings.annotators))
+        _known(members, list(arrays.annotators))
         for name in members:
             if name in seen:
                 raise OptionError(f"--groups: the annotator '{name}' is in {quoted([seen[name], group])}; choose one")
             seen[name] = group
-    return {name: ratings.by(members) for name, members in given.items()}
+    return {name: arrays.by(members) for name, members in given.items()}

@@ -24,7 +24,7 @@ _CROWD = 30
 
 
 @dataclass(frozen=True, eq=False)
-class Behind:
+class ScoreJudgments:
     """The judgments behind a human score.
 
     Attributes:
@@ -38,14 +38,14 @@ class Behind:
     source: str
 
 
-def judgments_behind(data: EvalSet, human: str) -> Behind:
+def judgments_of_score(data: EvalSet, human: str) -> ScoreJudgments:
     """Find the judgments whose means are this human score: all, of one criterion or protocol, or of some annotators.
 
     Raises:
         DataError: there are no judgments, or none whose means are the score.
 
     >>> import aliquot
-    >>> judgments_behind(aliquot.synthetic(items=10, systems=2, annotators=0), "human")
+    >>> judgments_of_score(aliquot.synthetic(items=10, systems=2, annotators=0), "human")
     Traceback (most recent call last):
         ...
     aliquot.errors.DataError: synthetic (simulated): there are no judgments, so the judges' noise is not known
@@ -56,13 +56,13 @@ def judgments_behind(data: EvalSet, human: str) -> Behind:
     if "control" in table.columns:
         table = table.filter(pl.col("control").is_null() | pl.col("control").cast(pl.String).is_in(["", "false", "0"]))
     scores = data.score(human)
-    best: tuple[float, Behind] | None = None
+    best: tuple[float, ScoreJudgments] | None = None
     for source, part in _candidates(table):
         rows = _one_each(part)
         for words, some in [(source, rows), *_of_some_annotators(data, rows, scores, source)]:
             found = _fit(data, some, scores)
             if found is not None and (best is None or found[0] > best[0] + 1e-9):
-                best = found[0], Behind(some, found[1], words)
+                best = found[0], ScoreJudgments(some, found[1], words)
     if best is None or best[0] < SAME:
         closest = "" if best is None else f" (correlation with the nearest: {best[0]:.2f})"
         raise DataError(
@@ -141,7 +141,7 @@ def difference_noise(table: pl.DataFrame, within: float) -> tuple[float, bool]:
     item, from the blocks in which at least two annotators judged the same systems (two-way analysis of variance).
 
     Args:
-        table: that of `judgments_behind`.
+        table: that of `judgments_of_score`.
         within: variance of a judgment about its output's mean.
 
     Returns:

@@ -1,6 +1,6 @@
-"""Answers as cleaning and combining see them: one row each, under every column they may ask for.
+"""Judgments as cleaning and combining see them: one row each, under every column they may ask for.
 
-The errors of one answer (MQM) are one row here, so that a mark is on an answer and never on half of one.
+The errors of one judgment (MQM) are one row here, so that a mark is on a judgment and never on half of one.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ OPTIONAL = ("time", "order", "page", "block", "control", "repeat", "expected", "
 """Columns that cleaning understands where they are there; null otherwise."""
 
 OPEN = pl.col(MARKED).is_null() & pl.col("value").is_not_null()
-"""Answers that count so far: they have a value, and nothing speaks against them."""
+"""JudgmentRows that count so far: they have a value, and nothing speaks against them."""
 
 _KEYS = ("item", "system", "annotator", "criterion", "repeat", "control")
 _NO = ("", "0", "false", "no", "f", "n")
 
 
 @dataclass(frozen=True, eq=False)
-class Answers:
-    """One row per answer.
+class JudgmentRows:
+    """One row per judgment.
 
     Attributes:
         table: item, system, annotator, criterion, value, seconds, the `OPTIONAL` columns, `marked`, and `state`, which
             is answered, skipped or pending for every row. Negative seconds are null.
         known: which of the columns held anything.
-        of_row: which answer each row of the judgments belongs to.
+        of_row: which judgment each row of the judgments belongs to.
         negative_times: how many seconds were negative.
     """
 
@@ -53,10 +53,10 @@ class Answers:
         """The column that says what came first: time, else order."""
         return next((name for name in ("time", "order") if name in self.known), None)
 
-    def with_marks(self, reasons: pl.Series) -> Answers:
-        """Return the answers with further reasons; the first reason of an answer stays."""
+    def with_marks(self, reasons: pl.Series) -> JudgmentRows:
+        """Return the judgments with further reasons; the first reason of a judgment stays."""
         table = self.table.with_columns(pl.coalesce(MARKED, reasons.cast(pl.String)).alias(MARKED))
-        return Answers(table, self.known, self.of_row, self.negative_times)
+        return JudgmentRows(table, self.known, self.of_row, self.negative_times)
 
 
 def judgments_of(data: Data) -> Judgments:
@@ -86,11 +86,11 @@ def evalset_of(data: Data) -> EvalSet:
     return EvalSet(items=ids.alias("id").to_frame(), systems=tuple(systems), judgments=judgments, name="judgments")
 
 
-def answers_of(judgments: Judgments) -> Answers:
-    """Make the table of answers.
+def judgment_rows(judgments: Judgments) -> JudgmentRows:
+    """Make the table of judgments.
 
     >>> table = pl.DataFrame({"item": [0, 0], "system": ["A", "B"], "value": [3.0, None], "seconds": [9.0, 4.0]})
-    >>> answers_of(Judgments(table)).table["state"].to_list()
+    >>> judgment_rows(Judgments(table)).table["state"].to_list()
     ['answered', 'skipped']
     """
     table = judgments.table
@@ -106,11 +106,11 @@ def answers_of(judgments: Judgments) -> Answers:
     table, of_row = _one_row_each(table)
     negative = table.filter(pl.col("seconds") < 0).height
     table = table.with_columns(pl.when(pl.col("seconds") >= 0).then("seconds"), _state().alias("state"))
-    return Answers(table, known, of_row, negative)
+    return JudgmentRows(table, known, of_row, negative)
 
 
 def _one_row_each(table: pl.DataFrame) -> tuple[pl.DataFrame, IntArray]:
-    """Sum up the errors of an answer; the other columns are those of its first row."""
+    """Sum up the errors of a judgment; the other columns are those of its first row."""
     if "error" not in table.columns:
         return table, np.arange(table.height)
     of_row = group_codes(table, _KEYS)
@@ -118,8 +118,8 @@ def _one_row_each(table: pl.DataFrame) -> tuple[pl.DataFrame, IntArray]:
     grouped = table.with_columns(pl.Series("_answer", of_row)).group_by("_answer").agg(
         total.alias("value"), pl.col("seconds").max(), pl.exclude("_answer", "value", "seconds").first()
     )  # fmt: skip
-    answers = grouped.sort("_answer").drop("_answer").select(table.columns)
-    return answers, of_row
+    judged = grouped.sort("_answer").drop("_answer").select(table.columns)
+    return judged, of_row
 
 
 def group_codes(table: pl.DataFrame, columns: Sequence[str]) -> IntArray:
@@ -172,7 +172,7 @@ def _flags(column: pl.Series) -> pl.Series:
 
 
 def _control_kinds(column: pl.Series) -> pl.Series:
-    """Return null for an ordinary item, `training`, `exam` or `control` for one whose answer tells about people."""
+    """Return null for an ordinary item, `training`, `exam` or `control` for one whose judgment tells about people."""
     if column.dtype == JSON_DTYPE:
         raise DataError("judgments' control holds lists or objects; write true, training or exam, and false or nothing")
     said = column.cast(pl.String).str.strip_chars().str.to_lowercase()
@@ -183,25 +183,25 @@ def _control_kinds(column: pl.Series) -> pl.Series:
 # -- pages ---------------------------------------------------------------------------------------------------------
 
 
-def with_pages(answers: Answers) -> tuple[pl.DataFrame, list[str]]:
-    """Return the answers and the columns that make a page.
+def with_pages(judged: JudgmentRows) -> tuple[pl.DataFrame, list[str]]:
+    """Return the judgments and the columns that make a page.
 
     That is `page` where there is such a column, else an output with all its criteria; an output that somebody judged
     twice is two pages.
     """
-    if "page" in answers.known:
-        return answers.table, ["annotator", "page"]
+    if "page" in judged.known:
+        return judged.table, ["annotator", "page"]
     again = pl.int_range(pl.len()).over("annotator", "item", "system", "criterion").alias("_again")
-    return answers.table.with_columns(again), ["annotator", "item", "system", "_again"]
+    return judged.table.with_columns(again), ["annotator", "item", "system", "_again"]
 
 
-def page_times(answers: Answers) -> pl.DataFrame:
+def page_times(judged: JudgmentRows) -> pl.DataFrame:
     """One row per page of a known annotator: its key, `seconds` (null if unknown), `skipped` and `pending`.
 
-    Seconds of a page that are all the same are taken for the page's time written on each of its answers; otherwise they
-    are the answers' own and add up.
+    Seconds of a page that are all the same are taken for the page's time written on each of its judgments; otherwise
+    they add up.
     """
-    table, key = with_pages(answers)
+    table, key = with_pages(judged)
     seconds = pl.col("seconds")
     once = pl.when(seconds.n_unique() == 1).then(seconds.first()).when(seconds.count() > 0).then(seconds.sum())
     return (

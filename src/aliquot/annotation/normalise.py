@@ -2,7 +2,7 @@
 
 z-scores take an annotator's mean and spread for taste, so that an annotator who saw better outputs than others is
 corrected for it, wrongly. Crossed effects look at who judged what: an annotator is strict if the same items got more
-from others. They keep the scale, and shrink what rests on few answers.
+from others. They keep the scale, and shrink what rests on few judgments.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from aliquot.stats.annotator_effects import GroupScores, crossed_effects, group_
 from aliquot.stats.arrays import FloatArray, IntArray
 
 BY = ("annotator", "block", "criterion")
-"""What z-scores are made within: each annotator's answers on each criterion in each block (survey), where known."""
+"""What z-scores are made within: each annotator's judgments on each criterion in each block (survey), where known."""
 
 MINIMUM = 5
-"""Answers an annotator needs for a mean and a spread worth the name."""
+"""JudgmentRows an annotator needs for a mean and a spread worth the name."""
 
 Guard = Literal["drop", "pooled"]
 Unit = Literal["auto", "item", "output"]
@@ -36,7 +36,7 @@ class Normalised:
 
     Attributes:
         z: the new value of each row, NaN where there is none.
-        annotators: one row per annotator and criterion (and block), with answers, and mean, sd and status (z), or
+        annotators: one row per annotator and criterion (and block), with judgments, and mean, sd and status (z), or
             severity, its standard error, and noise (crossed).
         notes: what a reader should know.
     """
@@ -55,11 +55,11 @@ def z_scores(
     """Subtract each annotator's mean and divide by their standard deviation (divisor n).
 
     Args:
-        table: answers with value and the columns of `by`; a null value has no score.
+        table: judgments with value and the columns of `by`; a null value has no score.
         by: what to do it within.
-        minimum: an annotator with fewer answers has no mean and spread worth the name.
-        guard: an annotator with too few or only equal answers is left out (`drop`), or compared with the mean and
-            spread of everybody's answers on the criterion (`pooled`). A 0 for them would be a false one.
+        minimum: an annotator with fewer judgments has no mean and spread worth the name.
+        guard: an annotator with too few or only equal judgments is left out (`drop`), or compared with the mean and
+            spread of everybody's judgments on the criterion (`pooled`). A 0 for them would be a false one.
 
     >>> table = pl.DataFrame({"annotator": ["a"] * 3 + ["b"], "value": [1.0, 2.0, 3.0, 9.0]})
     >>> z_scores(table, by=("annotator",), minimum=2).z.round(2)
@@ -95,11 +95,11 @@ def _z_notes(
     for what, which in ((f"fewer than {minimum}", found.few), ("only equal", found.constant)):
         if which.any():
             rows = int((which[groups] & np.isfinite(values) & named).sum())
-            notes.append(f"z-scores: {int(which.sum())} annotators (x criteria) have {what} answers; "
-                         f"their {rows} answers are {done}")  # fmt: skip
+            notes.append(f"z-scores: {int(which.sum())} annotators (x criteria) have {what} judgments; "
+                         f"their {rows} judgments are {done}")  # fmt: skip
     unnamed = int((np.isfinite(values) & ~named).sum())
     if unnamed:
-        notes.append(f"z-scores: {unnamed} answers name no annotator; they are {done}")
+        notes.append(f"z-scores: {unnamed} judgments name no annotator; they are {done}")
     return tuple(notes)
 
 
@@ -107,12 +107,12 @@ def _z_notes(
 
 
 def crossed(table: pl.DataFrame, *, unit: Unit = "auto") -> Normalised:
-    """Take each annotator's severity off their answers; severity and item effects are fitted together, by criterion.
+    """Take each annotator's severity off their judgments; severity and item effects are fitted together, by criterion.
 
     Args:
-        table: answers with item, system, annotator, criterion and value.
+        table: judgments with item, system, annotator, criterion and value.
         unit: what has an effect beside its annotator: the item, or the output (an item with its system), which needs
-            outputs judged by several people; `auto` takes the output where most answers are on such ones.
+            outputs judged by several people; `auto` takes the output where most judgments are on such ones.
 
     >>> table = pl.DataFrame({"item": [0, 0, 1, 1, 2, 2], "system": ["A"] * 6, "annotator": ["a", "b"] * 3,
     ...     "criterion": ["c"] * 6, "value": [1.0, 2, 5, 6, 8, 9.5]})
@@ -131,7 +131,7 @@ def crossed(table: pl.DataFrame, *, unit: Unit = "auto") -> Normalised:
         notes += [f"{criterion}: {note}" if criterion is not None else note for note in said]
     unnamed = table.filter(pl.col("value").is_not_null() & pl.col("annotator").is_null()).height
     if unnamed:
-        notes.append(f"crossed effects: {unnamed} answers name no annotator; they are left out")
+        notes.append(f"crossed effects: {unnamed} judgments name no annotator; they are left out")
     return Normalised(z, pl.concat(reports), tuple(notes))
 
 
@@ -145,7 +145,7 @@ def _crossed_part(part: pl.DataFrame, unit: Unit) -> tuple[FloatArray, pl.DataFr
     system = group_codes(part, ["system"])
     if len(values) <= system.max() + 1:
         raise DataError(
-            f"crossed effects: {len(values)} answers on {system.max() + 1} systems are too few; use z or none"
+            f"crossed effects: {len(values)} judgments on {system.max() + 1} systems are too few; use z or none"
         )
     fit = crossed_effects(values, person, thing, system)
     report = pl.DataFrame(
@@ -175,7 +175,7 @@ METHODS: dict[str, Callable[..., Normalised]] = {"z": z_scores, "crossed": cross
 
 
 def normalise(table: pl.DataFrame, method: str) -> Normalised:
-    """Normalise answers by the method of this name: `z`, `z:minimum=3,guard=pooled`, `crossed`, `crossed:unit=item`."""
+    """Normalise judgments by a method: `z`, `z:minimum=3,guard=pooled`, `crossed`, `crossed:unit=item`."""
     spec = parse_spec(method)
     if spec.name not in METHODS:
         raise unknown_name("way to normalise", spec.name, METHODS)

@@ -17,7 +17,7 @@ from aliquot.annotation import choices as ballots
 from aliquot.annotation.choice_tables import choice_table, fingerprint, known_systems
 from aliquot.annotation.choices import Preferences, annotator_notes, cluster_codes, pair_preferences
 from aliquot.annotation.comparison import Comparison, PairPreference, Position, SystemPreference
-from aliquot.annotation.judgment_rows import OPEN, answers_of, group_codes
+from aliquot.annotation.judgment_rows import OPEN, group_codes, judgment_rows
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import Judgments
 from aliquot.core.result import signature
@@ -153,7 +153,7 @@ def _from_score(data: EvalSet, systems: Sequence[str] | None, human: str | None,
 def _from_answers(
     judgments: Judgments, systems: Sequence[str] | None, criterion: str | None, within: str, margin: float, cluster: str
 ) -> Preferences:
-    table = answers_of(judgments).table.filter(OPEN & pl.col("control").is_null())
+    table = judgment_rows(judgments).table.filter(OPEN & pl.col("control").is_null())
     notes = []
     if criterion is not None:
         if criterion not in judgments.criteria:

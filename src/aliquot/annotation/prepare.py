@@ -1,4 +1,4 @@
-"""Answers made ready to be combined: those that count, with other weights, on another scale, comparable."""
+"""JudgmentRows made ready to be combined: those that count, with other weights, on another scale, comparable."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from aliquot.annotation.judgment_rows import Data, answers_of, judgments_of
+from aliquot.annotation.judgment_rows import Data, judgment_rows, judgments_of
 from aliquot.annotation.normalise import Normalised, normalise
 from aliquot.core.columns import cast_column
 from aliquot.core.judgments import Judgments
@@ -15,20 +15,20 @@ from aliquot.core.registry import read_value, split_outside, written
 from aliquot.errors import DataError, OptionError, quoted, unknown_name
 from aliquot.io.formats.mqm import MQMWeights
 
-# -- Scale re-coding maps: `1|2=low,3|4|5=high` says which answers become one ----------------------------------------
+# -- Scale re-coding maps: `1|2=low,3|4|5=high` says which judgments become one ----------------------------------------
 
 
 RecodeLike = str | Mapping[str, Sequence[object]]
-"""A map as it is written, or new answer -> old answers."""
+"""A map as it is written, or new judgment -> old judgments."""
 
 
 @dataclass(frozen=True)
 class Recoding:
-    """A map from answers to fewer answers.
+    """A map from judgments to fewer judgments.
 
     Attributes:
         name: what the re-coded scale is called.
-        groups: new answer and the old ones (or ranges LOW..HIGH) that become it, in order.
+        groups: new judgment and the old ones (or ranges LOW..HIGH) that become it, in order.
     """
 
     name: str
@@ -39,15 +39,15 @@ class Recoding:
 
     @property
     def labels(self) -> tuple[str, ...] | None:
-        """The new answers in order, or None where they are numbers."""
+        """The new judgments in order, or None where they are numbers."""
         new = tuple(label for label, _ in self.groups)
         return None if all(_number(label) is not None for label in new) else new
 
     def apply(self, answers: pl.Series) -> pl.Series:
-        """Return the new answers as numbers: themselves, or their place among the labels.
+        """Return the new judgments as numbers: themselves, or their place among the labels.
 
         Raises:
-            DataError: an answer is in no group.
+            DataError: a judgment is in no group.
 
         >>> parse_recoding("1|2=low,3..5=high").apply(pl.Series([1.0, 4.0])).to_list()
         [0.0, 1.0]
@@ -58,7 +58,7 @@ class Recoding:
         if lost:
             named = f" '{self.name}'" if self.name else ""
             raise DataError(
-                f"re-coding{named}: the answers {quoted(_shown(answer) for answer in lost)} are in no group of "
+                f"re-coding{named}: the values {quoted(_shown(judgment) for judgment in lost)} are in no group of "
                 f"'{self}'; add them to one"
             )
         new = [float(at) if self.labels else float(self.groups[at][0]) for at in place.values() if at is not None]
@@ -95,11 +95,11 @@ def _group(part: str, whole: str) -> tuple[str, tuple[str, ...]]:
 
 def _check(groups: tuple[tuple[str, tuple[str, ...]], ...], name: str) -> None:
     if len({new for new, _ in groups}) < len(groups):
-        raise OptionError(f"re-coding '{name}': an answer is made twice; put all that becomes it into one group")
+        raise OptionError(f"re-coding '{name}': the new value is named twice; put all that becomes it into one group")
     olds = [text for _, old in groups for text in old]
     twice = [text for text in olds if olds.count(text) > 1]
     if twice:
-        raise OptionError(f"re-coding '{name}': the answer '{twice[0]}' is in two groups; it can become only one")
+        raise OptionError(f"re-coding '{name}': the value '{twice[0]}' is in two groups; it can become only one")
 
 
 def _fits(answer: float | str, text: str) -> bool:
@@ -123,7 +123,7 @@ def _shown(answer: object) -> str:
     return f"{answer:g}" if isinstance(answer, int | float) else str(answer)
 
 
-# -- Answers made ready to be combined: those that count, with other weights, on another scale, comparable -----------
+# -- Judgments made ready to be combined: those that count, with other weights, on another scale, comparable -----------
 
 
 _LABEL = "_label"
@@ -135,21 +135,21 @@ Recodes = RecodeAny | Mapping[str, RecodeAny] | Sequence[RecodeAny]
 def countable(
     data: Data, *, answer: str = "value", mqm_weights: MQMWeights | None = None
 ) -> tuple[pl.DataFrame, list[str]]:
-    """Return the answers that count (unmarked, with an answer, not on control items), and what was left out.
+    """Return the judgments that count (unmarked, with a judgment, not on control items), and what was left out.
 
-    The column `answer` of the result holds the answers, numbers or labels.
+    The column `answer` of the result holds the judgments, numbers or labels.
     """
     judgments, answer = _judgments(data, answer)
     if mqm_weights is not None:
         judgments = reweighted(judgments, mqm_weights)
-    table = answers_of(judgments).table
+    table = judgment_rows(judgments).table
     notes = []
     given = pl.col("value").is_not_null() if answer == "value" else pl.col(answer).is_not_null()
     for what, out in (
         ("marked judgments", pl.col("marked").is_not_null()),
-        ("pending answers", (pl.col("state") == "pending") & ~given),
-        ("skipped answers", (pl.col("state") == "skipped") & ~given),
-        ("answers on control items", pl.col("control").is_not_null()),
+        ("pending judgments", (pl.col("state") == "pending") & ~given),
+        ("skipped judgments", (pl.col("state") == "skipped") & ~given),
+        ("judgments on control items", pl.col("control").is_not_null()),
     ):
         kept = table.filter(~out)
         if kept.height < table.height:
@@ -159,7 +159,7 @@ def countable(
 
 
 def _judgments(data: Data, answer: str) -> tuple[Judgments, str]:
-    """Judgments and the column of their answers: labels in `value` of a bare table move to a column of their own."""
+    """Judgments and the column of their judgments: labels in `value` of a bare table move to a column of their own."""
     if isinstance(data, pl.DataFrame) and answer == "value" and data.schema.get("value") == pl.String:
         data = data.with_columns(pl.col("value").alias(_LABEL), pl.lit(None, dtype=pl.Float64).alias("value"))
         answer = _LABEL
@@ -167,7 +167,9 @@ def _judgments(data: Data, answer: str) -> tuple[Judgments, str]:
         data = data.with_columns(pl.lit(None, dtype=pl.Float64).alias("value"))
     judgments = judgments_of(data)
     if answer not in judgments.table.columns:
-        raise unknown_name("judgment column", answer, judgments.table.columns, "name that of the answers with --answer")
+        raise unknown_name(
+            "judgment column", answer, judgments.table.columns, "name that of the judgments with --answer"
+        )
     return judgments, answer
 
 
@@ -227,12 +229,12 @@ def _recoding(given: RecodeAny, name: str) -> Recoding:
 
 
 def recoded(table: pl.DataFrame, recodings: Mapping[str | None, Recoding]) -> pl.DataFrame:
-    """Return the answers with `value` on the new scale; labels must have a re-coding."""
+    """Return the judgments with `value` on the new scale; labels must have a re-coding."""
     return table.with_columns(_worth(table, "answer", recodings)).filter(pl.col("value").is_not_null())
 
 
 def valued(data: Data, answer: str, recode: Recodes | None) -> Judgments:
-    """Return all judgments with the worth of their answers as values, and of `expected` answers, too.
+    """Return all judgments with the worth of their judgments as values, and of `expected` judgments, too.
 
     >>> table = pl.DataFrame({"item": [0, 1], "system": ["A", "A"], "value": ["yes", None]})
     >>> valued(table, "value", "yes=1,no=0").table["value"].to_list()
@@ -247,22 +249,22 @@ def valued(data: Data, answer: str, recode: Recodes | None) -> Judgments:
 
 
 def _worth(table: pl.DataFrame, column: str, recodings: Mapping[str | None, Recoding]) -> pl.Series:
-    """What the answers in a column are worth, criterion by criterion."""
+    """What the judgments in a column are worth, criterion by criterion."""
     answers = table[column]
     if not recodings and answers.dtype == pl.String and answers.count():
-        what = f"the answers are labels ('{answers.drop_nulls()[0]}'); say what each is worth with --recode"
+        what = f"the judgments are labels ('{answers.drop_nulls()[0]}'); say what each is worth with --recode"
         raise DataError(f"{what}, e.g. yes=1,partially=0.5,no=0")
     parts = [pl.DataFrame(schema={"_row": pl.UInt32, "value": pl.Float64})]
     for (criterion,), part in table.with_row_index("_row").group_by("criterion", maintain_order=True):
         recoding = recodings.get(None if criterion is None else str(criterion)) or recodings.get(None)
         mine = part[column]
-        worth = recoding.apply(mine) if recoding else cast_column(mine, pl.Float64(), f"the answers on '{criterion}'")
+        worth = recoding.apply(mine) if recoding else cast_column(mine, pl.Float64(), f"the judgments on '{criterion}'")
         parts.append(part.select("_row", worth.alias("value")))
     return pl.concat(parts).sort("_row")["value"]
 
 
 def comparable(table: pl.DataFrame, how: str | None) -> tuple[pl.DataFrame, Normalised | None]:
-    """Return the answers normalised; those without a comparable value leave."""
+    """Return the judgments normalised; those without a comparable value leave."""
     if how is None:
         return table, None
     found = normalise(table, how)

@@ -24,9 +24,9 @@ from aliquot.stats.clustered import clustered_mean, clustered_share
 
 @dataclass(frozen=True)
 class VerifiedPair:
-    """Two systems: counts of the four answers, accuracies with intervals over clusters, and the tests.
+    """Two systems: counts of the four judgments, accuracies with intervals over clusters, and the tests.
 
-    `both_share` is the share of answers on which both are right; `difference` is accuracy_a - accuracy_b. `p_exact`
+    `both_share` is the share of judgments on which both are right; `difference` is accuracy_a - accuracy_b. `p_exact`
     and `chi2` (continuity-corrected, with its `p_chi2`) are McNemar's; `p` is its test over clusters.
     """
 
@@ -68,7 +68,7 @@ class Verification:
     signature: str = ""
 
     def __repr__(self) -> str:
-        return f"Verification({len(self.pairs)} pairs, {self.answers} answers on {self.items} items)"
+        return f"Verification({len(self.pairs)} pairs, {self.answers} judgments on {self.items} items)"
 
     def to_frame(self) -> pl.DataFrame:
         """One row per pair of systems."""
@@ -100,7 +100,7 @@ def verify(
     strict: bool = False,
     where: str = "table",
 ) -> Verification:
-    """Compare two systems by answers of the form only A, only B, both, none.
+    """Compare two systems by judgments of the form only A, only B, both, none.
 
     Args:
         table: item, annotator, system_a, system_b, choice.
@@ -128,7 +128,7 @@ def verify(
     rows = aligned_pairs(rows)
     rows, merge_notes = _consistent(rows, sorted_out, strict=strict)
     if not rows.height:
-        raise DataError(f"{where}: no answer is left; check the choices, --systems and --ignore")
+        raise DataError(f"{where}: no judgment is left; check the choices, --systems and --ignore")
     codes = cluster_codes(rows, cluster)
     pairs = []
     for (a, b), part in rows.with_columns(pl.Series("code", codes)).group_by(["a", "b"], maintain_order=True):
@@ -147,7 +147,7 @@ def verify(
 
 
 def _consistent(rows: pl.DataFrame, table: ChoiceTable, *, strict: bool) -> tuple[pl.DataFrame, list[str]]:
-    """One answer per annotator, item and pair; contradictory ones say nothing and are left out."""
+    """One judgment per annotator, item and pair; contradictory ones say nothing and are left out."""
     keys = ["item", "annotator", "a", "b"]
     named = rows.filter(pl.col("annotator").is_not_null())
     kinds = named.group_by(keys, maintain_order=True).agg(
@@ -164,12 +164,12 @@ def _consistent(rows: pl.DataFrame, table: ChoiceTable, *, strict: bool) -> tupl
     notes = []
     if torn.height:
         notes.append(
-            f"answers of an annotator that contradict each other (e.g. {torn['annotator'][0]} on item "
+            f"judgments of an annotator that contradict each other (e.g. {torn['annotator'][0]} on item "
             f"{torn['item'][0]}), left out: {torn.height}"
         )
     again = kinds.filter((pl.col("kinds") == 1) & (pl.col("rows") > 1)).height
     if again:
-        notes.append(f"answers given twice by the same annotator, counted once: {again}")
+        notes.append(f"judgments given twice by the same annotator, counted once: {again}")
     kept = named.join(torn, on=keys, how="anti", maintain_order="left").unique(keys, keep="first", maintain_order=True)
     return pl.concat([kept, rows.filter(pl.col("annotator").is_null())]).sort("row"), notes
 

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from aliquot.annotation.agreement import agreement
-from aliquot.annotation.agreement_result import PAIR_MEASURES, TABLES, Agreement, heat_of, with_margins
+from aliquot.annotation.agreement_result import PAIR_MEASURES, TABLES, Agreement, pair_matrix, with_margins
 from aliquot.annotation.agreement_tables import SPAN_MEASURES
 from aliquot.annotation.coefficients import MEASURES
 from aliquot.cli import common, render
@@ -36,7 +36,7 @@ def run(
     data: common.DataArgument,
     judgments: Annotated[
         Path | None,
-        typer.Option("--judgments", "-j", metavar="FILE", help="People's answers, where DATA has none or others."),
+        typer.Option("--judgments", "-j", metavar="FILE", help="People's judgments, where DATA has none or others."),
     ] = None,
     criterion: Annotated[
         str | None, typer.Option("--criterion", metavar="NAME", help="Only this one.", rich_help_panel=_WHAT)
@@ -64,7 +64,9 @@ def run(
     ] = None,
     answer: Annotated[
         str | None,
-        typer.Option("--answer", metavar="COLUMN", rich_help_panel=_WHAT, help="The answers' column; may hold labels."),
+        typer.Option(
+            "--answer", metavar="COLUMN", rich_help_panel=_WHAT, help="The judgments' column; may hold labels."
+        ),
     ] = None,
     recode: Annotated[
         list[str] | None,
@@ -72,16 +74,18 @@ def run(
             "--recode",
             metavar="MAP",
             rich_help_panel=_WHAT,
-            help="Join answers: 1|2=low,3|4|5=high. Several, NAME:MAP each, are compared.",
+            help="Join judgments: 1|2=low,3|4|5=high. Several, NAME:MAP each, are compared.",
         ),
     ] = None,
     scale: Annotated[
         str | None,
-        typer.Option("--scale", metavar="LOW:HIGH", rich_help_panel=_WHAT, help="Refuse answers outside these ends."),
+        typer.Option("--scale", metavar="LOW:HIGH", rich_help_panel=_WHAT, help="Refuse judgments outside these ends."),
     ] = None,
     max_distinct: Annotated[
         int | None,
-        typer.Option("--max-distinct", metavar="N", rich_help_panel=_WHAT, help="Also outputs with at most N answers."),
+        typer.Option(
+            "--max-distinct", metavar="N", rich_help_panel=_WHAT, help="Also outputs with at most N judgments."
+        ),
     ] = None,
     level: Annotated[
         str, typer.Option("--level", help="nominal, ordinal, interval, ratio or auto.", rich_help_panel=_HOW)
@@ -164,7 +168,7 @@ def run(
 
 
 def _read(data: str, judgments: Path | None, answer: str | None, **options: str | None) -> EvalSet | pl.DataFrame:
-    """Read data with judgments of its own or given apart; a table whose answers may be labels stays a table."""
+    """Read data with judgments of its own or given apart; a table whose judgments may be labels stays a table."""
     try:
         given = read_judged(data, answer if judgments is None else None, **options)
     except FormatError as error:
@@ -186,7 +190,7 @@ HEAT = 12
 """Annotators up to which all pairs are shown as a heat map."""
 _ANNOTATORS = 20  # annotators up to which everybody is shown
 _SOME = 10  # rows of a longer table
-_ANSWERS = 10  # answers up to which their use is shown
+_ANSWERS = 10  # judgments up to which their use is shown
 _SHADES = "\u00a0░▒▓█"  # the first is a blank that is not cut off
 
 
@@ -223,7 +227,7 @@ def _titled(title: str, table: Table, caption: str = "") -> Group:
 def _head(result: Agreement) -> str:
     first = result.coefficients.row(0, named=True)
     return (
-        f"{result.annotators.height} annotators; {first['answers']} answers on {first['outputs']} outputs with at "
+        f"{result.annotators.height} annotators; {first['answers']} judgments on {first['outputs']} outputs with at "
         f"least two, of {first['items']} items; {result.level}"
     )
 
@@ -271,7 +275,7 @@ def _between_groups(result: Agreement) -> Group | None:
     for a, b, criterion, shared, pearson, spearman, difference in result.groups.iter_rows():
         numbers = (render.fixed(pearson), render.fixed(spearman), render.number(difference))
         table.add_row(a, b, criterion, str(shared), *numbers)
-    return _titled("groups: their mean answers on the same outputs", table)
+    return _titled("groups: their mean judgments on the same outputs", table)
 
 
 # -- pairs ---------------------------------------------------------------------------------------------------------
@@ -288,16 +292,16 @@ def _pairs(result: Agreement, measure: str | None, *, full: bool) -> Group | Non
 
 
 def _heat(result: Agreement, measure: str | None) -> Group:
-    heat = heat_of(result, measure)
+    matrix = pair_matrix(result, measure)
     table = render.table()
     table.add_column("", overflow="fold", max_width=16)
-    for number in range(1, len(heat.annotators) + 1):
+    for number in range(1, len(matrix.annotators) + 1):
         table.add_column(str(number), justify="right", no_wrap=True)
     table.padding = (0, 1, 0, 0)
-    for at, name in enumerate(heat.annotators):
-        cells = ["·" if at == other else _shaded(value) for other, value in enumerate(heat.values[at])]
+    for at, name in enumerate(matrix.annotators):
+        cells = ["·" if at == other else _shaded(value) for other, value in enumerate(matrix.values[at])]
         table.add_row(f"{at + 1} {name}", *cells)
-    return _titled(f"pairs of annotators: {heat.words}", table)
+    return _titled(f"pairs of annotators: {matrix.words}", table)
 
 
 def _shaded(value: float) -> str:
@@ -309,7 +313,7 @@ def _shaded(value: float) -> str:
 
 
 def _square(result: Agreement) -> Group:
-    """Two annotators: the table of their answers with margins, and what the margins allow."""
+    """Two annotators: the table of their judgments with margins, and what the margins allow."""
     (a, b), counts = next(iter(result.tables.items()))
     if counts.height > _ANSWERS:
         return _pair_rows(result, None, full=True)
@@ -322,14 +326,14 @@ def _square(result: Agreement) -> Group:
     table = render.columns(render.table(), left=[""], right=wide.columns[1:])
     for answer, *numbers in wide.iter_rows():
         table.add_row(answer, *(str(number) for number in numbers))
-    return _titled(f"answers of {a} (rows) and {b} (columns)", table, caption)
+    return _titled(f"judgments of {a} (rows) and {b} (columns)", table, caption)
 
 
 def _pair_rows(result: Agreement, measure: str | None, *, full: bool) -> Group:
-    heat = heat_of(result, measure)
-    rows = result.pairs.sort(heat.measure, descending=True, nulls_last=True)
+    matrix = pair_matrix(result, measure)
+    rows = result.pairs.sort(matrix.measure, descending=True, nulls_last=True)
     few = not full and rows.height > 2 * _SOME
-    defined = rows.filter(pl.col(heat.measure).is_not_null())
+    defined = rows.filter(pl.col(matrix.measure).is_not_null())
     shown = pl.concat([defined.head(_SOME), defined.tail(_SOME)]) if few and defined.height > 2 * _SOME else rows
     shown = shown if full else shown.head(2 * _SOME)
     names = [name for name in result.pairs.columns[3:] if rows[name].null_count() < rows.height]
@@ -388,7 +392,7 @@ def _repeats(result: Agreement, *, full: bool) -> Group | None:
         return None
     more = result.repeats.height - rows.height
     title = "the same annotator on the same output again" + (f" ({more} more with --full)" if more else "")
-    right = ["repeats", "same answer", "mean difference", "pearson"]
+    right = ["repeats", "same judgment", "mean difference", "pearson"]
     table = render.columns(render.table(), left=["annotator"], right=right)
     for name, count, same, difference, pearson in rows.iter_rows():
         numbers = (render.percent(same), render.number(difference), render.fixed(pearson))
@@ -397,7 +401,7 @@ def _repeats(result: Agreement, *, full: bool) -> Group | None:
 
 
 def _answers(result: Agreement) -> Group | None:
-    """Margins: how often everybody uses each answer."""
+    """Margins: how often everybody uses each judgment."""
     answers = result.answers["answer"].unique(maintain_order=True).to_list()
     if not answers or len(answers) > _ANSWERS or result.annotators.height > _ANNOTATORS or result.level == "interval":
         return None
@@ -405,7 +409,7 @@ def _answers(result: Agreement) -> Group | None:
     for (name,), part in result.answers.group_by("annotator", maintain_order=True):
         shares = ["-" if share is None else render.percent(share) for share in part["share"]]
         table.add_row(str(name), *shares, str(part["count"].sum()))
-    return _titled("use of answers", table)
+    return _titled("use of judgments", table)
 
 
 def _spans(result: Agreement, *, full: bool) -> Group | None:

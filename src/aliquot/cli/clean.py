@@ -56,7 +56,7 @@ def run(
     ] = False,
     answer: Annotated[
         str | None,
-        typer.Option("--answer", metavar="COLUMN", help="Where answers or labels stand.", rich_help_panel=_STEPS),
+        typer.Option("--answer", metavar="COLUMN", help="Where judgments or labels stand.", rich_help_panel=_STEPS),
     ] = None,
     recode: Annotated[
         list[str] | None,
@@ -64,7 +64,7 @@ def run(
             "--recode",
             metavar="OLD=NEW,...",
             rich_help_panel=_STEPS,
-            help="What answers are worth: no=0,yes=1; they become the values.",
+            help="What judgments are worth: no=0,yes=1; they become the values.",
         ),
     ] = None,
     annotators: Annotated[bool, typer.Option("--annotators", help="Show all annotators, not only the worst.")] = False,
@@ -118,7 +118,7 @@ def run(
 
 
 def read_judged(data: str, answer: str | None, **options: str | None) -> EvalSet | pl.DataFrame:
-    """Read data with judgments; a table whose answers may be labels (--answer) stays a table."""
+    """Read data with judgments; a table whose judgments may be labels (--answer) stays a table."""
     if answer is not None and data.removesuffix(".gz").lower().endswith((".csv", ".tsv", ".parquet")):
         columns = options.get("columns")
         table = labelled.read(data, answer, parse_mapping(columns) if columns else None)
@@ -158,7 +158,7 @@ def show(cleaned: Cleaned, console: Console, *, everybody: bool = False) -> None
     counts = cleaned.counts
     people = cleaned.annotators.height
     counted = counts["answered"] - counts["marked_before"]
-    parts = [f"{counts['answers']} answers by {people} annotator{'s' * (people != 1)}"]
+    parts = [f"{counts['answers']} judgments by {people} annotator{'s' * (people != 1)}"]
     parts += [f"{counts[state]} {state}" for state in ("skipped", "pending") if counts[state]]
     if counts["marked_before"]:
         parts.append(f"{counts['marked_before']} marked before")

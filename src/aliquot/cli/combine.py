@@ -1,4 +1,4 @@
-"""`aliquot combine`: what do all the answers on an output come to?"""
+"""`aliquot combine`: what do all the judgments on an output come to?"""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def run(
             "--recode",
             metavar="OLD=NEW,...",
             rich_help_panel=_HOW,
-            help="What answers are worth: no=0,yes=1 or fluency:1|2=0,3..5=1; may be given again.",
+            help="What judgments are worth: no=0,yes=1 or fluency:1|2=0,3..5=1; may be given again.",
         ),
     ] = None,
     normalise: Annotated[
@@ -55,7 +55,7 @@ def run(
     ] = None,
     experts: Annotated[
         str | None,
-        typer.Option("--experts", metavar="A,B", help="Annotators whose answers decide.", rich_help_panel=_HOW),
+        typer.Option("--experts", metavar="A,B", help="Annotators whose judgments decide.", rich_help_panel=_HOW),
     ] = None,
     source: Annotated[
         str | None,
@@ -63,10 +63,10 @@ def run(
     ] = None,
     answer: Annotated[
         str | None,
-        typer.Option("--answer", metavar="COLUMN", help="Where answers or labels stand.", rich_help_panel=_HOW),
+        typer.Option("--answer", metavar="COLUMN", help="Where judgments or labels stand.", rich_help_panel=_HOW),
     ] = None,
     name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="Name of the new score.")] = None,
-    curve: Annotated[bool, typer.Option("--curve", help="How wrong would fewer answers have been?")] = False,
+    curve: Annotated[bool, typer.Option("--curve", help="How wrong would fewer judgments have been?")] = False,
     repeats: Annotated[int, typer.Option("--repeats", min=1, help="Draws for each point of the curve.")] = 20,
     queue: Annotated[
         Path | None, typer.Option("--queue", metavar="FILE", help="Write the outputs that experts should decide.")
@@ -81,7 +81,7 @@ def run(
     json: common.JsonOption = False,
     output: common.OutputOption = None,
 ) -> None:
-    """What do all the answers on an output come to?
+    """What do all the judgments on an output come to?
 
     Makes one human score out of judgments, which becomes the data's human score for `estimate`, `metrics` and
     `simulate`. Labels that stay undecided wait in a queue for experts.

@@ -326,7 +326,7 @@ def _pair_table(result: Comparison) -> Table:
 
 def _verification(result: Verification) -> list[Table | str]:
     counts = render.columns(
-        render.table(f"{result.answers} answers on {result.items} items; {result.level:.0%} intervals"),
+        render.table(f"{result.answers} judgments on {result.items} items; {result.level:.0%} intervals"),
         left=["a", "b"],
         right=["only a", "only b", "both", "none", "a right", "interval", "b right", "interval"],
     )
@@ -432,7 +432,7 @@ def _importance(result: ErrorImportance) -> list[Table | str]:
         table = render.columns(
             render.table(f"{target}: errors explain {render.percent(max(0.0, r2))} of its variance"),
             left=["error"],
-            right=["answers with it", "points each", "standardised", "interval", "p"],
+            right=["judgments with it", "points each", "standardised", "interval", "p"],
         )
         for row in result.rows:
             if row.target == target:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from aliquot.annotation.judgment_noise import Behind, difference_noise, judgments_behind
+from aliquot.annotation.judgment_noise import ScoreJudgments, difference_noise, judgments_of_score
 from aliquot.annotation.judgment_rows import group_codes
 from aliquot.errors import DataError, OptionError, quoted
 from aliquot.metric_eval.metric_inputs import Campaign, Inputs
@@ -79,7 +79,7 @@ def perfect_annotator(
     (240, True, 'all judgments')
     """
     name = f"{campaign.name}, '{campaign.human_name}'"
-    behind = judgments_behind(campaign.data, campaign.human_name)
+    behind = judgments_of_score(campaign.data, campaign.human_name)
     table = behind.table
     output, value = group_codes(table, ["item", "system"]), table["value"].to_numpy()
     people = table["annotator"].n_unique()
@@ -106,7 +106,7 @@ def perfect_annotator(
     return row, tuple(notes)
 
 
-def _matched(campaign: Campaign, behind: Behind, within: float) -> float:
+def _matched(campaign: Campaign, behind: ScoreJudgments, within: float) -> float:
     """Efficiency ratio of differences of systems on the same items, for human scores that are means of judgments."""
     per_cell = behind.table.group_by("item", "system").agg(pl.len())["len"].to_numpy()
     noise = behind.slope**2 * difference_noise(behind.table, within)[0] * float((1 / per_cell).mean())

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from aliquot.annotation.judgment_noise import Behind, difference_noise, judgments_behind
+from aliquot.annotation.judgment_noise import ScoreJudgments, difference_noise, judgments_of_score
 from aliquot.annotation.judgment_rows import group_codes
 from aliquot.core.evalset import EvalSet
 from aliquot.errors import DataError
@@ -65,15 +65,15 @@ def rater_noise(data: EvalSet, human: str | None = None) -> RaterNoise | None:
     return RaterNoise(noise * behind.slope**2, table.height / _outputs(table), outputs, matched)
 
 
-def _behind(data: EvalSet, human: str | None) -> Behind | None:
+def _behind(data: EvalSet, human: str | None) -> ScoreJudgments | None:
     name = human or data.human
     try:
-        return None if name is None else judgments_behind(data, name)
+        return None if name is None else judgments_of_score(data, name)
     except DataError:
         return None
 
 
-def _first_turns(behind: Behind) -> pl.DataFrame:
+def _first_turns(behind: ScoreJudgments) -> pl.DataFrame:
     """One judgment of each person: what one says twice is not what two people say."""
     return behind.table.filter((pl.col("turn") == 0) | pl.col("annotator").is_null())
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from aliquot.annotation.agreement_result import Agreement, Heat, heat_of
+from aliquot.annotation.agreement_result import Agreement, PairMatrix, pair_matrix
 from aliquot.errors import DataError, MissingExtraError, OptionError
 from aliquot.io.files import write_bytes
 from aliquot.stats.arrays import FloatArray
@@ -33,7 +33,7 @@ def heatmap(result: Agreement, path: str | Path, *, measure: str | None = None, 
     """
     path = Path(path)
     require_drawable(path)
-    heat = heat_of(result, measure)
+    heat = pair_matrix(result, measure)
     if not np.isfinite(heat.values).any():
         raise DataError(f"no pair of annotators has a defined {heat.measure}; there is nothing to draw")
     write_bytes(path, _drawn(heat, title, path.suffix.lower()))
@@ -47,7 +47,7 @@ def require_drawable(path: Path) -> None:
         raise MissingExtraError("a heat map needs matplotlib: pip install 'aliquot[report]'")
 
 
-def _drawn(heat: Heat, title: str | None, ending: str) -> bytes:
+def _drawn(heat: PairMatrix, title: str | None, ending: str) -> bytes:
     """The bytes of the picture; a fixed salt and no date make the same result the same file."""
     import matplotlib as mpl  # noqa: PLC0415  (an extra, and slow to import)
 
@@ -62,7 +62,7 @@ def _undated(ending: str) -> dict[str, Any]:
     return {"Date": None} if ending == ".svg" else {"CreationDate": None} if ending == ".pdf" else {}
 
 
-def figure_of(heat: Heat, title: str | None = None) -> Any:
+def figure_of(heat: PairMatrix, title: str | None = None) -> Any:
     """Draw a heat map as a matplotlib figure."""
     import matplotlib as mpl  # noqa: PLC0415
     from matplotlib.figure import Figure  # noqa: PLC0415
@@ -87,7 +87,7 @@ def _ends(values: FloatArray) -> tuple[float, float]:
     return min(0.0, float(np.floor(np.nanmin(values) * 10) / 10)), 1.0
 
 
-def _name_axes(axes: Any, heat: Heat) -> None:
+def _name_axes(axes: Any, heat: PairMatrix) -> None:
     n = len(heat.annotators)
     axes.set_xlabel("annotator")
     axes.set_ylabel("annotator")
@@ -103,7 +103,7 @@ def _name_axes(axes: Any, heat: Heat) -> None:
     axes.set_yticks(range(n), heat.annotators, fontsize=size)
 
 
-def _longest(heat: Heat) -> int:
+def _longest(heat: PairMatrix) -> int:
     return max(len(name) for name in heat.annotators)
 
 
