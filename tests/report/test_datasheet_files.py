@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 
 from aliquot.errors import AliquotError, DataError, FormatError, OptionError, OutputError
 from aliquot.report.datasheet import Answer, Criterion, Datasheet, load
+from aliquot.report.datasheet.files import own_comments, to_document, to_toml
 from aliquot.report.datasheet.questions import find, no_option, questions, sections, under
-from aliquot.report.datasheet.reading import own_comments
 from aliquot.report.datasheet.sheet import blank, copy
-from aliquot.report.datasheet.writing import to_document, to_toml
 
 TEXT = st.text(max_size=40) | st.sampled_from(
     [

@@ -18,7 +18,7 @@ from aliquot.io.files import write_bytes
 from aliquot.report import datasheet
 from aliquot.report.datasheet import Check, Datasheet, SheetDiff
 from aliquot.report.datasheet.differences import CHANGED, ONLY_ORIGINAL, ONLY_REPRODUCTION, OPEN, SAME
-from aliquot.report.datasheet.reading import own_comments
+from aliquot.report.datasheet.files import own_comments
 from aliquot.report.datasheet.rendering import FORMATS
 
 app = typer.Typer(

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from aliquot.report.datasheet.checking import Check, Finding, check
 from aliquot.report.datasheet.differences import Difference, SheetDiff, diff
+from aliquot.report.datasheet.files import load
 from aliquot.report.datasheet.prefilling import new
-from aliquot.report.datasheet.reading import load
 from aliquot.report.datasheet.rendering import render
 from aliquot.report.datasheet.sheet import Answer, Criterion, Datasheet, copy
 

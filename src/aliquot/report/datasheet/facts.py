@@ -1,4 +1,4 @@
-"""What the data themselves say that a datasheet asks for: outputs, annotators, judgments per output, scale, power."""
+"""Facts that answer questions of a datasheet: from the data, and from the results of other verbs."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ from aliquot.io.files import read_bytes
 from aliquot.stats.arrays import FloatArray
 from aliquot.stats.pairwise import pairwise_sums
 
-# -- What the data themselves say that a datasheet asks for: outputs, annotators, judgments per output, scale, power -
-
+# -- From the data: outputs, judgments per output, scale, power ------------------------------------------------------
 
 _MOST_LISTED = 11
 _PERCENT_SCALES = ((0, 100), (1, 100))
@@ -134,7 +133,7 @@ def observed_scale(values: FloatArray, value_range: tuple[float, float] | None =
 
 
 def detectable_difference(scores: FloatArray) -> str | None:
-    """Write which difference of two systems the judged items detect (METHODS section 7), or None where none can be.
+    """Write which difference the judged items detect, or None where that is unknown (docs/methods.md, section 7).
 
     For a pair with n items in common and s_d the sd of its differences, (z_{1-alpha/2} + z_power) s_d / sqrt(n); the
     median over pairs is reported.
@@ -162,8 +161,7 @@ def detectable_difference(scores: FloatArray) -> str | None:
     )
 
 
-# -- What results of other verbs say that a datasheet asks for: any JSON document with a signature, of any verb ------
-
+# -- From the results of other verbs: any JSON document with a signature --------------------------------------------
 
 _COMBINING = {
     "method": "method", "formula": "joined by", "normalise": "normalised by", "recode": "recoded as",
@@ -335,18 +333,12 @@ def leaves_out(result: Result) -> tuple[bool, bool]:
     return partly or unknown, any(step.get("annotators") for step in steps)
 
 
-# -- What a new datasheet is filled in from: the data of one experiment, and results of other verbs ------------------
-
-
-Filled = tuple[str, str | list[str], str, str]
-"""Question number, answer, details, where it comes from."""
-
-DATA, JUDGMENTS, SELECTION, RESULTS = "the data", "the judgments", "the selection", "results of other verbs"
+# -- All evidence together -------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
-class Known:
-    """All there is to fill in from."""
+class Evidence:
+    """The data of one experiment, the selection, and results of other verbs: what a sheet is filled in from."""
 
     data: EvalSet | None
     human: str | None

@@ -1,4 +1,4 @@
-"""A new datasheet, filled in as far as data, selection, judgments and results of other verbs go; the rest is left open.
+"""Start a datasheet, filled in as far as data, selection, judgments and results of other verbs go.
 
 Nothing is guessed: what is filled in says where it comes from, what could not be filled in although one might expect it
 says why (`notes`), and everything can be changed.
@@ -20,8 +20,7 @@ from aliquot.core.selection import Selection
 from aliquot.errors import DataError, OptionError, unknown_name
 from aliquot.estimation.inputs import with_judgments
 from aliquot.report.datasheet import facts
-from aliquot.report.datasheet import facts as verbs
-from aliquot.report.datasheet.facts import DATA, JUDGMENTS, RESULTS, SELECTION, Filled, Known, protocols, sentence
+from aliquot.report.datasheet.facts import Evidence, protocols, sentence
 from aliquot.report.datasheet.forms import pair_in
 from aliquot.report.datasheet.questions import questions
 from aliquot.report.datasheet.sheet import Datasheet, blank
@@ -29,32 +28,165 @@ from aliquot.sampling.methods import lookup
 from aliquot.sampling.summary import effect
 from aliquot.stats.arrays import FloatArray
 
-# -- What can be said of the experiment as a whole: languages, sample, power, annotators, quality assurance ----------
+Filled = tuple[str, str | list[str], str, str]
+"""Question number, answer, details, where it comes from."""
+DATA, JUDGMENTS, SELECTION, RESULTS = "the data", "the judgments", "the selection", "results of other verbs"
+_NAMELESS = "criterion 1"
 
 
-def fill_experiment(known: Known) -> Iterator[Filled]:
-    """Fill in sections 1 to 3 and 5."""
-    if known.data is None:
-        yield from _power(known)
+def new(
+    data: EvalSet | None = None,
+    *,
+    selection: Selection | None = None,
+    judgments: Judgments | pl.DataFrame | None = None,
+    results: Sequence[object] = (),
+    criteria: Sequence[str] | None = None,
+    protocol: str | None = None,
+    human: str | None = None,
+    value_range: tuple[float, float] | None = None,
+) -> Datasheet:
+    """Start a datasheet for an experiment, filled in as far as what is given goes.
+
+    Args:
+        data: the evaluation set; without it the sheet is blank.
+        selection: the items that were (or will be) judged; says how they were chosen, with which probabilities.
+        judgments: people's answers, where they are not in the data.
+        results: results of other verbs (`estimate`, `agreement`, ...): objects, documents, or files with their JSON.
+        criteria: the names of the criteria; by default those of the judgments.
+        protocol: keep only the judgments of this protocol; a sheet describes one experiment.
+        human: the human score; by default the one the data name.
+        value_range: the ends of the scale, where the values do not tell it.
+
+    >>> import aliquot
+    >>> data = aliquot.synthetic(items=40, systems=3, seed=1)
+    >>> sheet = aliquot.datasheet.new(data, selection=aliquot.select(data, "segments", budget=10))
+    >>> sheet.answer("3.1.1").text, sheet.answer("3.1.2").chosen
+    ('10', ('by an automatic random process from a larger set',))
+    """
+    notes: list[str] = []
+    if data is None and (selection is not None or judgments is not None or protocol is not None):
+        raise OptionError("a selection, judgments or a protocol need the data they belong to; give DATA / data=")
+    if value_range is not None and not value_range[0] < value_range[1]:
+        raise OptionError(f"value_range {value_range}: the lower end comes first, e.g. (1, 5) / --range 1,5")
+    described, score = data, human  # the data, with the judgments of this experiment only
+    if described is not None:
+        if judgments is not None:
+            described, mismatches = with_judgments(described, judgments, selection, human)
+            notes += [f"{m.what}: {m.count} ({m.example}), {m.action}" for m in mismatches]
+        elif selection is not None:
+            described = _selected(described, selection)
+        if protocol is not None:
+            described = _of_protocol(described, protocol)
+        score = human or described.human
+        if score is not None:
+            described.score(score)
+    names = tuple(criteria) if criteria is not None else _criterion_names(described, score)
+    read = tuple(facts.read_result(result) for result in results)
+    evidence = Evidence(described, score, selection, read, value_range, names, protocol)
+    sheet = blank(names or (_NAMELESS,))
+    for number, value, details, source in fill_experiment(evidence):
+        sheet = sheet.with_answer(number, value, details=details, source=source)
+    for name in names:
+        for number, value, details, source in fill_criterion(evidence, name):
+            sheet = sheet.with_answer(number, value, details=details, source=source, criterion=name)
+    ends = None if value_range is None else f"{value_range[0]:g},{value_range[1]:g}"
+    made_by = [selection.signature] if selection is not None and selection.signature else []
+    return replace(
+        sheet,
+        signature=signature(
+            "datasheet:new", data, criteria=len(sheet.criteria), protocol=protocol, human=human, range=ends
+        ),
+        results=(*made_by, *(result.signature for result in read)),
+        name="datasheet" if data is None else data.name,
+        notes=(*notes, *_notes(evidence, sheet)),
+    )
+
+
+def _selected(data: EvalSet, selection: Selection) -> EvalSet:
+    """Return the chosen items, with the judgments of the chosen outputs only."""
+    chosen = data.keep(items=list(selection.ids))
+    if chosen.judgments is None or selection.systems is None:
+        return chosen
+    asked = [(str(i), s) for i, names in zip(selection.ids, selection.systems, strict=True) for s in names]
+    wanted = pl.DataFrame(asked, schema={"_item": pl.String, "system": pl.String}, orient="row")
+    table = chosen.judgments.table.with_columns(pl.col("item").cast(pl.String).alias("_item"))
+    kept = table.join(wanted, on=["_item", "system"], how="semi", maintain_order="left").drop("_item")
+    return replace(chosen, judgments=Judgments(kept))
+
+
+def _of_protocol(data: EvalSet, protocol: str) -> EvalSet:
+    table = None if data.judgments is None else data.judgments.table
+    if table is None or "protocol" not in table.columns:
+        raise DataError(f"{data.name}: the judgments name no protocol; leave out --protocol / protocol=")
+    known = table["protocol"].drop_nulls().unique(maintain_order=True).to_list()
+    if protocol not in known:
+        raise unknown_name("protocol", protocol, known)
+    return replace(data, judgments=Judgments(table.filter(pl.col("protocol") == protocol)))
+
+
+def _criterion_names(data: EvalSet | None, human: str | None) -> tuple[str, ...]:
+    """The criteria of the judgments; where they name none, one: the protocol's, or that of the human score."""
+    if data is None:
+        return ()
+    criteria = [] if data.judgments is None else data.judgments.criteria
+    named = protocols(data.judgments)
+    return tuple(criteria) or (tuple(named) if len(named) == 1 else (human,) if human else ())
+
+
+def _notes(evidence: Evidence, sheet: Datasheet) -> Iterator[str]:
+    judgments = evidence.judgments
+    if evidence.data is None:
         return
-    languages = pair_in(known.data.name)
-    if languages is not None:
-        source = f"the name '{known.data.name}'"
-        yield "2.4", languages[0], "", source
-        yield "2.5", languages[1], "", source
-    yield from _sample(known, known.data)
-    yield from _power(known)
-    yield from _annotators(known)
+    if judgments is None:
+        yield "there are no judgments: annotators, scales and agreement are left open"
+    named = protocols(judgments)
+    if len(named) > 1:
+        yield (
+            f"the judgments are of {len(named)} protocols ({', '.join(named)}); a sheet describes one "
+            "experiment: keep one with --protocol"
+        )
+    if judgments is not None and not sheet.answer("3.2.1").given:
+        yield "the judgments name no annotators: 3.2.1 is left open"
+    if not evidence.criteria:
+        yield f"no criterion is named: [[criterion]] is called '{_NAMELESS}'; rename it"
+    for name in evidence.criteria:
+        if evidence.judgments_of(name) is None and judgments is not None:
+            yield f"no judgment is of the criterion '{name}': it is left open"
+        elif judgments is not None and not sheet.answer("4.3.3", name).given:
+            yield f"the values do not tell the scale of '{name}' (4.3.3, 4.3.4); give --range LOW,HIGH"
+        if judgments is not None and evidence.human is not None and not sheet.answer("4.3.9", name).given:
+            yield f"no human score is the mean of the judgments of '{name}': 4.3.9 is left open"
+    for result in evidence.results:
+        if result.verb not in ("estimate", "combine", "compare", "plan", "agreement", "clean"):
+            yield f"a result of '{result.verb}' answers no question; its signature is kept"
 
 
-def _sample(known: Known, data: EvalSet) -> Iterator[Filled]:
-    counts, source = facts.outputs_per_system(data, known.human), JUDGMENTS if data.judgments else DATA
-    if not counts and known.selection is not None:
-        counts, source = facts.planned_outputs(known.selection, data.systems), SELECTION
+# -- The experiment as a whole (sections 1 to 3 and 5) ----------------------------------------------------------------
+
+
+def fill_experiment(evidence: Evidence) -> Iterator[Filled]:
+    """Fill in languages, sample, power, annotators and quality assurance."""
+    languages = None if evidence.data is None else pair_in(evidence.data.name)
+    if evidence.data is not None and languages is not None:
+        for number, language in zip(("2.4", "2.5"), languages, strict=True):
+            yield number, language, "", f"the name '{evidence.data.name}'"
+    if evidence.data is not None:
+        yield from _sample(evidence, evidence.data)
+    yield from _power(evidence)
+    if evidence.judgments is not None:
+        if evidence.judgments.annotators:
+            yield "3.2.1", str(len(evidence.judgments.annotators)), "", JUDGMENTS
+        yield from _quality(evidence, evidence.judgments)
+
+
+def _sample(evidence: Evidence, data: EvalSet) -> Iterator[Filled]:
+    counts, source = facts.outputs_per_system(data, evidence.human), JUDGMENTS if data.judgments else DATA
+    if not counts and evidence.selection is not None:
+        counts, source = facts.planned_outputs(evidence.selection, data.systems), SELECTION
     if counts:
         yield "3.1.1", facts.written_count(counts), "", source
-    if known.selection is not None:
-        yield "3.1.2", [_way_of_choosing(known.selection)], _how_chosen(known.selection, data), SELECTION
+    if evidence.selection is not None:
+        yield "3.1.2", [_way_of_choosing(evidence.selection)], _how_chosen(evidence.selection, data), SELECTION
     elif counts:
         judged = max(counts.values())
         text = f"{len(counts)} systems; up to {judged} of the {data.n_items} items in the data were judged for each."
@@ -75,9 +207,9 @@ def _how_chosen(selection: Selection, data: EvalSet) -> str:
     method, _ = lookup(parse_spec(selection.method).name)
     share = f"{len(selection)} of {selection.population} items, by aliquot select, method {selection.method}"
     parts = [f"{share} ({method.summary.rstrip('.')})"]
-    chances = selection.probability
-    if chances is not None and len(chances):
-        low, high = float(chances.min()), float(chances.max())
+    probability = selection.probability
+    if probability is not None and len(probability):
+        low, high = float(probability.min()), float(probability.max())
         known = f"{low:.3g}" if np.isclose(low, high) else f"{low:.3g} to {high:.3g}"
         parts.append(f"each item's inclusion probability is known: {known}")
     same = "the same items for all" if selection.systems is None else "a draw of its own for each of the"
@@ -86,36 +218,27 @@ def _how_chosen(selection: Selection, data: EvalSet) -> str:
     return "; ".join(parts) + "." + (f" {selection.signature}" if selection.signature else "")
 
 
-def _power(known: Known) -> Iterator[Filled]:
-    planned = [text for result in known.results if (text := verbs.power(result)) is not None]
+def _power(evidence: Evidence) -> Iterator[Filled]:
+    planned = [text for result in evidence.results if (text := facts.power(result)) is not None]
     if planned:
         yield "3.1.3", " ".join(planned), "", "a result of aliquot plan"
         return
-    if known.data is None:
+    if evidence.data is None:
         return
-    name, scores = _judged_scores(known, known.data)
+    name, scores = _judged_scores(evidence, evidence.data)
     found = None if scores is None else facts.detectable_difference(scores)
     if found is not None:
         yield "3.1.3", f"{found} Computed after the fact from {name} by aliquot datasheet.", "", name
 
 
-def _judged_scores(known: Known, data: EvalSet) -> tuple[str, FloatArray | None]:
+def _judged_scores(evidence: Evidence, data: EvalSet) -> tuple[str, FloatArray | None]:
     """The human score; where judgments of one protocol are kept, their means, since the score may be another's."""
-    if data.judgments is not None and (known.human is None or known.protocol is not None):
+    if data.judgments is not None and (evidence.human is None or evidence.protocol is not None):
         return "the means of the judgments", data.aggregate(name="_means").scores["_means"]
-    return f"the score '{known.human}'", data.scores[known.human] if known.human is not None else None
+    return f"the score '{evidence.human}'", data.scores[evidence.human] if evidence.human is not None else None
 
 
-def _annotators(known: Known) -> Iterator[Filled]:
-    judgments = known.judgments
-    if judgments is None:
-        return
-    if judgments.annotators:
-        yield "3.2.1", str(len(judgments.annotators)), "", JUDGMENTS
-    yield from _quality(known, judgments)
-
-
-def _quality(known: Known, judgments: Judgments) -> Iterator[Filled]:
+def _quality(evidence: Evidence, judgments: Judgments) -> Iterator[Filled]:
     """3.3.3 as far as control items, repeated items, marks and a cleaning tell."""
     _, automatic, _, people_out, some_out, *_ = questions()["3.3.3"].labels
     chosen: set[str] = set()
@@ -125,9 +248,9 @@ def _quality(known: Known, judgments: Judgments) -> Iterator[Filled]:
         chosen |= {automatic} if checks else set()
         details.append(f"{count} judgments {what}")
     marked, partly, lost = _marks(judgments)
-    cleanings = [result for result in known.results if result.verb == "clean"]
-    details += [text for result in cleanings if (text := verbs.cleaning(result)) is not None] or marked
-    left_out = [verbs.leaves_out(result) for result in cleanings]
+    cleanings = [result for result in evidence.results if result.verb == "clean"]
+    details += [text for result in cleanings if (text := facts.cleaning(result)) is not None] or marked
+    left_out = [facts.leaves_out(result) for result in cleanings]
     if partly or any(some for some, _ in left_out):
         chosen |= {automatic, some_out}
     if lost or any(people for _, people in left_out):
@@ -163,27 +286,27 @@ def _marks(judgments: Judgments) -> tuple[list[str], bool, bool]:
     return [text], partly, bool(lost)
 
 
-# -- What can be said of one criterion: its name, its scale, how scores come from answers, tests and agreement -------
+# -- One criterion (section 4) ---------------------------------------------------------------------------------------
 
 
-def fill_criterion(known: Known, name: str) -> Iterator[Filled]:
-    """Fill in section 4 for one criterion."""
-    judgments = known.judgments
+def fill_criterion(evidence: Evidence, name: str) -> Iterator[Filled]:
+    """Fill in a criterion's name, scale, how scores come from judgments, tests and agreement."""
+    judgments = evidence.judgments
     if judgments is not None and name in judgments.criteria:
         yield "4.3.1", name, "", JUDGMENTS
-    yield from _instrument(known, name)
-    yield from _scores(known, name)
-    relevant = [result for result in known.results if verbs.about(result, name, known.criteria)]
-    tests = [text for result in relevant if (text := verbs.significance(result)) is not None]
+    yield from _instrument(evidence, name)
+    yield from _scores(evidence, name)
+    relevant = [result for result in evidence.results if facts.about(result, name, evidence.criteria)]
+    tests = [text for result in relevant if (text := facts.significance(result)) is not None]
     if tests:
         yield "4.3.10", sentence("; ".join(tests)), "", RESULTS
-    agreements = [text for r in known.results if (text := verbs.agreement(r, name, known.criteria)) is not None]
+    agreements = [text for r in evidence.results if (text := facts.agreement(r, name, evidence.criteria)) is not None]
     if agreements:
         yield "4.3.11", "Yes: " + " ".join(agreements), "", "a result of aliquot agreement"
 
 
-def _instrument(known: Known, name: str) -> Iterator[Filled]:
-    judgments = known.judgments_of(name)
+def _instrument(evidence: Evidence, name: str) -> Iterator[Filled]:
+    judgments = evidence.judgments_of(name)
     if judgments is None:
         return
     labels = questions()["4.3.8"].labels
@@ -201,26 +324,26 @@ def _instrument(known: Known, name: str) -> Iterator[Filled]:
     if "scale" in judgments.table.columns and judgments.table["scale"].drop_nulls().len():
         return  # values on another scale than the annotators', e.g. z-scores
     values = facts.answered(judgments)["value"].to_numpy()
-    scale = facts.observed_scale(values, known.value_range)
+    scale = facts.observed_scale(values, evidence.value_range)
     if scale is not None:
-        source = JUDGMENTS if known.value_range is None else "the range given"
+        source = JUDGMENTS if evidence.value_range is None else "the range given"
         yield "4.3.3", scale.size, "", source
         yield "4.3.4", scale.values, "", source
         yield "4.3.6", "N/A", "", source
 
 
-def _scores(known: Known, name: str) -> Iterator[Filled]:
+def _scores(evidence: Evidence, name: str) -> Iterator[Filled]:
     """4.3.9: what a result says, or that the human score is the mean of the judgments, where it is."""
     said = [
         text
-        for result in known.results
-        if verbs.about(result, name, known.criteria) and (text := verbs.aggregation(result)) is not None
+        for result in evidence.results
+        if facts.about(result, name, evidence.criteria) and (text := facts.aggregation(result)) is not None
     ]
-    judgments = known.judgments_of(name)
+    judgments = evidence.judgments_of(name)
     how_many = "" if judgments is None else facts.judgments_per_output(judgments)
     sources = [RESULTS] if said else []
-    if judgments is not None and known.data is not None:
-        score = _mean_score(known.data, judgments, name, known.human)
+    if judgments is not None and evidence.data is not None:
+        score = _mean_score(evidence.data, judgments, name, evidence.human)
         if score is not None:
             said = [f"the score '{score}' of an output is the mean of its judgments ({how_many})", *said]
             sources = [JUDGMENTS, *sources]
@@ -243,154 +366,3 @@ def _mean_score(data: EvalSet, judgments: Judgments, name: str, human: str | Non
         if np.allclose(given, cells["value"].to_numpy(), atol=1e-6):
             return score
     return None
-
-
-# -- A new datasheet, filled in as far as data, selection, judgments and results of other verbs go; the rest is left o
-
-
-_NAMELESS = "criterion 1"
-
-
-def new(
-    data: EvalSet | None = None,
-    *,
-    selection: Selection | None = None,
-    judgments: Judgments | pl.DataFrame | None = None,
-    results: Sequence[object] = (),
-    criteria: Sequence[str] | None = None,
-    protocol: str | None = None,
-    human: str | None = None,
-    value_range: tuple[float, float] | None = None,
-) -> Datasheet:
-    """Start a datasheet for an experiment, filled in as far as what is given goes.
-
-    Args:
-        data: the evaluation set; without it the sheet is blank.
-        selection: the items that were (or will be) judged; says how they were chosen, with which probabilities.
-        judgments: people's answers, where they are not in the data.
-        results: results of other verbs (`estimate`, `agreement`, ...): objects, documents, or files with their JSON.
-        criteria: the names of the criteria; by default those of the judgments.
-        protocol: keep only the judgments of this protocol; a sheet describes one experiment.
-        human: the human score; by default the one the data name.
-        value_range: the ends of the scale, where the values do not tell it.
-
-    >>> import aliquot
-    >>> data = aliquot.synthetic(items=40, systems=3, seed=1)
-    >>> sheet = aliquot.datasheet.new(data, selection=aliquot.select(data, "segments", budget=10))
-    >>> sheet.answer("3.1.1").text, sheet.answer("3.1.2").chosen
-    ('10', ('by an automatic random process from a larger set',))
-    """
-    known, notes = _known(data, selection, judgments, results, criteria, protocol, human, value_range)
-    sheet = blank(known.criteria or (_NAMELESS,))
-    for number, value, details, source in fill_experiment(known):
-        sheet = sheet.with_answer(number, value, details=details, source=source)
-    for name in known.criteria:
-        for number, value, details, source in fill_criterion(known, name):
-            sheet = sheet.with_answer(number, value, details=details, source=source, criterion=name)
-    return replace(
-        sheet,
-        signature=signature(
-            "datasheet:new", data, criteria=len(sheet.criteria), protocol=protocol, human=human,
-            range=None if value_range is None else f"{value_range[0]:g},{value_range[1]:g}",
-        ),
-        results=tuple(_signatures(known)),
-        name="datasheet" if data is None else data.name,
-        notes=(*notes, *_notes(known, sheet)),
-    )  # fmt: skip
-
-
-def _known(
-    data: EvalSet | None,
-    selection: Selection | None,
-    judgments: Judgments | pl.DataFrame | None,
-    results: Sequence[object],
-    criteria: Sequence[str] | None,
-    protocol: str | None,
-    human: str | None,
-    value_range: tuple[float, float] | None,
-) -> tuple[Known, list[str]]:
-    """Bring everything together: the data with the judgments of this experiment only."""
-    notes: list[str] = []
-    if data is None and (selection is not None or judgments is not None or protocol is not None):
-        raise OptionError("a selection, judgments or a protocol need the data they belong to; give DATA / data=")
-    if value_range is not None and not value_range[0] < value_range[1]:
-        raise OptionError(f"value_range {value_range}: the lower end comes first, e.g. (1, 5) / --range 1,5")
-    if data is not None:
-        if judgments is not None:
-            data, mismatches = with_judgments(data, judgments, selection, human)
-            notes += [f"{m.what}: {m.count} ({m.example}), {m.action}" for m in mismatches]
-        elif selection is not None:
-            data = _selected(data, selection)
-        if protocol is not None:
-            data = _of_protocol(data, protocol)
-        human = human or data.human
-        if human is not None:
-            data.score(human)
-    read = tuple(verbs.read_result(result) for result in results)
-    names = tuple(criteria) if criteria is not None else _criterion_names(data, human)
-    return Known(data, human, selection, read, value_range, names, protocol), notes
-
-
-def _selected(data: EvalSet, selection: Selection) -> EvalSet:
-    """Return the chosen items, with the judgments of the chosen outputs only."""
-    chosen = data.keep(items=list(selection.ids))
-    if chosen.judgments is None or selection.systems is None:
-        return chosen
-    asked = [(str(i), s) for i, names in zip(selection.ids, selection.systems, strict=True) for s in names]
-    wanted = pl.DataFrame(asked, schema={"_item": pl.String, "system": pl.String}, orient="row")
-    table = chosen.judgments.table.with_columns(pl.col("item").cast(pl.String).alias("_item"))
-    kept = table.join(wanted, on=["_item", "system"], how="semi", maintain_order="left").drop("_item")
-    return replace(chosen, judgments=Judgments(kept))
-
-
-def _of_protocol(data: EvalSet, protocol: str) -> EvalSet:
-    table = None if data.judgments is None else data.judgments.table
-    if table is None or "protocol" not in table.columns:
-        raise DataError(f"{data.name}: the judgments name no protocol; leave out --protocol / protocol=")
-    known = table["protocol"].drop_nulls().unique(maintain_order=True).to_list()
-    if protocol not in known:
-        raise unknown_name("protocol", protocol, known)
-    return replace(data, judgments=Judgments(table.filter(pl.col("protocol") == protocol)))
-
-
-def _criterion_names(data: EvalSet | None, human: str | None) -> tuple[str, ...]:
-    """The criteria of the judgments; where they name none, one: the protocol's, or that of the human score."""
-    if data is None:
-        return ()
-    criteria = [] if data.judgments is None else data.judgments.criteria
-    named = protocols(data.judgments)
-    return tuple(criteria) or (tuple(named) if len(named) == 1 else (human,) if human else ())
-
-
-def _signatures(known: Known) -> Iterator[str]:
-    if known.selection is not None and known.selection.signature:
-        yield known.selection.signature
-    yield from (result.signature for result in known.results)
-
-
-def _notes(known: Known, sheet: Datasheet) -> Iterator[str]:
-    judgments = known.judgments
-    if known.data is None:
-        return
-    if judgments is None:
-        yield "there are no judgments: annotators, scales and agreement are left open"
-    named = protocols(judgments)
-    if len(named) > 1:
-        yield (
-            f"the judgments are of {len(named)} protocols ({', '.join(named)}); a sheet describes one "
-            "experiment: keep one with --protocol"
-        )
-    if judgments is not None and not sheet.answer("3.2.1").given:
-        yield "the judgments name no annotators: 3.2.1 is left open"
-    if not known.criteria:
-        yield f"no criterion is named: [[criterion]] is called '{_NAMELESS}'; rename it"
-    for name in known.criteria:
-        if known.judgments_of(name) is None and judgments is not None:
-            yield f"no judgment is of the criterion '{name}': it is left open"
-        elif judgments is not None and not sheet.answer("4.3.3", name).given:
-            yield f"the values do not tell the scale of '{name}' (4.3.3, 4.3.4); give --range LOW,HIGH"
-        if judgments is not None and known.human is not None and not sheet.answer("4.3.9", name).given:
-            yield f"no human score is the mean of the judgments of '{name}': 4.3.9 is left open"
-    for result in known.results:
-        if result.verb not in ("estimate", "combine", "compare", "plan", "agreement", "clean"):
-            yield f"a result of '{result.verb}' answers no question; its signature is kept"

@@ -1,4 +1,7 @@
-"""`render`: a datasheet for readers, as Markdown, LaTeX or HTML."""
+"""Render a datasheet for readers, as Markdown, LaTeX or HTML.
+
+Invariant: readers see answers exactly as they were written; nothing in an answer is taken for markup.
+"""
 
 from __future__ import annotations
 
@@ -9,105 +12,99 @@ from dataclasses import dataclass
 
 from aliquot.errors import unknown_name
 from aliquot.report.datasheet.checking import check, is_needed
-from aliquot.report.datasheet.questions import Question, Section, sections
+from aliquot.report.datasheet.questions import Question, sections
 from aliquot.report.datasheet.sheet import Datasheet
 
-# -- A datasheet as a reader meets it, whatever the format: parts with entries, each with what is to be shown --------
-
-
 TITLE = "Human Evaluation Datasheet (HEDS 2.0)"
-NOT_ANSWERED, NOT_NEEDED = "not answered", "not needed"
+FORMATS = {"markdown": (".md", ".markdown"), "latex": (".tex", ".latex"), "html": (".html", ".htm")}
+"""The formats, with the endings of their files."""
 URL = re.compile(r"https?://[^\s<>\"'{}|\\^`\x00-\x20\x7f]+[^\s<>\"'{}|\\^`.,;:!?)\]\x00-\x20\x7f]")
 
 
-@dataclass(frozen=True)
-class Choice:
-    """An option with its mark."""
+def render(sheet: Datasheet, format: str = "markdown", *, full: bool = False, fragment: bool = False) -> str:  # noqa: A002
+    """Write a datasheet for readers.
 
-    label: str
-    chosen: bool
+    Args:
+        sheet: the datasheet.
+        format: "markdown", "latex" or "html" (one page that needs nothing else).
+        full: show the options that were not chosen, too.
+        fragment: LaTeX and HTML without the frame of a document, to be put into another one.
+
+    >>> from aliquot.report.datasheet.sheet import blank
+    >>> print(render(blank().with_answer("1.2", "N/A"))[:56])
+    # Human Evaluation Datasheet (HEDS 2.0): datasheet
+    <BLANKLINE>
+    1 of
+    """
+    if format not in FORMATS:
+        raise unknown_name("format", format, FORMATS)
+    found = check(sheet)
+    status = f"{found.answered} of {found.questions} questions answered{'.' if found.complete else '; not complete.'}"
+    signatures = tuple(text for text in (sheet.signature, *sheet.results) if text)
+    page = Page(sheet.name, status, tuple(_blocks(sheet, full)), signatures)
+    if format == "markdown":
+        return to_markdown(page)
+    return to_latex(page, fragment=fragment) if format == "latex" else to_html(page, fragment=fragment)
+
+
+# -- The contents of a page, whatever the format: headings and entries in order --------------------------------------
+
+
+@dataclass(frozen=True)
+class Heading:
+    """A section of the sheet (level 2), for a criterion where it is asked for each, or a part of one (level 3)."""
+
+    level: int
+    number: str
+    title: str
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A question with its answer: options to show, paragraphs of lines, and a remark where there is no answer."""
+    """A question with its answer."""
 
     number: str
     title: str
     ask: str
-    choices: tuple[Choice, ...]
-    paragraphs: tuple[tuple[str, ...], ...]
-    remark: str
-    source: str
+    choices: tuple[tuple[str, bool], ...]  # labels to show, and whether each is chosen
+    paragraphs: tuple[tuple[str, ...], ...]  # the text: paragraphs of lines
+    missing: str  # "not answered" or "not needed" where there is no answer
+    source: str  # where aliquot took the answer from, if so
 
 
 @dataclass(frozen=True)
-class Group:
-    """Entries under one heading (empty where a part has no smaller ones)."""
-
-    number: str
-    title: str
-    entries: tuple[Entry, ...]
-
-
-@dataclass(frozen=True)
-class Part:
-    """A section of the sheet, for a criterion where it is asked for each."""
-
-    number: str
-    title: str
-    groups: tuple[Group, ...]
-
-
-@dataclass(frozen=True)
-class View:
+class Page:
     """The whole sheet, ready to be written down."""
 
     name: str
     status: str
-    parts: tuple[Part, ...]
+    blocks: tuple[Heading | Entry, ...]
     signatures: tuple[str, ...]
 
 
-def view(sheet: Datasheet, *, full: bool = False) -> View:
-    """Lay a sheet out for readers; `full` shows the options that were not chosen, too."""
-    found = check(sheet)
-    status = f"{found.answered} of {found.questions} questions answered"
-    return View(
-        name=sheet.name,
-        status=status + ("." if found.complete else "; not complete."),
-        parts=tuple(_parts(sheet, full)),
-        signatures=tuple(text for text in (sheet.signature, *sheet.results) if text),
-    )
-
-
-def _parts(sheet: Datasheet, full: bool) -> Iterator[Part]:
+def _blocks(sheet: Datasheet, full: bool) -> Iterator[Heading | Entry]:
     for section in sections():
         names: Sequence[str | None] = sheet.criterion_names if section.per_criterion else (None,)
         for name in names:
-            title = section.title if name is None else f"{section.title}: {one_line(name)}"
-            yield Part(section.number, title, tuple(_groups(sheet, section, name, full)))
-
-
-def _groups(sheet: Datasheet, section: Section, name: str | None, full: bool) -> Iterator[Group]:
-    for number, title in section.subsections.items() or (("", ""),):
-        asked = [question for question in section.questions if question.number.startswith(number)]
-        yield Group(number, title, tuple(_entry(sheet, question, name, full) for question in asked))
+            yield Heading(2, section.number, section.title if name is None else f"{section.title}: {one_line(name)}")
+            for number, title in section.subsections.items() or (("", ""),):
+                if title:
+                    yield Heading(3, number, title)
+                asked = [question for question in section.questions if question.number.startswith(number)]
+                yield from (_entry(sheet, question, name, full) for question in asked)
 
 
 def _entry(sheet: Datasheet, question: Question, name: str | None, full: bool) -> Entry:
     answer = sheet.answer(question.number, name)
-    choices = [Choice(label, label in answer.chosen) for label in question.labels]
-    choices += [
-        Choice(f"{label} (not an option of HEDS)", True) for label in answer.chosen if label not in question.labels
-    ]
-    remark = ""
+    choices = [(label, label in answer.chosen) for label in question.labels]
+    choices += [(f"{label} (not an option of HEDS)", True) for label in answer.chosen if label not in question.labels]
+    missing = ""
     if not answer.chosen if question.options else not answer.text.strip():
-        remark = NOT_ANSWERED if is_needed(sheet, question.number) else NOT_NEEDED
+        missing = "not answered" if is_needed(sheet, question.number) else "not needed"
     return Entry(
         question.number, question.title, question.ask,
-        choices=tuple(choice for choice in choices if full or choice.chosen),
-        paragraphs=paragraphs(answer.text), remark=remark, source=answer.source if answer.given else "",
+        choices=tuple((label, chosen) for label, chosen in choices if full or chosen),
+        paragraphs=paragraphs(answer.text), missing=missing, source=answer.source if answer.given else "",
     )  # fmt: skip
 
 
@@ -141,7 +138,7 @@ def split_links(text: str) -> list[tuple[str, bool]]:
     return [piece for piece in (*pieces, (text[at:], False)) if piece[0]]
 
 
-# -- A datasheet as Markdown (CommonMark): answers are quoted blocks, and nothing in them is taken for markup --------
+# -- Markdown --------------------------------------------------------------------------------------------------------
 
 
 _MARKUP = re.compile(r"([\\`*_\[\]<>&|~$])")
@@ -149,42 +146,29 @@ _AT_START = re.compile(r"^([#+\-=:]|\d{1,9}(?=[.)]))")
 _MARKDOWN_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\x80-\x9f\u2028\u2029]")
 
 
-def to_markdown(view: View) -> str:
-    """Return the sheet as Markdown."""
-    lines = [f"# {TITLE}: {escape_markdown(view.name)}", "", view.status]
-    for part in view.parts:
-        lines += ["", f"## {part.number} {escape_markdown(part.title)}"]
-        for group in part.groups:
-            if group.title:
-                lines += ["", f"### {group.number} {group.title}"]
-            for entry in group.entries:
-                lines += ["", *_markdown_entry(entry)]
-    if view.signatures:
+def to_markdown(page: Page) -> str:
+    """Return the sheet as Markdown (CommonMark); answers are quoted blocks."""
+    lines = [f"# {TITLE}: {escape_markdown(page.name)}", "", page.status]
+    for block in page.blocks:
+        if isinstance(block, Heading):
+            lines += ["", f"{'#' * block.level} {block.number} {escape_markdown(block.title)}"]
+        else:
+            lines += ["", *_markdown_entry(block)]
+    if page.signatures:
         lines += ["", "## How this sheet was filled in", ""]
-        lines += [f"- {escape_markdown(signature)}" for signature in view.signatures]
+        lines += [f"- {escape_markdown(signature)}" for signature in page.signatures]
     return "\n".join(lines) + "\n"
 
 
 def _markdown_entry(entry: Entry) -> Iterator[str]:
     yield f"**{entry.number} {entry.title}.** {escape_markdown(entry.ask)}"
     yield ""
-    blocks: list[list[str]] = []
-    if entry.remark:
-        blocks.append([f"*{entry.remark}*"])
-    if entry.choices:
-        blocks.append(
-            [f"- [{'x' if choice.chosen else ' '}] {escape_markdown(choice.label)}" for choice in entry.choices]
-        )
-    blocks += [
-        [f"{escape_markdown(line)}\\" for line in lines[:-1]] + [escape_markdown(lines[-1])]
-        for lines in entry.paragraphs
-    ]
-    if entry.source:
-        blocks.append([f"*(filled in from {escape_markdown(entry.source)})*"])
-    for at, block in enumerate(blocks):
-        if at:
-            yield ">"
-        yield from (f"> {line}" for line in block)
+    quoted = [[f"*{entry.missing}*"]] if entry.missing else []
+    quoted += [[f"- [{' x'[chosen]}] {escape_markdown(label)}" for label, chosen in entry.choices]]
+    quoted += [["\\\n".join(map(escape_markdown, lines))] for lines in entry.paragraphs]
+    quoted += [[f"*(filled in from {escape_markdown(entry.source)})*"]] if entry.source else []
+    text = "\n\n".join("\n".join(block) for block in quoted if block)
+    yield from (f"> {line}" if line else ">" for line in text.split("\n") if text)
 
 
 def escape_markdown(text: str) -> str:
@@ -206,7 +190,7 @@ def _at_start(found: re.Match[str]) -> str:
     return f"\\{mark}" if not mark.isdigit() else mark + "\\"
 
 
-# -- A datasheet as LaTeX: a document of its own, or without its frame for the appendix of another -------------------
+# -- LaTeX -----------------------------------------------------------------------------------------------------------
 
 
 _CHARACTERS = {
@@ -238,19 +222,17 @@ _FRAME = r"""% Compile with LuaLaTeX or XeLaTeX where there are letters beyond L
 _NEEDS = "% Needs \\usepackage{textcomp,amssymb,hyperref}.\n"
 
 
-def to_latex(view: View, *, fragment: bool = False) -> str:
+def to_latex(page: Page, *, fragment: bool = False) -> str:
     """Return the sheet as a LaTeX document, or only the body of one."""
-    lines = [f"\\section*{{{TITLE}: {escape_latex(view.name)}}}", escape_latex(view.status), ""]
-    for part in view.parts:
-        lines += [f"\\subsection*{{{part.number} {escape_latex(part.title)}}}"]
-        for group in part.groups:
-            if group.title:
-                lines += [f"\\subsubsection*{{{group.number} {escape_latex(group.title)}}}"]
-            for entry in group.entries:
-                lines += [*_latex_entry(entry), ""]
-    if view.signatures:
+    lines = [f"\\section*{{{TITLE}: {escape_latex(page.name)}}}", escape_latex(page.status), ""]
+    for block in page.blocks:
+        if isinstance(block, Heading):
+            lines.append(f"\\{'sub' * (block.level - 1)}section*{{{block.number} {escape_latex(block.title)}}}")
+        else:
+            lines += [*_latex_entry(block), ""]
+    if page.signatures:
         lines += ["\\subsection*{How this sheet was filled in}", "\\begin{itemize}"]
-        lines += [f"\\item {{\\small {escape_latex(signature)}}}" for signature in view.signatures]
+        lines += [f"\\item {{\\small {escape_latex(signature)}}}" for signature in page.signatures]
         lines += ["\\end{itemize}"]
     body = "\n".join(lines) + "\n"
     return _NEEDS + body if fragment else _FRAME.replace("%(body)s", body)
@@ -259,18 +241,15 @@ def to_latex(view: View, *, fragment: bool = False) -> str:
 def _latex_entry(entry: Entry) -> Iterator[str]:
     yield f"\\paragraph{{{entry.number} {escape_latex(entry.title)}.}} {escape_latex(entry.ask)}"
     yield "\\begin{quote}"
-    if entry.remark:
-        yield f"\\emph{{{entry.remark}}}"
-        yield ""
+    if entry.missing:
+        yield f"\\emph{{{entry.missing}}}\n"
     if entry.choices:
         yield "\\begin{itemize}"
-        for choice in entry.choices:
-            mark = "$\\boxtimes$" if choice.chosen else "$\\square$"
-            yield f"\\item[{mark}] {escape_latex(choice.label)}"
+        for label, chosen in entry.choices:
+            yield f"\\item[$\\{'boxtimes' if chosen else 'square'}$] {escape_latex(label)}"
         yield "\\end{itemize}"
     for lines in entry.paragraphs:
-        yield " \\newline\n".join(linked_latex(line) for line in lines)
-        yield ""
+        yield " \\newline\n".join(linked_latex(line) for line in lines) + "\n"
     if entry.source:
         yield f"{{\\small\\emph{{(filled in from {escape_latex(entry.source)})}}}}"
     yield "\\end{quote}"
@@ -297,7 +276,7 @@ def _plain_latex(text: str) -> str:
     return _TO_ESCAPE.sub(lambda found: _CHARACTERS[found.group()], apart).replace("\x00", "{}")
 
 
-# -- A datasheet as one HTML page that needs nothing else: no script, no font, no picture from elsewhere -------------
+# -- HTML: one page that needs nothing else, no script, no font, no picture from elsewhere ---------------------------
 
 
 _HTML_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -316,21 +295,25 @@ nav ul { columns: 2; padding-left: 1.2rem; } code { overflow-wrap: anywhere; fon
 """
 
 
-def to_html(view: View, *, fragment: bool = False) -> str:
+def to_html(page: Page, *, fragment: bool = False) -> str:
     """Return the sheet as an HTML page, or only what goes into a page's body."""
-    title = f"{TITLE}: {escape_html(view.name)}"
-    anchors = [f"part-{at}" for at in range(1, len(view.parts) + 1)]
-    lines = [f"<h1>{title}</h1>", f'<p class="status">{escape_html(view.status)}</p>', "<nav><ul>"]
-    for part, anchor in zip(view.parts, anchors, strict=True):
-        lines.append(f'<li><a href="#{anchor}">{part.number} {escape_html(part.title)}</a></li>')
-    lines.append("</ul></nav>")
-    for part, anchor in zip(view.parts, anchors, strict=True):
-        lines += _part(part, anchor)
-    if view.signatures:
-        lines += ["<h2>How this sheet was filled in</h2>", "<ul>"]
-        lines += [f"<li><code>{escape_html(signature)}</code></li>" for signature in view.signatures]
-        lines.append("</ul>")
-    body = "\n".join(lines) + "\n"
+    title = f"{TITLE}: {escape_html(page.name)}"
+    contents, lines, parts = [], [], 0
+    for block in page.blocks:
+        if isinstance(block, Entry):
+            lines += _html_entry(block)
+            continue
+        text, anchor = f"{block.number} {escape_html(block.title)}", ""
+        if block.level == 2:
+            parts += 1
+            anchor = f' id="part-{parts}"'
+            contents.append(f'<li><a href="#part-{parts}">{text}</a></li>')
+        lines.append(f"<h{block.level}{anchor}>{text}</h{block.level}>")
+    if page.signatures:
+        signatures = [f"<li><code>{escape_html(signature)}</code></li>" for signature in page.signatures]
+        lines += ["<h2>How this sheet was filled in</h2>", "<ul>", *signatures, "</ul>"]
+    head = [f"<h1>{title}</h1>", f'<p class="status">{escape_html(page.status)}</p>']
+    body = "\n".join([*head, "<nav><ul>", *contents, "</ul></nav>", *lines]) + "\n"
     if fragment:
         return body
     return (
@@ -340,27 +323,16 @@ def to_html(view: View, *, fragment: bool = False) -> str:
     )
 
 
-def _part(part: Part, anchor: str) -> Iterator[str]:
-    yield f'<section id="{anchor}">'
-    yield f"<h2>{part.number} {escape_html(part.title)}</h2>"
-    for group in part.groups:
-        if group.title:
-            yield f"<h3>{group.number} {escape_html(group.title)}</h3>"
-        for entry in group.entries:
-            yield from _html_entry(entry)
-    yield "</section>"
-
-
 def _html_entry(entry: Entry) -> Iterator[str]:
     yield f'<h4>{entry.number} {escape_html(entry.title)}</h4>\n<p class="ask">{escape_html(entry.ask)}</p>'
-    yield f'<div class="answer{" open" * (entry.remark == "not answered")}">'
-    if entry.remark:
-        yield f"<p><em>{entry.remark}</em></p>"
+    yield f'<div class="answer{" open" * (entry.missing == "not answered")}">'
+    if entry.missing:
+        yield f"<p><em>{entry.missing}</em></p>"
     if entry.choices:
         yield "<ul>"
-        for choice in entry.choices:
-            mark, kind = ("☒", "chosen") if choice.chosen else ("☐", "unchosen")
-            yield f'<li class="{kind}">{mark} {escape_html(choice.label)}</li>'
+        for label, chosen in entry.choices:
+            mark, kind = ("☒", "chosen") if chosen else ("☐", "unchosen")
+            yield f'<li class="{kind}">{mark} {escape_html(label)}</li>'
         yield "</ul>"
     for lines in entry.paragraphs:
         yield f'<p dir="auto">{"<br>".join(linked_html(line) for line in lines)}</p>'
@@ -385,33 +357,3 @@ def linked_html(text: str) -> str:
 def escape_html(text: str) -> str:
     """Return a text such that HTML shows it as it is."""
     return html.escape(_HTML_CONTROL.sub("\ufffd", text))
-
-
-# -- `render`: a datasheet for readers, as Markdown, LaTeX or HTML ---------------------------------------------------
-
-
-FORMATS = {"markdown": (".md", ".markdown"), "latex": (".tex", ".latex"), "html": (".html", ".htm")}
-"""The formats, with the endings of their files."""
-
-
-def render(sheet: Datasheet, format: str = "markdown", *, full: bool = False, fragment: bool = False) -> str:  # noqa: A002
-    """Write a datasheet for readers.
-
-    Args:
-        sheet: the datasheet.
-        format: "markdown", "latex" or "html" (one page that needs nothing else).
-        full: show the options that were not chosen, too.
-        fragment: LaTeX and HTML without the frame of a document, to be put into another one.
-
-    >>> from aliquot.report.datasheet.sheet import blank
-    >>> print(render(blank().with_answer("1.2", "N/A"))[:56])
-    # Human Evaluation Datasheet (HEDS 2.0): datasheet
-    <BLANKLINE>
-    1 of
-    """
-    if format not in FORMATS:
-        raise unknown_name("format", format, FORMATS)
-    laid_out = view(sheet, full=full)
-    if format == "markdown":
-        return to_markdown(laid_out)
-    return to_latex(laid_out, fragment=fragment) if format == "latex" else to_html(laid_out, fragment=fragment)

@@ -137,13 +137,13 @@ class Datasheet:
 
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write the sheet as TOML for people to edit (or as .json); an existing file is kept unless `force`."""
-        from aliquot.report.datasheet.writing import save  # noqa: PLC0415  (writing is built on this class)
+        from aliquot.report.datasheet.files import save  # noqa: PLC0415  (files.py is built on this class)
 
         save(self, path, force=force)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, laid out as in the file."""
-        from aliquot.report.datasheet.writing import to_document  # noqa: PLC0415  (likewise)
+        from aliquot.report.datasheet.files import to_document  # noqa: PLC0415  (likewise)
 
         return to_document(self)
 
