@@ -4,13 +4,17 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test lint format bench study study-sources docs clean
+.PHONY: demo test test-fast lint format bench study study-sources docs site wheel-demo clean
 
 demo: $(VENV)/core.stamp
 	$(BIN)/aliquot demo
 
 test: $(VENV)/dev.stamp
 	$(BIN)/python -m pytest -n 2 $(PYTEST_ARGS)
+
+# Without the tests marked `slow` (pyproject.toml says what that means): for the minutes between two edits.
+test-fast: $(VENV)/dev.stamp
+	$(BIN)/python -m pytest -n 2 -m "not slow" --ignore tests/real $(PYTEST_ARGS)
 
 lint: $(VENV)/dev.stamp
 	$(BIN)/ruff check .
@@ -34,8 +38,19 @@ study-sources: $(VENV)/dev.stamp
 docs: $(VENV)/dev.stamp
 	$(BIN)/python docs/build_reference.py
 
+site: $(VENV)/site.stamp docs
+	$(BIN)/mkdocs build --strict
+
+# What a user gets: the wheel, in an environment of its own, runs the demo.
+wheel-demo: $(VENV)/bin/python
+	rm -rf build/wheel && mkdir -p build/wheel
+	$(BIN)/pip wheel --quiet --no-deps --wheel-dir build/wheel .
+	$(PYTHON) -m venv build/wheel/venv
+	build/wheel/venv/bin/pip install --quiet --constraint constraints.txt build/wheel/aliquot-*.whl
+	cd build/wheel && venv/bin/aliquot demo > demo.txt && tail -n 3 demo.txt
+
 clean:
-	rm -rf $(VENV) aliquot-demo .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) aliquot-demo build site .mypy_cache .ruff_cache .pytest_cache
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
@@ -52,4 +67,8 @@ $(VENV)/dev.stamp: $(VENV)/core.stamp
 	$(BIN)/pip install --quiet torch==2.13.0
 	$(BIN)/pip install --quiet --constraint constraints.txt --group embed-tests
 	$(BIN)/pip install --quiet --no-deps subset2evaluate==1.0.27
+	@touch $@
+
+$(VENV)/site.stamp: $(VENV)/dev.stamp
+	$(BIN)/pip install --quiet --constraint constraints.txt --group site
 	@touch $@

@@ -5,7 +5,6 @@ from __future__ import annotations
 import doctest
 import importlib
 import inspect
-import pkgutil
 import re
 import shlex
 import subprocess
@@ -19,13 +18,16 @@ import aliquot
 from aliquot.cli.main import VERBS, run, subcommands
 
 ROOT = Path(__file__).parent.parent
-PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
+DOCS = ROOT / "docs"
+PAGES = sorted([ROOT / "README.md", *DOCS.rglob("*.md")])
+GENERATED = {DOCS / "api.md", DOCS / "cli.md"}
 BLOCK = re.compile(r"^```(\w+)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
-MODULES = [
-    module.name
-    for module in pkgutil.walk_packages(aliquot.__path__, "aliquot.")
-    if not module.name.endswith("__main__")
-]
+LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
+WITH_EXAMPLES = sorted(
+    ".".join(path.relative_to(ROOT / "src").with_suffix("").parts).removesuffix(".__init__")
+    for path in (ROOT / "src").rglob("*.py")
+    if ">>> " in path.read_text()
+)
 
 
 @pytest.mark.parametrize("name", aliquot.__all__)
@@ -33,8 +35,19 @@ def test_public_names_have_documentation(name):
     public = getattr(aliquot, name)
     if inspect.ismodule(public) or inspect.isclass(public) or callable(public):
         assert inspect.getdoc(public), f"aliquot.{name} has no docstring"
-    pages = "".join(page.read_text() for page in PAGES)
-    assert re.search(rf"\b{name}\b", pages), f"aliquot.{name} is in no page of the docs"
+
+
+def test_every_public_name_is_explained_on_a_page_written_by_hand():
+    text = "".join(page.read_text() for page in PAGES if page not in GENERATED)
+    missing = [name for name in aliquot.__all__ if not re.search(rf"\baliquot\.{name}\b", text)]
+    assert not missing, f"in no page but the generated reference: {missing}"
+
+
+def test_the_version_is_the_same_everywhere():
+    assert f"\nversion: {aliquot.__version__}\n" in (ROOT / "CITATION.cff").read_text()
+    newest = re.search(r"^## (\S+) \(\d{4}-\d\d-\d\d\)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert newest is not None
+    assert newest[1] == aliquot.__version__
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -60,13 +73,38 @@ def test_the_reference_is_current():
     assert check.returncode == 0, check.stdout + check.stderr
 
 
-@pytest.mark.parametrize("name", MODULES)
+@pytest.mark.parametrize("name", WITH_EXAMPLES)
 def test_doctests(name):
     module = importlib.import_module(name)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", aliquot.AliquotWarning)
         results = doctest.testmod(module, optionflags=doctest.ELLIPSIS)
-    assert results.failed == 0
+    assert results.attempted, f"{name} shows examples that doctest does not find"
+    assert not results.failed
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"], ids=lambda page: page.name)
+def test_links_lead_somewhere(page):
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    for target in LINK.findall(text):
+        path, _, anchor = target.partition("#")
+        if "://" in target:
+            continue
+        found = page if not path else page.parent / path
+        assert found.exists(), f"{page.name}: no {target}"
+        assert page.parent != DOCS or found.parent == DOCS, f"{page.name}: {target} is not part of the site"
+        assert not anchor or anchor in anchors(found), f"{page.name}: no heading for {target}"
+
+
+def anchors(page: Path) -> set[str]:
+    """The ids that a page's headings get on the site."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\s-]", "", heading).strip().lower().replace(" ", "-") for heading in headings}
+
+
+def test_every_page_has_its_place_in_the_navigation():
+    listed = re.findall(r"[\w-]+\.md", (ROOT / "mkdocs.yml").read_text().partition("\nnav:")[2])
+    assert sorted(listed) == sorted({page.name for page in PAGES if page.parent == DOCS})
 
 
 @pytest.fixture
@@ -90,6 +128,20 @@ def test_examples_run(page, tmp_path, monkeypatch, capsys):
                 warnings.simplefilter("ignore", aliquot.AliquotWarning)
                 exec(compile(code, f"{page.name}", "exec"), space)  # noqa: S102
         elif language == "console":
-            for line in code.splitlines():
-                if line.startswith("$ aliquot "):
-                    assert run(shlex.split(line, comments=True)[2:]) == 0, f"{line}\n{capsys.readouterr().err}"
+            run_console(code, page.name, capsys)
+
+
+def run_console(code: str, page: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Run the commands of a block; each must succeed and print what is shown below it (`...` stands for anything)."""
+    for part in re.split(r"^\$ ", code, flags=re.MULTILINE)[1:]:
+        command, _, shown = part.partition("\n")
+        arguments = shlex.split(command, comments=True)
+        assert arguments[0] == "aliquot", f"{page}: only aliquot is run in a console block, not {arguments[0]}"
+        capsys.readouterr()
+        code_ = run(arguments[1:])
+        printed = capsys.readouterr()
+        assert code_ == 0, f"{page}: {command}\n{printed.err}"
+        flat = " ".join(printed.out.split())
+        for passage in re.split(r"^\.\.\.$", shown, flags=re.MULTILINE):
+            wanted = " ".join(passage.split())
+            assert wanted in flat, f"{page}: `{command}` does not print this any more:\n{passage}"
