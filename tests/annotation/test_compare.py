@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import aliquot
+from aliquot.annotation.ballots import best_worst, rankings, table_preferences
 from aliquot.annotation.choice_tables import choice_table, kind_of
-from aliquot.annotation.choices import best_worst, rankings
+from aliquot.annotation.choices import score_preferences
 from aliquot.annotation.compare import KINDS, compare, options_of
-from aliquot.annotation.comparison import Comparison
-from aliquot.annotation.preferences import score_preferences, table_preferences
+from aliquot.annotation.preferences import Comparison
 from aliquot.errors import AliquotError, DataError, NameUnknownError, OptionError
 from aliquot.stats.choices import sign_test
 
@@ -101,7 +101,7 @@ def test_without_annotators_every_row_is_an_answer():
     result = compare(said, "pairwise")
     assert result.choices == 10
     assert result.annotators == 0
-    assert any("no annotators are named" in note for note in result.notes)
+    assert any("judgments without an annotator id" in note for note in result.notes)
 
 
 def test_one_annotator_is_said():

@@ -8,7 +8,7 @@ import pytest
 
 import aliquot
 from aliquot.annotation.compare import compare
-from aliquot.annotation.verify import Verification
+from aliquot.annotation.side_by_side import Verification
 from aliquot.errors import DataError, MissingExtraError, NameUnknownError, OptionError
 
 # -- verify --------------------------------------------------------------------------------------------------------
@@ -56,7 +56,7 @@ def test_verify_leaves_contradictions_out():
     assert result.answers == 2
     assert any("contradict each other" in note for note in result.notes)
     assert any("counted once: 1" in note for note in result.notes)
-    with pytest.raises(DataError, match="row 2: p answered differently on item 1"):
+    with pytest.raises(DataError, match="row 2: p judged differently on item 1"):
         compare(table, "verify", systems=["X", "Y"], strict=True)
     with pytest.raises(DataError, match="row 1: a tie does not say"):
         compare(pl.DataFrame({"item": [1], "choice": ["tie"]}), "verify", systems=["X", "Y"])
@@ -136,7 +136,7 @@ def test_post_editing_without_systems_choices_or_people():
     row = result["all"]
     assert (row.a, row.b) == ("A", "B")
     assert np.isnan(row.share_a)
-    assert any("no annotators" in note for note in result.notes)
+    assert any("without an annotator id" in note for note in result.notes)
     with pytest.raises(NameUnknownError, match="no column 'job'"):
         compare(edited(), "postedit", by="job")
 

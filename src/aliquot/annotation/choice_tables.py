@@ -24,9 +24,6 @@ from aliquot.errors import DataError, NameUnknownError, OptionError, closest, qu
 from aliquot.io.formats.table_columns import SYNONYMS, numbers_of
 from aliquot.stats.arrays import FloatArray
 
-# -- Tables that `compare` reads: which kind they are, which column is which, and texts turned into names and numbers
-
-
 ROLES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "item": SYNONYMS["item"],
@@ -53,7 +50,6 @@ ROLES: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )  # fmt: skip
 """Our column role -> the names people give it."""
 
-_PAIR = ("item", "annotator", "system_a", "system_b", "choice")
 _NEEDS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = MappingProxyType(
     {
         "postedit": (("item", "final"), ("annotator", "system_a", "system_b", "output_a", "output_b", "choice")),
@@ -84,6 +80,13 @@ class ChoiceTable:
         text = self.whole_texts(role).str.strip_chars()
         return pl.select(pl.when(text != "").then(text)).to_series()
 
+    def optional(self, role: str) -> pl.Series:
+        """A column of texts; all null where no column plays the role."""
+        return self.texts(role) if role in self.frame.columns else pl.Series(role, [None] * len(self), dtype=pl.String)
+
+    def __len__(self) -> int:
+        return self.frame.height
+
     def whole_texts(self, role: str) -> pl.Series:
         """A column as texts, blanks and all."""
         column = self.frame[role]
@@ -101,6 +104,10 @@ class ChoiceTable:
     def numbers(self, role: str) -> FloatArray:
         """A column of numbers, NaN where missing."""
         return numbers_of(self.frame[role], self.where)
+
+    def keys(self) -> pl.DataFrame:
+        """Item and annotator of every row."""
+        return pl.DataFrame({"item": self.required("item"), "annotator": self.optional("annotator")})
 
     def fault(self, row: int, what: str) -> DataError:
         """Build an error that names a row, counted from 0 here and from 1 for people."""
@@ -214,8 +221,7 @@ def number_columns(frame: pl.DataFrame, apart: Sequence[str], where: str) -> dic
     return found
 
 
-# -- What people write when they choose: a, b, tie, only A, both, none, a system's name; anything else is an error ---
-
+# -- labels of choices ---------------------------------------------------------------------------------------------
 
 _SIDES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -229,9 +235,6 @@ _SIDES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     }
 )  # fmt: skip
 _MEANING = {label: side for side, labels in _SIDES.items() for label in labels}
-
-PAIRWISE = ("a", "b", "tie")
-VERIFY = ("only a", "only b", "both", "none")
 
 
 def sides(table: ChoiceTable, a: pl.Series, b: pl.Series, ignore: Collection[str] = ()) -> pl.Series:
@@ -256,19 +259,11 @@ def sides(table: ChoiceTable, a: pl.Series, b: pl.Series, ignore: Collection[str
     """
     choice = table.texts("choice")
     folded = choice.str.to_lowercase()
-    ignored = folded.is_in([label.strip().casefold() for label in ignore])
+    ignored = folded.is_in([label.strip().casefold() for label in ignore]).fill_null(value=False)
     by_label = folded.replace_strict(_MEANING, default=None, return_dtype=pl.String)
-    by_name = (
-        pl.DataFrame({"choice": choice, "a": a, "b": b})
-        .select(
-            pl.when(pl.col("choice") == pl.col("a"))
-            .then(pl.lit("a"))
-            .when(pl.col("choice") == pl.col("b"))
-            .then(pl.lit("b"))
-        )
-        .to_series()
-    )
-    torn = (by_label != by_name).fill_null(value=False) & ~ignored.fill_null(value=False)
+    is_a, is_b = choice == a, choice == b
+    by_name = pl.select(pl.when(is_a).then(pl.lit("a")).when(is_b).then(pl.lit("b"))).to_series()
+    torn = (by_label != by_name).fill_null(value=False) & ~ignored
     if torn.any():
         row = int(torn.arg_max() or 0)
         raise table.fault(
@@ -277,29 +272,18 @@ def sides(table: ChoiceTable, a: pl.Series, b: pl.Series, ignore: Collection[str
             f"'{by_name[row]}'; write a or b, or give the systems other names",
         )
     side = by_name.zip_with(by_name.is_not_null(), by_label)
-    unknown = side.is_null() & choice.is_not_null() & ~ignored.fill_null(value=False)
+    unknown = side.is_null() & choice.is_not_null() & ~ignored
     if unknown.any():
-        raise _unknown(table, int(unknown.arg_max() or 0), choice, a, b)
-    return side.to_frame().select(pl.when(~ignored.fill_null(value=False)).then(pl.col(side.name))).to_series()
-
-
-def _unknown(table: ChoiceTable, row: int, choice: pl.Series, a: pl.Series, b: pl.Series) -> DataError:
-    known = VERIFY if table.kind == "verify" else PAIRWISE
-    guess = closest(str(choice[row]), [*known, a[row], b[row]])
-    hint = f" did you mean '{guess}'?" if guess else ""
-    return table.fault(
-        row,
-        f"unknown choice '{choice[row]}';{hint} Write {quoted(known)}, or a system's name; an empty cell is a "
-        "pending judgment; --ignore leaves labels out",
-    )
-
-
-def check_pair(table: ChoiceTable, a: pl.Series, b: pl.Series) -> None:
-    """Refuse a system that is compared with itself."""
-    same = a == b
-    if same.any():
-        row = int(same.arg_max() or 0)
-        raise table.fault(row, f"the system '{a[row]}' is compared with itself; correct or remove the row")
+        row = int(unknown.arg_max() or 0)
+        known = ("only a", "only b", "both", "none") if table.kind == "verify" else ("a", "b", "tie")
+        guess = closest(str(choice[row]), [*known, a[row], b[row]])
+        hint = f" did you mean '{guess}'?" if guess else ""
+        raise table.fault(
+            row,
+            f"unknown choice '{choice[row]}';{hint} Write {quoted(known)}, or a system's name; an empty cell is a "
+            "pending judgment; --ignore leaves labels out",
+        )
+    return pl.select(pl.when(~ignored).then(side)).to_series()
 
 
 def known_systems(wanted: Collection[str], present: Collection[str], where: str) -> list[str]:

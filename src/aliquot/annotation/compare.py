@@ -1,23 +1,26 @@
-"""`compare`: which of two or more systems do people prefer, and do the questions they answered make sense?"""
+"""`compare`: which of two or more systems do people prefer, and do the questions they answered make sense?
+
+A table of choices stays a table; everything else that is read from a file becomes data with judgments or scores.
+"""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, overload
 
 import polars as pl
 
+from aliquot.annotation.ballots import table_preferences
 from aliquot.annotation.choice_tables import choice_table, kind_of
-from aliquot.annotation.comparison import Comparison, Result
+from aliquot.annotation.choices import score_preferences
 from aliquot.annotation.criteria import Criteria, criteria
 from aliquot.annotation.error_importance import ErrorImportance, importance
 from aliquot.annotation.group_changes import GroupChanges, group_changes
-from aliquot.annotation.postedit import PostEditing, postedit
-from aliquot.annotation.preferences import compare_preferences, score_preferences, table_preferences
-from aliquot.annotation.verify import Verification, verify
+from aliquot.annotation.preferences import Comparison, compare_preferences
+from aliquot.annotation.side_by_side import PostEditing, Verification, postedit, verify
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import Judgments
 from aliquot.errors import FormatError, OptionError, unknown_name
@@ -27,36 +30,41 @@ from aliquot.io.formats import table_columns as delimited
 from aliquot.io.formats.table_columns import map_columns
 from aliquot.io.load import load, recognise
 
-# -- `compare`: which of two or more systems do people prefer, and do the questions they answered make sense? --------
-
-
 Data = EvalSet | Judgments | pl.DataFrame
+Source = Data | str | Path
+CompareResult = Comparison | Verification | PostEditing | Criteria | ErrorImportance | GroupChanges
 
-KINDS = ("pairwise", "best-worst", "ranking", "scores", "verify", "postedit", "criteria", "importance", "groups")
+_OTHER_KINDS: Mapping[str, Callable[..., CompareResult]] = MappingProxyType(
+    {"verify": verify, "postedit": postedit, "criteria": criteria, "importance": importance, "groups": group_changes}
+)
+KINDS = ("pairwise", "best-worst", "ranking", "scores", *_OTHER_KINDS)
+
+TABLE_KINDS = ("pairwise", "best-worst", "ranking", "verify", "postedit", "groups")
+"""Kinds that are read from tables of their own."""
 
 
 @overload
 def compare(
-    data: Data | str | Path, kind: Literal["pairwise", "best-worst", "ranking", "scores"], **options: Any
+    data: Source, kind: Literal["pairwise", "best-worst", "ranking", "scores"], **options: Any
 ) -> Comparison: ...
 @overload
-def compare(data: Data | str | Path, kind: Literal["verify"], **options: Any) -> Verification: ...
+def compare(data: Source, kind: Literal["verify"], **options: Any) -> Verification: ...
 @overload
-def compare(data: Data | str | Path, kind: Literal["postedit"], **options: Any) -> PostEditing: ...
+def compare(data: Source, kind: Literal["postedit"], **options: Any) -> PostEditing: ...
 @overload
-def compare(data: Data | str | Path, kind: Literal["criteria"], **options: Any) -> Criteria: ...
+def compare(data: Source, kind: Literal["criteria"], **options: Any) -> Criteria: ...
 @overload
-def compare(data: Data | str | Path, kind: Literal["importance"], **options: Any) -> ErrorImportance: ...
+def compare(data: Source, kind: Literal["importance"], **options: Any) -> ErrorImportance: ...
 @overload
-def compare(data: Data | str | Path, kind: Literal["groups"], **options: Any) -> GroupChanges: ...
+def compare(data: Source, kind: Literal["groups"], **options: Any) -> GroupChanges: ...
 @overload
-def compare(data: Data | str | Path, kind: str | None = None, **options: Any) -> Result: ...
-def compare(data: Data | str | Path, kind: str | None = None, **options: Any) -> Result:
+def compare(data: Source, kind: str | None = None, **options: Any) -> CompareResult: ...
+def compare(data: Source, kind: str | None = None, **options: Any) -> CompareResult:
     """Compare systems by what people chose, or the criteria they judged by.
 
     Args:
         data: A table (a Polars DataFrame or the path of a CSV, TSV or Parquet file), or judgments or data with scores.
-        kind: What the table holds; told by its columns when not given.
+        kind: What the table holds; found from its columns when not given.
 
             - pairwise: item, annotator, system_a, system_b, choice (a, b, tie)
             - best-worst: item, annotator, shown (A;B;C;D), best, worst
@@ -85,128 +93,75 @@ def compare(data: Data | str | Path, kind: str | None = None, **options: Any) ->
     """
     if kind is not None and kind not in KINDS:
         raise unknown_name("kind", kind, KINDS, "check --kind")
-    columns = options.get("columns")
     if isinstance(data, (str, Path)):
-        found: Data = read_data(data, kind, columns)
         options.setdefault("where", str(data))
-    else:
-        found = data
-    named = kind or _told(found, columns)
-    if kind is None and named == "pairwise":
-        named = _verified(found, options)
-    return _KINDS[named](found, _checked(named, options))
-
-
-def _told(data: Data, columns: Mapping[str, str] | None) -> str:
-    """Tell the kind by the columns; whatever holds no choices holds scores."""
-    return (kind_of(data.columns, columns) or "scores") if isinstance(data, pl.DataFrame) else "scores"
-
-
-def _verified(data: Data, options: Mapping[str, Any]) -> str:
-    """Tell whether the choices say which of the two is right (only a, both, none) instead of which is better."""
-    if not isinstance(data, pl.DataFrame):
-        return "pairwise"
-    table = choice_table(data, "verify", options.get("columns"), options.get("where", "table"))
-    said = set(table.texts("choice").drop_nulls().str.to_lowercase().unique().to_list())
-    of_verify = bool(said & {"both", "none", "neither"}) and not said & {"tie", "ties", "equal", "same", "="}
-    return "verify" if of_verify else "pairwise"
-
-
-# -- the kinds -----------------------------------------------------------------------------------------------------
-
-
-def _table_of(data: Data, kind: str) -> pl.DataFrame:
+        data = read_data(data, kind, options.get("columns"))
+    if kind is None:
+        kind = _kind_of(data, options)
+    options = _checked(kind, options)
     if isinstance(data, pl.DataFrame):
-        return data
-    raise OptionError(f"the kind '{kind}' reads a table; judgments and scores are compared by --kind scores")
-
-
-def _preferences(kind: str) -> Callable[[Data, dict[str, Any]], Comparison]:
-    def run(data: Data, options: dict[str, Any]) -> Comparison:
-        how = {name: options.pop(name) for name in _SCORING if name in options}
-        if "cluster" in options:
-            how["cluster"] = options["cluster"]
-        return compare_preferences(table_preferences(_table_of(data, kind), kind, **options), **how)
-
-    return run
-
-
-def _scores(data: Data, options: dict[str, Any]) -> Comparison:
-    how = {name: options.pop(name) for name in _SCORING if name in options}
-    if "cluster" in options:
-        how["cluster"] = options["cluster"]
-    where, columns = options.pop("where", "table"), options.pop("columns", None)
-    data = scores_of(data, columns, where) if isinstance(data, pl.DataFrame) else data
-    return compare_preferences(score_preferences(data, **options), **how)
-
-
-def _of_table(kind: str, function: Callable[..., Result]) -> Callable[[Data, dict[str, Any]], Result]:
-    return lambda data, options: function(_table_of(data, kind), **options)
-
-
-_ANYWHERE = ("seed", "where")
-"""Options that every kind takes; those that draw nothing have no use for a seed."""
-
-_SCORING = ("ties", "interval", "level", "alpha", "adjust", "prior", "draws", "seed")
-_KINDS: Mapping[str, Callable[[Data, dict[str, Any]], Result]] = MappingProxyType(
-    {
-        "pairwise": _preferences("pairwise"),
-        "best-worst": _preferences("best-worst"),
-        "ranking": _preferences("ranking"),
-        "scores": _scores,
-        "verify": _of_table("verify", verify),
-        "postedit": _of_table("postedit", postedit),
-        "criteria": lambda data, options: criteria(data, **options),
-        "importance": lambda data, options: importance(_errors_of(data), **options),
-        "groups": _of_table("groups", group_changes),
-    }
-)
-
-
-def _errors_of(data: Data) -> EvalSet | pl.DataFrame:
-    if isinstance(data, Judgments):
+        if kind == "scores":
+            data = scores_of(data, options.pop("columns", None), options.pop("where", "table"))
+    elif kind in TABLE_KINDS:
+        raise OptionError(f"the kind '{kind}' reads a table; judgments and scores are compared by --kind scores")
+    elif kind == "importance" and isinstance(data, Judgments):
         raise OptionError(
             "the kind 'importance' reads data with lists of errors, or a table; judgments alone have no scores"
         )
-    return data
+    if kind in _OTHER_KINDS:
+        return _OTHER_KINDS[kind](data, **options)
+    how = {name: options.pop(name) for name in _SCORING if name in options}
+    if isinstance(data, pl.DataFrame):
+        return compare_preferences(table_preferences(data, kind, **options), **how)
+    options = {name: value for name, value in options.items() if name not in ("where", "columns")}
+    return compare_preferences(score_preferences(data, **options), **how)
+
+
+def _kind_of(data: Data, options: Mapping[str, Any]) -> str:
+    """Recognise the kind by the columns; a table without choices, and anything else, holds scores.
+
+    Choices that say which of the two is right (only a, both, none) instead of which is better are of the kind verify.
+    """
+    columns = options.get("columns")
+    kind = kind_of(data.columns, columns) if isinstance(data, pl.DataFrame) else None
+    if kind != "pairwise" or not isinstance(data, pl.DataFrame):
+        return kind or "scores"
+    table = choice_table(data, "verify", columns, options.get("where", "table"))
+    labels = set(table.texts("choice").drop_nulls().str.to_lowercase().unique())
+    right = bool(labels & {"both", "none", "neither"}) and not labels & {"tie", "ties", "equal", "same", "="}
+    return "verify" if right else "pairwise"
+
+
+_FOR_ALL = ("seed", "where")
+"""Options that every kind takes; kinds that draw nothing ignore the seed."""
+
+_SCORING = ("ties", "interval", "level", "alpha", "adjust", "prior", "draws", "seed")
+"""Options of `compare_preferences`."""
 
 
 def _checked(kind: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options that are given, or say which one this kind does not have."""
+    """Return the options that are given, or raise for one that this kind does not have."""
     allowed = options_of(kind)
     for name in options:
-        if name not in (*allowed, *_ANYWHERE) and options[name] is not None:
-            flag = f"--{name.replace('_', '-')}"
-            raise OptionError(f"the kind '{kind}' has no option '{name}' ({flag}); it has {_listed(allowed)}")
+        if name not in (*allowed, *_FOR_ALL) and options[name] is not None:
+            flag, known = f"--{name.replace('_', '-')}", ", ".join(one for one in allowed if one != "where")
+            raise OptionError(f"the kind '{kind}' has no option '{name}' ({flag}); it has {known}")
     return {name: value for name, value in options.items() if value is not None and name in allowed}
 
 
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(name for name in dict.fromkeys(names) if name != "where")
-
-
-def options_of(kind: str) -> Sequence[str]:
+def options_of(kind: str) -> list[str]:
     """Name the options of a kind.
 
     >>> "margin" in options_of("scores"), "margin" in options_of("pairwise")
     (True, False)
     """
-    functions: dict[str, Callable[..., Any]] = {
-        "verify": verify, "postedit": postedit, "criteria": criteria, "importance": importance, "groups": group_changes,
-    }  # fmt: skip
-    if kind in functions:
-        return [name for name, p in inspect.signature(functions[kind]).parameters.items() if p.kind is p.KEYWORD_ONLY]
-    reader = score_preferences if kind == "scores" else table_preferences
+    reader = _OTHER_KINDS.get(kind) or (score_preferences if kind == "scores" else table_preferences)
     own = [name for name, p in inspect.signature(reader).parameters.items() if p.kind is p.KEYWORD_ONLY]
-    extra = ["where", "columns"] if kind == "scores" else []
-    return [*own, *extra, *_SCORING]
+    more = [] if kind in _OTHER_KINDS else [*(["where", "columns"] if kind == "scores" else []), *_SCORING]
+    return list(dict.fromkeys([*own, *more]))
 
 
-# -- Reading what `compare` is given: a table of choices stays a table, everything else is loaded as data ------------
-
-
-TABLE_KINDS = ("pairwise", "best-worst", "ranking", "verify", "postedit", "groups")
-"""Kinds that are read from tables of their own."""
+# -- reading -------------------------------------------------------------------------------------------------------
 
 _PARQUET = b"PAR1"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,11 +10,10 @@ import numpy as np
 import polars as pl
 
 from aliquot.annotation.choice_tables import fingerprint, number_columns
-from aliquot.annotation.comparison import frame_of_rows, none_if_nan, plain
-from aliquot.annotation.judgment_rows import OPEN, group_codes, judgment_rows
+from aliquot.annotation.judgment_rows import OPEN, group_codes, judgment_rows, judgments_of
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import Judgments
-from aliquot.core.result import signature
+from aliquot.core.result import Result, frame_of, signature
 from aliquot.errors import DataError, OptionError, unknown_name
 from aliquot.io.formats.table_columns import map_columns
 from aliquot.stats.arrays import FloatArray, IntArray, Seed
@@ -31,8 +30,6 @@ from aliquot.stats.factors import (
     simple_structure,
     worst_fit,
 )
-
-# -- What `compare --kind criteria` gives ----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -56,33 +53,22 @@ class DroppedCriterion:
 
 
 @dataclass(frozen=True, eq=False)
-class Criteria:
-    """The result of `compare --kind criteria`.
+class Criteria(Result):
+    """The result of `compare --kind criteria`."""
 
-    Attributes:
-        names: The criteria.
-        rows: What a row is: a judgment (one annotator on one output) or an output (mean over annotators).
-        n: Rows; complete: those with every criterion, which the factors are fitted on.
-        pairs: Every two criteria.
-        kmo, kmo_each: Kaiser-Meyer-Olkin: below 0.5 factors make no sense, above 0.8 the criteria share much.
-        eigenvalues, noise: Of the correlations that factors can explain, and those of random data (95th percentile).
-        factors: The solution, or None; `kept` are its criteria in order; `dropped` those that went.
-        chosen: How the number of factors was found.
-    """
-
-    names: tuple[str, ...]
-    rows: str
-    n: int
-    complete: int
+    names: tuple[str, ...]  # the criteria
+    rows: str  # a row is a judgment (one annotator on one output) or an output (mean over annotators)
+    n: int  # rows
+    complete: int  # rows with every criterion, which the factors are fitted on
     pairs: tuple[CriterionPair, ...]
-    kmo: float
+    kmo: float  # Kaiser-Meyer-Olkin: below 0.5 factors make no sense, above 0.8 the criteria share much
     kmo_each: FloatArray
-    eigenvalues: FloatArray
-    noise: FloatArray
+    eigenvalues: FloatArray  # of the correlations that factors can explain
+    noise: FloatArray  # the same of random data (95th percentile)
     factors: Factors | None
-    kept: tuple[str, ...]
+    kept: tuple[str, ...]  # the criteria of the factors, in order
     dropped: tuple[DroppedCriterion, ...]
-    chosen: str
+    chosen: str  # how the number of factors was found
     level: float
     notes: tuple[str, ...] = ()
     signature: str = ""
@@ -93,52 +79,27 @@ class Criteria:
 
     def to_frame(self) -> pl.DataFrame:
         """One row per criterion: its adequacy, communality, and loading on each factor (null where it was dropped)."""
-        place = {name: at for at, name in enumerate(self.kept)}
-        number = 0 if self.factors is None else self.factors.loadings.shape[1]
-        rows = []
-        for at, name in enumerate(self.names):
-            row: dict[str, Any] = {"criterion": name, "kmo": none_if_nan(float(self.kmo_each[at])), "communality": None}
-            row |= {f"factor{k + 1}": None for k in range(number)}
-            if self.factors is not None and name in place:
-                row["communality"] = float(self.factors.communality[place[name]])
-                row |= {f"factor{k + 1}": float(self.factors.loadings[place[name], k]) for k in range(number)}
-            rows.append(row)
-        numbers = ["kmo", "communality", *(f"factor{k + 1}" for k in range(number))]
-        return pl.DataFrame(rows, schema={"criterion": pl.String, **dict.fromkeys(numbers, pl.Float64)})
+        fit = self.factors
+        fitted = np.zeros((len(self.kept), 0)) if fit is None else np.column_stack([fit.communality, fit.loadings])
+        numbers = np.full((len(self.names), max(1, fitted.shape[1])), np.nan)
+        numbers[[self.names.index(name) for name in self.kept], : fitted.shape[1]] = fitted
+        columns = ["communality", *(f"factor{k}" for k in range(1, numbers.shape[1]))]
+        frame = pl.DataFrame({"criterion": self.names, "kmo": self.kmo_each}).hstack(pl.DataFrame(numbers, columns))
+        return frame.with_columns(pl.selectors.float().fill_nan(None))
 
     def pairs_frame(self) -> pl.DataFrame:
         """One row per pair of criteria."""
-        return frame_of_rows(self.pairs, CriterionPair)
+        return frame_of(self.pairs, CriterionPair)
 
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON document; undefined numbers are null."""
-        return {
-            "kind": "criteria",
-            "criteria": self.to_frame().to_dicts(),
-            "pairs": [plain(row) for row in self.pairs],
-            "rows": self.rows,
-            "n": self.n,
-            "complete": self.complete,
-            "kmo": none_if_nan(self.kmo),
-            "eigenvalues": self.eigenvalues.tolist(),
-            "noise": self.noise.tolist(),
-            "factors": None if self.factors is None else _fit_document(self.factors),
-            "chosen": self.chosen,
-            "dropped": [vars(row) for row in self.dropped],
-            "level": self.level,
-            "notes": list(self.notes),
-            "signature": self.signature,
-        }
-
-
-def _fit_document(fit: Factors) -> dict[str, Any]:
-    return {
-        "number": fit.loadings.shape[1], "chi2": none_if_nan(fit.chi2), "df": fit.df, "p": none_if_nan(fit.p_value),
-        "variance": fit.variance.tolist(), "correlation": fit.correlation.tolist(), "converged": fit.converged,
-    }  # fmt: skip
-
-
-# -- Do the criteria measure different things? Correlations, sampling adequacy, factors, and what does not fit them --
+    def document(self) -> Mapping[str, Any]:
+        """The fields, criteria and factors as tables of numbers."""
+        fit = self.factors
+        factors = fit and {
+            "number": fit.loadings.shape[1], "chi2": fit.chi2, "df": fit.df, "p": fit.p_value,
+            "variance": fit.variance, "correlation": fit.correlation, "converged": fit.converged,
+        }  # fmt: skip
+        shared = self.fields_without("names", "kmo_each", "kept", "factors")
+        return {"kind": "criteria", "criteria": self.to_frame(), **shared, "factors": factors}
 
 
 ROWS = ("judgment", "output")
@@ -179,7 +140,7 @@ def criteria(
         data: Judgments with criteria, or a table with one column of numbers per criterion (and item, annotator,
             system).
         only: These criteria; at least two.
-        rows: judgment (what one annotator said of one output) or output (means over annotators).
+        rows: judgment (one annotator on one output) or output (means over annotators).
         correlation: pearson or spearman.
         factors: Their number; None finds it by parallel analysis, 0 fits none.
         gap: Drop a criterion whose two highest loadings differ by less.
@@ -236,14 +197,10 @@ def criteria(
 def _read(data: EvalSet | Judgments | pl.DataFrame, rows: str, where: str) -> _Table:
     if isinstance(data, pl.DataFrame) and not {"criterion", "value"} <= set(map(str.casefold, data.columns)):
         return _wide(data, rows, where)
-    judgments = data if isinstance(data, Judgments) else None
     if isinstance(data, pl.DataFrame):
-        judgments = Judgments(data.rename({name: name.casefold() for name in data.columns}))
-    if isinstance(data, EvalSet):
-        judgments = data.judgments
-        if judgments is None:
-            raise DataError(f"{data.name}: there are no judgments; criteria are compared by people's judgments")
-    if judgments is None or len(judgments.criteria) < 2:
+        data = data.rename({name: name.casefold() for name in data.columns})
+    judgments = judgments_of(data)
+    if len(judgments.criteria) < 2:
         raise DataError(f"{where}: the judgments name fewer than two criteria; there is nothing to compare")
     answers = judgment_rows(judgments).table.filter(
         OPEN & pl.col("control").is_null() & pl.col("criterion").is_not_null()
@@ -334,20 +291,13 @@ def _fitted(
 def _notes(
     found: Correlations, fit: Factors | None, names: Sequence[str], left: IntArray, chosen: str, asked: int | None
 ) -> list[str]:
-    notes = []
-    if found.n_complete < found.n:
-        notes.append(
-            f"{found.n - found.n_complete} of {found.n} rows lack a criterion: factors are fitted on the others"
-        )
+    lacking, n = found.n - found.n_complete, found.n_complete
+    notes = [f"{lacking} of {found.n} rows lack a criterion: factors are fitted on the others"] if lacking else []
     if fit is None:
-        if asked != 0:
-            noise = "the criteria have no more in common than noise has"
-            notes.append(f"no factors: {noise if chosen == 'by parallel analysis' else chosen}")
-        return notes
-    if found.n_complete < _FEW * len(names):
-        notes.append(
-            f"{found.n_complete} complete rows are few for {len(names)} criteria; take the factors with caution"
-        )
+        noise = "the criteria have no more in common than noise has"
+        return notes + [f"no factors: {noise if chosen == 'by parallel analysis' else chosen}"] * (asked != 0)
+    if n < _FEW * len(names):
+        notes.append(f"{n} complete rows are few for {len(names)} criteria; interpret the factors with caution")
     if fit.df == 0:
         notes.append("the factors have no degree of freedom left: they fit any data, and cannot be tested")
     if fit.heywood:
@@ -356,7 +306,7 @@ def _notes(
             f"{full} seems to be explained completely (a Heywood case): fewer factors, or more rows, are needed"
         )
     if not fit.converged:
-        notes.append("the likelihood's maximum was not found; take the loadings with caution")
+        notes.append("the likelihood's maximum was not found; interpret the loadings with caution")
     return notes
 
 

@@ -1,4 +1,4 @@
-"""What do errors cost? A score explained by the numbers of errors of each type (notes, P2.7)."""
+"""What do errors cost? A score explained by the numbers of errors of each type ; docs/methods.md, section 11."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ import numpy as np
 import polars as pl
 
 from aliquot.annotation.choice_tables import fingerprint, number_columns
-from aliquot.annotation.comparison import frame_of_rows, plain
 from aliquot.annotation.judgment_rows import group_codes
 from aliquot.core.evalset import EvalSet
-from aliquot.core.result import signature
+from aliquot.core.result import Result, frame_of, signature
 from aliquot.errors import DataError, OptionError, unknown_name
 from aliquot.io.formats.table_columns import map_columns, numbers_of
 from aliquot.stats.arrays import FloatArray, IntArray
@@ -40,7 +39,7 @@ class ErrorCost:
 
 
 @dataclass(frozen=True, eq=False)
-class ErrorImportance:
+class ErrorImportance(Result):
     """The result of `compare --kind importance`: a row per score and type of error."""
 
     rows: tuple[ErrorCost, ...]
@@ -55,19 +54,11 @@ class ErrorImportance:
 
     def to_frame(self) -> pl.DataFrame:
         """One row per score and type of error."""
-        return frame_of_rows(self.rows, ErrorCost)
+        return frame_of(self.rows, ErrorCost)
 
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON document; undefined numbers are null."""
-        return {
-            "kind": "importance",
-            "rows": [plain(row) for row in self.rows],
-            "r2": dict(self.r2),
-            "answers": self.answers,
-            "level": self.level,
-            "notes": list(self.notes),
-            "signature": self.signature,
-        }
+    def document(self) -> Mapping[str, Any]:
+        """The fields with the kind of comparison."""
+        return {"kind": "importance", **self.fields_without()}
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""Two groups of people, before and after: whose measures changed more (notes, P5.1)?"""
+"""Two groups of people, before and after: which group's measures changed more? See docs/methods.md, section 11."""
 
 from __future__ import annotations
 
@@ -10,18 +10,17 @@ import numpy as np
 import polars as pl
 
 from aliquot.annotation.choice_tables import ChoiceTable, choice_table
-from aliquot.annotation.comparison import frame_of_rows, plain
-from aliquot.core.result import signature
+from aliquot.core.result import Result, frame_of, signature
 from aliquot.errors import DataError, OptionError, quoted, unknown_name
 from aliquot.stats.clustered import ChangeTest, change_test
 from aliquot.stats.ranks import ADJUSTMENTS, adjusted
 
 ONLY = "change"
-"""What the measure is called where there is one and it has no name."""
+"""Name of a single measure that has none."""
 
 
-@dataclass(frozen=True)
-class GroupChange:
+@dataclass(frozen=True, kw_only=True)
+class GroupChange(ChangeTest):
     """One measure in two groups: mean changes, their difference with its interval, tests, and how alike they began.
 
     `p` compares the means (t test), `p_improved` the shares of people who improved; `p_adjusted` and
@@ -31,27 +30,12 @@ class GroupChange:
     measure: str
     first: str
     second: str
-    n_first: int
-    n_second: int
-    change_first: float
-    change_second: float
-    difference: float
-    low: float
-    high: float
-    t: float
-    df: float
-    p: float
     p_adjusted: float
-    improved_first: float
-    improved_second: float
-    p_improved: float
     p_improved_adjusted: float
-    baseline_difference: float
-    p_baseline: float
 
 
 @dataclass(frozen=True, eq=False)
-class GroupChanges:
+class GroupChanges(Result):
     """The result of `compare --kind groups`."""
 
     rows: tuple[GroupChange, ...]
@@ -65,18 +49,12 @@ class GroupChanges:
 
     def to_frame(self) -> pl.DataFrame:
         """One row per measure."""
-        return frame_of_rows(self.rows, GroupChange)
+        names = ("measure", "first", "second")
+        return frame_of(self.rows, GroupChange).select(*names, pl.exclude(*names))
 
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON document; undefined numbers are null."""
-        return {
-            "kind": "groups",
-            "rows": [plain(row) for row in self.rows],
-            "adjust": self.adjust,
-            "level": self.level,
-            "notes": list(self.notes),
-            "signature": self.signature,
-        }
+    def document(self) -> Mapping[str, Any]:
+        """The fields with the kind of comparison."""
+        return {"kind": "groups", **self.fields_without()}
 
 
 def group_changes(
@@ -111,8 +89,8 @@ def group_changes(
     """
     if adjust not in ADJUSTMENTS:
         raise unknown_name("adjustment", adjust, ADJUSTMENTS)
-    sorted_out = choice_table(table, "groups", columns, where)
-    rows, notes = _people(sorted_out)
+    named = choice_table(table, "groups", columns, where)
+    rows, notes = _people(named)
     first, second = _two_groups(rows, groups, where)
     rows = rows.filter(pl.col("group").is_in([first, second]))
     measures = rows["measure"].unique(maintain_order=True).to_list()
@@ -120,41 +98,40 @@ def group_changes(
         if name not in measures:
             raise unknown_name("measure", name, measures, "check --lower-is-better")
     tests = {
-        name: _test(rows.filter(pl.col("measure") == name), second, lower_is_better=name in lower_is_better,
-                    equal_variances=equal_variances, level=level)
-        for name in measures
+        name: change_test(
+            part["before"].fill_null(np.nan).to_numpy(), part["after"].fill_null(np.nan).to_numpy(),
+            (part["group"] == second).to_numpy(), lower_is_better=name in lower_is_better,
+            equal_variances=equal_variances, level=level,
+        )
+        for (name,), part in rows.group_by("measure", maintain_order=True)
     }  # fmt: skip
     small = [name for name, test in tests.items() if min(test.n_first, test.n_second) < 2]
     notes += [f"'{name}': a group has fewer than two people with both numbers; nothing can be tested" for name in small]
     return GroupChanges(
-        rows=_rows(tests, first, second, adjust),
+        rows=_rows({str(name): test for name, test in tests.items()}, first, second, adjust),
         adjust=adjust,
         level=level,
         notes=tuple(notes),
         signature=signature(
             "compare:groups", groups=f"{first},{second}", adjust=adjust, test="student" if equal_variances else "welch",
-            lower=",".join(sorted(lower_is_better)) or None, level=level, data=sorted_out.fingerprint,
+            lower=",".join(sorted(lower_is_better)) or None, level=level, data=named.fingerprint,
         ),
     )  # fmt: skip
 
 
 def _people(table: ChoiceTable) -> tuple[pl.DataFrame, list[str]]:
     """One row per person and measure: participant, group, measure, before, after."""
-    height = table.frame.height
-    names = (
-        table.required("participant")
-        if "participant" in table.frame.columns
-        else pl.Series(np.arange(height).astype(str))
-    )
-    measure = table.required("measure") if "measure" in table.frame.columns else pl.Series([ONLY] * height)
-    rows = pl.DataFrame({"participant": names, "group": table.required("group"), "measure": measure}).with_columns(
+    absent = {"participant": pl.Series(np.arange(len(table)).astype(str)), "measure": pl.Series([ONLY] * len(table))}
+    given = {
+        role: table.required(role) if role in table.frame.columns else absent[role]
+        for role in ("participant", "group", "measure")
+    }
+    rows = pl.DataFrame(given).with_columns(
         pl.Series(role, table.numbers(role), nan_to_null=True) for role in ("before", "after")
     )
-    notes = []
-    again = rows.height - rows.unique().height
     rows = rows.unique(maintain_order=True)
-    if again:
-        notes.append(f"rows that occur twice, counted once: {again}")
+    again = len(table) - rows.height
+    notes = [f"rows that occur twice, counted once: {again}"] if again else []
     torn = rows.filter(pl.struct("participant", "measure").is_duplicated())
     if torn.height:
         bad = torn.row(0, named=True)
@@ -184,14 +161,6 @@ def _two_groups(rows: pl.DataFrame, groups: Sequence[str] | None, where: str) ->
             f"{where}: two groups are compared, and there are {quoted(chosen)}; name two with --groups A,B"
         )
     return str(chosen[0]), str(chosen[1])
-
-
-def _test(rows: pl.DataFrame, second: str, *, lower_is_better: bool, equal_variances: bool, level: float) -> ChangeTest:
-    before, after = (rows[role].fill_null(np.nan).to_numpy() for role in ("before", "after"))
-    return change_test(
-        before, after, (rows["group"] == second).to_numpy(), lower_is_better=lower_is_better,
-        equal_variances=equal_variances, level=level,
-    )  # fmt: skip
 
 
 def _rows(tests: Mapping[str, ChangeTest], first: str, second: str, adjust: str) -> tuple[GroupChange, ...]:

@@ -11,13 +11,12 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from aliquot.annotation.compare import compare
-from aliquot.annotation.comparison import Comparison, Result
+from aliquot.annotation.compare import CompareResult, compare
 from aliquot.annotation.criteria import Criteria
 from aliquot.annotation.error_importance import ErrorImportance
 from aliquot.annotation.group_changes import GroupChanges
-from aliquot.annotation.postedit import PostEditing
-from aliquot.annotation.verify import Verification
+from aliquot.annotation.preferences import Comparison
+from aliquot.annotation.side_by_side import PostEditing, Verification
 from aliquot.cli import common, render
 from aliquot.errors import OptionError
 from aliquot.io.formats.table_columns import parse_mapping
@@ -209,7 +208,7 @@ def run(
         render.console().print(f"wrote {output}", markup=False)
 
 
-def _frame(result: Result, *, pairs: bool) -> pl.DataFrame:
+def _frame(result: CompareResult, *, pairs: bool) -> pl.DataFrame:
     if pairs and isinstance(result, (Comparison, Criteria)):
         return result.pairs_frame()
     return result.to_frame()
@@ -222,7 +221,7 @@ _FEW = 6
 """Pairs that are shown without asking."""
 
 
-def show(result: Result, console: Console, *, pairs: bool = False) -> None:
+def show(result: CompareResult, console: Console, *, pairs: bool = False) -> None:
     """Print whatever `compare` gave: tables, notes, signature."""
     tables: Sequence[Table | str] = ()
     if isinstance(result, Comparison):

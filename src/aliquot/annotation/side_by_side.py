@@ -1,0 +1,411 @@
+"""Two outputs side by side: which of them is right (`verify`), and which one post-editors start from (`postedit`).
+
+Verification: one look at both outputs (only A is right, only B is, both are, none is) gives both accuracies, their
+overlap and McNemar's test of the difference. Post-editing: the distance of the final text to *both* outputs counts,
+whichever was picked; means over jobs or languages are means over their segments. See docs/methods.md, section 11.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from aliquot.annotation.choice_tables import ChoiceTable, choice_table, known_systems, sides
+from aliquot.annotation.choices import aligned_pairs, annotator_notes, cluster_codes, of_systems, pair_names, pair_rows
+from aliquot.core.evalset import EvalSet
+from aliquot.core.result import Result, frame_of, signature
+from aliquot.errors import DataError, OptionError, unknown_name
+from aliquot.stats.arrays import BoolArray, IntArray
+from aliquot.stats.choices import clustered_sign_test, mcnemar, sign_test
+from aliquot.stats.clustered import clustered_mean, clustered_share, wilson_interval
+from aliquot.stats.text_similarity import edit_distances, fewer_edits, text_lengths
+
+# -- verify --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class VerifiedPair:
+    """Two systems: counts of the four judgments, accuracies with intervals over clusters, and the tests.
+
+    `both_share` is the share of judgments on which both are right; `difference` is accuracy_a - accuracy_b. `p_exact`
+    and `chi2` (continuity-corrected, with its `p_chi2`) are McNemar's; `p` is its test over clusters.
+    """
+
+    a: str
+    b: str
+    n: int
+    clusters: int
+    only_a: int
+    only_b: int
+    both: int
+    none: int
+    accuracy_a: float
+    a_low: float
+    a_high: float
+    accuracy_b: float
+    b_low: float
+    b_high: float
+    both_share: float
+    difference: float
+    low: float
+    high: float
+    p_exact: float
+    chi2: float
+    p_chi2: float
+    p: float
+
+
+@dataclass(frozen=True, eq=False)
+class Verification(Result):
+    """The result of `compare --kind verify`."""
+
+    pairs: tuple[VerifiedPair, ...]
+    answers: int
+    items: int
+    annotators: int
+    clusters: str
+    level: float
+    notes: tuple[str, ...] = ()
+    signature: str = ""
+
+    def __repr__(self) -> str:
+        return f"Verification({len(self.pairs)} pairs, {self.answers} judgments on {self.items} items)"
+
+    def to_frame(self) -> pl.DataFrame:
+        """One row per pair of systems."""
+        return frame_of(self.pairs, VerifiedPair)
+
+    def document(self) -> Mapping[str, Any]:
+        """The fields with the kind of comparison."""
+        return {"kind": "verify", **self.fields_without()}
+
+
+def verify(
+    table: pl.DataFrame,
+    *,
+    systems: Sequence[str] | None = None,
+    columns: Mapping[str, str] | None = None,
+    ignore: Collection[str] = (),
+    cluster: str = "item",
+    level: float = 0.95,
+    strict: bool = False,
+    where: str = "table",
+) -> Verification:
+    """Compare two systems by judgments of the form only A, only B, both, none.
+
+    Args:
+        table: item, annotator, system_a, system_b, choice.
+        systems: Keep only these; also the names of a and b where the table has none.
+        columns: Our column role -> the table's column.
+        ignore: Labels to leave out, for instance those for words that should not have been shown.
+        cluster: item, annotator, or none.
+        level: Coverage of the intervals.
+        strict: Refuse contradictory duplicates instead of leaving them out.
+        where: File name, for messages.
+
+    Example:
+        >>> table = pl.DataFrame({"item": range(6), "choice": ["1", "1", "2", "both", "0", "1"]})
+        >>> pair = verify(table, systems=["AW", "DB"]).pairs[0]
+        >>> pair.only_a, pair.only_b, round(pair.accuracy_a, 3)
+        (3, 1, 0.667)
+    """
+    named = choice_table(table, "verify", columns, where)
+    rows, notes = pair_rows(named, systems, ignore)
+    vague = rows.filter(pl.col("side") == "tie")
+    if vague.height:
+        raise named.fault(vague["row"][0], "a tie does not say whether both are right or none is; write both or none")
+    rows = aligned_pairs(rows)
+    rows, merge_notes = _consistent(rows, named, strict=strict)
+    if not rows.height:
+        raise DataError(f"{where}: no judgment is left; check the choices, --systems and --ignore")
+    codes = cluster_codes(rows, cluster)
+    by_pair = rows.with_columns(pl.Series("code", codes)).group_by("a", "b", maintain_order=True)
+    pairs = [_verified(str(a), str(b), part["side"], part["code"].to_numpy(), level) for (a, b), part in by_pair]
+    return Verification(
+        pairs=tuple(pairs),
+        answers=rows.height,
+        items=rows["item"].n_unique(),
+        annotators=rows["annotator"].drop_nulls().n_unique(),
+        clusters=cluster,
+        level=level,
+        notes=(*notes, *merge_notes, *annotator_notes(rows)),
+        signature=signature("compare:verify", level=level, cluster=None if cluster == "item" else cluster,
+                            ignore=",".join(sorted(ignore)) or None, data=named.fingerprint),
+    )  # fmt: skip
+
+
+def _consistent(rows: pl.DataFrame, table: ChoiceTable, *, strict: bool) -> tuple[pl.DataFrame, list[str]]:
+    """One judgment per annotator, item and pair; contradictory ones are left out."""
+    keys = ["item", "annotator", "a", "b"]
+    named = rows.filter(pl.col("annotator").is_not_null())
+    kinds = named.group_by(keys, maintain_order=True).agg(
+        pl.col("side").n_unique().alias("kinds"), pl.len().alias("rows"), pl.col("row").last()
+    )
+    torn = kinds.filter(pl.col("kinds") > 1)
+    if strict and torn.height:
+        bad = torn.row(0, named=True)
+        raise table.fault(
+            bad["row"],
+            f"{bad['annotator']} judged differently on item {bad['item']} elsewhere in the table; keep one row, "
+            "or leave --strict out to leave both out",
+        )
+    notes = []
+    if torn.height:
+        notes.append(
+            f"judgments of an annotator that contradict each other (e.g. {torn['annotator'][0]} on item "
+            f"{torn['item'][0]}), left out: {torn.height}"
+        )
+    again = kinds.filter((pl.col("kinds") == 1) & (pl.col("rows") > 1)).height
+    if again:
+        notes.append(f"judgments given twice by the same annotator, counted once: {again}")
+    kept = named.join(torn, on=keys, how="anti", maintain_order="left").unique(keys, keep="first", maintain_order=True)
+    return pl.concat([kept, rows.filter(pl.col("annotator").is_null())]).sort("row"), notes
+
+
+def _verified(a: str, b: str, side: pl.Series, cluster: IntArray, level: float) -> VerifiedPair:
+    only_a, only_b = (side == "a").to_numpy(), (side == "b").to_numpy()
+    both = (side == "both").to_numpy()
+    right_a, right_b = (only_a | both).astype(np.float64), (only_b | both).astype(np.float64)
+    share_a, share_b = clustered_share(right_a, cluster, level), clustered_share(right_b, cluster, level)
+    gap = clustered_mean(right_a - right_b, cluster, level)
+    low, high = np.clip([gap.low, gap.high], -1.0, 1.0).tolist()
+    test = mcnemar(int(only_a.sum()), int(only_b.sum()))
+    net = np.bincount(cluster, right_a - right_b).astype(np.int64)
+    return VerifiedPair(
+        a=a, b=b, n=len(side), clusters=share_a.clusters, only_a=test.only_a, only_b=test.only_b, both=int(both.sum()),
+        none=int((side == "none").sum()), accuracy_a=share_a.share, a_low=share_a.low, a_high=share_a.high,
+        accuracy_b=share_b.share, b_low=share_b.low, b_high=share_b.high, both_share=float(both.mean()),
+        difference=gap.mean, low=low, high=high, p_exact=test.p_exact, chi2=test.chi2, p_chi2=test.p_chi2,
+        p=clustered_sign_test(net),
+    )  # fmt: skip
+
+
+# -- postedit ------------------------------------------------------------------------------------------------------
+
+ALL = "all"
+OUTPUTS = ("A", "B")
+"""Names of the two outputs where the table names no systems."""
+
+
+@dataclass(frozen=True)
+class PostEdited:
+    """Two systems in one group of segments (or in all).
+
+    `edits_a` and `edits_b` are mean character edit distances of the final text to the outputs, `rate_a` and `rate_b`
+    edits per character of the final texts, `difference` edits_a - edits_b with its interval over clusters. `fewer_a`
+    of the segments need fewer edits from a; `p_fewer` is the exact sign test of that, `p` the same over clusters.
+    `chosen_a` of the segments were made from a's output; `share_a` with Wilson's interval and `p_chosen`,
+    `p_chosen_clustered` are about the choice, identical outputs left out.
+    """
+
+    group: str
+    a: str
+    b: str
+    segments: int
+    clusters: int
+    edits_a: float
+    edits_b: float
+    rate_a: float
+    rate_b: float
+    difference: float
+    low: float
+    high: float
+    fewer_a: int
+    fewer_b: int
+    equal: int
+    p_fewer: float
+    p: float
+    chosen_a: int
+    chosen_b: int
+    identical: int
+    share_a: float
+    share_low: float
+    share_high: float
+    p_chosen: float
+    p_chosen_clustered: float
+
+
+@dataclass(frozen=True, eq=False)
+class PostEditing(Result):
+    """The result of `compare --kind postedit`: every group, then all segments."""
+
+    rows: tuple[PostEdited, ...]
+    by: str | None
+    clusters: str
+    level: float
+    notes: tuple[str, ...] = ()
+    signature: str = ""
+
+    def __getitem__(self, group: str) -> PostEdited:
+        rows = {row.group: row for row in reversed(self.rows)}
+        if group not in rows:
+            raise unknown_name("group", group, [row.group for row in self.rows])
+        return rows[group]
+
+    def __repr__(self) -> str:
+        return f"PostEditing({self.rows[-1].segments} segments, {len(self.rows)} rows)"
+
+    def to_frame(self) -> pl.DataFrame:
+        """One row per group and pair of systems, all segments last."""
+        return frame_of(self.rows, PostEdited)
+
+    def document(self) -> Mapping[str, Any]:
+        """The fields with the kind of comparison."""
+        return {"kind": "postedit", **self.fields_without()}
+
+
+def postedit(
+    table: pl.DataFrame,
+    *,
+    outputs: EvalSet | None = None,
+    systems: Sequence[str] | None = None,
+    columns: Mapping[str, str] | None = None,
+    by: str | None = None,
+    cluster: str = "item",
+    level: float = 0.95,
+    where: str = "table",
+) -> PostEditing:
+    """Compare two systems by what post-editors made of their outputs.
+
+    Args:
+        table: item, final, output_a, output_b, and where known annotator, system_a, system_b, choice.
+        outputs: Data that hold the outputs, where the table names systems instead of giving texts.
+        systems: The two systems, where the table does not name them; otherwise keep only these.
+        columns: Our column role -> the table's column.
+        by: A column whose values make groups (job, language, annotator).
+        cluster: item, annotator, or none.
+        level: Coverage of the intervals.
+        where: File name, for messages.
+
+    Example:
+        >>> table = pl.DataFrame({"item": [1, 2], "final": ["a cat", "two dogs"],
+        ...                       "output_a": ["the cat", "two dogs"], "output_b": ["the dog", "dogs"]})
+        >>> row = postedit(table)["all"]
+        >>> row.edits_a, row.edits_b, row.fewer_a
+        (1.5, 5.0, 2)
+    """
+    named = choice_table(table, "postedit", columns, where)
+    if by is not None and by not in named.frame.columns:
+        raise unknown_name("column", by, named.frame.columns, "check --by")
+    rows, notes = _segments(named, outputs, systems, by)
+    rows = rows.with_columns(pl.Series("cluster", cluster_codes(rows, cluster)))
+    parts = [] if by is None else [(str(key[0]), part) for key, part in rows.group_by(["group"], maintain_order=True)]
+    found = [
+        _edited(group, str(a), str(b), pair, level)
+        for group, part in [*parts, (ALL, rows)]
+        for (a, b), pair in part.group_by("a", "b", maintain_order=True)
+    ]
+    return PostEditing(
+        rows=tuple(found),
+        by=by,
+        clusters=cluster,
+        level=level,
+        notes=(*notes, *annotator_notes(rows)),
+        signature=signature(
+            "compare:postedit", outputs, by=by, level=level, cluster=None if cluster == "item" else cluster,
+            table=named.fingerprint,
+        ),
+    )  # fmt: skip
+
+
+def _segments(
+    table: ChoiceTable, outputs: EvalSet | None, systems: Sequence[str] | None, by: str | None
+) -> tuple[pl.DataFrame, list[str]]:
+    """One row per edited segment: item, annotator, group, a, b, final, output_a, output_b, side."""
+    given = "output_a" in table.frame.columns and "output_b" in table.frame.columns
+    unnamed = given and systems is None and not (table.has("system_a") and table.has("system_b"))
+    a, b = pair_names(table, OUTPUTS if unnamed else systems)
+    first, second = _given_outputs(table) if given else _looked_up(table, outputs, a, b)
+    rows = table.keys().with_columns(
+        a.alias("a"), b.alias("b"), first.alias("output_a"), second.alias("output_b"),
+        table.whole_texts("final").alias("final"),
+        (sides(table, a, b) if "choice" in table.frame.columns else table.optional("choice")).alias("side"),
+        (table.texts(by).fill_null("(none)") if by else pl.lit(None, dtype=pl.String)).alias("group"),
+    )  # fmt: skip
+    rows = of_systems(rows, None if unnamed else systems, table)
+    return _usable(aligned_pairs(rows, [("output_a", "output_b")]), table)
+
+
+def _given_outputs(table: ChoiceTable) -> tuple[pl.Series, pl.Series]:
+    """The texts of the table. A CSV file writes empty and missing outputs alike, so one missing alone is empty."""
+    texts = pl.DataFrame({role: table.whole_texts(role) for role in ("output_a", "output_b")})
+    filled = texts.select(
+        pl.col(name).fill_null(pl.when(pl.col(other).is_not_null()).then(pl.lit("")))
+        for name, other in (("output_a", "output_b"), ("output_b", "output_a"))
+    )
+    return filled["output_a"], filled["output_b"]
+
+
+def _looked_up(table: ChoiceTable, outputs: EvalSet | None, a: pl.Series, b: pl.Series) -> tuple[pl.Series, pl.Series]:
+    """Take the texts of each row's two systems from the data."""
+    if outputs is None or outputs.outputs is None:
+        raise OptionError(
+            f"{table.where}: no columns 'output_a' and 'output_b' hold the suggestions; name them with --columns, "
+            "or give data with the systems' outputs with --outputs FILE"
+        )
+    known_systems(sorted({*a, *b}), outputs.systems, outputs.name)
+    texts = outputs.outputs.with_columns(outputs.items["id"].cast(pl.String).alias("_item"))
+    long = texts.unpivot(index="_item", variable_name="_system", value_name="_text")
+    found = []
+    for system in (a, b):
+        keys = pl.DataFrame({"_item": table.required("item"), "_system": system})
+        unknown = keys.join(long, on="_item", how="anti")
+        if unknown.height:
+            raise unknown_name("item", unknown["_item"][0], outputs.ids[:50], "check --outputs")
+        found.append(keys.join(long, on=["_item", "_system"], how="left", maintain_order="left")["_text"])
+    return found[0], found[1]
+
+
+def _usable(rows: pl.DataFrame, table: ChoiceTable) -> tuple[pl.DataFrame, list[str]]:
+    """Leave out segments without a final text, and those whose outputs are missing; an empty output is a text."""
+    notes = []
+    for what, lacking in (
+        ("a final text", pl.col("final").is_null() | (pl.col("final").str.strip_chars() == "")),
+        ("both outputs", pl.col("output_a").is_null() | pl.col("output_b").is_null()),
+    ):
+        out = rows.filter(lacking).height
+        notes += [f"segments without {what}, left out: {out}"] if out else []
+        rows = rows.filter(~lacking)
+    empty = rows.filter((pl.col("output_a") == "") | (pl.col("output_b") == "")).height
+    if empty:
+        notes.append(f"segments with an empty output, as far from the final text as that is long: {empty}")
+    if not rows.height:
+        raise DataError(
+            f"{table.where}: no post-edited segment is left; check the columns final, output_a and output_b"
+        )
+    return rows, notes
+
+
+def _edited(group: str, a: str, b: str, rows: pl.DataFrame, level: float) -> PostEdited:
+    final, first, second = (rows[name].to_list() for name in ("final", "output_a", "output_b"))
+    to_a, to_b = edit_distances(final, first), edit_distances(final, second)
+    length = float(text_lengths(final).sum())
+    cluster = rows["cluster"].to_numpy().astype(np.int64)
+    gap = clustered_mean((to_a - to_b).astype(np.float64), cluster, level)
+    fewer = fewer_edits(to_a, to_b)
+    same = (rows["output_a"] == rows["output_b"]).to_numpy()
+    chosen = _chosen(rows["side"], same)
+    chosen_a, chosen_b = int((chosen == 1).sum()), int((chosen == -1).sum())
+    share = chosen_a / (chosen_a + chosen_b) if chosen_a + chosen_b else float("nan")
+    share_low, share_high = wilson_interval(share, chosen_a + chosen_b, level)
+    fewer_a, fewer_b = int((fewer == 1).sum()), int((fewer == -1).sum())
+    return PostEdited(
+        group=group, a=a, b=b, segments=rows.height, clusters=gap.clusters, edits_a=float(to_a.mean()),
+        edits_b=float(to_b.mean()),
+        rate_a=float(to_a.sum()) / length, rate_b=float(to_b.sum()) / length, difference=gap.mean, low=gap.low,
+        high=gap.high, fewer_a=fewer_a, fewer_b=fewer_b, equal=rows.height - fewer_a - fewer_b,
+        p_fewer=float(sign_test(fewer_a, fewer_b)), p=clustered_sign_test(np.bincount(cluster, fewer).astype(np.int64)),
+        chosen_a=chosen_a, chosen_b=chosen_b, identical=int(same.sum()), share_a=share, share_low=share_low,
+        share_high=share_high, p_chosen=float(sign_test(chosen_a, chosen_b)),
+        p_chosen_clustered=clustered_sign_test(np.bincount(cluster, chosen).astype(np.int64)),
+    )  # fmt: skip
+
+
+def _chosen(side: pl.Series, same: BoolArray) -> IntArray:
+    """1 where a's output was taken, -1 where b's was, 0 where they are identical or the choice is unknown."""
+    picked = side.replace_strict({"a": 1, "b": -1}, default=0, return_dtype=pl.Int64).fill_null(0).to_numpy()
+    return np.where(same, 0, picked).astype(np.int64)
