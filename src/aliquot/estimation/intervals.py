@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,7 +10,7 @@ from scipy import stats
 
 from aliquot.errors import DataError, OptionError, unknown_name
 from aliquot.estimation.sample import Fitted, Sample
-from aliquot.stats.arrays import BoolArray, FloatArray, Seed, column_sds
+from aliquot.stats.arrays import BoolArray, FloatArray, Seed
 from aliquot.stats.design_variance import degrees_of_freedom, pair_degrees_of_freedom
 from aliquot.stats.resampling import resampled_sums
 from aliquot.stats.sequences import (
@@ -133,7 +134,9 @@ def _distribution_free(
         half = hoeffding_half_width(counts, sample.population, width, level)
         pair_half = hoeffding_half_width(counts, sample.population, 2 * width, level)
     else:
-        sd = column_sds(sample.scores) * stretch
+        with warnings.catch_warnings():  # a system with fewer than two scores has no deviation: NaN
+            warnings.simplefilter("ignore", RuntimeWarning)
+            sd = np.nanstd(sample.scores, axis=0, ddof=1) * stretch
         half = bernstein_half_width(sd, counts, width, level)
         pair_half = bernstein_half_width(2 * sd, counts, 2 * width, level)
     return _around(fitted.values, half, np.maximum(pair_half[:, None], pair_half[None, :]))

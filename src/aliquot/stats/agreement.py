@@ -18,9 +18,6 @@ from aliquot.stats.annotator_pairs import AnnotatorPairs, annotator_pairs, itera
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
 from aliquot.stats.resampling import Additive, item_sums, sparse_item_sums
 
-# -- Agreement on categories: raw agreement, Cohen's kappa plain and weighted, its maximum and margins, Fleiss' kappa
-
-
 Weighting = Literal["none", "linear", "quadratic"]
 WEIGHTINGS: tuple[Weighting, ...] = get_args(Weighting)
 

@@ -123,7 +123,7 @@ def round_nearest(target: FloatArray, sizes: IntArray, n: int) -> IntArray:
 def round_random(target: FloatArray, sizes: IntArray, n: int, seed: Seed) -> IntArray:
     """Round targets up or down at random so that E[n_l] = target_l exactly and the total is always n.
 
-    Systematic over the fractions with the bins in random order (METHODS, section 2): the inclusion probability of
+    Systematic over the fractions with the bins in random order: the inclusion probability of
     an item of bin l is target_l / N_l, with no empty-bin bias.
 
     >>> int(round_random(np.array([0.5, 0.5, 0.5, 0.5]), np.array([2, 2, 2, 2]), 2, seed=0).sum())
@@ -190,7 +190,7 @@ def inclusion_from_sizes(sizes: FloatArray, n: float) -> FloatArray:
 
 
 def mix_uniform(pi: FloatArray, tau: float) -> FloatArray:
-    """Mix with the uniform design of the same size: (1 - tau) pi + tau n / N (METHODS, section 2).
+    """Mix with the uniform design of the same size: (1 - tau) pi + tau n / N (docs/methods.md, section 2).
 
     >>> mix_uniform(np.array([1.0, 0.5, 0.5, 0.0]), 0.5).tolist()
     [0.75, 0.5, 0.5, 0.25]
@@ -207,7 +207,7 @@ def mix_uniform(pi: FloatArray, tau: float) -> FloatArray:
 def pps_probabilities(sizes: FloatArray, n: float, tau: float, cost: FloatArray | None = None) -> FloatArray:
     """Return probabilities proportional to size / sqrt(cost), capped at 1, mixed with uniform by tau.
 
-    METHODS, section 2; the square root of the cost as in Cochran (1977), section 5.5. Sizes that are all zero
+    docs/methods.md, section 2; the square root of the cost as in Cochran (1977), section 5.5. Sizes that are all zero
     say nothing: the result is uniform. With tau > 0 (and n > 0) every item has pi > 0.
 
     Args:

@@ -19,9 +19,6 @@ from aliquot.errors import OptionError, unknown_name
 from aliquot.stats.arrays import FloatArray, IntArray
 from aliquot.stats.resampling import Additive, Measure, item_sums, sparse_item_sums, value_of
 
-# -- Krippendorff's alpha at every level of measurement, with missing answers, from sums over items ------------------
-
-
 Level = Literal["nominal", "ordinal", "interval", "ratio"]
 LEVELS: tuple[Level, ...] = get_args(Level)
 

@@ -13,8 +13,6 @@ from scipy import linalg, optimize, sparse
 
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, group_sums
 
-# -- Standard scores within groups; undefined (NaN), never 0, for a group too small or without spread ----------------
-
 
 @dataclass(frozen=True, eq=False)
 class GroupScores:

@@ -23,9 +23,6 @@ from aliquot.stats.annotator_pairs import AnnotatorPairs, standard
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, Seed, group_sums
 from aliquot.stats.correlation import pearson
 
-# -- Each annotator against the others: severity, noise and reliability ----------------------------------------------
-
-
 MIN_ANSWERS = 10
 """Compared answers below which an annotator's reliability says nothing."""
 _PRIOR = 5.0  # shared units that speak for the average annotator: few answers, or annotators in a chain, decide little
@@ -286,7 +283,6 @@ def trust(
             left out; "released" as in the authors' notebook: every distinct alpha has its rank, and alpha is 1 where
             all answers are equal.
         combinations: how many to draw when there are more than 15 annotators.
-        seed: of that draw.
 
     Raises:
         DataError: no combination has an alpha, or the largest sum is not positive, so that dividing by it would turn

@@ -18,9 +18,6 @@ from aliquot.stats.alpha import Pairable
 from aliquot.stats.arrays import FloatArray, IntArray
 from aliquot.stats.resampling import Additive, sparse_item_sums
 
-# -- All pairs of annotators at once: how two annotators' answers on the units both judged go together ---------------
-
-
 MAX_CATEGORIES = 20
 """Distinct answers up to which pairs of annotators have tables."""
 MAX_ANNOTATORS = 2_000

@@ -1,14 +1,13 @@
-"""The array types that every room speaks."""
+"""Array types, sums over groups of rows, and the checks and blocks that many kernels share."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-# -- The array types that every room speaks --------------------------------------------------------------------------
-
+from aliquot.errors import OptionError
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -16,9 +15,6 @@ BoolArray = NDArray[np.bool_]
 
 Seed = int | np.random.Generator
 """Every function that draws takes one; the same seed gives the same result."""
-
-
-# -- Sums and means over groups of rows, given as integer codes ------------------------------------------------------
 
 
 def codes_of(labels: Sequence[Hashable]) -> IntArray:
@@ -52,17 +48,43 @@ def group_means(codes: IntArray, values: FloatArray, groups: int = 0) -> FloatAr
     return np.where(count > 0, total / np.maximum(count, 1.0), np.nan)
 
 
-# -- Spread of the columns of a table with gaps ----------------------------------------------------------------------
+def group_centred(codes: IntArray, values: FloatArray) -> FloatArray:
+    """Values (n or n x K, none missing) less the mean of their group.
 
-
-def column_sds(values: FloatArray) -> FloatArray:
-    """Standard deviation of each column over what is present (divisor n - 1); NaN below two values.
-
-    >>> column_sds(np.array([[1.0, np.nan], [3.0, 2.0]])).round(3).tolist()
-    [1.414, nan]
+    >>> group_centred(np.array([0, 1, 0]), np.array([1.0, 2.0, 3.0]))
+    array([-1.,  0.,  1.])
     """
-    present = np.isfinite(values)
-    n = present.sum(axis=0)
-    mean = np.where(present, values, 0.0).sum(axis=0) / np.maximum(n, 1)
-    squares = np.where(present, (values - mean) ** 2, 0.0).sum(axis=0)
-    return np.where(n > 1, np.sqrt(squares / np.maximum(n - 1, 1)), np.nan)
+    columns = values.reshape(len(values), -1).T
+    sums = np.stack([np.bincount(codes, column) for column in columns], axis=1)
+    means = sums / np.maximum(np.bincount(codes), 1)[:, None]
+    return np.asarray(values - means[codes].reshape(values.shape), dtype=np.float64)
+
+
+def blocks(rows: int, width: int, numbers: int) -> Iterator[slice]:
+    """Cut rows into slices; a temporary array of `width` numbers per row then holds at most `numbers` (or one row).
+
+    >>> [(block.start, block.stop) for block in blocks(5, width=10, numbers=25)]
+    [(0, 2), (2, 4), (4, 5)]
+    """
+    step = max(1, numbers // max(1, width))
+    for start in range(0, rows, step):
+        yield slice(start, min(start + step, rows))
+
+
+def check_scores(scores: FloatArray, layout: str = "items x systems", name: str = "scores") -> None:
+    """Refuse scores of another number of dimensions than the layout names, and infinite ones."""
+    if scores.ndim != layout.count(" x ") + 1:
+        what = f"{name} has {scores.ndim} dimension(s); give "
+        raise OptionError(what + (f"an {layout} table" if layout == "items x systems" else layout))
+    if np.isinf(scores).any():
+        raise OptionError(f"{name} holds infinite values; replace them by numbers, or by NaN for missing")
+
+
+def check_stack(metrics: FloatArray, human: FloatArray) -> None:
+    """Refuse scores of metrics and of people that are not about the same finite cells."""
+    if metrics.ndim != 3 or metrics.shape[1:] != human.shape:
+        raise OptionError(
+            f"metrics is {metrics.shape} and human {human.shape}; give metrics x items x systems and items x systems"
+        )
+    if np.isinf(metrics).any() or np.isinf(human).any():
+        raise OptionError("the scores hold infinite values; replace them by numbers, or by NaN for missing")

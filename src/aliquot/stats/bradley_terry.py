@@ -25,8 +25,6 @@ from aliquot.stats.choices import (
 )
 from aliquot.stats.clustered import student_quantile
 
-# -- The likelihood of pairwise choices under Bradley-Terry and Davidson models, and the spread of their scores ------
-
 
 @dataclass(frozen=True, eq=False)
 class PairedModel:
@@ -205,23 +203,18 @@ def bradley_terry(
         interval: robust (sandwich of the observed information and the clusters' scores, Student with G - 1 degrees of
             freedom), bootstrap (percentiles over resampled clusters), or information (inverse observed information,
             as if every choice were independent).
-        level: Coverage.
         prior: Choices to add to every compared pair, half won by either side; None adds none unless the likelihood
             has no maximum (a group of systems never loses to the rest), where it adds one.
-        draws: Bootstrap draws.
-        seed: Of the bootstrap.
 
     Raises:
-        OptionError: Unknown ties or interval, a negative prior.
         MissingExtraError: evalica is not installed.
 
-    Example:
-        >>> from aliquot.stats.choices import choices_of_rows
-        >>> a, b = np.zeros(8, dtype=int), np.ones(8, dtype=int)
-        >>> won = np.array([1, 1, 1, -1, 1, 1, 1, -1])  # 6 of 8: log-odds log(3)
-        >>> fit = bradley_terry(choices_of_rows(a, b, won, np.arange(8), 2))
-        >>> bool(np.isclose(fit.scores[0] - fit.scores[1], np.log(3)))
-        True
+    >>> from aliquot.stats.choices import choices_of_rows
+    >>> a, b = np.zeros(8, dtype=int), np.ones(8, dtype=int)
+    >>> won = np.array([1, 1, 1, -1, 1, 1, 1, -1])  # 6 of 8: log-odds log(3)
+    >>> fit = bradley_terry(choices_of_rows(a, b, won, np.arange(8), 2))
+    >>> bool(np.isclose(fit.scores[0] - fit.scores[1], np.log(3)))
+    True
     """
     _check(ties, interval, prior, draws)
     choices = choices.decided() if ties == "drop" else choices

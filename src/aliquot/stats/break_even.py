@@ -1,8 +1,8 @@
 """How many judgments a metric is worth: the error of people with k judgments against the bias of a metric.
 
-Invariant: an error here is free of noise, as in METHODS 7: of people with k judgments per system P(sign != y*), their
-Var at k, y* being the sign on all items; of a metric its Bias (an endless test set). Means go over pairs, and a metric
-is held against people on exactly the pairs that the metric has.
+Invariant: errors are free of noise (docs/methods.md, section 7). That of people with k judgments per system is
+P(sign != y*), their Var at k, y* being the sign on all items; that of a metric is its Bias (an endless test set). Means
+go over pairs, and a metric is compared with people on exactly the pairs that the metric has.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def size_grid(largest: int, points: int = 30) -> IntArray:
 def human_errors(
     human: FloatArray, sizes: IntArray | FloatArray, trials: int = 10_000, *, ratio: float = 1.0, seed: Seed = 0
 ) -> FloatArray:
-    """P(sign of the mean difference of k judged items != y*) for every k and pair (METHODS 7).
+    """P(sign of the mean difference of k judged items != y*) for every k and pair (docs/methods.md, section 7).
 
     Below `NORMAL_FROM` judgments the items are drawn `trials` times: scores with many equal or extreme values (MQM)
     are far from normal there (on WMT23 en-de at k = 10 the mean error is 0.168, the normal approximation says 0.187;
@@ -79,19 +79,15 @@ def human_errors(
     whose mean difference is exactly 0. Systems are judged on the same items.
 
     Args:
-        human: Items x systems, NaN = missing.
         sizes: Judgments per system, k, at least 1; whole or not: between whole numbers errors are interpolated.
-        trials: Bootstrap draws.
         ratio: Efficiency ratio r. n judgments of the perfect annotator are worth r n of people; 1 for people.
-        seed: Of the draws.
 
     Returns:
         Sizes x pairs; NaN for pairs without a common item.
 
-    Example:
-        >>> human = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
-        >>> human_errors(human, np.array([1, 3, 300]), seed=1).round(2).T  # exactly 9 / 27 and 7 / 27 at first
-        array([[0.34, 0.26, 0.  ]])
+    >>> human = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+    >>> human_errors(human, np.array([1, 3, 300]), seed=1).round(2).T  # exactly 9 / 27 and 7 / 27 at first
+    array([[0.34, 0.26, 0.  ]])
     """
     check_stack(human[None])
     if not ratio >= 1.0 or np.isinf(ratio):
@@ -167,16 +163,12 @@ def break_even(
     Args:
         campaigns: One, or several to pool their pairs; the same metrics and sizes in all.
         sizes: Judgments per system at which `CampaignErrors.human` was taken, increasing.
-        level: Of the interval.
-        replicates: Bootstrap draws of systems.
-        seed: Of these draws.
 
-    Example:
-        >>> human = np.array([[0.4, 0.4, 0.4], [0.2, 0.2, 0.2], [0.0, 0.0, 0.0]])
-        >>> bias = np.array([[0.0, 0.0, 1.0], [1.0, 1.0, 0.0], [0.0, 0.0, 0.0]])
-        >>> sizes = np.array([1, 10, 100])
-        >>> break_even(CampaignErrors(human, bias, 3), sizes).judgments.round(1)
-        array([  2.2,   1. , 100. ])
+    >>> human = np.array([[0.4, 0.4, 0.4], [0.2, 0.2, 0.2], [0.0, 0.0, 0.0]])
+    >>> bias = np.array([[0.0, 0.0, 1.0], [1.0, 1.0, 0.0], [0.0, 0.0, 0.0]])
+    >>> sizes = np.array([1, 10, 100])
+    >>> break_even(CampaignErrors(human, bias, 3), sizes).judgments.round(1)
+    array([  2.2,   1. , 100. ])
     """
     listed = [campaigns] if isinstance(campaigns, CampaignErrors) else list(campaigns)
     at = _checked(listed, sizes)

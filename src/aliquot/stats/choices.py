@@ -19,9 +19,6 @@ from scipy.stats import binom, chi2
 from aliquot.errors import OptionError
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
 
-# -- Choices between two systems, as arrays: who stood against whom, on which cluster, and who won -------------------
-
-
 _EQUAL = 1e-9
 """Difference of two scores, relative to their size, that is rounding."""
 
@@ -75,15 +72,10 @@ def choices_of_rows(first: IntArray, second: IntArray, outcome: IntArray, cluste
         second: The other one.
         outcome: 1 where `first` was chosen, -1 where `second` was, 0 for a tie.
         cluster: The cluster of each choice, as codes.
-        systems: Number of systems.
 
-    Raises:
-        OptionError: A system compared with itself.
-
-    Example:
-        >>> choices = choices_of_rows(np.array([1, 0]), np.array([0, 1]), np.array([1, 1]), np.array([0, 0]), 2)
-        >>> choices.outcome.tolist()
-        [-1, 1]
+    >>> choices = choices_of_rows(np.array([1, 0]), np.array([0, 1]), np.array([1, 1]), np.array([0, 0]), 2)
+    >>> choices.outcome.tolist()
+    [-1, 1]
     """
     if (first == second).any():
         raise OptionError(f"system {int(first[first == second][0])} is compared with itself; leave such choices out")
@@ -109,13 +101,9 @@ def choices_of_scores(scores: FloatArray, cluster: IntArray, margin: float = 0.0
         margin: Differences up to it are ties.
         ties: Whether equal scores are ties; otherwise they say nothing, as the middle ones of a best-worst ballot.
 
-    Raises:
-        OptionError: A negative margin.
-
-    Example:
-        >>> choices = choices_of_scores(np.array([[3.0, 1.0, np.nan], [2.0, 2.0, 5.0]]), np.array([0, 1]))
-        >>> [(a, b, outcome.tolist()) for a, b, _, outcome in choices]
-        [(0, 1, [1, 0]), (0, 2, [-1]), (1, 2, [-1])]
+    >>> choices = choices_of_scores(np.array([[3.0, 1.0, np.nan], [2.0, 2.0, 5.0]]), np.array([0, 1]))
+    >>> [(a, b, outcome.tolist()) for a, b, _, outcome in choices]
+    [(0, 1, [1, 0]), (0, 2, [-1]), (1, 2, [-1])]
     """
     if not margin >= 0:
         raise OptionError(f"margin is {margin}; choose 0 or more, in points of the score")
@@ -160,10 +148,9 @@ class Tally:
 def tally(choices: Choices) -> Tally:
     """Count wins and ties of every pair.
 
-    Example:
-        >>> tally(choices_of_scores(np.array([[3.0, 1.0], [2.0, 2.0]]), np.array([0, 1]))).wins
-        array([[0, 1],
-               [0, 0]])
+    >>> tally(choices_of_scores(np.array([[3.0, 1.0], [2.0, 2.0]]), np.array([0, 1]))).wins
+    array([[0, 1],
+           [0, 0]])
     """
     wins = np.zeros((choices.systems, choices.systems), dtype=np.int64)
     ties = np.zeros_like(wins)
@@ -177,10 +164,9 @@ def tally(choices: Choices) -> Tally:
 def choices_of_system(choices: Choices, system: int) -> tuple[FloatArray, IntArray]:
     """Values (1 won, 1/2 tie, 0 lost) and clusters of all choices that a system took part in.
 
-    Example:
-        >>> choices = choices_of_scores(np.array([[3.0, 1.0, 2.0]]), np.array([0]))
-        >>> choices_of_system(choices, 2)[0].tolist()
-        [0.0, 1.0]
+    >>> choices = choices_of_scores(np.array([[3.0, 1.0, 2.0]]), np.array([0]))
+    >>> choices_of_system(choices, 2)[0].tolist()
+    [0.0, 1.0]
     """
     values, parts = [np.zeros(0)], [np.zeros(0, dtype=np.int64)]
     for first, second, cluster, outcome in choices:
@@ -287,12 +273,8 @@ def sign_test(wins: IntArray | int, losses: IntArray | int) -> FloatArray:
         wins: How often the first was chosen, of any shape.
         losses: How often the second was.
 
-    Returns:
-        P-values; NaN where nothing was decided.
-
-    Example:
-        >>> sign_test(np.array([98, 86]), np.array([38, 62])).round(8)  # notes, P4: Czech, German
-        array([2.700000e-07, 5.831193e-02])
+    >>> sign_test(np.array([98, 86]), np.array([38, 62])).round(8)  # Czech, German
+    array([2.700000e-07, 5.831193e-02])
     """
     won, lost = np.broadcast_arrays(np.asarray(wins, dtype=np.int64), np.asarray(losses, dtype=np.int64))
     if (won < 0).any() or (lost < 0).any():
@@ -318,11 +300,10 @@ def clustered_sign_test(net: IntArray) -> float:
     Returns:
         Two-sided p-value; NaN where every cluster's net is 0.
 
-    Example:
-        >>> clustered_sign_test(np.array([1, 1, 1, 1, 1])), float(sign_test(5, 0))
-        (0.0625, 0.0625)
-        >>> clustered_sign_test(np.array([3, 3])), round(float(sign_test(6, 0)), 3)  # two items are not six
-        (0.5, 0.031)
+    >>> clustered_sign_test(np.array([1, 1, 1, 1, 1])), float(sign_test(5, 0))
+    (0.0625, 0.0625)
+    >>> clustered_sign_test(np.array([3, 3])), round(float(sign_test(6, 0)), 3)  # two items are not six
+    (0.5, 0.031)
     """
     sizes = np.abs(net[net != 0]).astype(np.int64)
     if not len(sizes):
@@ -370,9 +351,8 @@ def mcnemar(only_a: int, only_b: int) -> McNemar:
     Returns:
         NaN for all three where there is no such output.
 
-    Example:
-        >>> round(mcnemar(2425, 480).chi2, 1)  # notes, P10: word senses
-        1300.9
+    >>> round(mcnemar(2425, 480).chi2, 1)  # word senses
+    1300.9
     """
     decided = only_a + only_b
     p_exact = float(sign_test(only_a, only_b))

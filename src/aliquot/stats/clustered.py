@@ -15,9 +15,6 @@ from scipy.special import ndtri, stdtr, stdtrit
 from aliquot.errors import OptionError
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
 
-# -- Means and shares of answers that come in clusters: three people's choices on one item are not three items -------
-
-
 _SAME = 1e-14
 """Squared spread, relative to the values' scale of 1, that is rounding."""
 
@@ -77,11 +74,9 @@ def wilson_interval(share: FloatArray | float, n: FloatArray | float, level: flo
     Args:
         share: Observed share, between 0 and 1.
         n: Independent answers, or what clustered ones count for.
-        level: Coverage.
 
-    Example:
-        >>> tuple(round(end, 3) for end in wilson_interval(86 / 148, 148))  # notes, P4: post-editors of German
-        (0.501, 0.658)
+    >>> tuple(round(end, 3) for end in wilson_interval(86 / 148, 148))  # post-editors of German
+    (0.501, 0.658)
     """
     z = normal_quantile(level)
     if not n > 0:
@@ -101,15 +96,13 @@ def clustered_share(values: FloatArray, cluster: IntArray, level: float = 0.95) 
     Args:
         values: One per answer, between 0 and 1.
         cluster: The cluster (item) of each answer, as codes.
-        level: Coverage.
 
     Returns:
         NaN for no answer; an interval of NaN where several answers come from one single cluster.
 
-    Example:
-        >>> share = clustered_share(np.array([1.0, 1.0, 0.0, 0.0]), np.array([0, 0, 1, 1]))
-        >>> share.share, share.effective_n < 2
-        (0.5, True)
+    >>> share = clustered_share(np.array([1.0, 1.0, 0.0, 0.0]), np.array([0, 0, 1, 1]))
+    >>> share.share, share.effective_n < 2
+    (0.5, True)
     """
     n, nothing = len(values), float("nan")
     if not n:
@@ -137,15 +130,13 @@ def clustered_mean(values: FloatArray, cluster: IntArray, level: float = 0.95) -
     Args:
         values: One per answer.
         cluster: The cluster (item) of each answer, as codes.
-        level: Coverage.
 
     Returns:
         The standard error and interval are NaN for one cluster, and where all values are equal.
 
-    Example:
-        >>> mean = clustered_mean(np.array([1.0, 2.0, 3.0]), np.array([0, 1, 2]))
-        >>> mean.mean, round(mean.se, 4)
-        (2.0, 0.5774)
+    >>> mean = clustered_mean(np.array([1.0, 2.0, 3.0]), np.array([0, 1, 2]))
+    >>> mean.mean, round(mean.se, 4)
+    (2.0, 0.5774)
     """
     n, nothing = len(values), float("nan")
     if not n:
@@ -216,13 +207,9 @@ def change_test(
     Returns:
         p-values that cannot be had (fewer than two people in a group, no spread) are NaN.
 
-    Raises:
-        OptionError: Arrays of different length.
-
-    Example:
-        >>> test = change_test(np.zeros(6), np.array([1.0, 2, 3, 4, 5, 6]), np.arange(6) > 2)
-        >>> test.difference, round(test.p, 3)
-        (-3.0, 0.021)
+    >>> test = change_test(np.zeros(6), np.array([1.0, 2, 3, 4, 5, 6]), np.arange(6) > 2)
+    >>> test.difference, round(test.p, 3)
+    (-3.0, 0.021)
     """
     if not len(before) == len(after) == len(second):
         raise OptionError(
@@ -259,7 +246,7 @@ def share_test(yes_first: int, n_first: int, yes_second: int, n_second: int) -> 
 
     NaN where a group is empty; 1 where everybody, or nobody, says yes.
 
-    >>> round(share_test(18, 43, 9, 38), 3)  # notes, P5: 42 % against 23 %
+    >>> round(share_test(18, 43, 9, 38), 3)  # 42 % against 23 %
     0.083
     """
     table = np.array([[yes_first, n_first - yes_first], [yes_second, n_second - yes_second]], dtype=np.int64)

@@ -14,8 +14,6 @@ from scipy.special import logsumexp
 
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, Seed, group_means, group_sums
 
-# -- One number out of several answers to the same question: median, trimmed mean, majority, for all cells at once ---
-
 
 def cell_mean(cells: IntArray, values: FloatArray, size: int) -> FloatArray:
     """Mean of each cell.

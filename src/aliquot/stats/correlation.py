@@ -1,8 +1,12 @@
-"""Correlations that leave out missing values pair by pair and are NaN, never 0, where undefined."""
+"""Correlations that leave out missing values pair by pair and are NaN, never 0, where undefined.
+
+`paired_*` correlate every row of one table with the same row of another, all rows at once; `kendall_rows` and
+`spearman_rows` correlate every row with one target. `correlate` and `correlate_tables` compare a metric with people at
+every level (docs/methods.md, section 7).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -10,13 +14,24 @@ import numpy as np
 from scipy.stats import kendalltau, rankdata
 
 from aliquot.errors import OptionError, unknown_name
-from aliquot.stats.arrays import BoolArray, FloatArray
+from aliquot.stats.arrays import BoolArray, FloatArray, blocks
 
-# -- Correlations that leave out missing values pair by pair and are NaN, never 0, where undefined -------------------
-
+KendallVariant = Literal["b", "c"]
+Coefficient = Literal["pearson", "spearman", "kendall_b", "kendall_c"]
+Group = Literal["system", "item"]
+Level = Literal["pooled", "within_system", "within_item", "system_means"]
 
 _CONSTANT = 1e-13
 """Root mean square of a row less its mean, relative to its largest number, below which it is rounding."""
+
+_CHUNK = 1 << 21
+"""Comparisons held in memory at a time."""
+
+_WIDE = 64
+"""Columns up to which all pairs of a row are compared at once; longer rows go to scipy's n log n."""
+
+_DIGITS = 12
+"""Decimals, in units of the largest mean, beyond which means differ by rounding only."""
 
 
 def pearson(x: FloatArray, y: FloatArray) -> float:
@@ -32,20 +47,12 @@ def pearson(x: FloatArray, y: FloatArray) -> float:
 def paired_pearson(x: FloatArray, y: FloatArray) -> FloatArray:
     """Pearson correlation of every row of x with the same row of y.
 
-    Args:
-        x: Rows x columns, NaN = missing.
-        y: The same shape.
-
     Returns:
         One per row; NaN below two common cells, or where either row is constant on them.
 
-    Raises:
-        OptionError: Not two tables of the same shape, or infinite values.
-
-    Example:
-        >>> x = np.array([[1.0, 2.0, 4.0], [1.0, 1.0, np.nan]])
-        >>> paired_pearson(x, np.array([[2.0, 4.0, 8.0], [3.0, 4.0, 5.0]]))
-        array([ 1., nan])
+    >>> x = np.array([[1.0, 2.0, 4.0], [1.0, 1.0, np.nan]])
+    >>> paired_pearson(x, np.array([[2.0, 4.0, 8.0], [3.0, 4.0, 5.0]]))
+    array([ 1., nan])
     """
     x, y = common_tables(x, y)
     # Each row is divided by its size first: squares of very large or small numbers would overflow or vanish.
@@ -53,6 +60,100 @@ def paired_pearson(x: FloatArray, y: FloatArray) -> FloatArray:
     scale, result = norm_a * norm_b, np.full(len(x), np.nan)
     np.divide((a * b).sum(axis=1), scale, out=result, where=scale > 0)
     return np.asarray(np.clip(result, -1.0, 1.0), dtype=np.float64)
+
+
+def paired_spearman(x: FloatArray, y: FloatArray) -> FloatArray:
+    """Spearman's rho of every row of x with the same row of y, ties with their mean rank; NaN as `paired_pearson`.
+
+    >>> paired_spearman(np.array([[1.0, 3.0, 2.0]]), np.array([[10.0, 20.0, 30.0]]))
+    array([0.5])
+    """
+    x, y = common_tables(x, y)
+    return paired_pearson(ranks_of_rows(x), ranks_of_rows(y))
+
+
+def paired_kendall(x: FloatArray, y: FloatArray, variant: KendallVariant = "b") -> FloatArray:
+    """Kendall's tau of every row of x with the same row of y; NaN as `paired_pearson`.
+
+    With C concordant and D discordant pairs, tau-b is (C - D) / sqrt(pairs untied in x times pairs untied in y), tau-c
+    is 2 (C - D) / (n^2 (m - 1) / m), m the smaller number of distinct values. All pairs of columns are compared: for
+    rows of a few dozen.
+
+    >>> paired_kendall(np.array([[1.0, 2.0, 3.0], [5.0, 5.0, 5.0]]), np.array([[3.0, 2.0, 1.0], [1.0, 2.0, 3.0]]))
+    array([-1., nan])
+    """
+    return _kendall_of_rows(*common_tables(x, y), variant)
+
+
+def _kendall_of_rows(x: FloatArray, y: FloatArray, variant: KendallVariant) -> FloatArray:
+    """Kendall's tau of tables that are NaN in the same cells; infinite values are the ends of the order."""
+    if variant not in get_args(KendallVariant):
+        raise OptionError(f"variant is {variant!r}; give 'b' or 'c'")
+    first, second = np.triu_indices(x.shape[1], 1)
+    result = np.full(len(x), np.nan)
+    for rows in blocks(len(x), len(first), _CHUNK):
+        a, b = x[rows], y[rows]
+        sign_a, sign_b = (_signs(t[:, first], t[:, second]) for t in (a, b))
+        untied_a, untied_b = (np.abs(sign).sum(axis=1, dtype=np.int64) for sign in (sign_a, sign_b))
+        if variant == "b":
+            scale = np.sqrt(untied_a * untied_b)
+        else:
+            classes = np.minimum(_distinct(a), _distinct(b))
+            scale = (~np.isnan(a)).sum(axis=1) ** 2 * (classes - 1) / np.maximum(classes, 1) / 2
+        defined = (untied_a > 0) & (untied_b > 0)
+        np.divide((sign_a * sign_b).sum(axis=1, dtype=np.int64), scale, out=result[rows], where=defined)
+    return np.asarray(np.clip(result, -1.0, 1.0), dtype=np.float64)
+
+
+def _signs(left: FloatArray, right: FloatArray) -> np.ndarray:
+    """Sign of left - right by comparison: 0 where either is NaN, and right for infinities."""
+    return np.subtract(left > right, left < right, dtype=np.int8)
+
+
+def kendall_rows(values: FloatArray, target: FloatArray, variant: KendallVariant = "c") -> FloatArray:
+    """Kendall's tau of every row (item) with the target (Zouhar et al. 2025, eq. 5: `metric_cons`).
+
+    Args:
+        values: Items x systems, NaN = missing; infinite values are the ends of the order.
+        target: One value per system, NaN = missing.
+        variant: "b" or "c", as `paired_kendall`.
+
+    Returns:
+        One correlation per row, 0 where it is undefined (a constant row, or fewer than two systems).
+
+    >>> rows = np.array([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0], [5.0, np.nan, 5.0]])
+    >>> kendall_rows(rows, np.array([0.1, 0.2, 0.3]), "b")
+    array([ 1., -1.,  0.])
+    """
+    return np.nan_to_num(_kendall_of_rows(*_with_target(values, target), variant))
+
+
+def spearman_rows(values: FloatArray, target: FloatArray) -> FloatArray:
+    """Spearman's rho of every row with the target, ties with their mean rank; arguments as `kendall_rows`.
+
+    >>> spearman_rows(np.array([[1.0, 3.0, 2.0]]), np.array([0.1, 0.2, 0.3]))
+    array([0.5])
+    """
+    x, y = _with_target(values, target)
+    return np.nan_to_num(paired_pearson(ranks_of_rows(x), ranks_of_rows(y)))
+
+
+def _with_target(values: FloatArray, target: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Rows and the target of each, NaN in the same cells."""
+    if values.ndim != 2 or target.shape != values.shape[1:]:
+        raise OptionError(
+            f"values has shape {values.shape} and target {target.shape}; give items x systems and one per system"
+        )
+    return _where_both(values, np.broadcast_to(target, values.shape))
+
+
+def ranks_of_rows(values: FloatArray) -> FloatArray:
+    """Rank the values of every row, ties with their mean rank, missing cells left out.
+
+    >>> ranks_of_rows(np.array([[3.0, np.nan, 1.0, 3.0]]))
+    array([[2.5, nan, 1. , 2.5]])
+    """
+    return np.asarray(rankdata(values, axis=1, nan_policy="omit"), dtype=np.float64).reshape(values.shape)
 
 
 def column_means_where_both(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -72,33 +173,21 @@ def column_means_where_both(x: FloatArray, y: FloatArray) -> tuple[FloatArray, F
 
 
 def common_cells(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Blank whatever only one of two arrays has, so that both speak of the same cells.
+    """Copies of two arrays of any shape, NaN where either is missing.
 
-    Args:
-        x: Any shape, NaN = missing.
-        y: The same shape.
-
-    Returns:
-        Copies of both, NaN where either is missing.
-
-    Raises:
-        OptionError: Different shapes, or infinite values.
-
-    Example:
-        >>> common_cells(np.array([1.0, np.nan, 3.0]), np.array([4.0, 5.0, np.nan]))
-        (array([ 1., nan, nan]), array([ 4., nan, nan]))
+    >>> common_cells(np.array([1.0, np.nan, 3.0]), np.array([4.0, 5.0, np.nan]))
+    (array([ 1., nan, nan]), array([ 4., nan, nan]))
     """
     x, y = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
     if x.shape != y.shape:
         raise OptionError(f"the scores have shapes {x.shape} and {y.shape}; give the same items and systems twice")
     if np.isinf(x).any() or np.isinf(y).any():
         raise OptionError("the scores hold infinite values; replace them by numbers, or by NaN for missing")
-    missing = np.isnan(x) | np.isnan(y)
-    return np.where(missing, np.nan, x), np.where(missing, np.nan, y)
+    return _where_both(x, y)
 
 
 def common_tables(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Blank as `common_cells` does, and insist on tables.
+    """`common_cells` of two tables; anything but tables is refused.
 
     >>> common_tables(np.array([[1.0, 2.0]]), np.array([[np.nan, 3.0]]))
     (array([[nan,  2.]]), array([[nan,  3.]]))
@@ -107,6 +196,11 @@ def common_tables(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]
     if x.ndim != 2:
         raise OptionError(f"the scores have {x.ndim} dimension(s); give tables of rows and columns")
     return x, y
+
+
+def _where_both(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+    missing = np.isnan(x) | np.isnan(y)
+    return np.where(missing, np.nan, x), np.where(missing, np.nan, y)
 
 
 def _centred(values: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -122,109 +216,11 @@ def _centred(values: FloatArray) -> tuple[FloatArray, FloatArray]:
     return centred, np.where(norm > _CONSTANT * np.sqrt(count[:, 0]), norm, 0.0)
 
 
-# -- Rank correlation of every row of one table with the same row of another, all rows at once -----------------------
-
-
-_CHUNK = 1 << 21
-"""Comparisons held in memory at a time."""
-
-
-def paired_spearman(x: FloatArray, y: FloatArray) -> FloatArray:
-    """Spearman's rho of every row of x with the same row of y, ties with their mean rank.
-
-    Args:
-        x: Rows x columns, NaN = missing.
-        y: The same shape.
-
-    Returns:
-        As `paired_pearson`.
-
-    Raises:
-        OptionError: As `paired_pearson`.
-
-    Example:
-        >>> paired_spearman(np.array([[1.0, 3.0, 2.0]]), np.array([[10.0, 20.0, 30.0]]))
-        array([0.5])
-    """
-    x, y = common_tables(x, y)
-    return paired_pearson(ranks_of_rows(x), ranks_of_rows(y))
-
-
-def paired_kendall(x: FloatArray, y: FloatArray, variant: Literal["b", "c"] = "b") -> FloatArray:
-    """Kendall's tau of every row of x with the same row of y.
-
-    With C concordant and D discordant pairs, tau-b is (C - D) / sqrt(pairs untied in x times pairs untied in y), tau-c
-    is 2 (C - D) / (n^2 (m - 1) / m), m the smaller number of distinct values.
-
-    Args:
-        x: Rows x columns, NaN = missing. All pairs of columns are compared: for rows of a few dozen.
-        y: The same shape.
-        variant: "b" or "c".
-
-    Returns:
-        As `paired_pearson`.
-
-    Raises:
-        OptionError: As `paired_pearson`; another variant.
-
-    Example:
-        >>> paired_kendall(np.array([[1.0, 2.0, 3.0], [5.0, 5.0, 5.0]]), np.array([[3.0, 2.0, 1.0], [1.0, 2.0, 3.0]]))
-        array([-1., nan])
-    """
-    if variant not in get_args(Literal["b", "c"]):
-        raise OptionError(f"variant is {variant!r}; give 'b' or 'c'")
-    x, y = common_tables(x, y)
-    first, second = np.triu_indices(x.shape[1], 1)
-    result = np.full(len(x), np.nan)
-    for rows in _chunks(len(x), len(first)):
-        a, b = x[rows], y[rows]
-        sign_a, sign_b = (np.nan_to_num(np.sign(t[:, first] - t[:, second])) for t in (a, b))
-        untied_a, untied_b = np.abs(sign_a).sum(axis=1), np.abs(sign_b).sum(axis=1)
-        if variant == "b":
-            scale = np.sqrt(untied_a * untied_b)
-        else:
-            classes = np.minimum(_distinct(a), _distinct(b))
-            scale = (~np.isnan(a)).sum(axis=1) ** 2 * (classes - 1) / np.maximum(classes, 1) / 2
-        defined = (untied_a > 0) & (untied_b > 0)
-        np.divide((sign_a * sign_b).sum(axis=1), scale, out=result[rows], where=defined)
-    return np.asarray(np.clip(result, -1.0, 1.0), dtype=np.float64)
-
-
-def ranks_of_rows(values: FloatArray) -> FloatArray:
-    """Rank the values of every row, ties with their mean rank, missing cells left out.
-
-    >>> ranks_of_rows(np.array([[3.0, np.nan, 1.0, 3.0]]))
-    array([[2.5, nan, 1. , 2.5]])
-    """
-    return np.asarray(rankdata(values, axis=1, nan_policy="omit"), dtype=np.float64).reshape(values.shape)
-
-
-def _chunks(rows: int, width: int) -> Iterator[slice]:
-    step = max(1, _CHUNK // max(1, width))
-    for start in range(0, rows, step):
-        yield slice(start, start + step)
-
-
 def _distinct(block: FloatArray) -> FloatArray:
     """Number of different values in every row; missing ones sort to the end and exceed nothing."""
     ordered = np.sort(block, axis=1)
     rises = (ordered[:, 1:] > ordered[:, :-1]).sum(axis=1)
     return np.asarray(rises + (~np.isnan(block)).any(axis=1), dtype=np.float64)
-
-
-# -- Does a metric move with people? Correlations of two tables of scores, at every level ----------------------------
-
-
-Coefficient = Literal["pearson", "spearman", "kendall_b", "kendall_c"]
-Group = Literal["system", "item"]
-Level = Literal["pooled", "within_system", "within_item", "system_means"]
-
-_WIDE = 64
-"""Columns up to which all pairs of a row are compared at once; longer rows go to scipy's n log n."""
-
-
-_DIGITS = 12
-"""Decimals, in units of the largest mean, beyond which means differ by rounding only."""
 
 
 @dataclass(frozen=True)
@@ -245,23 +241,14 @@ class Association:
 
 
 def correlate(x: FloatArray, y: FloatArray, coefficient: Coefficient = "pearson") -> Association:
-    """Correlate two vectors over the places where both are present (METHODS 7).
+    """Correlate two vectors over the places where both are present (docs/methods.md, section 7).
 
     Args:
         x: One score per place, NaN = missing.
-        y: The same length.
         coefficient: "pearson", "spearman", "kendall_b" or "kendall_c" (Stuart's tau-c).
 
-    Returns:
-        One group.
-
-    Raises:
-        OptionError: Not two vectors of one length, or infinite values.
-        NameUnknownError: Another coefficient.
-
-    Example:
-        >>> correlate(np.array([1.0, 2.0, np.nan, 3.0]), np.array([1.0, 3.0, 9.0, 2.0]), "spearman")
-        Association(value=0.5, cells=3, groups=1, undefined=0)
+    >>> correlate(np.array([1.0, 2.0, np.nan, 3.0]), np.array([1.0, 3.0, 9.0, 2.0]), "spearman")
+    Association(value=0.5, cells=3, groups=1, undefined=0)
     """
     if np.ndim(x) != 1:
         raise OptionError(f"the scores have {np.ndim(x)} dimension(s); give two vectors, or use correlate_tables")
@@ -272,28 +259,18 @@ def correlate(x: FloatArray, y: FloatArray, coefficient: Coefficient = "pearson"
 def correlate_tables(
     metric: FloatArray, human: FloatArray, coefficient: Coefficient = "pearson", level: Level = "pooled"
 ) -> Association:
-    """Correlate a metric with people at one level (METHODS 7).
+    """Correlate a metric with people at one level (docs/methods.md, section 7).
 
     Args:
-        metric: Items x systems, NaN = missing.
-        human: The same shape.
         coefficient: As `correlate`.
         level: "pooled", all cells together; "within_system", over the items of each system, then averaged;
             "within_item", over the systems of each item, then averaged; "system_means", over systems, their means
             taken on the common cells.
 
-    Returns:
-        The correlation and how many cells and groups it rests on.
-
-    Raises:
-        OptionError: Not two tables of one shape, or infinite values.
-        NameUnknownError: Another coefficient or level.
-
-    Example:
-        >>> metric = np.array([[1.0, 2.0, 3.0], [1.0, 1.0, 1.0], [3.0, 2.0, np.nan]])
-        >>> human = np.array([[1.0, 2.0, 3.0], [1.0, 2.0, 3.0], [1.0, 2.0, 3.0]])
-        >>> correlate_tables(metric, human, "pearson", "within_item")
-        Association(value=0.0, cells=5, groups=2, undefined=1)
+    >>> metric = np.array([[1.0, 2.0, 3.0], [1.0, 1.0, 1.0], [3.0, 2.0, np.nan]])
+    >>> human = np.array([[1.0, 2.0, 3.0], [1.0, 2.0, 3.0], [1.0, 2.0, 3.0]])
+    >>> correlate_tables(metric, human, "pearson", "within_item")
+    Association(value=0.0, cells=5, groups=2, undefined=1)
     """
     if level not in get_args(Level):
         raise unknown_name("level", level, get_args(Level))
@@ -312,20 +289,12 @@ def system_means(metric: FloatArray, human: FloatArray) -> tuple[FloatArray, Flo
 
     Without that, systems of the same mean would be ranked by the last bit of a sum.
 
-    Args:
-        metric: Items x systems, NaN = missing.
-        human: The same shape.
-
     Returns:
         One mean per system from each table; NaN for a system without common cells.
 
-    Raises:
-        OptionError: Not two tables of one shape, or infinite values.
-
-    Example:
-        >>> means, _ = system_means(np.array([[0.1, 0.1], [0.1, 0.1], [0.1, np.nan]]), np.ones((3, 2)))
-        >>> bool(means[0] == means[1])
-        True
+    >>> means, _ = system_means(np.array([[0.1, 0.1], [0.1, 0.1], [0.1, np.nan]]), np.ones((3, 2)))
+    >>> bool(means[0] == means[1])
+    True
     """
     metric, human = common_tables(metric, human)
     first, second = column_means_where_both(metric, human)
@@ -343,21 +312,14 @@ def group_correlations(
     """Correlate within every item (over systems) or every system (over items).
 
     Args:
-        metric: Items x systems, NaN = missing.
-        human: The same shape.
         coefficient: As `correlate`.
         by: "item" or "system".
 
     Returns:
         One correlation per item or system; NaN where undefined.
 
-    Raises:
-        OptionError: Not two tables of one shape, or infinite values.
-        NameUnknownError: Another coefficient or grouping.
-
-    Example:
-        >>> group_correlations(np.array([[1.0, 2.0], [5.0, 3.0]]), np.array([[0.0, 9.0], [0.0, 9.0]]), "kendall_b")
-        array([ 1., -1.])
+    >>> group_correlations(np.array([[1.0, 2.0], [5.0, 3.0]]), np.array([[0.0, 9.0], [0.0, 9.0]]), "kendall_b")
+    array([ 1., -1.])
     """
     if by not in get_args(Group):
         raise unknown_name("grouping", by, get_args(Group))
@@ -372,13 +334,13 @@ def _rows(x: FloatArray, y: FloatArray, coefficient: Coefficient) -> FloatArray:
         return paired_spearman(x, y)
     if coefficient not in get_args(Coefficient):
         raise unknown_name("coefficient", coefficient, get_args(Coefficient))
-    variant: Literal["b", "c"] = "b" if coefficient == "kendall_b" else "c"
+    variant: KendallVariant = "b" if coefficient == "kendall_b" else "c"
     if x.shape[1] <= _WIDE:
         return paired_kendall(x, y, variant)
     return np.array([_kendall(a, b, variant) for a, b in zip(x, y, strict=True)])
 
 
-def _kendall(x: FloatArray, y: FloatArray, variant: Literal["b", "c"]) -> float:
+def _kendall(x: FloatArray, y: FloatArray, variant: KendallVariant) -> float:
     present = ~np.isnan(x)
     if present.sum() < 2:
         return float("nan")
@@ -386,7 +348,7 @@ def _kendall(x: FloatArray, y: FloatArray, variant: Literal["b", "c"]) -> float:
     return float(kendalltau(x[present], y[present], variant=variant, method="asymptotic").statistic)
 
 
-def _averaged(correlations: FloatArray, present: np.ndarray) -> Association:
+def _averaged(correlations: FloatArray, present: BoolArray) -> Association:
     """Mean over the groups (rows of `present`) with a correlation; groups without a cell are not there at all."""
     defined = ~np.isnan(correlations)
     return Association(
@@ -395,116 +357,3 @@ def _averaged(correlations: FloatArray, present: np.ndarray) -> Association:
         groups=int(defined.sum()),
         undefined=int((present.any(axis=1) & ~defined).sum()),
     )
-
-
-# -- Rank correlation of every row of a table with one target, all rows at once --------------------------------------
-
-
-KendallVariant = Literal["b", "c"]
-
-"""Comparisons held in memory at a time."""
-
-
-def kendall_rows(values: FloatArray, target: FloatArray, variant: KendallVariant = "c") -> FloatArray:
-    """Kendall's tau of every row with the target (Zouhar et al. 2025, eq. 5: `metric_cons`).
-
-    With C concordant and D discordant pairs of systems, tau-b is (C - D) / sqrt(pairs untied in the row x pairs
-    untied in the target), tau-c is 2 (C - D) / (n^2 (m - 1) / m), m the smaller number of distinct values.
-
-    Args:
-        values: Items x systems, NaN = missing.
-        target: One value per system, NaN = missing.
-        variant: "b" or "c".
-
-    Returns:
-        One correlation per row, 0 where it is undefined (a constant row, or fewer than two systems).
-
-    Raises:
-        OptionError: Shapes that do not match, or another variant.
-
-    Example:
-        >>> rows = np.array([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0], [5.0, np.nan, 5.0]])
-        >>> kendall_rows(rows, np.array([0.1, 0.2, 0.3]), "b")
-        array([ 1., -1.,  0.])
-    """
-    if variant not in get_args(KendallVariant):
-        raise OptionError(f"variant is {variant!r}; give 'b' or 'c'")
-    values, target = _known_systems(values, target)
-    first, second = np.triu_indices(len(target), 1)
-    target_sign = _sign(target[first], target[second])
-    result = np.zeros(len(values))
-    for rows in _chunks(len(values), len(first)):
-        block = values[rows]
-        present = ~np.isnan(block)
-        sign = _sign(block[:, first], block[:, second])
-        untied_row = np.abs(sign).sum(axis=1)
-        untied_target = (present[:, first] & present[:, second]) @ np.abs(target_sign)
-        if variant == "b":
-            scale = np.sqrt(untied_row * untied_target)
-        else:
-            classes = np.minimum(_distinct_rows(block), _distinct_target(target, present))
-            scale = present.sum(axis=1) ** 2 * (classes - 1) / np.maximum(classes, 1) / 2
-        defined = (untied_row > 0) & (untied_target > 0)
-        np.divide(sign @ target_sign, scale, out=result[rows], where=defined)
-    return np.clip(result, -1.0, 1.0)
-
-
-def spearman_rows(values: FloatArray, target: FloatArray) -> FloatArray:
-    """Spearman's rho of every row with the target (Zouhar et al. 2025, eq. 5), ties with their mean rank.
-
-    A system's rank less the mean rank is half the sum of the signs of its comparisons, so that rows with missing
-    cells need no ranking of their own.
-
-    Args:
-        values: Items x systems, NaN = missing.
-        target: One value per system, NaN = missing.
-
-    Returns:
-        One correlation per row, 0 where it is undefined.
-
-    Raises:
-        OptionError: Shapes that do not match.
-
-    Example:
-        >>> spearman_rows(np.array([[1.0, 3.0, 2.0]]), np.array([0.1, 0.2, 0.3]))
-        array([0.5])
-    """
-    values, target = _known_systems(values, target)
-    target_sign = _sign(target[:, None], target)
-    result = np.zeros(len(values))
-    for rows in _chunks(len(values), target_sign.size):
-        block = values[rows]
-        present = (~np.isnan(block)).astype(np.float64)
-        row_rank = _sign(block[:, :, None], block[:, None, :]).sum(axis=2)
-        target_rank = present * (present @ target_sign.T)
-        scale = np.sqrt((row_rank**2).sum(axis=1) * (target_rank**2).sum(axis=1))
-        np.divide((row_rank * target_rank).sum(axis=1), scale, out=result[rows], where=scale > 0)
-    return np.clip(result, -1.0, 1.0)
-
-
-def _known_systems(values: FloatArray, target: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Drop the systems without a target, after a look at the shapes."""
-    if values.ndim != 2 or target.shape != values.shape[1:]:
-        raise OptionError(
-            f"values has shape {values.shape} and target {target.shape}; give items x systems and one per system"
-        )
-    known = ~np.isnan(target)
-    return values[:, known], target[known]
-
-
-def _sign(left: FloatArray, right: FloatArray) -> FloatArray:
-    """Sign of left - right by comparison: 0 where either is NaN, and right for infinities."""
-    return (left > right).astype(np.float64) - (left < right)
-
-
-def _distinct_rows(block: FloatArray) -> FloatArray:
-    """Number of different values in every row, missing ones aside (they sort to the end and exceed nothing)."""
-    ordered = np.sort(block, axis=1)
-    rises = (ordered[:, 1:] > ordered[:, :-1]).sum(axis=1)
-    return np.asarray(rises + (~np.isnan(block)).any(axis=1), dtype=np.float64)
-
-
-def _distinct_target(target: FloatArray, present: BoolArray) -> FloatArray:
-    """Number of different target values among the systems that every row has."""
-    groups = target[:, None] == np.unique(target)
-    return np.asarray((present @ groups).sum(axis=1), dtype=np.float64)

@@ -1,4 +1,4 @@
-"""Pairwise error of a metric, split into noise, bias and variance (METHODS 7; Wei and Jia 2021, eq. 14).
+"""Pairwise error of a metric, split into noise, bias and variance (Wei and Jia 2021, eq. 14).
 
 Invariant: observed = c0 Noise + Bias + c1 Var + covariance, exactly, for every pair and so for every mean over pairs;
 the covariance is 0 unless human and metric see the same draws. Swapping the systems of a pair changes nothing.
@@ -26,9 +26,6 @@ import numpy as np
 from aliquot.errors import DataError, OptionError
 from aliquot.stats.arrays import FloatArray, IntArray, Seed
 from aliquot.stats.sign_bootstrap import SignCounts, check_stack, child_seeds, contrasts, sign_counts
-
-# -- Pairwise error of a metric, split into noise, bias and variance (METHODS 7; Wei and Jia 2021, eq. 14) -----------
-
 
 PARTS = ("observed", "noise", "bias", "variance", "covariance")
 """The columns of the decomposition, in order."""
@@ -137,17 +134,13 @@ def pair_signs(
     """Resample the items and see who is ahead, by human and by each metric.
 
     Args:
-        human: Items x systems, NaN = missing.
         metrics: Metrics x items x systems, NaN = missing, higher is better.
-        trials: Bootstrap trials.
         paired: Draw the same items for human and metrics; by default they are drawn independently, as in the paper.
-        seed: Of the draws. All metrics share their draws.
         human_size: Items in a draw for the human; by default as many as have any human score.
         metric_size: Items in a draw for the metrics; by default as many as have any metric score. When paired, both
             are drawn from the items with a human score and sizes are the same.
 
     Raises:
-        OptionError: Shapes, sizes or numbers that cannot be used.
         DataError: No human score, or fewer than two systems.
     """
     check_stack(metrics)
@@ -201,10 +194,9 @@ def pair_parts(human: FloatArray, metric: FloatArray, joint: FloatArray | None =
         joint: E[human wins x metric wins] where both see the same draws, a tie being half a win; by default human
             and metric are independent.
 
-    Example:
-        >>> parts = pair_parts(np.array([0.9]), np.array([0.2]))
-        >>> [part.round(3).item() for part in parts.stacked()]  # 0.74 = -0.6 x 0.1 + 1 - 0.2
-        [0.74, -0.06, 1.0, -0.2, 0.0]
+    >>> parts = pair_parts(np.array([0.9]), np.array([0.2]))
+    >>> [part.round(3).item() for part in parts.stacked()]  # 0.74 = -0.6 x 0.1 + 1 - 0.2
+    [0.74, -0.06, 1.0, -0.2, 0.0]
     """
     terms = pair_terms(human, metric)
     independent = human + metric - 2 * human * metric
@@ -241,17 +233,12 @@ def decompose(campaigns: PairSigns | Sequence[PairSigns], seed: Seed = 0) -> Dec
     Args:
         campaigns: From `pair_signs`, with the same metrics in the same order; a metric that a campaign does not have
             is all NaN there.
-        seed: Of the redrawing of batches.
 
-    Raises:
-        OptionError: No campaign, or campaigns with different numbers of metrics.
-
-    Example:
-        >>> rng = np.random.default_rng(0)
-        >>> human = rng.normal(size=(50, 4)) + np.arange(4)
-        >>> table = decompose(pair_signs(human, np.stack([human, -human]), trials=500))
-        >>> table.value[:, PARTS.index("bias")]  # optimal predictor, human estimator, the human score, its opposite
-        array([0., 0., 0., 1.])
+    >>> rng = np.random.default_rng(0)
+    >>> human = rng.normal(size=(50, 4)) + np.arange(4)
+    >>> table = decompose(pair_signs(human, np.stack([human, -human]), trials=500))
+    >>> table.value[:, PARTS.index("bias")]  # optimal predictor, human estimator, the human score, its opposite
+    array([0., 0., 0., 1.])
     """
     listed = [campaigns] if isinstance(campaigns, PairSigns) else list(campaigns)
     if not listed:
@@ -308,7 +295,7 @@ def _variance(parts: PairParts) -> FloatArray:
     return np.asarray(np.nansum(parts.stacked(), axis=2).var(axis=1, ddof=1), dtype=np.float64)
 
 
-# -- Where human and metric find significant differences, and how fast a metric makes up its mind (METHODS 7) --------
+# -- Where human and metric find significant differences, and how fast a metric makes up its mind --------
 
 
 Orientation = Literal["human", "given"]
@@ -364,25 +351,19 @@ def co_occurrence(
     ties counting half: the one-sided paired bootstrap test in the direction of the difference.
 
     Args:
-        human: Items x systems, NaN = missing.
-        metrics: Metrics x items x systems, NaN = missing.
-        trials: Bootstrap trials.
         alpha: Significance level, above 0 and below 0.5.
         orient: "human": the first system of a pair is the one ahead by human in more than half of the draws, so the
             human is never significantly "worse" and that row is 0, as in the paper. "given": the order of the systems.
-        seed: Of the draws.
 
     Raises:
-        OptionError: An alpha or orientation that does not exist, or shapes that do not match.
         DataError: No human score, or fewer than two systems.
 
-    Example:
-        >>> rng = np.random.default_rng(0)
-        >>> human = rng.normal(size=(100, 3)) + np.array([2.0, 1.0, 1.0])
-        >>> co_occurrence(human, np.stack([-human])).counts
-        array([[[0, 0, 2],
-                [0, 1, 0],
-                [0, 0, 0]]])
+    >>> rng = np.random.default_rng(0)
+    >>> human = rng.normal(size=(100, 3)) + np.array([2.0, 1.0, 1.0])
+    >>> co_occurrence(human, np.stack([-human])).counts
+    array([[[0, 0, 2],
+            [0, 1, 0],
+            [0, 0, 0]]])
     """
     if not 0 < alpha < 0.5:
         raise OptionError(f"alpha is {alpha}; choose between 0 and 0.5, for instance 0.05")
@@ -415,18 +396,15 @@ def convergence(metrics: FloatArray, sizes: IntArray, trials: int = 1000, *, see
     A pair that is even on all items has no main prediction and counts as half.
 
     Args:
-        metrics: Metrics x items x systems, NaN = missing.
         sizes: Numbers of items, n.
         trials: Bootstrap trials at each size.
-        seed: Of the draws.
 
     Raises:
         DataError: No score, or fewer than two systems.
 
-    Example:
-        >>> scores = np.array([[[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]])
-        >>> convergence(scores, np.array([1, 3, 99]), seed=1).agreement.round(2)  # exactly 2 / 3 and 20 / 27 at first
-        array([[0.64, 0.73, 1.  ]])
+    >>> scores = np.array([[[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]])
+    >>> convergence(scores, np.array([1, 3, 99]), seed=1).agreement.round(2)  # exactly 2 / 3 and 20 / 27 at first
+    array([[0.64, 0.73, 1.  ]])
     """
     check_stack(metrics)
     if metrics.shape[2] < 2:

@@ -1,4 +1,4 @@
-"""Covariance of weighted means over systems, for the kinds of design (METHODS.md section 4).
+"""Covariance of weighted means over systems, for the kinds of design (docs/methods.md, section 4).
 
 All take `z`, n x M: the linearised contributions w_i (e_ia - mean) / sum w of the sampled items to each system's
 estimate, in the order of drawing, and the inclusion probabilities `pi`. Each gives the errors of independent units

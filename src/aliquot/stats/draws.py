@@ -13,9 +13,6 @@ from scipy.spatial import cKDTree
 from aliquot.errors import OptionError
 from aliquot.stats.arrays import FloatArray, IntArray, Seed
 
-# -- Drawing a sample, given the inclusion probabilities -------------------------------------------------------------
-
-
 ROUNDING = 1e-9
 """A sum of probabilities this near to a whole number (relatively) is that number, spoilt by floating point."""
 
@@ -78,7 +75,6 @@ def systematic(pi: FloatArray, seed: Seed, order: IntArray | None = None) -> Int
 
     Args:
         pi: Inclusion probability of every item.
-        seed: Int or generator.
         order: The items in the order in which their probabilities are cumulated; as given when None.
 
     >>> systematic(np.array([0.5, 0.5, 1.0, 0.5, 0.5]), seed=1).tolist()
@@ -115,7 +111,7 @@ def _hits(pi: FloatArray, start: float) -> IntArray:
 def document_order(documents: IntArray, seed: Seed) -> IntArray:
     """Order the items by document: documents in random order, items inside a document as given.
 
-    The order for `systematic` that spreads a sample over documents (METHODS, section 2).
+    The order for `systematic` that spreads a sample over documents (docs/methods.md, section 2).
 
     >>> document_order(np.array([7, 3, 7, 3, 3]), seed=0).tolist()
     [1, 3, 4, 0, 2]
@@ -173,7 +169,6 @@ def local_pivotal(pi: FloatArray, covariates: FloatArray, seed: Seed) -> IntArra
     Args:
         pi: Inclusion probability of every item.
         covariates: One row per item (or one value), e.g. metric scores; constant columns do not matter.
-        seed: Int or generator.
 
     >>> local_pivotal(np.full(6, 1 / 3), np.array([0.0, 0.1, 0.2, 9.0, 9.1, 9.2]), seed=1).tolist()
     [2, 5]
@@ -231,7 +226,6 @@ def cube(pi: FloatArray, balancing: FloatArray, seed: Seed) -> IntArray:
     Args:
         pi: Inclusion probability of every item.
         balancing: One row per item (or one value): the variables x to balance.
-        seed: Int or generator.
 
     >>> len(cube(np.full(20, 0.25), np.arange(20.0), seed=0))
     5

@@ -17,9 +17,6 @@ from aliquot.stats.arrays import FloatArray, IntArray, Seed
 from aliquot.stats.clustered import normal_quantile
 from aliquot.stats.resampling import resampled_sums
 
-# -- Do criteria measure different things? Sampling adequacy, factors by maximum likelihood, promax, simple structure
-
-
 _POWER = 4
 """Promax: the target is sign(L) |L|^4, as in R and SPSS."""
 
@@ -63,7 +60,7 @@ class Dropped:
 def degrees_of_freedom(variables: int, factors: int) -> int:
     """Degrees of freedom of the factor model, ((p - m)^2 - (p + m)) / 2.
 
-    >>> degrees_of_freedom(8, 4)  # notes, P3: chi2 = 2.06, df = 2
+    >>> degrees_of_freedom(8, 4)  # chi2 = 2.06, df = 2
     2
     """
     return ((variables - factors) ** 2 - (variables + factors)) // 2
@@ -79,17 +76,16 @@ def most_factors(variables: int) -> int:
 
 
 def kmo(correlation: FloatArray) -> tuple[float, FloatArray]:
-    """Kaiser-Meyer-Olkin measure of sampling adequacy, overall and per variable (notes, P3.4).
+    """Kaiser-Meyer-Olkin measure of sampling adequacy, overall and per variable.
 
     KMO = sum r^2 / (sum r^2 + sum a^2) off the diagonal, a the partial correlations -q_ij / sqrt(q_ii q_jj), Q = R^-1.
 
     Returns:
         NaN where the matrix is singular.
 
-    Example:
-        >>> overall, single = kmo(np.array([[1.0, 0.5, 0.5], [0.5, 1.0, 0.5], [0.5, 0.5, 1.0]]))
-        >>> round(overall, 4)
-        0.6923
+    >>> overall, single = kmo(np.array([[1.0, 0.5, 0.5], [0.5, 1.0, 0.5], [0.5, 0.5, 1.0]]))
+    >>> round(overall, 4)
+    0.6923
     """
     size = len(correlation)
     if size < 2 or not np.isfinite(correlation).all() or np.linalg.cond(correlation) > 1e12:
@@ -124,12 +120,9 @@ def parallel_analysis(correlation: FloatArray, n: int, *, draws: int = 200, seed
     Args:
         correlation: p x p, positive definite.
         n: Rows it was computed from.
-        draws: Random data sets.
-        seed: Of the random data.
 
-    Example:
-        >>> parallel_analysis(np.array([[1.0, 0.8, 0.8], [0.8, 1.0, 0.8], [0.8, 0.8, 1.0]]), 100).number
-        1
+    >>> parallel_analysis(np.array([[1.0, 0.8, 0.8], [0.8, 1.0, 0.8], [0.8, 0.8, 1.0]]), 100).number
+    1
     """
     rng = np.random.default_rng(seed)
     size = len(correlation)
@@ -163,14 +156,12 @@ def ml_factors(correlation: FloatArray, n: int, factors: int) -> Factors:
         factors: m, with degrees of freedom of 0 or more.
 
     Raises:
-        OptionError: Too many factors for the variables, or a singular matrix.
         MissingExtraError: statsmodels is not installed.
 
-    Example:
-        >>> one = np.array([0.9, 0.8, 0.7, 0.6])
-        >>> fit = ml_factors(np.outer(one, one) + np.diag(1 - one**2), 200, 1)
-        >>> fit.loadings[:, 0].round(3).tolist(), fit.df
-        ([0.9, 0.8, 0.7, 0.6], 2)
+    >>> one = np.array([0.9, 0.8, 0.7, 0.6])
+    >>> fit = ml_factors(np.outer(one, one) + np.diag(1 - one**2), 200, 1)
+    >>> fit.loadings[:, 0].round(3).tolist(), fit.df
+    ([0.9, 0.8, 0.7, 0.6], 2)
     """
     size = len(correlation)
     if factors < 1 or factors > most_factors(size):
@@ -223,10 +214,9 @@ def promax(loadings: FloatArray) -> tuple[FloatArray, FloatArray]:
     Returns:
         The pattern matrix and the correlation of the factors.
 
-    Example:
-        >>> pattern, between = promax(np.array([[0.8, 0.4], [0.7, 0.4], [0.4, 0.8], [0.4, 0.7]]))
-        >>> bool(np.abs(between[0, 1]) > 0.5)
-        True
+    >>> pattern, between = promax(np.array([[0.8, 0.4], [0.7, 0.4], [0.4, 0.8], [0.4, 0.7]]))
+    >>> bool(np.abs(between[0, 1]) > 0.5)
+    True
     """
     if loadings.shape[1] == 1:
         return loadings, np.ones((1, 1))
@@ -252,7 +242,7 @@ def _in_order(pattern: FloatArray, between: FloatArray) -> tuple[FloatArray, Flo
 def simple_structure(
     correlation: FloatArray, n: int, factors: int, *, gap: float = 0.2, communality: float = 0.2
 ) -> tuple[Factors, IntArray, tuple[Dropped, ...]]:
-    """Drop variables that belong to no factor or to two, one at a time, the worst first, and refit (notes, P3.4).
+    """Drop variables that belong to no factor or to two, one at a time, the worst first, and refit.
 
     Args:
         correlation: p x p.
@@ -265,11 +255,10 @@ def simple_structure(
         The last solution, the variables that are left, and those that went, in order. Nothing is dropped where it
         would leave no degree of freedom.
 
-    Example:
-        >>> one = np.array([0.9, 0.8, 0.7, 0.7, 0.1])
-        >>> _, left, gone = simple_structure(np.outer(one, one) + np.diag(1 - one**2), 500, 1)
-        >>> left.tolist(), gone[0].variable
-        ([0, 1, 2, 3], 4)
+    >>> one = np.array([0.9, 0.8, 0.7, 0.7, 0.1])
+    >>> _, left, gone = simple_structure(np.outer(one, one) + np.diag(1 - one**2), 500, 1)
+    >>> left.tolist(), gone[0].variable
+    ([0, 1, 2, 3], 4)
     """
     left = np.arange(len(correlation))
     gone: list[Dropped] = []
@@ -334,20 +323,12 @@ def correlations(
     """Correlate every two columns.
 
     Args:
-        values: Rows x columns, NaN = missing.
         cluster: The cluster (item) of each row, as codes; whole clusters are resampled.
         spearman: Correlate ranks (within a column, over all its values) instead of values.
-        level: Coverage.
-        draws: Bootstrap draws.
-        seed: Of the bootstrap.
 
-    Raises:
-        OptionError: Fewer than two columns.
-
-    Example:
-        >>> values = np.array([[1.0, 2.0], [2.0, 4.0], [3.0, 6.5]])
-        >>> round(correlations(values, np.arange(3)).value[0, 1].item(), 4)
-        0.9979
+    >>> values = np.array([[1.0, 2.0], [2.0, 4.0], [3.0, 6.5]])
+    >>> round(correlations(values, np.arange(3)).value[0, 1].item(), 4)
+    0.9979
     """
     if values.ndim != 2 or values.shape[1] < 2:
         raise OptionError(f"values has shape {values.shape}; correlations need two columns or more")

@@ -85,14 +85,10 @@ def fit_irt(scores: FloatArray, *, max_iterations: int = 1000) -> IRTFit:
     Returns:
         The parameters. Items and systems without any score have NaN.
 
-    Raises:
-        OptionError: Fewer than two systems with scores, infinite scores, or scores that do not vary.
-
-    Example:
-        >>> easy, hard = [0.7, 0.8, 0.9], [0.1, 0.3, 0.6]
-        >>> fit = fit_irt(np.array([easy, hard, easy, hard]))
-        >>> bool(fit.difficulty[1] > fit.difficulty[0]), bool(fit.ability[2] > fit.ability[0])
-        (True, True)
+    >>> easy, hard = [0.7, 0.8, 0.9], [0.1, 0.3, 0.6]
+    >>> fit = fit_irt(np.array([easy, hard, easy, hard]))
+    >>> bool(fit.difficulty[1] > fit.difficulty[0]), bool(fit.ability[2] > fit.ability[0])
+    (True, True)
     """
     present = _check(scores, max_iterations)
     items, systems = np.asarray(present.any(axis=1)), np.asarray(present.any(axis=0))
@@ -131,11 +127,10 @@ def fisher_information(fit: IRTFit) -> FloatArray:
     Returns:
         One value per item, NaN where the item has no parameters.
 
-    Example:
-        >>> one = np.array([1.0])
-        >>> fit = IRTFit(np.array([0.0, 2.0]), 0 * one, 2 * one, one, 0.1, 0.0, True, 1)
-        >>> fisher_information(fit).round(4)
-        array([1.0707])
+    >>> one = np.array([1.0])
+    >>> fit = IRTFit(np.array([0.0, 2.0]), 0 * one, 2 * one, one, 0.1, 0.0, True, 1)
+    >>> fisher_information(fit).round(4)
+    array([1.0707])
     """
     ability = fit.ability[~np.isnan(fit.ability)]
     slope = fit.discrimination[:, None]

@@ -90,16 +90,9 @@ def knapsack(
         time_limit: Seconds for the integer program; the best solution so far and its gap are returned after it.
         gap: Relative gap at which to stop; 0 asks for the proven optimum.
 
-    Returns:
-        The chosen items with the gap that was proven.
-
-    Raises:
-        OptionError: Negative, infinite or NaN utilities or costs, or arrays that do not match.
-
-    Example:
-        >>> best = knapsack(np.array([6.0, 5.0, 5.0]), np.array([0.25, 0.1, 0.2]), 0.3)
-        >>> best.chosen, best.utility, best.optimal
-        (array([1, 2]), 10.0, True)
+    >>> best = knapsack(np.array([6.0, 5.0, 5.0]), np.array([0.25, 0.1, 0.2]), 0.3)
+    >>> best.chosen, best.utility, best.optimal
+    (array([1, 2]), 10.0, True)
     """
     _check(utility, cost, budget, time_limit, gap)
     if _fits(cost, budget):

@@ -66,10 +66,9 @@ def grouped_pearson(scores: Scores, signs: FloatArray, grouping: Grouping, *, ra
         grouping: "pooled", all cells; "within_system"; "within_item".
         ranks: Spearman: scores are replaced by their ranks in the group before they are swapped.
 
-    Example:
-        >>> scores = Scores(np.array([[1.0, 2.0, 4.0]]), np.array([[[1.0, 2.0, 4.0]], [[2.0, 1.0, 0.0]]]))
-        >>> [value.round(3).tolist() for value in grouped_pearson(scores, np.ones((1, 1, 3)), "pooled")]
-        [[[1.0]], [[-0.982]]]
+    >>> scores = Scores(np.array([[1.0, 2.0, 4.0]]), np.array([[[1.0, 2.0, 4.0]], [[2.0, 1.0, 0.0]]]))
+    >>> [value.round(3).tolist() for value in grouped_pearson(scores, np.ones((1, 1, 3)), "pooled")]
+    [[[1.0]], [[-0.982]]]
     """
     human, metrics = _arranged(scores.human, grouping), [_arranged(metric, grouping) for metric in scores.metrics]
     if ranks:
@@ -128,10 +127,9 @@ def of_system_means(scores: Scores, signs: FloatArray, statistic: SystemStatisti
         signs: Swaps x items x systems, 1 or -1.
         statistic: Of those below.
 
-    Example:
-        >>> scores = Scores(np.array([[1.0, 2.0, 4.0]]), np.array([[[1.0, 2.0, 4.0]], [[2.0, 1.0, 0.0]]]))
-        >>> [value.tolist() for value in of_system_means(scores, np.ones((1, 1, 3)), means_accuracy)]
-        [[[1.0]], [[0.0]]]
+    >>> scores = Scores(np.array([[1.0, 2.0, 4.0]]), np.array([[[1.0, 2.0, 4.0]], [[2.0, 1.0, 0.0]]]))
+    >>> [value.tolist() for value in of_system_means(scores, np.ones((1, 1, 3)), means_accuracy)]
+    [[[1.0]], [[0.0]]]
     """
     first, second = np.triu_indices(len(scores.metrics), 1)
     _, human = system_means(scores.human, scores.human)
@@ -196,11 +194,10 @@ def soft_accuracy(scores: Scores, signs: FloatArray) -> Both:
     + (s_a + s_b)(A_a A_b - B_a B_b) + (s_a - s_b)(A_a B_b - B_a A_b)] / 4, which over the swaps is one matrix product
     for s_a s_b and one for s_a - s_b; B'_a B'_b has the same terms with the last two negative.
 
-    Example:
-        >>> human = np.array([[1.0, 2.0], [1.0, 3.0]])
-        >>> scores = Scores(human, np.stack([human, 4 - human]))
-        >>> [value.round(3).tolist() for value in soft_accuracy(scores, np.ones((1, 2, 2)))]
-        [[[1.0]], [[0.18]]]
+    >>> human = np.array([[1.0, 2.0], [1.0, 3.0]])
+    >>> scores = Scores(human, np.stack([human, 4 - human]))
+    >>> [value.round(3).tolist() for value in soft_accuracy(scores, np.ones((1, 2, 2)))]
+    [[[1.0]], [[0.18]]]
     """
     pairs = np.triu_indices(len(scores.metrics), 1)
     target, present = analytic_p(scores.human), scores.present

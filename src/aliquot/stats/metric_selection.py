@@ -70,7 +70,7 @@ def forward_selection(
     limit: int | None = None,
     seed: Seed = 0,
 ) -> ForwardSelection:
-    """Add the metric that removes most human variance within systems, as long as it is worth it (METHODS 4 and 7).
+    """Add the metric that removes most human variance within systems, as long as it is worth it.
 
     r2 is 1 - (variance of the cross-fitted residuals) / (variance of the human scores), both within systems: what the
     regression estimator saves. The first metric whose gain is below `least` standard errors ends the search.
@@ -79,27 +79,21 @@ def forward_selection(
     items, one gets in in a quarter of all searches (with `least=2` in none of 60).
 
     Args:
-        metrics: Metrics x items x systems, NaN = missing.
         human: Items x systems, NaN = not judged.
         folds: Parts into which items are split at random; at most one per item.
         ridge: As `regression.pooled_ridge`, in items; metrics are scaled to unit variance within systems.
         least: Standard errors that a gain must reach.
         limit: Most metrics to take; None is no limit.
-        seed: Of the split.
 
     Returns:
         The steps; none where no metric helps.
 
-    Raises:
-        OptionError: Shapes that do not match, infinite values, fewer than two folds or items, or constant human scores.
-
-    Example:
-        >>> rng = np.random.default_rng(0)
-        >>> human = rng.normal(size=(200, 3)) + np.arange(3)
-        >>> good = human + rng.normal(size=(200, 3))
-        >>> result = forward_selection(np.stack([rng.normal(size=(200, 3)), good]), human)
-        >>> result.chosen[0], round(result.steps[0].r2, 1)
-        (1, 0.5)
+    >>> rng = np.random.default_rng(0)
+    >>> human = rng.normal(size=(200, 3)) + np.arange(3)
+    >>> good = human + rng.normal(size=(200, 3))
+    >>> result = forward_selection(np.stack([rng.normal(size=(200, 3)), good]), human)
+    >>> result.chosen[0], round(result.steps[0].r2, 1)
+    (1, 0.5)
     """
     if not ridge >= 0 or not least >= 0:
         raise OptionError(f"ridge is {ridge} and least {least}; choose 0 or more")

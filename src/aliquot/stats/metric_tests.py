@@ -65,7 +65,7 @@ def compare_metrics(
     permutations: int = 1000,
     seed: Seed = 0,
 ) -> MetricTests:
-    """Test for all pairs of metrics whether one agrees with people better (METHODS 7; Deutsch et al. 2021, PERM-BOTH).
+    """Test for all pairs of metrics whether one agrees with people better (Deutsch et al. 2021, PERM-BOTH).
 
     The metrics are standardised, then in each of B permutations the scores of A and B change places at random:
     p = (b + 1) / (B + 1), b the number of permutations in which A' leads B' by more than A leads B, those that equal it
@@ -80,30 +80,18 @@ def compare_metrics(
     (two equally good metrics with such likes as large as their noise: 35 of 100 at 0.05, with "systems" 8).
 
     Args:
-        metrics: Metrics x items x systems, NaN = missing.
-        human: Items x systems, NaN = missing.
         statistic: At level "system_means" "pearson", "spearman", "pairwise_accuracy" (metric ties half) or "spa" (soft
             pairwise accuracy, analytic p-values); at the item levels "pearson", or "spearman", for which scores
             are ranked (in the group) before they are swapped, not after.
         level: As `association.correlate_tables`.
         swap: "both", "cells", "items" or "systems".
-        permutations: B.
-        seed: Of the swaps.
 
-    Returns:
-        The metrics' values on the common cells, and the p-values.
-
-    Raises:
-        OptionError: Shapes that do not match, infinite values, no permutation, or a statistic not offered at the level.
-        NameUnknownError: Another statistic, level or swap.
-
-    Example:
-        >>> rng = np.random.default_rng(0)
-        >>> human = rng.normal(size=(50, 4)) + np.arange(4)
-        >>> metrics = np.stack([human + 0.1 * rng.normal(size=(50, 4)), rng.normal(size=(50, 4))])
-        >>> tests = compare_metrics(metrics, human, "pearson", "pooled", permutations=199)
-        >>> tests.values.round(2), tests.p[0, 1]
-        (array([1.  , 0.02]), np.float64(0.005))
+    >>> rng = np.random.default_rng(0)
+    >>> human = rng.normal(size=(50, 4)) + np.arange(4)
+    >>> metrics = np.stack([human + 0.1 * rng.normal(size=(50, 4)), rng.normal(size=(50, 4))])
+    >>> tests = compare_metrics(metrics, human, "pearson", "pooled", permutations=199)
+    >>> tests.values.round(2), tests.p[0, 1]
+    (array([1.  , 0.02]), np.float64(0.005))
     """
     if permutations < 1:
         raise OptionError(f"permutations is {permutations}; give at least 1")
@@ -138,19 +126,13 @@ def compare_item_values(values: FloatArray, permutations: int = 1000, seed: Seed
 
     Args:
         values: Items x metrics, NaN = undefined; two metrics are compared on the items where both are defined.
-        permutations: B.
-        seed: Of the swaps.
 
     Returns:
         Means of every metric and the p-values; `cells` counts the values that are there.
 
-    Raises:
-        OptionError: Not a table, infinite values, or no permutation.
-
-    Example:
-        >>> tests = compare_item_values(np.array([[1.0, 0.0], [0.5, 0.0], [0.7, 0.2], [0.9, 0.1], [1.0, 0.9]]), 999)
-        >>> tests.values.round(2), bool(tests.p[0, 1] < 0.05)
-        (array([0.82, 0.24]), True)
+    >>> tests = compare_item_values(np.array([[1.0, 0.0], [0.5, 0.0], [0.7, 0.2], [0.9, 0.1], [1.0, 0.9]]), 999)
+    >>> tests.values.round(2), bool(tests.p[0, 1] < 0.05)
+    (array([0.82, 0.24]), True)
     """
     p = permutation_p(values, permutations, seed)
     present = ~np.isnan(values)
@@ -162,7 +144,7 @@ def compare_item_values(values: FloatArray, permutations: int = 1000, seed: Seed
 
 
 def metric_clusters(tests: MetricTests, alpha: float = 0.05, rule: ClusterRule = "any") -> IntArray:
-    """Number the clusters of metrics that are not told apart, 1 = best (METHODS 5).
+    """Number the clusters of metrics that are not told apart, 1 = best (docs/methods.md, section 5).
 
     Args:
         tests: Of all pairs of metrics.
@@ -172,13 +154,9 @@ def metric_clusters(tests: MetricTests, alpha: float = 0.05, rule: ClusterRule =
     Returns:
         One number per metric; metrics without a value share the last.
 
-    Raises:
-        OptionError: A level outside (0, 0.5), or another rule.
-
-    Example:
-        >>> p = np.array([[0.5, 0.3, 0.01], [0.7, 0.5, 0.2], [0.99, 0.8, 0.5]])
-        >>> metric_clusters(MetricTests(np.array([0.9, 0.8, 0.1]), p, 10, 5, 2, 999, "both"))
-        array([1, 1, 2])
+    >>> p = np.array([[0.5, 0.3, 0.01], [0.7, 0.5, 0.2], [0.99, 0.8, 0.5]])
+    >>> metric_clusters(MetricTests(np.array([0.9, 0.8, 0.1]), p, 10, 5, 2, 999, "both"))
+    array([1, 1, 2])
     """
     if not 0 < alpha < 0.5:
         raise OptionError(f"alpha is {alpha}; choose between 0 and 0.5")

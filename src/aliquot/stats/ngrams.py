@@ -65,9 +65,6 @@ def clipped_matches(symbols: IntArray, lengths: IntArray, order: int) -> FloatAr
     Returns:
         Orders by items by texts by texts; the diagonal is the number of n-grams of a text.
 
-    Raises:
-        OptionError: `order` is below 1, a symbol is not positive, or `lengths` do not add up to the symbols.
-
     The texts "1 2 1" and "1 1 2" of one item share three symbols and one pair of neighbours, "1 2":
 
     >>> clipped_matches(np.array([1, 2, 1, 1, 1, 2]), np.array([[3, 3]]), 2)[:, 0].tolist()

@@ -11,13 +11,10 @@ from typing import Literal, get_args
 
 import numpy as np
 from scipy.special import ndtr
+from scipy.stats import rankdata, wilcoxon
 
 from aliquot.errors import OptionError
-from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, Seed
-from aliquot.stats.ranks import normal_p
-
-# -- Comparing systems in pairs: p-values and the soft pairwise accuracy of a subset ---------------------------------
-
+from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, Seed, blocks, check_scores
 
 _CHUNK = 1 << 22
 """Numbers that a temporary array may hold."""
@@ -48,23 +45,13 @@ class PairSums:
 
 
 def pairwise_sums(scores: FloatArray) -> PairSums:
-    """Sum the differences of every two systems, through matrix products (METHODS 5).
+    """Sum the differences of every two systems, through matrix products (docs/methods.md, section 5).
 
-    Args:
-        scores: Items x systems, NaN = missing.
-
-    Returns:
-        Sums over the items on which both systems have a score.
-
-    Raises:
-        OptionError: Scores that are not a table or not finite.
-
-    Example:
-        >>> sums = pairwise_sums(np.array([[3.0, 1.0], [2.0, 1.0], [np.nan, 9.0]]))
-        >>> sums.total, sums.squares, sums.count
-        (array([3.]), array([5.]), array([2]))
+    >>> sums = pairwise_sums(np.array([[3.0, 1.0], [2.0, 1.0], [np.nan, 9.0]]))
+    >>> sums.total, sums.squares, sums.count
+    (array([3.]), array([5.]), array([2]))
     """
-    _check(scores)
+    check_scores(scores)
     first, second = np.triu_indices(scores.shape[1], 1)
     centred, present = _centred(scores)
     # Missing cells are 0 in both factors, so every product counts the items that both systems have.
@@ -81,21 +68,14 @@ def pairwise_sums(scores: FloatArray) -> PairSums:
 
 
 def analytic_p(scores: FloatArray) -> FloatArray:
-    """One-sided p-values of all pairs, p_ab = 1 - Phi(sum d / sqrt(sum d^2)) (METHODS 5).
+    """One-sided p-values of all pairs, p_ab = 1 - Phi(sum d / sqrt(sum d^2)) (docs/methods.md, section 5).
 
     This is the limit of the sign-flip permutation test. Pairs without any difference, or without common items,
     have 0.5, as has the diagonal.
 
-    Args:
-        scores: Items x systems, NaN = missing.
-
-    Returns:
-        Systems x systems; p[a, b] small means a is better; p[b, a] = 1 - p[a, b].
-
-    Example:
-        >>> analytic_p(np.array([[3.0, 1.0], [2.0, 1.0]])).round(3)
-        array([[0.5 , 0.09],
-               [0.91, 0.5 ]])
+    >>> analytic_p(np.array([[3.0, 1.0], [2.0, 1.0]])).round(3)
+    array([[0.5 , 0.09],
+           [0.91, 0.5 ]])
     """
     sums = pairwise_sums(scores)
     # Both tails are computed: 1 - p would lose the digits of a p-value below 1e-16.
@@ -103,26 +83,17 @@ def analytic_p(scores: FloatArray) -> FloatArray:
 
 
 def permutation_p(scores: FloatArray, permutations: int = 1000, seed: Seed = 0) -> FloatArray:
-    """One-sided p-values by the paired sign-flip test (METHODS 5; Zouhar et al. 2025, appendix B).
+    """One-sided p-values by the paired sign-flip test (docs/methods.md, section 5; Zouhar et al. 2025, appendix B).
 
     p = (b + 1) / (B + 1), b the number of the B random sign flips of d whose sum exceeds the observed one, those
     that equal it counting half. All pairs see the same flips.
 
-    Args:
-        scores: Items x systems, NaN = missing.
-        permutations: B.
-        seed: Of the random signs.
-
     Returns:
         Systems x systems, as `analytic_p`; p[a, b] + p[b, a] = (B + 2) / (B + 1).
 
-    Raises:
-        OptionError: Fewer than one permutation, or unusable scores.
-
-    Example:
-        >>> p = permutation_p(np.array([[3.0, 1.0], [2.0, 1.0], [5.0, 1.0]] * 4), 199, seed=1)
-        >>> float(p[0, 1])
-        0.005
+    >>> p = permutation_p(np.array([[3.0, 1.0], [2.0, 1.0], [5.0, 1.0]] * 4), 199, seed=1)
+    >>> float(p[0, 1])
+    0.005
     """
     if permutations < 1:
         raise OptionError(f"permutations is {permutations}; give at least 1")
@@ -133,9 +104,8 @@ def permutation_p(scores: FloatArray, permutations: int = 1000, seed: Seed = 0) 
     magnitude = np.abs(centred).sum(axis=0)
     tie = _TIE * (magnitude[sums.first] + magnitude[sums.second])
     exceeding = np.zeros(len(sums.total))
-    step = max(1, _CHUNK // max(1, len(scores), len(sums.total)))
-    for done in range(0, permutations, step):
-        size = (min(step, permutations - done), len(scores))
+    for block in blocks(permutations, max(len(scores), len(sums.total)), _CHUNK):
+        size = (block.stop - block.start, len(scores))
         null = (2.0 * rng.integers(0, 2, size, dtype=np.int8) - 1.0) @ flipped
         if present.all():
             null = null[:, sums.first] - null[:, sums.second]
@@ -157,12 +127,8 @@ def spa(p_subset: FloatArray, p_full: FloatArray) -> float:
     Returns:
         Between 0 and 1; NaN for fewer than two systems.
 
-    Raises:
-        OptionError: Matrices of different shape.
-
-    Example:
-        >>> spa(np.array([[0.5, 0.2], [0.8, 0.5]]), np.array([[0.5, 0.1], [0.9, 0.5]]))
-        0.9
+    >>> spa(np.array([[0.5, 0.2], [0.8, 0.5]]), np.array([[0.5, 0.1], [0.9, 0.5]]))
+    0.9
     """
     if p_subset.shape != p_full.shape or p_full.ndim != 2 or p_full.shape[0] != p_full.shape[1]:
         raise OptionError(f"p_subset is {p_subset.shape} and p_full {p_full.shape}; give two systems x systems tables")
@@ -171,26 +137,20 @@ def spa(p_subset: FloatArray, p_full: FloatArray) -> float:
 
 
 def prefix_spa(scores_in_order: FloatArray, p_full: FloatArray | None = None) -> FloatArray:
-    """Analytic soft pairwise accuracy of the first 1, 2, ..., N items, in one pass (METHODS 6).
+    """Analytic soft pairwise accuracy of the first 1, 2, ..., N items, in one pass (docs/methods.md, section 6).
 
     Args:
         scores_in_order: Items x systems in the order of the selection, NaN = missing.
         p_full: P-values of the whole set; by default those of all the items given.
 
-    Returns:
-        One value per prefix.
-
-    Example:
-        >>> prefix_spa(np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])).round(3)
-        array([0.877, 0.782, 1.   ])
+    >>> prefix_spa(np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])).round(3)
+    array([0.877, 0.782, 1.   ])
     """
     target = analytic_p(scores_in_order) if p_full is None else p_full
     pairs = scores_in_order.shape[1] * (scores_in_order.shape[1] - 1) // 2
     total, squares = np.zeros(pairs), np.zeros(pairs)
     result = np.empty(len(scores_in_order))
-    step = max(1, _CHUNK // max(1, pairs))
-    for start in range(0, len(result), step):
-        rows = slice(start, start + step)
+    for rows in blocks(len(result), pairs, _CHUNK):
         difference = pair_differences(scores_in_order[rows])
         totals = total + np.cumsum(difference, axis=0)
         powers = squares + np.cumsum(difference**2, axis=0)
@@ -202,24 +162,17 @@ def prefix_spa(scores_in_order: FloatArray, p_full: FloatArray | None = None) ->
 def pair_differences(scores: FloatArray) -> FloatArray:
     """Differences d = y_a - y_b of every pair on every item, 0 where either score is missing.
 
-    Args:
-        scores: Items x systems, NaN = missing.
-
-    Returns:
-        Items x pairs.
-
-    Example:
-        >>> pair_differences(np.array([[3.0, 1.0, np.nan]]))
-        array([[2., 0., 0.]])
+    >>> pair_differences(np.array([[3.0, 1.0, np.nan]]))
+    array([[2., 0., 0.]])
     """
-    _check(scores)
+    check_scores(scores)
     first, second = np.triu_indices(scores.shape[1], 1)
     difference = scores[:, first] - scores[:, second]
     return np.where(np.isnan(difference), 0.0, difference)
 
 
 def spa_from_sums(total: FloatArray, squares: FloatArray, p_full: FloatArray) -> FloatArray:
-    """Analytic soft pairwise accuracy of many subsets, from the sums of their differences (METHODS 6).
+    """Analytic soft pairwise accuracy of many subsets, from the sums of their differences (docs/methods.md, section 6).
 
     Args:
         total: Subsets x pairs, sums of d.
@@ -229,12 +182,8 @@ def spa_from_sums(total: FloatArray, squares: FloatArray, p_full: FloatArray) ->
     Returns:
         One value per subset; NaN for fewer than two systems.
 
-    Raises:
-        OptionError: As many pairs as `p_full` does not have.
-
-    Example:
-        >>> spa_from_sums(np.array([[0.0]]), np.array([[2.0]]), np.array([[0.5, 0.1], [0.9, 0.5]]))
-        array([0.6])
+    >>> spa_from_sums(np.array([[0.0]]), np.array([[2.0]]), np.array([[0.5, 0.1], [0.9, 0.5]]))
+    array([0.6])
     """
     target = p_full[np.triu_indices(len(p_full), 1)]
     if total.shape[1] != len(target):
@@ -244,13 +193,6 @@ def spa_from_sums(total: FloatArray, squares: FloatArray, p_full: FloatArray) ->
     if not len(target):
         return np.full(len(total), np.nan)
     return np.asarray(1 - np.abs(_p_values(total, squares) - target).mean(axis=1), dtype=np.float64)
-
-
-def _check(scores: FloatArray) -> None:
-    if scores.ndim != 2:
-        raise OptionError(f"scores has {scores.ndim} dimension(s); give an items x systems table")
-    if np.isinf(scores).any():
-        raise OptionError("scores holds infinite values; replace them by numbers, or by NaN for missing")
 
 
 def _centred(scores: FloatArray) -> tuple[FloatArray, BoolArray]:
@@ -274,9 +216,6 @@ def _matrix(sums: PairSums, upper: FloatArray, lower: FloatArray) -> FloatArray:
     return p_values
 
 
-# -- Wilcoxon's signed-rank test of all pairs of systems at once -----------------------------------------------------
-
-
 WilcoxonMethod = Literal["auto", "asymptotic"]
 
 EXACT_UNTIED = 50
@@ -285,116 +224,69 @@ EXACT_UNTIED = 50
 EXACT_TIED = 13
 """The same otherwise."""
 
-_WILCOXON_CHUNK = 1 << 20
-"""Numbers that a temporary array may hold."""
-
 
 def wilcoxon_p(scores: FloatArray, method: WilcoxonMethod = "auto") -> FloatArray:
-    """One-sided p-values of all pairs by Wilcoxon's signed-rank test (METHODS 5; Zouhar et al. 2025, Algorithm 1).
+    """One-sided p-values of all pairs by Wilcoxon's signed-rank test (Zouhar et al. 2025, Algorithm 1).
 
-    Zero differences are dropped and the others' sizes ranked, ties with their mean rank. With s_i = sign(d_i) rank_i,
-    p_ab = 1 - Phi(sum s / sqrt(sum s^2)): the squares of mean ranks hold the correction for ties. Method "auto" is
-    scipy's: the exact P(W >= w) where both systems have at most 50 items without ties and zeros, or at most 13 with
-    them; then p[a, b] + p[b, a] = 1 + P(W = w).
-
-    As in scipy differences tie when they are equal as floating-point numbers: round scores such as sums of decimals.
+    The test is scipy's, for all pairs at once: zero differences are dropped, ties share their mean rank. Method "auto"
+    follows scipy's rule pair by pair: the exact P(W >= w) where both systems have at most 50 items without ties and
+    zeros, or at most 13 with them; then p[a, b] + p[b, a] = 1 + P(W = w). As in scipy differences tie when they are
+    equal as floating-point numbers: round scores such as sums of decimals.
 
     Args:
-        scores: Items x systems, NaN = missing.
         method: "auto", or "asymptotic" for the normal approximation of every pair.
 
     Returns:
-        Systems x systems; p[a, b] small means a is better. 0.5 for pairs without any difference or without common
-        items, and on the diagonal.
+        Systems x systems; 0.5 for pairs without any difference or without common items, and on the diagonal.
 
-    Raises:
-        OptionError: Another method, or scores that are not a table or not finite.
-
-    Example:
-        >>> scores = np.array([[3.0, 1.0], [2.0, 1.0], [9.0, 5.0], [4.0, 4.5]])
-        >>> wilcoxon_p(scores)
-        array([[0.5   , 0.125 ],
-               [0.9375, 0.5   ]])
-        >>> wilcoxon_p(scores, "asymptotic").round(3)
-        array([[0.5  , 0.072],
-               [0.928, 0.5  ]])
+    >>> scores = np.array([[3.0, 1.0], [2.0, 1.0], [9.0, 5.0], [4.0, 4.5]])
+    >>> wilcoxon_p(scores)
+    array([[0.5   , 0.125 ],
+           [0.9375, 0.5   ]])
+    >>> wilcoxon_p(scores, "asymptotic").round(3)
+    array([[0.5  , 0.072],
+           [0.928, 0.5  ]])
     """
     if method not in get_args(WilcoxonMethod):
         raise OptionError(f"method is {method!r}; give 'auto' or 'asymptotic'")
-    if scores.ndim != 2:
-        raise OptionError(f"scores has {scores.ndim} dimension(s); give an items x systems table")
-    if np.isinf(scores).any():
-        raise OptionError("scores holds infinite values; replace them by numbers, or by NaN for missing")
-    by_system, systems = np.ascontiguousarray(scores.T), scores.shape[1]
-    first, second = np.triu_indices(systems, 1)
-    p_values = np.full((systems, systems), 0.5)
-    step = max(1, _WILCOXON_CHUNK // max(1, len(scores)))
-    for start in range(0, len(first), step):
-        a, b = first[start : start + step], second[start : start + step]
-        p_values[a, b], p_values[b, a] = _p_of_pairs(by_system[a] - by_system[b], method)
+    check_scores(scores)
+    first, second = np.triu_indices(scores.shape[1], 1)
+    p_values = np.full((scores.shape[1], scores.shape[1]), 0.5)
+    for pairs in blocks(len(first), len(scores), _CHUNK):
+        a, b = first[pairs], second[pairs]
+        difference = scores[:, a] - scores[:, b]
+        some = np.flatnonzero((np.nan_to_num(difference) != 0).any(axis=0))
+        if len(some):
+            p_values[a[some], b[some]], p_values[b[some], a[some]] = _signed_rank_p(difference[:, some], method)
     return p_values
 
 
-def _p_of_pairs(difference: FloatArray, method: WilcoxonMethod) -> tuple[FloatArray, FloatArray]:
-    """P-values of a > b and of b > a, from pairs x items differences, NaN = missing."""
-    common = (~np.isnan(difference)).sum(axis=1)
-    signed = _signed_ranks(np.nan_to_num(difference, nan=0.0))
-    total, size = signed.sum(axis=1), np.sqrt((signed**2).sum(axis=1))
+def _signed_rank_p(difference: FloatArray, method: WilcoxonMethod) -> FloatArray:
+    """P-values (2 x pairs) of a > b and of b > a; every pair has a difference other than 0."""
+    common = (~np.isnan(difference)).sum(axis=0)
+    difference = np.nan_to_num(difference)  # the test drops zeros, and so what is missing
+    p_values = _scipy_p(difference, "asymptotic")
+    if method == "asymptotic" or common.min() > EXACT_UNTIED:
+        return p_values
+    size = np.sort(np.abs(difference), axis=0)
+    tied = ((size[1:] == size[:-1]) & (size[1:] > 0)).any(axis=0) | ((size > 0).sum(axis=0) < common)
+    untied = np.flatnonzero(~tied & (common <= EXACT_UNTIED))
+    if len(untied):
+        p_values[:, untied] = _scipy_p(difference[:, untied], "exact")
+    for pair in np.flatnonzero(tied & (common <= EXACT_TIED)):
+        p_values[:, pair] = _enumerated_p(difference[difference[:, pair] != 0, pair])
+    return p_values
+
+
+def _scipy_p(difference: FloatArray, method: str) -> FloatArray:
     # Both tails are computed: 1 - p would lose the digits of a p-value below 1e-16.
-    upper, lower = normal_p(total, size), normal_p(-total, size)
-    if method == "auto":
-        rows = np.flatnonzero(_exact(signed, common))
-        upper[rows], lower[rows] = _exact_p(signed[rows])
-    return upper, lower
+    sides = [wilcoxon(difference, alternative=side, method=method, axis=0).pvalue for side in ("greater", "less")]
+    return np.stack(sides)
 
 
-def _signed_ranks(difference: FloatArray) -> FloatArray:
-    """Ranks of the sizes of every row's differences other than 0, with their signs, in ascending order of size.
-
-    This is scipy's `rankdata` without the way back to the order of the items, which the sums do not need.
-    """
-    order = np.argsort(np.abs(difference), axis=1)
-    ordered = np.take_along_axis(difference, order, axis=1)
-    size, place = np.abs(ordered), np.arange(difference.shape[1])
-    rises = np.diff(size, axis=1, prepend=-1.0) > 0
-    lowest = np.maximum.accumulate(np.where(rises, place, 0), axis=1)
-    ends = np.roll(rises, -1, axis=1)  # a new size follows; the row's first place rises, so its last one ends
-    highest = np.minimum.accumulate(np.where(ends, place, len(place))[:, ::-1], axis=1)[:, ::-1]
-    # Zeros rank lowest; without them everyone else moves down by their number.
-    zeros = (size == 0).sum(axis=1, keepdims=True)
-    return np.asarray(np.sign(ordered) * ((lowest + highest) / 2 + 1 - zeros), dtype=np.float64)
-
-
-def _exact(signed: FloatArray, common: IntArray) -> BoolArray:
-    """Say which pairs scipy would not approximate; ranks 1 to n are untied when their squares sum as they should."""
-    count = (signed != 0).sum(axis=1)
-    untied = (signed**2).sum(axis=1) == count * (count + 1) * (2 * count + 1) / 6
-    limit = np.where(untied & (count == common), EXACT_UNTIED, EXACT_TIED)
-    return np.asarray((count > 0) & (common <= limit))
-
-
-def _exact_p(signed: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """P(W >= w) and P(W <= w) of every row; rows with the same ranks share their distribution."""
-    # Twice the ranks are whole numbers even where ties have mean ranks.
-    doubled = np.rint(2 * signed).astype(np.int64)
-    observed = np.maximum(doubled, 0).sum(axis=1)
-    sizes = np.sort(np.abs(doubled), axis=1)[:, -EXACT_UNTIED:]
-    patterns, pattern_of_row = np.unique(sizes, axis=0, return_inverse=True)
-    upper, lower = np.empty(len(signed)), np.empty(len(signed))
-    for number, pattern in enumerate(patterns):
-        rows = np.flatnonzero(pattern_of_row.reshape(-1) == number)
-        mass = _null_distribution(pattern[pattern > 0])
-        lower[rows] = np.cumsum(mass)[observed[rows]]
-        upper[rows] = np.cumsum(mass[::-1])[::-1][observed[rows]]
-    return upper, lower
-
-
-def _null_distribution(ranks: IntArray) -> FloatArray:
-    """P(W = 0, 1, 2, ...) for the sum W of those ranks on which a fair coin shows heads."""
-    mass = np.zeros(int(ranks.sum()) + 1)
-    mass[0] = 1.0
-    for rank in ranks:
-        raised = np.zeros_like(mass)
-        raised[rank:] = mass[:-rank]
-        mass = (mass + raised) / 2
-    return mass
+def _enumerated_p(difference: FloatArray) -> tuple[float, float]:
+    """P(W >= w) and P(W <= w) over all sign flips; scipy's permutation test does the same a hundred times slower."""
+    ranks = rankdata(np.abs(difference))
+    null = (np.arange(1 << len(ranks))[:, None] >> np.arange(len(ranks)) & 1) @ ranks
+    observed = ranks[difference > 0].sum()
+    return float((null >= observed).mean()), float((null <= observed).mean())

@@ -1,4 +1,4 @@
-"""How many judgments a difference takes, and what a number of judgments can show (METHODS 7, power).
+"""How many judgments a difference takes, and what a number of judgments can show (docs/methods.md, section 7, power).
 
 Invariant: sizes, detectable differences and power are inverses of each other. `two_sample_*` compare systems judged on
 items of their own, by the t test with its noncentral distribution; `paired_*` compare systems judged on the same items,
@@ -30,14 +30,12 @@ def two_sample_power(n: Number, delta: Number, sd: Number, alpha: Number = 0.05)
         n: Judgments per system, at least 2.
         delta: True difference of the two means.
         sd: Standard deviation of judgments of one system.
-        alpha: Two-sided significance level.
 
     Returns:
         P(significant in either direction); alpha where delta is 0, 1 where only sd is 0.
 
-    Example:
-        >>> round(float(two_sample_power(64, 0.5, 1.0)), 4)  # as statsmodels' TTestIndPower
-        0.8015
+    >>> round(float(two_sample_power(64, 0.5, 1.0)), 4)  # as statsmodels' TTestIndPower
+    0.8015
     """
     size, effect, level = np.broadcast_arrays(_sizes(n), _effect(delta, sd), _level("alpha", alpha))
     return _t_power(size, effect, level)
@@ -69,9 +67,8 @@ def two_sample_judgments(delta: Number, sd: Number, alpha: Number = 0.05, power:
 
     To be sure of the power, plan `2 * np.ceil(two_sample_size(...))`; this may be one or two fewer.
 
-    Example:
-        >>> two_sample_judgments(np.array([1, 2, 3, 4, 5]), 25)
-        array([32489.,  8124.,  3612.,  2032.,  1301.])
+    >>> two_sample_judgments(np.array([1, 2, 3, 4, 5]), 25)
+    array([32489.,  8124.,  3612.,  2032.,  1301.])
     """
     return np.asarray(np.rint(2 * two_sample_size(delta, sd, alpha, power)), dtype=np.float64)
 
@@ -106,15 +103,13 @@ def paired_size(
         sd: Standard deviation s_d of the difference of the two systems on an item.
         correlation: Rho of the proxy's difference with the human one; 0 without a control variate.
         population: N, the items of the test set; infinite for inference beyond it.
-        alpha: Two-sided significance level.
         power: P(significant in the right direction).
 
     Returns:
         Not rounded; N where delta is 0, which takes the whole test set.
 
-    Example:
-        >>> paired_size(2.0, 15.0, correlation=np.array([0.0, 0.8]), population=1000).round(1)
-        array([422.3, 208.3])
+    >>> paired_size(2.0, 15.0, correlation=np.array([0.0, 0.8]), population=1000).round(1)
+    array([422.3, 208.3])
     """
     population_size = _population(population)
     level, target = _level("alpha", alpha), _level("power", power)
@@ -158,9 +153,8 @@ def paired_power(
 
     A difference of 0 has alpha / 2 by either direction; but once all N items are judged, it is known, and not found.
 
-    Example:
-        >>> round(float(paired_power(422.3, 2.0, 15.0, population=1000)), 3)
-        0.95
+    >>> round(float(paired_power(422.3, 2.0, 15.0, population=1000)), 3)
+    0.95
     """
     se, size = _standard_error(n, sd, correlation, population), np.abs(_difference(delta))
     se, size = np.broadcast_arrays(se, size)

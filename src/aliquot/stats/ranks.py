@@ -11,16 +11,13 @@ import numpy as np
 from scipy.special import ndtr, stdtr
 
 from aliquot.errors import OptionError, unknown_name
-from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, Seed
-
-# -- Clusters of systems that are not told apart ---------------------------------------------------------------------
-
+from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, Seed, blocks
 
 ClusterRule = Literal["any", "neighbour"]
 
 
 def cluster(estimates: FloatArray, better: BoolArray, rule: ClusterRule = "any") -> IntArray:
-    """Number the clusters of systems, 1 = best (METHODS 5; Zouhar et al. 2025, Algorithm 1).
+    """Number the clusters of systems, 1 = best (docs/methods.md, section 5; Zouhar et al. 2025, Algorithm 1).
 
     Systems are taken from the highest estimate down. With rule "any" a system starts a new cluster when some member
     of the present cluster beats it significantly; with rule "neighbour", the paper's Algorithm 1, when the last member
@@ -32,18 +29,11 @@ def cluster(estimates: FloatArray, better: BoolArray, rule: ClusterRule = "any")
         better: Systems x systems; better[a, b] where a is significantly better than b.
         rule: Whom in the present cluster a system is compared with.
 
-    Returns:
-        Cluster numbers in the order of the systems given.
-
-    Raises:
-        OptionError: Another rule, shapes that do not match, or systems that beat each other.
-
-    Example:
-        >>> better = np.array([[False, False, True], [False, False, False], [False, False, False]])
-        >>> cluster(np.array([3.0, 2.0, 1.0]), better)
-        array([1, 1, 2])
-        >>> cluster(np.array([3.0, 2.0, 1.0]), better, rule="neighbour")
-        array([1, 1, 1])
+    >>> better = np.array([[False, False, True], [False, False, False], [False, False, False]])
+    >>> cluster(np.array([3.0, 2.0, 1.0]), better)
+    array([1, 1, 2])
+    >>> cluster(np.array([3.0, 2.0, 1.0]), better, rule="neighbour")
+    array([1, 1, 1])
     """
     if rule not in get_args(ClusterRule):
         raise OptionError(f"rule is {rule!r}; give 'any' or 'neighbour'")
@@ -67,19 +57,12 @@ def checked_better(better: BoolArray, systems: int) -> BoolArray:
     """Return a table of who beats whom, or say why it cannot be one: no system beats itself, no two each other.
 
     Args:
-        better: Systems x systems; better[a, b] where a is significantly better than b (METHODS 5).
+        better: Systems x systems; better[a, b] where a is significantly better than b (docs/methods.md, section 5).
         systems: Number of systems there must be.
 
-    Returns:
-        The table as booleans.
-
-    Raises:
-        OptionError: Another shape, numbers instead of booleans, or a contradiction.
-
-    Example:
-        >>> checked_better(np.array([[False, True], [False, False]]), 2)
-        array([[False,  True],
-               [False, False]])
+    >>> checked_better(np.array([[False, True], [False, False]]), 2)
+    array([[False,  True],
+           [False, False]])
     """
     table = np.asarray(better)
     if table.shape != (systems, systems):
@@ -107,7 +90,7 @@ _TIE = 1e-9
 
 
 def normal_p(difference: FloatArray | float, se: FloatArray | float) -> FloatArray:
-    """One-sided p-values from a standard error, p = 1 - Phi(d / se) (METHODS 5, z from the estimator's covariance).
+    """One-sided p-values from a standard error, p = 1 - Phi(d / se).
 
     Args:
         difference: Estimate of a minus estimate of b, of any shape.
@@ -116,18 +99,14 @@ def normal_p(difference: FloatArray | float, se: FloatArray | float) -> FloatArr
     Returns:
         Small where the difference is positive; with se = 0 it is 0, 0.5 or 1. NaN where either argument is.
 
-    Raises:
-        OptionError: A negative standard error.
-
-    Example:
-        >>> normal_p(np.array([1.96, -1.96, 0.0, 2.0]), np.array([1.0, 1.0, 0.0, np.nan])).round(3)
-        array([0.025, 0.975, 0.5  ,   nan])
+    >>> normal_p(np.array([1.96, -1.96, 0.0, 2.0]), np.array([1.0, 1.0, 0.0, np.nan])).round(3)
+    array([0.025, 0.975, 0.5  ,   nan])
     """
     return np.asarray(ndtr(-_ratio(difference, se)), dtype=np.float64)
 
 
 def student_p(difference: FloatArray | float, se: FloatArray | float, df: FloatArray | float) -> FloatArray:
-    """One-sided p-values from a standard error with few degrees of freedom, p = 1 - T_df(d / se) (METHODS 5).
+    """One-sided p-values from a standard error with few degrees of freedom, p = 1 - T_df(d / se).
 
     Args:
         difference: Estimate of a minus estimate of b, of any shape.
@@ -137,12 +116,8 @@ def student_p(difference: FloatArray | float, se: FloatArray | float, df: FloatA
     Returns:
         As `normal_p`; NaN also where there is no degree of freedom (df <= 0 or NaN).
 
-    Raises:
-        OptionError: A negative standard error.
-
-    Example:
-        >>> student_p(np.array([2.0, 2.0, 2.0]), 1.0, np.array([5.0, np.inf, 0.0])).round(3)
-        array([0.051, 0.023,   nan])
+    >>> student_p(np.array([2.0, 2.0, 2.0]), 1.0, np.array([5.0, np.inf, 0.0])).round(3)
+    array([0.051, 0.023,   nan])
     """
     ratio, freedom = np.broadcast_arrays(_ratio(difference, se), np.asarray(df, dtype=np.float64))
     p_values = np.where(np.isinf(freedom), ndtr(-ratio), stdtr(freedom, -ratio))
@@ -150,7 +125,7 @@ def student_p(difference: FloatArray | float, se: FloatArray | float, df: FloatA
 
 
 def full_set_p(difference: FloatArray | float, sd_difference: FloatArray | float, population: int) -> FloatArray:
-    """Median prediction of the p-value on the whole test set, 1 - Phi(d sqrt(N) / s_d) (METHODS 5).
+    """Median prediction of the p-value on the whole test set, 1 - Phi(d sqrt(N) / s_d) (docs/methods.md, section 5).
 
     It says what judging all items would say, not how sure the judged ones are: show both, name both.
 
@@ -159,15 +134,8 @@ def full_set_p(difference: FloatArray | float, sd_difference: FloatArray | float
         sd_difference: Standard deviation of the difference over items (not a standard error).
         population: N, items of the whole test set.
 
-    Returns:
-        As `normal_p`.
-
-    Raises:
-        OptionError: A population below 1, or a negative standard deviation.
-
-    Example:
-        >>> full_set_p(np.array([0.1]), np.array([1.0]), 400).round(3)
-        array([0.023])
+    >>> full_set_p(np.array([0.1]), np.array([1.0]), 400).round(3)
+    array([0.023])
     """
     if population < 1:
         raise OptionError(f"population is {population}; give the number of items of the whole test set, at least 1")
@@ -175,11 +143,11 @@ def full_set_p(difference: FloatArray | float, sd_difference: FloatArray | float
 
 
 def holm(p: FloatArray) -> FloatArray:
-    """Adjust the p-values of all pairs by Holm's step-down method (METHODS 5; Holm 1979).
+    """Adjust the p-values of all pairs by Holm's step-down method (docs/methods.md, section 5; Holm 1979).
 
-    The family are the K = M (M - 1) / 2 two-sided values q = min(1, 2 min(p_ab, p_ba)); sorted,
-    q'_(i) = min(1, max_{j <= i} (K - j + 1) q_(j)). They come back one-sided like `p`: q'/2 for the better, 1 - q'/2
-    for the worse, so that the threshold that was used on `p` goes on to be used. Two-sided values are 2 min(p, p.T).
+    The family are the K = M (M - 1) / 2 two-sided values q = min(1, 2 min(p_ab, p_ba)), adjusted by `adjusted`. They
+    come back one-sided like `p`: q'/2 for the better, 1 - q'/2 for the worse, so that the threshold that was used on
+    `p` goes on to be used. Two-sided values are 2 min(p, p.T).
 
     Args:
         p: Systems x systems, one-sided, p[a, b] small where a is better. NaN pairs are not counted as tests.
@@ -187,31 +155,24 @@ def holm(p: FloatArray) -> FloatArray:
     Returns:
         Systems x systems; p[b, a] = 1 - p[a, b], 0.5 on the diagonal, NaN where `p` is.
 
-    Raises:
-        OptionError: Not a square table of probabilities, or two-sided values.
-
-    Example:
-        >>> holm(np.array([[0.5, 0.01, 0.02], [0.99, 0.5, 0.4], [0.98, 0.6, 0.5]])).round(2)
-        array([[0.5 , 0.03, 0.04],
-               [0.97, 0.5 , 0.4 ],
-               [0.96, 0.6 , 0.5 ]])
+    >>> holm(np.array([[0.5, 0.01, 0.02], [0.99, 0.5, 0.4], [0.98, 0.6, 0.5]])).round(2)
+    array([[0.5 , 0.03, 0.04],
+           [0.97, 0.5 , 0.4 ],
+           [0.96, 0.6 , 0.5 ]])
     """
     _check_one_sided(p)
     first, second = np.triu_indices(len(p), 1)
     forward, backward = p[first, second], p[second, first]
     two_sided = np.minimum(2 * np.minimum(forward, backward), 1.0)
-    order = np.argsort(two_sided, kind="stable")[: np.count_nonzero(~np.isnan(two_sided))]
-    adjusted = np.full(len(first), np.nan)
-    remaining = np.arange(len(order), 0, -1)
-    adjusted[order] = np.minimum(np.maximum.accumulate(remaining * two_sided[order]), 1.0)
+    half = adjusted(two_sided, "holm") / 2
     result, ahead = np.full(p.shape, 0.5), forward <= backward
-    result[first, second] = np.where(ahead, adjusted / 2, 1 - adjusted / 2)
-    result[second, first] = np.where(ahead, 1 - adjusted / 2, adjusted / 2)
+    result[first, second] = np.where(ahead, half, 1 - half)
+    result[second, first] = np.where(ahead, 1 - half, half)
     return result
 
 
 def rank_intervals(better: BoolArray) -> tuple[IntArray, IntArray]:
-    """Ranks a system may have: [1 + number significantly better, M - number significantly worse] (METHODS 5).
+    """Ranks a system may have: [1 + number significantly better, M - number significantly worse].
 
     Args:
         better: Systems x systems; better[a, b] where a is significantly better than b.
@@ -219,36 +180,26 @@ def rank_intervals(better: BoolArray) -> tuple[IntArray, IntArray]:
     Returns:
         Lowest and highest rank of every system; 1 is best.
 
-    Raises:
-        OptionError: Not a square table of booleans, or systems that beat each other.
-
-    Example:
-        >>> rank_intervals(np.array([[False, False, True], [False, False, False], [False, False, False]]))
-        (array([1, 1, 2]), array([2, 3, 3]))
+    >>> rank_intervals(np.array([[False, False, True], [False, False, False], [False, False, False]]))
+    (array([1, 1, 2]), array([2, 3, 3]))
     """
     better = checked_better(better, len(better))
     return 1 + better.sum(axis=0, dtype=np.int64), len(better) - better.sum(axis=1, dtype=np.int64)
 
 
 def probability_best(estimates: FloatArray, covariance: FloatArray, draws: int = 10000, seed: Seed = 0) -> FloatArray:
-    """Probability that each system is the best: share of the draws from N(estimate, Cov) that it wins (METHODS 5).
+    """Probability that each system is the best: share of the draws from N(estimate, Cov) that it wins.
 
     Args:
         estimates: One per system; a system without one (NaN) does not take part and has probability 0.
         covariance: Systems x systems, of the estimates; may be singular.
-        draws: Number of draws.
-        seed: Of the draws.
 
     Returns:
         One probability per system, in sum 1; draws won by several systems are split. All NaN where nothing can be
         said: no system has an estimate, or the covariance of those that have one is not known.
 
-    Raises:
-        OptionError: Fewer than one draw, infinite estimates, or a covariance that cannot be one.
-
-    Example:
-        >>> probability_best(np.array([1.0, 1.0, 0.0, np.nan]), np.zeros((4, 4)))
-        array([0.5, 0.5, 0. , 0. ])
+    >>> probability_best(np.array([1.0, 1.0, 0.0, np.nan]), np.zeros((4, 4)))
+    array([0.5, 0.5, 0. , 0. ])
     """
     if draws < 1:
         raise OptionError(f"draws is {draws}; give at least 1")
@@ -261,9 +212,9 @@ def probability_best(estimates: FloatArray, covariance: FloatArray, draws: int =
     sd = _checked_sd(mean, cov)
     factor, rng = sd[:, None] * _correlation_root(cov, sd), np.random.default_rng(seed)
     rounding = _TIE * sd + _RANK * np.abs(mean)
-    wins, step = np.zeros(len(known)), max(1, _CHUNK // len(known))
-    for done in range(0, draws, step):
-        drawn = mean + rng.standard_normal((min(step, draws - done), len(known))) @ factor.T
+    wins = np.zeros(len(known))
+    for block in blocks(draws, len(known), _CHUNK):
+        drawn = mean + rng.standard_normal((block.stop - block.start, len(known))) @ factor.T
         won = drawn + rounding >= (drawn - rounding).max(axis=1, keepdims=True)
         wins += (won / won.sum(axis=1, keepdims=True)).sum(axis=0)
     result = np.zeros(len(estimates))
@@ -331,11 +282,10 @@ def adjusted(p: FloatArray, method: str = "holm") -> FloatArray:
         p: P-values.
         method: holm, sidak or none.
 
-    Example:
-        >>> adjusted(np.array([0.01, 0.04, np.nan]), "sidak").round(4)
-        array([0.0199, 0.0784,    nan])
-        >>> adjusted(np.array([0.01, 0.04]), "holm")
-        array([0.02, 0.04])
+    >>> adjusted(np.array([0.01, 0.04, np.nan]), "sidak").round(4)
+    array([0.0199, 0.0784,    nan])
+    >>> adjusted(np.array([0.01, 0.04]), "holm")
+    array([0.02, 0.04])
     """
     if method not in ADJUSTMENTS:
         raise unknown_name("adjustment", method, ADJUSTMENTS)

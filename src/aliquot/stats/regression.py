@@ -17,8 +17,6 @@ from aliquot.errors import OptionError
 from aliquot.stats.arrays import FloatArray, IntArray
 from aliquot.stats.clustered import student_quantile
 
-# -- Ridge regression with one slope for all systems: few judged items, many outputs on each -------------------------
-
 
 @dataclass(frozen=True, eq=False)
 class PooledFit:
@@ -209,7 +207,7 @@ def sparse_within_ridge(
     return np.asarray(slopes, dtype=np.float64)
 
 
-# -- What errors cost: a linear model of a score on the numbers of errors of each type (notes, P2.7) -----------------
+# -- What errors cost: a linear model of a score on the numbers of errors of each type -----------------
 
 
 _DEPENDENT = 1e-9
@@ -255,17 +253,12 @@ def error_importance(
         cluster: The cluster (item) of each answer, as codes; standard errors allow for dependence within clusters
             (sandwich with g/(g-1) (n-1)/(n-k), Student with g - 1 degrees of freedom).
         groups: Annotators, as codes: each gets a level of its own (everything is centred within groups).
-        level: Coverage.
 
-    Raises:
-        OptionError: Too few answers for the number of error types, or a score without spread.
-
-    Example:
-        >>> rng = np.random.default_rng(1)
-        >>> counts = rng.poisson(1.0, (200, 2)).astype(float)
-        >>> fit = error_importance(counts, -5 * counts[:, 0] - counts[:, 1], np.arange(200))
-        >>> fit.slopes.round(6).tolist()
-        [-5.0, -1.0]
+    >>> rng = np.random.default_rng(1)
+    >>> counts = rng.poisson(1.0, (200, 2)).astype(float)
+    >>> fit = error_importance(counts, -5 * counts[:, 0] - counts[:, 1], np.arange(200))
+    >>> fit.slopes.round(6).tolist()
+    [-5.0, -1.0]
     """
     known = np.isfinite(score) & np.isfinite(counts).all(axis=1)
     counts, score, cluster = counts[known], score[known], cluster[known]

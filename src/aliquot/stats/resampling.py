@@ -13,9 +13,6 @@ from aliquot.errors import OptionError
 from aliquot.stats.arrays import FloatArray, IntArray, Seed
 from aliquot.stats.sequences import error_rate
 
-# -- Resampling sums of independent units by matrix products: counts times values, no indexing per draw --------------
-
-
 _BLOCK = 2_000_000  # counts held at a time
 
 

@@ -20,8 +20,6 @@ from scipy import special
 from aliquot.errors import OptionError
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
 
-# -- Intervals that hold for every sample size: they assume only that scores lie in a known range --------------------
-
 
 def error_rate(level: float) -> float:
     """Return 1 - level, the share of intervals that may miss, or say why the level cannot be.
@@ -44,7 +42,6 @@ def hoeffding_half_width(n: IntArray | int, population: int, value_range: float,
         n: Values seen, one number or one per system.
         population: N, the values there are.
         value_range: R, the largest possible value minus the smallest; for a difference of two scores, twice theirs.
-        level: Confidence, above 0 and below 1.
 
     >>> hoeffding_half_width(np.array([50, 200]), population=1000, value_range=1.0).round(3).tolist()
     [0.187, 0.086]
@@ -74,7 +71,6 @@ def bernstein_half_width(
         sd: Standard deviation of the values seen, one number or one per system.
         n: Values seen, one number or one per system.
         value_range: R, the largest possible value minus the smallest; for a difference of two scores, twice theirs.
-        level: Confidence, above 0 and below 1.
 
     >>> bernstein_half_width(np.array([0.05, 0.3]), n=200, value_range=1.0).round(3).tolist()
     [0.072, 0.122]
@@ -260,7 +256,6 @@ def betting_sequence(
         x: One series, or an array of steps x series; NaN where a series has no value at a step.
         population: N, how many values there are in all; one number, or one per series.
         low, high: Least and greatest possible value.
-        level: Confidence, above 0 and below 1.
         grid: Number of cells that the candidates are cut into.
         target: The number of values at which the interval should be narrowest; not to be chosen by looking at x.
 
@@ -342,7 +337,6 @@ def asymptotic_sequence(
         sd_t: Standard deviation of one value (not of the mean), estimated at that step with divisor t - 1.
         t: Number of values at that step.
         rho: The tuning r > 0, the same at all steps, fixed beforehand; see `tuned_rho`.
-        level: Confidence, above 0 and below 1.
         population: N; None for an endless population.
 
     >>> bounds = asymptotic_sequence(0.6, 0.2, np.array([50, 200]), rho=tuned_rho(sd=0.2, target=200))

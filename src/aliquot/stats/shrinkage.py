@@ -13,9 +13,6 @@ from scipy.special import gammainc
 
 from aliquot.stats.arrays import FloatArray, IntArray
 
-# -- How much of what is seen between systems is real: shrinking estimates towards a prediction ----------------------
-
-
 MOST = 0.9995
 _SHARES = np.linspace(0.0, MOST, 400)
 FEWEST_SYSTEMS = 4
@@ -35,12 +32,8 @@ def real_share(deviations: FloatArray, variance: float) -> float:
         deviations: One per system, less their mean.
         variance: v, the error variance of a deviation from the mean; 0 for none.
 
-    Returns:
-        The factor by which to multiply the deviations.
-
-    Example:
-        >>> round(real_share(np.array([-3.0, -1.0, 1.0, 3.0]), 0.1), 2), real_share(np.array([0.5, -0.5]), 0.0)
-        (0.97, 1.0)
+    >>> round(real_share(np.array([-3.0, -1.0, 1.0, 3.0]), 0.1), 2), real_share(np.array([0.5, -0.5]), 0.0)
+    (0.97, 1.0)
     """
     if variance <= 0:
         return 1.0
@@ -93,9 +86,8 @@ def shrunk(values: FloatArray, prediction: FloatArray, covariance: FloatArray) -
     Returns:
         The new estimates and the factor; unchanged, with factor 1, for fewer than four systems.
 
-    Example:
-        >>> shrunk(np.array([1.0, 2.0, 3.0, 4.0]), np.zeros(4), np.zeros((4, 4)))
-        (array([1., 2., 3., 4.]), 1.0)
+    >>> shrunk(np.array([1.0, 2.0, 3.0, 4.0]), np.zeros(4), np.zeros((4, 4)))
+    (array([1., 2., 3., 4.]), 1.0)
     """
     known = np.isfinite(values) & np.isfinite(np.diag(covariance))
     if known.sum() < FEWEST_SYSTEMS:
@@ -188,11 +180,10 @@ def foresee(residual: FloatArray, weight: FloatArray, expected: FloatArray, n: f
         n: the size of the future sample, which the expected draws of all items sum to.
         copies: items of the future population for one of the present.
 
-    Example:
-        >>> e = np.array([[-1.0], [0.0], [1.0]])
-        >>> future = foresee(e, np.full(3, 10.0), np.full(3, 0.2), n=6)
-        >>> bool(np.isclose(future.covariance[0, 0], (1 / 6 - 1 / 30) * e.var(ddof=1)))
-        True
+    >>> e = np.array([[-1.0], [0.0], [1.0]])
+    >>> future = foresee(e, np.full(3, 10.0), np.full(3, 0.2), n=6)
+    >>> bool(np.isclose(future.covariance[0, 0], (1 / 6 - 1 / 30) * e.var(ddof=1)))
+    True
     """
     free = np.clip(1.0 - expected / copies, 0.0, 1.0)
     mass = weight * expected

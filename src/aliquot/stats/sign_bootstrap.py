@@ -91,19 +91,15 @@ def sign_counts(
 
     Args:
         scores: Tables x items x systems, NaN = missing. All tables see the same draws.
-        trials: Number of draws.
         size: Items in a draw; by default as many as there are.
-        seed: Of the draws; the same seed and number of items give the same draws for any table.
         partner: Items x systems, resampled together with the tables, whose wins are counted jointly with theirs.
 
     Raises:
-        OptionError: A stack or size that cannot be used.
         DataError: No item.
 
-    Example:
-        >>> scores = np.array([[[2.0, 1.0], [1.0, 3.0], [4.0, 1.0]]])
-        >>> sign_counts(scores, 1000, seed=1).share().round(2)  # of the 27 draws 17 are won, 3 are ties
-        array([[0.68]])
+    >>> scores = np.array([[[2.0, 1.0], [1.0, 3.0], [4.0, 1.0]]])
+    >>> sign_counts(scores, 1000, seed=1).share().round(2)  # of the 27 draws 17 are won, 3 are ties
+    array([[0.68]])
     """
     check_stack(scores)
     _, items, systems = scores.shape

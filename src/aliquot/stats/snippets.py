@@ -97,7 +97,6 @@ def whole_documents(documents: IntArray, n_items: float, seed: Seed, max_length:
     Args:
         documents: Integer code of the document of every item.
         n_items: The budget, in items.
-        seed: Int or generator.
         max_length: Documents with more items than this are never drawn; their items have probability 0, and no
             estimate from the sample speaks for them.
 
@@ -150,7 +149,6 @@ def fixed_snippets(documents: IntArray, n_items: float, seed: Seed, length: int 
     Args:
         documents: Integer code of the document of every item.
         n_items: The budget, in items.
-        seed: Int or generator.
         length: Items per run.
 
     >>> draw = fixed_snippets(np.zeros(12, dtype=int), 4, seed=0, length=4)
@@ -205,7 +203,6 @@ def budgeted_snippets(documents: IntArray, share: float, seed: Seed, placement: 
     Args:
         documents: Integer code of the document of every item.
         share: The share of each document to draw, in (0, 1].
-        seed: Int or generator.
         placement: Where a run of L items starts in a document of m. "even": a random run of a tiling of the document
             from its front or back (see `fixed_snippets`); all its items then have probability 1/k to 2/k, with k the
             number of runs in the tiling. "uniform": all m - L + 1 starts are equally likely; the first item

@@ -25,20 +25,12 @@ def subset_spa(scores: FloatArray, subsets: IntArray, p_full: FloatArray | None 
     """Analytic soft pairwise accuracy of many subsets at once (Zouhar et al. 2025, eq. 17).
 
     Args:
-        scores: Items x systems, NaN = missing.
         subsets: One subset per row, as positions of items.
         p_full: Systems x systems, p-values of the whole set; by default those of all items.
 
-    Returns:
-        One value per subset.
-
-    Raises:
-        OptionError: Positions that are not items.
-
-    Example:
-        >>> scores = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])
-        >>> subset_spa(scores, np.array([[0, 1], [0, 2]])).round(3)
-        array([0.782, 0.797])
+    >>> scores = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])
+    >>> subset_spa(scores, np.array([[0, 1], [0, 2]])).round(3)
+    array([0.782, 0.797])
     """
     if subsets.ndim != 2 or ((subsets < 0) | (subsets >= len(scores))).any():
         raise OptionError(f"subsets must be a table of positions from 0 to {len(scores) - 1}; one subset per row")
@@ -61,7 +53,6 @@ def best_random_subset(
         scores: Items x systems, NaN = missing; a metric, or human scores as an oracle.
         n: Items in the subset, those of `start` included.
         simulations: Random subsets to try.
-        seed: Of the draws.
         start: Items that every subset contains.
         analytic: Whether p-values are analytic; otherwise by `permutations` sign flips, a hundred times slower.
         permutations: Sign flips per subset.
@@ -69,14 +60,10 @@ def best_random_subset(
     Returns:
         The items (`start` as given, then the others ascending) and their accuracy.
 
-    Raises:
-        OptionError: More items than there are, fewer than two systems, or no simulations.
-
-    Example:
-        >>> scores = np.random.default_rng(0).normal(size=(40, 3)) + np.arange(3)
-        >>> chosen, accuracy = best_random_subset(scores, 10, simulations=50, seed=1)
-        >>> len(set(chosen.tolist())), bool(accuracy > 0.9)
-        (10, True)
+    >>> scores = np.random.default_rng(0).normal(size=(40, 3)) + np.arange(3)
+    >>> chosen, accuracy = best_random_subset(scores, 10, simulations=50, seed=1)
+    >>> len(set(chosen.tolist())), bool(accuracy > 0.9)
+    (10, True)
     """
     fixed = np.empty(0, dtype=np.int64) if start is None else np.asarray(start, dtype=np.int64)
     _check(scores, n, simulations, fixed)
@@ -91,23 +78,17 @@ def greedy_subset(
     """Grow a subset by the best of many random extensions of `step` items (Zouhar et al. 2025, eq. 13).
 
     Args:
-        scores: Items x systems, NaN = missing.
         n: Items in the final subset.
         simulations: Random extensions to try at each step.
         step: Items that are added at a time; the last step adds what is left.
-        seed: Of the draws.
 
     Returns:
         The items in the order in which they were added and the accuracy of them all.
 
-    Raises:
-        OptionError: A step below 1, more items than there are, fewer than two systems, or no simulations.
-
-    Example:
-        >>> scores = np.random.default_rng(0).normal(size=(40, 3)) + np.arange(3)
-        >>> chosen, accuracy = greedy_subset(scores, 10, simulations=50, step=4, seed=1)
-        >>> len(set(chosen.tolist())), bool(accuracy > 0.9)
-        (10, True)
+    >>> scores = np.random.default_rng(0).normal(size=(40, 3)) + np.arange(3)
+    >>> chosen, accuracy = greedy_subset(scores, 10, simulations=50, step=4, seed=1)
+    >>> len(set(chosen.tolist())), bool(accuracy > 0.9)
+    (10, True)
     """
     chosen = np.empty(0, dtype=np.int64)
     _check(scores, n, simulations, chosen)

@@ -1,8 +1,8 @@
-"""How well some systems' values keep the order of others: many at once.
+"""How well some systems' values keep the order of others, and whether a metric orders systems as people do.
 
-`values` is R x M (R outcomes of M systems), `truth` M numbers; every function gives R numbers. Higher is better for
-both. Nothing is said of fewer than two systems, nor where a value is missing: NaN. Differences beyond the twelfth digit
-are rounding, not order.
+The first functions take `values`, R x M (R outcomes of M systems), and `truth`, M numbers; they give R numbers. Higher
+is better for both. The result is NaN for fewer than two systems and where a value is missing. Differences beyond the
+twelfth digit are rounding, not order.
 """
 
 from __future__ import annotations
@@ -15,12 +15,9 @@ from scipy.stats import rankdata
 
 from aliquot.errors import OptionError
 from aliquot.stats.arrays import FloatArray, IntArray, Seed
-from aliquot.stats.correlation import common_tables, system_means
+from aliquot.stats.correlation import common_tables, paired_kendall, paired_pearson, paired_spearman, system_means
 from aliquot.stats.pairwise import analytic_p, permutation_p, spa
 from aliquot.stats.tied_correlation import MetricTies, kendall_like
-
-# -- How well some systems' values keep the order of others: many at once --------------------------------------------
-
 
 _DIGITS = 12
 
@@ -39,8 +36,8 @@ def pair_signs(values: FloatArray) -> FloatArray:
 def _levels(values: FloatArray) -> FloatArray:
     """Values on a scale of their row's largest, without the digits that summing in another order changes."""
     scale = np.abs(values).max(axis=1, keepdims=True, initial=0.0)
-    signs: FloatArray = np.round(np.divide(values, scale, out=values * 0.0, where=scale > 0), _DIGITS)
-    return signs
+    levels: FloatArray = np.round(np.divide(values, scale, out=values * 0.0, where=scale > 0), _DIGITS)
+    return levels
 
 
 def pairwise_accuracy(values: FloatArray, truth: FloatArray) -> FloatArray:
@@ -71,9 +68,7 @@ def kendall_b(values: FloatArray, truth: FloatArray) -> FloatArray:
     >>> kendall_b(np.array([[3.0, 1.0, 2.0]]), np.array([3.0, 2.0, 1.0])).round(3)
     array([0.333])
     """
-    ours, theirs = pair_signs(values), pair_signs(truth[None])
-    size = np.sqrt((ours**2).sum(axis=1) * (theirs**2).sum())
-    return _ratio((ours * theirs).sum(axis=1), size)
+    return _of_complete_rows(paired_kendall, _levels(values), _levels(truth[None]))
 
 
 def pearson_rows(values: FloatArray, truth: FloatArray) -> FloatArray:
@@ -82,18 +77,7 @@ def pearson_rows(values: FloatArray, truth: FloatArray) -> FloatArray:
     >>> pearson_rows(np.array([[1.0, 2.0, 3.0]]), np.array([2.0, 4.0, 6.0]))
     array([1.])
     """
-    (ours, size), (theirs, length) = _centred(values), _centred(truth[None])
-    return _ratio((ours * theirs).sum(axis=1), size * length)
-
-
-def _centred(values: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Deviations from the row's mean, and their length: 0 where a row is constant but for rounding."""
-    if not values.shape[1]:
-        return values, np.zeros(len(values))
-    deviations = values - values.mean(axis=1, keepdims=True)
-    length = np.sqrt((deviations**2).sum(axis=1))
-    noise = 10.0**-_DIGITS * np.abs(values).max(axis=1) * np.sqrt(values.shape[1])
-    return deviations, np.where(length > noise, length, 0.0)
+    return _of_complete_rows(paired_pearson, values, truth[None])
 
 
 def spearman(values: FloatArray, truth: FloatArray) -> FloatArray:
@@ -102,7 +86,15 @@ def spearman(values: FloatArray, truth: FloatArray) -> FloatArray:
     >>> spearman(np.array([[3.0, 1.0, 2.0]]), np.array([3.0, 2.0, 1.0]))
     array([0.5])
     """
-    return pearson_rows(rankdata(_levels(values), axis=1), rankdata(_levels(truth[None])[0]))
+    return _of_complete_rows(paired_spearman, _levels(values), _levels(truth[None]))
+
+
+def _of_complete_rows(
+    correlation: Callable[[FloatArray, FloatArray], FloatArray], values: FloatArray, truth: FloatArray
+) -> FloatArray:
+    """Correlate rows with the truth; a row with a missing value has no correlation, whatever the others are."""
+    incomplete = np.isnan(values + truth).any(axis=1)
+    return np.where(incomplete, np.nan, correlation(values, np.broadcast_to(truth, values.shape)))
 
 
 def rank_of_best(values: FloatArray, truth: FloatArray) -> FloatArray:
@@ -113,9 +105,10 @@ def rank_of_best(values: FloatArray, truth: FloatArray) -> FloatArray:
     """
     if not len(truth):
         return np.full(len(values), np.nan)
-    ranks, levels = rankdata(-_levels(truth[None])[0], method="min").astype(np.float64), _levels(values)
-    first = levels == levels.max(axis=1, keepdims=True)
-    return _ratio((first * ranks).sum(axis=1), first.sum(axis=1).astype(np.float64))
+    ranks, levels = rankdata(-_levels(truth[None])[0], method="min"), _levels(values)
+    first = levels == levels.max(axis=1, keepdims=True)  # nothing is the largest where a value is missing
+    count = first.sum(axis=1)
+    return np.divide((first * ranks).sum(axis=1), count, out=np.full(len(values), np.nan), where=count > 0)
 
 
 def dice(one: IntArray, other: IntArray) -> float:
@@ -127,11 +120,6 @@ def dice(one: IntArray, other: IntArray) -> float:
     a, b = one == 1, other == 1
     size = int(a.sum() + b.sum())
     return 2 * int((a & b).sum()) / size if size else float("nan")
-
-
-def _ratio(above: FloatArray, below: FloatArray) -> FloatArray:
-    ratio: FloatArray = np.divide(above, below, out=np.full(np.shape(above), np.nan), where=below > 0)
-    return ratio
 
 
 # -- Does a metric order systems as people do: hard and soft pairwise accuracy, and who the verdict hangs on ---------
@@ -191,22 +179,15 @@ class LeaveOneOut:
 
 
 def metric_pairwise_accuracy(metric: FloatArray, human: FloatArray, metric_ties: MetricTies = "half") -> SystemAccuracy:
-    """Share of pairs of systems whose means the metric orders as people do (METHODS 7; Kocmi et al. 2021).
+    """Share of pairs of systems whose means the metric orders as people do (Kocmi et al. 2021).
 
     Args:
         metric: Items x systems, NaN = missing; or one row of system scores.
         human: The same shape. Pairs of systems that people tie are left out.
         metric_ties: A pair that the metric ties is wrong ("discordant"), left out ("skip") or "half" right.
 
-    Returns:
-        The accuracy, and the number of pairs.
-
-    Raises:
-        OptionError: Not two tables of one shape, infinite values, or another tie policy.
-
-    Example:
-        >>> pairwise_accuracy(np.array([[1.0, 2.0, 2.0]]), np.array([[1.0, 2.0, 3.0]]))
-        SystemAccuracy(value=0.8333333333333333, systems=3, pairs=3)
+    >>> pairwise_accuracy(np.array([[1.0, 2.0, 2.0]]), np.array([[1.0, 2.0, 3.0]]))
+    SystemAccuracy(value=0.8333333333333333, systems=3, pairs=3)
     """
     means = system_means(metric, human)
     result = kendall_like(means[0][None], means[1][None], metric_ties)
@@ -217,26 +198,19 @@ def metric_pairwise_accuracy(metric: FloatArray, human: FloatArray, metric_ties:
 def soft_pairwise_accuracy(
     metric: FloatArray, human: FloatArray, permutations: int | None = None, seed: Seed = 0
 ) -> SystemAccuracy:
-    """Soft pairwise accuracy, 1 - mean over pairs of |p_metric - p_human| (METHODS 7; Thompson et al. 2024).
+    """Soft pairwise accuracy, 1 - mean over pairs of |p_metric - p_human| (Thompson et al. 2024).
 
     The p-values are one-sided and paired over the items on which both systems have both scores.
 
     Args:
-        metric: Items x systems, NaN = missing.
-        human: The same shape.
         permutations: Sign flips of the test; None takes its analytic limit (`pairwise.analytic_p`).
-        seed: Of the flips, the same for metric and people.
 
     Returns:
         The accuracy; pairs of systems without common items are left out.
 
-    Raises:
-        OptionError: Not two tables of one shape, infinite values, or fewer than one permutation.
-
-    Example:
-        >>> human = np.array([[1.0, 2.0], [2.0, 4.0], [3.0, 3.5]])
-        >>> soft_pairwise_accuracy(10 * human, human)
-        SystemAccuracy(value=1.0, systems=2, pairs=1)
+    >>> human = np.array([[1.0, 2.0], [2.0, 4.0], [3.0, 3.5]])
+    >>> soft_pairwise_accuracy(10 * human, human)
+    SystemAccuracy(value=1.0, systems=2, pairs=1)
     """
     metric, human = common_tables(metric, human)
     present = ~np.isnan(human)
@@ -256,12 +230,11 @@ def soft_pairwise_accuracy(
 
 
 def extreme_curves(metric: FloatArray, human: FloatArray, statistic: TableStatistic, fewest: int = 3) -> ExtremeCurves:
-    """Recompute a statistic on the N best and the N worst systems, N = all..fewest (METHODS 7; HumEval 2022, paper 9).
+    """Recompute a statistic on the N best and the N worst systems, N = all..fewest (HumEval 2022, paper 9).
 
     A falling curve says that the metric tells good from bad systems, but not good ones from each other.
 
     Args:
-        metric: Items x systems, NaN = missing.
         human: The same shape. Systems are ordered by their human mean over all cells that people judged, so that the
             order is the same for every metric; equal systems stay in the order given.
         statistic: Called with the two tables cut to some systems.
@@ -270,15 +243,11 @@ def extreme_curves(metric: FloatArray, human: FloatArray, statistic: TableStatis
     Returns:
         The curves; empty with fewer systems than `fewest`.
 
-    Raises:
-        OptionError: Not two tables of one shape, infinite values, or fewer than two systems wanted.
-
-    Example:
-        >>> from aliquot.stats.correlation import correlate_tables
-        >>> metric, human = np.array([[1.0, 3.0, 2.0, 9.0]]), np.array([[1.0, 2.0, 3.0, 4.0]])
-        >>> curves = extreme_curves(metric, human, lambda x, y: correlate_tables(x, y, "spearman").value)
-        >>> curves.sizes, curves.top, curves.last
-        (array([4, 3]), array([0.8, 0.5]), array([0.8, 0.5]))
+    >>> from aliquot.stats.correlation import correlate_tables
+    >>> metric, human = np.array([[1.0, 3.0, 2.0, 9.0]]), np.array([[1.0, 2.0, 3.0, 4.0]])
+    >>> curves = extreme_curves(metric, human, lambda x, y: correlate_tables(x, y, "spearman").value)
+    >>> curves.sizes, curves.top, curves.last
+    (array([4, 3]), array([0.8, 0.5]), array([0.8, 0.5]))
     """
     if fewest < 2:
         raise OptionError(f"fewest is {fewest}; a correlation needs at least 2 systems")
@@ -293,25 +262,19 @@ def extreme_curves(metric: FloatArray, human: FloatArray, statistic: TableStatis
 
 
 def leave_one_system_out(metric: FloatArray, human: FloatArray, statistic: TableStatistic) -> LeaveOneOut:
-    """Recompute a statistic without each system: does the verdict hang on a single one (METHODS 7)?
+    """Recompute a statistic without each system: does the verdict hang on a single one (docs/methods.md, section 7)?
 
     Args:
-        metric: Items x systems, NaN = missing.
-        human: The same shape.
         statistic: Called with the two tables, all systems and then all but one.
 
     Returns:
         All values and their range, undefined ones (NaN) left out of it.
 
-    Raises:
-        OptionError: Not two tables of one shape, or infinite values.
-
-    Example:
-        >>> from aliquot.stats.correlation import correlate_tables
-        >>> metric, human = np.array([[1.0, 2.0, 3.0, 9.0]]), np.array([[3.0, 2.0, 1.0, 9.0]])
-        >>> result = leave_one_system_out(metric, human, lambda x, y: correlate_tables(x, y, "kendall_b").value)
-        >>> round(result.full, 12), result.low, round(result.high, 3)
-        (0.0, -1.0, 0.333)
+    >>> from aliquot.stats.correlation import correlate_tables
+    >>> metric, human = np.array([[1.0, 2.0, 3.0, 9.0]]), np.array([[3.0, 2.0, 1.0, 9.0]])
+    >>> result = leave_one_system_out(metric, human, lambda x, y: correlate_tables(x, y, "kendall_b").value)
+    >>> round(result.full, 12), result.low, round(result.high, 3)
+    (0.0, -1.0, 0.333)
     """
     common, _ = common_tables(metric, human)
     without = np.full(metric.shape[1], np.nan)

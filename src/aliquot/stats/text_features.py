@@ -18,9 +18,6 @@ from scipy import sparse
 
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
 
-# -- Texts as arrays of code points, and hashes of their n-grams, vectorised over all characters of all texts at once
-
-
 Hashes = NDArray[np.uint32]
 Bytes = NDArray[np.uint8]
 

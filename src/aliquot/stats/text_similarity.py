@@ -22,9 +22,6 @@ from aliquot.errors import OptionError, closest, judge_extra, quoted
 from aliquot.stats.arrays import FloatArray, IntArray
 from aliquot.stats.ngrams import clipped_matches, ngram_totals
 
-# -- How much the outputs for an item resemble each other: the mean over pairs of systems ----------------------------
-
-
 Similarity = Literal["unigram", "bleu", "chrf"]
 
 _Symbols = tuple[IntArray, IntArray]
@@ -48,9 +45,6 @@ def mean_pairwise_similarity(
 
     Returns:
         One number per item; NaN where fewer than two outputs are there.
-
-    Raises:
-        OptionError: unknown similarity, `chunk_size` below 1, or an output that is neither text nor None.
 
     >>> mean_pairwise_similarity([["a b", "a b", "a c"], ["a b", None]], "unigram").round(3).tolist()
     [0.667, nan]
@@ -76,9 +70,6 @@ def pairwise_similarity(texts: Sequence[str], similarity: Similarity) -> FloatAr
 
     Returns:
         Texts by texts; the row is the hypothesis, the column the reference.
-
-    Raises:
-        OptionError: unknown similarity, or an output that is not text.
 
     >>> pairwise_similarity(["the cat", "the dog"], "unigram").tolist()
     [[1.0, 0.5], [0.5, 1.0]]
@@ -274,12 +265,10 @@ def edit_distances(finals: Sequence[str], outputs: Sequence[str]) -> IntArray:
         outputs: What a system had written, one for each; an empty one is as far as the final text is long.
 
     Raises:
-        OptionError: Lists of different length.
         MissingExtraError: rapidfuzz is not installed.
 
-    Example:
-        >>> edit_distances(["the cat", "caf\u00e9"], ["a cat", "cafe\u0301"]).tolist()
-        [3, 0]
+    >>> edit_distances(["the cat", "caf\u00e9"], ["a cat", "cafe\u0301"]).tolist()
+    [3, 0]
     """
     if len(finals) != len(outputs):
         raise OptionError(f"there are {len(finals)} final texts and {len(outputs)} outputs; give one for each")
@@ -315,15 +304,14 @@ def fewer_edits(to_first: IntArray, to_second: IntArray) -> IntArray:
 
 
 def segment_weighted(means: FloatArray, segments: IntArray) -> float:
-    """Mean of means, each counting as often as it has segments (notes, P4.4); NaN without any segment.
+    """Mean of means, each counting as often as it has segments; NaN without any segment.
 
     Args:
         means: Mean of each job, NaN where a job has none.
         segments: Segments of each job.
 
-    Example:
-        >>> round(segment_weighted(np.array([23.65, 40.37, 24.18]), np.array([47, 47, 48])), 2)  # Czech in the notes
-        29.36
+    >>> round(segment_weighted(np.array([23.65, 40.37, 24.18]), np.array([47, 47, 48])), 2)  # Czech in the notes
+    29.36
     """
     known = np.isfinite(means)
     total = float(segments[known].sum())

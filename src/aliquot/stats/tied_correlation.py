@@ -15,9 +15,6 @@ from aliquot.errors import OptionError, unknown_name
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
 from aliquot.stats.correlation import common_tables
 
-# -- All pairs of outputs within rows of two tables, block by block: how people order them and how a metric does -----
-
-
 HUMAN_TIE, METRIC_TIE, CONCORDANT, DISCORDANT = 0, 1, 2, 3
 """What a pair is: tied by people (whatever the metric says), tied by the metric only, ordered alike, or opposite."""
 
@@ -48,16 +45,14 @@ def pair_blocks(metric: FloatArray, human: FloatArray, least_difference: float =
 
     Args:
         metric: Rows x columns, NaN = missing (in both tables alike, see `correlation.common_tables`).
-        human: The same shape.
         least_difference: Human differences below this are ties; 0 leaves only equal scores.
 
     Yields:
         Blocks of about half a million pairs (more where one distance in a large table has more).
 
-    Example:
-        >>> block, = pair_blocks(np.array([[1.0, 2.0, 2.0]]), np.array([[5.0, 6.0, 7.0]]))
-        >>> block.gap, block.kind
-        (array([1., 0., 1.]), array([2, 1, 2], dtype=int8))
+    >>> block, = pair_blocks(np.array([[1.0, 2.0, 2.0]]), np.array([[5.0, 6.0, 7.0]]))
+    >>> block.gap, block.kind
+    (array([1., 0., 1.]), array([2, 1, 2], dtype=int8))
     """
     slack = rounding(human)
     metric_tie, human_tie = rounding(metric), max(slack, least_difference - 2 * slack)
@@ -154,27 +149,18 @@ def kendall_like(
     least_difference: float = 0.0,
     average: Average = "macro",
 ) -> KendallLike:
-    """Kendall-like agreement within items, (C - D) / (C + D) (METHODS 7; WMT's DARR; HumEval 2022, paper 9).
+    """Kendall-like agreement within items, (C - D) / (C + D) (WMT's DARR; HumEval 2022, paper 9).
 
     Args:
-        metric: Items x systems, NaN = missing.
-        human: The same shape.
         metric_ties: A pair that only the metric ties is "discordant", or left out ("skip"), or "half" concordant and
             half discordant (it then adds to the pairs and to nothing else).
         human_ties: Only "skip": pairs that people tie say nothing and are left out.
         least_difference: Human differences below this are ties (25 of 100 points in WMT's DARR).
         average: "macro", the mean of the items' values; "micro", from the counts of all items together.
 
-    Returns:
-        The coefficient and the counts.
-
-    Raises:
-        OptionError: Not two tables of one shape, infinite values, or another policy.
-
-    Example:
-        >>> metric, human = np.array([[1.0, 2.0, 2.0]]), np.array([[5.0, 6.0, 7.0]])
-        >>> [round(kendall_like(metric, human, ties).value, 3) for ties in ("discordant", "skip", "half")]
-        [0.333, 1.0, 0.667]
+    >>> metric, human = np.array([[1.0, 2.0, 2.0]]), np.array([[5.0, 6.0, 7.0]])
+    >>> [round(kendall_like(metric, human, ties).value, 3) for ties in ("discordant", "skip", "half")]
+    [0.333, 1.0, 0.667]
     """
     for name, given, allowed in (
         ("metric_ties", metric_ties, get_args(MetricTies)),
@@ -282,7 +268,7 @@ class TieAccuracy:
 def tie_accuracy(
     metric: FloatArray, human: FloatArray, level: PairLevel = "within_item", epsilon: float | None = None
 ) -> TieAccuracy:
-    """Pairwise accuracy with ties, calibrated or with a given threshold (METHODS 7; Deutsch et al. 2023, acc_eq).
+    """Pairwise accuracy with ties, calibrated or with a given threshold (Deutsch et al. 2023, acc_eq).
 
     A metric difference of at most epsilon is a tie. The accuracy as a function of epsilon is a step function that
     changes at observed differences only: with the pairs sorted by their difference it is one cumulative sum, a human
@@ -290,23 +276,14 @@ def tie_accuracy(
     the threshold and are judged by it, as in WMT's metrics task.
 
     Args:
-        metric: Items x systems, NaN = missing.
         human: The same shape. Pairs tie when scores are equal.
         level: Pairs of systems "within_item" (WMT's), of items "within_system", or of any two outputs ("pooled").
         epsilon: The threshold; None calibrates it, trying 0 and every observed difference.
 
-    Returns:
-        Accuracy and threshold.
-
-    Raises:
-        OptionError: Not two tables of one shape, infinite values, or a negative threshold.
-        NameUnknownError: Another level.
-
-    Example:
-        >>> metric = np.array([[0.1, 0.2, 0.9], [0.5, 0.4, 0.8]])
-        >>> human = np.array([[1.0, 1.0, 2.0], [1.0, 1.0, 2.0]])
-        >>> tie_accuracy(metric, human)  # doctest: +ELLIPSIS
-        TieAccuracy(accuracy=1.0, epsilon=0.1, calibrated=True, accuracy_at_zero=0.666..., pairs=6, groups=2)
+    >>> metric = np.array([[0.1, 0.2, 0.9], [0.5, 0.4, 0.8]])
+    >>> human = np.array([[1.0, 1.0, 2.0], [1.0, 1.0, 2.0]])
+    >>> tie_accuracy(metric, human)  # doctest: +ELLIPSIS
+    TieAccuracy(accuracy=1.0, epsilon=0.1, calibrated=True, accuracy_at_zero=0.666..., pairs=6, groups=2)
     """
     if epsilon is not None and not epsilon >= 0:
         raise OptionError(f"epsilon is {epsilon}; choose 0 or more, or None to calibrate it")
@@ -328,19 +305,13 @@ def item_tie_accuracies(metric: FloatArray, human: FloatArray, epsilon: float = 
     """Pairwise accuracy with ties of every item, for tests that resample items.
 
     Args:
-        metric: Items x systems, NaN = missing.
-        human: The same shape.
         epsilon: Metric differences up to this are ties.
 
     Returns:
         One per item; NaN for an item without a pair. Their mean is `tie_accuracy(..., epsilon=epsilon)`.
 
-    Raises:
-        OptionError: As `tie_accuracy`.
-
-    Example:
-        >>> item_tie_accuracies(np.array([[0.1, 0.2], [3.0, np.nan]]), np.array([[1.0, 2.0], [1.0, 2.0]]))
-        array([ 1., nan])
+    >>> item_tie_accuracies(np.array([[0.1, 0.2], [3.0, np.nan]]), np.array([[1.0, 2.0], [1.0, 2.0]]))
+    array([ 1., nan])
     """
     if not epsilon >= 0:
         raise OptionError(f"epsilon is {epsilon}; choose 0 or more")

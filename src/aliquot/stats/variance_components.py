@@ -1,4 +1,4 @@
-"""How much of the spread of judgments is the judges': Var(H) = E[Var(H | output)] + Var(P) (METHODS 7).
+"""How much of the spread of judgments is the judges': Var(H) = E[Var(H | output)] + Var(P).
 
 Invariant: total = within + between, exactly. H is a judgment, P the mean judgment of an output, which a perfect
 annotator would give; within is the judges' noise, between the spread of the outputs (Wei and Jia 2021, eq. 15 and 16).
@@ -15,8 +15,6 @@ from aliquot.stats.arrays import FloatArray, IntArray, Seed, group_means, group_
 from aliquot.stats.pairwise import pairwise_sums
 from aliquot.stats.resampling import central_interval
 from aliquot.stats.sign_bootstrap import chunk_sizes, resampled_counts
-
-# -- How much of the spread of judgments is the judges': Var(H) = E[Var(H | output)] + Var(P) (METHODS 7) ------------
 
 
 @dataclass(frozen=True)
@@ -85,18 +83,13 @@ def variance_components(
         value: The judgments; NaN are left out.
         system: The system of each judgment, as codes: take variances about each system's mean, for the variance
             between the outputs of one system. By default about the grand mean, as in the paper.
-        level: Of the interval.
-        replicates: Bootstrap draws.
-        seed: Of the draws.
 
     Raises:
         DataError: No output with two judgments, so that judges' noise cannot be told from outputs.
-        OptionError: Arrays of different length, or values that are not finite.
 
-    Example:
-        >>> found = variance_components(np.array([0, 0, 1, 1, 2]), np.array([1.0, 2.0, 5.0, 6.0, 9.0]))
-        >>> found.total, found.within, round(found.ratio, 3), found.repeated
-        (10.3, 0.5, 1.051, 2)
+    >>> found = variance_components(np.array([0, 0, 1, 1, 2]), np.array([1.0, 2.0, 5.0, 6.0, 9.0]))
+    >>> found.total, found.within, round(found.ratio, 3), found.repeated
+    (10.3, 0.5, 1.051, 2)
     """
     codes, values, groups = _checked(output, value, system)
     centred = values - group_means(groups, values)[groups]
@@ -172,10 +165,9 @@ def matched_ratio(human: FloatArray, within: float) -> float:
         human: Items x systems, one judgment a cell; NaN = missing.
         within: Judges' variance of one cell. For the mean of m judgments a cell, give that of one divided by m.
 
-    Example:
-        >>> human = np.array([[1.0, 2.0], [5.0, 8.0], [9.0, 9.0]])
-        >>> round(matched_ratio(human, 0.5), 3)
-        1.75
+    >>> human = np.array([[1.0, 2.0], [5.0, 8.0], [9.0, 9.0]])
+    >>> round(matched_ratio(human, 0.5), 3)
+    1.75
     """
     if not within >= 0:
         raise OptionError(f"within is {within}; a variance is at least 0")
@@ -190,7 +182,7 @@ def matched_ratio(human: FloatArray, within: float) -> float:
 
 
 def data_efficiency(correlation: FloatArray | float, rater_to_item: FloatArray | float = 0.0) -> FloatArray:
-    """Judgments that a metric as control variate saves: (1 + g) / (1 - rho^2 + g) (METHODS 7).
+    """Judgments that a metric as control variate saves: (1 + g) / (1 - rho^2 + g) (docs/methods.md, section 7).
 
     n judgments with the metric are worth this many times n without it. Infinite for a perfect metric without noise.
 
@@ -199,9 +191,8 @@ def data_efficiency(correlation: FloatArray | float, rater_to_item: FloatArray |
             judgments is smaller, rho / sqrt(1 + g); see `noise_free_correlation`. With that one, take g = 0.
         rater_to_item: G = rater variance / item variance; divide by m for the mean of m judgments.
 
-    Example:
-        >>> data_efficiency(np.array([0.0, 0.8, 1.0]), 0.5).round(3)
-        array([1.   , 1.744, 3.   ])
+    >>> data_efficiency(np.array([0.0, 0.8, 1.0]), 0.5).round(3)
+    array([1.   , 1.744, 3.   ])
     """
     rho, g = np.asarray(correlation, dtype=np.float64), np.asarray(rater_to_item, dtype=np.float64)
     if (np.abs(rho) > 1).any():
@@ -257,9 +248,8 @@ def best_ratio(item: float, rater: float, item_cost: float, judgment_cost: float
         item_cost: what a new item costs apart from its judgments.
         judgment_cost: what one judgment costs.
 
-    Example:
-        >>> best_ratio(item=4.0, rater=9.0, item_cost=4.0, judgment_cost=1.0)
-        3.0
+    >>> best_ratio(item=4.0, rater=9.0, item_cost=4.0, judgment_cost=1.0)
+    3.0
     """
     _check(item, rater, item_cost, judgment_cost)
     if rater == 0 or item_cost == 0:
@@ -287,10 +277,9 @@ def repeat_choices(
         population: N, the items there are.
         most: the largest k.
 
-    Example:
-        >>> choices = repeat_choices(4, 9, 0, 1, 60, population=40, most=3)
-        >>> [(choice.judgments, choice.items, round(choice.variance, 3)) for choice in choices]
-        [(1, 40.0, 0.225), (2, 30.0, 0.183), (3, 20.0, 0.25)]
+    >>> choices = repeat_choices(4, 9, 0, 1, 60, population=40, most=3)
+    >>> [(choice.judgments, choice.items, round(choice.variance, 3)) for choice in choices]
+    [(1, 40.0, 0.225), (2, 30.0, 0.183), (3, 20.0, 0.25)]
     """
     _check(item, rater, item_cost, judgment_cost)
     if not budget > 0:
