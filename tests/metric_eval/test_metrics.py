@@ -16,6 +16,7 @@ from scipy import stats
 import aliquot
 from aliquot.core.evalset import EvalSet
 from aliquot.errors import DataError, NameUnknownError, OptionError
+from aliquot.metric_eval.metric_errors import Worth, verdict_of
 from aliquot.metric_eval.metrics import PARTS, TABLES
 from aliquot.stats.arrays import FloatArray
 
@@ -143,6 +144,41 @@ def test_a_metric_that_is_always_right_is_never_caught_up_with():
     assert (row.bias, row.judgments, row.reached) == (0, np.inf, False)
     document = aliquot.metrics(made(human, same=human), parts=["breakeven"], trials=TRIALS).to_dict()
     assert document["breakeven"][0]["judgments"] is None
+
+
+def test_the_verdict_answers_the_question(data, report):
+    best = max(report.breakeven, key=lambda row: row.judgments)
+    assert report.to_dict()["verdict"] == report.verdict
+    assert best.metric in report.verdict
+    assert f"{best.judgments:.0f} judgments per system" in report.verdict or np.isinf(best.judgments)
+    without = aliquot.metrics(data, parts=["correlations"])
+    assert without.verdict.startswith("The break-even was not computed")
+    one = aliquot.metrics(data.keep(systems=data.systems[:1]), trials=10)
+    assert one.verdict.startswith("The break-even could not be computed")
+
+
+@pytest.mark.parametrize(
+    ("judgments", "low", "bias", "pairs", "words"),
+    [
+        (37.4, 5.0, 0.2, 15, "no metric replaces more than 37 judgments per system; the best is B (interval 5 to more"),
+        (37.4, np.nan, 0.2, 1, "no metric replaces more than 37 judgments per system; the best is B."),
+        (1.0, 1.0, 0.7, 15, "no metric replaces people: a single judgment per system"),
+        (np.inf, 12.0, 0.0, 15, "B is worth more than 10000 judgments per system: it is right about all 15 pairs"),
+        (np.inf, np.nan, 0.0, 1, "B is worth more than 10000 judgments per system: it is right about the only pair"),
+        (np.inf, np.inf, 1e-4, 990, "B is worth more than 10000 judgments per system."),
+    ],
+)  # fmt: skip
+def test_the_verdict_in_words(judgments, low, bias, pairs, words):
+    nothing = [np.nan] * 3
+
+    def row(metric: str, judgments: float, human: str = "h") -> Worth:
+        return Worth(human, metric, bias, judgments, low, np.inf, *nothing, reached=True, limit=10_000, pairs=pairs)
+
+    rows = [row("A", 1.0), row("B", judgments)] if judgments > 1 else [row("B", judgments)]
+    assert verdict_of(rows).startswith(f"On these data {words}")
+    both = verdict_of([*rows, row("C", 3.0, human="other")])
+    assert both.startswith("Against 'h': On these data")
+    assert "Against 'other': On these data no metric replaces more than 3 judgments" in both
 
 
 def test_convergence_and_co_occurrence(report):

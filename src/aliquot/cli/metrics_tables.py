@@ -208,7 +208,9 @@ _KENDALL_LIKE = (
 
 
 def show(report: MetricReport, console: Console, *, overview: bool) -> None:
-    """Print the tables that have rows, one human score after the other."""
+    """Print the verdict, then the tables that have rows, one human score after the other."""
+    console.print(report.verdict, style="bold", markup=False)
+    console.print()
     humans = _humans(report)
     for human in humans:
         if len(humans) > 1:

@@ -1,6 +1,8 @@
-"""Is a metric right about who is better: its pairwise error in parts (METHODS 7; Wei and Jia 2021).
+"""How often a metric is wrong about which of two systems is better, and how many judgments that is worth.
 
-Beside it, how fast a metric makes up its mind, and where it and people find significant differences.
+The pairwise error is split into noise, bias and variance; a metric is worth as many judgments as people need for an
+error as small as its bias. Beside it: how fast a metric's decision settles as items are added, and where it and people
+find significant differences. See docs/methods.md, section 7 (Wei and Jia 2021).
 
 Invariant: in every row observed = noise + bias + variance (+ covariance where draws are paired), exactly. Pairs are
 formed within campaigns; several campaigns are pooled pair by pair.
@@ -8,28 +10,26 @@ formed within campaigns; several campaigns are pooled pair by pair.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
 from aliquot.errors import DataError
 from aliquot.metric_eval.metric_inputs import Campaign, Inputs
 from aliquot.metric_eval.metric_value import PerfectAnnotator
-from aliquot.stats import break_even as breakeven
-from aliquot.stats import decomposition as parts
-from aliquot.stats import decomposition as verdicts
+from aliquot.stats import break_even, decomposition
 from aliquot.stats.arrays import FloatArray, IntArray, Seed
-from aliquot.stats.decomposition import PairSigns, parts_of
+from aliquot.stats.decomposition import PairSigns
 from aliquot.stats.sign_bootstrap import child_seeds
-
-# -- Is a metric right about who is better: its pairwise error in parts (METHODS 7; Wei and Jia 2021) ----------------
-
-
-Kind = Literal["optimal", "human", "metric"]
 
 OPTIMAL_NAME, HUMAN_NAME = "Optimal predictor", "Human"
 """How the first two rows of the decomposition are called."""
+LIMIT = 10_000
+"""Largest number of judgments per system at which a break-even is looked for."""
+
+# -- The error and its parts -----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class ErrorParts:
 
     human: str
     metric: str  # the metric; or the optimal predictor, or a second human evaluation of the same size
-    kind: Kind  # "optimal", "human" or "metric"
+    kind: str  # "optimal", "human" or "metric"
     observed: float  # P(the predictor's sign != people's sign)
     noise: float  # mean of c0 Noise
     bias: float  # share of pairs on which the predictor's main prediction is wrong
@@ -55,8 +55,8 @@ class ErrorParts:
 
 
 @dataclass(frozen=True)
-class Agreement:
-    """How often a metric on so many drawn items says what it says on all."""
+class Convergence:
+    """How often a metric decides on so many drawn items as it does on all."""
 
     human: str  # the human score, whose cells are used
     data: str
@@ -67,7 +67,7 @@ class Agreement:
 
 
 @dataclass(frozen=True)
-class Verdicts:
+class CoOccurrence:
     """Pairs on which people find a significant difference, or none, by what the metric finds.
 
     The first system of a pair is the one that people put ahead, so `verdict` is "better" or "undecided" ("worse"
@@ -82,7 +82,7 @@ class Verdicts:
     worse: int  # pairs on which it finds the first system significantly worse
 
 
-def signs_of(inputs: Inputs, trials: int, *, paired: bool = False, seed: Seed = 0) -> list[parts.PairSigns]:
+def signs_of(inputs: Inputs, trials: int, *, paired: bool = False, seed: Seed = 0) -> list[PairSigns]:
     """Resample the items of every campaign and see who is ahead, by people and by each metric.
 
     Raises:
@@ -92,7 +92,7 @@ def signs_of(inputs: Inputs, trials: int, *, paired: bool = False, seed: Seed = 
     for campaign in inputs.campaigns:
         require_pairs(campaign)
     return [
-        parts.pair_signs(campaign.human, campaign.metrics, trials, paired=paired, seed=child)
+        decomposition.pair_signs(campaign.human, campaign.metrics, trials, paired=paired, seed=child)
         for campaign, child in zip(inputs.campaigns, seeds, strict=True)
     ]
 
@@ -104,7 +104,7 @@ def require_pairs(campaign: Campaign) -> None:
                         "compare")  # fmt: skip
 
 
-def decomposition_rows(inputs: Inputs, signs: list[parts.PairSigns], seed: Seed = 0) -> tuple[ErrorParts, ...]:
+def decomposition_rows(inputs: Inputs, signs: list[PairSigns], seed: Seed = 0) -> tuple[ErrorParts, ...]:
     """The optimal predictor, people, and every metric, in the order of the inputs.
 
     >>> import aliquot
@@ -114,19 +114,18 @@ def decomposition_rows(inputs: Inputs, signs: list[parts.PairSigns], seed: Seed 
     >>> [(row.metric, row.bias, row.variance == 0) for row in rows[:3]]
     [('Optimal predictor', 0.0, True), ('Human', 0.0, False), ('human', 0.0, False)]
     """
-    table = parts.decompose(signs, seed)
+    table = decomposition.decompose(signs, seed)
     people = inputs.coverage()
+    first = decomposition.METRICS
+    predictors = {decomposition.OPTIMAL: (OPTIMAL_NAME, "optimal"), decomposition.HUMAN: (HUMAN_NAME, "human")}
+    predictors |= {first + at: (metric, "metric") for at, metric in enumerate(inputs.metrics)}
     rows = []
-    for at in range(len(table.pairs)):
-        kind: Kind = "optimal" if at == parts.OPTIMAL else "human" if at == parts.HUMAN else "metric"
-        name = {"optimal": OPTIMAL_NAME, "human": HUMAN_NAME}.get(kind) or inputs.metrics[at - parts.METRICS]
-        held = inputs.coverage(at - parts.METRICS) if kind == "metric" else people
-        observed, noise, bias, variance, covariance = (float(value) for value in table.value[at])
-        error, noise_error, bias_error, variance_error, _ = (float(value) for value in table.error[at])
+    for at, (name, kind) in sorted(predictors.items()):
+        held = inputs.coverage(at - first) if kind == "metric" else people
+        values, errors = table.value[at].tolist(), table.error[at].tolist()[:-1]  # no error of the covariance
         row = ErrorParts(
-            inputs.human, name, kind, observed, noise, bias, variance, covariance, error, noise_error, bias_error,
-            variance_error, int(table.pairs[at]), held.items, held.systems, held.cells,
-        )  # fmt: skip
+            inputs.human, name, kind, *values, *errors, int(table.pairs[at]), held.items, held.systems, held.cells
+        )
         rows.append(row)
     return tuple(rows)
 
@@ -141,15 +140,15 @@ def growing_sizes(items: int) -> IntArray:
     return np.array([*steps, items], dtype=np.int64)
 
 
-def convergence_rows(inputs: Inputs, trials: int = 1000, seed: Seed = 0) -> tuple[Agreement, ...]:
+def convergence_rows(inputs: Inputs, trials: int = 1000, seed: Seed = 0) -> tuple[Convergence, ...]:
     """Agreement of every metric's prediction on some items with that on all, as the test set grows."""
     rows = []
     seeds = child_seeds(seed, len(inputs.campaigns))
     for campaign, child in zip(inputs.campaigns, seeds, strict=True):
         require_pairs(campaign)
-        found = verdicts.convergence(campaign.metrics, growing_sizes(len(campaign.human)), trials, seed=child)
+        found = decomposition.convergence(campaign.metrics, growing_sizes(len(campaign.human)), trials, seed=child)
         rows += [
-            Agreement(inputs.human, campaign.name, metric, int(size), float(found.agreement[at, place]),
+            Convergence(inputs.human, campaign.name, metric, int(size), float(found.agreement[at, place]),
                       float(found.error[at, place]))
             for at, metric in enumerate(inputs.metrics)
             for place, size in enumerate(found.sizes)
@@ -159,26 +158,22 @@ def convergence_rows(inputs: Inputs, trials: int = 1000, seed: Seed = 0) -> tupl
 
 def cooccurrence_rows(
     inputs: Inputs, trials: int = 1000, *, alpha: float = 0.05, seed: Seed = 0
-) -> tuple[Verdicts, ...]:
+) -> tuple[CoOccurrence, ...]:
     """Three rows a metric: what it finds where people find the first system better, neither, and worse."""
     seeds = child_seeds(seed, len(inputs.campaigns))
     counts = np.zeros((len(inputs.metrics), 3, 3), dtype=np.int64)
     for campaign, child in zip(inputs.campaigns, seeds, strict=True):
         require_pairs(campaign)
-        counts += verdicts.co_occurrence(campaign.human, campaign.metrics, trials, alpha=alpha, seed=child).counts
+        counts += decomposition.co_occurrence(campaign.human, campaign.metrics, trials, alpha=alpha, seed=child).counts
     names = ("better", "undecided", "worse")
     return tuple(
-        Verdicts(inputs.human, metric, names[row], *(int(count) for count in counts[at, row]))
+        CoOccurrence(inputs.human, metric, names[row], *(int(count) for count in counts[at, row]))
         for at, metric in enumerate(inputs.metrics)
         for row in range(3)
     )
 
 
-# -- How many judgments a metric is worth: where people's error falls to its bias (METHODS 7; Wei and Jia 2021) ------
-
-
-LIMIT = 10_000
-"""Judgments per system up to which is looked."""
+# -- Break-even: how many judgments a metric is worth ----------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -222,7 +217,7 @@ def break_even_rows(
 
     Args:
         inputs: of one or several campaigns.
-        signs: from `decompose.signs_of`, for the metrics' bias.
+        signs: from `signs_of`, for the metrics' bias.
         perfect: one for each campaign, or None where some campaign has no repeated judgments.
         trials: bootstrap draws of people's error at few judgments.
         level: of the intervals, over systems.
@@ -236,47 +231,84 @@ def break_even_rows(
     >>> rows[0].judgments, curve[0].judgments, curve[0].people > curve[-1].people
     (inf, 1, True)
     """
-    sizes = breakeven.size_grid(LIMIT)
+    sizes = break_even.size_grid(LIMIT)
     curve_seed, interval_seed = child_seeds(seed, 2)
     seeds = child_seeds(curve_seed, len(inputs.campaigns))
-    bias = [parts_of(one).bias for one in signs]
+    bias = [decomposition.parts_of(one).bias for one in signs]
 
-    def curves(ratios: list[float]) -> list[FloatArray]:
-        return [
-            breakeven.human_errors(campaign.human, sizes, trials, ratio=ratio, seed=child)
+    def curves(ratios: list[float]) -> tuple[FloatArray, break_even.BreakEven]:
+        """Errors at every size, campaigns side by side, and where they come down to each metric's bias."""
+        errors = [
+            break_even.human_errors(campaign.human, sizes, trials, ratio=ratio, seed=child)
             for campaign, ratio, child in zip(inputs.campaigns, ratios, seeds, strict=True)
         ]
-
-    def crossings(errors: list[FloatArray]) -> breakeven.BreakEven:
         campaigns = [
-            breakeven.CampaignErrors(error, one, len(campaign.systems))
+            break_even.CampaignErrors(error, one, len(campaign.systems))
             for error, one, campaign in zip(errors, bias, inputs.campaigns, strict=True)
         ]
-        return breakeven.break_even(campaigns, sizes, level=level, seed=interval_seed)
+        crossings = break_even.break_even(campaigns, sizes, level=level, seed=interval_seed)
+        return np.concatenate(errors, axis=1), crossings
 
-    people = curves([1.0] * len(seeds))
-    by_people = crossings(people)
+    people, by_people = curves([1.0] * len(seeds))
     ratios = usable_ratios(perfect)
-    ideal = curves(ratios) if ratios is not None else None
     nothing = np.full(len(inputs.metrics), np.nan)
-    by_ideal = crossings(ideal) if ideal is not None else breakeven.BreakEven(nothing, nothing, nothing)
+    ideal, by_ideal = np.full_like(people, np.nan), break_even.BreakEven(nothing, nothing, nothing)
+    if ratios is not None:
+        ideal, by_ideal = curves(ratios)
     joined = np.concatenate(bias, axis=1)
+    ends = [(found.judgments, found.low, found.high) for found in (by_people, by_ideal)]
     rows = tuple(
         Worth(
-            inputs.human, metric, _mean(joined[at]), float(by_people.judgments[at]), float(by_people.low[at]),
-            float(by_people.high[at]), float(by_ideal.judgments[at]), float(by_ideal.low[at]),
-            float(by_ideal.high[at]), bool(np.isfinite(by_people.judgments[at])), LIMIT,
-            int(np.isfinite(joined[at]).sum()),
+            inputs.human, metric, _mean(joined[at]), *(float(values[at]) for found in ends for values in found),
+            reached=bool(np.isfinite(by_people.judgments[at])), limit=LIMIT, pairs=int(np.isfinite(joined[at]).sum()),
         )
         for at, metric in enumerate(inputs.metrics)
     )  # fmt: skip
-    of_people, of_ideal = np.concatenate(people, axis=1), None if ideal is None else np.concatenate(ideal, axis=1)
     points = tuple(
-        CurvePoint(inputs.human, int(size), _mean(of_people[at]),
-                   float("nan") if of_ideal is None else _mean(of_ideal[at]))
-        for at, size in enumerate(sizes)
-    )  # fmt: skip
+        CurvePoint(inputs.human, int(size), _mean(people[at]), _mean(ideal[at])) for at, size in enumerate(sizes)
+    )
     return rows, points
+
+
+def verdict_of(rows: Sequence[Worth], *, asked: bool = True) -> str:
+    """Say whether a metric can replace people, from its break-even: one or two sentences for each human score.
+
+    >>> worth = Worth("mqm", "COMET", 0.1, 120.4, 30.0, 900.0, *[float("nan")] * 3, reached=True, limit=10000, pairs=45)
+    >>> verdict_of([worth])
+    'On these data no metric replaces more than 120 judgments per system; the best is COMET (interval 30 to 900).'
+    """
+    known: dict[str, list[Worth]] = {}
+    for row in rows:
+        if not math.isnan(row.judgments):
+            known.setdefault(row.human, []).append(row)
+    if not known:
+        why = "could not be computed (see the notes)" if asked else "was not computed (add breakeven to the parts)"
+        return f"The break-even {why}, so nothing is said about how many judgments a metric is worth."
+    texts = [_verdict(found) for found in known.values()]
+    if len(texts) > 1:
+        texts = [f"Against '{human}': {text}" for human, text in zip(known, texts, strict=True)]
+    return " ".join(texts)
+
+
+def _verdict(rows: Sequence[Worth]) -> str:
+    best = max(rows, key=lambda row: (row.judgments, -row.bias))
+    if best.judgments <= 1:
+        return (f"On these data no metric replaces people: a single judgment per system orders the systems as well as "
+                f"the best metric, {best.metric}.")  # fmt: skip
+    if math.isfinite(best.judgments):
+        interval = "" if math.isnan(best.low) else f" (interval {_count(best.low, best)} to {_count(best.high, best)})"
+        return (f"On these data no metric replaces more than {best.judgments:.0f} judgments per system; the best is "
+                f"{best.metric}{interval}.")  # fmt: skip
+    others = sum(math.isinf(row.judgments) for row in rows) - 1
+    more = f" (and {others} more)" if others else ""
+    which = "the only pair" if best.pairs == 1 else f"all {best.pairs} pairs"
+    right = f": it is right about {which} of systems" if best.bias == 0 else ""
+    low = f" But the pairs are few: the interval begins at {best.low:.0f}." if best.low < best.limit else ""
+    return f"On these data {best.metric}{more} is worth more than {best.limit} judgments per system{right}.{low}"
+
+
+def _count(judgments: float, row: Worth) -> str:
+    return f"more than {row.limit}" if math.isinf(judgments) else f"{judgments:.0f}"
 
 
 def usable_ratios(perfect: list[PerfectAnnotator] | None) -> list[float] | None:

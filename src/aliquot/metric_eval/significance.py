@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from aliquot.errors import DataError, unknown_name
+from aliquot.errors import DataError
 from aliquot.metric_eval.metric_inputs import Campaign, Inputs
 from aliquot.stats.arrays import FloatArray, Seed
 from aliquot.stats.correlation import Level
@@ -81,14 +81,6 @@ class MetricCluster:
     permutations: int  # of the test
 
 
-def checked_tests(tests: tuple[str, ...]) -> tuple[str, ...]:
-    """Refuse a test that does not exist."""
-    for name in tests:
-        if name not in TESTS:
-            raise unknown_name("test", name, TESTS)
-    return tests
-
-
 def compared_rows(
     inputs: Inputs,
     tests: tuple[str, ...] = DEFAULT_TESTS,
@@ -110,7 +102,6 @@ def compared_rows(
 
     Raises:
         DataError: fewer than two metrics, or no cell that all have.
-        NameUnknownError: another test.
 
     >>> import aliquot
     >>> from aliquot.metric_eval.metric_inputs import metric_inputs
@@ -119,7 +110,6 @@ def compared_rows(
     >>> pairs[0].metric, pairs[0].p < 0.05, [row.cluster for row in clusters]
     ('good', True, [1, 2])
     """
-    checked_tests(tests)
     if len(inputs.metrics) < 2:
         raise DataError(f"there is one metric ('{inputs.metrics[0]}'); two are needed to compare metrics")
     pairs: list[MetricPair] = []
