@@ -10,7 +10,6 @@ import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from importlib import import_module
 from typing import Any
 
 import harness
@@ -35,11 +34,10 @@ def measure() -> list[harness.Row]:
 
 
 def _against_subset2evaluate() -> list[harness.Row]:
-    try:
-        peer: Peer = import_module("subset2evaluate.select_subset").basic
-    except ImportError as error:
-        print(f"subset2evaluate cannot be imported ({error}); nothing to compare with: pip install --no-deps it")
+    module = harness.peer_module("subset2evaluate.select_subset")
+    if module is None:
         return []
+    peer: Peer = module.basic
     real, made = _campaign(), _thousand_items()
     machines = real.drop(systems=[name for name in real.systems if "ref" in name])  # references lack some metrics
     metric = "MetricX-23" if "MetricX-23" in real.scores else real.metrics[0]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import warnings
 from functools import partial
-from importlib import import_module
 from typing import Any
 
 import harness
@@ -54,10 +53,8 @@ def _whole_call() -> list[harness.Row]:
 
 
 def _against_subset2evaluate() -> list[harness.Row]:
-    try:
-        peer = import_module("subset2evaluate.evaluate")
-    except ImportError as error:
-        print(f"subset2evaluate cannot be imported ({error}); nothing to compare with: pip install --no-deps it")
+    peer = harness.peer_module("subset2evaluate.evaluate")
+    if peer is None:
         return []
     data = aliquot.synthetic(items=1000, systems=14, annotators=0, texts=False)
     old: Items = [dict(record) for record in item_lines.records(data)]

@@ -7,9 +7,12 @@ import gc
 import resource
 import statistics
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 SHARED = Path(__file__).parent.parent.parent / "shared" / "data"
 
@@ -21,10 +24,25 @@ def study_options(about: str | None, arguments: Sequence[str] | None) -> argpars
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--only", help="campaigns whose label holds this; the page is printed, not written")
     options = parser.parse_args(arguments)
+    require_campaigns()
+    return options
+
+
+def require_campaigns() -> None:
+    """End here where the real campaigns are absent; otherwise be quiet about what is assumed of them."""
     if not SHARED.exists():
         print(f"{SHARED} is absent: the study needs the real campaigns")
         raise SystemExit(0)
-    return options
+    warnings.simplefilter("ignore")
+
+
+def peer_module(name: str) -> Any:
+    """Import a peer's module to compare with; None, with the reason printed, where it is not installed."""
+    try:
+        return import_module(name)
+    except ImportError as error:
+        print(f"{name} cannot be imported ({error}); nothing to compare with: pip install --no-deps it")
+        return None
 
 
 @dataclass(frozen=True)

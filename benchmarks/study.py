@@ -6,7 +6,6 @@ Everything is replayed with `aliquot.simulate`, as a user would. `STUDY_ARGS=--r
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -118,7 +117,6 @@ def draw(study: Study) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     options = harness.study_options(__doc__, arguments)
-    warnings.simplefilter("ignore")
     start = time.perf_counter()
     study = Study(options.repeats)
     run(study, [c for c in CAMPAIGNS if options.only is None or options.only in c.label], options.jobs)

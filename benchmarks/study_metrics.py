@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import math
 import time
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -283,10 +282,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if others:
         print(f"a quick look at the other study ({' '.join(others)}): metrics are left out")
         return
-    if not harness.SHARED.exists():
-        print(f"{harness.SHARED} is absent: the study needs the real campaigns")
-        return
-    warnings.simplefilter("ignore")
+    harness.require_campaigns()
     reports, by_systems = {}, {}
     for name in SETS:
         start = time.perf_counter()

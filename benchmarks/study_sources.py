@@ -301,7 +301,6 @@ is better than equal chances there, and chances proportional to length are clear
 
 def main(arguments: Sequence[str] | None = None) -> None:
     options = harness.study_options(__doc__, arguments)
-    warnings.simplefilter("ignore")
     start = time.perf_counter()
     found = Found()
     chosen = [
