@@ -265,23 +265,21 @@ def _signed_rank_p(difference: FloatArray, method: WilcoxonMethod) -> FloatArray
     """P-values (2 x pairs) of a > b and of b > a; every pair has a difference other than 0."""
     common = (~np.isnan(difference)).sum(axis=0)
     difference = np.nan_to_num(difference)  # the test drops zeros, and so what is missing
-    p_values = _scipy_p(difference, "asymptotic")
-    if method == "asymptotic" or common.min() > EXACT_UNTIED:
-        return p_values
     size = np.sort(np.abs(difference), axis=0)
     tied = ((size[1:] == size[:-1]) & (size[1:] > 0)).any(axis=0) | ((size > 0).sum(axis=0) < common)
-    untied = np.flatnonzero(~tied & (common <= EXACT_UNTIED))
-    if len(untied):
-        p_values[:, untied] = _scipy_p(difference[:, untied], "exact")
-    for pair in np.flatnonzero(tied & (common <= EXACT_TIED)):
+    exact = (common <= np.where(tied, EXACT_TIED, EXACT_UNTIED)) & (method == "auto")
+    p_values = np.empty((2, len(common)))
+    # Both tails are computed: 1 - p would lose the digits of a p-value below 1e-16.
+    if not exact.all():
+        z = wilcoxon(difference[:, ~exact], alternative="greater", method="asymptotic", axis=0).zstatistic
+        p_values[:, ~exact] = ndtr([-z, z])
+    if (exact & ~tied).any():
+        for row, side in enumerate(("greater", "less")):
+            found = wilcoxon(difference[:, exact & ~tied], alternative=side, method="exact", axis=0)
+            p_values[row, exact & ~tied] = found.pvalue
+    for pair in np.flatnonzero(exact & tied):
         p_values[:, pair] = _enumerated_p(difference[difference[:, pair] != 0, pair])
     return p_values
-
-
-def _scipy_p(difference: FloatArray, method: str) -> FloatArray:
-    # Both tails are computed: 1 - p would lose the digits of a p-value below 1e-16.
-    sides = [wilcoxon(difference, alternative=side, method=method, axis=0).pvalue for side in ("greater", "less")]
-    return np.stack(sides)
 
 
 def _enumerated_p(difference: FloatArray) -> tuple[float, float]:
