@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,15 +13,21 @@ from statsmodels.formula.api import ols
 from statsmodels.stats.anova import anova_lm
 
 from aliquot.errors import NameUnknownError
-from aliquot.stats.alpha import ICC_KINDS, Components, icc, icc_measure, long_form, pairable
+from aliquot.stats.alpha import ICC_KINDS, components, correlation, icc_measure, icc_sums, long_form, pairable
 from aliquot.stats.arrays import FloatArray
 from aliquot.stats.resampling import intervals
 
 SHROUT_FLEISS = np.array([[9.0, 2, 5, 8], [6, 1, 3, 2], [8, 4, 6, 8], [7, 1, 2, 6], [10, 5, 6, 9], [6, 2, 4, 7]])
 
 
-def of_table(table: FloatArray) -> Components:
-    return icc(*long_form(table))
+def of_table(table: FloatArray) -> SimpleNamespace:
+    """All intraclass correlations, and the variances of units, annotators and the rest in the units of the table."""
+    unit, annotator, value = long_form(table)
+    total = icc_sums(pairable(unit, value), annotator, table.shape[1]).sum(axis=0)[None]
+    kinds = {kind: float(correlation(total, kind)[0]) for kind in ICC_KINDS}
+    scale = np.ptp(pairable(unit, value).values) if len(pairable(unit, value).values) else 1.0
+    parts = [float(part[0]) * scale**2 for part in components(total)[:3]]
+    return SimpleNamespace(**dict(zip(("unit", "annotator", "rest"), parts, strict=True)), **kinds)
 
 
 @pytest.mark.parametrize(

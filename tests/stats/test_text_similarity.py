@@ -17,7 +17,7 @@ from sacrebleu.metrics.chrf import CHRF
 from aliquot.errors import OptionError
 from aliquot.stats import ngrams
 from aliquot.stats.arrays import FloatArray
-from aliquot.stats.text_similarity import Similarity, mean_pairwise_similarity, pairwise_similarity
+from aliquot.stats.text_similarity import Similarity, _kind, _similarities, mean_pairwise_similarity
 
 SIMILARITIES: list[Similarity] = ["unigram", "bleu", "chrf"]
 TOLERANCE = 1e-9
@@ -46,6 +46,12 @@ SCORES: dict[Similarity, Callable[[str, str], float]] = {
     "bleu": lambda hypothesis, reference: bleu_metric().sentence_score(hypothesis, [reference]).score,
     "chrf": lambda hypothesis, reference: chrf_metric().sentence_score(hypothesis, [reference]).score,
 }
+
+
+def pairwise_similarity(texts: list[str], similarity: Similarity) -> FloatArray:
+    """Every text as hypothesis (row) against every text as reference (column)."""
+    matrix: FloatArray = _similarities([texts], _kind(similarity))[0]
+    return matrix
 
 
 def expected_matrix(texts: Sequence[str], similarity: Similarity) -> FloatArray:
@@ -225,17 +231,13 @@ def test_bad_arguments_are_option_errors() -> None:
     with pytest.raises(OptionError, match="no similarity 'blue'; did you mean 'bleu'"):
         mean_pairwise_similarity([["a", "b"]], "blue")  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="no similarity 'x'; There are: 'unigram', 'bleu', 'chrf'"):
-        pairwise_similarity(["a", "b"], "x")  # type: ignore[arg-type]
+        mean_pairwise_similarity([["a", "b"]], "x")  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="chunk_size must be at least 1, not 0"):
         mean_pairwise_similarity([["a", "b"]], "chrf", chunk_size=0)
     with pytest.raises(OptionError, match="item 1 must be a list of outputs, not 'a text'"):
         mean_pairwise_similarity([["a"], "a text"], "chrf")
     with pytest.raises(OptionError, match="item 0 has the output 3"):
         mean_pairwise_similarity([["a", 3]], "chrf")  # type: ignore[list-item]
-    with pytest.raises(OptionError, match="texts must be a list of outputs"):
-        pairwise_similarity("a text", "chrf")
-    with pytest.raises(OptionError, match="None at 1"):
-        pairwise_similarity(["a", None], "chrf")  # type: ignore[list-item]
 
 
 def test_bad_symbols_are_option_errors() -> None:

@@ -22,68 +22,6 @@ Weighting = Literal["none", "linear", "quadratic"]
 WEIGHTINGS: tuple[Weighting, ...] = get_args(Weighting)
 
 
-@dataclass(frozen=True, eq=False)
-class Cohen:
-    """Two annotators on the units both judged.
-
-    Attributes:
-        kappa: chance-corrected agreement; NaN where one answer is all there is.
-        maximum: the largest kappa that the two annotators' margins allow.
-        linear: kappa with differences |c - c'|.
-        quadratic: kappa with differences (c - c')^2.
-        observed: the share of units on which both say the same.
-        expected: the share expected if answers did not depend on the unit.
-        n: the number of units.
-        table: counts of units, first annotator's answers x second annotator's.
-        categories: the answers, in the order of the table.
-        p_margins: Stuart-Maxwell test that both use the answers equally often.
-    """
-
-    kappa: float
-    maximum: float
-    linear: float
-    quadratic: float
-    observed: float
-    expected: float
-    n: int
-    table: FloatArray
-    categories: FloatArray
-    p_margins: float
-
-
-def cohen(first: FloatArray, second: FloatArray, categories: FloatArray | None = None) -> Cohen:
-    """Cohen's kappa of two annotators; units that one of them did not judge (NaN) are left out.
-
-    Weighted kappas use the categories' values as distances, so that a scale with an unused point stays as it is.
-
-    >>> result = cohen(np.array([1.0, 1.0, 2.0, 2.0]), np.array([1.0, 1.0, 2.0, 1.0]))
-    >>> round(result.kappa, 3), round(result.maximum, 3), result.observed
-    (0.5, 0.5, 0.75)
-    """
-    both = np.isfinite(first) & np.isfinite(second)
-    a, b = first[both], second[both]
-    known = np.unique(np.concatenate([a, b])) if categories is None else np.sort(categories)
-    place = [np.searchsorted(known, side) for side in (a, b)]
-    for side, at in zip((a, b), place, strict=True):
-        strange = side[(at >= len(known)) | (known[np.minimum(at, len(known) - 1)] != side)] if len(known) else side
-        if len(strange):
-            raise OptionError(f"the answer {strange[0]:g} is not among the categories {known.tolist()}")
-    k = len(known)
-    table = np.bincount(place[0] * k + place[1], minlength=k * k).reshape(k, k).astype(np.float64)
-    return Cohen(
-        kappa=float(kappa(table)),
-        maximum=float(kappa_maximum(table)),
-        linear=float(kappa(table, known, "linear")),
-        quadratic=float(kappa(table, known, "quadratic")),
-        observed=float(raw_agreement(table)),
-        expected=float(_expected_agreement(table)),
-        n=int(both.sum()),
-        table=table,
-        categories=known,
-        p_margins=margins_p(table),
-    )
-
-
 def differences(values: FloatArray, weighting: Weighting) -> FloatArray:
     """How far apart two categories are: 1 if not equal, or the distance of their values, or its square.
 
@@ -128,11 +66,6 @@ def raw_agreement(tables: FloatArray) -> FloatArray:
     """The share of units on which both say the same."""
     share: FloatArray = np.trace(tables, axis1=-2, axis2=-1) / _margins(tables)[0]
     return share
-
-
-def _expected_agreement(tables: FloatArray) -> FloatArray:
-    _, rows, columns = _margins(tables)
-    return np.asarray((rows * columns).sum(axis=-1))
 
 
 def _margins(tables: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -210,25 +143,15 @@ NO_SPAN = -1
 
 @dataclass(frozen=True, eq=False)
 class SpanAgreement:
-    """Pairs of annotators with shared texts.
+    """Pairs of annotators with shared texts."""
 
-    Attributes:
-        first: annotator of each pair with the lower code.
-        second: the other.
-        texts: texts that both judged.
-        marked: |A| + |B|, characters marked in them.
-        both: characters that both mark.
-        same: characters that both mark with the same severity.
-        sums: items x (marked, both, same) over all pairs, for bootstraps.
-    """
-
-    first: IntArray
-    second: IntArray
-    texts: IntArray
-    marked: FloatArray
-    both: FloatArray
-    same: FloatArray
-    sums: FloatArray
+    first: IntArray  # annotator of each pair with the lower code
+    second: IntArray  # the other
+    texts: IntArray  # texts that both judged
+    marked: FloatArray  # |A| + |B|, characters marked in them
+    both: FloatArray  # characters that both mark
+    same: FloatArray  # characters that both mark with the same severity
+    sums: FloatArray  # items x (marked, both, same) over all pairs, for bootstraps
 
     @property
     def f1(self) -> FloatArray:

@@ -30,25 +30,15 @@ _ROWS = 2_000_000  # numbers of a block of units x values
 
 @dataclass(frozen=True, eq=False)
 class Pairable:
-    """Answers on units with at least two of them, sorted by unit.
+    """Answers on units with at least two of them, sorted by unit."""
 
-    Attributes:
-        unit: the unit of each answer, 0 to U - 1, rising.
-        code: the place of each answer in `values`.
-        values: the distinct answers, rising.
-        size: the number of answers of each unit.
-        item: the item of each unit; items are what a bootstrap draws.
-        items: the number of items.
-        kept: the places of these answers in what was given.
-    """
-
-    unit: IntArray
-    code: IntArray
-    values: FloatArray
-    size: IntArray
-    item: IntArray
-    items: int
-    kept: IntArray
+    unit: IntArray  # the unit of each answer, 0 to U - 1, rising
+    code: IntArray  # the place of each answer in `values`
+    values: FloatArray  # the distinct answers, rising
+    size: IntArray  # the number of answers of each unit
+    item: IntArray  # the item of each unit; items are what a bootstrap draws
+    items: int  # the number of items
+    kept: IntArray  # the places of these answers in what was given
 
     @property
     def answer_item(self) -> IntArray:
@@ -279,38 +269,6 @@ ICC_KINDS: tuple[ICCKind, ...] = get_args(ICCKind)
 """One-way, two-way random (absolute agreement), two-way mixed (consistency); k: of the mean of a unit's answers."""
 
 _HEAD = 6  # columns before those of the annotators
-
-
-@dataclass(frozen=True)
-class Components:
-    """Variances of units, of annotators and of the rest; `answers` is the harmonic mean number of answers a unit."""
-
-    unit: float
-    annotator: float
-    rest: float
-    answers: float
-    icc1: float
-    icc2: float
-    icc3: float
-    icc1k: float
-    icc2k: float
-    icc3k: float
-
-
-def icc(unit: IntArray, annotator: IntArray, value: FloatArray) -> Components:
-    """Intraclass correlations of answers; units with one answer are left out, NaN is missing.
-
-    >>> unit, annotator = np.divmod(np.arange(6), 2)
-    >>> round(icc(unit, annotator, np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0])).icc3, 6)
-    1.0
-    """
-    answers = pairable(unit, value)
-    sums = icc_sums(answers, annotator, int(annotator.max(initial=-1)) + 1)
-    total = sums.sum(axis=0)[None] if answers.items else np.zeros((1, _HEAD))
-    parts = [float(part[0]) for part in components(total)]
-    kinds = {kind: float(correlation(total, kind)[0]) for kind in ICC_KINDS}
-    scale = _spread(answers) ** 2
-    return Components(parts[0] * scale, parts[1] * scale, parts[2] * scale, parts[3], **kinds)
 
 
 def icc_measure(answers: Pairable, annotator: IntArray, annotators: int, kind: ICCKind) -> Additive:

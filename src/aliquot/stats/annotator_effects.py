@@ -16,23 +16,14 @@ from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, group_sums
 
 @dataclass(frozen=True, eq=False)
 class GroupScores:
-    """Standard scores, and what they were made of.
+    """Standard scores, and what they were made of."""
 
-    Attributes:
-        z: a score for each value, NaN where the value is missing or its group has none.
-        mean: each group's mean, NaN for an empty group.
-        sd: each group's standard deviation, divisor n.
-        count: how many values each group has.
-        constant: the groups that have enough values, all of them equal.
-        few: the groups that have a value, but fewer than `minimum`.
-    """
-
-    z: FloatArray
-    mean: FloatArray
-    sd: FloatArray
-    count: IntArray
-    constant: BoolArray
-    few: BoolArray
+    z: FloatArray  # a score for each value, NaN where the value is missing or its group has none
+    mean: FloatArray  # each group's mean, NaN for an empty group
+    sd: FloatArray  # each group's standard deviation, divisor n
+    count: IntArray  # how many values each group has
+    constant: BoolArray  # the groups that have enough values, all of them equal
+    few: BoolArray  # the groups that have a value, but fewer than `minimum`
 
 
 def group_zscores(values: FloatArray, groups: IntArray, minimum: int = 2) -> GroupScores:
@@ -69,27 +60,16 @@ _HELD = 20_000_000  # numbers kept to make every later step of the search quick
 
 @dataclass(frozen=True, eq=False)
 class CrossedEffects:
-    """Effects and their sizes.
+    """Effects and their sizes."""
 
-    Attributes:
-        annotator: each annotator's effect on the value (negative: stricter than others), shrunken towards 0.
-        annotator_se: its standard error.
-        item: each item's effect, shrunken towards 0.
-        group: each group's mean, for an average annotator and item.
-        noise: each annotator's own noise: root mean square of the residuals, on the scale of `noise_sd`.
-        annotator_sd: standard deviation of annotators' effects.
-        item_sd: standard deviation of items' effects.
-        noise_sd: standard deviation of the noise.
-    """
-
-    annotator: FloatArray
-    annotator_se: FloatArray
-    item: FloatArray
-    group: FloatArray
-    noise: FloatArray
-    annotator_sd: float
-    item_sd: float
-    noise_sd: float
+    annotator: FloatArray  # each annotator's effect on the value (negative: stricter than others), shrunken towards 0
+    annotator_se: FloatArray  # its standard error
+    item: FloatArray  # each item's effect, shrunken towards 0
+    group: FloatArray  # each group's mean, for an average annotator and item
+    noise: FloatArray  # each annotator's own noise: root mean square of the residuals, on the scale of `noise_sd`
+    annotator_sd: float  # standard deviation of annotators' effects
+    item_sd: float  # standard deviation of items' effects
+    noise_sd: float  # standard deviation of the noise
 
 
 @dataclass(frozen=True, eq=False)

@@ -33,41 +33,28 @@ _ROUNDING = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class AnnotatorModel:
-    """One value per annotator; NaN where it cannot be told.
+    """One value per annotator; NaN where it cannot be told."""
 
-    Attributes:
-        answers: answers on units that others judged, too.
-        severity: how much lower than the others this annotator answers on the same units.
-        noise: standard deviation of what is this annotator's alone, on his or her own use of the scale; NaN where it
-            cannot be told from none.
-        reliability: share of the variance of his or her answers that annotators have in common, at most 1; 0 for one
-            who answers the other way round. Two annotators who were compared with nobody else are equally reliable:
-            nobody can tell who of two is wrong.
-        misfit: how far the pairs' correlations are from one common factor.
-    """
-
-    answers: IntArray
-    severity: FloatArray
+    answers: IntArray  # answers on units that others judged, too
+    severity: FloatArray  # how much lower than the others this annotator answers on the same units
+    # standard deviation of what is this annotator's alone, on his or her own use of the scale; NaN where it
+    # cannot be told from none
     noise: FloatArray
+    # share of the variance of his or her answers that annotators have in common, at most 1; 0 for one who answers
+    # the other way round. Two annotators who were compared with nobody else are equally reliable: nobody can tell
+    # who of two is wrong
     reliability: FloatArray
-    misfit: float
+    misfit: float  # how far the pairs' correlations are from one common factor
 
 
 @dataclass(frozen=True, eq=False)
 class AgainstTheRest:
-    """Each annotator's answers and the mean of the others' on the same units; NaN where undefined.
+    """Each annotator's answers and the mean of the others' on the same units; NaN where undefined."""
 
-    Attributes:
-        pearson: correlation with the others' mean.
-        spearman: rank correlation with the others' mean.
-        difference: mean of own answer - others' mean.
-        same: share of the others' answers that are equal to the own.
-    """
-
-    pearson: FloatArray
-    spearman: FloatArray
-    difference: FloatArray
-    same: FloatArray
+    pearson: FloatArray  # correlation with the others' mean
+    spearman: FloatArray  # rank correlation with the others' mean
+    difference: FloatArray  # mean of own answer - others' mean
+    same: FloatArray  # share of the others' answers that are equal to the own
 
 
 class CommonFactor(NamedTuple):
@@ -247,17 +234,11 @@ _DECIMALS = 12  # alphas that differ by rounding only share a rank
 
 @dataclass(frozen=True, eq=False)
 class Trust:
-    """What `trust` gives.
+    """What `trust` gives."""
 
-    Attributes:
-        coefficients: one per annotator, at most 1; NaN for an annotator who shares no unit with anybody.
-        combinations: the number of combinations with an alpha.
-        exact: whether all combinations were looked at.
-    """
-
-    coefficients: FloatArray
-    combinations: int
-    exact: bool
+    coefficients: FloatArray  # one per annotator, at most 1; NaN for an annotator who shares no unit with anybody
+    combinations: int  # the number of combinations with an alpha
+    exact: bool  # whether all combinations were looked at
 
     @property
     def outliers(self) -> BoolArray:

@@ -42,20 +42,14 @@ class Rows(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class AnnotatorPairs:
-    """The pairs of annotators with at least one shared unit.
-
-    Attributes:
-        first: the annotator of each pair with the lower code.
-        second: the other.
-        shared: the number of units both judged.
-    """
+    """The pairs of annotators with at least one shared unit."""
 
     answers: Pairable
     annotator: IntArray
     annotators: int
-    first: IntArray
-    second: IntArray
-    shared: IntArray
+    first: IntArray  # the annotator of each pair with the lower code
+    second: IntArray  # the other
+    shared: IntArray  # the number of units both judged
 
     @property
     def rows(self) -> int:
@@ -249,17 +243,11 @@ def pearson_measure(pairs: AnnotatorPairs) -> Additive:
 
 @dataclass(frozen=True, eq=False)
 class _Side:
-    """One annotator's answers in all pairs: rows with equal answers of a pair are a group, groups by rising answers.
+    """One annotator's answers in all pairs: rows with equal answers of a pair are a group, groups by rising answers."""
 
-    Attributes:
-        of_items: groups x items: how many rows of the item are in the group.
-        group: the group of each row.
-        first: the first group of the pair, for each group.
-    """
-
-    of_items: Any
-    group: IntArray
-    first: IntArray
+    of_items: Any  # groups x items: how many rows of the item are in the group
+    group: IntArray  # the group of each row
+    first: IntArray  # the first group of the pair, for each group
 
     def ranks(self, weights: FloatArray) -> FloatArray:
         """Mean ranks within the pair when each row stands as often as its item's weight says; rows x draws."""
@@ -283,21 +271,13 @@ def _side(pair: IntArray, answer: IntArray, item: IntArray, items: int) -> _Side
 
 @dataclass(frozen=True, eq=False)
 class SpearmanPairs:
-    """Spearman's correlation of each pair of annotators, for any item weights: ranks follow the weights.
+    """Spearman's correlation of each pair of annotators, for any item weights: ranks follow the weights."""
 
-    Attributes:
-        item: the item of each row.
-        pair: the pair of each row.
-        of_rows: pairs x rows, to sum over the rows of each pair.
-        sides: both annotators' answers.
-        items: the number of items.
-    """
-
-    item: IntArray
-    pair: IntArray
-    of_rows: Any
-    sides: tuple[_Side, _Side]
-    items: int
+    item: IntArray  # the item of each row
+    pair: IntArray  # the pair of each row
+    of_rows: Any  # pairs x rows, to sum over the rows of each pair
+    sides: tuple[_Side, _Side]  # both annotators' answers
+    items: int  # the number of items
 
     @property
     def width(self) -> int:

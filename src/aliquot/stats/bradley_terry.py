@@ -160,28 +160,17 @@ _BLOCK = 4_000_000  # numbers that resampled counts may take at a time
 
 @dataclass(frozen=True, eq=False)
 class BradleyTerry:
-    """Scores with their uncertainty.
+    """Scores with their uncertainty."""
 
-    Attributes:
-        scores: Log-odds, mean 0 in every component; NaN for a system that was never compared.
-        low, high: Ends of the intervals; NaN where no spread was seen.
-        covariance: Of the scores, systems x systems; NaN between components.
-        component: Number of the connected part each system belongs to, from 0.
-        tie: Davidson's parameter of ties, NaN for the other models.
-        prior: Choices that were added to every compared pair, half won by either side.
-        repaired: Bootstrap draws that had no maximum of their own and got the prior.
-        df: Degrees of freedom of the intervals.
-    """
-
-    scores: FloatArray
-    low: FloatArray
+    scores: FloatArray  # log-odds, mean 0 in every component; NaN for a system that was never compared
+    low: FloatArray  # ends of the intervals; NaN where no spread was seen
     high: FloatArray
-    covariance: FloatArray
-    component: IntArray
-    tie: float
-    prior: float
-    repaired: int
-    df: float
+    covariance: FloatArray  # of the scores, systems x systems; NaN between components
+    component: IntArray  # number of the connected part each system belongs to, from 0
+    tie: float  # davidson's parameter of ties, NaN for the other models
+    prior: float  # choices that were added to every compared pair, half won by either side
+    repaired: int  # bootstrap draws that had no maximum of their own and got the prior
+    df: float  # degrees of freedom of the intervals
 
 
 def bradley_terry(

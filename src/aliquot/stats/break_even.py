@@ -26,17 +26,11 @@ NORMAL_FROM = 200
 
 @dataclass(frozen=True)
 class CampaignErrors:
-    """What a break-even needs of one campaign; pairs as in `np.triu_indices(systems, 1)`.
+    """What a break-even needs of one campaign; pairs as in `np.triu_indices(systems, 1)`."""
 
-    Attributes:
-        human: Sizes x pairs, from `human_errors`.
-        bias: Metrics x pairs, from `decomposition.parts_of`; NaN where the metric lacks a system.
-        systems: Number of systems.
-    """
-
-    human: FloatArray
-    bias: FloatArray
-    systems: int
+    human: FloatArray  # sizes x pairs, from `human_errors`
+    bias: FloatArray  # metrics x pairs, from `decomposition.parts_of`; NaN where the metric lacks a system
+    systems: int  # number of systems
 
 
 @dataclass(frozen=True)
@@ -45,16 +39,11 @@ class BreakEven:
 
     Infinite: never within the sizes looked at; so for a metric without bias, unless people make no error either. The
     smallest size: there already.
-
-    Attributes:
-        judgments: One per metric; NaN for a metric without a pair.
-        low: Lower end of the interval; NaN where there are fewer than three pairs.
-        high: Upper end.
     """
 
-    judgments: FloatArray
-    low: FloatArray
-    high: FloatArray
+    judgments: FloatArray  # one per metric; NaN for a metric without a pair
+    low: FloatArray  # lower end of the interval; NaN where there are fewer than three pairs
+    high: FloatArray  # upper end
 
 
 def size_grid(largest: int, points: int = 30) -> IntArray:

@@ -25,23 +25,14 @@ _EQUAL = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class Choices:
-    """Pairwise choices.
+    """Pairwise choices."""
 
-    Attributes:
-        systems: Number of systems, M.
-        clusters: Number of clusters (items), G; codes are 0 .. G-1.
-        pairs: K x 2 systems, the lower first; every pair that was ever compared.
-        starts: K + 1 places; the choices of pair k are rows starts[k] .. starts[k+1].
-        cluster: The cluster of each choice.
-        outcome: 1 where the first system of the pair was chosen, -1 where the second was, 0 for a tie.
-    """
-
-    systems: int
-    clusters: int
-    pairs: IntArray
-    starts: IntArray
-    cluster: NDArray[np.int32]
-    outcome: NDArray[np.int8]
+    systems: int  # number of systems, M
+    clusters: int  # number of clusters (items), G; codes are 0 .. G-1
+    pairs: IntArray  # k x 2 systems, the lower first; every pair that was ever compared
+    starts: IntArray  # k + 1 places; the choices of pair k are rows starts[k] .. starts[k+1]
+    cluster: NDArray[np.int32]  # the cluster of each choice
+    outcome: NDArray[np.int8]  # 1 where the first system of the pair was chosen, -1 where the second was, 0 for a tie
 
     def __len__(self) -> int:
         return len(self.outcome)

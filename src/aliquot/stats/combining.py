@@ -86,23 +86,14 @@ _SMALLEST = 1e-10  # a chance of 0 would forbid what has happened once; crowd-ki
 
 @dataclass(frozen=True, eq=False)
 class DawidSkene:
-    """What the fit found.
+    """What the fit found."""
 
-    Attributes:
-        posterior: the chance of each label for each item (I x K).
-        prior: how frequent each label is (K).
-        confusion: confusion[k, j, l], annotator k's chance to answer l where the truth is j (A x K x K).
-        log_likelihood: of all answers, in the end.
-        iterations: how many rounds it took.
-        converged: whether it stopped by itself.
-    """
-
-    posterior: FloatArray
-    prior: FloatArray
-    confusion: FloatArray
-    log_likelihood: float
-    iterations: int
-    converged: bool
+    posterior: FloatArray  # the chance of each label for each item (I x K)
+    prior: FloatArray  # how frequent each label is (K)
+    confusion: FloatArray  # confusion[k, j, l], annotator k's chance to answer l where the truth is j (A x K x K)
+    log_likelihood: float  # of all answers, in the end
+    iterations: int  # how many rounds it took
+    converged: bool  # whether it stopped by itself
 
     @property
     def accuracy(self) -> FloatArray:
@@ -182,23 +173,14 @@ Aggregate = Callable[[IntArray], FloatArray]
 
 @dataclass(frozen=True)
 class CurvePoint:
-    """One point of the curve.
+    """One point of the curve."""
 
-    Attributes:
-        k: answers for each output.
-        wrong: share of decided outputs whose number differs from the truth, mean over draws.
-        wrong_sd: its standard deviation over draws.
-        undecided: share of outputs without a number.
-        mean_error: mean absolute difference from the truth, over decided outputs.
-        rms_error: root of the mean squared difference.
-    """
-
-    k: int
-    wrong: float
-    wrong_sd: float
-    undecided: float
-    mean_error: float
-    rms_error: float
+    k: int  # answers for each output
+    wrong: float  # share of decided outputs whose number differs from the truth, mean over draws
+    wrong_sd: float  # its standard deviation over draws
+    undecided: float  # share of outputs without a number
+    mean_error: float  # mean absolute difference from the truth, over decided outputs
+    rms_error: float  # root of the mean squared difference
 
 
 def draw_answers(cells: IntArray, k: int, rng: np.random.Generator) -> IntArray:

@@ -225,19 +225,12 @@ def _distinct(block: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True)
 class Association:
-    """A correlation and what it rests on.
+    """A correlation and what it rests on."""
 
-    Attributes:
-        value: The correlation, or the mean of the groups'; NaN where none is defined.
-        cells: Scores used, one per cell that both have (in groups with a correlation); systems for `system_means`.
-        groups: Correlations averaged: items, systems, or 1.
-        undefined: Groups with common cells but no correlation (a single cell, or a constant); left out.
-    """
-
-    value: float
-    cells: int
-    groups: int
-    undefined: int
+    value: float  # the correlation, or the mean of the groups'; NaN where none is defined
+    cells: int  # scores used, one per cell that both have (in groups with a correlation); systems for `system_means`
+    groups: int  # correlations averaged: items, systems, or 1
+    undefined: int  # groups with common cells but no correlation (a single cell, or a constant); left out
 
 
 def correlate(x: FloatArray, y: FloatArray, coefficient: Coefficient = "pearson") -> Association:

@@ -38,44 +38,26 @@ _REPLICATES = 200
 
 @dataclass(frozen=True)
 class PairTerms:
-    """The terms of eq. 14 for every pair, before they are multiplied.
+    """The terms of eq. 14 for every pair, before they are multiplied."""
 
-    Attributes:
-        truth: y*: 1, -1, or 0 for none.
-        main: m*: 1, -1, or 0 for none.
-        noise: Noise.
-        bias: Bias.
-        variance: Var.
-        c0: Factor of Noise.
-        c1: Factor of Var.
-    """
-
-    truth: FloatArray
-    main: FloatArray
-    noise: FloatArray
-    bias: FloatArray
-    variance: FloatArray
-    c0: FloatArray
-    c1: FloatArray
+    truth: FloatArray  # y*: 1, -1, or 0 for none
+    main: FloatArray  # m*: 1, -1, or 0 for none
+    noise: FloatArray  # noise
+    bias: FloatArray  # bias
+    variance: FloatArray  # var
+    c0: FloatArray  # factor of Noise
+    c1: FloatArray  # factor of Var
 
 
 @dataclass(frozen=True)
 class PairParts:
-    """Parts of the expected disagreement; metrics x pairs, NaN where human or metric have no common item.
+    """Parts of the expected disagreement; metrics x pairs, NaN where human or metric have no common item."""
 
-    Attributes:
-        observed: P(human sign != metric sign).
-        noise: c0 Noise.
-        bias: Bias.
-        variance: c1 Var.
-        covariance: -2 Cov(human sign, metric sign); 0 where they are drawn independently.
-    """
-
-    observed: FloatArray
-    noise: FloatArray
-    bias: FloatArray
-    variance: FloatArray
-    covariance: FloatArray
+    observed: FloatArray  # p(human sign != metric sign)
+    noise: FloatArray  # c0 Noise
+    bias: FloatArray  # bias
+    variance: FloatArray  # c1 Var
+    covariance: FloatArray  # -2 Cov(human sign, metric sign); 0 where they are drawn independently
 
     def stacked(self) -> FloatArray:
         """The five in the order of `PARTS`, as a first axis."""
@@ -84,15 +66,10 @@ class PairParts:
 
 @dataclass(frozen=True)
 class PairSigns:
-    """Bootstrap of one campaign: who is ahead in each pair, by human and by every metric.
+    """Bootstrap of one campaign: who is ahead in each pair, by human and by every metric."""
 
-    Attributes:
-        human: One table.
-        metrics: One table per metric; with `joint` counts where human and metric saw the same draws.
-    """
-
-    human: SignCounts
-    metrics: SignCounts
+    human: SignCounts  # one table
+    metrics: SignCounts  # one table per metric; with `joint` counts where human and metric saw the same draws
 
 
 @dataclass(frozen=True)
@@ -101,18 +78,12 @@ class Decomposition:
 
     The optimal predictor says y* always. The human estimator is a second human evaluation of the same size, drawn
     independently; its P(sign) is that of the first, so its bias is 0 by construction.
-
-    Attributes:
-        value: Rows x parts, in the order of `PARTS`.
-        error: Rows x parts, Monte Carlo standard errors.
-        pairs: Rows; number of pairs in the mean.
-        trials: Bootstrap trials.
     """
 
-    value: FloatArray
-    error: FloatArray
-    pairs: IntArray
-    trials: int
+    value: FloatArray  # rows x parts, in the order of `PARTS`
+    error: FloatArray  # rows x parts, Monte Carlo standard errors
+    pairs: IntArray  # rows; number of pairs in the mean
+    trials: int  # bootstrap trials
 
     def to_dict(self) -> dict[str, list[float]]:
         """Columns by name: the parts, the Monte Carlo error of each as `<part>_error`, and pairs."""
@@ -306,34 +277,22 @@ VERDICTS = ("better", "not", "worse")
 
 @dataclass(frozen=True)
 class CoOccurrence:
-    """Significance by human and by each metric.
+    """Significance by human and by each metric."""
 
-    Attributes:
-        counts: Metrics x 3 x 3: pairs by human verdict (rows) and metric verdict (columns), in the order of `VERDICTS`.
-        human: Verdict on each pair: 1 better, 0 not, -1 worse; NaN without a common item.
-        metrics: The same, metrics x pairs.
-        pairs: Pairs counted, one number per metric.
-    """
-
+    # metrics x 3 x 3: pairs by human verdict (rows) and metric verdict (columns), in the order of `VERDICTS`
     counts: IntArray
-    human: FloatArray
-    metrics: FloatArray
-    pairs: IntArray
+    human: FloatArray  # verdict on each pair: 1 better, 0 not, -1 worse; NaN without a common item
+    metrics: FloatArray  # the same, metrics x pairs
+    pairs: IntArray  # pairs counted, one number per metric
 
 
 @dataclass(frozen=True)
 class Convergence:
-    """Agreement of a metric on n items with its main prediction.
+    """Agreement of a metric on n items with its main prediction."""
 
-    Attributes:
-        sizes: Items, n.
-        agreement: Metrics x sizes; mean over pairs of P(sign on n items = sign on all), ties half.
-        error: Metrics x sizes; Monte Carlo standard errors.
-    """
-
-    sizes: IntArray
-    agreement: FloatArray
-    error: FloatArray
+    sizes: IntArray  # items, n
+    agreement: FloatArray  # metrics x sizes; mean over pairs of P(sign on n items = sign on all), ties half
+    error: FloatArray  # metrics x sizes; Monte Carlo standard errors
 
 
 def co_occurrence(

@@ -26,27 +26,17 @@ HEYWOOD = 0.005
 
 @dataclass(frozen=True, eq=False)
 class Factors:
-    """A factor solution of p variables and m factors.
+    """A factor solution of p variables and m factors."""
 
-    Attributes:
-        loadings: p x m pattern matrix after promax, columns by falling explained variance, each pointing up.
-        communality: Share of each variable's variance that the factors explain.
-        correlation: m x m correlation of the factors.
-        variance: Share of the total variance that each factor's loadings carry (sum of squared loadings / p).
-        chi2, df, p_value: Test that m factors are enough, with Bartlett's correction; NaN where df is 0.
-        heywood: Variables whose uniqueness fell to (nearly) 0.
-        converged: Whether the maximum was found.
-    """
-
-    loadings: FloatArray
-    communality: FloatArray
-    correlation: FloatArray
-    variance: FloatArray
-    chi2: float
+    loadings: FloatArray  # p x m pattern matrix after promax, columns by falling explained variance, each pointing up
+    communality: FloatArray  # share of each variable's variance that the factors explain
+    correlation: FloatArray  # m x m correlation of the factors
+    variance: FloatArray  # share of the total variance that each factor's loadings carry (sum of squared loadings / p)
+    chi2: float  # test that m factors are enough, with Bartlett's correction; NaN where df is 0
     df: int
     p_value: float
-    heywood: tuple[int, ...]
-    converged: bool
+    heywood: tuple[int, ...]  # variables whose uniqueness fell to (nearly) 0
+    converged: bool  # whether the maximum was found
 
 
 @dataclass(frozen=True)
@@ -291,24 +281,16 @@ def worst_fit(fit: Factors, gap: float = 0.2, communality: float = 0.2) -> Dropp
 
 @dataclass(frozen=True, eq=False)
 class Correlations:
-    """Correlations of p columns.
+    """Correlations of p columns."""
 
-    Attributes:
-        value: p x p, each from the rows that have both columns; NaN where undefined.
-        low, high: Percentile intervals over resampled clusters; NaN below two clusters.
-        count: Rows that have both.
-        complete: p x p, from the rows that have every column (a proper correlation matrix); NaN for a constant column.
-        n: Rows.
-        n_complete: Rows that have every column.
-    """
-
-    value: FloatArray
-    low: FloatArray
+    value: FloatArray  # p x p, each from the rows that have both columns; NaN where undefined
+    low: FloatArray  # percentile intervals over resampled clusters; NaN below two clusters
     high: FloatArray
-    count: IntArray
+    count: IntArray  # rows that have both
+    # p x p, from the rows that have every column (a proper correlation matrix); NaN for a constant column
     complete: FloatArray
-    n: int
-    n_complete: int
+    n: int  # rows
+    n_complete: int  # rows that have every column
 
 
 def correlations(

@@ -33,27 +33,16 @@ _OPTIMISER = {"maxcor": 20, "ftol": 1e-8, "gtol": 1e-5}
 
 @dataclass(frozen=True)
 class IRTFit:
-    """A fitted item-response model; NaN for items and systems without a single score.
+    """A fitted item-response model; NaN for items and systems without a single score."""
 
-    Attributes:
-        ability: theta, one per system.
-        difficulty: b, one per item.
-        discrimination: a > 0, one per item.
-        feasibility: c in (0, 1], one per item: the score that a perfect system would reach.
-        noise: Standard deviation of a score around the model that the fit assumed, on the [0, 1] scale.
-        loss: Negative log posterior at the solution, up to a constant.
-        converged: Whether the optimiser stopped by itself and not at `max_iterations`.
-        iterations: How many iterations it took.
-    """
-
-    ability: FloatArray
-    difficulty: FloatArray
-    discrimination: FloatArray
-    feasibility: FloatArray
-    noise: float
-    loss: float
-    converged: bool
-    iterations: int
+    ability: FloatArray  # theta, one per system
+    difficulty: FloatArray  # b, one per item
+    discrimination: FloatArray  # a > 0, one per item
+    feasibility: FloatArray  # c in (0, 1], one per item: the score that a perfect system would reach
+    noise: float  # standard deviation of a score around the model that the fit assumed, on the [0, 1] scale
+    loss: float  # negative log posterior at the solution, up to a constant
+    converged: bool  # whether the optimiser stopped by itself and not at `max_iterations`
+    iterations: int  # how many iterations it took
 
 
 @dataclass(frozen=True)

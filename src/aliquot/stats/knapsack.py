@@ -43,21 +43,13 @@ _MAX_COVERS = 50
 
 @dataclass(frozen=True)
 class KnapsackResult:
-    """The items to take.
+    """The items to take."""
 
-    Attributes:
-        chosen: Positions of the chosen items, ascending.
-        utility: Their total utility.
-        cost: Their total cost.
-        gap: Proven bound on (best possible utility - utility) / best possible utility.
-        optimal: Whether the gap is zero up to rounding.
-    """
-
-    chosen: IntArray
-    utility: float
-    cost: float
-    gap: float
-    optimal: bool
+    chosen: IntArray  # positions of the chosen items, ascending
+    utility: float  # their total utility
+    cost: float  # their total cost
+    gap: float  # proven bound on (best possible utility - utility) / best possible utility
+    optimal: bool  # whether the gap is zero up to rounding
 
 
 @dataclass(frozen=True)

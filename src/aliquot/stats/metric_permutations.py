@@ -41,15 +41,10 @@ Grouping = Literal["pooled", "within_system", "within_item"]
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """People's and K metrics' scores; the metrics standardised, all of them missing (NaN) in the same cells.
+    """People's and K metrics' scores; the metrics standardised, all of them missing (NaN) in the same cells."""
 
-    Attributes:
-        human: Items x systems.
-        metrics: Metrics x items x systems.
-    """
-
-    human: FloatArray
-    metrics: FloatArray
+    human: FloatArray  # items x systems
+    metrics: FloatArray  # metrics x items x systems
 
     @property
     def present(self) -> BoolArray:

@@ -17,42 +17,26 @@ from aliquot.stats.arrays import FloatArray, IntArray, Seed
 
 @dataclass(frozen=True)
 class ForwardStep:
-    """What one more metric brings.
+    """What one more metric brings."""
 
-    Attributes:
-        metric: Which one, counted from 0.
-        alone: Its own correlation with people within systems (one pooled correlation of scores less system means).
-        rho: The same of the cross-fitted prediction from all metrics so far.
-        r2: Share of the human variance within systems that this prediction removes on items it has not seen.
-        gain: r2 less that of the step before.
-        se: Standard error of the gain, over items.
-    """
-
-    metric: int
-    alone: float
-    rho: float
-    r2: float
-    gain: float
-    se: float
+    metric: int  # which one, counted from 0
+    alone: float  # its own correlation with people within systems (one pooled correlation of scores less system means)
+    rho: float  # the same of the cross-fitted prediction from all metrics so far
+    r2: float  # share of the human variance within systems that this prediction removes on items it has not seen
+    gain: float  # r2 less that of the step before
+    se: float  # standard error of the gain, over items
 
 
 @dataclass(frozen=True)
 class ForwardSelection:
-    """The metrics chosen, in order, and the one that was not worth it.
+    """The metrics chosen, in order, and the one that was not worth it."""
 
-    Attributes:
-        steps: One per chosen metric.
-        refused: The best of the rest, whose gain was below its standard error; None when all were taken, or the limit.
-        cells: Judged cells on which people and all metrics have scores.
-        items: Items with such cells.
-        folds: Parts into which the items were split.
-    """
-
-    steps: tuple[ForwardStep, ...]
+    steps: tuple[ForwardStep, ...]  # one per chosen metric
+    # the best of the rest, whose gain was below its standard error; None when all were taken, or the limit
     refused: ForwardStep | None
-    cells: int
-    items: int
-    folds: int
+    cells: int  # judged cells on which people and all metrics have scores
+    items: int  # items with such cells
+    folds: int  # parts into which the items were split
 
     @property
     def chosen(self) -> tuple[int, ...]:

@@ -34,25 +34,15 @@ _TIE = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class MetricTests:
-    """Correlations of K metrics with people, and who is significantly better than whom.
+    """Correlations of K metrics with people, and who is significantly better than whom."""
 
-    Attributes:
-        values: The statistic of every metric; NaN where undefined.
-        p: Metrics x metrics, one-sided; p[a, b] small means a is better. NaN where either value is.
-        cells: Common cells of people and all metrics.
-        items: Items with such cells.
-        systems: Systems with such cells.
-        permutations: B.
-        swap: What was swapped.
-    """
-
-    values: FloatArray
-    p: FloatArray
-    cells: int
-    items: int
-    systems: int
-    permutations: int
-    swap: Swap
+    values: FloatArray  # the statistic of every metric; NaN where undefined
+    p: FloatArray  # metrics x metrics, one-sided; p[a, b] small means a is better. NaN where either value is
+    cells: int  # common cells of people and all metrics
+    items: int  # items with such cells
+    systems: int  # systems with such cells
+    permutations: int  # b
+    swap: Swap  # what was swapped
 
 
 def compare_metrics(

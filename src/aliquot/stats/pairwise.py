@@ -25,23 +25,14 @@ _TIE = 1e-11
 
 @dataclass(frozen=True)
 class PairSums:
-    """Sufficient statistics of the differences d = y_a - y_b, one entry for every pair a < b.
+    """Sufficient statistics of the differences d = y_a - y_b, one entry for every pair a < b."""
 
-    Attributes:
-        systems: Number of systems.
-        first: System a.
-        second: System b.
-        total: Sum of d over the items that both have.
-        squares: Sum of d^2.
-        count: Number of those items.
-    """
-
-    systems: int
-    first: IntArray
-    second: IntArray
-    total: FloatArray
-    squares: FloatArray
-    count: IntArray
+    systems: int  # number of systems
+    first: IntArray  # system a
+    second: IntArray  # system b
+    total: FloatArray  # sum of d over the items that both have
+    squares: FloatArray  # sum of d^2
+    count: IntArray  # number of those items
 
 
 def pairwise_sums(scores: FloatArray) -> PairSums:

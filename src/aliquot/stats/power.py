@@ -62,17 +62,6 @@ def two_sample_size(delta: Number, sd: Number, alpha: Number = 0.05, power: Numb
     return np.where(solvable, found, np.where(start == 0, _SMALLEST, start))
 
 
-def two_sample_judgments(delta: Number, sd: Number, alpha: Number = 0.05, power: Number = 0.95) -> FloatArray:
-    """Judgments of both systems together, rounded to the nearest, as the paper's Tables 2 and 5 print them.
-
-    To be sure of the power, plan `2 * np.ceil(two_sample_size(...))`; this may be one or two fewer.
-
-    >>> two_sample_judgments(np.array([1, 2, 3, 4, 5]), 25)
-    array([32489.,  8124.,  3612.,  2032.,  1301.])
-    """
-    return np.asarray(np.rint(2 * two_sample_size(delta, sd, alpha, power)), dtype=np.float64)
-
-
 def two_sample_detectable(n: Number, sd: Number, alpha: Number = 0.05, power: Number = 0.95) -> FloatArray:
     """Difference that n judgments of each system show with this power.
 

@@ -216,30 +216,18 @@ _DEPENDENT = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class Importance:
-    """Slopes of a score on error counts.
+    """Slopes of a score on error counts."""
 
-    Attributes:
-        slopes: Points of the score per error; NaN for a type that cannot be told (see `reasons`).
-        standardised: The same in standard deviations.
-        se: Standard errors of `standardised`.
-        low, high: Their intervals.
-        p: Two-sided p-values that a slope is 0.
-        r2: Share of the score's variance that the counts explain.
-        n: Answers used.
-        clusters: Clusters they came from.
-        reasons: For every type, why it has no slope, or "".
-    """
-
-    slopes: FloatArray
-    standardised: FloatArray
-    se: FloatArray
-    low: FloatArray
+    slopes: FloatArray  # points of the score per error; NaN for a type that cannot be told (see `reasons`)
+    standardised: FloatArray  # the same in standard deviations
+    se: FloatArray  # standard errors of `standardised`
+    low: FloatArray  # their intervals
     high: FloatArray
-    p: FloatArray
-    r2: float
-    n: int
-    clusters: int
-    reasons: tuple[str, ...]
+    p: FloatArray  # two-sided p-values that a slope is 0
+    r2: float  # share of the score's variance that the counts explain
+    n: int  # answers used
+    clusters: int  # clusters they came from
+    reasons: tuple[str, ...]  # for every type, why it has no slope, or ""
 
 
 def error_importance(

@@ -82,15 +82,10 @@ class Measure(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Additive:
-    """A measure that needs only sums over items.
+    """A measure that needs only sums over items."""
 
-    Attributes:
-        sums: items x columns, dense or sparse.
-        finish: turns draws x columns into one value per draw.
-    """
-
-    sums: Any
-    finish: Callable[[FloatArray], FloatArray]
+    sums: Any  # items x columns, dense or sparse
+    finish: Callable[[FloatArray], FloatArray]  # turns draws x columns into one value per draw
 
     @property
     def items(self) -> int:

@@ -105,19 +105,12 @@ def shrunk(values: FloatArray, prediction: FloatArray, covariance: FloatArray) -
 
 @dataclass(frozen=True, eq=False)
 class Foreseen:
-    """Units of a future sample, as the judged items show them.
+    """Units of a future sample, as the judged items show them."""
 
-    Attributes:
-        units: n0 x M, what drawing an item like this one adds to the error of each system's total.
-        mass: n0, how many of the future sample's items are expected to be like this one.
-        population: the number of items that the means are over.
-        n: the size of the future sample.
-    """
-
-    units: FloatArray
-    mass: FloatArray
-    population: float
-    n: float
+    units: FloatArray  # n0 x M, what drawing an item like this one adds to the error of each system's total
+    mass: FloatArray  # n0, how many of the future sample's items are expected to be like this one
+    population: float  # the number of items that the means are over
+    n: float  # the size of the future sample
 
     @cached_property
     def covariance(self) -> FloatArray:

@@ -33,17 +33,12 @@ _DIGITS = 1e-15
 
 @dataclass(frozen=True)
 class SignCounts:
-    """Trials that the first system of each pair won, ties counting half, in batches of trials.
+    """Trials that the first system of each pair won, ties counting half, in batches of trials."""
 
-    Attributes:
-        plus: Batches x tables x pairs; exact multiples of 1/2. NaN for a pair without a common item.
-        joint: The same for "won in this table and in the partner's" (product of the two, ties half); or None.
-        trials: Trials of each batch.
-    """
-
-    plus: FloatArray
+    plus: FloatArray  # batches x tables x pairs; exact multiples of 1/2. NaN for a pair without a common item
+    # the same for "won in this table and in the partner's" (product of the two, ties half); or None
     joint: FloatArray | None
-    trials: IntArray
+    trials: IntArray  # trials of each batch
 
     def share(self) -> FloatArray:
         """P(first system ahead) over all trials: tables x pairs."""
@@ -52,25 +47,16 @@ class SignCounts:
 
 @dataclass(frozen=True)
 class Contrasts:
-    """Tables of scores made ready for products with counts.
+    """Tables of scores made ready for products with counts."""
 
-    Attributes:
-        tables: Which tables of the stack these are.
-        matrix: (tables * columns) x items; a column is a system, or a pair where scores are missing here and there.
-        by_system: Whether columns are systems, whose sums are yet to be subtracted.
-        tie: Tables x pairs; size of a difference, per item drawn, that is rounding.
-        known: Tables x pairs; whether the two systems have a common item.
-        first: First system of each pair, as in `np.triu_indices(M, 1)`.
-        second: Second system.
-    """
-
-    tables: IntArray
+    tables: IntArray  # which tables of the stack these are
+    # (tables * columns) x items; a column is a system, or a pair where scores are missing here and there
     matrix: FloatArray
-    by_system: bool
-    tie: FloatArray
-    known: BoolArray
-    first: IntArray
-    second: IntArray
+    by_system: bool  # whether columns are systems, whose sums are yet to be subtracted
+    tie: FloatArray  # tables x pairs; size of a difference, per item drawn, that is rounding
+    known: BoolArray  # tables x pairs; whether the two systems have a common item
+    first: IntArray  # first system of each pair, as in `np.triu_indices(M, 1)`
+    second: IntArray  # second system
 
     def add(self, counts: FloatArray) -> FloatArray:
         """Sums over draws given as counts (trials x items), to be passed to `signs`."""

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from aliquot.errors import OptionError
-from aliquot.stats.arrays import FloatArray, IntArray, Seed
+from aliquot.stats.arrays import FloatArray, IntArray, Seed, blocks
 from aliquot.stats.pairwise import analytic_p, pair_differences, permutation_p, spa, spa_from_sums
 
 Judge = Callable[[IntArray, IntArray], FloatArray]
@@ -19,22 +19,6 @@ Judge = Callable[[IntArray, IntArray], FloatArray]
 
 _CHUNK = 1 << 22
 """Random numbers held at a time."""
-
-
-def subset_spa(scores: FloatArray, subsets: IntArray, p_full: FloatArray | None = None) -> FloatArray:
-    """Analytic soft pairwise accuracy of many subsets at once (Zouhar et al. 2025, eq. 17).
-
-    Args:
-        subsets: One subset per row, as positions of items.
-        p_full: Systems x systems, p-values of the whole set; by default those of all items.
-
-    >>> scores = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])
-    >>> subset_spa(scores, np.array([[0, 1], [0, 2]])).round(3)
-    array([0.782, 0.797])
-    """
-    if subsets.ndim != 2 or ((subsets < 0) | (subsets >= len(scores))).any():
-        raise OptionError(f"subsets must be a table of positions from 0 to {len(scores) - 1}; one subset per row")
-    return _analytic_judge(scores, p_full)(np.empty(0, dtype=np.int64), subsets)
 
 
 def best_random_subset(
@@ -111,11 +95,11 @@ def _check(scores: FloatArray, n: int, simulations: int, start: IntArray) -> Non
         raise OptionError(f"n is {n}; give a number from {max(1, len(start))} to {len(scores)}, the number of items")
 
 
-def _analytic_judge(scores: FloatArray, p_full: FloatArray | None = None) -> Judge:
+def _analytic_judge(scores: FloatArray) -> Judge:
     """Judge by the analytic p-values: sums of d and d^2 over a subset are one sparse product."""
     difference = pair_differences(scores)
     terms = np.hstack([difference, difference**2])
-    target = analytic_p(scores) if p_full is None else p_full
+    target = analytic_p(scores)
 
     def judge(start: IntArray, extensions: IntArray) -> FloatArray:
         count, width = extensions.shape
@@ -148,9 +132,8 @@ def _extend(
     best, accuracy = start, -np.inf
     if not size:
         return start, float(judge(start, np.empty((1, 0), dtype=np.int64))[0])
-    step = max(1, _CHUNK // items)
-    for done in range(0, simulations, step):
-        keys = rng.random((min(step, simulations - done), len(pool)))
+    for block in blocks(simulations, items, _CHUNK):
+        keys = rng.random((block.stop - block.start, len(pool)))
         extensions = pool[np.argpartition(keys, size - 1, axis=1)[:, :size]]
         values = judge(start, extensions)
         top = int(np.argmax(values))

@@ -131,51 +131,31 @@ TableStatistic = Callable[[FloatArray, FloatArray], float]
 
 @dataclass(frozen=True)
 class SystemAccuracy:
-    """Share of the pairs of systems that a metric gets right.
+    """Share of the pairs of systems that a metric gets right."""
 
-    Attributes:
-        value: From 0 to 1; NaN where no pair counts.
-        systems: Systems with common cells.
-        pairs: Pairs that count.
-    """
-
-    value: float
-    systems: int
-    pairs: int
+    value: float  # from 0 to 1; NaN where no pair counts
+    systems: int  # systems with common cells
+    pairs: int  # pairs that count
 
 
 @dataclass(frozen=True, eq=False)
 class ExtremeCurves:
-    """A statistic on the best and on the worst systems only.
+    """A statistic on the best and on the worst systems only."""
 
-    Attributes:
-        sizes: Numbers of systems, from all down.
-        top: The statistic on that many best systems (by people).
-        last: The same on the worst.
-        order: Systems from best to worst, those without common cells left out.
-    """
-
-    sizes: IntArray
-    top: FloatArray
-    last: FloatArray
-    order: IntArray
+    sizes: IntArray  # numbers of systems, from all down
+    top: FloatArray  # the statistic on that many best systems (by people)
+    last: FloatArray  # the same on the worst
+    order: IntArray  # systems from best to worst, those without common cells left out
 
 
 @dataclass(frozen=True, eq=False)
 class LeaveOneOut:
-    """A statistic without each system in turn.
+    """A statistic without each system in turn."""
 
-    Attributes:
-        full: On all systems.
-        without: One per system; NaN for a system without common cells.
-        low: The smallest of them.
-        high: The largest.
-    """
-
-    full: float
-    without: FloatArray
-    low: float
-    high: float
+    full: float  # on all systems
+    without: FloatArray  # one per system; NaN for a system without common cells
+    low: float  # the smallest of them
+    high: float  # the largest
 
 
 def metric_pairwise_accuracy(metric: FloatArray, human: FloatArray, metric_ties: MetricTies = "half") -> SystemAccuracy:

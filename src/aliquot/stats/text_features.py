@@ -34,21 +34,13 @@ _WHITE = (0x9, 0xA, 0xB, 0xC, 0xD, 0x85)
 
 @dataclass(frozen=True, eq=False)
 class Pieces:
-    """Texts cut into code points.
+    """Texts cut into code points."""
 
-    Attributes:
-        codes: the code points of all texts, one after the other, each text cut at LONGEST.
-        folded: the same in lower case, every white space a space, every digit a zero.
-        text: the number of the text that each code point belongs to.
-        starts: where each text starts, and the end of the last (n + 1).
-        lengths: characters of each text, uncut.
-    """
-
-    codes: Hashes
-    folded: Hashes
-    text: NDArray[np.int32]
-    starts: IntArray
-    lengths: IntArray
+    codes: Hashes  # the code points of all texts, one after the other, each text cut at LONGEST
+    folded: Hashes  # the same in lower case, every white space a space, every digit a zero
+    text: NDArray[np.int32]  # the number of the text that each code point belongs to
+    starts: IntArray  # where each text starts, and the end of the last (n + 1)
+    lengths: IntArray  # characters of each text, uncut
 
     @property
     def n(self) -> int:

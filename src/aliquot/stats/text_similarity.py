@@ -38,9 +38,13 @@ def mean_pairwise_similarity(
 
     Sentence BLEU is not symmetric, so both directions count. Two systems with the same output are still two systems.
 
+    `unigram` is 2 * (words in common) / (words in both), words split at whitespace, case kept, and 1 if either text has
+    no words (so in subset2evaluate). `bleu` is sacrebleu's sentence BLEU with its default 13a tokeniser, exponential
+    smoothing and effective order. `chrf` is sacrebleu's chrF2 with its defaults.
+
     Args:
         texts: for every item the outputs of its systems; None is a missing output, "" is an empty one.
-        similarity: `unigram`, `bleu` or `chrf`; see `pairwise_similarity`.
+        similarity: `unigram`, `bleu` or `chrf`.
         chunk_size: characters handled at once; bounds the memory and has no influence on the result.
 
     Returns:
@@ -55,32 +59,6 @@ def mean_pairwise_similarity(
     distinct = [_distinct(_outputs(item, f"item {index}")) for index, item in enumerate(texts)]
     means = [_means(distinct[chunk], kind) for chunk in _chunks(distinct, chunk_size)]
     return np.concatenate(means) if means else np.empty(0)
-
-
-def pairwise_similarity(texts: Sequence[str], similarity: Similarity) -> FloatArray:
-    """Compare every text with every other and with itself.
-
-    `unigram` is 2 * (words in common) / (words in both), words split at whitespace, case kept, and 1 if either text has
-    no words (so in subset2evaluate). `bleu` is sacrebleu's sentence BLEU with its default 13a tokeniser, exponential
-    smoothing and effective order. `chrf` is sacrebleu's chrF2 with its defaults.
-
-    Args:
-        texts: the outputs for one item.
-        similarity: `unigram`, `bleu` or `chrf`.
-
-    Returns:
-        Texts by texts; the row is the hypothesis, the column the reference.
-
-    >>> pairwise_similarity(["the cat", "the dog"], "unigram").tolist()
-    [[1.0, 0.5], [0.5, 1.0]]
-    """
-    kind = _kind(similarity)
-    given = _outputs(texts, "texts")
-    if None in given:
-        raise OptionError(f"texts has None at {given.index(None)}; leave missing outputs out")
-    present = [text for text in given if text is not None]
-    matrix: FloatArray = _similarities([present], kind)[0]
-    return matrix
 
 
 def _kind(similarity: str) -> _Kind:
@@ -301,18 +279,3 @@ def fewer_edits(to_first: IntArray, to_second: IntArray) -> IntArray:
     [1, -1, 0]
     """
     return np.asarray(np.sign(to_second - to_first), dtype=np.int64)
-
-
-def segment_weighted(means: FloatArray, segments: IntArray) -> float:
-    """Mean of means, each counting as often as it has segments; NaN without any segment.
-
-    Args:
-        means: Mean of each job, NaN where a job has none.
-        segments: Segments of each job.
-
-    >>> round(segment_weighted(np.array([23.65, 40.37, 24.18]), np.array([47, 47, 48])), 2)  # Czech in the notes
-    29.36
-    """
-    known = np.isfinite(means)
-    total = float(segments[known].sum())
-    return float((means[known] * segments[known]).sum() / total) if total > 0 else float("nan")

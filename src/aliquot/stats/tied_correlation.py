@@ -27,17 +27,11 @@ _BLOCK = 1 << 19
 
 @dataclass(frozen=True, eq=False)
 class PairBlock:
-    """Some of the pairs, in no order.
+    """Some of the pairs, in no order."""
 
-    Attributes:
-        gap: Absolute difference of the metric, 0 for a tie.
-        kind: `HUMAN_TIE`, `METRIC_TIE`, `CONCORDANT` or `DISCORDANT`, as numbers of one byte.
-        row: The row both cells are in.
-    """
-
-    gap: FloatArray
-    kind: IntArray
-    row: IntArray
+    gap: FloatArray  # absolute difference of the metric, 0 for a tie
+    kind: IntArray  # `HUMAN_TIE`, `METRIC_TIE`, `CONCORDANT` or `DISCORDANT`, as numbers of one byte
+    row: IntArray  # the row both cells are in
 
 
 def pair_blocks(metric: FloatArray, human: FloatArray, least_difference: float = 0.0) -> Iterator[PairBlock]:
@@ -119,25 +113,15 @@ Average = Literal["macro", "micro"]
 
 @dataclass(frozen=True)
 class KendallLike:
-    """(C - D) / (C + D) within items, and the counts of pairs it is made of.
+    """(C - D) / (C + D) within items, and the counts of pairs it is made of."""
 
-    Attributes:
-        value: The coefficient; NaN where no pair counts.
-        concordant: Pairs ordered alike.
-        discordant: Pairs ordered the other way.
-        metric_ties: Pairs that the metric alone ties, which `metric_ties` of the call decides.
-        human_ties: Pairs tied by people, always left out.
-        items: Items with a value.
-        undefined: Items with two outputs or more, but no pair that counts.
-    """
-
-    value: float
-    concordant: int
-    discordant: int
-    metric_ties: int
-    human_ties: int
-    items: int
-    undefined: int
+    value: float  # the coefficient; NaN where no pair counts
+    concordant: int  # pairs ordered alike
+    discordant: int  # pairs ordered the other way
+    metric_ties: int  # pairs that the metric alone ties, which `metric_ties` of the call decides
+    human_ties: int  # pairs tied by people, always left out
+    items: int  # items with a value
+    undefined: int  # items with two outputs or more, but no pair that counts
 
 
 def kendall_like(
@@ -247,22 +231,14 @@ class TieAccuracy:
     """Pairwise accuracy with ties, acc_eq = (C + T_hm) / all pairs (Deutsch et al. 2023, "Ties Matter").
 
     C are pairs ordered alike, T_hm those tied by both. Each group (item, system) counts the same.
-
-    Attributes:
-        accuracy: Mean over the groups; NaN where there is no pair.
-        epsilon: Metric differences up to this are ties.
-        calibrated: Whether epsilon was chosen to maximise the accuracy on these very scores.
-        accuracy_at_zero: The accuracy with epsilon = 0, where only equal metric scores are ties.
-        pairs: Pairs compared.
-        groups: Items, systems, or 1, with at least one pair.
     """
 
-    accuracy: float
-    epsilon: float
-    calibrated: bool
-    accuracy_at_zero: float
-    pairs: int
-    groups: int
+    accuracy: float  # mean over the groups; NaN where there is no pair
+    epsilon: float  # metric differences up to this are ties
+    calibrated: bool  # whether epsilon was chosen to maximise the accuracy on these very scores
+    accuracy_at_zero: float  # the accuracy with epsilon = 0, where only equal metric scores are ties
+    pairs: int  # pairs compared
+    groups: int  # items, systems, or 1, with at least one pair
 
 
 def tie_accuracy(

@@ -19,29 +19,17 @@ from aliquot.stats.sign_bootstrap import chunk_sizes, resampled_counts
 
 @dataclass(frozen=True)
 class VarianceComponents:
-    """Variances of judgments, and what a perfect annotator would save.
+    """Variances of judgments, and what a perfect annotator would save."""
 
-    Attributes:
-        total: Var(H), over all judgments.
-        within: E[Var(H | output)], pooled over outputs with at least two judgments.
-        between: Var(P) = total - within; as an estimate it may come out negative.
-        ratio: Efficiency ratio r = total / between; infinite where between is not positive.
-        low: Lower end of the bootstrap interval of the ratio.
-        high: Upper end.
-        judgments: Number of judgments.
-        outputs: Number of outputs.
-        repeated: Number of outputs with at least two judgments.
-    """
-
-    total: float
-    within: float
-    between: float
-    ratio: float
-    low: float
-    high: float
-    judgments: int
-    outputs: int
-    repeated: int
+    total: float  # var(H), over all judgments
+    within: float  # e[Var(H | output)], pooled over outputs with at least two judgments
+    between: float  # var(P) = total - within; as an estimate it may come out negative
+    ratio: float  # efficiency ratio r = total / between; infinite where between is not positive
+    low: float  # lower end of the bootstrap interval of the ratio
+    high: float  # upper end
+    judgments: int  # number of judgments
+    outputs: int  # number of outputs
+    repeated: int  # number of outputs with at least two judgments
 
     @property
     def rater_to_item(self) -> float:
