@@ -371,7 +371,7 @@ def test_annotators_who_share_nothing_are_told() -> None:
     answers = np.vstack([likert(people=2), np.full((3, 2), np.nan)])
     answers = np.column_stack([answers, [*[np.nan] * 60, 1, 2, 3]])
     result = agreement(table_of(answers), bootstrap=0)
-    assert "1 of 3 annotators share no output with anybody" in result.notes
+    assert "1 of 3 annotators share no output with any other annotator" in result.notes
     assert result.annotators["trust"][2] is None
 
 
@@ -452,3 +452,20 @@ def test_nothing_of_the_callers_changes() -> None:
     before = table.clone()
     agreement(table, bootstrap=10, recode="1..2=a,3..5=b")
     assert table.equals(before)
+
+
+def test_a_pair_of_systems_is_one_question() -> None:
+    """Two annotators choose between X and Y and between X and Z of the same items: four judgments, no repeats."""
+    rows = [
+        (item, who, "X", other, choice)
+        for item, choices in enumerate(["ab", "bb", "aa", "ba"])
+        for who, flip in (("p", False), ("q", item == 3))
+        for other, choice in zip("YZ", choices[::-1] if flip else choices, strict=True)
+    ]
+    table = pl.DataFrame(rows, schema=["item", "annotator", "system_a", "system_b", "choice"], orient="row")
+    result = agreement(table, answer="choice", bootstrap=0)
+    assert result.coefficients["outputs"][0] == 8
+    assert result["raw"] == 6 / 8
+    assert not result.repeats.height
+    joined = table.with_columns(item=pl.format("{} {}", "item", "system_b")).drop("system_a", "system_b")
+    assert agreement(joined, answer="choice", bootstrap=0)["alpha"] == pytest.approx(result["alpha"])

@@ -211,3 +211,12 @@ def test_one_annotator_and_no_overlap(aliquot: Call, tmp_path: Path) -> None:
     assert "one annotator (x): agreement is undefined" in said.out
     (tmp_path / "apart.csv").write_text("item,system,annotator,value\n0,A,x,1\n1,A,y,2\n")
     assert "no output was judged by two annotators" in aliquot(tmp_path / "apart.csv").out
+
+
+def test_choices_between_pairs_of_systems(aliquot: Call, tmp_path: Path) -> None:
+    """Different pairs on one item are different questions."""
+    rows = [(item, who, "X", other, "a") for item in range(3) for who in "pq" for other in "YZ"]
+    path = tmp_path / "pairs.csv"
+    pl.DataFrame(rows, schema=["item", "annotator", "system_a", "system_b", "choice"], orient="row").write_csv(path)
+    found = json.loads(aliquot(path, "--answer", "choice", "--json").out)
+    assert (found["coefficients"][0]["outputs"], found["repeats"]) == (6, [])

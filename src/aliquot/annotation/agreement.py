@@ -1,16 +1,16 @@
-"""`agreement`: do my judges agree, and whom can I trust?"""
+"""`agreement`: do my annotators agree, and which of them can I trust?"""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 import numpy as np
 import polars as pl
 
-from aliquot.annotation import agreement_tables as tables
-from aliquot.annotation.agreement_result import Agreement, coefficient_frame
-from aliquot.annotation.agreement_tables import has_spans, span_tables
+from aliquot.annotation import agreement_result as tables
+from aliquot.annotation.agreement_result import Agreement
 from aliquot.annotation.coefficients import (
     Coefficient,
     Compared,
@@ -21,24 +21,25 @@ from aliquot.annotation.coefficients import (
     pair_columns,
 )
 from aliquot.annotation.judgment_arrays import JudgmentArrays, groups_of, judgment_arrays, recoded
-from aliquot.annotation.judgment_rows import Data, judgments_of
+from aliquot.annotation.judgment_rows import Data, group_codes, judgments_of, table_in
 from aliquot.annotation.prepare import RecodeLike, Recoding, parse_recoding
 from aliquot.core.evalset import EvalSet
-from aliquot.core.judgments import Judgments
-from aliquot.core.result import signature
+from aliquot.core.result import frame_of, signature
 from aliquot.errors import DataError, OptionError
+from aliquot.stats.agreement import NO_SPAN, SpanAgreement, span_agreement
 from aliquot.stats.alpha import Level
 from aliquot.stats.annotator_model import EXACT, MIN_ANSWERS, AnnotatorModel, Variant, annotator_model
 from aliquot.stats.annotator_model import trust as trust_coefficients
 from aliquot.stats.annotator_pairs import HELD_ROWS, MAX_ANNOTATORS
 from aliquot.stats.arrays import FloatArray, IntArray
+from aliquot.stats.resampling import intervals
 
 _FEW = 20
-"""Domains up to which each has its row by default."""
+"""Domains up to which each gets coefficients by default."""
 _CAMPS = 0.2
-"""Misfit of one common view beyond which annotators are said to fall into camps."""
+"""Misfit of one common view beyond which a note says that annotators may form camps."""
 _AT_ONCE = 400_000_000
-"""Numbers that trust may go through unasked; a few seconds."""
+"""Numbers that trust may go through by default; a few seconds."""
 
 
 def agreement(
@@ -74,7 +75,7 @@ def agreement(
             "experts=a1|a2,crowd=a3", or a judgment column such as "protocol".
         by: item or judgment columns whose values get coefficients of their own; "auto" is the domain where there are
             several, "none" nothing.
-        level: nominal, ordinal, interval or ratio; "auto" tells by the judgments.
+        level: nominal, ordinal, interval or ratio; "auto" chooses by the values.
         recode: a map such as "1|2=low,3|4|5=high" or "NAME:..."; all tables are then on that scale. Several maps give
             each its coefficients beside those of the original scale.
         scale: ends of the scale; judgments outside are an error.
@@ -96,35 +97,39 @@ def agreement(
     ['a', 'b', 'shared', 'raw']
     """
     columns = _columns(data, by)
-    arrays = judgment_arrays(
-        data, criterion=criterion, annotators=annotators, answer=answer, scale=scale, columns=columns
-    )
     recodings = _recodings(recode)
-    if len(recodings) == 1:
-        arrays = recoded(arrays, recodings[0])
-    column = [groups] if isinstance(groups, str) and "=" not in groups else []
-    if column:
-        apart = judgment_arrays(
-            data, criterion=criterion, annotators=annotators, answer=answer, columns=[*columns, *column]
+
+    def read(columns: Sequence[str]) -> JudgmentArrays:
+        found = judgment_arrays(
+            data, criterion=criterion, annotators=annotators, answer=answer, scale=scale, columns=columns
         )
-        apart = recoded(apart, recodings[0]) if len(recodings) == 1 else apart
-    sets = groups_of(apart if column else arrays, groups)
+        return recoded(found, recodings[0]) if len(recodings) == 1 else found
+
+    arrays = read(columns)
+    column = [groups] if isinstance(groups, str) and "=" not in groups else []
+    grouped = arrays
+    if column:  # judgments under different values of the column are of different units
+        grouped = read(columns=[*columns, *column])
+    sets = groups_of(grouped, groups)
     measured, draws = level_of(arrays, level), Draws(bootstrap, seed, confidence)
     rows: list[Coefficient] = []
     compared = Compared(arrays)
     for kind, group, part in _parts(compared, columns, sets, max_distinct):
         rows += coefficients(part, measured, measures_of(measures, measured), draws, kind=kind, group=group)
     rows += _on_other_scales(arrays, recodings, level, measures, draws)
-    spans, span_rows, span_notes = _spans(data, arrays, draws)
+    spans, span_rows, span_notes = _spans(data, arrays.annotators, draws)
     found = pair_columns(compared)
     model, camps = _model(compared, measured)
     trusted, trust_notes = _trust(compared, measured, trust_variant, wanted=trust, seed=seed)
+    members = [
+        f"{name}={'|'.join(part.annotators[at] for at in np.unique(part.annotator))}" for name, part in sets.items()
+    ]
     return Agreement(
-        coefficients=coefficient_frame([*rows, *span_rows]),
+        coefficients=frame_of([*rows, *span_rows], Coefficient).with_columns(pl.col(pl.Float64).fill_nan(None)),
         pairs=tables.pair_frame(arrays, found, measured),
         annotators=tables.annotator_frame(compared, measured, model, trusted),
         repeats=tables.repeat_frame(arrays, measured),
-        answers=tables.answer_frame(arrays),
+        answers=tables.value_frame(arrays),
         spans=spans,
         groups=tables.group_frame(arrays, sets, measured),
         level=measured,
@@ -133,7 +138,7 @@ def agreement(
         notes=(*arrays.notes, *_notes(data, compared, columns), *camps, *trust_notes, *span_notes),
         signature=_signature(
             data, level=measured, criterion=criterion, answer=answer, annotators=_joined(annotators),
-            groups=_joined(column) or _joined(_members(sets), ","), by=_joined(columns),
+            groups=_joined(column) or _joined(members, ","), by=_joined(columns),
             recode=_joined([str(one) for one in recodings], ";"),
             max_distinct=max_distinct, trust=trust_variant if trusted is not None else None, bootstrap=bootstrap,
             confidence=None if confidence == 0.95 else confidence, seed=seed,
@@ -142,12 +147,12 @@ def agreement(
     )  # fmt: skip
 
 
-# -- what was asked for --------------------------------------------------------------------------------------------
+# -- groups and scales ---------------------------------------------------------------------------------------------
 
 
 def _columns(data: Data, by: str | Sequence[str]) -> list[str]:
     if by == "auto":
-        table = data.items if isinstance(data, EvalSet) else data.table if isinstance(data, Judgments) else data
+        table = data.items if isinstance(data, EvalSet) else table_in(data)
         domains = table["domain"].n_unique() if "domain" in table.columns else 0
         return ["domain"] if 1 < domains <= _FEW else []
     return [] if by == "none" else [by] if isinstance(by, str) else list(by)
@@ -204,31 +209,28 @@ def _on_other_scales(
     return rows
 
 
-# -- trust and spans -----------------------------------------------------------------------------------------------
+# -- trust, annotators' reliability ---------------------------------------------------------------------------------
 
 
 def _trust(
     compared: Compared, level: Level, variant: Variant, *, wanted: bool | None, seed: int
 ) -> tuple[FloatArray | None, list[str]]:
     """Trust coefficients by annotator, or why there are none."""
-    arrays, people = compared.arrays, compared.people
-    if wanted is False or not compared.answers.items:
+    arrays, n = compared.arrays, compared.n_annotators
+    if wanted is False or not compared.judgments.items or (wanted is None and n == 2):  # of two, both would be 1
         return None, []
     units = np.unique(arrays.unit, return_inverse=True)[1]
-    shape = (int(units.max()) + 1, people)
-    combinations = min(2**people, 10_000) if people > EXACT else 2**people
-    answers = 1 if level == "interval" else len(np.unique(arrays.value))
-    if wanted is None and people == 2:
-        return None, []  # both would be 1
-    if wanted is None and (people > EXACT or combinations * shape[0] * answers > _AT_ONCE):
-        return None, [f"trust coefficients of {people} annotators take long: ask for them with --trust / trust=True"]
-    table = np.full(shape, np.nan)
+    table = np.full((int(units.max()) + 1, n), np.nan)
+    combinations = min(2**n, 10_000) if n > EXACT else 2**n
+    distinct = 1 if level == "interval" else len(np.unique(arrays.value))
+    if wanted is None and (n > EXACT or combinations * len(table) * distinct > _AT_ONCE):
+        return None, [f"trust coefficients of {n} annotators take long: ask for them with --trust / trust=True"]
     table[units, arrays.annotator] = arrays.value
     try:
         found = trust_coefficients(table, level=level, variant=variant, seed=seed)
     except DataError as error:
         return None, [str(error)]
-    sampled = [] if found.exact else [f"trust: {found.combinations} random combinations of {people} annotators"]
+    sampled = [] if found.exact else [f"trust: {found.combinations} random combinations of {n} annotators"]
     return found.coefficients, sampled
 
 
@@ -236,24 +238,97 @@ def _model(compared: Compared, level: Level) -> tuple[AnnotatorModel | None, lis
     """Severity, noise and reliability, and a warning where annotators rather fall into camps."""
     if not compared.arrays.has_distances(level):
         return None, []
-    model = annotator_model(compared.answers, compared.annotator, compared.people, compared.pairs, compared.moments)
+    model = annotator_model(
+        compared.judgments, compared.arrays.annotator, compared.n_annotators, compared.pairs, compared.moments
+    )
     if not model.misfit > _CAMPS:
         return model, []
-    text = (
-        f"annotators do not share one view (correlations of pairs are {model.misfit:.2f} off): there may be camps, of "
-        "which the largest passes for reliable; look at the pairs, and compare groups with --groups"
-    )
-    return model, [text]
+    note = f"annotators do not share one view (correlations of pairs are {model.misfit:.2f} off): there may be camps"
+    return model, [f"{note}, and the largest seems reliable; look at the pairs, and compare groups with --groups"]
 
 
-def _spans(data: Data, arrays: JudgmentArrays, draws: Draws) -> tuple[pl.DataFrame, list[Coefficient], list[str]]:
-    if not has_spans(data if isinstance(data, pl.DataFrame) else judgments_of(data).table):
+# -- error spans: do annotators mark the same characters? ----------------------------------------------------------
+
+SPAN_MEASURES: Mapping[str, str] = MappingProxyType(
+    {
+        "span_f1": "F1 of the characters marked",
+        "span_f1_severity": "F1 of those marked equally severe",
+        "severity_match": "equally severe, of those marked by both",
+    }
+)
+"""Coefficients of marked characters, over all pairs of annotators together."""
+
+_SPAN = ("start", "end")
+_SEVERITIES = ("neutral", "minor", "major", "critical")
+"""Known severities; others come after them, in alphabetical order."""
+
+
+def _spans(data: Data, annotators: Sequence[str], draws: Draws) -> tuple[pl.DataFrame, list[Coefficient], list[str]]:
+    """The pairs of annotators with a shared text (all together first), the coefficients over all pairs, and notes.
+
+    Spans in the source and in the output are in different texts. Repeats of a judgment are left out.
+    """
+    table = table_in(data)
+    if not all(name in table.columns and not table[name].dtype.is_nested() and table[name].count() for name in _SPAN):
         return tables.table_of("spans"), [], []
-    judgments = judgments_of(data)
-    if len(arrays.annotators) > MAX_ANNOTATORS:
+    if len(annotators) > MAX_ANNOTATORS:
         return tables.table_of("spans"), [], ["too many annotators to compare their spans"]
-    frame, rows = span_tables(judgments, arrays.annotators, draws)
-    return frame, rows, []
+    table = judgments_of(data).usable().table.filter(pl.col("annotator").is_in(list(annotators)))
+    if "repeat" in table.columns:
+        again = pl.col("repeat").cast(pl.String).str.to_lowercase().is_in(["true", "1", "yes"])
+        table = table.filter(~again.fill_null(value=False))
+    names = sorted(annotators)
+    found = _span_agreement(_with_both_sides(table), names)
+    ends = intervals(list(found.measures().values()), *draws)
+    present = np.unique(np.concatenate([found.first, found.second]))
+    counts = (table.select("item", "system", "annotator").n_unique(), int(found.texts.sum()), len(found.sums))
+    coefficients = [
+        Coefficient("all", "all", name, *end, *counts, len(present))
+        for name, end in zip(found.measures(), ends, strict=True)
+    ]
+    each = zip(found.texts, found.f1, found.f1_severity, found.severity_match, strict=True)
+    pairs = [(names[a], names[b], *row) for a, b, row in zip(found.first, found.second, each, strict=True)]
+    rows = [("all", "all", counts[1], *(end.value for end in ends)), *pairs]
+    return tables.table_of("spans", rows), coefficients, []
+
+
+def _with_both_sides(table: pl.DataFrame) -> pl.DataFrame:
+    """Give every row its text, output or source (`span_in`); an annotator of an output has judged its source, too."""
+    if "span_in" not in table.columns:
+        return table.with_columns(span_in=pl.lit("output"))
+    table = table.with_columns(pl.col("span_in").fill_null("output"))
+    sides = table["span_in"].unique().to_list()
+    if len(sides) < 2:
+        return table
+    judged = table.unique(["item", "system", "annotator"], maintain_order=True)
+    empty = judged.with_columns(start=pl.lit(None, dtype=table["start"].dtype))
+    return pl.concat([table, *(empty.with_columns(span_in=pl.lit(side)) for side in sides)])
+
+
+def _span_agreement(table: pl.DataFrame, names: list[str]) -> SpanAgreement:
+    start, end = (table[name].cast(pl.Int64, strict=False) for name in _SPAN)
+    bad = table["start"].is_not_null() & (start.is_null() | end.is_null() | (start < 0) | (end < start))
+    if bad.any():
+        row = table.filter(bad).row(0, named=True)
+        raise DataError(
+            f"judgment of {row['annotator']} on item {row['item']}, system {row['system']}: the span from "
+            f"{row['start']} to {row['end']} is not one; correct it, or leave both empty"
+        )
+    no_span = start.is_null()  # a judgment without a span
+    first, last = (part.set(no_span, NO_SPAN).to_numpy().astype(np.int64) for part in (start, end))
+    severity = np.zeros(table.height, dtype=np.int64)
+    if "severity" in table.columns:
+        texts = table["severity"].cast(pl.String).str.to_lowercase().fill_null("")
+        known = [*_SEVERITIES, *sorted(set(texts.unique()) - set(_SEVERITIES))]
+        severity = texts.replace_strict(known, list(range(len(known))), return_dtype=pl.Int64).to_numpy()
+    return span_agreement(
+        text=group_codes(table, ("item", "system", "span_in")),
+        annotator=table["annotator"].replace_strict(names, list(range(len(names))), return_dtype=pl.Int64).to_numpy(),
+        item=group_codes(table, ("item",)),
+        start=first,
+        end=last,
+        severity=severity,
+    )
 
 
 # -- notes and signature -------------------------------------------------------------------------------------------
@@ -261,17 +336,21 @@ def _spans(data: Data, arrays: JudgmentArrays, draws: Draws) -> tuple[pl.DataFra
 
 def _notes(data: Data, compared: Compared, columns: Sequence[str]) -> list[str]:
     """What a reader should know of the judgments as a whole."""
-    arrays, notes = compared.arrays, []
-    if len(arrays.annotators) == 1:
+    arrays, judgments, n, notes = compared.arrays, compared.judgments, compared.n_annotators, []
+    if n == 1:
         notes.append(f"one annotator ({arrays.annotators[0]}): agreement is undefined, it needs at least two")
-    elif not compared.answers.items:
+    elif not judgments.items:
         notes.append("no output was judged by two annotators: agreement is undefined; have some outputs judged twice")
-    elif len(compared.answers.values) == 1:
+    elif len(judgments.values) == 1:
         notes.append("all compared judgments are equal: chance-corrected agreement is undefined")
-    alone = len(arrays.annotators) - len(compared.present)
-    if alone and compared.answers.items:
-        notes.append(f"{alone} of {len(arrays.annotators)} annotators share no output with anybody")
-    notes += _few(compared)
+    alone = n - len(compared.present)
+    if alone and judgments.items:
+        notes.append(f"{alone} of {n} annotators share no output with any other annotator")
+    counts = np.bincount(arrays.annotator, minlength=n)
+    few = int(((counts > 0) & (counts < MIN_ANSWERS)).sum())
+    if few:
+        notes.append(f"{few} of {n} annotators were compared on fewer than {MIN_ANSWERS} judgments: too few to "
+                     "measure their reliability")  # fmt: skip
     criteria = arrays.criteria
     if len(criteria) > 1:
         notes.append(f"{len(criteria)} criteria are pooled in 'all', pairs and annotators; choose one with --criterion")
@@ -279,7 +358,8 @@ def _notes(data: Data, compared: Compared, columns: Sequence[str]) -> list[str]:
     unnamed = arrays.table["criterion"].null_count() if criteria else 0
     if unnamed:
         notes.append(f"{unnamed} judgments name no criterion: they are compared among themselves")
-    protocols = _protocols(data)
+    table = table_in(data)
+    protocols = table["protocol"].drop_nulls().n_unique() if "protocol" in table.columns else 0
     if protocols > 1:
         remedy = "" if "protocol" in columns else "; see --by protocol"
         notes.append(
@@ -293,14 +373,6 @@ def _notes(data: Data, compared: Compared, columns: Sequence[str]) -> list[str]:
     return notes
 
 
-def _few(compared: Compared) -> list[str]:
-    """Annotators who were compared, but on too few judgments to say how reliable they are."""
-    answers = np.bincount(compared.annotator, minlength=compared.people)
-    few = int(((answers > 0) & (answers < MIN_ANSWERS)).sum())
-    text = f"{few} of {compared.people} annotators were compared on fewer than {MIN_ANSWERS} judgments"
-    return [f"{text}: too few to judge them by"] if few else []
-
-
 def _absent(arrays: JudgmentArrays, criteria: Sequence[str]) -> list[str]:
     """Annotators who did not judge a criterion that others did."""
     notes = []
@@ -312,28 +384,15 @@ def _absent(arrays: JudgmentArrays, criteria: Sequence[str]) -> list[str]:
     return notes
 
 
-def _protocols(data: Data) -> int:
-    table = data if isinstance(data, pl.DataFrame) else judgments_of(data).table
-    return table["protocol"].drop_nulls().n_unique() if "protocol" in table.columns else 0
-
-
-def _members(sets: Mapping[str, JudgmentArrays]) -> list[str]:
-    """Groups of annotators as --groups takes them."""
-    return [
-        f"{name}={'|'.join(part.annotators[at] for at in np.unique(part.annotator))}" for name, part in sets.items()
-    ]
-
-
 def _joined(names: Sequence[str] | None, by: str = "|") -> str | None:
     return by.join(names) if names else None
 
 
 def _signature(data: Data, **parts: object) -> str:
-    """Name the data by their fingerprint, or by a digest of who said what."""
+    """Identify the data by their fingerprint, or by a digest of the judgments."""
     if isinstance(data, EvalSet):
         return signature("agreement", data, **parts)
-    table = data if isinstance(data, pl.DataFrame) else data.table
-    telling = ("item", "system", "annotator", "criterion", parts.get("answer") or "value")
-    known = [name for name in telling if name in table.columns]
-    said = table.select(known).hash_rows(seed=0).to_numpy().tobytes()
-    return signature("agreement", None, **parts, judgments=hashlib.blake2b(said).hexdigest()[:6])
+    table = table_in(data)
+    names = ("item", "system", "annotator", "criterion", parts.get("answer") or "value")
+    rows = table.select(name for name in names if name in table.columns).hash_rows(seed=0).to_numpy().tobytes()
+    return signature("agreement", None, **parts, judgments=hashlib.blake2b(rows).hexdigest()[:6])

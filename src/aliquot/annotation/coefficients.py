@@ -122,31 +122,26 @@ class Compared:
     arrays: JudgmentArrays
 
     @cached_property
-    def answers(self) -> Pairable:
+    def judgments(self) -> Pairable:
         """The judgments on units with at least two."""
         return pairable(self.arrays.unit, self.arrays.value, self.arrays.item)
 
     @property
-    def annotator(self) -> IntArray:
-        """The annotator of every judgment, compared or not."""
-        return self.arrays.annotator
-
-    @property
-    def people(self) -> int:
-        """The number of annotators there are codes for."""
+    def n_annotators(self) -> int:
+        """The number of annotators, compared or not."""
         return len(self.arrays.annotators)
 
     @cached_property
     def present(self) -> IntArray:
         """The annotators that have a judgment others can be compared with."""
-        return np.unique(self.annotator[self.answers.kept])
+        return np.unique(self.arrays.annotator[self.judgments.kept])
 
     @cached_property
     def pairs(self) -> ap.AnnotatorPairs | None:
         """The pairs of annotators; None when there are too many annotators for that."""
-        if self.people > ap.MAX_ANNOTATORS:
+        if self.n_annotators > ap.MAX_ANNOTATORS:
             return None
-        return ap.annotator_pairs(self.answers, self.annotator, self.people)
+        return ap.annotator_pairs(self.judgments, self.arrays.annotator, self.n_annotators)
 
     @cached_property
     def tables(self) -> FloatArray | None:
@@ -157,52 +152,33 @@ class Compared:
     def moments(self) -> FloatArray | None:
         """Sums and products of all pairs' judgments."""
         if self.tables is not None:
-            return ap.table_moments(self.tables, self.answers.values)
+            return ap.table_moments(self.tables, self.judgments.values)
         return None if self.pairs is None else ap.moments(self.pairs)
 
 
 @dataclass(frozen=True)
 class Coefficient:
-    """One coefficient of one group of judgments.
+    """One coefficient of one group of judgments."""
 
-    Attributes:
-        kind: what makes the group: all, criterion, a column, group, scale, or outputs.
-        group: which one.
-        measure: the coefficient.
-        value: NaN where undefined.
-        low: lower end of the bootstrap interval over items.
-        high: upper end.
-        answers: judgments that can be compared: on outputs with at least two.
-        outputs: those outputs (under each criterion).
-        items: their items.
-        annotators: who gave them.
-    """
-
-    kind: str
+    kind: str  # what makes the group: all, criterion, a column, group, scale, or outputs
     group: str
     measure: str
-    value: float
-    low: float
+    value: float  # NaN where undefined
+    low: float  # ends of the bootstrap interval over items
     high: float
-    answers: int
-    outputs: int
+    answers: int  # judgments that can be compared: on outputs with at least two
+    outputs: int  # those outputs (under each criterion)
     items: int
     annotators: int
 
 
 def coefficients(
-    compared: Compared,
-    level: Level,
-    measures: Sequence[str],
-    draws: Draws,
-    *,
-    kind: str = "all",
-    group: str = "all",
+    compared: Compared, level: Level, measures: Sequence[str], draws: Draws, *, kind: str, group: str
 ) -> list[Coefficient]:
     """The coefficients of one group of judgments, with intervals from the same draws of items."""
     found = dict.fromkeys(measures, Interval(np.nan, np.nan, np.nan))
     drawn: dict[str, Measure] = {}
-    if compared.answers.items:
+    if compared.judgments.items:
         for name in measures:
             made = _measure(name, compared, level, draws.number)
             if isinstance(made, float):
@@ -210,33 +186,31 @@ def coefficients(
             else:
                 drawn[name] = made
     found.update(zip(drawn, intervals(list(drawn.values()), *draws), strict=True))
-    counts = (len(compared.answers.unit), len(compared.answers.size), compared.answers.items, len(compared.present))
+    judgments = compared.judgments
+    counts = (len(judgments.unit), len(judgments.size), judgments.items, len(compared.present))
     return [Coefficient(kind, group, name, *interval, *counts) for name, interval in found.items()]
 
 
 def _measure(name: str, compared: Compared, level: Level, draws: int) -> Measure | float:
     """A measure to draw from, or its bare value where drawing would take too long."""
-    answers = compared.answers
+    judgments, pairs = compared.judgments, compared.pairs
     if name == "raw":
-        return raw_measure(answers)
+        return raw_measure(judgments)
     if name == "fleiss":
-        return fleiss_measure(answers)
+        return fleiss_measure(judgments)
     if name == "alpha" or name.startswith("alpha_"):
-        return alpha_measure(answers, next((at for at in LEVELS if name == f"alpha_{at}"), level))
+        return alpha_measure(judgments, next((at for at in LEVELS if name == f"alpha_{at}"), level))
     for kind in ICC_KINDS:
         if name == kind:
-            return icc_measure(answers, compared.annotator, compared.people, kind)
-    return _pair_measure(name, compared, draws)
+            return icc_measure(judgments, compared.arrays.annotator, compared.n_annotators, kind)
+    return float("nan") if pairs is None else _pair_measure(name, compared, pairs, draws)
 
 
-def _pair_measure(name: str, compared: Compared, draws: int) -> Measure | float:
-    """The mean over pairs of annotators; kappas need few distinct judgments, others do with any number."""
-    pairs = compared.pairs
-    if pairs is None:
-        return float("nan")
+def _pair_measure(name: str, compared: Compared, pairs: ap.AnnotatorPairs, draws: int) -> Measure | float:
+    """The mean over pairs of annotators; kappas need few distinct values, the correlations allow any number."""
     held, shared = pairs.rows <= ap.HELD_ROWS, pairs.shared.astype(np.float64)
     if compared.tables is not None:
-        of_tables, values = _FROM_TABLES[name], compared.answers.values
+        of_tables, values = _FROM_TABLES[name], compared.judgments.values
         k = len(values)
         if held and draws * len(pairs.first) * k * k <= _DRAWN:
             return ap.table_measure(pairs, lambda counts: of_tables(counts, values))
@@ -253,12 +227,9 @@ def _pair_measure(name: str, compared: Compared, draws: int) -> Measure | float:
     return float(ranked(np.ones((1, ranked.items)))[0])
 
 
-# -- all pairs -----------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, eq=False)
 class PairColumns:
-    """What is known of every pair of annotators: arrays over pairs; NaN where it does not apply."""
+    """Every coefficient of every pair of annotators: arrays over pairs; NaN where it does not apply."""
 
     pairs: ap.AnnotatorPairs
     columns: dict[str, FloatArray]
@@ -270,22 +241,18 @@ def pair_columns(compared: Compared) -> PairColumns | None:
     pairs = compared.pairs
     if pairs is None:
         return None
-    values, columns = compared.answers.values, {}
+    values, columns = compared.judgments.values, {}
     counts = compared.tables
     if counts is not None:
         columns = {"raw": raw_agreement(counts)}
         columns |= {name: of_tables(counts, values) for name, of_tables in _FROM_TABLES.items()}
-        columns["difference"] = _mean_difference(counts, values)
+        n = np.maximum(counts.sum(axis=(-1, -2)), 1.0)
+        columns["difference"] = np.asarray((counts.sum(axis=-1) @ values - counts.sum(axis=-2) @ values) / n)
         return PairColumns(pairs, columns, counts)
     total = cast(FloatArray, compared.moments)
     columns["pearson"] = ap.moment_pearson(total)
     spread = float(np.ptp(values)) if len(values) else 0.0
     columns["difference"] = spread * (total[:, 1] - total[:, 2]) / np.maximum(total[:, 0], 1.0)
     if pairs.rows <= ap.HELD_ROWS:
-        columns["spearman"] = spearman_pairs(pairs).each(np.ones((1, compared.answers.items)))[0][0]
+        columns["spearman"] = spearman_pairs(pairs).each(np.ones((1, compared.judgments.items)))[0][0]
     return PairColumns(pairs, columns, None)
-
-
-def _mean_difference(counts: FloatArray, values: FloatArray) -> FloatArray:
-    n = counts.sum(axis=(-1, -2))
-    return np.asarray((counts.sum(axis=-1) @ values - counts.sum(axis=-2) @ values) / np.maximum(n, 1.0))

@@ -1,7 +1,7 @@
 """From judgments to arrays: who gave which judgment on what.
 
-A unit is what two annotators can both have judged: an output (item and system) under one criterion, and within one
-value of each judgment column asked for (a protocol, a wave). An annotator counts once on a unit, with the first
+A unit is what two annotators can both have judged: an output (item and system) or a pair of outputs (item, system_a and
+system_b) under one criterion, and within one value of each judgment column asked for (a protocol, a wave). An annotator counts once on a unit, with the first
 judgment; later judgments on the same unit are repeats, kept apart.
 """
 
@@ -21,6 +21,7 @@ from aliquot.errors import DataError, OptionError, quoted, unknown_name
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
 
 _ORDER = ("repeat", "time", "order")
+_PAIR = ("system_a", "system_b")
 _NO_ANSWERS = ("item", "system", "annotator", "criterion", "seconds")
 
 
@@ -128,7 +129,9 @@ def judgment_arrays(
 def _numbered(data: Data, answer: str | None) -> tuple[Judgments, tuple[str, ...] | None]:
     """Return judgments whose values are numbers: texts become their places in alphabetical order."""
     table = data if isinstance(data, pl.DataFrame) else judgments_of(data).table
-    if "system" not in table.columns:
+    if set(_PAIR) <= set(table.columns):  # what was judged is a pair of systems
+        table = table.with_columns(system=pl.concat_str(pl.col(_PAIR).cast(pl.String).fill_null("-"), separator=" / "))
+    elif "system" not in table.columns:
         table = table.with_columns(system=pl.lit("-"))  # labels of items themselves
     column = answer or "value"
     if column not in table.columns:

@@ -59,6 +59,11 @@ class JudgmentRows:
         return JudgmentRows(table, self.known, self.of_row, self.negative_times)
 
 
+def table_in(data: Data) -> pl.DataFrame:
+    """Return the table of judgments; a bare table as it is."""
+    return data if isinstance(data, pl.DataFrame) else judgments_of(data).table
+
+
 def judgments_of(data: Data) -> Judgments:
     """Return the judgments of whatever holds some, or say that there are none."""
     if isinstance(data, Judgments):

@@ -13,9 +13,8 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from aliquot.annotation.agreement import agreement
+from aliquot.annotation.agreement import SPAN_MEASURES, agreement
 from aliquot.annotation.agreement_result import PAIR_MEASURES, TABLES, Agreement, pair_matrix, with_margins
-from aliquot.annotation.agreement_tables import SPAN_MEASURES
 from aliquot.annotation.coefficients import MEASURES
 from aliquot.cli import common, render
 from aliquot.cli.clean import read_judged
