@@ -9,7 +9,7 @@ import pytest
 
 from aliquot import EvalSet, Judgments, agreement, synthetic
 from aliquot.annotation.judgment_arrays import groups_of, judgment_arrays, parse_groups, recoded
-from aliquot.annotation.prepare import parse_recoding
+from aliquot.annotation.judgment_rows import parse_recoding
 from aliquot.errors import DataError, NameUnknownError, OptionError
 
 

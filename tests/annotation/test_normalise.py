@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 import aliquot
-from aliquot.annotation.normalise import crossed, normalise, z_scores
+from aliquot.annotation.prepare import crossed, normalise, z_scores
 from aliquot.errors import DataError, NameUnknownError, OptionError
 
 # Formality transfer, HumEval 2022 paper 9, Table A.1: average z of nine systems, for style, content and fluency.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from aliquot.annotation.prepare import parse_recoding
+from aliquot.annotation.judgment_rows import parse_recoding
 from aliquot.errors import DataError, OptionError
 
 SCALE = pl.Series([float(value) for value in range(8)])

@@ -21,8 +21,15 @@ from aliquot.annotation.coefficients import (
     pair_columns,
 )
 from aliquot.annotation.judgment_arrays import JudgmentArrays, groups_of, judgment_arrays, recoded
-from aliquot.annotation.judgment_rows import Data, group_codes, judgments_of, table_in
-from aliquot.annotation.prepare import RecodeLike, Recoding, parse_recoding
+from aliquot.annotation.judgment_rows import (
+    Data,
+    RecodeLike,
+    Recoding,
+    group_codes,
+    judgments_of,
+    parse_recoding,
+    table_in,
+)
 from aliquot.core.evalset import EvalSet
 from aliquot.core.result import frame_of, signature
 from aliquot.errors import DataError, OptionError

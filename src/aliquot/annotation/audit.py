@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from aliquot.annotation.judgment_rows import OPEN, JudgmentRows, first_rows, group_codes
-from aliquot.annotation.normalise import BY, MINIMUM
+from aliquot.annotation.prepare import BY, MINIMUM
 from aliquot.core.conventions import looks_human
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import MARKED, Judgments

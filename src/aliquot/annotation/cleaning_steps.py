@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from aliquot.annotation.judgment_rows import OPEN, JudgmentRows, page_times, with_pages
-from aliquot.annotation.normalise import z_scores
+from aliquot.annotation.prepare import z_scores
 from aliquot.core.judgments import MARKED
 from aliquot.core.registry import Registered
 from aliquot.errors import OptionError, unknown_name

@@ -63,7 +63,7 @@ class ErrorImportance(Result):
 
 @dataclass(frozen=True, eq=False)
 class _Counts:
-    """JudgmentRows x types of error, the scores to explain, and whose judgment on which item it is."""
+    """Judgments x types of error, the scores to explain, and whose judgment on which item it is."""
 
     errors: tuple[str, ...]
     counts: FloatArray

@@ -1,8 +1,8 @@
-"""From judgments to arrays: who gave which judgment on what.
+"""From judgments to arrays: which annotator gave which value on what.
 
-A unit is what two annotators can both have judged: an output (item and system) or a pair of outputs (item, system_a and
-system_b) under one criterion, and within one value of each judgment column asked for (a protocol, a wave). An annotator counts once on a unit, with the first
-judgment; later judgments on the same unit are repeats, kept apart.
+A unit is what two annotators can both have judged: an output (item and system) or a pair of outputs (item, system_a,
+system_b) under one criterion, and within one value of each judgment column that is asked for (a protocol, a wave). An
+annotator counts once on a unit, with the first judgment; later judgments on the same unit are repeats, kept apart.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import polars as pl
 
-from aliquot.annotation.judgment_rows import Data, group_codes, judgment_rows, judgments_of
-from aliquot.annotation.prepare import Recoding
+from aliquot.annotation.judgment_rows import Data, Recoding, counted, group_codes, judgment_rows, table_in
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import MARKED, Judgments
 from aliquot.errors import DataError, OptionError, quoted, unknown_name
@@ -22,42 +21,35 @@ from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
 
 _ORDER = ("repeat", "time", "order")
 _PAIR = ("system_a", "system_b")
-_NO_ANSWERS = ("item", "system", "annotator", "criterion", "seconds")
+_NO_VALUES = ("item", "system", "annotator", "criterion", "seconds")
+_LEFT_OUT = {
+    "marked judgments": pl.col(MARKED).is_not_null(),
+    "judgments without a value": pl.col("value").is_null(),
+    "judgments on control items": pl.col("control").is_not_null(),
+    "judgments without an annotator": pl.col("annotator").is_null(),
+}
 
 
 @dataclass(frozen=True, eq=False)
 class JudgmentArrays:
-    """Judgments as arrays.
+    """Judgments as arrays, one row per unit and annotator."""
 
-    Attributes:
-        table: one row per unit and annotator: item, system, criterion, and the columns asked for.
-        unit: code of each row's unit.
-        item: code of each row's item.
-        annotator: code of each row's annotator.
-        value: the judgment, or its place among `labels`.
-        annotators: the annotators' names, by code.
-        labels: the judgments' names where they are not numbers.
-        repeats: annotator (code), first and later judgment on the same unit.
-        notes: what was left out, and why.
-        ordered: whether the judgments have an order: numbers, or labels that a map puts into one.
-    """
-
-    table: pl.DataFrame
-    unit: IntArray
-    item: IntArray
-    annotator: IntArray
-    value: FloatArray
-    annotators: tuple[str, ...]
-    labels: tuple[str, ...] | None
-    repeats: tuple[IntArray, FloatArray, FloatArray]
-    notes: tuple[str, ...] = ()
-    ordered: bool = True
+    table: pl.DataFrame  # item, system, criterion, and the columns that were asked for
+    unit: IntArray  # code of each row's unit
+    item: IntArray  # code of each row's item
+    annotator: IntArray  # code of each row's annotator
+    value: FloatArray  # the number, or the place of the value among `labels`
+    annotators: tuple[str, ...]  # names, by code
+    labels: tuple[str, ...] | None  # the values where they are not numbers
+    repeats: tuple[IntArray, FloatArray, FloatArray]  # annotator (code), first and later value on the same unit
+    notes: tuple[str, ...] = ()  # what was left out, and why
+    ordered: bool = True  # the values have an order: numbers, or labels that a map puts into one
 
     def __len__(self) -> int:
         return len(self.value)
 
     def has_distances(self, level: str) -> bool:
-        """Whether differences between judgments mean something: not of labels, nor of numbers that stand for labels."""
+        """Whether differences between values mean something: not of labels, nor of numbers that stand for labels."""
         return self.ordered and (level != "nominal" or len(np.unique(self.value)) <= 2)
 
     @property
@@ -82,7 +74,7 @@ class JudgmentArrays:
         return self.at(np.isin(self.annotator, codes))
 
     def name_of(self, value: float) -> str:
-        """How a judgment is written."""
+        """A value as it is written."""
         # Adding 0 turns -0, which MQM gives outputs without errors, into 0.
         return f"{value + 0.0:g}" if self.labels is None else self.labels[int(value)]
 
@@ -98,7 +90,7 @@ def judgment_arrays(
 ) -> JudgmentArrays:
     """Turn judgments into arrays.
 
-    Marked judgments, those without a judgment or an annotator, and control items are left out, with a note.
+    Marked judgments, those without a value or an annotator, and control items are left out, with a note.
 
     Args:
         data: an EvalSet with judgments, judgments, or a table; in a table, judgments may be texts.
@@ -109,7 +101,10 @@ def judgment_arrays(
         columns: item columns or judgment columns to keep, for grouping.
     """
     judgments, labels = _numbered(data, answer)
-    table, notes = _open(judgment_rows(judgments).table)
+    table, notes = counted(judgment_rows(judgments).table, _LEFT_OUT)
+    if not table.height:
+        why = f" ({'; '.join(notes)})" if notes else ""
+        raise DataError(f"no judgment has an annotator and a value{why}; agreement compares annotators by their values")
     if criterion is not None:
         known = table["criterion"].drop_nulls().unique(maintain_order=True).to_list()
         if criterion not in known:
@@ -123,12 +118,12 @@ def judgment_arrays(
         table = table.filter(pl.col("annotator").is_in(names))
     if scale is not None:
         _check_scale(table, scale, labels)
-    return _arrays(table, names, labels, notes, columns, ["item", "system", "criterion", *apart])
+    return _arrays(table, names, labels, notes, columns, list(dict.fromkeys(["item", "system", "criterion", *apart])))
 
 
 def _numbered(data: Data, answer: str | None) -> tuple[Judgments, tuple[str, ...] | None]:
     """Return judgments whose values are numbers: texts become their places in alphabetical order."""
-    table = data if isinstance(data, pl.DataFrame) else judgments_of(data).table
+    table = table_in(data)
     if set(_PAIR) <= set(table.columns):  # what was judged is a pair of systems
         table = table.with_columns(system=pl.concat_str(pl.col(_PAIR).cast(pl.String).fill_null("-"), separator=" / "))
     elif "system" not in table.columns:
@@ -138,7 +133,7 @@ def _numbered(data: Data, answer: str | None) -> tuple[Judgments, tuple[str, ...
         raise unknown_name(
             "judgment column", column, table.columns, "name that of the judgments with --answer / answer="
         )
-    if column in _NO_ANSWERS:
+    if column in _NO_VALUES:
         raise OptionError(
             f"answer='{column}': that column says what was judged, by whom or how fast; it holds no judgments"
         )
@@ -158,25 +153,6 @@ def _numbered(data: Data, answer: str | None) -> tuple[Judgments, tuple[str, ...
     places = [float(at) for at in range(len(labels))]
     codes = texts.replace_strict(labels, places, default=None, return_dtype=pl.Float64)
     return Judgments(table.with_columns(codes.alias("value"))), tuple(labels)
-
-
-def _open(table: pl.DataFrame) -> tuple[pl.DataFrame, tuple[str, ...]]:
-    """Return the judgments that count, and what was left out."""
-    notes = []
-    for what, out in (
-        ("marked judgments", pl.col(MARKED).is_not_null()),
-        ("judgments without a value", pl.col("value").is_null()),
-        ("judgments on control items", pl.col("control").is_not_null()),
-        ("judgments without an annotator", pl.col("annotator").is_null()),
-    ):
-        kept = table.filter(~out)
-        if kept.height < table.height:
-            notes.append(f"{table.height - kept.height} {what} left out")
-        table = kept
-    if not table.height:
-        why = f" ({'; '.join(notes)})" if notes else ""
-        raise DataError(f"no judgment has an annotator and a value{why}; agreement needs to know who said what")
-    return table, tuple(notes)
 
 
 def _with_item_columns(table: pl.DataFrame, data: Data, columns: Sequence[str]) -> pl.DataFrame:
@@ -218,12 +194,12 @@ def _arrays(
     table: pl.DataFrame,
     names: list[str],
     labels: tuple[str, ...] | None,
-    notes: tuple[str, ...],
+    notes: list[str],
     columns: Sequence[str],
     unit_key: Sequence[str],
 ) -> JudgmentArrays:
     annotator = table["annotator"].replace_strict(names, list(range(len(names))), return_dtype=pl.Int64).to_numpy()
-    unit = group_codes(table, list(dict.fromkeys(unit_key)))
+    unit = group_codes(table, unit_key)
     first, origin = _first_answers(table, unit * len(names) + annotator)
     later = np.flatnonzero(~first)
     value = table["value"].to_numpy()
@@ -231,10 +207,9 @@ def _arrays(
     kept = list(dict.fromkeys(["item", "system", "criterion", *columns]))
     if len(later):
         differing = int((repeats[1] != repeats[2]).sum())
-        said = (
+        notes.append(
             f"{len(later)} repeats by the same annotator, {differing} of them with another judgment: the first counts"
         )
-        notes = (*notes, said)
     return JudgmentArrays(
         table=table.select(kept).filter(pl.Series(first)),
         unit=unit[first],
@@ -244,7 +219,7 @@ def _arrays(
         annotators=tuple(names),
         labels=labels,
         repeats=repeats,
-        notes=notes,
+        notes=tuple(notes),
         ordered=labels is None,
     )
 
@@ -263,11 +238,11 @@ def recoded(arrays: JudgmentArrays, recoding: Recoding) -> JudgmentArrays:
     """Return the judgments on a re-coded scale."""
 
     def new(values: FloatArray) -> FloatArray:
-        answers = pl.Series(values)
+        old = pl.Series(values)
         if arrays.labels is not None:
             places = [float(at) for at in range(len(arrays.labels))]
-            answers = answers.replace_strict(places, list(arrays.labels), return_dtype=pl.String)
-        return recoding.apply(answers).to_numpy().astype(np.float64)
+            old = old.replace_strict(places, list(arrays.labels), return_dtype=pl.String)
+        return recoding.apply(old).to_numpy().astype(np.float64)
 
     annotator, first, later = arrays.repeats
     return replace(
@@ -285,20 +260,15 @@ def parse_groups(text: str) -> dict[str, list[str]]:
     groups: dict[str, list[str]] = {}
     for part in text.split(","):
         name, equals, members = part.partition("=")
-        people = [member.strip() for member in members.split("|") if member.strip()]
-        if not (name.strip() and equals and people):
+        found = [member.strip() for member in members.split("|") if member.strip()]
+        if not (name.strip() and equals and found):
             raise OptionError(f"--groups '{text}': write NAME=ANNOTATOR|ANNOTATOR,..., e.g. experts=a1|a2,crowd=a3|a4")
-        groups[name.strip()] = people
+        groups[name.strip()] = found
     return groups
 
 
 def groups_of(arrays: JudgmentArrays, groups: str | Mapping[str, Sequence[str]] | None) -> dict[str, JudgmentArrays]:
-    """Return the judgments of each group: of annotators, or of a column's values.
-
-    Args:
-        arrays: all judgments, with the column where one is named.
-        groups: name -> annotators, or `NAME=A|B,NAME=C|D`, or the name of a column.
-    """
+    """Return the judgments of each group of annotators (`NAME=A|B,NAME=C`), or of a column's values."""
     if isinstance(groups, str) and "=" not in groups:
         named = arrays.table[groups].cast(pl.String)
         values = named.drop_nulls().unique(maintain_order=True).to_list()

@@ -1,13 +1,13 @@
-"""Judgments as cleaning and combining see them: one row each, under every column they may ask for.
+"""Judgments as cleaning, combining and agreement see them: one row each, with every column they may ask for.
 
-The errors of one judgment (MQM) are one row here, so that a mark is on a judgment and never on half of one.
+The errors of one judgment (MQM) are one row here, so that a mark is always on a whole judgment. Re-coding maps, such as
+`1|2=low,3|4|5=high`, say which values become one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
@@ -15,17 +15,17 @@ import polars as pl
 from aliquot.core.columns import JSON_DTYPE, cast_column
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import MARKED, Judgments
-from aliquot.errors import DataError
+from aliquot.core.registry import read_value, split_outside
+from aliquot.errors import DataError, OptionError, quoted
 from aliquot.stats.arrays import IntArray
 
-State = Literal["answered", "skipped", "pending"]
 Data = EvalSet | Judgments | pl.DataFrame
 
 OPTIONAL = ("time", "order", "page", "block", "control", "repeat", "expected", "state")
 """Columns that cleaning understands where they are there; null otherwise."""
 
 OPEN = pl.col(MARKED).is_null() & pl.col("value").is_not_null()
-"""JudgmentRows that count so far: they have a value, and nothing speaks against them."""
+"""Judgments that count so far: they have a value, and no mark."""
 
 _KEYS = ("item", "system", "annotator", "criterion", "repeat", "control")
 _NO = ("", "0", "false", "no", "f", "n")
@@ -33,19 +33,13 @@ _NO = ("", "0", "false", "no", "f", "n")
 
 @dataclass(frozen=True, eq=False)
 class JudgmentRows:
-    """One row per judgment.
+    """One row per judgment."""
 
-    Attributes:
-        table: item, system, annotator, criterion, value, seconds, the `OPTIONAL` columns, `marked`, and `state`, which
-            is answered, skipped or pending for every row. Negative seconds are null.
-        known: which of the columns held anything.
-        of_row: which judgment each row of the judgments belongs to.
-        negative_times: how many seconds were negative.
-    """
-
+    # item, system, annotator, criterion, value, seconds, the `OPTIONAL` columns, `marked`, and `state`, which is
+    # answered, skipped or pending for every row. Negative seconds are null.
     table: pl.DataFrame
-    known: frozenset[str]
-    of_row: IntArray
+    known: frozenset[str]  # which of the columns held anything
+    of_row: IntArray  # the judgment that each row of the original table belongs to
     negative_times: int = 0
 
     @property
@@ -56,7 +50,7 @@ class JudgmentRows:
     def with_marks(self, reasons: pl.Series) -> JudgmentRows:
         """Return the judgments with further reasons; the first reason of a judgment stays."""
         table = self.table.with_columns(pl.coalesce(MARKED, reasons.cast(pl.String)).alias(MARKED))
-        return JudgmentRows(table, self.known, self.of_row, self.negative_times)
+        return replace(self, table=table)
 
 
 def table_in(data: Data) -> pl.DataFrame:
@@ -65,7 +59,7 @@ def table_in(data: Data) -> pl.DataFrame:
 
 
 def judgments_of(data: Data) -> Judgments:
-    """Return the judgments of whatever holds some, or say that there are none."""
+    """Return the judgments in the data, or raise where there are none."""
     if isinstance(data, Judgments):
         return data
     if isinstance(data, pl.DataFrame):
@@ -76,7 +70,7 @@ def judgments_of(data: Data) -> Judgments:
 
 
 def evalset_of(data: Data) -> EvalSet:
-    """Return the data as an EvalSet; bare judgments become one of nothing else.
+    """Return the data as an EvalSet; judgments alone become one without scores and outputs.
 
     >>> evalset_of(pl.DataFrame({"item": [3, 3], "system": ["B", "A"], "value": [1.0, 2.0]})).systems
     ('B', 'A')
@@ -84,7 +78,7 @@ def evalset_of(data: Data) -> EvalSet:
     if isinstance(data, EvalSet):
         return data
     if isinstance(data, pl.DataFrame) and data.schema.get("value", pl.String()) == pl.String:
-        data = data.with_columns(pl.lit(None, dtype=pl.Float64).alias("value"))  # labels are no values yet
+        data = data.with_columns(pl.lit(None, dtype=pl.Float64).alias("value"))  # labels have no numeric value yet
     judgments = judgments_of(data)
     ids = judgments.table["item"].unique(maintain_order=True)
     systems = judgments.table["system"].unique(maintain_order=True).to_list()
@@ -112,6 +106,16 @@ def judgment_rows(judgments: Judgments) -> JudgmentRows:
     negative = table.filter(pl.col("seconds") < 0).height
     table = table.with_columns(pl.when(pl.col("seconds") >= 0).then("seconds"), _state().alias("state"))
     return JudgmentRows(table, known, of_row, negative)
+
+
+def counted(table: pl.DataFrame, left_out: Mapping[str, pl.Expr]) -> tuple[pl.DataFrame, list[str]]:
+    """Leave rows out, one condition after the other, and note how many each removes."""
+    notes = []
+    for what, condition in left_out.items():
+        kept = table.filter(~condition)
+        notes += [f"{table.height - kept.height} {what} left out"] if kept.height < table.height else []
+        table = kept
+    return table, notes
 
 
 def _one_row_each(table: pl.DataFrame) -> tuple[pl.DataFrame, IntArray]:
@@ -151,24 +155,17 @@ def first_rows(codes: IntArray) -> IntArray:
 
 
 def _state() -> pl.Expr:
-    """Answered where there is a value; else what `state` says; else skipped where time was spent, and pending."""
-    said = pl.col("state").str.to_lowercase()
-    seen = pl.col("seconds").is_not_null() | pl.col("time").is_not_null()
-    return (
-        pl.when(pl.col("value").is_not_null())
-        .then(pl.lit("answered"))
-        .when(said.str.starts_with("skip"))
-        .then(pl.lit("skipped"))
-        .when(said.str.starts_with("pend"))
-        .then(pl.lit("pending"))
-        .when(seen)
-        .then(pl.lit("skipped"))
-        .otherwise(pl.lit("pending"))
-    )
+    """Answered where there is a value; else as `state` says; else skipped where time was spent, and pending."""
+    given = pl.col("state").str.to_lowercase().str.slice(0, 4).replace_strict(
+        {"skip": "skipped", "pend": "pending"}, default=None, return_dtype=pl.String
+    )  # fmt: skip
+    timed = pl.col("seconds").is_not_null() | pl.col("time").is_not_null()
+    unanswered = pl.coalesce(given, pl.when(timed).then(pl.lit("skipped")).otherwise(pl.lit("pending")))
+    return pl.when(pl.col("value").is_not_null()).then(pl.lit("answered")).otherwise(unanswered)
 
 
 def _flags(column: pl.Series) -> pl.Series:
-    """Return true and false, whatever somebody wrote for it."""
+    """Read a column of flags: booleans, numbers, or words such as yes and no."""
     if column.dtype == pl.Boolean:
         return column.fill_null(value=False)
     if column.dtype.is_numeric():
@@ -177,11 +174,11 @@ def _flags(column: pl.Series) -> pl.Series:
 
 
 def _control_kinds(column: pl.Series) -> pl.Series:
-    """Return null for an ordinary item, `training`, `exam` or `control` for one whose judgment tells about people."""
+    """Return null for an ordinary item, `training`, `exam` or `control` for one that tests the annotator."""
     if column.dtype == JSON_DTYPE:
         raise DataError("judgments' control holds lists or objects; write true, training or exam, and false or nothing")
-    said = column.cast(pl.String).str.strip_chars().str.to_lowercase()
-    kind = pl.when(said.is_in(["training", "exam"])).then(said).otherwise(pl.lit("control"))
+    word = column.cast(pl.String).str.strip_chars().str.to_lowercase()
+    kind = pl.when(word.is_in(["training", "exam"])).then(word).otherwise(pl.lit("control"))
     return pl.select(pl.when(_flags(column)).then(kind).alias("control")).to_series()
 
 
@@ -191,8 +188,8 @@ def _control_kinds(column: pl.Series) -> pl.Series:
 def with_pages(judged: JudgmentRows) -> tuple[pl.DataFrame, list[str]]:
     """Return the judgments and the columns that make a page.
 
-    That is `page` where there is such a column, else an output with all its criteria; an output that somebody judged
-    twice is two pages.
+    That is `page` where there is such a column, else an output with all its criteria; an output judged twice by
+    one annotator is two pages.
     """
     if "page" in judged.known:
         return judged.table, ["annotator", "page"]
@@ -215,3 +212,98 @@ def page_times(judged: JudgmentRows) -> pl.DataFrame:
         .agg(once.alias("seconds"), (pl.col("state") == "skipped").all().alias("skipped"),
              (pl.col("state") == "pending").all().alias("pending"))
     )  # fmt: skip
+
+
+# -- re-coding -----------------------------------------------------------------------------------------------------
+
+RecodeLike = str | Mapping[str, Sequence[object]]
+"""A map as it is written, or new value -> old values."""
+
+
+@dataclass(frozen=True)
+class Recoding:
+    """A map from values to fewer values."""
+
+    name: str  # of the re-coded scale
+    groups: tuple[tuple[str, tuple[str, ...]], ...]  # new value and the old ones (or ranges LOW..HIGH), in order
+
+    def __str__(self) -> str:
+        return ",".join(f"{'|'.join(old)}={new}" for new, old in self.groups)
+
+    @property
+    def labels(self) -> tuple[str, ...] | None:
+        """The new values in order, or None where they are numbers."""
+        new = tuple(label for label, _ in self.groups)
+        return None if all(_number(label) is not None for label in new) else new
+
+    def apply(self, values: pl.Series) -> pl.Series:
+        """Return the new values as numbers: themselves, or their place among the labels.
+
+        Raises:
+            DataError: a value is in no group.
+
+        >>> parse_recoding("1|2=low,3..5=high").apply(pl.Series([1.0, 4.0])).to_list()
+        [0.0, 1.0]
+        """
+        place = {value: self._place(value) for value in values.drop_nulls().unique().sort()}
+        lost = [value for value, at in place.items() if at is None]
+        if lost:
+            named = f" '{self.name}'" if self.name else ""
+            raise DataError(
+                f"re-coding{named}: the values {quoted(_shown(value) for value in lost)} are in no group of "
+                f"'{self}'; add them to one"
+            )
+        new = [float(at) if self.labels else float(self.groups[at][0]) for at in place.values() if at is not None]
+        return values.replace_strict(list(place), new, default=None, return_dtype=pl.Float64)
+
+    def _place(self, value: float | str) -> int | None:
+        return next((at for at, (_, old) in enumerate(self.groups) if any(_fits(value, text) for text in old)), None)
+
+
+def parse_recoding(given: RecodeLike, name: str = "re-coded") -> Recoding:
+    """Read a map, written `old|old=new,old=new` or `NAME:old|old=new,...`.
+
+    >>> parse_recoding("gravity:0|1|2=significant,3|4|5|6=insignificant,7=none").name
+    'gravity'
+    """
+    if isinstance(given, Mapping):
+        groups = tuple((str(new), tuple(map(_shown, old))) for new, old in given.items())
+    else:
+        head, colon, rest = given.partition(":")
+        if colon and "=" not in head:
+            name, given = head.strip(), rest
+        groups = tuple(_group(part, given) for part in split_outside(given, ","))
+    olds = [text for _, old in groups for text in old]
+    twice = [text for text in olds if olds.count(text) > 1]
+    if len({new for new, _ in groups}) < len(groups):
+        raise OptionError(f"re-coding '{name}': the new value is named twice; put all that becomes it into one group")
+    if twice:
+        raise OptionError(f"re-coding '{name}': the value '{twice[0]}' is in two groups; it can become only one")
+    return Recoding(name, groups)
+
+
+def _group(part: str, whole: str) -> tuple[str, tuple[str, ...]]:
+    old, equals, new = part.rpartition("=")
+    olds = tuple(read_value(text) for text in split_outside(old, "|"))
+    if not equals or not new.strip() or not all(olds):
+        raise OptionError(f"re-coding '{whole}': '{part}' is not OLD|OLD=NEW; write e.g. 1|2=low,3|4|5=high")
+    return read_value(new), olds
+
+
+def _fits(value: float | str, text: str) -> bool:
+    if isinstance(value, str):
+        return value == text
+    low, dots, high = text.partition("..")
+    ends = _number(low), _number(high if dots else low)
+    return ends[0] is not None and ends[1] is not None and ends[0] <= value <= ends[1]
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _shown(value: object) -> str:
+    return f"{value:g}" if isinstance(value, int | float) else str(value)

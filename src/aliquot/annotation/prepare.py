@@ -1,130 +1,37 @@
-"""JudgmentRows made ready to be combined: those that count, with other weights, on another scale, comparable."""
+"""Judgments made ready to be combined: those that count, with other weights, on another scale, comparable.
+
+Two ways make annotators comparable. z-scores treat an annotator's mean and spread as taste, so an annotator who saw
+better outputs than others is corrected for it, wrongly. Crossed effects look at which annotator judged what: an
+annotator is strict if the same items got more from others. They keep the scale, and shrink what rests on few judgments.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
+import numpy as np
 import polars as pl
 
-from aliquot.annotation.judgment_rows import Data, judgment_rows, judgments_of
-from aliquot.annotation.normalise import Normalised, normalise
+from aliquot.annotation.judgment_rows import (
+    Data,
+    RecodeLike,
+    Recoding,
+    counted,
+    first_rows,
+    group_codes,
+    judgment_rows,
+    judgments_of,
+    parse_recoding,
+)
 from aliquot.core.columns import cast_column
-from aliquot.core.judgments import Judgments
-from aliquot.core.registry import read_value, split_outside, written
-from aliquot.errors import DataError, OptionError, quoted, unknown_name
+from aliquot.core.judgments import MARKED, Judgments
+from aliquot.core.registry import bind, parameters_of, parse_spec, written
+from aliquot.errors import DataError, OptionError, unknown_name
 from aliquot.io.formats.mqm import MQMWeights
-
-# -- Scale re-coding maps: `1|2=low,3|4|5=high` says which judgments become one ----------------------------------------
-
-
-RecodeLike = str | Mapping[str, Sequence[object]]
-"""A map as it is written, or new judgment -> old judgments."""
-
-
-@dataclass(frozen=True)
-class Recoding:
-    """A map from judgments to fewer judgments.
-
-    Attributes:
-        name: what the re-coded scale is called.
-        groups: new judgment and the old ones (or ranges LOW..HIGH) that become it, in order.
-    """
-
-    name: str
-    groups: tuple[tuple[str, tuple[str, ...]], ...]
-
-    def __str__(self) -> str:
-        return ",".join(f"{'|'.join(old)}={new}" for new, old in self.groups)
-
-    @property
-    def labels(self) -> tuple[str, ...] | None:
-        """The new judgments in order, or None where they are numbers."""
-        new = tuple(label for label, _ in self.groups)
-        return None if all(_number(label) is not None for label in new) else new
-
-    def apply(self, answers: pl.Series) -> pl.Series:
-        """Return the new judgments as numbers: themselves, or their place among the labels.
-
-        Raises:
-            DataError: a judgment is in no group.
-
-        >>> parse_recoding("1|2=low,3..5=high").apply(pl.Series([1.0, 4.0])).to_list()
-        [0.0, 1.0]
-        """
-        distinct = answers.drop_nulls().unique().sort()
-        place = {answer: self._place(answer) for answer in distinct}
-        lost = [answer for answer, at in place.items() if at is None]
-        if lost:
-            named = f" '{self.name}'" if self.name else ""
-            raise DataError(
-                f"re-coding{named}: the values {quoted(_shown(judgment) for judgment in lost)} are in no group of "
-                f"'{self}'; add them to one"
-            )
-        new = [float(at) if self.labels else float(self.groups[at][0]) for at in place.values() if at is not None]
-        return answers.replace_strict(list(place), new, default=None, return_dtype=pl.Float64)
-
-    def _place(self, answer: float | str) -> int | None:
-        return next((at for at, (_, old) in enumerate(self.groups) if any(_fits(answer, text) for text in old)), None)
-
-
-def parse_recoding(given: RecodeLike, name: str = "re-coded") -> Recoding:
-    """Read a map, written `old|old=new,old=new` or `NAME:old|old=new,...`.
-
-    >>> parse_recoding("gravity:0|1|2=significant,3|4|5|6=insignificant,7=none").name
-    'gravity'
-    """
-    if isinstance(given, Mapping):
-        groups = tuple((str(new), tuple(_shown(answer) for answer in old)) for new, old in given.items())
-    else:
-        head, colon, rest = given.partition(":")
-        if colon and "=" not in head:
-            name, given = head.strip(), rest
-        groups = tuple(_group(part, given) for part in split_outside(given, ","))
-    _check(groups, name)
-    return Recoding(name, groups)
-
-
-def _group(part: str, whole: str) -> tuple[str, tuple[str, ...]]:
-    old, equals, new = part.rpartition("=")
-    olds = tuple(read_value(text) for text in split_outside(old, "|"))
-    if not equals or not new.strip() or not all(olds):
-        raise OptionError(f"re-coding '{whole}': '{part}' is not OLD|OLD=NEW; write e.g. 1|2=low,3|4|5=high")
-    return read_value(new), olds
-
-
-def _check(groups: tuple[tuple[str, tuple[str, ...]], ...], name: str) -> None:
-    if len({new for new, _ in groups}) < len(groups):
-        raise OptionError(f"re-coding '{name}': the new value is named twice; put all that becomes it into one group")
-    olds = [text for _, old in groups for text in old]
-    twice = [text for text in olds if olds.count(text) > 1]
-    if twice:
-        raise OptionError(f"re-coding '{name}': the value '{twice[0]}' is in two groups; it can become only one")
-
-
-def _fits(answer: float | str, text: str) -> bool:
-    if isinstance(answer, str):
-        return answer == text
-    low, dots, high = text.partition("..")
-    if dots:
-        ends = _number(low), _number(high)
-        return ends[0] is not None and ends[1] is not None and ends[0] <= answer <= ends[1]
-    return _number(text) == answer
-
-
-def _number(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None
-
-
-def _shown(answer: object) -> str:
-    return f"{answer:g}" if isinstance(answer, int | float) else str(answer)
-
-
-# -- Judgments made ready to be combined: those that count, with other weights, on another scale, comparable -----------
-
+from aliquot.stats.annotator_effects import GroupScores, crossed_effects, group_zscores
+from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
 
 _LABEL = "_label"
 RecodeAny = RecodeLike | Recoding
@@ -135,31 +42,26 @@ Recodes = RecodeAny | Mapping[str, RecodeAny] | Sequence[RecodeAny]
 def countable(
     data: Data, *, answer: str = "value", mqm_weights: MQMWeights | None = None
 ) -> tuple[pl.DataFrame, list[str]]:
-    """Return the judgments that count (unmarked, with a judgment, not on control items), and what was left out.
+    """Return the judgments that count (unmarked, with a value, not on control items), and what was left out.
 
-    The column `answer` of the result holds the judgments, numbers or labels.
+    The column `answer` of the result holds the values, numbers or labels.
     """
     judgments, answer = _judgments(data, answer)
     if mqm_weights is not None:
         judgments = reweighted(judgments, mqm_weights)
-    table = judgment_rows(judgments).table
-    notes = []
-    given = pl.col("value").is_not_null() if answer == "value" else pl.col(answer).is_not_null()
-    for what, out in (
-        ("marked judgments", pl.col("marked").is_not_null()),
-        ("pending judgments", (pl.col("state") == "pending") & ~given),
-        ("skipped judgments", (pl.col("state") == "skipped") & ~given),
-        ("judgments on control items", pl.col("control").is_not_null()),
-    ):
-        kept = table.filter(~out)
-        if kept.height < table.height:
-            notes.append(f"{table.height - kept.height} {what} left out")
-        table = kept
+    absent = pl.col(answer).is_null()
+    left_out = {
+        "marked judgments": pl.col(MARKED).is_not_null(),
+        "pending judgments": (pl.col("state") == "pending") & absent,
+        "skipped judgments": (pl.col("state") == "skipped") & absent,
+        "judgments on control items": pl.col("control").is_not_null(),
+    }
+    table, notes = counted(judgment_rows(judgments).table, left_out)
     return table.with_columns(pl.col(answer).alias("answer")), notes
 
 
 def _judgments(data: Data, answer: str) -> tuple[Judgments, str]:
-    """Judgments and the column of their judgments: labels in `value` of a bare table move to a column of their own."""
+    """Judgments and the column of their values: labels in `value` of a bare table move to a column of their own."""
     if isinstance(data, pl.DataFrame) and answer == "value" and data.schema.get("value") == pl.String:
         data = data.with_columns(pl.col("value").alias(_LABEL), pl.lit(None, dtype=pl.Float64).alias("value"))
         answer = _LABEL
@@ -230,11 +132,11 @@ def _recoding(given: RecodeAny, name: str) -> Recoding:
 
 def recoded(table: pl.DataFrame, recodings: Mapping[str | None, Recoding]) -> pl.DataFrame:
     """Return the judgments with `value` on the new scale; labels must have a re-coding."""
-    return table.with_columns(_worth(table, "answer", recodings)).filter(pl.col("value").is_not_null())
+    return table.with_columns(_numbers(table, "answer", recodings)).filter(pl.col("value").is_not_null())
 
 
 def valued(data: Data, answer: str, recode: Recodes | None) -> Judgments:
-    """Return all judgments with the worth of their judgments as values, and of `expected` judgments, too.
+    """Return all judgments with numbers as values, by the re-coding; `expected` values are re-coded, too.
 
     >>> table = pl.DataFrame({"item": [0, 1], "system": ["A", "A"], "value": ["yes", None]})
     >>> valued(table, "value", "yes=1,no=0").table["value"].to_list()
@@ -242,24 +144,24 @@ def valued(data: Data, answer: str, recode: Recodes | None) -> Judgments:
     """
     judgments, column = _judgments(data, answer)
     recodings = recodings_of(recode, judgments.criteria)
-    table = judgments.table.with_columns(_worth(judgments.table, column, recodings))
+    table = judgments.table.with_columns(_numbers(judgments.table, column, recodings))
     if "expected" in table.columns:
-        table = table.with_columns(_worth(table, "expected", recodings).alias("expected"))
+        table = table.with_columns(_numbers(table, "expected", recodings).alias("expected"))
     return Judgments(table)
 
 
-def _worth(table: pl.DataFrame, column: str, recodings: Mapping[str | None, Recoding]) -> pl.Series:
-    """What the judgments in a column are worth, criterion by criterion."""
-    answers = table[column]
-    if not recodings and answers.dtype == pl.String and answers.count():
-        what = f"the judgments are labels ('{answers.drop_nulls()[0]}'); say what each is worth with --recode"
-        raise DataError(f"{what}, e.g. yes=1,partially=0.5,no=0")
+def _numbers(table: pl.DataFrame, column: str, recodings: Mapping[str | None, Recoding]) -> pl.Series:
+    """The numbers that the values in a column stand for, criterion by criterion."""
+    values = table[column]
+    if not recodings and values.dtype == pl.String and values.count():
+        raise DataError(f"the judgments are labels ('{values.drop_nulls()[0]}'); say what each is worth with --recode, "
+                        "e.g. yes=1,partially=0.5,no=0")  # fmt: skip
     parts = [pl.DataFrame(schema={"_row": pl.UInt32, "value": pl.Float64})]
     for (criterion,), part in table.with_row_index("_row").group_by("criterion", maintain_order=True):
         recoding = recodings.get(None if criterion is None else str(criterion)) or recodings.get(None)
         mine = part[column]
-        worth = recoding.apply(mine) if recoding else cast_column(mine, pl.Float64(), f"the judgments on '{criterion}'")
-        parts.append(part.select("_row", worth.alias("value")))
+        new = recoding.apply(mine) if recoding else cast_column(mine, pl.Float64(), f"the judgments on '{criterion}'")
+        parts.append(part.select("_row", new.alias("value")))
     return pl.concat(parts).sort("_row")["value"]
 
 
@@ -280,8 +182,154 @@ def written_recoding(recode: Recodes | None) -> str | None:
     """
     if recode is None:
         return None
-    if isinstance(recode, str | Recoding):
-        return written(str(recode))
     if isinstance(recode, Mapping):
-        return written(";".join(name + ":" + str(value) for name, value in recode.items()))
-    return written(";".join(str(one) for one in recode))
+        recode = [f"{name}:{value}" for name, value in recode.items()]
+    return written(str(recode) if isinstance(recode, str | Recoding) else ";".join(map(str, recode)))
+
+
+# -- comparable annotators -----------------------------------------------------------------------------------------
+
+BY = ("annotator", "block", "criterion")
+"""Groups of z-scores: each annotator's judgments on each criterion in each block (survey), where known."""
+
+MINIMUM = 5
+"""Judgments an annotator needs for a usable mean and spread."""
+
+Guard = Literal["drop", "pooled"]
+Unit = Literal["auto", "item", "output"]
+
+
+@dataclass(frozen=True, eq=False)
+class Normalised:
+    """Comparable values, and what they say about the annotators."""
+
+    z: FloatArray  # the new value of each row, NaN where there is none
+    # One row per annotator and criterion (and block): judgments, and mean, sd and status (z), or severity, its standard
+    # error, and noise (crossed).
+    annotators: pl.DataFrame
+    notes: tuple[str, ...] = ()
+
+
+def z_scores(
+    table: pl.DataFrame, *, by: tuple[str, ...] = BY, minimum: int = MINIMUM, guard: Guard = "drop"
+) -> Normalised:
+    """Subtract each annotator's mean and divide by their standard deviation (divisor n).
+
+    Args:
+        table: judgments with value and the columns of `by`; a null value has no score.
+        by: what to do it within.
+        minimum: an annotator with fewer judgments has no usable mean and spread.
+        guard: an annotator with too few or only equal judgments is left out (`drop`), or compared with the mean and
+            spread of everybody's judgments on the criterion (`pooled`). A 0 would be wrong for them.
+
+    >>> table = pl.DataFrame({"annotator": ["a"] * 3 + ["b"], "value": [1.0, 2.0, 3.0, 9.0]})
+    >>> z_scores(table, by=("annotator",), minimum=2).z.round(2)
+    array([-1.22,  0.  ,  1.22,   nan])
+    """
+    by = tuple(name for name in by if name in table.columns)
+    values = table["value"].cast(pl.Float64).to_numpy()
+    groups = group_codes(table, by)
+    named = table["annotator"].is_not_null().to_numpy()
+    found = group_zscores(np.where(named, values, np.nan), groups, minimum)
+    z = found.z
+    if guard == "pooled":
+        everybody = group_codes(table, ["criterion"]) if "criterion" in by else np.zeros(len(values), dtype=np.int64)
+        unsure = (found.few | found.constant)[groups] | ~named
+        z = np.where(unsure, group_zscores(values, everybody).z, z)
+    return Normalised(z, _z_report(table, by, groups, found), _z_notes(values, named, found, groups, minimum, guard))
+
+
+def _z_report(table: pl.DataFrame, by: tuple[str, ...], groups: IntArray, found: GroupScores) -> pl.DataFrame:
+    status = np.where(found.few, "few", np.where(found.constant, "constant", "ok"))
+    numbers = pl.DataFrame({"answers": found.count, "mean": found.mean, "sd": found.sd, "status": status})
+    report = table[first_rows(groups)].select(by).hstack(numbers)
+    return report.filter((pl.col("answers") > 0) & pl.col("annotator").is_not_null())
+
+
+def _z_notes(
+    values: FloatArray, named: BoolArray, found: GroupScores, groups: IntArray, minimum: int, guard: str
+) -> tuple[str, ...]:
+    notes = []
+    done = "left out" if guard == "drop" else "compared with everybody's"
+    for what, which in ((f"fewer than {minimum}", found.few), ("only equal", found.constant)):
+        if which.any():
+            rows = int((which[groups] & np.isfinite(values) & named).sum())
+            notes.append(f"z-scores: {int(which.sum())} annotators (x criteria) have {what} judgments; "
+                         f"their {rows} judgments are {done}")  # fmt: skip
+    unnamed = int((np.isfinite(values) & ~named).sum())
+    if unnamed:
+        notes.append(f"z-scores: {unnamed} judgments name no annotator; they are {done}")
+    return tuple(notes)
+
+
+def crossed(table: pl.DataFrame, *, unit: Unit = "auto") -> Normalised:
+    """Take each annotator's severity off their judgments; severity and item effects are fitted together, by criterion.
+
+    Args:
+        table: judgments with item, system, annotator, criterion and value.
+        unit: what has an effect beside its annotator: the item, or the output (an item with its system), which needs
+            outputs judged by several annotators; `auto` takes the output where most judgments are on such ones.
+
+    >>> table = pl.DataFrame({"item": [0, 0, 1, 1, 2, 2], "system": ["A"] * 6, "annotator": ["a", "b"] * 3,
+    ...     "criterion": ["c"] * 6, "value": [1.0, 2, 5, 6, 8, 9.5]})
+    >>> crossed(table).annotators["severity"].round(2).to_list()
+    [0.57, -0.57]
+    """
+    z = np.full(table.height, np.nan)
+    usable = table.with_row_index("_row").filter(pl.col("value").is_not_null() & pl.col("annotator").is_not_null())
+    if not usable.height:
+        raise DataError("crossed effects need judgments with a value and an annotator; there are none")
+    reports, notes = [], []
+    for (criterion,), part in usable.group_by("criterion", maintain_order=True):
+        adjusted, report, part_notes = _crossed_part(part, unit)
+        z[part["_row"].to_numpy()] = adjusted
+        reports.append(report.with_columns(pl.lit(criterion, dtype=pl.String).alias("criterion")))
+        notes += [f"{criterion}: {note}" if criterion is not None else note for note in part_notes]
+    unnamed = table.filter(pl.col("value").is_not_null() & pl.col("annotator").is_null()).height
+    if unnamed:
+        notes.append(f"crossed effects: {unnamed} judgments name no annotator; they are left out")
+    return Normalised(z, pl.concat(reports), tuple(notes))
+
+
+def _crossed_part(part: pl.DataFrame, unit: Unit) -> tuple[FloatArray, pl.DataFrame, list[str]]:
+    annotators, annotator = part["annotator"].unique(maintain_order=True), group_codes(part, ["annotator"])
+    several = float(part.select((pl.col("annotator").n_unique().over("item", "system") > 1).mean()).item())
+    by_output = unit == "output" or (unit == "auto" and several >= 0.5)
+    judged = group_codes(part, ["item", "system"] if by_output else ["item"])
+    values, system = part["value"].to_numpy(), group_codes(part, ["system"])
+    if len(values) <= system.max() + 1:
+        raise DataError(
+            f"crossed effects: {len(values)} judgments on {system.max() + 1} systems are too few; use z or none"
+        )
+    fit = crossed_effects(values, annotator, judged, system)
+    report = pl.DataFrame(
+        {
+            "annotator": annotators,
+            "answers": np.bincount(annotator, minlength=len(annotators)),
+            "severity": -fit.annotator,
+            "severity_se": fit.annotator_se,
+            "noise": fit.noise,
+        }
+    )
+    rest = fit.noise_sd if fit.noise_sd > 1e-9 * np.abs(values).max() else 0.0  # rounding errors are not noise
+    effects = "outputs" if by_output else "items"
+    sizes = f"annotators {fit.annotator_sd:.3g}, of {effects} {fit.item_sd:.3g}, of the rest {rest:.3g}"
+    notes = [f"crossed effects: standard deviation of {sizes}"]
+    if len(annotators) == 1:
+        notes.append("crossed effects: one annotator; severity cannot be estimated, values are unchanged")
+    elif several == 0:
+        notes.append("crossed effects: no output was judged by two annotators; severity rests on items they share")
+    return values - fit.annotator[annotator], report, notes
+
+
+METHODS: dict[str, Callable[..., Normalised]] = {"z": z_scores, "crossed": crossed}
+"""Name -> way to normalise."""
+
+
+def normalise(table: pl.DataFrame, method: str) -> Normalised:
+    """Normalise judgments by a method: `z`, `z:minimum=3,guard=pooled`, `crossed`, `crossed:unit=item`."""
+    spec = parse_spec(method)
+    if spec.name not in METHODS:
+        raise unknown_name("way to normalise", spec.name, METHODS)
+    function = METHODS[spec.name]
+    return function(table, **bind(spec.name, parameters_of(function, ()), spec.parameters))
