@@ -179,7 +179,7 @@ def test_spans_of_an_mqm_file(aliquot: Call, tmp_path: Path) -> None:
         (["--trust-variant", "mine"], "no trust variant 'mine'"),
         (["--bootstrap", "-1"], "bootstrap=-1"),
         (["--confidence", "95"], "confidence=95"),
-        (["--plot", "map.jpeg"], "unknown ending for a picture"),
+        (["--plot", "map.jpeg"], "unknown ending of a picture"),
         (["--answer", "verdict"], "no judgment column 'verdict'"),
         (["--pair-measure", "alpha"], "no measure of pairs 'alpha'"),
         (["-o", "out.xyz"], "unknown ending"),

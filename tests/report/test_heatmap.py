@@ -13,7 +13,6 @@ import pytest
 from aliquot import agreement, synthetic
 from aliquot.annotation.agreement_result import Agreement, pair_matrix
 from aliquot.errors import DataError, MissingExtraError, NameUnknownError, OptionError
-from aliquot.report import heatmap as module
 from aliquot.report.heatmap import figure_of, heatmap
 
 
@@ -88,7 +87,7 @@ def test_what_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         heatmap(result, tmp_path / "map.svg", measure="alpha")
     with pytest.raises(DataError, match="no pair of annotators has a defined kappa"):
         heatmap(result, tmp_path / "map.svg", measure="kappa")
-    monkeypatch.setattr(module, "find_spec", lambda _name: None)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'aliquot\[report\]'"):
         heatmap(result, tmp_path / "map.svg")
     assert list(tmp_path.iterdir()) == []

@@ -21,7 +21,8 @@ from aliquot.cli.clean import read_judged
 from aliquot.core.evalset import EvalSet
 from aliquot.errors import DataError, FormatError, unknown_name
 from aliquot.io.load import load
-from aliquot.report.heatmap import heatmap, require_drawable
+from aliquot.report.figures import require_figures
+from aliquot.report.heatmap import heatmap
 from aliquot.stats.annotator_model import VARIANTS
 
 # -- `aliquot agreement`: do my judges agree, and whom can I trust? --------------------------------------------------
@@ -137,7 +138,7 @@ def run(
     for path in (output, plot):
         common.require_writable(path)
     if plot is not None:
-        require_drawable(plot)
+        require_figures(plot)
     if pair_measure is not None and pair_measure not in PAIR_MEASURES:
         raise unknown_name("measure of pairs", pair_measure, PAIR_MEASURES)
     if table not in TABLES:

@@ -1,4 +1,8 @@
-"""What all pictures share: matplotlib if it is there, colours for every eye, files written whole or not at all."""
+"""Figures with matplotlib: curves of a replay, of a plan, and of the break-even of metrics.
+
+Colours and dashes can be told apart by colour-blind readers; the same numbers give the same file, written whole or not
+at all. matplotlib is an extra and slow to import, so it is imported only when something is drawn.
+"""
 
 from __future__ import annotations
 
@@ -7,39 +11,36 @@ import math
 import textwrap
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import stdtrit
-from sklearn.isotonic import isotonic_regression
 
 from aliquot.errors import DataError, MissingExtraError, OptionError, unknown_name
 from aliquot.io.files import write_bytes
 from aliquot.metric_eval.measures import MEASURES
-from aliquot.metric_eval.metric_errors import CurvePoint, Worth
-from aliquot.metric_eval.metrics import MetricReport
-from aliquot.planning.forecast import Point
-from aliquot.planning.result import CampaignPlan
-from aliquot.simulation.setup import BASELINE
-from aliquot.simulation.simulate import Simulation
-from aliquot.simulation.units import Cell
 from aliquot.stats.arrays import FloatArray
 
-# -- What all pictures share: matplotlib if it is there, colours for every eye, files written whole or not at all ----
-
+if TYPE_CHECKING:  # a heat map needs none of these
+    from aliquot.metric_eval.metric_errors import CurvePoint, Worth
+    from aliquot.metric_eval.metrics import MetricReport
+    from aliquot.planning.result import CampaignPlan
+    from aliquot.simulation.simulate import Simulation
+    from aliquot.simulation.units import Cell
 
 ENDINGS = (".svg", ".png", ".pdf")
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")
-"""Okabe and Ito's palette, which colour-blind people can tell apart."""
+"""Okabe and Ito's palette, which colour-blind readers can tell apart."""
 DASHES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
+_RANDOM, _RANDOM_COLOUR = "random", "#555555"
 
 
 def require_figures(path: Path) -> None:
     """Refuse, before any work, an ending that cannot be drawn or a machine without matplotlib."""
     if path.suffix.lower() not in ENDINGS:
-        raise OptionError(f"{path}: unknown ending of a picture; use {', '.join(ENDINGS)}")
+        raise OptionError(f"{path}: unknown ending of a picture; use .svg, .png or .pdf")
     try:
-        import matplotlib as mpl  # noqa: F401, PLC0415  (an extra, and slow to import)
+        import matplotlib as mpl  # noqa: F401, PLC0415
     except ImportError:
         raise MissingExtraError("pictures need matplotlib; install it with: pip install 'aliquot[report]'") from None
 
@@ -58,22 +59,19 @@ def new_figure(rows: int = 1, columns: int = 1, *, width: float = 7.0, height: f
 
 
 def save_figure(figure: Any, path: Path) -> None:
-    """Write the picture whole or not at all; the same numbers give the same file."""
-    buffer = io.BytesIO()
+    """Write the picture; a fixed salt and no date make the same numbers the same file."""
     import matplotlib as mpl  # noqa: PLC0415
 
-    kind = path.suffix.lower().removeprefix(".")
+    buffer, kind = io.BytesIO(), path.suffix.lower().removeprefix(".")
     stamp = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind, {})
     with mpl.rc_context({"svg.hashsalt": "aliquot", "svg.fonttype": "none"}):
         figure.savefig(buffer, format=kind, dpi=150, metadata=stamp)
     write_bytes(path, buffer.getvalue())
 
 
-# -- Curves of a replay: a measure against the budget, a line for each method, a band for random ---------------------
-
+# -- A replay: a measure against the budget, a line for each method, a band for random -------------------------------
 
 _COLUMNS = 3
-_PLAIN = "#555555"
 _LETTERS = 34  # of a name on one line
 _LETTER, _LINE = 0.068, 0.14  # inches of a letter and of a line of small print
 _PANEL = (4.6, 4.2)
@@ -126,17 +124,17 @@ def draw_curves(result: Simulation, measure: str, path: str | Path) -> None:
 def lines_of(cells: list[Cell], measure: str) -> list[Line]:
     """The lines of one panel, random first: what the others are compared with, which for spa_full is its spa."""
     against = MEASURES[measure].against
-    if not any((cell.method, cell.measure) == (BASELINE, against) for cell in cells):
+    if not any((cell.method, cell.measure) == (_RANDOM, against) for cell in cells):
         against = measure  # it was not asked for
     lines = []
-    for place, method in enumerate([BASELINE, *dict.fromkeys(c.method for c in cells if c.method != BASELINE)]):
-        wanted = against if method == BASELINE else measure
+    for place, method in enumerate([_RANDOM, *dict.fromkeys(c.method for c in cells if c.method != _RANDOM)]):
+        wanted = against if method == _RANDOM else measure
         found = sorted((c for c in cells if (c.method, c.measure) == (method, wanted)), key=lambda c: c.share)
         if not found:
             continue
         freedom = np.maximum([c.repeats - 1 for c in found], 1)
         half = np.nan_to_num(stdtrit(freedom, 0.975) * np.array([c.error for c in found]))
-        colour, dash = (_PLAIN, "-") if method == BASELINE else _look(place - 1)
+        colour, dash = (_RANDOM_COLOUR, "-") if method == _RANDOM else _look(place - 1)
         name = f"{method} ({wanted})" if wanted != measure else method
         x, y = np.array([100 * c.share for c in found]), np.array([c.value for c in found])
         lines.append(Line(name, x, y, half, colour, dash))
@@ -152,8 +150,10 @@ def _look(number: int) -> tuple[str, Any]:
 def _curve_panel(axis: Any, lines: list[Line], measure: str, height: float) -> None:
     for line in lines:
         axis.plot(line.x, line.y, color=line.colour, linestyle=line.dash, linewidth=1.8, marker="o", markersize=3)
-        if line.colour == _PLAIN:
-            axis.fill_between(line.x, line.y - line.half, line.y + line.half, color=_PLAIN, alpha=0.25, linewidth=0)
+        if line.colour == _RANDOM_COLOUR:
+            axis.fill_between(
+                line.x, line.y - line.half, line.y + line.half, color=_RANDOM_COLOUR, alpha=0.25, linewidth=0
+            )
     axis.margins(x=0.02)
     _label_ends(axis, [line for line in lines if np.isfinite(line.y).any()], 0.8 * height)
     axis.set_xlabel("budget, % of judging everything")
@@ -182,6 +182,8 @@ def apart(wanted: FloatArray, sizes: FloatArray) -> FloatArray:
     >>> apart(np.array([0.5, 0.5]), np.array([0.2, 0.2])).round(3).tolist()
     [0.4, 0.6]
     """
+    from sklearn.isotonic import isotonic_regression  # noqa: PLC0415  (slow to import)
+
     if not len(wanted):
         return wanted
     # Centre i lies at least (size i-1 + size i) / 2 above centre i-1: less these steps, centres must only not fall.
@@ -191,14 +193,12 @@ def apart(wanted: FloatArray, sizes: FloatArray) -> FloatArray:
     return np.asarray(isotonic_regression(wanted - steps, **bounds) + steps, dtype=np.float64)
 
 
-# -- A plan as a picture: what every budget promises, for a random sample and for the recommended method -------------
+# -- A plan: what every budget promises, for a random sample and for the recommended method --------------------------
 
-
-_RANDOM = "#555555"
 _PANELS = (
     ("width_difference", "width of the interval of a difference"),
     ("accuracy", "pairs of systems in the right order"),
-    ("best", "chance that the best system comes first"),
+    ("best", "probability that the best system comes first"),
     ("apart", "pairs told apart (expected)"),
 )
 
@@ -218,8 +218,8 @@ def draw_plan(result: CampaignPlan, path: str | Path) -> None:
         axis.set_title(words, fontsize=10, loc="left")
         axis.set_xlabel("items judged")
     axes[0, 0].legend(frameon=False, fontsize=9)
-    _above(axes[0, 0], result)
-    _above(axes[0, 1], result)
+    for axis in axes[0]:
+        _above(axis, result)
     save_figure(figure, path)
 
 
@@ -227,7 +227,7 @@ def _plan_panel(axis: Any, result: CampaignPlan, name: str) -> None:
     for place, method in enumerate(result.methods):
         points = result.curve(method)
         x, y = np.array([p.items for p in points]), np.array([getattr(p, name) for p in points])
-        colour, dash = (_RANDOM, "--") if place == 0 else (COLOURS[0], "-")
+        colour, dash = (_RANDOM_COLOUR, "--") if place == 0 else (COLOURS[0], "-")
         axis.plot(x, y, color=colour, linestyle=dash, linewidth=1.8, marker="o", markersize=3, label=method)
         if name == "accuracy":
             half = 1.96 * np.array([p.accuracy_error for p in points])
@@ -236,13 +236,13 @@ def _plan_panel(axis: Any, result: CampaignPlan, name: str) -> None:
     value = getattr(advised, name)
     axis.axvline(advised.items, color=COLOURS[1], linewidth=0.9, linestyle=":")
     axis.plot([advised.items], [value], marker="D", markersize=6, color=COLOURS[1], linestyle="none",
-              clip_on=False,  # a chance of 100% lies on the edge
+              clip_on=False,  # a probability of 100% lies on the edge
               label=f"recommended: {advised.items} items")  # fmt: skip
     _limits(axis, result, name)
 
 
 def _limits(axis: Any, result: CampaignPlan, name: str) -> None:
-    """Chances and shares may not pass 1, counts not the number of pairs; widths start at 0."""
+    """Probabilities and shares may not pass 1, counts not the number of pairs; widths start at 0."""
     if name == "width_difference":
         axis.set_ylim(bottom=0)
     elif name == "apart":
@@ -253,16 +253,12 @@ def _limits(axis: Any, result: CampaignPlan, name: str) -> None:
     else:
         low = min(axis.get_ylim()[0], 0.98)
         axis.set_ylim(max(0.0, low), 1.005)
-        axis.yaxis.set_major_formatter(_percent)
-
-
-def _percent(value: float, _: int) -> str:
-    return f"{100 * value:.0f}%"
+        axis.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f}%")
 
 
 def _above(axis: Any, result: CampaignPlan) -> None:
     """A second axis of hours and money, where they are known; by the recommended method's expected times."""
-    points: list[Point] = result.curve(result.methods[-1])
+    points = result.curve(result.methods[-1])
     items, hours = np.array([p.items for p in points], dtype=float), np.array([p.hours for p in points])
     if not np.isfinite(hours).all() or len(points) < 2:
         return
@@ -275,13 +271,10 @@ def _above(axis: Any, result: CampaignPlan) -> None:
     top.set_xlabel(label, fontsize=8)
 
 
-# -- Error against judgments per system: people, the perfect annotator, and a line for each metric's bias ------------
+# -- Break-even: error against judgments per system, of people, of the perfect annotator, and the bias of each metric --
 
-
-_LABELS = 24
-"""Lines that can be labelled before labels cover each other."""
-_NAMES = 3
-"""Metrics of the same bias that are named before "and n more"."""
+_LABELS = 24  # lines that can be labelled before labels cover each other
+_NAMES = 3  # metrics of the same bias that are named before "and n more"
 
 
 def draw_break_even(report: MetricReport, path: Path) -> None:
