@@ -24,8 +24,8 @@ from scipy import stats
 import aliquot
 from aliquot.core.conventions import domains_of, pair_in, source_lengths
 from aliquot.core.evalset import EvalSet
+from aliquot.sampling.item_scores import judged_scale
 from aliquot.sampling.learn import learn
-from aliquot.sampling.sizes import judged_scale
 from aliquot.sampling.source_model import SourceModel
 from aliquot.sampling.training import TARGETS, item_target, spearman
 from aliquot.simulation.simulate import Simulation

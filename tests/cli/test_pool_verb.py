@@ -11,7 +11,7 @@ from tests.sampling.pool.conftest import records, write_lines, write_rows
 
 from aliquot import Selection, load
 from aliquot.cli.main import run
-from aliquot.sampling.pool_passes import parts_path
+from aliquot.io.journal import journal_path
 
 
 @pytest.fixture(scope="module")
@@ -72,13 +72,13 @@ def test_an_interrupt_is_told_and_leaves_what_is_done(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def interrupted(*_: object, journal: Path, **__: object) -> None:
-        parts_path(journal).mkdir()
+        journal_path(journal).touch()
         raise KeyboardInterrupt
 
     monkeypatch.setattr("aliquot.cli.pool.select_pool", interrupted)
     assert run(["pool", str(path), "-m", "segments", "-b", "5", "-o", str(tmp_path / "chosen.jsonl")]) == 1
     said = capsys.readouterr().err
-    assert "chosen.jsonl.part keeps what is done; the same command goes on" in said
+    assert "chosen.jsonl.part keeps the finished parts; the same command resumes" in said
     assert "error: interrupted; nothing was written" in said
 
 

@@ -10,7 +10,7 @@ import pytest
 from tests.cli.conftest import Said
 
 from aliquot import EvalSet, Selection, __version__, load, save, synthetic
-from aliquot.sampling import texts as embedding
+from aliquot.sampling import text_vectors as embedding
 from aliquot.sampling.methods import ALIASES, all_methods
 from aliquot.sampling.select import select
 

@@ -20,7 +20,7 @@ from scipy.stats import kendalltau
 
 from aliquot.compat import __main__ as command_line
 from aliquot.compat import evaluate as ours
-from aliquot.compat.subset import random_orders
+from aliquot.compat.evaluate import random_orders
 from aliquot.errors import AliquotError, AliquotWarning, DataError, NameUnknownError, OptionError
 
 Items = list[dict[str, Any]]

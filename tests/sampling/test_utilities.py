@@ -19,7 +19,7 @@ from scipy.special import expit
 import aliquot
 from aliquot import AliquotWarning, EvalSet
 from aliquot.errors import DataError, NameUnknownError, OptionError
-from aliquot.sampling import texts as embedding
+from aliquot.sampling import text_vectors as embedding
 from aliquot.sampling.select import select
 
 NAN = float("nan")

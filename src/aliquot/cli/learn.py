@@ -10,7 +10,7 @@ from rich.console import Console
 
 from aliquot.cli import common, render
 from aliquot.sampling.learn import Learned, learn
-from aliquot.sampling.texts import DEFAULT_MODEL
+from aliquot.sampling.text_vectors import DEFAULT_MODEL
 from aliquot.sampling.training import BASELINE
 
 

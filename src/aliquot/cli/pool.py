@@ -11,8 +11,8 @@ from aliquot.cli import common, render
 from aliquot.cli.render import rated
 from aliquot.io.formats import tables
 from aliquot.io.formats.table_columns import parse_mapping
+from aliquot.io.journal import journal_path
 from aliquot.sampling.pool import PoolSelection, select_pool
-from aliquot.sampling.pool_passes import parts_path
 from aliquot.sampling.summary import effect
 
 _CHOOSING, _RUNNING = "Choosing", "Running"
@@ -82,8 +82,8 @@ def run(
                 jobs=jobs, engine=engine, journal=output, progress=told,
             )  # fmt: skip
     except KeyboardInterrupt:
-        if output is not None and parts_path(output).exists():
-            typer.echo(f"note: {parts_path(output)} keeps what is done; the same command goes on from there", err=True)
+        if output is not None and journal_path(output).exists():
+            typer.echo(f"note: {journal_path(output)} keeps the finished parts; the same command resumes", err=True)
         raise
     if output is not None:
         write(chosen, output)

@@ -5,7 +5,7 @@ numbers (to 1e-9; parities exactly). Lists are read once and never changed. Two 
 and nowhere else in aliquot:
 
 - parity starts at 5 items, and a target that is never reached counts as all new items; here it warns. Our own parity
-  (METHODS.md section 6) starts at 1 item and reports "never reached" as such;
+  (docs/methods.md, section 6) starts at 1 item and reports "never reached" as such;
 - soft pairwise accuracy comes from 1,000 permutations with one fixed seed. Ours is analytic by default.
 
 Missing scores are an error here; subset2evaluate stops with a KeyError or computes with NaN.
@@ -13,17 +13,31 @@ Missing scores are an error here; subset2evaluate stops with a KeyError or compu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import random
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
-from aliquot.compat.clusters import compute_clusters, compute_clusters_pvalues, compute_clusters_soft
-from aliquot.compat.permutations import SoftAccuracy, compute_one_minus_pce, compute_pairwise_p_values
+from aliquot.compat.select_subset import Item
+from aliquot.compat.significance import (
+    Data,
+    Metric,
+    SoftAccuracy,
+    cluster_count,
+    cluster_counts,
+    column_means,
+    compute_clusters,
+    compute_clusters_pvalues,
+    compute_clusters_soft,
+    compute_one_minus_pce,
+    compute_pairwise_p_values,
+    loaded,
+    metric_pair,
+    score_table,
+    two_tables,
+)
 from aliquot.compat.subset import (
-    Numbers,
-    budgets_of,
-    clucor_parity,
-    cluster_curve,
     eval_metrics_correlations,
     eval_order_accuracy,
     eval_subset_clusters,
@@ -35,13 +49,10 @@ from aliquot.compat.subset import (
     eval_subset_top,
     get_model_absolute,
     get_model_ordering,
-    random_orders,
-    spa_curve,
-    spa_parity,
-    tau_curve,
+    tau_b,
 )
-from aliquot.compat.tables import Data, Item, Metric, loaded, metric_pair, score_table, two_tables
-from aliquot.stats.arrays import FloatArray
+from aliquot.errors import AliquotWarning, DataError, OptionError
+from aliquot.stats.arrays import FloatArray, IntArray
 
 __all__ = [
     "PROPS",
@@ -72,6 +83,11 @@ __all__ = [
     "precompute_spa_randnorm",
 ]
 
+FIRST = 5
+"""Items at which the search for parity starts."""
+
+Numbers = Sequence[float] | FloatArray
+
 PROPS: tuple[float, ...] = tuple(np.linspace(0.05, 0.5, 10).tolist())
 """The ten budgets, 5% to 50% of the old items."""
 
@@ -100,7 +116,7 @@ def eval_spa(data_new: Data, data_old: Data, metric: Metric = "human", props: Nu
         [0.894, 0.98]
     """
     new, old = two_tables(data_new, data_old, metric)
-    return spa_curve(SoftAccuracy.against(old, len(new)), new, budgets_of(len(old), props))
+    return _spa_curve(SoftAccuracy.against(old, len(new)), new, _budgets_of(len(old), props))
 
 
 def eval_clucor(
@@ -109,8 +125,8 @@ def eval_clucor(
     """Number of clusters, and Kendall's tau-b with the old means, of the first new items, for every budget."""
     items = loaded(data_new, "data_new")
     new, old = two_tables(items, data_old, metric)
-    budgets = budgets_of(len(old), props)
-    return cluster_curve(_cluster_table(items, metric), budgets), tau_curve(new, old, budgets)
+    budgets = _budgets_of(len(old), props)
+    return _cluster_curve(_cluster_table(items, metric), budgets), _tau_curve(new, old, budgets)
 
 
 def eval_command_line(
@@ -158,7 +174,7 @@ def eval_spa_par(
     """
     del workers
     new, old = two_tables(data_new, data_old, metric)
-    return spa_parity(SoftAccuracy.against(old, len(new)), new, spas_tgt, len(old), props)
+    return _spa_parity(SoftAccuracy.against(old, len(new)), new, spas_tgt, len(old), props)
 
 
 def eval_clucor_par(
@@ -174,7 +190,7 @@ def eval_clucor_par(
     del workers
     items = loaded(data_new, "data_new")
     new, old = two_tables(items, data_old, metric)
-    return clucor_parity(_cluster_table(items, metric), new, old, (clus_tgt, cors_tgt), props)
+    return _clucor_parity(_cluster_table(items, metric), new, old, (clus_tgt, cors_tgt), props)
 
 
 # -- parity with random selection ----------------------------------------------------------------------------------
@@ -193,11 +209,11 @@ def precompute_spa_randnorm(
     """
     del workers
     new, old = _both_scores(data_old, metric)
-    accuracy, budgets = SoftAccuracy.against(old, len(old)), budgets_of(len(old), props)
-    curves = [spa_curve(accuracy, new[order], budgets) for order in random_orders(len(old), 0, random_seeds)]
+    accuracy, budgets = SoftAccuracy.against(old, len(old)), _budgets_of(len(old), props)
+    curves = [_spa_curve(accuracy, new[order], budgets) for order in random_orders(len(old), 0, random_seeds)]
     target = np.mean(curves, axis=0)
     parities = [
-        spa_parity(accuracy, new[order], target, len(old), props)
+        _spa_parity(accuracy, new[order], target, len(old), props)
         for order in random_orders(len(old), random_seeds, 2 * random_seeds)
     ]
     return target, float(np.mean(parities))
@@ -213,12 +229,12 @@ def precompute_clucor_randnorm(
     """
     del workers
     new, old = _both_scores(data_old, metric)
-    budgets = budgets_of(len(old), props)
+    budgets = _budgets_of(len(old), props)
     orders = list(random_orders(len(old), 0, random_seeds))
-    counts = np.mean([cluster_curve(new[order], budgets) for order in orders], axis=0)
-    correlations = np.mean([tau_curve(new[order], old, budgets) for order in orders], axis=0)
+    counts = np.mean([_cluster_curve(new[order], budgets) for order in orders], axis=0)
+    correlations = np.mean([_tau_curve(new[order], old, budgets) for order in orders], axis=0)
     parities = [
-        clucor_parity(new[order], new[order], old, (counts, correlations), props)
+        _clucor_parity(new[order], new[order], old, (counts, correlations), props)
         for order in random_orders(len(old), random_seeds, 2 * random_seeds)
     ]
     clusters, correlation = np.mean(parities, axis=0).tolist()
@@ -264,3 +280,86 @@ def _both_scores(data_old: Data, metric: Metric) -> tuple[FloatArray, FloatArray
     """Read the old items' scores twice: as those of a selection to come, and as the truth."""
     items = loaded(data_old, "data_old")
     return two_tables(items, items, metric)
+
+
+# -- replaying an order on tables of scores ----------------------------------------------------------------------------
+
+
+def _spa_curve(accuracy: SoftAccuracy, new: FloatArray, budgets: Sequence[int]) -> list[float]:
+    """Soft pairwise accuracy of the first k new items, for every budget k."""
+    return [accuracy.of(new[:k]) for k in budgets]
+
+
+def _cluster_curve(table: FloatArray, budgets: Sequence[int]) -> list[int]:
+    """Count clusters on the first k items, for every budget k."""
+    return [cluster_count(table[:k]) for k in budgets]
+
+
+def _tau_curve(new: FloatArray, old: FloatArray, budgets: Iterable[int]) -> list[float]:
+    """Kendall's tau-b of the means on the first k new items with those on the old ones, for every budget k."""
+    means = np.array([column_means(new[:k]) for k in budgets])
+    return [float(value) for value in tau_b(means, column_means(old))]
+
+
+def _spa_parity(accuracy: SoftAccuracy, new: FloatArray, targets: Numbers, items: int, props: Numbers) -> float:
+    """Parity of soft pairwise accuracy; `items` is the number of old ones."""
+    return _parity(accuracy.of_prefixes(new, FIRST), targets, len(new), items, props)
+
+
+def _clucor_parity(
+    cluster_table: FloatArray,
+    new: FloatArray,
+    old: FloatArray,
+    targets: tuple[Numbers, Numbers],
+    props: Numbers,
+) -> tuple[float, float]:
+    """Parities of cluster count and correlation."""
+    correlations = _tau_curve(new, old, range(FIRST, len(new) + 1)) if len(new) >= FIRST else []
+    clusters = _parity(cluster_counts(cluster_table, FIRST), targets[0], len(new), len(old), props)
+    return clusters, _parity(correlations, targets[1], len(new), len(old), props)
+
+
+def _parity(values: Iterable[float], targets: Numbers, new_items: int, old_items: int, props: Numbers) -> float:
+    """Mean over budgets of (items that reach the target) / budget; as in zip, what is longer is cut."""
+    wanted = np.array([target for target, _ in zip(targets, props, strict=False)], dtype=np.float64)
+    shares = np.array([share for _, share in zip(targets, props, strict=False)], dtype=np.float64)
+    if not len(wanted):
+        raise OptionError("there are no targets or no props; give one target for every budget")
+    reached = _first_reached(values, wanted, new_items)
+    return float(np.mean(reached / (old_items * shares)))
+
+
+def _first_reached(values: Iterable[float], targets: FloatArray, last: int) -> IntArray:
+    """Number of items, from `FIRST` on, at which each target is reached first; `last` where it never is."""
+    if last < FIRST:
+        raise DataError(f"data_new has {last} items; parity is searched from {FIRST} items on")
+    reached, waiting = np.full(len(targets), last), np.ones(len(targets), dtype=np.bool_)
+    for k, value in enumerate(values, start=FIRST):
+        now = waiting & (value >= targets)
+        reached[now] = k
+        waiting &= ~now
+        if not waiting.any():
+            return reached
+    message = f"{waiting.sum()} of {len(targets)} targets were never reached and count as all {last} new items"
+    # Five up is whoever called eval_spa_par or eval_clucor_par.
+    warnings.warn(f"{message}, as in subset2evaluate", AliquotWarning, stacklevel=5)
+    return reached
+
+
+def _budgets_of(items: int, props: Numbers) -> list[int]:
+    """Return numbers of items, rounded down as there."""
+    budgets = [int(items * share) for share in props]
+    for k, share in zip(budgets, props, strict=True):
+        if k < 1:
+            raise OptionError(f"a budget of {share:g} of {items} items is below one item; give larger props")
+    return budgets
+
+
+def random_orders(items: int, first_seed: int, end_seed: int) -> Iterator[list[int]]:
+    """Yield the orders of subset2evaluate's method "random", one for every seed."""
+    if end_seed <= first_seed:
+        raise OptionError(f"random_seeds is {end_seed - first_seed}; give at least 1")
+    for seed in range(first_seed, end_seed):
+        draw = random.Random(seed)  # noqa: S311 (the numbers must be those of subset2evaluate)
+        utility = [draw.random() for _ in range(items)]
+        yield sorted(range(items), key=utility.__getitem__, reverse=True)

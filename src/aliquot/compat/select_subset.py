@@ -6,16 +6,20 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 
-from aliquot.compat.tables import Item, as_items, to_evalset
+from aliquot.core.evalset import EvalSet
 from aliquot.core.registry import Spec, written
-from aliquot.errors import OptionError
+from aliquot.errors import DataError, OptionError
+from aliquot.io.formats import items as item_lines
+from aliquot.io.load import load
 from aliquot.sampling.methods import lookup
 from aliquot.sampling.select import select
 from aliquot.sampling.tasks import positive
 from aliquot.stats.knapsack import knapsack
 
+Item = dict[str, Any]
 UTILITY = "subset2evaluate_utility"
 _FEATURES = {"src": "source", "tgt_avg": "outputs"}
 
@@ -90,3 +94,19 @@ def costaware(data: Sequence[Item], budget: float, time_limit: float = 60) -> li
         raise OptionError(f"item number {int(np.argmin(cost))} has the cost {cost.min()}; costs must be positive")
     chosen = knapsack(positive(utility), cost, float(budget), time_limit=time_limit).chosen
     return sorted((items[row] for row in chosen), key=lambda item: -item[UTILITY])
+
+
+def to_evalset(data: Sequence[Item]) -> EvalSet:
+    """Make an EvalSet of a list of items; ids are positions, because the lists need none."""
+    if not data:
+        raise DataError("the list of items is empty")
+    lines = [msgspec.json.encode({**item, "i": position}) for position, item in enumerate(data)]
+    evalset = item_lines.read(b"\n".join(lines), "items")
+    return evalset.with_human("human") if "human" in evalset.scores else evalset
+
+
+def as_items(data: Sequence[Item] | str | Path) -> list[Item]:
+    """Return shallow copies of the items, loading them first where a path or descriptor is given."""
+    if isinstance(data, str | Path):
+        return list(item_lines.records(load(data)))
+    return [dict(item) for item in data]

@@ -106,6 +106,11 @@ class EvalSet:
         """The scores that are not people's: every score but `human` and those named like human scores."""
         return [name for name in self.scores if name != self.human and not looks_human(name)]
 
+    @property
+    def has_sources(self) -> bool:
+        """Whether the items' sources, or what was measured of them, are known."""
+        return "source" in self.items.columns
+
     def score(self, name: str) -> FloatArray:
         """Return a score by name, or raise with what there is.
 

@@ -16,8 +16,7 @@ from aliquot.errors import AliquotWarning, DataError, OptionError
 from aliquot.estimation.estimators import run_estimator
 from aliquot.estimation.sample import Fitted, Sample, sample_of
 from aliquot.planning.forecast import Outlook, Progress
-from aliquot.sampling.methods import lookup
-from aliquot.sampling.registry import Drawn
+from aliquot.sampling.methods import Drawn, lookup
 from aliquot.simulation.setup import Plan, plan_method
 from aliquot.stats.arrays import BoolArray, FloatArray
 from aliquot.stats.design_variance import within_correlation

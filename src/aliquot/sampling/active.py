@@ -12,18 +12,9 @@ from aliquot.core.evalset import EvalSet, ItemId
 from aliquot.core.selection import Selection
 from aliquot.errors import DataError, OptionError, unknown_name
 from aliquot.sampling.designs import bin_codes
-from aliquot.sampling.registry import (
-    Drawn,
-    Subset,
-    chosen_metrics,
-    design,
-    filled,
-    item_quality,
-    row_mean,
-    standardised,
-    subset,
-)
-from aliquot.sampling.texts import NGRAMS, embed
+from aliquot.sampling.item_scores import chosen_metrics, filled, item_quality, row_mean, standardised
+from aliquot.sampling.methods import Drawn, Subset, design, subset
+from aliquot.sampling.text_vectors import NGRAMS, embed
 from aliquot.stats.allocation import optimal
 from aliquot.stats.arrays import FloatArray, IntArray, Seed
 from aliquot.stats.draws import systematic

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from aliquot.core.conventions import source_lengths
 from aliquot.core.evalset import EvalSet
@@ -19,7 +20,7 @@ ESA_SECONDS = 33.7
 
 @dataclass(frozen=True)
 class Budget:
-    """What may be spent: `n` items, or, with costs, an `amount`; `share` says how it was written."""
+    """What may be spent: `n` items, or, with costs, an `amount`."""
 
     n: int
     amount: float | None = None
@@ -40,22 +41,32 @@ def item_costs(evalset: EvalSet, cost: str | None) -> FloatArray | None:
     if cost is None:
         return None
     if cost == "esa_time":
-        lengths = source_lengths(evalset)
-        return ESA_SECONDS_PER_WORD * np.where(np.isfinite(lengths), lengths, 0.0) + ESA_SECONDS
+        return esa_seconds(source_lengths(evalset))
     numeric = [name for name in evalset.items.columns if evalset.items[name].dtype.is_numeric() and name != "id"]
     if cost not in numeric:
         raise unknown_name("cost", cost, ["esa_time", *numeric], "name a numeric item column")
-    values: FloatArray = evalset.items[cost].cast(pl.Float64).fill_null(np.nan).to_numpy()
+    return check_costs(evalset.items[cost], evalset.items["id"], evalset.name)
+
+
+def esa_seconds(lengths: NDArray[np.generic]) -> FloatArray:
+    """Seconds that an ESA judgment of sources of these lengths takes; an unknown length counts as 0."""
+    known = np.nan_to_num(lengths.astype(np.float64), nan=0.0, posinf=0.0, neginf=0.0)
+    return ESA_SECONDS_PER_WORD * known + ESA_SECONDS
+
+
+def check_costs(costs: pl.Series, ids: pl.Series, name: str) -> FloatArray:
+    """Return a column of costs as numbers, which must all be positive."""
+    values: FloatArray = costs.cast(pl.Float64).fill_null(np.nan).to_numpy()
     bad = ~((values > 0) & (values < np.inf))
     if bad.any():
         at = int(np.flatnonzero(bad)[0])
         what = "missing" if np.isnan(values[at]) else f"{values[at]:g}"
-        raise DataError(f"{evalset.name}: item {evalset.ids[at]!r} has the cost {what}; costs must be positive")
+        raise DataError(f"{name}: item {ids[at]!r} has the cost {what} (column '{costs.name}'); costs must be positive")
     return values
 
 
 def resolve_budget(budget: float | str | None, population: int, cost: FloatArray | None) -> Budget:
-    """Turn what was written (100, "30%", an amount of cost, None for everything) into a Budget.
+    """Read a budget: 100, "30%", an amount of cost, or None for everything.
 
     >>> resolve_budget("30%", 50, None)
     Budget(n=15, amount=None)
@@ -71,13 +82,9 @@ def resolve_budget(budget: float | str | None, population: int, cost: FloatArray
     if cost is not None:
         return Budget(n=population, amount=amount)
     whole = round(amount)
-    if abs(whole - amount) > 1e-9 and not _is_share(budget):
+    if abs(whole - amount) > 1e-9 and not str(budget).strip().endswith("%"):
         raise OptionError(f"--budget {budget}: a number of items is whole; for an amount of cost give --cost too")
     return Budget(n=max(1, whole))
-
-
-def _is_share(budget: float | str | None) -> bool:
-    return isinstance(budget, str) and budget.strip().endswith("%")
 
 
 def _amount(budget: float | str, total: float) -> float:

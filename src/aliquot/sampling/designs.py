@@ -12,18 +12,18 @@ from aliquot.core.columns import group_codes
 from aliquot.core.evalset import EvalSet
 from aliquot.core.registry import parse_spec, unwrapped
 from aliquot.errors import DataError, OptionError
-from aliquot.sampling.registry import (
-    Drawn,
+from aliquot.sampling.item_scores import (
+    Scale,
+    Size,
     chosen_metrics,
-    design,
     filled,
     item_quality,
-    lookup,
+    item_sizes,
     metric_scores,
     row_mean,
     standardised,
 )
-from aliquot.sampling.sizes import Scale, Size, item_sizes
+from aliquot.sampling.methods import Drawn, design, lookup
 from aliquot.stats.allocation import optimal, pps_probabilities, proportional, round_nearest, round_random
 from aliquot.stats.arrays import FloatArray, IntArray, group_sums
 from aliquot.stats.draws import cube, document_order, local_pivotal, simple_random, systematic

@@ -14,7 +14,7 @@ from aliquot.core.evalset import EvalSet, require_sets
 from aliquot.core.result import signature
 from aliquot.errors import OptionError, unknown_name
 from aliquot.sampling.source_model import SourceModel, unlike_parts
-from aliquot.sampling.texts import DEFAULT_MODEL
+from aliquot.sampling.text_vectors import DEFAULT_MODEL
 from aliquot.sampling.training import (
     BASELINE,
     TARGETS,

@@ -1,34 +1,178 @@
-"""All methods: importing this module registers every family."""
+"""Selection methods: how one is registered, found by name, chosen by `auto`, and given its parameters.
+
+A method is a function with a name, needs, a paper and a line of advice. A utility takes the data and gives a number
+per item, higher first, NaN where it is unknown; a subset method takes also `n` and gives the chosen rows; a design
+takes `n` and `rng` and gives a `Drawn` with exact inclusion probabilities. Keyword-only arguments are the user's
+parameters, except those that the library fills in (`INJECTED`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Literal
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache, partial
+from importlib import import_module
+from typing import Any, ClassVar, Literal
 
 from aliquot.core.conventions import usable_metrics
 from aliquot.core.evalset import EvalSet
-from aliquot.core.registry import Spec, parse_spec, written
-from aliquot.errors import unknown_name
-from aliquot.sampling import active, designs, sources, texts, utilities
-from aliquot.sampling.registry import ALIASES, Method, lookup, registered, with_old_similarity
+from aliquot.core.registry import Registered, Spec, parse_spec, written
+from aliquot.errors import DataError, unknown_name
+from aliquot.stats.arrays import FloatArray, IntArray
 
-# -- All methods: importing this module registers every family -------------------------------------------------------
+_PACKAGE = "aliquot.sampling"
+FAMILIES = ("utilities", "sources", "designs", "active")
+"""The modules of this package that register methods."""
+
+Kind = Literal["utility", "subset", "design"]
+INJECTED = ("n", "rng", "cost", "amount", "mass")
 
 
-FAMILIES = (utilities, texts, sources, designs, active)
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """What a design gives.
 
-__all__ = ["ALIASES", "FAMILIES", "Method", "all_methods", "lookup"]
+    Attributes:
+        rows: the drawn rows in the order of drawing.
+        probability: every item's inclusion probability (N), or None when it has none.
+        stratum: every item's bin (N) as an integer code, or None.
+        details: what an estimator or a reader should know.
+    """
+
+    rows: IntArray
+    probability: FloatArray | None
+    stratum: IntArray | None = None
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Subset:
+    """What a subset method gives: rows, best first, and optionally what each stands for."""
+
+    rows: IntArray
+    weight: FloatArray | None = None
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Method(Registered):
+    """A selection method."""
+
+    kind: Kind
+    needs: tuple[str, ...]
+    paper: str
+    advice: str
+
+    INJECTED: ClassVar[tuple[str, ...]] = INJECTED
+
+    @property
+    def gives(self) -> str:
+        """What comes out, in words."""
+        words = {"utility": "order", "subset": "subset", "design": "probabilities"}
+        return words[self.kind] if self.name != "guided" else "random subset"
+
+    def run(self, evalset: EvalSet, given: Mapping[str, Any], **injected: Any) -> Any:
+        """Call the function with the user's parameters and whatever of the machinery's it asks for."""
+        check_needs(evalset, self)
+        wanted = inspect.signature(self.function).parameters
+        filled = {name: value for name, value in injected.items() if name in wanted}
+        return self.function(evalset, **self.bound(given), **filled)
+
+
+_METHODS: dict[str, Method] = {}
+
+ALIASES: dict[str, tuple[str, dict[str, str]]] = {
+    "pyirt_diffdisc": ("irt_diffdisc", {}),
+    "pyirt_diff": ("irt_diff", {}),
+    "pyirt_disc": ("irt_disc", {}),
+    "pyirt_feas": ("irt_feas", {}),
+    "pyirt_fic": ("irt_info", {}),
+    "combinator": ("mixture", {}),
+    "bruteforce_greedy": ("greedy", {}),
+    "metric_consistency": ("metric_cons", {}),
+    "diversity_bleu": ("diversity", {"similarity": "bleu"}),
+    "diversity_chrf": ("diversity", {"similarity": "chrf"}),
+    "diversity_unigram": ("diversity", {"similarity": "unigram"}),
+    "diversity_lm": ("diversity", {"similarity": "embedding"}),
+}
+"""Names of subset2evaluate (1.0.27) -> ours and the parameters they stand for."""
+
+
+def _register(
+    kind: Kind, name: str, *, needs: tuple[str, ...] = (), paper: str = "", advice: str = ""
+) -> Callable[..., Any]:
+    def decorator(function: Callable[..., Any]) -> Callable[..., Any]:
+        _METHODS[name] = Method(name, function, kind, needs, paper, advice)
+        return function
+
+    return decorator
+
+
+utility = partial(_register, "utility")
+subset = partial(_register, "subset")
+design = partial(_register, "design")
 
 
 def all_methods() -> dict[str, Method]:
     """Return every method by name, family after family, utilities first."""
-    places = {family.__name__: place for place, family in enumerate(FAMILIES)}
-    methods = registered().values()
-    return {m.name: m for m in sorted(methods, key=lambda method: places[method.function.__module__])}
+    _load_families()
+    places = {f"{_PACKAGE}.{family}": place for place, family in enumerate(FAMILIES)}
+    methods = sorted(_METHODS.values(), key=lambda method: places[method.function.__module__])
+    return {method.name: method for method in methods}
 
 
-# -- Which method, when nothing is said: by what the data have and what is asked -------------------------------------
+@cache
+def _load_families() -> None:
+    """Import every module that registers methods; not at the top, because they import this one."""
+    for family in FAMILIES:
+        import_module(f"{_PACKAGE}.{family}")
+
+
+def lookup(name: str) -> tuple[Method, dict[str, str]]:
+    """Return a method by its name or an old name, with the parameters an old name stands for."""
+    _load_families()
+    name, implied = ALIASES.get(name, (name, {}))
+    if name not in _METHODS:
+        raise unknown_name("method", name, _METHODS, "see `aliquot methods`")
+    return _METHODS[name], dict(implied)
+
+
+_SIMILARITY = {"bleu": "bleu", "chrf": "chrf", "unigram": "unigram", "lm": "embedding"}
+
+
+def with_old_similarity(method: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Understand subset2evaluate's way of naming diversity's similarity as its metric."""
+    given = dict(given)
+    if method == "diversity" and "metric" in given:
+        old = str(given.pop("metric"))
+        given.setdefault("similarity", _SIMILARITY.get(old.casefold(), old))
+    return given
+
+
+def check_needs(evalset: EvalSet, method: Method) -> None:
+    """Raise when the data lack what the method cannot do without."""
+    lacking = {
+        "metric": not evalset.scores,
+        "outputs": evalset.outputs is None,
+        "documents": evalset.documents is None,
+        "source": not evalset.has_sources,
+        "systems": evalset.n_systems < 2,
+    }
+    remedy = {
+        "metric": "add automatic scores, or use a method without them (random, segments, source_length)",
+        "outputs": "load data with outputs (field 'tgt')",
+        "documents": "load data with documents (field 'doc'), or use a design over items",
+        "source": "load data with sources (field 'src')",
+        "systems": "it compares systems, and there is only one; use random or a design",
+    }
+    for need in method.needs:
+        if lacking[need]:
+            what = "two systems" if need == "systems" else need
+            raise DataError(f"{evalset.name}: the method '{method.name}' needs {what}; {remedy[need]}")
+
+
+# -- which method and parameters are meant ----------------------------------------------------------------------------
 
 
 Goal = Literal["means", "ranking"]
@@ -57,7 +201,7 @@ def choose_method(evalset: EvalSet, goal: Goal = "means") -> Choice:
     """
     metrics = usable_metrics(evalset)
     after = "estimate with auto:goal=ranking" if goal == "ranking" else "means stay unbiased"
-    if metrics or evalset.documents is not None or "source" in evalset.items.columns:
+    if metrics or evalset.documents is not None or evalset.has_sources:
         known = [f"{len(metrics)} metrics tell hard items"] if metrics else []
         known += ["drawn along documents"] if evalset.documents is not None else []
         return Choice(DEFAULT_DESIGN, ", ".join([*known, after]))

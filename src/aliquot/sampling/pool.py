@@ -21,21 +21,23 @@ from aliquot.core.selection import Selection
 from aliquot.errors import AliquotWarning, DataError, FormatError, OptionError
 from aliquot.sampling.budget import resolve_budget
 from aliquot.sampling.methods import resolved
-from aliquot.sampling.pool_files import PARTITION_BYTES, PARTITION_ROWS, Pool, open_pool
-from aliquot.sampling.pool_measure import NO_GROUP, hash_of
-from aliquot.sampling.pool_methods import BALANCE, BINS, LENGTH, PREDICTED, Compact, Plan, columns_of, compact, plan
-from aliquot.sampling.pool_passes import Measured, Progress, fetch, first_pass, open_parts, refuse_repeated_ids
-from aliquot.sampling.pool_vectors import near_duplicates, pool_kmeans
-from aliquot.sampling.registry import Method, Subset
-from aliquot.sampling.select import task_of
+from aliquot.sampling.pool_methods import BALANCE, BINS, PoolItems, PoolMethod, pool_items, pool_kmeans, pool_method
+from aliquot.sampling.pool_passes import (
+    NO_GROUP,
+    Measured,
+    Progress,
+    fetch,
+    first_pass,
+    hash_of,
+    open_parts,
+    refuse_repeated_ids,
+)
+from aliquot.sampling.pool_reading import PARTITION_BYTES, PARTITION_ROWS, Pool, open_pool
+from aliquot.sampling.select import report_empty, task_of
 from aliquot.sampling.sources import unlike_warning
 from aliquot.sampling.tasks import Chosen, choose_rows
-from aliquot.stats.arrays import FloatArray, IntArray
-
-# -- `select_pool`: from files of sources, a method and a budget to the items worth translating and judging ----------
-
-
-_NAMED = ("document", "domain")
+from aliquot.sampling.text_vectors import near_duplicates
+from aliquot.stats.arrays import IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,12 +72,8 @@ class PoolSelection:
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values."""
         items = [column_of(name, values_of(self.items[name])) for name in self.items.columns]
-        return {
-            **self.selection.to_dict(),
-            "n_items": self.n_items,
-            "duplicates": self.duplicates,
-            "sources": pl.DataFrame(items).to_dicts(),
-        }
+        sources = pl.DataFrame(items).to_dicts()
+        return self.selection.to_dict() | {"n_items": self.n_items, "duplicates": self.duplicates, "sources": sources}
 
 
 def select_pool(
@@ -96,7 +94,7 @@ def select_pool(
     partition_rows: int = PARTITION_ROWS,
     partition_bytes: int = PARTITION_BYTES,
 ) -> PoolSelection:
-    r"""Choose among sources, more than memory holds, those to translate and judge.
+    r"""Choose the sources to translate and judge, among more than memory holds.
 
     The selection is that of `select` on the same file loaded into memory, whatever the partitions, `jobs` and engine
     (k-means excepted: here it learns from mini-batches).
@@ -107,7 +105,7 @@ def select_pool(
             "pps:size=(source:model=FILE)", "segments", "stratified:bins=COLUMN", "documents" (known probabilities);
             "kmeans"; or "auto".
         budget: a number of items, a share ("1%"), with `cost` an amount of cost.
-        columns: role -> name in the files, e.g. {"id": "key", "source": "text"}.
+        columns: role -> its name in the files, e.g. {"id": "key", "source": "text"}.
         cost: a column, or "esa_time".
         balance: a column over whose values the budget is split equally.
         dedup: "exact" or "near": leave out sources that repeat, or almost repeat, an earlier one.
@@ -115,8 +113,8 @@ def select_pool(
         seed: same seed, same selection.
         jobs: processes; None for all cores.
         engine: "dask://host:port" for a cluster whose workers see the same files.
-        journal: the output file beside which finished parts are kept, so that a killed run goes on.
-        progress: called with what is going on, the share done and the number of items so far.
+        journal: the output file beside which finished partitions are kept (NAME.part), so that a killed run resumes.
+        progress: called with the name of the pass, the share done and the number of items so far.
         partition_rows: rows of Parquet read at a time.
         partition_bytes: bytes of JSON lines read at a time.
 
@@ -127,10 +125,11 @@ def select_pool(
     >>> chosen.selection
     Selection(20 of 500 items by pps:size=length, with probabilities)
     """
-    asked = plan(method, cost=cost, balance=balance, dedup=dedup, pair=pair)
-    seen = paths if engine is None else _absolute(paths)
-    pool = open_pool(seen, columns, partition_rows=partition_rows, partition_bytes=partition_bytes)
-    refuse_own_file(pool, journal)
+    asked = pool_method(method, cost=cost, balance=balance, dedup=dedup, pair=pair)
+    if engine is not None:  # workers may have been started in another folder
+        paths = [Path(path).absolute() for path in ([paths] if isinstance(paths, str | Path) else paths)]
+    pool = open_pool(paths, columns, partition_rows=partition_rows, partition_bytes=partition_bytes)
+    _refuse_own_file(pool, journal)
     fingerprint = pool.fingerprint
     named = ",".join(f"{role}={name}" for role, name in sorted((columns or {}).items()))
     line = signature("pool", None, first_pass=asked.wanted, columns=named or None, data=fingerprint)
@@ -138,68 +137,50 @@ def select_pool(
         measured = first_pass(pool, asked.wanted, parts, jobs=jobs, engine=engine, progress=progress)
         if progress is not None:
             progress("choosing", 1.0, measured.n_items)
-        refuse_absent_roles(measured, asked)
+        _refuse_absent_roles(measured, asked)
         refuse_repeated_ids(measured)
-        kept = _kept(measured, dedup)
-        view, digest = _view(measured, asked, kept, balance)
-        warn_of_strangers(measured, asked)
-        costs = None if cost is None else _at(measured.parts.column("cost"), kept)
-        spec, details = resolved(view, parse_spec(method), {})
-        amount = resolve_budget(budget, view.n_items, costs)
-        if asked.kmeans is not None:
-            chosen = _clustered(measured, kept, amount.n, asked.kmeans, seed)
+        kept = _without_duplicates(measured, dedup)
+        items, digest = _pool_items(measured, asked, kept)
+        _warn_of_unlike_sources(measured, asked)
+        costs = None if cost is None else parts.column("cost")[kept].astype(np.float64, copy=False)
+        spec, details = resolved(items, parse_spec(method), {})
+        amount = resolve_budget(budget, items.n_items, costs)
+        if spec.name == "kmeans":
+            vectors = parts.rows("vector")
+            found = pool_kmeans(vectors, kept, amount.n, np.random.default_rng(seed), **asked.given)
+            chosen = Chosen(found.rows, weight=found.weight, details={})
         else:
-            ready = task_of(
-                view,
-                Spec(spec.name, asked.given),
-                amount,
-                costs,
-                balance=None if balance is None else BALANCE,
-                seed=seed,
-            )
-            if asked.by_value:
-                ready = replace(ready, method=_by_value(spec.name), given={})
-            chosen = choose_rows(ready, matching=True)
-        refuse_nothing(chosen, asked, budget)
-        rows = chosen.rows if kept is None else kept[chosen.rows]
-        records = fetch(measured, rows, jobs=jobs, engine=engine, progress=progress)
-        refuse_changed(measured, fingerprint)
-        check_sources(records, measured)
-        items = _table(records)
-    signed = signature(
-        f"pool:{spec}", None, budget=budget, cost=cost, balance=balance, dedup=dedup, pair=pair, seed=seed, data=digest
-    )
+            group = None if balance is None else BALANCE
+            task = task_of(items, Spec(spec.name, asked.given), amount, costs, balance=group, seed=seed)
+            chosen = choose_rows(replace(task, method=asked.method), matching=True)
+        if not len(chosen.rows):
+            report_empty(spec, budget, costs)
+        records = fetch(measured, kept[chosen.rows], jobs=jobs, engine=engine, progress=progress)
+        if pool.fingerprint != fingerprint:
+            raise FormatError(f"{measured.files}: a file changed while it was read; start again")
+        _check_sources(records, measured)
+    duplicates = measured.n_items - items.n_items
     if dedup is not None:
-        details = details | {"dedup": dedup, "duplicates": measured.n_items - view.n_items}
+        details = details | {"dedup": dedup, "duplicates": duplicates}
+    table = _table(records)
     selection = Selection(
-        ids=tuple(items["id"].to_list()), population=view.n_items, method=str(spec), utility=chosen.utility,
+        ids=tuple(table["id"].to_list()), population=items.n_items, method=str(spec), utility=chosen.utility,
         probability=chosen.probability, weight=chosen.weight,
         cost=None if costs is None else costs[chosen.rows],
         stratum=None if chosen.stratum is None else tuple(map(str, chosen.stratum.tolist())),
-        details=details | dict(chosen.details or {}), signature=signed,
+        details=details | dict(chosen.details or {}),
+        signature=signature(
+            f"pool:{spec}", None, budget=budget, cost=cost, balance=balance, dedup=dedup, pair=pair, seed=seed,
+            data=digest,
+        ),
     )  # fmt: skip
-    return PoolSelection(selection, items, measured.n_items, measured.n_items - view.n_items)
+    return PoolSelection(selection, table, measured.n_items, duplicates)
 
 
-def _absolute(paths: str | Path | Sequence[str | Path]) -> list[Path]:
-    """Paths that mean the same on workers that were started in another folder."""
-    return [Path(path).absolute() for path in ([paths] if isinstance(paths, str | Path) else paths)]
-
-
-def _by_value(name: str) -> Method:
-    """A utility that the first pass has computed already."""
-
-    def ready(evalset: EvalSet) -> FloatArray:
-        values: FloatArray = evalset.items[PREDICTED].to_numpy()
-        return values
-
-    return Method(name, ready, "utility", (), "", "")
-
-
-def _kept(measured: Measured, dedup: str | None) -> IntArray | None:
-    """Rows that repeat no earlier source; None for all."""
+def _without_duplicates(measured: Measured, dedup: str | None) -> IntArray:
+    """Rows whose source repeats no earlier one; all where duplicates are not looked for."""
     if dedup is None:
-        return None
+        return np.arange(measured.n_items)
     hashes = measured.parts.column("text")
     first = np.zeros(len(hashes), dtype=np.bool_)
     first[np.unique(hashes, return_index=True)[1]] = True
@@ -208,21 +189,16 @@ def _kept(measured: Measured, dedup: str | None) -> IntArray | None:
     return np.flatnonzero(first)
 
 
-def _at(values: NDArray[np.generic], kept: IntArray | None) -> Any:
-    return values if kept is None else values[kept]
-
-
-def _view(measured: Measured, asked: Plan, kept: IntArray | None, balance: str | None) -> tuple[Compact, str]:
+def _pool_items(measured: Measured, asked: PoolMethod, kept: IntArray) -> tuple[PoolItems, str]:
     """The pool as numbers, and six hexadecimal digits of all that the choice depends on."""
     parts, digest = measured.parts, hashlib.blake2b(digest_size=16)
     arrays: dict[str, NDArray[np.generic]] = {}
-    wanted = columns_of(asked, balance) | ({LENGTH: "length"} if asked.wanted.length else {})
     digest.update(parts.column("id").tobytes())
-    for column, name in wanted.items():
+    for column, name in asked.columns.items():
         values = parts.column(name)
-        digest.update(np.ascontiguousarray(values).tobytes())
-        refuse_empty(values, column, name, asked, measured)
-        arrays[column] = _at(values if values.dtype != np.uint64 else values.view(np.int64), kept)
+        digest.update(values.tobytes())
+        _refuse_empty(values, column, name, asked, measured)
+        arrays[column] = (values if values.dtype != np.uint64 else values.view(np.int64))[kept]
     documents = parts.column("document") if asked.wanted.document else None
     if documents is not None:
         digest.update(documents.tobytes())
@@ -230,61 +206,51 @@ def _view(measured: Measured, asked: Plan, kept: IntArray | None, balance: str |
         position = parts.column("position").astype(np.int64)
         missing = position == np.iinfo(np.int64).min
         if not missing.all():
-            arrays["position"] = _at(np.where(missing, 0, position), kept)
-    if not arrays:
-        arrays["nothing"] = np.zeros(measured.n_items if kept is None else len(kept), dtype=np.int8)
-    named = ", ".join(measured.pool.files[:3])
-    view = compact(arrays, None if documents is None else _at(documents, kept), named)
-    return view, digest.hexdigest()[:6]
-
-
-def _clustered(measured: Measured, kept: IntArray | None, n: int, given: Mapping[str, Any], seed: int) -> Chosen:
-    rows = np.arange(measured.n_items) if kept is None else kept
-    found: Subset = pool_kmeans(measured.parts.rows("vector"), rows, n, np.random.default_rng(seed), **given)
-    return Chosen(found.rows, weight=found.weight, details={})
+            arrays["position"] = np.where(missing, 0, position)[kept]
+    items = pool_items(len(kept), arrays, None if documents is None else documents[kept], measured.files)
+    return items, digest.hexdigest()[:6]
 
 
 def _table(records: list[dict[str, Any]]) -> pl.DataFrame:
     for record in records:
-        for name in _NAMED:
+        for name in ("document", "domain"):
             if record.get(name) is not None:
                 record[name] = str(record[name])
     table = record_frame(records) if records else pl.DataFrame({"id": pl.Series([], dtype=pl.Int64)})
     return table.select("id", pl.exclude("id"))
 
 
-# -- What is wrong with a pool as a whole, once every source was measured: said before anything is written -----------
+# -- checks of the pool as a whole: before anything is written -------------------------------------------------------
 
 
-def refuse_own_file(pool: Pool, output: str | Path | None) -> None:
+def _refuse_own_file(pool: Pool, output: str | Path | None) -> None:
     """Raise when the chosen items would be written over the sources they are chosen from."""
     if output is not None and Path(output).resolve() in {Path(name).resolve() for name in pool.files}:
         raise OptionError(f"{output}: is a file of the pool itself, and would be lost; name another output")
 
 
-def refuse_empty(values: NDArray[np.generic], column: str, array: str, asked: Plan, measured: Measured) -> None:
-    """Raise when a column that the choice depends on holds nothing in the whole pool: its name is misspelt."""
+def _refuse_empty(values: NDArray[np.generic], column: str, array: str, asked: PoolMethod, measured: Measured) -> None:
+    """Raise when a column that the choice depends on is empty in the whole pool: its name is misspelt."""
     value = asked.wanted.value
     if column in (BALANCE, BINS):
         empty, what = bool((values == hash_of([NO_GROUP])[0]).all()), f"a value in '{array.removeprefix('group:')}'"
-    elif value is not None and column == asked.value_column:
+    elif value is not None and array == "value":
         empty = not np.isfinite(values.astype(np.float64, copy=False)).any()
         what = f"a number in '{value.name}'" if value.kind == "column" else "a source (field 'src')"
     else:
         return
     if empty:
-        raise DataError(f"{_files(measured)}: no item has {what}; check the name, or map it with --columns ROLE=NAME")
+        raise DataError(f"{measured.files}: no item has {what}; check the name, or map it with --columns ROLE=NAME")
 
 
-def refuse_absent_roles(measured: Measured, asked: Plan) -> None:
+def _refuse_absent_roles(measured: Measured, asked: PoolMethod) -> None:
     """Raise when --columns gives a role to a field that no item has."""
-    arrays = {"id": "id"} | ({"document": "document"} if asked.wanted.document else {})
-    for role, array in arrays.items():
-        if role in measured.pool.fields and not measured.parts.column(array).any():
+    for role in ("id", *(["document"] if asked.wanted.document else [])):
+        if role in measured.pool.fields and not measured.parts.column(role).any():
             raise _absent(role, measured)
 
 
-def check_sources(records: Sequence[dict[str, Any]], measured: Measured) -> None:
+def _check_sources(records: Sequence[dict[str, Any]], measured: Measured) -> None:
     """Look for sources among the chosen items, which the first pass may not have read."""
     if any("source" in record for record in records) or not records:
         return
@@ -298,35 +264,15 @@ def check_sources(records: Sequence[dict[str, Any]], measured: Measured) -> None
     )
 
 
-def refuse_changed(measured: Measured, fingerprint: str) -> None:
-    """Raise when the files are no longer those that were measured."""
-    if measured.pool.fingerprint != fingerprint:
-        raise FormatError(f"{_files(measured)}: a file changed while it was read; start again")
-
-
-def warn_of_strangers(measured: Measured, asked: Plan) -> None:
-    """Say once for the whole pool when its sources look unlike those a model learned from."""
-    if asked.wanted.value is None or asked.wanted.value.kind != "model":
-        return
-    said = unlike_warning(measured.parts.column("unlike").astype(np.float64, copy=False))
-    if said:
-        warnings.warn(said, AliquotWarning, 3)
-
-
-def refuse_nothing(chosen: Chosen, asked: Plan, budget: float | str | None) -> None:
-    """Raise when the budget buys no item; a design may come out empty by chance."""
-    if len(chosen.rows):
-        return
-    if asked.method.kind != "design":
-        raise OptionError(f"the budget {budget} buys nothing; raise --budget")
-    text = f"this draw of '{asked.spec.name}' came out empty: the budget {budget} is an expected number; raise it"
-    warnings.warn(text, AliquotWarning, 3)
-
-
 def _absent(role: str, measured: Measured) -> DataError:
     name = measured.pool.fields[role]
-    return DataError(f"--columns {role}={name}: no item of {_files(measured)} has the field '{name}'; check the name")
+    return DataError(f"--columns {role}={name}: no item of {measured.files} has the field '{name}'; check the name")
 
 
-def _files(measured: Measured) -> str:
-    return ", ".join(measured.pool.files[:3])
+def _warn_of_unlike_sources(measured: Measured, asked: PoolMethod) -> None:
+    """Warn once for the whole pool when its sources look unlike those a model learned from."""
+    if asked.wanted.value_kind != "model":
+        return
+    warning = unlike_warning(measured.parts.column("unlike").astype(np.float64, copy=False))
+    if warning:
+        warnings.warn(warning, AliquotWarning, 3)

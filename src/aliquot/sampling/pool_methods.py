@@ -1,222 +1,318 @@
-"""A pool as an EvalSet of numbers: what select's methods look at, without a single text.
+"""Which methods a pool takes, what each needs to know of every source, and how it then runs on those numbers.
 
-The methods of `select` run on it unchanged, which is why a pool and a loaded file give the same selection.
+The methods of `select` run unchanged on `PoolItems`, which is why a pool and a loaded file give the same selection.
+Only k-means is another one, in mini-batches (Sculley 2010).
 """
 
 from __future__ import annotations
 
+import hashlib
+import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from types import MappingProxyType
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
+from sklearn.cluster import MiniBatchKMeans
+from threadpoolctl import threadpool_limits
 
+from aliquot.core.columns import series_codes
 from aliquot.core.evalset import Derived, EvalSet
 from aliquot.core.registry import Spec, bind, parameters_of, parse_spec, read_value, written
 from aliquot.errors import OptionError, unknown_name
-from aliquot.sampling.methods import DEFAULT_DESIGN, lookup
-from aliquot.sampling.pool_measure import Value, Wanted, value_of_method
-from aliquot.sampling.pool_vectors import pool_kmeans
-from aliquot.sampling.registry import Method
-from aliquot.sampling.texts import NGRAMS
+from aliquot.io.files import read_bytes
+from aliquot.sampling.methods import DEFAULT_DESIGN, Method, Subset, lookup
+from aliquot.sampling.source_model import SourceModel
+from aliquot.sampling.sources import imported, one_given
+from aliquot.sampling.text_vectors import NGRAMS
 from aliquot.stats.arrays import FloatArray, IntArray
 
-# -- A pool as an EvalSet of numbers: what select's methods look at, without a single text ---------------------------
-
-
 LENGTH, PREDICTED, BINS, BALANCE = "source length", "predicted utility", "bins of the pool", "balance of the pool"
-_CODE = "document of the pool"
+ESA_TIME = "esa_time"
+_DOCUMENT = "document of the pool"
+_UTILITIES = ("source", "source_length")
+_RUNS = ("documents", "snippets_fixed", "snippets_budgeted")
+METHODS = ("auto", *_UTILITIES, "pps", "segments", "stratified", *_RUNS, "kmeans", "random", "uncertainty")
+DEDUP = ("exact", "near")
+_TEXTS = ("id", "source", "reference", "document", "domain")
+_BATCH = 4096
+_STEPS = 40
+_CHUNK = 1 << 14
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Compact(EvalSet):
-    """Items of a pool by row number; documents are codes, lengths are known, sources are not there."""
+class PoolItems(EvalSet):
+    """Items of a pool by row number, as numbers: documents are codes, and sources are known by what was measured."""
+
+    @property
+    def has_sources(self) -> bool:
+        """Whether lengths or predictions stand for the sources."""
+        return LENGTH in self.items.columns or PREDICTED in self.items.columns
 
     @cached_property
     def documents(self) -> IntArray | None:
         """Integer codes of the items' documents in order of first appearance."""
-        if _CODE not in self.items.columns:
-            return None
-        return by_appearance(self.items[_CODE].to_numpy())
+        return series_codes(self.items[_DOCUMENT]) if _DOCUMENT in self.items.columns else None
 
     def derived(self, key: str, make: Callable[[EvalSet], Derived]) -> Derived:
-        """Return what depends on this set alone; lengths come from the first pass, since the sources are gone."""
+        """Return what depends on this set alone; lengths are measured already."""
         if key == "log lengths":
             lengths: FloatArray = self.items[LENGTH].to_numpy()
             return cast("Derived", np.log1p(lengths))
         return super().derived(key, make)
 
 
-def compact(columns: dict[str, NDArray[np.generic]], documents: NDArray[np.generic] | None, name: str) -> Compact:
-    """Build the set from arrays; `documents` are hashes, 0 where an item stands alone."""
-    count = len(next(iter(columns.values())))
-    series = [pl.Series("id", np.arange(count, dtype=np.int64))]
-    series += [pl.Series(column, values) for column, values in columns.items()]
-    if documents is not None and documents.any():
-        series.append(pl.Series(_CODE, document_codes(documents)))
-    if LENGTH in columns or PREDICTED in columns:  # methods ask whether there are sources
-        series.append(pl.Series("source", [None], dtype=pl.String).extend_constant(None, count - 1))
-    return Compact(items=pl.DataFrame(series), systems=(), name=name)
+def pool_items(
+    count: int, columns: Mapping[str, NDArray[np.generic]], documents: NDArray[np.generic] | None, name: str
+) -> PoolItems:
+    """Build the set from arrays; `documents` are hashes, 0 where an item stands alone.
 
-
-def document_codes(hashes: NDArray[np.generic]) -> IntArray:
-    """Codes of documents in order of first appearance; an item without a document is one by itself.
-
-    >>> document_codes(np.array([7, 0, 3, 7, 0], dtype=np.uint64)).tolist()
+    >>> hashes = np.array([7, 0, 3, 7, 0], dtype=np.uint64)
+    >>> pool_items(5, {}, hashes, "pool").documents.tolist()
     [0, 1, 2, 0, 3]
     """
-    known = hashes != 0
-    codes = np.empty(len(hashes), dtype=np.int64)
-    distinct, inverse = np.unique(hashes[known], return_inverse=True)
-    codes[known] = inverse
-    codes[~known] = len(distinct) + np.arange(int((~known).sum()))
-    return by_appearance(codes)
-
-
-def by_appearance(codes: IntArray) -> IntArray:
-    """Number codes anew in order of first appearance.
-
-    >>> by_appearance(np.array([5, 2, 5, 9])).tolist()
-    [0, 1, 0, 2]
-    """
-    if not len(codes):
-        return codes
-    highest = np.maximum.accumulate(codes)
-    if highest[0] == 0 and (np.diff(highest) <= 1).all() and codes.min() == 0:
-        return codes  # they are so already
-    _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
-    rank = np.empty(len(first), dtype=np.int64)
-    rank[np.argsort(first)] = np.arange(len(first))
-    return rank[inverse]
-
-
-# -- Which methods a pool takes, what each wants of the first pass, and how it is then called on the numbers ---------
-
-
-UTILITIES = ("source", "source_length")
-METHODS = ("auto", *UTILITIES, "pps", "segments", "stratified", "documents", "snippets_fixed", "snippets_budgeted",
-           "kmeans", "random", "uncertainty")  # fmt: skip
-DEDUP = ("exact", "near")
-_BY_SCORES = ("difficulty", "variance")
-_OF_TEXTS = ("id", "source", "reference", "document", "domain")
-_TAKEN = (*_OF_TEXTS, "position", "cost")
+    items = {"id": np.arange(count, dtype=np.int64), **columns}
+    if documents is not None and documents.any():
+        # Items that stand alone count down from -1. A hash among these few of 2^64 numbers is as unlikely as two
+        # documents with the same hash.
+        items[_DOCUMENT] = np.where(documents == 0, -1 - items["id"], documents.view(np.int64))
+    return PoolItems(items=pl.DataFrame(items), systems=(), name=name)
 
 
 @dataclass(frozen=True)
-class Plan:
+class Value:
+    """How every source gets its number.
+
+    Attributes:
+        kind: length, column, model (a file that `aliquot learn` wrote) or predictor (module:function).
+        name: the column, file or function.
+        pair: the language pair, for a model.
+        check: a digest of the model's or function's file, so that a run does not resume with another one.
+    """
+
+    kind: Literal["length", "column", "model", "predictor"]
+    name: str = ""
+    pair: str | None = None
+    check: str = ""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What the first pass takes from every source.
+
+    Attributes:
+        value: its utility or size, or None.
+        length: whether its length is needed.
+        document: whether documents matter, and `position` the items' positions in them.
+        groups: columns whose values are groups (bins, balance).
+        cost: a column, `esa_time`, or None.
+        dedup: exact or near, to find sources that repeat an earlier one; or None.
+        vectors: the model of the vectors for clusters, or None.
+    """
+
+    value: Value | None = None
+    length: bool = False
+    document: bool = False
+    position: bool = False
+    groups: tuple[str, ...] = ()
+    cost: str | None = None
+    dedup: str | None = None
+    vectors: str | None = None
+
+    def __str__(self) -> str:
+        """List what is taken, for the signature of the first pass."""
+        parts = [] if self.value is None else [" ".join(filter(None, vars(self.value).values()))]
+        for name, value in vars(self).items():
+            if name != "value" and value:
+                listed = value if isinstance(value, str | bool) else ",".join(value)
+                parts.append(name if listed is True else f"{name} {listed}")
+        return ", ".join(parts) or "ids"
+
+    @property
+    def value_kind(self) -> str | None:
+        """The kind of the value, or None."""
+        return None if self.value is None else self.value.kind
+
+    @property
+    def needs_source(self) -> bool:
+        """Whether the texts have to be read at all."""
+        by_text = self.value_kind not in (None, "column")
+        return bool(by_text or self.length or self.dedup or self.vectors or self.cost == ESA_TIME)
+
+
+@dataclass(frozen=True)
+class PoolMethod:
     """A method on a pool.
 
     Attributes:
-        spec: as asked for.
+        spec: as the user gave it.
         wanted: what the first pass takes.
-        given: the method's parameters in terms of the compact set's columns.
-        by_value: whether the value itself is the utility.
-        value_column: what the value is called in the compact set, as notes name it.
-        kmeans: the parameters of mini-batch k-means, where that is the method.
+        given: the method's parameters, naming columns of `PoolItems`; those of mini-batch k-means where that is it.
+        columns: column of `PoolItems` -> array of the first pass.
     """
 
     spec: Spec
     wanted: Wanted
     given: Mapping[str, Any] = field(default_factory=dict)
-    by_value: bool = False
-    value_column: str = PREDICTED
-    kmeans: Mapping[str, Any] | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def method(self) -> Method:
-        """The method in select's registry."""
-        return lookup(self.spec.name)[0]
+        """The method that runs on the numbers: what a utility gives is measured already and read from its column."""
+        method = lookup(self.spec.name)[0]
+        return replace(lookup("source")[0], name=method.name) if method.name in _UTILITIES else method
 
 
-def plan(
-    method: str, *, cost: str | None = None, balance: str | None = None, dedup: str | None = None,
+def pool_method(
+    text: str, *, cost: str | None = None, balance: str | None = None, dedup: str | None = None,
     pair: str | None = None,
-) -> Plan:  # fmt: skip
-    """Read a method's spec and say what it wants of every source."""
+) -> PoolMethod:  # fmt: skip
+    """Read a method's spec and find out what it needs of every source."""
     if dedup is not None and dedup not in DEDUP:
         raise unknown_name("way to find duplicates", dedup, DEDUP, "use --dedup exact or near")
-    spec = parse_spec(DEFAULT_DESIGN if method == "auto" else method)
+    spec = parse_spec(DEFAULT_DESIGN if text == "auto" else text)
     if spec.name not in METHODS:
-        lookup(spec.name)  # says what there is when there is no such method at all
+        lookup(spec.name)  # raises with a suggestion where there is no such method at all
         raise OptionError(
             f"'{spec.name}' needs outputs or scores, and a pool has sources alone; choose one of {', '.join(METHODS)}"
         )
     common: dict[str, Any] = {"cost": cost, "dedup": dedup}
     if spec.name == "kmeans":
-        return _kmeans(spec, common, cost, balance)
-    groups = [] if balance is None else [balance]
-    given = dict(spec.parameters)
-    by_value = spec.name in UTILITIES
-    column = PREDICTED
-    if by_value:
-        common["value"] = value_of_method(spec, pair)
-        given = {}
+        if cost is not None or balance is not None:
+            raise OptionError("'kmeans' chooses a number of items; use a utility or a design with --cost or --balance")
+        own = {name: value for name, value in spec.parameters.items() if (name, value) != ("features", "source")}
+        bound = bind("kmeans", parameters_of(pool_kmeans, ()), own)
+        return PoolMethod(spec, Wanted(vectors=bound.get("model", NGRAMS), **common), bound)
+    given, groups, column = dict(spec.parameters), {} if balance is None else {BALANCE: balance}, PREDICTED
+    if spec.name in _UTILITIES:
+        common["value"], given = _value(spec, pair), {"column": PREDICTED}
     elif spec.name == "pps":
         column = _sized(given, common, pair)
     elif spec.name == "uncertainty" and "score" in given:
-        common["value"] = Value("column", read_value(given["score"]))
-        given["score"] = column
+        common["value"], given["score"] = Value("column", read_value(given["score"])), column
     elif spec.name == "stratified" and read_value(given.get("bins", "document")) != "document":
-        groups.append(read_value(given["bins"]))
-        given["bins"] = BINS
-    if groups and groups[-1] == "metric":
+        groups[BINS], given["bins"] = read_value(given["bins"]), BINS
+    if groups.get(BINS) == "metric":
         raise OptionError("stratified: bins=metric needs scores, and a pool has sources alone; name a column")
-    runs = ("documents", "snippets_fixed", "snippets_budgeted")
-    common["document"] = spec.name in (*runs, "pps", "stratified") and given.get("bins") != BINS
-    common["position"] = spec.name in runs
-    wanted = Wanted(groups=tuple(dict.fromkeys(groups)), **common)
-    _refuse_texts(wanted)
-    return Plan(spec, wanted, MappingProxyType(given), by_value, column)
-
-
-def _refuse_texts(wanted: Wanted) -> None:
-    """Raise when a size, utility or cost is to come from a column that holds texts by its role."""
-    named = [wanted.cost] + ([wanted.value.name] if wanted.value is not None and wanted.value.kind == "column" else [])
-    for name in named:
-        if name in _OF_TEXTS:
+    common["document"] = spec.name in (*_RUNS, "pps", "stratified") and BINS not in groups
+    common["position"] = spec.name in _RUNS
+    wanted = Wanted(groups=tuple(dict.fromkeys(groups.values())), **common)
+    for name in (cost, wanted.value.name if wanted.value is not None and wanted.value.kind == "column" else None):
+        if name in _TEXTS:
             raise OptionError(f"'{name}' holds texts; name a column of numbers")
+    columns = {column: "value"} if wanted.value is not None else {}
+    columns |= {of_items: f"group:{name}" for of_items, name in groups.items()}
+    columns |= {LENGTH: "length"} if wanted.length else {}
+    return PoolMethod(spec, wanted, MappingProxyType(given), columns)
+
+
+def _value(spec: Spec, pair: str | None) -> Value:
+    """Read `source_length` or `source:model=FILE` (predictor=module:function, column=NAME)."""
+    given = lookup(spec.name)[0].bound(spec.parameters)
+    if spec.name == "source_length":
+        return Value("length")
+    kind, name = one_given(given)
+    if kind == "column":
+        return Value("column", name)
+    if kind == "predictor":
+        imported(name)  # a mistake is reported before any work
+        code = getattr(sys.modules[name.partition(":")[0]], "__file__", None)
+        return Value("predictor", name, check=_digest(code) if code else "")
+    SourceModel.load(name)
+    return Value("model", str(Path(name).resolve()), given.get("pair") or pair, _digest(name))
+
+
+def _digest(name: str) -> str:
+    return hashlib.sha256(read_bytes(name)).hexdigest()[:16]
 
 
 def _sized(given: dict[str, Any], common: dict[str, Any], pair: str | None) -> str:
-    """Rewrite the size of pps in terms of the compact set, and return what its value is called there."""
+    """Rewrite the size of pps to name a column of `PoolItems`; return that column."""
     size = read_value(given.get("size", "error"))
-    if size in _BY_SCORES:
+    if size in ("difficulty", "variance"):
         raise OptionError(
             f"pps: size={size} needs scores, and a pool has sources alone; use length, equal, error, a column or a "
             "model: pps:size=(source:model=FILE)"
         )
-    if size == "error":
-        common["length"] = True
+    common["length"] = size == "error"
     if size in ("error", "equal"):
         return PREDICTED
-    if parse_spec(size).name in UTILITIES if ":" in size else size in UTILITIES:
-        common["value"] = value_of_method(parse_spec(size), pair)
+    if size.partition(":")[0] in _UTILITIES:
+        common["value"] = _value(parse_spec(size), pair)
         common["length"] = "slopes" in given
         given["size"] = f"(source:column={PREDICTED})"  # standardised, as every utility
         return PREDICTED
     common["value"] = Value("length") if size == "length" else Value("column", size)
-    column = LENGTH if size == "length" else f"column {size}" if size in _TAKEN else size
+    taken = size in (*_TEXTS, "position", "cost")
+    column = LENGTH if size == "length" else f"column {size}" if taken else size
     given["size"] = written(column)
     return column
 
 
-def _kmeans(spec: Spec, common: dict[str, Any], cost: str | None, balance: str | None) -> Plan:
-    if cost is not None or balance is not None:
-        raise OptionError("'kmeans' chooses a number of items; use a utility or a design with --cost or --balance")
-    given = {name: value for name, value in spec.parameters.items() if (name, value) != ("features", "source")}
-    bound = bind("kmeans", parameters_of(pool_kmeans, ()), given)
-    return Plan(spec, Wanted(vectors=bound.get("model", NGRAMS), **common), kmeans=bound)
+# -- mini-batch k-means ----------------------------------------------------------------------------------------------
 
 
-def columns_of(asked: Plan, balance: str | None) -> dict[str, str]:
-    """Return column of the compact set -> array of the first pass."""
-    columns = {asked.value_column: "value"} if asked.wanted.value is not None else {}
-    if balance is not None:
-        columns[BALANCE] = f"group:{balance}"
-    if asked.given.get("bins") == BINS:
-        columns[BINS] = f"group:{read_value(asked.spec.parameters['bins'])}"
-    return columns
+def pool_kmeans(
+    vectors: NDArray[np.generic],
+    rows: IntArray,
+    n: int,
+    rng: np.random.Generator,
+    *,
+    weighted: bool = False,
+    model: str = NGRAMS,
+) -> Subset:
+    """Items nearest to the centres of n clusters of the vectors at `rows`; places in `rows` are returned.
+
+    Args:
+        weighted: give each chosen item the size of its cluster as weight.
+        model: ngrams for light vectors, or a sentence-transformers model (name or path).
+    """
+    del model  # the first pass has made the vectors with it
+    n = min(n, len(rows))
+    centres = _centres(vectors, rows, n, rng)
+    label, distance = _assigned(vectors, rows, centres)
+    order = np.lexsort((distance, label))
+    chosen = np.sort(order[np.unique(label[order], return_index=True)[1]])
+    if len(chosen) < n:  # some centres are nearest to no item: add the items farthest from theirs
+        rest = np.argsort(-distance, kind="stable")
+        rest = rest[~np.isin(rest, chosen)]
+        chosen = np.concatenate([chosen, rest[: n - len(chosen)]])
+    if not weighted:
+        return Subset(chosen)
+    size = np.bincount(label, minlength=len(centres))[label[chosen]]
+    shared = np.bincount(label[chosen], minlength=len(centres))[label[chosen]]
+    return Subset(chosen, (size / shared).astype(np.float64))
+
+
+def _centres(vectors: NDArray[np.generic], rows: IntArray, n: int, rng: np.random.Generator) -> FloatArray:
+    batch = max(_BATCH, 3 * n)
+    fit = MiniBatchKMeans(n, batch_size=batch, n_init=1, random_state=int(rng.integers(2**31)))
+    with threadpool_limits(limits=1):
+        if batch >= len(rows):
+            fit.fit(np.asarray(vectors[rows], dtype=np.float64))
+        else:
+            for _ in range(_STEPS):
+                drawn = np.sort(rng.choice(len(rows), batch, replace=False))
+                fit.partial_fit(np.asarray(vectors[rows[drawn]], dtype=np.float64))
+    return np.asarray(fit.cluster_centers_, dtype=np.float64)
+
+
+def _assigned(vectors: NDArray[np.generic], rows: IntArray, centres: FloatArray) -> tuple[IntArray, FloatArray]:
+    """The nearest centre of every row and the squared distance to it, a bounded stretch at a time."""
+    label = np.empty(len(rows), dtype=np.int64)
+    distance = np.empty(len(rows))
+    own = (centres**2).sum(axis=1)
+    step = max(1, min(_CHUNK, (1 << 24) // len(centres)))
+    with threadpool_limits(limits=1):
+        for start in range(0, len(rows), step):
+            part = np.asarray(vectors[rows[start : start + step]], dtype=np.float64)
+            gap = own - 2.0 * (part @ centres.T)
+            nearest = gap.argmin(axis=1)
+            label[start : start + step] = nearest
+            distance[start : start + step] = ((part - centres[nearest]) ** 2).sum(axis=1)
+    return label, distance

@@ -1,129 +1,188 @@
-"""The parts of a first pass on disk: one for each finished partition, so that a killed run goes on.
+"""Two passes over a pool: the first measures every source, the second fetches the chosen items.
 
-Beside an output file they lie in a folder, each written whole or not at all; it bears the signature of the run, so that
-another run's parts are never mixed in. Without an output file they lie in a file without a name, which is gone with the
-process however that ends. Columns are put together one at a time: memory holds only those in use.
+The first pass keeps a few numbers of every source and no text, partition by partition, in a journal on disk. An
+array's entry depends on its own source only, so that any cutting into partitions, on any engine, gives the same
+arrays. Texts that must be told apart (ids, documents, groups) become 64-bit hashes; 0 means none. Columns are put
+together one at a time: memory holds only those in use.
 """
 
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
-import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol, cast
+from typing import Any, BinaryIO, cast
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
+from aliquot.core.conventions import COLUMNS, pair_in, source_lengths
+from aliquot.core.evalset import EvalSet
 from aliquot.core.parallel import run_tasks
-from aliquot.errors import DataError, FormatError, OptionError, OutputError
-from aliquot.io.files import whole_file, write_bytes
-from aliquot.sampling.pool_files import Partition, Pool
-from aliquot.sampling.pool_measure import NAMES, Arrays, Wanted, hash_of, measure
-from aliquot.sampling.pool_reading import items_at
+from aliquot.errors import DataError, FormatError, OptionError
+from aliquot.io.journal import Journal, cannot_keep, journal_path, open_journal
+from aliquot.sampling.budget import check_costs, esa_seconds
+from aliquot.sampling.pool_methods import ESA_TIME, Value, Wanted
+from aliquot.sampling.pool_reading import Partition, Pool, items_at, read_partition
+from aliquot.sampling.source_model import SourceModel
+from aliquot.sampling.sources import call_predictor
+from aliquot.sampling.text_vectors import embed, hashed_vectors, signatures
 from aliquot.stats.arrays import IntArray
 
-_SIGNATURE = "signature"
+Arrays = dict[str, NDArray[np.generic]]
+Progress = Callable[[str, float, int], None]
+"""Called with the name of the pass, the share that is done, and the number of items so far."""
+
+NO_GROUP = "(none)"
+_NUMBERS, _NAMES = 1, 2  # the kinds of ids that occur: whole numbers, texts
+_HINTS = ("domain", *COLUMNS)  # columns that a model looks at where they are there
+_ENDINGS = (".gz", ".jsonl", ".json", ".ndjson", ".parquet")
+_SHOWN = 50
 
 
-def parts_path(output: Path) -> Path:
-    """Where the parts of an output file lie while it is in the making.
+# -- measuring a partition -------------------------------------------------------------------------------------------
 
-    >>> parts_path(Path("out.jsonl")).name
-    'out.jsonl.part'
+
+def measure(partition: Partition, pool: Pool, wanted: Wanted) -> tuple[int, Arrays]:
+    """Return the partition's number and its arrays."""
+    needed = {"id": True, "source": wanted.needs_source, "document": wanted.document, "position": wanted.position}
+    names = [name for name, needs in needed.items() if needs]
+    if wanted.value is not None and wanted.value.kind == "column":
+        names.append(wanted.value.name)
+    if wanted.cost not in (None, ESA_TIME):
+        names.append(str(wanted.cost))
+    hints = _HINTS if wanted.value_kind == "model" else ()
+    tables = read_partition(pool, partition, list(dict.fromkeys(names)), wanted.groups, hints)
+    parts = [_measured(table, partition, wanted) for table in tables if table.height]
+    if not parts:
+        return partition.number, {"id": np.zeros(0, dtype=np.uint64)}
+    arrays: Arrays = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    arrays["check"] = hash_of(["aliquot"])
+    arrays["kinds"] = np.array([np.bitwise_or.reduce(arrays["kinds"])], dtype=np.uint8)
+    return partition.number, arrays
+
+
+def _measured(table: pl.DataFrame, partition: Partition, wanted: Wanted) -> Arrays:
+    ids = table["id"]
+    kind = _NUMBERS if ids.dtype.is_integer() or ids.null_count() == len(ids) else _NAMES
+    arrays: Arrays = {"id": _hashed(ids.cast(pl.String)), "kinds": np.array([kind], dtype=np.uint8)}
+    if wanted.length or wanted.cost == ESA_TIME or wanted.value_kind == "length":
+        arrays["length"] = source_lengths(EvalSet(items=table.select("source").with_row_index("id"), systems=()))
+    if wanted.value is not None:
+        arrays |= _values(table, arrays, wanted.value, partition.path)
+    if wanted.cost == ESA_TIME:
+        arrays["cost"] = esa_seconds(arrays["length"])
+    elif wanted.cost is not None:
+        arrays["cost"] = check_costs(table[wanted.cost], ids, partition.path)
+    if wanted.document:
+        arrays["document"] = _hashed(table["document"])
+    if wanted.position:
+        arrays["position"] = table["position"].cast(pl.Int64).fill_null(np.iinfo(np.int64).min).to_numpy()
+    for name in wanted.groups:
+        arrays[f"group:{name}"] = _hashed(table[f"label:{name}"].fill_null(NO_GROUP))
+    if wanted.dedup is not None:
+        plain = normalised(table["source"])
+        arrays["text"] = _hashed(plain)
+        if wanted.dedup == "near":
+            arrays["signature"] = signatures(plain)
+    if wanted.vectors is not None:
+        arrays["vector"] = hashed_vectors(table["source"].fill_null("").to_list(), wanted.vectors)
+    return arrays
+
+
+def _values(table: pl.DataFrame, arrays: Arrays, value: Value, path: str) -> Arrays:
+    """The value of every source and, for a model, how unlike its training sources it is."""
+    if value.kind == "length":
+        return {"value": arrays["length"]}
+    if value.kind == "column":
+        return {"value": table[value.name].fill_null(np.nan).to_numpy()}
+    texts = table["source"].to_list()
+    if value.kind == "predictor":
+        return {"value": call_predictor(value.name, texts)}
+    model = _model(value.name, value.check)
+    vectors = embed([text or "" for text in texts], model.embedding) if model.embedding else None
+    pairs = value.pair if value.pair is not None else _pairs(table, path)
+    found, unlike = model.assess(texts, pair=pairs, domain=table["hint:domain"].to_list(), vectors=vectors)
+    return {"value": found, "unlike": unlike}
+
+
+@lru_cache(maxsize=2)
+def _model(name: str, digest: str) -> SourceModel:
+    """Load a model once for each process."""
+    del digest  # a file that changed is loaded again
+    return SourceModel.load(name)
+
+
+def _pairs(table: pl.DataFrame, path: str) -> list[str | None] | str | None:
+    """Every source's language pair: from its columns, or else from the file's name."""
+    found = table.select(pl.coalesce([f"hint:{name}" for name in COLUMNS])).to_series()
+    if found.null_count() < len(found):
+        return found.to_list()
+    name = Path(path).name
+    for ending in _ENDINGS:
+        name = name.removesuffix(ending)
+    return pair_in(name)
+
+
+def _hashed(values: pl.Series) -> NDArray[np.uint64]:
+    """64 bits for each text; 0 where there is none."""
+    hashes = np.array(values.hash(seed=0).to_numpy(), dtype=np.uint64)
+    hashes[hashes == 0] = 1
+    if values.null_count():
+        hashes[values.is_null().to_numpy()] = 0
+    return hashes
+
+
+def hash_of(values: list[str]) -> NDArray[np.uint64]:
+    """Hash texts as the first pass does.
+
+    >>> bool(hash_of(["a"])[0] == hash_of(["a", "b"])[0])
+    True
     """
-    return output.with_name(output.name + ".part")
+    return _hashed(pl.Series(values, dtype=pl.String))
 
 
-class _Store(Protocol):
-    """Where finished partitions are kept."""
+def normalised(source: pl.Series) -> pl.Series:
+    r"""Write texts alike that read alike: compatible characters, lower case, single spaces.
 
-    @property
-    def place(self) -> Path:
-        """The folder on whose disk they are."""
+    >>> normalised(pl.Series(["A\u00a0 Cat ", None])).to_list()
+    ['a cat', '']
+    """
+    plain = source.fill_null("").str.normalize("NFKC").str.to_lowercase()
+    return plain.str.replace_all(r"\s+", " ").str.strip_chars()
 
-    def add(self, number: int, arrays: Arrays) -> None:
-        """Keep the arrays of a partition."""
 
-    def get(self, number: int, name: str) -> NDArray[np.generic] | None:
-        """Return one array of a partition; None where it has no such array."""
+# -- the arrays of finished partitions, on disk ----------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class _Folder:
-    """A file for each partition, to go on from."""
+class Parts:
+    """The arrays of the `count` partitions, each kept in the journal as soon as it is measured."""
 
+    journal: Journal
+    count: int
     place: Path
 
     def add(self, number: int, arrays: Arrays) -> None:
-        with whole_file(self._file(number)) as temporary, temporary.open("wb") as file:
-            np.savez(file, **arrays)  # type: ignore[arg-type]
-
-    def get(self, number: int, name: str) -> NDArray[np.generic] | None:
-        path = self._file(number)
-        try:
-            with np.load(path, allow_pickle=False) as arrays:
-                found: NDArray[np.generic] | None = arrays.get(name)
-                return found
-        except (OSError, ValueError, zipfile.BadZipFile) as error:
-            text = f"{path}: a finished part cannot be read ({error}); delete {self.place} and start anew"
-            raise OutputError(text) from None
-
-    def finished(self) -> set[int]:
-        return {int(file.stem) for file in self.place.glob("[0-9]*.npz")}
-
-    def _file(self, number: int) -> Path:
-        return self.place / f"{number:06d}.npz"
-
-
-@dataclass(frozen=True)
-class _Nameless:
-    """One file that no folder lists: nothing to go on from, and nothing to clean up."""
-
-    file: BinaryIO
-    where: dict[tuple[int, str], tuple[int, np.dtype[np.generic], tuple[int, ...]]] = field(default_factory=dict)
-
-    @property
-    def place(self) -> Path:
-        return Path(tempfile.gettempdir())
-
-    def add(self, number: int, arrays: Arrays) -> None:
-        with _telling_of_a_full_disk(self.place):
-            for name, array in arrays.items():
-                self.where[number, name] = (self.file.seek(0, os.SEEK_END), array.dtype, array.shape)
-                self.file.write(np.ascontiguousarray(array).data)
-            self.file.flush()
-
-    def get(self, number: int, name: str) -> NDArray[np.generic] | None:
-        if (number, name) not in self.where:
-            return None
-        start, dtype, shape = self.where[number, name]
-        self.file.seek(start)
-        return np.frombuffer(self.file.read(dtype.itemsize * int(np.prod(shape))), dtype=dtype).reshape(shape)
-
-
-@dataclass
-class Parts:
-    """Finished partitions by number."""
-
-    store: _Store
-    count: int
-    done: set[int] = field(default_factory=set)
-
-    def add(self, number: int, arrays: Arrays) -> None:
-        """Keep a finished partition for good."""
-        self.store.add(number, arrays)
-        self.done.add(number)
+        """Keep a finished partition."""
+        cells, at = [], 0
+        for name, array in arrays.items():
+            cells.append({"name": name, "dtype": array.dtype.str, "shape": array.shape, "at": at})
+            at += array.nbytes
+        self.journal.add(str(number), cells, b"".join(array.tobytes() for array in arrays.values()))
 
     def _each(self, name: str) -> Iterator[NDArray[np.generic]]:
-        found = (self.store.get(number, name) for number in range(self.count))
-        return (part for part in found if part is not None)
+        for key in map(str, range(self.count)):
+            for cell in self.journal.done[key]:
+                if cell["name"] == name:
+                    dtype, shape = np.dtype(cell["dtype"]), tuple(cell["shape"])
+                    raw = self.journal.payload(key, cell["at"], dtype.itemsize * int(np.prod(shape)))
+                    yield np.frombuffer(raw, dtype=dtype).reshape(shape)
 
     def lengths(self) -> NDArray[np.int64]:
         """The number of items of every partition."""
@@ -135,117 +194,76 @@ class Parts:
         return np.concatenate(parts) if parts else np.zeros(0)
 
     def distinct(self, name: str) -> set[int]:
-        """The values that a one-entry array has in the parts."""
+        """The values of an array that has one entry a partition."""
         return {int(part[0]) for part in self._each(name)}
 
     def rows(self, name: str) -> NDArray[np.generic]:
-        """A row for every item, on disk and mapped into memory: larger than memory if need be."""
+        """A row for every item, on disk and mapped into memory: it may be larger than memory."""
         total, at = int(self.lengths().sum()), 0
-        mapped: NDArray[np.generic] | None = None
+        mapped: NDArray[np.generic] = np.zeros((0, 0))
         for part in self._each(name):
-            if mapped is None:
-                mapped = _mapped(self.store.place, part.dtype, (total, *part.shape[1:]))
+            if not at:
+                mapped = _mapped(self.place, part.dtype, (total, *part.shape[1:]))
             mapped[at : at + len(part)] = part
             at += len(part)
-        return np.zeros((0, 0)) if mapped is None else mapped
+        return mapped
 
 
 def _mapped(place: Path, dtype: np.dtype[np.generic], shape: tuple[int, ...]) -> NDArray[np.generic]:
-    """An array in a nameless file.
+    """An array in a file without a name.
 
-    Its room is taken first: a disk that is full when a mapped page is written kills the process without a word.
+    Its room is taken first: a disk that is full when a mapped page is written kills the process without a message.
     """
     size = dtype.itemsize * int(np.prod(shape))
-    with _telling_of_a_full_disk(place), tempfile.TemporaryFile(dir=place) as file:
-        if hasattr(os, "posix_fallocate"):
-            os.posix_fallocate(file.fileno(), 0, size)
-        else:
-            file.truncate(size)
-        return np.memmap(file, dtype=dtype, mode="r+", shape=shape)
-
-
-@contextmanager
-def _telling_of_a_full_disk(place: Path) -> Iterator[None]:
     try:
-        yield
+        with tempfile.TemporaryFile(dir=place) as file:
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(file.fileno(), 0, size)
+            else:
+                file.truncate(size)
+            return np.memmap(file, dtype=dtype, mode="r+", shape=shape)
     except OSError as error:
-        text = (
-            f"{place}: cannot keep the finished parts ({error.strerror or error}); free space, or set TMPDIR or -o to"
-        )
-        raise OutputError(f"{text} another disk") from error
+        raise cannot_keep(place, error) from error
 
 
 @contextmanager
 def open_parts(output: Path | None, signature: str, count: int) -> Iterator[Parts]:
-    """Open the parts beside an output file, with what an earlier, killed run had finished.
+    """Open the journal of partitions beside an output file, with those that an earlier, killed run finished.
 
-    They are gone when the block succeeds, or when the data are at fault, and stay otherwise; without an output file
-    nothing stays.
+    It is deleted when the block succeeds, when the data are at fault, or when nothing is finished; otherwise it stays.
+    Without an output file it has no name and ends with the process.
     """
     if output is None:
         with tempfile.TemporaryFile(prefix="aliquot-pool-") as file:
-            yield Parts(_Nameless(cast("BinaryIO", file)), count)
+            yield Parts(Journal(file=cast("BinaryIO", file), synced=False), count, Path(tempfile.gettempdir()))
         return
-    folder = parts_path(output)
-    with _telling_of_a_full_disk(folder):
-        made = _prepared(folder, signature)
-        store = _Folder(folder)
-        done = store.finished()
+    journal: Journal | None = None
     try:
-        yield Parts(store, count, done)
-    except DataError:
-        shutil.rmtree(folder, ignore_errors=True)  # other data must come, and these parts are not theirs
+        with open_journal(output, signature) as journal:
+            yield Parts(journal, count, output.parent)
+    except BaseException as error:
+        if journal is not None and (isinstance(error, DataError) or not journal.done):
+            journal_path(output).unlink(missing_ok=True)
         raise
-    except BaseException:
-        if made and not store.finished():
-            shutil.rmtree(folder, ignore_errors=True)  # nothing was finished: nothing to go on from
-        raise
-    shutil.rmtree(folder, ignore_errors=True)
+    journal_path(output).unlink(missing_ok=True)
 
 
-def _prepared(folder: Path, signature: str) -> bool:
-    """Make the folder, or check that it is this run's; tell whether it was made."""
-    if folder.is_dir():
-        note = folder / _SIGNATURE
-        found = note.read_text() if note.exists() else None
-        cut_short = f".{_SIGNATURE}."  # the run was killed while it wrote its signature
-        if found is None and not all(entry.name.startswith(cut_short) for entry in folder.iterdir()):
-            raise OutputError(f"{folder}: is not a folder of finished parts; move it away or name another output")
-        if found is not None and found != signature:
-            raise OutputError(
-                f"{folder}: holds the unfinished parts of another run ({found}); finish that one, or delete the folder "
-                "to start anew"
-            )
-        if found is not None:
-            return False
-    elif folder.exists():
-        raise OutputError(f"{folder}: is a file where the finished parts should go; move it away")
-    folder.mkdir(parents=True, exist_ok=True)
-    try:
-        write_bytes(folder / _SIGNATURE, signature.encode())
-    except OutputError:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
-    return True
-
-
-# -- Two passes over a pool: the first measures every source, the second fetches the chosen items --------------------
-
-
-Progress = Callable[[str, float, int], None]
-"""Called with what is going on, the share that is done, and the number of items so far."""
-
-_SHOWN = 50
+# -- the two passes --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Measured:
-    """A pool after the first pass: where every row stands, and the arrays on disk."""
+    """A pool after the first pass.
+
+    Attributes:
+        pool: the files.
+        parts: the arrays on disk.
+        starts: the row at which each partition begins; the last entry is the number of items.
+    """
 
     pool: Pool
     parts: Parts
     starts: IntArray
-    """The row at which each partition begins; the last entry is the number of items."""
 
     @property
     def n_items(self) -> int:
@@ -253,19 +271,18 @@ class Measured:
         return int(self.starts[-1])
 
     @property
-    def ids_are_texts(self) -> bool:
-        """Whether any id is a text: then all are."""
-        return any(kinds & NAMES for kinds in self.parts.distinct("kinds"))
+    def files(self) -> str:
+        """The first files, for messages."""
+        return ", ".join(self.pool.files[:3])
 
 
 def first_pass(
     pool: Pool, wanted: Wanted, parts: Parts, *, jobs: int | None, engine: str | None, progress: Progress | None
 ) -> Measured:
-    """Measure the partitions that are not done yet, each on some worker, and keep each as it is ready."""
-    left = [partition for partition in pool.partitions if partition.number not in parts.done]
+    """Measure the partitions that are not finished yet, each on some worker, and keep each as soon as it is ready."""
+    left = [partition for partition in pool.partitions if str(partition.number) not in parts.journal.done]
     total = sum(partition.weight for partition in pool.partitions) or 1.0
-    done = total - sum(partition.weight for partition in left)
-    items = 0
+    done, items = total - sum(partition.weight for partition in left), 0
     if progress is not None:
         progress("measuring", done / total, items)
     for number, arrays in run_tasks(partial(measure, pool=_light(pool), wanted=wanted), left, jobs=jobs, engine=engine):
@@ -275,15 +292,16 @@ def first_pass(
         if progress is not None:
             progress("measuring", done / total, items)
     lengths = parts.lengths()
-    if not lengths.sum():
-        raise FormatError(f"{', '.join(pool.files[:3])}: no item at all; each line or row should be one source")
+    measured = Measured(pool, parts, np.concatenate([[0], np.cumsum(lengths)]))
+    if not measured.n_items:
+        raise FormatError(f"{measured.files}: no item at all; each line or row should be one source")
     if len(parts.distinct("check")) > 1:
         raise OptionError("the workers run different versions of polars, whose hashes differ; install the same on all")
-    return Measured(pool, parts, np.concatenate([[0], np.cumsum(lengths)]))
+    return measured
 
 
 def _light(pool: Pool) -> Pool:
-    """What a worker needs to know of the pool: how columns are called."""
+    """What a worker needs to know of the pool: the names of its columns."""
     return replace(pool, files=(), partitions=())
 
 
@@ -291,7 +309,7 @@ def fetch(
     measured: Measured, rows: IntArray, *, jobs: int | None = 1, engine: str | None = None,
     progress: Progress | None = None,
 ) -> list[dict[str, Any]]:  # fmt: skip
-    """Return the whole items at these rows of the pool, in the order asked for; an absent id is the row's number."""
+    """Return the whole items at these rows of the pool, in the given order; an absent id is the row's number."""
     order = np.argsort(rows, kind="stable")
     ascending = rows[order]
     cuts = np.searchsorted(ascending, measured.starts)
@@ -306,7 +324,7 @@ def fetch(
         if progress is not None:
             progress("fetching", len(found) / max(1, len(tasks)), sum(map(len, found.values())))
     in_order = [record for number in sorted(found) for record in found[number]]
-    texts = measured.ids_are_texts
+    texts = any(kinds & _NAMES for kinds in measured.parts.distinct("kinds"))  # where one id is a text, all are
     fetched: list[dict[str, Any]] = [{}] * len(rows)
     for place, row, record in zip(order.tolist(), ascending.tolist(), in_order, strict=True):
         item = row if record.get("id") is None else record["id"]
@@ -319,16 +337,8 @@ def _fetch(task: tuple[Partition, Sequence[int]], pool: Pool) -> tuple[int, list
     return partition.number, items_at(pool, partition, rows)
 
 
-def place_of(measured: Measured, row: int) -> str:
-    """Say where a row of the pool stands: file and item number in it."""
-    at = int(np.searchsorted(measured.starts, row, side="right")) - 1
-    partition = measured.pool.partitions[at]
-    first = next(p.number for p in measured.pool.partitions if p.path == partition.path)
-    return f"{partition.path} item number {row - int(measured.starts[first]) + 1}"
-
-
 def refuse_repeated_ids(measured: Measured) -> None:
-    """Raise when two items of the pool bear the same id, in whatever partitions they stand."""
+    """Raise when two items of the pool have the same id, in whatever partitions they are."""
     hashes = measured.parts.column("id")
     absent = np.flatnonzero(hashes == 0)
     if absent.size:
@@ -342,6 +352,14 @@ def refuse_repeated_ids(measured: Measured) -> None:
             earlier = first_of.setdefault(str(record["id"]), row)
             if earlier != row:
                 raise DataError(
-                    f"the item id {record['id']!r} occurs twice: {place_of(measured, earlier)}, and "
-                    f"{place_of(measured, row)}; give every item its own id"
+                    f"the item id {record['id']!r} occurs twice: {_place(measured, earlier)}, and "
+                    f"{_place(measured, row)}; give every item its own id"
                 )
+
+
+def _place(measured: Measured, row: int) -> str:
+    """Name the file of a row of the pool and its item number there."""
+    at = int(np.searchsorted(measured.starts, row, side="right")) - 1
+    partition = measured.pool.partitions[at]
+    first = next(p.number for p in measured.pool.partitions if p.path == partition.path)
+    return f"{partition.path} item number {row - int(measured.starts[first]) + 1}"

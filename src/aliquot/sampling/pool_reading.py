@@ -1,64 +1,345 @@
-"""Reading a partition of JSON lines in blocks of whole lines, with the line's number in every error."""
+"""The files of a pool: cut into partitions, each read as tables of some columns or as whole items at some rows.
+
+Polars reads Parquet. JSON lines are decoded here: `scan_ndjson` names no line in its errors, guesses types from the
+first lines, and cannot start in the middle of a file, as the partitions of other processes do.
+"""
 
 from __future__ import annotations
 
+import glob
 import gzip
+import hashlib
 import zlib
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, Literal, cast
 
 import msgspec
 import numpy as np
 import polars as pl
 
 from aliquot.core.columns import cast_column
-from aliquot.errors import DataError, FormatError, OptionError
-from aliquot.io.files import first_character
-from aliquot.io.formats.item_fields import COLUMN_OF_FIELD, META, NESTED, column_name, explain
-from aliquot.sampling.pool_files import (
-    LINES,
-    PARQUET,
-    Column,
-    Kind,
-    Partition,
-    Pool,
-    field_of,
-    label_of,
-    missing_field,
-    parquet_columns,
-    plain_columns,
-    unreadable_parquet,
-)
+from aliquot.errors import DataError, FormatError, OptionError, unknown_name
+from aliquot.io.files import first_character, require_readable
+from aliquot.io.formats.item_fields import COLUMN_OF_FIELD, FIELD_OF_COLUMN, META, NESTED, column_name, explain
 
+LINES, ZIPPED, PARQUET = "lines", "gzip", "parquet"
+PARTITION_BYTES = 1 << 24
+PARTITION_ROWS = 1 << 16
 BLOCK = 1 << 24
-_BOM = b"\xef\xbb\xbf"
-_WORD = range(-(2**63), 2**63)
-_REFUSED = (msgspec.MsgspecError, RecursionError, UnicodeDecodeError)
-_TYPES: Mapping[Kind, Any] = {
-    "id": int | str | None,
-    "text": str | None,
-    "name": str | int | None,
-    "number": float | None,
-    "whole": int | None,
+ROLES = ("id", "source", "document", "position", "domain", "cost")
+OPTIONAL = ("id", "document", "position")
+
+Kind = Literal["id", "text", "name", "number", "whole", "label"]
+KINDS: dict[str, Kind] = {
+    "id": "id", "source": "text", "reference": "text", "document": "name", "domain": "name", "position": "whole",
+    "cost": "number",
+}  # fmt: skip
+_DTYPES: dict[Kind, pl.DataType] = {
+    "id": pl.Int64(), "text": pl.String(), "name": pl.String(), "number": pl.Float64(), "whole": pl.Int64(),
+    "label": pl.String(),
+}  # fmt: skip
+_JSON_TYPES: Mapping[Kind, Any] = {
+    "id": int | str | None, "text": str | None, "name": str | int | None, "number": float | None, "whole": int | None,
     "label": Any,
-}
+}  # fmt: skip
+_TEXTS = ("id", "text", "name")
+_INT64 = range(-(2**63), 2**63)
+_EXACT = 2**53
+_REFUSED = (msgspec.MsgspecError, RecursionError, UnicodeDecodeError)
+_NO_PARQUET = (pl.exceptions.PolarsError, OSError, ValueError)
 
 
-def read_lines(partition: Partition, columns: Sequence[Column]) -> Iterator[pl.DataFrame]:
-    """Yield tables with the asked-for columns, block after block; a field that a line lacks is null."""
+@dataclass(frozen=True)
+class Partition:
+    """A stretch of a file: bytes of JSON lines, rows of Parquet; a gzip file is one partition.
+
+    `weight` is its share of the pool's bytes, for the progress bar.
+    """
+
+    number: int
+    path: str
+    kind: str
+    start: int
+    stop: int
+    weight: float
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Files and how they are cut.
+
+    Attributes:
+        files: the files in order.
+        partitions: the stretches they are read in.
+        fields: role or column -> its name in the files, where that is not the item format's.
+    """
+
+    files: tuple[str, ...]
+    partitions: tuple[Partition, ...]
+    fields: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def fingerprint(self) -> str:
+        """Digest of the files' names, sizes and times: they must not change before a killed run resumes."""
+        digest = hashlib.blake2b(digest_size=8)
+        for name in self.files:
+            state = Path(name).stat()
+            digest.update(f"{Path(name).resolve()}\x1f{state.st_size}\x1f{state.st_mtime_ns}\n".encode())
+        digest.update(repr([(part.start, part.stop) for part in self.partitions]).encode())
+        return digest.hexdigest()
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column to read: `name` in our tables, `field` in the files."""
+
+    name: str
+    field: str
+    kind: Kind
+
+
+# -- finding and cutting files ---------------------------------------------------------------------------------------
+
+
+def open_pool(
+    paths: str | Path | Sequence[str | Path],
+    columns: Mapping[str, str] | None = None,
+    *,
+    partition_rows: int = PARTITION_ROWS,
+    partition_bytes: int = PARTITION_BYTES,
+) -> Pool:
+    """Find the files and cut them into partitions; only headers are read.
+
+    Args:
+        paths: files or patterns (pool/*.parquet).
+        columns: role -> its name in the files, e.g. {"source": "text"}.
+        partition_rows: rows of Parquet in a partition.
+        partition_bytes: bytes of JSON lines in a partition.
+    """
+    names = _files([paths] if isinstance(paths, str | Path) else list(paths))
+    for role in columns or {}:
+        if role not in ROLES:
+            raise unknown_name("role of a column", role, ROLES, "write --columns source=text,id=key")
+    twice = [name for name, times in Counter((columns or {}).values()).items() if times > 1]
+    if twice:
+        raise OptionError(f"--columns names '{twice[0]}' for two roles; give each role its own column")
+    partitions: list[Partition] = []
+    for name in names:
+        kind, size = _kind(name), Path(name).stat().st_size
+        if kind == PARQUET:
+            total, step = _parquet_rows(name), partition_rows
+        else:
+            total, step = size, partition_bytes if kind == LINES else size
+        if step < 1:
+            raise OptionError(f"a partition of {step} is empty; choose at least 1")
+        for start in range(0, total, step):
+            stop = min(total, start + step)
+            partitions.append(Partition(len(partitions), name, kind, start, stop, size * (stop - start) / total))
+    return Pool(tuple(names), tuple(partitions), dict(columns or {}))
+
+
+def _files(paths: Sequence[str | Path]) -> list[str]:
+    if not paths:
+        raise OptionError("no file of sources is named; give Parquet or JSON lines files, or a pattern in quotes")
+    names: list[str] = []
+    for path in map(str, paths):
+        if set("*?[") & set(path) and not Path(path).exists():
+            found = sorted(glob.glob(path, recursive=True))  # noqa: PTH207  (Path.glob refuses absolute patterns)
+            if not found:
+                raise FormatError(f"{path}: no file fits this pattern; check the path")
+            names += found
+        else:
+            names.append(path)
+    seen: dict[Path, str] = {}
+    for name in names:
+        place = Path(name).resolve()
+        if place in seen:
+            raise OptionError(f"{name}: the file is named twice (also as {seen[place]}); each source counts once")
+        seen[place] = name
+    return names
+
+
+def _kind(name: str) -> str:
+    path = Path(name)
+    require_readable(path)
+    if path.is_dir():
+        raise FormatError(f"{name}: is a folder; name its files with a pattern, e.g. '{name.rstrip('/')}/*.parquet'")
+    with path.open("rb") as file:
+        start = file.read(1 << 16)
+    if start.startswith(b"PAR1"):
+        return PARQUET
+    if start.startswith(b"\x1f\x8b"):
+        return ZIPPED
+    if not start:
+        raise FormatError(f"{name}: the file is empty; it should hold sources")
+    first = first_character(start.removeprefix(b"\xef\xbb\xbf"))
+    if first == b"[":
+        raise FormatError(f"{name}: is a JSON array, which cannot be read in parts; write one JSON object a line")
+    if first not in (b"{", b""):
+        raise FormatError(f"{name} line 1: neither Parquet nor a JSON object a line; docs/pools.md lists the formats")
+    return LINES
+
+
+def field_of(pool: Pool, column: str, partition: Partition) -> str:
+    """Return the name of a column in a file; Parquet may use the names of the fields or of the columns."""
+    if column in pool.fields:
+        return pool.fields[column]
+    name = FIELD_OF_COLUMN.get(column, column)
+    if partition.kind == PARQUET and name != column and name not in _parquet_columns(partition.path):
+        return column
+    return name
+
+
+# -- reading a partition ---------------------------------------------------------------------------------------------
+
+
+def read_partition(
+    pool: Pool, partition: Partition, names: Sequence[str], labels: Sequence[str] = (), hints: Sequence[str] = ()
+) -> Iterator[pl.DataFrame]:
+    """Yield tables of bounded size with the columns `names` (by their kinds) and `labels` (as `label:NAME`).
+
+    `hints` are labels (`hint:NAME`) that a file may lack.
+    """
+    columns = [Column(name, field_of(pool, name, partition), KINDS.get(name, "number")) for name in names]
+    for prefix, others in (("label", labels), ("hint", hints)):
+        columns += [Column(f"{prefix}:{name}", field_of(pool, name, partition), "label") for name in others]
+    if partition.kind == PARQUET:
+        yield _read_rows(partition, columns)
+        return
     kinds = _kinds(columns)
-    decoder, place = _decoder(tuple(kinds.items())), {field: at for at, field in enumerate(kinds)}
-    for offset, raw in blocks(partition):
+    decoder, place = _decoder(tuple(kinds.items())), {field: f"f{at}" for at, field in enumerate(kinds)}
+    for offset, raw in _blocks(partition):
         rows = _decoded(decoder, raw, partition, offset)
         if rows:
-            yield pl.DataFrame([_series(column, rows, place[column.field], partition) for column in columns])
+            found = [(column, [getattr(row, place[column.field]) for row in rows]) for column in columns]
+            yield pl.DataFrame([_series(column, values, partition) for column, values in found])
+
+
+def items_at(pool: Pool, partition: Partition, rows: Sequence[int]) -> list[dict[str, Any]]:
+    """Return the whole items at these rows of the partition, by our column names; an absent id is absent."""
+    fields = {name: field_of(pool, name, partition) for name in KINDS}
+    if partition.kind == PARQUET:
+        plain = [column for column in _parquet_columns(partition.path) if column not in NESTED]
+        table = _slice(partition, plain)[np.asarray(rows, dtype=np.int64)]
+        texts = [Column(field, field, KINDS[name]) for name, field in fields.items() if KINDS[name] in _TEXTS]
+        read = [_typed(table[column.field], column, partition) for column in texts if column.field in table.columns]
+        records: list[dict[str, Any]] = table.with_columns(read).to_dicts()
+    else:
+        records = _lines_at(partition, rows)
+    if len(records) != len(rows):
+        raise FormatError(f"{partition.path}: the file changed while it was read; start again")
+    roles = {field: name for name, field in fields.items()}
+    return [_by_column(partition, roles, record) for record in records]
+
+
+def _by_column(partition: Partition, roles: Mapping[str, str], record: dict[str, Any]) -> dict[str, Any]:
+    """Name an item's fields as our columns; outputs, scores and judgments stay in the pool.
+
+    A field that has a role's name, but another field has the role here, is called `field:NAME`.
+    """
+    item: dict[str, Any] = {}
+    for key, value in record.items():
+        if key in (*NESTED, META):
+            continue
+        by_format = key if partition.kind == PARQUET and key not in COLUMN_OF_FIELD else column_name(key)
+        item[roles.get(key, f"field:{key}" if by_format in KINDS else by_format)] = value
+    return item
+
+
+def label_of(value: Any) -> str | None:
+    """Write a value as the name of its group; 1 and 1.0 are one group, whatever other partitions hold.
+
+    >>> label_of(1), label_of(1.0), label_of(1.5), label_of("news"), label_of(True), label_of(None)
+    ('1', '1', '1.5', 'news', 'true', None)
+    """
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, float) and value.is_integer() and abs(value) < _EXACT:
+        return str(int(value))
+    return msgspec.json.encode(value).decode()
+
+
+# -- Parquet ---------------------------------------------------------------------------------------------------------
+
+
+def _unreadable(name: str, error: Exception, where: str = "") -> FormatError:
+    reason = (str(error).splitlines() or ["no reason given"])[0][:200]
+    return FormatError(f"{name}{where}: unreadable Parquet ({reason}); the file is truncated or damaged: copy it again")
+
+
+def _parquet_rows(name: str) -> int:
+    try:
+        return int(pl.scan_parquet(name).select(pl.len()).collect().item())
+    except _NO_PARQUET as error:
+        raise _unreadable(name, error) from None
+
+
+def _parquet_columns(name: str) -> list[str]:
+    try:
+        return list(pl.read_parquet_schema(name))
+    except _NO_PARQUET as error:
+        raise _unreadable(name, error) from None
+
+
+def _slice(partition: Partition, fields: Sequence[str]) -> pl.DataFrame:
+    first, last = partition.start, partition.stop
+    try:
+        lazy = pl.scan_parquet(partition.path).slice(first, last - first)
+        return lazy.select(fields or pl.lit(0).alias("none")).collect()
+    except _NO_PARQUET as error:
+        raise _unreadable(partition.path, error, f" rows {first + 1} to {last}") from None
+
+
+def _read_rows(partition: Partition, columns: Sequence[Column]) -> pl.DataFrame:
+    there = _parquet_columns(partition.path)
+    for column in columns:
+        if column.field not in there and column.name not in OPTIONAL and not column.name.startswith("hint:"):
+            name = column.name.removeprefix("label:")
+            listed = ", ".join(f"'{entry}'" for entry in there[:12])
+            advice = f"name it with --columns {name}=NAME" if name in ROLES else "check the name"
+            raise DataError(f"{partition.path}: no {name} ('{column.field}' is absent); there are: {listed}; {advice}")
+    table = _slice(partition, list(dict.fromkeys(column.field for column in columns if column.field in there)))
+    absent = pl.Series([None], dtype=pl.String).extend_constant(None, partition.stop - partition.start - 1)
+    return pl.DataFrame(
+        [
+            _typed(table[column.field], column, partition) if column.field in there else absent.alias(column.name)
+            for column in columns
+        ]
+    )
+
+
+def _typed(values: pl.Series, column: Column, partition: Partition) -> pl.Series:
+    what, kind = f"{partition.path}: the column '{column.field}'", column.kind
+    if kind == "label":
+        return _labels(values).alias(column.name)
+    if kind == "id" and values.dtype.is_integer():
+        try:
+            return values.cast(pl.Int64).alias(column.name)
+        except pl.exceptions.InvalidOperationError:
+            raise DataError(f"{what} holds ids beyond 64 bits with a sign; write them as strings") from None
+    if kind == "number" and not values.dtype.is_numeric() and values.dtype != pl.Null:
+        raise DataError(f"{what} holds {values.dtype}; each value should be a number")
+    if kind != "id":
+        what = f"{partition.path} (rows from {partition.start + 1} on): the column '{column.field}'"
+    return cast_column(values, pl.String() if kind == "id" else _DTYPES[kind], what).alias(column.name)
+
+
+def _labels(values: pl.Series) -> pl.Series:
+    if values.dtype.is_integer() or values.dtype in (pl.String, pl.Categorical, pl.Enum, pl.Boolean):
+        return values.cast(pl.String)
+    return pl.Series([label_of(value) for value in values.to_list()], dtype=pl.String)
+
+
+# -- JSON lines ------------------------------------------------------------------------------------------------------
 
 
 def _kinds(columns: Sequence[Column]) -> dict[str, Kind]:
-    """Each field once, with its kind: a column may be a group and something else besides."""
+    """Each field once, with its kind: a column may be a group and have another kind besides."""
     kinds: dict[str, Kind] = {}
     for column in columns:
         known = kinds.setdefault(column.field, column.kind)
@@ -66,23 +347,23 @@ def _kinds(columns: Sequence[Column]) -> dict[str, Kind]:
             kinds[column.field] = column.kind
         elif column.kind not in (known, "label"):
             raise OptionError(
-                f"the field '{column.field}' is asked for as {known} and as {column.kind}; name another column"
+                f"the field '{column.field}' is needed as {known} and as {column.kind}; name another column"
             )
     return kinds
 
 
 @lru_cache(maxsize=8)
 def _decoder(fields: tuple[tuple[str, Kind], ...]) -> msgspec.json.Decoder[Any]:
-    """A decoder of just these fields; the others are skipped unread."""
+    """A decoder of these fields alone; the others are skipped unread."""
     entries = [
-        (f"f{at}", _TYPES[kind] | None if kind != "label" else Any, msgspec.field(default=None, name=field))
+        (f"f{at}", _JSON_TYPES[kind], msgspec.field(default=None, name=field))
         for at, (field, kind) in enumerate(fields)
     ]
     return msgspec.json.Decoder(msgspec.defstruct("Line", entries, gc=False))
 
 
 def _decoded(decoder: msgspec.json.Decoder[Any], raw: bytes, partition: Partition, offset: int) -> list[Any]:
-    """Decode a block at once; look at it line by line only when something is wrong with it."""
+    """Decode a block at once; go line by line only when something is wrong with it."""
     try:
         rows = decoder.decode_lines(raw)
         lines = raw.count(b"\n") + (not raw.endswith(b"\n"))
@@ -90,62 +371,58 @@ def _decoded(decoder: msgspec.json.Decoder[Any], raw: bytes, partition: Partitio
             return rows
     except _REFUSED:
         pass
-    rows = []
-    for number, line in enumerate(raw.split(b"\n")):
-        if not line or line.isspace():
-            continue
-        try:
-            rows.append(decoder.decode(line))
-        except _REFUSED as error:
-            where = f"{partition.path} line {_lines_before(partition, offset) + number + 1}"
-            raise refused(line, where, error) from None
-    return rows
+    return [_decode(decoder, line, partition, offset, number) for number, line in _numbered(raw)]
 
 
-def refused(line: bytes, where: str, error: Exception) -> FormatError:
-    """Build the error for a line that is no item."""
-    if isinstance(error, UnicodeDecodeError):
-        return FormatError(
-            f"{where}: byte 0x{error.object[error.start]:02x} is not valid UTF-8; convert the file first, "
-            "e.g. `iconv -f latin1 -t utf-8`"
-        )
-    return explain(line, where, str(error))
+def _numbered(raw: bytes) -> Iterator[tuple[int, bytes]]:
+    return ((number, line) for number, line in enumerate(raw.split(b"\n")) if line and not line.isspace())
 
 
-def _series(column: Column, rows: list[Any], at: int, partition: Partition) -> pl.Series:
-    attribute = f"f{at}"
-    values = [getattr(row, attribute) for row in rows]
-    if column.kind == "label":
-        return pl.Series(column.name, [label_of(value) for value in values], dtype=pl.String)
-    if column.kind == "id":
-        return ids_series(column.name, values, partition)
-    if column.kind == "name":
-        return pl.Series(column.name, [None if v is None else str(v) for v in values], dtype=pl.String)
-    if column.kind == "whole":
-        _refuse_beyond_word(values, column.field, partition)
-        return pl.Series(column.name, values, dtype=pl.Int64)
-    return pl.Series(column.name, values, dtype=pl.String if column.kind == "text" else pl.Float64)
+def _decode(decoder: msgspec.json.Decoder[Any], line: bytes, partition: Partition, offset: int, number: int) -> Any:
+    """Decode one line, the `number`-th of the block at `offset`."""
+    try:
+        return decoder.decode(line)
+    except _REFUSED as error:
+        where = f"{partition.path} line {_lines_before(partition, offset) + number + 1}"
+        if isinstance(error, UnicodeDecodeError):
+            raise FormatError(
+                f"{where}: byte 0x{error.object[error.start]:02x} is not valid UTF-8; convert the file first, "
+                "e.g. `iconv -f latin1 -t utf-8`"
+            ) from None
+        raise explain(line, where, str(error)) from None
 
 
-def ids_series(name: str, values: list[Any], partition: Partition) -> pl.Series:
-    """Ids as whole numbers where all are, else as texts."""
-    kinds = set(map(type, values)) - {type(None)}
-    if kinds == {int}:
-        _refuse_beyond_word(values, "id", partition)
-        return pl.Series(name, values, dtype=pl.Int64)
-    return pl.Series(name, [None if value is None else str(value) for value in values], dtype=pl.String)
+def _series(column: Column, values: list[Any], partition: Partition) -> pl.Series:
+    kind = column.kind
+    if kind == "label":
+        values = [label_of(value) for value in values]
+    elif kind == "name" or (kind == "id" and set(map(type, values)) - {type(None)} != {int}):
+        values, kind = [None if value is None else str(value) for value in values], "name"
+    elif kind in ("id", "whole"):
+        bad = next((value for value in values if value is not None and value not in _INT64), None)
+        if bad is not None:
+            what, advice = (
+                ("item id", "write it as a string") if kind == "id" else (column.field, "use smaller numbers")
+            )
+            raise FormatError(f"{partition.path}: the {what} {bad} is beyond 64 bits; {advice}")
+    return pl.Series(column.name, values, dtype=_DTYPES[kind])
 
 
-def _refuse_beyond_word(values: list[Any], what: str, partition: Partition) -> None:
-    bad = next((value for value in values if value is not None and value not in _WORD), None)
-    if bad is not None:
-        advice = "write it as a string" if what == "id" else "choose smaller numbers"
-        raise FormatError(
-            f"{partition.path}: the {'item id' if what == 'id' else what} {bad} is beyond 64 bits; {advice}"
-        )
+def _lines_at(partition: Partition, rows: Sequence[int]) -> list[dict[str, Any]]:
+    """The whole JSON objects at these rows of the partition, ascending; blank lines are no rows."""
+    decoder, wanted, at = msgspec.json.Decoder(dict[str, Any]), set(rows), 0
+    found: list[dict[str, Any]] = []
+    for offset, raw in _blocks(partition):
+        for number, line in _numbered(raw):
+            if at in wanted:
+                found.append(_decode(decoder, line, partition, offset, number))
+            at += 1
+        if len(found) == len(wanted):
+            break
+    return found
 
 
-def blocks(partition: Partition) -> Iterator[tuple[int, bytes]]:
+def _blocks(partition: Partition) -> Iterator[tuple[int, bytes]]:
     """Yield (offset, bytes) blocks of whole lines: those that begin inside the partition."""
     with _opened(partition) as file:
         zipped = partition.kind != LINES
@@ -154,13 +431,12 @@ def blocks(partition: Partition) -> Iterator[tuple[int, bytes]]:
             file.readline()  # the line before belongs to the partition before
         while zipped or file.tell() < partition.stop:
             offset = file.tell()
-            wanted = BLOCK if zipped else min(BLOCK, partition.stop - offset)
-            block = file.read(wanted)
+            block = file.read(BLOCK if zipped else min(BLOCK, partition.stop - offset))
             if not block:
                 return
             block += b"" if block.endswith(b"\n") else file.readline()
             if offset == 0:
-                block = block.removeprefix(_BOM)
+                block = block.removeprefix(b"\xef\xbb\xbf")
                 if zipped and first_character(block) not in (b"{", b""):
                     raise FormatError(f"{partition.path} line 1: not a JSON object a line; see docs/pools.md")
             yield offset, block
@@ -183,149 +459,10 @@ def _opened(partition: Partition) -> Iterator[BinaryIO]:
 
 
 def _lines_before(partition: Partition, offset: int) -> int:
-    """Count the lines before an offset of the file (of its unpacked content); only errors ask for it."""
-    count, left = 0, offset
+    """Count the lines before an offset of the (unpacked) file; only errors need it."""
+    count = 0
     with _opened(partition) as file:
-        while left > 0:
-            block = file.read(min(BLOCK, left))
-            if not block:
-                break
+        while offset > 0 and (block := file.read(min(BLOCK, offset))):
             count += block.count(b"\n")
-            left -= len(block)
+            offset -= len(block)
     return count
-
-
-def lines_at(partition: Partition, rows: Sequence[int]) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield (row, the whole JSON object) for these rows of the partition, ascending; blank lines are no rows."""
-    wanted, at = iter(rows), 0
-    next_row = next(wanted, None)
-    for offset, raw in blocks(partition):
-        for number, line in enumerate(raw.split(b"\n")):
-            if next_row is None:
-                return
-            if not line or line.isspace():
-                continue
-            if at == next_row:
-                where = f"{partition.path} line"
-                try:
-                    yield at, msgspec.json.decode(line, type=dict[str, Any])
-                except _REFUSED as error:
-                    raise refused(line, f"{where} {_lines_before(partition, offset) + number + 1}", error) from None
-                next_row = next(wanted, None)
-            at += 1
-
-
-# -- Reading a partition: asked-for columns as tables of bounded size, or whole items at some rows -------------------
-
-
-KINDS: dict[str, Kind] = {
-    "id": "id", "source": "text", "reference": "text", "document": "name", "domain": "name", "position": "whole",
-    "cost": "number",
-}  # fmt: skip
-OPTIONAL = ("id", "document", "position")
-_TEXTS = ("id", "text", "name")
-_DTYPES: dict[Kind, pl.DataType] = {
-    "text": pl.String(), "name": pl.String(), "number": pl.Float64(), "whole": pl.Int64(),
-}  # fmt: skip
-
-
-def read_partition(
-    pool: Pool, partition: Partition, names: Sequence[str], labels: Sequence[str] = (), hints: Sequence[str] = ()
-) -> Iterator[pl.DataFrame]:
-    """Yield tables of the partition with the columns `names` (by their kinds) and `labels` (as `label:NAME`).
-
-    `hints` are labels (`hint:NAME`) that a file may lack.
-    """
-    columns = [Column(name, field_of(pool, name, partition), KINDS.get(name, "number")) for name in names]
-    columns += [Column(f"label:{name}", field_of(pool, name, partition), "label") for name in labels]
-    columns += [Column(f"hint:{name}", field_of(pool, name, partition), "label") for name in hints]
-    if partition.kind == PARQUET:
-        yield _read_rows(partition, columns)
-    else:
-        yield from read_lines(partition, columns)
-
-
-def _read_rows(partition: Partition, columns: Sequence[Column]) -> pl.DataFrame:
-    there = parquet_columns(partition.path)
-    for column in columns:
-        optional = column.name in OPTIONAL or column.name.startswith("hint:")
-        if column.field not in there and not optional:
-            raise missing_field(partition, column.name.removeprefix("label:"), column.field, list(there))
-    present = list(dict.fromkeys(column.field for column in columns if column.field in there))
-    table = _slice(partition, present)
-    height = partition.stop - partition.start
-    series = []
-    for column in columns:
-        if column.field in table.columns:
-            series.append(_typed(table[column.field], column, partition))
-        else:
-            series.append(pl.Series(column.name, [None], dtype=pl.String).extend_constant(None, height - 1))
-    return pl.DataFrame(series)
-
-
-def _slice(partition: Partition, fields: Sequence[str]) -> pl.DataFrame:
-    first, last = partition.start, partition.stop
-    try:
-        lazy = pl.scan_parquet(partition.path).slice(first, last - first)
-        table = lazy.select(fields).collect() if fields else lazy.select(pl.lit(0).alias("none")).collect()
-    except (pl.exceptions.PolarsError, OSError, ValueError) as error:
-        raise unreadable_parquet(partition.path, error, f" rows {first + 1} to {last}") from None
-    return table
-
-
-def _typed(values: pl.Series, column: Column, partition: Partition) -> pl.Series:
-    if column.kind == "id":
-        if values.dtype.is_integer():
-            try:
-                return values.cast(pl.Int64).alias(column.name)
-            except pl.exceptions.InvalidOperationError:
-                what = f"{partition.path}: the column '{column.field}' holds ids beyond 64 bits with a sign"
-                raise DataError(f"{what}; write them as strings") from None
-        return cast_column(values, pl.String(), f"{partition.path}: the column '{column.field}'").alias(column.name)
-    if column.kind == "label":
-        return _labels(values).alias(column.name)
-    if column.kind == "number" and not values.dtype.is_numeric() and values.dtype != pl.Null:
-        raise DataError(
-            f"{partition.path}: the column '{column.field}' holds {values.dtype}; each value should be a number"
-        )
-    what = f"{partition.path} (rows from {partition.start + 1} on): the column '{column.field}'"
-    return cast_column(values, _DTYPES[column.kind], what).alias(column.name)
-
-
-def _labels(values: pl.Series) -> pl.Series:
-    if values.dtype == pl.String:
-        return values
-    if values.dtype.is_integer() or values.dtype in (pl.Categorical, pl.Enum, pl.Boolean):
-        return values.cast(pl.String)
-    return pl.Series([label_of(value) for value in values.to_list()], dtype=pl.String)
-
-
-def items_at(pool: Pool, partition: Partition, rows: Sequence[int]) -> list[dict[str, Any]]:
-    """Return the whole items at these rows of the partition, by our column names; an absent id is absent."""
-    fields = {name: field_of(pool, name, partition) for name in KINDS}
-    if partition.kind == PARQUET:
-        table = _slice(partition, plain_columns(partition.path))[np.asarray(rows, dtype=np.int64)]
-        texts = [Column(field, field, KINDS[name]) for name, field in fields.items() if KINDS[name] in _TEXTS]
-        read = [_typed(table[column.field], column, partition) for column in texts if column.field in table.columns]
-        records: list[dict[str, Any]] = table.with_columns(read).to_dicts()
-    else:
-        records = [record for _, record in lines_at(partition, rows)]
-    if len(records) != len(rows):
-        raise FormatError(f"{partition.path}: the file changed while it was read; start again")
-    roles = {field: name for name, field in fields.items()}
-    return [_by_column(partition, roles, record) for record in records]
-
-
-def _by_column(partition: Partition, roles: Mapping[str, str], record: dict[str, Any]) -> dict[str, Any]:
-    """Name an item's fields as our columns; outputs, scores and judgments are left in the pool.
-
-    A field that bears a role's name, but is not the one that plays it here, keeps its name behind `field:`.
-    """
-    item: dict[str, Any] = {}
-    for key, value in record.items():
-        if key in (*NESTED, META):
-            continue
-        by_format = key if partition.kind == PARQUET and key not in COLUMN_OF_FIELD else column_name(key)
-        other = f"field:{key}" if by_format in KINDS else by_format
-        item[roles.get(key, other)] = value
-    return item

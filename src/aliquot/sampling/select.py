@@ -90,7 +90,7 @@ def select(
         task = task_of(pool, spec, left, costs, free=free, balance=balance, unit=unit, crowd=crowd, seed=seed)
         chosen = choose_rows(task, matching=matching)
     if not len(chosen.rows) and not fixed.any():
-        _report_nothing(spec, budget, costs)
+        report_empty(spec, budget, costs)
     selection = _selection(
         pool, chosen, np.flatnonzero(fixed), free, costs, spec, details,
         signature(
@@ -114,7 +114,7 @@ def _warn_of_crowd(spec: Spec, crowd: Sequence[str] | None) -> None:
         )  # fmt: skip
 
 
-def _report_nothing(spec: Spec, budget: float | str | None, costs: FloatArray | None) -> None:
+def report_empty(spec: Spec, budget: float | str | None, costs: FloatArray | None) -> None:
     """An empty choice is a mistake of the budget, but an honest, if useless, outcome of a draw of whole documents."""
     if lookup(spec.name)[0].kind == "design":
         text = f"this draw of '{spec.name}' came out empty: the budget {budget} is an expected number; raise it"

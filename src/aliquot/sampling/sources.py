@@ -1,13 +1,13 @@
-"""Utilities from the source alone: its length, a learned model, or the user's own predictor (METHODS.md section 3).
+"""Utilities from the source alone: its length, a learned model, or the user's own predictor.
 
-They need no output and no system: what to judge is chosen before anything is generated.
+See docs/methods.md, section 3. They need no output and no system: items are chosen before anything is generated.
 """
 
 from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module, invalidate_caches
 from pathlib import Path
 from typing import Any
@@ -18,15 +18,15 @@ import polars as pl
 from aliquot.core.conventions import domains_of, pairs_of, source_lengths
 from aliquot.core.evalset import EvalSet
 from aliquot.errors import AliquotWarning, DataError, OptionError, unknown_name
-from aliquot.sampling.registry import utility
+from aliquot.sampling.methods import utility
 from aliquot.sampling.source_model import SourceModel
-from aliquot.sampling.texts import embed
+from aliquot.sampling.text_vectors import embed
 from aliquot.stats.arrays import FloatArray
 
 _MANY = 0.25
 
 
-@utility("source_length", needs=("source",), paper="Zouhar et al. 2025, section 5.2; METHODS.md section 3",
+@utility("source_length", needs=("source",), paper="Zouhar et al. 2025, section 5.2; docs/methods.md, section 3",
          advice="Long sources first: the baseline of every learned source utility.")  # fmt: skip
 def source_length(evalset: EvalSet) -> FloatArray:
     """Long sources: words, or characters in Chinese, Japanese, Korean and Thai."""
@@ -49,17 +49,32 @@ def source(
         model: a file that `aliquot learn` wrote.
         predictor: module:function of your own; called with the list of sources, gives a number each (higher first).
         column: a numeric item column that holds the prediction.
-        pair: the language pair, such as en-de; told by the item column pair or langs, or the data's name, by default.
+        pair: the language pair, such as en-de; by default from the item column pair or langs, or from the data's name.
     """
-    given = [name for name, value in (("model", model), ("predictor", predictor), ("column", column)) if value]
+    kind, name = one_given({"model": model, "predictor": predictor, "column": column})
+    if kind == "model":
+        return predicted(evalset, SourceModel.load(Path(name)), pair)
+    if kind == "predictor":
+        return call_predictor(name, evalset.items["source"].to_list())
+    numeric = [other for other in evalset.items.columns if evalset.items[other].dtype.is_numeric() and other != "id"]
+    if name not in numeric:
+        raise unknown_name("numeric item column", name, numeric, "check column=")
+    return evalset.items[name].cast(pl.Float64).fill_null(np.nan).to_numpy()
+
+
+def one_given(parameters: Mapping[str, Any]) -> tuple[str, str]:
+    """Return which of model, predictor and column is given, and its value; exactly one must be.
+
+    >>> one_given({"model": "utility.model", "column": None})
+    ('model', 'utility.model')
+    """
+    given = [name for name in ("model", "predictor", "column") if parameters.get(name)]
     if len(given) != 1:
         what = f"{' and '.join(given)} are given" if given else "nothing is given"
         raise OptionError(
             f"source: {what}; give one of model=FILE (from `aliquot learn`), predictor=module:function or column=NAME"
         )
-    if model:
-        return predicted(evalset, SourceModel.load(Path(model)), pair)
-    return _by_function(evalset, predictor) if predictor else _by_column(evalset, str(column))
+    return given[0], str(parameters[given[0]])
 
 
 def predicted(evalset: EvalSet, model: SourceModel, pair: str | None = None) -> FloatArray:
@@ -68,14 +83,14 @@ def predicted(evalset: EvalSet, model: SourceModel, pair: str | None = None) -> 
     vectors = embed([text or "" for text in texts], model.embedding) if model.embedding else None
     pairs = pair if pair is not None else pairs_of(evalset)
     values, unlike = model.assess(texts, pair=pairs, domain=domains_of(evalset), vectors=vectors)
-    said = unlike_warning(unlike)
-    if said:
-        warnings.warn(said, AliquotWarning, 2)
+    warning = unlike_warning(unlike)
+    if warning:
+        warnings.warn(warning, AliquotWarning, 2)
     return values
 
 
 def unlike_warning(unlikeness: FloatArray) -> str | None:
-    """What to tell the user about sources unlike the training ones; None where all is as usual.
+    """Build the warning about sources unlike the training ones; None where there are few.
 
     >>> unlike_warning(np.array([0.5, 0.7, 0.9])) is None
     True
@@ -93,26 +108,24 @@ def unlike_warning(unlikeness: FloatArray) -> str | None:
     )
 
 
-def _by_function(evalset: EvalSet, name: str) -> FloatArray:
+def call_predictor(name: str, texts: Sequence[str | None]) -> FloatArray:
+    """Call the user's own function on the sources; it must give one number for each."""
     function = imported(name)
-    texts = evalset.items["source"].to_list()
     try:
         given = function([text or "" for text in texts])
-    except Exception as error:
-        raise DataError(f"source: the predictor {name} failed ({type(error).__name__}: {error})") from error
+    except Exception as error:  # the function is the user's and may raise anything
+        raise OptionError(f"source: the predictor {name} failed ({type(error).__name__}: {error})") from error
     try:
         values = np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise DataError(f"source: the predictor {name} did not give numbers ({error})") from None
-    if values.shape != (evalset.n_items,):
-        raise DataError(
-            f"source: the predictor {name} gave an array of shape {values.shape} for {evalset.n_items} sources"
-        )
+    if values.shape != (len(texts),):
+        raise DataError(f"source: the predictor {name} gave an array of shape {values.shape} for {len(texts)} sources")
     return np.where(np.isfinite(values), values, np.nan)
 
 
 def _forget_namesake(module: str, here: Path) -> None:
-    """A process that has moved on may have loaded a module of this name from another folder; the one here counts."""
+    """Unload a module of this name that the process loaded in another folder: the one of this folder counts."""
     file = here / f"{module}.py"
     loaded = getattr(sys.modules.get(module), "__file__", None)
     if loaded is not None and file.exists() and file.resolve() != Path(loaded).resolve():
@@ -132,7 +145,7 @@ def imported(name: str) -> Callable[[Sequence[str]], Any]:
     added = here not in sys.path
     if added:
         sys.path.insert(0, here)
-    invalidate_caches()  # the module may be younger than this process
+    invalidate_caches()  # the file may be newer than this process
     _forget_namesake(module, Path(here))
     try:
         function = getattr(import_module(module), attribute)
@@ -151,12 +164,3 @@ def imported(name: str) -> Callable[[Sequence[str]], Any]:
         raise OptionError(f"source: {name} is not a function")
     found: Callable[[Sequence[str]], Any] = function
     return found
-
-
-def _by_column(evalset: EvalSet, name: str) -> FloatArray:
-    numeric = [
-        column for column in evalset.items.columns if evalset.items[column].dtype.is_numeric() and column != "id"
-    ]
-    if name not in numeric:
-        raise unknown_name("numeric item column", name, numeric, "check column=")
-    return evalset.items[name].cast(pl.Float64).fill_null(np.nan).to_numpy()

@@ -13,8 +13,7 @@ import polars as pl
 from aliquot.core.evalset import EvalSet, at_rows
 from aliquot.errors import AliquotWarning, OptionError
 from aliquot.sampling.budget import Budget
-from aliquot.sampling.methods import Method
-from aliquot.sampling.registry import Drawn, Subset
+from aliquot.sampling.methods import Drawn, Method, Subset
 from aliquot.stats.allocation import equal_split, round_nearest, water_fill
 from aliquot.stats.arrays import FloatArray, IntArray, group_means, group_sums
 from aliquot.stats.knapsack import knapsack

@@ -23,10 +23,11 @@ from aliquot.core.evalset import EvalSet
 from aliquot.errors import AliquotWarning, DataError, OptionError, unknown_name
 from aliquot.estimation.proxies import standard_metric
 from aliquot.sampling import source_model as boosted
-from aliquot.sampling.registry import row_mean, row_variance
+from aliquot.sampling.item_scores import row_mean, row_variance
 from aliquot.sampling.source_features import UNSEEN, Known, dense_features, languages_of, standardised
 from aliquot.sampling.source_model import Trees
-from aliquot.sampling.texts import NGRAMS, diversity, embed
+from aliquot.sampling.text_vectors import NGRAMS, embed
+from aliquot.sampling.utilities import diversity
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
 from aliquot.stats.correlation import kendall_rows
 from aliquot.stats.irt import fit_irt

@@ -1,4 +1,4 @@
-"""Utilities from scores: what a metric says about the usefulness of judging an item (METHODS.md section 1)."""
+"""Utilities and subsets from scores and texts: how useful judging an item is (docs/methods.md, section 1)."""
 
 from __future__ import annotations
 
@@ -7,28 +7,21 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
+from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.stats import rankdata
+from sklearn.cluster import KMeans
 
 from aliquot.core.evalset import EvalSet
 from aliquot.core.registry import parse_spec, unwrapped
 from aliquot.errors import AliquotWarning, DataError, OptionError, unknown_name
-from aliquot.sampling.registry import (
-    Subset,
-    lookup,
-    metric_scores,
-    row_mean,
-    row_variance,
-    subset,
-    utility,
-    with_old_similarity,
-)
+from aliquot.sampling.item_scores import metric_scores, row_mean, row_variance
+from aliquot.sampling.methods import Subset, lookup, subset, utility, with_old_similarity
+from aliquot.sampling.text_vectors import DEFAULT_MODEL, embed
 from aliquot.stats.arrays import FloatArray, IntArray
 from aliquot.stats.correlation import kendall_rows, spearman_rows
-from aliquot.stats.irt import IRTFit, fisher_information, fit_irt
+from aliquot.stats.irt import fisher_information, fit_irt
 from aliquot.stats.subset_search import best_random_subset, greedy_subset
-
-# -- Utilities from scores: what a metric says about the usefulness of judging an item (METHODS.md section 1) --------
-
+from aliquot.stats.text_similarity import mean_pairwise_similarity
 
 _ZOUHAR = "Zouhar et al. 2025"
 
@@ -115,7 +108,7 @@ def mixture(
     Args:
         methods: utilities joined by |, each in parentheses if it has parameters of its own.
         weights: numbers joined by |, one for each method; equal by default.
-        metric: the metric for those of the methods that take one and are not told.
+        metric: the metric for those of the methods that take one and name none.
     """
     shares = np.ones(len(methods)) if weights is None else np.array(weights, dtype=np.float64)
     if len(shares) != len(methods) or (shares < 0).any() or shares.sum() <= 0:
@@ -134,10 +127,6 @@ def mixture(
     return ranks / float(shares.sum())
 
 
-def _irt(evalset: EvalSet, metric: str | None) -> IRTFit:
-    return fit_irt(metric_scores(evalset, metric))
-
-
 def _irt_utility(name: str, advice: str) -> Callable[..., Any]:
     return utility(name, needs=("metric", "systems"), paper=f"{_ZOUHAR}, section 3.4", advice=advice)
 
@@ -149,7 +138,7 @@ def irt_diffdisc(evalset: EvalSet, *, metric: str | None = None) -> FloatArray:
     Args:
         metric: the score to fit; the only one there is, by default.
     """
-    fit = _irt(evalset, metric)
+    fit = fit_irt(metric_scores(evalset, metric))
     return fit.discrimination * fit.difficulty
 
 
@@ -160,7 +149,7 @@ def irt_diff(evalset: EvalSet, *, metric: str | None = None) -> FloatArray:
     Args:
         metric: the score to fit; the only one there is, by default.
     """
-    return _irt(evalset, metric).difficulty
+    return fit_irt(metric_scores(evalset, metric)).difficulty
 
 
 @_irt_utility("irt_disc", "Telling items by item response theory.")
@@ -170,7 +159,7 @@ def irt_disc(evalset: EvalSet, *, metric: str | None = None) -> FloatArray:
     Args:
         metric: the score to fit; the only one there is, by default.
     """
-    return _irt(evalset, metric).discrimination
+    return fit_irt(metric_scores(evalset, metric)).discrimination
 
 
 @_irt_utility("irt_feas", "Items on which the best systems reach the top of the scale.")
@@ -180,7 +169,7 @@ def irt_feas(evalset: EvalSet, *, metric: str | None = None) -> FloatArray:
     Args:
         metric: the score to fit; the only one there is, by default.
     """
-    return _irt(evalset, metric).feasibility
+    return fit_irt(metric_scores(evalset, metric)).feasibility
 
 
 @_irt_utility("irt_info", "Items that tell most about these systems' abilities.")
@@ -190,17 +179,16 @@ def irt_info(evalset: EvalSet, *, metric: str | None = None) -> FloatArray:
     Args:
         metric: the score to fit; the only one there is, by default.
     """
-    return fisher_information(_irt(evalset, metric))
+    return fisher_information(fit_irt(metric_scores(evalset, metric)))
 
 
-# -- Searching for a good subset: the best of many random ones by agreement with the full ranking --------------------
+# -- subsets: the best of many random ones by agreement with the full ranking -----------------------------------------
 
 
-_PAPER = "Zouhar et al. 2025, section 3"
-_NEEDS = ("metric", "systems")
+_SEARCH: dict[str, Any] = {"needs": ("metric", "systems"), "paper": f"{_ZOUHAR}, section 3"}
 
 
-@subset("bruteforce", needs=_NEEDS, paper=_PAPER, advice="An upper bound to study; fits the metric, not people.")
+@subset("bruteforce", **_SEARCH, advice="An upper bound to study; fits the metric, not people.")
 def bruteforce(
     evalset: EvalSet, *, n: int, rng: np.random.Generator, metric: str | None = None, simulations: int = 1000
 ) -> Subset:
@@ -215,7 +203,7 @@ def bruteforce(
     return Subset(rows[chosen], details={"metric_spa": float(accuracy)})
 
 
-@subset("greedy", needs=_NEEDS, paper=_PAPER, advice="Bruteforce in steps: better on the metric, slower.")
+@subset("greedy", **_SEARCH, advice="Bruteforce in steps: better on the metric, slower.")
 def greedy(
     evalset: EvalSet,
     *,
@@ -250,3 +238,136 @@ def _complete(evalset: EvalSet, metric: str | None, n: int) -> tuple[IntArray, F
         left = evalset.n_items - len(rows)
         warnings.warn(f"{left} items lack the metric for some system and are not considered", AliquotWarning, 2)
     return rows, values[rows]
+
+
+# -- texts: diversity of outputs, clusters of items -------------------------------------------------------------------
+
+
+@utility("diversity", needs=("outputs", "systems"), paper="Zouhar et al. 2025, eq. 6",
+         advice="Items on which outputs differ; needs no metric, only outputs.")  # fmt: skip
+def diversity(
+    evalset: EvalSet,
+    *,
+    similarity: Literal["unigram", "bleu", "chrf", "embedding"] = "unigram",
+    model: str = DEFAULT_MODEL,
+) -> FloatArray:
+    """Items whose outputs differ most: minus the mean pairwise similarity of the item's outputs.
+
+    Args:
+        similarity: Dice of words, sentence BLEU, chrF (both sacrebleu's), or inner product of embeddings.
+        model: for embeddings, a sentence-transformers model (name or path), or ngrams for light vectors.
+    """
+    texts = output_texts(evalset)
+    if similarity == "embedding":
+        return -_mean_inner_products(texts, model)
+    return -mean_pairwise_similarity(texts, similarity)
+
+
+def output_texts(evalset: EvalSet) -> list[tuple[str | None, ...]]:
+    """Return each item's outputs in the order of the systems."""
+    if evalset.outputs is None:
+        raise DataError(f"{evalset.name}: there are no outputs")
+    return list(zip(*(evalset.outputs[system].to_list() for system in evalset.systems), strict=True))
+
+
+def _filled_texts(evalset: EvalSet) -> list[str]:
+    """All outputs, item after item; missing ones are empty texts, with a warning."""
+    texts = output_texts(evalset)
+    lacking = sum(any(text is None for text in row) for row in texts)
+    if lacking:
+        warnings.warn(f"{lacking} items lack some output: they count as empty texts", AliquotWarning, 2)
+    return [text or "" for row in texts for text in row]
+
+
+def _mean_inner_products(texts: list[tuple[str | None, ...]], model: str) -> FloatArray:
+    """Mean of e_a . e_b over pairs: (|sum e|^2 - sum |e|^2) / (m (m - 1)) without visiting the pairs."""
+    vectors = embed([text for row in texts for text in row if text is not None], model)
+    item = np.array([at for at, row in enumerate(texts) for text in row if text is not None], dtype=np.int64)
+    total = np.zeros((len(texts), vectors.shape[1]))
+    np.add.at(total, item, vectors)
+    own = np.bincount(item, weights=(vectors**2).sum(axis=1), minlength=len(texts))
+    count = np.bincount(item, minlength=len(texts))
+    pairs = count * (count - 1)
+    return np.where(pairs > 0, ((total**2).sum(axis=1) - own) / np.maximum(pairs, 1), np.nan)
+
+
+@subset("kmeans", paper="Zouhar et al. 2025, section 3.5",
+        advice="Items that cover the topics of the test set; weighted=yes for means.")  # fmt: skip
+def kmeans(
+    evalset: EvalSet,
+    *,
+    n: int,
+    rng: np.random.Generator,
+    features: Literal["source", "outputs"] = "source",
+    weighted: bool = False,
+    model: str = DEFAULT_MODEL,
+) -> Subset:
+    """Items nearest to the centres of n clusters of embeddings.
+
+    Args:
+        features: embed the source, or the mean of the item's outputs.
+        weighted: give each chosen item the size of its cluster as weight.
+        model: a sentence-transformers model (name or path), or ngrams for light vectors.
+    """
+    vectors = _item_vectors(evalset, features, model)
+    distinct = len(np.unique(vectors, axis=0))
+    fit = KMeans(min(n, distinct), n_init=3, random_state=int(rng.integers(2**31))).fit(vectors)
+    rows = _nearest(vectors, fit.cluster_centers_, fit.labels_)
+    rows = _topped_up(rows, vectors, n)
+    weight = np.bincount(fit.labels_)[fit.labels_[rows]].astype(np.float64)
+    shared = np.bincount(fit.labels_[rows], minlength=len(fit.cluster_centers_))[fit.labels_[rows]]
+    return Subset(rows, weight / shared if weighted else None)
+
+
+def _item_vectors(evalset: EvalSet, features: str, model: str) -> FloatArray:
+    if features == "source":
+        if not evalset.has_sources:
+            raise DataError(f"{evalset.name}: there are no sources; use kmeans:features=outputs")
+        return embed(evalset.items["source"].fill_null("").to_list(), model)
+    vectors = embed(_filled_texts(evalset), model)
+    means: FloatArray = vectors.reshape(evalset.n_items, evalset.n_systems, -1).mean(axis=1)
+    return means
+
+
+def _nearest(vectors: FloatArray, centres: FloatArray, labels: IntArray) -> IntArray:
+    """For each cluster the member nearest to its centre."""
+    distance = ((vectors - centres[labels]) ** 2).sum(axis=1)
+    order = np.lexsort((distance, labels))
+    first = np.unique(labels[order], return_index=True)[1]
+    return np.sort(order[first])
+
+
+def _topped_up(rows: IntArray, vectors: FloatArray, n: int) -> IntArray:
+    """Add the items farthest from all chosen ones until there are n: duplicate texts leave fewer clusters than n."""
+    if len(rows) >= n:
+        return rows
+    chosen = rows.tolist()
+    gap = np.min([((vectors - vectors[row]) ** 2).sum(axis=1) for row in chosen], axis=0)
+    gap[rows] = -1.0  # a chosen item is never the farthest
+    while len(chosen) < n:
+        farthest = int(np.argmax(gap))
+        chosen.append(farthest)
+        gap = np.minimum(gap, ((vectors - vectors[farthest]) ** 2).sum(axis=1))
+        gap[farthest] = -1.0
+    return np.array(chosen, dtype=np.int64)
+
+
+@subset("diffuse", needs=("outputs", "systems"), paper="Ashury-Tahan et al. 2024",
+        advice="Items that cover the ways in which outputs differ.")  # fmt: skip
+def diffuse(evalset: EvalSet, *, n: int, model: str = DEFAULT_MODEL) -> Subset:
+    """Medoids of n Ward clusters of the differences between outputs.
+
+    An item's vector is the mean over pairs of systems a < b of e_a - e_b, which is sum_a (M + 1 - 2a) e_a / pairs.
+
+    Args:
+        model: a sentence-transformers model (name or path), or ngrams for light vectors.
+    """
+    m = evalset.n_systems
+    vectors = embed(_filled_texts(evalset), model).reshape(evalset.n_items, m, -1)
+    sign = (m + 1 - 2 * np.arange(1, m + 1)) / (m * (m - 1) / 2)
+    differences = np.tensordot(vectors, sign, axes=([1], [0]))
+    if n >= evalset.n_items:
+        return Subset(np.arange(evalset.n_items))
+    labels = fcluster(linkage(differences, method="ward"), n, criterion="maxclust") - 1
+    centres = np.stack([differences[labels == label].mean(axis=0) for label in range(labels.max() + 1)])
+    return Subset(_topped_up(_nearest(differences, centres, labels), differences, n))

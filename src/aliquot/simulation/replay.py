@@ -21,8 +21,8 @@ from aliquot.estimation.sample import Fitted, Sample
 from aliquot.metric_eval.measures import Outcomes, Truth, p_values, truth_of
 from aliquot.sampling.active import Incremental
 from aliquot.sampling.budget import item_costs, resolve_budget
+from aliquot.sampling.item_scores import chosen_metrics
 from aliquot.sampling.methods import lookup
-from aliquot.sampling.registry import chosen_metrics
 from aliquot.sampling.select import task_of
 from aliquot.sampling.tasks import Chosen, choose_rows
 from aliquot.simulation.setup import FEWEST, Plan, Point

@@ -14,8 +14,8 @@ from aliquot.errors import AliquotWarning, DataError, OptionError, unknown_name
 from aliquot.estimation.estimate import auto_estimator
 from aliquot.estimation.estimators import check_estimator, estimators
 from aliquot.estimation.proxies import usable
-from aliquot.sampling.methods import all_methods, lookup, resolved
-from aliquot.sampling.registry import check_needs, chosen_metrics, metric_scores
+from aliquot.sampling.item_scores import chosen_metrics, metric_scores
+from aliquot.sampling.methods import all_methods, check_needs, lookup, resolved
 
 # -- A past campaign as a finite population: the items that people judged for all systems, whose truth is known ------
 

@@ -10,8 +10,8 @@ import pytest
 from tests.sampling.pool.conftest import records, same, write_lines
 
 from aliquot.errors import OptionError, WorkerError
+from aliquot.io.journal import journal_path
 from aliquot.sampling.pool import select_pool
-from aliquot.sampling.pool_passes import parts_path
 
 distributed = pytest.importorskip("distributed")
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -84,7 +84,7 @@ def test_work_that_kills_every_worker_is_an_error_and_writes_nothing(cluster: tu
     with pytest.raises(WorkerError, match="died again and again"):
         select_pool(path, "source:predictor=dying_models:always", 10, engine=engine, journal=output)
     assert not output.exists()
-    assert not parts_path(output).exists()
+    assert not journal_path(output).exists()
 
 
 def test_a_process_of_this_machine_that_dies_is_an_error(cluster: tuple[str, Path], tmp_path: Path) -> None:

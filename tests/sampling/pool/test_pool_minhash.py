@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from aliquot.sampling.pool_vectors import HASHES, SHINGLE, near_duplicates, signatures
+from aliquot.sampling.text_vectors import HASHES, SHINGLE, near_duplicates, signatures
 
 
 def jaccard(a: str, b: str) -> float:

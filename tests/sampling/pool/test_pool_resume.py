@@ -9,8 +9,8 @@ import pytest
 from tests.sampling.pool.conftest import same, write_lines
 
 from aliquot.errors import DataError, OutputError
+from aliquot.io.journal import journal_path
 from aliquot.sampling.pool import select_pool
-from aliquot.sampling.pool_passes import parts_path
 
 pytestmark = pytest.mark.filterwarnings("ignore::aliquot.AliquotWarning")
 
@@ -30,13 +30,13 @@ def test_a_killed_run_goes_on_where_it_stopped(lines: Path, tmp_path: Path) -> N
     options: dict[str, Any] = {"seed": 3, "partition_bytes": 3000, "journal": output}
     with pytest.raises(KilledError):
         select_pool(lines, "pps:size=length", 20, progress=kill, **options)
-    done = len(list(parts_path(output).glob("*.npz")))
+    done = journal_path(output).read_bytes().count(b'{"key":')
     assert 0 < done < 20
     told: list[tuple[str, float, int]] = []
     resumed = select_pool(lines, "pps:size=length", 20, progress=lambda *now: told.append(now), **options)
     assert told[0][1] > 0.5
     same(resumed.selection, select_pool(lines, "pps:size=length", 20, seed=3).selection)
-    assert not parts_path(output).exists()
+    assert not journal_path(output).exists()
 
 
 def test_another_runs_parts_are_never_mixed_in(lines: Path, tmp_path: Path) -> None:
@@ -75,10 +75,9 @@ def test_without_an_output_no_file_has_a_name(lines: Path, tmp_path: Path, monke
 
 def test_a_run_killed_before_its_signature_was_written_is_begun_anew(lines: Path, tmp_path: Path) -> None:
     output = tmp_path / "chosen.jsonl"
-    parts_path(output).mkdir()
-    (parts_path(output) / ".signature.x1.tmp").touch()
+    journal_path(output).write_bytes(b'{"signature":"aliq')
     assert len(select_pool(lines, "segments", 5, journal=output)) == 5
-    assert not parts_path(output).exists()
+    assert not journal_path(output).exists()
 
 
 def test_bad_data_leave_no_parts(tmp_path: Path) -> None:

@@ -241,7 +241,7 @@ def test_kmeans_covers_the_topics_whatever_the_cutting(tmp_path: Path) -> None:
 
 
 def test_kmeans_learns_from_batches_of_a_large_pool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aliquot.sampling.pool_vectors._BATCH", 50)
+    monkeypatch.setattr("aliquot.sampling.pool_methods._BATCH", 50)
     path = write_lines(tmp_path / "a.jsonl", records(400))
     chosen = select_pool(path, "kmeans", 10, seed=1).selection
     assert len(chosen) == len(set(chosen.ids)) == 10

@@ -1,26 +1,22 @@
-"""Sizes for sampling with unequal probabilities: what is likely to matter most (METHODS.md section 2)."""
+"""What scores say about items: which scores a method uses, their summary for each item, and sizes for `pps`.
+
+Sizes, for unequal inclusion probabilities, are those of docs/methods.md, section 2.
+"""
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
 import polars as pl
 
-from aliquot.core.conventions import log_lengths, source_lengths
+from aliquot.core.conventions import log_lengths, looks_human, source_lengths, usable_metrics
 from aliquot.core.evalset import EvalSet
 from aliquot.core.registry import parse_spec, unwrapped
-from aliquot.errors import OptionError, unknown_name
-from aliquot.sampling.registry import (
-    chosen_metrics,
-    filled,
-    item_quality,
-    item_spread,
-    lookup,
-    registered,
-    row_mean,
-    standardised,
-)
+from aliquot.errors import AliquotWarning, DataError, OptionError, quoted, unknown_name
+from aliquot.sampling.methods import all_methods, lookup
 from aliquot.stats.arrays import FloatArray
 
 Size = str
@@ -35,6 +31,86 @@ _SLOPES = {"penalties": (0.25, 0.3), "ratings": (0.1, 0.0)}
 
 # The same where a utility takes the place of difficulty; learned ones know of length (docs/evidence-sources.md, sizes).
 _UTILITY_SLOPES = {"penalties": (0.3, 0.0), "ratings": (0.1, 0.0)}
+
+
+def row_mean(values: FloatArray) -> FloatArray:
+    """Mean of each row over what is present; NaN for an empty row."""
+    present = np.isfinite(values)
+    count = present.sum(axis=1)
+    total = np.where(present, values, 0.0).sum(axis=1)
+    return np.where(count > 0, total / np.maximum(count, 1), np.nan)
+
+
+def metric_scores(evalset: EvalSet, metric: str | None) -> FloatArray:
+    """Return the named metric's scores, or those of the only metric; say so when it is people's."""
+    if metric is None:
+        if len(evalset.metrics) != 1:
+            raise OptionError(
+                f"{evalset.name}: choose a metric with --metric / metric=; there are "
+                f"{quoted(evalset.metrics) or 'none'}"
+            )
+        metric = evalset.metrics[0]
+    values = evalset.score(metric)
+    if metric == evalset.human or looks_human(metric):
+        warnings.warn(f"'{metric}' is a human score: this is an oracle, for study only", AliquotWarning, 2)
+    if not np.isfinite(values).any():
+        raise DataError(f"{evalset.name}: the metric '{metric}' has no value at all; choose another")
+    return values
+
+
+def chosen_metrics(evalset: EvalSet, names: Sequence[str] | None = None) -> list[str]:
+    """Return the named metrics, or all that vary and are there for at least half of the cells."""
+    if names:
+        for name in names:
+            metric_scores(evalset, name)
+        return list(names)
+    return usable_metrics(evalset)
+
+
+def item_quality(evalset: EvalSet, names: Sequence[str] | None = None) -> FloatArray:
+    """Mean over metrics of the standardised item means: how well systems do on an item, by all metrics together.
+
+    An item without any metric gets NaN.
+    """
+    chosen = chosen_metrics(evalset, names)
+    if not chosen:
+        raise DataError(f"{evalset.name}: no metric covers at least half of the outputs; name one with metrics=")
+    return row_mean(np.column_stack([standardised(row_mean(evalset.scores[name])) for name in chosen]))
+
+
+def item_spread(evalset: EvalSet, names: Sequence[str] | None = None) -> FloatArray:
+    """Root mean over metrics of the standardised variance between systems on an item."""
+    chosen = chosen_metrics(evalset, names)
+    if not chosen:
+        raise DataError(f"{evalset.name}: no metric covers at least half of the outputs; name one with metrics=")
+    variances = [row_variance(evalset.scores[name]) / np.nanvar(evalset.scores[name]) for name in chosen]
+    return np.sqrt(row_mean(np.column_stack(variances)))
+
+
+def standardised(values: FloatArray) -> FloatArray:
+    """Shift and scale to mean 0 and variance 1 over what is present; a constant becomes 0."""
+    spread = float(np.nanstd(values)) if np.isfinite(values).any() else 0.0
+    centred: FloatArray = values - (np.nanmean(values) if np.isfinite(values).any() else 0.0)
+    return centred / spread if spread > 0 else centred
+
+
+def row_variance(values: FloatArray) -> FloatArray:
+    """Population variance of each row over what is present; NaN for an empty row."""
+    mean = row_mean(values)[:, None]
+    return row_mean((values - mean) ** 2)
+
+
+def filled(values: FloatArray, what: str, evalset: EvalSet) -> FloatArray:
+    """Replace missing item values by the mean of the others, and say so: a design must give every item a chance."""
+    missing = ~np.isfinite(values)
+    if missing.any():
+        count = int(missing.sum())
+        warnings.warn(f"{count} of {evalset.n_items} items have no {what}; they get the average", AliquotWarning, 2)
+        values = np.where(missing, np.nanmean(values) if not missing.all() else 1.0, values)
+    return values
+
+
+# -- sizes ------------------------------------------------------------------------------------------------------------
 
 
 def item_sizes(
@@ -106,7 +182,7 @@ def _expected_error(evalset: EvalSet, difficulty: FloatArray | None, slopes: tup
     logarithm = np.zeros(evalset.n_items)
     if difficulty is not None:
         logarithm += difficulty_slope * np.clip(standardised(difficulty), -_CLIP, _CLIP)
-    if length_slope and "source" in evalset.items.columns:
+    if length_slope and evalset.has_sources:
         lengths = filled(log_lengths(evalset), "source", evalset)
         logarithm += length_slope * np.clip(standardised(lengths), -_CLIP, _CLIP)
     return np.exp(logarithm)
@@ -114,7 +190,7 @@ def _expected_error(evalset: EvalSet, difficulty: FloatArray | None, slopes: tup
 
 def _is_utility(evalset: EvalSet, size: str) -> bool:
     """Tell whether a size is a utility's spec, as source:model=FILE; a score or column of that name goes first."""
-    method = registered().get(unwrapped(size).partition(":")[0])
+    method = all_methods().get(unwrapped(size).partition(":")[0])
     named = size in evalset.scores or size in evalset.items.columns
     return not named and method is not None and method.kind == "utility"
 

@@ -1,0 +1,192 @@
+"""Texts as numbers: sentence embeddings (extra `embed`), light n-gram vectors, and min-hashes for near duplicates.
+
+Broder (1997), "On the resemblance and containment of documents": the share of equal min-hashes of two texts estimates
+the Jaccard similarity of their shingle sets. Texts are compared only where a band of hashes is equal
+(locality-sensitive hashing), with the first text of the band and with the one before: one sort a band, not all pairs.
+This is array code and not datasketch, which hashes one text at a time in Python and would be one more dependency.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import sqlite3
+from collections.abc import Sequence
+from contextlib import closing
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from sklearn.decomposition import TruncatedSVD
+from sklearn.feature_extraction.text import HashingVectorizer, TfidfVectorizer
+from sklearn.preprocessing import normalize
+
+from aliquot.errors import MissingExtraError, OptionError
+from aliquot.io.download import cache_folder
+from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
+
+NGRAMS = "ngrams"
+DEFAULT_MODEL = "paraphrase-multilingual-MiniLM-L12-v2"
+_DIMENSIONS = 128
+_HASHED_DIMENSIONS = 64
+
+SHINGLE = 6
+HASHES = 24
+BAND = 4
+SIMILAR = 0.8
+"""Estimated Jaccard similarity from which a source counts as a near duplicate."""
+
+_CHUNK = 1 << 13
+_PRIME = np.uint64(0x9E3779B97F4A7C15)
+_CONSTANTS = np.random.default_rng(20240229).integers(1, 2**64, (HASHES, 2), dtype=np.uint64) | np.uint64(1)
+
+
+def embed(texts: Sequence[str], model: str = DEFAULT_MODEL) -> FloatArray:
+    """Return one unit vector per text; equal texts are embedded once.
+
+    >>> embed(["a cat", "a cat", "two dogs"], model="ngrams").shape[0]
+    3
+    """
+    distinct = list(dict.fromkeys(texts))
+    vectors = _ngram_vectors(distinct) if model == NGRAMS else _cached_vectors(distinct, model)
+    place = {text: at for at, text in enumerate(distinct)}
+    return vectors[[place[text] for text in texts]]
+
+
+def _ngram_vectors(texts: list[str]) -> FloatArray:
+    """Character n-gram tf-idf, reduced by singular value decomposition: crude, deterministic, no download."""
+    if not any(text.strip() for text in texts):
+        return np.zeros((len(texts), 1))
+    counts = TfidfVectorizer(analyzer="char_wb", ngram_range=(1, 4), sublinear_tf=True).fit_transform(texts)
+    few = len(texts) <= 2 * _DIMENSIONS or counts.shape[1] <= _DIMENSIONS  # nothing to gain, and much to lose
+    dense = counts.toarray() if few else TruncatedSVD(_DIMENSIONS, random_state=0).fit_transform(counts)
+    return np.asarray(normalize(dense), dtype=np.float64)
+
+
+def _cached_vectors(texts: list[str], model: str) -> FloatArray:
+    store = cache_folder() / "embeddings" / f"{_file_name(model)}.sqlite"
+    store.parent.mkdir(parents=True, exist_ok=True)
+    keys = [hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest() for text in texts]
+    with closing(sqlite3.connect(store)) as database, database:
+        database.execute("CREATE TABLE IF NOT EXISTS vectors (key BLOB PRIMARY KEY, vector BLOB)")
+        known = {key: row[0] for key in keys if (row := _fetch(database, key)) is not None}
+        missing = [at for at, key in enumerate(keys) if key not in known]
+        if missing:
+            fresh = _encode([texts[at] for at in missing], model)
+            rows = [(keys[at], fresh[order].tobytes()) for order, at in enumerate(missing)]
+            database.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?)", rows)
+            known.update(rows)
+    return np.stack([np.frombuffer(known[key], dtype=np.float32) for key in keys]).astype(np.float64)
+
+
+def _fetch(database: sqlite3.Connection, key: bytes) -> tuple[bytes] | None:
+    row: tuple[bytes] | None = database.execute("SELECT vector FROM vectors WHERE key = ?", (key,)).fetchone()
+    return row
+
+
+def _file_name(model: str) -> str:
+    """A readable file name that differs for different models, also for paths that end alike."""
+    digest = hashlib.sha256(model.encode()).hexdigest()[:8]
+    return f"{re.sub(r'[^A-Za-z0-9._-]+', '-', Path(model).name)}-{digest}"
+
+
+def _encode(texts: list[str], model: str) -> np.ndarray:
+    if find_spec("sentence_transformers") is None:
+        raise MissingExtraError(
+            "sentence embeddings need the extra: pip install 'aliquot[embed]' (without a GPU, install a CPU build of "
+            f"torch first), or choose light vectors with model={NGRAMS}"
+        )
+    from sentence_transformers import SentenceTransformer  # noqa: PLC0415  (an optional dependency, and a slow one)
+
+    try:
+        encoder = SentenceTransformer(model)
+    except OSError as error:  # neither a folder, nor on this machine, nor to be had
+        raise OptionError(
+            f"the sentence encoder '{model}' cannot be loaded ({' '.join(str(error).split())[:200]}); name a "
+            "sentence-transformers model that is on this machine, or a folder"
+        ) from None
+    vectors = encoder.encode(texts, normalize_embeddings=True, show_progress_bar=len(texts) > 5000)
+    return np.asarray(vectors, dtype=np.float32)
+
+
+def hashed_vectors(texts: list[str], model: str) -> NDArray[np.float32]:
+    """Return one vector per text that depends on this text alone: hashed character trigrams, or an embedding.
+
+    >>> hashed_vectors(["a cat", "two dogs"], "ngrams").shape
+    (2, 64)
+    """
+    if model != NGRAMS:
+        return embed(texts, model).astype(np.float32)
+    hashed = HashingVectorizer(analyzer="char_wb", ngram_range=(3, 3), n_features=_HASHED_DIMENSIONS, dtype=np.float32)
+    dense: NDArray[np.float32] = hashed.transform(texts).toarray()
+    return dense
+
+
+# -- near duplicates --------------------------------------------------------------------------------------------------
+
+
+def signatures(texts: pl.Series) -> NDArray[np.uint32]:
+    """Min-hashes of each text's shingles of six characters, whatever the script; a shorter text is one shingle.
+
+    >>> a, b, c = signatures(pl.Series(["the cat sat on the mat", "the cat sat on the mat.", "a dog"]))
+    >>> bool((a == b).mean() > 0.8 and (a == c).mean() < 0.2)
+    True
+    """
+    padded = texts.fill_null("").str.pad_end(SHINGLE)
+    parts = [_signatures(padded.slice(start, _CHUNK)) for start in range(0, len(padded), _CHUNK)]
+    return np.concatenate(parts) if parts else np.zeros((0, HASHES), dtype=np.uint32)
+
+
+def _signatures(texts: pl.Series) -> NDArray[np.uint32]:
+    lengths = texts.str.len_chars().to_numpy().astype(np.int64)
+    letters = np.frombuffer("".join(texts.to_list()).encode("utf-32-le"), dtype=np.uint32).astype(np.uint64)
+    rolled = np.zeros(len(letters) - SHINGLE + 1, dtype=np.uint64)
+    for place in range(SHINGLE):
+        rolled = rolled * _PRIME + letters[place : place + len(rolled)]
+    rolled ^= rolled >> np.uint64(29)
+    starts = np.cumsum(lengths) - lengths
+    counts = lengths - SHINGLE + 1
+    # Windows that reach into the next text are no shingles of either.
+    inside = np.repeat(starts - (np.cumsum(counts) - counts), counts) + np.arange(int(counts.sum()))
+    shingles = rolled[inside]
+    firsts = np.cumsum(counts) - counts
+    found = np.empty((len(texts), HASHES), dtype=np.uint32)
+    for at, (factor, summand) in enumerate(_CONSTANTS):
+        mixed = (shingles * factor + summand) >> np.uint64(32)
+        found[:, at] = np.minimum.reduceat(mixed, firsts).astype(np.uint32)
+    return found
+
+
+def near_duplicates(found: NDArray[np.uint32], similar: float = SIMILAR) -> BoolArray:
+    """Mark the rows that almost repeat an earlier row.
+
+    >>> near_duplicates(signatures(pl.Series(["a long enough text", "b", "a long enough text"]))).tolist()
+    [False, False, True]
+    """
+    repeated = np.zeros(len(found), dtype=np.bool_)
+    least = int(np.ceil(similar * HASHES))
+    for first in range(0, HASHES, BAND):
+        keys = np.zeros(len(found), dtype=np.uint64)
+        for column in range(first, first + BAND):
+            keys = (keys ^ found[:, column].astype(np.uint64)) * _PRIME
+            keys ^= keys >> np.uint64(31)
+        later, leader, before = _pairs(keys)
+        for start in range(0, len(later), 1 << 16):
+            cut = slice(start, start + (1 << 16))
+            own = found[later[cut]]
+            alike = np.maximum((own == found[leader[cut]]).sum(axis=1), (own == found[before[cut]]).sum(axis=1))
+            repeated[later[cut][alike >= least]] = True
+    return repeated
+
+
+def _pairs(keys: NDArray[np.uint64]) -> tuple[IntArray, IntArray, IntArray]:
+    """Rows whose key stands in an earlier row, the first row with that key, and the last one before."""
+    order = np.argsort(keys, kind="stable")
+    ordered = keys[order]
+    repeats = np.flatnonzero(ordered[1:] == ordered[:-1]) + 1
+    is_first = np.ones(len(order), dtype=np.bool_)
+    is_first[repeats] = False
+    head = np.maximum.accumulate(np.where(is_first, np.arange(len(order)), 0))
+    return order[repeats], order[head[repeats]], order[repeats - 1]
