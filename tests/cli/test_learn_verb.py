@@ -52,7 +52,7 @@ def test_sources_are_chosen_outputs_made_and_items_chosen_among_them(folder, cap
     arguments = ["select", str(tmp_path / "outputs.jsonl"), "--method", "pps", "--budget", "12", "--within", str(first)]
     capsys.readouterr()
     assert run([*arguments, "-o", str(second)]) == 0
-    assert "chances multiplied" in " ".join(capsys.readouterr().out.split())  # notes are folded
+    assert "probabilities multiplied" in " ".join(capsys.readouterr().out.split())  # notes are folded
     chosen = aliquot.Selection.load(second)
     assert (len(chosen), chosen.population) == (12, 60)
     assert run(["estimate", str(tmp_path / "outputs.jsonl"), "--selection", str(second), "--json"]) == 0

@@ -26,7 +26,7 @@ def test_it_says_what_was_chosen_within_a_hundred_columns(
     assert run(["pool", str(path), "-m", "pps:size=length", "-b", "20", "--jobs", "1", "-o", str(output)]) == 0
     out = capsys.readouterr().out
     assert "20 of 300 sources" in out
-    assert "every item had a known chance" in out
+    assert "every item had a known probability" in out
     assert f"wrote {output}" in out
     assert all(len(line) <= 100 for line in out.splitlines()[:-1])
     assert out.splitlines()[-1].startswith("aliquot:")

@@ -57,7 +57,8 @@ def chosen(aliquot, path):
 
 SEEN = (
     "10 of 50 items (20%) by segments", "of 11 documents", "domain", "selected", "full set", "news",
-    "effect: every item had a known chance", "nothing written; give -o FILE", f"aliquot:{__version__}|select:segments|",
+    "effect: every item had a known probability", "nothing written; give -o FILE",
+    f"aliquot:{__version__}|select:segments|",
 )  # fmt: skip
 
 

@@ -877,11 +877,11 @@ def test_auto_takes_a_metric_where_it_can_use_one():
         ("metric_avg", "biased; use a design"),
         ("bruteforce", "biased; use a design"),
         ("guided", "biased; use a design"),
-        ("segments", "known chance"),
-        ("pps", "known chance"),
+        ("segments", "known probability"),
+        ("pps", "known probability"),
         ("random", "random order"),
         ("kmeans:weighted=yes", "stands for its cluster"),
-        ("documents:max_length=6", "of the items had a chance"),
+        ("documents:max_length=6", "of the items had a probability above 0"),
     ],
 )
 def test_the_effect_is_said_in_words(method, words):

@@ -307,11 +307,7 @@ def _spa_parity(accuracy: SoftAccuracy, new: FloatArray, targets: Numbers, items
 
 
 def _clucor_parity(
-    cluster_table: FloatArray,
-    new: FloatArray,
-    old: FloatArray,
-    targets: tuple[Numbers, Numbers],
-    props: Numbers,
+    cluster_table: FloatArray, new: FloatArray, old: FloatArray, targets: tuple[Numbers, Numbers], props: Numbers
 ) -> tuple[float, float]:
     """Parities of cluster count and correlation."""
     correlations = _tau_curve(new, old, range(FIRST, len(new) + 1)) if len(new) >= FIRST else []

@@ -1,4 +1,4 @@
-"""Incremental stratified sampling: the next item is chosen in the light of all ratings so far (Saldias et al. 2.1)."""
+"""Active sampling: the next items depend on the judgments so far (Saldias et al. 2022; CASF, Ruan et al. 2024)."""
 
 from __future__ import annotations
 
@@ -19,8 +19,6 @@ from aliquot.stats.allocation import optimal
 from aliquot.stats.arrays import FloatArray, IntArray, Seed
 from aliquot.stats.draws import systematic
 from aliquot.stats.regression import pooled_ridge
-
-# -- Incremental stratified sampling: the next item is chosen in the light of all ratings so far (Saldias et al. 2.1)
 
 
 class Incremental:

@@ -1,4 +1,4 @@
-"""Sampling designs: random selections whose inclusion probabilities are known exactly (METHODS.md section 2)."""
+"""Sampling designs: random selections whose inclusion probabilities are known exactly (docs/methods.md, section 2)."""
 
 from __future__ import annotations
 
@@ -29,9 +29,6 @@ from aliquot.stats.arrays import FloatArray, IntArray, group_sums
 from aliquot.stats.draws import cube, document_order, local_pivotal, simple_random, systematic
 from aliquot.stats.pairwise import analytic_p, spa
 from aliquot.stats.snippets import Draw, budgeted_snippets, fixed_snippets, whole_documents
-
-# -- Sampling designs: random selections whose inclusion probabilities are known exactly (METHODS.md section 2) ------
-
 
 _KNOWLES = "Knowles and Lo 2023"
 _SALDIAS = "Saldias et al. 2022"
@@ -100,7 +97,7 @@ def documents(evalset: EvalSet, *, n: int, rng: np.random.Generator, max_length:
     """Whole documents at random; the number of items is the budget in expectation.
 
     Args:
-        max_length: leave out longer documents (they then have no chance, and estimates are about the others).
+        max_length: leave out longer documents (they then have probability 0, and estimates are about the others).
     """
     draw = _drawn_in_order(evalset, lambda codes: whole_documents(codes, n, rng, max_length))
     return _in_document_order(evalset, draw, rng, "clustered")
@@ -197,8 +194,8 @@ def bin_codes(evalset: EvalSet, bins: str, metrics: tuple[str, ...] | None, bin_
 def _bin_spreads(evalset: EvalSet, codes: IntArray, metrics: tuple[str, ...] | None) -> FloatArray:
     """Standard deviation of the mean metric in each bin.
 
-    A bin of one item, or one in which the metric happens not to vary, would get no sample at all and its items no
-    chance; it gets a tenth of the pooled spread, or the pooled spread itself where a single item tells nothing.
+    A bin of one item, or one in which the metric happens not to vary, would get no sample at all and its items
+    probability 0; it gets a tenth of the pooled spread, or the pooled spread itself where a single item tells nothing.
     """
     quality = filled(item_quality(evalset, metrics), "metric", evalset)
     count = np.bincount(codes)
@@ -209,7 +206,7 @@ def _bin_spreads(evalset: EvalSet, codes: IntArray, metrics: tuple[str, ...] | N
     return np.where(count > 1, np.maximum(spread, 0.1 * pooled), pooled)
 
 
-@design("pps", paper="METHODS.md section 2",
+@design("pps", paper="docs/methods.md, section 2",
         advice="Our default: hard items more often, spread over documents, means stay unbiased.")  # fmt: skip
 def pps(
     evalset: EvalSet,

@@ -101,7 +101,7 @@ def row_variance(values: FloatArray) -> FloatArray:
 
 
 def filled(values: FloatArray, what: str, evalset: EvalSet) -> FloatArray:
-    """Replace missing item values by the mean of the others, and say so: a design must give every item a chance."""
+    """Replace missing values by the mean of the others, with a warning: in a design no item may have probability 0."""
     missing = ~np.isfinite(values)
     if missing.any():
         count = int(missing.sum())

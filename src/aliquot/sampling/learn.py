@@ -1,4 +1,4 @@
-"""Targets: the output-based utility of each item of a past campaign, from human scores unless told otherwise."""
+"""`learn`: from past campaigns to a model that predicts from a source alone how useful judging it is."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ import polars as pl
 
 from aliquot._version import __version__
 from aliquot.core.evalset import EvalSet, require_sets
-from aliquot.core.result import signature
+from aliquot.core.result import Result, signature
 from aliquot.errors import OptionError, unknown_name
+from aliquot.sampling.source_features import standardised
 from aliquot.sampling.source_model import SourceModel, unlike_parts
 from aliquot.sampling.text_vectors import DEFAULT_MODEL
 from aliquot.sampling.training import (
@@ -20,7 +21,6 @@ from aliquot.sampling.training import (
     TARGETS,
     Candidate,
     Corpus,
-    Fit,
     corpus_of,
     cross_validated,
     fit,
@@ -29,16 +29,13 @@ from aliquot.sampling.training import (
 from aliquot.stats.arrays import FloatArray
 from aliquot.stats.text_features import SURFACE
 
-# -- `learn`: from past campaigns to a model that says which sources to judge ----------------------------------------
-
-
 FEATURES = ("light", "embed")
 _LEAST_LIMIT = 0.05
 _SOFT = 0.1
 
 
 @dataclass(frozen=True, eq=False)
-class Learned:
+class Learned(Result):
     """The result of `learn`.
 
     Attributes:
@@ -46,7 +43,7 @@ class Learned:
         chosen: the name of the candidate it is.
         scores: Spearman correlation of prediction and target on each part left out, for every candidate tried and for
             source_length.
-        notes: what a reader should know.
+        notes: warnings for the reader.
     """
 
     model: SourceModel
@@ -56,7 +53,7 @@ class Learned:
 
     @property
     def signature(self) -> str:
-        """How to get it again."""
+        """The line that reproduces it."""
         return self.model.signature
 
     def mean(self, candidate: str | None = None) -> float:
@@ -72,15 +69,15 @@ class Learned:
         columns = {name: [found[part] for part in parts] for name, found in self.scores.items()}
         return pl.DataFrame({"left_out": parts, **columns})
 
-    def to_dict(self) -> dict[str, Any]:
+    def document(self) -> dict[str, Any]:
         """The JSON document of `learn --json`."""
         return {
             "target": self.model.target,
             "chosen": self.chosen,
             "means": {name: self.mean(name) for name in self.scores},
-            "left_out": self.to_frame().to_dicts(),
+            "left_out": self.to_frame(),
             "trained_on": [{"name": a, "fingerprint": b, "sources": c} for a, b, c in self.model.trained_on],
-            "notes": list(self.notes),
+            "notes": self.notes,
             "signature": self.signature,
         }
 
@@ -105,7 +102,7 @@ def learn(
         data: a past campaign, or several, with sources.
         target: metric_avg, metric_var, metric_cons, diversity, irt_diffdisc, or residual (what metrics get wrong).
         metric: compute the target from this metric; from the human score by default.
-        human: the human score, where it is not told by the data.
+        human: the human score, where the data do not name it.
         features: "light" (nothing to download), or "embed": sentence embeddings too (the extra `embed`).
         encoder: for "embed", a sentence-transformers model (name or path).
         seed: same seed, same model.
@@ -131,32 +128,17 @@ def learn(
         encoder=embedding or None, chosen=best.name, seed=seed,
         data=",".join(fingerprint for _, fingerprint, _ in corpus.trained_on),
     )  # fmt: skip
-    everything = np.arange(len(corpus))
-    model = _model(corpus, fit(corpus, everything, best, seed), best, scores, target, embedding, line)
-    return Learned(model, best.name, scores, _notes(scores, best, corpus, target))
-
-
-def _model(
-    corpus: Corpus,
-    found: Fit,
-    best: Candidate,
-    scores: dict[str, dict[str, float]],
-    target: str,
-    embedding: str,
-    line: str,
-) -> SourceModel:
-    memory = memory_of(corpus.texts)
-    k = len(SURFACE)
-    standard = found.standardised(corpus.dense)
-    whitening = _whitening(standard[:, :k])
+    found = fit(corpus, np.arange(len(corpus)), best, seed)
+    standard = standardised(corpus.dense, found.centre, found.scale)
+    whitening = _whitening(standard[:, : len(SURFACE)])
     # The corpus holds unseen shares against its other parts: what a source shares with itself is no likeness.
-    measured = unlike_parts(corpus.dense, standard, whitening)
-    limits = np.maximum(np.quantile(measured, 0.95, axis=0), _LEAST_LIMIT)
-    return SourceModel(
-        target=target, kind=best.kind, known=corpus.known, centre=found.centre, scale=found.scale, slopes=found.slopes,
-        ngrams=found.ngrams, trees=found.trees, memory=memory, whitening=whitening, limits=limits, embedding=embedding,
-        trained_on=corpus.trained_on, scores=scores, signature=line, version=__version__,
+    limits = np.quantile(unlike_parts(corpus.dense, standard, whitening), 0.95, axis=0)
+    model = SourceModel(
+        target=target, kind=best.kind, known=corpus.known, memory=memory_of(corpus.texts), whitening=whitening,
+        limits=np.maximum(limits, _LEAST_LIMIT), embedding=embedding, trained_on=corpus.trained_on, scores=scores,
+        signature=line, version=__version__, **vars(found),
     )  # fmt: skip
+    return Learned(model, best.name, scores, _notes(scores, best, corpus, target))
 
 
 def _whitening(standard: FloatArray) -> FloatArray:

@@ -22,9 +22,6 @@ from aliquot.sampling.methods import lookup, resolved
 from aliquot.sampling.tasks import Chosen, Task, choose_rows
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, Seed
 
-# -- `select`: from data, a method and a budget to the items people should judge -------------------------------------
-
-
 UNITS = ("item", "document")
 _UNFAIR = ("metric_avg", "irt_diff")
 
@@ -59,7 +56,7 @@ def select(
         crowd: systems whose outputs and scores may be looked at; all by default.
         matching: for designs, the same items for all systems, or a draw for each.
         within: a first selection, for instance by sources alone: choose among its items only (a share is of them),
-            with the chances of both multiplied, so that estimates are about the population of the first.
+            with the probabilities of both multiplied, so that estimates are about the population of the first.
         seed: same seed, same selection.
         **parameters: parameters of the method, such as metric="COMET".
 
@@ -225,7 +222,7 @@ def chosen_before(data: EvalSet, first: Selection) -> EvalSet:
 
 
 def multiplied(second: Selection, first: Selection, signature: str) -> Selection:
-    """The second selection as one of the full pool: chances multiplied, the population that of the first.
+    """The second selection as one of the full pool: probabilities multiplied, the population of the first.
 
     >>> first = Selection(ids=(1, 2, 3), population=10, method="segments", probability=np.full(3, 0.3))
     >>> second = Selection(ids=(3, 1), population=3, method="segments", probability=np.full(2, 2 / 3))

@@ -1,26 +1,18 @@
-"""The dense features of a source: its surface, what of it was never seen, its domain, its languages times its length.
+"""The dense features of a source: surface, shares of unseen words, domain, languages times length, embedding.
 
-Domain and languages become columns for the names that training saw; a name it never saw has 0 in all of them.
+Domains and languages become columns for the names that training saw; another name has 0 in all of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from aliquot.errors import DataError
 from aliquot.stats.arrays import BoolArray, FloatArray
-from aliquot.stats.text_features import (
-    SURFACE,
-    Pieces,
-    surface,
-    unseen_shares,
-)
-
-# -- The dense features of a source: its surface, what of it was never seen, its domain, its languages times its lengt
-
+from aliquot.stats.text_features import SURFACE, Pieces, surface, unseen_shares
 
 UNSEEN = ("unseen words", "unseen characters")
 _LENGTH = SURFACE.index("log length")
@@ -40,25 +32,10 @@ class Known:
     dimensions: int = 0
 
     @property
-    def without_vectors(self) -> Known:
-        """The same names without embeddings."""
-        return replace(self, dimensions=0)
-
-    @property
     def width(self) -> int:
         """The number of dense features."""
         names = (SURFACE, UNSEEN, self.domains, self.from_languages, self.to_languages)
         return sum(map(len, names)) + self.dimensions
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The names of all dense features, in order."""
-        return (
-            *SURFACE, *UNSEEN, *(f"domain {name}" for name in self.domains),
-            *(f"from {name} x length" for name in self.from_languages),
-            *(f"to {name} x length" for name in self.to_languages),
-            *(f"embedding {at}" for at in range(self.dimensions)),
-        )  # fmt: skip
 
 
 def labels_for(labels: Labels, n: int, what: str) -> list[str | None]:
@@ -88,7 +65,7 @@ def dense_features(
     domains: Sequence[str | None],
     vectors: FloatArray | None = None,
 ) -> FloatArray:
-    """Return the features (n x len(known.columns)).
+    """Return the features (n x known.width): surface, unseen shares, domains, languages times length, embeddings.
 
     Languages enter as products with the log length (less that of a text of 20 words): within a campaign a language is
     a constant, and can only say how much length matters.

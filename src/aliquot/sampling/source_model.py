@@ -1,4 +1,4 @@
-"""SourceModel: what past campaigns teach about sources, as data only; loading one never executes code.
+"""SourceModel: predicts from a source how useful judging it is. A model is data only; loading one never executes code.
 
 The file is one line of JSON (format version, length and SHA-256 of what follows) and an .npz of plain arrays, read with
 `allow_pickle=False`. Another version, a truncated or a changed file is refused.
@@ -11,7 +11,7 @@ import io
 import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -25,8 +25,6 @@ from aliquot.io.files import read_bytes, write_bytes
 from aliquot.sampling.source_features import Known, Labels, dense_features, labels_for, standardised
 from aliquot.stats.arrays import BoolArray, FloatArray
 from aliquot.stats.text_features import BITS, SEEN_BITS, SURFACE, Pieces, ngram_scores, pieces
-
-# -- Boosted regression trees as plain arrays: taken out of scikit-learn's model, and applied without it -------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +59,7 @@ class Trees:
             raise DataError("the trees are broken: a node names a child or a feature that cannot be")
 
 
-def from_boosting(model: Any) -> Trees:
+def trees_of(model: Any) -> Trees:
     """Take the trees out of a fitted sklearn.ensemble.GradientBoostingRegressor with init="zero"."""
     parts: dict[str, list[Any]] = {name: [] for name in ("root", "feature", "threshold", "left", "right", "value")}
     at = 0
@@ -82,7 +80,7 @@ def from_boosting(model: Any) -> Trees:
     )  # fmt: skip
 
 
-def predict(trees: Trees, features: FloatArray) -> FloatArray:
+def apply_trees(trees: Trees, features: FloatArray) -> FloatArray:
     """Sum of all trees' values for each row of features (n x K)."""
     total = np.zeros(len(features))
     if not len(trees.root) or not len(features):
@@ -102,14 +100,14 @@ def predict(trees: Trees, features: FloatArray) -> FloatArray:
     return total
 
 
-# -- SourceModel: what past campaigns teach about sources, as data only; loading one never executes code -------------
+# -- the model -------------------------------------------------------------------------------------------------------
 
 
 FORMAT = 1
 _MAGIC = "aliquot source model"
 _ARRAYS = ("centre", "scale", "slopes", "whitening", "ngrams", "memory", "limits")
 _TREES = ("root", "feature", "threshold", "left", "right", "value")
-# What zipfile, zlib and numpy raise for an archive that someone made up.
+# What zipfile, zlib and numpy raise for an archive that aliquot did not write.
 _UNUSABLE = (
     ValueError, KeyError, TypeError, IndexError, EOFError, OSError, MemoryError, RuntimeError, zlib.error,
     zipfile.BadZipFile, msgspec.MsgspecError, DataError,
@@ -229,7 +227,8 @@ class SourceModel:
         vectors: FloatArray | None = None,
     ) -> tuple[FloatArray, FloatArray]:
         """Predicted utility and unlikeness of each source, from one pass over the texts."""
-        self._check_vectors(vectors, len(sources))
+        if self.embedding and (vectors is None or len(vectors) != len(sources)):
+            raise OptionError(f"this model was trained on embeddings of {self.embedding}; give one vector a source")
         pairs, domains = labels_for(pair, len(sources), "pair"), labels_for(domain, len(sources), "domain")
         parts = [
             self._assess(
@@ -242,27 +241,19 @@ class SourceModel:
             return np.zeros(0), np.zeros(0)
         return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
 
-    def _check_vectors(self, vectors: FloatArray | None, n: int) -> None:
-        if self.embedding and (vectors is None or len(vectors) != n):
-            raise OptionError(f"this model was trained on embeddings of {self.embedding}; give one vector a source")
-
     def _assess(
         self, cut: Pieces, pairs: list[str | None], domains: list[str | None], vectors: FloatArray | None
     ) -> tuple[FloatArray, FloatArray]:
         dense = dense_features(cut, self.known, self.memory, pairs, domains, vectors)
-        standard = self.standardised(dense)
+        standard = standardised(dense, self.centre, self.scale)
         found = (standard * self.slopes).sum(axis=1)  # row by row: a matrix product rounds by the number of rows
         if len(self.ngrams):
             found += ngram_scores(cut, self.ngrams)
         if self.trees is not None:
-            found += predict(self.trees, standard)
+            found += apply_trees(self.trees, standard)
         unlike = (unlike_parts(dense, standard, self.whitening) / self.limits).max(axis=1)
         there = cut.lengths > 0
         return np.where(there, found, np.nan), np.where(there, unlike, np.nan)
-
-    def standardised(self, features: FloatArray) -> FloatArray:
-        """Dense features less their centre, over their scale, cut at 10 on both sides."""
-        return standardised(features, self.centre, self.scale)
 
     def unlikeness(self, sources: Sequence[str | None]) -> FloatArray:
         """How unlike the training sources each source is: 1 = as unlike as their 95th percentile is to the others.
@@ -270,17 +261,12 @@ class SourceModel:
         The larger of two: the share of character runs that training never saw, and the distance of the surface
         statistics from their mean, each over the training sources' own 95th percentile. NaN for an empty source.
         """
-        light = self.known.without_vectors
-        none = [None] * CHUNK
-        parts = []
-        for at in range(0, len(sources), CHUNK):
-            cut = pieces(sources[at : at + CHUNK])
-            dense = dense_features(cut, light, self.memory, none[: cut.n], none[: cut.n])
-            k = dense.shape[1]
-            standard = standardised(dense, self.centre[:k], self.scale[:k])
-            unlike = (unlike_parts(dense, standard, self.whitening) / self.limits).max(axis=1)
-            parts.append(np.where(cut.lengths > 0, unlike, np.nan))
-        return np.concatenate(parts) if parts else np.zeros(0)
+        k = self.known.width - self.known.dimensions
+        light = replace(
+            self, known=replace(self.known, dimensions=0), centre=self.centre[:k], scale=self.scale[:k],
+            slopes=self.slopes[:k], ngrams=self.ngrams[:0], trees=None, embedding="",
+        )  # fmt: skip
+        return light.assess(sources)[1]
 
     # -- files -----------------------------------------------------------------------------------------------------
 
@@ -290,11 +276,8 @@ class SourceModel:
 
     def to_bytes(self) -> bytes:
         """The content of the model's file; the same model gives the same bytes."""
-        meta = {
-            "target": self.target, "kind": self.kind, "known": msgspec.to_builtins(vars(self.known)),
-            "embedding": self.embedding, "trained_on": self.trained_on, "scores": dict(self.scores),
-            "signature": self.signature,
-        }  # fmt: skip
+        own = {name: getattr(self, name) for name in _Meta.__struct_fields__}
+        meta = _Meta(**own | {"scores": {name: dict(parts) for name, parts in self.scores.items()}})
         arrays: dict[str, Any] = {name: getattr(self, name) for name in _ARRAYS if name != "memory"}
         arrays["memory"] = np.packbits(self.memory, axis=1)
         arrays["meta"] = np.frombuffer(msgspec.json.encode(meta), dtype=np.uint8)
@@ -369,10 +352,9 @@ def _checked(raw: bytes, path: str | Path) -> tuple[Header, bytes]:
 
 def _from_arrays(stored: dict[str, Any], header: Header) -> SourceModel:
     meta = msgspec.json.decode(stored["meta"].tobytes(), type=_Meta)
-    grown = Trees(*(stored[f"tree_{name}"] for name in _TREES)) if "tree_root" in stored else None
+    trees = Trees(*(stored[f"tree_{name}"] for name in _TREES)) if "tree_root" in stored else None
     return SourceModel(
-        target=meta.target, kind=meta.kind, known=meta.known, trees=grown,
-        memory=np.unpackbits(stored["memory"], axis=1).astype(np.bool_), embedding=meta.embedding,
-        trained_on=meta.trained_on, scores=meta.scores, signature=meta.signature, version=header.aliquot,
+        **msgspec.structs.asdict(meta), trees=trees, version=header.aliquot,
+        memory=np.unpackbits(stored["memory"], axis=1).astype(np.bool_),
         **{name: stored[name] for name in _ARRAYS if name != "memory"},
     )  # fmt: skip

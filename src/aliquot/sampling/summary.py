@@ -1,15 +1,15 @@
-"""What a selection looks like beside the full set, and what may be concluded from it."""
+"""How a selection compares with the full set, and which conclusions it allows."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import polars as pl
 
 from aliquot.core.evalset import EvalSet
 from aliquot.core.registry import parse_spec
+from aliquot.core.result import Result
 from aliquot.core.selection import Selection
 from aliquot.sampling.methods import lookup
 
@@ -26,7 +26,7 @@ class Share:
 
 
 @dataclass(frozen=True)
-class SelectionSummary:
+class SelectionSummary(Result):
     """How the selection compares with the full set."""
 
     items: int
@@ -39,14 +39,6 @@ class SelectionSummary:
     document_lengths: tuple[Share, ...]
     effect: str
     notes: tuple[str, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values."""
-        plain = dict(vars(self))
-        for name in ("domains", "document_lengths"):
-            plain[name] = [vars(share) for share in plain[name]]
-        plain["notes"] = list(self.notes)
-        return plain
 
 
 def summarise(selection: Selection, evalset: EvalSet, total_cost: float | None = None) -> SelectionSummary:
@@ -91,19 +83,19 @@ def length_shares(codes: np.ndarray, rows: np.ndarray) -> tuple[Share, ...]:
 
 
 def effect(selection: Selection) -> str:
-    """Say in words what the selection is good for."""
+    """Return in words which conclusions the selection allows."""
     method, _ = lookup(parse_spec(selection.method).name)
     if len(selection) == selection.population and selection.systems is None:
         if "within" in selection.details:
             return "all items of the first selection are chosen: estimates are about those"
-        return "all items are chosen: means are exact up to the judges' own noise"
+        return "all items are chosen: means are exact up to the noise of the judgments"
     coverage = selection.details.get("coverage")
     if coverage is not None:
-        return f"only {coverage:.0%} of the items had a chance: estimates are about those, not about the whole set"
+        return f"only {coverage:.0%} of the items had a probability above 0: estimates are about those items only"
     if selection.probability is not None:
         if _within_fixed(selection):
-            return "every item of the first selection had a known chance: estimates are about those items"
-        return "every item had a known chance: means, intervals and rankings for the whole set are unbiased"
+            return "every item of the first selection had a known probability: estimates are about those items"
+        return "every item had a known probability: means, intervals and rankings for the whole set are unbiased"
     if method.name == "random":
         return "a random order: a plain mean over the first items is unbiased (the design 'segments' records this)"
     if selection.weight is not None:
@@ -130,8 +122,8 @@ def _notes(selection: Selection) -> tuple[str, ...]:
     if details.get("matching") is False:
         notes.append("each system has its own draw; the file names the systems to judge for each item")
     if "within" in details and selection.probability is not None:
-        chances = ", which has no probabilities" if _within_fixed(selection) else ": chances multiplied"
-        notes.append(f"within a first selection of {details['first_stage']} by {details['within']}{chances}")
+        stages = ", which has no probabilities" if _within_fixed(selection) else ": probabilities multiplied"
+        notes.append(f"within a first selection of {details['first_stage']} by {details['within']}{stages}")
     if "draws" in details:
         notes.append(f"best of {details['draws']} draws by a metric: known probabilities are given up")
     if selection.cost is not None and selection.probability is not None:

@@ -1,4 +1,4 @@
-"""Documents as units of selection."""
+"""How a method chooses: utilities within a budget and constraints, subset methods, designs, and whole documents."""
 
 from __future__ import annotations
 
@@ -17,8 +17,6 @@ from aliquot.sampling.methods import Drawn, Method, Subset
 from aliquot.stats.allocation import equal_split, round_nearest, water_fill
 from aliquot.stats.arrays import FloatArray, IntArray, group_means, group_sums
 from aliquot.stats.knapsack import knapsack
-
-# -- Documents as units of selection ---------------------------------------------------------------------------------
 
 
 def documents_as_items(evalset: EvalSet, codes: IntArray) -> EvalSet:
@@ -284,7 +282,7 @@ def _from_drawn(drawn: Drawn, members: IntArray) -> Chosen:
 
 
 def _coverage(drawn: Drawn) -> dict[str, float]:
-    """Say which share of the items had a chance, where some had none."""
+    """The share of items with a probability above 0, where some have none."""
     if drawn.probability is None or (drawn.probability > 0).all():
         return {}
     return {"coverage": float((drawn.probability > 0).mean())}

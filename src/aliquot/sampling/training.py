@@ -1,4 +1,4 @@
-"""Fitting: ridge and gradient boosting, compared by cross-validation over campaigns, with source length beside them.
+"""Training a source model: targets and features of past campaigns, ridge and boosting, cross-validation over campaigns.
 
 All slopes are estimated within campaigns. The log length is hardly penalised: it is the baseline that the other
 features must add to; so a model that learns nothing falls back to length.
@@ -22,28 +22,16 @@ from aliquot.core.conventions import domains_of, pairs_of, source_lengths, usabl
 from aliquot.core.evalset import EvalSet
 from aliquot.errors import AliquotWarning, DataError, OptionError, unknown_name
 from aliquot.estimation.proxies import standard_metric
-from aliquot.sampling import source_model as boosted
 from aliquot.sampling.item_scores import row_mean, row_variance
 from aliquot.sampling.source_features import UNSEEN, Known, dense_features, languages_of, standardised
-from aliquot.sampling.source_model import Trees
+from aliquot.sampling.source_model import Trees, apply_trees, trees_of
 from aliquot.sampling.text_vectors import NGRAMS, embed
 from aliquot.sampling.utilities import diversity
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
 from aliquot.stats.correlation import kendall_rows
 from aliquot.stats.irt import fit_irt
 from aliquot.stats.regression import centred, group_weights, pooled_ridge, sparse_within_ridge, within_ridge
-from aliquot.stats.text_features import (
-    SURFACE,
-    Pieces,
-    empty_memory,
-    ngram_matrix,
-    pieces,
-    remember,
-    unseen_shares,
-)
-
-# -- Targets: the output-based utility of each item of a past campaign, from human scores unless told otherwise ------
-
+from aliquot.stats.text_features import SURFACE, Pieces, empty_memory, ngram_matrix, pieces, remember, unseen_shares
 
 TARGETS = ("metric_avg", "metric_var", "metric_cons", "diversity", "irt_diffdisc", "residual")
 _RIDGE = 1.0
@@ -51,7 +39,7 @@ _FEWEST = 2
 
 
 def item_target(evalset: EvalSet, target: str, *, metric: str | None = None, human: str | None = None) -> FloatArray:
-    """Return the utility of every item, NaN where it cannot be told.
+    """Return the utility of every item, NaN where it is unknown.
 
     metric_avg is taken less each system's mean, so that items judged for the weaker systems only do not seem hard.
     residual is the root mean square, over systems, of what a ridge regression of the human score on all usable metrics
@@ -114,7 +102,7 @@ def normal_scores(values: FloatArray) -> FloatArray:
     return scaled
 
 
-# -- Past campaigns as one table: texts, features, targets standardised within each campaign, and what was seen where
+# -- past campaigns as one table -------------------------------------------------------------------------------------
 
 
 _PARTS = 10
@@ -155,12 +143,7 @@ class Corpus:
 
 
 def corpus_of(
-    sets: Sequence[EvalSet],
-    target: str,
-    *,
-    metric: str | None = None,
-    human: str | None = None,
-    embedding: str = "",
+    sets: Sequence[EvalSet], target: str, *, metric: str | None = None, human: str | None = None, embedding: str = ""
 ) -> Corpus:
     """Gather the sources of all campaigns that have a target."""
     texts: list[str] = []
@@ -300,10 +283,6 @@ class Fit:
     ngrams: NDArray[np.float32]
     trees: Trees | None
 
-    def standardised(self, dense: FloatArray) -> FloatArray:
-        """Dense features as the fit saw them."""
-        return standardised(dense, self.centre, self.scale)
-
 
 def fit(corpus: Corpus, rows: IntArray, candidate: Candidate, seed: int) -> Fit:
     """Fit a candidate on some of the sources."""
@@ -332,17 +311,17 @@ def _boosted(x: FloatArray, left: FloatArray, weight: FloatArray, seed: int) -> 
         n_estimators=60, learning_rate=0.05, max_depth=3, min_samples_leaf=max(5, min(60, len(x) // 20)),
         subsample=0.5, max_features=0.5, init="zero", random_state=seed,
     )  # fmt: skip
-    return boosted.from_boosting(model.fit(x, left, sample_weight=weight))
+    return trees_of(model.fit(x, left, sample_weight=weight))
 
 
 def predicted(found: Fit, corpus: Corpus, rows: IntArray, dense: FloatArray) -> FloatArray:
     """Predictions for sources of the corpus, with their features given."""
-    x = found.standardised(dense)
+    x = standardised(dense, found.centre, found.scale)
     values = x @ found.slopes
     if len(found.ngrams):
         values = values + corpus.ngrams[rows] @ found.ngrams
     if found.trees is not None:
-        values = values + boosted.predict(found.trees, x)
+        values = values + apply_trees(found.trees, x)
     return np.asarray(values, dtype=np.float64)
 
 
