@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test test-fast lint format bench study study-sources docs site wheel-demo clean
+.PHONY: demo test test-fast slow-list lint format bench study study-sources docs site wheel-demo clean
 
 demo: $(VENV)/core.stamp
 	$(BIN)/aliquot demo
@@ -12,9 +12,13 @@ demo: $(VENV)/core.stamp
 test: $(VENV)/dev.stamp
 	$(BIN)/python -m pytest -n 2 $(PYTEST_ARGS)
 
-# Without the tests marked `slow` (pyproject.toml says what that means): for the minutes between two edits.
+# Without the tests in tests/slow.txt and those on real data: 90 seconds of processor time, for the minutes between two edits.
 test-fast: $(VENV)/dev.stamp
 	$(BIN)/python -m pytest -n 2 -m "not slow" --ignore tests/real $(PYTEST_ARGS)
+
+# Measure every test anew, in one process.
+slow-list: $(VENV)/dev.stamp
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest --write-slow-list --ignore tests/real
 
 lint: $(VENV)/dev.stamp
 	$(BIN)/ruff check .

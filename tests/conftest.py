@@ -1,14 +1,64 @@
-"""What holds for every test: a name that two processes spell alike."""
+"""What holds for every test: names that two processes spell alike, and which tests are slow.
+
+`slow.txt` names the tests that take more than `SLOW` seconds of processor time; `make test-fast` leaves them out. The list
+is measured (`make slow-list`), so no test needs a mark of its own; a new test counts as fast until it is measured.
+"""
+
+from __future__ import annotations
 
 import re
+import resource
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+SLOW = 0.2
+LIST = Path(__file__).parent / "slow.txt"
 _ADDRESS = re.compile(r"\bat 0x[0-9a-f]+", re.IGNORECASE)
+_MEASURED = pytest.StashKey[dict[str, float]]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--write-slow-list", action="store_true", help="measure all tests and write tests/slow.txt")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--write-slow-list"):
+        config.stash[_MEASURED] = {}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """pytest -n stops before the first test where its processes collect different names, as an address in one makes."""
+    """Refuse names that differ between processes, and mark slow tests.
+
+    pytest -n stops before the first test where its processes collect different names, as an address in one makes.
+    """
     moving = [item.nodeid for item in items if _ADDRESS.search(item.nodeid)]
     if moving:
         raise pytest.UsageError("a memory address in a test's name; give it an id: " + "; ".join(moving))
+    slow = set(LIST.read_text().splitlines())
+    for item in items:
+        if item.name in slow or item.path.parent.name == "real":
+            item.add_marker(pytest.mark.slow)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    before = _processor_time()
+    result = yield
+    measured = item.config.stash.get(_MEASURED, None)
+    if measured is not None:
+        measured[item.name] = max(measured.get(item.name, 0.0), _processor_time() - before)
+    return result
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    measured = session.config.stash.get(_MEASURED, None)
+    if measured is not None:
+        LIST.write_text("".join(f"{name}\n" for name in sorted(measured) if measured[name] > SLOW))
+
+
+def _processor_time() -> float:
+    """Seconds of this process and of its children that have ended: a busy machine makes no test slow."""
+    usage = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in usage)
