@@ -132,16 +132,16 @@ def test_examples_run(page, tmp_path, monkeypatch, capsys):
 
 
 def run_console(code: str, page: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Run the commands of a block; each must succeed and print what is shown below it (`...` stands for anything)."""
+    """Run the commands of a block; each must succeed and print what is shown below it (`...` at the end of a line stands for anything)."""
     for part in re.split(r"^\$ ", code, flags=re.MULTILINE)[1:]:
         command, _, shown = part.partition("\n")
         arguments = shlex.split(command, comments=True)
         assert arguments[0] == "aliquot", f"{page}: only aliquot is run in a console block, not {arguments[0]}"
         capsys.readouterr()
-        code_ = run(arguments[1:])
+        status = run(arguments[1:])
         printed = capsys.readouterr()
-        assert code_ == 0, f"{page}: {command}\n{printed.err}"
+        assert status == 0, f"{page}: {command}\n{printed.err}"
         flat = " ".join(printed.out.split())
-        for passage in re.split(r"^\.\.\.$", shown, flags=re.MULTILINE):
-            wanted = " ".join(passage.split())
-            assert wanted in flat, f"{page}: `{command}` does not print this any more:\n{passage}"
+        for passage in re.split(r"(?:^| )\.\.\.$", shown, flags=re.MULTILINE):
+            found = " ".join(passage.split()) in flat
+            assert found, f"{page}: `{command}` no longer prints\n{passage}\nIt prints\n{printed.out}"
