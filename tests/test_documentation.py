@@ -132,7 +132,10 @@ def test_examples_run(page, tmp_path, monkeypatch, capsys):
 
 
 def run_console(code: str, page: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Run the commands of a block; each must succeed and print what is shown below it (`...` at the end of a line stands for anything)."""
+    """Run the commands of a block; each must succeed and print what is shown below it.
+
+    `...` at the end of a line stands for anything.
+    """
     for part in re.split(r"^\$ ", code, flags=re.MULTILINE)[1:]:
         command, _, shown = part.partition("\n")
         arguments = shlex.split(command, comments=True)
