@@ -16,6 +16,7 @@ _PUBLIC = {
     "Selection": "aliquot.core.selection",
     "load": "aliquot.io.load",
     "load_all": "aliquot.io.load",
+    "load_judgments": "aliquot.io.load",
     "save": "aliquot.io.load",
     "synthetic": "aliquot.core.synthetic",
     "learn": "aliquot.sampling.learn",
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
     from aliquot.errors import AliquotError, AliquotWarning
     from aliquot.estimation.estimate import estimate
     from aliquot.estimation.sequential import Monitor
-    from aliquot.io.load import load, load_all, save
+    from aliquot.io.load import load, load_all, load_judgments, save
     from aliquot.metric_eval.metrics import metrics
     from aliquot.metric_eval.surface import surface
     from aliquot.planning.plan import plan
@@ -80,6 +81,7 @@ __all__ = [
     "learn",
     "load",
     "load_all",
+    "load_judgments",
     "meta",
     "metrics",
     "plan",

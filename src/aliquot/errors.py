@@ -29,6 +29,22 @@ class FormatError(DataError):
     """A file cannot be read as the format it claims or looks to be."""
 
 
+class MissingColumnError(FormatError):
+    """A table lacks the column that plays `role`."""
+
+    def __init__(self, message: str, role: str = "") -> None:
+        super().__init__(message)
+        self.role = role
+
+
+class NotNumericError(FormatError):
+    """A `column` that should hold numbers holds something else, perhaps labels."""
+
+    def __init__(self, message: str, column: str = "") -> None:
+        super().__init__(message)
+        self.column = column
+
+
 class NameUnknownError(AliquotError):
     """A system, score, column, method or parameter that does not exist."""
 

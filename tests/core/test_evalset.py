@@ -367,7 +367,7 @@ def test_describe_counts_and_correlates(data):
     assert counted is not None
     assert (counted.count, counted.cells, counted.annotators) == (5, 4, 2)
     assert counted.cells_with_several_annotators == 1
-    assert described.signature == f"aliquot:0.1.0|inspect|human:human|data:{data.fingerprint}"
+    assert described.signature == f"aliquot:{aliquot.__version__}|inspect|human:human|data:{data.fingerprint}"
 
 
 def test_describe_says_which_steps_are_possible():

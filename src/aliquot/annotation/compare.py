@@ -24,10 +24,10 @@ from aliquot.annotation.side_by_side import PostEditing, Verification, postedit,
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import Judgments
 from aliquot.errors import FormatError, OptionError, unknown_name
-from aliquot.io.files import decode_text, read_bytes
-from aliquot.io.formats import items, parquet, tables
-from aliquot.io.formats import table_columns as delimited
+from aliquot.io.files import read_bytes
+from aliquot.io.formats import items, tables
 from aliquot.io.formats.table_columns import map_columns
+from aliquot.io.formats.table_files import read_frame
 from aliquot.io.load import load, recognise
 
 Data = EvalSet | Judgments | pl.DataFrame
@@ -163,8 +163,6 @@ def options_of(kind: str) -> list[str]:
 
 # -- reading -------------------------------------------------------------------------------------------------------
 
-_PARQUET = b"PAR1"
-
 
 def read_data(
     path: str | Path, kind: str | None = None, columns: Mapping[str, str] | None = None
@@ -189,7 +187,7 @@ def read_data(
     if str(path) != "-" and not Path(path).is_file() and kind not in TABLE_KINDS:
         return load(path)
     raw = read_bytes(path)
-    frame = _frame(raw, path)
+    frame = read_frame(raw, path) if recognise(raw, path) == "table" else None
     if frame is None:
         if kind in TABLE_KINDS:
             raise FormatError(f"{path}: is no table; choices are read from CSV, TSV or Parquet")
@@ -204,13 +202,3 @@ def read_data(
 def scores_of(frame: pl.DataFrame, columns: Mapping[str, str] | None, where: str) -> EvalSet:
     """Make data of a table of judgments or scores."""
     return tables.from_table(frame, where, tables.TableOptions(columns=columns))
-
-
-def _frame(raw: bytes, path: str | Path) -> pl.DataFrame | None:
-    """Return the table that a file holds, or None where it holds something else."""
-    if raw.startswith(_PARQUET):
-        try:
-            return None if parquet.is_item_table(raw) else pl.read_parquet(raw)
-        except pl.exceptions.PolarsError as error:
-            raise FormatError(f"{path}: unreadable Parquet ({str(error).splitlines()[0]}); copy it again") from None
-    return delimited.parse(decode_text(raw, path), path) if recognise(raw, path) == "table" else None

@@ -26,7 +26,7 @@ from aliquot.annotation.judgment_rows import (
     parse_recoding,
 )
 from aliquot.core.columns import cast_column
-from aliquot.core.judgments import MARKED, Judgments
+from aliquot.core.judgments import MARKED, Judgments, answer_column
 from aliquot.core.registry import bind, parameters_of, parse_spec, written
 from aliquot.errors import DataError, OptionError, unknown_name
 from aliquot.io.formats.mqm import MQMWeights
@@ -68,6 +68,7 @@ def _judgments(data: Data, answer: str) -> tuple[Judgments, str]:
     elif isinstance(data, pl.DataFrame) and answer in data.columns and "value" not in data.columns:
         data = data.with_columns(pl.lit(None, dtype=pl.Float64).alias("value"))
     judgments = judgments_of(data)
+    answer = answer_column(judgments.table, answer)
     if answer not in judgments.table.columns:
         raise unknown_name(
             "judgment column", answer, judgments.table.columns, "name that of the judgments with --answer"

@@ -17,10 +17,7 @@ from aliquot.annotation.agreement import SPAN_MEASURES, agreement
 from aliquot.annotation.agreement_result import PAIR_MEASURES, TABLES, Agreement, pair_matrix, with_margins
 from aliquot.annotation.coefficients import MEASURES
 from aliquot.cli import common, render
-from aliquot.cli.clean import read_judged
-from aliquot.core.evalset import EvalSet
-from aliquot.errors import DataError, FormatError, unknown_name
-from aliquot.io.load import load
+from aliquot.errors import unknown_name
 from aliquot.report.figures import require_figures
 from aliquot.report.heatmap import heatmap
 from aliquot.stats.annotator_model import VARIANTS
@@ -145,7 +142,10 @@ def run(
         raise unknown_name("table", table, TABLES, "choose with --table")
     if trust_variant not in VARIANTS:
         raise unknown_name("trust variant", trust_variant, VARIANTS, "choose with --trust-variant")
-    given = _read(data, judgments, answer, columns=columns, systems=systems, exclude=exclude, format=format)
+    given, apart = common.load_with_judgments(
+        data, judgments, answer=answer, columns=columns, systems=systems, exclude=exclude, format=format
+    )
+    given = given if apart is None else replace(given, judgments=apart)
     with render.busy("comparing annotators"):
         result = agreement(
             given, criterion=criterion, annotators=common.names(annotators) or None, groups=groups,
@@ -165,22 +165,6 @@ def run(
     for path in (output, plot):
         if path is not None:
             render.console().print(f"wrote {path}", markup=False)
-
-
-def _read(data: str, judgments: Path | None, answer: str | None, **options: str | None) -> EvalSet | pl.DataFrame:
-    """Read data with judgments of its own or given apart; a table whose judgments may be labels stays a table."""
-    try:
-        given = read_judged(data, answer if judgments is None else None, **options)
-    except FormatError as error:
-        if answer is None and "need a column 'system'" in str(error):
-            raise FormatError(f"{error}; labels of items without systems are read with --answer COLUMN") from None
-        raise
-    if judgments is None or isinstance(given, pl.DataFrame):
-        return given
-    loaded = load(judgments)
-    if loaded.judgments is None:
-        raise DataError(f"{judgments}: no judgments in it; a table of them has item, system, annotator and value")
-    return replace(given, judgments=loaded.judgments)
 
 
 # -- How agreement looks in a terminal -------------------------------------------------------------------------------

@@ -13,9 +13,7 @@ from rich.table import Table
 from aliquot.annotation.clean import Cleaned, clean
 from aliquot.cli import common, render
 from aliquot.core.evalset import EvalSet
-from aliquot.errors import FormatError, OptionError, OutputError
-from aliquot.io.formats import tables as labelled
-from aliquot.io.formats.table_columns import parse_mapping
+from aliquot.errors import OptionError, OutputError
 from aliquot.io.load import save
 
 _STEPS = "Steps"
@@ -93,8 +91,8 @@ def run(
     """  # fmt: skip
     common.require_writable(output)
     common.require_writable(audit)
-    judged = read_judged(
-        data, answer, human=human, systems=systems, exclude=exclude, format=format, columns=columns,
+    judged = common.load_data(
+        data, answer=answer, human=human, systems=systems, exclude=exclude, format=format, columns=columns,
         mqm_weights=mqm_weights,
     )  # fmt: skip
     with render.busy("cleaning"):
@@ -115,26 +113,6 @@ def run(
     for path in (output, audit):
         if path is not None:
             console.print(f"wrote {path}", markup=False)
-
-
-def read_judged(data: str, answer: str | None, **options: str | None) -> EvalSet | pl.DataFrame:
-    """Read data with judgments; a table whose judgments may be labels (--answer) stays a table."""
-    if answer is not None and data.removesuffix(".gz").lower().endswith((".csv", ".tsv", ".parquet")):
-        columns = options.get("columns")
-        table = labelled.read(data, answer, parse_mapping(columns) if columns else None)
-        for wanted, keep in (
-            (common.names(options.get("systems")), True),
-            (common.names(options.get("exclude")), False),
-        ):
-            table = table.filter(pl.col("system").is_in(wanted) == keep) if wanted else table
-        return table
-    try:
-        return common.load_data(data, **options)
-    except FormatError as error:
-        # Times are never labels.
-        if ("not a number" in str(error) and "column 'seconds'" not in str(error)) or "true and false" in str(error):
-            raise FormatError(f"{error}; labels are read with --answer COLUMN --recode yes=1,no=0") from None
-        raise
 
 
 def _numbers(text: str | None) -> list[float] | None:

@@ -11,7 +11,6 @@ from rich.console import Console
 
 from aliquot.annotation.combine import Combined, combine
 from aliquot.cli import common, render
-from aliquot.cli.clean import read_judged
 from aliquot.io.formats import tables
 from aliquot.io.load import save
 
@@ -94,8 +93,8 @@ def run(
     """  # fmt: skip
     for path in (output, queue):
         common.require_writable(path)
-    judged = read_judged(
-        data, answer, human=human, systems=systems, exclude=exclude, format=format, columns=columns,
+    judged = common.load_data(
+        data, answer=answer, human=human, systems=systems, exclude=exclude, format=format, columns=columns,
         mqm_weights=mqm_weights,
     )  # fmt: skip
     with render.busy(f"combining by {method}"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypedDict, Unpack, overload
 
 import msgspec
 import polars as pl
@@ -14,12 +14,12 @@ from aliquot.cli.render import busy
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import Judgments
 from aliquot.core.result import plain
-from aliquot.errors import DataError, OptionError, OutputError, unknown_name
+from aliquot.errors import OptionError, OutputError, unknown_name
+from aliquot.io import load as io_load
 from aliquot.io.files import write_bytes
 from aliquot.io.formats import tables
 from aliquot.io.formats.mqm import MQMWeights
 from aliquot.io.formats.table_columns import parse_mapping
-from aliquot.io.load import load
 
 _READING = "Reading the data"
 
@@ -95,36 +95,65 @@ def names(text: str | None) -> list[str]:
     return [name.strip() for name in (text or "").split(",") if name.strip()]
 
 
-def load_data(
-    data: str,
-    sources_only: bool = False,
-    /,
-    *,
-    human: str | None = None,
-    systems: str | None = None,
-    exclude: str | None = None,
-    format: str | None = None,  # noqa: A002
-    lower_is_better: str | None = None,
-    columns: str | None = None,
-    wide: str | None = None,
-    score_name: str | None = None,
-    pair: str | None = None,
-    mqm_weights: str | None = None,
-) -> EvalSet:
+class Reading(TypedDict, total=False):
+    """The options on how to read files, as the command line gives them."""
+
+    human: str | None
+    systems: str | None
+    exclude: str | None
+    format: str | None
+    lower_is_better: str | None
+    columns: str | None
+    wide: str | None
+    score_name: str | None
+    answer: str | None
+    pair: str | None
+    mqm_weights: str | None
+
+
+def load_data(data: str, sources_only: bool = False, /, **reading: Unpack[Reading]) -> EvalSet:
     """Load as the common options say; `sources_only` accepts files in which no item has a system."""
     with busy(f"reading {data}"):
-        evalset = load(
-            data,
-            format=format,
-            human=human,
-            lower_is_better=names(lower_is_better),
-            columns=parse_mapping(columns) if columns else None,
-            wide=wide,
-            score_name=score_name,
-            pair=pair,
-            mqm_weights=MQMWeights.parse(mqm_weights) if mqm_weights else None,
-            sources_only=sources_only,
-        )
+        evalset = io_load.load(data, **_options(reading), sources_only=sources_only)
+    return _chosen_systems(evalset, reading, sources_only=sources_only)
+
+
+@overload
+def load_with_judgments(
+    data: str, judgments: Path | None, /, **reading: Unpack[Reading]
+) -> tuple[EvalSet, Judgments | None]: ...
+@overload
+def load_with_judgments(
+    data: str | None, judgments: Path | None, /, **reading: Unpack[Reading]
+) -> tuple[EvalSet | None, Judgments | None]: ...
+def load_with_judgments(
+    data: str | None, judgments: Path | None, /, **reading: Unpack[Reading]
+) -> tuple[EvalSet | None, Judgments | None]:
+    """Load data and the judgments of a file apart, as far as they are given; the options hold for both files."""
+    if judgments is None:
+        return None if data is None else load_data(data, **reading), None
+    options = _options(reading)
+    with busy(f"reading {judgments}"):
+        if data is None:
+            apart = {name: options[name] for name in ("lower_is_better", "columns", "mqm_weights")}
+            return None, io_load.load_judgments(judgments, wide=reading.get("wide"), **apart)
+        options["human"] = None  # it may be the name of the score that the judgments become
+        evalset, judged = io_load.load_with_judgments(data, judgments, **options)
+    return _chosen_systems(evalset, reading), judged
+
+
+def _options(reading: Reading) -> dict[str, Any]:
+    """Turn the options' texts into what the library takes."""
+    columns, weights = reading.get("columns"), reading.get("mqm_weights")
+    return {name: value for name, value in reading.items() if name not in ("systems", "exclude")} | {
+        "lower_is_better": names(reading.get("lower_is_better")),
+        "columns": parse_mapping(columns) if columns else None,
+        "mqm_weights": MQMWeights.parse(weights) if weights else None,
+    }
+
+
+def _chosen_systems(evalset: EvalSet, reading: Reading, *, sources_only: bool = False) -> EvalSet:
+    systems, exclude = reading.get("systems"), reading.get("exclude")
     if systems is not None:
         evalset = evalset.keep(systems=_known_systems(systems, evalset, "--systems"))
     if exclude is not None:
@@ -132,18 +161,6 @@ def load_data(
     if not evalset.systems and not (sources_only and systems is None and exclude is None):
         raise OptionError("no system is left; check --systems and --exclude")
     return evalset
-
-
-def read_judgments(path: Path) -> Judgments:
-    """Read a table of judgments; one unnamed score per output counts as judgments of nobody in particular."""
-    table = load(path)
-    if table.judgments is not None:
-        return table.judgments
-    if len(table.scores) != 1:
-        raise DataError(f"{path}: no judgments in it; a table of them has item, system, value and best an annotator")
-    (name,) = table.scores
-    cells = table.to_frame().rename({name: "value"}).select("item", "system", "value")
-    return Judgments(cells.drop_nulls("value"))
 
 
 def value_range(text: str | None, option: str = "--range", mark: str = ",") -> tuple[float, float] | None:

@@ -66,6 +66,7 @@ def new(
     format: common.FormatOption = None,  # noqa: A002
     lower_is_better: common.LowerOption = None,
     columns: common.ColumnsOption = None,
+    wide: common.WideOption = None,
     pair: common.PairOption = None,
     force: ForceOption = False,
     json: common.JsonOption = False,
@@ -78,18 +79,15 @@ def new(
     Example: aliquot datasheet new data.jsonl -s selection.jsonl -r estimate.json -o sheet.toml
     """
     _refuse_existing(output, force=force)
-    evalset = None
-    if data is not None:
-        evalset = common.load_data(
-            data, human=human if judgments is None else None, systems=systems, exclude=exclude, format=format,
-            lower_is_better=lower_is_better, columns=columns, pair=pair,
-        )  # fmt: skip
+    evalset, judged = common.load_with_judgments(
+        data, judgments, human=human, systems=systems, exclude=exclude, format=format,
+        lower_is_better=lower_is_better, columns=columns, wide=wide, pair=pair,
+    )  # fmt: skip
     with render.busy("filling in"):
         sheet = datasheet.new(
             evalset, selection=None if selection is None else Selection.load(selection),
-            judgments=None if judgments is None else common.read_judgments(judgments), results=list(results or ()),
-            criteria=common.names(criteria) or None, protocol=protocol, human=human,
-            value_range=common.value_range(value_range),
+            judgments=judged, results=list(results or ()), criteria=common.names(criteria) or None, protocol=protocol,
+            human=human, value_range=common.value_range(value_range),
         )  # fmt: skip
     if output is not None:
         sheet.save(output, force=force)

@@ -70,6 +70,7 @@ def run(
     format: common.FormatOption = None,  # noqa: A002
     lower_is_better: common.LowerOption = None,
     columns: common.ColumnsOption = None,
+    wide: common.WideOption = None,
     pair: common.PairOption = None,
     seed: common.SeedOption = 0,
     json: common.JsonOption = False,
@@ -83,12 +84,11 @@ def run(
     Example: aliquot estimate data.jsonl --selection selection.jsonl --judgments judgments.csv
     """
     common.require_writable(output)
-    evalset = common.load_data(
-        data, human=human if judgments is None else None, systems=systems, exclude=exclude, format=format,
-        lower_is_better=lower_is_better, columns=columns, pair=pair,
+    evalset, answers = common.load_with_judgments(
+        data, judgments, human=human, systems=systems, exclude=exclude, format=format,
+        lower_is_better=lower_is_better, columns=columns, wide=wide, pair=pair,
     )  # fmt: skip
     chosen = Selection.load(selection) if selection is not None else None
-    answers = common.read_judgments(judgments) if judgments is not None else None
     scale = common.value_range(value_range)
     if sequential:
         _sequential(evalset, chosen, answers, human, scale, question, margin, alpha, json=json, output=output)

@@ -173,13 +173,10 @@ def run(
     common.require_writable(plot)
     if plot is not None:
         _check_plot(plot, data)
-    evalset = None
-    if data is not None:
-        evalset = common.load_data(
-            data, human=human if judgments is None else None, systems=systems, exclude=exclude, format=format,
-            lower_is_better=lower_is_better, columns=columns, wide=wide, score_name=score_name, pair=pair,
-            mqm_weights=mqm_weights,
-        )  # fmt: skip
+    evalset, judged = common.load_with_judgments(
+        data, judgments, human=human, systems=systems, exclude=exclude, format=format, columns=columns, wide=wide,
+        lower_is_better=lower_is_better, score_name=score_name, pair=pair, mqm_weights=mqm_weights,
+    )  # fmt: skip
     with counting("replaying") as told, warnings.catch_warnings():
         warnings.simplefilter("ignore", AliquotWarning)  # what matters stands among the notes
         result = plan(
@@ -188,7 +185,7 @@ def run(
             systems=_count(systems) if data is None else None, judgments_per_output=judgments_per_output, table=table,
             budget=budget, budgets=budgets, goal=goal, method=method, human=human,
             selection=Selection.load(selection) if selection is not None else None,
-            judgments=common.read_judgments(judgments) if judgments is not None else None, past=past, beyond=beyond,
+            judgments=judged, past=past, beyond=beyond,
             rater_variance=rater_variance, seconds_per_item=seconds_per_item,
             seconds_per_judgment=seconds_per_judgment, cost=cost, seconds_per_new_item=seconds_per_new_item,
             hourly=hourly, currency=currency, replays=replays, draws=draws, seed=seed, jobs=jobs, progress=told,

@@ -16,6 +16,9 @@ CORE = ("item", "system", "annotator", "criterion", "value", "seconds")
 MARKED = "marked"
 """The column that says why a judgment should not count; null where it should."""
 
+LABEL = "label"
+"""The column of answers that are labels and stood in the column `value`, which holds numbers."""
+
 _NUMBERS = ("value", "seconds")
 _NAMES = ("system", "annotator", "criterion")
 
@@ -151,3 +154,9 @@ def _reasons(marked: pl.Series) -> pl.Series:
         return pl.select(pl.when(marked).then(pl.lit(MARKED)).alias(MARKED)).to_series()
     texts = cast_column(marked, pl.String(), f"judgments' {MARKED}").str.strip_chars()
     return pl.select(pl.when(texts != "").then(texts).alias(MARKED)).to_series()
+
+
+def answer_column(table: pl.DataFrame, answer: str) -> str:
+    """Return the column of what annotators answered: `label` where the values are labels, which no number can hold."""
+    labels = answer == "value" and LABEL in table.columns and table["value"].null_count() == table.height
+    return LABEL if labels else answer

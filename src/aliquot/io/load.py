@@ -1,25 +1,57 @@
-"""Loading whatever people have, and saving it: formats are told by content, never by a guess at the name alone."""
+"""Loading data and judgments of any format that can be read, and saving them; the content tells the format."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import msgspec
+import numpy as np
 import polars as pl
 
 from aliquot.core.conventions import implied_human
 from aliquot.core.evalset import EvalSet
+from aliquot.core.judgments import Judgments
+from aliquot.core.selection import Selection
 from aliquot.errors import DataError, FormatError, NameUnknownError, OptionError, quoted, unknown_name
 from aliquot.io import download as catalog
 from aliquot.io.files import STDIN, decode_text, first_character, read_bytes, require_readable
 from aliquot.io.formats import items, mqm, mtme, parquet, summeval, tables
+from aliquot.io.formats.table_columns import Absent
+from aliquot.io.formats.table_files import PARQUET_MAGIC, ZIP_MAGIC, is_record, read_frame
 from aliquot.io.formats.tables import TableOptions
 
 FORMATS = ("items", "mtme", "mqm", "table", "summeval")
-_PARQUET_MAGIC, _ZIP_MAGIC = b"PAR1", b"PK\x03\x04"
 STDOUT = "-"
+
+
+@dataclass(frozen=True)
+class _Options:
+    """The options of `load`, which describes them; `absent` is as in `TableOptions`."""
+
+    format: str | None = None
+    human: str | None = None
+    lower_is_better: Sequence[str] = ()
+    columns: Mapping[str, str] | None = None
+    wide: str | None = None
+    score_name: str | None = None
+    answer: str | None = None
+    pair: str | None = None
+    mqm_weights: mqm.MQMWeights | None = None
+    sources_only: bool = False
+    absent: Absent | None = None
+
+    def __post_init__(self) -> None:
+        if self.format is not None and self.format not in FORMATS:
+            raise unknown_name("format", self.format, FORMATS)
+
+    @property
+    def table(self) -> TableOptions:
+        return TableOptions(self.columns, self.wide, self.score_name, self.answer, self.absent)
 
 
 def load(
@@ -31,6 +63,7 @@ def load(
     columns: Mapping[str, str] | None = None,
     wide: str | None = None,
     score_name: str | None = None,
+    answer: str | None = None,
     pair: str | None = None,
     mqm_weights: mqm.MQMWeights | None = None,
     sources_only: bool = False,
@@ -38,15 +71,18 @@ def load(
     r"""Load an evaluation set from a file, a folder, standard input ("-") or a descriptor such as "wmt23/en-de".
 
     Args:
-        path: item JSON lines (plain or gzip, or a JSON array), an mt-metrics-eval folder, an MQM TSV, a CSV, TSV or
-            Parquet table, SummEval's JSON lines; or a descriptor, which is looked up in the data folder
-            ($ALIQUOT_DATA), then in the cache, and downloaded once otherwise.
+        path: item JSON lines (plain or gzip, or a JSON array), an mt-metrics-eval folder, an MQM TSV, a table (CSV,
+            TSV, Parquet, .xlsx, JSON lines), SummEval's JSON lines; or a descriptor, which is looked up in the data
+            folder ($ALIQUOT_DATA), then in the cache, and downloaded once otherwise.
         format: one of items, mtme, mqm, table, summeval; told by content when not given.
         human: the score that people gave; by default `human`, or the only score named like one.
-        lower_is_better: scores to flip, so that higher is better for all; remembered in `flipped`.
+        lower_is_better: scores or criteria to flip, with the judgments they come from, so that higher is better for
+            all; remembered in `flipped`.
         columns: for tables, our column role -> the table's column, e.g. {"item": "segment", "value": "points"}.
         wide: for tables, "systems" or "metrics" when each column is one.
         score_name: for tables that hold one unnamed score, its name.
+        answer: for tables of judgments, the column of the answers, which may be labels such as yes and no. Numbers
+            become values; labels stay in a judgment column of that name (`label` for a column `value`).
         pair: for folders with several language pairs, which one.
         mqm_weights: for MQM TSVs, what errors cost.
         sources_only: accept items without any system (selection before outputs exist).
@@ -57,13 +93,81 @@ def load(
     >>> aliquot.load(path).scores["BLEU"]
     array([[30., 35.]])
     """
-    if format is not None and format not in FORMATS:
-        raise unknown_name("format", format, FORMATS)
-    options = TableOptions(columns=columns, wide=wide, score_name=score_name)
-    folder, pair = _resolve(path, pair)
-    with _naming(folder):
-        evalset = _read(folder, format, options, pair, mqm_weights, sources_only=sources_only)
-        return _with_human(_flipped(evalset, lower_is_better), human)
+    options = _Options(
+        format, human, lower_is_better, columns, wide, score_name, answer, pair, mqm_weights, sources_only
+    )
+    return _load(path, options)
+
+
+def load_judgments(
+    source: str | Path | EvalSet | Judgments | Any,
+    *,
+    columns: Mapping[str, str] | None = None,
+    wide: str | None = None,
+    lower_is_better: Sequence[str] = (),
+    answer: str | None = None,
+    format: str | None = None,  # noqa: A002
+    mqm_weights: mqm.MQMWeights | None = None,
+) -> Judgments:
+    r"""Load the judgments of any file that may hold some, or of a Polars or pandas table.
+
+    A file without single judgments gives its human score (or its only score) as judgments without an annotator.
+
+    Args:
+        source: what `load` reads, or a table in memory; Judgments and an EvalSet's judgments are returned as they are.
+        columns: as for `load`.
+        wide: as for `load`; with annotators, "metrics" are criteria.
+        lower_is_better: criteria whose values to flip, or "human" for all.
+        answer: as for `load`.
+        format: as for `load`.
+        mqm_weights: as for `load`.
+
+    >>> import aliquot, tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "judgments.csv"
+    >>> _ = path.write_text("segment_id,model,rater,score\n1,A,ann,30\n1,B,bob,35\n")
+    >>> aliquot.load_judgments(path)
+    Judgments(2 rows, 1 item, 2 systems, 2 annotators)
+    """
+    if isinstance(source, Judgments):
+        return source
+    if isinstance(source, EvalSet):
+        return _judgments_in(source, source.name)
+    options = _Options(format, None, lower_is_better, columns, wide, None, answer, None, mqm_weights)
+    return _judgments_in(_load(source, options), source if isinstance(source, (str, Path)) else "the table")
+
+
+def load_with_judgments(
+    data: str | Path, judgments: str | Path, *, answer: str | None = None, **options: Any
+) -> tuple[EvalSet, Judgments]:
+    """Load data and, from a file apart, judgments, with the same options of `load`.
+
+    A column or score that an option names must be in at least one of the two files. The options format, human, pair and
+    score_name are about the data, `answer` about the judgments.
+    """
+    in_data: Absent = {}
+    in_judgments: Absent = {}
+    evalset = _load(data, _Options(**options, absent=in_data))
+    shared = {name: options[name] for name in ("lower_is_better", "columns", "wide", "mqm_weights") if name in options}
+    judged = _load(judgments, _Options(**shared, answer=answer, absent=in_judgments))
+    for name, error in in_judgments.items():
+        if name in in_data:
+            raise error
+    return evalset, _judgments_in(judged, judgments)
+
+
+def _judgments_in(evalset: EvalSet, where: str | Path) -> Judgments:
+    if evalset.judgments is not None:
+        return evalset.judgments
+    name = evalset.human or (next(iter(evalset.scores)) if len(evalset.scores) == 1 else None)
+    if name is None:
+        raise DataError(f"{where}: no judgments in it; a table of them has item, system, value and best an annotator")
+    n, m = evalset.n_items, evalset.n_systems
+    cells = pl.DataFrame([
+        evalset.items["id"].gather(np.repeat(np.arange(n), m)).alias("item"),
+        pl.Series("system", list(evalset.systems) * n, dtype=pl.String),
+        pl.Series("value", evalset.scores[name].ravel(), nan_to_null=True),
+    ])  # fmt: skip
+    return Judgments(cells.drop_nulls("value"))
 
 
 def load_all(path: str | Path, human: str | None = None) -> dict[str, EvalSet]:
@@ -75,6 +179,73 @@ def load_all(path: str | Path, human: str | None = None) -> dict[str, EvalSet]:
         return {pair: _with_human(mtme.read(folder, pair), human) for pair in mtme.pairs(folder)}
 
 
+# -- data in Python: paths and tables where data, judgments or a selection are meant --------------------------------
+
+
+def as_evalset(data: EvalSet | str | Path | Any, **options: Any) -> EvalSet:
+    """Return data as an EvalSet: a path is loaded, a Polars or pandas table read as a file of it would be.
+
+    >>> as_evalset(pl.DataFrame({"segment_id": [1, 1], "model": ["A", "B"], "score": [0.5, 0.75]})).systems
+    ('A', 'B')
+    """
+    return data if isinstance(data, EvalSet) else _load(data, _Options(**options))
+
+
+def as_judgments(judgments: Judgments | EvalSet | str | Path | Any, **options: Any) -> Judgments:
+    """Return judgments given as such, as a path or as a Polars or pandas table; see `load_judgments`."""
+    return load_judgments(judgments, **options)
+
+
+def as_selection(selection: Selection | str | Path | Any) -> Selection:
+    """Return a selection given as such, as a path, or as a table: item ids in order, with `probability` if drawn.
+
+    >>> as_selection(pl.DataFrame({"item": [4, 2], "probability": [0.5, 0.5], "population": 4})).ids
+    (4, 2)
+    """
+    if isinstance(selection, Selection):
+        return selection
+    if isinstance(selection, (str, Path)):
+        return Selection.load(selection)
+    table = frame_of(selection)
+    name = next((name for name in ("id", "item", "i", "segment_id") if name in table.columns), None)
+    if name is None:
+        raise unknown_name("column", "item", table.columns, "a selection names its items in a column 'item'")
+    numbers = {
+        key: table[key].to_numpy() for key in ("utility", "probability", "weight", "cost") if key in table.columns
+    }
+    whole = int(table["population"][0]) if "population" in table.columns else table.height
+    return Selection(ids=tuple(table[name].to_list()), population=whole, method="given", **numbers)
+
+
+def frame_of(table: Any) -> pl.DataFrame:
+    """Return a table of another library (pandas, pyarrow, ...) as a Polars frame; pandas' index is left out."""
+    if isinstance(table, pl.DataFrame):
+        return table
+    if hasattr(table, "__dataframe__") or hasattr(table, "__arrow_c_stream__"):
+        try:
+            return pl.DataFrame(table)
+        except (ImportError, TypeError, ValueError, pl.exceptions.PolarsError):
+            return pl.DataFrame({str(name): table[name].tolist() for name in table.columns}, strict=False)
+    raise DataError(f"{type(table).__name__} is no data; give a path, an EvalSet, Judgments, a Polars or pandas table")
+
+
+# -- reading -------------------------------------------------------------------------------------------------------
+
+
+def _load(source: str | Path | Any, options: _Options) -> EvalSet:
+    if not isinstance(source, (str, Path)):
+        return _finished(tables.from_table(frame_of(source), "the table", options.table), options)
+    place, pair = _resolve(source, options.pair)
+    with _naming(place):
+        return _finished(_read(place, replace(options, pair=pair)), options)
+
+
+def _finished(evalset: EvalSet, options: _Options) -> EvalSet:
+    for name in options.lower_is_better:
+        evalset = _flipped(evalset, name, options.absent)
+    return _with_human(evalset, options.human)
+
+
 @contextmanager
 def _naming(path: Path | str) -> Iterator[None]:
     """Put the path before every message about the data that does not name it yet."""
@@ -83,8 +254,10 @@ def _naming(path: Path | str) -> Iterator[None]:
     except (DataError, NameUnknownError) as error:
         if str(path) in str(error):
             raise
-        kind = FormatError if isinstance(error, DataError) else NameUnknownError
-        raise kind(f"{path}: {error}") from None
+        if type(error) is DataError:
+            raise FormatError(f"{path}: {error}") from None
+        error.args = (f"{path}: {error}",)
+        raise
 
 
 def _resolve(path: str | Path, pair: str | None) -> tuple[Path | str, str | None]:
@@ -96,39 +269,31 @@ def _resolve(path: str | Path, pair: str | None) -> tuple[Path | str, str | None
     return Path(path), pair
 
 
-def _read(
-    path: Path | str,
-    format: str | None,  # noqa: A002
-    options: TableOptions,
-    pair: str | None,
-    weights: mqm.MQMWeights | None,
-    *,
-    sources_only: bool,
-) -> EvalSet:
+def _read(path: Path | str, options: _Options) -> EvalSet:
     if isinstance(path, Path):
         require_readable(path)
         if path.is_dir():
-            return _read_folder(path, format, pair)
+            return _read_folder(path, options)
     raw = read_bytes(path)
-    if raw.startswith(_PARQUET_MAGIC):
-        return _read_parquet(raw, path, options, sources_only=sources_only)
-    kind = format or recognise(raw, path)
+    kind = options.format or recognise(raw, path)
+    if kind == "table" or (raw.startswith(PARQUET_MAGIC) and not _is_item_table(raw, path)):
+        return tables.from_table(read_frame(raw, path), str(path), options.table)
+    if raw.startswith(PARQUET_MAGIC):
+        return _read_parquet(raw, path, options)
     if kind == "items":
-        return items.read(raw, path, sources_only=sources_only)
+        return items.read(raw, path, sources_only=options.sources_only)
     if kind == "summeval":
         return summeval.read(raw, path)
     if kind == "mqm":
-        return mqm.read(raw, path, weights)
-    if kind == "table":
-        return tables.read_text(raw, path, options)
+        return mqm.read(raw, path, options.mqm_weights)
     raise FormatError(f"{path}: is a file, and the format '{kind}' is a folder")
 
 
-def _read_folder(path: Path, format: str | None, pair: str | None) -> EvalSet:  # noqa: A002
-    if format not in (None, "mtme"):
+def _read_folder(path: Path, options: _Options) -> EvalSet:
+    if options.format not in (None, "mtme"):
         raise FormatError(f"{path}: is a folder where a file is meant; name a file inside it")
     if mtme.looks_like(path):
-        return mtme.read(path, pair)
+        return mtme.read(path, options.pair)
     inside = sorted(entry.name for entry in path.iterdir())
     raise FormatError(
         f"{path}: is a folder where a file is meant; name one of {quoted(inside, 5) or 'its files (it is empty)'}, or "
@@ -136,16 +301,31 @@ def _read_folder(path: Path, format: str | None, pair: str | None) -> EvalSet:  
     )
 
 
-def _read_parquet(raw: bytes, path: Path | str, options: TableOptions, *, sources_only: bool) -> EvalSet:
+def _read_parquet(raw: bytes, path: Path | str, options: _Options) -> EvalSet:
     try:
-        if not parquet.is_item_table(raw):
-            return tables.from_table(pl.read_parquet(raw), str(path), options)
         evalset = parquet.read(raw, path)
     except pl.exceptions.PolarsError as error:
-        raise FormatError(f"{path}: unreadable Parquet ({str(error).splitlines()[0]}); copy it again") from None
-    if not evalset.systems and not sources_only:
+        raise _unreadable(path, error) from None
+    if not evalset.systems and not options.sources_only:
         raise FormatError(f"{path}: no item has a system (columns 'tgt' and 'scores' are absent); add one of them")
     return evalset
+
+
+def _is_item_table(raw: bytes, path: Path | str) -> bool:
+    try:
+        return parquet.is_item_table(raw)
+    except pl.exceptions.PolarsError as error:
+        raise _unreadable(path, error) from None
+
+
+def _unreadable(path: Path | str, error: Exception) -> FormatError:
+    return FormatError(f"{path}: unreadable Parquet ({str(error).splitlines()[0]}); copy it again")
+
+
+def table_in(path: str | Path) -> pl.DataFrame | None:
+    """Return the table that a file holds as it is, or None where the file holds data of another format."""
+    raw = read_bytes(path)
+    return read_frame(raw, path) if recognise(raw, path) == "table" else None
 
 
 def recognise(raw: bytes, path: Path | str = "data") -> str:
@@ -156,15 +336,14 @@ def recognise(raw: bytes, path: Path | str = "data") -> str:
     """
     if not raw or raw.isspace():
         raise FormatError(f"{path}: the file is empty; it should hold items, scores or judgments")
-    if raw.startswith(_ZIP_MAGIC):
-        raise FormatError(
-            f"{path}: is an Excel or zip file, which is not read; save the sheet as CSV, or unpack the zip"
-        )
+    if raw.startswith(PARQUET_MAGIC):
+        return "items" if _is_item_table(raw, path) else "table"
+    if raw.startswith(ZIP_MAGIC):
+        return "table"
     start = first_character(raw)
-    if start == b"[":
-        return "items"
-    if start == b"{":
-        return "summeval" if summeval.looks_like(_first_object(raw)) else "items"
+    if start in (b"[", b"{"):
+        fields = _first_object(raw)
+        return "summeval" if summeval.looks_like(fields) else "table" if is_record(fields) else "items"
     header = decode_text(raw[: raw.find(b"\n") if b"\n" in raw else len(raw)], path).strip("\r")
     if "\t" in header and mqm.looks_like(header.split("\t")):
         return "mqm"
@@ -176,24 +355,54 @@ def recognise(raw: bytes, path: Path | str = "data") -> str:
     )
 
 
-def _first_object(raw: bytes) -> dict[str, object]:
+def _first_object(raw: bytes) -> dict[str, Any]:
+    """Return the first JSON object of JSON lines or of an array; empty where it cannot be read."""
+    text = raw[: 1 << 24].lstrip()
     try:
-        line = raw.lstrip()[: 1 << 24].split(b"\n", 1)[0]
-        return dict(msgspec.json.decode(line, type=dict[str, msgspec.Raw]))
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        if text[:1] == b"[":
+            start = text[1:].lstrip()
+            decoder = json.JSONDecoder()
+            found, _ = decoder.raw_decode(start.decode("utf-8", "ignore"))
+        else:
+            found = msgspec.json.decode(text.split(b"\n", 1)[0])
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError):
         return {}  # the reader will say what is wrong with it
+    return found if isinstance(found, dict) else {}
 
 
-def _flipped(evalset: EvalSet, names: Sequence[str]) -> EvalSet:
-    for name in names:
-        if name not in evalset.scores:
-            raise unknown_name("score", name, evalset.scores, "check --lower-is-better / lower_is_better=")
-        if name in evalset.flipped:
-            raise OptionError(
-                f"{evalset.name}: '{name}' was already flipped (higher is better now); do not flip it again"
-            )
-        evalset = evalset.with_score(name, evalset.scores[name], lower_is_better=True)
-    return evalset
+# -- flipping and naming the human score ---------------------------------------------------------------------------
+
+
+def _flipped(evalset: EvalSet, name: str, absent: Absent | None) -> EvalSet:
+    """Negate a score, a criterion's judgments, or all judgments (`human`), with the scores that come from them."""
+    judged = evalset.judgments
+    criteria = [] if judged is None else judged.criteria
+    criterion = next((c for c in criteria if name in (c, f"human_{c}")), None)
+    of_judgments = judged is not None and (criterion is not None or name in ("human", "value"))
+    if name not in evalset.scores and not of_judgments:
+        error = unknown_name("score", name, [*evalset.scores, *criteria], "check --lower-is-better / lower_is_better=")
+        if absent is None:
+            raise error
+        absent[f"lower:{name}"] = error
+        return evalset
+    if name in evalset.flipped:
+        raise OptionError(f"{evalset.name}: '{name}' was already flipped (higher is better now); do not flip it again")
+    if judged is None or not of_judgments:
+        return evalset.with_score(name, evalset.scores[name], lower_is_better=True)
+    scores = [f"human_{c}" for c in criteria if criterion in (None, c)] + ["human"] * (criterion is None)
+    averaged = criterion is not None and "human" in evalset.scores and _is_mean(evalset)
+    chosen = pl.lit(True) if criterion is None else pl.col("criterion") == criterion
+    table = judged.table.with_columns(pl.when(chosen).then(-pl.col("value")).otherwise("value").alias("value"))
+    evalset = replace(evalset, judgments=Judgments(table))
+    for score in scores:
+        if score in evalset.scores:
+            evalset = evalset.with_score(score, evalset.scores[score], lower_is_better=True)
+    return evalset.aggregate() if averaged else evalset
+
+
+def _is_mean(evalset: EvalSet) -> bool:
+    """Tell whether `human` is the mean of the judgments, so that it changes with them."""
+    return np.array_equal(evalset.aggregate().scores["human"], evalset.scores["human"], equal_nan=True)
 
 
 def _with_human(evalset: EvalSet, human: str | None) -> EvalSet:

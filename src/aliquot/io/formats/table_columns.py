@@ -1,117 +1,29 @@
-"""Which column of somebody's table is which: our names, the synonyms people use, and the user's own mapping."""
+"""Which column of a table is which, and its cells as ids, names and numbers.
+
+Roles are found by our names, the synonyms people use, and the user's own mapping. Whatever is not an id, a name or a
+number where one is needed is named with its row, column and value.
+"""
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+import warnings
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 import numpy as np
 import polars as pl
 
-from aliquot.errors import FormatError, OptionError, quoted, unknown_name
+from aliquot.errors import (
+    AliquotError,
+    AliquotWarning,
+    FormatError,
+    MissingColumnError,
+    NotNumericError,
+    OptionError,
+    quoted,
+    unknown_name,
+)
 from aliquot.stats.arrays import FloatArray
-
-# -- CSV and TSV files as tables of text: every row as long as the header, every column under a name of its own ------
-
-
-_QUOTE = '"'
-
-
-def parse(text: str, path: Path | str) -> pl.DataFrame:
-    r"""Split a table into columns of text.
-
-    >>> parse("item,system\n1,\n", "t.csv").rows()
-    [('1', None)]
-    """
-    if not text.strip():
-        raise FormatError(f"{path}: the file is empty; it should hold a header and rows")
-    text = text.lstrip("\r\n")
-    separator = sniff_separator(text)
-    spaced = separator != "\t" and f"{separator} " in text.split("\n", 1)[0]
-    split = _split_quoted if _QUOTE in text else _split_plain
-    table = split(text, separator, path, spaced=spaced)
-    return table.with_columns(pl.when(pl.all() != "").then(pl.all()))
-
-
-def sniff_separator(text: str) -> str:
-    """Tell tab, comma and semicolon apart by the header."""
-    header = text.split("\n", 1)[0]
-    return max("\t,;", key=header.count)
-
-
-def _split_plain(text: str, separator: str, path: Path | str, *, spaced: bool) -> pl.DataFrame:
-    lines = pl.Series(text.split("\n"), dtype=pl.String).str.strip_suffix("\r")
-    numbered = (
-        pl.DataFrame({"line": lines})
-        .with_row_index("number", offset=1)
-        .filter(pl.col("line").str.strip_chars(" ") != "")
-    )
-    header = _cells(numbered["line"][0], separator, spaced=spaced)
-    _check_header(header, path)
-    body = numbered.slice(1)
-    ragged = body.filter(pl.col("line").str.count_matches(separator, literal=True) != len(header) - 1)
-    if ragged.height:
-        number, line = ragged.row(0)
-        raise _wrong_length(_cells(line, separator, spaced=spaced), len(header), number, path)
-    columns = body["line"].str.split_exact(separator, len(header) - 1).struct.unnest()
-    table = columns.rename(dict(zip(columns.columns, header, strict=True)))
-    return table.with_columns(pl.all().str.strip_chars_start(" ")) if spaced else table
-
-
-def _cells(line: str, separator: str, *, spaced: bool) -> list[str]:
-    return [cell.lstrip(" ") if spaced else cell for cell in line.split(separator)]
-
-
-def _split_quoted(text: str, separator: str, path: Path | str, *, spaced: bool) -> pl.DataFrame:
-    rows = _quoted_rows(text, separator, path, spaced=spaced)
-    _, header = next(rows)
-    _check_header(header, path)
-    body = []
-    for number, row in rows:
-        if len(row) != len(header):
-            raise _wrong_length(row, len(header), number, path)
-        body.append(row)
-    columns = zip(*body, strict=True) if body else ([] for _ in header)
-    return pl.DataFrame([pl.Series(n, list(c), dtype=pl.String) for n, c in zip(header, columns, strict=True)])
-
-
-def _quoted_rows(text: str, separator: str, path: Path | str, *, spaced: bool) -> Iterator[tuple[int, list[str]]]:
-    """Yield each row that is not empty with the number of the line it begins on."""
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, skipinitialspace=spaced, strict=True)
-    usual = csv.field_size_limit(max(len(text), csv.field_size_limit()))
-    number = 1
-    try:
-        for row in reader:
-            if row:
-                yield number, row
-            number = reader.line_num + 1
-    except csv.Error:
-        raise FormatError(
-            f"{path} line {number}: a cell begins with a quote and does not end with it; mend the row: enclose the "
-            f'whole cell in quotes and double those inside, e.g. "{_QUOTE * 2}Go{_QUOTE * 2}, he said"'
-        ) from None
-    finally:
-        csv.field_size_limit(usual)
-
-
-def _check_header(header: Sequence[str], path: Path | str) -> None:
-    repeated = [name for name in header if header.count(name) > 1]
-    if repeated:
-        raise FormatError(f"{path} line 1: the column '{repeated[0]}' occurs twice; give each column its own name")
-
-
-def _wrong_length(row: Sequence[str], expected: int, number: int, path: Path | str) -> FormatError:
-    return FormatError(
-        f"{path} line {number}: {len(row)} fields where the header has {expected}; "
-        f"mend the row that begins {quoted(row[:2])}"
-    )
-
-
-# -- Which column of somebody's table is which: our names, the synonyms people use, and the user's own mapping -------
-
 
 SYNONYMS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -138,12 +50,18 @@ SYNONYMS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     }
 )  # fmt: skip
 ITEM_FIELDS = ("source", "reference", "document", "position", "domain", "cost")
+Absent = dict[str, AliquotError]
+"""What an option names and a file lacks, with the error to raise if no other file has it."""
 MAY_BE_SCORES = ("metric", "value", "source", "reference", "output")
 """Roles whose names people also give to metrics and systems in wide tables, where their columns hold numbers."""
 
 
-def map_columns(present: Sequence[str], wanted: Mapping[str, str] | None, where: str) -> dict[str, str]:
+def map_columns(
+    present: Sequence[str], wanted: Mapping[str, str] | None, where: str, absent: Absent | None = None
+) -> dict[str, str]:
     """Return our name -> the table's column name; the user's mapping first, then exact names, then synonyms.
+
+    A column that is asked for and not there is an error, or is added to `absent` where another file may have it.
 
     >>> map_columns(["segment_id", "model", "score"], None, "t.csv")
     {'item': 'segment_id', 'system': 'model', 'value': 'score'}
@@ -153,7 +71,11 @@ def map_columns(present: Sequence[str], wanted: Mapping[str, str] | None, where:
         if ours not in SYNONYMS:
             raise unknown_name("column role", ours, SYNONYMS, "write --columns role=column")
         if theirs not in present:
-            raise FormatError(f"{where}: {unknown_name('column', theirs, present)}")
+            error = FormatError(f"{where}: {unknown_name('column', theirs, present)}")
+            if absent is None:
+                raise error
+            absent[f"{ours}={theirs}"] = error
+            continue
         if theirs in found.values():
             raise OptionError(f"--columns gives the column '{theirs}' two roles; each column plays one")
         found[ours] = theirs
@@ -169,9 +91,10 @@ def require(roles: Sequence[str], mapped: Mapping[str, str], present: Sequence[s
     """Raise for the first role that no column plays."""
     for role in roles:
         if role not in mapped:
-            raise FormatError(
+            raise MissingColumnError(
                 f"{where}: {kind} need a column '{role}' (or {quoted(SYNONYMS[role][1:4])}); "
-                f"there are {quoted(present)}; name it with --columns {role}=NAME"
+                f"there are {quoted(present)}; name it with --columns {role}=NAME",
+                role,
             )
 
 
@@ -188,27 +111,44 @@ def parse_mapping(text: str) -> dict[str, str]:
     return {role.strip(): column.strip() for role, _, column in pairs}
 
 
-# -- Cells of a table as ids, names and numbers; whatever is not one is named with its row, column and value ---------
+# -- cells ---------------------------------------------------------------------------------------------------------
 
 
 _MISSING = ("", "NA", "N/A", "NaN", "nan", "None", "null", "NULL")
 """What people write where a number is missing; in a column of texts these are texts."""
 
+_DECIMAL_COMMA, _THOUSANDS = r"^[+-]?\d*,\d+$", r"^[+-]?[1-9]\d{0,2},\d{3}$"
+
 
 def ids_of(column: pl.Series, where: str) -> pl.Series:
-    """Return ids: whole numbers where all are written as such ('007' stays a name)."""
+    """Return ids: whole numbers where all are written as such ('007' stays a name; 1349.0 is 1349)."""
     _require_all(column, where)
+    if column.dtype.is_integer():
+        return column
+    if column.dtype.is_float():
+        whole = column.is_finite().all() and (column == column.round()).all()
+        return column.cast(pl.Int64) if whole else _as_text(column, where)
     if column.dtype != pl.String:
-        return column if column.dtype.is_integer() else _as_text(column, where)
-    numbers = column.cast(pl.Int64, strict=False)
-    plain = numbers.null_count() == 0 and (numbers.cast(pl.String) == column).all()
+        return _as_text(column, where)
+    digits = column.str.strip_suffix(".0")  # what spreadsheets make of whole numbers
+    numbers = digits.cast(pl.Int64, strict=False)
+    plain = numbers.null_count() == 0 and (numbers.cast(pl.String) == digits).all()
     return numbers if plain else column
 
 
 def names_of(column: pl.Series, where: str) -> pl.Series:
-    """Return names; every row must have one."""
+    """Return names without spaces around them; every row must have one."""
     _require_all(column, where)
-    return _as_text(column, where)
+    names = _as_text(column, where)
+    bare = names.str.strip_chars()
+    changed = bare != names
+    if changed.any():
+        example = names.filter(changed)[0]
+        warnings.warn(
+            f"{where}: the column '{column.name}' has names with spaces around them, e.g. '{example}': removed",
+            AliquotWarning, 2,
+        )  # fmt: skip
+    return bare
 
 
 def _require_all(column: pl.Series, where: str) -> None:
@@ -227,7 +167,8 @@ def _as_text(column: pl.Series, where: str) -> pl.Series:
 def numbers_of(column: pl.Series, where: str) -> FloatArray:
     """Return finite numbers, NaN where missing."""
     if column.dtype == pl.Boolean:
-        raise FormatError(f"{where}: the column '{column.name}' holds true and false; scores must be numbers")
+        raise NotNumericError(f"{where}: the column '{column.name}' holds true and false; scores must be numbers",
+                              column.name)  # fmt: skip
     if column.dtype.is_nested() or column.dtype.is_temporal():
         raise FormatError(
             f"{where} row 1: '{column[0]}' in column '{column.name}' is not a number ({column.dtype}); scores must be"
@@ -235,9 +176,12 @@ def numbers_of(column: pl.Series, where: str) -> FloatArray:
     numbers, bad = _as_numbers(column)
     if bad.any():
         row = _first(bad)
-        raise FormatError(
-            f"{where} row {row}: '{column[row - 1]}' in column '{column.name}' is not a number; "
-            "correct it, or leave it empty if it is missing"
+        if column.str.contains(_THOUSANDS).fill_null(value=False).any():
+            remedy = "write it with a decimal point and without thousands separators"
+        else:
+            remedy = "correct it, or leave it empty if it is missing"
+        raise NotNumericError(
+            f"{where} row {row}: '{column[row - 1]}' in column '{column.name}' is not a number; {remedy}", column.name
         )
     values: FloatArray = numbers.to_numpy()
     if np.isinf(values).any():
@@ -286,7 +230,21 @@ def _as_numbers(column: pl.Series) -> tuple[pl.Series, pl.Series]:
     text = column.str.strip_chars()
     missing = column.is_null() | text.is_in(_MISSING)
     numbers = text.cast(pl.Float64, strict=False).set(missing, None)
-    return numbers, numbers.is_null() & ~missing
+    bad = numbers.is_null() & ~missing
+    if bad.any() and _has_decimal_commas(text.filter(~missing)):
+        numbers = text.str.replace(",", ".", literal=True).cast(pl.Float64, strict=False).set(missing, None)
+        bad = numbers.is_null() & ~missing
+    return numbers, bad
+
+
+def _has_decimal_commas(text: pl.Series) -> bool:
+    """Tell 0,5 from 1,000: no cell has a point, and at least one comma cannot separate thousands."""
+    with_comma = text.filter(text.str.contains(",", literal=True))
+    return (
+        not text.str.contains(".", literal=True).any()
+        and with_comma.str.contains(_DECIMAL_COMMA).all()
+        and not with_comma.str.contains(_THOUSANDS).all()
+    )
 
 
 def _first(mask: pl.Series) -> int:

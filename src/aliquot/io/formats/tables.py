@@ -1,14 +1,14 @@
-"""Tables people keep scores and judgments in: long scores, wide scores, long judgments; CSV, TSV or Parquet.
+"""Tables of scores, judgments and texts as data: long, or wide with a column for each system, metric or criterion.
 
-Text files are read as text and turned into numbers here, so that an error can name the row and the value.
+A table becomes an EvalSet in two steps: each column gets its role (`_sort_out`), and a wide table becomes a long one.
 """
 
 from __future__ import annotations
 
-import io
+import re
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -16,13 +16,22 @@ import polars as pl
 
 from aliquot.core.columns import text_frame
 from aliquot.core.evalset import EvalSet
-from aliquot.core.judgments import Judgments
-from aliquot.errors import AliquotWarning, FormatError, OptionError, quoted, unknown_name
-from aliquot.io.files import decode_text, read_bytes, whole_file, write_bytes
-from aliquot.io.formats import table_columns as delimited
+from aliquot.core.judgments import LABEL, Judgments
+from aliquot.errors import (
+    AliquotWarning,
+    FormatError,
+    MissingColumnError,
+    NotNumericError,
+    OptionError,
+    quoted,
+    unknown_name,
+)
+from aliquot.io.files import whole_file, write_bytes
 from aliquot.io.formats.table_columns import (
     ITEM_FIELDS,
     MAY_BE_SCORES,
+    SYNONYMS,
+    Absent,
     guess_type,
     ids_of,
     is_numeric,
@@ -34,11 +43,11 @@ from aliquot.io.formats.table_columns import (
 )
 from aliquot.stats.arrays import FloatArray, IntArray
 
-# -- Tables people keep scores and judgments in: long scores, wide scores, long judgments; CSV, TSV or Parquet -------
-
-
 _WIDE = ("systems", "metrics")
 _USED = ("item", "system", "metric", "value", "output", *ITEM_FIELDS)
+_NO_ANSWERS = ("item", "system", "annotator", "criterion", "seconds")
+_OUTPUT_OF = re.compile(rf"^(?:{'|'.join(SYNONYMS['output'])})s?[ _.:-]+(.+)$", re.IGNORECASE)
+_LABELS_REMEDY = "labels are read with --answer COLUMN --recode yes=1,no=0"
 
 
 @dataclass(frozen=True)
@@ -47,13 +56,17 @@ class TableOptions:
 
     Attributes:
         columns: our column role -> the table's column name.
-        wide: "systems" or "metrics" when columns are systems or metrics.
+        wide: "systems" or "metrics" when columns are systems or metrics (criteria, where there are annotators).
         score_name: the name of the score where the table gives none.
+        answer: the column that holds what annotators answered, numbers or labels.
+        absent: where given, collects columns that are asked for and not there, instead of raising.
     """
 
     columns: Mapping[str, str] | None = None
     wide: str | None = None
     score_name: str | None = None
+    answer: str | None = None
+    absent: Absent | None = None
 
 
 @dataclass(frozen=True)
@@ -82,10 +95,8 @@ class _Table:
     def numbers(self, column: pl.Series) -> FloatArray:
         return numbers_of(column, self.where)
 
-
-def read_text(raw: bytes, path: Path | str, options: TableOptions) -> EvalSet:
-    """Read a CSV or TSV table."""
-    return from_table(delimited.parse(decode_text(raw, path), path), str(path), options)
+    def with_known(self, role: str, values: pl.Series) -> _Table:
+        return replace(self, known=self.known.with_columns(values.alias(role)), roles={**self.roles, role: role})
 
 
 def from_table(table: pl.DataFrame, where: str, options: TableOptions | None = None) -> EvalSet:
@@ -96,10 +107,15 @@ def from_table(table: pl.DataFrame, where: str, options: TableOptions | None = N
     if not table.height:
         raise FormatError(f"{where}: the table has a header but no rows; there is nothing to read")
     sorted_out = _sort_out(table, where, options)
+    if options.answer is not None:
+        return _from_judgments(_with_answer(sorted_out, table[options.answer]))
+    sorted_out = _by_system(sorted_out, options)
     sorted_out.require(["item"], "tables")
     roles = sorted_out.roles
-    if options.wide is not None or ("value" not in roles and "annotator" not in roles):
-        return _from_wide(sorted_out, options)
+    if "annotator" in roles and ("value" not in roles or options.wide == "metrics"):
+        sorted_out = _by_criterion(sorted_out)
+    elif options.wide == "metrics" or "value" not in roles:
+        return _from_metric_columns(sorted_out, options)
     if "annotator" in roles or "criterion" in roles:
         return _from_judgments(sorted_out)
     return _from_long(sorted_out, options)
@@ -108,13 +124,116 @@ def from_table(table: pl.DataFrame, where: str, options: TableOptions | None = N
 def _sort_out(table: pl.DataFrame, where: str, options: TableOptions) -> _Table:
     """Give each column its role; under --wide a column of numbers is a score, whatever it is called."""
     table = table.with_columns(pl.col(pl.Categorical, pl.Enum).cast(pl.String))
-    roles = map_columns(table.columns, options.columns, where)
+    asked = dict(options.columns or {})
+    if options.answer is not None:
+        if options.answer not in table.columns:
+            raise FormatError(f"{where}: {unknown_name('column', options.answer, table.columns, 'check --answer')}")
+        asked.pop("value", None)
+    present = [name for name in table.columns if name != options.answer]
+    roles = map_columns(present, asked, where, options.absent)
+    if options.answer is not None:
+        roles.pop("value", None)  # a free column like any other
     if options.wide is not None:
-        asked = options.columns or {}
         scores = [r for r in MAY_BE_SCORES if r in roles and r not in asked and is_numeric(table[roles[r]])]
         roles = {role: column for role, column in roles.items() if role not in scores}
     known = table.select(pl.col(theirs).alias(ours) for ours, theirs in roles.items())
-    return _Table(known, table.drop(roles.values()), roles, where)
+    return _Table(known, table.select(present).drop(roles.values()), roles, where)
+
+
+# -- wide tables as long ones --------------------------------------------------------------------------------------
+
+
+def _by_system(table: _Table, options: TableOptions) -> _Table:
+    """Return a table with a column for each system as one with a row for each item and system."""
+    if "system" in table.roles:
+        return table
+    outputs = {_OUTPUT_OF.sub(r"\1", name): name for name in table.others.columns if _OUTPUT_OF.match(name)}
+    if options.wide == "systems":
+        texts = not any(is_numeric(column) for column in table.others)
+        outputs = {name: name for name in table.others.columns} if texts else {}
+        if not texts:
+            return _score_columns(table, options)
+    elif not outputs or "value" in table.roles:
+        return table
+    scores = {
+        (name, system): column
+        for system in outputs
+        for column in table.others.columns
+        if (name := _score_of(column, system)) is not None and column not in outputs.values()
+    }
+    left_out = [name for name in table.others.columns if name not in (*outputs.values(), *scores.values())]
+    _warn_left_out(left_out, table)
+    table = table if "item" in table.roles else table.with_known("item", pl.int_range(table.known.height, eager=True))
+    metrics = list(dict.fromkeys(name for name, _ in scores))
+    empty = pl.Series(np.full(table.known.height, np.nan))
+    values = {key: pl.Series(table.numbers(table.others[column])) for key, column in scores.items()}
+    parts = [
+        table.known.with_columns(
+            pl.lit(system).alias("system"),
+            table.others[column].alias("output"),
+            *(values.get((metric, system), empty).alias(f"score:{metric}") for metric in metrics),
+        )
+        for system, column in outputs.items()
+    ]
+    return _stacked(table, parts, {f"score:{metric}": metric for metric in metrics}, ("system", "output"))
+
+
+def _score_of(column: str, system: str) -> str | None:
+    """Return the score that a column such as COMET_A or A_COMET holds for the system A.
+
+    >>> _score_of("human_A", "A"), _score_of("A COMET", "A"), _score_of("human_B", "A")
+    ('human', 'COMET', None)
+    """
+    found = re.match(rf"^(?:(.+)[ _.:-]+{re.escape(system)}|{re.escape(system)}[ _.:-]+(.+))$", column)
+    return None if found is None else found[1] or found[2]
+
+
+def _score_columns(table: _Table, options: TableOptions) -> _Table:
+    """Stack the columns of scores, one for each system."""
+    table.require(["item"], "tables")
+    ids = table.ids()
+    again = ~ids.is_first_distinct()
+    if again.any() and "annotator" not in table.roles:
+        row = int(again.arg_max() or 0)
+        raise FormatError(
+            f"{table.where} row {row + 1}: item {ids[row]} has two rows; with --wide systems each item has one"
+        )
+    if not table.others.columns:
+        raise FormatError(f"{table.where}: no column holds scores; there are {quoted(table.roles.values())}")
+    systems = names_of(pl.Series("header", table.others.columns), table.where)
+    parts = [
+        table.known.with_columns(pl.lit(system).alias("system"), pl.Series("value", table.numbers(column)))
+        for system, column in zip(systems, table.others, strict=True)
+    ]
+    stacked = _stacked(table, parts, {}, ("system", "value"))
+    return replace(stacked, roles={**stacked.roles, "value": options.score_name or "score"})
+
+
+def _stacked(table: _Table, parts: Sequence[pl.DataFrame], others: Mapping[str, str], made: Sequence[str]) -> _Table:
+    whole = pl.concat(parts)
+    roles = {**table.roles, **{role: role for role in made}}
+    return _Table(whole.drop(others), whole.select(others).rename(dict(others)), roles, table.where)
+
+
+def _by_criterion(table: _Table) -> _Table:
+    """Return a table with a column of numbers for each criterion as one with a row for each judgment."""
+    table.require(["item", "system"], "judgments")
+    criteria = [name for name in table.others.columns if is_numeric(table.others[name])]
+    if not criteria or "criterion" in table.roles:
+        table.require(["value"], "judgments")
+    warnings.warn(f"{table.where}: no column 'value'; {quoted(criteria)} are read as criteria", AliquotWarning, 2)
+    parts = [
+        table.known.with_columns(pl.lit(name).alias("criterion"), pl.Series("value", table.numbers(table.others[name])))
+        for name in criteria
+    ]
+    if "seconds" in table.roles:  # the time of a row is that of all its criteria: counted once
+        parts[1:] = [
+            part.with_columns(pl.lit(None, dtype=part["seconds"].dtype).alias("seconds")) for part in parts[1:]
+        ]
+    free = table.others.drop(criteria)
+    whole = pl.concat(part.hstack(free) for part in parts).filter(pl.col("value").is_not_nan())
+    roles = {**table.roles, "criterion": "criterion", "value": "value"}
+    return _Table(whole.drop(free.columns), whole.select(free.columns), roles, table.where)
 
 
 # -- the kinds -----------------------------------------------------------------------------------------------------
@@ -134,13 +253,7 @@ def _from_long(table: _Table, options: TableOptions) -> EvalSet:
     cell = (which * shape[1] + rows) * shape[2] + columns
     scores = _scatter(value, cell, shape, table, None if "metric" in table.roles else names[0])
     _warn_left_out([r for name, r in table.roles.items() if name not in _USED] + table.others.columns, table)
-    return EvalSet(
-        items=_item_table(items, table, rows),
-        systems=tuple(systems.to_list()),
-        scores=dict(zip(names, scores, strict=True)),
-        outputs=_outputs(table, rows, columns, items, systems),
-        name=table.name,
-    )
+    return _evalset(table, items, rows, systems, columns, dict(zip(names, scores, strict=True)))
 
 
 def _scatter(
@@ -172,20 +285,18 @@ def _warn_left_out(names: Sequence[str], table: _Table) -> None:
         warnings.warn(f"{table.where}: the columns {quoted(names)} are not read as scores: left out", AliquotWarning, 2)
 
 
-def _from_wide(table: _Table, options: TableOptions) -> EvalSet:
+def _from_metric_columns(table: _Table, options: TableOptions) -> EvalSet:
     others = table.others.columns
     if options.wide is None and "system" not in table.roles:
         raise FormatError(
             f"{table.where}: no columns 'system' and 'value', so {quoted(others, 5)} could be systems or metrics; "
             "say which with --wide systems or --wide metrics, or name columns with --columns"
         )
-    if not others:
+    if not others and "output" not in table.roles:
         raise FormatError(f"{table.where}: no column holds scores; there are {quoted(table.roles.values())}")
-    if options.wide == "systems":
-        return _from_system_columns(table, options)
     table.require(["system"], "tables with one column a metric")
     numeric = [name for name in others if is_numeric(table.others[name])]
-    if not numeric:
+    if not numeric and "output" not in table.roles:
         raise FormatError(
             f"{table.where}: none of the columns {quoted(others)} holds numbers only; name them with --columns"
         )
@@ -195,30 +306,43 @@ def _from_wide(table: _Table, options: TableOptions) -> EvalSet:
     shape = (len(items), len(systems))
     cell = rows * shape[1] + columns
     scores = {name: _scatter(table.numbers(table.others[name]), cell, shape, table, name) for name in numeric}
-    return EvalSet(
-        items=_item_table(items, table, rows),
-        systems=tuple(systems.to_list()),
-        scores=scores,
-        outputs=_outputs(table, rows, columns, items, systems),
-        name=table.name,
-    )
+    return _evalset(table, items, rows, systems, columns, scores)
 
 
-def _from_system_columns(table: _Table, options: TableOptions) -> EvalSet:
-    ids = table.ids()
-    again = ~ids.is_first_distinct()
-    if again.any():
-        row = int(again.arg_max() or 0)
+def _evalset(
+    table: _Table,
+    items: pl.Series,
+    rows: IntArray,
+    systems: pl.Series,
+    columns: IntArray,
+    scores: Mapping[str, FloatArray],
+    judgments: Judgments | None = None,
+) -> EvalSet:
+    outputs = None
+    if "output" in table.roles:
+        texts = table.known["output"].cast(pl.String).to_list()
+        outputs = text_frame(rows, columns, texts, len(items), systems.to_list())
+    names = tuple(systems.to_list())
+    return EvalSet(_item_table(items, table, rows), names, scores, outputs, judgments, name=table.name)
+
+
+def _with_answer(table: _Table, answer: pl.Series) -> _Table:
+    """Return judgments with the answers as values where they are numbers, else as labels in a column of their own."""
+    if answer.name in (*_NO_ANSWERS, *(table.roles.get(role) for role in _NO_ANSWERS)):
         raise FormatError(
-            f"{table.where} row {row + 1}: item {ids[row]} has two rows; with --wide systems each item has one"
+            f"{table.where}: the column '{answer.name}' says what was judged, by whom or how fast, and is no answer"
         )
-    values = np.column_stack([table.numbers(column) for column in table.others])
-    items, rows = codes(ids)
-    return EvalSet(
-        items=_item_table(items, table, rows),
-        systems=tuple(table.others.columns),
-        scores={options.score_name or "score": values},
-        name=table.name,
+    table.require(["item", "annotator"], "judgments")
+    if "system" not in table.roles:  # labels of the items themselves
+        table = table.with_known("system", pl.repeat("-", table.known.height, eager=True))
+    typed = guess_type(answer)
+    numeric = typed.dtype.is_numeric()
+    none = pl.repeat(None, len(typed), dtype=pl.Float64, eager=True)
+    table = table.with_known("value", pl.Series(numbers_of(typed, table.where)) if numeric else none)
+    if numeric and answer.name == "value":
+        return table
+    return replace(
+        table, others=table.others.with_columns(typed.alias(LABEL if answer.name == "value" else answer.name))
     )
 
 
@@ -226,25 +350,30 @@ def _from_judgments(table: _Table) -> EvalSet:
     judgments = _judgments_table(table)
     items, rows = codes(judgments["item"])
     systems, columns = codes(judgments["system"])
-    evalset = EvalSet(
-        items=_item_table(items, table, rows),
-        systems=tuple(systems.to_list()),
-        outputs=_outputs(table, rows, columns, items, systems),
-        judgments=Judgments(judgments),
-        name=table.name,
-    )
-    return with_criteria(evalset)
+    evalset = _evalset(table, items, rows, systems, columns, {}, Judgments(judgments))
+    return with_criteria(evalset) if judgments["value"].count() else evalset
 
 
 def _judgments_table(table: _Table) -> pl.DataFrame:
     """Return the judgments with their types and free columns, without texts and item columns."""
-    table.require(["item", "system", "value"], "judgments")
+    try:
+        table.require(["item", "system", "value"], "judgments")
+    except MissingColumnError as error:
+        if error.role == "system":
+            message = f"{error}; labels of items without systems are read with --answer COLUMN"
+            raise MissingColumnError(message, error.role) from None
+        raise
     numbers = [name for name in ("value", "seconds") if name in table.roles]
     apart = ("item", "system", *numbers, *ITEM_FIELDS, "output")
+    try:
+        value = table.numbers(table.known["value"])
+    except NotNumericError as error:
+        raise NotNumericError(f"{error}; {_LABELS_REMEDY}", error.column) from None
     columns = [
         table.ids().alias("item"),
         table.names("system"),
-        *(pl.Series(name, table.numbers(table.known[name]), nan_to_null=True) for name in numbers),
+        pl.Series("value", value, nan_to_null=True),
+        *(pl.Series(name, table.numbers(table.known[name]), nan_to_null=True) for name in numbers[1:]),
         *(guess_type(column) for column in table.known if column.name not in apart),
     ]
     taken = {column.name for column in columns}
@@ -288,15 +417,6 @@ def _item_field(column: pl.Series, where: str) -> pl.Series:
     return whole_numbers_of(column, where) if column.name == "position" else column.cast(pl.String)
 
 
-def _outputs(
-    table: _Table, rows: IntArray, columns: IntArray, items: pl.Series, systems: pl.Series
-) -> pl.DataFrame | None:
-    if "output" not in table.roles:
-        return None
-    texts = table.known["output"].cast(pl.String).to_list()
-    return text_frame(rows, columns, texts, len(items), systems.to_list())
-
-
 # -- writing -------------------------------------------------------------------------------------------------------
 
 
@@ -324,48 +444,3 @@ def long_scores(evalset: EvalSet) -> pl.DataFrame:
         for name, values in evalset.scores.items()
     ]
     return pl.concat(by_score).drop_nulls("value")
-
-
-# -- Tables of judgments whose answers may be labels, such as `yes` and `no`: kept as tables, since scores are numbers
-
-
-_PARQUET_MAGIC = b"PAR1"
-_OURS = ("item", "system", "annotator", "criterion", "seconds")
-
-
-def read(path: Path | str, answer: str, columns: Mapping[str, str] | None = None) -> pl.DataFrame:
-    """Read a CSV, TSV or Parquet table of judgments; the column `answer` is numbers only if all of it is.
-
-    Args:
-        path: the file.
-        answer: the column that holds the answers.
-        columns: our column role -> the table's column name, where synonyms do not do.
-    """
-    raw = read_bytes(path)
-    table = _parquet(raw, path) if raw.startswith(_PARQUET_MAGIC) else delimited.parse(decode_text(raw, path), path)
-    if answer not in table.columns:
-        raise FormatError(f"{path}: {unknown_name('column', answer, table.columns, 'check --answer')}")
-    if answer in _OURS:
-        raise FormatError(f"{path}: the column '{answer}' says what was judged, by whom or how fast, and is no answer")
-    present = [name for name in table.columns if name != answer]
-    roles = map_columns(present, {k: v for k, v in (columns or {}).items() if k != "value"}, str(path))
-    roles.pop("value", None)
-    require(["item", "annotator"], roles, present, "judgments", str(path))
-    known = table.select(pl.col(theirs).alias(ours) for ours, theirs in roles.items())
-    made = [ids_of(known["item"], str(path)).alias("item"), names_of(known["annotator"], str(path))]
-    made.append(names_of(known["system"], str(path)) if "system" in roles else pl.repeat("-", len(known), eager=True))
-    made[-1] = made[-1].alias("system")
-    made.append(guess_type(table[answer]))
-    if "seconds" in roles:
-        made.append(pl.Series("seconds", numbers_of(known["seconds"], str(path)), nan_to_null=True))
-    taken = {column.name for column in made}
-    others = [guess_type(column) for column in known if column.name not in taken]
-    free = [guess_type(table[name]) for name in present if name not in roles.values() and name not in taken]
-    return pl.DataFrame([*made, *others, *(column for column in free if column.name not in {o.name for o in others})])
-
-
-def _parquet(raw: bytes, path: Path | str) -> pl.DataFrame:
-    try:
-        return pl.read_parquet(io.BytesIO(raw))
-    except pl.exceptions.PolarsError as error:
-        raise FormatError(f"{path}: unreadable Parquet ({str(error).splitlines()[0]}); copy it again") from None

@@ -1,0 +1,213 @@
+"""Files that hold a table, read as a Polars frame: CSV, TSV, Parquet, Excel sheets, JSON lines of flat records.
+
+CSV and TSV cells stay texts: every row is as long as the header, every column has a name of its own, and the readers
+of columns (`table_columns`) turn texts into numbers, so that an error can name the row and the value.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import warnings
+import zipfile
+from collections.abc import Iterator, Sequence
+from datetime import date, time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import polars as pl
+
+from aliquot.core.columns import JSON_DTYPE, record_frame
+from aliquot.errors import AliquotWarning, FormatError, MissingExtraError, quoted
+from aliquot.io.files import decode_text, first_character
+from aliquot.io.formats.item_fields import explain
+from aliquot.io.formats.table_columns import map_columns
+
+PARQUET_MAGIC, ZIP_MAGIC = b"PAR1", b"PK\x03\x04"
+_QUOTE = '"'
+_JUDGED = ({"system", "value"}, {"system", "metric"}, {"annotator", "value"}, {"system", "output"})
+"""Roles of which flat records have at least one pair; items have nested outputs, scores or judgments instead."""
+
+
+def read_frame(raw: bytes, path: Path | str) -> pl.DataFrame:
+    """Read a table, whatever container it is in."""
+    if raw.startswith(PARQUET_MAGIC):
+        try:
+            return pl.read_parquet(raw)
+        except pl.exceptions.PolarsError as error:
+            raise FormatError(f"{path}: unreadable Parquet ({str(error).splitlines()[0]}); copy it again") from None
+    if raw.startswith(ZIP_MAGIC):
+        return _from_excel(raw, path)
+    if first_character(raw) in (b"{", b"["):
+        return _from_records(raw, path)
+    return parse(decode_text(raw, path), path)
+
+
+# -- JSON ----------------------------------------------------------------------------------------------------------
+
+
+def is_record(fields: dict[str, Any]) -> bool:
+    """Tell a row of a long table from an item, by the fields of the first JSON object.
+
+    >>> is_record({"item": 1, "system": "A", "score": 0.5}), is_record({"i": 1, "tgt": {"A": "Hallo"}})
+    (True, False)
+    """
+    if any(isinstance(value, (dict, list)) for value in fields.values()):
+        return False
+    return any(roles <= map_columns(list(fields), None, "").keys() for roles in _JUDGED)
+
+
+def _from_records(raw: bytes, path: Path | str) -> pl.DataFrame:
+    if first_character(raw) == b"[":
+        places = [(raw, str(path), list[dict[str, Any]])]
+    else:
+        lines = enumerate(raw.split(b"\n"), start=1)
+        places = [(line, f"{path} line {number}", dict[str, Any]) for number, line in lines if line.strip()]
+    records: list[dict[str, Any]] = []
+    for text, where, kind in places:
+        try:
+            found = msgspec.json.decode(text, type=kind)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise explain(text, where, str(error)) from None
+        records += found if isinstance(found, list) else [found]
+    return _without_mixtures(record_frame(records))
+
+
+def _without_mixtures(table: pl.DataFrame) -> pl.DataFrame:
+    """Turn columns that mix numbers and texts, such as ids 1 and "a2", into texts."""
+    mixed = [name for name, dtype in table.schema.items() if dtype == JSON_DTYPE]
+    return table.with_columns(pl.col(name).struct.field("json").str.strip_chars('"').alias(name) for name in mixed)
+
+
+# -- Excel ---------------------------------------------------------------------------------------------------------
+
+
+def _from_excel(raw: bytes, path: Path | str) -> pl.DataFrame:
+    """Read the first sheet; cells become texts, as those of a CSV file are, so that one set of rules reads both."""
+    with zipfile.ZipFile(io.BytesIO(raw)) as archive:
+        if "xl/workbook.xml" not in archive.namelist():
+            raise FormatError(f"{path}: is a zip archive, which is not read; unpack it and name the file inside")
+    try:
+        from openpyxl import load_workbook  # type: ignore[import-untyped] # noqa: PLC0415  (an extra)
+    except ImportError:
+        raise MissingExtraError(
+            f"{path}: reading Excel files needs openpyxl: pip install 'aliquot[sheets]', or save the sheet as CSV"
+        ) from None
+    book = load_workbook(io.BytesIO(raw), read_only=True, data_only=True)
+    sheet, *others = book.worksheets
+    if others:
+        names = quoted(other.title for other in others)
+        warnings.warn(f"{path}: only the first sheet '{sheet.title}' is read, not {names}", AliquotWarning, 2)
+    rows = [[_cell_text(value) for value in row] for row in sheet.iter_rows(values_only=True)]
+    rows = [row for row in rows if any(cell is not None for cell in row)]
+    if not rows:
+        raise FormatError(f"{path}: the first sheet '{sheet.title}' is empty; it should hold a header and rows")
+    named = [at for at, name in enumerate(rows[0]) if name is not None]
+    header = [str(rows[0][at]) for at in named]
+    _check_header(header, path)
+    columns = [[row[at] if at < len(row) else None for row in rows[1:]] for at in named]
+    return pl.DataFrame([pl.Series(n, values, dtype=pl.String) for n, values in zip(header, columns, strict=True)])
+
+
+def _cell_text(value: object) -> str | None:
+    if value is None or value == "":
+        return None
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))  # Excel keeps every number as a float
+    return value.isoformat() if isinstance(value, (date, time)) else str(value)
+
+
+# -- CSV and TSV ---------------------------------------------------------------------------------------------------
+
+
+def parse(text: str, path: Path | str) -> pl.DataFrame:
+    r"""Split a table into columns of text.
+
+    >>> parse("item,system\n1,\n", "t.csv").rows()
+    [('1', None)]
+    """
+    if not text.strip():
+        raise FormatError(f"{path}: the file is empty; it should hold a header and rows")
+    text = text.lstrip("\r\n")
+    separator = sniff_separator(text)
+    spaced = separator != "\t" and f"{separator} " in text.split("\n", 1)[0]
+    split = _split_quoted if _QUOTE in text else _split_plain
+    table = split(text, separator, path, spaced=spaced)
+    return table.with_columns(pl.when(pl.all() != "").then(pl.all()))
+
+
+def sniff_separator(text: str) -> str:
+    """Tell tab, comma and semicolon apart by the header."""
+    header = text.split("\n", 1)[0]
+    return max("\t,;", key=header.count)
+
+
+def _split_plain(text: str, separator: str, path: Path | str, *, spaced: bool) -> pl.DataFrame:
+    lines = pl.Series(text.split("\n"), dtype=pl.String).str.strip_suffix("\r")
+    numbered = (
+        pl.DataFrame({"line": lines})
+        .with_row_index("number", offset=1)
+        .filter(pl.col("line").str.strip_chars(" ") != "")
+    )
+    header = _cells(numbered["line"][0], separator, spaced=spaced)
+    _check_header(header, path)
+    body = numbered.slice(1)
+    ragged = body.filter(pl.col("line").str.count_matches(separator, literal=True) != len(header) - 1)
+    if ragged.height:
+        number, line = ragged.row(0)
+        raise _wrong_length(_cells(line, separator, spaced=spaced), len(header), number, path)
+    columns = body["line"].str.split_exact(separator, len(header) - 1).struct.unnest()
+    table = columns.rename(dict(zip(columns.columns, header, strict=True)))
+    return table.with_columns(pl.all().str.strip_chars_start(" ")) if spaced else table
+
+
+def _cells(line: str, separator: str, *, spaced: bool) -> list[str]:
+    return [cell.lstrip(" ") if spaced else cell for cell in line.split(separator)]
+
+
+def _split_quoted(text: str, separator: str, path: Path | str, *, spaced: bool) -> pl.DataFrame:
+    rows = _quoted_rows(text, separator, path, spaced=spaced)
+    _, header = next(rows)
+    _check_header(header, path)
+    body = []
+    for number, row in rows:
+        if len(row) != len(header):
+            raise _wrong_length(row, len(header), number, path)
+        body.append(row)
+    columns = zip(*body, strict=True) if body else ([] for _ in header)
+    return pl.DataFrame([pl.Series(n, list(c), dtype=pl.String) for n, c in zip(header, columns, strict=True)])
+
+
+def _quoted_rows(text: str, separator: str, path: Path | str, *, spaced: bool) -> Iterator[tuple[int, list[str]]]:
+    """Yield each row that is not empty with the number of the line it begins on."""
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, skipinitialspace=spaced, strict=True)
+    usual = csv.field_size_limit(max(len(text), csv.field_size_limit()))
+    number = 1
+    try:
+        for row in reader:
+            if row:
+                yield number, row
+            number = reader.line_num + 1
+    except csv.Error:
+        raise FormatError(
+            f"{path} line {number}: a cell begins with a quote and does not end with it; mend the row: enclose the "
+            f'whole cell in quotes and double those inside, e.g. "{_QUOTE * 2}Go{_QUOTE * 2}, he said"'
+        ) from None
+    finally:
+        csv.field_size_limit(usual)
+
+
+def _check_header(header: Sequence[str], path: Path | str) -> None:
+    repeated = [name for name in header if header.count(name) > 1]
+    if repeated:
+        raise FormatError(f"{path} line 1: the column '{repeated[0]}' occurs twice; give each column its own name")
+
+
+def _wrong_length(row: Sequence[str], expected: int, number: int, path: Path | str) -> FormatError:
+    return FormatError(
+        f"{path} line {number}: {len(row)} fields where the header has {expected}; "
+        f"mend the row that begins {quoted(row[:2])}"
+    )
