@@ -349,8 +349,8 @@ TABLES = {
     ),
     "a value that is infinite": table(LONG + "1,A,BLEU,inf\n", "row 1", "column 'value'", "inf", "leave it empty"),
     "a value that is a boolean": table(LONG + "1,A,BLEU,true\n", "row 1", "'true'", "column 'value'", "not a number"),
-    "a value with a decimal comma": table(
-        LONG.replace(",", ";") + "1;A;BLEU;0,5\n", "row 1", "'0,5'", "column 'value'", "not a number"
+    "a value with a separator of thousands": table(
+        LONG.replace(",", ";") + "1;A;BLEU;1,500\n", "row 1", "'1,500'", "column 'value'", "thousands separators"
     ),
     "an empty item": table(LONG + "1,A,BLEU,1\n,A,BLEU,1\n", "row 2", "column 'item' is empty"),
     "an empty system": table(LONG + "1,,BLEU,1\n", "row 1", "column 'system' is empty"),

@@ -85,9 +85,13 @@ def _without_mixtures(table: pl.DataFrame) -> pl.DataFrame:
 
 def _from_excel(raw: bytes, path: Path | str) -> pl.DataFrame:
     """Read the first sheet; cells become texts, as those of a CSV file are, so that one set of rules reads both."""
-    with zipfile.ZipFile(io.BytesIO(raw)) as archive:
-        if "xl/workbook.xml" not in archive.namelist():
-            raise FormatError(f"{path}: is a zip archive, which is not read; unpack it and name the file inside")
+    try:
+        with zipfile.ZipFile(io.BytesIO(raw)) as archive:
+            inside = archive.namelist()
+    except zipfile.BadZipFile:
+        raise FormatError(f"{path}: a damaged Excel or zip file; copy it again, or save the sheet as CSV") from None
+    if "xl/workbook.xml" not in inside:
+        raise FormatError(f"{path}: is a zip archive, which is not read; unpack it and name the file inside")
     try:
         from openpyxl import load_workbook  # type: ignore[import-untyped] # noqa: PLC0415  (an extra)
     except ImportError:

@@ -47,7 +47,6 @@ _WIDE = ("systems", "metrics")
 _USED = ("item", "system", "metric", "value", "output", *ITEM_FIELDS)
 _NO_ANSWERS = ("item", "system", "annotator", "criterion", "seconds")
 _OUTPUT_OF = re.compile(rf"^(?:{'|'.join(SYNONYMS['output'])})s?[ _.:-]+(.+)$", re.IGNORECASE)
-_LABELS_REMEDY = "labels are read with --answer COLUMN --recode yes=1,no=0"
 
 
 @dataclass(frozen=True)
@@ -85,6 +84,14 @@ class _Table:
     def require(self, roles: Sequence[str], kind: str) -> None:
         present = [*self.roles.values(), *self.others.columns]
         require(roles, self.roles, present, kind, self.where)
+
+    def require_judgments(self, *roles: str) -> None:
+        try:
+            self.require(roles, "judgments")
+        except MissingColumnError as error:
+            if error.role == "system":
+                error.args = (f"{error}; labels of items without systems are read with --answer COLUMN",)
+            raise
 
     def ids(self) -> pl.Series:
         return ids_of(self.known["item"], self.where)
@@ -128,6 +135,9 @@ def _sort_out(table: pl.DataFrame, where: str, options: TableOptions) -> _Table:
     if options.answer is not None:
         if options.answer not in table.columns:
             raise FormatError(f"{where}: {unknown_name('column', options.answer, table.columns, 'check --answer')}")
+        if options.answer in (map_columns(table.columns, asked, where, {}).get(role) for role in _NO_ANSWERS):
+            what = "says what was judged, by whom or how fast, and is no answer"
+            raise FormatError(f"{where}: the column '{options.answer}' {what}")
         asked.pop("value", None)
     present = [name for name in table.columns if name != options.answer]
     roles = map_columns(present, asked, where, options.absent)
@@ -209,18 +219,19 @@ def _score_columns(table: _Table, options: TableOptions) -> _Table:
     return replace(stacked, roles={**stacked.roles, "value": options.score_name or "score"})
 
 
-def _stacked(table: _Table, parts: Sequence[pl.DataFrame], others: Mapping[str, str], made: Sequence[str]) -> _Table:
+def _stacked(table: _Table, parts: Sequence[pl.DataFrame], others: Mapping[str, str], new: Sequence[str]) -> _Table:
     whole = pl.concat(parts)
-    roles = {**table.roles, **{role: role for role in made}}
-    return _Table(whole.drop(others), whole.select(others).rename(dict(others)), roles, table.where)
+    roles = {**table.roles, **{role: role for role in new}}
+    scores = whole.select(pl.col(made).alias(name) for made, name in others.items())
+    return _Table(whole.drop(others), scores, roles, table.where)
 
 
 def _by_criterion(table: _Table) -> _Table:
     """Return a table with a column of numbers for each criterion as one with a row for each judgment."""
-    table.require(["item", "system"], "judgments")
+    table.require_judgments("item", "system")
     criteria = [name for name in table.others.columns if is_numeric(table.others[name])]
     if not criteria or "criterion" in table.roles:
-        table.require(["value"], "judgments")
+        table.require_judgments("value")
     warnings.warn(f"{table.where}: no column 'value'; {quoted(criteria)} are read as criteria", AliquotWarning, 2)
     parts = [
         table.known.with_columns(pl.lit(name).alias("criterion"), pl.Series("value", table.numbers(table.others[name])))
@@ -328,10 +339,6 @@ def _evalset(
 
 def _with_answer(table: _Table, answer: pl.Series) -> _Table:
     """Return judgments with the answers as values where they are numbers, else as labels in a column of their own."""
-    if answer.name in (*_NO_ANSWERS, *(table.roles.get(role) for role in _NO_ANSWERS)):
-        raise FormatError(
-            f"{table.where}: the column '{answer.name}' says what was judged, by whom or how fast, and is no answer"
-        )
     table.require(["item", "annotator"], "judgments")
     if "system" not in table.roles:  # labels of the items themselves
         table = table.with_known("system", pl.repeat("-", table.known.height, eager=True))
@@ -356,19 +363,14 @@ def _from_judgments(table: _Table) -> EvalSet:
 
 def _judgments_table(table: _Table) -> pl.DataFrame:
     """Return the judgments with their types and free columns, without texts and item columns."""
-    try:
-        table.require(["item", "system", "value"], "judgments")
-    except MissingColumnError as error:
-        if error.role == "system":
-            message = f"{error}; labels of items without systems are read with --answer COLUMN"
-            raise MissingColumnError(message, error.role) from None
-        raise
+    table.require_judgments("item", "system", "value")
     numbers = [name for name in ("value", "seconds") if name in table.roles]
     apart = ("item", "system", *numbers, *ITEM_FIELDS, "output")
     try:
         value = table.numbers(table.known["value"])
     except NotNumericError as error:
-        raise NotNumericError(f"{error}; {_LABELS_REMEDY}", error.column) from None
+        error.args = (f"{error}; labels are read with --answer COLUMN --recode yes=1,no=0",)
+        raise
     columns = [
         table.ids().alias("item"),
         table.names("system"),
