@@ -38,7 +38,9 @@ class Report(Result):
 def test_to_dict_is_plain_however_deep() -> None:
     table = pl.DataFrame({"x": [1.0, math.nan]})
     inner = Report((), table.clear(), {})
-    found = Report((Row("A", np.float64("inf"), np.int64(2)),), table, {1: np.float32(0.5)}, inner).to_dict()
+    two: Any = np.int64(2)
+    half: Any = np.float32(0.5)
+    found = Report((Row("A", np.float64("inf"), two),), table, {1: half}, inner).to_dict()
     row = {"system": "A", "mean": None, "rank": 2, "best": False, "span": None}
     assert found["rows"] == [row]
     assert type(found["rows"][0]["rank"]) is int

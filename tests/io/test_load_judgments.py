@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -99,7 +100,7 @@ def test_flipping_all_judgments_or_one_criterion(tmp_path: Path) -> None:
 def test_options_hold_for_data_and_judgments(tmp_path: Path) -> None:
     data = written(tmp_path, "seg,system,TER,COMET\n1,A,3,4\n1,B,5,6\n", "data.csv")
     judgments = written(tmp_path, "line,system,annotator,points\n1,A,ann,7\n")
-    read = {"columns": {"item": "seg"}, "lower_is_better": ["TER"]}
+    read: dict[str, Any] = {"columns": {"item": "seg"}, "lower_is_better": ["TER"]}
     with pytest.raises(FormatError, match="need a column 'item'"):
         load_with_judgments(data, judgments, **read)
     judgments.write_text("seg,system,annotator,points\n1,A,ann,7\n")

@@ -210,9 +210,8 @@ def as_selection(selection: Selection | str | Path | Any) -> Selection:
     name = next((name for name in ("id", "item", "i", "segment_id") if name in table.columns), None)
     if name is None:
         raise unknown_name("column", "item", table.columns, "a selection names its items in a column 'item'")
-    numbers = {
-        key: table[key].to_numpy() for key in ("utility", "probability", "weight", "cost") if key in table.columns
-    }
+    known = {"utility", "probability", "weight", "cost"} & set(table.columns)
+    numbers: dict[str, Any] = {key: table[key].to_numpy() for key in known}
     whole = int(table["population"][0]) if "population" in table.columns else table.height
     return Selection(ids=tuple(table[name].to_list()), population=whole, method="given", **numbers)
 

@@ -13,7 +13,7 @@ import zipfile
 from collections.abc import Iterator, Sequence
 from datetime import date, time
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import polars as pl
@@ -25,6 +25,7 @@ from aliquot.io.formats.item_fields import explain
 from aliquot.io.formats.table_columns import map_columns
 
 PARQUET_MAGIC, ZIP_MAGIC = b"PAR1", b"PK\x03\x04"
+Decoded = TypeVar("Decoded")
 _QUOTE = '"'
 _JUDGED = ({"system", "value"}, {"system", "metric"}, {"annotator", "value"}, {"system", "output"})
 """Roles of which flat records have at least one pair; items have nested outputs, scores or judgments instead."""
@@ -60,18 +61,17 @@ def is_record(fields: dict[str, Any]) -> bool:
 
 def _from_records(raw: bytes, path: Path | str) -> pl.DataFrame:
     if first_character(raw) == b"[":
-        places = [(raw, str(path), list[dict[str, Any]])]
-    else:
-        lines = enumerate(raw.split(b"\n"), start=1)
-        places = [(line, f"{path} line {number}", dict[str, Any]) for number, line in lines if line.strip()]
-    records: list[dict[str, Any]] = []
-    for text, where, kind in places:
-        try:
-            found = msgspec.json.decode(text, type=kind)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            raise explain(text, where, str(error)) from None
-        records += found if isinstance(found, list) else [found]
+        return _without_mixtures(record_frame(_decoded(raw, str(path), list[dict[str, Any]])))
+    lines = [(line, number) for number, line in enumerate(raw.split(b"\n"), start=1) if line.strip()]
+    records = [_decoded(line, f"{path} line {number}", dict[str, Any]) for line, number in lines]
     return _without_mixtures(record_frame(records))
+
+
+def _decoded(text: bytes, where: str, kind: type[Decoded]) -> Decoded:
+    try:
+        return msgspec.json.decode(text, type=kind)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise explain(text, where, str(error)) from None
 
 
 def _without_mixtures(table: pl.DataFrame) -> pl.DataFrame:
