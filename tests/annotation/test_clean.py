@@ -178,7 +178,7 @@ def test_human_scores_are_made_anew(data):
     assert np.array_equal(cleaned.evalset.scores["human"], expected, equal_nan=True)
     assert not np.array_equal(cleaned.evalset.scores["human"], data.scores["human"], equal_nan=True)
     assert np.array_equal(cleaned.evalset.scores["metricA"], data.scores["metricA"])
-    assert any("made anew" in note for note in cleaned.notes)
+    assert any("made again" in note for note in cleaned.notes)
 
 
 def test_a_human_score_from_elsewhere_stays(data):

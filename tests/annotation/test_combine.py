@@ -393,7 +393,7 @@ def test_labels_of_nobody():
     table = judgments([(0, "A", None, 1.0), (0, "A", "x", 1.0)])
     assert any("1 judgments name no annotator" in note for note in aliquot.combine(table, "dawid_skene").notes)
     nobody = table.with_columns(pl.lit(None, dtype=pl.String).alias("annotator"))
-    with pytest.raises(DataError, match="name no annotators; use majority"):
+    with pytest.raises(DataError, match="no judgment has an annotator id; use majority"):
         aliquot.combine(nobody, "dawid_skene")
 
 

@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 import aliquot
-from aliquot.annotation.clean import PRESETS, all_steps, chain_of
-from aliquot.annotation.cleaning_steps import NotApplicableError, lookup
+from aliquot.annotation.clean import PRESETS, chain_of
+from aliquot.annotation.cleaning_steps import STEPS, NotApplicableError, lookup
 from aliquot.annotation.judgment_rows import judgment_rows, page_times
 from aliquot.errors import AliquotError, NameUnknownError, OptionError
 
@@ -280,7 +280,7 @@ def test_the_exam_is_apart_from_controls():
                                   "repeats", "exam", "controls"])  # fmt: skip
 def test_without_annotators_nobody_is_blamed(step):
     judgments = table(value=[1.0, 2.0], seconds=[1.0, 2.0], order=[1, 2], control=[True, False])
-    with pytest.raises(NotApplicableError, match="name no annotators"):
+    with pytest.raises(NotApplicableError, match="no annotator ids"):
         marks(judgments, step)
 
 
@@ -293,7 +293,7 @@ def test_answers_of_nobody_survive_steps_about_people():
 
 
 def test_every_step_has_a_summary_and_described_thresholds():
-    for step in all_steps().values():
+    for step in STEPS.values():
         assert step.summary.endswith(".")
         assert all(parameter.about for parameter in step.parameters.values()), step.name
 

@@ -164,7 +164,7 @@ def test_a_single_annotator_who_judged_everything_once():
 def test_judgments_of_something_else():
     rng = np.random.default_rng(9)
     data = judged(rng.normal(size=(2, 50, 3)), human=rng.normal(size=(50, 3)))
-    with pytest.raises(DataError, match="are not those behind 'human'"):
+    with pytest.raises(DataError, match="'human' is not the mean of any of the judgments"):
         perfect_annotator(metric_inputs([data], "human", ["m"]).campaigns[0])
 
 

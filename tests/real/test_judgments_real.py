@@ -202,7 +202,7 @@ def test_joint_scores_of_summeval_are_of_outputs():
 def test_scores_of_criteria_are_made_anew():
     data = loaded("webnlg2020-en")
     cleaned = aliquot.clean(data, steps="straight_liners:share=0.8")
-    (note,) = [note for note in cleaned.notes if "made anew" in note]
+    (note,) = [note for note in cleaned.notes if "made again" in note]
     assert "human_Correctness" in note
     assert cleaned.steps[0].annotators == 7
     assert cleaned.evalset.judgments == cleaned.judgments

@@ -1,12 +1,13 @@
-"""The books of cleaning: what was marked, of whom, and what it does to the scores.
+"""Audit log: which step removed which judgments, of which annotators, and what that does to the scores.
 
 A system's score here is the mean over its outputs of the mean of their judgments.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,24 +23,15 @@ from aliquot.errors import quoted
 from aliquot.stats.annotator_effects import group_zscores
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, codes_of, group_means, group_sums
 
-# -- The books of cleaning: what was marked, of whom, and what it does to the scores ---------------------------------
-
 
 @dataclass(frozen=True, eq=False)
 class ScoreKeeper:
-    """The judgments as arrays, so that scores without some of them are cheap.
+    """The judgments as arrays, so that scores without some of them are cheap."""
 
-    Attributes:
-        systems: the systems in order of first appearance.
-        values: the judgments; NaN where there is none.
-        cell: the output each judgment is on.
-        system_of_cell: the system of each output.
-    """
-
-    systems: list[str]
-    values: FloatArray
-    cell: IntArray
-    system_of_cell: IntArray
+    systems: list[str]  # in order of first appearance
+    values: FloatArray  # of the judgments; NaN where there is none
+    cell: IntArray  # the output each judgment is on
+    system_of_cell: IntArray  # the system of each output
 
     @classmethod
     def of(cls, table: pl.DataFrame) -> ScoreKeeper:
@@ -50,13 +42,13 @@ class ScoreKeeper:
         return cls(of_cell.unique(maintain_order=True).to_list(), values, cell, codes_of(of_cell.to_list()))
 
     def scores(self, counted: BoolArray, values: FloatArray | None = None) -> FloatArray:
-        """Each system's score from the judgments that count (of other values than their own, where given)."""
+        """Each system's score from the judgments that count, with other values where given."""
         values = self.values if values is None else values
         of_cell = group_means(self.cell, np.where(counted, values, np.nan), len(self.system_of_cell))
         return group_means(self.system_of_cell, of_cell, len(self.systems))
 
     def counts(self, counted: BoolArray) -> IntArray:
-        """How many judgments that count each system has."""
+        """Number of judgments of each system that count."""
         there = (counted & np.isfinite(self.values)).astype(np.float64)
         return group_sums(self.system_of_cell[self.cell], there, len(self.systems)).astype(np.int64)
 
@@ -109,7 +101,7 @@ def ranks(scores: FloatArray) -> list[int | None]:
 
 
 def largest(changes: FloatArray, systems: list[str]) -> tuple[float, str | None]:
-    """The largest change in size, with its sign, and whose it is."""
+    """The largest change in size, with its sign, and its system."""
     known = np.isfinite(changes)
     if not known.any():
         return float("nan"), None
@@ -117,11 +109,11 @@ def largest(changes: FloatArray, systems: list[str]) -> tuple[float, str | None]
     return float(changes[at]), systems[at] if changes[at] != 0 else None
 
 
-# -- the books -----------------------------------------------------------------------------------------------------
+# -- tables of the audit log ---------------------------------------------------------------------------------------
 
 
 def counts_of(before: JudgmentRows, after: JudgmentRows) -> dict[str, int]:
-    """How many judgments there are of which state, and how many are marked."""
+    """Numbers of judgments by state, and of those marked."""
     states = dict(before.table["state"].value_counts().iter_rows())
     earlier = before.table[MARKED].count()
     return {
@@ -133,11 +125,10 @@ def counts_of(before: JudgmentRows, after: JudgmentRows) -> dict[str, int]:
 
 
 def first_notes(judged: JudgmentRows, chain: Sequence[Spec]) -> list[str]:
-    """What is odd about the judgments before any step."""
+    """Notes on the judgments before any step."""
     notes = []
-    people = judged.table["annotator"].drop_nulls().n_unique()
-    if people == 1:
-        notes.append("there is one annotator: steps that compare annotators have nobody to compare with")
+    if judged.table["annotator"].drop_nulls().n_unique() == 1:
+        notes.append("there is one annotator: steps that compare annotators do not work")
     if judged.negative_times:
         notes.append(f"{judged.negative_times} negative times are taken as missing")
     if "seconds" in judged.known:
@@ -145,22 +136,16 @@ def first_notes(judged: JudgmentRows, chain: Sequence[Spec]) -> list[str]:
         missing -= judged.negative_times
         if missing > 0:
             notes.append(f"{missing} judgments have no time")
-    if "duplicates" not in [spec.name for spec in chain]:
-        notes += _contradictions(judged)
-    return notes
-
-
-def _contradictions(judged: JudgmentRows) -> list[str]:
-    plain = OPEN & pl.col("annotator").is_not_null() & ~pl.col("repeat") & pl.col("control").is_null()
-    cells = judged.table.filter(plain).group_by("annotator", "item", "system", "criterion").agg(
+    ordinary = OPEN & pl.col("annotator").is_not_null() & ~pl.col("repeat") & pl.col("control").is_null()
+    cells = judged.table.filter(ordinary).group_by("annotator", "item", "system", "criterion").agg(
         pl.len().alias("times"), (pl.col("value").max() - pl.col("value").min()).alias("apart")
     )  # fmt: skip
     again = cells.filter(pl.col("times") > 1)
-    if not again.height:
-        return []
-    differ = again.filter(pl.col("apart") > 0).height
-    twice = f"{again.height} outputs were judged more than once by the same annotator, {differ} of them differently"
-    return [f"{twice}; scores average these; the step `duplicates` keeps one"]
+    if again.height and "duplicates" not in [spec.name for spec in chain]:
+        differ = again.filter(pl.col("apart") > 0).height
+        twice = f"{again.height} outputs were judged more than once by the same annotator, {differ} of them differently"
+        notes.append(f"{twice}; scores average these; the step `duplicates` keeps one")
+    return notes
 
 
 def annotator_table(
@@ -192,27 +177,25 @@ def annotator_table(
 
 def _effects(before: JudgmentRows, after: JudgmentRows, keeper: ScoreKeeper) -> pl.DataFrame:
     """The largest change of a system's score if only this annotator's marks were made."""
-    people = before.table["annotator"].fill_null("")
-    names = people.unique(maintain_order=True).to_list()
+    annotators = before.table["annotator"].fill_null("")
+    names = annotators.unique(maintain_order=True).to_list()
     counted = counted_in(before)
     dropped = counted & ~counted_in(after)
-    changes = keeper.changes_by(group_codes(people.to_frame(), ["annotator"]), len(names), counted, dropped)
-    found = [largest(row, keeper.systems) for row in changes]
-    return pl.DataFrame(
-        {"annotator": names, "change": [change for change, _ in found], "changed_system": [who for _, who in found]},
-        schema_overrides={"changed_system": pl.String},
-    ).with_columns(pl.col("change").fill_nan(None))
+    changes = keeper.changes_by(group_codes(annotators.to_frame(), ["annotator"]), len(names), counted, dropped)
+    rows = [(name, *largest(row, keeper.systems)) for name, row in zip(names, changes, strict=True)]
+    schema = {"annotator": pl.String, "change": pl.Float64, "changed_system": pl.String}
+    return pl.DataFrame(rows, schema=schema, orient="row").with_columns(pl.col("change").fill_nan(None))
 
 
 def system_table(before: JudgmentRows, after: JudgmentRows, keeper: ScoreKeeper) -> pl.DataFrame:
     """One row per system, the best after cleaning first."""
     columns: dict[str, Any] = {"system": keeper.systems}
-    person = group_codes(before.table, BY)
+    groups = group_codes(before.table, BY)
     named = before.table["annotator"].is_not_null().to_numpy()
     for when, judged in (("before", before), ("after", after)):
         counted = counted_in(judged)
         raw = keeper.scores(counted)
-        z = keeper.scores(counted, group_zscores(np.where(counted & named, keeper.values, np.nan), person, MINIMUM).z)
+        z = keeper.scores(counted, group_zscores(np.where(counted & named, keeper.values, np.nan), groups, MINIMUM).z)
         columns |= {f"answers_{when}": keeper.counts(counted), when: raw, f"rank_{when}": ranks(raw), f"z_{when}": z}
     frame = pl.DataFrame(columns).with_columns(pl.selectors.float().fill_nan(None))
     return frame.with_columns((pl.col("after") - pl.col("before")).alias("change")).sort(
@@ -233,65 +216,59 @@ def step_table(systems: list[str], chain: Sequence[Spec], scores: Sequence[Float
     ).with_columns(pl.col("score").fill_nan(None))
 
 
-# -- Data whose judgments were marked: the human scores that were made of judgments are made anew --------------------
+# -- human scores made again from the judgments that count ---------------------------------------------------------
 
 
-def with_marked(data: EvalSet, marked: Judgments, came: JudgmentRows, now: JudgmentRows) -> tuple[EvalSet, list[str]]:
+def with_marked(data: EvalSet, marked: Judgments, old: JudgmentRows, new: JudgmentRows) -> tuple[EvalSet, list[str]]:
     """Return the data with these judgments; a human score that was the mean of judgments is that of those that count.
 
-    A human score that is not (it came from elsewhere, or was combined otherwise) stays, and a note says so. Data
-    without any score get the mean of what counts.
+    Any other human score (from elsewhere, or combined otherwise) stays, and a note says so. Data without any score get
+    the mean of what counts.
 
     Args:
-        data: the data as they came.
-        marked: the judgments as they are now.
-        came: their judgments as they came; the scores are compared with the means of those that counted then.
-        now: the same judgments with the new marks.
+        data: the original data.
+        marked: the judgments with their new marks.
+        old: the judgments with their original marks; the scores are compared with the means of those that counted.
+        new: the judgments with their new marks.
     """
     if not data.scores:
         return replace(data, judgments=marked).aggregate(), []
-    means = _means_of(data, came)
+    before, after = counted_in(old), counted_in(new)
     scores = dict(data.scores)
     renewed, kept = [], []
     for name in (name for name in data.scores if name == data.human or looks_human(name)):
-        match = next((key for key in means if _same(means[key](counted_in(came)), data.scores[name])), None)
-        if match is None:
-            kept.append(name)
+        for means in _means_of(data, old):
+            if _same(means(before), data.scores[name]):
+                scores[name] = means(after)
+                renewed.append(name)
+                break
         else:
-            scores[name] = means[match](counted_in(now))
-            renewed.append(name)
+            kept.append(name)
     notes = []
     if renewed:
         lost = int((np.isfinite(data.scores[renewed[0]]) & ~np.isfinite(scores[renewed[0]])).sum())
         lacking = f"; {lost} outputs have none left, so systems are compared on different items" if lost else ""
-        notes.append(f"human scores made anew from what counts: {quoted(renewed)}{lacking}")
+        notes.append(f"human scores made again from what counts: {quoted(renewed)}{lacking}")
     if kept:
         notes.append(f"not the means of these judgments, so left as they were: {quoted(kept)}; use combine")
     return replace(data, judgments=marked, scores=scores), notes
 
 
-def _means_of(data: EvalSet, judged: JudgmentRows) -> dict[tuple[str | None], Callable[[BoolArray], FloatArray]]:
-    """Ways to the cell means of the judgments that count: over all criteria, under (None,), and of each of several."""
+def _means_of(data: EvalSet, judged: JudgmentRows) -> Iterator[Callable[[BoolArray], FloatArray]]:
+    """Functions from the judgments that count to their cell means: over all criteria, and of each of several."""
     table = judged.table
     rows, columns = data.cell_index(table["item"].cast(data.items["id"].dtype), table["system"])
-    cell, size = rows * data.n_systems + columns, data.n_items * data.n_systems
-    values = table["value"].to_numpy()
+    shape, values = (data.n_items, data.n_systems), table["value"].to_numpy()
+    cell = rows * data.n_systems + columns
 
-    def means(which: BoolArray) -> Callable[[BoolArray], FloatArray]:
-        def of(counted: BoolArray) -> FloatArray:
-            return group_means(cell, np.where(counted & which, values, np.nan), size).reshape(
-                data.n_items, data.n_systems
-            )
-
-        return of
+    def means(of_criterion: BoolArray, counted: BoolArray) -> FloatArray:
+        counting = np.where(counted & of_criterion, values, np.nan)
+        return group_means(cell, counting, shape[0] * shape[1]).reshape(shape)
 
     criteria = table["criterion"].drop_nulls().unique(maintain_order=True).to_list()
-    found: dict[tuple[str | None], Callable[[BoolArray], FloatArray]] = {
-        (None,): means(np.ones(table.height, dtype=np.bool_))
-    }
+    yield partial(means, np.ones(table.height, dtype=np.bool_))
     for criterion in criteria if len(criteria) > 1 else []:
-        found[(criterion,)] = means((table["criterion"] == criterion).fill_null(value=False).to_numpy())
-    return found
+        yield partial(means, table["criterion"].eq_missing(criterion).to_numpy())
 
 
 def _same(a: FloatArray, b: FloatArray) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,8 +9,6 @@ from typing import Any
 
 import polars as pl
 
-from aliquot.annotation import cleaning_steps as step_people
-from aliquot.annotation import cleaning_steps as steps
 from aliquot.annotation.audit import (
     ScoreKeeper,
     annotator_table,
@@ -24,25 +21,15 @@ from aliquot.annotation.audit import (
     system_table,
     with_marked,
 )
-from aliquot.annotation.cleaning_steps import NotApplicableError, Step, lookup, registered
+from aliquot.annotation.cleaning_steps import STEPS, NotApplicableError, lookup
 from aliquot.annotation.judgment_rows import Data, JudgmentRows, evalset_of, judgment_rows, judgments_of
 from aliquot.annotation.prepare import Recodes, valued, written_recoding
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import MARKED, Judgments
 from aliquot.core.registry import Spec, bind, parse_chain, parse_spec, written
-from aliquot.core.result import signature
+from aliquot.core.result import Result, frame_of, signature
 from aliquot.errors import DataError, OptionError, unknown_name
 from aliquot.stats.arrays import FloatArray
-
-# -- All cleaning steps and the presets that put them in order; importing this module registers every step -----------
-
-
-FAMILIES = (steps, step_people)
-
-
-def all_steps() -> dict[str, Step]:
-    """Return every step by name."""
-    return registered()
 
 
 @dataclass(frozen=True)
@@ -59,26 +46,28 @@ class Preset:
         return parse_chain(self.chain)
 
 
-_ALL_PRESETS = (
-    Preset(
-        "da_wmt",
-        "burn_in:first=10+outliers:k=1.5",
-        "direct assessment: everybody's first judgments are practice; outliers of annotators' z-scores "
-        "(HumEval 2022, paper 1)",
-    ),
-    Preset(
-        "crowd",
-        "exam:minimum=0.8+controls:minimum=0.7+fast_pages:seconds=15+skips:pages=5",
-        "crowd work: exam, control items, seconds a page, skipped pages (the detoxification pipeline; HumEval 2022, "
-        "paper 8)",
-    ),
-    Preset(
-        "semantic_differential",
-        "speeders:share=0.4,expected=600+straight_liners+repeats:k=1.5",
-        "surveys: total time, one value throughout, inconsistent on repeated questions (HumEval 2022, paper 3)",
-    ),
-)
-PRESETS = {preset.name: preset for preset in _ALL_PRESETS}
+PRESETS = {
+    preset.name: preset
+    for preset in (
+        Preset(
+            "da_wmt",
+            "burn_in:first=10+outliers:k=1.5",
+            "direct assessment: each annotator's first judgments are practice; outliers of annotators' z-scores "
+            "(HumEval 2022, paper 1)",
+        ),
+        Preset(
+            "crowd",
+            "exam:minimum=0.8+controls:minimum=0.7+fast_pages:seconds=15+skips:pages=5",
+            "crowd work: exam, control items, seconds a page, skipped pages (the detoxification pipeline; HumEval "
+            "2022, paper 8)",
+        ),
+        Preset(
+            "semantic_differential",
+            "speeders:share=0.4,expected=600+straight_liners+repeats:k=1.5",
+            "surveys: total time, one value throughout, inconsistent on repeated questions (HumEval 2022, paper 3)",
+        ),
+    )
+}
 """Preset name -> steps."""
 
 StepsLike = str | Sequence[str] | Mapping[str, Mapping[str, Any] | None]
@@ -100,7 +89,7 @@ def chain_of(preset: str | None, steps: StepsLike | None, without: Sequence[str]
         lookup(name)
         chain.pop(name, None)
     for spec in chain.values():
-        bind(spec.name, lookup(spec.name).parameters, spec.parameters)  # an unknown threshold is told at once
+        bind(spec.name, lookup(spec.name).parameters, spec.parameters)  # an unknown threshold raises at once
     return list(chain.values())
 
 
@@ -119,82 +108,44 @@ def _parsed(steps: StepsLike | None) -> list[Spec]:
     return found
 
 
-# -- `clean`: mark the judgments that should not count, say why, and what that changes -------------------------------
-
-
 @dataclass(frozen=True)
 class StepAudit:
-    """What one step did.
+    """What one step did."""
 
-    Attributes:
-        step: the step as it was run.
-        applied: whether the data have what it looks at; if not, `note` says what is missing.
-        marked: how many judgments it marked.
-        share: of the judgments that counted before it.
-        annotators: how many annotators have nothing left because of it.
-        change: the largest change of a system's score, with its sign.
-        system: whose it is.
-        swaps: how many pairs of systems changed order.
-        note: what a reader should know.
-    """
-
-    step: str
-    applied: bool
-    marked: int
-    share: float
-    annotators: int
-    change: float
-    system: str | None
-    swaps: int
+    step: str  # as it was run
+    applied: bool = False  # whether the data have what it needs; if not, `note` says what is missing
+    marked: int = 0  # judgments marked
+    share: float = 0.0  # of the judgments that counted before
+    annotators: int = 0  # annotators without any judgment left because of it
+    change: float = 0.0  # the largest change of a system's score, with its sign
+    system: str | None = None  # the system of that change
+    swaps: int = 0  # pairs of systems that changed order
     note: str = ""
 
 
 @dataclass(frozen=True, eq=False)
-class Cleaned:
-    """Judgments with marks, and the audit of how they came to them.
+class Cleaned(Result):
+    """Judgments with marks, and the audit log: which step removed which judgments."""
 
-    Attributes:
-        judgments: all judgments; the column `marked` says why one should not count.
-        evalset: the data with these judgments, and the human scores made of what counts.
-        steps: what each step did, in order.
-        annotators: one row per annotator: judgments, pending, skipped, median seconds, how many of their judgments each
-            step marked, the largest change of a system's score that leaving those out makes, and what steps measured.
-        systems: one row per system: score and rank before and after, raw and of annotators' z-scores.
-        by_step: the score of every system after every step.
-        counts: judgments, answered, skipped, pending, marked before, marked now.
-        notes: what a reader should know.
-        signature: the line that reproduces this.
-    """
-
-    judgments: Judgments
-    evalset: EvalSet
+    judgments: Judgments  # all of them; the column `marked` says why one should not count
+    evalset: EvalSet  # the data with these judgments, and the human scores made of what counts
+    counts: dict[str, int]  # answers, answered, skipped, pending, marked before, marked now
     steps: tuple[StepAudit, ...]
+    # One row per annotator: answers, pending, skipped, median seconds, how many of their judgments each step marked,
+    # the largest change of a system's score without those, and what steps measured.
     annotators: pl.DataFrame
-    systems: pl.DataFrame
-    by_step: pl.DataFrame
-    counts: dict[str, int]
+    systems: pl.DataFrame  # score and rank before and after, raw and of annotators' z-scores
+    by_step: pl.DataFrame  # the score of every system after every step
     notes: tuple[str, ...]
     signature: str
 
     def to_frame(self) -> pl.DataFrame:
         """One row per step."""
-        return pl.DataFrame([vars(audit) for audit in self.steps], schema_overrides={"system": pl.String})
+        return frame_of(self.steps, StepAudit)
 
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON document of `clean --json`."""
-        return {
-            "counts": self.counts,
-            "steps": [_without_nan(vars(audit)) for audit in self.steps],
-            "annotators": [_without_nan(row) for row in self.annotators.to_dicts()],
-            "systems": [_without_nan(row) for row in self.systems.to_dicts()],
-            "by_step": [_without_nan(row) for row in self.by_step.to_dicts()],
-            "notes": list(self.notes),
-            "signature": self.signature,
-        }
-
-
-def _without_nan(row: dict[str, Any]) -> dict[str, Any]:
-    return {k: None if isinstance(v, float) and math.isnan(v) else v for k, v in row.items()}
+    def document(self) -> Mapping[str, Any]:
+        """All fields but the data themselves."""
+        return self.fields_without("judgments", "evalset")
 
 
 def clean(
@@ -210,7 +161,7 @@ def clean(
     answer: str = "value",
     recode: Recodes | None = None,
 ) -> Cleaned:
-    """Mark judgments that should not count, step by step, and keep the books.
+    """Mark judgments that should not count, step by step, and log what each step did.
 
     Nothing is deleted: a marked judgment keeps its row, and everything that makes scores leaves it out. Each step sees
     what earlier ones left. A step whose columns the data lack marks nothing, and the audit says so.
@@ -242,15 +193,13 @@ def clean(
     if twice:
         raise OptionError(f"the cleaning step '{min(twice)}' is given twice; leave out {min(twice)}= or the step")
     if not chain:
-        raise OptionError(
-            f"there is nothing to do; name a preset ({', '.join(PRESETS)}) or steps ({', '.join(all_steps())})"
-        )
+        raise OptionError(f"there is nothing to do; name a preset ({', '.join(PRESETS)}) or steps ({', '.join(STEPS)})")
     whole = evalset_of(data)
     judgments = judgments_of(data) if recode is None and answer == "value" else valued(data, answer, recode)
     if not len(judgments):
         raise DataError(f"{whole.name}: there are no judgments to clean; check --systems and --exclude")
-    came = judgment_rows(judgments)
-    judged = judgment_rows(_unmarked(judgments)) if fresh else came
+    original = judgment_rows(judgments)
+    judged = judgment_rows(Judgments(judgments.table.drop(MARKED, strict=False))) if fresh else original
     if strict:
         _refuse(judged, scale, labels)
     before = judged
@@ -264,7 +213,7 @@ def clean(
     if not counted_in(judged).any():
         notes.append("no judgment is left: are the thresholds meant for data like these?")
     marked = Judgments(judgments.table.with_columns(judged.table[MARKED].gather(judged.of_row)))
-    evalset, said = with_marked(whole, marked, came, judged)
+    evalset, score_notes = with_marked(whole, marked, original, judged)
     return Cleaned(
         judgments=marked,
         evalset=evalset,
@@ -273,7 +222,7 @@ def clean(
         systems=system_table(before, judged, keeper),
         by_step=step_table(keeper.systems, chain, scores),
         counts=counts_of(before, judged),
-        notes=(*notes, *said),
+        notes=(*notes, *score_notes),
         signature=signature(
             "clean", whole, preset=preset,
             steps="+".join(str(spec) for spec in chain), fresh="yes" if fresh else None,
@@ -291,10 +240,6 @@ def _limits(scale: tuple[float, float] | None, labels: Sequence[float] | None) -
 
 def _plain(number: float) -> str:
     return str(int(number)) if float(number).is_integer() else repr(float(number))
-
-
-def _unmarked(judgments: Judgments) -> Judgments:
-    return Judgments(judgments.table.drop(MARKED, strict=False))
 
 
 def _refuse(judged: JudgmentRows, scale: tuple[float, float] | None, labels: Sequence[float] | None) -> None:
@@ -317,17 +262,18 @@ def _run(
     try:
         marks = lookup(spec.name).run(judged, spec.parameters)
     except NotApplicableError as missing:
-        return judged, StepAudit(str(spec), False, 0, 0.0, 0, 0.0, None, 0, f"not applied: {missing}"), None, before
+        return judged, StepAudit(str(spec), note=f"not applied: {missing}"), None, before
     done = judged.with_marks(marks.reasons)
     open_before, open_after = counted_in(judged), counted_in(done)
     after = keeper.scores(open_after)
     change, system = largest(after - before, keeper.systems)
     count = int(open_before.sum() - open_after.sum())
-    gone = set(judged.table["annotator"].filter(pl.Series(open_before)).drop_nulls().unique()) - set(
-        judged.table["annotator"].filter(pl.Series(open_after)).drop_nulls().unique()
-    )
+    left = [
+        judged.table["annotator"].filter(pl.Series(rows)).drop_nulls().n_unique() for rows in (open_before, open_after)
+    ]
     audit = StepAudit(
-        str(spec), True, count, count / max(1, int(open_before.sum())), len(gone), change, system,
-        swaps(before, after), "; ".join(marks.notes),
+        str(spec), applied=True, marked=count, share=count / max(1, int(open_before.sum())),
+        annotators=left[0] - left[1], change=change, system=system, swaps=swaps(before, after),
+        note="; ".join(marks.notes),
     )  # fmt: skip
     return done, audit, marks.measures, after

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,58 +14,35 @@ from aliquot.annotation.formula import Formula, parse_formula
 from aliquot.annotation.judgment_rows import Data, evalset_of
 from aliquot.annotation.prepare import Recodes, comparable, countable, recoded, recodings_of, written_recoding
 from aliquot.core.evalset import EvalSet
-from aliquot.core.result import signature
+from aliquot.core.result import Result, signature
 from aliquot.errors import DataError, OptionError, unknown_name
 from aliquot.io.formats.mqm import MQMWeights
-from aliquot.stats.arrays import FloatArray, Seed
-
-# -- What `combine` gives: the new score, the queue for experts, and what was learned about annotators ---------------
+from aliquot.stats.arrays import FloatArray, IntArray, Seed
 
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """One criterion combined.
+    """One criterion combined."""
 
-    Attributes:
-        criterion: its name, or None where judgments name none.
-        values: N x M; NaN where undecided or not judged.
-        cells: one row per judged output: item, system, criterion, value, judgments, confidence, best.
-        annotators: what was learned about them, or None.
-        points: the labels-per-item curve and how many outputs it rests on, where asked for.
-        notes: what a reader should know.
-    """
-
-    criterion: str | None
-    values: FloatArray
-    cells: pl.DataFrame
-    annotators: pl.DataFrame | None
-    points: tuple[pl.DataFrame, int] | None
+    criterion: str | None  # None where judgments name none
+    values: FloatArray  # N x M; NaN where undecided or not judged
+    cells: pl.DataFrame  # one row per judged output: item, system, criterion, value, answers, confidence, best
+    annotators: pl.DataFrame | None  # what was learned about them
+    points: tuple[pl.DataFrame, int] | None  # the labels-per-item curve and the number of its outputs, if asked for
     notes: tuple[str, ...]
 
 
 @dataclass(frozen=True, eq=False)
-class Combined:
-    """The new score, and how it came about.
+class Combined(Result):
+    """The new score, and how it was made."""
 
-    Attributes:
-        evalset: the data with the new score as their human score (and `human_<criterion>` of several criteria).
-        score: the new score's name.
-        cells: one row per output and criterion: value, judgments, confidence and likeliest label (of labels).
-        queue: the outputs that experts should decide, least sure first, with their texts.
-        annotators: what was learned about annotators: accuracy (dawid_skene), severity and noise (crossed), mean and
-            spread (z); empty otherwise.
-        systems: each system's mean of the new score, and on how many items.
-        curve: the labels-per-item curve, where asked for.
-        notes: what a reader should know.
-        signature: the line that reproduces this.
-    """
-
-    evalset: EvalSet
-    score: str
-    cells: pl.DataFrame
-    queue: pl.DataFrame
+    evalset: EvalSet  # the data with the new score as their human score (and `human_<criterion>` of several criteria)
+    score: str  # the new score's name
+    cells: pl.DataFrame  # one row per output and criterion: value, answers, confidence and likeliest label (of labels)
+    queue: pl.DataFrame  # the outputs that experts should decide, least sure first, with their texts
+    # Accuracy (dawid_skene), severity and noise (crossed), mean and spread (z) of annotators; empty otherwise.
     annotators: pl.DataFrame
-    systems: pl.DataFrame
+    systems: pl.DataFrame  # each system's mean of the new score, and the number of its items
     curve: LabelsCurve | None
     notes: tuple[str, ...]
     signature: str
@@ -75,32 +51,13 @@ class Combined:
         """One row per system."""
         return self.systems
 
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON document of `combine --json`."""
-        return {
-            "score": self.score,
-            "systems": _rows(self.systems),
-            "annotators": _rows(self.annotators),
-            "queue": _rows(self.queue),
-            "curve": None if self.curve is None else self.curve.to_dict(),
-            "notes": list(self.notes),
-            "signature": self.signature,
-        }
-
-
-def _rows(frame: pl.DataFrame) -> list[dict[str, Any]]:
-    return [
-        {k: None if isinstance(v, float) and math.isnan(v) else v for k, v in row.items()} for row in frame.to_dicts()
-    ]
+    def document(self) -> Mapping[str, Any]:
+        """All fields but the data and the single outputs."""
+        return self.fields_without("evalset", "cells")
 
 
 _CELLS = {"item": pl.String, "system": pl.String, "criterion": pl.String, "value": pl.Float64, "answers": pl.Int64,
           "confidence": pl.Float64, "best": pl.Float64}  # fmt: skip
-
-
-def cells_of(parts: Sequence[Part]) -> pl.DataFrame:
-    """All outputs of all criteria."""
-    return pl.concat([part.cells for part in parts]) if parts else pl.DataFrame(schema=_CELLS)
 
 
 def queue_of(cells: pl.DataFrame, evalset: EvalSet) -> pl.DataFrame:
@@ -122,9 +79,8 @@ def queue_of(cells: pl.DataFrame, evalset: EvalSet) -> pl.DataFrame:
 def systems_of(evalset: EvalSet, score: str) -> pl.DataFrame:
     """Each system's mean over the items that have the score, best first."""
     values = evalset.scores[score]
-    present = np.isfinite(values)
-    count = present.sum(axis=0)
-    mean = np.where(count > 0, np.where(present, values, 0.0).sum(axis=0) / np.maximum(count, 1), np.nan)
+    count = np.isfinite(values).sum(axis=0)
+    mean = np.where(count > 0, np.nansum(values, axis=0) / np.maximum(count, 1), np.nan)
     table = pl.DataFrame({"system": list(evalset.systems), score: pl.Series(mean, nan_to_null=True), "items": count})
     return table.sort(score, descending=True, nulls_last=True, maintain_order=True)
 
@@ -146,9 +102,6 @@ def curve_from(parts: Sequence[Part], against: str) -> LabelsCurve:
         notes.append("the judgments drawn are among all judgments, so errors are too small; --experts / experts= "
                      "compares with annotators who took no part")  # fmt: skip
     return LabelsCurve(pl.concat(tables) if tables else pl.DataFrame(), outputs, against, tuple(notes))
-
-
-# -- `combine`: one score for each output out of many judgments, ready for `estimate`, `metrics` and `simulate` --------
 
 
 HUMAN = "human"
@@ -224,14 +177,14 @@ def combine(
     wanted = _wanted(criterion, joint, known, evalset)
     parts: list[Part] = []
     notes: list[str] = []
-    people: list[pl.DataFrame] = []
+    annotators: list[pl.DataFrame] = []
     if wanted:
         table, notes = countable(data, answer=answer, mqm_weights=weights)
         table = recoded(_of_criteria(table, known, wanted, notes), recodings_of(recode, known))
         table, normalised = comparable(table, normalise)
         if normalised is not None:
             notes += normalised.notes
-            people.append(normalised.annotators)
+            annotators.append(normalised.annotators)
         if not table.height:
             raise DataError(f"{evalset.name}: no judgment is left to combine" + "".join(f"; {note}" for note in notes))
         how = _How(chosen, spec.parameters, _known_experts(experts, table), curve, repeats, seed)
@@ -242,10 +195,27 @@ def combine(
         mqm_weights=weights and ",".join(f"{k}={v:g}" for k, v in vars(weights).items()),
         experts=",".join(experts) or None, name=name, seed=seed if curve and isinstance(seed, int) else None,
     )  # fmt: skip
-    return _result(evalset, parts, joint, criterion, source, name, notes, people, line, bool(experts), curve)
-
-
-# -- before --------------------------------------------------------------------------------------------------------
+    final = name or (f"{HUMAN}_joint" if joint else HUMAN if criterion is None else f"{HUMAN}_{criterion}")
+    scored = _scored(evalset, parts, joint, source, final, notes)
+    cells = pl.concat([part.cells for part in parts]) if parts else pl.DataFrame(schema=_CELLS)
+    queue = queue_of(cells, evalset)
+    if queue.height:
+        notes.append(f"{queue.height} of {cells.height} outputs (x criteria) are undecided and wait for experts; hard "
+                     "outputs are missing until then, so means may be too high or too low")  # fmt: skip
+    notes += [note for part in parts for note in part.notes]
+    annotators += [part.annotators for part in parts if part.annotators is not None]
+    learned = pl.concat(annotators, how="diagonal_relaxed") if annotators else pl.DataFrame()
+    return Combined(
+        evalset=scored,
+        score=final,
+        cells=cells,
+        queue=queue,
+        annotators=learned.select(column.name for column in learned if column.null_count() < learned.height),
+        systems=systems_of(scored, final),
+        curve=curve_from(parts, "experts" if experts else "all answers") if curve else None,
+        notes=tuple(notes),
+        signature=line,
+    )
 
 
 def _check(
@@ -291,10 +261,10 @@ def _of_criteria(table: pl.DataFrame, known: list[str], wanted: list[str | None]
 
 
 def _known_experts(experts: Sequence[str], table: pl.DataFrame) -> tuple[str, ...]:
-    people = table["annotator"].drop_nulls().unique(maintain_order=True).to_list()
+    known = table["annotator"].drop_nulls().unique(maintain_order=True).to_list()
     for name in experts:
-        if name not in people:
-            raise unknown_name("annotator", name, people, "check --experts / experts=")
+        if name not in known:
+            raise unknown_name("annotator", name, known, "check --experts / experts=")
     return tuple(experts)
 
 
@@ -308,9 +278,7 @@ def _part(evalset: EvalSet, table: pl.DataFrame, criterion: str | None, how: _Ho
     crowd = table.filter(~pl.col("annotator").is_in(how.experts).fill_null(value=False)) if how.experts else table
     judgments = CellJudgments.of(crowd)
     made = how.method.run(judgments, how.parameters)
-    rows, columns = evalset.cell_index(judgments.cells["item"], judgments.cells["system"])
-    values = np.full((evalset.n_items, evalset.n_systems), np.nan)
-    values[rows, columns] = made.value
+    values, (rows, columns) = _placed(evalset, judgments, made.value)
     if decided is not None:
         values = np.where(np.isfinite(decided), decided, values)
     cells = judgments.cells.with_columns(
@@ -324,65 +292,48 @@ def _part(evalset: EvalSet, table: pl.DataFrame, criterion: str | None, how: _Ho
     if how.curve:
         truth = None if decided is None else decided[rows, columns]
         points = curve_of(judgments, how.method, how.parameters, truth, repeats=how.repeats, seed=how.seed)
-    people = made.annotators
-    if people is not None:
-        people = people.with_columns(pl.lit(criterion, dtype=pl.String).alias("criterion"))
+    learned = made.annotators
+    if learned is not None:
+        learned = learned.with_columns(pl.lit(criterion, dtype=pl.String).alias("criterion"))
     notes = tuple(f"{criterion}: {note}" if criterion else note for note in made.notes)
-    return Part(criterion, values, cells, people, points, notes)
+    return Part(criterion, values, cells, learned, points, notes)
 
 
 def _by_experts(evalset: EvalSet, table: pl.DataFrame, how: _How) -> FloatArray:
-    """What the experts say, NaN where they say nothing or disagree on a label."""
+    """The experts' values, NaN where they did not judge or disagree on a label."""
     judgments = CellJudgments.of(table.filter(pl.col("annotator").is_in(how.experts)))
     made = METHODS["majority" if how.method.labels else "mean"].run(judgments, {})
-    rows, columns = evalset.cell_index(judgments.cells["item"], judgments.cells["system"])
+    return _placed(evalset, judgments, made.value)[0]
+
+
+def _placed(
+    evalset: EvalSet, judgments: CellJudgments, value: FloatArray
+) -> tuple[FloatArray, tuple[IntArray, IntArray]]:
+    """N x M values of the judged outputs, and the rows and columns of these outputs."""
+    place = evalset.cell_index(judgments.cells["item"], judgments.cells["system"])
     values = np.full((evalset.n_items, evalset.n_systems), np.nan)
-    values[rows, columns] = made.value
-    return values
+    values[place] = value
+    return values, place
 
 
-# -- after ---------------------------------------------------------------------------------------------------------
+# -- the joint score -----------------------------------------------------------------------------------------------
 
 
-def _result(
-    evalset: EvalSet, parts: list[Part], joint: Formula | None, criterion: str | None, source: str | None,
-    name: str | None, notes: list[str], people: list[pl.DataFrame], line: str, by_experts: bool, curve: bool,
-) -> Combined:  # fmt: skip
-    """Put the criteria together and the score into the data."""
-    final = name or (f"{HUMAN}_joint" if joint else HUMAN if criterion is None else f"{HUMAN}_{criterion}")
+def _scored(
+    evalset: EvalSet, parts: list[Part], joint: Formula | None, source: str | None, final: str, notes: list[str]
+) -> EvalSet:
+    """Return the data with the joint score, and with the score of each of several criteria."""
     values = _joined(evalset, parts, joint, source, notes)
     scored = evalset
-    if len(parts) > 1:
-        for part in parts:
-            scored = scored.with_score(f"{HUMAN}_{part.criterion}", part.values)
+    for part in parts if len(parts) > 1 else []:
+        scored = scored.with_score(f"{HUMAN}_{part.criterion}", part.values)
     if final in evalset.scores:
         notes.append(f"the score '{final}' that the data had is replaced; --name / name= keeps it")
     scored = scored.with_score(final, values).with_human(final)
     if source is not None:
         scored = scored.drop(systems=[source])
         notes.append(f"'{source}' is the source, not a system, and left out")
-    cells = cells_of(parts)
-    queue = queue_of(cells, evalset)
-    if queue.height:
-        notes.append(f"{queue.height} of {cells.height} outputs (x criteria) are undecided and wait for experts; hard "
-                     "outputs are missing until then, so means may be too high or too low")  # fmt: skip
-    notes += [note for part in parts for note in part.notes]
-    people += [part.annotators for part in parts if part.annotators is not None]
-    return Combined(
-        evalset=scored,
-        score=final,
-        cells=cells,
-        queue=queue,
-        annotators=_without_empty(pl.concat(people, how="diagonal_relaxed")) if people else pl.DataFrame(),
-        systems=systems_of(scored, final),
-        curve=curve_from(parts, "experts" if by_experts else "all answers") if curve else None,
-        notes=tuple(notes),
-        signature=line,
-    )
-
-
-def _without_empty(table: pl.DataFrame) -> pl.DataFrame:
-    return table.select(column.name for column in table if column.null_count() < table.height)
+    return scored
 
 
 def _joined(

@@ -15,43 +15,31 @@ import polars as pl
 
 from aliquot.annotation.judgment_rows import first_rows, group_codes
 from aliquot.core.registry import Registered, Spec, parse_spec
+from aliquot.core.result import Result
 from aliquot.errors import DataError, OptionError, unknown_name
 from aliquot.stats.arrays import FloatArray, IntArray, Seed
 from aliquot.stats.combining import cell_majority, cell_mean, cell_median, cell_trimmed_mean, labels_curve
 from aliquot.stats.combining import dawid_skene as fit_dawid_skene
 
-# -- The judgments on one criterion as arrays: who said what on which output -------------------------------------------
-
 
 @dataclass(frozen=True, eq=False)
 class CellJudgments:
-    """Judgments on one criterion.
+    """Judgments on one criterion as arrays."""
 
-    Attributes:
-        cells: item and system of every output that has a judgment, in order of first appearance.
-        cell: the output each judgment is on.
-        value: the judgments, all finite.
-        person: who gave each; -1 where nobody is named.
-        people: the annotators' names.
-    """
-
-    cells: pl.DataFrame
-    cell: IntArray
-    value: FloatArray
-    person: IntArray
-    people: tuple[str, ...]
+    cells: pl.DataFrame  # item and system of every output that has a judgment, in order of first appearance
+    cell: IntArray  # the output each judgment is on
+    value: FloatArray  # all finite
+    annotator: IntArray  # code of each judgment's annotator; -1 for judgments without an annotator id
+    annotators: tuple[str, ...]
 
     @classmethod
     def of(cls, table: pl.DataFrame) -> CellJudgments:
         """Take them from a table of judgments with values."""
         cell = group_codes(table, ["item", "system"])
-        named = table["annotator"]
-        people = named.drop_nulls().unique(maintain_order=True).to_list()
-        codes = named.replace_strict(people, list(range(len(people))), default=-1, return_dtype=pl.Int64)
-        person = codes.fill_null(-1).to_numpy() if people else np.full(table.height, -1, dtype=np.int64)
-        return cls(
-            table[first_rows(cell)].select("item", "system"), cell, table["value"].to_numpy(), person, tuple(people)
-        )
+        names = table["annotator"].drop_nulls().unique(maintain_order=True).to_list()
+        codes = table["annotator"].cast(pl.Enum(names)).to_physical().cast(pl.Int64).fill_null(-1).to_numpy()
+        cells = table[first_rows(cell)].select("item", "system")
+        return cls(cells, cell, table["value"].to_numpy(), codes, tuple(names))
 
     @property
     def size(self) -> int:
@@ -65,32 +53,26 @@ class CellJudgments:
 
     def at(self, rows: IntArray) -> CellJudgments:
         """Return only these judgments; the outputs stay, some perhaps without any."""
-        return replace(self, cell=self.cell[rows], value=self.value[rows], person=self.person[rows])
+        return replace(self, cell=self.cell[rows], value=self.value[rows], annotator=self.annotator[rows])
 
     def once_each(self) -> tuple[CellJudgments, int]:
         """Return one judgment for each annotator and output, the mean of theirs, and how many were merged."""
-        key = np.where(
-            self.person >= 0, self.cell * (len(self.people) + 1) + self.person, -1 - np.arange(len(self.cell))
-        )
+        key = self._by_annotator()
         distinct, first, at = np.unique(key, return_index=True, return_inverse=True)
         if len(distinct) == len(key):
             return self, 0
-        mean = np.bincount(at, self.value) / np.bincount(at)
-        order = np.argsort(first)
-        return replace(
-            self, cell=self.cell[first][order], value=mean[order], person=self.person[first][order]
-        ), len(key) - len(distinct)  # fmt: skip
+        mean, order = np.bincount(at, self.value) / np.bincount(at), np.argsort(first)
+        return replace(self.at(first[order]), value=mean[order]), len(key) - len(distinct)
 
     def shares(self) -> FloatArray:
-        """The weight of each judgment so that an annotator has one vote on an output, however often they answered."""
-        key = np.where(
-            self.person >= 0, self.cell * (len(self.people) + 1) + self.person, -1 - np.arange(len(self.cell))
-        )
-        _, at, count = np.unique(key, return_inverse=True, return_counts=True)
+        """The weight of each judgment, so that an annotator counts once on an output, however often they judged it."""
+        _, at, count = np.unique(self._by_annotator(), return_inverse=True, return_counts=True)
         return np.asarray(1.0 / count[at])
 
-
-# -- Ways to make one number of several judgments on an output; keyword-only arguments are the user's parameters -------
+    def _by_annotator(self) -> IntArray:
+        """A key of each annotator on each output; judgments without an annotator id have one each."""
+        key = self.cell * (len(self.annotators) + 1) + self.annotator
+        return np.where(self.annotator >= 0, key, -1 - np.arange(len(self.cell)))
 
 
 MOST_LABELS = 30
@@ -99,20 +81,12 @@ MOST_LABELS = 30
 
 @dataclass(frozen=True, eq=False)
 class CellScores:
-    """One number for each output.
+    """One number for each output."""
 
-    Attributes:
-        value: NaN where undecided.
-        confidence: how sure a label is (vote share, posterior); NaN for measurements.
-        best: the likeliest label, also where undecided.
-        annotators: what was learned about each annotator, or None.
-        notes: what a reader should know.
-    """
-
-    value: FloatArray
-    confidence: FloatArray
-    best: FloatArray
-    annotators: pl.DataFrame | None = None
+    value: FloatArray  # NaN where undecided
+    confidence: FloatArray  # of a label: its share of the judgments, or its posterior; NaN for measurements
+    best: FloatArray  # the likeliest label, also where undecided
+    annotators: pl.DataFrame | None = None  # what was learned about each annotator
     notes: tuple[str, ...] = ()
 
 
@@ -156,9 +130,6 @@ def method_of(text: str, **apart: Any) -> tuple[CombineMethod, Spec]:
     return method, Spec(spec.name, given)
 
 
-# -- measurements --------------------------------------------------------------------------------------------------
-
-
 @_method("mean")
 def mean(judgments: CellJudgments) -> CellScores:
     """Mean of the judgments."""
@@ -190,9 +161,6 @@ def _measured(judgments: CellJudgments, how: Callable[..., FloatArray]) -> CellS
     return CellScores(value, np.full(judgments.size, np.nan), value, None, notes)
 
 
-# -- labels --------------------------------------------------------------------------------------------------------
-
-
 @_method("majority", labels=True)
 def majority(judgments: CellJudgments, *, threshold: float | None = None) -> CellScores:
     """The most frequent judgment; undecided where two tie.
@@ -221,28 +189,23 @@ def dawid_skene(
     _share(threshold, "dawid_skene")
     if smoothing < 0 or iterations < 1:
         raise OptionError(f"dawid_skene: smoothing={smoothing:g}, iterations={iterations} should be >= 0 and >= 1")
-    named = np.flatnonzero(judgments.person >= 0)
+    named = np.flatnonzero(judgments.annotator >= 0)
     if not len(named):
-        raise DataError("dawid_skene learns how each annotator errs; these judgments name no annotators; use majority")
+        raise DataError("dawid_skene learns how each annotator errs; no judgment has an annotator id; use majority")
     kinds, codes = _labels(judgments)
     seen, place = np.unique(judgments.cell[named], return_inverse=True)
-    people, person = np.unique(judgments.person[named], return_inverse=True)
+    present, annotator = np.unique(judgments.annotator[named], return_inverse=True)
     fit = fit_dawid_skene(
-        place, person, codes[named], kinds=len(kinds), smoothing=smoothing, iterations=iterations
+        place, annotator, codes[named], kinds=len(kinds), smoothing=smoothing, iterations=iterations
     )  # fmt: skip
     confidence, best = np.full(judgments.size, np.nan), np.full(judgments.size, np.nan)
     confidence[seen], best[seen] = fit.posterior.max(axis=1), kinds[fit.posterior.argmax(axis=1)]
-    report = pl.DataFrame(
-        {
-            "annotator": [judgments.people[at] for at in people],
-            "answers": np.bincount(person),
-            "accuracy": fit.accuracy,
-        }
-    )
+    names = [judgments.annotators[at] for at in present]
+    report = pl.DataFrame({"annotator": names, "answers": np.bincount(annotator), "accuracy": fit.accuracy})
     notes = [] if fit.converged else [f"dawid_skene did not settle in {iterations} rounds; give iterations="]
     if len(named) < len(judgments.cell):
         notes.append(f"dawid_skene: {len(judgments.cell) - len(named)} judgments name no annotator; they are left out")
-    if len(people) == 1:
+    if len(present) == 1:
         notes.append("dawid_skene: one annotator; nothing can be learned about their errors")
     return CellScores(np.where(confidence > threshold, best, np.nan), confidence, best, report, tuple(notes))
 
@@ -264,34 +227,27 @@ def _share(value: float, method: str) -> float:
     return value
 
 
-# -- The labels-per-item curve: how wrong would fewer judgments have been? ---------------------------------------------
+# -- the labels-per-item curve: how wrong would fewer judgments have been? -----------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
-class LabelsCurve:
-    """Error against the number of judgments for each output.
+class LabelsCurve(Result):
+    """Error against the number of judgments for each output."""
 
-    Attributes:
-        table: criterion, k, mean and root mean squared error; of labels also wrong (share of decided outputs with
-            another label), its standard deviation over draws, and undecided.
-        outputs: criterion -> how many outputs the curve rests on.
-        against: what counts as right: `all answers`, or `experts`.
-        notes: what a reader should know.
-    """
-
+    # criterion, k, mean and root mean squared error; of labels also wrong (share of decided outputs with another
+    # label), its standard deviation over draws, and undecided
     table: pl.DataFrame
-    outputs: Mapping[str, int]
-    against: str
+    outputs: Mapping[str, int]  # criterion -> number of outputs of the curve
+    against: str  # what counts as right: `all answers`, or `experts`
     notes: tuple[str, ...]
 
     def to_frame(self) -> pl.DataFrame:
         """Return the table."""
         return self.table
 
-    def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return {"points": self.table.fill_nan(None).to_dicts(), "outputs": dict(self.outputs),
-                "against": self.against, "notes": list(self.notes)}  # fmt: skip
+    def document(self) -> Mapping[str, Any]:
+        """The fields; the table is called points."""
+        return {"points": self.table, **self.fields_without("table")}
 
 
 def curve_of(
@@ -303,10 +259,10 @@ def curve_of(
     repeats: int = 20,
     seed: Seed = 0,
 ) -> tuple[pl.DataFrame, int]:
-    """Draw 1, 2, ... judgments of every output that has many, and compare what they say with the truth.
+    """Draw 1, 2, ... judgments of every output that has many, and compare their combination with the truth.
 
-    Outputs with at least the median number of judgments take part, with all they have; the truth is what those say
-    together, unless it is given. Returns the points and how many outputs there are; no points where fewer than ten
+    Outputs with at least the median number of judgments take part, with all they have; the truth is the combination of
+    all, unless it is given. Returns the points and how many outputs there are; no points where fewer than ten
     outputs have two judgments.
     """
     many = judgments.count

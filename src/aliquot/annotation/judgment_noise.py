@@ -1,6 +1,6 @@
-"""The judgments behind a human score, and how noisy one judgment of a difference is.
+"""Which judgments a human score was made of, and how noisy one judgment of a difference is.
 
-Protocols and criteria differ in scale: judgments are those behind a score if their means are the score.
+Protocols and criteria differ in scale: a score was made of the judgments whose means are the score.
 """
 
 from __future__ import annotations
@@ -17,25 +17,19 @@ from aliquot.stats.arrays import FloatArray
 from aliquot.stats.correlation import pearson
 
 SAME = 0.98
-"""Correlation of judgments' means with the human score from which they are taken for those behind it."""
+"""Correlation of judgments' means with a human score from which the score counts as made of them."""
 
 _CROWD = 30
-"""Annotators up to which it is looked whether the score is the mean of some of them."""
+"""Annotators up to which the score is compared with the mean of some of them."""
 
 
 @dataclass(frozen=True, eq=False)
 class ScoreJudgments:
-    """The judgments behind a human score.
+    """The judgments of which a human score is the mean."""
 
-    Attributes:
-        table: item, system, annotator, turn (0, 1, ... for repeats of one annotator), value; one row per judgment.
-        slope: of the human score on the judgments' means.
-        source: which judgments these are, in words.
-    """
-
-    table: pl.DataFrame
-    slope: float
-    source: str
+    table: pl.DataFrame  # one row per judgment: item, system, annotator, turn (0, 1, ... for repeats), value
+    slope: float  # of the human score on the judgments' means
+    source: str  # which judgments these are, in words
 
 
 def judgments_of_score(data: EvalSet, human: str) -> ScoreJudgments:
@@ -48,10 +42,10 @@ def judgments_of_score(data: EvalSet, human: str) -> ScoreJudgments:
     >>> judgments_of_score(aliquot.synthetic(items=10, systems=2, annotators=0), "human")
     Traceback (most recent call last):
         ...
-    aliquot.errors.DataError: synthetic (simulated): there are no judgments, so the judges' noise is not known
+    aliquot.errors.DataError: synthetic (simulated): there are no judgments, so annotator noise is unknown
     """
     if data.judgments is None:
-        raise DataError(f"{data.name}: there are no judgments, so the judges' noise is not known")
+        raise DataError(f"{data.name}: there are no judgments, so annotator noise is unknown")
     table = data.judgments.answers().filter(pl.col("value").is_not_null())
     if "control" in table.columns:
         table = table.filter(pl.col("control").is_null() | pl.col("control").cast(pl.String).is_in(["", "false", "0"]))
@@ -66,7 +60,7 @@ def judgments_of_score(data: EvalSet, human: str) -> ScoreJudgments:
     if best is None or best[0] < SAME:
         closest = "" if best is None else f" (correlation with the nearest: {best[0]:.2f})"
         raise DataError(
-            f"{data.name}: the judgments are not those behind '{human}'{closest}, so its noise is not known"
+            f"{data.name}: '{human}' is not the mean of any of the judgments{closest}, so its noise is unknown"
         )
     return best[1]
 
@@ -115,27 +109,27 @@ def _of_some_annotators(
     data: EvalSet, rows: pl.DataFrame, scores: FloatArray, source: str
 ) -> list[tuple[str, pl.DataFrame]]:
     """Those annotators of whom the score is the mean (experts among crowd workers), by least squares on all."""
-    people = rows["annotator"].drop_nulls().unique().sort().to_list()
-    if not 1 < len(people) <= _CROWD:
+    names = rows["annotator"].drop_nulls().unique().sort().to_list()
+    if not 1 < len(names) <= _CROWD:
         return []
     own = rows.group_by("item", "system", "annotator").agg(pl.col("value").mean())
     wide = own.pivot("annotator", index=["item", "system"], values="value").drop_nulls()
-    if wide.height < 3 * len(people):
+    if wide.height < 3 * len(names):
         return []
     human = scores[data.cell_index(wide["item"], wide["system"])]
     known = np.isfinite(human)
-    design = np.column_stack([wide.select(people).to_numpy()[known], np.ones(int(known.sum()))])
+    design = np.column_stack([wide.select(names).to_numpy()[known], np.ones(int(known.sum()))])
     weights = np.linalg.lstsq(design, human[known], rcond=None)[0][:-1]
-    chosen = [person for person, weight in zip(people, weights, strict=True) if weight > 0.5 * weights.max() > 0]
-    if len(chosen) in (0, len(people)):
+    chosen = [name for name, weight in zip(names, weights, strict=True) if weight > 0.5 * weights.max() > 0]
+    if len(chosen) in (0, len(names)):
         return []
-    words = f"{len(chosen)} of {len(people)} annotators"
+    words = f"{len(chosen)} of {len(names)} annotators"
     kept = rows.filter(pl.col("annotator").is_in(chosen))
     return [(words if source == "all judgments" else f"{source}, {words}", kept)]
 
 
 def difference_noise(table: pl.DataFrame, within: float) -> tuple[float, bool]:
-    """Judges' variance in one judgment of a difference: 2 within, or less where one annotator judged both systems.
+    """Annotator variance in one judgment of a difference: 2 within, or less where one annotator judged both systems.
 
     An annotator's severity on an item then cancels: what is left is the interaction of annotator and system on the
     item, from the blocks in which at least two annotators judged the same systems (two-way analysis of variance).
@@ -152,8 +146,8 @@ def difference_noise(table: pl.DataFrame, within: float) -> tuple[float, bool]:
         pl.col("system").n_unique().over("item").alias("systems"),
         pl.col("system").n_unique().over("item", "annotator").alias("mine"),
     ).filter((pl.col("mine") == pl.col("systems")) & (pl.col("systems") > 1))
-    blocks = blocks.with_columns(pl.col("annotator").n_unique().over("item").alias("people"))
-    blocks = blocks.filter(pl.col("people") > 1)
+    blocks = blocks.with_columns(pl.col("annotator").n_unique().over("item").alias("annotators"))
+    blocks = blocks.filter(pl.col("annotators") > 1)
     repeated = first.filter(pl.len().over("item", "system") > 1)
     if blocks.height < repeated.height / 2 or not blocks.height:
         return 2 * within, False
@@ -161,6 +155,6 @@ def difference_noise(table: pl.DataFrame, within: float) -> tuple[float, bool]:
     rest = (
         value - value.mean().over("item", "annotator") - value.mean().over("item", "system") + value.mean().over("item")
     )
-    items = blocks.group_by("item").agg(pl.col("systems").first(), pl.col("people").first())
-    freedom = ((items["systems"] - 1) * (items["people"] - 1)).sum()
+    items = blocks.group_by("item").agg(pl.col("systems").first(), pl.col("annotators").first())
+    freedom = ((items["systems"] - 1) * (items["annotators"] - 1)).sum()
     return 2 * float(blocks.select((rest**2).sum()).item()) / float(freedom), True
