@@ -25,7 +25,7 @@ from aliquot.sampling.methods import all_methods
 from aliquot.sampling.select import select
 from aliquot.sampling.summary import summarise
 from aliquot.sampling.tasks import positive
-from aliquot.stats.subset_search import subset_spa
+from aliquot.stats.pairwise import analytic_p, spa
 
 LENGTHS = (1, 2, 3, 5, 6, 7, 4, 2)
 DATA = aliquot.synthetic(items=60, systems=5, seed=2)
@@ -683,10 +683,11 @@ def test_items_without_outputs_are_reported(spec):
 def test_searches_beat_random_subsets_on_their_metric(name, options):
     scores = DATA.scores["metricB"]
     rng = np.random.default_rng(0)
-    by_chance = subset_spa(scores, np.array([rng.choice(60, 9, replace=False) for _ in range(500)]))
+    full = analytic_p(scores)
+    by_chance = [spa(analytic_p(scores[rng.choice(60, 9, replace=False)]), full) for _ in range(500)]
     chosen = select(DATA, name, 9, metric="metricB", **options)
     rows = np.array([DATA.ids.index(item) for item in chosen.ids])
-    found = float(subset_spa(scores, rows[None, :])[0])
+    found = spa(analytic_p(scores[rows]), full)
     assert found > np.quantile(by_chance, 0.97)
     assert chosen.details["metric_spa"] == pytest.approx(found)
 
