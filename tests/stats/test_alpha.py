@@ -134,7 +134,7 @@ def repeated(answers: Pairable, weight: FloatArray) -> tuple[FloatArray, FloatAr
     """The answers of a draw written out: each item as often as it was drawn, as units of its own."""
     unit, value = [], []
     for item, times in enumerate(weight.astype(int)):
-        rows = np.flatnonzero(answers.answer_item == item)
+        rows = np.flatnonzero(answers.judgment_item == item)
         for copy in range(times):
             unit.append(answers.unit[rows] + (copy + 1) * 10_000)
             value.append(answers.values[answers.code[rows]])
@@ -202,7 +202,7 @@ def test_bad_input() -> None:
     unit = np.array([0, 0, 1, 1])
     with pytest.raises(NameUnknownError, match="no level 'ordnal'; did you mean 'ordinal'"):
         krippendorff_alpha(unit, np.arange(4.0), "ordnal")  # type: ignore[arg-type]
-    with pytest.raises(OptionError, match="the answer -1 is negative; a ratio scale begins at 0"):
+    with pytest.raises(OptionError, match="the judgment -1 is negative; a ratio scale begins at 0"):
         krippendorff_alpha(unit, np.array([-1.0, 0, 1, 2]), "ratio")
     with pytest.raises(OptionError, match="at most 3000: round"):
         krippendorff_alpha(np.arange(4000) // 2, np.arange(4000.0), "ratio")

@@ -63,9 +63,9 @@ def scipys(function: Callable[..., Any], x: FloatArray, y: FloatArray) -> float:
 def test_every_pair_is_as_scipy_has_it(seed: int, gaps: float) -> None:
     table = ratings(seed, units=15, people=4, gaps=gaps)
     pairs = pairs_of(table)
-    counts, values = tables(pairs), pairs.answers.values
+    counts, values = tables(pairs), pairs.judgments.values
     by_moments = moment_pearson(moments(pairs))
-    ranked = spearman_pairs(pairs).each(np.ones((1, pairs.answers.items)))[0][0]
+    ranked = spearman_pairs(pairs).each(np.ones((1, pairs.judgments.items)))[0][0]
     for at, (a, b) in enumerate(zip(pairs.first, pairs.second, strict=True)):
         x, y = both(table, a, b)
         assert len(x) == pairs.shared[at] == counts[at].sum()
@@ -102,8 +102,8 @@ def test_scale_does_not_matter() -> None:
     for scaled in (1e-9 * table, 1e9 * table + 1e12):
         pairs, other = pairs_of(table), pairs_of(scaled)
         assert moment_pearson(moments(other)) == pytest.approx(moment_pearson(moments(pairs)), abs=1e-4)
-        assert table_pearson(tables(other), other.answers.values) == pytest.approx(
-            table_pearson(tables(pairs), pairs.answers.values), abs=1e-4
+        assert table_pearson(tables(other), other.judgments.values) == pytest.approx(
+            table_pearson(tables(pairs), pairs.judgments.values), abs=1e-4
         )
 
 
@@ -119,7 +119,7 @@ def test_draws_are_coefficients_of_the_items_drawn() -> None:
     table = ratings(5, gaps=0.0, people=3)  # without gaps items are rows
     pairs = pairs_of(table)
     weights = np.random.default_rng(0).integers(0, 3, (4, len(table))).astype(float)
-    values = pairs.answers.values
+    values = pairs.judgments.values
     cases: list[tuple[Callable[..., Any], list[Measure]]] = [
         (pearsonr, [pearson_measure(pairs), table_measure(pairs, lambda counts: table_pearson(counts, values))]),
         (spearmanr, [spearman_pairs(pairs), table_measure(pairs, table_spearman)]),
@@ -132,7 +132,7 @@ def test_draws_are_coefficients_of_the_items_drawn() -> None:
 
 def test_intervals_agree_whichever_way() -> None:
     pairs = pairs_of(ratings(6))
-    values = pairs.answers.values
+    values = pairs.judgments.values
     by_table = table_measure(pairs, lambda counts: table_pearson(counts, values))
     first, second = intervals([by_table, pearson_measure(pairs)], 100, seed=1)
     assert first == pytest.approx(second)

@@ -8,7 +8,7 @@ from scipy import sparse, stats
 
 from aliquot.errors import OptionError
 from aliquot.stats.arrays import FloatArray
-from aliquot.stats.resampling import Additive, draw_counts, intervals, item_sums, sparse_item_sums, value_of
+from aliquot.stats.resampling import Additive, intervals, item_sums, resampled_counts, sparse_item_sums, value_of
 
 
 def ratio(total: FloatArray) -> FloatArray:
@@ -20,8 +20,7 @@ def mean_measure(values: FloatArray) -> Additive:
 
 
 def test_counts_are_those_of_draws_with_replacement() -> None:
-    blocks = list(draw_counts(7, 1000, 64, seed=3))
-    counts = np.concatenate(blocks)
+    counts = resampled_counts(np.random.default_rng(3), 1000, 7, 7)
     assert counts.shape == (1000, 7)
     assert (counts.sum(axis=1) == 7).all()
     assert counts.mean(axis=0) == pytest.approx(np.ones(7), abs=0.15)

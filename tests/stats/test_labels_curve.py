@@ -8,14 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aliquot.stats.arrays import group_means
-from aliquot.stats.combining import draw_answers, labels_curve
+from aliquot.stats.combining import draw_judgments, labels_curve
 
 
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.integers(0, 6), max_size=60), st.integers(1, 8), st.integers(0, 1000))
 def test_k_answers_of_every_cell(cells, k, seed):
     cells = np.array(cells, dtype=np.int64)
-    rows = draw_answers(cells, k, np.random.default_rng(seed))
+    rows = draw_judgments(cells, k, np.random.default_rng(seed))
     assert len(set(rows.tolist())) == len(rows)
     assert np.all(np.diff(rows) > 0)
     for cell in np.unique(cells):
@@ -26,7 +26,7 @@ def test_every_answer_is_equally_likely():
     rng = np.random.default_rng(1)
     hits = np.zeros(5)
     for _ in range(4000):
-        hits[draw_answers(np.zeros(5, dtype=int), 2, rng)] += 1
+        hits[draw_judgments(np.zeros(5, dtype=int), 2, rng)] += 1
     assert np.abs(hits / 4000 - 0.4).max() < 0.03
 
 

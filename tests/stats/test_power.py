@@ -35,9 +35,9 @@ TABLE = {
 }
 
 
-def two_sample_judgments(delta, sd):
+def two_sample_judgments(delta: float | np.ndarray, sd: float | np.ndarray) -> np.ndarray:
     """Judgments of both systems together, rounded as the paper's Tables 2 and 5 print them."""
-    return np.rint(2 * two_sample_size(delta, sd))
+    return np.asarray(np.rint(2 * two_sample_size(delta, sd)))
 
 
 def test_all_thirty_cells_of_the_paper():

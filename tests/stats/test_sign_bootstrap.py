@@ -14,7 +14,8 @@ from hypothesis.extra.numpy import arrays
 from aliquot.errors import DataError, OptionError
 from aliquot.stats import sign_bootstrap
 from aliquot.stats.arrays import FloatArray
-from aliquot.stats.sign_bootstrap import batch_sizes, contrasts, resampled_counts, sign_counts
+from aliquot.stats.resampling import resampled_counts
+from aliquot.stats.sign_bootstrap import batch_sizes, contrasts, sign_counts
 
 TRIALS = 20_000
 

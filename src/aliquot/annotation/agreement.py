@@ -35,7 +35,7 @@ from aliquot.core.result import frame_of, signature
 from aliquot.errors import DataError, OptionError
 from aliquot.stats.agreement import NO_SPAN, SpanAgreement, span_agreement
 from aliquot.stats.alpha import Level
-from aliquot.stats.annotator_model import EXACT, MIN_ANSWERS, AnnotatorModel, Variant, annotator_model
+from aliquot.stats.annotator_model import EXACT, MIN_JUDGMENTS, AnnotatorModel, Variant, annotator_model
 from aliquot.stats.annotator_model import trust as trust_coefficients
 from aliquot.stats.annotator_pairs import HELD_ROWS, MAX_ANNOTATORS
 from aliquot.stats.arrays import FloatArray, IntArray
@@ -354,9 +354,9 @@ def _notes(data: Data, compared: Compared, columns: Sequence[str]) -> list[str]:
     if alone and judgments.items:
         notes.append(f"{alone} of {n} annotators share no output with any other annotator")
     counts = np.bincount(arrays.annotator, minlength=n)
-    few = int(((counts > 0) & (counts < MIN_ANSWERS)).sum())
+    few = int(((counts > 0) & (counts < MIN_JUDGMENTS)).sum())
     if few:
-        notes.append(f"{few} of {n} annotators were compared on fewer than {MIN_ANSWERS} judgments: too few to "
+        notes.append(f"{few} of {n} annotators were compared on fewer than {MIN_JUDGMENTS} judgments: too few to "
                      "measure their reliability")  # fmt: skip
     criteria = arrays.criteria
     if len(criteria) > 1:

@@ -202,7 +202,7 @@ def square_tables(arrays: JudgmentArrays, found: PairColumns | None) -> dict[tup
     """Counts of outputs by both annotators' values, where they are few enough to keep."""
     if found is None or found.tables is None or found.tables.size > _KEPT_TABLES:
         return {}
-    values = [arrays.name_of(value) for value in found.pairs.answers.values]
+    values = [arrays.name_of(value) for value in found.pairs.judgments.values]
     names, pairs = arrays.annotators, found.pairs
     return {
         (names[a], names[b]): pl.DataFrame(

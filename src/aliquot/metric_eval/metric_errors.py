@@ -22,7 +22,7 @@ from aliquot.metric_eval.metric_value import PerfectAnnotator
 from aliquot.stats import break_even, decomposition
 from aliquot.stats.arrays import FloatArray, IntArray, Seed
 from aliquot.stats.decomposition import PairSigns
-from aliquot.stats.sign_bootstrap import child_seeds
+from aliquot.stats.resampling import child_seeds
 
 OPTIMAL_NAME, HUMAN_NAME = "Optimal predictor", "Human"
 """How the first two rows of the decomposition are called."""

@@ -19,7 +19,7 @@ from aliquot.metric_eval.metric_inputs import Campaign, Inputs
 from aliquot.stats.arrays import Seed
 from aliquot.stats.correlation import correlate_tables
 from aliquot.stats.metric_selection import ForwardSelection, ForwardStep, forward_selection
-from aliquot.stats.sign_bootstrap import child_seeds
+from aliquot.stats.resampling import child_seeds
 from aliquot.stats.variance_components import (
     data_efficiency,
     efficiency_ceiling,

@@ -51,8 +51,8 @@ from aliquot.metric_eval.surface import Progress, SurfaceScore, surface
 from aliquot.stats.arrays import Seed
 from aliquot.stats.decomposition import PairSigns
 from aliquot.stats.metric_tests import Swap
+from aliquot.stats.resampling import child_seeds
 from aliquot.stats.sequences import error_rate
-from aliquot.stats.sign_bootstrap import child_seeds
 
 PARTS = ("decomposition", "breakeven", "annotators", "convergence", "cooccurrence", "value", "correlations",
          "extremes", "leave_one_out", "tests")  # fmt: skip

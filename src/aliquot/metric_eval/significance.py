@@ -21,7 +21,7 @@ from aliquot.stats.metric_tests import (
     compare_metrics,
     metric_clusters,
 )
-from aliquot.stats.sign_bootstrap import child_seeds
+from aliquot.stats.resampling import child_seeds
 from aliquot.stats.tied_correlation import item_kendall_like, item_tie_accuracies, tie_accuracy
 
 SWAPPED: dict[str, tuple[Statistic, Level]] = {

@@ -20,7 +20,7 @@ from aliquot.sampling.methods import Drawn, lookup
 from aliquot.simulation.setup import Plan, plan_method
 from aliquot.stats.arrays import BoolArray, FloatArray
 from aliquot.stats.design_variance import within_correlation
-from aliquot.stats.shrinkage import Foreseen, foresee, pairs_in, root, truth_draws
+from aliquot.stats.shrinkage import Forecast, forecast, pairs_in, root, truth_draws
 
 FEWEST = 4
 """Items that tell anything about spread and its tails."""
@@ -75,7 +75,7 @@ class Pilot:
         if self.copies == 1:
             return self.sample.covariance(errors)
         # Other items than the judged ones: no gain from having judged some, and the new set's own spread on top.
-        here = foresee(self._residual(self.fitted), self.weight, 1 / self.weight, self.sample.n, np.inf)
+        here = forecast(self._residual(self.fitted), self.weight, 1 / self.weight, self.sample.n, np.inf)
         there = self.sample.n / (self.copies * self.sample.population) if np.isfinite(self.copies) else 0.0
         covariance: FloatArray = here.covariance * (1.0 + there)
         return covariance
@@ -95,7 +95,7 @@ class Pilot:
         residual: FloatArray = fitted.z * (self.sample.weight.sum() / self.sample.weight)[:, None]
         return residual
 
-    def foreseen(self, method: Plan, n: int) -> tuple[Foreseen, FloatArray]:
+    def foreseen(self, method: Plan, n: int) -> tuple[Forecast, FloatArray]:
         """Units of a future sample of n items, and how often each item of the set is expected in it."""
         drawn = _draw(self.evalset, method, _same_share(n, self.copies, self.sample.population), self.seed)
         chance = drawn.probability
@@ -104,7 +104,7 @@ class Pilot:
                               "replay a past campaign (--past)")  # fmt: skip
         expected = chance * (n / chance.sum())
         residual, rows = self._residual(self._fit(method)), self.sample.rows
-        future = foresee(residual, self.weight, expected[rows], n, self.copies)
+        future = forecast(residual, self.weight, expected[rows], n, self.copies)
         codes = self.evalset.documents
         if drawn.details.get("variance") == "spread" and codes is not None:
             rho = within_correlation(future.units, self.sample.clusters, pairs_in(chance, codes))
@@ -132,7 +132,7 @@ class Pilot:
     def uncertainty(self) -> float:
         """Relative standard error of the widths, because a small pilot does not know the spread: 1 / sqrt(2 df)."""
         weight = self.weight
-        here = foresee(self._residual(self.fitted), weight, 1 / weight, self.sample.n, np.inf)
+        here = forecast(self._residual(self.fitted), weight, 1 / weight, self.sample.n, np.inf)
         return float(1.0 / np.sqrt(2.0 * here.freedom()))
 
 

@@ -1,6 +1,6 @@
 """Agreement on categories: raw agreement, Cohen's kappa plain and weighted, its maximum and margins, Fleiss' kappa.
 
-A square table counts units by the answers of two annotators (rows the first's, columns the second's). Functions of
+A square table counts units by the judgments of two annotators (rows the first's, columns the second's). Functions of
 tables take any number of them at once: ... x K x K in, ... out. Undefined values are NaN.
 """
 
@@ -80,7 +80,7 @@ def _undefined_where(undefined: BoolArray, values: FloatArray) -> FloatArray:
 
 
 def margins_p(table: FloatArray) -> float:
-    """Stuart-Maxwell test of equal margins: do both annotators use the answers equally often? NaN without units.
+    """Stuart-Maxwell test of equal margins: do both annotators use the judgments equally often? NaN without units.
 
     >>> margins_p(np.array([[20.0, 10.0], [10.0, 20.0]]))
     1.0
@@ -100,24 +100,26 @@ def margins_p(table: FloatArray) -> float:
     return float(stats.chi2.sf(chi2, freedom))
 
 
-def raw_measure(answers: Pairable) -> Additive:
-    """The share of equal answers among all pairs of answers on the same unit, as a measure of item weights."""
-    equal = _equal_pairs(answers)
-    pairs = answers.size * (answers.size - 1.0)
-    sums = item_sums(answers.item, [equal, pairs], answers.items)
+def raw_measure(judgments: Pairable) -> Additive:
+    """The share of equal judgments among all pairs of judgments on the same unit, as a measure of item weights."""
+    equal = _equal_pairs(judgments)
+    pairs = judgments.size * (judgments.size - 1.0)
+    sums = item_sums(judgments.item, [equal, pairs], judgments.items)
     return Additive(sums, lambda total: total[:, 0] / np.where(total[:, 1] > 0, total[:, 1], np.nan))
 
 
-def fleiss_measure(answers: Pairable) -> Additive:
-    """Fleiss' kappa (1971) as a measure of item weights; units may have different numbers of answers.
+def fleiss_measure(judgments: Pairable) -> Additive:
+    """Fleiss' kappa (1971) as a measure of item weights; units may have different numbers of judgments.
 
     Every unit counts the same: agreement is the mean over units of the share of agreeing pairs, and category shares are
-    the means over units of n_uc / m_u (Gwet 2014, 2.4.2). With equally many answers a unit this is Fleiss' own.
+    the means over units of n_uc / m_u (Gwet 2014, 2.4.2). With equally many judgments a unit this is Fleiss' own.
     """
-    agreeing = _equal_pairs(answers) / (answers.size * (answers.size - 1.0))
-    sums = item_sums(answers.item, [np.ones(len(answers.size)), agreeing], answers.items)
-    shape = (answers.items, len(answers.values))
-    shares = sparse_item_sums(answers.answer_item, answers.code, 1.0 / answers.size[answers.unit], shape).toarray()
+    agreeing = _equal_pairs(judgments) / (judgments.size * (judgments.size - 1.0))
+    sums = item_sums(judgments.item, [np.ones(len(judgments.size)), agreeing], judgments.items)
+    shape = (judgments.items, len(judgments.values))
+    shares = sparse_item_sums(
+        judgments.judgment_item, judgments.code, 1.0 / judgments.size[judgments.unit], shape
+    ).toarray()
 
     def finish(total: FloatArray) -> FloatArray:
         units = np.where(total[:, 0] > 0, total[:, 0], np.nan)
@@ -128,17 +130,17 @@ def fleiss_measure(answers: Pairable) -> Additive:
     return Additive(np.column_stack([sums, shares]), finish)
 
 
-def _equal_pairs(answers: Pairable) -> FloatArray:
-    """Ordered pairs of equal answers of each unit: sum_c n_uc (n_uc - 1)."""
-    counts = unit_counts(answers)
-    return np.asarray(counts.multiply(counts).sum(axis=1)).ravel() - answers.size
+def _equal_pairs(judgments: Pairable) -> FloatArray:
+    """Ordered pairs of equal judgments of each unit: sum_c n_uc (n_uc - 1)."""
+    counts = unit_counts(judgments)
+    return np.asarray(counts.multiply(counts).sum(axis=1)).ravel() - judgments.size
 
 
 # -- Do two annotators mark the same characters, and call them equally severe? ---------------------------------------
 
 
 NO_SPAN = -1
-"""Start of an answer without an error."""
+"""Start of a judgment without an error."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,10 +189,8 @@ def span_agreement(
     """Compare the spans of all pairs of annotators.
 
     Args:
-        text: code of the text of each row; a row is an error, or an answer without one.
-        annotator: code of its annotator.
-        item: code of the text's item.
-        start: first character of the span, or -1 for an answer without a span.
+        text: code of the text of each row; a row is an error, or a judgment without one.
+        start: first character of the span, or -1 for a judgment without a span.
         end: the character after the last; an empty span (an omission) marks nothing.
         severity: code of the severity, rising with it.
 
@@ -235,7 +235,7 @@ def _characters(
 def _judged(
     text: IntArray, annotator: IntArray, item: IntArray, marks: tuple[IntArray, ...]
 ) -> tuple[IntArray, IntArray, IntArray, IntArray]:
-    """Text, annotator, item and number of marked characters of every answer."""
+    """Text, annotator, item and number of marked characters of every judgment."""
     wide = int(annotator.max(initial=0)) + 1
     keys, place = np.unique(text * wide + annotator, return_index=True)
     at = np.searchsorted(keys, marks[0] * wide + marks[1])
@@ -246,17 +246,17 @@ def _pairs(unit: IntArray, value: FloatArray, annotator: IntArray, item: IntArra
     return annotator_pairs(pairable(unit, value, item), annotator, annotators)
 
 
-def _true_items(answers: Pairable, item: IntArray) -> IntArray:
+def _true_items(judgments: Pairable, item: IntArray) -> IntArray:
     """`pairable` numbers the items it keeps; these are the numbers they came with."""
-    return np.unique(item[answers.kept]).astype(np.int64)
+    return np.unique(item[judgments.kept]).astype(np.int64)
 
 
 def _lengths(pairs: AnnotatorPairs, item: IntArray, items: int) -> tuple[FloatArray, FloatArray]:
     """|A| + |B| of every pair, and of every item."""
     total, of_items = np.zeros(len(pairs.first)), np.zeros(items)
-    back = _true_items(pairs.answers, item)
+    back = _true_items(pairs.judgments, item)
     for rows in iterate_rows(pairs):
-        length = pairs.answers.values[rows.x] + pairs.answers.values[rows.y]
+        length = pairs.judgments.values[rows.x] + pairs.judgments.values[rows.y]
         total += np.bincount(rows.pair, length, minlength=len(total))
         of_items += np.bincount(back[rows.item], length, minlength=items)
     return total, of_items
@@ -275,7 +275,7 @@ def _shared(
     number = np.full((annotators, annotators), -1, dtype=np.int64)
     number[pairs.first, pairs.second] = np.arange(len(pairs.first))
     known = number[met.first, met.second]
-    back = _true_items(met.answers, item)
+    back = _true_items(met.judgments, item)
     for rows in iterate_rows(met):
         equal = (rows.x == rows.y).astype(np.float64)
         both += np.bincount(known[rows.pair], minlength=len(both))

@@ -176,10 +176,6 @@ def inclusion_from_sizes(sizes: FloatArray, n: float) -> FloatArray:
     Särndal, Swensson and Wretman (1992), section 3.6. Items of size 0 get pi = 0, which no design-based estimate
     survives, unless n exceeds the number of the others: then they share what is left. See `pps_probabilities`.
 
-    Args:
-        sizes: One number >= 0 per item.
-        n: The (expected) number of items to draw.
-
     >>> inclusion_from_sizes(np.array([8.0, 1.0, 1.0]), 2).tolist()
     [1.0, 0.5, 0.5]
     """
@@ -212,7 +208,6 @@ def pps_probabilities(sizes: FloatArray, n: float, tau: float, cost: FloatArray 
 
     Args:
         sizes: One number >= 0 per item: how useful judging it is.
-        n: The (expected) number of items to draw.
         tau: Weight of the uniform design, from 0 to 1.
         cost: What judging each item costs, > 0; the same for all when None.
 

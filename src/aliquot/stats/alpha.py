@@ -1,10 +1,10 @@
-"""Krippendorff's alpha at every level of measurement, with missing answers, from sums over items.
+"""Krippendorff's alpha at every level of measurement, with missing judgments, from sums over items.
 
-Notation of Krippendorff (2011), "Computing Krippendorff's Alpha-Reliability": unit u has m_u answers, of which n_uc are
-the value c; only units with m_u >= 2 count. alpha = 1 - D_o / D_e, with
+Notation of Krippendorff (2011), "Computing Krippendorff's Alpha-Reliability": unit u has m_u judgments, n_uc of
+them the value c; only units with m_u >= 2 count. alpha = 1 - D_o / D_e, with
 D_o = 1/n sum_u 1/(m_u - 1) sum_cc' n_uc (n_uc' - [c = c']) d2(c, c') and
 D_e = 1/(n (n - 1)) sum_cc' n_c (n_c' - [c = c']) d2(c, c').
-No unit with two answers, or answers that are all equal (D_e = 0), leave alpha undefined: NaN.
+No unit with two judgments, or judgments that are all equal (D_e = 0), leave alpha undefined: NaN.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ import numpy as np
 from scipy import sparse
 
 from aliquot.errors import OptionError, unknown_name
-from aliquot.stats.arrays import FloatArray, IntArray
+from aliquot.stats.arrays import FloatArray, IntArray, blocks
 from aliquot.stats.resampling import Additive, Measure, item_sums, sparse_item_sums, value_of
 
 Level = Literal["nominal", "ordinal", "interval", "ratio"]
 LEVELS: tuple[Level, ...] = get_args(Level)
 
-_FEW = 12  # values up to which a table of coincidences is quicker than going through the answers at every draw
+_FEW = 12  # values up to which a table of coincidences is quicker than going through the judgments at every draw
 _TABLE = 20_000_000  # numbers in such a table
 _RATIO_VALUES = 3_000  # ratio differences need a table of all pairs of values
 _ROWS = 2_000_000  # numbers of a block of units x values
@@ -30,34 +30,34 @@ _ROWS = 2_000_000  # numbers of a block of units x values
 
 @dataclass(frozen=True, eq=False)
 class Pairable:
-    """Answers on units with at least two of them, sorted by unit."""
+    """Judgments on units with at least two of them, sorted by unit."""
 
-    unit: IntArray  # the unit of each answer, 0 to U - 1, rising
-    code: IntArray  # the place of each answer in `values`
-    values: FloatArray  # the distinct answers, rising
-    size: IntArray  # the number of answers of each unit
+    unit: IntArray  # the unit of each judgment, 0 to U - 1, rising
+    code: IntArray  # the place of each judgment in `values`
+    values: FloatArray  # the distinct judgments, rising
+    size: IntArray  # the number of judgments of each unit
     item: IntArray  # the item of each unit; items are what a bootstrap draws
     items: int  # the number of items
-    kept: IntArray  # the places of these answers in what was given
+    kept: IntArray  # the places of these judgments in what was given
 
     @property
-    def answer_item(self) -> IntArray:
-        """The item of each answer."""
+    def judgment_item(self) -> IntArray:
+        """The item of each judgment."""
         return self.item[self.unit]
 
     @property
     def scale(self) -> FloatArray:
-        """1 / (m_u - 1), what a pair of answers of each unit counts."""
+        """1 / (m_u - 1), what a pair of judgments of each unit counts."""
         return 1.0 / (self.size.astype(np.float64) - 1.0)
 
 
 def pairable(unit: IntArray, value: FloatArray, item: IntArray | None = None) -> Pairable:
-    """Sort answers by unit and leave out missing ones and units with fewer than two.
+    """Sort judgments by unit and leave out missing ones and units with fewer than two.
 
     Args:
-        unit: code of each answer's unit (what two annotators can both have judged).
-        value: the answers; NaN is missing.
-        item: code of each answer's item, the same for all answers of a unit; by default each unit is an item.
+        unit: code of each judgment's unit (what two annotators can both have judged).
+        value: the judgments; NaN is missing.
+        item: code of each judgment's item, the same for all judgments of a unit; by default each unit is an item.
 
     >>> pairable(np.array([7, 7, 8]), np.array([1.0, 2.0, 2.0])).size.tolist()
     [2]
@@ -82,7 +82,7 @@ def pairable(unit: IntArray, value: FloatArray, item: IntArray | None = None) ->
 
 
 def long_form(table: FloatArray) -> tuple[IntArray, IntArray, FloatArray]:
-    """Turn units x annotators (NaN = missing) into unit, annotator and value of each answer.
+    """Turn units x annotators (NaN = missing) into unit, annotator and value of each judgment.
 
     >>> [part.tolist() for part in long_form(np.array([[1.0, np.nan], [2.0, 3.0]]))]
     [[0, 1, 1], [0, 0, 1], [1.0, 2.0, 3.0]]
@@ -95,29 +95,27 @@ def krippendorff_alpha(unit: IntArray, value: FloatArray, level: Level = "nomina
     """Krippendorff's alpha; NaN where undefined.
 
     Args:
-        unit: code of each answer's unit.
-        value: the answers; NaN is missing.
-        level: nominal, ordinal, interval or ratio: what a difference between two answers means.
+        level: nominal, ordinal, interval or ratio: what a difference between two judgments means.
 
     >>> krippendorff_alpha(np.array([0, 0, 1, 1]), np.array([1.0, 1.0, 2.0, 2.0]))
     1.0
     >>> krippendorff_alpha(np.array([0, 1]), np.array([1.0, 1.0]))
     nan
     """
-    answers = pairable(unit, value)
-    return value_of(OrdinalAlpha(answers) if level == "ordinal" else alpha_measure(answers, level))
+    judgments = pairable(unit, value)
+    return value_of(OrdinalAlpha(judgments) if level == "ordinal" else alpha_measure(judgments, level))
 
 
-def alpha_measure(answers: Pairable, level: Level) -> Measure:
+def alpha_measure(judgments: Pairable, level: Level) -> Measure:
     """Alpha as a measure of item weights, for bootstraps."""
     if level not in LEVELS:
         raise unknown_name("level", level, LEVELS)
     if level == "interval":
-        return _interval(answers)
+        return _interval(judgments)
     if level == "ordinal":
-        k = len(answers.values)
-        return _ordinal(answers) if k <= _FEW and answers.items * k * k <= _TABLE else OrdinalAlpha(answers)
-    return _nominal(answers) if level == "nominal" else _ratio(answers)
+        k = len(judgments.values)
+        return _ordinal(judgments) if k <= _FEW and judgments.items * k * k <= _TABLE else OrdinalAlpha(judgments)
+    return _nominal(judgments) if level == "nominal" else _ratio(judgments)
 
 
 def _alpha(observed: FloatArray, expected: FloatArray, n: FloatArray) -> FloatArray:
@@ -127,31 +125,31 @@ def _alpha(observed: FloatArray, expected: FloatArray, n: FloatArray) -> FloatAr
     return np.where(expected > 1e-12 * n, 1.0 - ratio, np.nan)
 
 
-def unit_sums(answers: Pairable, of_answers: FloatArray) -> FloatArray:
-    """Sum over the answers of each unit."""
-    return np.bincount(answers.unit, of_answers, minlength=len(answers.size)).astype(np.float64)
+def unit_sums(judgments: Pairable, of_judgments: FloatArray) -> FloatArray:
+    """Sum over the judgments of each unit."""
+    return np.bincount(judgments.unit, of_judgments, minlength=len(judgments.size)).astype(np.float64)
 
 
-def unit_counts(answers: Pairable) -> Any:
+def unit_counts(judgments: Pairable) -> Any:
     """n_uc: sparse units x values."""
-    shape = (len(answers.size), len(answers.values))
-    return sparse.csr_array((np.ones(len(answers.unit)), (answers.unit, answers.code)), shape=shape)
+    shape = (len(judgments.size), len(judgments.values))
+    return sparse.csr_array((np.ones(len(judgments.unit)), (judgments.unit, judgments.code)), shape=shape)
 
 
-def _totals(answers: Pairable) -> Any:
+def _totals(judgments: Pairable) -> Any:
     """n_c of each item: sparse items x values."""
-    ones = np.ones(len(answers.code))
-    return sparse_item_sums(answers.answer_item, answers.code, ones, (answers.items, len(answers.values)))
+    ones = np.ones(len(judgments.code))
+    return sparse_item_sums(judgments.judgment_item, judgments.code, ones, (judgments.items, len(judgments.values)))
 
 
-def _interval(answers: Pairable) -> Additive:
+def _interval(judgments: Pairable) -> Additive:
     """d2 = (c - c')^2: sums of squares replace the coincidence table, whatever the number of values."""
-    spread = float(np.ptp(answers.values)) if len(answers.values) else 0.0
+    spread = float(np.ptp(judgments.values)) if len(judgments.values) else 0.0
     # On the range 0 to 1, so that D_e = 0 is told by the same rule for any unit of measurement.
-    y = (answers.values[answers.code] - answers.values.min(initial=np.inf)) / (spread or 1.0)
-    within = 2.0 * answers.scale * (answers.size * unit_sums(answers, y**2) - unit_sums(answers, y) ** 2)
-    per_answer = item_sums(answers.answer_item, [np.ones(len(y)), y, y**2], answers.items)
-    sums = np.column_stack([per_answer, item_sums(answers.item, [within], answers.items)])
+    y = (judgments.values[judgments.code] - judgments.values.min(initial=np.inf)) / (spread or 1.0)
+    within = 2.0 * judgments.scale * (judgments.size * unit_sums(judgments, y**2) - unit_sums(judgments, y) ** 2)
+    per_judgment = item_sums(judgments.judgment_item, [np.ones(len(y)), y, y**2], judgments.items)
+    sums = np.column_stack([per_judgment, item_sums(judgments.item, [within], judgments.items)])
 
     def finish(total: FloatArray) -> FloatArray:
         n, first, second, observed = total.T
@@ -160,48 +158,51 @@ def _interval(answers: Pairable) -> Additive:
     return Additive(sums, finish)
 
 
-def _nominal(answers: Pairable) -> Additive:
-    counts = unit_counts(answers)
+def _nominal(judgments: Pairable) -> Additive:
+    counts = unit_counts(judgments)
     squares = np.asarray(counts.multiply(counts).sum(axis=1)).ravel()
-    return _with_margins(answers, answers.scale * (answers.size**2 - squares), lambda n_c: -(n_c**2).sum(axis=1), 1.0)
+    return _with_margins(
+        judgments, judgments.scale * (judgments.size**2 - squares), lambda n_c: -(n_c**2).sum(axis=1), 1.0
+    )
 
 
-def _ratio(answers: Pairable) -> Additive:
-    """d2 = ((c - c') / (c + c'))^2."""
-    values = answers.values
-    if (values < 0).any():
-        raise OptionError(f"the answer {values.min():g} is negative; a ratio scale begins at 0: choose another level")
+def _ratio(judgments: Pairable) -> Additive:
+    values = judgments.values
     if len(values) > _RATIO_VALUES:
         raise OptionError(
-            f"{len(values)} distinct answers; alpha at the level 'ratio' takes at most {_RATIO_VALUES}: "
-            "round the answers, or choose interval"
+            f"{len(values)} distinct judgments; alpha at the level 'ratio' takes at most {_RATIO_VALUES}: "
+            "round the judgments, or choose interval"
         )
+    d2 = ratio_differences(values)
+    counts, within = unit_counts(judgments), np.empty(len(judgments.size))
+    for rows in blocks(len(within), len(values), _ROWS):
+        block = counts[rows].toarray()
+        within[rows] = ((block @ d2) * block).sum(axis=1)
+    return _with_margins(judgments, judgments.scale * within, lambda n_c: ((n_c @ d2) * n_c).sum(axis=1), 0.0)
+
+
+def ratio_differences(values: FloatArray) -> FloatArray:
+    """Squared differences of all pairs of values on a ratio scale, d2 = ((c - c') / (c + c'))^2."""
+    if (values < 0).any():
+        raise OptionError(f"the judgment {values.min():g} is negative; a ratio scale begins at 0: choose another level")
     total = values[:, None] + values[None, :]
-    d2 = ((values[:, None] - values[None, :]) / np.where(total > 0, total, 1.0)) ** 2
-    counts, within = unit_counts(answers), np.empty(len(answers.size))
-    step = max(1, _ROWS // max(1, len(values)))
-    for start in range(0, len(within), step):
-        block = counts[start : start + step].toarray()
-        within[start : start + step] = ((block @ d2) * block).sum(axis=1)
-    return _with_margins(answers, answers.scale * within, lambda n_c: ((n_c @ d2) * n_c).sum(axis=1), 0.0)
+    d2: FloatArray = ((values[:, None] - values[None, :]) / np.where(total > 0, total, 1.0)) ** 2
+    return d2
 
 
-def _with_margins(answers: Pairable, within: FloatArray, expected: Any, whole: float) -> Additive:
+def _with_margins(judgments: Pairable, within: FloatArray, expected: Any, whole: float) -> Additive:
     """Alpha of a fixed difference function: D_o is a sum over items, D_e follows from the counts of values."""
-    observed = item_sums(answers.item, [within], answers.items)
-    sums = sparse.hstack([sparse.csr_array(observed), _totals(answers)], format="csr")
+    observed = item_sums(judgments.item, [within], judgments.items)
+    sums = sparse.hstack([sparse.csr_array(observed), _totals(judgments)], format="csr")
 
     def finish(total: FloatArray) -> FloatArray:
         n = total[:, 1:].sum(axis=1)
         return _alpha(total[:, 0], whole * n**2 + expected(total[:, 1:]), n)
 
-    return Additive(sums if len(answers.values) > 100 else sums.toarray(), finish)
+    return Additive(sums if len(judgments.values) > 100 else sums.toarray(), finish)
 
 
-# -- ordinal: d2(c, c') = (r_c - r_c')^2, r the mean rank of a value among all answers --------------------------------
-
-
-def _mean_ranks(n_c: FloatArray) -> FloatArray:
+def mean_ranks(n_c: FloatArray) -> FloatArray:
     """r_c = n_1 + ... + n_(c-1) + n_c / 2: then sum_{g=c..c'} n_g - (n_c + n_c') / 2 = r_c' - r_c."""
     ranks: FloatArray = np.cumsum(n_c, axis=-1) - n_c / 2.0
     return ranks
@@ -210,24 +211,24 @@ def _mean_ranks(n_c: FloatArray) -> FloatArray:
 def _rank_alpha(observed: FloatArray, n_c: FloatArray) -> FloatArray:
     """Alpha from sums of squared rank differences; ranks are on the range 0 to 1, as alpha does not mind."""
     n = n_c.sum(axis=-1)
-    ranks = _mean_ranks(n_c) / np.maximum(n, 1.0)[..., None]
+    ranks = mean_ranks(n_c) / np.maximum(n, 1.0)[..., None]
     first, second = (n_c * ranks).sum(axis=-1), (n_c * ranks**2).sum(axis=-1)
     return _alpha(observed, 2.0 * (n * second - first**2), n)
 
 
-def _ordinal(answers: Pairable) -> Additive:
+def _ordinal(judgments: Pairable) -> Additive:
     """Few values: the coincidences o_cc', c < c', of each item are summed, since ranks change with the draw."""
-    k = len(answers.values)
+    k = len(judgments.values)
     low, high = np.triu_indices(k, 1)
-    counts = unit_counts(answers).tocsc()
+    counts = unit_counts(judgments).tocsc()
     columns = [np.asarray(counts[:, [c]].todense()).ravel() for c in range(k)]
-    together = [columns[a] * columns[b] * answers.scale for a, b in zip(low, high, strict=True)]
-    coincidences = item_sums(answers.item, together, answers.items) if together else np.zeros((answers.items, 0))
-    sums = np.column_stack([_totals(answers).toarray(), coincidences])
+    together = [columns[a] * columns[b] * judgments.scale for a, b in zip(low, high, strict=True)]
+    coincidences = item_sums(judgments.item, together, judgments.items) if together else np.zeros((judgments.items, 0))
+    sums = np.column_stack([_totals(judgments).toarray(), coincidences])
 
     def finish(total: FloatArray) -> FloatArray:
         n_c, o = total[:, :k], total[:, k:]
-        ranks = _mean_ranks(n_c) / np.maximum(n_c.sum(axis=1), 1.0)[:, None]
+        ranks = mean_ranks(n_c) / np.maximum(n_c.sum(axis=1), 1.0)[:, None]
         return _rank_alpha(2.0 * (o * (ranks[:, high] - ranks[:, low]) ** 2).sum(axis=1), n_c)
 
     return Additive(sums, finish)
@@ -235,30 +236,34 @@ def _ordinal(answers: Pairable) -> Additive:
 
 @dataclass(frozen=True, eq=False)
 class OrdinalAlpha:
-    """Ordinal alpha for many values: each draw goes through the answers once."""
+    """Ordinal alpha for many values: each draw goes through the judgments once."""
 
-    answers: Pairable
+    judgments: Pairable
 
     @property
     def items(self) -> int:
         """The number of items."""
-        return self.answers.items
+        return self.judgments.items
 
     @property
     def width(self) -> int:
-        """A draw holds a number for each answer."""
-        return len(self.answers.code)
+        """A draw holds a number for each judgment."""
+        return len(self.judgments.code)
 
     def __call__(self, weights: FloatArray) -> FloatArray:
         """One value for each row of weights."""
         return np.array([self._once(row) for row in weights])
 
     def _once(self, weight: FloatArray) -> float:
-        answers = self.answers
-        n_c = np.bincount(answers.code, weight[answers.answer_item], minlength=len(answers.values)).astype(np.float64)
-        rank = (_mean_ranks(n_c) / max(n_c.sum(), 1.0))[answers.code]
-        within = 2.0 * answers.scale * (answers.size * unit_sums(answers, rank**2) - unit_sums(answers, rank) ** 2)
-        return float(_rank_alpha(np.array([weight[answers.item] @ within]), n_c[None])[0])
+        judgments = self.judgments
+        n_c = np.bincount(judgments.code, weight[judgments.judgment_item], minlength=len(judgments.values)).astype(
+            np.float64
+        )
+        rank = (mean_ranks(n_c) / max(n_c.sum(), 1.0))[judgments.code]
+        within = (
+            2.0 * judgments.scale * (judgments.size * unit_sums(judgments, rank**2) - unit_sums(judgments, rank) ** 2)
+        )
+        return float(_rank_alpha(np.array([weight[judgments.item] @ within]), n_c[None])[0])
 
 
 # -- Intraclass correlations from variance components, balanced or not -----------------------------------------------
@@ -266,54 +271,55 @@ class OrdinalAlpha:
 
 ICCKind = Literal["icc1", "icc2", "icc3", "icc1k", "icc2k", "icc3k"]
 ICC_KINDS: tuple[ICCKind, ...] = get_args(ICCKind)
-"""One-way, two-way random (absolute agreement), two-way mixed (consistency); k: of the mean of a unit's answers."""
+"""One-way, two-way random (absolute agreement), two-way mixed (consistency); k: of the mean of a unit's judgments."""
 
 _HEAD = 6  # columns before those of the annotators
 
 
-def icc_measure(answers: Pairable, annotator: IntArray, annotators: int, kind: ICCKind) -> Additive:
+def icc_measure(judgments: Pairable, annotator: IntArray, annotators: int, kind: ICCKind) -> Additive:
     """An intraclass correlation as a measure of item weights.
 
     Args:
-        answers: the answers that can be compared.
-        annotator: code of each answer's annotator, in the order of what `pairable` was given.
-        annotators: the number of annotators.
-        kind: which correlation.
+        annotator: code of each judgment's annotator, in the order of what `pairable` was given.
     """
     if kind not in ICC_KINDS:
         raise unknown_name("intraclass correlation", kind, ICC_KINDS)
-    return Additive(icc_sums(answers, annotator, annotators), lambda total: correlation(total, kind))
+    return Additive(icc_sums(judgments, annotator, annotators), lambda total: correlation(total, kind))
 
 
-def _spread(answers: Pairable) -> float:
-    return float(np.ptp(answers.values)) or 1.0 if len(answers.values) else 1.0
+def _spread(judgments: Pairable) -> float:
+    return float(np.ptp(judgments.values)) or 1.0 if len(judgments.values) else 1.0
 
 
-def icc_sums(answers: Pairable, annotator: IntArray, annotators: int) -> FloatArray:
-    """Sums over each item: units, m, m^2, 1/m (m answers a unit), y^2, unit totals^2 / m; n and y by annotator.
+def icc_sums(judgments: Pairable, annotator: IntArray, annotators: int) -> FloatArray:
+    """Sums over each item: units, m, m^2, 1/m (m judgments a unit), y^2, unit totals^2 / m; n and y by annotator.
 
-    Answers y are centred and scaled to a range of 1.
+    Judgments y are centred and scaled to a range of 1.
     """
-    code = annotator[answers.kept]
-    y = (answers.values[answers.code] - answers.values.mean()) / _spread(answers) if len(answers.code) else np.empty(0)
-    m = answers.size.astype(np.float64)
-    of_units = [np.ones(len(m)), m, m**2, 1.0 / m, unit_sums(answers, y**2), unit_sums(answers, y) ** 2 / m]
-    shape = (answers.items, annotators)
+    code = annotator[judgments.kept]
+    y = (
+        (judgments.values[judgments.code] - judgments.values.mean()) / _spread(judgments)
+        if len(judgments.code)
+        else np.empty(0)
+    )
+    m = judgments.size.astype(np.float64)
+    of_units = [np.ones(len(m)), m, m**2, 1.0 / m, unit_sums(judgments, y**2), unit_sums(judgments, y) ** 2 / m]
+    shape = (judgments.items, annotators)
     by_annotator = [
-        sparse_item_sums(answers.answer_item, code, column, shape).toarray() for column in (np.ones(len(y)), y)
+        sparse_item_sums(judgments.judgment_item, code, column, shape).toarray() for column in (np.ones(len(y)), y)
     ]
-    return np.column_stack([item_sums(answers.item, of_units, answers.items), *by_annotator])
+    return np.column_stack([item_sums(judgments.item, of_units, judgments.items), *by_annotator])
 
 
 def components(total: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Variance of units, annotators, rest, and the harmonic mean number of answers, for each row of sums.
+    """Variance of units, annotators, rest, and the harmonic mean number of judgments, for each row of sums.
 
-    With a units, b annotators, N answers, k_a = sum m_u^2 / N and k_b = sum n_j^2 / N:
+    With a units, b annotators, N judgments, k_a = sum m_u^2 / N and k_b = sum n_j^2 / N:
     T_units - T_mean = (N - k_a) s_a + (a - k_b) s_b + (a - 1) s_e,
     T_annotators - T_mean = (b - k_a) s_a + (N - k_b) s_b + (b - 1) s_e,
     T_answers - T_mean = (N - k_a) s_a + (N - k_b) s_b + (N - 1) s_e.
     """
-    a, n, squares, inverse, t_answers, t_units = total[:, :_HEAD].T
+    a, n, squares, inverse, t_judgments, t_units = total[:, :_HEAD].T
     counts, sums = np.split(total[:, _HEAD:], 2, axis=1)
     b = (counts > 0).sum(axis=1)
     safe = np.where(n > 0, n, 1.0)
@@ -321,7 +327,7 @@ def components(total: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, F
     t_mean = sums.sum(axis=1) ** 2 / safe
     t_annotators = (sums**2 / np.where(counts > 0, counts, 1.0)).sum(axis=1)
     left = np.stack([n - k_a, a - k_b, a - 1.0, b - k_a, n - k_b, b - 1.0, n - k_a, n - k_b, n - 1.0], axis=-1)
-    right = np.stack([t_units - t_mean, t_annotators - t_mean, t_answers - t_mean], axis=-1)
+    right = np.stack([t_units - t_mean, t_annotators - t_mean, t_judgments - t_mean], axis=-1)
     solved = _solve(left.reshape(-1, 3, 3), right)
     return solved[:, 0], solved[:, 1], solved[:, 2], a / np.where(inverse > 0, inverse, np.nan)
 
@@ -337,23 +343,23 @@ def _solve(left: FloatArray, right: FloatArray) -> FloatArray:
 
 def correlation(total: FloatArray, kind: ICCKind) -> FloatArray:
     """One kind of intraclass correlation for each row of sums."""
-    answers = total[:, 0] / np.where(total[:, 3] > 0, total[:, 3], np.nan)
+    judgments = total[:, 0] / np.where(total[:, 3] > 0, total[:, 3], np.nan)
     if kind.startswith("icc1"):
         between, noise = _one_way(total)
     else:
         unit, annotator, rest, _ = components(total)
         between, noise = unit, rest + (annotator if kind.startswith("icc2") else 0.0)
-    noise = noise / answers if kind.endswith("k") else noise
+    noise = noise / judgments if kind.endswith("k") else noise
     whole = between + noise
     return np.where(whole > 1e-12, between / np.where(whole > 1e-12, whole, 1.0), np.nan)
 
 
 def _one_way(total: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Variance between and within units, annotators ignored: every unit may have had others."""
-    a, n, squares, _, t_answers, t_units = total[:, :_HEAD].T
+    a, n, squares, _, t_judgments, t_units = total[:, :_HEAD].T
     sums = total[:, _HEAD + (total.shape[1] - _HEAD) // 2 :].sum(axis=1)
     free, safe = np.where(n > a, n - a, np.nan), np.where(n > 0, n, 1.0)
-    within = (t_answers - t_units) / free
+    within = (t_judgments - t_units) / free
     size = np.where(a > 1, (n - squares / safe) / np.where(a > 1, a - 1.0, 1.0), np.nan)
     between = ((t_units - sums**2 / safe) / np.where(a > 1, a - 1.0, np.nan) - within) / size
     return between, within

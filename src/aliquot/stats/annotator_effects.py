@@ -74,9 +74,9 @@ class CrossedEffects:
 
 @dataclass(frozen=True, eq=False)
 class _Sums:
-    """All that the likelihood needs of the answers; `rest` is annotators, then groups."""
+    """All that the likelihood needs of the judgments; `rest` is annotators, then groups."""
 
-    people: int
+    n_annotators: int
     groups: int
     n: int
     rest: FloatArray
@@ -109,9 +109,9 @@ class _Solution:
 def crossed_effects(
     values: FloatArray, annotators: IntArray, items: IntArray, groups: IntArray | None = None
 ) -> CrossedEffects:
-    """Fit the model to answers: a value, and the codes (0, 1, ..., none left out) of its annotator, item and group.
+    """Fit the model to judgments: a value, and the codes (0, 1, ..., none left out) of its annotator, item and group.
 
-    With one annotator, or with as many items as answers, the effect that cannot be told from the rest is 0.
+    With one annotator, or with as many items as judgments, the effect that cannot be told from the rest is 0.
 
     >>> annotators, items = np.tile([0, 1], 4), np.repeat(np.arange(4), 2)
     >>> fit = crossed_effects(np.array([1.0, 3, 4, 6, 2, 4, 7, 9.5]), annotators, items)
@@ -122,21 +122,21 @@ def crossed_effects(
     centre = float(values.mean())
     sums = _sums(values - centre, annotators, items, groups)
     if sums.n <= sums.groups:
-        raise ValueError(f"{sums.n} answers are too few for the means of {sums.groups} groups")
-    free: BoolArray = np.array([sums.people > 1, bool((sums.items > 1).any())])
+        raise ValueError(f"{sums.n} judgments are too few for the means of {sums.groups} groups")
+    free: BoolArray = np.array([sums.n_annotators > 1, bool((sums.items > 1).any())])
     theta = _best_ratios(sums, free)
     solution = _solve(sums, theta)
     rest = solution.rest
-    person, mean = theta[0] * rest[: sums.people], rest[sums.people :]
-    unexplained = sums.items_y - sums.rest_items.T @ np.concatenate([person, mean])
+    effect, mean = theta[0] * rest[: sums.n_annotators], rest[sums.n_annotators :]
+    unexplained = sums.items_y - sums.rest_items.T @ np.concatenate([effect, mean])
     item = _weight(theta[1], sums.items) * unexplained
-    residual = values - centre - mean[groups] - person[annotators] - item[items]
+    residual = values - centre - mean[groups] - effect[annotators] - item[items]
     return CrossedEffects(
-        annotator=person,
-        annotator_se=solution.noise * theta[0] * _inverse_diagonal(solution.factor)[: sums.people],
+        annotator=effect,
+        annotator_se=solution.noise * theta[0] * _inverse_diagonal(solution.factor)[: sums.n_annotators],
         item=item,
         group=mean + centre,
-        noise=_noise_of_each(residual, annotators, sums.people, solution.noise),
+        noise=_noise_of_each(residual, annotators, sums.n_annotators, solution.noise),
         annotator_sd=float(theta[0] * solution.noise),
         item_sd=float(theta[1] * solution.noise),
         noise_sd=float(solution.noise),
@@ -149,21 +149,21 @@ def _inverse_diagonal(factor: FloatArray) -> FloatArray:
     return np.asarray(np.sqrt((inverse**2).sum(axis=0)))
 
 
-def _noise_of_each(residual: FloatArray, annotators: IntArray, people: int, noise: float) -> FloatArray:
+def _noise_of_each(residual: FloatArray, annotators: IntArray, n_annotators: int, noise: float) -> FloatArray:
     """Root mean square residual of each annotator; residuals are too small as effects were fitted, hence the scale."""
-    count = np.bincount(annotators, minlength=people)
-    mine = np.sqrt(group_sums(annotators, residual**2, people) / np.maximum(count, 1))
+    count = np.bincount(annotators, minlength=n_annotators)
+    mine = np.sqrt(group_sums(annotators, residual**2, n_annotators) / np.maximum(count, 1))
     overall = float(np.sqrt((residual**2).mean()))
     return np.where(count > 0, mine * (noise / overall if overall > 0 else 1.0), np.nan)
 
 
 def _weight(ratio: float, counts: FloatArray | IntArray) -> FloatArray:
-    """How much an item with so many answers is believed: theta^2 / (theta^2 n + 1)."""
+    """How much an item with so many judgments is believed: theta^2 / (theta^2 n + 1)."""
     return np.asarray(ratio**2 / (ratio**2 * counts + 1.0))
 
 
 def _products_by_count(rest_items: sparse.csr_array, items: FloatArray) -> tuple[IntArray, FloatArray] | None:
-    """Outer products summed over the items with equally many answers: the weight of an item depends on nothing else."""
+    """Outer products summed over items with equally many judgments: the weight of an item depends on nothing else."""
     counts, place = np.unique(items.astype(np.int64), return_inverse=True)
     width = rest_items.shape[0]
     if len(counts) * width**2 > _HELD:
@@ -177,21 +177,21 @@ def _products_by_count(rest_items: sparse.csr_array, items: FloatArray) -> tuple
 
 
 def _sums(y: FloatArray, annotators: IntArray, items: IntArray, groups: IntArray) -> _Sums:
-    people, kinds, size = int(annotators.max()) + 1, int(groups.max()) + 1, int(items.max()) + 1
+    n_annotators, kinds, size = int(annotators.max()) + 1, int(groups.max()) + 1, int(items.max()) + 1
     once = np.ones(len(y))
-    of_person = sparse.csr_array((once, (annotators, items)), shape=(people, size))
+    of_annotator = sparse.csr_array((once, (annotators, items)), shape=(n_annotators, size))
     of_group = sparse.csr_array((once, (groups, items)), shape=(kinds, size))
-    rest = np.zeros((people + kinds, people + kinds))
-    rest[np.diag_indices(people)] = np.bincount(annotators, minlength=people)
-    corner = np.arange(people, people + kinds)
+    rest = np.zeros((n_annotators + kinds, n_annotators + kinds))
+    rest[np.diag_indices(n_annotators)] = np.bincount(annotators, minlength=n_annotators)
+    corner = np.arange(n_annotators, n_annotators + kinds)
     rest[corner, corner] = np.bincount(groups, minlength=kinds)
-    both = group_sums(annotators * kinds + groups, once, people * kinds).reshape(people, kinds)
-    rest[:people, people:], rest[people:, :people] = both, both.T
-    rest_items = sparse.csr_array(sparse.vstack([of_person, of_group]))
+    both = group_sums(annotators * kinds + groups, once, n_annotators * kinds).reshape(n_annotators, kinds)
+    rest[:n_annotators, n_annotators:], rest[n_annotators:, :n_annotators] = both, both.T
+    rest_items = sparse.csr_array(sparse.vstack([of_annotator, of_group]))
     counts = np.bincount(items, minlength=size).astype(np.float64)
     return _Sums(
-        people, kinds, len(y), rest, rest_items, counts,
-        np.concatenate([group_sums(annotators, y, people), group_sums(groups, y, kinds)]),
+        n_annotators, kinds, len(y), rest, rest_items, counts,
+        np.concatenate([group_sums(annotators, y, n_annotators), group_sums(groups, y, kinds)]),
         group_sums(items, y, size), float(y @ y), _products_by_count(rest_items, counts),
     )  # fmt: skip
 
@@ -223,10 +223,10 @@ def _best_ratios(sums: _Sums, free: BoolArray) -> FloatArray:
 
 def _solve(sums: _Sums, theta: FloatArray) -> _Solution:
     """Solve the penalised least squares system (Bates et al. 2015, eq. 17) and give the deviance (eq. 41)."""
-    scale = np.concatenate([np.full(sums.people, theta[0]), np.ones(sums.groups)])
+    scale = np.concatenate([np.full(sums.n_annotators, theta[0]), np.ones(sums.groups)])
     weight = _weight(theta[1], sums.items)
     matrix = scale[:, None] * (sums.rest - sums.eliminated(theta[1])) * scale[None, :]
-    matrix[np.diag_indices(sums.people)] += 1.0
+    matrix[np.diag_indices(sums.n_annotators)] += 1.0
     right = scale * (sums.rest_y - sums.rest_items @ (weight * sums.items_y))
     factor = linalg.cho_factor(matrix, lower=True)
     solution = linalg.cho_solve(factor, right)

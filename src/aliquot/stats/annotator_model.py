@@ -1,15 +1,14 @@
 """Each annotator against the others: severity, noise and reliability.
 
-Location: answer of annotator j on unit u = t_u + b_j + rest, the b_j by least squares with every t_u free.
+Location: judgment of annotator j on unit u = t_u + b_j + rest, the b_j by least squares with every t_u free.
 Reliability: one common factor, what annotators see alike (Spearman 1904): the correlation of two annotators is the
-product of their correlations with it, r_jk = l_j l_k. An annotator who always answers the same has no noise to speak
-of, but no correlation either; that is why reliability is not read off the residuals. The factor is what most annotators
-see: where they fall into camps, the larger one defines it, and `misfit` says so. Only units with two answers count.
+product of their correlations with it, r_jk = l_j l_k. An annotator who always gives the same judgment has little noise,
+but no correlation either; that is why reliability is not read off the residuals. The factor is what most annotators
+see: where they fall into camps, the larger one defines it, and `misfit` shows it. Only units with two judgments count.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
@@ -18,14 +17,14 @@ from scipy import sparse
 from scipy.stats import rankdata
 
 from aliquot.errors import DataError, OptionError, unknown_name
-from aliquot.stats.alpha import LEVELS, Level, Pairable, unit_counts, unit_sums
+from aliquot.stats.alpha import LEVELS, Level, Pairable, mean_ranks, ratio_differences, unit_counts, unit_sums
 from aliquot.stats.annotator_pairs import AnnotatorPairs, standard
-from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, Seed, group_sums
+from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, Seed, blocks, group_sums
 from aliquot.stats.correlation import pearson
 
-MIN_ANSWERS = 10
-"""Compared answers below which an annotator's reliability says nothing."""
-_PRIOR = 5.0  # shared units that speak for the average annotator: few answers, or annotators in a chain, decide little
+MIN_JUDGMENTS = 10
+"""Compared judgments below which an annotator's reliability says nothing."""
+_PRIOR = 5.0  # shared units that count for the average annotator: few judgments or long chains decide little
 _ROUNDS = 1_000
 _STILL = 1e-10
 _ROUNDING = 1e-6
@@ -35,12 +34,12 @@ _ROUNDING = 1e-6
 class AnnotatorModel:
     """One value per annotator; NaN where it cannot be told."""
 
-    answers: IntArray  # answers on units that others judged, too
-    severity: FloatArray  # how much lower than the others this annotator answers on the same units
+    judgments: IntArray  # judgments on units that others judged, too
+    severity: FloatArray  # how much lower than the others this annotator judges on the same units
     # standard deviation of what is this annotator's alone, on his or her own use of the scale; NaN where it
     # cannot be told from none
     noise: FloatArray
-    # share of the variance of his or her answers that annotators have in common, at most 1; 0 for one who answers
+    # share of the variance of his or her judgments that annotators have in common, at most 1; 0 for one who judgments
     # the other way round. Two annotators who were compared with nobody else are equally reliable: nobody can tell
     # who of two is wrong
     reliability: FloatArray
@@ -49,12 +48,12 @@ class AnnotatorModel:
 
 @dataclass(frozen=True, eq=False)
 class AgainstTheRest:
-    """Each annotator's answers and the mean of the others' on the same units; NaN where undefined."""
+    """Each annotator's judgments and the mean of the others' on the same units; NaN where undefined."""
 
     pearson: FloatArray  # correlation with the others' mean
     spearman: FloatArray  # rank correlation with the others' mean
-    difference: FloatArray  # mean of own answer - others' mean
-    same: FloatArray  # share of the others' answers that are equal to the own
+    difference: FloatArray  # mean of own judgment - others' mean
+    same: FloatArray  # share of the others' judgments that are equal to the own
 
 
 class CommonFactor(NamedTuple):
@@ -65,7 +64,7 @@ class CommonFactor(NamedTuple):
 
 
 def annotator_model(
-    answers: Pairable,
+    judgments: Pairable,
     annotator: IntArray,
     annotators: int,
     pairs: AnnotatorPairs | None = None,
@@ -74,26 +73,24 @@ def annotator_model(
     """Severity, noise and reliability of each annotator.
 
     Args:
-        answers: the answers that can be compared.
-        annotator: code of each answer's annotator, in the order of what `pairable` was given.
-        annotators: the number of annotators.
+        annotator: code of each judgment's annotator, in the order of what `pairable` was given.
         pairs: the pairs of annotators; without them there is no reliability.
         sums: their `moments`.
     """
-    who = annotator[answers.kept]
+    who = annotator[judgments.kept]
     n = np.bincount(who, minlength=annotators)
     nothing = np.full(annotators, np.nan)
     if not len(who):
         return AnnotatorModel(n, nothing, nothing, nothing, float("nan"))
-    y, scale = standard(answers.values)[answers.code], float(np.ptp(answers.values)) or 1.0
-    bias = _biases(answers, who, y, annotators)
+    y, scale = standard(judgments.values)[judgments.code], float(np.ptp(judgments.values)) or 1.0
+    bias = _biases(judgments, who, y, annotators)
     severity = np.where(n > 0, -scale * bias + 0.0, np.nan)
     if pairs is None or sums is None:
         return AnnotatorModel(n, severity, nothing, nothing, float("nan"))
     centre = bias + float((y - bias[who]).mean())
     r = _correlations(pairs, sums, centre)
     factor = common_factor(pairs.first, pairs.second, pairs.shared, r, annotators)
-    reliability = np.where(n >= MIN_ANSWERS, np.maximum(factor.loadings, 0.0) ** 2, np.nan)
+    reliability = np.where(n >= MIN_JUDGMENTS, np.maximum(factor.loadings, 0.0) ** 2, np.nan)
     spread = scale * _spreads(who, y - centre[who], n)
     noise = np.where(factor.beyond, np.nan, spread * np.sqrt(1.0 - reliability))
     off = misfit(pairs.first, pairs.second, pairs.shared, r, factor.loadings)
@@ -101,7 +98,7 @@ def annotator_model(
 
 
 def _correlations(pairs: AnnotatorPairs, sums: FloatArray, centre: FloatArray) -> FloatArray:
-    """Correlation of each pair about the annotators' centres over all their answers.
+    """Correlation of each pair about the annotators' centres over all their judgments.
 
     About its own means a pair with few shared units would lose what makes units differ. Without gaps it is Pearson's.
     """
@@ -113,18 +110,18 @@ def _correlations(pairs: AnnotatorPairs, sums: FloatArray, centre: FloatArray) -
     return np.where(defined, together / np.sqrt(np.where(defined, own * other, 1.0)), np.nan)
 
 
-def _biases(answers: Pairable, who: IntArray, y: FloatArray, annotators: int) -> FloatArray:
+def _biases(judgments: Pairable, who: IntArray, y: FloatArray, annotators: int) -> FloatArray:
     """Least squares (D_n - N' D_m^-1 N) b = N'(y - unit means); they sum to 0 among annotators linked by units."""
-    m = answers.size.astype(np.float64)
-    judged = sparse.csr_array((np.ones(len(who)), (answers.unit, who)), shape=(len(m), annotators))
+    m = judgments.size.astype(np.float64)
+    judged = sparse.csr_array((np.ones(len(who)), (judgments.unit, who)), shape=(len(m), annotators))
     laplacian = -(judged.T @ judged.multiply((1.0 / m)[:, None])).toarray()
     np.fill_diagonal(laplacian, laplacian.diagonal() + np.bincount(who, minlength=annotators))
-    right = group_sums(who, y - (unit_sums(answers, y) / m)[answers.unit], annotators)
+    right = group_sums(who, y - (unit_sums(judgments, y) / m)[judgments.unit], annotators)
     return np.asarray(np.linalg.lstsq(laplacian, right, rcond=1e-9)[0])
 
 
 def _spreads(who: IntArray, centred: FloatArray, n: IntArray) -> FloatArray:
-    """Root mean square of each annotator's answers about his or her centre."""
+    """Root mean square of each annotator's judgments about his or her centre."""
     squares = group_sums(who, centred**2, len(n))
     return np.where(n > 1, np.sqrt(squares / np.maximum(n, 1)), np.nan)
 
@@ -139,10 +136,7 @@ def common_factor(
 
     Args:
         first: annotator of each pair.
-        second: the other.
-        shared: units both judged.
-        correlation: of their answers; NaN pairs are left out.
-        annotators: the number of annotators.
+        correlation: of their judgments; NaN pairs are left out.
 
     >>> pairs = np.array([0, 0, 1]), np.array([1, 2, 2]), np.full(3, 10**9)
     >>> common_factor(*pairs, np.array([0.72, 0.45, 0.4]), 3).loadings.round(3).tolist()
@@ -194,12 +188,12 @@ def misfit(first: IntArray, second: IntArray, shared: IntArray, correlation: Flo
     return float(np.sqrt(max(excess, 0.0)))
 
 
-def against_the_rest(answers: Pairable, annotator: IntArray, annotators: int) -> AgainstTheRest:
+def against_the_rest(judgments: Pairable, annotator: IntArray, annotators: int) -> AgainstTheRest:
     """Compare every annotator with the mean of the others on the same units."""
-    who, y = annotator[answers.kept], answers.values[answers.code]
-    others = (answers.size - 1.0)[answers.unit]
-    mean = (unit_sums(answers, y)[answers.unit] - y) / others
-    equal = (np.asarray(unit_counts(answers)[answers.unit, answers.code]).ravel() - 1.0) / others if len(y) else y
+    who, y = annotator[judgments.kept], judgments.values[judgments.code]
+    others = (judgments.size - 1.0)[judgments.unit]
+    mean = (unit_sums(judgments, y)[judgments.unit] - y) / others
+    equal = (np.asarray(unit_counts(judgments)[judgments.unit, judgments.code]).ravel() - 1.0) / others if len(y) else y
     order = np.argsort(who, kind="stable")
     cuts = np.cumsum(np.bincount(who, minlength=annotators))[:-1]
     own, rest = np.split(y[order], cuts), np.split(mean[order], cuts)
@@ -262,7 +256,7 @@ def trust(
         level: of alpha. The paper's numbers are nominal, though its scale is ordinal.
         variant: "paper" as printed: alphas of 0 or less share the rank 1, and combinations whose alpha is undefined are
             left out; "released" as in the authors' notebook: every distinct alpha has its rank, and alpha is 1 where
-            all answers are equal.
+            all judgments are equal.
         combinations: how many to draw when there are more than 15 annotators.
 
     Raises:
@@ -274,7 +268,9 @@ def trust(
     [1.0, 1.0, -0.23]
     """
     _check(table, level, variant, combinations)
-    linked = _linked(table)
+    present = np.isfinite(table)
+    # Annotators who share a unit with somebody; others would collect alphas they had no part in.
+    linked = present[present.sum(axis=1) >= 2].any(axis=0)
     if linked.sum() < 2:
         raise DataError("trust is undefined: no two annotators share a unit")
     annotators = int(linked.sum())
@@ -294,12 +290,6 @@ def trust(
     return Trust(coefficients, int(np.isfinite(alphas).sum()), exact)
 
 
-def _linked(table: FloatArray) -> BoolArray:
-    """Annotators who share a unit with somebody; others would collect alphas they had no part in."""
-    present = np.isfinite(table)
-    return np.asarray(present[present.sum(axis=1) >= 2].any(axis=0))
-
-
 def _sums(alphas: FloatArray, members: BoolArray, variant: Variant) -> FloatArray:
     """What each annotator collects, divided by the number of combinations with him or her.
 
@@ -307,7 +297,7 @@ def _sums(alphas: FloatArray, members: BoolArray, variant: Variant) -> FloatArra
     """
     defined = np.isfinite(alphas)
     if not defined.any():
-        raise DataError("trust is undefined: no two annotators share units on which answers differ")
+        raise DataError("trust is undefined: no two annotators share units on which judgments differ")
     collected = (_ranks(alphas[defined], variant) * alphas[defined]) @ members[defined]
     return np.asarray(collected / np.maximum(members.sum(axis=0), 1))
 
@@ -327,12 +317,8 @@ def _ranks(alphas: FloatArray, variant: Variant) -> FloatArray:
     """Dense ranks of rising alphas from 1 on; as printed, `score` starts at 0, so that only positive ones count up."""
     if variant == "released":
         return (np.unique(alphas, return_inverse=True)[1] + 1).astype(np.float64)
-    return (np.unique(np.maximum(alphas, 0.0), return_inverse=True)[1] + _first_rank(alphas)).astype(np.float64)
-
-
-def _first_rank(alphas: FloatArray) -> int:
-    """The lowest rank: 1 where an alpha is not positive, else 2, as the first positive one already counts up."""
-    return 1 if alphas.min() <= 0 else 2
+    first = 1 if alphas.min() <= 0 else 2  # the first positive alpha already counts up
+    return (np.unique(np.maximum(alphas, 0.0), return_inverse=True)[1] + first).astype(np.float64)
 
 
 def _all_groups(annotators: int) -> BoolArray:
@@ -348,46 +334,31 @@ def _some_groups(annotators: int, combinations: int, rng: np.random.Generator) -
     return np.asarray(members[members.sum(axis=1) >= 2])
 
 
-# -- alpha of many groups of annotators ----------------------------------------------------------------------------
-
-
 def group_alphas(table: FloatArray, members: BoolArray, level: Level) -> tuple[FloatArray, BoolArray]:
-    """Alpha among the members of each group, and whether any unit has two of their answers.
-
-    Args:
-        table: units x annotators; NaN is missing.
-        members: groups x annotators.
-        level: of alpha.
-    """
+    """Alpha of each group (`members`: groups x annotators) in a units x annotators table; whether it shares a unit."""
     present = np.isfinite(table)
     values, inverse = np.unique(table[present], return_inverse=True)
-    if level == "ratio" and (values < 0).any():
-        raise OptionError(f"the answer {values.min():g} is negative; a ratio scale begins at 0: choose another level")
+    d2 = ratio_differences(values) if level == "ratio" else None
     code = np.full(table.shape, -1, dtype=np.int64)
     code[present] = inverse
     alphas, comparable = np.full(len(members), np.nan), np.zeros(len(members), dtype=np.bool_)
     per_group = len(table) * (1 if level == "interval" else max(1, len(values)))
-    for rows in _blocks(len(members), max(1, _BLOCK // max(1, per_group))):
+    for rows in blocks(len(members), per_group, _BLOCK):
         who = members[rows].astype(np.float64)
         if level == "interval":
             observed, expected, n = _interval_sums(table, present, values, who)
         else:
-            observed, expected, n = _count_sums(code, values, who, level)
+            observed, expected, n = _count_sums(code, len(values), who, d2, ordinal=level == "ordinal")
         comparable[rows] = n > 0
         defined = expected > 1e-12 * n
         alphas[rows][defined] = 1.0 - (n[defined] - 1.0) * observed[defined] / expected[defined]
     return alphas, comparable
 
 
-def _blocks(length: int, step: int) -> Iterator[slice]:
-    for start in range(0, length, step):
-        yield slice(start, start + step)
-
-
 def _interval_sums(
     table: FloatArray, present: BoolArray, values: FloatArray, who: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Sums of squares instead of counts; answers on the range 0 to 1."""
+    """Sums of squares instead of counts; judgments on the range 0 to 1."""
     low, spread = values.min(initial=np.inf), float(np.ptp(values)) if len(values) else 0.0
     y = np.where(present, (table - low) / (spread or 1.0), 0.0)
     m, first, second = (who @ part.T for part in (present.astype(np.float64), y, y**2))
@@ -398,23 +369,21 @@ def _interval_sums(
 
 
 def _count_sums(
-    code: IntArray, values: FloatArray, who: FloatArray, level: Level
+    code: IntArray, values: int, who: FloatArray, d2: FloatArray | None, *, ordinal: bool
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Counts n_uc of each group's answers: groups x units x values."""
-    counts = np.stack([who @ (code == c).T.astype(np.float64) for c in range(len(values))], axis=-1)
+    """Sums of counts n_uc of each group's judgments: nominal, ordinal, or with the differences d2 of the values."""
+    counts = np.stack([who @ (code == c).T.astype(np.float64) for c in range(values)], axis=-1)
     m = counts.sum(axis=-1)
     counts[m < 2] = 0.0
     m = np.where(m >= 2, m, 0.0)
     scale = 1.0 / np.maximum(m - 1.0, 1.0)
     n_c, n = counts.sum(axis=1), m.sum(axis=1)
-    if level == "nominal":
-        return (scale * (m**2 - (counts**2).sum(axis=-1))).sum(axis=1), n**2 - (n_c**2).sum(axis=1), n
-    if level == "ordinal":
-        ranks = (np.cumsum(n_c, axis=1) - n_c / 2.0) / np.maximum(n, 1.0)[:, None]
+    if d2 is not None:
+        observed = (scale * ((counts @ d2) * counts).sum(axis=-1)).sum(axis=1)
+        return observed, ((n_c @ d2) * n_c).sum(axis=1), n
+    if ordinal:
+        ranks = mean_ranks(n_c) / np.maximum(n, 1.0)[:, None]
         first, second = (np.einsum("guc,gc->gu", counts, power) for power in (ranks, ranks**2))
         one, two = (n_c * ranks).sum(axis=1), (n_c * ranks**2).sum(axis=1)
         return (2.0 * scale * (m * second - first**2)).sum(axis=1), 2.0 * (n * two - one**2), n
-    total = values[:, None] + values[None, :]
-    d2 = ((values[:, None] - values[None, :]) / np.where(total > 0, total, 1.0)) ** 2
-    observed = (scale * ((counts @ d2) * counts).sum(axis=-1)).sum(axis=1)
-    return observed, ((n_c @ d2) * n_c).sum(axis=1), n
+    return (scale * (m**2 - (counts**2).sum(axis=-1))).sum(axis=1), n**2 - (n_c**2).sum(axis=1), n

@@ -1,6 +1,6 @@
-"""All pairs of annotators at once: how two annotators' answers on the units both judged go together.
+"""All pairs of annotators at once: how two annotators' judgments on the units both judged go together.
 
-With few distinct answers every pair of annotators has a square table of counts, and all coefficients follow from it.
+With few distinct judgments every pair of annotators has a square table of counts, and all coefficients follow from it.
 With many, sums and products do for Pearson's correlation, and Spearman's ranks each pair's shared units.
 """
 
@@ -19,20 +19,20 @@ from aliquot.stats.arrays import FloatArray, IntArray
 from aliquot.stats.resampling import Additive, sparse_item_sums
 
 MAX_CATEGORIES = 20
-"""Distinct answers up to which pairs of annotators have tables."""
+"""Distinct judgments up to which pairs of annotators have tables."""
 MAX_ANNOTATORS = 2_000
 """Annotators up to which all pairs are looked at."""
 MIN_SHARED = 3
 """Units below which a correlation of two annotators says nothing: two points always lie on a line."""
 
-_CHUNK = 2_000_000  # pairs of answers looked at together
+_CHUNK = 2_000_000  # pairs of judgments looked at together
 _TABLES = 20_000_000  # numbers in all tables
 HELD_ROWS = 5_000_000
-"""Pairs of answers that may be held at once: beyond, no intervals, and no Spearman correlations of many answers."""
+"""Pairs of judgments that may be held at once: beyond, no intervals, and no Spearman correlations of many judgments."""
 
 
 class Rows(NamedTuple):
-    """Pairs of answers on the same unit: which pair of annotators, which item, and both answers' codes."""
+    """Pairs of judgments on the same unit: which pair of annotators, which item, and both judgments' codes."""
 
     pair: IntArray
     item: IntArray
@@ -44,7 +44,7 @@ class Rows(NamedTuple):
 class AnnotatorPairs:
     """The pairs of annotators with at least one shared unit."""
 
-    answers: Pairable
+    judgments: Pairable
     annotator: IntArray
     annotators: int
     first: IntArray  # the annotator of each pair with the lower code
@@ -53,31 +53,29 @@ class AnnotatorPairs:
 
     @property
     def rows(self) -> int:
-        """The number of pairs of answers, over all units."""
+        """The number of pairs of judgments, over all units."""
         return int(self.shared.sum())
 
     @property
     def tabulated(self) -> bool:
-        """Whether the answers are few enough for tables."""
-        k = len(self.answers.values)
+        """Whether the judgments are few enough for tables."""
+        k = len(self.judgments.values)
         return k <= MAX_CATEGORIES and len(self.first) * k * k <= _TABLES
 
 
-def annotator_pairs(answers: Pairable, annotator: IntArray, annotators: int) -> AnnotatorPairs:
+def annotator_pairs(judgments: Pairable, annotator: IntArray, annotators: int) -> AnnotatorPairs:
     """Find the pairs of annotators that share units.
 
     Args:
-        answers: the answers that can be compared.
-        annotator: code of each answer's annotator, in the order of what `pairable` was given; one answer of an
+        annotator: code of each judgment's annotator, in the order of what `pairable` was given; one judgment of an
             annotator on a unit.
-        annotators: the number of annotators.
     """
-    code = annotator[answers.kept]
-    judged = sparse.csr_array((np.ones(len(code)), (answers.unit, code)), shape=(len(answers.size), annotators))
+    code = annotator[judgments.kept]
+    judged = sparse.csr_array((np.ones(len(code)), (judgments.unit, code)), shape=(len(judgments.size), annotators))
     overlap = sparse.triu(judged.T @ judged, k=1).tocoo()
     order = np.lexsort((overlap.col, overlap.row))
     return AnnotatorPairs(
-        answers=answers,
+        judgments=judgments,
         annotator=code,
         annotators=annotators,
         first=overlap.row[order].astype(np.int64),
@@ -87,44 +85,41 @@ def annotator_pairs(answers: Pairable, annotator: IntArray, annotators: int) -> 
 
 
 def iterate_rows(pairs: AnnotatorPairs) -> Iterator[Rows]:
-    """All pairs of answers on the same unit, in chunks of units; the lower annotator's answer is x."""
-    answers = pairs.answers
+    """All pairs of judgments on the same unit, in chunks of units; the lower annotator's judgment is x."""
+    judgments = pairs.judgments
     number = np.full((pairs.annotators, pairs.annotators), -1, dtype=np.int64)
     number[pairs.first, pairs.second] = np.arange(len(pairs.first))
-    start = np.cumsum(answers.size) - answers.size
-    cuts = np.cumsum(answers.size * (answers.size - 1) // 2) // _CHUNK
-    bounds = [*np.flatnonzero(np.diff(cuts, prepend=-1)), len(answers.size)]
+    start = np.cumsum(judgments.size) - judgments.size
+    cuts = np.cumsum(judgments.size * (judgments.size - 1) // 2) // _CHUNK
+    bounds = [*np.flatnonzero(np.diff(cuts, prepend=-1)), len(judgments.size)]
     for low, high in pairwise(bounds):
-        begin, end = start[low], start[high] if high < len(start) else len(answers.unit)
+        begin, end = start[low], start[high] if high < len(start) else len(judgments.unit)
         place = np.arange(begin, end)
-        unit = answers.unit[begin:end]
-        partners = start[unit] + answers.size[unit] - 1 - place  # answers of the unit that come after this one
+        unit = judgments.unit[begin:end]
+        partners = start[unit] + judgments.size[unit] - 1 - place  # judgments of the unit that come after this one
         x = np.repeat(place, partners)
         y = x + 1 + np.arange(len(x)) - np.repeat(np.cumsum(partners) - partners, partners)
         swap = pairs.annotator[x] > pairs.annotator[y]
         x, y = np.where(swap, y, x), np.where(swap, x, y)
         yield Rows(
             pair=number[pairs.annotator[x], pairs.annotator[y]],
-            item=answers.answer_item[x],
-            x=answers.code[x],
-            y=answers.code[y],
+            item=judgments.judgment_item[x],
+            x=judgments.code[x],
+            y=judgments.code[y],
         )
 
 
 def held_rows(pairs: AnnotatorPairs) -> Rows:
-    """All pairs of answers at once."""
+    """All pairs of judgments at once."""
     chunks = list(iterate_rows(pairs))
     if not chunks:
         return Rows(*(np.empty(0, dtype=np.int64) for _ in Rows._fields))
     return Rows(*(np.concatenate(parts) for parts in zip(*chunks, strict=True)))
 
 
-# -- tables --------------------------------------------------------------------------------------------------------
-
-
 def tables(pairs: AnnotatorPairs) -> FloatArray:
-    """Counts of units by both annotators' answers: pairs x K x K."""
-    k, p = len(pairs.answers.values), len(pairs.first)
+    """Counts of units by both annotators' judgments: pairs x K x K."""
+    k, p = len(pairs.judgments.values), len(pairs.first)
     counts = np.zeros(p * k * k)
     for rows in iterate_rows(pairs):
         counts += np.bincount((rows.pair * k + rows.x) * k + rows.y, minlength=p * k * k)
@@ -133,9 +128,9 @@ def tables(pairs: AnnotatorPairs) -> FloatArray:
 
 def table_measure(pairs: AnnotatorPairs, of_tables: Callable[[FloatArray], FloatArray]) -> Additive:
     """The mean over pairs of a coefficient of their tables, as a measure of item weights."""
-    k, p, rows = len(pairs.answers.values), len(pairs.first), held_rows(pairs)
+    k, p, rows = len(pairs.judgments.values), len(pairs.first), held_rows(pairs)
     column = (rows.pair * k + rows.x) * k + rows.y
-    sums = sparse_item_sums(rows.item, column, np.ones(len(column)), (pairs.answers.items, p * k * k))
+    sums = sparse_item_sums(rows.item, column, np.ones(len(column)), (pairs.judgments.items, p * k * k))
 
     def finish(total: FloatArray) -> FloatArray:
         each = total.reshape(-1, p, k, k)
@@ -157,7 +152,7 @@ def mean_over_pairs(values: FloatArray, shared: FloatArray) -> FloatArray:
 
 
 def table_pearson(counts: FloatArray, values: FloatArray) -> FloatArray:
-    """Pearson's correlation of both annotators' answers, from tables; NaN below three units or without variance."""
+    """Pearson's correlation of both annotators' judgments, from tables; NaN below three units or without variance."""
     scores = np.broadcast_to(standard(values), counts.shape[:-1])
     return _table_correlation(counts, scores, scores)
 
@@ -185,9 +180,6 @@ def correlation_of_sums(n: FloatArray, together: FloatArray, x: FloatArray, y: F
     return np.where(defined, np.clip(together / scale, -1.0, 1.0), np.nan)
 
 
-# -- many distinct answers -----------------------------------------------------------------------------------------
-
-
 def standard(values: FloatArray) -> FloatArray:
     """Centred and scaled to a range of 1: differences of large sums stay exact, dust is told by one rule."""
     spread = float(np.ptp(values)) if len(values) else 0.0
@@ -203,7 +195,7 @@ def table_moments(counts: FloatArray, values: FloatArray) -> FloatArray:
 
 
 def moments(pairs: AnnotatorPairs) -> FloatArray:
-    """Sums over shared units for each pair: n, x, y, x^2, y^2, x y (answers centred and scaled): pairs x 6."""
+    """Sums over shared units for each pair: n, x, y, x^2, y^2, x y (judgments centred and scaled): pairs x 6."""
     total = np.zeros((len(pairs.first), 6))
     for rows in iterate_rows(pairs):
         for column, values in enumerate(_products(pairs, rows)):
@@ -212,7 +204,7 @@ def moments(pairs: AnnotatorPairs) -> FloatArray:
 
 
 def _products(pairs: AnnotatorPairs, rows: Rows) -> list[FloatArray]:
-    values = standard(pairs.answers.values)
+    values = standard(pairs.judgments.values)
     x, y = values[rows.x], values[rows.y]
     return [np.ones(len(x)), x, y, x**2, y**2, x * y]
 
@@ -229,7 +221,7 @@ def pearson_measure(pairs: AnnotatorPairs) -> Additive:
     p, rows = len(pairs.first), held_rows(pairs)
     products = _products(pairs, rows)
     item, pair = np.tile(rows.item, 6), np.concatenate([rows.pair * 6 + column for column in range(6)])
-    sums = sparse_item_sums(item, pair, np.concatenate(products), (pairs.answers.items, p * 6))
+    sums = sparse_item_sums(item, pair, np.concatenate(products), (pairs.judgments.items, p * 6))
 
     def finish(total: FloatArray) -> FloatArray:
         each = total.reshape(-1, p, 6)
@@ -238,12 +230,9 @@ def pearson_measure(pairs: AnnotatorPairs) -> Additive:
     return Additive(sums, finish)
 
 
-# -- Spearman's correlation of all pairs of annotators at once, for answers too many for tables, with any item weights
-
-
 @dataclass(frozen=True, eq=False)
 class _Side:
-    """One annotator's answers in all pairs: rows with equal answers of a pair are a group, groups by rising answers."""
+    """One annotator's judgments in all pairs; rows of a pair with equal judgments are a group, groups are ascending."""
 
     of_items: Any  # groups x items: how many rows of the item are in the group
     group: IntArray  # the group of each row
@@ -257,9 +246,9 @@ class _Side:
         return ranks
 
 
-def _side(pair: IntArray, answer: IntArray, item: IntArray, items: int) -> _Side:
-    order = np.lexsort((answer, pair))
-    key = np.stack([pair[order], answer[order]])
+def _side(pair: IntArray, judgment: IntArray, item: IntArray, items: int) -> _Side:
+    order = np.lexsort((judgment, pair))
+    key = np.stack([pair[order], judgment[order]])
     new = np.ones(len(order), dtype=np.bool_)
     new[1:] = (key[:, 1:] != key[:, :-1]).any(axis=0)
     group = np.empty(len(order), dtype=np.int64)
@@ -276,7 +265,7 @@ class SpearmanPairs:
     item: IntArray  # the item of each row
     pair: IntArray  # the pair of each row
     of_rows: Any  # pairs x rows, to sum over the rows of each pair
-    sides: tuple[_Side, _Side]  # both annotators' answers
+    sides: tuple[_Side, _Side]  # both annotators' judgments
     items: int  # the number of items
 
     @property
@@ -301,8 +290,8 @@ class SpearmanPairs:
 
 
 def spearman_pairs(pairs: AnnotatorPairs) -> SpearmanPairs:
-    """Prepare Spearman's correlation for pairs whose answers are too many for tables."""
-    rows, items, p = held_rows(pairs), pairs.answers.items, len(pairs.first)
+    """Prepare Spearman's correlation for pairs whose judgments are too many for tables."""
+    rows, items, p = held_rows(pairs), pairs.judgments.items, len(pairs.first)
     of_rows = sparse.csr_array((np.ones(len(rows.pair)), (rows.pair, np.arange(len(rows.pair)))), (p, len(rows.pair)))
-    sides = tuple(_side(rows.pair, answer, rows.item, items) for answer in (rows.x, rows.y))
+    sides = tuple(_side(rows.pair, judgment, rows.item, items) for judgment in (rows.x, rows.y))
     return SpearmanPairs(rows.item, rows.pair, of_rows, (sides[0], sides[1]), items)

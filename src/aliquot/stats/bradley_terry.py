@@ -13,7 +13,7 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from aliquot.errors import OptionError, judge_extra, unknown_name
-from aliquot.stats.arrays import FloatArray, IntArray, Seed
+from aliquot.stats.arrays import FloatArray, IntArray, Seed, group_centred
 from aliquot.stats.choices import (
     Choices,
     PairCounts,
@@ -134,7 +134,7 @@ def _pull(data: PairedModel, scores: FloatArray, tie: float) -> FloatArray:
 def _at_least(covariance: FloatArray, least: FloatArray) -> FloatArray:
     """Raise a covariance so that no combination of scores varies less than under `least`.
 
-    Few clusters may agree by chance; their answers do not become more precise than independent ones by that.
+    Few clusters may agree by chance; their judgments do not become more precise than independent ones by that.
     """
     sizes, axes = np.linalg.eigh(least)
     kept = sizes > 1e-10 * max(float(sizes.max(initial=0.0)), 1e-300)
@@ -186,7 +186,6 @@ def bradley_terry(
     """Fit scores to pairwise choices.
 
     Args:
-        choices: Who was chosen over whom, on which cluster.
         ties: half (a tie is half a win for each), davidson (ties have a probability of their own,
             2 v sqrt(p_a p_b); Davidson 1970), or drop.
         interval: robust (sandwich of the observed information and the clusters' scores, Student with G - 1 degrees of
@@ -248,17 +247,14 @@ def _check(ties: str, interval: str, prior: float | None, draws: int) -> None:
         raise OptionError(f"draws is {draws}; give at least 2, for instance 1000")
 
 
-# -- points --------------------------------------------------------------------------------------------------------
-
-
 def _fit(data: PairedModel) -> tuple[FloatArray, float]:
     """Scores centred within components, and the parameter of ties."""
     systems, davidson = data.systems, data.davidson
     scores, tie = _iterated(data.filled, systems, davidson=davidson)
-    scores = _centred(scores, data.component)
+    scores = group_centred(data.component, scores)
     gradient, information = likelihood(data.filled, scores, tie, davidson=davidson)
     step = pseudo_inverse(information) @ gradient
-    scores = _centred(scores + step[:systems], data.component)
+    scores = group_centred(data.component, scores + step[:systems])
     compared = np.zeros(systems, dtype=bool)
     compared[data.filled.first] = compared[data.filled.second] = True
     return np.where(compared, scores, np.nan), tie * float(np.exp(step[systems])) if davidson else tie
@@ -285,15 +281,6 @@ def _iterated(counts: PairCounts, systems: int, *, davidson: bool) -> tuple[Floa
     return np.log(np.maximum(strengths, 1e-300)), float(found.v) if davidson else float("nan")
 
 
-def _centred(scores: FloatArray, component: IntArray) -> FloatArray:
-    mean = np.bincount(component, scores) / np.bincount(component)
-    centred: FloatArray = scores - mean[component]
-    return centred
-
-
-# -- resampling ----------------------------------------------------------------------------------------------------
-
-
 def _resampled(data: PairedModel, draws: int, seed: Seed) -> tuple[FloatArray, int]:
     """Scores of `draws` resamples of the clusters, and how many of them needed the prior to have any."""
     rng = np.random.default_rng(seed)
@@ -314,7 +301,7 @@ def _resampled(data: PairedModel, draws: int, seed: Seed) -> tuple[FloatArray, i
             if not prior and not has_maximum_of_all(counts, choices.systems, data.component, davidson=ties):
                 prior, repaired = PRIOR, repaired + 1
             scores, _ = _iterated(counts.with_prior(prior), choices.systems, davidson=ties)
-            result[start + row] = _centred(scores, data.component)
+            result[start + row] = group_centred(data.component, scores)
     return result, repaired
 
 

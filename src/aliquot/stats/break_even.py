@@ -14,14 +14,17 @@ import numpy as np
 from scipy.special import ndtr
 
 from aliquot.errors import DataError, OptionError
-from aliquot.stats.arrays import FloatArray, IntArray, Seed
+from aliquot.stats.arrays import FloatArray, IntArray, Seed, blocks, check_scores
 from aliquot.stats.pairwise import pairwise_sums
-from aliquot.stats.resampling import central_interval
+from aliquot.stats.resampling import central_interval, resampled_counts
 from aliquot.stats.sequences import error_rate
-from aliquot.stats.sign_bootstrap import Contrasts, check_stack, chunk_sizes, contrasts, resampled_counts
+from aliquot.stats.sign_bootstrap import contrasts, signs_on_all
 
 NORMAL_FROM = 200
 """Judgments from which the normal approximation stands in for the bootstrap; see `human_errors`."""
+
+
+_CHUNK = 1 << 21  # numbers that a temporary array may hold
 
 
 @dataclass(frozen=True)
@@ -78,21 +81,21 @@ def human_errors(
     >>> human_errors(human, np.array([1, 3, 300]), seed=1).round(2).T  # exactly 9 / 27 and 7 / 27 at first
     array([[0.34, 0.26, 0.  ]])
     """
-    check_stack(human[None])
+    check_scores(human)
     if not ratio >= 1.0 or np.isinf(ratio):
         raise OptionError(f"ratio is {ratio}; an efficiency ratio Var(H) / Var(P) is finite and at least 1")
-    people = np.asarray(sizes, dtype=np.float64) * ratio
-    if people.ndim != 1 or not (people >= 1).all():
+    worth = np.asarray(sizes, dtype=np.float64) * ratio
+    if worth.ndim != 1 or not (worth >= 1).all():
         raise OptionError(f"sizes is {sizes}; give judgments per system, at least 1 each")
     judged = human[~np.isnan(human).all(axis=1)]
     if not len(judged):
         raise DataError("no item has a human score; judge some, or name another human score")
-    errors = _normal_errors(judged, people)
-    small = np.flatnonzero(people < NORMAL_FROM)
-    below, above = np.floor(people[small]).astype(np.int64), np.ceil(people[small]).astype(np.int64)
+    errors = _normal_errors(judged, worth)
+    small = np.flatnonzero(worth < NORMAL_FROM)
+    below, above = np.floor(worth[small]).astype(np.int64), np.ceil(worth[small]).astype(np.int64)
     whole = np.union1d(below, above)
     drawn = _drawn_errors(judged, whole, trials, np.random.default_rng(seed))
-    part = (people[small] - below)[:, None]
+    part = (worth[small] - below)[:, None]
     at_below, at_above = (drawn[np.searchsorted(whole, size)] for size in (below, above))
     errors[small] = (1 - part) * at_below + part * at_above
     return errors
@@ -113,10 +116,11 @@ def _drawn_errors(human: FloatArray, sizes: IntArray, trials: int, rng: np.rando
     if trials < 1:
         raise OptionError(f"trials is {trials}; give at least 1, for instance 10000")
     block = next(iter(contrasts(human[None])))
-    truth = _signs_on_all(block, human)
+    truth = signs_on_all(human[None])[0]
     plus, items = np.zeros((len(sizes), len(truth))), len(human)
     # A chunk holds counts (items) and signs (pairs) at a time, and the draws of one step up in size.
-    for count in chunk_sizes(trials, max(items, len(truth), len(block.matrix), NORMAL_FROM)):
+    for some in blocks(trials, max(items, len(truth), len(block.matrix), NORMAL_FROM), _CHUNK):
+        count = some.stop - some.start
         sums, reached = np.zeros((len(block.matrix), count)), 0
         for position, size in enumerate(sizes):
             sums += block.add(resampled_counts(rng, count, items, int(size) - reached))
@@ -125,12 +129,6 @@ def _drawn_errors(human: FloatArray, sizes: IntArray, trials: int, rng: np.rando
     share = plus / trials
     errors = np.where(truth == 0, 0.5, np.where(truth > 0, 1 - share, share))
     return np.where(block.known[0], errors, np.nan)
-
-
-def _signs_on_all(block: Contrasts, human: FloatArray) -> IntArray:
-    """y*: the sign of each pair on all items, once each."""
-    everything = block.add(np.ones((1, len(human))))
-    return block.signs(everything, len(human))[0, :, 0] - 1
 
 
 def break_even(

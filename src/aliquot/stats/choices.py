@@ -50,9 +50,7 @@ class Choices:
         starts = before[self.starts]
         there = np.diff(starts) > 0
         ends = np.concatenate([starts[:-1][there], starts[-1:]])
-        return Choices(
-            self.systems, self.clusters, self.pairs[there], ends, self.cluster[kept], self.outcome[kept]
-        )  # fmt: skip
+        return Choices(self.systems, self.clusters, self.pairs[there], ends, self.cluster[kept], self.outcome[kept])
 
 
 def choices_of_rows(first: IntArray, second: IntArray, outcome: IntArray, cluster: IntArray, systems: int) -> Choices:
@@ -60,9 +58,7 @@ def choices_of_rows(first: IntArray, second: IntArray, outcome: IntArray, cluste
 
     Args:
         first: The system shown as the first, as codes.
-        second: The other one.
         outcome: 1 where `first` was chosen, -1 where `second` was, 0 for a tie.
-        cluster: The cluster of each choice, as codes.
 
     >>> choices = choices_of_rows(np.array([1, 0]), np.array([0, 1]), np.array([1, 1]), np.array([0, 0]), 2)
     >>> choices.outcome.tolist()
@@ -84,11 +80,10 @@ def choices_of_rows(first: IntArray, second: IntArray, outcome: IntArray, cluste
 def choices_of_scores(scores: FloatArray, cluster: IntArray, margin: float = 0.0, *, ties: bool = True) -> Choices:
     """Compare the systems of each row in pairs: the higher score is chosen, within `margin` it is a tie.
 
-    Rows are one annotator's answers on one item, or ballots (minus the ranks; 1 best, 0, -1 worst).
+    Rows are one annotator's judgments on one item, or ballots (minus the ranks; 1 best, 0, -1 worst).
 
     Args:
         scores: Rows x systems, NaN = not shown.
-        cluster: The cluster of each row, as codes.
         margin: Differences up to it are ties.
         ties: Whether equal scores are ties; otherwise they say nothing, as the middle ones of a best-worst ballot.
 
@@ -143,12 +138,10 @@ def tally(choices: Choices) -> Tally:
     array([[0, 1],
            [0, 0]])
     """
-    wins = np.zeros((choices.systems, choices.systems), dtype=np.int64)
-    ties = np.zeros_like(wins)
-    for first, second, _, outcome in choices:
-        wins[first, second] = np.count_nonzero(outcome == 1)
-        wins[second, first] = np.count_nonzero(outcome == -1)
-        ties[first, second] = ties[second, first] = np.count_nonzero(outcome == 0)
+    counts, (wins, ties) = counted(choices), np.zeros((2, choices.systems, choices.systems), dtype=np.int64)
+    a, b = counts.first, counts.second
+    wins[a, b], wins[b, a] = counts.won, counts.lost
+    ties[a, b] = ties[b, a] = counts.tied
     return Tally(wins, ties)
 
 
@@ -260,10 +253,6 @@ class McNemar:
 def sign_test(wins: IntArray | int, losses: IntArray | int) -> FloatArray:
     """Exact two-sided sign test of wins against losses, ties left out: min(1, 2 P(X <= min(w, l))), X ~ Bin(w+l, 1/2).
 
-    Args:
-        wins: How often the first was chosen, of any shape.
-        losses: How often the second was.
-
     >>> sign_test(np.array([98, 86]), np.array([38, 62])).round(8)  # Czech, German
     array([2.700000e-07, 5.831193e-02])
     """
@@ -278,15 +267,11 @@ def clustered_sign_test(net: IntArray) -> float:
     """Sign test over clusters: how likely is so uneven a total if each cluster's wins and losses were exchanged?
 
     `net` is wins minus losses in each cluster. Under the null hypothesis a cluster's net result is as likely to have
-    `net` is wins minus losses in each cluster. Under the null hypothesis a cluster's net result is as likely to have
     the other sign; clusters with a net of 0 say nothing. The distribution of the total under all sign flips is
     computed exactly: clusters of equal |net| make a binomial, and the binomials are convolved. With one choice per
     cluster this is the sign test. Where the convolution would be long (many thousands of clusters), the normal limit
     z = sum net / sqrt(sum net^2) takes its place; that limit is the clustered McNemar test of Obuchowski (1998) with
     the variance under the null hypothesis.
-
-    Args:
-        net: Whole numbers, one per cluster.
 
     Returns:
         Two-sided p-value; NaN where every cluster's net is 0.
@@ -334,10 +319,6 @@ def mcnemar(only_a: int, only_b: int) -> McNemar:
     """McNemar's test from the outputs that only one of two systems got right.
 
     chi2 = max(0, |b - c| - 1)^2 / (b + c), one degree of freedom; the exact p is the sign test's.
-
-    Args:
-        only_a: Outputs that only the first system got right (b).
-        only_b: Outputs that only the second got right (c).
 
     Returns:
         NaN for all three where there is no such output.

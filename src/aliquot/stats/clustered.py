@@ -1,7 +1,7 @@
-"""Means and shares of answers that come in clusters: three people's choices on one item are not three items.
+"""Means and shares of judgments that come in clusters: three people's choices on one item are not three items.
 
-Invariant: the variance is never below that of independent answers, so that a lucky pattern within few clusters cannot
-pass for precision; with one answer per cluster everything reduces to the textbook formula.
+Invariant: the variance is never below that of independent judgments, so that a lucky pattern within few clusters cannot
+pass for precision; with one judgment per cluster everything reduces to the textbook formula.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy import stats
-from scipy.special import ndtri, stdtr, stdtrit
+from scipy.special import ndtri, stdtrit
 
 from aliquot.errors import OptionError
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
@@ -21,7 +21,7 @@ _SAME = 1e-14
 
 @dataclass(frozen=True)
 class Mean:
-    """A mean with its interval; `n` answers in `clusters` clusters. Ends are NaN where no spread could be seen."""
+    """A mean with its interval; `n` judgments in `clusters` clusters. Ends are NaN where no spread could be seen."""
 
     mean: float
     se: float
@@ -33,7 +33,7 @@ class Mean:
 
 @dataclass(frozen=True)
 class Share:
-    """A share of answers with its Wilson interval; `effective_n` is what the answers count for as independent ones."""
+    """A share of judgments with its Wilson interval; `effective_n` is the number of independent ones they are worth."""
 
     share: float
     low: float
@@ -72,8 +72,7 @@ def wilson_interval(share: FloatArray | float, n: FloatArray | float, level: flo
     """Wilson's score interval of a share (Wilson 1927); `n` need not be a whole number. NaN for n = 0.
 
     Args:
-        share: Observed share, between 0 and 1.
-        n: Independent answers, or what clustered ones count for.
+        n: Independent judgments, or what clustered ones count for.
 
     >>> tuple(round(end, 3) for end in wilson_interval(86 / 148, 148))  # post-editors of German
     (0.501, 0.658)
@@ -87,18 +86,17 @@ def wilson_interval(share: FloatArray | float, n: FloatArray | float, level: flo
 
 
 def clustered_share(values: FloatArray, cluster: IntArray, level: float = 0.95) -> Share:
-    """Share of answers (1 yes, 0 no, 1/2 a tie) with Wilson's interval for clustered answers.
+    """Share of judgments (1 yes, 0 no, 1/2 a tie) with Wilson's interval for clustered judgments.
 
     The variance of the share over clusters, g/(g-1) sum_c e_c^2 / n^2 with e_c = sum in c of (v - p), gives the
-    effective number of answers n* = p(1-p)/Var, times (z/t)^2 for few clusters (Korn and Graubard 1998; Dean and Pagano
-    2015 for Wilson's form). Where all answers are the same there is no spread to see: n* is then the clusters' number.
+    effective number of judgments n* = p(1-p)/Var, times (z/t)^2 for few clusters (Korn and Graubard 1998; Dean and
+    Pagano 2015 for Wilson's form). Where all judgments are equal there is no spread: n* is the number of clusters.
 
     Args:
-        values: One per answer, between 0 and 1.
-        cluster: The cluster (item) of each answer, as codes.
+        values: One per judgment, between 0 and 1.
 
     Returns:
-        NaN for no answer; an interval of NaN where several answers come from one single cluster.
+        NaN for no judgment; an interval of NaN where several judgments come from one single cluster.
 
     >>> share = clustered_share(np.array([1.0, 1.0, 0.0, 0.0]), np.array([0, 0, 1, 1]))
     >>> share.share, share.effective_n < 2
@@ -125,11 +123,7 @@ def clustered_share(values: FloatArray, cluster: IntArray, level: float = 0.95) 
 
 
 def clustered_mean(values: FloatArray, cluster: IntArray, level: float = 0.95) -> Mean:
-    """Mean of answers with a t interval over clusters, Var = g/(g-1) sum_c e_c^2 / n^2, g - 1 degrees of freedom.
-
-    Args:
-        values: One per answer.
-        cluster: The cluster (item) of each answer, as codes.
+    """Mean of judgments with a t interval over clusters, Var = g/(g-1) sum_c e_c^2 / n^2, g - 1 degrees of freedom.
 
     Returns:
         The standard error and interval are NaN for one cluster, and where all values are equal.
@@ -198,11 +192,9 @@ def change_test(
 
     Args:
         before: One number per person; NaN = missing, which leaves the person out.
-        after: The same after.
         second: Which people belong to the second group.
         lower_is_better: Whether a fall is an improvement.
         equal_variances: Student's t test with a pooled variance instead of Welch's.
-        level: Coverage of the interval of the difference of changes.
 
     Returns:
         p-values that cannot be had (fewer than two people in a group, no spread) are NaN.
@@ -218,26 +210,20 @@ def change_test(
     known = np.isfinite(before) & np.isfinite(after)
     change, start, of_second = (after - before)[known], before[known], np.asarray(second, dtype=np.bool_)[known]
     one, two = change[~of_second], change[of_second]
-    t, df, p, se = _t_test(one, two, equal_variances=equal_variances)
-    difference = _mean(one) - _mean(two)
-    half = student_quantile(level, df) * se if np.isfinite(df) else float("nan")
+    test = _t_test(one, two, _checked_level(level), equal_variances=equal_variances)
     better = change < 0 if lower_is_better else change > 0
     return ChangeTest(
         n_first=len(one),
         n_second=len(two),
         change_first=_mean(one),
         change_second=_mean(two),
-        difference=difference,
-        low=difference - half,
-        high=difference + half,
-        t=t,
-        df=df,
-        p=p,
+        difference=_mean(one) - _mean(two),
+        **test,
         improved_first=_mean(better[~of_second].astype(np.float64)),
         improved_second=_mean(better[of_second].astype(np.float64)),
         p_improved=share_test(better[~of_second].sum(), len(one), better[of_second].sum(), len(two)),
         baseline_difference=_mean(start[~of_second]) - _mean(start[of_second]),
-        p_baseline=_t_test(start[~of_second], start[of_second], equal_variances=equal_variances)[2],
+        p_baseline=_t_test(start[~of_second], start[of_second], level, equal_variances=equal_variances)["p"],
     )
 
 
@@ -260,24 +246,14 @@ def share_test(yes_first: int, n_first: int, yes_second: int, n_second: int) -> 
     return float(stats.chi2_contingency(table, correction=False)[1])
 
 
-def _t_test(one: FloatArray, two: FloatArray, *, equal_variances: bool) -> tuple[float, float, float, float]:
-    """Statistic, degrees of freedom (Welch and Satterthwaite), two-sided p and standard error.
-
-    All are NaN below two people in a group, or where neither group varies.
-    """
-    nothing = float("nan")
+def _t_test(one: FloatArray, two: FloatArray, level: float, *, equal_variances: bool) -> dict[str, float]:
+    """Student's or Welch's test and interval; NaN below two people in a group or without any spread."""
     if min(len(one), len(two)) < 2 or (_constant(one) and _constant(two)):
-        return nothing, nothing, nothing, nothing
-    variances, sizes = np.array([one.var(ddof=1), two.var(ddof=1)]), np.array([len(one), len(two)])
-    df = float(sizes.sum() - 2)
-    if equal_variances:
-        parts = ((sizes - 1) * variances).sum() / df / sizes
-    else:
-        parts = variances / sizes
-        df = float(parts.sum() ** 2 / (parts**2 / (sizes - 1)).sum())
-    se = float(np.sqrt(parts.sum()))
-    t = (_mean(one) - _mean(two)) / se
-    return t, df, float(2 * stdtr(df, -abs(t))), se
+        return dict.fromkeys(("low", "high", "t", "df", "p"), float("nan"))
+    found = stats.ttest_ind(one, two, equal_var=equal_variances)
+    low, high = found.confidence_interval(level)
+    values = (low, high, found.statistic, found.df, found.pvalue)
+    return dict(zip(("low", "high", "t", "df", "p"), map(float, values), strict=True))
 
 
 def _constant(values: FloatArray) -> bool:

@@ -1,4 +1,4 @@
-"""One number out of several answers to the same question: median, trimmed mean, majority, for all cells at once.
+"""One number out of several judgments to the same question: median, trimmed mean, majority, for all cells at once.
 
 Cells are integer codes 0, 1, ...; values are finite. A cell without values is NaN.
 """
@@ -81,23 +81,23 @@ def _sorted_cells(cells: IntArray, values: FloatArray, size: int) -> tuple[Float
 # -- Dawid and Skene (1979): labels, and how each annotator errs, by expectation-maximisation ------------------------
 
 
-_SMALLEST = 1e-10  # a chance of 0 would forbid what has happened once; crowd-kit clips at the same value
+_SMALLEST = 1e-10  # a probability of 0 would forbid what has happened once; crowd-kit clips at the same value
 
 
 @dataclass(frozen=True, eq=False)
 class DawidSkene:
     """What the fit found."""
 
-    posterior: FloatArray  # the chance of each label for each item (I x K)
+    posterior: FloatArray  # the probability of each label for each item (I x K)
     prior: FloatArray  # how frequent each label is (K)
-    confusion: FloatArray  # confusion[k, j, l], annotator k's chance to answer l where the truth is j (A x K x K)
-    log_likelihood: float  # of all answers, in the end
+    confusion: FloatArray  # confusion[k, j, l], annotator k's probability of saying l where the truth is j (A x K x K)
+    log_likelihood: float  # of all judgments, in the end
     iterations: int  # how many rounds it took
     converged: bool  # whether it stopped by itself
 
     @property
     def accuracy(self) -> FloatArray:
-        """Each annotator's chance to give the right label: sum_j p_j pi_jj."""
+        """Each annotator's probability of giving the right label: sum_j p_j pi_jj."""
         return np.asarray(np.einsum("j,kjj->k", self.prior, self.confusion))
 
 
@@ -111,47 +111,45 @@ def dawid_skene(
     tolerance: float = 1e-8,
     iterations: int = 1000,
 ) -> DawidSkene:
-    """Fit the model to answers given as three arrays of codes (0, 1, ...), one entry for each answer.
+    """Fit the model to judgments given as three arrays of codes (0, 1, ...), one entry for each judgment.
 
     Args:
-        items: which item was labelled; every item below the largest code should have an answer.
-        annotators: who labelled it.
-        labels: the label given.
+        items: which item was labelled; every item below the largest code should have a judgment.
         kinds: how many labels there are, where not all were given.
-        smoothing: answers added to every entry of every confusion matrix, spread evenly; 0 for maximum likelihood.
-        tolerance: stop when the log-likelihood per answer grows by less.
+        smoothing: judgments added to every entry of every confusion matrix, spread evenly; 0 for maximum likelihood.
+        tolerance: stop when the log-likelihood per judgment grows by less.
         iterations: stop after so many rounds.
 
     >>> fit = dawid_skene(np.array([0, 0, 0, 1, 1, 1]), np.array([0, 1, 2, 0, 1, 2]), np.array([1, 1, 0, 0, 0, 0]))
     >>> fit.posterior.argmax(axis=1).tolist()
     [1, 0]
     """
-    size, people = int(items.max()) + 1, int(annotators.max()) + 1
+    size, n_annotators = int(items.max()) + 1, int(annotators.max()) + 1
     kinds = int(labels.max()) + 1 if kinds is None else kinds
     # One row for each annotator and label, one column for each item: both steps are products with this matrix.
-    answers = sparse.csr_array(
-        (np.ones(len(items)), (annotators * kinds + labels, items)), shape=(people * kinds, size)
+    judgments = sparse.csr_array(
+        (np.ones(len(items)), (annotators * kinds + labels, items)), shape=(n_annotators * kinds, size)
     )
-    by_item = answers.T.tocsr()
-    share = by_item @ np.tile(np.eye(kinds), (people, 1))
+    by_item = judgments.T.tocsr()
+    share = by_item @ np.tile(np.eye(kinds), (n_annotators, 1))
     posterior = share / np.maximum(share.sum(axis=1, keepdims=True), 1.0)
     log_likelihood, converged, rounds = -np.inf, False, 0
     while not converged and rounds < iterations:
-        prior, confusion = _maximise(answers, posterior, people, kinds, smoothing)
+        prior, confusion = _maximise(judgments, posterior, n_annotators, kinds, smoothing)
         posterior, new = _expect(by_item, prior, confusion)
         rounds += 1
         # The first round has nothing to compare with; later rounds never lower the likelihood (up to clipping).
         converged = new - log_likelihood < tolerance * len(items)
         log_likelihood = new
-    prior, confusion = _maximise(answers, posterior, people, kinds, smoothing)
+    prior, confusion = _maximise(judgments, posterior, n_annotators, kinds, smoothing)
     return DawidSkene(posterior, prior, confusion.transpose(0, 2, 1), float(log_likelihood), rounds, converged)
 
 
 def _maximise(
-    answers: sparse.csr_array, posterior: FloatArray, people: int, kinds: int, smoothing: float
+    judgments: sparse.csr_array, posterior: FloatArray, n_annotators: int, kinds: int, smoothing: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Prior and confusion[k, l, j] (answered l, truth j) given the posterior."""
-    counts = (answers @ posterior).reshape(people, kinds, kinds) + smoothing / kinds
+    """Prior and confusion[k, l, j] (said l, truth j) given the posterior."""
+    counts = (judgments @ posterior).reshape(n_annotators, kinds, kinds) + smoothing / kinds
     counts = np.maximum(counts, _SMALLEST)
     return np.maximum(posterior.mean(axis=0), _SMALLEST), counts / counts.sum(axis=1, keepdims=True)
 
@@ -164,18 +162,18 @@ def _expect(by_item: sparse.csr_array, prior: FloatArray, confusion: FloatArray)
     return np.exp(joint - evidence), float(evidence.sum())
 
 
-# -- How wrong a score is with k answers for each output instead of all of them: answers are drawn again and again ---
+# -- How wrong a score is with k judgments for each output instead of all of them -------------------------------------
 
 
 Aggregate = Callable[[IntArray], FloatArray]
-"""Takes the rows of the answers to use, gives a number for each cell; NaN where it cannot."""
+"""Takes the rows of the judgments to use, gives a number for each cell; NaN where it cannot."""
 
 
 @dataclass(frozen=True)
 class CurvePoint:
     """One point of the curve."""
 
-    k: int  # answers for each output
+    k: int  # judgments for each output
     wrong: float  # share of decided outputs whose number differs from the truth, mean over draws
     wrong_sd: float  # its standard deviation over draws
     undecided: float  # share of outputs without a number
@@ -183,10 +181,10 @@ class CurvePoint:
     rms_error: float  # root of the mean squared difference
 
 
-def draw_answers(cells: IntArray, k: int, rng: np.random.Generator) -> IntArray:
-    """Rows of k answers of each cell drawn without replacement (all of them where there are fewer), in order.
+def draw_judgments(cells: IntArray, k: int, rng: np.random.Generator) -> IntArray:
+    """Rows of k judgments of each cell drawn without replacement (all of them where there are fewer), in order.
 
-    >>> draw_answers(np.array([0, 0, 0, 1]), 1, np.random.default_rng(0)).tolist()
+    >>> draw_judgments(np.array([0, 0, 0, 1]), 1, np.random.default_rng(0)).tolist()
     [2, 3]
     """
     shuffled = np.lexsort((rng.random(len(cells)), cells))
@@ -205,7 +203,7 @@ def labels_curve(
     repeats: int = 20,
     seed: Seed = 0,
 ) -> tuple[CurvePoint, ...]:
-    """Draw k answers for each cell, aggregate them, and compare with the truth, `repeats` times for every k.
+    """Draw k judgments for each cell, aggregate them, and compare with the truth, `repeats` times for every k.
 
     >>> cells, values = np.repeat(np.arange(50), 4), np.tile([1.0, 1.0, 1.0, 0.0], 50)
     >>> mean = lambda rows: np.bincount(cells[rows], values[rows]) / np.bincount(cells[rows])
@@ -216,7 +214,7 @@ def labels_curve(
     judged: BoolArray = np.isfinite(truth)
     points = []
     for k in counts:
-        drawn = np.array([_errors(aggregate(draw_answers(cells, k, rng)), truth, judged) for _ in range(repeats)])
+        drawn = np.array([_errors(aggregate(draw_judgments(cells, k, rng)), truth, judged) for _ in range(repeats)])
         decided = drawn[np.isfinite(drawn).all(axis=1)]  # a draw in which nothing is decided has no error
         undecided = float(drawn[:, 1].mean())
         wrong, _, absolute, squared = decided.mean(axis=0).tolist() if len(decided) else [float("nan")] * 4

@@ -116,7 +116,6 @@ def kendall_rows(values: FloatArray, target: FloatArray, variant: KendallVariant
     Args:
         values: Items x systems, NaN = missing; infinite values are the ends of the order.
         target: One value per system, NaN = missing.
-        variant: "b" or "c", as `paired_kendall`.
 
     Returns:
         One correlation per row, 0 where it is undefined (a constant row, or fewer than two systems).
@@ -237,7 +236,6 @@ def correlate(x: FloatArray, y: FloatArray, coefficient: Coefficient = "pearson"
     """Correlate two vectors over the places where both are present (docs/methods.md, section 7).
 
     Args:
-        x: One score per place, NaN = missing.
         coefficient: "pearson", "spearman", "kendall_b" or "kendall_c" (Stuart's tau-c).
 
     >>> correlate(np.array([1.0, 2.0, np.nan, 3.0]), np.array([1.0, 3.0, 9.0, 2.0]), "spearman")
@@ -255,7 +253,6 @@ def correlate_tables(
     """Correlate a metric with people at one level (docs/methods.md, section 7).
 
     Args:
-        coefficient: As `correlate`.
         level: "pooled", all cells together; "within_system", over the items of each system, then averaged;
             "within_item", over the systems of each item, then averaged; "system_means", over systems, their means
             taken on the common cells.
@@ -303,10 +300,6 @@ def group_correlations(
     metric: FloatArray, human: FloatArray, coefficient: Coefficient = "pearson", by: Group = "item"
 ) -> FloatArray:
     """Correlate within every item (over systems) or every system (over items).
-
-    Args:
-        coefficient: As `correlate`.
-        by: "item" or "system".
 
     Returns:
         One correlation per item or system; NaN where undefined.

@@ -24,8 +24,9 @@ from typing import Literal, get_args
 import numpy as np
 
 from aliquot.errors import DataError, OptionError
-from aliquot.stats.arrays import FloatArray, IntArray, Seed
-from aliquot.stats.sign_bootstrap import SignCounts, check_stack, child_seeds, contrasts, sign_counts
+from aliquot.stats.arrays import FloatArray, IntArray, Seed, check_scores, check_stack
+from aliquot.stats.resampling import child_seeds
+from aliquot.stats.sign_bootstrap import SignCounts, sign_counts, signs_on_all
 
 PARTS = ("observed", "noise", "bias", "variance", "covariance")
 """The columns of the decomposition, in order."""
@@ -34,19 +35,6 @@ OPTIMAL, HUMAN, METRICS = 0, 1, 2
 """Rows of a `Decomposition`: the optimal predictor, the human estimator, and from there on the metrics."""
 
 _REPLICATES = 200
-
-
-@dataclass(frozen=True)
-class PairTerms:
-    """The terms of eq. 14 for every pair, before they are multiplied."""
-
-    truth: FloatArray  # y*: 1, -1, or 0 for none
-    main: FloatArray  # m*: 1, -1, or 0 for none
-    noise: FloatArray  # noise
-    bias: FloatArray  # bias
-    variance: FloatArray  # var
-    c0: FloatArray  # factor of Noise
-    c1: FloatArray  # factor of Var
 
 
 @dataclass(frozen=True)
@@ -105,7 +93,6 @@ def pair_signs(
     """Resample the items and see who is ahead, by human and by each metric.
 
     Args:
-        metrics: Metrics x items x systems, NaN = missing, higher is better.
         paired: Draw the same items for human and metrics; by default they are drawn independently, as in the paper.
         human_size: Items in a draw for the human; by default as many as have any human score.
         metric_size: Items in a draw for the metrics; by default as many as have any metric score. When paired, both
@@ -114,10 +101,7 @@ def pair_signs(
     Raises:
         DataError: No human score, or fewer than two systems.
     """
-    check_stack(metrics)
-    check_stack(human[None] if human.ndim == 2 else human)
-    if human.ndim != 2 or metrics.shape[1:] != human.shape:
-        raise OptionError(f"human is {human.shape} and metrics {metrics.shape}; give N x M and metrics x N x M")
+    check_stack(metrics, human)
     if human.shape[1] < 2:
         raise DataError(f"there are {human.shape[1]} systems; two are needed to compare")
     if paired and human_size != metric_size:
@@ -136,26 +120,6 @@ def pair_signs(
     return PairSigns(by_human, by_metric)
 
 
-def pair_terms(human: FloatArray, metric: FloatArray) -> PairTerms:
-    """Terms of the decomposition from P(first system ahead) by human and by metric; shapes are broadcast.
-
-    >>> terms = pair_terms(np.array([0.9]), np.array([0.2]))
-    >>> terms.truth.item(), terms.main.item(), terms.c0.round(3).item(), terms.c1.item()
-    (1.0, -1.0, -0.6, -1.0)
-    """
-    truth, main = np.broadcast_arrays(np.sign(human - 0.5), np.sign(metric - 0.5))
-    bias = np.abs(truth - main) / 2  # 1/2 where only one of them has no more frequent sign
-    return PairTerms(
-        truth=truth,
-        main=main,
-        noise=np.minimum(human, 1 - human),
-        bias=bias,
-        variance=np.minimum(metric, 1 - metric),
-        c0=truth * (2 * metric - 1),
-        c1=1 - 2 * bias,
-    )
-
-
 def pair_parts(human: FloatArray, metric: FloatArray, joint: FloatArray | None = None) -> PairParts:
     """Noise, bias and variance from the probabilities that the first system of a pair is ahead (eq. 14).
 
@@ -169,12 +133,13 @@ def pair_parts(human: FloatArray, metric: FloatArray, joint: FloatArray | None =
     >>> [part.round(3).item() for part in parts.stacked()]  # 0.74 = -0.6 x 0.1 + 1 - 0.2
     [0.74, -0.06, 1.0, -0.2, 0.0]
     """
-    terms = pair_terms(human, metric)
+    truth, main = np.broadcast_arrays(np.sign(human - 0.5), np.sign(metric - 0.5))  # y* and m*, 0 for none
+    bias = np.abs(truth - main) / 2  # 1/2 where only one of them has no more frequent sign
+    noise, variance = np.minimum(human, 1 - human), np.minimum(metric, 1 - metric)
     independent = human + metric - 2 * human * metric
     covariance = 0.0 * independent if joint is None else 2 * (human * metric - joint)
-    return PairParts(
-        independent + covariance, terms.c0 * terms.noise, terms.bias, terms.c1 * terms.variance, covariance
-    )
+    c0, c1 = truth * (2 * metric - 1), 1 - 2 * bias
+    return PairParts(independent + covariance, c0 * noise, bias, c1 * variance, covariance)
 
 
 def optimal_parts(human: FloatArray) -> PairParts:
@@ -271,15 +236,12 @@ def _variance(parts: PairParts) -> FloatArray:
 
 Orientation = Literal["human", "given"]
 
-VERDICTS = ("better", "not", "worse")
-"""Rows (human) and columns (metric) of a co-occurrence table: the first system significantly better, not, worse."""
-
 
 @dataclass(frozen=True)
 class CoOccurrence:
     """Significance by human and by each metric."""
 
-    # metrics x 3 x 3: pairs by human verdict (rows) and metric verdict (columns), in the order of `VERDICTS`
+    # metrics x 3 x 3: pairs by human verdict (rows) and metric verdict (columns), better, not significant, worse
     counts: IntArray
     human: FloatArray  # verdict on each pair: 1 better, 0 not, -1 worse; NaN without a common item
     metrics: FloatArray  # the same, metrics x pairs
@@ -354,10 +316,6 @@ def convergence(metrics: FloatArray, sizes: IntArray, trials: int = 1000, *, see
 
     A pair that is even on all items has no main prediction and counts as half.
 
-    Args:
-        sizes: Numbers of items, n.
-        trials: Bootstrap trials at each size.
-
     Raises:
         DataError: No score, or fewer than two systems.
 
@@ -365,13 +323,13 @@ def convergence(metrics: FloatArray, sizes: IntArray, trials: int = 1000, *, see
     >>> convergence(scores, np.array([1, 3, 99]), seed=1).agreement.round(2)  # exactly 2 / 3 and 20 / 27 at first
     array([[0.64, 0.73, 1.  ]])
     """
-    check_stack(metrics)
+    check_scores(metrics, "metrics x items x systems", "metrics")
     if metrics.shape[2] < 2:
         raise DataError(f"there are {metrics.shape[2]} systems; two are needed to compare")
     scored = metrics[:, ~np.isnan(metrics).all(axis=(0, 2))]
     if not scored.size:
         raise DataError("no item has a metric score; give a metric that is there")
-    main = _main_predictions(scored)
+    main = signs_on_all(scored)
     grid = np.asarray(sizes, dtype=np.int64)
     seeds = child_seeds(seed, len(grid))
     found = [
@@ -380,15 +338,6 @@ def convergence(metrics: FloatArray, sizes: IntArray, trials: int = 1000, *, see
     ]
     agreement, error = np.stack(found, axis=2) if found else np.empty((2, len(metrics), 0))
     return Convergence(grid, agreement, error)
-
-
-def _main_predictions(scores: FloatArray) -> IntArray:
-    """Signs of all pairs on all items: metrics x pairs, in -1, 0, 1."""
-    items, systems = scores.shape[1:]
-    main = np.zeros((len(scores), systems * (systems - 1) // 2), dtype=np.int64)
-    for block in contrasts(scores):
-        main[block.tables] = block.signs(block.add(np.ones((1, items))), items)[:, :, 0] - 1
-    return main
 
 
 def _agreement(counts: SignCounts, main: IntArray) -> FloatArray:

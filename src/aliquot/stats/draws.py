@@ -74,7 +74,6 @@ def systematic(pi: FloatArray, seed: Seed, order: IntArray | None = None) -> Int
     order by document or by score stratifies implicitly.
 
     Args:
-        pi: Inclusion probability of every item.
         order: The items in the order in which their probabilities are cumulated; as given when None.
 
     >>> systematic(np.array([0.5, 0.5, 1.0, 0.5, 0.5]), seed=1).tolist()
@@ -167,7 +166,6 @@ def local_pivotal(pi: FloatArray, covariates: FloatArray, seed: Seed) -> IntArra
     with s = pi_i + pi_j < 1 one gets s and the other 0, otherwise one gets 1 and the other s - 1.
 
     Args:
-        pi: Inclusion probability of every item.
         covariates: One row per item (or one value), e.g. metric scores; constant columns do not matter.
 
     >>> local_pivotal(np.full(6, 1 / 3), np.array([0.0, 0.1, 0.2, 9.0, 9.1, 9.2]), seed=1).tolist()
@@ -224,7 +222,6 @@ def cube(pi: FloatArray, balancing: FloatArray, seed: Seed) -> IntArray:
     time from the last, so put the most important first. pi itself is always the first of them: the size is fixed.
 
     Args:
-        pi: Inclusion probability of every item.
         balancing: One row per item (or one value): the variables x to balance.
 
     >>> len(cube(np.full(20, 0.25), np.arange(20.0), seed=0))

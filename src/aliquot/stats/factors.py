@@ -107,10 +107,6 @@ def parallel_analysis(correlation: FloatArray, n: int, *, draws: int = 200, seed
     percentile of those of random data. (With 1 on the diagonal, components instead of factors, criteria that
     correlate across factors, as ratings do, look like one.)
 
-    Args:
-        correlation: p x p, positive definite.
-        n: Rows it was computed from.
-
     >>> parallel_analysis(np.array([[1.0, 0.8, 0.8], [0.8, 1.0, 0.8], [0.8, 0.8, 1.0]]), 100).number
     1
     """
@@ -141,8 +137,6 @@ def ml_factors(correlation: FloatArray, n: int, factors: int) -> Factors:
     Minimises ln|S| + tr(R S^-1) - ln|R| - p with S = L L' + diag(psi); chi2 = (n - 1 - (2p + 5)/6 - 2m/3) F.
 
     Args:
-        correlation: p x p, positive definite.
-        n: Rows it was computed from.
         factors: m, with degrees of freedom of 0 or more.
 
     Raises:
@@ -235,9 +229,6 @@ def simple_structure(
     """Drop variables that belong to no factor or to two, one at a time, the worst first, and refit.
 
     Args:
-        correlation: p x p.
-        n: Rows it was computed from.
-        factors: m.
         gap: Drop a variable whose two highest absolute loadings differ by less.
         communality: Drop a variable of which the factors explain less. (The paper names no threshold.)
 

@@ -68,7 +68,6 @@ def fit_irt(scores: FloatArray, *, max_iterations: int = 1000) -> IRTFit:
     The sign is identified by a > 0: a higher ability always means a higher score.
 
     Args:
-        scores: Items x systems, higher is better, NaN = missing.
         max_iterations: Of L-BFGS; a fit that needs more is returned with `converged=False`.
 
     Returns:
@@ -109,9 +108,6 @@ def fisher_information(fit: IRTFit) -> FloatArray:
     """Fisher information of every item, sum over systems of a^2 p (1 - p) (Zouhar et al. 2025, eq. 14 to 16).
 
     p is the logistic part alone, without feasibility. Systems without an ability are left out.
-
-    Args:
-        fit: A fitted model.
 
     Returns:
         One value per item, NaN where the item has no parameters.

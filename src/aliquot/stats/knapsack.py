@@ -76,8 +76,6 @@ def knapsack(
     solves what is left. Items of no cost are always taken; items of no utility only when everything fits.
 
     Args:
-        utility: Utility of every item, not negative.
-        cost: Cost of every item, not negative.
         budget: What the chosen items may cost together; an exact fill is allowed.
         time_limit: Seconds for the integer program; the best solution so far and its gap are returned after it.
         gap: Relative gap at which to stop; 0 asks for the proven optimum.

@@ -56,8 +56,6 @@ def grouped_pearson(scores: Scores, signs: FloatArray, grouping: Grouping, *, ra
     """Pearson within groups, averaged over the groups where it is defined.
 
     Args:
-        scores: Of K metrics.
-        signs: Swaps x items x systems, 1 or -1.
         grouping: "pooled", all cells; "within_system"; "within_item".
         ranks: Spearman: scores are replaced by their ranks in the group before they are swapped.
 
@@ -116,11 +114,6 @@ SystemStatistic = Callable[[FloatArray, FloatArray], FloatArray]
 
 def of_system_means(scores: Scores, signs: FloatArray, statistic: SystemStatistic) -> Both:
     """Compute a statistic of the system means of A' and B'.
-
-    Args:
-        scores: Of K metrics.
-        signs: Swaps x items x systems, 1 or -1.
-        statistic: Of those below.
 
     >>> scores = Scores(np.array([[1.0, 2.0, 4.0]]), np.array([[[1.0, 2.0, 4.0]], [[2.0, 1.0, 0.0]]]))
     >>> [value.tolist() for value in of_system_means(scores, np.ones((1, 1, 3)), means_accuracy)]

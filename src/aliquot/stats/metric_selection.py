@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from aliquot.errors import OptionError
-from aliquot.stats.arrays import FloatArray, IntArray, Seed
+from aliquot.stats.arrays import FloatArray, IntArray, Seed, check_stack, group_centred
 
 
 @dataclass(frozen=True)
@@ -87,9 +87,7 @@ def forward_selection(
         raise OptionError(f"folds is {folds}; choose at least 2")
     cells = _cells(np.asarray(metrics, dtype=np.float64), np.asarray(human, dtype=np.float64))
     items = int(cells.item.max()) + 1
-    if not folds >= 2:
-        raise OptionError(f"folds is {folds}; choose at least 2")
-    split = _split(items, min(folds, items), seed)
+    split = np.random.default_rng(seed).permutation(items) % min(folds, items)  # equal parts, at random
     sums = _fold_sums(cells, split, ridge)
     total = float(cells.target @ cells.target)
     residual, r2, chosen = cells.target, 0.0, list[int]()
@@ -127,39 +125,21 @@ class _FoldSums:
 
 
 def _cells(metrics: FloatArray, human: FloatArray) -> _Cells:
-    if metrics.ndim != 3 or metrics.shape[1:] != human.shape:
-        raise OptionError(
-            f"metrics is {metrics.shape} and human {human.shape}; give metrics x items x systems and items x systems"
-        )
-    if np.isinf(metrics).any() or np.isinf(human).any():
-        raise OptionError("the scores hold infinite values; replace them by numbers, or by NaN for missing")
-    item, system = np.nonzero(~np.isnan(human) & ~np.isnan(metrics).any(axis=0))
+    check_stack(metrics, human)
+    present = ~np.isnan(human) & ~np.isnan(metrics).any(axis=0)
+    item, system = np.nonzero(present)
     _, item = np.unique(item, return_inverse=True)
     _, kept = np.unique(system, return_inverse=True)
     if len(item) < 2 or item.max() < 1:
         raise OptionError("people and all metrics have scores together on fewer than 2 items; leave sparse metrics out")
-    present = ~np.isnan(human) & ~np.isnan(metrics).any(axis=0)
     raw = np.column_stack([human[present], *(metric[present] for metric in metrics)])
-    centred = _centred(raw, kept)
+    centred = group_centred(kept, raw)
     size = np.sqrt((centred**2).mean(axis=0))
     varies = size > 1e-13 * np.abs(raw).max(axis=0)
     if not varies[0]:
         raise OptionError("the human scores are constant within every system; there is no variance to remove")
     centred[:, 1:] = centred[:, 1:] * np.where(varies, 1.0 / np.where(varies, size, 1.0), 0.0)[1:]
     return _Cells(centred[:, 1:], centred[:, 0], item.astype(np.int64), kept.astype(np.int64))
-
-
-def _centred(values: FloatArray, group: IntArray) -> FloatArray:
-    """Columns less their means in each group of rows."""
-    count = np.bincount(group)
-    flat = values.reshape(len(values), -1)
-    means = np.stack([np.bincount(group, column) / count for column in flat.T], axis=1)
-    return np.asarray((flat - means[group]).reshape(values.shape), dtype=np.float64)
-
-
-def _split(items: int, folds: int, seed: Seed) -> IntArray:
-    """Fold of every item: equal parts, at random."""
-    return np.asarray(np.random.default_rng(seed).permutation(items) % folds, dtype=np.int64)
 
 
 def _fold_sums(cells: _Cells, split: IntArray, ridge: float) -> _FoldSums:
@@ -169,7 +149,7 @@ def _fold_sums(cells: _Cells, split: IntArray, ridge: float) -> _FoldSums:
     for fold in range(int(split.max()) + 1):
         train = split[cells.item] != fold
         _, group = np.unique(cells.system[train], return_inverse=True)
-        x, y = _centred(cells.x[train], group), _centred(cells.target[train], group)
+        x, y = group_centred(group, cells.x[train]), group_centred(group, cells.target[train])
         grams.append(x.T @ x / systems + ridge * np.eye(k))
         products.append(x.T @ y / systems)
     return _FoldSums(np.stack(grams), np.stack(products))
@@ -181,7 +161,7 @@ def _residual(cells: _Cells, split: IntArray, sums: _FoldSums, metrics: list[int
     # Without ridge, metrics that repeat each other leave the slopes open; the smallest are taken.
     slopes = (np.linalg.pinv(gram, hermitian=True) @ sums.product[:, metrics, None])[:, :, 0]
     predicted = np.einsum("ck,ck->c", cells.x[:, metrics], slopes[split[cells.item]])
-    return _centred(cells.target - predicted, cells.system)
+    return group_centred(cells.system, cells.target - predicted)
 
 
 def _step(
@@ -191,7 +171,7 @@ def _step(
     return ForwardStep(
         metric=metric,
         alone=_correlation(cells.x[:, metric], cells.target),
-        rho=_correlation(_centred(cells.target - after, cells.system), cells.target),
+        rho=_correlation(group_centred(cells.system, cells.target - after), cells.target),
         r2=r2_before + float(saved.sum()) / total,
         gain=float(saved.sum()) / total,
         se=float(np.sqrt(len(saved) * saved.var(ddof=1))) / total,

@@ -15,8 +15,8 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from aliquot.errors import OptionError, unknown_name
-from aliquot.stats import metric_permutations as metric_swaps
-from aliquot.stats.arrays import FloatArray, IntArray, Seed
+from aliquot.stats import metric_permutations
+from aliquot.stats.arrays import FloatArray, IntArray, Seed, check_stack
 from aliquot.stats.correlation import Level
 from aliquot.stats.metric_permutations import Both, Scores
 from aliquot.stats.pairwise import permutation_p
@@ -73,8 +73,7 @@ def compare_metrics(
         statistic: At level "system_means" "pearson", "spearman", "pairwise_accuracy" (metric ties half) or "spa" (soft
             pairwise accuracy, analytic p-values); at the item levels "pearson", or "spearman", for which scores
             are ranked (in the group) before they are swapped, not after.
-        level: As `association.correlate_tables`.
-        swap: "both", "cells", "items" or "systems".
+        level: As `correlation.correlate_tables`.
 
     >>> rng = np.random.default_rng(0)
     >>> human = rng.normal(size=(50, 4)) + np.arange(4)
@@ -110,9 +109,8 @@ def compare_metrics(
 def compare_item_values(values: FloatArray, permutations: int = 1000, seed: Seed = 0) -> MetricTests:
     """Test whether the mean of a per-item statistic is greater for one metric, swapping whole items.
 
-    For what is computed within items and then averaged: `tie_accuracy.item_tie_accuracies` (with each metric's own
-    threshold kept), `kendall_like.item_kendall_like`, `association.group_correlations`. This is the paired sign-flip
-    test, `pairwise.permutation_p`.
+    For what is computed within items and then averaged: `item_tie_accuracies` (with each metric's own threshold kept),
+    `item_kendall_like`, `group_correlations`. This is the paired sign-flip test, `pairwise.permutation_p`.
 
     Args:
         values: Items x metrics, NaN = undefined; two metrics are compared on the items where both are defined.
@@ -137,9 +135,8 @@ def metric_clusters(tests: MetricTests, alpha: float = 0.05, rule: ClusterRule =
     """Number the clusters of metrics that are not told apart, 1 = best (docs/methods.md, section 5).
 
     Args:
-        tests: Of all pairs of metrics.
         alpha: One-sided level of significance; no correction for the number of pairs.
-        rule: As `clusters.cluster`.
+        rule: As `ranks.cluster`.
 
     Returns:
         One number per metric; metrics without a value share the last.
@@ -160,31 +157,26 @@ def _statistic(statistic: Statistic, level: Level) -> Callable[[Scores, FloatArr
         raise unknown_name("level", level, get_args(Level))
     if level == "system_means":
         if statistic == "spa":
-            return metric_swaps.soft_accuracy
+            return metric_permutations.soft_accuracy
         of_means = {
-            "pearson": metric_swaps.means_pearson,
-            "spearman": metric_swaps.means_spearman,
-            "pairwise_accuracy": metric_swaps.means_accuracy,
+            "pearson": metric_permutations.means_pearson,
+            "spearman": metric_permutations.means_spearman,
+            "pairwise_accuracy": metric_permutations.means_accuracy,
         }[statistic]
-        return partial(metric_swaps.of_system_means, statistic=of_means)
+        return partial(metric_permutations.of_system_means, statistic=of_means)
     if statistic in {"pairwise_accuracy", "spa"}:
         raise OptionError(
             f"statistic '{statistic}' compares systems; give it with level 'system_means', or pearson or spearman"
             f" with level '{level}' (compare_item_values tests pairwise accuracies within items)"
         )
-    return partial(metric_swaps.grouped_pearson, grouping=level, ranks=statistic == "spearman")
+    return partial(metric_permutations.grouped_pearson, grouping=level, ranks=statistic == "spearman")
 
 
 def _common(metrics: FloatArray, human: FloatArray) -> Scores:
     """Cut to the cells that people and all metrics have, and standardise every metric over them."""
-    if metrics.ndim != 3 or metrics.shape[1:] != human.shape:
-        raise OptionError(
-            f"metrics is {metrics.shape} and human {human.shape}; give metrics x items x systems and items x systems"
-        )
+    check_stack(metrics, human)
     if len(metrics) < 2:
         raise OptionError(f"there are {len(metrics)} metrics; give at least 2 to compare")
-    if np.isinf(metrics).any() or np.isinf(human).any():
-        raise OptionError("the scores hold infinite values; replace them by numbers, or by NaN for missing")
     missing = np.isnan(metrics).any(axis=0) | np.isnan(human)
     items, systems = np.flatnonzero(~missing.all(axis=1)), np.flatnonzero(~missing.all(axis=0))
     cut = np.ix_(items, systems)

@@ -41,10 +41,6 @@ _CELLS = 1 << 20
 def ngram_totals(lengths: IntArray, order: int) -> IntArray:
     """Count the n-grams of texts with the given lengths, one leading row per order 1 to `order`.
 
-    Args:
-        lengths: numbers of symbols, of any shape.
-        order: the longest n-gram.
-
     >>> ngram_totals(np.array([3, 1]), 2).tolist()
     [[3, 1], [2, 0]]
     """

@@ -111,10 +111,6 @@ def permutation_p(scores: FloatArray, permutations: int = 1000, seed: Seed = 0) 
 def spa(p_subset: FloatArray, p_full: FloatArray) -> float:
     """Soft pairwise accuracy, 1 - mean over pairs of |p_ab - p'_ab| (Zouhar et al. 2025, eq. 17).
 
-    Args:
-        p_subset: Systems x systems, p-values on the subset.
-        p_full: The same on all items.
-
     Returns:
         Between 0 and 1; NaN for fewer than two systems.
 

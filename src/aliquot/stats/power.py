@@ -28,7 +28,6 @@ def two_sample_power(n: Number, delta: Number, sd: Number, alpha: Number = 0.05)
 
     Args:
         n: Judgments per system, at least 2.
-        delta: True difference of the two means.
         sd: Standard deviation of judgments of one system.
 
     Returns:
@@ -88,7 +87,6 @@ def paired_size(
     """Items to judge for both systems: n0 = (z_a + z_b)^2 s_d^2 (1 - rho^2) / delta^2, then n = n0 / (1 + n0 / N).
 
     Args:
-        delta: True difference of the two means over the population.
         sd: Standard deviation s_d of the difference of the two systems on an item.
         correlation: Rho of the proxy's difference with the human one; 0 without a control variate.
         population: N, the items of the test set; infinite for inference beyond it.

@@ -26,7 +26,6 @@ def cluster(estimates: FloatArray, better: BoolArray, rule: ClusterRule = "any")
 
     Args:
         estimates: One per system. Systems without one (NaN) share a cluster of their own, after all others.
-        better: Systems x systems; better[a, b] where a is significantly better than b.
         rule: Whom in the present cluster a system is compared with.
 
     >>> better = np.array([[False, False, True], [False, False, False], [False, False, False]])
@@ -58,7 +57,6 @@ def checked_better(better: BoolArray, systems: int) -> BoolArray:
 
     Args:
         better: Systems x systems; better[a, b] where a is significantly better than b (docs/methods.md, section 5).
-        systems: Number of systems there must be.
 
     >>> checked_better(np.array([[False, True], [False, False]]), 2)
     array([[False,  True],
@@ -74,9 +72,6 @@ def checked_better(better: BoolArray, systems: int) -> BoolArray:
         a, b = (int(system) for system in both[0])
         raise OptionError(f"better[{a}, {b}] and better[{b}, {a}] are both true; test each pair one-sided below 0.5")
     return table
-
-
-# -- Who is better, how surely, and on which rank: p-values from estimates, Holm, rank intervals, P(best) ------------
 
 
 _CHUNK = 1 << 22
@@ -109,8 +104,6 @@ def student_p(difference: FloatArray | float, se: FloatArray | float, df: FloatA
     """One-sided p-values from a standard error with few degrees of freedom, p = 1 - T_df(d / se).
 
     Args:
-        difference: Estimate of a minus estimate of b, of any shape.
-        se: Its standard error.
         df: Degrees of freedom; infinite gives `normal_p`.
 
     Returns:
@@ -173,9 +166,6 @@ def holm(p: FloatArray) -> FloatArray:
 
 def rank_intervals(better: BoolArray) -> tuple[IntArray, IntArray]:
     """Ranks a system may have: [1 + number significantly better, M - number significantly worse].
-
-    Args:
-        better: Systems x systems; better[a, b] where a is significantly better than b.
 
     Returns:
         Lowest and highest rank of every system; 1 is best.
@@ -266,9 +256,6 @@ def _correlation_root(cov: FloatArray, sd: FloatArray) -> FloatArray:
     return np.asarray(vectors * np.sqrt(np.where(values > _RANK * values[-1], values, 0.0)), dtype=np.float64)
 
 
-# -- Adjusting p-values for the number of tests ----------------------------------------------------------------------
-
-
 ADJUSTMENTS = ("holm", "sidak", "none")
 
 
@@ -277,10 +264,6 @@ def adjusted(p: FloatArray, method: str = "holm") -> FloatArray:
 
     holm: step-down, p'_(i) = min(1, max_{j <= i} (m - j + 1) p_(j)) (Holm 1979), valid whatever the dependence.
     sidak: p' = 1 - (1 - p)^m, exact for independent tests. m counts the tests that have a p-value; NaN stays NaN.
-
-    Args:
-        p: P-values.
-        method: holm, sidak or none.
 
     >>> adjusted(np.array([0.01, 0.04, np.nan]), "sidak").round(4)
     array([0.0199, 0.0784,    nan])

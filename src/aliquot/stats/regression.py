@@ -14,7 +14,7 @@ from scipy.sparse.linalg import LinearOperator, cg
 from scipy.special import stdtr
 
 from aliquot.errors import OptionError
-from aliquot.stats.arrays import FloatArray, IntArray
+from aliquot.stats.arrays import FloatArray, IntArray, group_centred
 from aliquot.stats.clustered import student_quantile
 
 
@@ -225,7 +225,7 @@ class Importance:
     high: FloatArray
     p: FloatArray  # two-sided p-values that a slope is 0
     r2: float  # share of the score's variance that the counts explain
-    n: int  # answers used
+    n: int  # judgments used
     clusters: int  # clusters they came from
     reasons: tuple[str, ...]  # for every type, why it has no slope, or ""
 
@@ -236,9 +236,9 @@ def error_importance(
     """Regress a score on error counts by least squares, with cluster-robust intervals.
 
     Args:
-        counts: Answers x error types.
-        score: One per answer; NaN leaves the answer out.
-        cluster: The cluster (item) of each answer, as codes; standard errors allow for dependence within clusters
+        counts: Judgments x error types.
+        score: One per judgment; NaN leaves the judgment out.
+        cluster: The cluster (item) of each judgment, as codes; standard errors allow for dependence within clusters
             (sandwich with g/(g-1) (n-1)/(n-k), Student with g - 1 degrees of freedom).
         groups: Annotators, as codes: each gets a level of its own (everything is centred within groups).
 
@@ -252,18 +252,18 @@ def error_importance(
     counts, score, cluster = counts[known], score[known], cluster[known]
     group = np.zeros(len(score), dtype=np.int64) if groups is None else np.unique(groups[known], return_inverse=True)[1]
     levels = int(group.max()) + 1 if len(group) else 0
-    x, y = _within(counts, group), _within(score[:, None], group)[:, 0]
+    x, y = group_centred(group, counts), group_centred(group, score)
     reasons = _reasons(counts, x)
     kept = np.array([not reason for reason in reasons], dtype=bool)
     if not kept.any():
-        raise OptionError("no type of error varies over the answers; there is nothing that could explain the score")
+        raise OptionError("no type of error varies over the judgments; there is nothing that could explain the score")
     n, k, g = len(y), int(kept.sum()) + levels, len(np.unique(cluster))
     if n <= k or g < 2:
         raise OptionError(
-            f"{n} answers in {g} clusters are too few for {k} coefficients; judge more, or name fewer errors"
+            f"{n} judgments in {g} clusters are too few for {k} coefficients; judge more, or name fewer errors"
         )
     if float(y @ y) <= 1e-18 * max(1.0, float(np.abs(score).max()) ** 2) * n:
-        raise OptionError("the score is the same for all answers; nothing can be explained")
+        raise OptionError("the score is the same for all judgments; nothing can be explained")
     slopes, se, r2 = _least_squares(x[:, kept], y, cluster, n, k, g)
     scale = x.std(axis=0) / y.std()
     full, errors = np.full(len(kept), np.nan), np.full(len(kept), np.nan)
@@ -274,14 +274,6 @@ def error_importance(
     return Importance(
         full, standardised, errors * scale, standardised - half, standardised + half, p, r2, n, g, tuple(reasons)
     )
-
-
-def _within(values: FloatArray, group: IntArray) -> FloatArray:
-    """Values less the mean of their group."""
-    size = np.maximum(np.bincount(group), 1)
-    means = np.column_stack([np.bincount(group, column) for column in values.T]) / size[:, None]
-    centred: FloatArray = values - means[group]
-    return centred
 
 
 def _reasons(counts: FloatArray, x: FloatArray) -> list[str]:

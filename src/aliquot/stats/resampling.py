@@ -1,8 +1,12 @@
-"""Resampling sums of independent units by matrix products: counts times values, no indexing per draw."""
+"""Bootstrap of sums by matrix products: counts of drawn units times values, no indexing per draw.
+
+`Measure` is anything that is a function of item weights; `intervals` gives percentile intervals of measures by drawing
+items again.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -10,10 +14,38 @@ import numpy as np
 from scipy import sparse, stats
 
 from aliquot.errors import OptionError
-from aliquot.stats.arrays import FloatArray, IntArray, Seed
+from aliquot.stats.arrays import FloatArray, IntArray, Seed, blocks
 from aliquot.stats.sequences import error_rate
 
 _BLOCK = 2_000_000  # counts held at a time
+_ITEM_BLOCK = 250_000  # numbers held at a time: what fits into a processor's cache is quicker
+_DEFINED = 0.9
+"""Share of draws that must be defined; an interval over the rest would be about other data."""
+_SHIFTED = 0.1
+"""Share of draws that must lie on either side of the value: where drawing shifts a coefficient, its percentiles say
+nothing of the value. Means over pairs of annotators with few shared units are such."""
+
+
+def resampled_counts(rng: np.random.Generator, trials: int, items: int, size: int) -> FloatArray:
+    """How often each item comes in a draw of `size` items with replacement: trials x items.
+
+    >>> resampled_counts(np.random.default_rng(0), 2, 3, 6).sum(axis=1)
+    array([6., 6.])
+    """
+    if size > 5 * items:
+        return rng.multinomial(size, np.full(items, 1 / items), size=trials).astype(np.float64)
+    # For few draws an item, drawing items and counting them is several times faster than binomials by item.
+    drawn = rng.integers(0, items, size=(trials, size)) + items * np.arange(trials)[:, None]
+    return np.bincount(drawn.ravel(), minlength=trials * items).reshape(trials, items).astype(np.float64)
+
+
+def child_seeds(seed: Seed, n: int) -> list[int]:
+    """Seeds of n streams that do not depend on each other.
+
+    >>> child_seeds(1, 2) == child_seeds(np.random.default_rng(1), 2)
+    True
+    """
+    return [int(child) for child in np.random.default_rng(seed).integers(1 << 62, size=n)]
 
 
 def resampled_sums(units: FloatArray, draws: int, seed: Seed = 0) -> FloatArray:
@@ -22,21 +54,12 @@ def resampled_sums(units: FloatArray, draws: int, seed: Seed = 0) -> FloatArray:
     >>> resampled_sums(np.array([[1.0], [-1.0]]), 1000, seed=1).shape
     (1000, 1)
     """
-    rng = np.random.default_rng(seed)
-    n = len(units)
+    rng, n = np.random.default_rng(seed), len(units)
     centred = units - units.mean(axis=0)
     result = np.empty((draws, units.shape[1]))
-    block = max(1, _BLOCK // max(1, n))
-    for start in range(0, draws, block):
-        size = min(block, draws - start)
-        # n draws of n units each: the counts of units are multinomial; drawing indices and counting them is faster.
-        drawn = rng.integers(0, n, size=(size, n)) + n * np.arange(size)[:, None]
-        counts = np.bincount(drawn.ravel(), minlength=size * n).reshape(size, n)
-        result[start : start + size] = counts.astype(np.float64) @ centred
+    for rows in blocks(draws, n, _BLOCK):
+        result[rows] = resampled_counts(rng, rows.stop - rows.start, n, n) @ centred
     return result
-
-
-# -- Percentile intervals of bootstrap draws of which some may be infinite or unknown --------------------------------
 
 
 def central_interval(draws: FloatArray, level: float = 0.95) -> tuple[float, float]:
@@ -52,17 +75,6 @@ def central_interval(draws: FloatArray, level: float = 0.95) -> tuple[float, flo
     last = len(known) - 1
     outward = int(np.floor(tail * last + 1e-9))  # 0.05 x 1000 may come out as 49.99...
     return float(known[outward]), float(known[last - outward])
-
-
-# -- Percentile intervals of any measure by resampling items ---------------------------------------------------------
-
-
-_ITEM_BLOCK = 250_000  # numbers held at a time: what fits into a processor's cache is quicker
-_DEFINED = 0.9
-"""Share of draws that must be defined; an interval over the rest would be about other data."""
-_SHIFTED = 0.1
-"""Share of draws that must lie on either side of the value: where drawing shifts a coefficient, its percentiles say
-nothing of the value. Means over pairs of annotators with few shared units are such."""
 
 
 class Measure(Protocol):
@@ -111,7 +123,7 @@ class Interval(NamedTuple):
 
 
 def item_sums(item: IntArray, columns: Sequence[FloatArray], items: int) -> FloatArray:
-    """Sum columns of answers (or units) over their items: items x columns.
+    """Sum columns of judgments (or units) over their items: items x columns.
 
     >>> item_sums(np.array([0, 0, 1]), [np.array([1.0, 2.0, 5.0])], 2).tolist()
     [[3.0], [5.0]]
@@ -135,19 +147,6 @@ def value_of(measure: Measure) -> float:
     return float(measure(np.ones((1, measure.items)))[0])
 
 
-def draw_counts(items: int, draws: int, block: int, seed: Seed = 0) -> Iterator[FloatArray]:
-    """How often each item is drawn when as many are drawn with replacement, in blocks of draws.
-
-    >>> sum(len(counts) for counts in draw_counts(5, 10, 4, seed=1))
-    10
-    """
-    rng = np.random.default_rng(seed)
-    for start in range(0, draws, block):
-        size = min(block, draws - start)
-        drawn = rng.integers(0, items, size=(size, items)) + items * np.arange(size)[:, None]
-        yield np.bincount(drawn.ravel(), minlength=size * items).reshape(size, items).astype(np.float64)
-
-
 def intervals(measures: Sequence[Measure], draws: int, seed: Seed = 0, confidence: float = 0.95) -> list[Interval]:
     """The measures' values with percentile intervals from the same draws of items.
 
@@ -167,10 +166,11 @@ def intervals(measures: Sequence[Measure], draws: int, seed: Seed = 0, confidenc
     items = measures[0].items if measures else 0
     if draws == 0 or items < 2:
         return [Interval(value, np.nan, np.nan) for value in values]
-    block = max(1, min(draws, _ITEM_BLOCK // max(items, *(measure.width for measure in measures), 1)))
-    drawn = [
-        [measure(counts) for measure in measures] for counts in draw_counts(items, draws, block, seed)
-    ]  # blocks x measures x draws
+    rng, width = np.random.default_rng(seed), max(items, *(measure.width for measure in measures))
+    drawn = []  # blocks x measures x draws
+    for rows in blocks(draws, width, _ITEM_BLOCK):
+        counts = resampled_counts(rng, rows.stop - rows.start, items, items)
+        drawn.append([measure(counts) for measure in measures])
     return [
         Interval(value, *_percentiles(value, np.concatenate(parts), items, confidence))
         for value, parts in zip(values, zip(*drawn, strict=True), strict=True)

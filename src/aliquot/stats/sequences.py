@@ -39,8 +39,6 @@ def hoeffding_half_width(n: IntArray | int, population: int, value_range: float,
     variance and so gains nothing from a small one. NaN where n is 0.
 
     Args:
-        n: Values seen, one number or one per system.
-        population: N, the values there are.
         value_range: R, the largest possible value minus the smallest; for a difference of two scores, twice theirs.
 
     >>> hoeffding_half_width(np.array([50, 200]), population=1000, value_range=1.0).round(3).tolist()
@@ -69,8 +67,6 @@ def bernstein_half_width(
 
     Args:
         sd: Standard deviation of the values seen, one number or one per system.
-        n: Values seen, one number or one per system.
-        value_range: R, the largest possible value minus the smallest; for a difference of two scores, twice theirs.
 
     >>> bernstein_half_width(np.array([0.05, 0.3]), n=200, value_range=1.0).round(3).tolist()
     [0.072, 0.122]
@@ -333,9 +329,7 @@ def asymptotic_sequence(
     replacement: 5 to 9 % of those paths missed. (A mere factor sqrt(1 - f) forgets the faster clock, and misses more.)
 
     Args:
-        mean_t: The estimate at each step.
         sd_t: Standard deviation of one value (not of the mean), estimated at that step with divisor t - 1.
-        t: Number of values at that step.
         rho: The tuning r > 0, the same at all steps, fixed beforehand; see `tuned_rho`.
         population: N; None for an endless population.
 

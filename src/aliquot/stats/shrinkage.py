@@ -1,4 +1,6 @@
-"""How much of what is seen between systems is real: shrinking estimates towards a prediction.
+"""How much of the spread between systems is real, and what a sample not yet drawn will show.
+
+Estimates are shrunk towards a prediction; the errors of a future sample are forecast from the judged items.
 
 Invariant: the share lies in [0, 1]; it grows with the spread that is seen and falls with its error.
 """
@@ -29,7 +31,6 @@ def real_share(deviations: FloatArray, variance: float) -> float:
     posterior is u^(a-1) exp(-x u) on (0, 1), whose mean is a P(a+1, x) / (x P(a, x)), P the incomplete gamma function.
 
     Args:
-        deviations: One per system, less their mean.
         variance: v, the error variance of a deviation from the mean; 0 for none.
 
     >>> round(real_share(np.array([-3.0, -1.0, 1.0, 3.0]), 0.1), 2), real_share(np.array([0.5, -0.5]), 0.0)
@@ -45,10 +46,10 @@ def real_share(deviations: FloatArray, variance: float) -> float:
 
 
 def share_posterior(deviations: FloatArray, variance: float) -> tuple[FloatArray, FloatArray]:
-    """The posterior behind `real_share` on a grid: shares, ascending, and the chance of each.
+    """The posterior behind `real_share` on a grid: shares, ascending, and the probability of each.
 
-    >>> shares, chance = share_posterior(np.array([-3.0, -1.0, 1.0, 3.0]), 0.1)
-    >>> round(float(shares @ chance), 2), round(float(chance.sum()), 6)
+    >>> shares, probability = share_posterior(np.array([-3.0, -1.0, 1.0, 3.0]), 0.1)
+    >>> round(float(shares @ probability), 2), round(float(probability.sum()), 6)
     (0.97, 1.0)
     """
     if variance <= 0:
@@ -81,7 +82,6 @@ def shrunk(values: FloatArray, prediction: FloatArray, covariance: FloatArray) -
     Args:
         values: One estimate per system; NaN stays NaN and takes no part.
         prediction: What is expected of each, up to a common shift.
-        covariance: Joint covariance of the estimates.
 
     Returns:
         The new estimates and the factor; unchanged, with factor 1, for fewer than four systems.
@@ -100,11 +100,11 @@ def shrunk(values: FloatArray, prediction: FloatArray, covariance: FloatArray) -
     return result, share
 
 
-# -- What a sample that is not drawn yet will say, foreseen from one that is -----------------------------------------
+# -- Forecast of a sample that is not drawn yet, from one that is -----------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
-class Foreseen:
+class Forecast:
     """Units of a future sample, as the judged items show them."""
 
     units: FloatArray  # n0 x M, what drawing an item like this one adds to the error of each system's total
@@ -120,9 +120,9 @@ class Foreseen:
         covariance: FloatArray = (self.units * self.mass[:, None]).T @ self.units * scale
         return covariance
 
-    def scaled(self, factor: float) -> Foreseen:
+    def scaled(self, factor: float) -> Forecast:
         """The same with variances multiplied by a factor."""
-        return Foreseen(self.units * np.sqrt(factor), self.mass, self.population, self.n)
+        return Forecast(self.units * np.sqrt(factor), self.mass, self.population, self.n)
 
     def freedom(self) -> float:
         """Degrees of freedom of the variances of means, pooled over systems, as `degrees_of_freedom` will give."""
@@ -159,8 +159,8 @@ def _kurtosis(units: FloatArray, mass: FloatArray) -> FloatArray:
     return np.where(known, (share @ units**4) / np.where(known, second, 1.0) ** 2, np.nan)
 
 
-def foresee(residual: FloatArray, weight: FloatArray, expected: FloatArray, n: float, copies: float = 1.0) -> Foreseen:
-    """Foresee the units of a sample in which an item like i is drawn `expected[i]` times.
+def forecast(residual: FloatArray, weight: FloatArray, expected: FloatArray, n: float, copies: float = 1.0) -> Forecast:
+    """Forecast the units of a sample in which an item like i is drawn `expected[i]` times.
 
     The future inclusion probability is expected / copies, where the future population holds `copies` items for every
     item of the present one: 1 for the same test set, infinite for conclusions beyond any. With Deville's centring,
@@ -169,12 +169,11 @@ def foresee(residual: FloatArray, weight: FloatArray, expected: FloatArray, n: f
     Args:
         residual: n0 x M residuals that the future estimator will have, about their weighted mean.
         weight: n0, how many items of the population each judged one stands for; they sum to N.
-        expected: n0, expected draws q.
         n: the size of the future sample, which the expected draws of all items sum to.
         copies: items of the future population for one of the present.
 
     >>> e = np.array([[-1.0], [0.0], [1.0]])
-    >>> future = foresee(e, np.full(3, 10.0), np.full(3, 0.2), n=6)
+    >>> future = forecast(e, np.full(3, 10.0), np.full(3, 0.2), n=6)
     >>> bool(np.isclose(future.covariance[0, 0], (1 / 6 - 1 / 30) * e.var(ddof=1)))
     True
     """
@@ -184,7 +183,7 @@ def foresee(residual: FloatArray, weight: FloatArray, expected: FloatArray, n: f
     held = mass * free
     total = float(held.sum())
     centre = (held @ parts) / total if total > 0 else np.zeros(residual.shape[1])
-    return Foreseen(np.sqrt(free)[:, None] * (parts - centre), mass, float(weight.sum()), float(n))
+    return Forecast(np.sqrt(free)[:, None] * (parts - centre), mass, float(weight.sum()), float(n))
 
 
 def pairs_in(expected: FloatArray, cluster: IntArray) -> float:
@@ -213,8 +212,8 @@ def truth_draws(values: FloatArray, covariance: FloatArray, draws: int, rng: np.
     if len(values) < FEWEST_SYSTEMS:
         return values + error
     middle = float(values.mean())
-    shares, chance = share_posterior(values - middle, contrast_variance(covariance))
-    share = rng.choice(shares, size=(draws, 1), p=chance)
+    shares, probability = share_posterior(values - middle, contrast_variance(covariance))
+    share = rng.choice(shares, size=(draws, 1), p=probability)
     common = error.mean(axis=1, keepdims=True)
     drawn: FloatArray = middle + common + share * (values - middle) + np.sqrt(share) * (error - common)
     return drawn

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from aliquot.errors import DataError, OptionError
-from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, Seed
+from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, Seed, blocks, check_scores
+from aliquot.stats.resampling import child_seeds, resampled_counts
 
 BATCHES = 50
 """Batches that the trials are counted in; the spread between them gives Monte Carlo errors."""
@@ -87,11 +88,15 @@ def sign_counts(
     >>> sign_counts(scores, 1000, seed=1).share().round(2)  # of the 27 draws 17 are won, 3 are ties
     array([[0.68]])
     """
-    check_stack(scores)
+    check_scores(scores, "tables x items x systems")
     _, items, systems = scores.shape
     if partner is not None and partner.shape != scores.shape[1:]:
         raise OptionError(f"partner is {partner.shape} and scores {scores.shape}; give items x systems as in scores")
-    size = checked_size(size, items)
+    if items < 1:
+        raise DataError("there is no item with a score, so there is nothing to resample")
+    size = items if size is None else size
+    if size < 1:
+        raise OptionError(f"size is {size}; draw at least 1 item")
     per_batch = batch_sizes(trials)
     pairs = systems * (systems - 1) // 2
     plus = np.full((len(per_batch), len(scores), pairs), np.nan)
@@ -113,8 +118,8 @@ def _batch(
 ) -> tuple[FloatArray, FloatArray]:
     """Count the wins of one batch: alone, and together with the partner."""
     won, both = np.zeros(block.known.shape), np.zeros(block.known.shape)
-    for count in chunk_sizes(trials, max(items, size, len(block.matrix), block.known.size)):
-        counts = resampled_counts(rng, count, items, size)
+    for some in blocks(trials, max(items, size, len(block.matrix), block.known.size), _CHUNK):
+        counts = resampled_counts(rng, some.stop - some.start, items, size)
         signs = block.signs(block.add(counts), size)
         won += signs.sum(axis=2) / 2
         if beside is not None:
@@ -138,9 +143,8 @@ def contrasts(scores: FloatArray) -> Iterator[Contrasts]:
     pairs = systems * (systems - 1) // 2
     for by_system, width in ((True, systems), (False, pairs)):
         tables = np.flatnonzero(regular == by_system)
-        step = max(1, _BLOCK // (items * max(1, width)))
-        for start in range(0, len(tables), step):
-            yield _contrasts(scores, present, tables[start : start + step], by_system)
+        for some in blocks(len(tables), items * max(1, width), _BLOCK):
+            yield _contrasts(scores, present, tables[some], by_system)
 
 
 def _contrasts(scores: FloatArray, present: BoolArray, tables: IntArray, by_system: bool) -> Contrasts:
@@ -166,28 +170,13 @@ def _contrasts(scores: FloatArray, present: BoolArray, tables: IntArray, by_syst
     return Contrasts(tables, matrix, by_system, tie, known, first, second)
 
 
-def resampled_counts(rng: np.random.Generator, trials: int, items: int, size: int) -> FloatArray:
-    """How often each item comes in a draw of `size` items with replacement: trials x items.
-
-    >>> resampled_counts(np.random.default_rng(0), 2, 3, 6).sum(axis=1)
-    array([6., 6.])
-    """
-    if size > 5 * items:
-        return rng.multinomial(size, np.full(items, 1 / items), size=trials).astype(np.float64)
-    # For few draws an item, drawing items and counting them is several times faster than binomials by item.
-    drawn = rng.integers(0, items, size=(trials, size)) + items * np.arange(trials)[:, None]
-    return np.bincount(drawn.ravel(), minlength=trials * items).reshape(trials, items).astype(np.float64)
-
-
-def chunk_sizes(trials: int, width: int) -> Iterator[int]:
-    """Cut trials into pieces of which each, with `width` numbers a trial, fits the temporary memory.
-
-    >>> list(chunk_sizes(5, 1 << 20))
-    [2, 2, 1]
-    """
-    step = max(1, _CHUNK // max(1, width))
-    for done in range(0, trials, step):
-        yield min(step, trials - done)
+def signs_on_all(scores: FloatArray) -> IntArray:
+    """Who is ahead on all items, once each: tables x pairs, in -1, 0, 1."""
+    items, systems = scores.shape[1:]
+    signs = np.zeros((len(scores), systems * (systems - 1) // 2), dtype=np.int64)
+    for block in contrasts(scores):
+        signs[block.tables] = block.signs(block.add(np.ones((1, items))), items)[:, :, 0] - 1
+    return signs
 
 
 def batch_sizes(trials: int) -> IntArray:
@@ -200,31 +189,3 @@ def batch_sizes(trials: int) -> IntArray:
         raise OptionError(f"trials is {trials}; give at least 1, for instance 10000")
     batches = min(BATCHES, trials)
     return np.asarray(trials // batches + (np.arange(batches) < trials % batches), dtype=np.int64)
-
-
-def child_seeds(seed: Seed, n: int) -> list[int]:
-    """Seeds of n streams that do not depend on each other.
-
-    >>> child_seeds(1, 2) == child_seeds(np.random.default_rng(1), 2)
-    True
-    """
-    return [int(child) for child in np.random.default_rng(seed).integers(1 << 62, size=n)]
-
-
-def checked_size(size: int | None, items: int) -> int:
-    """Return the number of items to draw, or say why it cannot be."""
-    if items < 1:
-        raise DataError("there is no item with a score, so there is nothing to resample")
-    if size is None:
-        return items
-    if size < 1:
-        raise OptionError(f"size is {size}; draw at least 1 item")
-    return size
-
-
-def check_stack(scores: FloatArray) -> None:
-    """Refuse what is not a stack of tables of scores."""
-    if scores.ndim != 3:
-        raise OptionError(f"scores has {scores.ndim} dimension(s); give tables x items x systems")
-    if np.isinf(scores).any():
-        raise OptionError("scores holds infinite values; replace them by numbers, or by NaN for missing")

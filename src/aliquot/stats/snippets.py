@@ -147,8 +147,6 @@ def fixed_snippets(documents: IntArray, n_items: float, seed: Seed, length: int 
     p. No run is cut to fit the budget: the number of items is off by at most one run while p <= 1/2.
 
     Args:
-        documents: Integer code of the document of every item.
-        n_items: The budget, in items.
         length: Items per run.
 
     >>> draw = fixed_snippets(np.zeros(12, dtype=int), 4, seed=0, length=4)
@@ -201,7 +199,6 @@ def budgeted_snippets(documents: IntArray, share: float, seed: Seed, placement: 
     every length is right in expectation and the total is share * N rounded up or down.
 
     Args:
-        documents: Integer code of the document of every item.
         share: The share of each document to draw, in (0, 1].
         placement: Where a run of L items starts in a document of m. "even": a random run of a tiling of the document
             from its front or back (see `fixed_snippets`); all its items then have probability 1/k to 2/k, with k the

@@ -36,10 +36,8 @@ def best_random_subset(
     Args:
         scores: Items x systems, NaN = missing; a metric, or human scores as an oracle.
         n: Items in the subset, those of `start` included.
-        simulations: Random subsets to try.
         start: Items that every subset contains.
         analytic: Whether p-values are analytic; otherwise by `permutations` sign flips, a hundred times slower.
-        permutations: Sign flips per subset.
 
     Returns:
         The items (`start` as given, then the others ascending) and their accuracy.
@@ -62,8 +60,6 @@ def greedy_subset(
     """Grow a subset by the best of many random extensions of `step` items (Zouhar et al. 2025, eq. 13).
 
     Args:
-        n: Items in the final subset.
-        simulations: Random extensions to try at each step.
         step: Items that are added at a time; the last step adds what is left.
 
     Returns:

@@ -108,7 +108,7 @@ def rank_of_best(values: FloatArray, truth: FloatArray) -> FloatArray:
     ranks, levels = rankdata(-_levels(truth[None])[0], method="min"), _levels(values)
     first = levels == levels.max(axis=1, keepdims=True)  # nothing is the largest where a value is missing
     count = first.sum(axis=1)
-    return np.divide((first * ranks).sum(axis=1), count, out=np.full(len(values), np.nan), where=count > 0)
+    return np.where(count > 0, (first * ranks).sum(axis=1) / np.maximum(count, 1), np.nan)
 
 
 def dice(one: IntArray, other: IntArray) -> float:
@@ -166,7 +166,7 @@ def metric_pairwise_accuracy(metric: FloatArray, human: FloatArray, metric_ties:
         human: The same shape. Pairs of systems that people tie are left out.
         metric_ties: A pair that the metric ties is wrong ("discordant"), left out ("skip") or "half" right.
 
-    >>> pairwise_accuracy(np.array([[1.0, 2.0, 2.0]]), np.array([[1.0, 2.0, 3.0]]))
+    >>> metric_pairwise_accuracy(np.array([[1.0, 2.0, 2.0]]), np.array([[1.0, 2.0, 3.0]]))
     SystemAccuracy(value=0.8333333333333333, systems=3, pairs=3)
     """
     means = system_means(metric, human)
@@ -218,7 +218,6 @@ def extreme_curves(metric: FloatArray, human: FloatArray, statistic: TableStatis
         human: The same shape. Systems are ordered by their human mean over all cells that people judged, so that the
             order is the same for every metric; equal systems stay in the order given.
         statistic: Called with the two tables cut to some systems.
-        fewest: The smallest number of systems.
 
     Returns:
         The curves; empty with fewer systems than `fewest`.

@@ -249,9 +249,6 @@ def surface(cut: Pieces) -> FloatArray:
     )  # fmt: skip
 
 
-# -- hashed n-grams ------------------------------------------------------------------------------------------------
-
-
 def _ngrams(cut: Pieces, characters: Sequence[int], words: Sequence[int]) -> list[tuple[Hashes, NDArray[np.int32]]]:
     found = character_hashes(cut, characters) if characters else []
     if words:
@@ -308,9 +305,6 @@ def ngram_scores(
         total += np.bincount(text, weights=_signed(hashes, weights), minlength=cut.n)
         number += np.bincount(text, minlength=cut.n)
     return total / np.sqrt(np.maximum(number, 1.0))
-
-
-# -- what was seen before ------------------------------------------------------------------------------------------
 
 
 def empty_memory() -> BoolArray:

@@ -44,7 +44,6 @@ def mean_pairwise_similarity(
 
     Args:
         texts: for every item the outputs of its systems; None is a missing output, "" is an empty one.
-        similarity: `unigram`, `bleu` or `chrf`.
         chunk_size: characters handled at once; bounds the memory and has no influence on the result.
 
     Returns:
@@ -239,7 +238,6 @@ def edit_distances(finals: Sequence[str], outputs: Sequence[str]) -> IntArray:
     """Character edit distance of every final text to its output.
 
     Args:
-        finals: What the post-editors wrote.
         outputs: What a system had written, one for each; an empty one is as far as the final text is long.
 
     Raises:

@@ -1,7 +1,7 @@
-"""How much of the spread of judgments is the judges': Var(H) = E[Var(H | output)] + Var(P).
+"""How much of the spread of judgments is the annotators': Var(H) = E[Var(H | output)] + Var(P).
 
 Invariant: total = within + between, exactly. H is a judgment, P the mean judgment of an output, which a perfect
-annotator would give; within is the judges' noise, between the spread of the outputs (Wei and Jia 2021, eq. 15 and 16).
+annotator would give; within is the annotators' noise, between the spread of the outputs (Wei and Jia 2021, eq. 15, 16).
 """
 
 from __future__ import annotations
@@ -11,10 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from aliquot.errors import DataError, OptionError
-from aliquot.stats.arrays import FloatArray, IntArray, Seed, group_means, group_sums
+from aliquot.stats.arrays import FloatArray, IntArray, Seed, blocks, group_means, group_sums
 from aliquot.stats.pairwise import pairwise_sums
-from aliquot.stats.resampling import central_interval
-from aliquot.stats.sign_bootstrap import chunk_sizes, resampled_counts
+from aliquot.stats.resampling import central_interval, resampled_counts
 
 
 @dataclass(frozen=True)
@@ -33,7 +32,7 @@ class VarianceComponents:
 
     @property
     def rater_to_item(self) -> float:
-        """Rater variance / item variance, g = r - 1."""
+        """Annotator variance / item variance, g = r - 1."""
         return self.ratio - 1.0
 
     def to_dict(self) -> dict[str, float]:
@@ -61,19 +60,18 @@ def variance_components(
     replicates: int = 2000,
     seed: Seed = 0,
 ) -> VarianceComponents:
-    """Split the variance of judgments into judges' noise and spread of outputs.
+    """Split the variance of judgments into annotators' noise and spread of outputs.
 
     total is the sample variance of all judgments, within the variances of the outputs pooled with weights n - 1, as in
     the paper. The interval of the ratio is a percentile bootstrap over outputs, each with all its judgments.
 
     Args:
         output: Which output each judgment is of, as codes from 0.
-        value: The judgments; NaN are left out.
         system: The system of each judgment, as codes: take variances about each system's mean, for the variance
             between the outputs of one system. By default about the grand mean, as in the paper.
 
     Raises:
-        DataError: No output with two judgments, so that judges' noise cannot be told from outputs.
+        DataError: No output with two judgments, so that annotators' noise cannot be told from outputs.
 
     >>> found = variance_components(np.array([0, 0, 1, 1, 2]), np.array([1.0, 2.0, 5.0, 6.0, 9.0]))
     >>> found.total, found.within, round(found.ratio, 3), found.repeated
@@ -86,7 +84,7 @@ def variance_components(
     total, within = (float(part[0]) for part in _variances(table.sum(axis=0)[None], freedom))
     if not table[:, 4].any():
         raise DataError(
-            f"none of the {len(table)} outputs has two judgments, so the judges' noise cannot be told from the "
+            f"none of the {len(table)} outputs has two judgments, so the annotators' noise cannot be told from the "
             "outputs' spread; have some outputs judged twice"
         )
     low, high = _interval(table, freedom, level, replicates, np.random.default_rng(seed))
@@ -135,7 +133,8 @@ def _interval(
     table: FloatArray, freedom: int, level: float, replicates: int, rng: np.random.Generator
 ) -> tuple[float, float]:
     ratios = []
-    for count in chunk_sizes(replicates, len(table)):
+    for some in blocks(replicates, len(table), 1 << 21):
+        count = some.stop - some.start
         total, within = _variances(resampled_counts(rng, count, len(table), len(table)) @ table, freedom)
         between = total - within
         ratios.append(np.divide(total, between, out=np.full(count, np.inf), where=~(between <= 0)))
@@ -145,13 +144,13 @@ def _interval(
 def matched_ratio(human: FloatArray, within: float) -> float:
     """Efficiency ratio of differences of systems that are judged on the same items.
 
-    On the same items the items' difficulty cancels, so judges' noise is a larger part of a difference than of a score:
+    The items' difficulty cancels, so annotators' noise is a larger part of a difference than of a score:
     r_d = Var(d_H) / (Var(d_H) - 2 within), variances of d = y_a - y_b averaged over pairs. The ratio of
     `variance_components` holds for systems judged on items of their own, and is a lower bound here.
 
     Args:
         human: Items x systems, one judgment a cell; NaN = missing.
-        within: Judges' variance of one cell. For the mean of m judgments a cell, give that of one divided by m.
+        within: Annotators' variance of one cell. For the mean of m judgments a cell, give that of one divided by m.
 
     >>> human = np.array([[1.0, 2.0], [5.0, 8.0], [9.0, 9.0]])
     >>> round(matched_ratio(human, 0.5), 3)
@@ -177,7 +176,7 @@ def data_efficiency(correlation: FloatArray | float, rater_to_item: FloatArray |
     Args:
         correlation: Rho of the metric with the outputs' mean judgment, within a system. A correlation with single
             judgments is smaller, rho / sqrt(1 + g); see `noise_free_correlation`. With that one, take g = 0.
-        rater_to_item: G = rater variance / item variance; divide by m for the mean of m judgments.
+        rater_to_item: G = annotator variance / item variance; divide by m for the mean of m judgments.
 
     >>> data_efficiency(np.array([0.0, 0.8, 1.0]), 0.5).round(3)
     array([1.   , 1.744, 3.   ])
@@ -188,12 +187,12 @@ def data_efficiency(correlation: FloatArray | float, rater_to_item: FloatArray |
     if (g < 0).any():
         raise OptionError(f"rater_to_item is {g}; a ratio of variances is at least 0")
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        # Judges' noise without end leaves nothing to save.
+        # Annotators' noise without end leaves nothing to save.
         return np.asarray(np.where(np.isinf(g), 1.0, (1 + g) / (1 - rho**2 + g)), dtype=np.float64)
 
 
 def efficiency_ceiling(rater_to_item: FloatArray | float) -> FloatArray:
-    """Data efficiency of a perfect metric, (1 + g) / g: what no metric can exceed under judges' noise.
+    """Data efficiency of a perfect metric, (1 + g) / g: what no metric can exceed under annotators' noise.
 
     >>> float(efficiency_ceiling(0.25))
     5.0
@@ -227,27 +226,27 @@ class Repeats:
     variance: float
 
 
-def best_ratio(item: float, rater: float, item_cost: float, judgment_cost: float) -> float:
+def best_ratio(item: float, annotator: float, item_cost: float, judgment_cost: float) -> float:
     """Best k without bounds: sqrt(item_cost / judgment_cost * B / A); infinite where items do not differ.
 
     Args:
         item: A, variance between items.
-        rater: B, variance of one judgment of an item.
+        annotator: B, variance of one judgment of an item.
         item_cost: what a new item costs apart from its judgments.
         judgment_cost: what one judgment costs.
 
-    >>> best_ratio(item=4.0, rater=9.0, item_cost=4.0, judgment_cost=1.0)
+    >>> best_ratio(item=4.0, annotator=9.0, item_cost=4.0, judgment_cost=1.0)
     3.0
     """
-    _check(item, rater, item_cost, judgment_cost)
-    if rater == 0 or item_cost == 0:
+    _check(item, annotator, item_cost, judgment_cost)
+    if annotator == 0 or item_cost == 0:
         return 0.0
-    return float(np.sqrt(item_cost / judgment_cost * rater / item)) if item > 0 else float("inf")
+    return float(np.sqrt(item_cost / judgment_cost * annotator / item)) if item > 0 else float("inf")
 
 
 def repeat_choices(
     item: float,
-    rater: float,
+    annotator: float,
     item_cost: float,
     judgment_cost: float,
     budget: float,
@@ -256,32 +255,28 @@ def repeat_choices(
 ) -> list[Repeats]:
     """Every k = 1, 2, ... that the budget allows for at least one item, with its n and variance.
 
+    Variances and costs as `best_ratio`; `population` is N, the items there are, and `most` the largest k.
+
     Args:
-        item: A, variance between items.
-        rater: B, variance of one judgment of an item.
-        item_cost: what a new item costs apart from its judgments.
-        judgment_cost: what one judgment costs.
         budget: what may be spent, in the same unit; what is left when all items are judged k times is not spent.
-        population: N, the items there are.
-        most: the largest k.
 
     >>> choices = repeat_choices(4, 9, 0, 1, 60, population=40, most=3)
     >>> [(choice.judgments, choice.items, round(choice.variance, 3)) for choice in choices]
     [(1, 40.0, 0.225), (2, 30.0, 0.183), (3, 20.0, 0.25)]
     """
-    _check(item, rater, item_cost, judgment_cost)
+    _check(item, annotator, item_cost, judgment_cost)
     if not budget > 0:
         raise OptionError(f"budget is {budget}; spend more than 0")
     k = np.arange(1, most + 1)
     n: FloatArray = np.minimum(population, budget / (item_cost + judgment_cost * k))
-    variance = item * (1.0 / n - 1.0 / population) + rater / (n * k)
+    variance = item * (1.0 / n - 1.0 / population) + annotator / (n * k)
     return [
         Repeats(int(at), float(size), float(left)) for at, size, left in zip(k, n, variance, strict=True) if size >= 1.0
     ]
 
 
-def _check(item: float, rater: float, item_cost: float, judgment_cost: float) -> None:
-    for name, value in (("item", item), ("rater", rater), ("item_cost", item_cost)):
+def _check(item: float, annotator: float, item_cost: float, judgment_cost: float) -> None:
+    for name, value in (("item", item), ("annotator", annotator), ("item_cost", item_cost)):
         if not 0 <= value < np.inf:
             raise OptionError(f"{name} is {value}; it is finite and at least 0")
     if not 0 < judgment_cost < np.inf:

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from aliquot.errors import OptionError
-from aliquot.stats import metric_selection as forward
 from aliquot.stats.arrays import FloatArray
 from aliquot.stats.metric_selection import forward_selection
 from aliquot.stats.regression import pooled_ridge
@@ -38,7 +37,7 @@ def by_refitting(
     features = np.stack([np.where(judged, metrics[k], np.nan) for k in chosen], axis=2)
     features = np.stack([within(features[:, :, k]) for k in range(len(chosen))], axis=2)
     features /= np.sqrt((features**2).sum(axis=(0, 1)) / judged.sum())
-    split = forward._split(len(human), folds, seed)
+    split = np.random.default_rng(seed).permutation(len(human)) % folds
     residual = within(human)
     for fold in range(folds):
         train = split != fold

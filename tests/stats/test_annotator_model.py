@@ -8,7 +8,7 @@ from scipy.stats import pearsonr, spearmanr
 
 from aliquot.stats.alpha import Pairable, long_form, pairable
 from aliquot.stats.annotator_model import (
-    MIN_ANSWERS,
+    MIN_JUDGMENTS,
     AnnotatorModel,
     against_the_rest,
     annotator_model,
@@ -124,9 +124,9 @@ def test_camps_do_not_fit_one_view() -> None:
 
 def test_few_answers_say_nothing_about_reliability() -> None:
     table = np.random.default_rng(7).normal(size=(40, 1)) + 0.3 * np.random.default_rng(8).normal(size=(40, 3))
-    table[MIN_ANSWERS - 1 :, 2] = np.nan
+    table[MIN_JUDGMENTS - 1 :, 2] = np.nan
     found = fitted(table)
-    assert found.answers.tolist() == [40, 40, MIN_ANSWERS - 1]
+    assert found.judgments.tolist() == [40, 40, MIN_JUDGMENTS - 1]
     assert np.isnan(found.reliability[2])
     assert np.isnan(found.noise[2])
     assert np.isfinite(found.severity).all()
@@ -152,7 +152,7 @@ def test_severity_across_a_chain_of_annotators() -> None:
 def test_nothing_to_compare() -> None:
     answers, annotator = compared(np.array([[1.0, np.nan], [np.nan, 2.0]]))
     found = annotator_model(answers, annotator, 2)
-    assert found.answers.tolist() == [0, 0]
+    assert found.judgments.tolist() == [0, 0]
     assert np.isnan(found.severity).all()
     assert np.isnan(against_the_rest(answers, annotator, 2).same).all()
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from aliquot.stats.allocation import pps_probabilities
 from aliquot.stats.design_variance import degrees_of_freedom, pair_degrees_of_freedom, unordered, within_correlation
 from aliquot.stats.draws import systematic
-from aliquot.stats.shrinkage import foresee, pairs_in, root, truth_draws
+from aliquot.stats.shrinkage import forecast, pairs_in, root, truth_draws
 
 
 @settings(max_examples=30, deadline=None)
@@ -23,15 +23,15 @@ def test_random_samples_have_the_textbook_covariance(n0, n, seed):
     population = max(n0, n) + 5
     weight, expected = np.full(n0, population / n0), np.full(n0, n / population)
     spread = np.cov(residual.T)
-    assert foresee(residual, weight, expected, n).covariance == pytest.approx((1 / n - 1 / population) * spread)
-    assert foresee(residual, weight, expected, n, np.inf).covariance == pytest.approx(spread / n)
-    twice = foresee(residual, weight, expected, n, 2.0).covariance
+    assert forecast(residual, weight, expected, n).covariance == pytest.approx((1 / n - 1 / population) * spread)
+    assert forecast(residual, weight, expected, n, np.inf).covariance == pytest.approx(spread / n)
+    twice = forecast(residual, weight, expected, n, 2.0).covariance
     assert twice == pytest.approx((1 / n - 1 / (2 * population)) * spread)
 
 
 def test_judging_everything_leaves_no_error():
     residual = np.random.default_rng(1).normal(size=(6, 2))
-    assert (foresee(residual, np.ones(6), np.ones(6), 6).covariance == 0).all()
+    assert (forecast(residual, np.ones(6), np.ones(6), 6).covariance == 0).all()
 
 
 def test_unequal_chances_against_many_draws():
@@ -46,10 +46,10 @@ def test_unequal_chances_against_many_draws():
         weight = 1 / pi[rows]
         means.append((weight[:, None] * values[rows]).sum(axis=0) / weight.sum())
     residual = values - values.mean(axis=0)
-    foreseen = foresee(residual, np.ones(200), pi, 30).covariance
+    foreseen = forecast(residual, np.ones(200), pi, 30).covariance
     found = np.cov(np.array(means).T)
     assert np.diag(foreseen) == pytest.approx(np.diag(found), rel=0.12)
-    plain = foresee(residual, np.ones(200), np.full(200, 30 / 200), 30).covariance
+    plain = forecast(residual, np.ones(200), np.full(200, 30 / 200), 30).covariance
     assert np.diag(foreseen)[0] < 0.75 * np.diag(plain)[0]  # the test could tell the designs apart
 
 
@@ -60,12 +60,12 @@ def test_a_pilot_foresees_what_the_population_would():
     values = size[:, None] * rng.normal(size=(300, 2))
     residual = values - values.mean(axis=0)
     future, first = pps_probabilities(size, 80, 0.1), pps_probabilities(rng.permutation(size), 40, 0.3)
-    whole = foresee(residual, np.ones(300), future, 80).covariance
+    whole = forecast(residual, np.ones(300), future, 80).covariance
     seen = []
     for _ in range(400):
         rows = systematic(first, rng, rng.permutation(300))
         weight = (1 / first[rows]) * (300 / (1 / first[rows]).sum())
-        seen.append(foresee(residual[rows], weight, future[rows], 80).covariance)
+        seen.append(forecast(residual[rows], weight, future[rows], 80).covariance)
     assert np.diag(np.mean(seen, axis=0)) == pytest.approx(np.diag(whole), rel=0.08)
 
 
@@ -74,7 +74,7 @@ def test_degrees_of_freedom_are_those_of_the_sample_itself():
     rng = np.random.default_rng(5)
     values = rng.exponential(size=(60, 3)) ** 1.5
     residual = values - values.mean(axis=0)
-    future = foresee(residual, np.full(60, 5.0), np.full(60, 0.2), 60)
+    future = forecast(residual, np.full(60, 5.0), np.full(60, 0.2), 60)
     units = unordered(residual / 60, np.full(60, 0.2))
     assert future.freedom() == pytest.approx(degrees_of_freedom(units, 59.0), rel=1e-6)
     pairs = pair_degrees_of_freedom(units, 59.0)
@@ -84,14 +84,14 @@ def test_degrees_of_freedom_are_those_of_the_sample_itself():
 
 def test_a_larger_sample_has_more_degrees_of_freedom():
     residual = np.random.default_rng(6).standard_t(4, size=(50, 2))
-    small, large = (foresee(residual, np.full(50, 20.0), np.full(50, n / 1000), n).freedom() for n in (50, 200))
+    small, large = (forecast(residual, np.full(50, 20.0), np.full(50, n / 1000), n).freedom() for n in (50, 200))
     assert large == pytest.approx(4 * small, rel=0.01)
 
 
 def test_columns_that_do_not_vary_have_no_kurtosis():
     residual = np.zeros((10, 2))
     residual[:, 0] = np.arange(10) - 4.5
-    future = foresee(residual, np.ones(10), np.full(10, 0.5), 5)
+    future = forecast(residual, np.ones(10), np.full(10, 0.5), 5)
     assert np.isfinite(future.pair_freedom()).all()
     assert np.isfinite(future.freedom())
 

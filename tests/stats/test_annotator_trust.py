@@ -124,7 +124,7 @@ def test_an_annotator_without_overlap_has_no_coefficient() -> None:
     ("table", "message"),
     [
         (np.array([[1.0, np.nan], [np.nan, 2.0]]), "no two annotators share a unit"),
-        (np.ones((4, 3)), "on which answers differ"),
+        (np.ones((4, 3)), "on which judgments differ"),
         (np.array([[1.0, 2], [2, 1], [1, 2], [2, 1]]), "no annotator is in combinations that agree better than chance"),
         (np.array([[1.0], [2.0]]), "at least two annotators"),
     ],

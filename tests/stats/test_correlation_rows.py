@@ -12,7 +12,7 @@ from hypothesis.extra.numpy import arrays
 from scipy import stats
 
 from aliquot.errors import OptionError
-from aliquot.stats import correlation as rank_rows
+from aliquot.stats import correlation
 from aliquot.stats.arrays import FloatArray
 from aliquot.stats.correlation import kendall_rows, spearman_rows
 
@@ -92,7 +92,7 @@ def test_chunks_make_no_difference(kind: str, monkeypatch: pytest.MonkeyPatch) -
     values, target = rng.normal(size=(57, 6)), rng.normal(size=6)
     values[rng.random(values.shape) < 0.2] = np.nan
     whole = ours(values, target, kind)
-    monkeypatch.setattr(rank_rows, "_CHUNK", 100)
+    monkeypatch.setattr(correlation, "_CHUNK", 100)
     np.testing.assert_array_equal(ours(values, target, kind), whole)
 
 
