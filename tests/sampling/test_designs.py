@@ -1,4 +1,4 @@
-"""Designs: how often each item is drawn against the probability that is recorded for it, and the sizes promised.
+"""Designs: how often each item is drawn against its recorded probability, and what each design promises.
 
 The first variant of each design is drawn 20,000 times, its other variants 2,000 times; all items must be within four
 standard errors of their probability, and exactly right where it is 0 or 1. The balanced designs, which are slow, draw
@@ -8,90 +8,32 @@ from a third of the items.
 from __future__ import annotations
 
 import warnings
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
+from tests.sampling.conftest import (
+    BUDGET,
+    EXACT,
+    FEWER,
+    MANY,
+    N,
+    assert_within_four_errors,
+    documents_of,
+    drawn,
+    interleaved,
+)
 
 import aliquot
-from aliquot import AliquotWarning, EvalSet, Selection
-from aliquot.core.evalset import ItemId
-from aliquot.core.registry import parse_spec
-from aliquot.errors import DataError, OptionError
+from aliquot import AliquotWarning, EvalSet
+from aliquot.errors import DataError
 from aliquot.sampling import designs
 from aliquot.sampling.item_scores import item_sizes
-from aliquot.sampling.methods import Drawn, all_methods, lookup
+from aliquot.sampling.methods import all_methods
 from aliquot.sampling.select import select
-
-LENGTHS = (1, 2, 3, 5, 6, 7)
-DOMAINS = ("news", "talk", "news", "talk", "talk", "news")
-N = sum(LENGTHS)
-BUDGET = 7
-MANY, FEWER = 20_000, 2_000
-
-
-def small(seed: int = 1, **changes: Any) -> EvalSet:
-    """24 items of six documents, documents interleaved in the file, two metrics, a few missing cells."""
-    rng = np.random.default_rng(seed)
-    order = rng.permutation(N)
-    document = np.repeat(np.arange(len(LENGTHS)), LENGTHS)[order]
-    difficulty = rng.normal(size=(N, 1))
-    good, bad = (1.0 - difficulty + noise * rng.normal(size=(N, 3)) for noise in (0.3, 1.0))
-    good[0, 1] = bad[5, 2] = np.nan
-    items = pl.DataFrame(
-        {
-            "id": [f"i{at}" for at in range(N)],
-            "document": [f"d{code}" for code in document],
-            "domain": [DOMAINS[code] for code in document],
-            "source": ["word " * int(length) for length in rng.integers(1, 20, N)],
-            "cost": rng.uniform(1.0, 4.0, N),
-            "points": rng.exponential(size=N),
-        }
-    )
-    fields: dict[str, Any] = {"items": items, "systems": ("A", "B", "C"), "scores": {"good": good, "bad": bad}}
-    return EvalSet(**{**fields, **changes})
-
-
-def documents_of(evalset: EvalSet) -> np.ndarray:
-    codes = evalset.documents
-    assert codes is not None
-    return codes
-
-
-@pytest.fixture
-def remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compute sizes and bins once and not at every draw: they hold no chance, and they take most of the time."""
-    for name in ("item_sizes", "item_quality", "bin_codes"):
-        monkeypatch.setattr(designs, name, _once(getattr(designs, name)))
-
-
-def _once(function: Callable[..., Any]) -> Callable[..., Any]:
-    known: dict[Any, Any] = {}
-
-    def remembering(*given: Any) -> Any:
-        key = (tuple(given[0].ids), *given[1:])
-        if key not in known:
-            known[key] = function(*given)
-        return known[key]
-
-    return remembering
-
-
-def drawn(evalset: EvalSet, spec: str, rng: np.random.Generator, n: int = BUDGET) -> Drawn:
-    parsed = parse_spec(spec)
-    result: Drawn = lookup(parsed.name)[0].run(evalset, parsed.parameters, n=n, rng=rng)
-    return result
-
-
-def assert_within_four_errors(counts: np.ndarray, pi: np.ndarray, draws: int) -> None:
-    error = np.sqrt(pi * (1 - pi) / draws)
-    off = counts / draws - pi
-    assert np.all(np.abs(off) <= 4 * error + 1e-12), (off / np.maximum(error, 1e-12)).round(1)
-
 
 # -- frequencies ---------------------------------------------------------------------------------------------------
 
@@ -133,7 +75,6 @@ CASES = [
     for v in VARIANTS.values()
     for spec in v
 ]
-EXACT = ("segments", "stratified", "pps", "balanced", "snippets_budgeted", "casf")
 
 
 def test_every_design_is_here():
@@ -144,7 +85,7 @@ def test_every_design_is_here():
 @pytest.mark.usefixtures("remembered")
 @pytest.mark.parametrize(("spec", "draws"), CASES)
 def test_items_are_drawn_as_often_as_their_probability_says(spec, draws):
-    evalset, n, rng = small(), BUDGET, np.random.default_rng(2024)
+    evalset, n, rng = interleaved(), BUDGET, np.random.default_rng(2024)
     if spec.startswith("balanced"):
         evalset, n = evalset.keep(items=evalset.ids[: N // 3]), 3
     counts, sizes = np.zeros(len(evalset)), Counter[int]()
@@ -164,7 +105,7 @@ def test_items_are_drawn_as_often_as_their_probability_says(spec, draws):
 
 @pytest.mark.parametrize("spec", [spec for variants in VARIANTS.values() for spec in variants])
 def test_every_item_has_a_chance_unless_it_was_asked_to_have_none(spec):
-    pi = drawn(small(), spec, np.random.default_rng(0)).probability
+    pi = drawn(interleaved(), spec, np.random.default_rng(0)).probability
     assert pi is not None
     assert ((pi >= 0) & (pi <= 1)).all()
     if "max_length" not in spec and "nearest" not in spec:
@@ -174,7 +115,7 @@ def test_every_item_has_a_chance_unless_it_was_asked_to_have_none(spec):
 @pytest.mark.parametrize("spec", [s for variants in VARIANTS.values() for s in variants if "max_length" not in s])
 @pytest.mark.parametrize("n", [1, N - 1, N])
 def test_the_ends_of_the_budget(spec, n):
-    once = drawn(small(), spec, np.random.default_rng(3), n)
+    once = drawn(interleaved(), spec, np.random.default_rng(3), n)
     assert once.probability is not None
     assert once.probability.sum() == pytest.approx(n)
     assert len(set(once.rows.tolist())) == len(once.rows)
@@ -214,7 +155,7 @@ SNIPPETS = pytest.mark.parametrize("spec", ["snippets_budgeted", "snippets_fixed
 
 @SNIPPETS
 def test_snippets_are_contiguous(spec):
-    evalset, rng = small(), np.random.default_rng(0)
+    evalset, rng = interleaved(), np.random.default_rng(0)
     for _ in range(200):
         assert_snippets(evalset, spec, drawn(evalset, spec, rng).rows.tolist())
 
@@ -222,18 +163,18 @@ def test_snippets_are_contiguous(spec):
 @SNIPPETS
 def test_snippets_follow_the_position_in_the_document_where_it_is_given(spec):
     """A file may hold its items in any order; `position` says where an item stands in its document."""
-    items, rng = small().items, np.random.default_rng(0)
+    items, rng = interleaved().items, np.random.default_rng(0)
     shuffled = items.with_columns(pl.Series("position", rng.permutation(N)))
-    ordered = small(items=shuffled.sort("position"))
+    ordered = interleaved(items=shuffled.sort("position"))
     at = {item: row for row, item in enumerate(ordered.ids)}
     for seed in range(50):
-        chosen = select(small(items=shuffled), spec, BUDGET, seed=seed).ids
+        chosen = select(interleaved(items=shuffled), spec, BUDGET, seed=seed).ids
         assert_snippets(ordered, spec, [at[item] for item in chosen])
 
 
 @pytest.mark.parametrize("spec", ["documents", "documents:max_length=5"])
 def test_documents_are_whole_and_none_is_too_long(spec):
-    evalset, rng = small(), np.random.default_rng(0)
+    evalset, rng = interleaved(), np.random.default_rng(0)
     codes = documents_of(evalset)
     for _ in range(200):
         rows = drawn(evalset, spec, rng).rows
@@ -244,7 +185,7 @@ def test_documents_are_whole_and_none_is_too_long(spec):
 @pytest.mark.parametrize("spec", ["documents", "snippets_fixed", "snippets_budgeted", "pps"])
 def test_documents_are_judged_one_after_the_other(spec):
     """Items of a document stand together and in their order: so are they judged."""
-    evalset = small()
+    evalset = interleaved()
     rows = drawn(evalset, spec, np.random.default_rng(4), 12).rows
     codes = documents_of(evalset)[rows]
     assert len(np.unique(codes)) == 1 + (np.diff(codes) != 0).sum()
@@ -254,7 +195,7 @@ def test_documents_are_judged_one_after_the_other(spec):
 @pytest.mark.parametrize("rounding", ["random", "nearest"])
 @pytest.mark.parametrize("bins", ["document", "domain", "metric"])
 def test_strata_are_recorded_and_met(bins, rounding):
-    evalset = small()
+    evalset = interleaved()
     spec = f"stratified:bins={bins},rounding={rounding},bin_size=5"
     for seed in range(30):
         once = drawn(evalset, spec, np.random.default_rng(seed))
@@ -267,7 +208,7 @@ def test_strata_are_recorded_and_met(bins, rounding):
 
 
 def test_metric_bins_hold_similar_scores():
-    evalset = small()
+    evalset = interleaved()
     codes = designs.bin_codes(evalset, "metric", ("good",), 6)
     assert np.bincount(codes).tolist() == [6, 6, 6, 6]
     means = np.nanmean(evalset.scores["good"], axis=1)
@@ -277,7 +218,7 @@ def test_metric_bins_hold_similar_scores():
 
 
 def test_pps_draws_hard_items_more_often_and_tau_evens_them_out():
-    evalset = small()
+    evalset = interleaved()
     quality = np.nanmean(evalset.scores["good"], axis=1)
     spread = []
     for tau in ("0", "0.5", "1"):
@@ -290,7 +231,7 @@ def test_pps_draws_hard_items_more_often_and_tau_evens_them_out():
 
 def test_pps_is_spread_over_documents():
     """Every document gets its share of the sample, rounded up or down."""
-    evalset = small()
+    evalset = interleaved()
     codes = documents_of(evalset)
     for seed in range(50):
         once = drawn(evalset, "pps", np.random.default_rng(seed))
@@ -302,7 +243,7 @@ def test_pps_is_spread_over_documents():
 
 def test_balanced_samples_look_like_the_whole_set():
     """The mean of the metric in the sample varies less than in simple random samples."""
-    evalset = small()
+    evalset = interleaved()
     means = np.nanmean(evalset.scores["good"], axis=1)
 
     def variance(spec: str) -> float:
@@ -316,10 +257,11 @@ def test_balanced_samples_look_like_the_whole_set():
 
 @pytest.mark.parametrize("spec", ["pps", "pps:size=variance", "pps:size=good", "balanced", "stratified:bins=metric"])
 def test_an_item_without_metrics_gets_the_average_and_is_reported(spec):
-    blank = {name: np.where(np.arange(N)[:, None] == 4, np.nan, values) for name, values in small().scores.items()}
+    fifth = np.arange(N)[:, None] == 4
+    blank = {name: np.where(fifth, np.nan, values) for name, values in interleaved().scores.items()}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        chosen = select(small(scores=blank), spec, BUDGET)
+        chosen = select(interleaved(scores=blank), spec, BUDGET)
     assert len(chosen) == BUDGET
     assert {warning.category for warning in caught} == {AliquotWarning}
     assert "1 of 24 items have no" in str(caught[0].message)
@@ -328,12 +270,12 @@ def test_an_item_without_metrics_gets_the_average_and_is_reported(spec):
 @pytest.mark.parametrize("spec", ["documents", "snippets_fixed", "snippets_budgeted", "stratified"])
 def test_designs_on_documents_say_when_there_are_none(spec):
     with pytest.raises(DataError, match="documents"):
-        select(small(items=small().items.drop("document")), spec, BUDGET)
+        select(interleaved(items=interleaved().items.drop("document")), spec, BUDGET)
 
 
 @pytest.mark.parametrize("spec", ["segments", "pps", "balanced", "stratified:bins=metric", "stratified:bins=domain"])
 def test_other_designs_need_no_documents(spec):
-    assert len(select(small(items=small().items.drop("document")), spec, BUDGET)) == BUDGET
+    assert len(select(interleaved(items=interleaved().items.drop("document")), spec, BUDGET)) == BUDGET
 
 
 @pytest.mark.parametrize(
@@ -355,203 +297,8 @@ def test_other_designs_need_no_documents(spec):
 )
 def test_broken_parameters_are_named(spec, message):
     with pytest.raises(Exception, match=message) as caught:
-        select(small(), spec, BUDGET)
+        select(interleaved(), spec, BUDGET)
     assert caught.type.__module__ == "aliquot.errors"
-
-
-# -- through select: groups, documents as units, fixed items, costs ------------------------------------------------
-
-
-def frequencies(draw: Callable[[int], Selection], draws: int) -> tuple[dict[ItemId, float], dict[ItemId, float]]:
-    """How often each item was drawn, and the probability recorded with it (always the same)."""
-    counts: Counter[ItemId] = Counter()
-    pi: dict[ItemId, float] = {}
-    for seed in range(draws):
-        chosen = draw(seed)
-        assert chosen.probability is not None
-        counts.update(chosen.ids)
-        for item, probability in zip(chosen.ids, chosen.probability.tolist(), strict=True):
-            assert pi.setdefault(item, probability) == pytest.approx(probability)
-    return {item: count / draws for item, count in counts.items()}, pi
-
-
-def assert_as_recorded(draw: Callable[[int], Selection], draws: int) -> dict[ItemId, float]:
-    seen, pi = frequencies(draw, draws)
-    items = list(pi)
-    assert_within_four_errors(np.array([seen[i] * draws for i in items]), np.array([pi[i] for i in items]), draws)
-    return pi
-
-
-@pytest.mark.parametrize(
-    ("spec", "options"),
-    [
-        ("segments", {"balance": "domain"}),
-        ("pps", {"balance": "domain"}),
-        ("snippets_budgeted", {"balance": "domain"}),
-        ("segments", {"unit": "document"}),
-        ("pps", {"unit": "document"}),
-        ("segments", {"include": ["i3", "i9"], "exclude_items": ["i0"]}),
-        ("pps", {"include": ["i3", "i9"], "exclude_items": ["i0"]}),
-        ("pps", {"cost": "cost"}),
-    ],
-)
-@pytest.mark.usefixtures("remembered")
-def test_constraints_keep_the_probabilities_exact(spec, options):
-    evalset = small()
-    draws = 1500 if spec == "segments" else 600
-    pi = assert_as_recorded(lambda seed: select(evalset, spec, BUDGET, seed=seed, **options), draws)
-    assert all(0 < probability <= 1 for probability in pi.values())
-    for item in options.get("include", ()):
-        assert pi[item] == 1.0
-    assert not set(options.get("exclude_items", ())) & pi.keys()
-
-
-@pytest.mark.parametrize("spec", ["segments", "pps", "stratified", "balanced"])
-def test_groups_get_equal_shares(spec):
-    evalset = small()
-    domain = dict(zip(evalset.ids, evalset.items["domain"], strict=True))
-    for seed in range(20):
-        chosen = select(evalset, spec, 8, balance="domain", seed=seed)
-        assert Counter(domain[item] for item in chosen.ids) == {"news": 4, "talk": 4}
-        assert chosen.stratum is not None
-
-
-def test_a_group_that_gets_nothing_is_not_passed_over_in_silence():
-    """With fewer items than groups some items have no chance; the selection must not claim otherwise."""
-    evalset = small(items=small().items.with_columns(pl.col("document").alias("six")))
-    chosen = [select(evalset, "segments", 4, balance="six", seed=seed) for seed in range(40)]
-    drawn_from = {str(item) for selection in chosen for item in selection.ids}
-    told = [selection.details.get("coverage", 1.0) < 1.0 for selection in chosen]
-    assert all(told) or len(drawn_from) == N
-
-
-def test_bins_left_empty_in_any_group_are_told():
-    """The items without a chance are counted over all groups, not only in the first."""
-    evalset = small()
-    for names in (["news", "talk"], ["talk", "news"]):
-        swapped = evalset.items.with_columns(pl.col("domain").replace(["news", "talk"], names)).sort("domain")
-        rows = [evalset.ids.index(item) for item in swapped["id"]]
-        scores = {name: values[rows] for name, values in evalset.scores.items()}
-        chosen = select(small(items=swapped, scores=scores), "stratified:rounding=nearest", 8, balance="domain")
-        assert chosen.details["coverage"] < 1.0
-
-
-def test_balance_splits_an_amount_of_cost_equally_too():
-    evalset = small()
-    domain = dict(zip(evalset.ids, evalset.items["domain"], strict=True))
-    spent: dict[str, float] = defaultdict(float)
-    for seed in range(200):
-        chosen = select(evalset, "pps", 20.0, cost="cost", balance="domain", seed=seed)
-        assert chosen.cost is not None
-        for item, cost in zip(chosen.ids, chosen.cost.tolist(), strict=True):
-            spent[domain[item]] += cost / 200
-    assert spent["news"] == pytest.approx(10.0, rel=0.05)
-    assert spent["talk"] == pytest.approx(10.0, rel=0.05)
-
-
-@pytest.mark.parametrize("spec", ["segments", "pps", "balanced", "stratified:bins=domain"])
-def test_whole_documents_are_drawn_as_units(spec):
-    evalset = small()
-    codes = documents_of(evalset)
-    at = {item: row for row, item in enumerate(evalset.ids)}
-    for seed in range(30):
-        chosen = select(evalset, spec, 10, unit="document", seed=seed)
-        rows = [at[item] for item in chosen.ids]
-        assert len(rows) == np.isin(codes, codes[rows]).sum()
-        assert chosen.details["variance"] == "clustered"
-
-
-def test_documents_as_units_and_equal_groups_do_not_ignore_each_other():
-    evalset = small()
-    domain = dict(zip(evalset.ids, evalset.items["domain"], strict=True))
-    counts: Counter[str] = Counter()
-    try:
-        for seed in range(300):
-            chosen = select(evalset, "segments", 12, unit="document", balance="domain", seed=seed)
-            counts.update(domain[item] for item in chosen.ids)
-    except OptionError:
-        return
-    assert counts["news"] / counts["talk"] == pytest.approx(1.0, abs=0.1)
-
-
-@pytest.mark.parametrize("spec", ["documents", "snippets_fixed", "snippets_budgeted", "stratified"])
-def test_a_design_on_documents_cannot_have_documents_as_units(spec):
-    with pytest.raises((DataError, OptionError), match="unit"):
-        select(small(), spec, 10, unit="document")
-
-
-@pytest.mark.parametrize(
-    "spec",
-    ["segments", "documents", "snippets_fixed:length=3", "snippets_budgeted", "stratified:bins=domain",
-     "stratified:bins=domain,allocation=optimal", "pps", "pps:size=cost,tau=0", "balanced", "balanced:size=cost,tau=0"],
-)  # fmt: skip
-@pytest.mark.usefixtures("remembered")
-def test_a_budget_of_cost_holds_in_expectation(spec):
-    evalset = small()
-    costs = []
-    for seed in range(120):
-        chosen = select(evalset, spec, 20.0, cost="cost", seed=seed)
-        assert chosen.cost is not None
-        costs.append(float(chosen.cost.sum()))
-    error = np.std(costs) / np.sqrt(len(costs))
-    assert np.mean(costs) <= 20.0 + 3 * error
-    assert np.mean(costs) >= 0.8 * 20.0
-
-
-@pytest.mark.parametrize("spec", ["segments", "snippets_budgeted", "documents", "pps", "stratified", "balanced"])
-def test_each_system_has_its_own_draw(spec):
-    evalset = small()
-    of_system: dict[str, list[Counter[str]]] = {name: [] for name in evalset.systems}
-    chosen = select(evalset, spec, BUDGET, matching=False, seed=1)
-    assert chosen.systems is not None
-    assert chosen.probability is not None
-    for item, names in zip(chosen.ids, chosen.systems, strict=True):
-        assert names == tuple(name for name in evalset.systems if name in names)
-        for name in names:
-            of_system[name].append(Counter({str(item): 1}))
-    if spec.startswith(EXACT):
-        assert {name: len(items) for name, items in of_system.items()} == dict.fromkeys(evalset.systems, BUDGET)
-    assert len({tuple(sorted(map(str, items))) for items in of_system.values()}) == len(evalset.systems)
-
-
-@pytest.mark.usefixtures("remembered")
-@pytest.mark.parametrize("spec", ["segments", "pps"])
-def test_frequencies_hold_for_each_system_of_a_non_matching_design(spec):
-    evalset, draws = small(), 1500
-    counts = {name: Counter[ItemId]() for name in evalset.systems}
-    pi: dict[ItemId, float] = {}
-    for seed in range(draws):
-        chosen = select(evalset, spec, BUDGET, matching=False, seed=seed)
-        assert chosen.systems is not None
-        assert chosen.probability is not None
-        pi.update(zip(chosen.ids, chosen.probability.tolist(), strict=True))
-        for item, names in zip(chosen.ids, chosen.systems, strict=True):
-            for name in names:
-                counts[name][item] += 1
-    assert len(pi) == N
-    for of_one in counts.values():
-        assert_within_four_errors(
-            np.array([of_one[item] for item in pi]), np.array([pi[item] for item in pi]), draws
-        )  # fmt: skip
-
-
-def test_items_included_are_judged_for_all_systems():
-    chosen = select(small(), "segments", 3, matching=False, include=["i5"])
-    assert chosen.systems is not None
-    assert chosen.ids[0] == "i5"
-    assert chosen.systems[0] == ("A", "B", "C")
-
-
-def test_coverage_is_told_for_non_matching_draws_too():
-    for matching in (True, False):
-        chosen = select(small(), "documents:max_length=5", 5, matching=matching)
-        assert chosen.details["coverage"] == pytest.approx(11 / 24)
-
-
-@pytest.mark.parametrize("options", [{"unit": "document"}, {"balance": "domain"}])
-def test_non_matching_draws_have_limits_that_are_said(options):
-    with pytest.raises(OptionError, match="non-matching"):
-        select(small(), "segments", BUDGET, matching=False, **options)
 
 
 # -- guided --------------------------------------------------------------------------------------------------------
@@ -559,7 +306,7 @@ def test_non_matching_draws_have_limits_that_are_said(options):
 
 @pytest.mark.parametrize("by", ["segments", "snippets_budgeted", "(stratified:bins=domain,allocation=optimal)", "pps"])
 def test_guided_choice_has_no_probabilities_and_says_so(by):
-    chosen = select(small(), "guided", BUDGET, by=by, draws=20, metric="good")
+    chosen = select(interleaved(), "guided", BUDGET, by=by, draws=20, metric="good")
     assert chosen.probability is None
     assert chosen.details["draws"] == 20
     assert 0.5 < chosen.details["metric_spa"] <= 1.0
@@ -567,7 +314,7 @@ def test_guided_choice_has_no_probabilities_and_says_so(by):
 
 def test_guided_choice_improves_with_the_number_of_draws():
     def mean_accuracy(draws: int) -> float:
-        chosen = [select(small(), "guided", BUDGET, draws=draws, metric="bad", seed=seed) for seed in range(20)]
+        chosen = [select(interleaved(), "guided", BUDGET, draws=draws, metric="bad", seed=seed) for seed in range(20)]
         return float(np.mean([selection.details["metric_spa"] for selection in chosen]))
 
     assert mean_accuracy(1) < mean_accuracy(5) < mean_accuracy(50)
@@ -585,18 +332,18 @@ def test_guided_choice_improves_with_the_number_of_draws():
 )
 def test_a_guided_choice_that_makes_no_sense_is_refused(spec, message):
     with pytest.raises(Exception, match=message) as caught:
-        select(small(), spec, BUDGET, metric="good")
+        select(interleaved(), spec, BUDGET, metric="good")
     assert caught.type.__module__ == "aliquot.errors"
 
 
 def test_guided_choice_of_a_single_item():
-    assert len(select(small(), "guided", 1, metric="good")) == 1
+    assert len(select(interleaved(), "guided", 1, metric="good")) == 1
 
 
 def test_guided_choice_of_documents_that_may_draw_none():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AliquotWarning)
-        assert len(select(small(), "guided:by=documents,draws=30", 2, metric="good")) > 0
+        assert len(select(interleaved(), "guided:by=documents,draws=30", 2, metric="good")) > 0
 
 
 # -- a utility as size ---------------------------------------------------------------------------------------------

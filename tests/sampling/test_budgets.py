@@ -1,0 +1,184 @@
+"""Budgets and costs: numbers of items, shares, amounts of cost, and what is wrong with them."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+import pytest
+from tests.sampling.conftest import DATA, EVERY, UNRATED, chosen_by, every_method, small, total
+
+from aliquot import AliquotWarning, EvalSet
+from aliquot.errors import DataError, NameUnknownError, OptionError
+from aliquot.sampling.budget import item_costs
+from aliquot.sampling.select import select
+from aliquot.sampling.tasks import positive
+
+# -- budgets -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("budget", "expected"),
+    [(9, 9), ("9", 9), (9.0, 9), ("30%", 18), ("12.5%", 8), (" 50 % ", 30), ("0.1%", 1), ("100%", 60), (None, 60)],
+)
+@pytest.mark.parametrize("method", ["metric_avg", "bruteforce", "segments"])
+def test_budgets(method, budget, expected):
+    assert len(chosen_by(method, budget=budget)) == expected
+
+
+@pytest.mark.parametrize(
+    ("budget", "message"),
+    [
+        (0, "above 0"),
+        (-5, "above 0"),
+        ("0%", "above 0"),
+        ("-10%", "above 0"),
+        ("nan", "above 0|write a number"),
+        (10.5, "whole"),
+        ("10.5", "whole"),
+        ("many", "write a number"),
+        ("", "write a number"),
+        ("%", "write a number"),
+        ("10 items", "write a number"),
+    ],
+)
+@pytest.mark.parametrize("method", ["metric_avg", "segments", "auto"])
+def test_broken_budgets(method, budget, message):
+    with pytest.raises(OptionError, match=message):
+        select(DATA, method, budget)
+
+
+def assert_all_are_taken(name: str, budget: float | str) -> None:
+    with pytest.warns(AliquotWarning, match="exceeds the 60 items there are: all are taken"):
+        chosen = chosen_by(name, budget=budget)
+    assert sorted(map(str, chosen.ids)) == sorted(map(str, DATA.ids))
+
+
+@EVERY
+def test_a_budget_above_everything_takes_all_and_says_so(name):
+    assert_all_are_taken(name, 61)
+
+
+@pytest.mark.parametrize("budget", ["200%", 1e9])
+def test_far_above_everything(budget):
+    assert_all_are_taken("segments", budget)
+
+
+def test_numpy_numbers_are_budgets_too():
+    assert len(select(DATA, "segments", float(np.float64(7)))) == 7
+    assert len(chosen_by("segments", budget=np.int64(7))) == 7
+
+
+# -- costs ---------------------------------------------------------------------------------------------------------
+
+
+def greedy_by_utility(utility: np.ndarray, cost: np.ndarray, budget: float) -> list[int]:
+    taken, spent = [], 0.0
+    for row in np.argsort(-utility):
+        if spent + cost[row] <= budget:
+            taken.append(int(row))
+            spent += cost[row]
+    return taken
+
+
+@pytest.mark.parametrize("budget", [3.0, 10.0, 25.5, "40%"])
+@pytest.mark.parametrize("method", ["metric_avg", "metric_var"])
+def test_a_budget_of_cost_is_never_exceeded_and_better_used_than_by_order(method, budget):
+    data = small()
+    cost = data.items["cost"].to_numpy()
+    limit = 0.4 * cost.sum() if budget == "40%" else budget
+    chosen = select(data, method, budget, cost="cost")
+    assert chosen.cost is not None
+    assert chosen.cost.sum() <= limit * (1 + 1e-9)
+    everything = select(data, method)
+    assert everything.utility is not None
+    of = dict(zip(everything.ids, everything.utility, strict=True))
+    worth = positive(np.array([of[item] for item in data.ids]))
+    assert total(data, chosen, worth) >= worth[greedy_by_utility(worth, cost, limit)].sum() - 1e-9
+
+
+def test_a_budget_of_cost_finds_the_best_of_all_subsets():
+    data = small().keep(items=list(range(100, 112)))
+    cost, utility = data.items["cost"].to_numpy(), -data.scores["m"].mean(axis=1)
+    worth = positive(utility)
+    subsets = np.array(list(itertools.product([0, 1], repeat=12)))
+    best = (subsets @ worth)[subsets @ cost <= 9.0].max()
+    assert total(data, select(data, "metric_avg", 9.0, cost="cost"), worth) == pytest.approx(best)
+
+
+def test_an_exact_fill_is_used():
+    data = small(cost=[0.1] * 30)
+    assert len(select(data, "metric_avg", 0.3, cost="cost")) == 3
+
+
+def test_without_a_budget_all_costs_are_paid():
+    chosen = select(small(), "metric_avg", cost="cost")
+    assert len(chosen) == 30
+
+
+def test_more_than_everything_costs():
+    with pytest.warns(AliquotWarning, match="of cost there are: all are taken"):
+        assert len(select(small(), "metric_avg", 1000, cost="cost")) == 30
+
+
+@pytest.mark.parametrize("unit", ["item", "document"])
+def test_a_budget_that_buys_nothing_is_refused(unit):
+    with pytest.raises(OptionError, match="budget"):
+        select(small(), "metric_avg", 0.3, cost="cost", unit=unit)
+
+
+SOURCES = [
+    "one two three",
+    "  one  two ",
+    "one\ttwo",
+    "one\ntwo three\n\nfour",
+    "one\u00a0two",
+    "",
+    "彼は来た",
+    "ไปไหนมา",
+    "안녕하세요",
+]
+UNITS = [3, 2, 2, 4, 2, 0, 4, 7, 5]
+
+
+def test_esa_time_is_by_words_and_by_characters_where_there_are_none():
+    items = pl.DataFrame({"id": np.arange(len(SOURCES)), "source": SOURCES})
+    seconds = item_costs(EvalSet(items=items, systems=("A",)), "esa_time")
+    assert seconds == pytest.approx(0.15 * np.array(UNITS) + 33.7)
+
+
+def test_esa_time_as_a_budget():
+    chosen = select(small(), "metric_var", 400, cost="esa_time")
+    assert chosen.cost is not None
+    assert 300 < chosen.cost.sum() <= 400
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        ([0.0] + [1.0] * 29, "item 100 has the cost 0 .column 'cost'.; costs must be positive"),
+        ([1.0] * 29 + [-2.0], "item 129 has the cost -2"),
+        ([1.0] * 3 + [None] + [1.0] * 26, "item 103 has the cost missing"),
+        ([1.0] * 3 + [float("nan")] + [1.0] * 26, "item 103 has the cost missing"),
+        ([1.0] * 3 + [float("inf")] + [1.0] * 26, "item 103 has the cost inf"),
+    ],
+)
+def test_broken_costs_are_named(column, message):
+    with pytest.raises(DataError, match=message):
+        select(small(cost=column), "metric_avg", 5, cost="cost")
+
+
+@pytest.mark.parametrize(("cost", "message"), [("cots", "did you mean 'cost'"), ("domain", "numeric item column")])
+def test_an_unknown_cost_gets_a_suggestion(cost, message):
+    with pytest.raises(NameUnknownError, match=message):
+        select(small(), "metric_avg", 5, cost=cost)
+
+
+@pytest.mark.parametrize("name", every_method(kinds=("subset",)))
+@pytest.mark.parametrize("options", [{"cost": "words"}, {"unit": "document"}])
+def test_methods_that_choose_a_number_of_items_say_so(name, options):
+    data = replace(UNRATED, items=UNRATED.items.with_columns(pl.lit(1.0).alias("words")))
+    with pytest.raises(OptionError, match=f"'{name}' chooses a number of items"):
+        chosen_by(name, data, **options)
