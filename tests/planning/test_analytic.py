@@ -13,8 +13,7 @@ from scipy.special import ndtri
 
 import aliquot
 from aliquot.errors import OptionError
-from aliquot.planning.power import Setting
-from aliquot.planning.result import PowerPlan, PowerTable
+from aliquot.planning.power import PowerPlan, PowerTable, Setting
 
 PAPER = {
     25: [32489, 8124, 3612, 2032, 1301],
@@ -98,7 +97,7 @@ def test_size_difference_and_power_are_inverses(setting, difference, judges):
     if n <= 2.01:
         return
     assert setting.detectable(n) == pytest.approx(difference, rel=1e-4)
-    assert setting.chance(n, difference) == pytest.approx(setting.power, abs=1e-4)
+    assert setting.power_of(n, difference) == pytest.approx(setting.power, abs=1e-4)
 
 
 @settings(max_examples=40, deadline=None)
@@ -129,7 +128,7 @@ def test_power_by_simulation():
         estimate = judged.mean() - slope * (metric[rows].mean() - metric.mean())
         se = setting.detectable(n) / (ndtri(0.975) + ndtri(0.95))
         found += estimate > ndtri(0.975) * se
-    assert found / 1500 == pytest.approx(setting.chance(n, 0.9), abs=0.04)
+    assert found / 1500 == pytest.approx(setting.power_of(n, 0.9), abs=0.04)
 
 
 def test_the_inverse_questions():

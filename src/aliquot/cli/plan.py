@@ -17,8 +17,9 @@ from aliquot.core.selection import Selection
 from aliquot.errors import AliquotWarning, OptionError
 from aliquot.planning.forecast import Point
 from aliquot.planning.plan import plan
+from aliquot.planning.power import PowerPlan, PowerTable
 from aliquot.planning.repeats import RepeatAdvice
-from aliquot.planning.result import CampaignPlan, PairPlan, PowerPlan, PowerTable
+from aliquot.planning.result import CampaignPlan, PairPlan
 from aliquot.simulation.setup import DEFAULT
 
 # -- `aliquot plan`: how many judgments do I need, what will my budget buy? ------------------------------------------

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import polars as pl
 
@@ -16,10 +18,18 @@ from aliquot.errors import OptionError
 from aliquot.estimation.inputs import with_judgments
 from aliquot.planning.costs import Times
 from aliquot.planning.from_data import plan_campaign
-from aliquot.planning.power import PAPER_DIFFERENCES, PAPER_SDS, Setting, plan_power, power_table
+from aliquot.planning.power import (
+    PAPER_DIFFERENCES,
+    PAPER_SDS,
+    PowerPlan,
+    PowerTable,
+    Setting,
+    plan_power,
+    power_table,
+)
 from aliquot.planning.recommendation import DEFAULT as GOAL
 from aliquot.planning.recommendation import Goal, parse_goal
-from aliquot.planning.result import CampaignPlan, PowerPlan, PowerTable
+from aliquot.planning.result import CampaignPlan
 from aliquot.simulation.setup import DEFAULT as BUDGETS
 
 Progress = Callable[[int, int], None]
@@ -75,7 +85,7 @@ def plan(
             with or without several `sd`, give a table.
         sd: standard deviation of a judgment of one system.
         alpha: two-sided significance level; intervals have the level 1 - alpha.
-        power: wanted chance of a significant difference.
+        power: wanted probability of a significant difference.
         paired: the same items are judged for all systems.
         sd_difference: standard deviation over items of the difference of two systems; implies `paired`.
         system_correlation: correlation of two systems' scores over items, which gives sd_difference from sd.
@@ -83,7 +93,7 @@ def plan(
         items: size of the test set; without it, conclusions reach beyond any. With data: of the set to plan for, if
             that is another one like it.
         systems: how many systems are compared; 2 by default.
-        judgments_per_output: people who judge the same output; 1 by default.
+        judgments_per_output: annotators who judge the same output; 1 by default.
         table: judgments for several spreads and differences; by default those of Wei and Jia 2021.
         budget: judgments (2000), items ("300items"), a share ("30%"), hours ("20h") or money ("500EUR").
         budgets: of the curve: "5%:50%:10" (from, to, how many), or a list of shares and numbers of items.
@@ -92,7 +102,7 @@ def plan(
         method: the method to recommend, compared with a plain random sample.
         human: the human score.
         selection: how the pilot's items were chosen; its probabilities are used.
-        judgments: people's answers on the pilot, given apart.
+        judgments: judgments of the pilot, where they are not in the data.
         past: take the judged items for a whole finished campaign and replay it.
         beyond: conclusions beyond this test set: no gain from judging all of it.
         rater_variance: variance of one judgment about what all judges would say; from repeated judgments by default.
@@ -115,6 +125,7 @@ def plan(
     >>> campaign.basis, len(campaign.curve("auto"))
     ('replay', 2)
     """
+    given = dict(locals())
     _check_levels(alpha, power)
     extra: tuple[str, ...] = ()
     if data is not None:
@@ -123,28 +134,14 @@ def plan(
         data, mismatches = with_judgments(data, judgments, selection, human)
         extra = tuple(f"{m.count} {m.what} ({m.example}): {m.action}" for m in mismatches)
     times = Times(seconds_per_item, seconds_per_judgment, cost, seconds_per_new_item, hourly, currency)
-    parts = {
-        "difference": _listed(difference), "sd": _listed(sd), "alpha": _unless(alpha, 0.05),
-        "power": _unless(power, 0.95), "paired": paired, "sd_difference": sd_difference,
-        "system_correlation": system_correlation, "rho": rho, "items": items, "systems": systems,
-        "judgments_per_output": judgments_per_output, "table": table, "budget": budget,
-        "budgets": None if data is None else _unless(budgets, BUDGETS), "goal": goal,
-        "method": _unless(method, "auto"), "human": human,
-        "selection": None if selection is None else selection.method, "past": past, "beyond": beyond,
-        "rater_variance": rater_variance, "seconds_per_item": seconds_per_item,
-        "seconds_per_judgment": seconds_per_judgment, "cost": cost,
-        "seconds_per_new_item": _unless(seconds_per_new_item, 0.0), "hourly": hourly,
-        "currency": _unless(currency, "EUR"), "replays": _unless(replays, 100), "draws": _unless(draws, 2000),
-        "seed": None if data is None else seed,
-    }  # fmt: skip
-    signed = signature("plan", data, **{name: _written(value) for name, value in parts.items()})
+    line = signature("plan", data, **_parts(given))
     if data is None:
         _refuse({"human": human, "selection": selection, "judgments": judgments, "past": past, "beyond": beyond,
                  "goal": goal}, "is about data, and there are none: name a file, or leave it out")  # fmt: skip
         return _without_data(
             difference, sd, alpha, power, paired=paired, sd_difference=sd_difference, rho=rho, items=items,
             system_correlation=system_correlation, systems=systems, judgments_per_output=judgments_per_output,
-            table=table, budget=budget, rater_variance=rater_variance, times=times, signed=signed,
+            table=table, budget=budget, rater_variance=rater_variance, times=times, signed=line,
         )  # fmt: skip
     _refuse({"sd": sd, "sd_difference": sd_difference, "rho": rho, "system_correlation": system_correlation,
              "paired": paired, "systems": systems, "judgments_per_output": judgments_per_output, "table": table},
@@ -154,16 +151,23 @@ def plan(
         data, method=method, budgets=budgets, budget=budget, goal=_goal(goal, difference), human=human,
         selection=selection, past=past, items=items, beyond=beyond, times=times, rater_variance=rater_variance,
         alpha=alpha, power=power, replays=replays, draws=draws, seed=seed, jobs=jobs, progress=progress,
-        signature=signed, notes=extra,
+        signature=line, notes=extra,
     )  # fmt: skip
+
+
+def _parts(given: dict[str, Any]) -> dict[str, object]:
+    """The parts of the signature: arguments that differ from the defaults, in order, and with data always the seed."""
+    defaults = {name: parameter.default for name, parameter in inspect.signature(plan).parameters.items()}
+    parts = {name: value for name, value in given.items() if name not in ("data", "judgments", "jobs", "progress")}
+    parts["difference"], parts["sd"] = (_listed(given[name]) for name in ("difference", "sd"))
+    parts["selection"] = None if given["selection"] is None else given["selection"].method
+    if given["data"] is None:
+        parts["budgets"] = parts["seed"] = None
+    return {name: _written(value) for name, value in parts.items() if name == "seed" or value != defaults[name]}
 
 
 def _listed(value: Number | None) -> str | None:
     return None if value is None else ",".join(f"{number:g}" for number in _several("", value))
-
-
-def _unless(value: object, default: object) -> object:
-    return None if value == default else value
 
 
 def _written(value: object) -> object:

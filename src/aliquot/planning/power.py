@@ -1,4 +1,4 @@
-"""Planning without data: from a difference, a spread and a power to judgments, and back (METHODS.md section 7).
+"""Planning without data: from a difference, a spread and a power to judgments, and back (docs/methods.md, section 7).
 
 Judging n items with k judgments of each output leaves the variance A (1/n - 1/N) + B / (n k) of what is compared, A
 between items (less what metrics explain) and B of the judges. With R = A + B / k that is as much as n0 items without
@@ -7,14 +7,15 @@ end would leave, 1/n0 = 1/n - (A / R) / N: so the kernels of stats/power.py, whi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+import polars as pl
 
+from aliquot.core.result import Result
 from aliquot.errors import OptionError
 from aliquot.planning.costs import Amount, Prices, Times, parse_amount, plain_prices
 from aliquot.planning.repeats import Noise, RepeatAdvice, advise_repeats
-from aliquot.planning.result import PowerPlan, PowerTable
 from aliquot.stats.power import (
     paired_detectable,
     paired_power,
@@ -28,6 +29,66 @@ _MOST_JUDGMENTS = 1000
 PAPER_DIFFERENCES = (1.0, 2.0, 3.0, 4.0, 5.0)
 PAPER_SDS = (25.0, 23.0, 21.0, 19.0, 17.0, 15.0)
 """The table of Wei and Jia 2021: differences in points, and standard deviations of a judgment."""
+
+
+@dataclass(frozen=True)
+class PowerPlan(Result):
+    """The result of `plan` without data."""
+
+    # what was open: "judgments", "difference" (that a budget shows) or "power"; "too few" where judging all items is
+    # not enough
+    question: str
+    difference: float  # of two systems' means, given or found
+    power: float  # the probability to find it significant, given or found
+    alpha: float  # two-sided
+    paired: bool  # whether the same items are judged for all systems
+    spread: float  # standard deviation of a judgment; paired, of the difference of two systems on an item
+    rho: float  # correlation of the metric with people that a control variate uses; 0 for none
+    items: float  # of the test set; infinite for conclusions beyond any
+    systems: int  # how many are compared
+    judgments_per_output: int  # annotators who judge the same output
+    per_system: int  # judgments of each system
+    judgments: int  # of all systems
+    judged_items: int  # items that are judged; unpaired, for one system each
+    hours: float  # of annotators; NaN where nobody said how long judging takes
+    money: float  # likewise
+    currency: str  # of the money
+    budget: str | None = None  # as typed, where one was given
+    # judgments of the same output that are worth paying for, where the judges' noise is known
+    repeats: RepeatAdvice | None = None
+    text: str = ""  # the answer in words
+    notes: tuple[str, ...] = ()  # what a reader should know
+    signature: str = ""
+
+    def __repr__(self) -> str:
+        return (f"PowerPlan({self.per_system} judgments per system, {self.judgments} in total, show a difference of "
+                f"{self.difference:.3g} with power {self.power:.3g})")  # fmt: skip
+
+    def to_frame(self) -> pl.DataFrame:
+        """One row."""
+        return pl.DataFrame([self.fields_without("repeats", "text", "notes", "signature")])
+
+
+@dataclass(frozen=True)
+class PowerTable(Result):
+    """Judgments of all systems together, for every spread (rows) and difference (columns)."""
+
+    sds: tuple[float, ...]  # standard deviations of a judgment; paired, of the difference on an item
+    differences: tuple[float, ...]  # to detect
+    judgments: tuple[tuple[int, ...], ...]  # rounded to the nearest, as the paper prints them
+    paired: bool  # whether the same items are judged for all systems
+    systems: int  # how many are compared
+    alpha: float  # two-sided
+    power: float  # wanted
+    signature: str = ""
+
+    def to_frame(self) -> pl.DataFrame:
+        """One row for each spread and difference."""
+        return pl.DataFrame([
+            {"sd": sd, "difference": difference, "judgments": count}
+            for sd, row in zip(self.sds, self.judgments, strict=True)
+            for difference, count in zip(self.differences, row, strict=True)
+        ])  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -78,7 +139,7 @@ class Setting:
         kernel = paired_detectable if self.paired else two_sample_detectable
         return float(kernel(endless, self.sd, alpha=self.alpha, power=self.power))
 
-    def chance(self, n: float, difference: float) -> float:
+    def power_of(self, n: float, difference: float) -> float:
         """The power of n items per system for a difference."""
         endless = self._endless(n)
         if np.isinf(endless):
@@ -108,15 +169,13 @@ def plan_power(setting: Setting, times: Times, difference: float | None, budget:
         size = setting.size(difference)
         if size > setting.items:
             whole = int(setting.items)
-            return _power_plan("too few", setting, prices, whole, difference, setting.chance(whole, difference))
+            return _power_plan("too few", setting, prices, whole, difference, setting.power_of(whole, difference))
         return _power_plan("judgments", setting, prices, _whole(size, setting), difference, setting.power)
     amount = parse_amount(budget, times.currency)
     n, left = _affordable(setting, prices, amount)
     if difference is None:
-        plan = _power_plan("difference", setting, prices, n, setting.detectable(n), setting.power, amount, left)
-    else:
-        plan = _power_plan("power", setting, prices, n, difference, setting.chance(n, difference), amount, left)
-    return plan
+        return _power_plan("difference", setting, prices, n, setting.detectable(n), setting.power, amount, left)
+    return _power_plan("power", setting, prices, n, difference, setting.power_of(n, difference), amount, left)
 
 
 def _whole(n: float, setting: Setting) -> int:
@@ -167,14 +226,28 @@ def _power_plan(
         judgments=n * setting.judgments * setting.systems, judged_items=items, hours=hours, money=prices.money(hours),
         currency=prices.currency, budget=None if amount is None else amount.written, repeats=repeats,
     )  # fmt: skip
-    return plan.with_words(_notes(setting, n, difference, question, left))
+    return replace(plan, text=_words(plan), notes=_notes(setting, n, difference, question, left))
+
+
+def _words(plan: PowerPlan) -> str:
+    difference = f"a difference of {plan.difference:.3g}"
+    power = f"{plan.power:.0%} power at alpha {plan.alpha:g}"
+    spent = f"{plan.per_system} judgments per system, {plan.judgments} in total"
+    if np.isfinite(plan.hours):
+        money = f", {plan.money:.0f} {plan.currency}" if np.isfinite(plan.money) else ""
+        spent += f" ({plan.hours:.1f} hours{money})"
+    if plan.question == "judgments":
+        return f"To detect {difference} with {power} takes {spent}."
+    if plan.question == "too few":
+        return f"All {plan.items:.0f} items are not enough: {spent}, detect {difference} with {power}."
+    return f"A budget of {plan.budget} buys {spent}; they detect {difference} with {power}."
 
 
 def _notes(setting: Setting, n: int, difference: float, question: str, left: float) -> tuple[str, ...]:
     notes = list(setting.assumed)
     pairs = setting.systems * (setting.systems - 1) // 2
     if pairs > 1:
-        held = Setting(**{**vars(setting), "alpha": setting.alpha / pairs})
+        held = replace(setting, alpha=setting.alpha / pairs)
         if question == "judgments":
             much = _whole(held.size(difference), setting) * setting.judgments
             notes.append(f"alpha holds for one pair; for all {pairs} pairs at once (alpha / {pairs}) it takes {much} "
@@ -184,7 +257,7 @@ def _notes(setting: Setting, n: int, difference: float, question: str, left: flo
                          f"detects {held.detectable(n):.3g}")  # fmt: skip
     if question == "too few":
         tried = range(setting.judgments + 1, _MOST_JUDGMENTS)
-        enough = next((k for k in tried if _enough(setting, k, difference)), None)
+        enough = next((k for k in tried if replace(setting, judgments=k).size(difference) <= setting.items), None)
         more = f"at least {enough} judgments" if enough else f"more than {_MOST_JUDGMENTS} judgments"
         notes.append(f"judges' noise is too large for {setting.items:.0f} items: it takes {more} of each output "
                      "(--judgments-per-output)")  # fmt: skip
@@ -193,10 +266,6 @@ def _notes(setting: Setting, n: int, difference: float, question: str, left: flo
         notes.append(f"all {setting.items:.0f} items are judged;{rest} from here only more judgments of the same "
                      "outputs help, against the judges' noise")  # fmt: skip
     return tuple(notes)
-
-
-def _enough(setting: Setting, judgments: int, difference: float) -> bool:
-    return Setting(**{**vars(setting), "judgments": judgments}).size(difference) <= setting.items
 
 
 def _repeats(setting: Setting, prices: Prices, n: float) -> RepeatAdvice:
