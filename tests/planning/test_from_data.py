@@ -6,6 +6,7 @@ import json
 from itertools import pairwise
 
 import numpy as np
+import polars as pl
 import pytest
 from scipy.special import ndtr, ndtri
 from tests.planning.conftest import judged_only
@@ -375,3 +376,22 @@ def test_a_path_is_not_data():
 def test_bad_options(pilot, said):
     with pytest.raises(OptionError, match=said):
         aliquot.plan(pilot, **BAD[said])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("metrics", [{}, {"same": 1.0}, {"own": 0.0}])
+@pytest.mark.parametrize("judged", [20, 40])
+@pytest.mark.parametrize("rater_variance", [None, 0.0, 0.1])
+def test_identical_systems_are_not_told_apart(metrics, judged, rater_variance):
+    rng = np.random.default_rng(0)
+    human = np.repeat(rng.normal(50, 10, size=(40, 1)), 4, axis=1)
+    scores = {name: rng.normal(size=(40, 1)) * kept + rng.normal(size=(40, 4)) * (1 - kept)
+              for name, kept in metrics.items()}  # fmt: skip
+    seen = np.where(np.arange(40)[:, None] < judged, human, np.nan)
+    data = EvalSet(items=pl.DataFrame({"id": np.arange(40)}), systems=("a", "b", "c", "d"),
+                   scores={"human": seen, **scores}, human="human", name="same")  # fmt: skip
+    result = aliquot.plan(data, budgets="20%,40%", replays=10, rater_variance=rater_variance)
+    assert all(point.apart == 0 for point in result.points)
+    text = " ".join([*result.recommendation.text, "" if result.repeats is None else result.repeats.text])
+    assert "inf" not in text
+    if judged < 40:
+        assert any("'a' and 'b'" in note and "have the same scores" in note for note in result.notes)

@@ -25,6 +25,9 @@ _UNKNOWN_NOISE = (
     "judges' noise is unknown (behind the human score there are no outputs with two judgments): give --rater-variance "
     "to learn whether to judge outputs more than once"
 )
+_NO_DIFFERENCES = (
+    "the systems have the same scores on all judged items: nothing is said about judging outputs more than once"
+)
 _TRIES = 5  # numbers of items that are tried between two budgets, before the upper one is taken
 _REFERENCE = 0.3  # share of the set at which the variance left on an item is taken
 
@@ -219,9 +222,10 @@ def _repeats(
             return None, [_UNKNOWN_NOISE]
         rater, per_output = found.difference, found.judgments
     # A design that draws by expected error reduces both parts alike; so the judges' share is told without it.
-    plain = plan_method(f"segments+{method.estimator}", evalset)
-    share = min(1.0, rater / per_output / _on_item(ground, plain))
-    left = _on_item(ground, method)
+    plain, left = _on_item(ground, plan_method(f"segments+{method.estimator}", evalset)), _on_item(ground, method)
+    if not min(plain, left) > 0:
+        return None, [_NO_DIFFERENCES]
+    share = min(1.0, rater / per_output / plain)
     noise = Noise((1.0 - share) * left, share * left * per_output)
     return advise_repeats(
         noise, items=n, judgments=ground.per_output, population=ground.population, **_item_cost(ground)

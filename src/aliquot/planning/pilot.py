@@ -18,7 +18,7 @@ from aliquot.estimation.sample import Fitted, Sample, sample_of
 from aliquot.planning.forecast import Outlook, Progress
 from aliquot.sampling.methods import Drawn, lookup
 from aliquot.simulation.setup import Plan, plan_method
-from aliquot.stats.arrays import BoolArray, FloatArray
+from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
 from aliquot.stats.design_variance import within_correlation
 from aliquot.stats.shrinkage import Forecast, forecast, pairs_in, root, truth_draws
 
@@ -83,7 +83,17 @@ class Pilot:
     @cached_property
     def truth(self) -> FloatArray:
         """Draws of the true means."""
-        return truth_draws(self.fitted.values, self.known, self.draws, np.random.default_rng([self.seed, 1]))
+        draws = truth_draws(self.fitted.values, self.known, self.draws, np.random.default_rng([self.seed, 1]))
+        return draws[:, self.same_as]
+
+    @cached_property
+    def same_as(self) -> IntArray:
+        """For each system the first one with the same judged scores: the pilot shows no difference of the two.
+
+        They are tied in all draws; otherwise rounding, divided by a standard error of 0, would tell them apart.
+        """
+        _, first, group = np.unique(self.sample.scores, axis=1, return_index=True, return_inverse=True)
+        return np.asarray(first[group.ravel()], dtype=np.int64)
 
     @property
     def means(self) -> FloatArray:
@@ -121,7 +131,7 @@ class Pilot:
         future, expected = self.foreseen(method, n)
         covariance = future.covariance
         rng = np.random.default_rng([self.seed, 2])
-        noise = rng.standard_normal(self.truth.shape) @ root(covariance).T
+        noise = (rng.standard_normal(self.truth.shape) @ root(covariance).T)[:, self.same_as]
         upper, alone = 0.5 + self.level / 2, np.diag(covariance)
         half = stdtrit(future.freedom(), upper) * np.sqrt(alone)
         pair_se = np.sqrt(np.clip(alone[:, None] + alone[None, :] - 2 * covariance, 0.0, None))

@@ -95,6 +95,11 @@ def _pilot_notes(pilot: Pilot, *, given: bool) -> list[str]:
         notes.append("the planned items are taken to be like those of the data")
     if sample.n < _ROUGH:
         notes.append(f"a pilot of {sample.n} items is small; {_ROUGH} or more are better")
+    systems = sample.evalset.systems
+    alike = [f"'{systems[first]}' and '{systems[at]}'" for at, first in enumerate(pilot.same_as) if first != at]
+    if alike:
+        notes.append(f"no difference is seen, and none can be planned for: {', '.join(alike)} have the same scores on "
+                     "all judged items")  # fmt: skip
     if _documents_unknown(pilot):
         notes.append("hardly two judged items share a document, so what spreading over documents saves is not counted: "
                      "the plan is careful")  # fmt: skip

@@ -158,7 +158,10 @@ def _words(rows: tuple[RepeatRow, ...], population: float, new_item_cost: float)
     if at == 0:
         if len(rows) == 1:
             return "One judgment of each output; the budget allows no second."
-        more = rows[1].se / best.se - 1 if best.se > 0 else float("inf")
+        if best.se == 0:  # all items are judged, and there is no annotator noise
+            return (f"Judge each output once: that leaves no error; two judgments of each at the same cost mean only "
+                    f"{rows[1].items:.0f} items.")  # fmt: skip
+        more = rows[1].se / best.se - 1
         why = "" if new_item_cost else ", because a new item costs no more than a second judgment"
         if more < 0.005:
             return ("Judge each output once: judges' noise is so large that more judgments of fewer items are as good, "
