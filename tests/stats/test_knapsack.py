@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from scipy.optimize import OptimizeResult
 
 from aliquot.errors import OptionError
-from aliquot.stats import knapsack as module
+from aliquot.stats import subset_search as module
 from aliquot.stats.arrays import FloatArray
-from aliquot.stats.knapsack import knapsack
+from aliquot.stats.subset_search import knapsack
 
 
 def best_of_all_subsets(utility: FloatArray, cost: FloatArray, budget: float) -> float:

@@ -53,5 +53,5 @@ def test_same_seed_same_draws():
 def test_draws_do_not_depend_on_how_they_are_cut_into_blocks(monkeypatch):
     units = some_units()
     whole = resampled_sums(units, 101, seed=6)
-    monkeypatch.setattr(bootstrap, "_BLOCK", 40 * 7)
+    monkeypatch.setattr(bootstrap, "_COUNTS", 40 * 7)
     assert resampled_sums(units, 101, seed=6) == pytest.approx(whole)

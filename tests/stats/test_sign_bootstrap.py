@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from aliquot.errors import DataError, OptionError
-from aliquot.stats import sign_bootstrap
+from aliquot.stats import resampling
 from aliquot.stats.arrays import FloatArray
-from aliquot.stats.resampling import resampled_counts
-from aliquot.stats.sign_bootstrap import batch_sizes, contrasts, sign_counts
+from aliquot.stats.resampling import batch_sizes, contrasts, resampled_counts, sign_counts
 
 TRIALS = 20_000
 
@@ -109,8 +108,8 @@ def test_draws_depend_on_the_seed_alone(monkeypatch):
     assert (sign_counts(scores, 301, seed=np.random.default_rng(6)).plus == whole.plus).all()
     assert (sign_counts(scores, 301, seed=7).plus != whole.plus).any()
     assert (sign_counts(scores[1:2], 301, seed=6).plus == whole.plus[:, 1:2]).all()
-    monkeypatch.setattr(sign_bootstrap, "_CHUNK", 130)
-    monkeypatch.setattr(sign_bootstrap, "_BLOCK", 250)
+    monkeypatch.setattr(resampling, "_CHUNK", 130)
+    monkeypatch.setattr(resampling, "_BLOCK", 250)
     cut = sign_counts(scores, 301, seed=6, partner=scores[0])
     assert (cut.plus == whole.plus).all()
     assert cut.joint is not None
@@ -133,7 +132,7 @@ def test_batches_share_the_trials():
 
 
 def test_memory_does_not_grow_with_trials(monkeypatch):
-    monkeypatch.setattr(sign_bootstrap, "_CHUNK", 1 << 16)
+    monkeypatch.setattr(resampling, "_CHUNK", 1 << 16)
     scores = np.random.default_rng(5).normal(size=(6, 200, 10))
     peaks = []
     for trials in (20_000, 80_000):

@@ -17,7 +17,7 @@ from aliquot.io.load import load
 from aliquot.sampling.methods import lookup
 from aliquot.sampling.select import select
 from aliquot.sampling.tasks import positive
-from aliquot.stats.knapsack import knapsack
+from aliquot.stats.subset_search import knapsack
 
 Item = dict[str, Any]
 UTILITY = "subset2evaluate_utility"

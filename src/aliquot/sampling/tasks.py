@@ -16,7 +16,7 @@ from aliquot.sampling.budget import Budget
 from aliquot.sampling.methods import Drawn, Method, Subset
 from aliquot.stats.allocation import equal_split, round_nearest, water_fill
 from aliquot.stats.arrays import FloatArray, IntArray, group_means, group_sums
-from aliquot.stats.knapsack import knapsack
+from aliquot.stats.subset_search import knapsack
 
 
 def documents_as_items(evalset: EvalSet, codes: IntArray) -> EvalSet:

@@ -16,9 +16,8 @@ from scipy.special import ndtr
 from aliquot.errors import DataError, OptionError
 from aliquot.stats.arrays import FloatArray, IntArray, Seed, blocks, check_scores
 from aliquot.stats.pairwise import pairwise_sums
-from aliquot.stats.resampling import central_interval, resampled_counts
+from aliquot.stats.resampling import central_interval, contrasts, resampled_counts, signs_on_all
 from aliquot.stats.sequences import error_rate
-from aliquot.stats.sign_bootstrap import contrasts, signs_on_all
 
 NORMAL_FROM = 200
 """Judgments from which the normal approximation stands in for the bootstrap; see `human_errors`."""

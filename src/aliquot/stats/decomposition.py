@@ -25,8 +25,7 @@ import numpy as np
 
 from aliquot.errors import DataError, OptionError
 from aliquot.stats.arrays import FloatArray, IntArray, Seed, check_scores, check_stack
-from aliquot.stats.resampling import child_seeds
-from aliquot.stats.sign_bootstrap import SignCounts, sign_counts, signs_on_all
+from aliquot.stats.resampling import SignCounts, child_seeds, sign_counts, signs_on_all
 
 PARTS = ("observed", "noise", "bias", "variance", "covariance")
 """The columns of the decomposition, in order."""

@@ -2,22 +2,41 @@
 
 `Measure` is anything that is a function of item weights; `intervals` gives percentile intervals of measures by drawing
 items again.
+
+`sign_counts` counts which system of a pair comes out ahead when the items are drawn again. Invariant: a trial's draw is
+a vector of counts, shared by all pairs and all tables of scores; a pair sees only items on which both systems have a
+score. Results depend on the seed and on nothing else: not on the size of the blocks in which draws are made.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from scipy import sparse, stats
 
-from aliquot.errors import OptionError
-from aliquot.stats.arrays import FloatArray, IntArray, Seed, blocks
+from aliquot.errors import DataError, OptionError
+from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, Seed, blocks, check_scores
 from aliquot.stats.sequences import error_rate
 
-_BLOCK = 2_000_000  # counts held at a time
+BATCHES = 50
+"""Batches that the trials are counted in; the spread between them gives Monte Carlo errors."""
+
+_CHUNK = 1 << 21
+"""Numbers that a temporary array may hold."""
+
+_BLOCK = 1 << 24
+"""Numbers that a matrix of scores or of differences of pairs may hold; more tables than fit are taken in turn."""
+
+_TIE = 1e-11
+"""Sums closer than this share of the size of their terms are equal: they differ by the order of adding only."""
+
+_DIGITS = 1e-15
+"""The same for the digits that the scores themselves have."""
+
+_COUNTS = 2_000_000  # counts held at a time
 _ITEM_BLOCK = 250_000  # numbers held at a time: what fits into a processor's cache is quicker
 _DEFINED = 0.9
 """Share of draws that must be defined; an interval over the rest would be about other data."""
@@ -57,7 +76,7 @@ def resampled_sums(units: FloatArray, draws: int, seed: Seed = 0) -> FloatArray:
     rng, n = np.random.default_rng(seed), len(units)
     centred = units - units.mean(axis=0)
     result = np.empty((draws, units.shape[1]))
-    for rows in blocks(draws, n, _BLOCK):
+    for rows in blocks(draws, n, _COUNTS):
         result[rows] = resampled_counts(rng, rows.stop - rows.start, n, n) @ centred
     return result
 
@@ -188,3 +207,165 @@ def _percentiles(value: float, drawn: FloatArray, items: int, confidence: float)
     wide = np.sqrt(items / (items - 1)) * stats.t.ppf(0.5 + confidence / 2, items - 1)
     low, high = np.quantile(defined, stats.norm.cdf([-wide, wide]))
     return float(low), float(high)
+
+
+# -- Signs of bootstrap mean differences of pairs of systems ----------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class SignCounts:
+    """Trials that the first system of each pair won, ties counting half, in batches of trials."""
+
+    plus: FloatArray  # batches x tables x pairs; exact multiples of 1/2. NaN for a pair without a common item
+    # the same for "won in this table and in the partner's" (product of the two, ties half); or None
+    joint: FloatArray | None
+    trials: IntArray  # trials of each batch
+
+    def share(self) -> FloatArray:
+        """P(first system ahead) over all trials: tables x pairs."""
+        return np.asarray(self.plus.sum(axis=0) / self.trials.sum(), dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class Contrasts:
+    """Tables of scores made ready for products with counts."""
+
+    tables: IntArray  # which tables of the stack these are
+    # (tables * columns) x items; a column is a system, or a pair where scores are missing here and there
+    matrix: FloatArray
+    by_system: bool  # whether columns are systems, whose sums are yet to be subtracted
+    tie: FloatArray  # tables x pairs; size of a difference, per item drawn, that is rounding
+    known: BoolArray  # tables x pairs; whether the two systems have a common item
+    first: IntArray  # first system of each pair, as in `np.triu_indices(M, 1)`
+    second: IntArray  # second system
+
+    def add(self, counts: FloatArray) -> FloatArray:
+        """Sums over draws given as counts (trials x items), to be passed to `signs`."""
+        return np.asarray(self.matrix @ counts.T, dtype=np.float64)
+
+    def signs(self, sums: FloatArray, size: int) -> IntArray:
+        """Return 2 where the first system is ahead, 1 for a tie, 0 behind: tables x pairs x trials."""
+        table = sums.reshape(len(self.tables), -1, sums.shape[1])
+        difference = table[:, self.first] - table[:, self.second] if self.by_system else table
+        tie = (size * self.tie)[:, :, None]
+        return np.add(difference > tie, difference >= -tie, dtype=np.int64)
+
+
+def sign_counts(
+    scores: FloatArray, trials: int, *, size: int | None = None, seed: Seed = 0, partner: FloatArray | None = None
+) -> SignCounts:
+    """Count who is ahead in `trials` draws of items with replacement, for every pair of systems and table.
+
+    Args:
+        scores: Tables x items x systems, NaN = missing. All tables see the same draws.
+        size: Items in a draw; by default as many as there are.
+        partner: Items x systems, resampled together with the tables, whose wins are counted jointly with theirs.
+
+    Raises:
+        DataError: No item.
+
+    >>> scores = np.array([[[2.0, 1.0], [1.0, 3.0], [4.0, 1.0]]])
+    >>> sign_counts(scores, 1000, seed=1).share().round(2)  # of the 27 draws 17 are won, 3 are ties
+    array([[0.68]])
+    """
+    check_scores(scores, "tables x items x systems")
+    _, items, systems = scores.shape
+    if partner is not None and partner.shape != scores.shape[1:]:
+        raise OptionError(f"partner is {partner.shape} and scores {scores.shape}; give items x systems as in scores")
+    if items < 1:
+        raise DataError("there is no item with a score, so there is nothing to resample")
+    size = items if size is None else size
+    if size < 1:
+        raise OptionError(f"size is {size}; draw at least 1 item")
+    per_batch = batch_sizes(trials)
+    pairs = systems * (systems - 1) // 2
+    plus = np.full((len(per_batch), len(scores), pairs), np.nan)
+    joint = None if partner is None else plus.copy()
+    beside = None if partner is None else next(iter(contrasts(partner[None])))
+    (draw_seed,) = child_seeds(seed, 1)
+    for block in contrasts(scores):
+        rng = np.random.default_rng(draw_seed)  # every block of tables sees the same draws
+        for batch, batch_trials in enumerate(per_batch):
+            won, both = _batch(block, beside, rng, int(batch_trials), items, size)
+            plus[batch, block.tables] = won
+            if joint is not None:
+                joint[batch, block.tables] = both
+    return SignCounts(plus, joint, per_batch)
+
+
+def _batch(
+    block: Contrasts, beside: Contrasts | None, rng: np.random.Generator, trials: int, items: int, size: int
+) -> tuple[FloatArray, FloatArray]:
+    """Count the wins of one batch: alone, and together with the partner."""
+    won, both = np.zeros(block.known.shape), np.zeros(block.known.shape)
+    for some in blocks(trials, max(items, size, len(block.matrix), block.known.size), _CHUNK):
+        counts = resampled_counts(rng, some.stop - some.start, items, size)
+        signs = block.signs(block.add(counts), size)
+        won += signs.sum(axis=2) / 2
+        if beside is not None:
+            both += np.einsum("tpn,pn->tp", signs, beside.signs(beside.add(counts), size)[0]) / 4
+    won[~block.known] = np.nan
+    if beside is not None:
+        both[~(block.known & beside.known)] = np.nan
+    return won, both
+
+
+def contrasts(scores: FloatArray) -> Iterator[Contrasts]:
+    """Make tables of scores (tables x items x systems) ready, as many at a time as fit in memory.
+
+    Where each item has all scores or none (for the systems that have any), sums by system suffice, and are a few
+    times cheaper than sums by pair.
+    """
+    present = ~np.isnan(scores)
+    rows, columns = np.asarray(present.any(axis=2)), np.asarray(present.any(axis=1))
+    regular = (present == (rows[:, :, None] & columns[:, None, :])).all(axis=(1, 2))
+    systems, items = scores.shape[2], max(1, scores.shape[1])
+    pairs = systems * (systems - 1) // 2
+    for by_system, width in ((True, systems), (False, pairs)):
+        tables = np.flatnonzero(regular == by_system)
+        for some in blocks(len(tables), items * max(1, width), _BLOCK):
+            yield _contrasts(scores, present, tables[some], by_system)
+
+
+def _contrasts(scores: FloatArray, present: BoolArray, tables: IntArray, by_system: bool) -> Contrasts:
+    first, second = np.triu_indices(scores.shape[2], 1)
+    values, there = scores[tables], np.asarray(present[tables])
+    filled = np.where(there, values, 0.0)
+    items = max(1, scores.shape[1])
+    digits = _DIGITS * np.abs(filled).sum(axis=1) / items
+    if by_system:
+        any_score = np.asarray(there.any(axis=1))
+        known = any_score[:, first] & any_score[:, second]
+        # Less the item's mean: the same differences, with smaller numbers to round.
+        mean = filled.sum(axis=2, keepdims=True) / np.maximum(there.sum(axis=2, keepdims=True), 1)
+        columns = np.where(there, filled - mean, 0.0)
+        terms = np.abs(columns).sum(axis=1)[:, first] + np.abs(columns).sum(axis=1)[:, second]
+    else:
+        both = np.asarray(there[:, :, first] & there[:, :, second])
+        known = np.asarray(both.any(axis=1))
+        columns = np.where(both, filled[:, :, first] - filled[:, :, second], 0.0)
+        terms = np.abs(columns).sum(axis=1)
+    tie = _TIE * terms / items + digits[:, first] + digits[:, second]
+    matrix = np.ascontiguousarray(columns.transpose(0, 2, 1)).reshape(-1, scores.shape[1])
+    return Contrasts(tables, matrix, by_system, tie, known, first, second)
+
+
+def signs_on_all(scores: FloatArray) -> IntArray:
+    """Who is ahead on all items, once each: tables x pairs, in -1, 0, 1."""
+    items, systems = scores.shape[1:]
+    signs = np.zeros((len(scores), systems * (systems - 1) // 2), dtype=np.int64)
+    for block in contrasts(scores):
+        signs[block.tables] = block.signs(block.add(np.ones((1, items))), items)[:, :, 0] - 1
+    return signs
+
+
+def batch_sizes(trials: int) -> IntArray:
+    """Split trials into at most `BATCHES` batches of equal size, give or take one.
+
+    >>> batch_sizes(3)
+    array([1, 1, 1])
+    """
+    if trials < 1:
+        raise OptionError(f"trials is {trials}; give at least 1, for instance 10000")
+    batches = min(BATCHES, trials)
+    return np.asarray(trials // batches + (np.arange(batches) < trials % batches), dtype=np.int64)

@@ -1,18 +1,270 @@
-"""Search at random for the subset of items that ranks systems most like the whole set.
+"""The best subset of items: the greatest utility for a budget, or the ranking most like that of the whole set.
 
-Invariant: a subset holds every item at most once, and the accuracy returned is that of the subset returned.
+The first is the 0-1 knapsack, solved to a proven gap; the second is searched at random.
+
+Invariant: the items of a knapsack never cost more than the budget (up to a relative 1e-9, so that 0.1 + 0.2 fills 0.3),
+and `gap` bounds how far their utility is from the best possible one. A subset of the search holds every item at most
+once, and the accuracy returned is that of the subset returned.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from ctypes import CDLL
+from dataclasses import dataclass
+from threading import Lock
+from time import monotonic
 
 import numpy as np
+from scipy.optimize import Bounds, LinearConstraint, OptimizeResult, milp
 from scipy.sparse import csr_array
 
 from aliquot.errors import OptionError
 from aliquot.stats.arrays import FloatArray, IntArray, Seed, blocks
 from aliquot.stats.pairwise import analytic_p, pair_differences, permutation_p, spa, spa_from_sums
+
+_SLACK = 1e-9
+"""Share by which rounding may exceed the budget, or the solver's bound an optimum."""
+
+_ROUNDING = 1e-12
+"""Relative difference of two totals below which they count as equal."""
+
+_SCALE = 2.0**20
+"""Size of budget and bound as HiGHS sees them; its absolute tolerances of 1e-6 are then relative ones of 1e-12."""
+
+_CORE_SIZES = (64, 512, 4096)
+"""Items that go to HiGHS at a time; it ignores its time limit on far larger programs."""
+
+_TINY_CORE = 16
+"""Items in doubt up to which the optimum is proven whatever gap was asked for, because it takes no time."""
+
+_MAX_COVERS = 50
+"""Rounded solutions beyond the budget that are cut off before the greedy one is taken instead."""
+
+
+@dataclass(frozen=True)
+class KnapsackResult:
+    """The items to take."""
+
+    chosen: IntArray  # positions of the chosen items, ascending
+    utility: float  # their total utility
+    cost: float  # their total cost
+    gap: float  # proven bound on (best possible utility - utility) / best possible utility
+    optimal: bool  # whether the gap is zero up to rounding
+
+
+@dataclass(frozen=True)
+class _Relaxation:
+    """Dantzig's solution of the linear relaxation, over items sorted by utility per cost.
+
+    It takes the items before `stop` and a part of that one, for a utility of `bound`. `loss` is what the bound
+    loses when an item is decided the other way, ascending; `by_loss` are the items in that order.
+    """
+
+    stop: int
+    bound: float
+    by_loss: IntArray
+    loss: FloatArray
+
+
+def knapsack(
+    utility: FloatArray, cost: FloatArray, budget: float, *, time_limit: float = 10.0, gap: float = 1e-6
+) -> KnapsackResult:
+    """Maximise sum(utility) subject to sum(cost) <= budget (Zouhar et al. 2025, eq. 2).
+
+    Items that the linear relaxation decides beyond doubt are fixed (an item whose reduced cost exceeds the
+    distance between the bound and a greedy solution cannot be decided otherwise in a better solution); HiGHS
+    solves what is left. Items of no cost are always taken; items of no utility only when everything fits.
+
+    Args:
+        budget: What the chosen items may cost together; an exact fill is allowed.
+        time_limit: Seconds for the integer program; the best solution so far and its gap are returned after it.
+        gap: Relative gap at which to stop; 0 asks for the proven optimum.
+
+    >>> best = knapsack(np.array([6.0, 5.0, 5.0]), np.array([0.25, 0.1, 0.2]), 0.3)
+    >>> best.chosen, best.utility, best.optimal
+    (array([1, 2]), 10.0, True)
+    """
+    _check(utility, cost, budget, time_limit, gap)
+    if _fits(cost, budget):
+        return _result(np.arange(len(cost)), utility, cost, bound=0.0)
+    free = np.flatnonzero(cost == 0)
+    open_items = np.flatnonzero((cost > 0) & (cost <= budget * (1 + _SLACK)) & (utility > 0))
+    if _fits(cost[open_items], budget):
+        return _result(np.concatenate([free, open_items]), utility, cost, bound=0.0)
+    with np.errstate(over="ignore"):
+        ratio = utility[open_items] / cost[open_items]
+    ranked = open_items[np.argsort(-ratio, kind="stable")]
+    chosen, bound = _solve(utility[ranked], cost[ranked], budget, time_limit, gap)
+    return _result(np.concatenate([free, ranked[chosen]]), utility, cost, bound + math.fsum(utility[free]))
+
+
+def _check(utility: FloatArray, cost: FloatArray, budget: float, time_limit: float, gap: float) -> None:
+    for name, values in (("utility", utility), ("cost", cost)):
+        if values.ndim != 1 or len(values) != len(cost):
+            raise OptionError(f"{name} has shape {values.shape}; give one number for each of the {len(cost)} items")
+        bad = np.flatnonzero(~(np.isfinite(values) & (values >= 0)))
+        if len(bad):
+            raise OptionError(f"{name}[{bad[0]}] is {values[bad[0]]}; give finite numbers of at least 0")
+    for name, value in (("budget", budget), ("time_limit", time_limit), ("gap", gap)):
+        if not value >= 0:
+            raise OptionError(f"{name} is {value}; give a number of at least 0")
+
+
+def _fits(cost: FloatArray, budget: float) -> bool:
+    return math.fsum(cost) <= budget * (1 + _SLACK)
+
+
+def _result(chosen: IntArray, utility: FloatArray, cost: FloatArray, bound: float) -> KnapsackResult:
+    """Total up the chosen items; a bound below their utility is rounding and proves them optimal."""
+    total = math.fsum(utility[chosen])
+    proven = max(0.0, (bound - total) / bound) if bound > 0 else 0.0
+    return KnapsackResult(
+        chosen=np.sort(chosen).astype(np.int64),
+        utility=total,
+        cost=math.fsum(cost[chosen]),
+        gap=proven,
+        optimal=proven <= _SLACK,
+    )
+
+
+def _solve(
+    utility: FloatArray, cost: FloatArray, budget: float, time_limit: float, gap: float
+) -> tuple[IntArray, float]:
+    """Choose among items sorted by ratio that do not all fit; also return an upper bound of the optimum.
+
+    The core are the items in doubt: those whose reduced cost is below the distance of bound and incumbent. A core
+    that is too large is first solved in its most doubtful part, which nearly always closes that distance.
+    """
+    capacity, deadline = budget * (1 + _SLACK), monotonic() + time_limit
+    relaxed = _relax(utility, cost, capacity)
+    chosen = _greedy(cost, budget * (1 + _SLACK / 2))
+    for size in _CORE_SIZES:
+        value = math.fsum(utility[chosen])
+        doubt = relaxed.bound - value
+        core = relaxed.by_loss[: np.searchsorted(relaxed.loss, doubt + _ROUNDING * relaxed.bound)]
+        whole = len(core) <= size
+        slack = 0.0 if len(core) <= _TINY_CORE else gap * relaxed.bound
+        if doubt <= max(slack, _ROUNDING * relaxed.bound) or monotonic() >= deadline:
+            break
+        core = core[:size]
+        fixed = np.setdiff1d(np.arange(relaxed.stop), core, assume_unique=True)
+        room, base = capacity - math.fsum(cost[fixed]), math.fsum(utility[fixed])
+        seconds = (deadline - monotonic()) * (1.0 if whole else 0.3)
+        picked, core_bound = _solve_core(
+            utility[core], cost[core], room, seconds, slack if whole else max(slack, doubt / 10)
+        )
+        if picked is not None and base + math.fsum(utility[core[picked]]) > value:
+            chosen = np.concatenate([fixed, core[picked]])
+        if whole:
+            # Solutions outside the core are worth no more than the incumbent, those inside no more than its bound.
+            return chosen, min(relaxed.bound, max(value, base + core_bound))
+    return chosen, relaxed.bound
+
+
+def _relax(utility: FloatArray, cost: FloatArray, capacity: float) -> _Relaxation:
+    """Solve the linear relaxation: take items by ratio, and a fraction of the first that does not fit."""
+    spent = np.cumsum(cost)
+    stop = min(int(np.searchsorted(spent, capacity, side="right")), len(cost) - 1)
+    room = capacity - math.fsum(cost[:stop])
+    price = utility[stop] / cost[stop]
+    loss = np.abs(utility - price * cost)
+    # Among equals the items around the break come first: it takes both kinds to improve on a solution.
+    by_loss = np.lexsort((np.abs(np.arange(len(cost)) - stop), loss))
+    return _Relaxation(stop, math.fsum(utility[:stop]) + room * price, by_loss, loss[by_loss])
+
+
+def _greedy(cost: FloatArray, capacity: float) -> IntArray:
+    """Take items in their order whenever they fit; in runs, so that 100,000 items need a few passes only."""
+    taken: list[IntArray] = []
+    rest, room = np.arange(len(cost)), capacity
+    while len(rest := rest[cost[rest] <= room]):
+        run = int(np.searchsorted(np.cumsum(cost[rest]), room, side="right"))
+        taken.append(rest[:run])
+        rest, room = rest[run:], room - math.fsum(cost[rest[:run]])
+    return np.concatenate([np.arange(0), *taken])
+
+
+def _solve_core(
+    utility: FloatArray, cost: FloatArray, capacity: float, time_limit: float, slack: float
+) -> tuple[IntArray | None, float]:
+    """Solve the open part with HiGHS, to an absolute `slack`; None when it found nothing in time.
+
+    HiGHS lets a row exceed its limit and a variable its integer by a tolerance. A rounded solution that costs too
+    much in exact arithmetic is therefore cut off (not all of these items) and the program solved again.
+    """
+    usable = np.flatnonzero(cost <= capacity)
+    utility, cost = utility[usable], cost[usable]
+    bound, deadline = math.fsum(utility), monotonic() + time_limit
+    if math.fsum(cost) <= capacity:
+        return usable, bound
+    covers: list[IntArray] = []
+    while len(covers) <= _MAX_COVERS and (seconds := deadline - monotonic()) > 0:
+        outcome = _run_highs(utility, cost, capacity, covers, seconds, slack)
+        if outcome.mip_dual_bound is not None:
+            bound = min(bound, -outcome.mip_dual_bound * math.fsum(utility) / _SCALE)
+        if outcome.x is None:
+            break
+        picked = np.flatnonzero(outcome.x > 0.5)
+        if math.fsum(cost[picked]) <= capacity:
+            return usable[picked], bound
+        covers.append(picked)
+    return None, bound
+
+
+def _run_highs(
+    utility: FloatArray, cost: FloatArray, capacity: float, covers: list[IntArray], seconds: float, slack: float
+) -> OptimizeResult:
+    """One integer program, scaled so that the solver's absolute tolerances do not matter."""
+    total = math.fsum(utility)
+    rows = np.zeros((1 + len(covers), len(cost)))
+    rows[0] = cost * (_SCALE / capacity)
+    for row, cover in zip(rows[1:], covers, strict=True):
+        row[cover] = 1.0
+    limits = np.array([_SCALE, *(len(cover) - 1.0 for cover in covers)])
+    with _quiet():
+        return milp(
+            c=utility * (-_SCALE / total),
+            integrality=np.ones(len(cost)),
+            bounds=Bounds(0, 1),
+            constraints=LinearConstraint(rows, -np.inf, limits),
+            options={"time_limit": seconds, "mip_rel_gap": slack / total},
+        )
+
+
+_stdout_lock = Lock()
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep standard output clean: HiGHS prints a line of debugging in C (jump-dev/HiGHS.jl#312) if told to be silent.
+
+    The lock is there because two threads that each save and restore descriptor 1 could leave it pointing nowhere.
+    """
+    if os.name != "posix":
+        yield
+        return
+    with _stdout_lock:
+        sys.stdout.flush()
+        c_library = CDLL(None)
+        c_library.fflush(None)
+        saved, nowhere = os.dup(1), os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, 1)
+        try:
+            yield
+        finally:
+            c_library.fflush(None)
+            os.dup2(saved, 1)
+            os.close(saved)
+            os.close(nowhere)
+
+
+# -- Random search for the subset that ranks systems like the whole set ------------------------------------------------
+
 
 Judge = Callable[[IntArray, IntArray], FloatArray]
 """Accuracy of the items chosen so far with each of many extensions (one per row)."""
@@ -48,7 +300,7 @@ def best_random_subset(
     (10, True)
     """
     fixed = np.empty(0, dtype=np.int64) if start is None else np.asarray(start, dtype=np.int64)
-    _check(scores, n, simulations, fixed)
+    _check_search(scores, n, simulations, fixed)
     rng = np.random.default_rng(seed)
     judge = _analytic_judge(scores) if analytic else _permutation_judge(scores, permutations, rng)
     return _extend(judge, len(scores), fixed, n - len(fixed), simulations, rng)
@@ -71,7 +323,7 @@ def greedy_subset(
     (10, True)
     """
     chosen = np.empty(0, dtype=np.int64)
-    _check(scores, n, simulations, chosen)
+    _check_search(scores, n, simulations, chosen)
     if step < 1:
         raise OptionError(f"step is {step}; add at least 1 item at a time")
     rng, judge, accuracy = np.random.default_rng(seed), _analytic_judge(scores), float("nan")
@@ -80,7 +332,7 @@ def greedy_subset(
     return chosen, accuracy
 
 
-def _check(scores: FloatArray, n: int, simulations: int, start: IntArray) -> None:
+def _check_search(scores: FloatArray, n: int, simulations: int, start: IntArray) -> None:
     if scores.ndim != 2 or scores.shape[1] < 2:
         raise OptionError(f"scores has shape {scores.shape}; give an items x systems table with at least 2 systems")
     if simulations < 1:
