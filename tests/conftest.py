@@ -1,13 +1,15 @@
 """What holds for every test: names that two processes spell alike, and which tests are slow.
 
-`slow.txt` names the tests that take more than `SLOW` seconds of processor time; `make test-fast` leaves them out. The
-list is measured (`make slow-list`): no test needs a mark of its own, and a new one counts as fast until it is measured.
+`slow.txt` names the test functions that take, with all their cases, more than `SLOW` seconds of processor time;
+`make test-fast` leaves them out. The list is measured (`make slow-list`): no test needs a mark of its own, and a new one
+counts as fast until it is measured.
 """
 
 from __future__ import annotations
 
 import re
 import resource
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,7 +18,7 @@ import pytest
 SLOW = 0.2
 LIST = Path(__file__).parent / "slow.txt"
 _ADDRESS = re.compile(r"\bat 0x[0-9a-f]+", re.IGNORECASE)
-_MEASURED = pytest.StashKey[dict[str, float]]()
+_MEASURED = pytest.StashKey[Counter[tuple[Path, str]]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -25,7 +27,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--write-slow-list"):
-        config.stash[_MEASURED] = {}
+        config.stash[_MEASURED] = Counter()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -38,7 +40,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         raise pytest.UsageError("a memory address in a test's name; give it an id: " + "; ".join(moving))
     slow = set(LIST.read_text().splitlines())
     for item in items:
-        if item.name in slow or item.path.parent.name == "real":
+        if _function(item) in slow or item.path.parent.name == "real":
             item.add_marker(pytest.mark.slow)
 
 
@@ -48,14 +50,19 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     result = yield
     measured = item.config.stash.get(_MEASURED, None)
     if measured is not None:
-        measured[item.name] = max(measured.get(item.name, 0.0), _processor_time() - before)
+        measured[item.path, _function(item)] += _processor_time() - before
     return result
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     measured = session.config.stash.get(_MEASURED, None)
     if measured is not None:
-        LIST.write_text("".join(f"{name}\n" for name in sorted(measured) if measured[name] > SLOW))
+        names = {name for (_, name), seconds in measured.items() if seconds > SLOW}
+        LIST.write_text("".join(f"{name}\n" for name in sorted(names)))
+
+
+def _function(item: pytest.Item) -> str:
+    return getattr(item, "originalname", None) or item.name
 
 
 def _processor_time() -> float:

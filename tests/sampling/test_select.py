@@ -28,9 +28,9 @@ from aliquot.sampling.summary import summarise
 
 
 @pytest.mark.parametrize(
-    "first", ["aliquot.compat", "aliquot.sampling.methods", "aliquot.select", "aliquot.cli.select"]
+    "first", ["aliquot.compat", "aliquot.sampling.methods", "aliquot.sampling.select", "aliquot.cli.select"]
 )
-def test_the_function_is_not_hidden_by_the_room_of_the_same_name(first):
+def test_the_function_is_not_hidden_by_a_module_of_the_same_name(first):
     code = f"import {first}, aliquot; data = aliquot.synthetic(items=9, systems=2); print(len(aliquot.select(data)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stdout.split() == ["9"], done.stderr
