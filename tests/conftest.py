@@ -1,8 +1,8 @@
 """What holds for every test: names that two processes spell alike, and which tests are slow.
 
 `slow.txt` names the test functions that take, with all their cases, more than `SLOW` seconds of processor time;
-`make test-fast` leaves them out. The list is measured (`make slow-list`): no test needs a mark of its own, and a new one
-counts as fast until it is measured.
+`make test-fast` leaves them out. The list is measured (`make slow-list`): no test needs a mark of its own, and a new
+one counts as fast until it is measured.
 """
 
 from __future__ import annotations
