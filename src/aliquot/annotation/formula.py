@@ -108,14 +108,14 @@ class _Compiler:
             case ast.Compare(left, [comparison], [right]) if type(comparison) in _COMPARISONS:
                 return self._apply(_comparison(_COMPARISONS[type(comparison)]), left, right)
             case ast.Call(function, arguments, keywords):
-                name = function.id if isinstance(function, ast.Name) else self._written(function)
-                if name not in _FUNCTIONS:
-                    raise OptionError(f"formula \"{self.text}\": '{name}' is no function here; there are min and max")
+                called = function.id if isinstance(function, ast.Name) else self._written(function)
+                if called not in _FUNCTIONS:
+                    raise OptionError(f"formula \"{self.text}\": '{called}' is no function here; there are min and max")
                 if len(arguments) < 2 or keywords:
                     raise OptionError(
-                        f'formula "{self.text}": {name} takes two or more parts, e.g. {name}(adequacy, fluency)'
+                        f'formula "{self.text}": {called} takes two or more parts, e.g. {called}(adequacy, fluency)'
                     )
-                return self._apply(_FUNCTIONS[name], *arguments)
+                return self._apply(_FUNCTIONS[called], *arguments)
         raise OptionError(
             f"formula \"{self.text}\": '{self._written(node) or type(node).__name__}' is not allowed; use names, "
             "numbers, + - * /, >= and the like, min and max"

@@ -1,8 +1,9 @@
-"""`aliquot agreement`: do my judges agree, and whom can I trust?"""
+"""`aliquot agreement`: do my annotators agree, and which of them can I trust?"""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -22,11 +23,8 @@ from aliquot.report.figures import require_figures
 from aliquot.report.heatmap import heatmap
 from aliquot.stats.annotator_model import VARIANTS
 
-# -- `aliquot agreement`: do my judges agree, and whom can I trust? --------------------------------------------------
-
-
-_WHAT = "What to compare"
-_HOW = "How to measure"
+_what = partial(typer.Option, rich_help_panel="What to compare")
+_how = partial(typer.Option, rich_help_panel="How to measure")
 
 
 def run(
@@ -35,75 +33,37 @@ def run(
         Path | None,
         typer.Option("--judgments", "-j", metavar="FILE", help="People's judgments, where DATA has none or others."),
     ] = None,
-    criterion: Annotated[
-        str | None, typer.Option("--criterion", metavar="NAME", help="Only this one.", rich_help_panel=_WHAT)
-    ] = None,
+    criterion: Annotated[str | None, _what("--criterion", metavar="NAME", help="Only this one.")] = None,
     by: Annotated[
-        str,
-        typer.Option(
-            "--by",
-            metavar="A,B",
-            rich_help_panel=_WHAT,
-            help="Item or judgment columns to split by, none, or auto (domain).",
-        ),
+        str, _what("--by", metavar="A,B", help="Item or judgment columns to split by, none, or auto (domain).")
     ] = "auto",
-    annotators: Annotated[
-        str | None, typer.Option("--annotators", metavar="A,B", help="Only these people.", rich_help_panel=_WHAT)
-    ] = None,
+    annotators: Annotated[str | None, _what("--annotators", metavar="A,B", help="Only these.")] = None,
     groups: Annotated[
-        str | None,
-        typer.Option(
-            "--groups",
-            metavar="NAME=A|B,...",
-            rich_help_panel=_WHAT,
-            help="Groups to compare, or a column, e.g. protocol.",
-        ),
+        str | None, _what("--groups", metavar="NAME=A|B,...", help="Groups to compare, or a column, e.g. protocol.")
     ] = None,
     answer: Annotated[
-        str | None,
-        typer.Option(
-            "--answer", metavar="COLUMN", rich_help_panel=_WHAT, help="The judgments' column; may hold labels."
-        ),
+        str | None, _what("--answer", metavar="COLUMN", help="The judgments' column; may hold labels.")
     ] = None,
     recode: Annotated[
         list[str] | None,
-        typer.Option(
-            "--recode",
-            metavar="MAP",
-            rich_help_panel=_WHAT,
-            help="Join judgments: 1|2=low,3|4|5=high. Several, NAME:MAP each, are compared.",
+        _what(
+            "--recode", metavar="MAP", help="Join judgments: 1|2=low,3|4|5=high. Several, NAME:MAP each, are compared."
         ),
     ] = None,
     scale: Annotated[
-        str | None,
-        typer.Option("--scale", metavar="LOW:HIGH", rich_help_panel=_WHAT, help="Refuse judgments outside these ends."),
+        str | None, _what("--scale", metavar="LOW:HIGH", help="Refuse judgments outside these ends.")
     ] = None,
     max_distinct: Annotated[
-        int | None,
-        typer.Option(
-            "--max-distinct", metavar="N", rich_help_panel=_WHAT, help="Also outputs with at most N judgments."
-        ),
+        int | None, _what("--max-distinct", metavar="N", help="Also outputs with at most N judgments.")
     ] = None,
-    level: Annotated[
-        str, typer.Option("--level", help="nominal, ordinal, interval, ratio or auto.", rich_help_panel=_HOW)
-    ] = "auto",
+    level: Annotated[str, _how("--level", help="nominal, ordinal, interval, ratio or auto.")] = "auto",
     measures: Annotated[
-        str | None,
-        typer.Option("--measures", metavar="A,B", rich_help_panel=_HOW, help="Coefficients, e.g. alpha,kappa,icc2."),
+        str | None, _how("--measures", metavar="A,B", help="Coefficients, e.g. alpha,kappa,icc2.")
     ] = None,
-    trust: Annotated[
-        bool | None,
-        typer.Option("--trust/--no-trust", rich_help_panel=_HOW, help="Trust coefficients; by default if quick."),
-    ] = None,
-    trust_variant: Annotated[
-        str, typer.Option("--trust-variant", help="paper or released.", rich_help_panel=_HOW)
-    ] = "paper",
-    bootstrap: Annotated[
-        int, typer.Option("--bootstrap", metavar="N", help="Draws for intervals; 0 for none.", rich_help_panel=_HOW)
-    ] = 1000,
-    confidence: Annotated[
-        float, typer.Option("--confidence", help="Coverage of the intervals.", rich_help_panel=_HOW)
-    ] = 0.95,
+    trust: Annotated[bool | None, _how("--trust/--no-trust", help="Trust coefficients; by default if quick.")] = None,
+    trust_variant: Annotated[str, _how("--trust-variant", help="paper or released.")] = "paper",
+    bootstrap: Annotated[int, _how("--bootstrap", metavar="N", help="Draws for intervals; 0 for none.")] = 1000,
+    confidence: Annotated[float, _how("--confidence", help="Coverage of the intervals.")] = 0.95,
     full: Annotated[bool, typer.Option("--full", help="Show every pair and every annotator.")] = False,
     table: Annotated[
         str, typer.Option("--table", metavar="NAME", help=f"What -o writes as a table: {', '.join(TABLES)}.")
@@ -122,11 +82,11 @@ def run(
     json: common.JsonOption = False,
     output: common.OutputOption = None,
 ) -> None:
-    """Do my judges agree, and whom can I trust?
+    """Do my annotators agree, and which of them can I trust?
 
     Reads data with judgments, or a table of them; prints coefficients of agreement with intervals, over all and for
-    each criterion and domain, all pairs of annotators, each annotator against the rest, and how consistent people are
-    with themselves.
+    each criterion and domain, all pairs of annotators, each annotator against the rest, and how consistent annotators
+    are with themselves.
 
     Example: aliquot agreement judgments.csv --criterion fluency --plot pairs.svg
 
@@ -167,12 +127,11 @@ def run(
             render.console().print(f"wrote {path}", markup=False)
 
 
-# -- How agreement looks in a terminal -------------------------------------------------------------------------------
-
+# -- in a terminal -------------------------------------------------------------------------------------------------
 
 HEAT = 12
 """Annotators up to which all pairs are shown as a heat map."""
-_ANNOTATORS = 20  # annotators up to which everybody is shown
+_ANNOTATORS = 20  # annotators up to which all are shown
 _SOME = 10  # rows of a longer table
 _ANSWERS = 10  # judgments up to which their use is shown
 _SHADES = "\u00a0░▒▓█"  # the first is a blank that is not cut off
@@ -182,7 +141,7 @@ _SHORT = {"kappa_linear": "linear", "kappa_quadratic": "quadratic"}
 
 
 def show(result: Agreement, console: Console, *, full: bool = False, pair_measure: str | None = None) -> None:
-    """Print the tables that have something to say."""
+    """Print the tables that are not empty."""
     console.print(_head(result), markup=False)
     console.print()
     for table in (
@@ -289,7 +248,7 @@ def _heat(result: Agreement, measure: str | None) -> Group:
 
 
 def _shaded(value: float) -> str:
-    """A number with a block that is the darker the higher it is."""
+    """A number with a block; the higher the number, the darker the block."""
     if np.isnan(value):
         return "-"
     shade = _SHADES[int(np.clip(value * len(_SHADES), 0, len(_SHADES) - 1))]
@@ -335,7 +294,7 @@ _PAIR_WORDS = {
 }  # fmt: skip
 
 
-# -- people --------------------------------------------------------------------------------------------------------
+# -- annotators --------------------------------------------------------------------------------------------------------
 
 
 def _annotators(result: Agreement, *, full: bool) -> Group | None:
@@ -385,7 +344,7 @@ def _repeats(result: Agreement, *, full: bool) -> Group | None:
 
 
 def _answers(result: Agreement) -> Group | None:
-    """Margins: how often everybody uses each judgment."""
+    """Margins: how often each annotator uses each value."""
     answers = result.answers["answer"].unique(maintain_order=True).to_list()
     if not answers or len(answers) > _ANSWERS or result.annotators.height > _ANNOTATORS or result.level == "interval":
         return None

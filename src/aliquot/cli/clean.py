@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -16,7 +17,7 @@ from aliquot.core.evalset import EvalSet
 from aliquot.errors import OptionError, OutputError
 from aliquot.io.load import save
 
-_STEPS = "Steps"
+_step = partial(typer.Option, rich_help_panel="Steps")
 _SHOWN = 10
 
 
@@ -26,44 +27,19 @@ def run(
         str | None, typer.Option("--preset", "-p", metavar="NAME", help="da_wmt, crowd or semantic_differential.")
     ] = None,
     steps: Annotated[
-        str | None,
-        typer.Option(
-            "--steps",
-            metavar="SPEC+SPEC",
-            help="Steps to run, or thresholds to change in the preset.",
-            rich_help_panel=_STEPS,
-        ),
+        str | None, _step("--steps", metavar="SPEC+SPEC", help="Steps to run, or thresholds to change in the preset.")
     ] = None,
-    without: Annotated[
-        str | None,
-        typer.Option("--without", metavar="A,B", help="Steps of the preset to leave out.", rich_help_panel=_STEPS),
-    ] = None,
+    without: Annotated[str | None, _step("--without", metavar="A,B", help="Steps of the preset to leave out.")] = None,
     scale: Annotated[
-        str | None,
-        typer.Option("--scale", metavar="LOW:HIGH", help="Mark values outside, first of all.", rich_help_panel=_STEPS),
+        str | None, _step("--scale", metavar="LOW:HIGH", help="Mark values outside, first of all.")
     ] = None,
-    labels: Annotated[
-        str | None,
-        typer.Option("--labels", metavar="A,B", help="Mark values that are none of these.", rich_help_panel=_STEPS),
-    ] = None,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Refuse such values instead.", rich_help_panel=_STEPS)
-    ] = False,
-    fresh: Annotated[
-        bool, typer.Option("--fresh", help="Forget marks the data came with.", rich_help_panel=_STEPS)
-    ] = False,
-    answer: Annotated[
-        str | None,
-        typer.Option("--answer", metavar="COLUMN", help="Where judgments or labels stand.", rich_help_panel=_STEPS),
-    ] = None,
+    labels: Annotated[str | None, _step("--labels", metavar="A,B", help="Mark values that are none of these.")] = None,
+    strict: Annotated[bool, _step("--strict", help="Refuse such values instead.")] = False,
+    fresh: Annotated[bool, _step("--fresh", help="Forget marks the data came with.")] = False,
+    answer: Annotated[str | None, _step("--answer", metavar="COLUMN", help="Where judgments or labels stand.")] = None,
     recode: Annotated[
         list[str] | None,
-        typer.Option(
-            "--recode",
-            metavar="OLD=NEW,...",
-            rich_help_panel=_STEPS,
-            help="What judgments are worth: no=0,yes=1; they become the values.",
-        ),
+        _step("--recode", metavar="OLD=NEW,...", help="What judgments are worth: no=0,yes=1; they become the values."),
     ] = None,
     annotators: Annotated[bool, typer.Option("--annotators", help="Show all annotators, not only the worst.")] = False,
     audit: Annotated[

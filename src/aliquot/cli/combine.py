@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -14,7 +15,7 @@ from aliquot.cli import common, render
 from aliquot.io.formats import tables
 from aliquot.io.load import save
 
-_HOW = "How to combine"
+_how = partial(typer.Option, rich_help_panel="How to combine")
 _SHOWN = 10
 
 
@@ -23,47 +24,32 @@ def run(
     method: Annotated[
         str, typer.Option("--method", "-m", metavar="SPEC", help="mean, median, trimmed, majority or dawid_skene.")
     ] = "mean",
-    criterion: Annotated[
-        str | None, typer.Option("--criterion", metavar="NAME", help="Only this one.", rich_help_panel=_HOW)
-    ] = None,
+    criterion: Annotated[str | None, _how("--criterion", metavar="NAME", help="Only this one.")] = None,
     formula: Annotated[
         str | None,
-        typer.Option(
+        _how(
             "--formula",
             metavar="TEXT",
-            rich_help_panel=_HOW,
             help="A joint score of each output, e.g. 'style * meaning * (fluency >= source.fluency)'.",
         ),
     ] = None,
     recode: Annotated[
         list[str] | None,
-        typer.Option(
+        _how(
             "--recode",
             metavar="OLD=NEW,...",
-            rich_help_panel=_HOW,
             help="What judgments are worth: no=0,yes=1 or fluency:1|2=0,3..5=1; may be given again.",
         ),
     ] = None,
     normalise: Annotated[
-        str | None,
-        typer.Option("--normalise", metavar="HOW", help="z[:minimum=5,guard=drop], or crossed.", rich_help_panel=_HOW),
+        str | None, _how("--normalise", metavar="HOW", help="z[:minimum=5,guard=drop], or crossed.")
     ] = None,
     threshold: Annotated[
-        float | None,
-        typer.Option("--threshold", help="Labels: how sure to be; others wait for experts.", rich_help_panel=_HOW),
+        float | None, _how("--threshold", help="Labels: how sure to be; others wait for experts.")
     ] = None,
-    experts: Annotated[
-        str | None,
-        typer.Option("--experts", metavar="A,B", help="Annotators whose judgments decide.", rich_help_panel=_HOW),
-    ] = None,
-    source: Annotated[
-        str | None,
-        typer.Option("--source", metavar="SYSTEM", help="The 'system' that is the source.", rich_help_panel=_HOW),
-    ] = None,
-    answer: Annotated[
-        str | None,
-        typer.Option("--answer", metavar="COLUMN", help="Where judgments or labels stand.", rich_help_panel=_HOW),
-    ] = None,
+    experts: Annotated[str | None, _how("--experts", metavar="A,B", help="Annotators whose judgments decide.")] = None,
+    source: Annotated[str | None, _how("--source", metavar="SYSTEM", help="The 'system' that is the source.")] = None,
+    answer: Annotated[str | None, _how("--answer", metavar="COLUMN", help="Where judgments or labels stand.")] = None,
     name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="Name of the new score.")] = None,
     curve: Annotated[bool, typer.Option("--curve", help="How wrong would fewer judgments have been?")] = False,
     repeats: Annotated[int, typer.Option("--repeats", min=1, help="Draws for each point of the curve.")] = 20,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,15 +23,12 @@ from aliquot.errors import OptionError
 from aliquot.io.formats.table_columns import parse_mapping
 from aliquot.io.load import load
 
-# -- `aliquot compare`: which system do people prefer, and do the questions they answered make sense? ----------------
-
-
-_CHOICES = "Choices, ballots and scores"
-_SCORES = "Choices derived from scores (--kind scores)"
-_EDITS = "Post-editing (--kind postedit)"
-_CRITERIA = "Criteria (--kind criteria)"
-_ERRORS = "Errors (--kind importance)"
-_GROUPS = "Two groups, before and after (--kind groups)"
+_choice = partial(typer.Option, rich_help_panel="Choices, ballots and scores")
+_score = partial(typer.Option, rich_help_panel="Choices derived from scores (--kind scores)")
+_edit = partial(typer.Option, rich_help_panel="Post-editing (--kind postedit)")
+_criterion = partial(typer.Option, rich_help_panel="Criteria (--kind criteria)")
+_error = partial(typer.Option, rich_help_panel="Errors (--kind importance)")
+_group = partial(typer.Option, rich_help_panel="Two groups, before and after (--kind groups)")
 
 
 def run(
@@ -46,8 +44,8 @@ def run(
             "--kind",
             "-k",
             metavar="KIND",
-            help="pairwise, best-worst, ranking, scores, verify, postedit, criteria, "
-            "importance or groups; told by the columns when not given.",
+            help="pairwise, best-worst, ranking, scores, verify, postedit, criteria, importance or groups; found from "
+            "the columns when not given.",
         ),
     ] = None,
     systems: Annotated[
@@ -66,103 +64,44 @@ def run(
     ] = None,
     pairs: Annotated[bool, typer.Option("--pairs", help="Show (or write with -o) all pairs, too.")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Refuse contradictory duplicates.")] = False,
-    ties: Annotated[
-        str | None,
-        typer.Option("--ties", help="In scores: half (default), davidson or drop.", rich_help_panel=_CHOICES),
-    ] = None,
+    ties: Annotated[str | None, _choice("--ties", help="In scores: half (default), davidson or drop.")] = None,
     interval: Annotated[
-        str | None,
-        typer.Option(
-            "--interval", help="Of scores: robust (default), bootstrap, information.", rich_help_panel=_CHOICES
-        ),
+        str | None, _choice("--interval", help="Of scores: robust (default), bootstrap, information.")
     ] = None,
     prior: Annotated[
-        float | None,
-        typer.Option(
-            "--prior",
-            help="Choices added to each pair, half won by either; 1 where needed.",
-            rich_help_panel=_CHOICES,
-        ),
+        float | None, _choice("--prior", help="Choices added to each pair, half won by either; 1 where needed.")
     ] = None,
-    alpha: Annotated[
-        float | None,
-        typer.Option("--alpha", help="Significance of ranks and clusters (0.05).", rich_help_panel=_CHOICES),
-    ] = None,
-    holm: Annotated[
-        bool, typer.Option("--holm", help="Correct ranks for many pairs.", rich_help_panel=_CHOICES)
-    ] = False,
-    ignore: Annotated[
-        str | None, typer.Option("--ignore", metavar="A,B", help="Choices to leave out.", rich_help_panel=_CHOICES)
-    ] = None,
-    criterion: Annotated[
-        str | None, typer.Option("--criterion", metavar="NAME", help="Compare by this one.", rich_help_panel=_SCORES)
-    ] = None,
-    human: Annotated[
-        str | None, typer.Option("--human", metavar="NAME", help="Compare by this score.", rich_help_panel=_SCORES)
-    ] = None,
+    alpha: Annotated[float | None, _choice("--alpha", help="Significance of ranks and clusters (0.05).")] = None,
+    holm: Annotated[bool, _choice("--holm", help="Correct ranks for many pairs.")] = False,
+    ignore: Annotated[str | None, _choice("--ignore", metavar="A,B", help="Choices to leave out.")] = None,
+    criterion: Annotated[str | None, _score("--criterion", metavar="NAME", help="Compare by this one.")] = None,
+    human: Annotated[str | None, _score("--human", metavar="NAME", help="Compare by this score.")] = None,
     within: Annotated[
-        str | None,
-        typer.Option(
-            "--within", help="annotator (default: one's own scores) or item (means).", rich_help_panel=_SCORES
-        ),
+        str | None, _score("--within", help="annotator (default: one's own scores) or item (means).")
     ] = None,
-    margin: Annotated[
-        float | None, typer.Option("--margin", help="Differences up to it are ties (0).", rich_help_panel=_SCORES)
-    ] = None,
+    margin: Annotated[float | None, _score("--margin", help="Differences up to it are ties (0).")] = None,
     outputs: Annotated[
-        Path | None,
-        typer.Option(
-            "--outputs", metavar="FILE", help="Data with the outputs, if the table has none.", rich_help_panel=_EDITS
-        ),
+        Path | None, _edit("--outputs", metavar="FILE", help="Data with the outputs, if the table has none.")
     ] = None,
-    by: Annotated[
-        str | None, typer.Option("--by", metavar="COLUMN", help="Groups, e.g. job or language.", rich_help_panel=_EDITS)
-    ] = None,
-    only: Annotated[
-        str | None, typer.Option("--only", metavar="A,B", help="These criteria.", rich_help_panel=_CRITERIA)
-    ] = None,
-    rows: Annotated[
-        str | None, typer.Option("--rows", help="judgment (default) or output (means).", rich_help_panel=_CRITERIA)
-    ] = None,
-    correlation: Annotated[
-        str | None, typer.Option("--correlation", help="pearson (default) or spearman.", rich_help_panel=_CRITERIA)
-    ] = None,
+    by: Annotated[str | None, _edit("--by", metavar="COLUMN", help="Groups, e.g. job or language.")] = None,
+    only: Annotated[str | None, _criterion("--only", metavar="A,B", help="These criteria.")] = None,
+    rows: Annotated[str | None, _criterion("--rows", help="judgment (default) or output (means).")] = None,
+    correlation: Annotated[str | None, _criterion("--correlation", help="pearson (default) or spearman.")] = None,
     factors: Annotated[
-        int | None,
-        typer.Option("--factors", help="Their number; by parallel analysis if not given.", rich_help_panel=_CRITERIA),
+        int | None, _criterion("--factors", help="Their number; by parallel analysis if not given.")
     ] = None,
-    gap: Annotated[
-        float | None,
-        typer.Option("--gap", help="Drop if two loadings differ by less (0.2).", rich_help_panel=_CRITERIA),
-    ] = None,
-    communality: Annotated[
-        float | None, typer.Option("--communality", help="Drop if less is explained (0.2).", rich_help_panel=_CRITERIA)
-    ] = None,
-    keep_all: Annotated[bool, typer.Option("--keep-all", help="Drop nothing.", rich_help_panel=_CRITERIA)] = False,
-    target: Annotated[
-        str | None, typer.Option("--target", metavar="A,B", help="Scores to explain.", rich_help_panel=_ERRORS)
-    ] = None,
-    errors: Annotated[
-        str | None, typer.Option("--errors", metavar="A,B", help="Error columns or types.", rich_help_panel=_ERRORS)
-    ] = None,
-    types: Annotated[
-        str | None,
-        typer.Option("--types", help="Of MQM errors: category (default) or severity.", rich_help_panel=_ERRORS),
-    ] = None,
-    groups: Annotated[
-        str | None,
-        typer.Option("--groups", metavar="A,B", help="The two groups, in this order.", rich_help_panel=_GROUPS),
-    ] = None,
+    gap: Annotated[float | None, _criterion("--gap", help="Drop if two loadings differ by less (0.2).")] = None,
+    communality: Annotated[float | None, _criterion("--communality", help="Drop if less is explained (0.2).")] = None,
+    keep_all: Annotated[bool, _criterion("--keep-all", help="Drop nothing.")] = False,
+    target: Annotated[str | None, _error("--target", metavar="A,B", help="Scores to explain.")] = None,
+    errors: Annotated[str | None, _error("--errors", metavar="A,B", help="Error columns or types.")] = None,
+    types: Annotated[str | None, _error("--types", help="Of MQM errors: category (default) or severity.")] = None,
+    groups: Annotated[str | None, _group("--groups", metavar="A,B", help="The two groups, in this order.")] = None,
     lower_is_better: Annotated[
-        str | None,
-        typer.Option("--lower-is-better", metavar="A,B", help="Measures that should fall.", rich_help_panel=_GROUPS),
+        str | None, _group("--lower-is-better", metavar="A,B", help="Measures that should fall.")
     ] = None,
-    adjust: Annotated[
-        str | None, typer.Option("--adjust", help="holm (default), sidak or none.", rich_help_panel=_GROUPS)
-    ] = None,
-    equal_variances: Annotated[
-        bool, typer.Option("--equal-variances", help="Student's t test, not Welch's.", rich_help_panel=_GROUPS)
-    ] = False,
+    adjust: Annotated[str | None, _group("--adjust", help="holm (default), sidak or none.")] = None,
+    equal_variances: Annotated[bool, _group("--equal-variances", help="Student's t test, not Welch's.")] = False,
     draws: Annotated[int | None, typer.Option("--draws", help="Bootstrap draws (1000).")] = None,
     seed: common.SeedOption = 0,
     json: common.JsonOption = False,
@@ -171,10 +110,10 @@ def run(
     """Which system do people prefer, and do the questions they answered make sense?
 
     Reads choices between two systems (a, b, tie), best-worst ballots, rankings, or scores from which choices are
-    derived, and gives win rates, sign tests and Bradley-Terry scores with intervals that know that several choices on
-    one item belong together. Other kinds: `verify` (only a, only b, both, none are right), `postedit` (how far is the
-    final text from two outputs?), `criteria` (do they measure different things?), `importance` (what do errors
-    cost?), `groups` (whose measures changed more?). docs/compare.md shows the columns of each.
+    derived, and gives win rates, sign tests and Bradley-Terry scores with intervals that allow for several choices on
+    one item. Other kinds: `verify` (only a, only b, both, none are right), `postedit` (how far is the final text from
+    two outputs?), `criteria` (do they measure different things?), `importance` (what do errors cost?), `groups` (which
+    group changed more?). docs/compare.md shows the columns of each.
 
     Example: aliquot compare choices.csv --ties davidson --pairs
 
@@ -214,28 +153,28 @@ def _frame(result: CompareResult, *, pairs: bool) -> pl.DataFrame:
     return result.to_frame()
 
 
-# -- How the results of `aliquot compare` look in a terminal ---------------------------------------------------------
-
+# -- in a terminal -------------------------------------------------------------------------------------------------
 
 _FEW = 6
-"""Pairs that are shown without asking."""
+"""Pairs that are shown by default."""
 
 
 def show(result: CompareResult, console: Console, *, pairs: bool = False) -> None:
-    """Print whatever `compare` gave: tables, notes, signature."""
-    tables: Sequence[Table | str] = ()
-    if isinstance(result, Comparison):
-        tables = _comparison(result, pairs=pairs)
-    elif isinstance(result, Verification):
-        tables = _verification(result)
-    elif isinstance(result, PostEditing):
-        tables = _postediting(result)
-    elif isinstance(result, Criteria):
-        tables = _criteria(result, pairs=pairs)
-    elif isinstance(result, ErrorImportance):
-        tables = _importance(result)
-    elif isinstance(result, GroupChanges):
-        tables = _groups(result)
+    """Print a result of `compare`: tables, notes, signature."""
+    tables: Sequence[Table | str]
+    match result:
+        case Comparison():
+            tables = _comparison(result, pairs=pairs)
+        case Criteria():
+            tables = _criteria(result, pairs=pairs)
+        case Verification():
+            tables = _verification(result)
+        case PostEditing():
+            tables = _postediting(result)
+        case ErrorImportance():
+            tables = _importance(result)
+        case GroupChanges():
+            tables = _groups(result)
     for table in tables:
         if isinstance(table, str):
             console.print(table, markup=False)
@@ -245,6 +184,13 @@ def show(result: CompareResult, console: Console, *, pairs: bool = False) -> Non
     for note in result.notes:
         console.print(f"note: {note}", markup=False)
     render.signature(result.signature, console)
+
+
+def _table(title: str, left: Sequence[str], right: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
+    table = render.columns(render.table(title), left=left, right=right)
+    for row in rows:
+        table.add_row(*row)
+    return table
 
 
 def _span(low: float, high: float, places: int = 2) -> str:
@@ -265,15 +211,15 @@ def _counts(*numbers: int) -> str:
 
 
 def _comparison(result: Comparison, *, pairs: bool) -> list[Table | str]:
-    people = f" by {result.annotators} annotators" if result.annotators else ""
+    annotators = f" by {result.annotators} annotators" if result.annotators else ""
     shown: list[Table | str] = [
-        f"{result.choices} choices{people} on {result.items} items ({result.kind}); {result.level:.0%} intervals"
+        f"{result.choices} choices{annotators} on {result.items} items ({result.kind}); {result.level:.0%} intervals",
+        _system_table(result),
     ]
-    shown.append(_system_table(result))
     if result.position is not None:
         side = result.position
         shown.append(
-            f"what was shown first won {render.percent(side.first_won)} of {side.n} choices, "
+            f"the system shown first won {render.percent(side.first_won)} of {side.n} choices, "
             f"{_span(side.low, side.high)}"
         )
     if pairs or len(result.pairs) <= _FEW:
@@ -314,71 +260,58 @@ def _system_table(result: Comparison) -> Table:
 def _pair_table(result: Comparison) -> Table:
     title = "pairs (p: sign test, ties left out; alone, over clusters, and corrected for the number of pairs)"
     names = ["won/tied/lost", "win rate", "interval", "p alone", f"p by {result.clusters}", "p Holm"]
-    table = render.columns(render.table(title), left=["preferred", "over"], right=names)
-    for row in result.pairs:
-        table.add_row(
-            row.a, row.b, _counts(row.wins, row.ties, row.losses), render.fixed(row.win_rate, 2),
-            _span(row.low, row.high), _p(row.p_sign), _p(row.p), _p(row.p_holm),
-        )  # fmt: skip
-    return table
+    rows = [
+        (row.a, row.b, _counts(row.wins, row.ties, row.losses), render.fixed(row.win_rate, 2),
+         _span(row.low, row.high), _p(row.p_sign), _p(row.p), _p(row.p_holm))
+        for row in result.pairs
+    ]  # fmt: skip
+    return _table(title, ["preferred", "over"], names, rows)
 
 
 def _verification(result: Verification) -> list[Table | str]:
-    counts = render.columns(
-        render.table(f"{result.answers} judgments on {result.items} items; {result.level:.0%} intervals"),
-        left=["a", "b"],
-        right=["only a", "only b", "both", "none", "a right", "interval", "b right", "interval"],
-    )
-    tests = render.columns(
-        render.table("difference of the shares that are right (p: McNemar, exact, chi-square, and over clusters)"),
-        left=["a", "b"],
-        right=["difference", "interval", "p exact", "chi2", "p chi2", f"p by {result.clusters}"],
-    )
-    for row in result.pairs:
-        counts.add_row(
-            row.a, row.b, *map(str, (row.only_a, row.only_b, row.both, row.none)), render.fixed(row.accuracy_a),
-            _span(row.a_low, row.a_high), render.fixed(row.accuracy_b), _span(row.b_low, row.b_high),
-        )  # fmt: skip
-        tests.add_row(
-            row.a, row.b, render.fixed(row.difference), _span(row.low, row.high, 3), _p(row.p_exact),
-            render.fixed(row.chi2, 1), _p(row.p_chi2), _p(row.p),
-        )  # fmt: skip
-    return [counts, tests]
+    counts = [
+        (row.a, row.b, *map(str, (row.only_a, row.only_b, row.both, row.none)), render.fixed(row.accuracy_a),
+         _span(row.a_low, row.a_high), render.fixed(row.accuracy_b), _span(row.b_low, row.b_high))
+        for row in result.pairs
+    ]  # fmt: skip
+    tests = [
+        (row.a, row.b, render.fixed(row.difference), _span(row.low, row.high, 3), _p(row.p_exact),
+         render.fixed(row.chi2, 1), _p(row.p_chi2), _p(row.p))
+        for row in result.pairs
+    ]  # fmt: skip
+    return [
+        _table(
+            f"{result.answers} judgments on {result.items} items; {result.level:.0%} intervals", ["a", "b"],
+            ["only a", "only b", "both", "none", "a right", "interval", "b right", "interval"], counts,
+        ),
+        _table(
+            "difference of the shares that are right (p: McNemar, exact, chi-square, and over clusters)", ["a", "b"],
+            ["difference", "interval", "p exact", "chi2", "p chi2", f"p by {result.clusters}"], tests,
+        ),
+    ]  # fmt: skip
 
 
 def _postediting(result: PostEditing) -> list[Table | str]:
-    edits = render.columns(
-        render.table("mean character edits from each output to the final text (p: who needs fewer, sign test)"),
-        left=[result.by or "segments", "a", "b"],
-        right=[
-            "n",
-            "edits a",
-            "edits b",
-            "difference",
-            "interval",
-            "fewer a/=/b",
-            "p",
-            f"p by {result.clusters}",
-        ],
-    )
-    choice = render.columns(
-        render.table("which output was chosen (identical outputs left out)"),
-        left=[result.by or "segments", "a", "b"],
-        right=["chosen a", "chosen b", "identical", "share a", "interval", "p", f"p by {result.clusters}"],
-    )
-    for row in result.rows:
-        edits.add_row(
-            row.group, row.a, row.b, str(row.segments), render.fixed(row.edits_a, 2), render.fixed(row.edits_b, 2),
-            render.fixed(row.difference, 2), _span(row.low, row.high, 1), _counts(row.fewer_a, row.equal, row.fewer_b),
-            _p(row.p_fewer), _p(row.p),
-        )  # fmt: skip
-        choice.add_row(
-            row.group, row.a, row.b, *map(str, (row.chosen_a, row.chosen_b, row.identical)),
-            render.fixed(row.share_a), _span(row.share_low, row.share_high), _p(row.p_chosen),
-            _p(row.p_chosen_clustered),
-        )  # fmt: skip
-    chosen = any(row.chosen_a + row.chosen_b for row in result.rows)
-    return [edits, choice] if chosen else [edits]
+    left = [result.by or "segments", "a", "b"]
+    edits = [
+        (row.group, row.a, row.b, str(row.segments), render.fixed(row.edits_a, 2), render.fixed(row.edits_b, 2),
+         render.fixed(row.difference, 2), _span(row.low, row.high, 1), _counts(row.fewer_a, row.equal, row.fewer_b),
+         _p(row.p_fewer), _p(row.p))
+        for row in result.rows
+    ]  # fmt: skip
+    choice = [
+        (row.group, row.a, row.b, *map(str, (row.chosen_a, row.chosen_b, row.identical)), render.fixed(row.share_a),
+         _span(row.share_low, row.share_high), _p(row.p_chosen), _p(row.p_chosen_clustered))
+        for row in result.rows
+    ]  # fmt: skip
+    shown: list[Table | str] = [_table(
+        "mean character edits from each output to the final text (p: which needs fewer, sign test)", left,
+        ["n", "edits a", "edits b", "difference", "interval", "fewer a/=/b", "p", f"p by {result.clusters}"], edits,
+    )]  # fmt: skip
+    if any(row.chosen_a + row.chosen_b for row in result.rows):
+        right = ["chosen a", "chosen b", "identical", "share a", "interval", "p", f"p by {result.clusters}"]
+        shown.append(_table("which output was chosen (identical outputs left out)", left, right, choice))
+    return shown
 
 
 # -- criteria, errors, groups --------------------------------------------------------------------------------------
@@ -391,14 +324,12 @@ def _criteria(result: Criteria, *, pairs: bool) -> list[Table | str]:
     if result.factors is not None:
         shown.append(_loadings(result))
     if pairs or len(result.pairs) <= 2 * _FEW:
-        table = render.columns(
-            render.table(f"correlations ({result.level:.0%} intervals over items)"),
-            left=["criterion", "criterion"],
-            right=["rows", "r", "interval"],
-        )
-        for row in result.pairs:
-            table.add_row(row.a, row.b, str(row.n), render.fixed(row.correlation, 2), _span(row.low, row.high))
-        shown.append(table)
+        rows = [
+            (row.a, row.b, str(row.n), render.fixed(row.correlation, 2), _span(row.low, row.high))
+            for row in result.pairs
+        ]
+        title = f"correlations ({result.level:.0%} intervals over items)"
+        shown.append(_table(title, ["criterion", "criterion"], ["rows", "r", "interval"], rows))
     else:
         shown.append(f"{len(result.pairs)} pairs of criteria: see them with --pairs")
     return shown
@@ -426,44 +357,40 @@ def _loadings(result: Criteria) -> Table:
 
 
 def _importance(result: ErrorImportance) -> list[Table | str]:
-    shown: list[Table | str] = []
-    for target, r2 in result.r2.items():
-        table = render.columns(
-            render.table(f"{target}: errors explain {render.percent(max(0.0, r2))} of its variance"),
-            left=["error"],
-            right=["judgments with it", "points each", "standardised", "interval", "p"],
+    right = ["judgments with it", "points each", "standardised", "interval", "p"]
+    return [
+        _table(
+            f"{target}: errors explain {render.percent(max(0.0, r2))} of its variance", ["error"], right,
+            [
+                (row.error, str(row.n), render.number(row.slope), render.fixed(row.standardised, 2),
+                 _span(row.low, row.high), _p(row.p))
+                for row in result.rows if row.target == target
+            ],
         )
-        for row in result.rows:
-            if row.target == target:
-                table.add_row(
-                    row.error, str(row.n), render.number(row.slope), render.fixed(row.standardised, 2),
-                    _span(row.low, row.high), _p(row.p),
-                )  # fmt: skip
-        shown.append(table)
-    return shown
+        for target, r2 in result.r2.items()
+    ]  # fmt: skip
 
 
 def _groups(result: GroupChanges) -> list[Table | str]:
     first, second = result.rows[0].first, result.rows[0].second
-    means = render.columns(
-        render.table(f"mean change, {first} against {second} (p adjusted by {result.adjust})"),
-        left=["measure"],
-        right=["n", first, second, "difference", "interval", "p", "adjusted", "p at start"],
-    )
-    shares = render.columns(
-        render.table("people who improved"), left=["measure"], right=[first, second, "p", "adjusted"]
-    )  # fmt: skip
-    for row in result.rows:
-        means.add_row(
-            row.measure, _counts(row.n_first, row.n_second), render.number(row.change_first),
-            render.number(row.change_second), render.number(row.difference), _span(row.low, row.high), _p(row.p),
-            _p(row.p_adjusted), _p(row.p_baseline),
-        )  # fmt: skip
-        shares.add_row(
-            row.measure, _percent(row.improved_first), _percent(row.improved_second), _p(row.p_improved),
-            _p(row.p_improved_adjusted),
-        )  # fmt: skip
-    return [means, shares]
+    means = [
+        (row.measure, _counts(row.n_first, row.n_second), render.number(row.change_first),
+         render.number(row.change_second), render.number(row.difference), _span(row.low, row.high), _p(row.p),
+         _p(row.p_adjusted), _p(row.p_baseline))
+        for row in result.rows
+    ]  # fmt: skip
+    shares = [
+        (row.measure, _percent(row.improved_first), _percent(row.improved_second), _p(row.p_improved),
+         _p(row.p_improved_adjusted))
+        for row in result.rows
+    ]  # fmt: skip
+    return [
+        _table(
+            f"mean change, {first} against {second} (p adjusted by {result.adjust})", ["measure"],
+            ["n", first, second, "difference", "interval", "p", "adjusted", "p at start"], means,
+        ),
+        _table("people who improved", ["measure"], [first, second, "p", "adjusted"], shares),
+    ]  # fmt: skip
 
 
 def _percent(share: float) -> str:

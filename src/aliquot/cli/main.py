@@ -21,7 +21,7 @@ VERBS = {
     "select": "Which items should people judge?",
     "pool": "Which of millions of sources should be translated and judged?",
     "clean": "Which judgments should not count, and what does leaving them out change?",
-    "agreement": "Do my judges agree, and whom can I trust?",
+    "agreement": "Do my annotators agree, and which of them can I trust?",
     "combine": "What do all the answers on an output come to?",
     "estimate": "How good is each system, who is really better, how sure are we?",
     "compare": "Which system do people prefer, and do the questions they answered make sense?",
