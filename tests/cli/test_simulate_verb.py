@@ -305,6 +305,28 @@ def units(path: Path) -> list[bytes]:
     return content[: content.rfind(b"\n") + 1].splitlines()[1:]
 
 
+def test_an_interrupt_says_what_can_be_resumed(aliquot: Call, folder: Path, monkeypatch, tmp_path):
+    work, done = import_module("aliquot.simulation.simulate").run_unit, []
+
+    def stopped(*given: Any) -> Any:
+        if done:
+            raise KeyboardInterrupt
+        done.append(1)
+        return work(*given)
+
+    monkeypatch.setattr(import_module("aliquot.simulation.simulate"), "run_unit", stopped)
+    target = tmp_path / "result.json"
+    said = aliquot("past.jsonl", *FAST, "-o", target)
+    assert (said.code, target.exists()) == (1, False)
+    assert said.err.startswith(f"error: interrupted; {target}.part keeps the finished work: run the same command again")
+    said = aliquot("past.jsonl", *FAST)
+    assert said.err == "error: interrupted; nothing was written\n"
+    monkeypatch.undo()
+    monkeypatch.chdir(folder)
+    assert aliquot("past.jsonl", *FAST, "-o", target).code == 0
+    assert not target.with_name("result.json.part").exists()
+
+
 @pytest.mark.skipif(not hasattr(os, "killpg"), reason="needs process groups")
 @pytest.mark.parametrize("jobs", ["1", "2"])
 def test_a_run_killed_in_the_middle_goes_on_and_repeats_nothing(folder, tmp_path, monkeypatch, jobs):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, TypedDict, Unpack, overload
 
@@ -20,6 +22,7 @@ from aliquot.io.files import write_bytes
 from aliquot.io.formats import tables
 from aliquot.io.formats.mqm import MQMWeights
 from aliquot.io.formats.table_columns import parse_mapping
+from aliquot.io.journal import journal_path
 
 _READING = "Reading the data"
 
@@ -204,6 +207,18 @@ def write_result(table: pl.DataFrame, document: dict[str, Any], path: Path) -> N
         tables.write(table, path)
     else:
         raise OptionError(f"{path}: unknown ending; use .json, .csv, .tsv or .parquet")
+
+
+@contextmanager
+def resumable(output: Path | None) -> Iterator[None]:
+    """Say, when a run that keeps a journal is interrupted, which file holds the finished work and how to go on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if output is None or not journal_path(output).exists():
+            raise
+        raise OutputError(f"interrupted; {journal_path(output)} keeps the finished work: run the same command again to "
+                          "resume, or delete that file to start anew") from None  # fmt: skip
 
 
 def require_writable(path: Path | None) -> None:

@@ -11,7 +11,6 @@ from aliquot.cli import common, render
 from aliquot.cli.render import rated
 from aliquot.io.formats import tables
 from aliquot.io.formats.table_columns import parse_mapping
-from aliquot.io.journal import journal_path
 from aliquot.sampling.pool import PoolSelection, select_pool
 from aliquot.sampling.summary import effect
 
@@ -75,16 +74,11 @@ def run(
     """
     common.require_writable(output)
     mapping = parse_mapping(columns) if columns else None
-    try:
-        with rated("measuring") as told:
-            chosen = select_pool(
-                data, method, budget, columns=mapping, cost=cost, balance=balance, dedup=dedup, pair=pair, seed=seed,
-                jobs=jobs, engine=engine, journal=output, progress=told,
-            )  # fmt: skip
-    except KeyboardInterrupt:
-        if output is not None and journal_path(output).exists():
-            typer.echo(f"note: {journal_path(output)} keeps the finished parts; the same command resumes", err=True)
-        raise
+    with common.resumable(output), rated("measuring") as told:
+        chosen = select_pool(
+            data, method, budget, columns=mapping, cost=cost, balance=balance, dedup=dedup, pair=pair, seed=seed,
+            jobs=jobs, engine=engine, journal=output, progress=told,
+        )  # fmt: skip
     if output is not None:
         write(chosen, output)
     if json:

@@ -128,7 +128,7 @@ def run(
             )  # fmt: skip
         _give_protocols(study, output, as_json=as_json)
         return
-    with counting("replaying") as told:
+    with common.resumable(output), counting("replaying") as told:
         result = simulate(
             sets, methods, budgets, repeats=repeats, measures=None if measures is None else names, human=human,
             metric=metric, cost=cost, unit=unit, balance=balance, crowd=crowd, test=test, level=level, parity=parity,
