@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.special import ndtr
 
 from aliquot.errors import DataError, OptionError
-from aliquot.stats import break_even as breakeven
+from aliquot.stats import break_even as break_even_module
 from aliquot.stats.arrays import FloatArray
 from aliquot.stats.break_even import NORMAL_FROM, CampaignErrors, break_even, crossing, human_errors, size_grid
 from aliquot.stats.decomposition import pair_signs, parts_of
@@ -58,7 +58,7 @@ def test_the_normal_limit_agrees_with_the_bootstrap(monkeypatch, size):
     rng = np.random.default_rng(3)
     human = -np.round(rng.gamma(0.3, 4.0, size=(400, 4)) * np.array([1.0, 1.1, 1.3, 2.0]))
     normal = human_errors(human, np.array([size]))
-    monkeypatch.setattr(breakeven, "NORMAL_FROM", 10**9)
+    monkeypatch.setattr(break_even_module, "NORMAL_FROM", 10**9)
     drawn = human_errors(human, np.array([size]), 10_000, seed=4)
     assert (normal != drawn).any()
     assert normal == pytest.approx(drawn, abs=0.015)
@@ -70,7 +70,7 @@ def test_few_judgments_are_not_normal(monkeypatch):
     human[0, 0] = -50.0
     human[1:31, 1] = -1.0
     drawn = human_errors(human, np.array([3]), 5000, seed=5)[0, 0]
-    monkeypatch.setattr(breakeven, "NORMAL_FROM", 1)
+    monkeypatch.setattr(break_even_module, "NORMAL_FROM", 1)
     assert abs(drawn - human_errors(human, np.array([3]))[0, 0]) > 0.2
 
 

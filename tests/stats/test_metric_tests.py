@@ -11,8 +11,7 @@ import pytest
 from scipy import stats
 
 from aliquot.errors import NameUnknownError, OptionError
-from aliquot.stats import metric_permutations as metric_swaps
-from aliquot.stats import metric_tests
+from aliquot.stats import metric_permutations, metric_tests
 from aliquot.stats.arrays import FloatArray
 from aliquot.stats.correlation import Level, correlate_tables, group_correlations, ranks_of_rows
 from aliquot.stats.metric_tests import (
@@ -123,8 +122,8 @@ def test_matrix_products_are_swaps(
     real = swapped_difference(scores, human, np.ones(human.shape), statistic, level)
     excess = np.array([swapped_difference(scores, human, sign, statistic, level) for sign in signs]) - real
     exceeding = (excess > 1e-9).sum(axis=0) + 0.5 * (np.abs(excess) <= 1e-9).sum(axis=0)
-    monkeypatch.setattr(metric_swaps, "_NUMBERS", 200)
-    monkeypatch.setattr(metric_swaps, "_CACHED", 200)
+    monkeypatch.setattr(metric_permutations, "_NUMBERS", 200)
+    monkeypatch.setattr(metric_permutations, "_CACHED", 200)
     tests = compare_metrics(scores, human, statistic, level, swap=swap, permutations=permutations, seed=3)
     first, second = np.triu_indices(len(scores), 1)
     np.testing.assert_allclose(tests.p[first, second], (exceeding + 1) / (permutations + 1))

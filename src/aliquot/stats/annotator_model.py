@@ -23,7 +23,7 @@ from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, Seed, blocks, 
 from aliquot.stats.correlation import pearson
 
 MIN_JUDGMENTS = 10
-"""Compared judgments below which an annotator's reliability says nothing."""
+"""Compared judgments below which an annotator's reliability is not reported."""
 _PRIOR = 5.0  # shared units that count for the average annotator: few judgments or long chains decide little
 _ROUNDS = 1_000
 _STILL = 1e-10
@@ -32,12 +32,12 @@ _ROUNDING = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class AnnotatorModel:
-    """One value per annotator; NaN where it cannot be told."""
+    """One value per annotator; NaN where undefined."""
 
     judgments: IntArray  # judgments on units that others judged, too
     severity: FloatArray  # how much lower than the others this annotator judges on the same units
     # standard deviation of what is this annotator's alone, on his or her own use of the scale; NaN where it
-    # cannot be told from none
+    # cannot be distinguished from 0
     noise: FloatArray
     # share of the variance of his or her judgments that annotators have in common, at most 1; 0 for one who judgments
     # the other way round. Two annotators who were compared with nobody else are equally reliable: nobody can tell
@@ -236,7 +236,7 @@ class Trust:
 
     @property
     def outliers(self) -> BoolArray:
-        """The annotators whom the paper would leave out."""
+        """The annotators that the paper leaves out."""
         outliers: BoolArray = self.coefficients <= OUTLIER
         return outliers
 

@@ -23,7 +23,7 @@ MAX_CATEGORIES = 20
 MAX_ANNOTATORS = 2_000
 """Annotators up to which all pairs are looked at."""
 MIN_SHARED = 3
-"""Units below which a correlation of two annotators says nothing: two points always lie on a line."""
+"""Shared units below which two annotators have no correlation: two points always lie on a line."""
 
 _CHUNK = 2_000_000  # pairs of judgments looked at together
 _TABLES = 20_000_000  # numbers in all tables

@@ -2,7 +2,7 @@
 
 Points are evalica's (Newman's iteration for Bradley-Terry and for Davidson's model of ties), improved by one Newton
 step; uncertainty is ours, because choices on one item belong together. Scores are centred within every connected part
-of the graph of comparisons; between parts nothing can be said.
+of the graph of comparisons; scores of different parts cannot be compared.
 """
 
 from __future__ import annotations

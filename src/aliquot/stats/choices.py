@@ -1,4 +1,4 @@
-"""Choices between two systems, as arrays: who stood against whom, on which cluster, and who won.
+"""Choices between two systems, as arrays: which two systems were compared, on which cluster, and which won.
 
 Invariant: choices are sorted by pair, every pair has its lower system first and occurs once, and nothing is kept per
 choice but its cluster and its outcome, so that millions of them are a matter of megabytes.
@@ -161,7 +161,7 @@ def choices_of_system(choices: Choices, system: int) -> tuple[FloatArray, IntArr
     return np.concatenate(values), np.concatenate(parts)
 
 
-# -- Who was compared with whom: counts of pairs, connected parts, and whether finite scores fit best ----------------
+# -- The graph of comparisons: counts of pairs, connected parts, and whether finite scores fit best ----------------
 
 
 @dataclass(frozen=True, eq=False)

@@ -56,7 +56,7 @@ def cell_trimmed_mean(cells: IntArray, values: FloatArray, size: int, share: flo
 def cell_majority(
     cells: IntArray, labels: IntArray, size: int, kinds: int, weights: FloatArray | None = None
 ) -> tuple[IntArray, FloatArray]:
-    """The most frequent label of each cell and its share of the votes; -1 where two labels tie or nobody voted.
+    """The most frequent label of each cell and its share of the judgments; -1 where two labels tie or there is none.
 
     >>> label, share = cell_majority(np.array([0, 0, 0, 1, 1]), np.array([1, 1, 0, 0, 1]), 2, 2)
     >>> label.tolist(), share.round(2).tolist()

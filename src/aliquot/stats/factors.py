@@ -1,7 +1,7 @@
 """Do criteria measure different things? Sampling adequacy, factors by maximum likelihood, promax, simple structure.
 
 Extraction is statsmodels' (its own promax differs from that of R and SPSS, so the rotation is written out here, from
-its varimax). Formulas as in the notes, P3.4.
+its varimax). See docs/methods.md, section 11.
 """
 
 from __future__ import annotations

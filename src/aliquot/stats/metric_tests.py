@@ -34,7 +34,7 @@ _TIE = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class MetricTests:
-    """Correlations of K metrics with people, and who is significantly better than whom."""
+    """Correlations of K metrics with people, and which is significantly better than which."""
 
     values: FloatArray  # the statistic of every metric; NaN where undefined
     p: FloatArray  # metrics x metrics, one-sided; p[a, b] small means a is better. NaN where either value is
@@ -97,7 +97,7 @@ def compare_metrics(
         exceeding = np.zeros(len(one))
         for signs in _signs(swap, size, permutations, np.random.default_rng(seed)):
             ahead, behind = swapped(scores, signs)
-            # A swap that leaves nothing to correlate says nothing for either side.
+            # A swap after which nothing varies counts as a tie.
             excess = np.nan_to_num(ahead - behind - (one - other))
             exceeding += 0.5 * ((excess > _TIE).sum(axis=0) + (excess >= -_TIE).sum(axis=0))
     values, (first, second) = np.full(count, np.nan), np.triu_indices(count, 1)

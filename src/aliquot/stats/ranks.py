@@ -53,7 +53,7 @@ def cluster(estimates: FloatArray, better: BoolArray, rule: ClusterRule = "any")
 
 
 def checked_better(better: BoolArray, systems: int) -> BoolArray:
-    """Return a table of who beats whom, or say why it cannot be one: no system beats itself, no two each other.
+    """Check a table of which system beats which: no system beats itself, no two beat each other.
 
     Args:
         better: Systems x systems; better[a, b] where a is significantly better than b (docs/methods.md, section 5).

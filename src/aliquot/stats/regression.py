@@ -218,7 +218,7 @@ _DEPENDENT = 1e-9
 class Importance:
     """Slopes of a score on error counts."""
 
-    slopes: FloatArray  # points of the score per error; NaN for a type that cannot be told (see `reasons`)
+    slopes: FloatArray  # points of the score per error; NaN for a type without a slope (see `reasons`)
     standardised: FloatArray  # the same in standard deviations
     se: FloatArray  # standard errors of `standardised`
     low: FloatArray  # their intervals

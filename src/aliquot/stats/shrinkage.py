@@ -18,7 +18,7 @@ from aliquot.stats.arrays import FloatArray, IntArray
 MOST = 0.9995
 _SHARES = np.linspace(0.0, MOST, 400)
 FEWEST_SYSTEMS = 4
-"""With fewer systems, what they share and what they do not cannot be told apart."""
+"""With fewer systems, common shift and deviations cannot be separated."""
 _SMALLEST = 1e-200
 
 
@@ -202,7 +202,7 @@ def truth_draws(values: FloatArray, covariance: FloatArray, draws: int, rng: np.
     Systems are alike before anything is known of them: theta_a ~ N(mu, s), s unknown. Drawing theta from N(estimate,
     Cov) alone would spread the systems by the error of the estimates once more, and promise a ranking that is easier
     than it is. The share of the spread that is real is drawn from its posterior (stats/shrinkage.py); with fewer than
-    four systems nothing can be said of it, and the estimates are taken as they are.
+    four systems it cannot be estimated, and the estimates are taken as they are.
 
     >>> theta = truth_draws(np.array([1.0, 2.0, 3.0, 4.0]), np.eye(4) * 1e-6, 500, np.random.default_rng(0))
     >>> theta.mean(axis=0).round(2)
