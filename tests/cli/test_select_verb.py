@@ -76,7 +76,7 @@ def test_a_biased_choice_is_called_biased(chosen):
 def test_auto_says_what_it_chose_and_why(chosen):
     said = " ".join(chosen("--budget", "5").out.split())
     assert "note: auto chose pps:" in said
-    assert "3 metrics tell hard items" in said
+    assert "3 metrics show which items are hard" in said
 
 
 def test_costs_are_shown_against_all_costs(chosen):
@@ -289,7 +289,7 @@ def test_the_signature_is_the_same_on_every_form(chosen, tmp_path):
         (("--format", "xml"), "no output format 'xml'"),
         (("--method", "random", "--non-matching"), "non-matching is for designs"),
         (("--method", "kmeans"), "pip install 'aliquot[embed]'"),
-        (("--method", "incremental"), "not rated yet"),
+        (("--method", "incremental"), "not judged yet"),
         (("--format", "csv", "-o", "{dir}/s.jsonl"), "use .csv, .tsv or .parquet"),
         (("--sede", "1"), "--sede"),
     ],

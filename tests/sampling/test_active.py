@@ -122,7 +122,7 @@ def test_incremental_as_a_method_goes_on_after_the_ratings_there_are(variance):
     chosen = select(partly, "incremental", 10, variance=variance)
     assert not set(chosen.ids) & set(DATA.ids[:20])
     assert len(chosen) == 10
-    with pytest.raises(DataError, match="only 40 items are not rated yet, 41 are wanted"):
+    with pytest.raises(DataError, match="only 40 items are not judged yet, 41 are wanted"):
         select(partly, "incremental", 41, variance=variance)
 
 

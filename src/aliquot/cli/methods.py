@@ -39,14 +39,14 @@ def run(
     for method in methods.values():
         table.add_row(method.name, ", ".join(method.needs) or "-", method.gives, method.paper, method.advice)
     console.print(table)
-    console.print("\n'auto' chooses by what the data have; 'auto:goal=ranking' may give up unbiased means.")
+    console.print("\n'auto' chooses by what the data have; its goal=ranking is for `aliquot estimate`, too.")
     console.print("Explain one: aliquot methods NAME. Parameters: --method NAME:key=value,key=value.")
 
 
-_AUTO = """auto: chooses a method by what the data have, and says what it chose and why.
+_AUTO = """auto: chooses a method by what the data have, and reports what it chose and why.
 
 goal=means (default)  an unbiased design: pps where metrics, documents or sources guide it, else segments
-goal=ranking          may give up unbiased means: metric_cons over the metrics, or diversity of the outputs
+goal=ranking          the same design; then `aliquot estimate --method auto:goal=ranking` gives up unbiased means
 
 aliquot select data.jsonl --method auto:goal=ranking --budget 100"""
 

@@ -65,8 +65,8 @@ def run(
     """Which of millions of sources should be translated and judged?
 
     Reads the files in parts, so that they may be larger than memory, and chooses as `aliquot select` would if they
-    were loaded: same method, same seed, same items, on one machine or on a cluster. With -o a run that was killed goes
-    on where it stopped: give the same command again.
+    were loaded: same method, same seed, same items, on one machine or on a cluster. With -o a run that was killed
+    resumes where it stopped: give the same command again.
 
     Example: aliquot pool 'sources/*.parquet' --method pps:size=length --budget 2000 --dedup near -o chosen.jsonl
 
@@ -74,10 +74,10 @@ def run(
     """
     common.require_writable(output)
     mapping = parse_mapping(columns) if columns else None
-    with common.resumable(output), rated("measuring") as told:
+    with common.resumable(output), rated("measuring") as progress:
         chosen = select_pool(
             data, method, budget, columns=mapping, cost=cost, balance=balance, dedup=dedup, pair=pair, seed=seed,
-            jobs=jobs, engine=engine, journal=output, progress=told,
+            jobs=jobs, engine=engine, journal=output, progress=progress,
         )  # fmt: skip
     if output is not None:
         write(chosen, output)
@@ -111,7 +111,7 @@ def document(chosen: PoolSelection) -> dict[str, Any]:
 
 
 def show(chosen: PoolSelection, output: Path | None) -> None:
-    """Print what was chosen and what may be concluded from it."""
+    """Print what was chosen and which conclusions it allows."""
     console, selection = render.console(), chosen.selection
     share = render.percent(len(chosen) / selection.population)
     head = f"{len(chosen):,} of {selection.population:,} sources ({share}) by {selection.method}"

@@ -79,8 +79,8 @@ def run(
 ) -> None:
     """Which items should people judge?
 
-    Chooses items by a method (see `aliquot methods`) within a budget, says how the choice compares with the full set
-    and what may be concluded from it, and writes it with -o for people to judge and for `aliquot estimate`.
+    Chooses items by a method (see `aliquot methods`) within a budget, shows how the choice compares with the full
+    set and which conclusions it allows, and writes it with -o for annotators and for `aliquot estimate`.
 
     Example: aliquot select data.jsonl --method pps:tau=0.5 --budget 20% -o selection.jsonl
     """
@@ -110,7 +110,7 @@ def run(
 
 
 def _first_stage(path: Path, evalset: EvalSet) -> Selection:
-    """Load a first selection; ids are often just numbers, so their sources tell whether it is one of these data."""
+    """Load a first selection; ids are often just numbers, so sources show whether it was made from these data."""
     first = Selection.load(path)
     if "source" not in evalset.items.columns:
         return first

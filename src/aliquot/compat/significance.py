@@ -113,7 +113,7 @@ def column_means(table: FloatArray) -> FloatArray:
 
 
 def _explain(items: Sequence[Item], metric: str, systems: Sequence[str], name: str) -> NoReturn:
-    """Find the first score that cannot be used and say what is wrong with it."""
+    """Raise for the first score that cannot be used, with the reason."""
     for number, item in enumerate(items):
         scores = item.get("scores") or {}
         for system in systems:
@@ -195,7 +195,7 @@ def _order(table: FloatArray) -> IntArray:
 
 
 def _starts(ranked: FloatArray) -> BoolArray:
-    """Say which systems after the first start a cluster."""
+    """Which systems after the first start a cluster."""
     same, p_values = _neighbours(ranked)
     return same | (p_values < _ALPHA)
 

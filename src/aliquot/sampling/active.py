@@ -12,7 +12,7 @@ from aliquot.core.evalset import EvalSet, ItemId
 from aliquot.core.selection import Selection
 from aliquot.errors import DataError, OptionError, unknown_name
 from aliquot.sampling.designs import bin_codes
-from aliquot.sampling.item_scores import chosen_metrics, filled, item_quality, row_mean, standardised
+from aliquot.sampling.item_scores import chosen_metrics, filled, item_quality, rank_bins, row_mean, standardised
 from aliquot.sampling.methods import Drawn, Subset, design, subset
 from aliquot.sampling.text_vectors import NGRAMS, embed
 from aliquot.stats.allocation import optimal
@@ -22,11 +22,11 @@ from aliquot.stats.regression import pooled_ridge
 
 
 class Incremental:
-    """Is told each rating and gives the next item.
+    """Takes judgments as they come and gives the next item.
 
-    After every rating the sample is re-allocated to the bins in proportion to size times standard deviation; the bin
-    that lags most behind gives the next item, at random. The standard deviations come from the ratings in the bin
-    (`variance="human"`), or from ratings predicted by the k nearest rated outputs in the metrics
+    After every item the sample is re-allocated to the bins in proportion to size times standard deviation; the bin
+    that lags most gives the next item, at random. The standard deviations come from the judgments in the bin
+    (`variance="human"`), or from judgments predicted by the k nearest judged outputs in the metrics
     (`variance="metric"`).
 
     >>> import aliquot
@@ -58,31 +58,31 @@ class Incremental:
         self._codes = bin_codes(evalset, bins, metrics, bin_size=80)
         self._sizes = np.bincount(self._codes)
         self._rng = np.random.default_rng(seed)
-        self._ratings = np.full((evalset.n_items, evalset.n_systems), np.nan)
+        self._judgments = np.full((evalset.n_items, evalset.n_systems), np.nan)
         self._taken = np.zeros(evalset.n_items, dtype=bool)
         self._k = k
         self._features = _features(evalset, metrics) if variance == "metric" else None
 
     @property
     def rated(self) -> int:
-        """How many items have been rated so far."""
-        return int(np.isfinite(self._ratings).any(axis=1).sum())
+        """How many items have been judged so far."""
+        return int(np.isfinite(self._judgments).any(axis=1).sum())
 
     def tell(self, item: ItemId, ratings: Mapping[str, float]) -> None:
-        """Record an item's ratings: system -> value."""
+        """Record an item's judgments: system -> value."""
         if item not in self._row_of:
             raise unknown_name("item", item, self._ids[:50])
-        for system, value in ratings.items():  # all or nothing: a refused rating leaves no trace
+        for system, value in ratings.items():  # all or nothing: a refused judgment changes nothing
             if system not in self._systems:
                 raise unknown_name("system", system, self._systems)
             if not np.isfinite(value):
-                raise DataError(f"item {item!r}, system '{system}': the rating {value} is not a number")
+                raise DataError(f"item {item!r}, system '{system}': the judgment {value} is not a number")
         for system, value in ratings.items():
-            self._ratings[self._row_of[item], self._systems.index(system)] = value
+            self._judgments[self._row_of[item], self._systems.index(system)] = value
         self._taken[self._row_of[item]] = True
 
     def next(self) -> ItemId:
-        """Return the item to be rated next; raises when none is left."""
+        """Return the item to be judged next; raises when none is left."""
         if self._taken.all():
             raise DataError("all items have been given out; there is no next one")
         given = np.bincount(self._codes[self._taken], minlength=len(self._sizes))
@@ -94,24 +94,24 @@ class Incremental:
         return self._ids[row]
 
     def _spreads(self) -> FloatArray:
-        """Standard deviation of (known or predicted) ratings in each bin, averaged over systems as variances.
+        """Standard deviation of (known or predicted) judgments in each bin, averaged over systems as variances.
 
-        A bin with fewer than two ratings takes the pooled value; before any two ratings all bins are alike.
+        A bin with fewer than two judgments takes the pooled value; before any two judgments all bins are alike.
         """
-        ratings = self._ratings if self._features is None else self._predicted(self._features)
-        variance, known = _bin_variances(ratings, self._codes, len(self._sizes))
+        judgments = self._judgments if self._features is None else self._predicted(self._features)
+        variance, known = _bin_variances(judgments, self._codes, len(self._sizes))
         if not known.any() or not variance[known].mean() > 0:
             return np.ones(len(self._sizes))
         return np.sqrt(np.where(known, variance, variance[known].mean()))
 
     def _predicted(self, features: FloatArray) -> FloatArray:
-        """Fill in the unknown ratings from the k nearest rated outputs."""
-        known = np.isfinite(self._ratings)
+        """Fill in the unknown judgments from the k nearest judged outputs."""
+        known = np.isfinite(self._judgments)
         if known.sum() < 2:
-            return self._ratings
+            return self._judgments
         model = KNeighborsRegressor(n_neighbors=min(self._k, int(known.sum())))
-        model.fit(features[known], self._ratings[known])
-        filled = self._ratings.copy()
+        model.fit(features[known], self._judgments[known])
+        filled = self._judgments.copy()
         if not known.all():
             filled[~known] = model.predict(features[~known])
         return filled
@@ -125,10 +125,10 @@ def _features(evalset: EvalSet, metrics: tuple[str, ...] | None) -> FloatArray:
     return np.stack([np.nan_to_num(standardised(evalset.scores[name])) for name in chosen], axis=2)
 
 
-def _bin_variances(ratings: FloatArray, codes: IntArray, bins: int) -> tuple[FloatArray, np.ndarray]:
-    """Within-bin variance, averaged over the systems that have at least two ratings there."""
+def _bin_variances(judgments: FloatArray, codes: IntArray, bins: int) -> tuple[FloatArray, np.ndarray]:
+    """Within-bin variance, averaged over the systems that have at least two judgments there."""
     total, systems = np.zeros(bins), np.zeros(bins)
-    for column in ratings.T:
+    for column in judgments.T:
         present = np.isfinite(column)
         count = np.bincount(codes[present], minlength=bins)
         mean = np.bincount(codes[present], column[present], minlength=bins) / np.maximum(count, 1)
@@ -140,7 +140,7 @@ def _bin_variances(ratings: FloatArray, codes: IntArray, bins: int) -> tuple[Flo
 
 
 @subset("incremental", paper="Saldias et al. 2022, section 2.1",
-        advice="The next items to rate, given the ratings so far; for study, it loses to pps.")  # fmt: skip
+        advice="The next items to judge, given the judgments so far; for study, it loses to pps.")  # fmt: skip
 def incremental(
     evalset: EvalSet,
     *,
@@ -155,9 +155,9 @@ def incremental(
 
     Args:
         bins: document, domain, metric, or any item column.
-        variance: bin variances from ratings, or from ratings predicted by nearest neighbours in the metrics.
+        variance: bin variances from judgments, or from judgments predicted by nearest neighbours in the metrics.
         metrics: the metrics to predict from, joined by |; all usable ones by default.
-        k: how many neighbours predict a rating.
+        k: how many neighbours predict a judgment.
     """
     if bins == "document" and evalset.documents is None:
         bins = "metric" if chosen_metrics(evalset, metrics) else "id"
@@ -169,7 +169,7 @@ def incremental(
         sampler.tell(ids[row], rated)
     left = evalset.n_items - sampler.rated
     if n > left:
-        raise DataError(f"{evalset.name}: only {left} items are not rated yet, {n} are wanted")
+        raise DataError(f"{evalset.name}: only {left} items are not judged yet, {n} are wanted")
     row_of = {item: row for row, item in enumerate(ids)}
     return Subset(np.array([row_of[sampler.next()] for _ in range(n)], dtype=np.int64))
 
@@ -200,7 +200,7 @@ def casf(
     Args:
         batches: draws that add up to the budget.
         metrics: the metrics that predict quality, joined by |; all usable ones by default.
-        redundancy: what tells like texts: ngrams, a sentence-transformers model, or none.
+        redundancy: what recognises similar texts: ngrams, a sentence-transformers model, or none.
     """
     sampler = Casf(evalset, n, batches=min(batches, n), metrics=metrics, redundancy=redundancy, seed=rng)
     rows = [sampler.draw() for _ in range(sampler.batches)]
@@ -208,7 +208,7 @@ def casf(
 
 
 class Casf:
-    """Gives a batch of items, is told their human scores, and gives the next.
+    """Gives a batch of items, takes their human scores, and gives the next.
 
     >>> import aliquot
     >>> data = aliquot.synthetic(items=60, systems=3, seed=1)
@@ -264,21 +264,21 @@ class Casf:
         return self._rng.permutation(rows)
 
     def tell(self, scores: Mapping[ItemId, Sequence[float] | FloatArray]) -> None:
-        """Tell the human scores of items, one number a system (NaN = not judged)."""
+        """Record the human scores of items, one number a system (NaN = not judged)."""
         row_of = {item: row for row, item in enumerate(self._evalset.ids)}
         for item, values in scores.items():
             if item not in row_of:
                 raise unknown_name("item", item, self._evalset.ids[:50])
             try:
-                told = np.asarray(values, dtype=np.float64)
+                given = np.asarray(values, dtype=np.float64)
             except (TypeError, ValueError):
                 raise DataError(f"item {item!r}: {values!r} is not a number for each system") from None
-            if told.shape != (self._evalset.n_systems,):
-                raise DataError(f"item {item!r}: {told.shape} scores for {self._evalset.n_systems} systems; one each")
-            self._scores[row_of[item]] = told
+            if given.shape != (self._evalset.n_systems,):
+                raise DataError(f"item {item!r}: {given.shape} scores for {self._evalset.n_systems} systems; one each")
+            self._scores[row_of[item]] = given
 
     def predicted(self) -> FloatArray:
-        """Predicted quality of every item: a ridge regression of the scores told so far on the metrics' item means."""
+        """Predicted quality of every item: a ridge regression of the scores so far on the metrics' item means."""
         means = row_mean(self._scores)
         judged = np.flatnonzero(np.isfinite(means))
         if len(judged) < _ENOUGH:
@@ -290,7 +290,7 @@ class Casf:
         return predicted
 
     def selection(self) -> Selection:
-        """What was drawn so far, with its probabilities: those of the batches drawn."""
+        """The items drawn so far, with the probabilities of these batches."""
         ids = self._evalset.ids
         share = len(self._taken) / self._evalset.n_items
         return Selection(
@@ -302,17 +302,15 @@ class Casf:
 def quality_order(quality: FloatArray, along: FloatArray, n: int, rng: np.random.Generator) -> IntArray:
     """Items by bins of quality, from each of which about four are drawn, and by text inside a bin.
 
-    The order inside a bin is a ring that starts anywhere. Were it fixed, a draw of every third item would know three
-    samples only, and no interval could tell how far one of three may be off.
+    The order inside a bin is a ring that starts anywhere. Were it fixed, a draw of every third item could give three
+    samples only, and no interval could be estimated from one of three.
 
     >>> order = quality_order(np.array([0.9, 0.1, 0.8, 0.2]), np.arange(4.0), 8, np.random.default_rng(1))
     >>> sorted(order[:2].tolist()), sorted(order[2:].tolist())
     ([1, 3], [0, 2])
     """
     bins = max(1, n // _PICKS_A_BIN)
-    rank = np.empty(len(quality), dtype=np.int64)
-    rank[np.argsort(quality, kind="stable")] = np.arange(len(quality))
-    code = rank * bins // len(quality)
+    code = rank_bins(quality, bins)
     order = np.lexsort((along, code))
     size = np.bincount(code, minlength=bins)
     first = np.repeat(np.cumsum(size) - size, size)

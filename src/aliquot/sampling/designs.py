@@ -20,6 +20,7 @@ from aliquot.sampling.item_scores import (
     item_quality,
     item_sizes,
     metric_scores,
+    rank_bins,
     row_mean,
     standardised,
 )
@@ -184,10 +185,7 @@ def bin_codes(evalset: EvalSet, bins: str, metrics: tuple[str, ...] | None, bin_
         if bin_size < 1:
             raise OptionError(f"stratified: bin_size={bin_size}; choose at least 1")
         quality = filled(item_quality(evalset, metrics), "metric", evalset)
-        rank = np.empty(evalset.n_items, dtype=np.int64)
-        rank[np.argsort(quality, kind="stable")] = np.arange(evalset.n_items)
-        count = max(1, round(evalset.n_items / bin_size))
-        return rank * count // evalset.n_items
+        return rank_bins(quality, max(1, round(evalset.n_items / bin_size)))
     return group_codes(evalset, bins)
 
 
@@ -195,7 +193,7 @@ def _bin_spreads(evalset: EvalSet, codes: IntArray, metrics: tuple[str, ...] | N
     """Standard deviation of the mean metric in each bin.
 
     A bin of one item, or one in which the metric happens not to vary, would get no sample at all and its items
-    probability 0; it gets a tenth of the pooled spread, or the pooled spread itself where a single item tells nothing.
+    probability 0; it gets a tenth of the pooled spread, or the pooled spread itself where there is a single item.
     """
     quality = filled(item_quality(evalset, metrics), "metric", evalset)
     count = np.bincount(codes)
@@ -230,10 +228,10 @@ def pps(
             item column (larger = more often), or a utility such as (source:model=FILE).
         tau: the uniform share; 1 is an equal-probability sample.
         scale: for size=error and utilities, whether people will give penalties (MQM) or ratings (DA, ESA, Likert);
-            auto looks at human scores that are there already, and assumes ratings otherwise.
+            auto infers it from human scores in the data, and assumes ratings otherwise.
         slopes: for size=error and utilities, how fast the expected error grows with difficulty (or the utility) and
             with log length, joined by |; by the scale when not given.
-        metrics: the metrics behind error, difficulty and variance, joined by |; all usable ones by default.
+        metrics: the metrics for error, difficulty and variance, joined by |; all usable ones by default.
         spread: draw along documents, so that every document is represented, or in random order.
     """
     sizes = of_units(item_sizes(evalset, size, metrics, scale, slopes), mass)
@@ -282,7 +280,7 @@ def _affordable(sizes: bytes, tau: float, cost: bytes, amount: float) -> float:
 
 
 @design("balanced", needs=("metric",), paper="Grafström et al. 2012; Deville and Tillé 2004",
-        advice="A sample that looks like the whole set in its metrics.")  # fmt: skip
+        advice="A sample whose metrics resemble those of the whole set.")  # fmt: skip
 def balanced(
     evalset: EvalSet,
     *,
@@ -315,7 +313,7 @@ def balanced(
     return Drawn(rng.permutation(rows), probability, details={"variance": "balanced"})
 
 
-# -- Metric-guided choice among random draws: often closer to the full ranking, but without known probabilities ------
+# -- metric-guided choice among random draws: no known probabilities --------------------------------------------------
 
 
 @design("guided", needs=("metric", "systems"), paper="Knowles and Lo 2023, section 5",

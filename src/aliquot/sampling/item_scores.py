@@ -1,4 +1,4 @@
-"""What scores say about items: which scores a method uses, their summary for each item, and sizes for `pps`.
+"""Scores of items: which scores a method uses, their summary for each item, and sizes for `pps`.
 
 Sizes, for unequal inclusion probabilities, are those of docs/methods.md, section 2.
 """
@@ -17,7 +17,7 @@ from aliquot.core.evalset import EvalSet
 from aliquot.core.registry import parse_spec, unwrapped
 from aliquot.errors import AliquotWarning, DataError, OptionError, quoted, unknown_name
 from aliquot.sampling.methods import all_methods, lookup
-from aliquot.stats.arrays import FloatArray
+from aliquot.stats.arrays import FloatArray, IntArray
 
 Size = str
 Scale = Literal["auto", "penalties", "ratings"]
@@ -42,7 +42,7 @@ def row_mean(values: FloatArray) -> FloatArray:
 
 
 def metric_scores(evalset: EvalSet, metric: str | None) -> FloatArray:
-    """Return the named metric's scores, or those of the only metric; say so when it is people's."""
+    """Return the named metric's scores, or those of the only metric; warn when it is a human score."""
     if metric is None:
         if len(evalset.metrics) != 1:
             raise OptionError(
@@ -98,6 +98,17 @@ def row_variance(values: FloatArray) -> FloatArray:
     """Population variance of each row over what is present; NaN for an empty row."""
     mean = row_mean(values)[:, None]
     return row_mean((values - mean) ** 2)
+
+
+def rank_bins(values: FloatArray, bins: int) -> IntArray:
+    """Bins of equal numbers of items by rank; ties in their order.
+
+    >>> rank_bins(np.array([0.9, 0.1, 0.8, 0.2]), 2).tolist()
+    [1, 0, 1, 0]
+    """
+    rank = np.empty(len(values), dtype=np.int64)
+    rank[np.argsort(values, kind="stable")] = np.arange(len(values))
+    return rank * bins // len(values)
 
 
 def filled(values: FloatArray, what: str, evalset: EvalSet) -> FloatArray:
@@ -159,7 +170,7 @@ def _sizes(
 
 
 def judged_scale(evalset: EvalSet) -> str:
-    """Tell penalties (no positive value, some negative) from ratings; ratings where nobody has judged yet.
+    """Return whether human scores are penalties (none positive, some negative) or ratings, the default without scores.
 
     Which scale people use is known before they judge; where past or first judgments are there, they show it.
     """
@@ -189,7 +200,7 @@ def _expected_error(evalset: EvalSet, difficulty: FloatArray | None, slopes: tup
 
 
 def _is_utility(evalset: EvalSet, size: str) -> bool:
-    """Tell whether a size is a utility's spec, as source:model=FILE; a score or column of that name goes first."""
+    """Whether a size is a utility's spec, as source:model=FILE; a score or column of that name takes precedence."""
     method = all_methods().get(unwrapped(size).partition(":")[0])
     named = size in evalset.scores or size in evalset.items.columns
     return not named and method is not None and method.kind == "utility"

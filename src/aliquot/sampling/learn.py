@@ -157,7 +157,7 @@ def _notes(scores: dict[str, dict[str, float]], best: Candidate, corpus: Corpus,
             f"the model predicts no better than source length ({ours:.2f} against {plain:.2f}): use source_length"
         )
     if len(corpus.names) == 1:
-        notes.append("one campaign: validated on its own documents, which says little about other campaigns")
+        notes.append("one campaign: validated on its own documents, which is weak evidence for other campaigns")
     if target == "metric_avg":
         notes.append(
             "items chosen as hard put the systems of these campaigns at a disadvantage where they are judged again"

@@ -73,7 +73,7 @@ class Method(Registered):
         return words[self.kind] if self.name != "guided" else "random subset"
 
     def run(self, evalset: EvalSet, given: Mapping[str, Any], **injected: Any) -> Any:
-        """Call the function with the user's parameters and whatever of the machinery's it asks for."""
+        """Call the function with the user's parameters and those of `INJECTED` that it takes."""
         check_needs(evalset, self)
         wanted = inspect.signature(self.function).parameters
         filled = {name: value for name, value in injected.items() if name in wanted}
@@ -202,7 +202,7 @@ def choose_method(evalset: EvalSet, goal: Goal = "means") -> Choice:
     metrics = usable_metrics(evalset)
     after = "estimate with auto:goal=ranking" if goal == "ranking" else "means stay unbiased"
     if metrics or evalset.documents is not None or evalset.has_sources:
-        known = [f"{len(metrics)} metrics tell hard items"] if metrics else []
+        known = [f"{len(metrics)} metrics show which items are hard"] if metrics else []
         known += ["drawn along documents"] if evalset.documents is not None else []
         return Choice(DEFAULT_DESIGN, ", ".join([*known, after]))
     return Choice("segments", f"neither metrics, documents nor sources: a simple random sample; {after}")

@@ -2,7 +2,7 @@
 
 The first pass keeps a few numbers of every source and no text, partition by partition, in a journal on disk. An
 array's entry depends on its own source only, so that any cutting into partitions, on any engine, gives the same
-arrays. Texts that must be told apart (ids, documents, groups) become 64-bit hashes; 0 means none. Columns are put
+arrays. Texts that are only compared (ids, documents, groups) become 64-bit hashes; 0 means none. Columns are put
 together one at a time: memory holds only those in use.
 """
 
@@ -40,7 +40,7 @@ Progress = Callable[[str, float, int], None]
 
 NO_GROUP = "(none)"
 _NUMBERS, _NAMES = 1, 2  # the kinds of ids that occur: whole numbers, texts
-_HINTS = ("domain", *COLUMNS)  # columns that a model looks at where they are there
+_HINTS = ("domain", *COLUMNS)  # columns that a model uses where a file has them
 _ENDINGS = (".gz", ".jsonl", ".json", ".ndjson", ".parquet")
 _SHOWN = 50
 

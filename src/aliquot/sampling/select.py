@@ -112,9 +112,9 @@ def _warn_of_crowd(spec: Spec, crowd: Sequence[str] | None) -> None:
 
 
 def report_empty(spec: Spec, budget: float | str | None, costs: FloatArray | None) -> None:
-    """An empty choice is a mistake of the budget, but an honest, if useless, outcome of a draw of whole documents."""
+    """Raise for an empty choice; only warn for a design, which may draw no document."""
     if lookup(spec.name)[0].kind == "design":
-        text = f"this draw of '{spec.name}' came out empty: the budget {budget} is an expected number; raise it"
+        text = f"this draw of '{spec.name}' is empty: the budget {budget} is an expected number; raise it"
         warnings.warn(text, AliquotWarning, 3)
         return
     cheapest = "" if costs is None else f"; the cheapest item costs {costs.min():g}"
@@ -249,9 +249,9 @@ def multiplied(second: Selection, first: Selection, signature: str) -> Selection
 
 
 def _details(second: Selection, first: Selection) -> dict[str, object]:
-    """How the first stage chose. What the second gained by its order says nothing about the first: a plain variance.
+    """How the first stage chose. A spread in the second stage does not hold for the first: a plain variance.
 
-    Whole documents in either stage make the items of a document hang together in the judged sample.
+    Whole documents in either stage make the items of a document dependent in the judged sample.
     """
     details: dict[str, object] = {KEY: first.method, "first_stage": len(first)}
     if second.probability is None or first.probability is None:

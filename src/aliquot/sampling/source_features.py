@@ -68,7 +68,7 @@ def dense_features(
     """Return the features (n x known.width): surface, unseen shares, domains, languages times length, embeddings.
 
     Languages enter as products with the log length (less that of a text of 20 words): within a campaign a language is
-    a constant, and can only say how much length matters.
+    a constant, and can only change how much length matters.
     """
     base = surface(cut)
     length = (base[:, _LENGTH] - _USUAL_LENGTH)[:, None]

@@ -127,7 +127,7 @@ class Header(msgspec.Struct):
 
 
 class _Meta(msgspec.Struct):
-    """What a model file says beside its arrays."""
+    """What a model file holds beside its arrays."""
 
     target: str
     kind: str

@@ -78,7 +78,7 @@ def one_given(parameters: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def predicted(evalset: EvalSet, model: SourceModel, pair: str | None = None) -> FloatArray:
-    """Apply a learned model to a set's sources, and say so when they look unlike those it learned from."""
+    """Apply a learned model to a set's sources, and warn when they look unlike those it learned from."""
     texts = evalset.items["source"].to_list()
     vectors = embed([text or "" for text in texts], model.embedding) if model.embedding else None
     pairs = pair if pair is not None else pairs_of(evalset)

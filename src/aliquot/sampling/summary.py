@@ -104,7 +104,7 @@ def effect(selection: Selection) -> str:
 
 
 def _within_fixed(selection: Selection) -> bool:
-    """Tell a second stage whose first has no probabilities: its population is what the first chose."""
+    """Whether the first stage has no probabilities: then the population is what it chose."""
     return "within" in selection.details and selection.population == selection.details.get("first_stage")
 
 

@@ -50,7 +50,7 @@ def expanded(documents: IntArray, codes: IntArray) -> tuple[IntArray, IntArray]:
     return (np.concatenate(rows) if rows else np.zeros(0, dtype=np.int64)), at
 
 
-# -- Spending a budget on utilities: top items, knapsack under costs, equal shares of groups, whole documents --------
+# -- spending a budget on utilities -----------------------------------------------------------------------------------
 
 
 _OFFSET = 0.2
@@ -102,21 +102,31 @@ def positive(utility: FloatArray) -> FloatArray:
 def _by_group(utility: FloatArray, budget: Budget, cost: FloatArray | None, groups: IntArray, order: IntArray) -> Taken:
     """Equal budgets for all groups; a group too small gives its rest back."""
     chosen, gap = np.zeros(len(utility), dtype=bool), 0.0
-    if cost is None or budget.amount is None:
-        sizes = np.bincount(groups)
-        counts = round_nearest(equal_split(sizes, budget.n), sizes, budget.n)
-        for group, count in enumerate(counts):
-            members = order[groups[order] == group]
-            chosen[members[:count]] = True
-    else:
-        totals = group_sums(groups, cost)
-        amounts = water_fill(np.ones(len(totals)), totals, budget.amount)
-        for group, amount in enumerate(amounts):
-            members = np.flatnonzero(groups == group)
-            result = knapsack(positive(utility)[members], cost[members], float(amount))
+    for members, own, price in _group_budgets(groups, budget, cost):
+        if price is None or own.amount is None:
+            chosen[order[groups[order] == groups[members[0]]][: own.n]] = True
+        else:
+            result = knapsack(positive(utility)[members], price, own.amount)
             chosen[members[result.chosen]] = True
             gap = max(gap, result.gap)
     return Taken(order[chosen[order]], gap)
+
+
+def _group_budgets(
+    groups: IntArray, budget: Budget, cost: FloatArray | None
+) -> list[tuple[IntArray, Budget, FloatArray | None]]:
+    """Return the rows, budget and costs of each group that gets something."""
+    if cost is None or budget.amount is None:
+        sizes = np.bincount(groups)
+        counts = round_nearest(equal_split(sizes, budget.n), sizes, budget.n)
+        return [(np.flatnonzero(groups == at), Budget(int(n)), None) for at, n in enumerate(counts) if n]
+    totals = group_sums(groups, cost)
+    amounts = water_fill(np.ones(len(totals)), totals, budget.amount)
+    parts = [np.flatnonzero(groups == group) for group in range(len(totals))]
+    return [
+        (members, Budget(len(members), float(amount)), cost[members])
+        for members, amount in zip(parts, amounts, strict=True)
+    ]
 
 
 def take_documents(
@@ -140,7 +150,7 @@ def take_documents(
     return Taken(np.concatenate(rows) if rows else np.zeros(0, dtype=np.int64), taken.gap)
 
 
-# -- The three kinds of method at work: utilities within constraints, subset methods, and designs with probabilities -
+# -- the three kinds of method ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,23 +221,15 @@ def _by_subset(task: Task) -> Chosen:
         raise OptionError(f"'{task.method.name}' chooses a number of items; use a utility or a design with --cost or "
                           "--unit document")  # fmt: skip
     rows, weights, details = [], [], {}
-    for members, count in _group_counts(task):
-        part: Subset = task.method.run(at_rows(task.seen, members), task.given, n=count, rng=task.rng)
+    n = len(task.evalset)
+    everything = [(np.arange(n), Budget(min(task.budget.n, n)), None)]
+    for members, own, _ in everything if task.groups is None else _group_budgets(task.groups, task.budget, None):
+        part: Subset = task.method.run(at_rows(task.seen, members), task.given, n=own.n, rng=task.rng)
         rows.append(members[part.rows])
         weights.append(part.weight)
         details = dict(part.details)
     weight = None if any(w is None for w in weights) else np.concatenate([w for w in weights if w is not None])
     return Chosen(np.concatenate(rows), weight=weight, details=details)
-
-
-def _group_counts(task: Task) -> list[tuple[IntArray, int]]:
-    """Return the rows of each group (or all rows) and how many of them to choose."""
-    n = len(task.evalset)
-    if task.groups is None:
-        return [(np.arange(n), min(task.budget.n, n))]
-    sizes = np.bincount(task.groups)
-    counts = round_nearest(equal_split(sizes, task.budget.n), sizes, task.budget.n)
-    return [(np.flatnonzero(task.groups == group), int(count)) for group, count in enumerate(counts) if count]
 
 
 def _by_design(task: Task) -> Chosen:
@@ -238,22 +240,9 @@ def _by_design(task: Task) -> Chosen:
         return _from_drawn(drawn, np.arange(len(task.evalset)))
     parts = [
         _from_drawn(_drawn(task, at_rows(task.seen, members), budget, cost), members)
-        for members, budget, cost in _group_budgets(task)
+        for members, budget, cost in _group_budgets(task.groups, task.budget, task.cost)
     ]
     return _merged(parts, len(task.evalset))
-
-
-def _group_budgets(task: Task) -> list[tuple[IntArray, Budget, FloatArray | None]]:
-    """Return the rows, budget and costs of each group that gets something."""
-    if task.groups is None or task.cost is None or task.budget.amount is None:
-        return [(members, Budget(count), None) for members, count in _group_counts(task)]
-    totals = group_sums(task.groups, task.cost)
-    amounts = water_fill(np.ones(len(totals)), totals, task.budget.amount)
-    parts = [np.flatnonzero(task.groups == group) for group in range(len(totals))]
-    return [
-        (members, Budget(len(members), float(amount)), task.cost[members])
-        for members, amount in zip(parts, amounts, strict=True)
-    ]
 
 
 def _drawn(
@@ -261,7 +250,7 @@ def _drawn(
 ) -> Drawn:
     """Draw; a cost budget is kept in expectation, which for equal probabilities is a number of items.
 
-    `mass` says how many items each unit stands for, where units are documents.
+    `mass` is the number of items of each unit, where units are documents.
     """
     n = budget.n
     if cost is not None and budget.amount is not None:
@@ -308,7 +297,7 @@ def _by_document_design(task: Task) -> Chosen:
     by_document = task.method.name == "stratified" and task.given.get("bins", "document") == "document"
     if "documents" in task.method.needs or by_document:
         raise OptionError(
-            f"'{task.method.name}' looks inside documents; with --unit document use segments, pps or balanced"
+            f"'{task.method.name}' chooses inside documents; with --unit document use segments, pps or balanced"
         )
     if task.groups is not None:
         raise OptionError("a design of whole documents cannot be balanced; leave out --balance or --unit document")

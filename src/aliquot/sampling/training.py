@@ -292,7 +292,7 @@ def fit(corpus: Corpus, rows: IntArray, candidate: Candidate, seed: int) -> Fit:
     centre = np.average(dense, axis=0, weights=weight)
     inside = np.sqrt(np.average(centred(dense, groups, weight) ** 2, axis=0, weights=weight))
     scale = np.maximum(inside, _LEAST_SPREAD * np.sqrt(np.average((dense - centre) ** 2, axis=0, weights=weight)))
-    scale = np.where(scale > 1e-12, scale, 1.0)  # a constant tells nothing
+    scale = np.where(scale > 1e-12, scale, 1.0)  # a constant carries no information
     x = standardised(dense, centre, scale)
     penalty = np.full(x.shape[1], candidate.penalty * len(rows))
     penalty[_LENGTH] = _EASY * len(rows)
@@ -379,8 +379,8 @@ def cross_validated(corpus: Corpus, seed: int) -> tuple[Candidate, dict[str, dic
 def chosen(found: Mapping[Candidate, FloatArray]) -> Candidate:
     """The careful ridge with the best mean, or a freer candidate that is clearly better, part by part.
 
-    A handful of campaigns says little about which candidate is best: taking the best mean of all lost to source length
-    on campaigns never seen, while this rule gained (docs/evidence-sources.md). Clearly: by two standard errors.
+    A handful of campaigns is weak evidence for which candidate is best: taking the best mean of all lost to source
+    length on campaigns never seen, while this rule gained (docs/evidence-sources.md). Clearly: by two standard errors.
     """
     best = max(CAREFUL, key=lambda candidate: float(found[candidate].mean()))
     for candidate in FREE:

@@ -131,7 +131,7 @@ def _irt_utility(name: str, advice: str) -> Callable[..., Any]:
     return utility(name, needs=("metric", "systems"), paper=f"{_ZOUHAR}, section 3.4", advice=advice)
 
 
-@_irt_utility("irt_diffdisc", "Hard and telling items by item response theory; close to metric_var.")
+@_irt_utility("irt_diffdisc", "Hard and discriminating items by item response theory; close to metric_var.")
 def irt_diffdisc(evalset: EvalSet, *, metric: str | None = None) -> FloatArray:
     """Difficulty times discrimination of the item-response fit.
 
@@ -152,7 +152,7 @@ def irt_diff(evalset: EvalSet, *, metric: str | None = None) -> FloatArray:
     return fit_irt(metric_scores(evalset, metric)).difficulty
 
 
-@_irt_utility("irt_disc", "Telling items by item response theory.")
+@_irt_utility("irt_disc", "Discriminating items by item response theory.")
 def irt_disc(evalset: EvalSet, *, metric: str | None = None) -> FloatArray:
     """Discrimination of the item-response fit.
 
@@ -172,7 +172,7 @@ def irt_feas(evalset: EvalSet, *, metric: str | None = None) -> FloatArray:
     return fit_irt(metric_scores(evalset, metric)).feasibility
 
 
-@_irt_utility("irt_info", "Items that tell most about these systems' abilities.")
+@_irt_utility("irt_info", "Items with most information about these systems' abilities.")
 def irt_info(evalset: EvalSet, *, metric: str | None = None) -> FloatArray:
     """Fisher information of an item about the systems' abilities.
 
