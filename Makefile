@@ -43,7 +43,7 @@ docs: $(VENV)/dev.stamp
 	$(BIN)/python docs/build_reference.py
 
 site: $(VENV)/site.stamp docs
-	$(BIN)/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 # What a user gets: the wheel, in an environment of its own, runs the demo.
 wheel-demo: $(VENV)/bin/python
