@@ -1,4 +1,4 @@
-"""`aliquot.meta`: was the subset good? Single comparisons of what was judged with the whole (METHODS.md section 6).
+"""`aliquot.meta`: was the subset good? Single comparisons of a subset with the whole (docs/methods.md, section 6).
 
 `subset` and `full` are EvalSets (their human scores count), items x systems tables of scores, or a Selection as the
 subset of an EvalSet. For many methods, budgets and repeats at once use `aliquot.simulate`.
@@ -21,8 +21,7 @@ from aliquot.core.evalset import EvalSet
 from aliquot.core.selection import Selection
 from aliquot.errors import DataError, OptionError, unknown_name
 from aliquot.metric_eval.measures import ALPHA, TESTS, clusters_of, first_crossings, p_values, parity_of
-from aliquot.stats import pairwise
-from aliquot.stats import system_correlation as rank_agreement
+from aliquot.stats import pairwise, system_correlation
 from aliquot.stats.arrays import FloatArray, IntArray, Seed
 from aliquot.stats.pairwise import prefix_spa, wilcoxon_p
 
@@ -97,38 +96,38 @@ def accuracy(subset: Scores, full: Scores, *, human: str | None = None) -> float
     >>> accuracy([[3.0, 2.0, 1.0]], [[3.0, 1.0, 2.0]]) > 0.66
     True
     """
-    return _of_means(rank_agreement.pairwise_accuracy, subset, full, human)
+    return _of_means(system_correlation.pairwise_accuracy, subset, full, human)
 
 
 def pearson(subset: Scores, full: Scores, *, human: str | None = None) -> float:
     """Pearson's correlation of the systems' means."""
-    return _of_means(rank_agreement.pearson_rows, subset, full, human)
+    return _of_means(system_correlation.pearson_rows, subset, full, human)
 
 
 def spearman(subset: Scores, full: Scores, *, human: str | None = None) -> float:
     """Spearman's rank correlation of the systems' means."""
-    return _of_means(rank_agreement.spearman, subset, full, human)
+    return _of_means(system_correlation.spearman, subset, full, human)
 
 
 def kendall(subset: Scores, full: Scores, *, human: str | None = None) -> float:
     """Kendall's tau-b of the systems' means."""
-    return _of_means(rank_agreement.kendall_b, subset, full, human)
+    return _of_means(system_correlation.kendall_b, subset, full, human)
 
 
 def top1_rank(subset: Scores, full: Scores, *, human: str | None = None) -> float:
     """The rank on all items of the system that the subset puts first; 1 is a match."""
-    return _of_means(rank_agreement.rank_of_best, subset, full, human)
+    return _of_means(system_correlation.rank_of_best, subset, full, human)
 
 
 def swaps(subset: Scores, full: Scores, *, human: str | None = None) -> float:
     """Number of pairs of systems whose order changes."""
-    return _of_means(rank_agreement.swapped_pairs, subset, full, human)
+    return _of_means(system_correlation.swapped_pairs, subset, full, human)
 
 
 def top_dice(subset: Scores, full: Scores, *, test: str = "analytic", human: str | None = None) -> float:
     """Dice coefficient of the best clusters."""
     some, everything = _both(subset, full, human)
-    return rank_agreement.dice(clusters(some, test=test), clusters(everything, test=test))
+    return system_correlation.dice(clusters(some, test=test), clusters(everything, test=test))
 
 
 def mae(subset: Scores, full: Scores, *, human: str | None = None) -> float:

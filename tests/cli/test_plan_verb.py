@@ -103,7 +103,7 @@ def test_a_pilot(plan):
     assert said.code == 0, said.err
     assert said.fits
     assert "foreseen from 25 judged items" in said.words
-    assert "For the best system found with a chance of 80%" in said.words
+    assert "For the best system found with a probability of 80%" in said.words
 
 
 def test_a_pilot_in_three_files(plan):

@@ -10,7 +10,7 @@ import pytest
 
 from aliquot import EvalSet
 from aliquot.core.judgments import Judgments
-from aliquot.planning.repeats import judgments_per_output, rater_noise
+from aliquot.planning.repeats import annotator_noise, judgments_per_output
 
 
 def judged(noise: float, severity: float, *, matched: bool = True, people: int = 3, criterion: str | None = None,
@@ -35,7 +35,7 @@ def judged(noise: float, severity: float, *, matched: bool = True, people: int =
 
 @pytest.mark.parametrize(("noise", "severity"), [(1.0, 0.0), (1.0, 3.0), (2.0, 1.0)])
 def test_severity_cancels_where_people_judge_all_systems(noise, severity):
-    found = rater_noise(judged(noise, severity))
+    found = annotator_noise(judged(noise, severity))
     assert found is not None
     assert found.matched
     assert found.difference == pytest.approx(2 * noise**2, rel=0.08)
@@ -44,7 +44,7 @@ def test_severity_cancels_where_people_judge_all_systems(noise, severity):
 
 
 def test_severity_counts_where_people_judge_single_systems():
-    found = rater_noise(judged(1.0, 2.0, matched=False))
+    found = annotator_noise(judged(1.0, 2.0, matched=False))
     assert found is not None
     assert not found.matched
     rng = np.random.default_rng(0)
@@ -56,7 +56,7 @@ def test_severity_counts_where_people_judge_single_systems():
 def test_the_scale_of_the_human_score_counts():
     data = judged(1.0, 0.0)
     tenfold = data.with_score("human", 10 * data.human_score())
-    one, ten = rater_noise(data), rater_noise(tenfold)
+    one, ten = annotator_noise(data), annotator_noise(tenfold)
     assert one is not None
     assert ten is not None
     assert ten.difference == pytest.approx(100 * one.difference)
@@ -67,11 +67,11 @@ def test_the_criterion_behind_the_human_score_is_found():
     assert fluency.judgments is not None
     assert adequacy.judgments is not None
     both = Judgments(pl.concat([fluency.judgments.table, adequacy.judgments.table]))
-    found = rater_noise(replace(fluency, judgments=both))
+    found = annotator_noise(replace(fluency, judgments=both))
     assert found is not None
     assert found.difference == pytest.approx(2.0, rel=0.1)
     of_both = EvalSet(fluency.items, fluency.systems, judgments=both).aggregate()
-    mixed = rater_noise(of_both)
+    mixed = annotator_noise(of_both)
     assert mixed is not None
     assert mixed.difference == pytest.approx(2 * 2.0**2, rel=0.1)  # once and threefold: on average twofold
 
@@ -79,22 +79,22 @@ def test_the_criterion_behind_the_human_score_is_found():
 def test_judgments_of_something_else_are_not_used():
     data = judged(1.0, 0.0)
     other = data.with_score("human", np.random.default_rng(1).normal(size=(400, 4)))
-    assert rater_noise(other) is None
+    assert annotator_noise(other) is None
     assert judgments_per_output(other) == 1.0
 
 
 def test_single_judgments_tell_nothing():
     data = judged(1.0, 0.0, people=1)
-    assert rater_noise(data) is None
+    assert annotator_noise(data) is None
     assert judgments_per_output(data) == 1.0
-    assert rater_noise(replace(data, judgments=None)) is None
+    assert annotator_noise(replace(data, judgments=None)) is None
 
 
 def test_nameless_judgments():
     data = judged(1.0, 0.0, people=2)
     assert data.judgments is not None
     nameless = Judgments(data.judgments.table.with_columns(annotator=pl.lit(None, dtype=pl.String)))
-    found = rater_noise(replace(data, judgments=nameless))
+    found = annotator_noise(replace(data, judgments=nameless))
     assert found is not None
     assert not found.matched
     assert found.difference == pytest.approx(2.0, rel=0.1)

@@ -45,7 +45,7 @@ def run(
         typer.Option("--budget", metavar="AMOUNT", help="Judgments (2000), 300items, 30%, 20h or 500EUR."),
     ] = None,
     alpha: Annotated[float, typer.Option("--alpha", help="Two-sided significance level.")] = 0.05,
-    power: Annotated[float, typer.Option("--power", help="Wanted chance of a significant difference.")] = 0.95,
+    power: Annotated[float, typer.Option("--power", help="Wanted probability of a significant difference.")] = 0.95,
     sd: Annotated[
         str | None,
         typer.Option("--sd", metavar="SD", help="Standard deviation of judgments.", rich_help_panel=_NUMBERS),
@@ -73,7 +73,7 @@ def run(
     ] = None,
     judgments_per_output: Annotated[
         int | None,
-        typer.Option("--judgments-per-output", help="People who judge an output.", rich_help_panel=_NUMBERS),
+        typer.Option("--judgments-per-output", help="Annotators who judge an output.", rich_help_panel=_NUMBERS),
     ] = None,
     table: Annotated[
         bool, typer.Option("--table", help="The power table of Wei and Jia 2021.", rich_help_panel=_NUMBERS)
@@ -103,7 +103,7 @@ def run(
     ] = None,
     judgments: Annotated[
         Path | None,
-        typer.Option("--judgments", "-j", metavar="FILE", help="People's answers on it.", rich_help_panel=_DATA),
+        typer.Option("--judgments", "-j", metavar="FILE", help="Judgments of it.", rich_help_panel=_DATA),
     ] = None,
     past: Annotated[
         bool,
@@ -161,8 +161,8 @@ def run(
     """How many judgments do I need? What will my budget buy?
 
     From numbers alone: judgments for a difference, or what a budget shows. From a pilot or a past campaign: widths of
-    intervals, chances of the right ranking and of significant differences at every budget, in items, hours and money,
-    for a random sample and for the recommended method, and what to do.
+    intervals, probabilities of the right ranking and of significant differences at every budget, in items, hours and
+    money, for a random sample and for the recommended method, and what to do.
 
     Example: aliquot plan --difference 1 --sd 25
 
@@ -252,8 +252,8 @@ def _count(text: str | None) -> int | None:
 _MOST_PAIRS = 100
 _LEGEND = (
     "width: of a system's interval; of diff.: of the interval of two systems' difference; detects: the difference that "
-    "is found with the power asked for; right: pairs in the right order; best, ranking: chance that the best system "
-    "comes first, that the whole order is right; apart: pairs expected to be told apart, the right way."
+    "is found with the power asked for; right: pairs in the right order; best, ranking: probability that the best "
+    "system comes first, that the whole order is right; apart: pairs expected to be told apart, the right way."
 )
 
 
@@ -322,15 +322,15 @@ def _pairs(result: CampaignPlan) -> Table:
     first, second = result.methods
     items = result.recommendation.point.items
     table = render.columns(
-        render.table(f"chance of a significant difference with {items} items, and items that the power asked for needs",
+        render.table(f"probability of a significant difference with {items} items, and items needed for the power",
                      caption=_left_out(result.pairs)),
         left=["better", "worse"],
         right=["difference", first, second, f"{first} needs", f"{second} needs"],
     )  # fmt: skip
     for pair in result.pairs[:_MOST_PAIRS]:
-        chances = [render.percent(pair.recommended[method]) for method in (first, second)]
+        found = [render.percent(pair.recommended[method]) for method in (first, second)]
         needs = [_items(pair.needs[method]) for method in (first, second)]
-        table.add_row(pair.a, pair.b, render.number(pair.difference), *chances, *needs)
+        table.add_row(pair.a, pair.b, render.number(pair.difference), *found, *needs)
     return table
 
 

@@ -1,4 +1,4 @@
-"""Does a metric move with people: correlations at every level, each with its tie policy (METHODS 7).
+"""Correlations of metrics with human scores at every level, each with its tie policy (docs/methods.md, section 7).
 
 Invariant: every number is on the cells that the metric and people both have, says on how many, and what became of ties;
 what is undefined is NaN and counted, never taken for 0.
@@ -124,7 +124,7 @@ def _measures(label: tuple[str, str, str], campaign: Campaign, at: int) -> Itera
     yield row("system", "spa", soft_pairwise_accuracy(metric, human).value, "no matter")
 
 
-# -- who the verdict hangs on ------------------------------------------------------------------------------------------
+# -- How much depends on single systems ------------------------------------------------------------------------------
 
 Statistic = Callable[[FloatArray, FloatArray], float]
 

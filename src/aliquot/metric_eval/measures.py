@@ -1,4 +1,4 @@
-"""Measures of a judged subset against the truth on all items (METHODS.md section 6).
+"""Measures of a judged subset against the truth on all items (docs/methods.md, section 6).
 
 Every measure takes the outcomes of R replays at once and gives R numbers.
 """
@@ -13,13 +13,10 @@ from typing import Literal, get_args
 import numpy as np
 
 from aliquot.errors import OptionError, unknown_name
-from aliquot.stats import system_correlation as agreement
+from aliquot.stats import system_correlation as systems
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, Seed
 from aliquot.stats.pairwise import analytic_p, permutation_p
 from aliquot.stats.ranks import ClusterRule, cluster
-
-# -- Measures of a judged subset against the truth on all items (METHODS.md section 6) -------------------------------
-
 
 ALPHA = 0.05
 Better = Literal["higher", "lower", "neither"]
@@ -123,12 +120,12 @@ def _mean_of_known(values: FloatArray) -> FloatArray:
 
 
 def _top1(outcomes: Outcomes, truth: Truth) -> FloatArray:
-    rank = agreement.rank_of_best(outcomes.means, truth.means)
+    rank = systems.rank_of_best(outcomes.means, truth.means)
     return _where_known(rank == 1, rank)
 
 
 def _changed(outcomes: Outcomes, truth: Truth) -> FloatArray:
-    swaps = agreement.swapped_pairs(outcomes.means, truth.means)
+    swaps = systems.swapped_pairs(outcomes.means, truth.means)
     return _where_known(swaps > 0, swaps)
 
 
@@ -143,22 +140,22 @@ MEASURES = {
         Measure("spa", lambda o, t: _spa(o.p, t), "higher", "soft pairwise accuracy, the sample's own p-values"),
         Measure("spa_full", lambda o, t: _spa(o.p_full, t), "higher",
                 "soft pairwise accuracy of full-set significance; compared with a random sample's spa", "spa"),
-        Measure("accuracy", lambda o, t: agreement.pairwise_accuracy(o.means, t.means), "higher",
+        Measure("accuracy", lambda o, t: systems.pairwise_accuracy(o.means, t.means), "higher",
                 "pairs of systems in the true order"),
-        Measure("pearson", lambda o, t: agreement.pearson_rows(o.means, t.means), "higher", "Pearson's r of means"),
-        Measure("spearman", lambda o, t: agreement.spearman(o.means, t.means), "higher", "Spearman's rho of means"),
-        Measure("kendall", lambda o, t: agreement.kendall_b(o.means, t.means), "higher", "Kendall's tau-b of means"),
+        Measure("pearson", lambda o, t: systems.pearson_rows(o.means, t.means), "higher", "Pearson's r of means"),
+        Measure("spearman", lambda o, t: systems.spearman(o.means, t.means), "higher", "Spearman's rho of means"),
+        Measure("kendall", lambda o, t: systems.kendall_b(o.means, t.means), "higher", "Kendall's tau-b of means"),
         Measure("top1", _top1, "higher", "the best system is found"),
-        Measure("top1_rank", lambda o, t: agreement.rank_of_best(o.means, t.means), "lower",
+        Measure("top1_rank", lambda o, t: systems.rank_of_best(o.means, t.means), "lower",
                 "true rank of the system put first"),
         Measure("clusters", lambda o, _: o.clusters.max(axis=1).astype(np.float64), "neither",
                 "clusters told apart by the sample"),
-        Measure("top_dice", lambda o, t: np.array([agreement.dice(c, t.clusters) for c in o.clusters]), "higher",
+        Measure("top_dice", lambda o, t: np.array([systems.dice(c, t.clusters) for c in o.clusters]), "higher",
                 "Dice of the best cluster and the true one"),
         Measure("mae", lambda o, t: np.abs(_errors(o, t)).mean(axis=1), "lower", "mean absolute error of the means"),
         Measure("rmse", lambda o, t: np.sqrt((_errors(o, t) ** 2).mean(axis=1)), "lower",
                 "root mean squared error of the means"),
-        Measure("swaps", lambda o, t: agreement.swapped_pairs(o.means, t.means), "lower", "pairs in the wrong order"),
+        Measure("swaps", lambda o, t: systems.swapped_pairs(o.means, t.means), "lower", "pairs in the wrong order"),
         Measure("changed", _changed, "lower", "the ranking differs from the true one"),
         Measure("coverage", _coverage, "neither", "intervals that hold the truth"),
         Measure("width", lambda o, _: 2 * _mean_of_known(o.half), "lower", "mean width of the intervals"),
@@ -184,7 +181,7 @@ def chosen_measures(names: str | Iterable[str] | None) -> list[Measure]:
     return [MEASURES[name] for name in dict.fromkeys(wanted)]
 
 
-# -- Parity: how much of a random sample's budget a method needs to be as good (METHODS.md section 6) ----------------
+# -- Parity: how much of a random sample's budget a method needs to be as good -------------------------------------
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
-"""The perfect annotator: how much of the spread of judgments is the judges', from outputs judged more than once.
+"""What human scores and metrics are worth: the noise of annotators, and metrics as control variates.
 
-Only judgments that are behind the human score count, because protocols and criteria differ in scale: their means must
-be the score. Where the score has no such judgments, or no output was judged twice, there is no answer, only the reason.
+Annotator noise comes from outputs judged more than once. Only the judgments that the human score is made of count,
+because protocols and criteria differ in scale: their means must be the score.
 """
 
 from __future__ import annotations
@@ -28,8 +28,6 @@ from aliquot.stats.variance_components import (
     variance_components,
 )
 
-# -- The perfect annotator: how much of the spread of judgments is the judges', from outputs judged more than once ---
-
 
 @dataclass(frozen=True)
 class PerfectAnnotator:
@@ -44,7 +42,7 @@ class PerfectAnnotator:
     repeated: int  # how many outputs were judged at least twice
     per_output: float  # mean number of judgments of an output
     total: float  # Var(H), of all judgments
-    within: float  # E[Var(H | output)], the judges' noise
+    within: float  # E[Var(H | output)], annotator noise
     between: float  # Var(P), what is left: the spread of outputs
     # efficiency ratio r = total / between; infinite where noise is all there is. n judgments of the perfect annotator
     # are worth r n of people, for systems judged on items of their own
@@ -52,13 +50,13 @@ class PerfectAnnotator:
     low: float  # lower end of its interval
     high: float  # upper end
     matched: float  # the same for differences of systems on the same items, one human score a cell
-    rater_to_item: float  # g, judges' variance / variance of the outputs of a system, for one judgment
+    rater_to_item: float  # g, annotators' variance / variance of the outputs of a system, for one judgment
 
 
 def perfect_annotator(
     campaign: Campaign, *, level: float = 0.95, seed: Seed = 0
 ) -> tuple[PerfectAnnotator, tuple[str, ...]]:
-    """Split the variance of the judgments behind a human score (METHODS 7; Wei and Jia 2021, section 5.2).
+    """Split the variance of the judgments behind a human score (docs/methods.md, section 7; Wei and Jia 2021).
 
     Args:
         campaign: with the judgments in its data.
@@ -91,8 +89,8 @@ def perfect_annotator(
     own = variance_components(output, value, system=group_codes(table, ["system"]), replicates=1)
     notes = []
     if people == 1:
-        notes.append(f"{name}: one annotator gave all judgments: the noise is that of one person with himself or "
-                     "herself, and the disagreement of people is not in it")  # fmt: skip
+        notes.append(f"{name}: one annotator gave all judgments: the noise is that of one annotator's "
+                     "repeated judgments; disagreement between annotators is not in it")  # fmt: skip
     if not np.isfinite(parts.ratio):
         notes.append(f"{name}: judgments of the same output differ as much as those of different ones; people's noise "
                      "is all that can be seen, and the efficiency ratio is infinite")  # fmt: skip
@@ -116,7 +114,7 @@ def _matched(campaign: Campaign, behind: ScoreJudgments, within: float) -> float
         return float("nan")  # no two systems with two common items
 
 
-# -- What a metric saves as a control variate: human scores that need not be bought (METHODS 4 and 7) ----------------
+# -- Control variates: human scores that need not be bought (docs/methods.md, sections 4 and 7) ---------------------
 
 
 _SPARSE = 0.5
@@ -133,7 +131,7 @@ class ControlValue:
     correlation: float  # Pearson's with the human score over the outputs of a system, averaged over systems
     noise_free: float  # the same with what all judges would say on average; at most 1. NaN where noise is all there is
     efficiency: float  # n judgments with the metric are worth this many times n without
-    ceiling: float  # of a perfect metric; infinite where judges' noise is not known or absent
+    ceiling: float  # of a perfect metric; infinite where annotator noise is not known or absent
     systems: int  # systems with a correlation
     cells: int  # outputs that it rests on
 
@@ -160,7 +158,7 @@ def value_rows(inputs: Inputs, perfect: Sequence[PerfectAnnotator | None]) -> tu
 
     Args:
         inputs: people's and metrics' scores.
-        perfect: one for each campaign; None where no judgments are repeated: judges' noise is then taken as 0.
+        perfect: one for each campaign; None where no judgments are repeated: annotator noise is then taken as 0.
 
     >>> import aliquot
     >>> from aliquot.metric_eval.metric_inputs import metric_inputs

@@ -1,4 +1,4 @@
-"""Is one metric better than another, or by luck: permutation tests of all pairs of metrics, and clusters (METHODS 7).
+"""Is one metric better than another: permutation tests of all pairs of metrics, and clusters (docs/methods.md, 7).
 
 Invariant: all metrics of a test are compared on the same cells, those that people and every one of them have.
 """

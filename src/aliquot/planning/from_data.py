@@ -1,4 +1,4 @@
-"""From a pilot or a past campaign to curves, chances and a recommendation."""
+"""From a pilot or a past campaign to curves, probabilities and a recommendation."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from aliquot.errors import OptionError
 from aliquot.metric_eval.measures import first_crossings
 from aliquot.planning.costs import Amount, Times, parse_amount
 from aliquot.planning.forecast import Outlook, Past, Point, Progress, chances, widths
-from aliquot.planning.plan_inputs import Ground, find_basis, stand_on
+from aliquot.planning.plan_inputs import PlanInputs, find_basis, gather
 from aliquot.planning.recommendation import Goal, recommend
-from aliquot.planning.repeats import Noise, RepeatAdvice, advise_repeats, rater_noise
+from aliquot.planning.repeats import Noise, RepeatAdvice, advise_repeats, annotator_noise
 from aliquot.planning.result import CampaignPlan, PairPlan
 from aliquot.simulation.setup import BASELINE, Plan, parse_budgets, plan_method, with_parity_points
 from aliquot.stats.arrays import FloatArray
 
 _UNKNOWN_NOISE = (
-    "judges' noise is unknown (behind the human score there are no outputs with two judgments): give --rater-variance "
-    "to learn whether to judge outputs more than once"
+    "annotator noise is unknown (no output of the human score has two judgments): give --rater-variance to "
+    "learn whether to judge outputs more than once"
 )
 _NO_DIFFERENCES = (
     "the systems have the same scores on all judged items: nothing is said about judging outputs more than once"
@@ -70,60 +70,60 @@ def plan_campaign(
         data, human, selection, past=past, items=items, beyond=beyond, level=1 - alpha, replays=replays, draws=draws,
         seed=seed, jobs=jobs,
     )  # fmt: skip
-    ground = stand_on(data, basis, items, beyond=beyond, times=times, power=power)
-    methods = [plan_method(name, ground.evalset) for name in dict.fromkeys((BASELINE, method))]
+    inputs = gather(data, basis, items, beyond=beyond, times=times, power=power)
+    methods = [plan_method(name, inputs.evalset) for name in dict.fromkeys((BASELINE, method))]
     if len(methods) < 2:
         raise OptionError(f"--method {method}: random is compared with in any case; name another, for instance auto")
-    sizes = _sizes(budgets, ground)
+    sizes = _sizes(budgets, inputs)
     tasks = [(each, n) for each in methods for n in sizes]
-    seen = [_seen(ground, m, n, look, asked=sizes[n])
+    seen = [_seen(inputs, m, n, look, asked=sizes[n])
             for (m, n), look in zip(tasks, basis.outlooks(tasks, progress), strict=True)]  # fmt: skip
     curves = {each.typed: [one for one in seen if one.point.method == each.typed] for each in methods}
     line = [one.point for one in curves[method]]
-    chosen, left = _chosen(ground, goal, amount, line)
+    chosen, left = _chosen(inputs, goal, amount, line)
     if amount is None:
-        chosen = _confirmed(ground, methods[-1], goal, line, chosen)
-    at = {each.typed: _seen(ground, each, chosen, basis.outlook(each, chosen)) for each in methods}
+        chosen = _confirmed(inputs, methods[-1], goal, line, chosen)
+    at = {each.typed: _seen(inputs, each, chosen, basis.outlook(each, chosen)) for each in methods}
     advice = recommend(
-        ground, goal, amount, at[method].point, at[BASELINE].point,
+        inputs, goal, amount, at[method].point, at[BASELINE].point,
         {name: [one.point for one in line] for name, line in curves.items()}, leftover=left, alpha=alpha,
     )  # fmt: skip
-    repeats, said = _repeats(data, ground, methods[1], chosen * (1.0 + left), human, rater_variance)
+    repeats, said = _repeats(data, inputs, methods[1], chosen * (1.0 + left), human, rater_variance)
     return CampaignPlan(
         points=tuple(one.point for one in seen),
-        pairs=_pairs(ground, curves, at),
+        pairs=_pairs(inputs, curves, at),
         recommendation=advice,
         repeats=repeats,
         basis="replay" if isinstance(basis, Past) else "pilot",
         judged=basis.evalset.n_items if isinstance(basis, Past) else basis.sample.n,
-        population=ground.population,
-        systems=ground.evalset.systems,
+        population=inputs.population,
+        systems=inputs.evalset.systems,
         stands_for={each.typed: f"{each.selector} + {each.estimator}" for each in methods},
-        judgments_per_output=ground.per_output,
+        judgments_per_output=inputs.per_output,
         currency=times.currency,
-        seconds=ground.prices.about,
+        seconds=inputs.prices.about,
         notes=(*notes, *told, *said),
         signature=signature,
     )
 
 
-def _sizes(budgets: str | Sequence[float | str], ground: Ground) -> dict[int, bool]:
+def _sizes(budgets: str | Sequence[float | str], inputs: PlanInputs) -> dict[int, bool]:
     """Numbers of items, ascending, and whether each was asked for."""
-    points = with_parity_points(parse_budgets(budgets, ground.limit), ground.limit)
+    points = with_parity_points(parse_budgets(budgets, inputs.limit), inputs.limit)
     found: dict[int, bool] = {}
     for point in points:
-        n = max(2, round(point.share * ground.limit))
+        n = max(2, round(point.share * inputs.limit))
         found[n] = found.get(n, False) or point.asked
     return dict(sorted(found.items()))
 
 
-def _seen(ground: Ground, method: Plan, n: int, outlook: Outlook, *, asked: bool = True) -> _Seen:
+def _seen(inputs: PlanInputs, method: Plan, n: int, outlook: Outlook, *, asked: bool = True) -> _Seen:
     found = chances(outlook)
-    width, width_difference, detects = widths(outlook, ground.power)
-    hours = ground.hours(outlook.expected)
+    width, width_difference, detects = widths(outlook, inputs.power)
+    hours = inputs.hours(outlook.expected)
     point = Point(
-        method=method.typed, items=n, share=n / ground.population if np.isfinite(ground.population) else float("nan"),
-        judgments=n * ground.evalset.n_systems * ground.per_output, hours=hours, money=ground.prices.money(hours),
+        method=method.typed, items=n, share=n / inputs.population if np.isfinite(inputs.population) else float("nan"),
+        judgments=n * inputs.evalset.n_systems * inputs.per_output, hours=hours, money=inputs.prices.money(hours),
         width=width, width_difference=width_difference, detects=detects, accuracy=found.accuracy,
         accuracy_error=found.accuracy_error, best=found.best, ranking=found.ranking, apart=float(found.pairs.sum()),
         asked=asked,
@@ -131,23 +131,23 @@ def _seen(ground: Ground, method: Plan, n: int, outlook: Outlook, *, asked: bool
     return _Seen(point, found.pairs)
 
 
-def _chosen(ground: Ground, goal: Goal, amount: Amount | None, curve: Sequence[Point]) -> tuple[int, float]:
+def _chosen(inputs: PlanInputs, goal: Goal, amount: Amount | None, curve: Sequence[Point]) -> tuple[int, float]:
     """The number of items that the budget buys or the goal needs (all, where it is never reached), and what is left.
 
     What is left is the part of the budget that is not needed because all items are judged, as a share of their cost.
     """
     if amount is None:
-        wanted = goal.items(curve, ground.pairs)
-        return (ground.limit if np.isinf(wanted) else int(np.clip(np.ceil(wanted - 1e-9), 2, ground.limit))), 0.0
-    affordable = _affordable(ground, curve, amount)
+        wanted = goal.items(curve, inputs.pairs)
+        return (inputs.limit if np.isinf(wanted) else int(np.clip(np.ceil(wanted - 1e-9), 2, inputs.limit))), 0.0
+    affordable = _affordable(inputs, curve, amount)
     if affordable < 2:
         raise OptionError(f"--budget {amount.written} buys {affordable:.1f} items; a plan needs at least 2: raise it")
-    if affordable >= ground.limit:
-        return ground.limit, float(affordable / ground.limit - 1.0)
+    if affordable >= inputs.limit:
+        return inputs.limit, float(affordable / inputs.limit - 1.0)
     return int(affordable + 1e-9), 0.0
 
 
-def _confirmed(ground: Ground, method: Plan, goal: Goal, curve: Sequence[Point], chosen: int) -> int:
+def _confirmed(inputs: PlanInputs, method: Plan, goal: Goal, curve: Sequence[Point], chosen: int) -> int:
     """The number of items at which the goal is reached, and not only the line between two budgets crosses it.
 
     Where a try falls short, by chance or because the curve bends, the next one lies between it and the next budget.
@@ -155,31 +155,31 @@ def _confirmed(ground: Ground, method: Plan, goal: Goal, curve: Sequence[Point],
     """
     known = list(curve)
     for _ in range(_TRIES):
-        point = _seen(ground, method, chosen, ground.basis.outlook(method, chosen)).point
-        if chosen >= ground.limit or goal.reached(point, ground.pairs):
+        point = _seen(inputs, method, chosen, inputs.basis.outlook(method, chosen)).point
+        if chosen >= inputs.limit or goal.reached(point, inputs.pairs):
             return chosen
         known = sorted([*known, point], key=lambda one: one.items)
-        chosen = _chosen(ground, goal, None, known)[0]
-    sure = (one.items for one in known if one.items >= chosen and goal.reached(one, ground.pairs))
-    return next(sure, ground.limit)
+        chosen = _chosen(inputs, goal, None, known)[0]
+    sure = (one.items for one in known if one.items >= chosen and goal.reached(one, inputs.pairs))
+    return next(sure, inputs.limit)
 
 
-def _affordable(ground: Ground, curve: Sequence[Point], amount: Amount) -> float:
+def _affordable(inputs: PlanInputs, curve: Sequence[Point], amount: Amount) -> float:
     """Items that an amount buys; hours and money between the points of the curve, because designs draw long items."""
     if amount.unit == "items":
         return amount.value
     if amount.unit == "judgments":
-        return amount.value / (ground.evalset.n_systems * ground.per_output)
+        return amount.value / (inputs.evalset.n_systems * inputs.per_output)
     if amount.unit == "share":
         if amount.value > 1:
             raise OptionError(f"--budget {amount.written}: more than all items; give at most 100%")
-        return amount.value * ground.limit
+        return amount.value * inputs.limit
     hours = amount.value
     if amount.unit == "money":
-        if ground.prices.hourly is None:
+        if inputs.prices.hourly is None:
             raise OptionError(f"--budget {amount.written}: money needs --hourly, what an hour of an annotator costs")
-        hours = amount.value / ground.prices.hourly
-    if ground.prices.seconds is None:
+        hours = amount.value / inputs.prices.hourly
+    if inputs.prices.seconds is None:
         raise OptionError(f"--budget {amount.written}: needs to know how long judging takes: give --seconds-per-item, "
                           "--seconds-per-judgment or --cost")  # fmt: skip
     sizes, spent = (np.array([0.0, *(float(getattr(p, name)) for p in curve)]) for name in ("items", "hours"))
@@ -188,16 +188,16 @@ def _affordable(ground: Ground, curve: Sequence[Point], amount: Amount) -> float
     return float(np.interp(hours, spent, sizes))
 
 
-def _pairs(ground: Ground, curves: dict[str, list[_Seen]], at: dict[str, _Seen]) -> tuple[PairPlan, ...]:
+def _pairs(inputs: PlanInputs, curves: dict[str, list[_Seen]], at: dict[str, _Seen]) -> tuple[PairPlan, ...]:
     """What each pair takes; pairs ordered by how far apart they are."""
-    names, means = ground.evalset.systems, ground.basis.means
+    names, means = inputs.evalset.systems, inputs.basis.means
     rows = []
     for pair, (one, other) in enumerate(zip(*np.triu_indices(len(names), 1), strict=True)):
         a, b = (one, other) if means[one] >= means[other] else (other, one)
         rows.append(PairPlan(
             names[a], names[b], float(means[a] - means[b]),
             {m: tuple(float(s.chances[pair]) for s in line if s.point.asked) for m, line in curves.items()},
-            {m: _needed(line, pair, ground.power) for m, line in curves.items()},
+            {m: _needed(line, pair, inputs.power) for m, line in curves.items()},
             {m: float(s.chances[pair]) for m, s in at.items()},
         ))  # fmt: skip
     return tuple(sorted(rows, key=lambda row: -row.difference))
@@ -210,40 +210,40 @@ def _needed(line: Sequence[_Seen], pair: int, power: float) -> float:
 
 
 def _repeats(
-    data: EvalSet, ground: Ground, method: Plan, n: float, human: str | None, rater_variance: float | None
+    data: EvalSet, inputs: PlanInputs, method: Plan, n: float, human: str | None, rater_variance: float | None
 ) -> tuple[RepeatAdvice | None, list[str]]:
     """Judgments of the same output that are worth paying for, at the cost of the recommended plan."""
-    evalset = ground.evalset
+    evalset = inputs.evalset
     if rater_variance is not None:
-        rater, per_output = 2 * rater_variance, ground.per_output
+        rater, per_output = 2 * rater_variance, inputs.per_output
     else:
-        found = rater_noise(data.with_human(human or data.human).keep(systems=list(evalset.systems)))
+        found = annotator_noise(data.with_human(human or data.human).keep(systems=list(evalset.systems)))
         if found is None:
             return None, [_UNKNOWN_NOISE]
         rater, per_output = found.difference, found.judgments
     # A design that draws by expected error reduces both parts alike; so the judges' share is told without it.
-    plain, left = _on_item(ground, plan_method(f"segments+{method.estimator}", evalset)), _on_item(ground, method)
+    plain, left = _on_item(inputs, plan_method(f"segments+{method.estimator}", evalset)), _on_item(inputs, method)
     if not min(plain, left) > 0:
         return None, [_NO_DIFFERENCES]
     share = min(1.0, rater / per_output / plain)
     noise = Noise((1.0 - share) * left, share * left * per_output)
     return advise_repeats(
-        noise, items=n, judgments=ground.per_output, population=ground.population, **_item_cost(ground)
+        noise, items=n, judgments=inputs.per_output, population=inputs.population, **_item_cost(inputs)
     ), []  # fmt: skip
 
 
-def _on_item(ground: Ground, method: Plan) -> float:
+def _on_item(inputs: PlanInputs, method: Plan) -> float:
     """Variance of a difference that the method leaves on one item: n0 with Var = left (1/n - 1/N)."""
-    reference = max(2, round(_REFERENCE * ground.limit))
-    outlook = ground.basis.outlook(method, reference)
+    reference = max(2, round(_REFERENCE * inputs.limit))
+    outlook = inputs.basis.outlook(method, reference)
     first, second = np.triu_indices(outlook.estimates.shape[1], 1)
     variance = float(np.nanmean(outlook.pair_se[:, first, second] ** 2))
-    return variance / (1.0 / reference - 1.0 / ground.population)
+    return variance / (1.0 / reference - 1.0 / inputs.population)
 
 
-def _item_cost(ground: Ground) -> dict[str, Any]:
+def _item_cost(inputs: PlanInputs) -> dict[str, Any]:
     """Seconds, or judgments where times are unknown, of judging an item once and of taking it in."""
-    seconds = ground.prices.seconds
+    seconds = inputs.prices.seconds
     if seconds is None:
-        return {"judgment_cost": float(ground.evalset.n_systems), "new_item_cost": 0.0}
-    return {"judgment_cost": float(seconds.mean()), "new_item_cost": ground.prices.new_item}
+        return {"judgment_cost": float(inputs.evalset.n_systems), "new_item_cost": 0.0}
+    return {"judgment_cost": float(seconds.mean()), "new_item_cost": inputs.prices.new_item}

@@ -1,4 +1,4 @@
-"""What a plan from data stands on: a pilot or a past campaign, the test set planned for, and what judging costs."""
+"""Inputs of a plan from data: a pilot or a past campaign, the test set planned for, and what judging costs."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _ROUGH = 20  # items below which a pilot is called small
 
 
 @dataclass(frozen=True, eq=False)
-class Ground:
-    """What a plan stands on: the judged items, the test set planned for, and what judging costs."""
+class PlanInputs:
+    """The judged items, the test set planned for, and what judging costs."""
 
     basis: Basis  # the pilot or the past campaign
     population: float  # items of the planned test set; infinite for conclusions beyond any
@@ -116,14 +116,14 @@ def _documents_unknown(pilot: Pilot) -> bool:
     return pairs_in(np.ones(len(rows)), codes[rows]) < _FEW_PAIRS
 
 
-def stand_on(data: EvalSet, basis: Basis, items: int | None, *, beyond: bool, times: Times, power: float) -> Ground:
+def gather(data: EvalSet, basis: Basis, items: int | None, *, beyond: bool, times: Times, power: float) -> PlanInputs:
     """Costs come from all judgments of the data; a replayed set has lost them."""
     evalset = basis.evalset
     timed = evalset if evalset.judgments is not None else _with_judgments_of(evalset, data)
     present = evalset.n_items
     limit = items if items is not None else present
     per_output = judgments_per_output(data.with_human(evalset.human))
-    return Ground(basis, np.inf if beyond else float(limit), limit, data_prices(times, timed), per_output, power)
+    return PlanInputs(basis, np.inf if beyond else float(limit), limit, data_prices(times, timed), per_output, power)
 
 
 def _with_judgments_of(evalset: EvalSet, data: EvalSet) -> EvalSet:

@@ -1,4 +1,4 @@
-"""Goals: how good the ranking or the intervals should be, and the smallest budget that gets there."""
+"""Goals of a plan, the smallest budget that reaches them, and the recommendation in words."""
 
 from __future__ import annotations
 
@@ -11,29 +11,26 @@ from aliquot.errors import OptionError, unknown_name
 from aliquot.metric_eval.measures import first_crossings
 from aliquot.planning.costs import Amount
 from aliquot.planning.forecast import Point
-from aliquot.planning.plan_inputs import Ground
+from aliquot.planning.plan_inputs import PlanInputs
 from aliquot.planning.result import Recommendation
 from aliquot.simulation.setup import BASELINE
-
-# -- Goals: how good the ranking or the intervals should be, and the smallest budget that gets there -----------------
-
 
 DEFAULT = "accuracy=0.95"
 
 
 @dataclass(frozen=True)
 class _Kind:
-    """A measure that a goal can be set for: whether it is a chance (0 to 1), how to read it, and how to say it."""
+    """A measure that a goal can be set for: whether it is a probability (0 to 1), how to read it, and how to say it."""
 
-    chance: bool
+    is_probability: bool
     value: Callable[[Point, int], float]
     words: str
 
 
 _KINDS = {
     "accuracy": _Kind(True, lambda p, _: p.accuracy, "{0:.0%} of the pairs of systems in the right order"),
-    "best": _Kind(True, lambda p, _: p.best, "the best system found with a chance of {0:.0%}"),
-    "ranking": _Kind(True, lambda p, _: p.ranking, "the whole ranking right with a chance of {0:.0%}"),
+    "best": _Kind(True, lambda p, _: p.best, "the best system found with a probability of {0:.0%}"),
+    "ranking": _Kind(True, lambda p, _: p.ranking, "the whole ranking right with a probability of {0:.0%}"),
     "apart": _Kind(True, lambda p, pairs: p.apart / pairs, "{0:.0%} of the pairs told apart"),
     "width": _Kind(False, lambda p, _: p.width_difference, "intervals of differences {0:g} wide"),
     "difference": _Kind(False, lambda p, _: p.detects, "a difference of {0:g} detected"),
@@ -60,7 +57,7 @@ class Goal:
     @property
     def threshold(self) -> float:
         """The target, higher is better."""
-        return self.target if _KINDS[self.kind].chance else -self.target
+        return self.target if _KINDS[self.kind].is_probability else -self.target
 
     def reached(self, point: Point, pairs: int) -> bool:
         """Whether a point reaches it, but for rounding."""
@@ -69,7 +66,7 @@ class Goal:
     def value(self, point: Point, pairs: int) -> float:
         """Return what a point has of it, higher is better."""
         value = _KINDS[self.kind].value(point, pairs)
-        return value if _KINDS[self.kind].chance else -value
+        return value if _KINDS[self.kind].is_probability else -value
 
     def items(self, points: Sequence[Point], pairs: int, target: float | None = None) -> float:
         """Smallest number of items that reaches the goal (or another value of it); infinite where none does."""
@@ -96,7 +93,7 @@ def parse_goal(text: str) -> Goal:
         target = float(value.removesuffix("%")) / (100 if value.endswith("%") else 1)
     except ValueError:
         raise OptionError(f"--goal '{text}': write {name}=VALUE, for instance {DEFAULT}") from None
-    if _KINDS[name].chance and not 0 < target <= 1:
+    if _KINDS[name].is_probability and not 0 < target <= 1:
         raise OptionError(f"--goal {text}: choose between 0 and 1, for instance {DEFAULT}")
     if not equals or not 0 < target < np.inf:
         raise OptionError(f"--goal {text}: must be above 0")
@@ -107,7 +104,7 @@ def parse_goal(text: str) -> Goal:
 
 
 def recommend(
-    ground: Ground,
+    inputs: PlanInputs,
     goal: Goal,
     amount: Amount | None,
     point: Point,
@@ -118,16 +115,16 @@ def recommend(
     alpha: float,
 ) -> Recommendation:
     """Say what to do with a budget, or what a goal takes, and what a plain random sample would take for the same."""
-    reached = goal.reached(point, ground.pairs)
+    reached = goal.reached(point, inputs.pairs)
     plain = curves[BASELINE]
-    items = float(np.ceil(goal.items(plain, ground.pairs, goal.value(point, ground.pairs)) - 1e-9))
+    items = float(np.ceil(goal.items(plain, inputs.pairs, goal.value(point, inputs.pairs)) - 1e-9))
     hours, money = (_at(plain, items, name) for name in ("hours", "money"))
-    text = [_do(ground, point, goal, amount, reached=reached), _promise(ground, point, alpha)]
+    text = [_do(inputs, point, goal, amount, reached=reached), _promise(inputs, point, alpha)]
     if not reached:
-        text.append(_missed(ground, goal, amount))
-    text.append(_against(ground, point, items, hours, money))
+        text.append(_missed(inputs, goal, amount))
+    text.append(_against(inputs, point, items, hours, money))
     if leftover > 0:
-        text.append(f"The budget is {leftover:.0%} more than judging all {ground.limit} items takes; what is left buys "
+        text.append(f"The budget is {leftover:.0%} more than judging all {inputs.limit} items takes; what is left buys "
                     "only further judgments of the same outputs.")  # fmt: skip
     written = None if amount is None else amount.written
     return Recommendation(point, random, goal.written, reached, written, items, hours, money, tuple(text))
@@ -140,23 +137,23 @@ def _at(curve: Sequence[Point], items: float, name: str) -> float:
     return float(np.interp(items, [p.items for p in curve], [getattr(p, name) for p in curve]))
 
 
-def _do(ground: Ground, point: Point, goal: Goal, amount: Amount | None, *, reached: bool) -> str:
+def _do(inputs: PlanInputs, point: Point, goal: Goal, amount: Amount | None, *, reached: bool) -> str:
     why = f"For {goal.words}" if reached else "To get nearest"
     if amount is not None:
         why = f"With a budget of {amount.written}"
-    whole = point.items >= ground.population
-    which = f"all {point.items} items" if whole else f"{point.items} of {ground.limit} items with {point.method}"
-    if np.isinf(ground.population):
+    whole = point.items >= inputs.population
+    which = f"all {point.items} items" if whole else f"{point.items} of {inputs.limit} items with {point.method}"
+    if np.isinf(inputs.population):
         which = f"{point.items} items with {point.method}"
-    return f"{why}, judge {which}: {_spent(ground, point.judgments, point.hours, point.money)}."
+    return f"{why}, judge {which}: {_spent(inputs, point.judgments, point.hours, point.money)}."
 
 
-def _spent(ground: Ground, judgments: float, hours: float, money: float) -> str:
+def _spent(inputs: PlanInputs, judgments: float, hours: float, money: float) -> str:
     parts = [f"{judgments:.0f} judgments"]
     if np.isfinite(hours):
         parts.append(f"{in_words(hours)} hours")
     if np.isfinite(money):
-        parts.append(f"{money:.0f} {ground.prices.currency}")
+        parts.append(f"{money:.0f} {inputs.prices.currency}")
     return ", ".join(parts)
 
 
@@ -169,33 +166,33 @@ def in_words(number: float) -> str:
     return f"{number:.0f}" if number >= 100 else f"{number:.1f}" if number >= 1 else f"{number:.2f}"
 
 
-def _promise(ground: Ground, point: Point, alpha: float) -> str:
-    if point.items >= ground.population:
-        return "Then nothing is left to estimate but what other judges would have said."
+def _promise(inputs: PlanInputs, point: Point, alpha: float) -> str:
+    if point.items >= inputs.population:
+        return "Then nothing is left to estimate but what other annotators would have said."
     return (
-        f"That is expected to tell apart {point.apart:.0f} of {ground.pairs} pairs of systems at {1 - alpha:.0%}, to "
-        f"put {_chance(point.accuracy)} of the pairs in the right order, and to find the best system with a chance of "
-        f"{_chance(point.best)}; the interval of a difference is {point.width_difference:.3g} wide."
+        f"That is expected to tell apart {point.apart:.0f} of {inputs.pairs} pairs of systems at {1 - alpha:.0%}, to "
+        f"put {_percent(point.accuracy)} of pairs in the right order, and to find the best system with a probability "
+        f"of {_percent(point.best)}; the interval of a difference is {point.width_difference:.3g} wide."
     )
 
 
-def _chance(value: float) -> str:
-    """Write a chance so that it is 100% only where it is certain."""
+def _percent(value: float) -> str:
+    """Write a probability so that it is 100% only where it is certain."""
     return f"{value:.0%}" if value == 1 or value < 0.995 else "more than 99%"
 
 
-def _missed(ground: Ground, goal: Goal, amount: Amount | None) -> str:
+def _missed(inputs: PlanInputs, goal: Goal, amount: Amount | None) -> str:
     if amount is not None:
         return f"It does not reach the goal: {goal.words}."
-    return f"The goal, {goal.words}, is not reached by judging all {ground.limit} items."
+    return f"The goal, {goal.words}, is not reached by judging all {inputs.limit} items."
 
 
-def _against(ground: Ground, point: Point, items: float, hours: float, money: float) -> str:
-    if point.items >= ground.population:
+def _against(inputs: PlanInputs, point: Point, items: float, hours: float, money: float) -> str:
+    if point.items >= inputs.population:
         return "All items are judged: how they are drawn makes no difference."
     if np.isinf(items):
-        return f"A plain random sample does not get as far with all {ground.limit} items."
+        return f"A plain random sample does not get as far with all {inputs.limit} items."
     if items <= 1.02 * point.items + 1:
         return f"A plain random sample of {items:.0f} items is as good: {point.method} gains nothing here."
     judgments = items * point.judgments / point.items
-    return f"A plain random sample needs {items:.0f} items for the same: {_spent(ground, judgments, hours, money)}."
+    return f"A plain random sample needs {items:.0f} items for the same: {_spent(inputs, judgments, hours, money)}."

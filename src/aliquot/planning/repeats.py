@@ -20,7 +20,7 @@ _FEWEST = 10  # outputs judged twice that tell how far people differ
 
 
 @dataclass(frozen=True)
-class RaterNoise:
+class AnnotatorNoise:
     """What repeated judgments say."""
 
     difference: float  # variance of one annotator's difference of two systems on an item, about what all would say
@@ -43,13 +43,13 @@ def judgments_per_output(data: EvalSet, human: str | None = None) -> float:
     return table.height / _outputs(table)
 
 
-def rater_noise(data: EvalSet, human: str | None = None) -> RaterNoise | None:
+def annotator_noise(data: EvalSet, human: str | None = None) -> AnnotatorNoise | None:
     """Take the judges' noise from the judgments behind the human score; None where outputs are not judged twice.
 
     Where the same people judged all systems of an item, their severity cancels in differences, see `difference_noise`.
 
     >>> import aliquot
-    >>> found = rater_noise(aliquot.synthetic(items=60, systems=3, annotators=4, judgments_per_output=2, seed=1))
+    >>> found = annotator_noise(aliquot.synthetic(items=60, systems=3, annotators=4, judgments_per_output=2, seed=1))
     >>> found.outputs, found.matched, found.difference > 0
     (180, True, True)
     """
@@ -62,7 +62,7 @@ def rater_noise(data: EvalSet, human: str | None = None) -> RaterNoise | None:
         return None
     within = variance_components(group_codes(table, ["item", "system"]), table["value"].to_numpy(), replicates=1).within
     noise, matched = difference_noise(table, within)
-    return RaterNoise(noise * behind.slope**2, table.height / _outputs(table), outputs, matched)
+    return AnnotatorNoise(noise * behind.slope**2, table.height / _outputs(table), outputs, matched)
 
 
 def _behind(data: EvalSet, human: str | None) -> ScoreJudgments | None:
@@ -164,8 +164,8 @@ def _words(rows: tuple[RepeatRow, ...], population: float, new_item_cost: float)
         more = rows[1].se / best.se - 1
         why = "" if new_item_cost else ", because a new item costs no more than a second judgment"
         if more < 0.005:
-            return ("Judge each output once: judges' noise is so large that more judgments of fewer items are as good, "
-                    "and never better.")  # fmt: skip
+            return ("Judge each output once: annotator noise is so large that more judgments of fewer items are as "
+                    "good, and never better.")  # fmt: skip
         return (f"Judge each output once{why}: two judgments of each at the same cost mean {rows[1].items:.0f} items, "
                 f"and an error of a difference {more:.0%} larger.")  # fmt: skip
     times = f"{best.judgments_per_output} judgments of each output"
