@@ -12,6 +12,7 @@ from statsmodels.stats.inter_rater import aggregate_raters, fleiss_kappa
 
 from aliquot.errors import NameUnknownError
 from aliquot.stats.agreement import (
+    WEIGHTINGS,
     differences,
     fleiss_measure,
     kappa,
@@ -42,12 +43,11 @@ def test_kappas_are_scikit_learns(pairs: list[tuple[int, int]]) -> None:
     a, b = np.array(pairs, dtype=float).T
     values = np.arange(1.0, 6)
     table = np.array([[np.sum((a == x) & (b == y)) for y in values] for x in values], dtype=float)
-    weightings = ("none", "linear", "quadratic")
-    found = [float(kappa(table, values, weighting)) for weighting in weightings]
+    found = [float(kappa(table, values, weighting)) for weighting in WEIGHTINGS]
     if len(np.unique(np.concatenate([a, b]))) == 1:
-        assert np.isnan([*found, kappa_maximum(table)]).all()
+        assert np.isnan([*found, float(kappa_maximum(table))]).all()
         return
-    for ours, weights in zip(found, (None, *weightings[1:]), strict=True):
+    for ours, weights in zip(found, (None, "linear", "quadratic"), strict=True):
         assert ours == pytest.approx(cohen_kappa_score(a, b, weights=weights, labels=[1, 2, 3, 4, 5]), abs=1e-9)
     observed, shares = np.mean(a == b), [table.sum(axis=axis) / len(a) for axis in (0, 1)]
     expected = shares[0] @ shares[1]
@@ -135,7 +135,8 @@ def test_distances_are_those_of_the_values() -> None:
 
 def test_an_empty_table_is_undefined() -> None:
     nothing = np.zeros((2, 2))
-    assert np.isnan([kappa(nothing), kappa_maximum(nothing), raw_agreement(nothing), margins_p(nothing)]).all()
+    for found in (kappa(nothing), kappa_maximum(nothing), raw_agreement(nothing), margins_p(nothing)):
+        assert np.isnan(found)
 
 
 def test_many_tables_at_once() -> None:
