@@ -175,7 +175,7 @@ def test_one_sided_choices_say_that_a_prior_was_used():
 def test_pairs_always_shown_the_same_way_round():
     result = compare(pairs((1, "p", "X", "Y", "a"), (2, "p", "X", "Y", "b")), "pairwise")
     assert result.position is None
-    assert any("position and system cannot be told apart" in note for note in result.notes)
+    assert any("position and system cannot be separated" in note for note in result.notes)
 
 
 def test_ignored_labels_and_good_and_bad_ties():
@@ -328,7 +328,7 @@ def test_criteria_controls_and_marks():
     with pytest.raises(NameUnknownError, match="no criterion 'style'"):
         compare(judgments, "scores", criterion="style")
     marked = table.with_columns(pl.Series("marked", [None, "speeder", None, None, None, None]))
-    with pytest.raises(DataError, match="nobody scored two"):
+    with pytest.raises(DataError, match="no annotator scored two"):
         compare(aliquot.Judgments(marked), "scores", criterion="fluency")
 
 

@@ -65,11 +65,11 @@ class ScoreKeeper:
         outputs = group_sums(self.system_of_cell, (count > 0).astype(np.float64), width)
         rows = np.flatnonzero(dropped & counted)
         pair, at = np.unique(group[rows] * size + self.cell[rows], return_inverse=True)
-        who, where = pair // size, pair % size
+        of_group, where = pair // size, pair % size
         left = count[where] - np.bincount(at, minlength=len(pair))
         rest = total[where] - np.bincount(at, self.values[rows], minlength=len(pair))
         gained = np.where(left > 0, rest / np.maximum(left, 1.0), 0.0) - mean[where]
-        key = who * width + self.system_of_cell[where]
+        key = of_group * width + self.system_of_cell[where]
         new_sum = score_sum + group_sums(key, gained, groups * width).reshape(groups, width)
         new_outputs = outputs - group_sums(key, (left < 0.5).astype(np.float64), groups * width).reshape(groups, width)
         with np.errstate(invalid="ignore", divide="ignore"):

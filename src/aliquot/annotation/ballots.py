@@ -232,11 +232,9 @@ def table_preferences(
         table: With the columns of its kind.
         kind: pairwise, best-worst or ranking.
         systems: Keep only these; also the systems that were shown, where pairs and ballots do not name them.
-        columns: Our column role -> the table's column.
         ignore: Choices to leave out.
         cluster: item, annotator, or none for independent choices.
         strict: Refuse duplicates that contradict each other instead of merging them.
-        where: File name, for messages.
 
     Example:
         >>> table = pl.DataFrame({"item": [1, 2], "annotator": ["p", "p"], "system_a": ["X", "Y"],

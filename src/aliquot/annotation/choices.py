@@ -78,7 +78,7 @@ def annotator_notes(keys: pl.DataFrame) -> list[str]:
 # -- tables of choices between two systems -------------------------------------------------------------------------
 
 _SAME_ORDER = (
-    "every pair was always shown in the same order, so position and system cannot be told apart; shuffle the sides "
+    "every pair was always shown in the same order, so position and system cannot be separated; shuffle the sides "
     "next time"
 )
 
@@ -166,12 +166,11 @@ def pair_preferences(
         raise DataError(
             f"{table.where}: no choice between two systems is left; check the choices, --systems and --ignore"
         )
+    a, b, outcomes = (merged[name].to_numpy() for name in ("a_code", "b_code", "outcome"))
     position, position_notes = _position(rows, cluster)
     return Preferences(
         systems=names,
-        choices=choices_of_rows(
-            *(merged[name].to_numpy() for name in ("a_code", "b_code", "outcome")), codes, len(names)
-        ),
+        choices=choices_of_rows(a, b, outcomes, codes, len(names)),
         kind="pairwise",
         items=merged["item"].n_unique(),
         annotators=merged["annotator"].drop_nulls().n_unique(),
@@ -253,7 +252,6 @@ def score_preferences(
         human: Compare by this score instead of by judgments.
         within: annotator (an annotator's own scores are compared) or item (the item's means over annotators are).
         margin: Differences up to it are ties.
-        cluster: item, annotator, or none.
 
     Raises:
         DataError: Nobody scored two systems on the same item.
@@ -312,7 +310,7 @@ def _from_judgments(
     units, matrix = _units(table, within, names)
     if not units.height:
         raise DataError(
-            "nobody scored two of the systems on the same item" + (
+            "no annotator scored two of the systems on the same item" + (
                 "; compare the items' means over annotators with --within item" if within == "annotator" else ""
             )
         )  # fmt: skip

@@ -75,8 +75,10 @@ def compare(data: Source, kind: str | None = None, **options: Any) -> CompareRes
             - criteria: judgments by several criteria, or a column of numbers for each
             - importance: lists of errors (MQM), or a column of counts for each type of error, and a score
             - groups: participant, group, before, after, measure
-        **options: Of the kind: systems, columns, level, cluster, seed; preferences also take ties, interval, prior,
-            alpha, adjust, draws, ignore, strict, and from scores criterion, human, within, margin; postedit outputs,
+        **options: Of most kinds: systems (keep only these), columns (our column role -> the table's column), level
+            (coverage of the intervals), cluster (item, annotator or none: choices that depend on each other), seed,
+            where (file name, for messages). Preferences also take ties, interval, prior, alpha, adjust, draws, ignore,
+            strict, and from scores criterion, human, within, margin; postedit outputs,
             by; criteria only, rows, correlation, factors, gap, communality, drop; importance target, errors, types;
             groups groups, lower_is_better, adjust, equal_variances.
 

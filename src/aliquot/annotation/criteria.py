@@ -149,7 +149,6 @@ def criteria(
         level: Coverage of the intervals of correlations.
         draws: Bootstrap draws over items.
         seed: Of bootstrap and parallel analysis.
-        where: File name, for messages.
 
     Example:
         >>> import aliquot

@@ -92,9 +92,6 @@ def importance(
             the judgment.
         errors: Columns that count errors, or types to keep; by default all.
         types: For error lists: category or severity.
-        columns: For tables, our column role -> the table's column.
-        level: Coverage.
-        where: File name, for messages.
 
     Returns:
         Slopes are within annotators (each has a level of its own) and their intervals over items.

@@ -73,12 +73,9 @@ def group_changes(
     Args:
         table: participant, group, before, after, and where there are several, measure: a row per person and measure.
         groups: The two groups, in the order to report them; by default those that occur.
-        columns: Our column role -> the table's column.
         lower_is_better: Measures of which less is better, such as negative affect.
         adjust: holm, sidak or none, over the measures.
         equal_variances: Student's t test instead of Welch's.
-        level: Coverage of the intervals.
-        where: File name, for messages.
 
     Example:
         >>> table = pl.DataFrame({"participant": range(6), "group": ["r", "r", "r", "c", "c", "c"],

@@ -221,7 +221,7 @@ def z_scores(
         by: what to do it within.
         minimum: an annotator with fewer judgments has no usable mean and spread.
         guard: an annotator with too few or only equal judgments is left out (`drop`), or compared with the mean and
-            spread of everybody's judgments on the criterion (`pooled`). A 0 would be wrong for them.
+            spread of all judgments on the criterion (`pooled`). A 0 would be wrong for them.
 
     >>> table = pl.DataFrame({"annotator": ["a"] * 3 + ["b"], "value": [1.0, 2.0, 3.0, 9.0]})
     >>> z_scores(table, by=("annotator",), minimum=2).z.round(2)
@@ -234,9 +234,9 @@ def z_scores(
     found = group_zscores(np.where(named, values, np.nan), groups, minimum)
     z = found.z
     if guard == "pooled":
-        everybody = group_codes(table, ["criterion"]) if "criterion" in by else np.zeros(len(values), dtype=np.int64)
+        pool = group_codes(table, ["criterion"]) if "criterion" in by else np.zeros(len(values), dtype=np.int64)
         unsure = (found.few | found.constant)[groups] | ~named
-        z = np.where(unsure, group_zscores(values, everybody).z, z)
+        z = np.where(unsure, group_zscores(values, pool).z, z)
     return Normalised(z, _z_report(table, by, groups, found), _z_notes(values, named, found, groups, minimum, guard))
 
 
@@ -251,7 +251,7 @@ def _z_notes(
     values: FloatArray, named: BoolArray, found: GroupScores, groups: IntArray, minimum: int, guard: str
 ) -> tuple[str, ...]:
     notes = []
-    done = "left out" if guard == "drop" else "compared with everybody's"
+    done = "left out" if guard == "drop" else "compared with those of all annotators"
     for what, which in ((f"fewer than {minimum}", found.few), ("only equal", found.constant)):
         if which.any():
             rows = int((which[groups] & np.isfinite(values) & named).sum())

@@ -100,12 +100,8 @@ def verify(
     Args:
         table: item, annotator, system_a, system_b, choice.
         systems: Keep only these; also the names of a and b where the table has none.
-        columns: Our column role -> the table's column.
         ignore: Labels to leave out, for instance those for words that should not have been shown.
-        cluster: item, annotator, or none.
-        level: Coverage of the intervals.
         strict: Refuse contradictory duplicates instead of leaving them out.
-        where: File name, for messages.
 
     Example:
         >>> table = pl.DataFrame({"item": range(6), "choice": ["1", "1", "2", "both", "0", "1"]})
@@ -275,11 +271,7 @@ def postedit(
         table: item, final, output_a, output_b, and where known annotator, system_a, system_b, choice.
         outputs: Data that hold the outputs, where the table names systems instead of giving texts.
         systems: The two systems, where the table does not name them; otherwise keep only these.
-        columns: Our column role -> the table's column.
         by: A column whose values make groups (job, language, annotator).
-        cluster: item, annotator, or none.
-        level: Coverage of the intervals.
-        where: File name, for messages.
 
     Example:
         >>> table = pl.DataFrame({"item": [1, 2], "final": ["a cat", "two dogs"],

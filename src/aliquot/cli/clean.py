@@ -85,7 +85,7 @@ def run(
         common.print_json(cleaned.to_dict())
         return
     console = render.console()
-    show(cleaned, console, everybody=annotators)
+    show(cleaned, console, full=annotators)
     for path in (output, audit):
         if path is not None:
             console.print(f"wrote {path}", markup=False)
@@ -107,12 +107,12 @@ def write(evalset: EvalSet, path: Path) -> None:
     save(evalset, path, what="judgments")
 
 
-def show(cleaned: Cleaned, console: Console, *, everybody: bool = False) -> None:
+def show(cleaned: Cleaned, console: Console, *, full: bool = False) -> None:
     """Print what was marked, whose, and what it changes."""
     counts = cleaned.counts
-    people = cleaned.annotators.height
+    n = cleaned.annotators.height
     counted = counts["answered"] - counts["marked_before"]
-    parts = [f"{counts['answers']} judgments by {people} annotator{'s' * (people != 1)}"]
+    parts = [f"{counts['answers']} judgments by {n} annotator{'s' * (n != 1)}"]
     parts += [f"{counts[state]} {state}" for state in ("skipped", "pending") if counts[state]]
     if counts["marked_before"]:
         parts.append(f"{counts['marked_before']} marked before")
@@ -120,11 +120,11 @@ def show(cleaned: Cleaned, console: Console, *, everybody: bool = False) -> None
     console.print(", ".join(parts) + "\n", markup=False)
     console.print(_step_table(cleaned))
     console.print()
-    if people:
-        shown = cleaned.annotators if everybody else cleaned.annotators.head(_SHOWN)
+    if n:
+        shown = cleaned.annotators if full else cleaned.annotators.head(_SHOWN)
         console.print(_annotator_table(shown))
-        if shown.height < people:
-            console.print(f"{people - shown.height} more with --annotators")
+        if shown.height < n:
+            console.print(f"{n - shown.height} more with --annotators")
         console.print()
     console.print(_system_table(cleaned))
     console.print()
@@ -151,15 +151,15 @@ def _step_table(cleaned: Cleaned) -> Table:
     return table
 
 
-def _annotator_table(people: pl.DataFrame) -> Table:
+def _annotator_table(annotators: pl.DataFrame) -> Table:
     """The annotators with most marks; a column for each step that marked anything."""
     fixed = ("annotator", "answers", "skipped", "pending", "median_seconds", "marked", "change", "changed_system")
-    names = [name for name in people.columns if name not in fixed and people.schema[name].is_integer()]
-    names = [name for name in names if (people[name].fill_null(0) > 0).any()][:4]
+    names = [name for name in annotators.columns if name not in fixed and annotators.schema[name].is_integer()]
+    names = [name for name in names if (annotators[name].fill_null(0) > 0).any()][:4]
     table = render.columns(render.table("annotators, most marks first"), left=["annotator"],
                            right=["answers", "marked", *names, "median s", "change"])  # fmt: skip
     table.add_column("of", overflow="fold")
-    for row in people.iter_rows(named=True):
+    for row in annotators.iter_rows(named=True):
         table.add_row(
             row["annotator"], str(row["answers"]), str(row["marked"]), *(_count(row[name]) for name in names),
             render.number(row["median_seconds"]), render.number(row["change"]), row["changed_system"] or "",

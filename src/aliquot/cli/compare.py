@@ -50,7 +50,7 @@ def run(
     ] = None,
     systems: Annotated[
         str | None,
-        typer.Option("--systems", metavar="A,B", help="Keep only these; who a and b are, if the table does not say."),
+        typer.Option("--systems", metavar="A,B", help="Keep only these; also names of a and b that the table lacks."),
     ] = None,
     columns: Annotated[
         str | None,
