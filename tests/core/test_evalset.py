@@ -386,13 +386,11 @@ def test_describe_with_another_human_score(data):
         data.describe(human="mqm")
 
 
-@pytest.mark.parametrize("call", [aliquot.select, aliquot.estimate, aliquot.simulate, aliquot.plan, aliquot.learn])
-def test_a_path_is_no_data(call):
-    """A path given to Python where loaded data are meant."""
-    with pytest.raises(OptionError, match=r"data is a str; give an EvalSet: load files with aliquot\.load"):
-        call(["data.jsonl"] if call in (aliquot.simulate, aliquot.learn) else "data.jsonl")
-
-
-def test_a_path_has_no_surface():
-    with pytest.raises(OptionError, match=r"data is a str; give an EvalSet"):
-        aliquot.surface("data.jsonl", "bleu")  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    "call", [aliquot.select, aliquot.estimate, aliquot.simulate, aliquot.plan, aliquot.learn, aliquot.metrics]
+)
+def test_what_is_no_data_is_refused(call):
+    with pytest.raises(OptionError, match=r"data is a float; give an EvalSet, a path, a Polars or a pandas table"):
+        call([0.5] if call in (aliquot.simulate, aliquot.learn) else 0.5)
+    with pytest.raises(AliquotError, match=r"absent\.jsonl: no such file"):
+        call("absent.jsonl")

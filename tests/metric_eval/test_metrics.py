@@ -526,11 +526,6 @@ def test_a_single_name_is_a_list_of_one(data):
     assert aliquot.metrics(data, metrics="metricA", parts="value").metrics == ("metricA",)
 
 
-def test_a_path_is_not_data():
-    with pytest.raises(OptionError, match=r"data is a str; give an EvalSet: load files with aliquot\.load"):
-        aliquot.metrics("data.jsonl")  # type: ignore[arg-type]
-
-
 def test_a_human_score_named_twice_is_looked_at_once(data):
     report = aliquot.metrics(data, ["human", "human"], parts=["decomposition"], trials=20)
     assert report.humans == ("human",)

@@ -367,11 +367,6 @@ BAD = {
 }
 
 
-def test_a_path_is_not_data():
-    with pytest.raises(OptionError, match=r"data is a str; give an EvalSet: load files with aliquot\.load"):
-        aliquot.plan("data.jsonl")  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize("said", BAD)
 def test_bad_options(pilot, said):
     with pytest.raises(OptionError, match=said):

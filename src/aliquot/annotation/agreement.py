@@ -31,8 +31,10 @@ from aliquot.annotation.judgment_rows import (
     table_in,
 )
 from aliquot.core.evalset import EvalSet
+from aliquot.core.judgments import Judgments
 from aliquot.core.result import frame_of, signature
 from aliquot.errors import DataError, OptionError
+from aliquot.io.inputs import DataLike, as_judged
 from aliquot.stats.agreement import NO_SPAN, SpanAgreement, span_agreement
 from aliquot.stats.alpha import Level
 from aliquot.stats.annotator_model import EXACT, MIN_JUDGMENTS, AnnotatorModel, Variant, annotator_model
@@ -50,7 +52,7 @@ _AT_ONCE = 400_000_000
 
 
 def agreement(
-    data: Data,
+    data: DataLike | Judgments,
     *,
     criterion: str | None = None,
     annotators: Sequence[str] | None = None,
@@ -103,6 +105,7 @@ def agreement(
     >>> result.pairs.columns[:4]
     ['a', 'b', 'shared', 'raw']
     """
+    data = as_judged(data, answer)
     columns = _columns(data, by)
     recodings = _recodings(recode)
 

@@ -22,13 +22,14 @@ from aliquot.annotation.audit import (
     with_marked,
 )
 from aliquot.annotation.cleaning_steps import STEPS, NotApplicableError, lookup
-from aliquot.annotation.judgment_rows import Data, JudgmentRows, evalset_of, judgment_rows, judgments_of
+from aliquot.annotation.judgment_rows import JudgmentRows, evalset_of, judgment_rows, judgments_of
 from aliquot.annotation.prepare import Recodes, valued, written_recoding
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import MARKED, Judgments
 from aliquot.core.registry import Spec, bind, parse_chain, parse_spec, written
 from aliquot.core.result import Result, frame_of, signature
 from aliquot.errors import DataError, OptionError, unknown_name
+from aliquot.io.inputs import DataLike, as_judged
 from aliquot.stats.arrays import FloatArray
 
 
@@ -149,7 +150,7 @@ class Cleaned(Result):
 
 
 def clean(
-    data: Data,
+    data: DataLike | Judgments,
     preset: str | None = None,
     *,
     steps: StepsLike | None = None,
@@ -187,6 +188,7 @@ def clean(
     >>> len(cleaned.judgments), len(cleaned.judgments.usable())
     (180, 126)
     """
+    data = as_judged(data, None if answer == "value" else answer)
     limits, others = _limits(scale, labels), chain_of(preset, steps, without)
     chain = [*limits, *others]
     twice = {spec.name for spec in limits} & {spec.name for spec in others}

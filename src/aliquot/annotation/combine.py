@@ -11,12 +11,14 @@ import polars as pl
 
 from aliquot.annotation.combine_methods import METHODS, CellJudgments, CombineMethod, LabelsCurve, curve_of, method_of
 from aliquot.annotation.formula import Formula, parse_formula
-from aliquot.annotation.judgment_rows import Data, evalset_of
+from aliquot.annotation.judgment_rows import evalset_of
 from aliquot.annotation.prepare import Recodes, comparable, countable, recoded, recodings_of, written_recoding
 from aliquot.core.evalset import EvalSet
+from aliquot.core.judgments import Judgments
 from aliquot.core.result import Result, signature
 from aliquot.errors import DataError, OptionError, unknown_name
 from aliquot.io.formats.mqm import MQMWeights
+from aliquot.io.inputs import DataLike, as_judged
 from aliquot.stats.arrays import FloatArray, IntArray, Seed
 
 
@@ -120,7 +122,7 @@ class _How:
 
 
 def combine(
-    data: Data,
+    data: DataLike | Judgments,
     method: str = "mean",
     *,
     criterion: str | None = None,
@@ -168,6 +170,7 @@ def combine(
     >>> combined.evalset.human, combined.evalset.scores["human"].shape
     ('human', (40, 3))
     """
+    data = as_judged(data, None if answer == "value" else answer)
     evalset = evalset_of(data)
     known = evalset.judgments.criteria if evalset.judgments is not None else []
     chosen, spec = method_of(method, threshold=threshold)

@@ -18,7 +18,7 @@ from aliquot.core.judgments import Judgments
 from aliquot.core.result import plain
 from aliquot.errors import OptionError, OutputError, unknown_name
 from aliquot.io import load as io_load
-from aliquot.io.files import write_bytes
+from aliquot.io.files import require_folder_above, write_bytes
 from aliquot.io.formats import tables
 from aliquot.io.formats.mqm import MQMWeights
 from aliquot.io.formats.table_columns import parse_mapping
@@ -52,14 +52,14 @@ FormatOption = Annotated[
     str | None,
     typer.Option(
         "--format", metavar="NAME", rich_help_panel=_READING,
-        help="items, mtme, mqm, table or summeval; told by content when not given.",
+        help="items, mtme, mqm, table, summeval or texts; told by content when not given.",
     ),
 ]  # fmt: skip
 InputFormatOption = Annotated[
     str | None,
     typer.Option(
         "--input-format", metavar="NAME", rich_help_panel=_READING,
-        help="items, mtme, mqm, table or summeval; told by content when not given.",
+        help="items, mtme, mqm, table, summeval or texts; told by content when not given.",
     ),
 ]  # fmt: skip
 LowerOption = Annotated[
@@ -223,5 +223,8 @@ def resumable(output: Path | None) -> Iterator[None]:
 
 def require_writable(path: Path | None) -> None:
     """Refuse an output path that cannot be written before any work is done."""
-    if path is not None and path.is_dir():
+    if path is None:
+        return
+    require_folder_above(path)
+    if path.is_dir():
         raise OutputError(f"{path}: is a folder where an output file is meant; name a file inside it")

@@ -84,6 +84,30 @@ class EvalSet:
         if self.human is not None and self.human not in scores:
             raise unknown_name("score", self.human, scores, "name the human score with --human / human=")
 
+    @classmethod
+    def from_frame(
+        cls,
+        frame: Any,
+        *,
+        columns: Mapping[str, str] | None = None,
+        wide: str | None = None,
+        human: str | None = None,
+        lower_is_better: Sequence[str] = (),
+        score_name: str | None = None,
+        name: str = "data",
+    ) -> EvalSet:
+        """Make a set of a Polars or pandas table of scores or judgments; the options are those of `aliquot.load`.
+
+        >>> EvalSet.from_frame(pl.DataFrame({"segment_id": [1, 1], "model": ["A", "B"], "score": [0.5, 0.25]})).systems
+        ('A', 'B')
+        """
+        from aliquot.io.load import load  # noqa: PLC0415  (reading is built on this class)
+
+        read = load(
+            frame, human=human, columns=columns, wide=wide, lower_is_better=lower_is_better, score_name=score_name
+        )
+        return replace(read, name=name)
+
     # -- sizes and names -------------------------------------------------------------------------------------------
 
     @property
@@ -358,13 +382,6 @@ class EvalSet:
             if system not in self.systems:
                 raise unknown_name("system", system, self.systems)
         return list(systems)
-
-
-def require_sets(*data: object) -> None:
-    """Refuse paths, tables and the like where loaded data are meant."""
-    for each in data:
-        if not isinstance(each, EvalSet):
-            raise OptionError(f"data is a {type(each).__name__}; give an EvalSet: load files with aliquot.load")
 
 
 def at_rows(evalset: EvalSet, rows: IntArray) -> EvalSet:

@@ -56,12 +56,13 @@ class Judgments:
         counts = ", ".join(
             f"{count} {word}{'' if count == 1 else 's'}"
             for word, count in (
+                ("row", len(self)),
                 ("item", self.table["item"].n_unique()),
                 ("system", self.table["system"].n_unique()),
                 ("annotator", len(self.annotators)),
             )
         )
-        return f"Judgments({len(self)} rows, {counts})"
+        return f"Judgments({counts})"
 
     @property
     def annotators(self) -> list[str]:

@@ -8,10 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import polars as pl
 
-from aliquot.core.evalset import EvalSet, require_sets
-from aliquot.core.judgments import Judgments
 from aliquot.core.registry import Spec, parse_spec, written
 from aliquot.core.result import signature
 from aliquot.core.selection import Selection
@@ -22,6 +19,7 @@ from aliquot.estimation.intervals import Bounds, bounds
 from aliquot.estimation.ranking import Ranking, rank
 from aliquot.estimation.result import Estimates, PairEstimate, SystemEstimate
 from aliquot.estimation.sample import Fitted, Sample, proxy_correlation, sample_of
+from aliquot.io.inputs import DataLike, JudgmentsLike, SelectionLike, as_evalset, as_selection
 from aliquot.stats.arrays import FloatArray, IntArray
 
 UNKNOWN_CHANCES = "the items were not drawn with known probabilities"
@@ -30,11 +28,11 @@ DEFAULTS = {"means": "greg", "ranking": "multilevel"}
 
 
 def estimate(
-    data: EvalSet,
+    data: DataLike,
     method: str = "auto",
     *,
-    selection: Selection | None = None,
-    judgments: Judgments | pl.DataFrame | None = None,
+    selection: SelectionLike | None = None,
+    judgments: JudgmentsLike | None = None,
     human: str | None = None,
     interval: str = "t",
     level: float = 0.95,
@@ -75,7 +73,8 @@ def estimate(
     >>> [row.system for row in result.systems]
     ['sys1', 'sys2', 'sys3']
     """
-    require_sets(data)
+    data = as_evalset(data)
+    selection = None if selection is None else as_selection(selection)
     mismatches: tuple[Mismatch, ...] = ()
     if judgments is not None:
         data, mismatches = with_judgments(data, judgments, selection, human)

@@ -13,6 +13,7 @@ from aliquot.core.judgments import MARKED, Judgments
 from aliquot.core.registry import Spec
 from aliquot.core.selection import Selection
 from aliquot.errors import AliquotWarning, DataError, OptionError
+from aliquot.io.inputs import JudgmentsLike, as_judgments
 from aliquot.stats.arrays import FloatArray
 
 # -- Bringing data, selection and judgments together, and telling in one table what does not fit ---------------------
@@ -33,7 +34,7 @@ class Mismatch:
 
 
 def with_judgments(
-    data: EvalSet, judgments: Judgments | pl.DataFrame, selection: Selection | None = None, human: str | None = None
+    data: EvalSet, judgments: JudgmentsLike, selection: Selection | None = None, human: str | None = None
 ) -> tuple[EvalSet, tuple[Mismatch, ...]]:
     """Return the data with the judgments' cell means as human score, and what did not fit.
 
@@ -41,7 +42,7 @@ def with_judgments(
     those that are marked; several judgments of an output are averaged; the same annotator's repeated judgments are
     averaged first.
     """
-    table = (judgments if isinstance(judgments, Judgments) else Judgments(judgments)).table
+    table = as_judgments(judgments).table
     id_type = data.items["id"].dtype
     table = table.with_columns(pl.col("item").cast(pl.String).alias("_key"))
     known_items = pl.DataFrame({"_key": data.items["id"].cast(pl.String), "item": data.items["id"]})

@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-import polars as pl
 
 from aliquot.core.evalset import ItemId
-from aliquot.core.judgments import Judgments
 from aliquot.errors import DataError, OptionError, unknown_name
+from aliquot.io.inputs import JudgmentsLike, as_judgments
 from aliquot.stats.arrays import BoolArray, FloatArray
 from aliquot.stats.sequences import start_betting
 
@@ -155,10 +154,9 @@ class Monitor:
         known = np.isfinite(difference)
         self._sums += np.where(known, [known, np.nan_to_num(difference), np.nan_to_num(difference) ** 2], 0.0)
 
-    def add_judgments(self, judgments: Judgments | pl.DataFrame) -> None:
+    def add_judgments(self, judgments: JudgmentsLike) -> None:
         """Add a table of judgments, item after item in the order of the table, averaged per output."""
-        table = judgments if isinstance(judgments, Judgments) else Judgments(judgments)
-        for (item,), rows in table.cell_means().group_by("item", maintain_order=True):
+        for (item,), rows in as_judgments(judgments).cell_means().group_by("item", maintain_order=True):
             self.add(item, dict(zip(rows["system"].to_list(), rows["value"].to_list(), strict=True)))
 
     def picture(self) -> Picture:

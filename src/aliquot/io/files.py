@@ -16,6 +16,7 @@ from aliquot.errors import FormatError, OutputError
 STDIN = "-"
 _GZIP_MAGIC = b"\x1f\x8b"
 _UTF8_BOM = b"\xef\xbb\xbf"
+_UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
 
 
 def require_readable(path: Path) -> None:
@@ -44,7 +45,7 @@ def _near_names(path: Path) -> str:
 
 
 def read_bytes(path: Path | str) -> bytes:
-    """Read a file or standard input ("-"), undoing gzip by content and dropping a byte-order mark."""
+    """Read a file or standard input ("-"), undoing gzip by content; text in UTF-16 with its mark becomes UTF-8."""
     if str(path) == STDIN:
         raw = sys.stdin.buffer.read()
     else:
@@ -55,6 +56,11 @@ def read_bytes(path: Path | str) -> bytes:
         raw = path.read_bytes()
     if raw.startswith(_GZIP_MAGIC):
         raw = _gunzip(raw, path)
+    if raw.startswith(_UTF16_BOMS):
+        try:
+            return raw.decode("utf-16").encode()
+        except UnicodeDecodeError as error:
+            raise FormatError(f"{path}: damaged UTF-16 ({error.reason}); save the file as UTF-8") from None
     return raw.removeprefix(_UTF8_BOM)
 
 
@@ -65,6 +71,17 @@ def _gunzip(raw: bytes, path: Path | str) -> bytes:
         raise FormatError(f"{path}: the gzip data end too early (truncated file); copy or download it again") from None
     except (gzip.BadGzipFile, zlib.error) as error:
         raise FormatError(f"{path}: damaged gzip data ({error}); copy or download it again") from None
+
+
+def refuse_utf16(raw: bytes, path: Path | str) -> None:
+    """Raise for text in UTF-16 without its mark, which would be read as gibberish."""
+    start = raw[:400]
+    if start.count(0) > len(start) // 4:  # every other byte of Latin text is 0
+        order = "le" if start[1:2] == b"\0" else "be"
+        raise FormatError(
+            f"{path}: looks like UTF-16 without a byte-order mark; convert the file first, e.g. "
+            f"`iconv -f utf-16{order} -t utf-8`"
+        )
 
 
 def decode_text(raw: bytes, path: Path | str) -> str:
@@ -94,7 +111,8 @@ def whole_file(path: Path | str) -> Iterator[Path]:
     try:
         if path.is_dir():
             raise OutputError(f"{path}: is a folder where an output file is meant; name a file inside it")
-        with _folders_above(path), _temporary(path, folder=False) as temporary:
+        require_folder_above(path)
+        with _temporary(path, folder=False) as temporary:
             yield temporary
             temporary.chmod(_mode_for(path))
             temporary.replace(path)
@@ -110,7 +128,8 @@ def whole_folder(path: Path | str) -> Iterator[Path]:
     """
     path = Path(path)
     try:
-        with _folders_above(path), _temporary(path, folder=True) as temporary:
+        require_folder_above(path)
+        with _temporary(path, folder=True) as temporary:
             yield temporary
             _move_files(temporary, path)
     except OSError as error:
@@ -128,18 +147,10 @@ def _move_files(source: Path, target: Path) -> None:
         file.replace(place)
 
 
-@contextmanager
-def _folders_above(path: Path) -> Iterator[None]:
-    """Make the folders above `path`, and take those that were made away again when the block fails."""
-    made = [folder for folder in path.parents if not folder.exists()]
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        yield
-    except BaseException:
-        for folder in made:
-            with suppress(OSError):
-                folder.rmdir()
-        raise
+def require_folder_above(path: Path) -> None:
+    """Refuse a path in a folder that does not exist: a typing error should not become a folder."""
+    if not path.parent.is_dir():
+        raise OutputError(f"{path}: the folder {path.parent} does not exist; create it first: mkdir -p '{path.parent}'")
 
 
 @contextmanager

@@ -16,16 +16,15 @@ import polars as pl
 from aliquot.core.conventions import implied_human
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import Judgments
-from aliquot.core.selection import Selection
 from aliquot.errors import DataError, FormatError, NameUnknownError, OptionError, quoted, unknown_name
 from aliquot.io import download as catalog
-from aliquot.io.files import STDIN, decode_text, first_character, read_bytes, require_readable
-from aliquot.io.formats import items, mqm, mtme, parquet, summeval, tables
+from aliquot.io.files import STDIN, decode_text, first_character, read_bytes, refuse_utf16, require_readable
+from aliquot.io.formats import items, mqm, mtme, parquet, summeval, tables, text_folder
 from aliquot.io.formats.table_columns import Absent
-from aliquot.io.formats.table_files import PARQUET_MAGIC, ZIP_MAGIC, is_record, read_frame
+from aliquot.io.formats.table_files import PARQUET_MAGIC, ZIP_MAGIC, Table, any_frame, is_record, read_frame
 from aliquot.io.formats.tables import TableOptions
 
-FORMATS = ("items", "mtme", "mqm", "table", "summeval")
+FORMATS = ("items", "mtme", "mqm", "table", "summeval", "texts")
 STDOUT = "-"
 
 
@@ -55,7 +54,7 @@ class _Options:
 
 
 def load(
-    path: str | Path,
+    path: str | Path | Table,
     format: str | None = None,  # noqa: A002  (the public name users expect)
     human: str | None = None,
     *,
@@ -71,10 +70,11 @@ def load(
     r"""Load an evaluation set from a file, a folder, standard input ("-") or a descriptor such as "wmt23/en-de".
 
     Args:
-        path: item JSON lines (plain or gzip, or a JSON array), an mt-metrics-eval folder, an MQM TSV, a table (CSV,
-            TSV, Parquet, .xlsx, JSON lines), SummEval's JSON lines; or a descriptor, which is looked up in the data
-            folder ($ALIQUOT_DATA), then in the cache, and downloaded once otherwise.
-        format: one of items, mtme, mqm, table, summeval; told by content when not given.
+        path: item JSON lines (plain or gzip, or a JSON array), an mt-metrics-eval folder, a folder of texts (one file a
+            system), an MQM TSV, a table (CSV, TSV, Parquet, .xlsx, JSON lines), SummEval's JSON lines; or a descriptor,
+            which is looked up in the data folder ($ALIQUOT_DATA), then in the cache, and downloaded once otherwise; or
+            a Polars or pandas table.
+        format: one of items, mtme, mqm, table, summeval, texts; told by content when not given.
         human: the score that people gave; by default `human`, or the only score named like one.
         lower_is_better: scores or criteria to flip, with the judgments they come from, so that higher is better for
             all; remembered in `flipped`.
@@ -100,7 +100,7 @@ def load(
 
 
 def load_judgments(
-    source: str | Path | EvalSet | Judgments | Any,
+    source: str | Path | EvalSet | Judgments | Table,
     *,
     columns: Mapping[str, str] | None = None,
     wide: str | None = None,
@@ -133,7 +133,10 @@ def load_judgments(
     if isinstance(source, EvalSet):
         return _judgments_in(source, source.name)
     options = _Options(format, None, lower_is_better, columns, wide, None, answer, None, mqm_weights)
-    return _judgments_in(_load(source, options), source if isinstance(source, (str, Path)) else "the table")
+    if isinstance(source, (str, Path)):
+        return _judgments_in(_load(source, options), source)
+    table = tables.from_table(any_frame(source), "the table", replace(options.table, judgments=True))
+    return _judgments_in(_finished(table, options), "the table")
 
 
 def load_with_judgments(
@@ -179,61 +182,12 @@ def load_all(path: str | Path, human: str | None = None) -> dict[str, EvalSet]:
         return {pair: _with_human(mtme.read(folder, pair), human) for pair in mtme.pairs(folder)}
 
 
-# -- data in Python: paths and tables where data, judgments or a selection are meant --------------------------------
-
-
-def as_evalset(data: EvalSet | str | Path | Any, **options: Any) -> EvalSet:
-    """Return data as an EvalSet: a path is loaded, a Polars or pandas table read as a file of it would be.
-
-    >>> as_evalset(pl.DataFrame({"segment_id": [1, 1], "model": ["A", "B"], "score": [0.5, 0.75]})).systems
-    ('A', 'B')
-    """
-    return data if isinstance(data, EvalSet) else _load(data, _Options(**options))
-
-
-def as_judgments(judgments: Judgments | EvalSet | str | Path | Any, **options: Any) -> Judgments:
-    """Return judgments given as such, as a path or as a Polars or pandas table; see `load_judgments`."""
-    return load_judgments(judgments, **options)
-
-
-def as_selection(selection: Selection | str | Path | Any) -> Selection:
-    """Return a selection given as such, as a path, or as a table: item ids in order, with `probability` if drawn.
-
-    >>> as_selection(pl.DataFrame({"item": [4, 2], "probability": [0.5, 0.5], "population": 4})).ids
-    (4, 2)
-    """
-    if isinstance(selection, Selection):
-        return selection
-    if isinstance(selection, (str, Path)):
-        return Selection.load(selection)
-    table = frame_of(selection)
-    name = next((name for name in ("id", "item", "i", "segment_id") if name in table.columns), None)
-    if name is None:
-        raise unknown_name("column", "item", table.columns, "a selection names its items in a column 'item'")
-    known = {"utility", "probability", "weight", "cost"} & set(table.columns)
-    numbers: dict[str, Any] = {key: table[key].to_numpy() for key in known}
-    whole = int(table["population"][0]) if "population" in table.columns else table.height
-    return Selection(ids=tuple(table[name].to_list()), population=whole, method="given", **numbers)
-
-
-def frame_of(table: Any) -> pl.DataFrame:
-    """Return a table of another library (pandas, pyarrow, ...) as a Polars frame; pandas' index is left out."""
-    if isinstance(table, pl.DataFrame):
-        return table
-    if hasattr(table, "__dataframe__") or hasattr(table, "__arrow_c_stream__"):
-        try:
-            return pl.DataFrame(table)
-        except (ImportError, TypeError, ValueError, pl.exceptions.PolarsError):
-            return pl.DataFrame({str(name): table[name].tolist() for name in table.columns}, strict=False)
-    raise DataError(f"{type(table).__name__} is no data; give a path, an EvalSet, Judgments, a Polars or pandas table")
-
-
 # -- reading -------------------------------------------------------------------------------------------------------
 
 
-def _load(source: str | Path | Any, options: _Options) -> EvalSet:
+def _load(source: str | Path | Table, options: _Options) -> EvalSet:
     if not isinstance(source, (str, Path)):
-        return _finished(tables.from_table(frame_of(source), "the table", options.table), options)
+        return _finished(tables.from_table(any_frame(source), "the table", options.table), options)
     place, pair = _resolve(source, options.pair)
     with _naming(place):
         return _finished(_read(place, replace(options, pair=pair)), options)
@@ -289,14 +243,16 @@ def _read(path: Path | str, options: _Options) -> EvalSet:
 
 
 def _read_folder(path: Path, options: _Options) -> EvalSet:
-    if options.format not in (None, "mtme"):
+    if options.format not in (None, "mtme", "texts"):
         raise FormatError(f"{path}: is a folder where a file is meant; name a file inside it")
-    if mtme.looks_like(path):
+    if options.format != "texts" and mtme.looks_like(path):
         return mtme.read(path, options.pair)
+    if text_folder.looks_like(path):
+        return text_folder.read(path)
     inside = sorted(entry.name for entry in path.iterdir())
     raise FormatError(
         f"{path}: is a folder where a file is meant; name one of {quoted(inside, 5) or 'its files (it is empty)'}, or "
-        "a folder of mt-metrics-eval v2 (with sources/ and system-outputs/)"
+        "a folder of mt-metrics-eval v2 (with sources/ and system-outputs/), or of texts (SYSTEM.txt, source.txt)"
     )
 
 
@@ -339,6 +295,7 @@ def recognise(raw: bytes, path: Path | str = "data") -> str:
         return "items" if _is_item_table(raw, path) else "table"
     if raw.startswith(ZIP_MAGIC):
         return "table"
+    refuse_utf16(raw, path)
     start = first_character(raw)
     if start in (b"[", b"{"):
         fields = _first_object(raw)

@@ -12,9 +12,9 @@ from typing import Any, get_args
 
 import polars as pl
 
-from aliquot.core.evalset import EvalSet, require_sets
 from aliquot.core.result import Result, frame_of, signature
 from aliquot.errors import DataError, OptionError, unknown_name
+from aliquot.io.inputs import DataLike, as_evalsets
 from aliquot.metric_eval.correlations import (
     Correlation,
     Extreme,
@@ -129,7 +129,7 @@ class _Options:
 
 
 def metrics(
-    data: EvalSet | Sequence[EvalSet],
+    data: DataLike | Sequence[DataLike],
     human: str | Sequence[str] | None = None,
     *,
     metrics: str | Sequence[str] | None = None,
@@ -184,8 +184,7 @@ def metrics(
     """
     parts, tests, metrics = _several(parts), _several(tests) or (), _several(metrics)
     options = _checked(parts, trials, paired, tests, permutations, swap, alpha, level)
-    sets: list[Any] = [data] if isinstance(data, EvalSet) else list(data)
-    require_sets(*sets)
+    sets = as_evalsets(data)
     humans: list[str | None] = [human] if human is None or isinstance(human, str) else list(dict.fromkeys(human))
     if not humans:
         raise OptionError("no human score is named; name one, or leave human= out")

@@ -23,11 +23,12 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
-from aliquot.core.evalset import EvalSet, require_sets
+from aliquot.core.evalset import EvalSet
 from aliquot.core.registry import Parameter, Spec, bind, parameters_of, parse_spec, split_outside, split_specs
 from aliquot.errors import DataError, DownloadError, MissingExtraError, OptionError, OutputError, unknown_name
 from aliquot.io.download import cache_folder
 from aliquot.io.files import write_bytes
+from aliquot.io.inputs import DataLike, as_evalset
 from aliquot.stats.arrays import FloatArray
 
 # -- Scores of texts, remembered by content: in memory, and on disk in the cache folder ------------------------------
@@ -91,6 +92,7 @@ def remember(key: str, scores: FloatArray) -> None:
     buffer = io.BytesIO()
     np.save(buffer, scores, allow_pickle=False)
     with suppress(OSError, OutputError):
+        cache_file(key).parent.mkdir(parents=True, exist_ok=True)
         write_bytes(cache_file(key), buffer.getvalue())
 
 
@@ -176,7 +178,7 @@ SURFACE = tuple(_MAKERS)
 
 
 def surface(
-    data: EvalSet, compute: str | Sequence[str] = "bleu,chrf", *, cache: bool = True, progress: Progress | None = None
+    data: DataLike, compute: str | Sequence[str] = "bleu,chrf", *, cache: bool = True, progress: Progress | None = None
 ) -> Surface:
     """Compute sentence-level BLEU, chrF or TER of every output against the item's reference, and add them as scores.
 
@@ -202,7 +204,7 @@ def surface(
     >>> found.scores[0].signature  # doctest: +ELLIPSIS
     'nrefs:1|case:mixed|eff:yes|nc:6|nw:2|space:no|version:...'
     """
-    require_sets(data)
+    data = as_evalset(data)
     metrics = [(spec, _made(spec)) for spec in parse_compute(compute)]
     references = _references(data)
     copies = _copies(data, references)

@@ -8,14 +8,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-import polars as pl
-
-from aliquot.core.evalset import EvalSet, require_sets
-from aliquot.core.judgments import Judgments
 from aliquot.core.result import signature
-from aliquot.core.selection import Selection
 from aliquot.errors import OptionError
 from aliquot.estimation.inputs import with_judgments
+from aliquot.io.inputs import DataLike, JudgmentsLike, SelectionLike, as_evalset, as_selection
 from aliquot.planning.costs import Times
 from aliquot.planning.from_data import plan_campaign
 from aliquot.planning.power import (
@@ -37,7 +33,7 @@ Number = float | Sequence[float]
 
 
 def plan(
-    data: EvalSet | None = None,
+    data: DataLike | None = None,
     *,
     difference: Number | None = None,
     sd: Number | None = None,
@@ -56,8 +52,8 @@ def plan(
     goal: str | None = None,
     method: str = "auto",
     human: str | None = None,
-    selection: Selection | None = None,
-    judgments: Judgments | pl.DataFrame | None = None,
+    selection: SelectionLike | None = None,
+    judgments: JudgmentsLike | None = None,
     past: bool = False,
     beyond: bool = False,
     rater_variance: float | None = None,
@@ -125,11 +121,11 @@ def plan(
     >>> campaign.basis, len(campaign.curve("auto"))
     ('replay', 2)
     """
+    data = None if data is None else as_evalset(data)
+    selection = None if selection is None else as_selection(selection)
     given = dict(locals())
     _check_levels(alpha, power)
     extra: tuple[str, ...] = ()
-    if data is not None:
-        require_sets(data)
     if data is not None and judgments is not None:
         data, mismatches = with_judgments(data, judgments, selection, human)
         extra = tuple(f"{m.count} {m.what} ({m.example}): {m.action}" for m in mismatches)

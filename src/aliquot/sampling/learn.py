@@ -10,9 +10,9 @@ import numpy as np
 import polars as pl
 
 from aliquot._version import __version__
-from aliquot.core.evalset import EvalSet, require_sets
 from aliquot.core.result import Result, signature
 from aliquot.errors import OptionError, unknown_name
+from aliquot.io.inputs import DataLike, as_evalsets
 from aliquot.sampling.source_features import standardised
 from aliquot.sampling.source_model import SourceModel, unlike_parts
 from aliquot.sampling.text_vectors import DEFAULT_MODEL
@@ -83,7 +83,7 @@ class Learned(Result):
 
 
 def learn(
-    data: EvalSet | Sequence[EvalSet],
+    data: DataLike | Sequence[DataLike],
     target: str = "metric_avg",
     *,
     metric: str | None = None,
@@ -112,10 +112,9 @@ def learn(
     >>> learn(past).model
     SourceModel(ridge for metric_avg, 240 sources of 2 campaigns)
     """
-    sets = [data] if isinstance(data, EvalSet) else list(data)
+    sets = as_evalsets(data)
     if not sets:
         raise OptionError("no data to learn from; give at least one past campaign")
-    require_sets(*sets)
     if target not in TARGETS:
         raise unknown_name("target", target, TARGETS)
     if features not in FEATURES:

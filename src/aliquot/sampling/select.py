@@ -12,11 +12,12 @@ import numpy as np
 import polars as pl
 
 from aliquot.core.columns import group_codes
-from aliquot.core.evalset import EvalSet, ItemId, at_rows, require_sets
+from aliquot.core.evalset import EvalSet, ItemId, at_rows
 from aliquot.core.registry import Spec, parse_spec
 from aliquot.core.result import signature
 from aliquot.core.selection import Selection
 from aliquot.errors import AliquotWarning, DataError, OptionError, quoted, unknown_name
+from aliquot.io.inputs import DataLike, as_evalset
 from aliquot.sampling.budget import Budget, item_costs, resolve_budget
 from aliquot.sampling.methods import lookup, resolved
 from aliquot.sampling.tasks import Chosen, Task, choose_rows
@@ -27,7 +28,7 @@ _UNFAIR = ("metric_avg", "irt_diff")
 
 
 def select(
-    data: EvalSet,
+    data: DataLike,
     method: str = "auto",
     budget: float | str | None = None,
     *,
@@ -65,7 +66,7 @@ def select(
     >>> aliquot.select(data, "metric_var", budget=10, metric="metricA")
     Selection(10 of 60 items by metric_var:metric=metricA, without probabilities)
     """
-    require_sets(data)
+    data = as_evalset(data)
     if unit not in UNITS:
         raise unknown_name("unit", unit, UNITS)
     spec, details = resolved(data, parse_spec(method), parameters)

@@ -18,6 +18,7 @@ from aliquot.core.evalset import EvalSet
 from aliquot.core.parallel import run_tasks
 from aliquot.core.result import signature
 from aliquot.errors import DataError, OptionError, quoted, unknown_name
+from aliquot.io.inputs import DataLike, as_evalsets
 from aliquot.sampling.summary import length_shares
 from aliquot.simulation.replay import Stage, draw
 from aliquot.simulation.setup import Point, distinct, parse_budgets, plan_method, population
@@ -80,7 +81,7 @@ class ProtocolStudy:
 
 
 def protocols(
-    data: EvalSet | Sequence[EvalSet],
+    data: DataLike | Sequence[DataLike],
     budget: float | str = "30%",
     *,
     human: str | None = None,
@@ -110,7 +111,7 @@ def protocols(
     >>> study.rows[0].protocol, study.rows[0].sets
     ('segments', 1)
     """
-    sets = distinct([data] if isinstance(data, EvalSet) else list(data))
+    sets = distinct(as_evalsets(data))
     if runs < 1:
         raise OptionError(f"runs is {runs}; choose at least 1")
     names = _scores(sets, human, scores)

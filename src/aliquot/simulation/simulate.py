@@ -15,10 +15,11 @@ import polars as pl
 from scipy.special import stdtrit
 
 from aliquot.core.columns import group_codes
-from aliquot.core.evalset import EvalSet, require_sets
+from aliquot.core.evalset import EvalSet
 from aliquot.core.parallel import run_tasks
 from aliquot.core.result import signature
 from aliquot.errors import DataError, OptionError, unknown_name
+from aliquot.io.inputs import DataLike, as_evalsets
 from aliquot.io.journal import Journal, open_journal
 from aliquot.metric_eval.measures import TESTS, chosen_measures
 from aliquot.sampling.select import UNITS
@@ -111,7 +112,7 @@ Progress = Callable[[int, int], None]
 
 
 def simulate(
-    data: EvalSet | Sequence[EvalSet],
+    data: DataLike | Sequence[DataLike],
     methods: str | Sequence[str] = METHODS,
     budgets: float | str | Sequence[float | str] = DEFAULT,
     *,
@@ -165,7 +166,7 @@ def simulate(
     >>> result.row("auto", "mae").ratio_to_random < 1
     True
     """
-    sets = [data] if isinstance(data, EvalSet) else list(data)
+    sets = as_evalsets(data)
     _check(sets, repeats, unit, test, level, seed)
     chosen = None if measures is None else [measure.name for measure in chosen_measures(measures)]
     typed = parse_methods(methods)
@@ -204,7 +205,6 @@ def _listed(values: Any) -> str:
 def _check(sets: Sequence[Any], repeats: Any, unit: str, test: str, level: float, seed: Any) -> None:
     if not sets:
         raise OptionError("no data to replay; give at least one past campaign")
-    require_sets(*sets)
     for name, number in (("--repeats", repeats), ("seed", seed)):
         if not isinstance(number, Integral):
             raise OptionError(f"{name} is {number!r}; give a whole number, so that the run can be repeated and resumed")

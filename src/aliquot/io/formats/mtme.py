@@ -48,9 +48,9 @@ def read(folder: Path, pair: str | None = None) -> EvalSet:
         pair = there[0]
     if pair not in there:
         raise unknown_name("language pair", pair, there)
-    sources = _lines(folder / "sources" / f"{pair}.txt")
+    sources = read_lines(folder / "sources" / f"{pair}.txt")
     n = len(sources)
-    outputs = {path.stem: _lines(path, n) for path in sorted((folder / "system-outputs" / pair).glob("*.txt"))}
+    outputs = {path.stem: read_lines(path, n) for path in sorted((folder / "system-outputs" / pair).glob("*.txt"))}
     if not outputs:
         raise FormatError(f"{folder}: system-outputs/{pair} holds no SYSTEM.txt")
     systems = list(outputs)
@@ -66,7 +66,8 @@ def read(folder: Path, pair: str | None = None) -> EvalSet:
     )
 
 
-def _lines(path: Path, expected: int | None = None) -> list[str]:
+def read_lines(path: Path, expected: int | None = None) -> list[str]:
+    """Return the lines of a text file; `expected` is their number in the files parallel to it."""
     text = decode_text(read_bytes(path), path)
     lines = text.split("\n")  # not splitlines: texts hold other line-like characters
     if lines and not lines[-1]:
@@ -74,7 +75,7 @@ def _lines(path: Path, expected: int | None = None) -> list[str]:
     lines = [line.removesuffix("\r") for line in lines]
     if expected is not None and len(lines) != expected:
         raise FormatError(
-            f"{path}: {len(lines)} lines where the sources have {expected}; the files must be parallel, line by line"
+            f"{path}: {len(lines)} lines where the others have {expected}; the files must be parallel, line by line"
         )
     return lines
 
@@ -83,10 +84,10 @@ def _item_columns(folder: Path, pair: str, n: int) -> list[pl.Series]:
     columns = []
     references = _references(folder, pair)
     for number, (name, path) in enumerate(references.items()):
-        columns.append(pl.Series("reference" if number == 0 else f"reference_{name}", _lines(path, n)))
+        columns.append(pl.Series("reference" if number == 0 else f"reference_{name}", read_lines(path, n)))
     documents = folder / "documents" / f"{pair}.docs"
     if documents.exists():
-        rows = [line.split("\t") for line in _lines(documents, n)]
+        rows = [line.split("\t") for line in read_lines(documents, n)]
         bad = next((number for number, row in enumerate(rows, start=1) if len(row) < 2), None)
         if bad is not None:
             raise FormatError(f"{documents} line {bad}: expected DOMAIN<tab>DOCUMENT, found {rows[bad - 1]}")
@@ -143,7 +144,7 @@ def _metric_names(names: Sequence[str], references: Sequence[str]) -> list[str]:
 def _score(path: Path, systems: list[str], n: int) -> FloatArray:
     """Read SYSTEM<tab>SCORE lines, the systems' segments one after the other; systems may be absent."""
     rows: dict[str, list[float]] = {}
-    for number, line in enumerate(_lines(path), start=1):
+    for number, line in enumerate(read_lines(path), start=1):
         fields = line.split("\t") if "\t" in line else line.rsplit(maxsplit=1)
         if len(fields) < 2:
             raise FormatError(f"{path} line {number}: expected SYSTEM<tab>SCORE, found '{line[:60]}'")

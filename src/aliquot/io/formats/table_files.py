@@ -13,13 +13,13 @@ import zipfile
 from collections.abc import Iterator, Sequence
 from datetime import date, time
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 import polars as pl
 
-from aliquot.core.columns import JSON_DTYPE, record_frame
-from aliquot.errors import AliquotWarning, FormatError, MissingExtraError, quoted
+from aliquot.core.columns import JSON_DTYPE, column_of, record_frame
+from aliquot.errors import AliquotWarning, FormatError, MissingExtraError, OptionError, quoted
 from aliquot.io.files import decode_text, first_character
 from aliquot.io.formats.item_fields import explain
 from aliquot.io.formats.table_columns import map_columns
@@ -43,6 +43,25 @@ def read_frame(raw: bytes, path: Path | str) -> pl.DataFrame:
     if first_character(raw) in (b"{", b"["):
         return _from_records(raw, path)
     return parse(decode_text(raw, path), path)
+
+
+class Table(Protocol):
+    """A table in memory: of Polars, pandas, pyarrow or any library with the dataframe interchange protocol."""
+
+    def __dataframe__(self, nan_as_null: bool = ..., allow_copy: bool = ...) -> Any: ...
+
+
+def any_frame(table: Table) -> pl.DataFrame:
+    """Return a table in memory as a Polars frame; pandas' index is left out."""
+    if isinstance(table, pl.DataFrame):
+        return table
+    if not hasattr(table, "__dataframe__"):
+        raise OptionError(f"data is a {type(table).__name__}; give an EvalSet, a path, a Polars or a pandas table")
+    try:
+        return pl.DataFrame(table)
+    except (ImportError, TypeError, ValueError, pl.exceptions.PolarsError):  # mixed columns, or pyarrow is not there
+        columns: dict[str, Any] = {str(name): table[name].tolist() for name in table.columns}  # type: ignore[attr-defined,index]
+        return _without_mixtures(pl.DataFrame([column_of(name, values) for name, values in columns.items()]))
 
 
 # -- JSON ----------------------------------------------------------------------------------------------------------

@@ -58,6 +58,7 @@ class TableOptions:
         wide: "systems" or "metrics" when columns are systems or metrics (criteria, where there are annotators).
         score_name: the name of the score where the table gives none.
         answer: the column that holds what annotators answered, numbers or labels.
+        judgments: whether values without an annotator are judgments, not scores.
         absent: where given, collects columns that are asked for and not there, instead of raising.
     """
 
@@ -66,6 +67,7 @@ class TableOptions:
     score_name: str | None = None
     answer: str | None = None
     absent: Absent | None = None
+    judgments: bool = False
 
 
 @dataclass(frozen=True)
@@ -123,7 +125,7 @@ def from_table(table: pl.DataFrame, where: str, options: TableOptions | None = N
         sorted_out = _by_criterion(sorted_out)
     elif options.wide == "metrics" or "value" not in roles:
         return _from_metric_columns(sorted_out, options)
-    if "annotator" in roles or "criterion" in roles:
+    if "annotator" in roles or "criterion" in roles or (options.judgments and "metric" not in roles):
         return _from_judgments(sorted_out)
     return _from_long(sorted_out, options)
 

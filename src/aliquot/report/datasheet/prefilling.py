@@ -19,6 +19,7 @@ from aliquot.core.result import signature
 from aliquot.core.selection import Selection
 from aliquot.errors import DataError, OptionError, unknown_name
 from aliquot.estimation.inputs import with_judgments
+from aliquot.io.inputs import DataLike, JudgmentsLike, SelectionLike, as_evalset, as_selection
 from aliquot.report.datasheet import facts
 from aliquot.report.datasheet.facts import Evidence, protocols, sentence
 from aliquot.report.datasheet.forms import pair_in
@@ -35,10 +36,10 @@ _NAMELESS = "criterion 1"
 
 
 def new(
-    data: EvalSet | None = None,
+    data: DataLike | None = None,
     *,
-    selection: Selection | None = None,
-    judgments: Judgments | pl.DataFrame | None = None,
+    selection: SelectionLike | None = None,
+    judgments: JudgmentsLike | None = None,
     results: Sequence[object] = (),
     criteria: Sequence[str] | None = None,
     protocol: str | None = None,
@@ -64,6 +65,8 @@ def new(
     ('10', ('by an automatic random process from a larger set',))
     """
     notes: list[str] = []
+    data = None if data is None else as_evalset(data)
+    selection = None if selection is None else as_selection(selection)
     if data is None and (selection is not None or judgments is not None or protocol is not None):
         raise OptionError("a selection, judgments or a protocol need the data they belong to; give DATA / data=")
     if value_range is not None and not value_range[0] < value_range[1]:
