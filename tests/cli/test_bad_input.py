@@ -166,7 +166,7 @@ UNREADABLE = {
         item(src="GR\xdcN").replace("\\u00dc", "\xdc").encode("latin-1"),
         ("data.jsonl line 2", "0xdc", "UTF-8", "iconv"),
     ),
-    "UTF-16": Case(item().encode("utf-16"), ("data.jsonl line 1", "0xff", "UTF-8", "iconv")),
+    "UTF-16": Case(item().encode("utf-16le"), ("data.jsonl", "UTF-16", "byte-order mark", "iconv -f utf-16le")),
     "a table in latin-1": Case(
         (LONG + "1,B\xe4r,BLEU,1\n").encode("latin-1"), ("data.csv line 2", "0xe4", "UTF-8", "iconv"), file="data.csv"
     ),

@@ -105,7 +105,7 @@ def test_a_folder_of_texts(tmp_path: Path) -> None:
     assert data.items["source"].to_list() == ["Hi", "Bye"]
     assert data.items["reference"].to_list() == ["Hallo!", "Tschüs!"]
     written(tmp_path, "one line\n", "C.txt")
-    with pytest.raises(FormatError, match=r"C\.txt: 1 lines where the others have 2"):
+    with pytest.raises(FormatError, match=r"C\.txt: 1 lines where the other files have 2"):
         load(tmp_path)
 
 

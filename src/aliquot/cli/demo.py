@@ -17,6 +17,7 @@ from aliquot.core.evalset import EvalSet
 from aliquot.core.synthetic import synthetic
 from aliquot.estimation.estimate import estimate
 from aliquot.estimation.result import Estimates
+from aliquot.io.files import require_folder_above
 from aliquot.io.load import save
 from aliquot.sampling.select import select
 from aliquot.sampling.summary import summarise
@@ -40,6 +41,9 @@ def run(
     """
     console = render.console()
     campaign = synthetic(items=500, systems=6, seed=seed)
+    if not output.exists():
+        require_folder_above(output)
+        output.mkdir()
     data, chosen, judged = output / "campaign.jsonl", output / "selection.jsonl", output / "judgments.csv"
 
     _headline(console, "1. A campaign (simulated)", f"aliquot inspect {data}")

@@ -149,7 +149,7 @@ def _move_files(source: Path, target: Path) -> None:
 
 def require_folder_above(path: Path) -> None:
     """Refuse a path in a folder that does not exist: a typing error should not become a folder."""
-    if not path.parent.is_dir():
+    if not path.parent.exists():
         raise OutputError(f"{path}: the folder {path.parent} does not exist; create it first: mkdir -p '{path.parent}'")
 
 

@@ -66,8 +66,8 @@ def read(folder: Path, pair: str | None = None) -> EvalSet:
     )
 
 
-def read_lines(path: Path, expected: int | None = None) -> list[str]:
-    """Return the lines of a text file; `expected` is their number in the files parallel to it."""
+def read_lines(path: Path, expected: int | None = None, others: str = "sources") -> list[str]:
+    """Return the lines of a text file; `expected` is their number in the `others` parallel to it."""
     text = decode_text(read_bytes(path), path)
     lines = text.split("\n")  # not splitlines: texts hold other line-like characters
     if lines and not lines[-1]:
@@ -75,7 +75,7 @@ def read_lines(path: Path, expected: int | None = None) -> list[str]:
     lines = [line.removesuffix("\r") for line in lines]
     if expected is not None and len(lines) != expected:
         raise FormatError(
-            f"{path}: {len(lines)} lines where the others have {expected}; the files must be parallel, line by line"
+            f"{path}: {len(lines)} lines where the {others} have {expected}; the files must be parallel, line by line"
         )
     return lines
 

@@ -33,10 +33,10 @@ def read(folder: Path) -> EvalSet:
     if not systems:
         raise FormatError(f"{folder}: no file holds a system's outputs; name one SYSTEM.txt")
     n = len(read_lines(next(iter(systems.values()))))
-    fields = {_FIELDS[_stem(path)]: read_lines(path, n) for path in files if _stem(path) in _FIELDS}
+    fields = {_FIELDS[_stem(path)]: read_lines(path, n, "other files") for path in files if _stem(path) in _FIELDS}
     return EvalSet(
         items=pl.DataFrame({"id": range(n), **fields}),
         systems=tuple(systems),
-        outputs=pl.DataFrame({system: read_lines(path, n) for system, path in systems.items()}),
+        outputs=pl.DataFrame({system: read_lines(path, n, "other files") for system, path in systems.items()}),
         name=folder.name,
     )
