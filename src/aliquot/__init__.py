@@ -30,6 +30,7 @@ _PUBLIC = {
     "metrics": "aliquot.metric_eval.metrics",
     "surface": "aliquot.metric_eval.surface",
     "Monitor": "aliquot.estimation.sequential",
+    "sequential": "aliquot.estimation.sequential",
     "agreement": "aliquot.annotation.agreement",
     "clean": "aliquot.annotation.clean",
     "combine": "aliquot.annotation.combine",
@@ -53,6 +54,8 @@ if TYPE_CHECKING:
     from aliquot.estimation.estimate import estimate
     from aliquot.estimation.sequential import Monitor
     from aliquot.io.load import load, load_all, load_judgments, save
+    from aliquot.estimation.sequential import Monitor, sequential
+    from aliquot.io.load import load, load_all, save
     from aliquot.metric_eval.metrics import metrics
     from aliquot.metric_eval.surface import surface
     from aliquot.planning.plan import plan
@@ -88,6 +91,7 @@ __all__ = [
     "save",
     "select",
     "select_pool",
+    "sequential",
     "simulate",
     "surface",
     "synthetic",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -23,7 +24,8 @@ def make(replays: int = 12, seed: int = 3) -> tuple[Outcomes, Truth, np.ndarray]
     half = np.array([1.9 * sample.std(axis=0, ddof=1) / np.sqrt(20) for sample in samples])
     own = np.array([p_values(sample) for sample in samples])
     surer = own**2 / (own**2 + (1 - own) ** 2)
-    return Outcomes(means, half, own, surer, rng.random(replays)), truth_of(scores), scores
+    clusters = np.array([clusters_of(m, p) for m, p in zip(means, own, strict=True)])
+    return Outcomes(means, half, own, surer, clusters, rng.random(replays)), truth_of(scores), scores
 
 
 OUTCOMES, TRUTH, SCORES = make()
@@ -106,7 +108,7 @@ def test_intervals_that_were_not_given_are_not_misses():
     half = OUTCOMES.half.copy()
     half[0] = np.nan
     half[1, 0] = np.nan
-    outcomes = Outcomes(OUTCOMES.means, half, OUTCOMES.p, OUTCOMES.p_full, OUTCOMES.cost)
+    outcomes = replace(OUTCOMES, half=half)
     coverage, width = measured("coverage", outcomes), measured("width", outcomes)
     assert np.isnan(coverage[0])
     assert np.isnan(width[0])
@@ -118,7 +120,7 @@ def test_intervals_that_were_not_given_are_not_misses():
 def test_a_system_without_an_estimate_leaves_nothing_to_say():
     means = OUTCOMES.means.copy()
     means[0, 2] = np.nan
-    outcomes = Outcomes(means, OUTCOMES.half, OUTCOMES.p, OUTCOMES.p_full, OUTCOMES.cost)
+    outcomes = replace(OUTCOMES, means=means)
     for name in ("accuracy", "pearson", "spearman", "kendall", "top1", "top1_rank", "swaps", "changed", "mae", "rmse"):
         found = measured(name, outcomes)
         assert np.isnan(found[0]), name
@@ -127,7 +129,7 @@ def test_a_system_without_an_estimate_leaves_nothing_to_say():
 
 def test_the_truth_agrees_with_itself():
     p = TRUTH.p[None]
-    same = Outcomes(TRUTH.means[None], np.zeros((1, SYSTEMS)), p, p, np.ones(1))
+    same = Outcomes(TRUTH.means[None], np.zeros((1, SYSTEMS)), p, p, TRUTH.clusters[None], np.ones(1))
     best = {name: measured(name, same)[0] for name in MEASURES}
     expected = dict.fromkeys(("spa", "spa_full", "accuracy", "pearson", "spearman", "kendall", "top1", "top1_rank",
                               "top_dice", "coverage", "cost"), 1.0)  # fmt: skip

@@ -6,8 +6,6 @@ import warnings
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
-import polars as pl
 import typer
 from rich import box
 from rich.console import Console
@@ -15,14 +13,15 @@ from rich.table import Table
 
 from aliquot.cli import common, render
 from aliquot.cli.render import latex, markdown
-from aliquot.core.evalset import EvalSet, ItemId
+from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import Judgments
 from aliquot.core.selection import Selection
 from aliquot.errors import OptionError
 from aliquot.estimation.estimate import UNKNOWN_CHANCES, estimate
-from aliquot.estimation.inputs import Mismatch, with_judgments
+from aliquot.estimation.inputs import Mismatch
 from aliquot.estimation.result import Estimates
-from aliquot.estimation.sequential import Monitor, Replay, replay
+from aliquot.estimation.sequential import Replay
+from aliquot.estimation.sequential import sequential as replay_in_time
 from aliquot.io.files import write_bytes
 from aliquot.io.formats import tables
 
@@ -225,66 +224,18 @@ def _sequential(
 ) -> None:
     if scale is None:
         raise OptionError("--sequential needs the scale's ends: give --range LOW,HIGH, e.g. 0,100")
-    if selection is not None and not _random_order(selection):
-        raise OptionError("--sequential needs items drawn with equal chances in random order (e.g. segments)")
-    judgments = answers or evalset.judgments
-    if judgments is None:
-        raise OptionError("--sequential replays single judgments in time order: give --judgments FILE")
-    evalset, _ = with_judgments(evalset, judgments, selection, human)
-    order = _time_order(evalset)
-    scores = evalset.human_score()
-    row_of = {item: row for row, item in enumerate(evalset.ids)}
-    values: dict[ItemId, dict[str, float]] = {
-        item: {s: float(v) for s, v in zip(evalset.systems, scores[row_of[item]], strict=True) if v == v}  # noqa: PLR0124
-        for item in order
-    }
-    monitor = Monitor(
-        evalset.systems, evalset.n_items, value_range=scale, question=question, margin=margin, alpha=alpha  # type: ignore[arg-type]
+    outcome = replay_in_time(
+        evalset, value_range=scale, selection=selection, judgments=answers, human=human,
+        question=question, margin=margin, alpha=alpha,  # type: ignore[arg-type]
     )  # fmt: skip
-    outcome = replay(monitor, order, values)
     if output is not None:
         if output.suffix != ".json":
             raise OptionError(f"{output}: a replay is written as .json")
-        write_bytes(output, common.to_json(_replay_document(outcome)) + b"\n")
+        write_bytes(output, common.to_json(outcome.to_dict()) + b"\n")
     if json:
-        common.print_json(_replay_document(outcome))
+        common.print_json(outcome.to_dict())
     else:
         _show_replay(outcome, render.console())
-
-
-def _random_order(selection: Selection) -> bool:
-    """Betting holds for single items with equal chances: not for sizes, whole documents or top utilities."""
-    chances = selection.probability
-    single = selection.details.get("variance", "unordered") == "unordered"
-    return chances is not None and bool(np.ptp(chances) <= 1e-9) and single
-
-
-def _time_order(evalset: EvalSet) -> list[ItemId]:
-    """Items by the time (or order) of their last judgment; as they stand in the table where neither is known."""
-    judgments = evalset.judgments
-    if judgments is None:
-        return []
-    table = judgments.table
-    key = next((name for name in ("time", "order") if name in table.columns), None)
-    if key is None:
-        return table["item"].unique(maintain_order=True).to_list()
-    last = table.group_by("item", maintain_order=True).agg(pl.col(key).max())
-    return last.sort(key, maintain_order=True)["item"].to_list()
-
-
-def _replay_document(outcome: Replay) -> dict[str, object]:
-    picture = outcome.final
-    return {
-        "stopped_after": outcome.stopped_after,
-        "items": picture.items,
-        "judgments": picture.judgments,
-        "reason": picture.reason,
-        "best": picture.best,
-        "decided": len(picture.decided),
-        "pairs": [vars(pair) for pair in picture.pairs],
-        "half_widths": picture.half_widths,
-        "path": [{"items": items, "decided": decided} for items, decided in outcome.path],
-    }
 
 
 def _show_replay(outcome: Replay, console: Console) -> None:

@@ -13,9 +13,10 @@ from aliquot.core.registry import Spec, parse_spec, written
 from aliquot.core.result import signature
 from aliquot.core.selection import Selection
 from aliquot.errors import AliquotWarning, unknown_name
-from aliquot.estimation.estimators import mean, run_estimator
+from aliquot.estimation.estimators import mean
 from aliquot.estimation.inputs import Mismatch, refuse, require_known_of_pool, with_judgments
 from aliquot.estimation.intervals import Bounds, bounds
+from aliquot.estimation.pipeline import Inference, infer, without_spread
 from aliquot.estimation.ranking import Ranking, rank
 from aliquot.estimation.result import Estimates, PairEstimate, SystemEstimate
 from aliquot.estimation.sample import Fitted, Sample, proxy_correlation, sample_of
@@ -83,19 +84,17 @@ def estimate(
     sample = sample_of(data, human, selection)
     spec = _resolved(method, parameters)
     require_known_of_pool(data, sample.evalset, spec)
-    fitted = run_estimator(sample, spec)
-    errors = sample.errors(fitted.z)
-    blind = _without_spread(sample)
-    errors[:, list(blind)] = np.nan  # an error that was not seen is unknown, not 0
-    notes = [*_warnings(sample, selection), *_blind_notes(sample, blind), *fitted.notes]
-    limits = bounds(interval, sample, fitted, errors, level=level, value_range=value_range, seed=seed)
-    ranking = rank(sample, fitted, errors, test=test, rule=rule, alpha=alpha, adjust=adjust, seed=seed)
-    systems = _system_rows(sample, fitted, errors, limits, ranking)
+    inference = infer(sample, spec)
+    fitted = inference.fitted
+    notes = [*_warnings(sample, selection), *_no_spread_notes(sample), *fitted.notes]
+    limits = bounds(interval, inference, level=level, value_range=value_range, seed=seed)
+    ranking = rank(inference, test=test, rule=rule, alpha=alpha, adjust=adjust, seed=seed)
+    systems = _system_rows(inference, limits, ranking)
     order = np.argsort(-np.nan_to_num(fitted.values, nan=-np.inf), kind="stable")
     return Estimates(
         systems=tuple(systems[at] for at in order),
         pairs=_pair_rows(sample, fitted, limits, ranking, order),
-        covariance=sample.covariance(errors),
+        covariance=inference.covariance,
         method=str(spec),
         interval=interval,
         level=level,
@@ -175,42 +174,30 @@ def _warnings(sample: Sample, selection: Selection | None) -> list[str]:
     return notes
 
 
-def _without_spread(sample: Sample) -> list[int]:
-    """Systems whose judgments are fewer than two, or all equal although not all items are judged."""
-    present = np.isfinite(sample.scores)
-    highest = np.where(present, sample.scores, -np.inf).max(axis=0)
-    lowest = np.where(present, sample.scores, np.inf).min(axis=0)
-    few = present.sum(axis=0) < 2
-    equal = (highest == lowest) & (present.sum(axis=0) < sample.population)
-    return np.flatnonzero(few | equal).tolist()
-
-
-def _blind_notes(sample: Sample, blind: list[int]) -> list[str]:
-    counts = np.isfinite(sample.scores).sum(axis=0)
-    names = [sample.evalset.systems[at] for at in blind if counts[at] > 1]
+def _no_spread_notes(sample: Sample) -> list[str]:
+    several = np.isfinite(sample.scores).sum(axis=0) > 1
+    names = [sample.evalset.systems[at] for at in np.flatnonzero(without_spread(sample) & several)]
     if not names:
         return []
     return [f"all judgments of {', '.join(names)} are equal: no spread was seen, so no standard error can be given"]
 
 
-def _effective_n(sample: Sample, errors: FloatArray, n: FloatArray) -> FloatArray:
+def _effective_n(inference: Inference, n: FloatArray) -> FloatArray:
     """How many judgments of a simple random sample with its plain mean would be as precise: n Var_mean / Var_est."""
+    sample, variance = inference.sample, inference.se**2
     share = np.where(np.isfinite(sample.scores), sample.weight[:, None], 0.0)
     share = share / np.maximum(share.sum(axis=0), 1e-300)
     centred = np.where(share > 0, sample.scores - mean(sample).values, 0.0)
     spread = (share * centred**2).sum(axis=0) * n / np.maximum(n - 1, 1)
     plain = spread / np.maximum(n, 1) * (1 - n / sample.population)
-    variance = (errors**2).sum(axis=0)
     return np.where((n > 1) & (variance > 0), n * plain / np.where(variance > 0, variance, 1.0), np.nan)
 
 
-def _system_rows(
-    sample: Sample, fitted: Fitted, errors: FloatArray, limits: Bounds, ranking: Ranking
-) -> list[SystemEstimate]:
+def _system_rows(inference: Inference, limits: Bounds, ranking: Ranking) -> list[SystemEstimate]:
+    sample, fitted, se = inference.sample, inference.fitted, inference.se
     n = np.isfinite(sample.scores).sum(axis=0)
-    se = np.sqrt((errors**2).sum(axis=0))
     known = n > 1
-    effective, correlation = _effective_n(sample, errors, n.astype(np.float64)), proxy_correlation(fitted, sample)
+    effective, correlation = _effective_n(inference, n.astype(np.float64)), proxy_correlation(fitted, sample)
     return [
         SystemEstimate(
             system=system,

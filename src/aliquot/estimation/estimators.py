@@ -19,6 +19,7 @@ from aliquot.estimation.proxies import plain_proxies, rich_proxies, standard_met
 from aliquot.estimation.sample import ESTIMATORS, Estimator, Fitted, Sample, estimator
 from aliquot.stats.arrays import FloatArray, IntArray
 from aliquot.stats.design_variance import contributions
+from aliquot.stats.mixed_model import item_effect_means, item_share
 from aliquot.stats.regression import pooled_ridge, power, weighted_means
 from aliquot.stats.shrinkage import FEWEST_SYSTEMS, shrunk
 
@@ -151,6 +152,8 @@ def greg(
     build = rich_proxies if features == "rich" else plain_proxies
     proxies = build(sample.evalset, names, sample.rows)
     if proxies.width == 0 or sample.n < 3:
+        if sample.ragged and sample.n >= 3:
+            return item_effects(sample, sample.scores, sample.scores)
         fitted = mean(sample)
         why = "fewer than three judged items" if proxies.width else "no usable metric and no source"
         return Fitted(fitted.values, fitted.z, notes=(f"{why}: the plain mean is used",))
@@ -165,9 +168,16 @@ def greg(
     values = foreseen + weighted_means(residual, sample.weight)
     # Errors are judged by residuals of items the slopes have not seen: in-sample ones are too small.
     unseen = np.where(np.isfinite(sample.scores), sample.scores - share * fit.left_out, np.nan)
+    details = {"metrics": names, "power": share, "features": proxies.width}
+    if sample.ragged:
+        fitted = item_effects(sample, residual, unseen)
+        return replace(
+            fitted, values=foreseen + fitted.values, proxy=fit.left_out, foreseen=foreseen, notes=notes,
+            details=details | dict(fitted.details),
+        )  # fmt: skip
     return Fitted(
         values, contributions(unseen, sample.weight), proxy=fit.left_out, foreseen=foreseen, notes=notes,
-        details={"metrics": names, "power": share, "features": proxies.width},
+        details=details,
     )  # fmt: skip
 
 
@@ -188,12 +198,25 @@ def multilevel(sample: Sample, *, metrics: tuple[str, ...] | None = None) -> Fit
     if np.isfinite(fitted.values).sum() < FEWEST_SYSTEMS:
         note = f"fewer than {FEWEST_SYSTEMS} systems do not tell how far to draw: nothing is drawn, greg is used"
         return replace(fitted, notes=(*fitted.notes, note))
-    values, share = shrunk(fitted.values, fitted.foreseen, sample.covariance(sample.errors(fitted.z)))
+    values, share = shrunk(fitted.values, fitted.foreseen, sample.errors(fitted).covariance)
     common = fitted.z.mean(axis=1, keepdims=True)
     note = (f"means are drawn towards what the metrics expect ({share:.0%} of the systems' own effects is kept): "
             "biased, for rankings only")  # fmt: skip
     return replace(fitted, values=values, z=common + np.sqrt(share) * (fitted.z - common),
                    notes=(*fitted.notes, note), details={**fitted.details, "share": share})  # fmt: skip
+
+
+def item_effects(sample: Sample, residual: FloatArray, unseen: FloatArray) -> Fitted:
+    """Means of residuals of systems judged on different items: a random effect of each item links them.
+
+    An item's effect, seen in the systems judged on it, corrects the means of the others (docs/methods.md, section 8).
+    `unseen` are the residuals of fits that have not seen their item: they tell how far to trust item effects, and the
+    errors.
+    """
+    share = item_share(unseen, sample.weight)
+    means, _ = item_effect_means(residual, sample.weight, share)
+    _, influence = item_effect_means(unseen, sample.weight, share)
+    return Fitted(means, influence, residual=unseen, details={"item_share": share})
 
 
 def taught(features: int, sample: Sample, ridge: float, enough: float) -> tuple[float, tuple[str, ...]]:

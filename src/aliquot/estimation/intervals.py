@@ -6,12 +6,12 @@ import warnings
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
+from scipy.special import ndtri, stdtrit
 
 from aliquot.errors import DataError, OptionError, unknown_name
-from aliquot.estimation.sample import Fitted, Sample
+from aliquot.estimation.pipeline import Inference, pair_errors
+from aliquot.estimation.sample import Sample
 from aliquot.stats.arrays import BoolArray, FloatArray, Seed
-from aliquot.stats.design_variance import degrees_of_freedom, pair_degrees_of_freedom
 from aliquot.stats.resampling import resampled_sums
 from aliquot.stats.sequences import (
     asymptotic_sequence,
@@ -37,9 +37,7 @@ class Bounds:
 
 def bounds(
     kind: str,
-    sample: Sample,
-    fitted: Fitted,
-    errors: FloatArray,
+    inference: Inference,
     *,
     level: float,
     value_range: tuple[float, float] | None,
@@ -51,27 +49,12 @@ def bounds(
     if not 0.0 < level < 1.0:
         raise OptionError(f"level is {level}; choose between 0 and 1, for instance 0.95")
     if kind == "t":
-        return _t(sample, fitted, errors, level)
+        return _around(inference.values, inference.half_widths(level), inference.pair_half_widths(level))
     if kind == "bootstrap":
-        return _bootstrap(sample, fitted, errors, level, seed)
+        return _bootstrap(inference, level, seed)
     if kind == "sequence":
-        return _sequence(sample, fitted, errors, level, value_range)
-    return _distribution_free(kind, sample, fitted, level, value_range)
-
-
-def pair_errors(errors: FloatArray, *, matching: bool) -> FloatArray:
-    """Standard deviation of every difference a - b from the units' errors."""
-    squares = (errors**2).sum(axis=0)
-    cross = errors.T @ errors if matching else np.diag(squares)
-    variance: FloatArray = squares[:, None] + squares[None, :] - 2 * cross
-    return np.sqrt(np.clip(variance, 0.0, None))
-
-
-def _t(sample: Sample, fitted: Fitted, errors: FloatArray, level: float) -> Bounds:
-    most = max(1.0, sample.units - 1.0)
-    half = stats.t.ppf(0.5 + level / 2, degrees_of_freedom(errors, most)) * np.sqrt((errors**2).sum(axis=0))
-    quantile = stats.t.ppf(0.5 + level / 2, pair_degrees_of_freedom(errors, most))
-    return _around(fitted.values, half, quantile * pair_errors(errors, matching=sample.matching))
+        return _sequence(inference, level, value_range)
+    return _distribution_free(kind, inference, level, value_range)
 
 
 def _around(values: FloatArray, half: FloatArray, pair_half: FloatArray) -> Bounds:
@@ -79,14 +62,15 @@ def _around(values: FloatArray, half: FloatArray, pair_half: FloatArray) -> Boun
     return Bounds(values - half, values + half, difference - pair_half, difference + pair_half)
 
 
-def _bootstrap(sample: Sample, fitted: Fitted, errors: FloatArray, level: float, seed: Seed) -> Bounds:
+def _bootstrap(inference: Inference, level: float, seed: Seed) -> Bounds:
     """Resample the design's units (documents where documents were drawn) with their errors.
 
     The errors already carry the finite population and the order of drawing, so that the spread of a draw is that of
     the estimate; the percentile interval is reflected (basic bootstrap), which keeps the direction of the skew. A
     bootstrap knows nothing of its own uncertainty: with few units it is widened as t intervals are against normal ones.
     """
-    wider, pair_wider = _against_normal(sample, errors, level)
+    errors, values = inference.errors, inference.values
+    wider, pair_wider = _against_normal(inference, level)
     deviations = resampled_sums(errors, DRAWS, seed)
     tail = (1 - level) / 2
     low, high = np.quantile(deviations, [tail, 1 - tail], axis=0)
@@ -95,18 +79,17 @@ def _bootstrap(sample: Sample, fitted: Fitted, errors: FloatArray, level: float,
     for a in range(m):
         difference = deviations[:, [a]] - deviations
         pair_low[a], pair_high[a] = np.quantile(difference, [tail, 1 - tail], axis=0)
-    values, gaps = fitted.values, fitted.values[:, None] - fitted.values[None, :]
+    gaps = values[:, None] - values[None, :]
     return Bounds(
         values - wider * high, values - wider * low, gaps - pair_wider * pair_high, gaps - pair_wider * pair_low
     )
 
 
-def _against_normal(sample: Sample, errors: FloatArray, level: float) -> tuple[float, FloatArray]:
+def _against_normal(inference: Inference, level: float) -> tuple[FloatArray, FloatArray]:
     """How much wider t intervals are than normal ones, for systems and for pairs."""
-    most, upper = max(1.0, sample.units - 1.0), 0.5 + level / 2
-    normal = float(stats.norm.ppf(upper))
-    wider = float(stats.t.ppf(upper, degrees_of_freedom(errors, most))) / normal
-    return wider, np.asarray(stats.t.ppf(upper, pair_degrees_of_freedom(errors, most))) / normal
+    upper = 0.5 + level / 2
+    normal = float(ndtri(upper))
+    return stdtrit(inference.freedom, upper) / normal, stdtrit(inference.pair_freedom, upper) / normal
 
 
 def _checked_range(sample: Sample, value_range: tuple[float, float] | None, kind: str) -> tuple[float, float]:
@@ -123,9 +106,10 @@ def _checked_range(sample: Sample, value_range: tuple[float, float] | None, kind
 
 
 def _distribution_free(
-    kind: str, sample: Sample, fitted: Fitted, level: float, value_range: tuple[float, float] | None
+    kind: str, inference: Inference, level: float, value_range: tuple[float, float] | None
 ) -> Bounds:
     """Hoeffding and Bernstein bounds for any scores on the scale; unequal chances stretch the scale."""
+    sample = inference.sample
     low, high = _checked_range(sample, value_range, kind)
     counts = np.isfinite(sample.scores).sum(axis=0)
     stretch = float((sample.weight / sample.weight.mean()).max())
@@ -139,22 +123,26 @@ def _distribution_free(
             sd = np.nanstd(sample.scores, axis=0, ddof=1) * stretch
         half = bernstein_half_width(sd, counts, width, level)
         pair_half = bernstein_half_width(2 * sd, counts, 2 * width, level)
-    return _around(fitted.values, half, np.maximum(pair_half[:, None], pair_half[None, :]))
+    return _around(inference.values, half, np.maximum(pair_half[:, None], pair_half[None, :]))
 
 
-def _sequence(
-    sample: Sample, fitted: Fitted, errors: FloatArray, level: float, value_range: tuple[float, float] | None
-) -> Bounds:
+def _sequence(inference: Inference, level: float, value_range: tuple[float, float] | None) -> Bounds:
     """Bounds that may be looked at after every judgment.
 
     Plain means of an equal-chance random order on a known scale: betting without replacement. Otherwise (regression,
     unequal chances, gaps) the asymptotic sequence on the errors of the design's units.
     """
+    sample = inference.sample
     equal = bool(np.allclose(sample.weight, sample.weight[0])) and sample.kind == "unordered"
     present = np.isfinite(sample.scores)
     whole: BoolArray = present.sum(axis=0) == sample.n
-    if value_range is None or fitted.proxy is not None or not equal or ((present.sum(axis=0) > 0) != whole).any():
-        return _asymptotic(sample, fitted, errors, level)
+    if (
+        value_range is None
+        or inference.fitted.proxy is not None
+        or not equal
+        or ((present.sum(axis=0) > 0) != whole).any()
+    ):
+        return _asymptotic(inference, level)
     low, high = _checked_range(sample, value_range, "sequence")
     means = betting_sequence(sample.scores[:, whole], sample.population, low, high, level)
     first, second = np.triu_indices(int(whole.sum()), 1)
@@ -174,17 +162,18 @@ def _unknown(systems: int) -> Bounds:
     return Bounds(*(np.full(shape, np.nan) for shape in (systems, systems, pairs, pairs)))
 
 
-def _asymptotic(sample: Sample, fitted: Fitted, errors: FloatArray, level: float) -> Bounds:
+def _asymptotic(inference: Inference, level: float) -> Bounds:
     """The asymptotic sequence, tuned for the present number of units, without the finite population's gain.
 
     It is normal in its limit; with few or unequal units it is widened as t intervals are against normal ones.
     """
+    sample, errors = inference.sample, inference.errors
     free = 1.0 - float(sample.chances.mean())
     scaled = errors / np.sqrt(free) if free > 0 else errors
     half = _asymptotic_half(np.sqrt((scaled**2).sum(axis=0)), len(errors), level)
-    pair = _asymptotic_half(pair_errors(scaled, matching=sample.matching), len(errors), level)
-    wider, pair_wider = _against_normal(sample, errors, level)
-    return _around(fitted.values, wider * half, pair_wider * pair)
+    pair = _asymptotic_half(pair_errors(scaled.T @ scaled), len(errors), level)
+    wider, pair_wider = _against_normal(inference, level)
+    return _around(inference.values, wider * half, pair_wider * pair)
 
 
 def _asymptotic_half(se: FloatArray, units: int, level: float) -> FloatArray:

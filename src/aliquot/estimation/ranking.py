@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
 from aliquot.errors import OptionError, unknown_name
-from aliquot.estimation.intervals import pair_errors
-from aliquot.estimation.sample import Fitted, Sample
+from aliquot.estimation.pipeline import Inference, significantly_better
+from aliquot.estimation.sample import Sample
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, Seed
-from aliquot.stats.design_variance import pair_degrees_of_freedom
 from aliquot.stats.pairwise import analytic_p, permutation_p, wilcoxon_p
-from aliquot.stats.ranks import cluster, full_set_p, holm, probability_best, rank_intervals, student_p
+from aliquot.stats.ranks import full_set_p, holm, probability_best, rank_intervals
 from aliquot.stats.shrinkage import shrunk
 
 Test = Literal["estimator", "permutation", "analytic", "wilcoxon"]
 TESTS = ("estimator", "permutation", "analytic", "wilcoxon")
 RULES = ("any", "neighbour")
 _ROUNDING = 1e-9
+_PAIRED: Mapping[str, Callable[[FloatArray, Seed], FloatArray]] = {
+    "permutation": lambda scores, seed: permutation_p(scores, seed=seed),
+    "analytic": lambda scores, _: analytic_p(scores),
+    "wilcoxon": lambda scores, _: wilcoxon_p(scores),
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,9 +40,7 @@ class Ranking:
 
 
 def rank(
-    sample: Sample,
-    fitted: Fitted,
-    errors: FloatArray,
+    inference: Inference,
     *,
     test: str,
     rule: str,
@@ -52,19 +55,17 @@ def rank(
         raise unknown_name("rule", rule, RULES)
     if not 0.0 < alpha < 0.5:
         raise OptionError(f"alpha is {alpha}; choose between 0 and 0.5, for instance 0.05")
-    p = _p_values(sample, fitted, errors, test, seed)
-    p[np.isnan(fitted.values)] = p[:, np.isnan(fitted.values)] = np.nan
+    sample, values, judged = inference.sample, inference.values, inference.judged
+    p = inference.p_sample.copy() if test == "estimator" else _PAIRED[test](sample.scores, seed)
+    p[~judged] = p[:, ~judged] = np.nan
     if test != "estimator":  # paired tests know nothing of systems that were never judged on the same item
         present = np.isfinite(sample.scores).astype(np.float64)
         p[(present.T @ present) == 0] = np.nan
     p = holm(p) if adjust and len(p) > 1 else p
-    better = np.nan_to_num(p, nan=1.0) < alpha
-    better &= ~better.T  # ties of discrete tests may point both ways
-    low, high = _ranks_of_judged(better, ~np.isnan(fitted.values))
-    rule_: Literal["any", "neighbour"] = "neighbour" if rule == "neighbour" else "any"
-    covariance = sample.covariance(errors)
-    best = probability_best(fitted.values, covariance, seed=seed)
-    return Ranking(p, full_p(sample, fitted, covariance), cluster(fitted.values, better, rule_), low, high, best)
+    low, high = _ranks_of_judged(significantly_better(p, alpha), judged)
+    clusters = inference.clusters(p, alpha, "neighbour" if rule == "neighbour" else "any")
+    best = probability_best(values, inference.covariance, seed=seed)
+    return Ranking(p, full_p(inference), clusters, low, high, best)
 
 
 def _ranks_of_judged(better: BoolArray, judged: BoolArray) -> tuple[IntArray, IntArray]:
@@ -74,29 +75,15 @@ def _ranks_of_judged(better: BoolArray, judged: BoolArray) -> tuple[IntArray, In
     return low, high
 
 
-def _p_values(sample: Sample, fitted: Fitted, errors: FloatArray, test: str, seed: Seed) -> FloatArray:
-    if test == "permutation":
-        return permutation_p(sample.scores, seed=seed)
-    if test == "analytic":
-        return analytic_p(sample.scores)
-    if test == "wilcoxon":
-        return wilcoxon_p(sample.scores)
-    difference = fitted.values[:, None] - fitted.values[None, :]
-    freedom = pair_degrees_of_freedom(errors, max(1.0, sample.units - 1.0))
-    p = student_p(difference, pair_errors(errors, matching=sample.matching), freedom)
-    np.fill_diagonal(p, 0.5)
-    return p
-
-
-def full_p(sample: Sample, fitted: Fitted, covariance: FloatArray) -> FloatArray:
+def full_p(inference: Inference) -> FloatArray:
     """What judging all items would say: the expected difference against the spread of differences over items.
 
     Where metrics take part, the best guess of a system's mean over all items is drawn towards what they expect of it,
     as far as the judged items say that they can be trusted; the estimates themselves stay as they are.
     """
-    values = fitted.values
+    sample, fitted, values = inference.sample, inference.fitted, inference.values
     if fitted.foreseen is not None and "share" not in fitted.details:
-        values, _ = shrunk(values, fitted.foreseen, covariance)
+        values, _ = shrunk(values, fitted.foreseen, inference.covariance)
     spread = _difference_spread(sample)
     p = full_set_p(_differences(values, spread, sample), spread, sample.population)
     np.fill_diagonal(p, 0.5)

@@ -18,9 +18,29 @@ from aliquot.estimation.inputs import whole_pool
 from aliquot.estimation.proxies import standard_metric, usable
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, codes_of
 from aliquot.stats.correlation import pearson
-from aliquot.stats.design_variance import clustered, spread, stratified, unordered
+from aliquot.stats.design_variance import clustered, spread, stratified, unordered, within_correlation
+from aliquot.stats.mixed_model import cell_covariance, positive_part
 
 KINDS = ("unordered", "spread", "clustered", "stratified", "balanced")
+
+
+@dataclass(frozen=True, eq=False)
+class Errors:
+    """Errors of independent units (k x M), whose products sum to the covariance before `finite` is taken off.
+
+    `finite` is what a finite population takes off where systems were judged on different items: with n_st common
+    items Cov(T_s, T_t) = (n_st / (n_s n_t) - 1/N) S_st, the second part of which no product of units can give. For a
+    complete sample it is None, and the units carry the finite-population factor themselves.
+    """
+
+    units: FloatArray
+    finite: FloatArray | None = None
+
+    @cached_property
+    def covariance(self) -> FloatArray:
+        """Joint covariance of the estimates."""
+        product: FloatArray = self.units.T @ self.units
+        return product if self.finite is None else positive_part(product - self.finite)
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +56,6 @@ class Sample:
         kind: how the variance follows from the design; one of KINDS.
         stratum: the design's bin of each judged item, or None.
         remainder: for samples spread over documents, what is left of the variance between documents.
-        matching: whether the same items were meant to be judged for all systems.
     """
 
     evalset: EvalSet
@@ -47,7 +66,6 @@ class Sample:
     kind: str = "unordered"
     stratum: IntArray | None = None
     remainder: float = 1.0
-    matching: bool = True
 
     @property
     def population(self) -> int:
@@ -70,17 +88,51 @@ class Sample:
         codes = self.evalset.documents
         return codes[self.rows] if codes is not None else self.rows
 
-    def errors(self, z: FloatArray) -> FloatArray:
-        """Errors of independent units (units x M) from the linearised contributions, as the design asks."""
+    @cached_property
+    def counts(self) -> IntArray:
+        """Judged items of each system, n_s."""
+        return np.isfinite(self.scores).sum(axis=0)
+
+    @cached_property
+    def ragged(self) -> bool:
+        """Whether systems were judged on different items."""
+        return bool(((self.counts > 0) & (self.counts < self.n)).any())
+
+    def errors(self, fitted: Fitted) -> Errors:
+        """Errors of the estimates, as the design and the pattern of judged cells ask."""
+        if not self.ragged:
+            return Errors(self._units(fitted.z, self.chances))
+        z = fitted.z * np.sqrt(self.counts / np.maximum(self.counts - 1, 1))
+        fill = self.counts / self.n
+        if self.kind in ("clustered", "stratified"):
+            # Each system's own share of the population replaces the common one in the finite-population factor.
+            part = float(self.chances.mean()) * float(fill.mean())
+            own = np.clip(1.0 - self.chances.mean() * fill, 0.0, None) / max(1.0 - part, 1e-12)
+            return Errors(self._units(fitted.z, self.chances * float(fill.mean())) * np.sqrt(own))
+        residual = fitted.residual if fitted.residual is not None else self._residual(fitted.z)
+        units = self._unbalanced(z) if self.kind == "balanced" else z
+        # Cells that are missing at random undo as much of the gain from spreading over documents.
+        left = 1.0 - float(fill[self.counts > 0].mean()) * (1.0 - min(1.0, self.remainder))
+        gain = 1.0 - within_correlation(units, self.clusters) * (1.0 - left) if self.kind == "spread" else 1.0
+        return Errors(units * np.sqrt(gain), gain * cell_covariance(residual, self.weight) / self.population)
+
+    def _residual(self, z: FloatArray) -> FloatArray:
+        """The residuals behind contributions w (e - mean) / sum w of a weighted mean."""
+        present = np.isfinite(self.scores)
+        total = np.where(present, self.weight[:, None], 0.0).sum(axis=0)
+        return np.where(present, z * total / self.weight[:, None], np.nan)
+
+    def _units(self, z: FloatArray, pi: FloatArray) -> FloatArray:
+        """Errors of independent units (units x M) from the linearised contributions of a complete sample."""
         if self.kind == "spread":
-            return spread(z, self.chances, self.clusters, self.remainder)
+            return spread(z, pi, self.clusters, self.remainder)
         if self.kind == "clustered":
-            return clustered(z, self.chances, self.clusters)
+            return clustered(z, pi, self.clusters)
         if self.kind == "stratified" and self.stratum is not None:
-            return stratified(z, self.chances, self.stratum)
+            return stratified(z, pi, self.stratum)
         if self.kind == "balanced":
-            return unordered(self._unbalanced(z), self.chances)
-        return unordered(z, self.chances)
+            return unordered(self._unbalanced(z), pi)
+        return unordered(z, pi)
 
     def _unbalanced(self, z: FloatArray) -> FloatArray:
         """What balancing on the metrics leaves over: contributions less their regression on the items' quality."""
@@ -103,11 +155,6 @@ class Sample:
         means = [standard_metric(self.evalset, name).mean(axis=1) for name in names]
         together: FloatArray = np.mean([(mean - mean.mean()) / (mean.std() or 1.0) for mean in means], axis=0)
         return together
-
-    def covariance(self, errors: FloatArray) -> FloatArray:
-        """Joint covariance of the estimates; draws made apart for each system are independent."""
-        covariance: FloatArray = errors.T @ errors
-        return covariance if self.matching else np.diag(np.diag(covariance))
 
     @property
     def units(self) -> int:
@@ -164,7 +211,7 @@ def _from_selection(evalset: EvalSet, scores: FloatArray, selection: Selection) 
     return Sample(
         evalset, rows[there], chosen[there], pi, weight,
         kind=kind if kind in KINDS else "unordered", stratum=stratum,
-        remainder=float(details.get("remainder", 1.0)), matching=selection.systems is None,
+        remainder=float(details.get("remainder", 1.0)),
     )  # fmt: skip
 
 
@@ -199,6 +246,7 @@ class Fitted:
     Attributes:
         values: each system's estimated mean over the whole test set.
         z: n x M contributions of the judged items to the error, for the covariance.
+        residual: n x M residuals behind them, where they are not those of a weighted mean; NaN = not judged.
         proxy: n x M cross-fitted predictions, or None.
         foreseen: what the proxies alone expect of each system, up to a common shift, or None.
         notes: what a reader should know.
@@ -207,6 +255,7 @@ class Fitted:
 
     values: FloatArray
     z: FloatArray
+    residual: FloatArray | None = None
     proxy: FloatArray | None = None
     foreseen: FloatArray | None = None
     notes: tuple[str, ...] = ()

@@ -1,8 +1,8 @@
 """Watching a campaign while people judge: what is decided already, and when one may stop.
 
-Every pair's difference and every system's mean has a betting confidence sequence (METHODS.md section 4), valid at every
-look; the error rate alpha is shared by all of them, so that over a whole run the chance of any false decision is at
-most alpha. It holds for items judged in random order, each drawn once from the test set.
+Every pair's difference and every system's mean has a betting confidence sequence (docs/methods.md, section 4), valid
+at every look. All of them share the error rate alpha, so that the probability of any false decision over a whole run
+is at most alpha. It holds for items judged in random order, each drawn once from the test set.
 """
 
 from __future__ import annotations
@@ -10,12 +10,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
+import polars as pl
 
-from aliquot.core.evalset import ItemId
+from aliquot.core.evalset import EvalSet, ItemId
+from aliquot.core.selection import Selection
 from aliquot.errors import DataError, OptionError, unknown_name
+from aliquot.estimation.inputs import with_judgments
 from aliquot.io.inputs import JudgmentsLike, as_judgments
 from aliquot.stats.arrays import BoolArray, FloatArray
 from aliquot.stats.sequences import start_betting
@@ -226,6 +229,21 @@ class Replay:
     stopped_after: int | None
     path: tuple[tuple[int, int], ...]
 
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON document of `estimate --sequential --json`."""
+        final = self.final
+        return {
+            "stopped_after": self.stopped_after,
+            "items": final.items,
+            "judgments": final.judgments,
+            "reason": final.reason,
+            "best": final.best,
+            "decided": len(final.decided),
+            "pairs": [vars(pair) for pair in final.pairs],
+            "half_widths": final.half_widths,
+            "path": [{"items": items, "decided": decided} for items, decided in self.path],
+        }
+
 
 def replay(monitor: Monitor, items: Sequence[ItemId], scores: Mapping[ItemId, Mapping[str, float]]) -> Replay:
     """Feed a monitor items in the order given; `path` has, after each item, how many pairs are decided."""
@@ -237,3 +255,68 @@ def replay(monitor: Monitor, items: Sequence[ItemId], scores: Mapping[ItemId, Ma
         if picture.stop and stopped is None:
             stopped = number
     return Replay(monitor.picture(), stopped, tuple(path))
+
+
+def sequential(
+    data: EvalSet,
+    *,
+    value_range: tuple[float, float],
+    selection: Selection | None = None,
+    judgments: JudgmentsLike | None = None,
+    human: str | None = None,
+    question: Question = "best",
+    margin: float | None = None,
+    alpha: float = 0.05,
+) -> Replay:
+    """Replay judgments in the order in which they were made: when could one have stopped?
+
+    Args:
+        data: the whole test set, with judgments, or with `judgments` given apart.
+        value_range: ends of the scale.
+        selection: how the judged items were chosen: single items with equal probabilities, in random order.
+        judgments: judgments in time order, or with a column `time` or `order`.
+        human: the name of the human score.
+        question: "best" system, full "ranking", or all "means" within +- `margin`.
+        margin: for means, the half width asked for.
+        alpha: the error rate over the whole run.
+
+    >>> import aliquot
+    >>> data = aliquot.synthetic(items=60, systems=2, seed=5)
+    >>> aliquot.sequential(data, value_range=(-200, 200)).final.items
+    60
+    """
+    if selection is not None and not _random_order(selection):
+        raise OptionError("--sequential needs items drawn with equal probabilities in random order (e.g. segments)")
+    made = judgments if judgments is not None else data.judgments
+    if made is None:
+        raise OptionError("--sequential replays single judgments in time order: give --judgments FILE")
+    evalset, _ = with_judgments(data, made, selection, human)
+    order, scores = _time_order(evalset), evalset.human_score()
+    row_of = {item: row for row, item in enumerate(evalset.ids)}
+    values: dict[ItemId, dict[str, float]] = {
+        item: {s: float(v) for s, v in zip(evalset.systems, scores[row_of[item]], strict=True) if np.isfinite(v)}
+        for item in order
+    }
+    monitor = Monitor(
+        evalset.systems, evalset.n_items, value_range=value_range, question=question, margin=margin, alpha=alpha
+    )
+    return replay(monitor, order, values)
+
+
+def _random_order(selection: Selection) -> bool:
+    """Betting holds for single items with equal probabilities: not for sizes, whole documents or top utilities."""
+    probability = selection.probability
+    single = selection.details.get("variance", "unordered") == "unordered"
+    return probability is not None and bool(np.ptp(probability) <= 1e-9) and single
+
+
+def _time_order(evalset: EvalSet) -> list[ItemId]:
+    """Items by the time (or order) of their last judgment; as they stand in the table where neither is known."""
+    if evalset.judgments is None:
+        return []
+    table = evalset.judgments.table
+    key = next((name for name in ("time", "order") if name in table.columns), None)
+    if key is None:
+        return table["item"].unique(maintain_order=True).to_list()
+    last = table.group_by("item", maintain_order=True).agg(pl.col(key).max())
+    return last.sort(key, maintain_order=True)["item"].to_list()

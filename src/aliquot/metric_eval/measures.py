@@ -67,14 +67,10 @@ class Outcomes:
 
     means: FloatArray  # R x M estimates
     half: FloatArray  # R x M half widths of the intervals; NaN where none can be given
-    p: FloatArray  # R x M x M, the sample's own p-values
+    p: FloatArray  # R x M x M, the sample's p-values by the test that the truth's are made with
     p_full: FloatArray  # R x M x M, what judging all items is expected to say
+    clusters: IntArray  # R x M, systems that the sample does not tell apart, 1 = best
     cost: FloatArray  # R, spent, as a share of judging everything
-
-    @cached_property
-    def clusters(self) -> IntArray:
-        """R x M clusters by the sample's own p-values."""
-        return np.array([clusters_of(m, p) for m, p in zip(self.means, self.p, strict=True)])
 
 
 @dataclass(frozen=True)

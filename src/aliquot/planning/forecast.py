@@ -8,20 +8,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import ndtri, stdtrit
+from scipy.special import ndtri
 from threadpoolctl import threadpool_limits
 
 from aliquot.core.evalset import EvalSet
 from aliquot.core.parallel import run_tasks
 from aliquot.errors import AliquotWarning
-from aliquot.estimation.estimators import run_estimator
-from aliquot.estimation.intervals import pair_errors
+from aliquot.estimation.pipeline import infer
 from aliquot.estimation.sample import Sample
 from aliquot.simulation.replay import Stage, draw, judged
 from aliquot.simulation.setup import Plan
 from aliquot.simulation.setup import Point as Share
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
-from aliquot.stats.design_variance import degrees_of_freedom, pair_degrees_of_freedom
 
 # -- What a budget promises: truths and estimates, replayed or drawn, turned into widths and chances -----------------
 
@@ -210,15 +208,15 @@ class Past:
         total = self.evalset.n_items
         share = Share(n / total, n / total)
         key = [self.seed, int(self.evalset.fingerprint, 16), zlib.crc32(method.typed.encode()), n]
-        said, counts = [], np.zeros(total)
+        drawn, counts = [], np.zeros(total)
         with threadpool_limits(limits=1):
             for replay in range(self.replays if n < total else 1):
                 rng = np.random.default_rng([*key, replay])
                 sample = judged(self.stage, draw(self.stage, method, share, rng))
                 counts += np.bincount(sample.rows, minlength=total)
-                said.append(_said(sample, method, self.stage.level))
-        estimates, half, pair_half, pair_se = (np.array(part) for part in zip(*said, strict=True))
-        return Outlook(self.means[None], estimates, half, pair_half, pair_se, counts / len(said))
+                drawn.append(_interval_for_draw(sample, method, self.stage.level))
+        estimates, half, pair_half, pair_se = (np.array(part) for part in zip(*drawn, strict=True))
+        return Outlook(self.means[None], estimates, half, pair_half, pair_se, counts / len(drawn))
 
 
 def _work(task: tuple[int, Plan, int, Past]) -> tuple[int, Outlook]:
@@ -226,21 +224,9 @@ def _work(task: tuple[int, Plan, int, Past]) -> tuple[int, Outlook]:
     return at, past.outlook(method, n)
 
 
-def _said(sample: Sample, method: Plan, level: float) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+def _interval_for_draw(sample: Sample, method: Plan, level: float) -> tuple[FloatArray, ...]:
     """Estimates, half widths of means and of differences, and errors of differences, as `estimate` gives them."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AliquotWarning)
-        fitted = run_estimator(sample, method.estimator)
-    errors = sample.errors(fitted.z)
-    errors[:, _blind(sample)] = np.nan  # an error that was not seen is unknown, not 0
-    most, upper = max(1.0, sample.units - 1.0), 0.5 + level / 2
-    half = stdtrit(degrees_of_freedom(errors, most), upper) * np.sqrt((errors**2).sum(axis=0))
-    pair_se = pair_errors(errors, matching=sample.matching)
-    return fitted.values, half, stdtrit(pair_degrees_of_freedom(errors, most), upper) * pair_se, pair_se
-
-
-def _blind(sample: Sample) -> IntArray:
-    """Systems whose judged scores are all equal although not all items are judged."""
-    if sample.n == sample.population:
-        return np.zeros(0, dtype=np.int64)
-    return np.flatnonzero(np.nanmax(sample.scores, axis=0) == np.nanmin(sample.scores, axis=0))
+        found = infer(sample, method.estimator)
+    return found.values, found.half_widths(level), found.pair_half_widths(level), found.pair_se

@@ -71,9 +71,8 @@ class Pilot:
     @cached_property
     def known(self) -> FloatArray:
         """Covariance of what is known by now about the true means over the planned test set."""
-        errors = self.sample.errors(self.fitted.z)
         if self.copies == 1:
-            return self.sample.covariance(errors)
+            return self.sample.errors(self.fitted).covariance
         # Other items than the judged ones: no gain from having judged some, and the new set's own spread on top.
         here = forecast(self._residual(self.fitted), self.weight, 1 / self.weight, self.sample.n, np.inf)
         there = self.sample.n / (self.copies * self.sample.population) if np.isfinite(self.copies) else 0.0

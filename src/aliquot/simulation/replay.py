@@ -9,15 +9,13 @@ from typing import Any
 from uuid import uuid4
 
 import numpy as np
-from scipy.special import stdtrit
 
 from aliquot.core.evalset import EvalSet
 from aliquot.core.registry import bind
 from aliquot.errors import AliquotWarning
-from aliquot.estimation.estimators import run_estimator
-from aliquot.estimation.intervals import pair_errors
+from aliquot.estimation.pipeline import Inference, infer
 from aliquot.estimation.ranking import full_p
-from aliquot.estimation.sample import Fitted, Sample
+from aliquot.estimation.sample import Sample
 from aliquot.metric_eval.measures import Outcomes, Truth, p_values, truth_of
 from aliquot.sampling.active import Incremental
 from aliquot.sampling.budget import item_costs, resolve_budget
@@ -26,8 +24,7 @@ from aliquot.sampling.methods import lookup
 from aliquot.sampling.select import task_of
 from aliquot.sampling.tasks import Chosen, choose_rows
 from aliquot.simulation.setup import FEWEST, Plan, Point
-from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
-from aliquot.stats.design_variance import degrees_of_freedom
+from aliquot.stats.arrays import FloatArray, IntArray
 from aliquot.stats.ranks import normal_p
 
 _ROUNDING = 1e-12  # relative to the largest score: less is the order of summing, not a difference
@@ -93,12 +90,17 @@ def _arrived(token: str, evalset: EvalSet, *options: Any) -> Stage:
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What one replay says; half widths are NaN where no interval can be given."""
+    """What one replay gives: `p_sample`, `p_full`, half widths and clusters as `estimate` gives them, `p` for SPA.
+
+    Half widths are NaN where no interval can be given.
+    """
 
     means: FloatArray
     half: FloatArray
     p: FloatArray
+    p_sample: FloatArray
     p_full: FloatArray
+    clusters: IntArray
     cost: float
     items: int
 
@@ -107,7 +109,8 @@ def stacked(outcomes: list[Outcome]) -> Outcomes:
     """Put replays on top of each other."""
     return Outcomes(
         np.array([o.means for o in outcomes]), np.array([o.half for o in outcomes]), np.array([o.p for o in outcomes]),
-        np.array([o.p_full for o in outcomes]), np.array([o.cost for o in outcomes]),
+        np.array([o.p_full for o in outcomes]), np.array([o.clusters for o in outcomes]),
+        np.array([o.cost for o in outcomes]),
     )  # fmt: skip
 
 
@@ -155,7 +158,7 @@ def judged(stage: Stage, chosen: Chosen) -> Sample:
         stage.evalset, rows, scores, chosen.probability,
         weight if chosen.probability is None else 1.0 / chosen.probability,
         kind=str(details.get("variance", "unordered")), stratum=_codes(chosen.stratum),
-        remainder=float(details.get("remainder", 1.0)), matching=chosen.systems is None,
+        remainder=float(details.get("remainder", 1.0)),
     )  # fmt: skip
 
 
@@ -170,40 +173,27 @@ def outcome(stage: Stage, plan: Plan, chosen: Chosen, rng: np.random.Generator) 
     sample = judged(stage, chosen)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AliquotWarning)
-        fitted = run_estimator(sample, plan.estimator)
-    errors = sample.errors(fitted.z)
-    freedom = degrees_of_freedom(errors, max(1.0, sample.units - 1.0))
-    half = stdtrit(freedom, 0.5 + stage.level / 2) * np.sqrt((errors**2).sum(axis=0))
-    values = np.where(np.abs(fitted.values - stage.truth.means) <= stage.rounding, stage.truth.means, fitted.values)
+        found = infer(sample, plan.estimator)
+    values = np.where(np.abs(found.values - stage.truth.means) <= stage.rounding, stage.truth.means, found.values)
     return Outcome(
-        values, np.where(_blind(sample), np.nan, half), _own_p(stage, plan, sample, fitted, errors, rng),
-        full_p(sample, fitted, sample.covariance(errors)), _spent(stage, sample), sample.n,
+        values, found.half_widths(stage.level), _p_for_accuracy(stage, plan, found, rng), found.p_sample,
+        full_p(found), found.clusters(), _spent(stage, sample), sample.n,
     )  # fmt: skip
 
 
-def _blind(sample: Sample) -> BoolArray:
-    """Systems whose judged scores are all equal although not all items are judged: `estimate` gives no interval."""
-    present = np.isfinite(sample.scores)
-    highest = np.where(present, sample.scores, -np.inf).max(axis=0)
-    lowest = np.where(present, sample.scores, np.inf).min(axis=0)
-    equal: BoolArray = (highest <= lowest) & (present.sum(axis=0) < sample.population)
-    return equal
-
-
-def _own_p(
-    stage: Stage, plan: Plan, sample: Sample, fitted: Fitted, errors: FloatArray, rng: np.random.Generator
-) -> FloatArray:
-    """The sample's own p-values, with the test that the truth is judged by.
+def _p_for_accuracy(stage: Stage, plan: Plan, found: Inference, rng: np.random.Generator) -> FloatArray:
+    """P-values for the soft pairwise accuracy: those of the test by which the truth's p-values are made.
 
     For other estimators than the plain mean, z from their covariance; without the finite-population correction,
     because the p-values of the whole set do not have it either.
     """
+    sample = found.sample
     left = 1.0 - sample.n / sample.population
-    plain = plan.estimator.name == "mean" and sample.matching and float(np.ptp(sample.weight)) == 0
+    plain = plan.estimator.name == "mean" and not sample.ragged and float(np.ptp(sample.weight)) == 0
     if plain or left <= 0:
         return p_values(sample.scores, stage.test, rng)
-    spread = pair_errors(errors, matching=sample.matching) / np.sqrt(left)
-    difference = fitted.values[:, None] - fitted.values[None, :]
+    spread = found.pair_se / np.sqrt(left)
+    difference = found.values[:, None] - found.values[None, :]
     p = normal_p(np.where(np.abs(difference) <= stage.rounding, 0.0, difference), spread)
     if (spread == 0).sum() > len(spread):  # pairs without any spread: what was seen of them, as a plain sample's test
         p = np.where(spread == 0, p_values(sample.scores), p)

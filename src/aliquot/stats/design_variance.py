@@ -152,28 +152,31 @@ def degrees_of_freedom(units: FloatArray, most: float) -> float:
     return float(_satterthwaite(np.asarray(kurtosis), n, most))
 
 
-def pair_degrees_of_freedom(units: FloatArray, most: float) -> FloatArray:
+def pair_degrees_of_freedom(
+    units: FloatArray, most: float | FloatArray, counts: FloatArray | None = None
+) -> FloatArray:
     """Degrees of freedom of the variance of every difference of two systems, as `degrees_of_freedom` for one.
 
-    The second and fourth moments of u_a - u_b come from products of powers of u, without a loop over pairs.
+    The second and fourth moments of u_a - u_b come from products of powers of u, without a loop over pairs. `counts`
+    are the units of each pair (M x M) where systems have units of their own; all units by default.
 
     >>> units = np.random.default_rng(0).normal(size=(500, 3))
     >>> pairs = pair_degrees_of_freedom(units, 499.0)
     >>> bool(np.isclose(pairs[0, 1], degrees_of_freedom(units[:, [0]] - units[:, [1]], 499.0)))
     True
     """
-    n, squares = len(units), units**2
+    n = np.full((units.shape[1],) * 2, float(len(units))) if counts is None else counts.astype(np.float64)
+    squares = units**2
     alone, fourth = squares.sum(axis=0), (squares**2).sum(axis=0)
     second = alone[:, None] + alone[None, :] - 2 * (units.T @ units)
     mixed = (units**3).T @ units
     fourth = fourth[:, None] + fourth[None, :] - 4 * (mixed + mixed.T) + 6 * (squares.T @ squares)
     known = second > 1e-12 * (alone[:, None] + alone[None, :])
-    if n < 4:
-        return np.full(second.shape, max(1.0, most))
     kurtosis = np.where(known, n * fourth / np.where(known, second, 1.0) ** 2, 1.0)
-    return np.where(known, _satterthwaite(kurtosis, n, most), max(1.0, most))
+    enough = known & (n >= 4)
+    return np.where(enough, _satterthwaite(kurtosis, np.maximum(n, 4.0), most), np.maximum(1.0, most))
 
 
-def _satterthwaite(kurtosis: FloatArray, n: int, most: float) -> FloatArray:
+def _satterthwaite(kurtosis: FloatArray, n: FloatArray | int, most: FloatArray | float) -> FloatArray:
     corrected = ((n + 1) * (kurtosis - 3.0) + 6) * (n - 1) / ((n - 2) * (n - 3))
-    return np.clip(2.0 * n / np.maximum(2.0 + corrected, 1e-9), 2.0, max(2.0, most))
+    return np.clip(2.0 * n / np.maximum(2.0 + corrected, 1e-9), 2.0, np.maximum(2.0, most))

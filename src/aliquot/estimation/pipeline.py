@@ -1,0 +1,151 @@
+"""The one way from judged cells to numbers: fit, errors, degrees of freedom, half widths, p-values, clusters.
+
+`estimate`, `simulate`, `plan` and the sequential mode all call `infer`, so that what is replayed or planned is what
+`estimate` prints. Everything beyond the fit is computed on first use: a replay that needs no p-values pays for none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.special import stdtrit
+
+from aliquot.core.registry import Spec
+from aliquot.estimation.estimators import run_estimator
+from aliquot.estimation.sample import Errors, Fitted, Sample
+from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
+from aliquot.stats.design_variance import degrees_of_freedom, pair_degrees_of_freedom
+from aliquot.stats.ranks import ClusterRule, cluster, student_p
+
+ALPHA = 0.05
+
+
+@dataclass(frozen=True, eq=False)
+class Inference:
+    """An estimator's fit on a sample, and all that follows from it.
+
+    Attributes:
+        sample: the judged cells.
+        fitted: what the estimator found.
+        error_parts: the errors of independent units, and what the finite population takes off.
+    """
+
+    sample: Sample
+    fitted: Fitted
+    error_parts: Errors
+
+    @property
+    def errors(self) -> FloatArray:
+        """Errors of independent units (units x M); NaN for systems whose spread was not seen."""
+        return self.error_parts.units
+
+    @property
+    def values(self) -> FloatArray:
+        """Each system's estimated mean over the whole test set."""
+        return self.fitted.values
+
+    @property
+    def judged(self) -> BoolArray:
+        """Which systems have an estimate."""
+        return ~np.isnan(self.fitted.values)
+
+    @cached_property
+    def se(self) -> FloatArray:
+        """Standard errors of the means."""
+        return np.sqrt(np.clip(np.diag(self.covariance), 0.0, None))
+
+    @property
+    def covariance(self) -> FloatArray:
+        """Joint covariance of the means."""
+        return self.error_parts.covariance
+
+    @cached_property
+    def pair_se(self) -> FloatArray:
+        """Standard errors of all differences a - b."""
+        return pair_errors(self.covariance)
+
+    @property
+    def most_freedom(self) -> float:
+        """Degrees of freedom if all units carried the same: their number less one."""
+        return max(1.0, self.sample.units - 1.0)
+
+    @cached_property
+    def freedom(self) -> FloatArray:
+        """Degrees of freedom of each mean's variance: pooled over systems, unless they have items of their own."""
+        if not self.sample.ragged:
+            return np.full(len(self.values), degrees_of_freedom(self.errors, self.most_freedom))
+        own = np.isfinite(self.sample.scores)
+        return np.array([
+            degrees_of_freedom(self.errors[own[:, [s]].ravel()][:, [s]] if len(own) == len(self.errors)
+                               else self.errors[:, [s]], max(1.0, n - 1.0))
+            for s, n in enumerate(self.sample.counts)
+        ])  # fmt: skip
+
+    @cached_property
+    def pair_freedom(self) -> FloatArray:
+        """Degrees of freedom of the variances of all differences."""
+        if not self.sample.ragged or len(self.errors) != self.sample.n:
+            return pair_degrees_of_freedom(self.errors, self.most_freedom)
+        present = np.isfinite(self.sample.scores).astype(np.float64)
+        either = self.sample.counts[:, None] + self.sample.counts[None, :] - present.T @ present
+        return pair_degrees_of_freedom(self.errors, np.maximum(1.0, either - 1.0), either)
+
+    def half_widths(self, level: float) -> FloatArray:
+        """Half widths of the t intervals of the means."""
+        half: FloatArray = stdtrit(self.freedom, 0.5 + level / 2) * self.se
+        return half
+
+    def pair_half_widths(self, level: float) -> FloatArray:
+        """Half widths of the t intervals of all differences."""
+        half: FloatArray = stdtrit(self.pair_freedom, 0.5 + level / 2) * self.pair_se
+        return half
+
+    @cached_property
+    def p_sample(self) -> FloatArray:
+        """One-sided p-values of all pairs from the estimates' joint covariance; small where the row is better."""
+        difference = self.values[:, None] - self.values[None, :]
+        p = student_p(difference, self.pair_se, self.pair_freedom)
+        np.fill_diagonal(p, 0.5)
+        p[~self.judged] = p[:, ~self.judged] = np.nan
+        return p
+
+    def clusters(self, p: FloatArray | None = None, alpha: float = ALPHA, rule: ClusterRule = "any") -> IntArray:
+        """Clusters of systems that these p-values do not tell apart (by default the estimator's own), 1 = best."""
+        return cluster(self.values, significantly_better(self.p_sample if p is None else p, alpha), rule)
+
+
+def infer(sample: Sample, spec: Spec) -> Inference:
+    """Fit the estimator that a spec names, and work out its errors.
+
+    Systems without spread are blanked here, before degrees of freedom and covariances are taken: an error that was
+    not seen is unknown, not 0, and must not count in what is pooled over systems.
+    """
+    fitted = run_estimator(sample, spec)
+    errors = sample.errors(fitted)
+    errors.units[:, without_spread(sample)] = np.nan
+    return Inference(sample, fitted, errors)
+
+
+def without_spread(sample: Sample) -> BoolArray:
+    """Systems whose judgments are fewer than two, or all equal although not all items are judged."""
+    present = np.isfinite(sample.scores)
+    count = present.sum(axis=0)
+    highest = np.where(present, sample.scores, -np.inf).max(axis=0)
+    lowest = np.where(present, sample.scores, np.inf).min(axis=0)
+    unseen: BoolArray = (count < 2) | ((highest == lowest) & (count < sample.population))
+    return unseen
+
+
+def significantly_better(p: FloatArray, alpha: float) -> BoolArray:
+    """Pairs in which the row is significantly better; ties of discrete tests, which point both ways, are neither."""
+    better = np.nan_to_num(p, nan=1.0) < alpha
+    return better & ~better.T
+
+
+def pair_errors(covariance: FloatArray) -> FloatArray:
+    """Standard deviation of every difference a - b."""
+    squares = np.diag(covariance)
+    variance: FloatArray = squares[:, None] + squares[None, :] - 2 * covariance
+    return np.sqrt(np.clip(variance, 0.0, None))

@@ -1,0 +1,138 @@
+"""System means from any set of judged cells: a random effect of each item, absorbed in closed form.
+
+Residuals are n x M, NaN = not judged, centred or not. The model is r_is = mu_s + u_i + e_is, u_i ~ N(0, su2) the item's
+own difficulty, e_is ~ N(0, s2). Per item with m_i judged systems V_i^-1 = (I - rho_i 11') / s2 with
+rho_i = su2 / (s2 + m_i su2), so that the normal equations need one pass over the cells and one M x M solve
+(docs/methods.md, section 8). Invariant: where every item is judged for all systems, the means are the weighted means.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from aliquot.stats.arrays import FloatArray, IntArray
+
+_SHRINK = 12.0  # pairs of cells that count as much as the guess of no item effect, as for documents in design_variance
+
+
+def centred(residual: FloatArray, weight: FloatArray) -> FloatArray:
+    """Residuals less each system's weighted mean; 0 where not judged.
+
+    >>> centred(np.array([[1.0, np.nan], [3.0, 5.0]]), np.ones(2)).tolist()
+    [[-1.0, 0.0], [1.0, 0.0]]
+    """
+    present = np.isfinite(residual)
+    cells = np.where(present, weight[:, None], 0.0)
+    filled = np.where(present, residual, 0.0)
+    mean = (filled * cells).sum(axis=0) / np.maximum(cells.sum(axis=0), 1e-300)
+    return np.where(present, filled - mean, 0.0)
+
+
+def item_share(residual: FloatArray, weight: FloatArray) -> float:
+    """Share of the residual variance that is the item's, su2 / (su2 + s2), from the products of cells of one item.
+
+    Shrunk to 0 where few items have more than one judged system, and never negative.
+
+    >>> rng = np.random.default_rng(0)
+    >>> cells = rng.normal(size=(4000, 1)) + rng.normal(size=(4000, 3))
+    >>> round(item_share(cells, np.ones(4000)), 1)
+    0.5
+    """
+    deviation = centred(residual, weight)
+    count = np.isfinite(residual).sum(axis=1)
+    total = deviation.sum(axis=1)
+    square = (deviation**2).sum(axis=1)
+    pairs = count * (count - 1)
+    cells, both = float((weight * count).sum()), float((weight * pairs).sum())
+    if both <= 0 or not square.any():
+        return 0.0
+    raw = float((weight * (total**2 - square)).sum()) / both / (float((weight * square).sum()) / cells)
+    telling = float(pairs.sum())
+    return float(np.clip(raw * telling / (telling + _SHRINK), 0.0, 0.99))
+
+
+def item_effect_means(residual: FloatArray, weight: FloatArray, share: float) -> tuple[FloatArray, FloatArray]:
+    """Generalised least squares means of the systems, and each item's influence on them (n x M).
+
+    `share` is the item's share of the variance. The influences of a system sum to 0 and their squares estimate the
+    variance of its mean: a_i' = A^-1 w_i V_i^-1 (r_i - mu), A the sum of the w_i V_i^-1. Systems never judged are NaN.
+
+    >>> means, influence = item_effect_means(np.array([[1.0, 2.0], [3.0, np.nan]]), np.ones(2), 0.0)
+    >>> means.tolist(), influence.round(12).tolist()
+    ([2.0, 2.0], [[-0.5, 0.0], [0.5, 0.0]])
+    """
+    present = np.isfinite(residual)
+    judged = present.any(axis=0)
+    d = present[:, judged].astype(np.float64)
+    r = np.where(present, residual, 0.0)[:, judged]
+    rho = share / (1.0 - share + d.sum(axis=1) * share)
+    scaled = d * weight[:, None]
+    system = np.diag(scaled.sum(axis=0)) - (scaled * rho[:, None]).T @ d
+    right = (scaled * (r - (rho * r.sum(axis=1))[:, None])).sum(axis=0)
+    mean = np.linalg.solve(system, right)
+    left = d * (r - mean)
+    influence = np.linalg.solve(system, (scaled * (left - (rho * left.sum(axis=1))[:, None])).T).T
+    means, all_influence = np.full(residual.shape[1], np.nan), np.zeros(residual.shape)
+    means[judged], all_influence[:, judged] = mean, influence
+    return means, all_influence
+
+
+def cell_covariance(residual: FloatArray, weight: FloatArray) -> FloatArray:
+    """Covariance over items of all pairs of systems, from the items judged for both; M x M, NaN for systems without.
+
+    Variances are those of each system's own cells (divisor n_s - 1). Covariances of pairs with few common items are
+    drawn towards the correlation common to all pairs.
+
+    >>> cell_covariance(np.array([[1.0, 2.0], [3.0, 6.0]]), np.ones(2)).tolist()
+    [[2.0, 4.0], [4.0, 8.0]]
+    """
+    present = np.isfinite(residual).astype(np.float64)
+    deviation = centred(residual, weight)
+    rooted = np.sqrt(weight)[:, None]
+    shared = (present * rooted).T @ (present * rooted)  # sum of weights over the items of both
+    counts = present.T @ present
+    product = (deviation * rooted).T @ (deviation * rooted)
+    mean = np.divide(product, shared, out=np.zeros_like(product), where=shared > 0)
+    n = np.diag(counts)
+    variance = np.where(n > 1, np.diag(mean) * n / np.maximum(n - 1, 1), np.nan)
+    if (counts == counts[0, 0]).all():
+        return mean * counts[0, 0] / max(counts[0, 0] - 1.0, 1.0)
+    scale = np.sqrt(np.outer(np.diag(mean), np.diag(mean)))
+    common = item_share(residual, weight)
+    kept = counts / (counts + _SHRINK)
+    correlation = kept * np.divide(mean, scale, out=np.zeros_like(mean), where=scale > 0) + (1 - kept) * common
+    found = np.clip(correlation, -1.0, 1.0) * np.sqrt(np.outer(variance, variance))
+    np.fill_diagonal(found, variance)
+    return found
+
+
+def positive_part(covariance: FloatArray) -> FloatArray:
+    """The nearest covariance matrix without negative eigenvalues; NaN rows and columns stay as they are.
+
+    Covariances taken pair by pair need not fit together.
+
+    >>> positive_part(np.array([[1.0, 2.0], [2.0, 1.0]])).round(3).tolist()
+    [[1.5, 1.5], [1.5, 1.5]]
+    """
+    known = ~np.isnan(np.diag(covariance))
+    part = covariance[np.ix_(known, known)]
+    if np.isnan(part).any() or not len(part):
+        return covariance
+    values, vectors = np.linalg.eigh(part)
+    if values.min() >= -1e-12 * max(values.max(), 1e-300):
+        return covariance
+    result = covariance.copy()
+    result[np.ix_(known, known)] = (vectors * np.clip(values, 0.0, None)) @ vectors.T
+    return result
+
+
+def overlap(present: FloatArray) -> tuple[IntArray, FloatArray]:
+    """Items of each system, and for every pair the share of the smaller system's items that the other has too.
+
+    >>> overlap(np.array([[1.0, 0.0], [1.0, 1.0], [0.0, 1.0]]))[1].tolist()
+    [[1.0, 0.5], [0.5, 1.0]]
+    """
+    both = present.T @ present
+    n = np.diag(both).astype(np.int64)
+    least = np.minimum(n[:, None], n[None, :])
+    return n, np.divide(both, least, out=np.zeros_like(both), where=least > 0)
