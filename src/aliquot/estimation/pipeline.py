@@ -17,6 +17,7 @@ from aliquot.estimation.estimators import run_estimator
 from aliquot.estimation.sample import Errors, Fitted, Sample
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
 from aliquot.stats.design_variance import degrees_of_freedom, pair_degrees_of_freedom
+from aliquot.stats.mixed_model import POOLED_CELLS
 from aliquot.stats.ranks import ClusterRule, cluster, student_p
 
 ALPHA = 0.05
@@ -77,10 +78,10 @@ class Inference:
         if not self.sample.ragged:
             return np.full(len(self.values), degrees_of_freedom(self.errors, self.most_freedom))
         own = np.isfinite(self.sample.scores)
+        units = [self.errors[own[:, s], s] if len(own) == len(self.errors) else self.errors[:, s] for s in range(own.shape[1])]
         return np.array([
-            degrees_of_freedom(self.errors[own[:, [s]].ravel()][:, [s]] if len(own) == len(self.errors)
-                               else self.errors[:, [s]], max(1.0, n - 1.0))
-            for s, n in enumerate(self.sample.counts)
+            degrees_of_freedom(u[:, None], max(1.0, n - 1.0)) + POOLED_CELLS
+            for u, n in zip(units, self.sample.counts, strict=True)
         ])  # fmt: skip
 
     @cached_property
@@ -90,7 +91,7 @@ class Inference:
             return pair_degrees_of_freedom(self.errors, self.most_freedom)
         present = np.isfinite(self.sample.scores).astype(np.float64)
         either = self.sample.counts[:, None] + self.sample.counts[None, :] - present.T @ present
-        return pair_degrees_of_freedom(self.errors, np.maximum(1.0, either - 1.0), either)
+        return pair_degrees_of_freedom(self.errors, np.maximum(1.0, either - 1.0), either) + POOLED_CELLS
 
     def half_widths(self, level: float) -> FloatArray:
         """Half widths of the t intervals of the means."""

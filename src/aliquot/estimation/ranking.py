@@ -12,6 +12,7 @@ from aliquot.errors import OptionError, unknown_name
 from aliquot.estimation.pipeline import Inference, significantly_better
 from aliquot.estimation.sample import Sample
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, Seed
+from aliquot.stats.mixed_model import shrunk_to_common
 from aliquot.stats.pairwise import analytic_p, permutation_p, wilcoxon_p
 from aliquot.stats.ranks import full_set_p, holm, probability_best, rank_intervals
 from aliquot.stats.shrinkage import shrunk
@@ -64,8 +65,23 @@ def rank(
     p = holm(p) if adjust and len(p) > 1 else p
     low, high = _ranks_of_judged(significantly_better(p, alpha), judged)
     clusters = inference.clusters(p, alpha, "neighbour" if rule == "neighbour" else "any")
-    best = probability_best(values, inference.covariance, seed=seed)
+    best = p_best(inference, seed)
     return Ranking(p, full_p(inference), clusters, low, high, best)
+
+
+def p_best(inference: Inference, seed: Seed) -> FloatArray:
+    """Probability of being the best, by draws from the estimates' distribution; NaN for systems never judged.
+
+    Where systems were judged on different items, often few, the estimates are drawn towards their common mean first:
+    the largest of many noisy ones is too large.
+    """
+    known = inference.judged
+    values, covariance = inference.values[known], inference.covariance[np.ix_(known, known)]
+    if inference.sample.ragged and len(values) > 1 and not np.isnan(covariance).any():
+        values, covariance = shrunk_to_common(values, covariance)
+    best = np.full(len(known), np.nan)
+    best[known] = probability_best(values, (covariance + covariance.T) / 2, seed=seed)
+    return best
 
 
 def _ranks_of_judged(better: BoolArray, judged: BoolArray) -> tuple[IntArray, IntArray]:

@@ -19,7 +19,7 @@ from aliquot.estimation.proxies import standard_metric, usable
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, codes_of
 from aliquot.stats.correlation import pearson
 from aliquot.stats.design_variance import clustered, spread, stratified, unordered, within_correlation
-from aliquot.stats.mixed_model import cell_covariance, positive_part
+from aliquot.stats.mixed_model import cell_covariance, pooling_factors, positive_part
 
 KINDS = ("unordered", "spread", "clustered", "stratified", "balanced")
 
@@ -114,7 +114,9 @@ class Sample:
         # Cells that are missing at random undo as much of the gain from spreading over documents.
         left = 1.0 - float(fill[self.counts > 0].mean()) * (1.0 - min(1.0, self.remainder))
         gain = 1.0 - within_correlation(units, self.clusters) * (1.0 - left) if self.kind == "spread" else 1.0
-        return Errors(units * np.sqrt(gain), gain * cell_covariance(residual, self.weight) / self.population)
+        covariance = cell_covariance(residual, self.weight)
+        factor = np.sqrt(gain) * pooling_factors(np.diag(covariance), self.counts)
+        return Errors(units * factor, factor[:, None] * factor * covariance / self.population)
 
     def _residual(self, z: FloatArray) -> FloatArray:
         """The residuals behind contributions w (e - mean) / sum w of a weighted mean."""
