@@ -57,6 +57,10 @@ def run(
     alpha: Annotated[float, typer.Option("--alpha", help="Significance of clusters.", rich_help_panel=_HOW)] = 0.05,
     holm: Annotated[bool, typer.Option("--holm", help="Correct for many pairs.", rich_help_panel=_HOW)] = False,
     pairs: Annotated[bool, typer.Option("--pairs", help="Show (or write with -o) all pairs, too.")] = False,
+    target: Annotated[
+        str,
+        typer.Option("--target", help="What the numbers are about: testset, given or beyond.", rich_help_panel=_HOW),
+    ] = "testset",
     strict: Annotated[bool, typer.Option("--strict", help="Refuse judgments that do not fit.")] = False,
     sequential: Annotated[
         bool, typer.Option("--sequential", help="Replay the judgments in time order: when could one have stopped?")
@@ -96,7 +100,7 @@ def run(
         warnings.filterwarnings("ignore", UNKNOWN_CHANCES)  # it stands among the notes of the result
         result = estimate(
             evalset, method, selection=chosen, judgments=answers, human=human, interval=interval, level=level,
-            value_range=scale, test=test, rule=rule, alpha=alpha, adjust=holm, strict=strict, seed=seed,
+            value_range=scale, test=test, rule=rule, alpha=alpha, adjust=holm, strict=strict, target=target, seed=seed,
             metrics=common.names(metrics) or None,
         )  # fmt: skip
     if output is not None:
@@ -154,9 +158,9 @@ def _system_table(result: Estimates) -> Table:
             render.bar(row.low, row.estimate, row.high, scale, width=14),
             str(row.n),
             "-" if row.effective_n != row.effective_n else f"{row.effective_n:.0f}",
-            ranks,
+            "not judged" if row.rank_low is None else ranks,
             render.fixed(row.p_best, 2),
-            str(row.cluster),
+            "-" if row.cluster is None else str(row.cluster),
             end_section=last,
         )
     return table

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,8 +21,10 @@ from aliquot.estimation.pipeline import Inference, infer, without_spread
 from aliquot.estimation.ranking import Ranking, rank
 from aliquot.estimation.result import Estimates, PairEstimate, SystemEstimate
 from aliquot.estimation.sample import Fitted, Sample, proxy_correlation, sample_of
+from aliquot.estimation.targets import JudgingNoise, check_target, judging_noise, target_variance
 from aliquot.io.inputs import DataLike, JudgmentsLike, SelectionLike, as_evalset, as_selection
 from aliquot.stats.arrays import FloatArray, IntArray
+from aliquot.stats.mixed_model import overlap
 
 UNKNOWN_CHANCES = "the items were not drawn with known probabilities"
 DEFAULTS = {"means": "greg", "ranking": "multilevel"}
@@ -43,6 +46,7 @@ def estimate(
     alpha: float = 0.05,
     adjust: bool = False,
     strict: bool = False,
+    target: str = "testset",
     seed: int = 0,
     **parameters: Any,
 ) -> Estimates:
@@ -64,6 +68,8 @@ def estimate(
         alpha: significance for clusters and rank intervals, one-sided.
         adjust: Holm's correction over all pairs.
         strict: refuse judgments that do not fit instead of reporting them.
+        target: what the estimates are about: testset (this test set, if the annotators had been others of their
+            kind), given (the mean of these very judgments over the test set), or beyond (other items like these too).
         seed: of bootstrap, permutations and chances of being best.
         **parameters: parameters of the estimator, such as metrics=["COMET"].
 
@@ -81,13 +87,26 @@ def estimate(
         data, mismatches = with_judgments(data, judgments, selection, human)
         if strict:
             refuse(mismatches)
-    sample = sample_of(data, human, selection)
+    check_target(target)
     spec = _resolved(method, parameters)
+    name = human or data.human
+    noise = JudgingNoise(np.nan) if target == "given" or name is None else judging_noise(data, name)
+    adjusted = target == "testset" and noise.unbalanced and spec.name != "mean"
+    judged = _without_severity(data, name, noise) if adjusted and name is not None else data
+    sample = sample_of(judged, human, selection)
     require_known_of_pool(data, sample.evalset, spec)
     inference = infer(sample, spec)
+    goal = target_variance(inference, target, noise, adjusted=adjusted)
+    inference = replace(inference, added=goal.added)
     fitted = inference.fitted
-    notes = [*_warnings(sample, selection), *_no_spread_notes(sample), *fitted.notes]
+    notes = [*_warnings(sample, selection), *_no_spread_notes(sample), *fitted.notes, *goal.notes]
+    if adjusted:
+        notes.append(f"{len(noise.shares)} annotators judged the systems in different shares: severity is adjusted for")
     limits = bounds(interval, inference, level=level, value_range=value_range, seed=seed)
+    if adjust:  # intervals of differences that hold for all pairs at once, as the adjusted p-values do
+        pairs = max(1, len(fitted.values) * (len(fitted.values) - 1) // 2)
+        wide = bounds(interval, inference, level=1 - (1 - level) / pairs, value_range=value_range, seed=seed)
+        limits = replace(limits, pair_low=wide.pair_low, pair_high=wide.pair_high)
     ranking = rank(inference, test=test, rule=rule, alpha=alpha, adjust=adjust, seed=seed)
     systems = _system_rows(inference, limits, ranking)
     order = np.argsort(-np.nan_to_num(fitted.values, nan=-np.inf), kind="stable")
@@ -102,14 +121,24 @@ def estimate(
         judged=sample.n,
         unbiased=sample.pi is not None and "share" not in fitted.details,
         notes=tuple(notes),
+        target=target,
+        variance=goal.parts,
         details=dict(fitted.details) | {"mismatches": mismatches},
         signature=signature(
             f"estimate:{spec}", data, selection=_drawn_by(selection), human=human, interval=interval, level=level,
             range=None if value_range is None else f"{value_range[0]:g},{value_range[1]:g}",
             test=None if test == "estimator" else test, alpha=None if alpha == 0.05 else alpha,
-            rule=None if rule == "any" else rule, holm="yes" if adjust else None, seed=seed,
+            rule=None if rule == "any" else rule, holm="yes" if adjust else None,
+            target=None if target == "testset" else target, seed=seed,
         ),
     )  # fmt: skip
+
+
+def _without_severity(data: EvalSet, human: str, noise: JudgingNoise) -> EvalSet:
+    """The data with each cell's score less what its annotators' severities add to it."""
+    if noise.effect is None:
+        return data
+    return data.with_score(human, data.score(human) - noise.effect).with_human(human)
 
 
 def _drawn_by(selection: Selection | None) -> str | None:
@@ -145,8 +174,10 @@ def auto_estimator(spec: Spec) -> Spec:
 
 def _warnings(sample: Sample, selection: Selection | None) -> list[str]:
     notes = []
-    if selection is None and sample.n < sample.population:
+    if selection is None and (sample.n < sample.population or sample.ragged):
         notes.append("no selection given: the judged items are taken for a simple random sample")
+    if sample.ragged:
+        notes.append(_overlap_note(sample))
     if sample.pi is None:
         text = (
             f"{UNKNOWN_CHANCES}: means are biased and only the ranking is meaningful; "
@@ -174,6 +205,17 @@ def _warnings(sample: Sample, selection: Selection | None) -> list[str]:
     return notes
 
 
+def _overlap_note(sample: Sample) -> str:
+    present = np.isfinite(sample.scores).astype(np.float64)
+    counts, shared = overlap(present[:, present.any(axis=0)])
+    first, second = np.triu_indices(len(counts), 1)
+    typical = float(np.median(shared[first, second])) if len(first) else 1.0
+    return (
+        f"systems were judged on different items ({counts.min()} to {counts.max()} each); two systems typically share "
+        f"{typical:.0%} of the smaller one's items: each has its own error, and shared items pair the differences"
+    )
+
+
 def _no_spread_notes(sample: Sample) -> list[str]:
     several = np.isfinite(sample.scores).sum(axis=0) > 1
     names = [sample.evalset.systems[at] for at in np.flatnonzero(without_spread(sample) & several)]
@@ -190,6 +232,8 @@ def _effective_n(inference: Inference, n: FloatArray) -> FloatArray:
     centred = np.where(share > 0, sample.scores - mean(sample).values, 0.0)
     spread = (share * centred**2).sum(axis=0) * n / np.maximum(n - 1, 1)
     plain = spread / np.maximum(n, 1) * (1 - n / sample.population)
+    if inference.added is not None:  # a plain mean has the noise of judging, too
+        plain = plain + np.diag(inference.added)
     return np.where((n > 1) & (variance > 0), n * plain / np.where(variance > 0, variance, 1.0), np.nan)
 
 
@@ -208,10 +252,10 @@ def _system_rows(inference: Inference, limits: Bounds, ranking: Ranking) -> list
             n=int(n[at]),
             effective_n=float(effective[at]),
             proxy_correlation=float(correlation[at]),
-            rank_low=int(ranking.rank_low[at]),
-            rank_high=int(ranking.rank_high[at]),
+            rank_low=int(ranking.rank_low[at]) if n[at] else None,
+            rank_high=int(ranking.rank_high[at]) if n[at] else None,
             p_best=float(ranking.p_best[at]),
-            cluster=int(ranking.cluster[at]),
+            cluster=int(ranking.cluster[at]) if n[at] else None,
         )
         for at, system in enumerate(sample.evalset.systems)
     ]

@@ -71,6 +71,11 @@ def _bootstrap(inference: Inference, level: float, seed: Seed) -> Bounds:
     """
     errors, values = inference.errors, inference.values
     wider, pair_wider = _against_normal(inference, level)
+    own = np.sqrt((errors**2).sum(axis=0))
+    pair_own = pair_errors(errors.T @ errors)
+    # What the target or the finite population changes in the variance changes the width alike.
+    wider = wider * np.divide(inference.se, own, out=np.ones_like(own), where=own > 0)
+    pair_wider = pair_wider * np.divide(inference.pair_se, pair_own, out=np.ones_like(pair_own), where=pair_own > 0)
     deviations = resampled_sums(errors, DRAWS, seed)
     tail = (1 - level) / 2
     low, high = np.quantile(deviations, [tail, 1 - tail], axis=0)

@@ -17,7 +17,7 @@ from aliquot.estimation.estimators import run_estimator
 from aliquot.estimation.sample import Errors, Fitted, Sample
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
 from aliquot.stats.design_variance import degrees_of_freedom, pair_degrees_of_freedom
-from aliquot.stats.mixed_model import POOLED_CELLS
+from aliquot.stats.mixed_model import POOLED_CELLS, cell_covariance
 from aliquot.stats.ranks import ClusterRule, cluster, student_p
 
 ALPHA = 0.05
@@ -31,11 +31,13 @@ class Inference:
         sample: the judged cells.
         fitted: what the estimator found.
         error_parts: the errors of independent units, and what the finite population takes off.
+        added: what the target adds to the covariance (estimation/targets.py); None for the mean of these judgments.
     """
 
     sample: Sample
     fitted: Fitted
     error_parts: Errors
+    added: FloatArray | None = None
 
     @property
     def errors(self) -> FloatArray:
@@ -60,7 +62,20 @@ class Inference:
     @property
     def covariance(self) -> FloatArray:
         """Joint covariance of the means."""
-        return self.error_parts.covariance
+        own = self.error_parts.covariance
+        return own if self.added is None else own + self.added
+
+    @cached_property
+    def residual_covariance(self) -> FloatArray:
+        """Covariance over items of what the estimator leaves unexplained, M x M."""
+        residual = self.fitted.residual
+        residual = self.sample.residual_of(self.fitted.z) if residual is None else residual
+        return cell_covariance(residual, self.sample.weight)
+
+    @cached_property
+    def score_covariance(self) -> FloatArray:
+        """Covariance over items of the scores themselves, M x M."""
+        return cell_covariance(self.sample.scores, self.sample.weight)
 
     @cached_property
     def pair_se(self) -> FloatArray:
@@ -78,10 +93,11 @@ class Inference:
         if not self.sample.ragged:
             return np.full(len(self.values), degrees_of_freedom(self.errors, self.most_freedom))
         own = np.isfinite(self.sample.scores)
-        units = [self.errors[own[:, s], s] if len(own) == len(self.errors) else self.errors[:, s] for s in range(own.shape[1])]
+        if len(self.errors) != len(own):  # documents are the units: no system has units of its own
+            own = np.ones(self.errors.shape, dtype=bool)
         return np.array([
-            degrees_of_freedom(u[:, None], max(1.0, n - 1.0)) + POOLED_CELLS
-            for u, n in zip(units, self.sample.counts, strict=True)
+            degrees_of_freedom(self.errors[own[:, s], s][:, None], max(1.0, n - 1.0)) + POOLED_CELLS
+            for s, n in enumerate(self.sample.counts)
         ])  # fmt: skip
 
     @cached_property

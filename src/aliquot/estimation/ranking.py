@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from aliquot.errors import OptionError, unknown_name
-from aliquot.estimation.pipeline import Inference, significantly_better
+from aliquot.estimation.pipeline import Inference, pair_errors, significantly_better
 from aliquot.estimation.sample import Sample
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, Seed
 from aliquot.stats.mixed_model import shrunk_to_common
@@ -56,7 +56,7 @@ def rank(
         raise unknown_name("rule", rule, RULES)
     if not 0.0 < alpha < 0.5:
         raise OptionError(f"alpha is {alpha}; choose between 0 and 0.5, for instance 0.05")
-    sample, values, judged = inference.sample, inference.values, inference.judged
+    sample, judged = inference.sample, inference.judged
     p = inference.p_sample.copy() if test == "estimator" else _PAIRED[test](sample.scores, seed)
     p[~judged] = p[:, ~judged] = np.nan
     if test != "estimator":  # paired tests know nothing of systems that were never judged on the same item
@@ -78,9 +78,9 @@ def p_best(inference: Inference, seed: Seed) -> FloatArray:
     known = inference.judged
     values, covariance = inference.values[known], inference.covariance[np.ix_(known, known)]
     if inference.sample.ragged and len(values) > 1 and not np.isnan(covariance).any():
-        values, covariance = shrunk_to_common(values, covariance)
+        values = shrunk_to_common(values, covariance)
     best = np.full(len(known), np.nan)
-    best[known] = probability_best(values, (covariance + covariance.T) / 2, seed=seed)
+    best[known] = probability_best(values, covariance, seed=seed)
     return best
 
 
@@ -100,7 +100,7 @@ def full_p(inference: Inference) -> FloatArray:
     sample, fitted, values = inference.sample, inference.fitted, inference.values
     if fitted.foreseen is not None and "share" not in fitted.details:
         values, _ = shrunk(values, fitted.foreseen, inference.covariance)
-    spread = _difference_spread(sample)
+    spread = pair_errors(inference.score_covariance) if sample.ragged else _difference_spread(sample)
     p = full_set_p(_differences(values, spread, sample), spread, sample.population)
     np.fill_diagonal(p, 0.5)
     return p
@@ -122,25 +122,12 @@ def _differences(values: FloatArray, spread: FloatArray, sample: Sample) -> Floa
 def _difference_spread(sample: Sample) -> FloatArray:
     """Weighted standard deviation over the judged items of every difference of two systems."""
     scores, share = sample.scores, sample.weight / sample.weight.sum()
-    present = np.isfinite(scores)
-    if present.all():
-        centred = scores - share @ scores
-        inner = (centred * share[:, None]).T @ centred * (sample.n / max(sample.n - 1, 1))
-        alone = np.diag(inner)
-        variance = np.clip(alone[:, None] + alone[None, :] - 2 * inner, 0.0, None)
-        _exactly_alike(variance, alone, scores)
-        return np.sqrt(variance) if sample.n > 1 else np.full_like(variance, np.nan)
-    spread = np.full((scores.shape[1], scores.shape[1]), np.nan)
-    for a in range(scores.shape[1]):
-        gap = scores[:, [a]] - scores
-        both = np.isfinite(gap)
-        cells = np.where(both, share[:, None], 0.0)
-        total = np.maximum(cells.sum(axis=0), 1e-300)
-        mean = (cells * np.where(both, gap, 0.0)).sum(axis=0) / total
-        variance = (cells * np.where(both, gap - mean, 0.0) ** 2).sum(axis=0) / total
-        count = both.sum(axis=0)
-        spread[a] = np.where(count > 1, np.sqrt(variance * count / np.maximum(count - 1, 1)), np.nan)
-    return spread
+    centred = scores - share @ scores
+    inner = (centred * share[:, None]).T @ centred * (sample.n / max(sample.n - 1, 1))
+    alone = np.diag(inner)
+    variance = np.clip(alone[:, None] + alone[None, :] - 2 * inner, 0.0, None)
+    _exactly_alike(variance, alone, scores)
+    return np.sqrt(variance) if sample.n > 1 else np.full_like(variance, np.nan)
 
 
 def _exactly_alike(variance: FloatArray, alone: FloatArray, scores: FloatArray) -> None:

@@ -15,7 +15,10 @@ from aliquot.stats.arrays import FloatArray
 
 @dataclass(frozen=True)
 class SystemEstimate:
-    """One system: its estimated mean over the whole test set and how sure we are of it and of its rank."""
+    """One system: its estimated mean over the whole test set and how sure we are of it and of its rank.
+
+    A system that was never judged has no rank, no cluster and no probability of being best.
+    """
 
     system: str
     estimate: float
@@ -25,10 +28,10 @@ class SystemEstimate:
     n: int
     effective_n: float
     proxy_correlation: float
-    rank_low: int
-    rank_high: int
+    rank_low: int | None
+    rank_high: int | None
     p_best: float
-    cluster: int
+    cluster: int | None
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,8 @@ class Estimates:
     population: int
     judged: int
     unbiased: bool
+    target: str = "testset"
+    variance: Mapping[str, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     details: Mapping[str, Any] = field(default_factory=dict)
     signature: str = ""
@@ -94,6 +99,8 @@ class Estimates:
             "population": self.population,
             "judged": self.judged,
             "unbiased": self.unbiased,
+            "target": self.target,
+            "variance": {name: None if np.isnan(share) else share for name, share in self.variance.items()},
             "notes": list(self.notes),
             "mismatches": [vars(row) for row in self.details.get("mismatches", ())],
             "signature": self.signature,

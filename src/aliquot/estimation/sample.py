@@ -109,7 +109,7 @@ class Sample:
             part = float(self.chances.mean()) * float(fill.mean())
             own = np.clip(1.0 - self.chances.mean() * fill, 0.0, None) / max(1.0 - part, 1e-12)
             return Errors(self._units(fitted.z, self.chances * float(fill.mean())) * np.sqrt(own))
-        residual = fitted.residual if fitted.residual is not None else self._residual(fitted.z)
+        residual = fitted.residual if fitted.residual is not None else self.residual_of(fitted.z)
         units = self._unbalanced(z) if self.kind == "balanced" else z
         # Cells that are missing at random undo as much of the gain from spreading over documents.
         left = 1.0 - float(fill[self.counts > 0].mean()) * (1.0 - min(1.0, self.remainder))
@@ -118,7 +118,7 @@ class Sample:
         factor = np.sqrt(gain) * pooling_factors(np.diag(covariance), self.counts)
         return Errors(units * factor, factor[:, None] * factor * covariance / self.population)
 
-    def _residual(self, z: FloatArray) -> FloatArray:
+    def residual_of(self, z: FloatArray) -> FloatArray:
         """The residuals behind contributions w (e - mean) / sum w of a weighted mean."""
         present = np.isfinite(self.scores)
         total = np.where(present, self.weight[:, None], 0.0).sum(axis=0)

@@ -123,24 +123,24 @@ def pooling_factors(variance: FloatArray, counts: IntArray) -> FloatArray:
     return np.where(known, np.sqrt(pooled / np.where(known, variance, 1.0)), 1.0)
 
 
-def shrunk_to_common(values: FloatArray, covariance: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Posterior mean and covariance of the systems' means, drawn towards their common mean.
+def shrunk_to_common(values: FloatArray, covariance: FloatArray) -> FloatArray:
+    """Means of systems drawn towards their common mean, all by the same share.
 
-    The best of many noisy estimates is too high. Under a normal prior whose variance is what the estimates vary beyond
-    their errors (moments), the posterior takes that back, so that a probability of being best means what it says.
+    The largest of many noisy estimates is too large. The share kept is the variance of the estimates beyond their
+    errors (moments), at least a twentieth. It is the same for all systems, so that a system with few cells, whose
+    error is large, is not ruled out by being drawn further than the others.
 
-    >>> shrunk_to_common(np.array([0.0, 2.0]), np.zeros((2, 2)))[0].tolist()
+    >>> shrunk_to_common(np.array([0.0, 2.0]), np.zeros((2, 2))).tolist()
     [0.0, 2.0]
     """
     m = len(values)
-    centre = np.eye(m) - 1.0 / m
-    noise = float(np.trace(centre @ covariance)) / max(m - 1, 1)
-    real = max(0.0, float(values.var(ddof=1)) - noise) if m > 1 else 0.0
-    if real == 0.0:
-        real = 0.05 * noise  # the estimates do not vary more than chance: nearly all of it is taken back
-    gain = real * np.linalg.pinv(real * np.eye(m) + covariance)
+    noise = float(np.trace((np.eye(m) - 1.0 / m) @ covariance)) / max(m - 1, 1)
+    spread = float(values.var(ddof=1)) if m > 1 else 0.0
+    real = max(spread - noise, 0.05 * noise)
+    share = real / (real + noise) if real + noise > 0 else 1.0
     mean = float(values.mean())
-    return mean + gain @ (values - mean), gain @ covariance
+    drawn: FloatArray = mean + share * (values - mean)
+    return drawn
 
 
 def positive_part(covariance: FloatArray) -> FloatArray:

@@ -1,0 +1,166 @@
+"""What an estimate is about: these very judgments, this test set with other annotators, or items beyond it.
+
+With V the covariance of the estimates for `given`, the mean of these judgments over the test set, the other targets add
+to it (docs/methods.md, section 8): `testset` adds the noise of judging, Cov(noise) / N, because the mean of N noisy
+scores is not the mean that other annotators would give; `beyond` adds the covariance of the scores themselves, S / N,
+because the test set is a sample of items. Annotators are a sample, too: with p_js annotator j's share of the judgments
+of system s and sa2 the variance of severities, the means of s and t share sa2 * sum_j p_js p_jt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import polars as pl
+
+from aliquot.annotation.judgment_noise import judgments_of_score
+from aliquot.core.evalset import EvalSet
+from aliquot.errors import DataError, unknown_name
+from aliquot.estimation.pipeline import Inference
+from aliquot.stats.annotator_effects import crossed_effects
+from aliquot.stats.arrays import FloatArray, IntArray
+
+TARGETS = ("testset", "given", "beyond")
+FEWEST_REPEATS = 10  # degrees of freedom of the judging noise from which it is trusted
+_UNBALANCED = 0.01  # sum over annotators of squared differences of shares above which severity is adjusted
+
+
+@dataclass(frozen=True, eq=False)
+class JudgingNoise:
+    """How noisy the judgments behind a score are.
+
+    Attributes:
+        cell: variance of the noise of a cell's score, without the annotators' severity; NaN where nothing was judged
+            twice, so that it is not known.
+        severity: variance of the annotators' severities; 0 where it cannot be seen.
+        shares: J x M, each annotator's share of the judgments of a system.
+        unexplained: J, the share of each severity that the judgments do not tell.
+        effect: N x M, what the severities add to each cell's score, as far as they are known; 0 elsewhere.
+    """
+
+    cell: float
+    severity: float = 0.0
+    shares: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
+    unexplained: FloatArray = field(default_factory=lambda: np.zeros(0))
+    effect: FloatArray | None = None
+
+    @property
+    def unbalanced(self) -> bool:
+        """Whether some systems were judged by clearly other annotators than others."""
+        shares = self.shares[:, self.shares.any(axis=0)] if len(self.shares) else self.shares
+        if self.effect is None or self.severity == 0 or shares.shape[1] < 2:
+            return False
+        square = shares.T @ shares
+        gaps = np.diag(square)[:, None] + np.diag(square)[None, :] - 2 * square
+        return bool(np.nanmax(gaps) > _UNBALANCED)
+
+    def covariance(self, *, adjusted: bool) -> FloatArray:
+        """Covariance of the systems' means that comes from the choice of annotators.
+
+        Where severities were adjusted for, what differs between systems is left only as far as it is not known; what
+        is common to all systems cannot be adjusted for, and cancels in differences.
+        """
+        if not adjusted:
+            return self.severity * (self.shares.T @ self.shares)
+        common = self.shares[:, self.shares.any(axis=0)].mean(axis=1)
+        own = (self.shares - common[:, None]) * np.sqrt(self.unexplained)[:, None]
+        return self.severity * (float(common @ common) + own.T @ own)
+
+
+def check_target(target: str) -> None:
+    """Refuse an unknown target."""
+    if target not in TARGETS:
+        raise unknown_name("target", target, TARGETS)
+
+
+def judging_noise(data: EvalSet, human: str) -> JudgingNoise:
+    """Measure the noise of the judgments behind a score: from outputs judged more than once, and from annotators."""
+    try:
+        found = judgments_of_score(data, human)
+    except DataError:  # a score without judgments: nothing is known of its noise
+        return JudgingNoise(np.nan)
+    table = found.table.filter(pl.col("value").is_not_null())
+    per_cell = table.group_by("item", "system").agg(
+        pl.len().alias("k"), pl.col("value").var().alias("var"), pl.col("annotator").n_unique().alias("annotators")
+    )
+    repeated = per_cell.filter(pl.col("k") > 1)
+    free = int((repeated["k"] - 1).sum()) if repeated.height else 0
+    severity = _severities(data, table, found.slope)
+    if free < FEWEST_REPEATS:
+        return JudgingNoise(np.nan, *severity)
+    within = float((repeated["var"] * (repeated["k"] - 1)).sum()) / free * found.slope**2
+    if float((repeated["annotators"] > 1).mean() or 0.0) > 0.5:  # repeats by other annotators contain their severity
+        within = max(within - severity[0], 0.0)
+    return JudgingNoise(within * float((1.0 / per_cell["k"]).mean()), *severity)
+
+
+def _severities(
+    data: EvalSet, table: pl.DataFrame, slope: float
+) -> tuple[float, FloatArray, FloatArray, FloatArray | None]:
+    """Variance of severities, shares of annotators, how little is known of each, and what they add to each cell."""
+    nothing = (0.0, np.zeros((0, data.n_systems)), np.zeros(0), None)
+    named = table.filter(pl.col("annotator").is_not_null())
+    if named.height < table.height or named["annotator"].n_unique() < 2 or named.height < 3 * data.n_systems:
+        return nothing
+    people = _codes(named["annotator"])
+    rows, columns = data.cell_index(named["item"], named["system"])
+    try:
+        fit = crossed_effects(named["value"].to_numpy().astype(np.float64), people, _codes(named["item"]),
+                              np.unique(columns, return_inverse=True)[1].astype(np.int64))  # fmt: skip
+    except (ValueError, np.linalg.LinAlgError):
+        return nothing
+    cell = rows * data.n_systems + columns
+    weight = 1.0 / np.bincount(cell, minlength=data.n_items * data.n_systems)[cell]
+    shares = np.zeros((people.max() + 1, data.n_systems))
+    np.add.at(shares, (people, columns), weight)
+    shares /= np.maximum(shares.sum(axis=0), 1e-300)
+    effect = np.bincount(cell, weight * fit.annotator[people], minlength=data.n_items * data.n_systems)
+    severity = fit.annotator_sd**2
+    unexplained = np.clip(fit.annotator_se**2 / severity, 0.0, 1.0) if severity > 0 else np.ones(len(shares))
+    return severity * slope**2, shares, unexplained, slope * effect.reshape(data.n_items, data.n_systems)
+
+
+def _codes(values: pl.Series) -> IntArray:
+    return np.unique(values.cast(pl.String).to_numpy(), return_inverse=True)[1].astype(np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class TargetVariance:
+    """What a target adds to the covariance of the estimates, and how the variance of a mean divides, in words too."""
+
+    added: FloatArray
+    parts: Mapping[str, float]
+    notes: tuple[str, ...] = ()
+
+
+def target_variance(inference: Inference, target: str, noise: JudgingNoise, *, adjusted: bool) -> TargetVariance:
+    """Work out what the target adds to the covariance of `given`."""
+    sample, n = inference.sample, inference.sample.population
+    nothing = np.zeros((len(inference.values),) * 2)
+    if target == "given":
+        everything = (sample.counts[inference.judged] == n).all()
+        note = "every item is judged: the mean of these judgments is known exactly; --target testset also counts the noise of judging"
+        return TargetVariance(nothing, _parts(inference, nothing, nothing), (note,) if everything else ())
+    annotators = noise.covariance(adjusted=adjusted) if len(noise.shares) else nothing
+    if target == "beyond":
+        judging = np.nan_to_num(inference.score_covariance) / n
+        return TargetVariance(annotators + judging, _parts(inference, annotators, judging))
+    if np.isfinite(noise.cell):
+        judging = np.eye(len(nothing)) * noise.cell / n
+        return TargetVariance(annotators + judging, _parts(inference, annotators, judging))
+    judging = np.nan_to_num(inference.residual_covariance) / n
+    note = ("no output was judged twice, so the interval is the widest of what is possible; judge some twice to narrow it, "
+            "or ask for --target given")  # fmt: skip
+    return TargetVariance(annotators + judging, _parts(inference, annotators, judging), (note,))
+
+
+def _parts(inference: Inference, annotators: FloatArray, judging: FloatArray) -> dict[str, float]:
+    """Shares of the mean variance of the estimates: the items drawn, the annotators, and the noise of judging."""
+    known = np.isfinite(inference.se)
+    sizes = [float(np.diag(part)[known].mean()) if known.any() else np.nan
+             for part in (inference.covariance, annotators, judging)]  # fmt: skip
+    total = sum(sizes)
+    names = ("items", "annotators", "residual")
+    return {name: size / total if total > 0 else np.nan for name, size in zip(names, sizes, strict=True)}
