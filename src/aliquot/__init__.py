@@ -52,10 +52,8 @@ if TYPE_CHECKING:
     from aliquot.core.synthetic import synthetic
     from aliquot.errors import AliquotError, AliquotWarning
     from aliquot.estimation.estimate import estimate
-    from aliquot.estimation.sequential import Monitor
-    from aliquot.io.load import load, load_all, load_judgments, save
     from aliquot.estimation.sequential import Monitor, sequential
-    from aliquot.io.load import load, load_all, save
+    from aliquot.io.load import load, load_all, load_judgments, save
     from aliquot.metric_eval.metrics import metrics
     from aliquot.metric_eval.surface import surface
     from aliquot.planning.plan import plan

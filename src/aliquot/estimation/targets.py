@@ -141,7 +141,8 @@ def target_variance(inference: Inference, target: str, noise: JudgingNoise, *, a
     nothing = np.zeros((len(inference.values),) * 2)
     if target == "given":
         everything = (sample.counts[inference.judged] == n).all()
-        note = "every item is judged: the mean of these judgments is known exactly; --target testset also counts the noise of judging"
+        note = ("every item is judged: the mean of these judgments is known exactly; --target testset also counts "
+                "the noise of judging")  # fmt: skip
         return TargetVariance(nothing, _parts(inference, nothing, nothing), (note,) if everything else ())
     annotators = noise.covariance(adjusted=adjusted) if len(noise.shares) else nothing
     if target == "beyond":
@@ -151,8 +152,8 @@ def target_variance(inference: Inference, target: str, noise: JudgingNoise, *, a
         judging = np.eye(len(nothing)) * noise.cell / n
         return TargetVariance(annotators + judging, _parts(inference, annotators, judging))
     judging = np.nan_to_num(inference.residual_covariance) / n
-    note = ("no output was judged twice, so the interval is the widest of what is possible; judge some twice to narrow it, "
-            "or ask for --target given")  # fmt: skip
+    note = ("no output was judged twice, so the interval is the widest of what is possible; judge some twice to "
+            "narrow it, or ask for --target given")  # fmt: skip
     return TargetVariance(annotators + judging, _parts(inference, annotators, judging), (note,))
 
 
