@@ -10,7 +10,7 @@ import pytest
 PACKAGE = Path(__file__).parent.parent / "src" / "aliquot"
 
 # stats <- core <- io <- annotation <- estimation <- sampling <- metric_eval <- simulation <- planning <- collect,
-# report <- cli. Estimation needs the noise of the judgments behind a score; a learned utility may predict its residuals.
+# report <- cli. Estimation needs the noise of judgments; a learned utility may predict an estimator's residuals.
 LEVEL = {
     "_version": 0, "errors": 0, "stats": 1, "core": 2, "io": 3, "annotation": 4, "estimation": 5, "sampling": 6,
     "metric_eval": 7, "meta": 7, "compat": 7, "simulation": 8, "planning": 9, "collect": 10, "report": 10, "cli": 11,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,8 @@ from aliquot.estimation.proxies import standard_metric
 from aliquot.estimation.result import Estimates
 from aliquot.estimation.sample import Fitted, sample_of
 from aliquot.stats.arrays import FloatArray, IntArray
+
+estimate_given = partial(aliquot.estimate, target="given")  # the mean of these very scores, whose truth is known
 
 PLAIN = "greg:features=plain,ridge=0,tune=no,metrics=m0"
 SPECS = (
@@ -65,7 +68,7 @@ def test_the_control_variate_has_its_textbook_standard_error(campaign):
     residual = y - left.intercept - left.slope * z
     textbook = np.sqrt((1 - 60 / 300) / 60 * (residual**2).sum() / 58)
     for spec in (PLAIN, "cv:metrics=m0"):
-        assert aliquot.estimate(data, spec)["A"].se == pytest.approx(textbook, rel=0.03)
+        assert estimate_given(data, spec)["A"].se == pytest.approx(textbook, rel=0.03)
 
 
 PPI_JUDGED = np.array([1, 3, 4, 8, 11, 12, 17, 20, 22])
@@ -150,7 +153,7 @@ def test_mean_is_the_hajek_mean_with_devilles_variance(campaign):
     chosen = uneven(data)
     y, pi = data.scores["human"][list(RANDOM)], np.linspace(0.1, 0.9, 20)
     expected = np.array([np.average(values, weights=1 / pi) for values in y.T])
-    result = aliquot.estimate(data, "mean", selection=chosen)
+    result = estimate_given(data, "mean", selection=chosen)
     assert [result[system].estimate for system in data.systems] == pytest.approx(expected, abs=1e-12)
     z = (y - expected) / pi[:, None] / (1 / pi).sum()
     centre = ((1 - pi)[:, None] * z).sum(axis=0) / (1 - pi).sum()
@@ -161,7 +164,7 @@ def test_mean_is_the_hajek_mean_with_devilles_variance(campaign):
 def test_mean_of_a_random_sample_is_the_plain_mean(campaign):
     data = campaign(judged=RANDOM, documents=0)
     y = data.scores["human"][list(RANDOM)]
-    result = aliquot.estimate(data, "mean")
+    result = estimate_given(data, "mean")
     assert [result[s].estimate for s in data.systems] == pytest.approx(y.mean(axis=0))
     assert [result[s].se for s in data.systems] == pytest.approx(np.sqrt(40 / 60 * y.var(axis=0, ddof=1) / 20))
     assert [result[s].effective_n for s in data.systems] == pytest.approx([20, 20, 20])
@@ -185,7 +188,7 @@ def in_two_bins() -> tuple[EvalSet, Selection]:
 def test_stratified_by_hand(spec):
     """Means 5.5 and 27 with 3/4 and 1/4: 10.875. Variances 55/6 and 24, so se^2 = 9/16 (2/3) 55/60 + 1/16 (1/5) 3."""
     data, chosen = in_two_bins()
-    result = aliquot.estimate(data, spec, selection=chosen)["A"]
+    result = estimate_given(data, spec, selection=chosen)["A"]
     assert result.estimate == pytest.approx(10.875, abs=1e-12)
     assert result.se == pytest.approx(np.sqrt(9 / 16 * 2 / 3 * 55 / 60 + 1 / 16 * 1 / 5 * 3), rel=1e-9)
 
@@ -202,14 +205,14 @@ def test_bins_after_the_fact(campaign):
 
 def test_bins_without_a_sample_are_joined_and_said(campaign):
     data = campaign(judged=list(range(25)))
-    result = aliquot.estimate(data, "stratified:bins=document")
+    result = estimate_given(data, "stratified:bins=document")
     assert all(np.isfinite(row.estimate) and row.se > 0 for row in result.systems)
     assert any("joined" in note for note in result.notes)
 
 
 def test_stratified_needs_something_to_stratify_by(campaign):
     with pytest.raises(aliquot.AliquotError, match="no documents to stratify by"):
-        aliquot.estimate(campaign(judged=RANDOM, documents=0, metrics=0), "stratified")
+        estimate_given(campaign(judged=RANDOM, documents=0, metrics=0), "stratified")
 
 
 # -- neighbours ----------------------------------------------------------------------------------------------------
@@ -286,8 +289,8 @@ def test_scores_on_another_scale(campaign, spec):
     """Twice the points, ten more: estimates and errors follow. The paper's slope, a mean of X Z, knows no shift."""
     data = campaign()
     shift = 0.0 if spec.startswith("paper") else 10.0
-    before = aliquot.estimate(data, spec, selection=uneven(data))
-    after = aliquot.estimate(
+    before = estimate_given(data, spec, selection=uneven(data))
+    after = estimate_given(
         data.with_score("human", 2.0 * data.scores["human"] + shift), spec, selection=uneven(data)
     )  # fmt: skip
     for name, moved in (("estimate", shift), ("se", 0.0), ("low", shift), ("high", shift)):
@@ -301,7 +304,7 @@ def test_scores_on_another_scale(campaign, spec):
 def test_the_order_of_systems_and_items(campaign, spec):
     data = campaign()
     shuffled = at_rows(replace_systems(data, ["C", "A", "B"]), np.random.default_rng(1).permutation(60))
-    before, after = (aliquot.estimate(d, spec, selection=uneven(data)) for d in (data, shuffled))
+    before, after = (estimate_given(d, spec, selection=uneven(data)) for d in (data, shuffled))
     for name in ("estimate", "se", "low", "high", "rank_low", "rank_high", "cluster"):
         assert column(after, name) == pytest.approx(column(before, name), rel=1e-8)
     assert [(pair.a, pair.b) for pair in after.pairs] == [(pair.a, pair.b) for pair in before.pairs]
@@ -312,7 +315,7 @@ def test_the_order_of_systems_and_items(campaign, spec):
 def test_metrics_on_another_scale(campaign, spec, shift, scale):
     data = campaign()
     moved = data.with_score("m0", scale * data.scores["m0"] + shift)
-    before, after = (aliquot.estimate(d, spec, selection=uneven(data)) for d in (data, moved))
+    before, after = (estimate_given(d, spec, selection=uneven(data)) for d in (data, moved))
     for name in ("estimate", "se"):
         assert column(after, name) == pytest.approx(column(before, name), rel=1e-7)
 
@@ -320,7 +323,7 @@ def test_metrics_on_another_scale(campaign, spec, shift, scale):
 @pytest.mark.parametrize("spec", ["greg", "cv", "cv:proxy=several", "stratified:bins=domain", "mean"])
 def test_all_items_judged_leave_nothing_to_estimate(campaign, spec):
     data = campaign()
-    result = aliquot.estimate(data, spec)
+    result = estimate_given(data, spec)
     truth = dict(zip(data.systems, data.scores["human"].mean(axis=0), strict=True))
     assert column(result, "estimate") == pytest.approx(truth)
     assert column(result, "se") == pytest.approx(dict.fromkeys(truth, 0.0), abs=1e-12)
@@ -329,11 +332,11 @@ def test_all_items_judged_leave_nothing_to_estimate(campaign, spec):
 def test_a_good_metric_is_worth_judgments_and_noise_costs_none(campaign):
     judged = list(range(0, 200, 5))
     data = campaign(200, judged=judged, documents=0)
-    good = aliquot.estimate(data, metrics=["m0"])
+    good = estimate_given(data, metrics=["m0"])
     assert all(row.effective_n > 1.8 * row.n for row in good.systems)
     assert all(row.proxy_correlation > 0.7 for row in good.systems)
     noise = data.with_score("m0", np.random.default_rng(5).normal(size=(200, 3)))
-    assert all(0.8 * row.n < row.effective_n < 1.3 * row.n for row in aliquot.estimate(noise, metrics=["m0"]).systems)
+    assert all(0.8 * row.n < row.effective_n < 1.3 * row.n for row in estimate_given(noise, metrics=["m0"]).systems)
 
 
 # -- promises ------------------------------------------------------------------------------------------------------
@@ -344,7 +347,7 @@ def repeated(data: EvalSet, design: str, spec: str, n: int, times: int) -> Float
     names = data.systems
     values = []
     for seed in range(times):
-        result = aliquot.estimate(data, spec, selection=aliquot.select(data, design, n, seed=seed))
+        result = estimate_given(data, spec, selection=aliquot.select(data, design, n, seed=seed))
         values.append([result[name].estimate for name in names])
     return np.array(values)
 
@@ -417,14 +420,14 @@ def test_every_estimator_says_what_it_takes():
 def test_mistakes_in_a_spec(campaign, spec, message):
     """Among them: neighbours that are none, and people's scores as their own proxy, which would leave no error."""
     with pytest.raises(aliquot.AliquotError) as error:
-        aliquot.estimate(campaign(judged=RANDOM), spec)
+        estimate_given(campaign(judged=RANDOM), spec)
     assert message in str(error.value)
 
 
 def test_parameters_may_be_given_apart(campaign):
     data = campaign(judged=RANDOM)
     options: dict[str, Any] = {"metrics": ["m0"], "features": "plain", "ridge": 0.0, "tune": False}
-    apart, written = aliquot.estimate(data, "greg", **options), aliquot.estimate(data, PLAIN)
+    apart, written = estimate_given(data, "greg", **options), estimate_given(data, PLAIN)
     assert column(apart, "estimate") == pytest.approx(column(written, "estimate"), abs=1e-12)
     assert "metrics=m0" in apart.method
 
@@ -432,6 +435,6 @@ def test_parameters_may_be_given_apart(campaign):
 def test_a_parameter_given_twice_is_written_as_a_spec(campaign):
     """The argument wins over the spec, and what is printed can be typed again."""
     data = campaign(judged=RANDOM)
-    result = aliquot.estimate(data, "greg:metrics=m0", metrics=["m1"])
+    result = estimate_given(data, "greg:metrics=m0", metrics=["m1"])
     assert result.method == "greg:metrics=m1"
-    assert column(aliquot.estimate(data, result.method), "estimate") == column(result, "estimate")
+    assert column(estimate_given(data, result.method), "estimate") == column(result, "estimate")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -15,6 +16,8 @@ from aliquot.errors import AliquotWarning, DataError, OptionError
 from aliquot.sampling.select import select
 from aliquot.sampling.summary import summarise
 from aliquot.stats.arrays import FloatArray
+
+estimate_given = partial(aliquot.estimate, target="given")  # the mean of these very scores, whose truth is known
 
 POOL = aliquot.synthetic(items=40, systems=3, seed=4)
 SOURCES = replace(POOL, systems=(), scores={}, outputs=None, judgments=None, human=None)
@@ -109,7 +112,7 @@ def test_estimates_are_about_the_pool(method, whole):
         data = data if whole else at_rows(data, np.flatnonzero(~outside))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", AliquotWarning)
-            result = aliquot.estimate(data, method, selection=chosen)
+            result = estimate_given(data, method, selection=chosen)
         assert result.population == 200
         by_name = {row.system: row for row in result.systems}
         rows = [by_name[name] for name in pool.systems]
@@ -140,7 +143,7 @@ def test_whole_documents_in_the_first_stage_make_wider_intervals():
         first = select(sources, "documents", 45, seed=run)
         chosen = select(pool, "segments", 18, within=first, seed=run + 999)
         assert chosen.details["variance"] == "clustered"
-        row = aliquot.estimate(pool, "mean", selection=chosen).systems[0]
+        row = estimate_given(pool, "mean", selection=chosen).systems[0]
         found.append(row.estimate)
         errors.append(row.se)
     assert np.mean(errors) > 0.9 * np.std(found)
@@ -151,7 +154,7 @@ def test_data_may_hold_more_than_a_first_stage_without_probabilities():
     with pytest.warns(AliquotWarning, match="no probabilities"):
         chosen = select(POOL, "segments", 8, within=first)
     with pytest.warns(AliquotWarning, match="about 20 of them"):
-        result = aliquot.estimate(POOL, "mean", selection=chosen)
+        result = estimate_given(POOL, "mean", selection=chosen)
     assert (result.population, result.judged) == (20, 8)
     rows = [POOL.ids.index(item) for item in chosen.ids]
     means = dict(zip(POOL.systems, POOL.scores["human"][rows].mean(axis=0), strict=True))
@@ -165,15 +168,15 @@ def test_items_excluded_in_the_first_stage_may_be_in_the_data():
     first = select(SOURCES, "segments", 20, exclude_items=list(POOL.ids[:5]), seed=1)
     chosen = select(POOL, "segments", 8, within=first, seed=2)
     with pytest.warns(AliquotWarning, match="about 35 of them"):
-        assert aliquot.estimate(POOL, selection=chosen).population == 35
+        assert estimate_given(POOL, selection=chosen).population == 35
 
 
 def test_metrics_of_the_first_stage_alone_are_refused_by_name():
     first = select(SOURCES, "segments", 20, seed=1)
     chosen = select(POOL, "segments", 8, within=first, seed=2)
     with pytest.raises(OptionError, match="metrics=metricA: known of the first stage's items only"):
-        aliquot.estimate(first.of(POOL), "greg:metrics=metricA", selection=chosen)
-    assert aliquot.estimate(POOL, "greg:metrics=metricA", selection=chosen).population == 40
+        estimate_given(first.of(POOL), "greg:metrics=metricA", selection=chosen)
+    assert estimate_given(POOL, "greg:metrics=metricA", selection=chosen).population == 40
 
 
 def test_mistakes_are_told():
