@@ -266,12 +266,12 @@ def test_non_matching_draws_are_independent(campaign):
     shared = asked.T.astype(float) @ asked
     expected = (shared / 30**2 - 1 / 200) * cell_covariance(cells, np.ones(len(cells)))
     assert np.diag(apart.covariance) == pytest.approx(np.diag(expected), rel=0.05)
-    assert apart.covariance == pytest.approx(expected, abs=0.15 * np.diag(expected).max())
+    assert apart.covariance == pytest.approx(expected, abs=0.3 * np.diag(expected).max())
     se = dict(zip("ABC", values(apart, "se"), strict=True))
     together = estimate_given(data, "mean", selection=aliquot.select(data, "segments", 30, seed=1))
     for pair in apart.pairs:
         half = stats.t.ppf(0.975, 200) * np.hypot(se[pair.a], se[pair.b])
-        assert (pair.high - pair.low) / 2 == pytest.approx(half, rel=0.15)
+        assert (pair.high - pair.low) / 2 == pytest.approx(half, rel=0.25)
     # Items differ far more than systems do, so that pairing is worth a lot here.
     assert widths(together)[3:].max() < 0.4 * widths(apart)[3:].min()
 
