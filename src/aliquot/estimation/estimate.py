@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from aliquot.core.evalset import EvalSet
 from aliquot.core.registry import Spec, parse_spec, written
 from aliquot.core.result import signature
 from aliquot.core.selection import Selection
