@@ -122,10 +122,12 @@ def decomposition_rows(inputs: Inputs, signs: list[PairSigns], seed: Seed = 0) -
     rows = []
     for at, (name, kind) in sorted(predictors.items()):
         held = inputs.coverage(at - first) if kind == "metric" else people
-        values, errors = table.value[at].tolist(), table.error[at].tolist()[:-1]  # no error of the covariance
+        observed, noise, bias, variance, covariance = table.value[at].tolist()
+        error, noise_error, bias_error, variance_error, _ = table.error[at].tolist()
         row = ErrorParts(
-            inputs.human, name, kind, *values, *errors, int(table.pairs[at]), held.items, held.systems, held.cells
-        )
+            inputs.human, name, kind, observed, noise, bias, variance, covariance, error, noise_error, bias_error,
+            variance_error, int(table.pairs[at]), held.items, held.systems, held.cells,
+        )  # fmt: skip
         rows.append(row)
     return tuple(rows)
 
@@ -256,18 +258,19 @@ def break_even_rows(
     if ratios is not None:
         ideal, by_ideal = curves(ratios)
     joined = np.concatenate(bias, axis=1)
-    ends = [(found.judgments, found.low, found.high) for found in (by_people, by_ideal)]
-    rows = tuple(
-        Worth(
-            inputs.human, metric, _mean(joined[at]), *(float(values[at]) for found in ends for values in found),
-            reached=bool(np.isfinite(by_people.judgments[at])), limit=LIMIT, pairs=int(np.isfinite(joined[at]).sum()),
+    rows = []
+    for at, metric in enumerate(inputs.metrics):
+        judgments, low, high, perfect_judgments, perfect_low, perfect_high = (
+            float(values[at]) for found in (by_people, by_ideal) for values in (found.judgments, found.low, found.high)
         )
-        for at, metric in enumerate(inputs.metrics)
-    )  # fmt: skip
+        rows.append(Worth(
+            inputs.human, metric, _mean(joined[at]), judgments, low, high, perfect_judgments, perfect_low, perfect_high,
+            reached=math.isfinite(judgments), limit=LIMIT, pairs=int(np.isfinite(joined[at]).sum()),
+        ))  # fmt: skip
     points = tuple(
         CurvePoint(inputs.human, int(size), _mean(people[at]), _mean(ideal[at])) for at, size in enumerate(sizes)
     )
-    return rows, points
+    return tuple(rows), points
 
 
 def verdict_of(rows: Sequence[Worth], *, asked: bool = True) -> str:

@@ -298,7 +298,9 @@ nav ul { columns: 2; padding-left: 1.2rem; } code { overflow-wrap: anywhere; fon
 def to_html(page: Page, *, fragment: bool = False) -> str:
     """Return the sheet as an HTML page, or only what goes into a page's body."""
     title = f"{TITLE}: {escape_html(page.name)}"
-    contents, lines, parts = [], [], 0
+    contents: list[str] = []
+    lines: list[str] = []
+    parts = 0
     for block in page.blocks:
         if isinstance(block, Entry):
             lines += _html_entry(block)
