@@ -383,3 +383,45 @@ def test_what_help_shows_for_a_method_can_be_typed(aliquot, path):
         if name != "incremental":
             said = aliquot("select", path, "--method", spec, "--budget", "5", "--json")
             assert said.code == 0, (spec, said.err)
+
+
+# -- more items later ----------------------------------------------------------------------------------------------
+
+
+def test_a_wave_is_added_to_a_file(chosen, tmp_path):
+    first, second = tmp_path / "first.jsonl", tmp_path / "second.jsonl"
+    chosen("--method", "segments", "--budget", 10, "-o", first)
+    said = chosen("--add-to", first, "--budget", "+5", "-o", second)
+    assert said.fits
+    assert "15 of 50 items (30%) by segments" in said.out
+    assert "note: wave 2 adds 5 items to 10, which come first" in said.out
+    before, after = Selection.load(first), Selection.load(second)
+    assert after.ids[:10] == before.ids
+    assert f"new: {', '.join(map(str, after.ids[10:]))}\n" in said.out
+    document = chosen("--add-to", first, "--budget", "30%", "--json").json
+    assert document["waves"] == [{"size": 10, "drawn": 10}, {"size": 15, "drawn": 5}]
+    assert [item["id"] for item in document["items"]] == list(after.ids)
+    assert {item["probability"] for item in document["items"]} == {0.3}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["{draw}"], "--add-to needs --budget"),
+        (["{draw}", "--budget", "8"], "the selection is of 10 items already"),
+        (["{draw}", "--budget", "20", "--method", "segments"], "was drawn by pps:size=error,tau=0.1, not by segments"),
+        (["{draw}", "--budget", "20", "--include", "3"], "leave out --include"),
+        (["{top}", "--budget", "20"], "select again with the full budget"),
+        (["{data}", "--budget", "20"], "no 'selection' object"),
+        (["{other}", "--budget", "20"], "have another source in the data"),
+    ],
+)
+def test_mistakes_with_add_to(aliquot, path, tmp_path, arguments, message):
+    files = {name: str(tmp_path / f"{name}.jsonl") for name in ("draw", "top", "other", "pool")} | {"data": path}
+    save(synthetic(items=50, systems=4, seed=12), files["pool"])
+    assert aliquot("select", path, "--budget", "10", "-o", files["draw"]).code == 0
+    assert aliquot("select", path, "-m", "metric_var", "--metric", "metricA", "-b", "10", "-o", files["top"]).code == 0
+    assert aliquot("select", files["pool"], "--budget", "10", "-o", files["other"]).code == 0
+    said = aliquot("select", path, "--add-to", *(argument.format(**files) for argument in arguments))
+    assert said.code == 2
+    assert message in said.err

@@ -18,6 +18,7 @@ from aliquot.io.formats import tables
 from aliquot.sampling.budget import item_costs
 from aliquot.sampling.select import select
 from aliquot.sampling.summary import SelectionSummary, Share, summarise
+from aliquot.sampling.waves import KEY as WAVES
 
 FORMATS = ("items", "csv", "ids")
 _CHOOSING = "Choosing"
@@ -30,7 +31,9 @@ def run(
     ] = "auto",
     budget: Annotated[
         str | None,
-        typer.Option("--budget", "-b", metavar="N", help="Items (100), a share (30%), or an amount of cost."),
+        typer.Option(
+            "--budget", "-b", metavar="N", help="Items (100), a share (30%), an amount of cost, or more (+50)."
+        ),
     ] = None,
     metric: Annotated[str | None, typer.Option("--metric", metavar="NAME", help="The metric to follow.")] = None,
     cost: Annotated[
@@ -58,6 +61,10 @@ def run(
         Path | None,
         typer.Option("--within", metavar="FILE", help="Choose among a first selection.", rich_help_panel=_CHOOSING),
     ] = None,
+    add_to: Annotated[
+        Path | None,
+        typer.Option("--add-to", metavar="FILE", help="Add items to this selection.", rich_help_panel=_CHOOSING),
+    ] = None,
     non_matching: Annotated[
         bool, typer.Option("--non-matching", help="Designs: a draw for each system.", rich_help_panel=_CHOOSING)
     ] = False,
@@ -82,7 +89,11 @@ def run(
     Chooses items by a method (see `aliquot methods`) within a budget, shows how the choice compares with the full
     set and which conclusions it allows, and writes it with -o for annotators and for `aliquot estimate`.
 
+    With --add-to the items of an earlier selection stay, and more are drawn up to the new total.
+
     Example: aliquot select data.jsonl --method pps:tau=0.5 --budget 20% -o selection.jsonl
+
+    Example: aliquot select data.jsonl --add-to selection.jsonl --budget +100 -o larger.jsonl
     """
     if format not in FORMATS:
         raise unknown_name("output format", format, FORMATS, "the input's is --input-format")
@@ -91,12 +102,13 @@ def run(
         data, True, human=human, systems=systems, exclude=exclude, format=input_format, lower_is_better=lower_is_better,
         columns=columns, wide=wide, score_name=score_name, pair=pair,
     )  # fmt: skip
-    first = None if within is None else _first_stage(within, evalset)
+    first = None if within is None else _earlier(within, evalset)
+    before = None if add_to is None else _earlier(add_to, evalset)
     with render.busy(f"choosing by {method}"):
         selection = select(
             evalset, method, budget, cost=cost, balance=balance, unit=unit, include=_ids(include, evalset),
             exclude_items=_ids(exclude_items, evalset), crowd=None if crowd is None else common.names(crowd),
-            matching=not non_matching, within=first, seed=seed, metric=metric,
+            matching=not non_matching, within=first, add_to=before, seed=seed, metric=metric,
         )  # fmt: skip
     summary = summarise(selection, evalset, _total_cost(evalset, cost))
     if output is not None:
@@ -109,8 +121,8 @@ def run(
         show(selection, summary, render.console(), output)
 
 
-def _first_stage(path: Path, evalset: EvalSet) -> Selection:
-    """Load a first selection; ids are often just numbers, so sources show whether it was made from these data."""
+def _earlier(path: Path, evalset: EvalSet) -> Selection:
+    """Load an earlier selection; ids are often just numbers, so sources show whether it was made from these data."""
     first = Selection.load(path)
     if "source" not in evalset.items.columns:
         return first
@@ -120,7 +132,7 @@ def _first_stage(path: Path, evalset: EvalSet) -> Selection:
     if 2 * len(other) > len(pairs):
         raise DataError(
             f"{path}: {len(other)} of its items have another source in the data, e.g. item {other[0]}; "
-            "give the data with the outputs of the items it chose"
+            "give the data it was drawn from, or those with the outputs of its items"
         )
     return first
 
@@ -155,7 +167,7 @@ def document(selection: Selection, summary: SelectionSummary) -> dict[str, Any]:
         "items": [{name: item.get(name) for name in fields} for item in items],
         "summary": summary.to_dict() | {"method": selection.method},
         "signature": selection.signature,
-    }
+    } | ({WAVES: selection.details[WAVES]} if WAVES in selection.details else {})
 
 
 def write(selection: Selection, evalset: EvalSet, path: Path, form: str) -> None:
@@ -193,8 +205,12 @@ def show(selection: Selection, summary: SelectionSummary, console: Console, outp
         if len(shares) > 1:
             console.print(_share_table(title, shares))
             console.print()
-    first = ", ".join(str(item) for item in selection.ids[:10])
-    console.print(f"first: {first}{' ...' * (len(selection) > 10)}", markup=False)
+    new = (
+        selection.ids[len(selection) - selection.details[WAVES][-1]["drawn"] :] if WAVES in selection.details else None
+    )
+    listed = selection.ids if new is None else new
+    ids = ", ".join(str(item) for item in listed[:10])
+    console.print(f"{'first' if new is None else 'new'}: {ids}{' ...' * (len(listed) > 10)}", markup=False)
     for note in summary.notes:
         console.print(f"note: {note}", markup=False)
     console.print(f"effect: {summary.effect}", markup=False)

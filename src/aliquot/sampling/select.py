@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from aliquot.io.inputs import DataLike, as_evalset
 from aliquot.sampling.budget import Budget, item_costs, resolve_budget
 from aliquot.sampling.methods import lookup, resolved
 from aliquot.sampling.tasks import Chosen, Task, choose_rows
+from aliquot.sampling.waves import add_wave
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, Seed
 
 UNITS = ("item", "document")
@@ -40,6 +42,7 @@ def select(
     crowd: Sequence[str] | None = None,
     matching: bool = True,
     within: Selection | None = None,
+    add_to: Selection | str | Path | None = None,
     seed: int = 0,
     **parameters: Any,
 ) -> Selection:
@@ -58,6 +61,8 @@ def select(
         matching: for designs, the same items for all systems, or a draw for each.
         within: a first selection, for instance by sources alone: choose among its items only (a share is of them),
             with the probabilities of both multiplied, so that estimates are about the population of the first.
+        add_to: an earlier selection by a design, or its file: its items stay, and more are drawn by the same method up
+            to the new total `budget`, or as many as "+100" says; probabilities stay exact.
         seed: same seed, same selection.
         **parameters: parameters of the method, such as metric="COMET".
 
@@ -70,6 +75,25 @@ def select(
     if unit not in UNITS:
         raise unknown_name("unit", unit, UNITS)
     spec, details = resolved(data, parse_spec(method), parameters)
+    if add_to is not None:
+        wrong = {"cost": cost, "include": list(include), "within": within, "non-matching": not matching}
+        _refuse_with_add_to(wrong | {"unit document": unit == "document"})
+        earlier = add_to if isinstance(add_to, Selection) else Selection.load(add_to)
+        asked = method != "auto" or any(value is not None for value in parameters.values())
+        if asked and str(spec) != earlier.method:
+            raise OptionError(
+                f"--add-to: the selection was drawn by {earlier.method}, not by {spec}; leave out --method"
+            )
+        return add_wave(
+            data.drop(items=list(exclude_items)) if len(exclude_items) else data, earlier, budget, balance=balance,
+            crowd=crowd, seed=seed,
+            signature=signature(
+                f"select:{earlier.method}", data, budget=budget, balance=balance, exclude=_listed(exclude_items),
+                crowd=None if crowd is None else ",".join(crowd), add_to=named(earlier), seed=seed,
+            ),
+        )  # fmt: skip
+    if str(budget).strip().startswith("+"):
+        raise OptionError(f"--budget {budget} adds to an earlier selection: name it with --add-to")
     if within is not None and len(exclude_items):
         raise OptionError(
             "--exclude-items with --within: exclude them in the first selection, where they leave the pool"
@@ -99,6 +123,12 @@ def select(
         ),
     )  # fmt: skip
     return selection if within is None else multiplied(selection, within, selection.signature)
+
+
+def _refuse_with_add_to(options: Mapping[str, object]) -> None:
+    for name, given in options.items():
+        if given:
+            raise OptionError(f"--{name} with --add-to: a wave is drawn as the first selection was; leave out --{name}")
 
 
 def _warn_of_crowd(spec: Spec, crowd: Sequence[str] | None) -> None:

@@ -124,6 +124,11 @@ def _notes(selection: Selection) -> tuple[str, ...]:
     if "within" in details and selection.probability is not None:
         stages = ", which has no probabilities" if _within_fixed(selection) else ": probabilities multiplied"
         notes.append(f"within a first selection of {details['first_stage']} by {details['within']}{stages}")
+    if "waves" in details:
+        *_, last, wave = details["waves"]
+        asked = wave["size"] - last["size"]
+        drawn = f"{wave['drawn']} items" if wave["drawn"] == asked else f"{wave['drawn']} items ({asked} expected)"
+        notes.append(f"wave {len(details['waves'])} adds {drawn} to {len(selection) - wave['drawn']}, which come first")
     if "draws" in details:
         notes.append(f"best of {details['draws']} draws by a metric: known probabilities are given up")
     if selection.cost is not None and selection.probability is not None:

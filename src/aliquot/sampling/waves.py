@@ -1,0 +1,305 @@
+"""Waves: later additions to a selection, drawn so that the final inclusion probabilities are known exactly.
+
+Let p_i(n) be the design's probability of item i at size n. After waves of total sizes n_1, n_2, ... the probability of
+item i is p_i = max(p_i(n_1), p_i(n_2), ...). A wave draws each item that is not chosen yet with the probability
+(p_i - before_i) / (1 - before_i). It depends on the sizes alone, not on what the earlier waves drew, so p_i is exact
+(docs/methods.md, section 2).
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from aliquot.core.columns import group_codes
+from aliquot.core.evalset import EvalSet, at_rows
+from aliquot.core.registry import parse_spec
+from aliquot.core.selection import Selection
+from aliquot.errors import AliquotWarning, DataError, OptionError
+from aliquot.sampling.active import quality_order
+from aliquot.sampling.budget import resolve_budget
+from aliquot.sampling.item_scores import filled, item_quality
+from aliquot.sampling.methods import Drawn, Method, all_methods, lookup
+from aliquot.stats.allocation import equal_split, round_nearest
+from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, group_sums
+from aliquot.stats.draws import document_order, systematic
+
+KEY = "waves"
+DESIGNS = ("segments", "pps", "stratified", "balanced", "casf")
+_TOLERANCE = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class _Design:
+    """A design on the groups of a population, each drawn on its own; one group of all items without --balance."""
+
+    seen: EvalSet
+    method: Method
+    given: Mapping[str, Any]
+    groups: Sequence[IntArray]
+
+    def at(self, n: int) -> list[Drawn]:
+        """Draw n items and return for each group its draw, of which only the probabilities and bins are of interest."""
+        sizes = np.array([len(rows) for rows in self.groups])
+        counts = round_nearest(equal_split(sizes, n), sizes, n).tolist()
+        return [self._draw(rows, count) for rows, count in zip(self.groups, counts, strict=True)]
+
+    def _draw(self, rows: IntArray, n: int) -> Drawn:
+        if n == 0:
+            return Drawn(np.zeros(0, dtype=np.int64), np.zeros(len(rows)))
+        evalset = self.seen if len(self.groups) == 1 else at_rows(self.seen, rows)
+        drawn: Drawn = self.method.run(evalset, self.given, n=n, rng=np.random.default_rng(0))
+        return drawn
+
+    def probability(self, draws: Sequence[Drawn]) -> FloatArray:
+        """Every item's probability."""
+        together = np.zeros(self.seen.n_items)
+        for rows, drawn in zip(self.groups, draws, strict=True):
+            together[rows] = drawn.probability
+        return together
+
+
+def add_wave(
+    pool: EvalSet,
+    earlier: Selection,
+    budget: float | str | None,
+    *,
+    balance: str | None = None,
+    crowd: Sequence[str] | None = None,
+    seed: int = 0,
+    signature: str = "",
+) -> Selection:
+    """Add items to a selection, up to a new total size; those chosen earlier stay first.
+
+    Args:
+        pool: the items the earlier selection was drawn from.
+        earlier: a selection by one of DESIGNS, with or without waves.
+        budget: the new total (300, "30%") or what to add ("+100", "+10%"). It is kept in expectation: with unequal
+            probabilities the number drawn depends a little on the items drawn before.
+        balance: the column the earlier selection was balanced by.
+        crowd: the systems the earlier selection looked at.
+        seed: same seed, same wave; every wave has its own random numbers.
+        signature: how to get the result again.
+    """
+    require_design(earlier)
+    chosen = _chosen_rows(pool, earlier)
+    waves = recorded_waves(earlier)
+    size = _new_size(budget, waves[-1]["size"], pool.n_items)
+    design = _design(pool, earlier, balance, crowd)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", AliquotWarning)  # the draw of the new size repeats them
+        steps = [design.probability(design.at(wave["size"])) for wave in waves]
+    before = np.max(steps, axis=0)
+    _require_same(earlier, before[chosen])
+    draws = design.at(size)
+    after = np.maximum(before, design.probability(draws))
+    rng = np.random.default_rng([seed, len(waves)])  # the first wave is drawn with [seed]
+    left = np.ones(pool.n_items, dtype=np.bool_)
+    left[chosen] = False
+    parts = [
+        _draw(design, drawn, rows[left[rows]], left[rows], conditional(before, after), rng)
+        for rows, drawn in zip(design.groups, draws, strict=True)
+    ]
+    rows = np.concatenate([chosen, *parts]).astype(np.int64)
+    waves = [*waves, {"size": size, "drawn": len(rows) - len(chosen)}]
+    strata = _strata(design, draws, pool.n_items)
+    details = dict(earlier.details) | {KEY: waves}
+    if details.get("variance") == "spread":
+        codes = pool.documents if strata is None else strata
+        assert codes is not None  # noqa: S101  (a sample spread over documents has documents)
+        details["remainder"] = between_groups([*steps, after], [wave["drawn"] for wave in waves], rows, codes)
+    if "empty_bins" in details and strata is not None:
+        details["empty_bins"] = int(strata.max()) + 1 - len(np.unique(strata[rows]))
+    details.pop("coverage", None)
+    if (after <= 0).any():
+        details["coverage"] = float((after > 0).mean())
+    ids = pool.items["id"].to_list()
+    return replace(
+        earlier, ids=tuple(ids[row] for row in rows), probability=after[rows], weight=None, signature=signature,
+        stratum=None if strata is None else tuple(map(str, strata[rows].tolist())), details=details,
+    )  # fmt: skip
+
+
+def conditional(before: FloatArray, after: FloatArray) -> FloatArray:
+    """Probability of each item in a wave, given that no earlier wave drew it.
+
+    >>> conditional(np.array([0.2, 0.5, 1.0]), np.array([0.6, 0.5, 1.0])).tolist()
+    [0.5, 0.0, 0.0]
+    """
+    open_ = before < 1.0
+    return np.where(open_, (after - before) / np.where(open_, 1.0 - before, 1.0), 0.0)
+
+
+def between_groups(probability: Sequence[FloatArray], drawn: Sequence[int], rows: IntArray, codes: IntArray) -> float:
+    """What waves spread over documents leave of a free draw's variance between documents.
+
+    sum_d V_d / sum_i p_i (1 - p_i), V_d the variance of the number of items of document d. A wave with conditional
+    probabilities q turns V_d into (1 - q_d)^2 V_d + f_d (1 - f_d): of the earlier items of d the part q_d is made good,
+    because chosen items cannot be drawn again, and f_d is the fractional part of the sum of q over those left in d.
+
+    Args:
+        probability: every item's probability in the design at each size.
+        drawn: the number of items of each wave.
+        rows: the drawn items, wave after wave.
+        codes: every item's document.
+
+    >>> p, codes = np.full(8, 0.25), np.repeat([0, 1], 4)
+    >>> between_groups([p], [2], np.array([0, 5]), codes)  # one item of each document, always
+    0.0
+    >>> between_groups([p, p + 0.25], [2, 2], np.array([0, 5, 1, 6]), codes)
+    0.0
+    """
+    variance = np.zeros(int(codes.max()) + 1)
+    before = np.zeros(len(codes))
+    left = np.ones(len(codes))
+    for p, part in zip(probability, np.split(rows, np.cumsum(drawn)[:-1]), strict=True):
+        after = np.maximum(before, p)
+        q = conditional(before, after)
+        held = group_sums(codes, before)
+        kept = group_sums(codes, before * (1.0 - q)) / np.where(held > 0, held, 1.0)
+        expected = group_sums(codes, q * left)
+        fraction = np.clip(expected - np.floor(expected + _TOLERANCE), 0.0, 1.0)
+        variance = kept**2 * variance + fraction * (1.0 - fraction)
+        before = after
+        left[part] = 0.0
+    free = float((before * (1.0 - before)).sum())
+    return min(1.0, float(variance.sum()) / free) if free > 0 else 0.0
+
+
+# -- What can be added to, and by how much -----------------------------------------------------------------------------
+
+
+def require_design(earlier: Selection) -> None:
+    """Raise for a selection whose probabilities after another wave would not be known."""
+    details, name = earlier.details, parse_spec(earlier.method).name
+    method = all_methods().get(name)
+    reasons = (
+        (earlier.systems is not None, "draws for each system separately (non-matching)"),
+        ("within" in details, "is a second stage (--within)"),
+        ("included" in details, "has items that were included in any case (--include)"),
+        (earlier.cost is not None, "keeps a cost budget (--cost)"),
+        (details.get("variance") == "clustered" or "documents" in (method.needs if method else ()),
+         "takes whole documents or snippets, which further items would leave half judged"),
+        (earlier.probability is None or name not in DESIGNS, "has no inclusion probabilities"),
+    )  # fmt: skip
+    for refused, reason in reasons:
+        if refused:
+            advice = f"draw a fresh sample of the full size, or begin with {', '.join(DESIGNS[:-2])} or balanced"
+            if method is not None and method.kind == "utility":
+                advice = "select again with the full budget and the same seed: the best items come first"
+            raise OptionError(
+                f"--add-to: the selection by {earlier.method} {reason}, so nothing can be added; {advice}"
+            )
+
+
+def recorded_waves(selection: Selection) -> list[dict[str, int]]:
+    """Return the total size that was asked for and the number drawn, for each wave."""
+    waves = selection.details.get(KEY)
+    if waves is None:
+        return [{"size": len(selection), "drawn": len(selection)}]
+    try:
+        recorded = [{"size": int(wave["size"]), "drawn": int(wave["drawn"])} for wave in waves]
+    except (TypeError, KeyError, ValueError):
+        raise DataError(f"--add-to: the selection's waves are {waves!r}; each should have a size and drawn") from None
+    if sum(wave["drawn"] for wave in recorded) != len(selection):
+        drawn = " + ".join(str(wave["drawn"]) for wave in recorded)
+        raise DataError(f"--add-to: the selection has {len(selection)} items, but its waves drew {drawn}; "
+                        "give the file as `aliquot select` wrote it")  # fmt: skip
+    return recorded
+
+
+def _new_size(budget: float | str | None, before: int, population: int) -> int:
+    """Return the new total; `before` is the last wave's."""
+    text = "" if budget is None else str(budget).strip()
+    if not text:
+        raise OptionError(f"--add-to needs --budget: a new total above {before}, or what to add (+100)")
+    if before >= population:
+        raise OptionError(f"--add-to: the selection has all {population} items already; nothing is left to add")
+    if text.startswith("+"):
+        added = resolve_budget(text[1:], population, None).n
+        return resolve_budget(before + added, population, None).n
+    size = resolve_budget(text, population, None).n
+    if size <= before:
+        raise OptionError(
+            f"--budget {budget}: the selection is of {before} items already; with --add-to it is the new total: "
+            "give more, or write what to add (+100)"
+        )
+    return size
+
+
+def _chosen_rows(pool: EvalSet, earlier: Selection) -> IntArray:
+    row_of = {item: row for row, item in enumerate(pool.ids)}
+    missing = [item for item in earlier.ids if item not in row_of]
+    if missing or earlier.population != pool.n_items:
+        found = f"it has the item {missing[0]!r}, which they lack" if missing else (
+            f"it is from {earlier.population} items, they have {pool.n_items}")  # fmt: skip
+        raise DataError(f"{pool.name}: the selection was not drawn from these data: {found}; give the data it was "
+                        "drawn from, with the same --exclude-items")  # fmt: skip
+    return np.array([row_of[item] for item in earlier.ids], dtype=np.int64)
+
+
+def _design(pool: EvalSet, earlier: Selection, balance: str | None, crowd: Sequence[str] | None) -> _Design:
+    spec = parse_spec(earlier.method)
+    method, implied = lookup(spec.name)
+    if ("balance" in earlier.details) != (balance is not None):
+        was = "was balanced: name the same column with" if balance is None else "was not balanced: leave out"
+        raise OptionError(f"--add-to: the selection {was} --balance")
+    codes = np.zeros(pool.n_items, dtype=np.int64) if balance is None else group_codes(pool, balance)
+    groups = [np.flatnonzero(codes == code) for code in range(int(codes.max()) + 1)]
+    seen = pool if crowd is None else pool.keep(systems=list(crowd))
+    return _Design(seen, method, implied | dict(spec.parameters), groups)
+
+
+def _require_same(earlier: Selection, probability: FloatArray) -> None:
+    """The recorded probabilities must be those of the design on these data."""
+    assert earlier.probability is not None  # noqa: S101  (require_design)
+    off = np.abs(probability - earlier.probability)
+    if off.max(initial=0.0) > _TOLERANCE:
+        at = int(off.argmax())
+        raise DataError(
+            f"--add-to: item {earlier.ids[at]!r} was chosen with probability {earlier.probability[at]:.6g}, but "
+            f"{earlier.method} gives it {probability[at]:.6g} on these data; give the data as they were at the first "
+            "selection (the same items, metrics, --crowd and --systems, no new human scores) and the whole selection"
+        )
+
+
+# -- The draw ----------------------------------------------------------------------------------------------------------
+
+
+def _draw(
+    design: _Design, drawn: Drawn, rows: IntArray, left: BoolArray, q: FloatArray, rng: np.random.Generator
+) -> IntArray:
+    """Draw systematically among the rows of a group that are left, along what the design spreads its sample over."""
+    kind, bins, documents = drawn.details.get("variance"), drawn.stratum, design.seen.documents
+    along_documents = bins is None and kind == "spread" and documents is not None
+    if not len(rows):
+        return rows
+    if along_documents and documents is not None:
+        order = document_order(documents[rows], rng)
+    elif bins is not None:
+        mixed = rng.permutation(len(rows))  # the items of a bin have no order
+        order = mixed[document_order(bins[left][mixed], rng)]
+    elif kind == "balanced":
+        metrics = design.method.bound(design.given).get("metrics")
+        quality = filled(item_quality(design.seen, metrics), "metric", design.seen)[rows]
+        order = quality_order(quality, rng.random(len(rows)), max(1, round(float(q[rows].sum()))), rng)
+    else:
+        order = rng.permutation(len(rows))
+    hit = np.zeros(len(rows), dtype=np.bool_)
+    hit[systematic(q[rows], rng, order)] = True
+    new = rows[order[hit[order]]]
+    return new if along_documents else rng.permutation(new)
+
+
+def _strata(design: _Design, draws: Sequence[Drawn], n: int) -> IntArray | None:
+    """Every item's bin: the group under --balance, else the design's own."""
+    if len(design.groups) == 1:
+        return draws[0].stratum
+    codes = np.empty(n, dtype=np.int64)
+    for code, rows in enumerate(design.groups):
+        codes[rows] = code
+    return codes
