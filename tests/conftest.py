@@ -14,10 +14,13 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 SLOW = 0.2
 LIST = Path(__file__).parent / "slow.txt"
 _ADDRESS = re.compile(r"\bat 0x[0-9a-f]+", re.IGNORECASE)
+settings.register_profile("aliquot", deadline=None)  # a busy machine must not fail a property
+settings.load_profile("aliquot")
 _MEASURED = pytest.StashKey[Counter[tuple[Path, str]]]()
 
 
