@@ -16,7 +16,7 @@ from aliquot import EvalSet, synthetic
 from aliquot.errors import DataError, NameUnknownError, OptionError
 from aliquot.planning.pilot import Pilot, pilot_sample
 from aliquot.planning.result import CampaignPlan
-from aliquot.simulation.setup import plan_method
+from aliquot.simulation.setup import replay_method
 
 
 def planned(data: EvalSet, **given) -> CampaignPlan:
@@ -318,7 +318,7 @@ def test_no_metrics_no_documents_no_sources():
     """`auto` is then a plain random sample with its mean; nothing is gained, and that is said."""
     data = synthetic(items=60, systems=3, metrics={}, document_length=0, texts=False, annotators=0, seed=2)
     found = planned(judged_only(data, np.arange(25)), budgets="20%,50%")
-    assert plan_method("auto", data).selector.name == "segments"
+    assert replay_method("auto", data).selector.name == "segments"
     assert "gains nothing" in " ".join(found.recommendation.text)
 
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aliquot.errors import OptionError
-from aliquot.simulation.setup import Point, dense_points, parse_budgets, with_parity_points
+from aliquot.simulation.setup import BudgetPoint, dense_points, parse_budgets, with_parity_points
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_slips_are_told(text, message):
 
 
 def test_with_costs_only_shares_mean_anything():
-    assert parse_budgets("10%", 40, cost=True) == [Point(0.1, 0.1)]
+    assert parse_budgets("10%", 40, cost=True) == [BudgetPoint(0.1, 0.1)]
     with pytest.raises(OptionError, match="with --cost give shares of the whole cost"):
         parse_budgets("10", 40, cost=True)
 

@@ -13,7 +13,7 @@ from aliquot.cli.main import run
 from aliquot.errors import OptionError
 from aliquot.metric_eval.measures import chosen_measures
 from aliquot.simulation.replay import Stage
-from aliquot.simulation.setup import Point, plan_method
+from aliquot.simulation.setup import BudgetPoint, replay_method
 from aliquot.simulation.units import _chosen, crowd_replays, crowd_systems, measured, others
 
 DATA = aliquot.synthetic(items=60, systems=8, seed=4)
@@ -21,8 +21,8 @@ STAGE = Stage(DATA, crowd=4)
 
 
 def replay(method: str, repeats: int = 3, share: float = 0.3, data: aliquot.EvalSet = DATA):
-    plan = plan_method(method, data, "metricA")
-    return list(crowd_replays(Stage(data, crowd=4), plan, [Point(share, share)], repeats, 0, [[1, 2]]))
+    plan = replay_method(method, data, "metricA")
+    return list(crowd_replays(Stage(data, crowd=4), plan, [BudgetPoint(share, share)], repeats, 0, [[1, 2]]))
 
 
 def test_crowds_differ_between_replays_and_not_between_methods():
@@ -50,7 +50,7 @@ def test_the_others_are_not_looked_at_when_choosing(method):
     changed = {name: np.where(keep, v, rng.normal(size=v.shape)) if name != "human" else v
                for name, v in DATA.scores.items()}  # fmt: skip
     spoiled = replace(DATA, scores=changed)
-    plan = plan_method(method, DATA, "metricA")
+    plan = replay_method(method, DATA, "metricA")
     rows = [_chosen(Stage(d, crowd=4), plan, 0.3, crowd, np.random.default_rng(2)).rows for d in (DATA, spoiled)]
     assert np.array_equal(rows[0], rows[1])
 

@@ -12,7 +12,7 @@ import aliquot
 from aliquot.errors import AliquotWarning
 from aliquot.planning.forecast import _interval_for_draw
 from aliquot.simulation.replay import Stage, draw, judged, outcome
-from aliquot.simulation.setup import Point, plan_method
+from aliquot.simulation.setup import BudgetPoint, replay_method
 
 estimate_given = partial(aliquot.estimate, target="given")  # the mean of these very scores, whose truth is known
 
@@ -33,11 +33,11 @@ def nearly_constant(seed: int) -> aliquot.EvalSet:
 @pytest.mark.parametrize("method", METHODS)
 def test_simulate_and_plan_replay_what_estimate_prints(seed: int, method: str) -> None:
     stage = Stage(nearly_constant(seed))
-    plan = plan_method(method, stage.evalset)
+    plan = replay_method(method, stage.evalset)
     unseen = 0
     for number in range(DRAWS // 5 if method != "auto" else DRAWS):
         rng = np.random.default_rng([seed, number])
-        chosen = draw(stage, plan, Point(0.25, 0.25), rng)
+        chosen = draw(stage, plan, BudgetPoint(0.25, 0.25), rng)
         found = outcome(stage, plan, chosen, rng)
         assert found is not None
         selection = aliquot.Selection(

@@ -35,14 +35,14 @@ def test_the_design_of_the_paper(study):
 def test_counts_are_of_sets_whose_ranking_changes(sets):
     """One set, one run: the count is whether the sample's means order the systems as all items do."""
     from aliquot.simulation.replay import Stage, draw
-    from aliquot.simulation.setup import Point, plan_method
+    from aliquot.simulation.setup import BudgetPoint, replay_method
 
     for seed in range(4):
         study = protocols(sets[0], "20%", scores=["human"], runs=1, seed=seed)
         truth = np.argsort(sets[0].human_score().mean(axis=0))
         for row in study.rows:
             if row.matching:
-                chosen = draw(Stage(sets[0]), plan_method(row.protocol, sets[0]), Point(0.2, 0.2),
+                chosen = draw(Stage(sets[0]), replay_method(row.protocol, sets[0]), BudgetPoint(0.2, 0.2),
                               np.random.default_rng([seed, 0, 0]))  # fmt: skip
                 same = np.array_equal(np.argsort(sets[0].human_score()[chosen.rows].mean(axis=0)), truth)
                 assert row.best == row.worst == int(not same)

@@ -13,15 +13,15 @@ import aliquot
 from aliquot.core.registry import Spec
 from aliquot.errors import DataError, NameUnknownError
 from aliquot.simulation.replay import Outcome, Stage, draw, judged, outcome
-from aliquot.simulation.setup import Plan, Point, distinct, plan_method, population
+from aliquot.simulation.setup import BudgetPoint, ReplayMethod, distinct, population, replay_method
 from aliquot.stats.pairwise import analytic_p
 
 estimate_given = partial(aliquot.estimate, target="given")  # the mean of these very scores, whose truth is known
 
 
 def replay(stage: Stage, typed: str, share: float = 0.3, seed: int = 0) -> Outcome:
-    plan, rng = plan_method(typed, stage.evalset), np.random.default_rng(seed)
-    found = outcome(stage, plan, draw(stage, plan, Point(share, share), rng), rng)
+    plan, rng = replay_method(typed, stage.evalset), np.random.default_rng(seed)
+    found = outcome(stage, plan, draw(stage, plan, BudgetPoint(share, share), rng), rng)
     assert found is not None
     return found
 
@@ -77,8 +77,8 @@ def test_sets_of_the_same_name_are_numbered(campaign):
 def test_the_plain_mean_of_a_random_sample(past):
     """Everything that a replay of random says, computed again from the rows it drew."""
     stage = Stage(past)
-    plan, rng = plan_method("random", past), np.random.default_rng(5)
-    chosen = draw(stage, plan, Point(0.25, 0.25), rng)
+    plan, rng = replay_method("random", past), np.random.default_rng(5)
+    chosen = draw(stage, plan, BudgetPoint(0.25, 0.25), rng)
     found = outcome(stage, plan, chosen, rng)
     scores = past.human_score()[chosen.rows]
     n, total = len(scores), past.n_items
@@ -100,8 +100,8 @@ def test_a_replay_says_what_estimate_says(past):
     chosen = aliquot.select(past, "pps:tau=0.3", budget=20, seed=3)
     said = estimate_given(past, "greg", selection=chosen)
     stage = Stage(past)
-    plan = plan_method("pps:tau=0.3+greg", past)
-    picked = draw(stage, plan, Point(20 / 60, 20 / 60), np.random.default_rng(3))
+    plan = replay_method("pps:tau=0.3+greg", past)
+    picked = draw(stage, plan, BudgetPoint(20 / 60, 20 / 60), np.random.default_rng(3))
     assert [past.ids[row] for row in picked.rows] == list(chosen.ids)
     found = outcome(stage, plan, picked, np.random.default_rng(0))
     assert found is not None
@@ -114,14 +114,14 @@ def test_a_replay_says_what_estimate_says(past):
 
 
 def test_scores_of_items_that_were_not_chosen_are_never_looked_at(past):
-    stage, plan = Stage(past), plan_method("auto", past)
-    chosen = draw(stage, plan, Point(0.3, 0.3), np.random.default_rng(1))
+    stage, plan = Stage(past), replay_method("auto", past)
+    chosen = draw(stage, plan, BudgetPoint(0.3, 0.3), np.random.default_rng(1))
     first = outcome(stage, plan, chosen, np.random.default_rng(0))
     others = np.setdiff1d(np.arange(60), chosen.rows)
     human = np.array(past.human_score())
     human[others] = human[others][::-1] - 3.0
     changed = Stage(past.with_score("human", human))
-    again = draw(changed, plan, Point(0.3, 0.3), np.random.default_rng(1))
+    again = draw(changed, plan, BudgetPoint(0.3, 0.3), np.random.default_rng(1))
     np.testing.assert_array_equal(again.rows, chosen.rows)
     second = outcome(changed, plan, again, np.random.default_rng(0))
     assert first is not None
@@ -179,8 +179,8 @@ def test_no_interval_where_no_spread_was_seen(campaign):
 
 def test_too_little_is_no_replay(past):
     """A draw of whole documents keeps a budget of two items in expectation: it may come out empty."""
-    stage, plan = Stage(past), plan_method("documents", past)
-    drawn = [draw(stage, plan, Point(0.01, 0.01), np.random.default_rng(seed)) for seed in range(20)]
+    stage, plan = Stage(past), replay_method("documents", past)
+    drawn = [draw(stage, plan, BudgetPoint(0.01, 0.01), np.random.default_rng(seed)) for seed in range(20)]
     said = [outcome(stage, plan, chosen, np.random.default_rng(0)) for chosen in drawn]
     assert {found is None for found in said} == {True, False}
     assert [found is None for found in said] == [len(chosen.rows) < 2 for chosen in drawn]
@@ -189,9 +189,9 @@ def test_too_little_is_no_replay(past):
 def test_one_document_has_no_error(past):
     """With a single document there is nothing to compare it with: no interval, no false certainty."""
     stage = Stage(past, unit="document")
-    plan = Plan("x", Spec("segments"), Spec("greg"))
+    plan = ReplayMethod("x", Spec("segments"), Spec("greg"))
     for seed in range(30):
-        chosen = draw(stage, plan, Point(0.1, 0.1), np.random.default_rng(seed))
+        chosen = draw(stage, plan, BudgetPoint(0.1, 0.1), np.random.default_rng(seed))
         if len(chosen.rows) >= 2 and len(np.unique(past.documents[chosen.rows])) == 1:
             found = outcome(stage, plan, chosen, np.random.default_rng(0))
             assert found is not None
@@ -203,8 +203,8 @@ def test_one_document_has_no_error(past):
 def test_costs_are_shares_of_judging_everything(campaign):
     data = campaign(columns={"price": np.linspace(1, 5, 60)})
     stage = Stage(data, cost="price")
-    plan = plan_method("metric_var:metric=metricA", data)
-    chosen = draw(stage, plan, Point(0.3, 0.3), np.random.default_rng(0))
+    plan = replay_method("metric_var:metric=metricA", data)
+    chosen = draw(stage, plan, BudgetPoint(0.3, 0.3), np.random.default_rng(0))
     found = outcome(stage, plan, chosen, np.random.default_rng(0))
     assert found is not None
     price = np.linspace(1, 5, 60)
@@ -215,22 +215,22 @@ def test_costs_are_shares_of_judging_everything(campaign):
 
 @pytest.mark.parametrize("typed", ["incremental", "incremental:bins=domain,variance=metric,k=5"])
 def test_incremental_sampling_sees_the_scores_of_what_it_has_chosen_and_no_other(past, typed):
-    stage, plan = Stage(past), plan_method(typed, past)
-    chosen = draw(stage, plan, Point(0.3, 0.3), np.random.default_rng(1))
+    stage, plan = Stage(past), replay_method(typed, past)
+    chosen = draw(stage, plan, BudgetPoint(0.3, 0.3), np.random.default_rng(1))
     assert len(set(chosen.rows.tolist())) == 18
     human = np.array(past.human_score())
     others = np.setdiff1d(np.arange(60), chosen.rows)
     human[others] = 100.0 * human[others][::-1]
-    again = draw(Stage(past.with_score("human", human)), plan, Point(0.3, 0.3), np.random.default_rng(1))
+    again = draw(Stage(past.with_score("human", human)), plan, BudgetPoint(0.3, 0.3), np.random.default_rng(1))
     np.testing.assert_array_equal(again.rows, chosen.rows)
     human[chosen.rows[:9]] *= np.linspace(1, 50, 9)[:, None]
-    other = draw(Stage(past.with_score("human", human)), plan, Point(0.3, 0.3), np.random.default_rng(1))
+    other = draw(Stage(past.with_score("human", human)), plan, BudgetPoint(0.3, 0.3), np.random.default_rng(1))
     assert not np.array_equal(other.rows, chosen.rows)
 
 
 def test_separate_draws_for_each_system(past):
     stage = Stage(past, matching=False)
-    chosen = draw(stage, plan_method("segments", past), Point(0.25, 0.25), np.random.default_rng(2))
+    chosen = draw(stage, replay_method("segments", past), BudgetPoint(0.25, 0.25), np.random.default_rng(2))
     sample = judged(stage, chosen)
     np.testing.assert_array_equal(np.isfinite(sample.scores).sum(axis=0), 15)
     found = replay(stage, "segments", 0.25)

@@ -59,12 +59,12 @@ def test_the_baseline_is_replayed_a_hundred_times_at_least(result):
 def test_values_and_errors_are_those_of_the_replays(past):
     """The mean of 110 replays and its error, from replays made by hand; the baseline has 100 at least."""
     from aliquot.simulation.replay import Stage, draw, outcome
-    from aliquot.simulation.setup import Point, plan_method
+    from aliquot.simulation.setup import BudgetPoint, replay_method
     from aliquot.simulation.units import Unit, _generator
 
     simulated = aliquot.simulate(past, "random", "20%", repeats=110, measures="mae", parity=False, seed=9)
     cell = simulated.cells[0]
-    stage, plan, point = Stage(past), plan_method("random", past), Point(0.2, 0.2)
+    stage, plan, point = Stage(past), replay_method("random", past), BudgetPoint(0.2, 0.2)
     unit = Unit(0, past.name, plan, (point,), 110, 9)
     errors = []
     for repeat in range(110):

@@ -17,8 +17,7 @@ from aliquot.errors import AliquotWarning
 from aliquot.estimation.pipeline import infer
 from aliquot.estimation.sample import Sample
 from aliquot.simulation.replay import Stage, draw, judged
-from aliquot.simulation.setup import Plan
-from aliquot.simulation.setup import Point as Share
+from aliquot.simulation.setup import BudgetPoint, ReplayMethod
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
 
 # -- What a budget promises: truths and estimates, replayed or drawn, turned into widths and chances -----------------
@@ -29,7 +28,7 @@ _BLOCK = 2_000_000  # numbers of draws x pairs that are held at once
 
 
 @dataclass(frozen=True, eq=False)
-class Outlook:
+class BudgetForecast:
     """Truths and what estimates of them at one budget say; a first axis of 1 is the same for all R draws.
 
     Attributes:
@@ -89,8 +88,8 @@ class Point:
 
 
 @dataclass(frozen=True, eq=False)
-class Chances:
-    """Chances that follow from an outlook; `pairs` are those of each pair a < b to be told apart."""
+class Probabilities:
+    """Probabilities that follow from a forecast; `pairs` are those of each pair a < b to be told apart."""
 
     accuracy: float
     accuracy_error: float
@@ -99,7 +98,7 @@ class Chances:
     pairs: FloatArray
 
 
-def chances(outlook: Outlook) -> Chances:
+def probabilities(forecast: BudgetForecast) -> Probabilities:
     """Count over the draws how often pairs, the best and the whole order are right, and differences significant.
 
     A pair tied in truth is right whatever is said of its order, counts half for the accuracy unless it is tied in the
@@ -107,28 +106,28 @@ def chances(outlook: Outlook) -> Chances:
 
     >>> ones = np.full((1, 2, 2), 1.0)
     >>> seen = np.array([[3.0, 0.0], [0.5, 0.0], [0.0, 0.5]])
-    >>> found = chances(Outlook(np.array([[1.0, 0.0]]), seen, ones[0], ones, ones, np.ones(1)))
+    >>> found = probabilities(BudgetForecast(np.array([[1.0, 0.0]]), seen, ones[0], ones, ones, np.ones(1)))
     >>> round(found.accuracy, 3), found.pairs.round(3)
     (0.667, array([0.333]))
     """
-    draws, m = outlook.estimates.shape
+    draws, m = forecast.estimates.shape
     first, second = np.triu_indices(m, 1)
     block = max(1, _BLOCK // max(1, len(first)))
     accuracy, right, apart = np.zeros(draws), np.zeros(draws, dtype=bool), np.zeros(len(first))
     for start in range(0, draws, block):
         rows = slice(start, start + block)
         true, said = (
-            _differences(_rows(outlook.truth, rows), first, second),
-            _differences(outlook.estimates[rows], first, second),
+            _differences(_rows(forecast.truth, rows), first, second),
+            _differences(forecast.estimates[rows], first, second),
         )
-        half = _rows(outlook.pair_half, rows)[:, first, second]
+        half = _rows(forecast.pair_half, rows)[:, first, second]
         true_sign, said_sign = np.sign(true), np.sign(said)
         accuracy[rows] = 1.0 - np.abs(true_sign - said_sign).mean(axis=1) / 2
         right[rows] = (true_sign * said_sign >= 0).all(axis=1) & ((said_sign != 0) | (true_sign == 0)).all(axis=1)
         apart += ((np.abs(said) > half) & (true_sign * said_sign > 0)).sum(axis=0)
     error = float(accuracy.std(ddof=1) / np.sqrt(draws)) if draws > 1 else 0.0
-    return Chances(
-        float(accuracy.mean()), error, float(_best(outlook).mean()), float(right.mean()), apart / draws
+    return Probabilities(
+        float(accuracy.mean()), error, float(_best(forecast).mean()), float(right.mean()), apart / draws
     )  # fmt: skip
 
 
@@ -143,20 +142,20 @@ def _differences(values: FloatArray, first: IntArray, second: IntArray) -> Float
     return np.where(np.abs(gaps) > noise, gaps, 0.0)
 
 
-def _best(outlook: Outlook) -> BoolArray:
+def _best(forecast: BudgetForecast) -> BoolArray:
     """Whether the system that comes first is a best one in truth."""
-    chosen = outlook.estimates.argmax(axis=1)
-    truth = np.broadcast_to(outlook.truth, outlook.estimates.shape)
+    chosen = forecast.estimates.argmax(axis=1)
+    truth = np.broadcast_to(forecast.truth, forecast.estimates.shape)
     top = truth.max(axis=1)
     found: BoolArray = truth[np.arange(len(chosen)), chosen] >= top - 1e-10 * np.abs(top)
     return found
 
 
-def widths(outlook: Outlook, power: float) -> tuple[float, float, float]:
+def widths(forecast: BudgetForecast, power: float) -> tuple[float, float, float]:
     """Mean widths of the intervals of means and of differences, and the difference that is detected with this power."""
-    first, second = np.triu_indices(outlook.estimates.shape[1], 1)
-    half, se = outlook.pair_half[:, first, second], outlook.pair_se[:, first, second]
-    return 2 * _mean(outlook.half), 2 * _mean(half), _mean(half + ndtri(power) * se)
+    first, second = np.triu_indices(forecast.estimates.shape[1], 1)
+    half, se = forecast.pair_half[:, first, second], forecast.pair_se[:, first, second]
+    return 2 * _mean(forecast.half), 2 * _mean(half), _mean(half + ndtri(power) * se)
 
 
 def _mean(values: FloatArray) -> float:
@@ -168,7 +167,7 @@ def _mean(values: FloatArray) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class Past:
+class PastCampaign:
     """A finished campaign, replayed.
 
     Attributes:
@@ -193,20 +192,22 @@ class Past:
         """Each system's true mean."""
         return self.stage.truth.means
 
-    def outlooks(self, tasks: Sequence[tuple[Plan, int]], progress: Progress | None = None) -> list[Outlook]:
+    def forecasts(
+        self, tasks: Sequence[tuple[ReplayMethod, int]], progress: Progress | None = None
+    ) -> list[BudgetForecast]:
         """Replay several methods and numbers of items, in parallel."""
         numbered = [(at, method, n, self) for at, (method, n) in enumerate(tasks)]
-        found: dict[int, Outlook] = {}
-        for at, outlook in run_tasks(_work, numbered, jobs=self.jobs):
-            found[at] = outlook
+        found: dict[int, BudgetForecast] = {}
+        for at, forecast in run_tasks(_work, numbered, jobs=self.jobs):
+            found[at] = forecast
             if progress is not None:
                 progress(len(found), len(tasks))
         return [found[at] for at in range(len(tasks))]
 
-    def outlook(self, method: Plan, n: int) -> Outlook:
+    def forecast(self, method: ReplayMethod, n: int) -> BudgetForecast:
         """Replay one number of items."""
         total = self.evalset.n_items
-        share = Share(n / total, n / total)
+        share = BudgetPoint(n / total, n / total)
         key = [self.seed, int(self.evalset.fingerprint, 16), zlib.crc32(method.typed.encode()), n]
         drawn, counts = [], np.zeros(total)
         with threadpool_limits(limits=1):
@@ -216,15 +217,15 @@ class Past:
                 counts += np.bincount(sample.rows, minlength=total)
                 drawn.append(_interval_for_draw(sample, method, self.stage.level))
         estimates, half, pair_half, pair_se = (np.array(part) for part in zip(*drawn, strict=True))
-        return Outlook(self.means[None], estimates, half, pair_half, pair_se, counts / len(drawn))
+        return BudgetForecast(self.means[None], estimates, half, pair_half, pair_se, counts / len(drawn))
 
 
-def _work(task: tuple[int, Plan, int, Past]) -> tuple[int, Outlook]:
+def _work(task: tuple[int, ReplayMethod, int, PastCampaign]) -> tuple[int, BudgetForecast]:
     at, method, n, past = task
-    return at, past.outlook(method, n)
+    return at, past.forecast(method, n)
 
 
-def _interval_for_draw(sample: Sample, method: Plan, level: float) -> tuple[FloatArray, ...]:
+def _interval_for_draw(sample: Sample, method: ReplayMethod, level: float) -> tuple[FloatArray, ...]:
     """Estimates, half widths of means and of differences, and errors of differences, as `estimate` gives them."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AliquotWarning)

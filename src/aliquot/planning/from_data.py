@@ -13,12 +13,12 @@ from aliquot.core.selection import Selection
 from aliquot.errors import OptionError
 from aliquot.metric_eval.measures import first_crossings
 from aliquot.planning.costs import Amount, Times, parse_amount
-from aliquot.planning.forecast import Outlook, Past, Point, Progress, chances, widths
+from aliquot.planning.forecast import BudgetForecast, PastCampaign, Point, Progress, probabilities, widths
 from aliquot.planning.plan_inputs import PlanInputs, find_basis, gather
 from aliquot.planning.recommendation import Goal, recommend
 from aliquot.planning.repeats import Noise, RepeatAdvice, advise_repeats, annotator_noise
 from aliquot.planning.result import CampaignPlan, PairPlan
-from aliquot.simulation.setup import BASELINE, Plan, parse_budgets, plan_method, with_parity_points
+from aliquot.simulation.setup import BASELINE, ReplayMethod, parse_budgets, replay_method, with_parity_points
 from aliquot.stats.arrays import FloatArray
 
 _UNKNOWN_NOISE = (
@@ -37,7 +37,7 @@ class _Seen:
     """A point, and the chances of its pairs."""
 
     point: Point
-    chances: FloatArray
+    probabilities: FloatArray
 
 
 def plan_campaign(
@@ -71,19 +71,19 @@ def plan_campaign(
         seed=seed, jobs=jobs,
     )  # fmt: skip
     inputs = gather(data, basis, items, beyond=beyond, times=times, power=power)
-    methods = [plan_method(name, inputs.evalset) for name in dict.fromkeys((BASELINE, method))]
+    methods = [replay_method(name, inputs.evalset) for name in dict.fromkeys((BASELINE, method))]
     if len(methods) < 2:
         raise OptionError(f"--method {method}: random is compared with in any case; name another, for instance auto")
     sizes = _sizes(budgets, inputs)
     tasks = [(each, n) for each in methods for n in sizes]
     seen = [_seen(inputs, m, n, look, asked=sizes[n])
-            for (m, n), look in zip(tasks, basis.outlooks(tasks, progress), strict=True)]  # fmt: skip
+            for (m, n), look in zip(tasks, basis.forecasts(tasks, progress), strict=True)]  # fmt: skip
     curves = {each.typed: [one for one in seen if one.point.method == each.typed] for each in methods}
     line = [one.point for one in curves[method]]
     chosen, left = _chosen(inputs, goal, amount, line)
     if amount is None:
         chosen = _confirmed(inputs, methods[-1], goal, line, chosen)
-    at = {each.typed: _seen(inputs, each, chosen, basis.outlook(each, chosen)) for each in methods}
+    at = {each.typed: _seen(inputs, each, chosen, basis.forecast(each, chosen)) for each in methods}
     advice = recommend(
         inputs, goal, amount, at[method].point, at[BASELINE].point,
         {name: [one.point for one in line] for name, line in curves.items()}, leftover=left, alpha=alpha,
@@ -94,8 +94,8 @@ def plan_campaign(
         pairs=_pairs(inputs, curves, at),
         recommendation=advice,
         repeats=repeats,
-        basis="replay" if isinstance(basis, Past) else "pilot",
-        judged=basis.evalset.n_items if isinstance(basis, Past) else basis.sample.n,
+        basis="replay" if isinstance(basis, PastCampaign) else "pilot",
+        judged=basis.evalset.n_items if isinstance(basis, PastCampaign) else basis.sample.n,
         population=inputs.population,
         systems=inputs.evalset.systems,
         stands_for={each.typed: f"{each.selector} + {each.estimator}" for each in methods},
@@ -117,10 +117,10 @@ def _sizes(budgets: str | Sequence[float | str], inputs: PlanInputs) -> dict[int
     return dict(sorted(found.items()))
 
 
-def _seen(inputs: PlanInputs, method: Plan, n: int, outlook: Outlook, *, asked: bool = True) -> _Seen:
-    found = chances(outlook)
-    width, width_difference, detects = widths(outlook, inputs.power)
-    hours = inputs.hours(outlook.expected)
+def _seen(inputs: PlanInputs, method: ReplayMethod, n: int, forecast: BudgetForecast, *, asked: bool = True) -> _Seen:
+    found = probabilities(forecast)
+    width, width_difference, detects = widths(forecast, inputs.power)
+    hours = inputs.hours(forecast.expected)
     point = Point(
         method=method.typed, items=n, share=n / inputs.population if np.isfinite(inputs.population) else float("nan"),
         judgments=n * inputs.evalset.n_systems * inputs.per_output, hours=hours, money=inputs.prices.money(hours),
@@ -147,7 +147,7 @@ def _chosen(inputs: PlanInputs, goal: Goal, amount: Amount | None, curve: Sequen
     return int(affordable + 1e-9), 0.0
 
 
-def _confirmed(inputs: PlanInputs, method: Plan, goal: Goal, curve: Sequence[Point], chosen: int) -> int:
+def _confirmed(inputs: PlanInputs, method: ReplayMethod, goal: Goal, curve: Sequence[Point], chosen: int) -> int:
     """The number of items at which the goal is reached, and not only the line between two budgets crosses it.
 
     Where a try falls short, by chance or because the curve bends, the next one lies between it and the next budget.
@@ -155,7 +155,7 @@ def _confirmed(inputs: PlanInputs, method: Plan, goal: Goal, curve: Sequence[Poi
     """
     known = list(curve)
     for _ in range(_TRIES):
-        point = _seen(inputs, method, chosen, inputs.basis.outlook(method, chosen)).point
+        point = _seen(inputs, method, chosen, inputs.basis.forecast(method, chosen)).point
         if chosen >= inputs.limit or goal.reached(point, inputs.pairs):
             return chosen
         known = sorted([*known, point], key=lambda one: one.items)
@@ -196,21 +196,21 @@ def _pairs(inputs: PlanInputs, curves: dict[str, list[_Seen]], at: dict[str, _Se
         a, b = (one, other) if means[one] >= means[other] else (other, one)
         rows.append(PairPlan(
             names[a], names[b], float(means[a] - means[b]),
-            {m: tuple(float(s.chances[pair]) for s in line if s.point.asked) for m, line in curves.items()},
+            {m: tuple(float(s.probabilities[pair]) for s in line if s.point.asked) for m, line in curves.items()},
             {m: _needed(line, pair, inputs.power) for m, line in curves.items()},
-            {m: float(s.chances[pair]) for m, s in at.items()},
+            {m: float(s.probabilities[pair]) for m, s in at.items()},
         ))  # fmt: skip
     return tuple(sorted(rows, key=lambda row: -row.difference))
 
 
 def _needed(line: Sequence[_Seen], pair: int, power: float) -> float:
     sizes = np.array([float(one.point.items) for one in line])
-    rising = np.maximum.accumulate(np.array([one.chances[pair] for one in line]))
+    rising = np.maximum.accumulate(np.array([one.probabilities[pair] for one in line]))
     return float(np.ceil(first_crossings(sizes, rising, np.array([power]))[0] - 1e-9))
 
 
 def _repeats(
-    data: EvalSet, inputs: PlanInputs, method: Plan, n: float, human: str | None, rater_variance: float | None
+    data: EvalSet, inputs: PlanInputs, method: ReplayMethod, n: float, human: str | None, rater_variance: float | None
 ) -> tuple[RepeatAdvice | None, list[str]]:
     """Judgments of the same output that are worth paying for, at the cost of the recommended plan."""
     evalset = inputs.evalset
@@ -222,7 +222,7 @@ def _repeats(
             return None, [_UNKNOWN_NOISE]
         rater, per_output = found.difference, found.judgments
     # A design that draws by expected error reduces both parts alike; so the judges' share is told without it.
-    plain, left = _on_item(inputs, plan_method(f"segments+{method.estimator}", evalset)), _on_item(inputs, method)
+    plain, left = _on_item(inputs, replay_method(f"segments+{method.estimator}", evalset)), _on_item(inputs, method)
     if not min(plain, left) > 0:
         return None, [_NO_DIFFERENCES]
     share = min(1.0, rater / per_output / plain)
@@ -232,12 +232,12 @@ def _repeats(
     ), []  # fmt: skip
 
 
-def _on_item(inputs: PlanInputs, method: Plan) -> float:
+def _on_item(inputs: PlanInputs, method: ReplayMethod) -> float:
     """Variance of a difference that the method leaves on one item: n0 with Var = left (1/n - 1/N)."""
     reference = max(2, round(_REFERENCE * inputs.limit))
-    outlook = inputs.basis.outlook(method, reference)
-    first, second = np.triu_indices(outlook.estimates.shape[1], 1)
-    variance = float(np.nanmean(outlook.pair_se[:, first, second] ** 2))
+    forecast = inputs.basis.forecast(method, reference)
+    first, second = np.triu_indices(forecast.estimates.shape[1], 1)
+    variance = float(np.nanmean(forecast.pair_se[:, first, second] ** 2))
     return variance / (1.0 / reference - 1.0 / inputs.population)
 
 

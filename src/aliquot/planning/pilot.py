@@ -15,9 +15,9 @@ from aliquot.core.selection import Selection
 from aliquot.errors import AliquotWarning, DataError, OptionError
 from aliquot.estimation.estimators import run_estimator
 from aliquot.estimation.sample import Fitted, Sample, sample_of
-from aliquot.planning.forecast import Outlook, Progress
+from aliquot.planning.forecast import BudgetForecast, Progress
 from aliquot.sampling.methods import Drawn, lookup
-from aliquot.simulation.setup import Plan, plan_method
+from aliquot.simulation.setup import ReplayMethod, replay_method
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
 from aliquot.stats.design_variance import within_correlation
 from aliquot.stats.shrinkage import Forecast, forecast, pairs_in, root, truth_draws
@@ -53,13 +53,13 @@ class Pilot:
     @cached_property
     def fitted(self) -> Fitted:
         """What is known by now, by the recommended estimator."""
-        return self._fit(plan_method("auto", self.evalset))
+        return self._fit(replay_method("auto", self.evalset))
 
     @cached_property
     def _fits(self) -> dict[str, Fitted]:
         return {}
 
-    def _fit(self, method: Plan) -> Fitted:
+    def _fit(self, method: ReplayMethod) -> Fitted:
         """Run the method's estimator on the pilot, once."""
         key = str(method.estimator)
         if key not in self._fits:
@@ -104,7 +104,7 @@ class Pilot:
         residual: FloatArray = fitted.z * (self.sample.weight.sum() / self.sample.weight)[:, None]
         return residual
 
-    def foreseen(self, method: Plan, n: int) -> tuple[Forecast, FloatArray]:
+    def foreseen(self, method: ReplayMethod, n: int) -> tuple[Forecast, FloatArray]:
         """Units of a future sample of n items, and how often each item of the set is expected in it."""
         drawn = _draw(self.evalset, method, _same_share(n, self.copies, self.sample.population), self.seed)
         chance = drawn.probability
@@ -120,12 +120,14 @@ class Pilot:
             future = future.scaled(1.0 - rho * (1.0 - min(1.0, float(drawn.details["remainder"]))))
         return future, expected
 
-    def outlooks(self, tasks: Sequence[tuple[Plan, int]], progress: Progress | None = None) -> list[Outlook]:
+    def forecasts(
+        self, tasks: Sequence[tuple[ReplayMethod, int]], progress: Progress | None = None
+    ) -> list[BudgetForecast]:
         """What several methods and numbers of items will say."""
         del progress  # too quick to tell
-        return [self.outlook(method, n) for method, n in tasks]
+        return [self.forecast(method, n) for method, n in tasks]
 
-    def outlook(self, method: Plan, n: int) -> Outlook:
+    def forecast(self, method: ReplayMethod, n: int) -> BudgetForecast:
         """What a sample of n items will say."""
         future, expected = self.foreseen(method, n)
         covariance = future.covariance
@@ -135,7 +137,7 @@ class Pilot:
         half = stdtrit(future.freedom(), upper) * np.sqrt(alone)
         pair_se = np.sqrt(np.clip(alone[:, None] + alone[None, :] - 2 * covariance, 0.0, None))
         pair_half = stdtrit(future.pair_freedom(), upper) * pair_se
-        return Outlook(self.truth, self.truth + noise, half[None], pair_half[None], pair_se[None], expected)
+        return BudgetForecast(self.truth, self.truth + noise, half[None], pair_half[None], pair_se[None], expected)
 
     @property
     def uncertainty(self) -> float:
@@ -145,7 +147,7 @@ class Pilot:
         return float(1.0 / np.sqrt(2.0 * here.freedom()))
 
 
-def _draw(evalset: EvalSet, method: Plan, n: int, seed: int) -> Drawn:
+def _draw(evalset: EvalSet, method: ReplayMethod, n: int, seed: int) -> Drawn:
     kind = lookup(method.selector.name)[0]
     if kind.kind != "design":
         return Drawn(np.zeros(0, dtype=np.int64), None)

@@ -10,7 +10,7 @@ from aliquot.core.evalset import EvalSet
 from aliquot.core.selection import Selection
 from aliquot.errors import DataError, OptionError
 from aliquot.planning.costs import Prices, Times, data_prices
-from aliquot.planning.forecast import Past
+from aliquot.planning.forecast import PastCampaign
 from aliquot.planning.pilot import Pilot, pilot_sample
 from aliquot.planning.repeats import judgments_per_output
 from aliquot.simulation.replay import Stage
@@ -18,7 +18,7 @@ from aliquot.simulation.setup import population as past_population
 from aliquot.stats.arrays import FloatArray
 from aliquot.stats.shrinkage import pairs_in
 
-Basis = Pilot | Past
+Basis = Pilot | PastCampaign
 _FEW_PAIRS = 12  # ordered pairs of items, as the shrinkage of within_correlation counts them
 _ROUGH = 20  # items below which a pilot is called small
 
@@ -73,11 +73,11 @@ def find_basis(
         raise OptionError("--past replays a finished campaign as it was; leave out --items, --beyond and --selection")
     if past:
         kept, said = past_population(data, human)
-        return Past(Stage(kept, level=level), replays, seed, jobs), list(said)
+        return PastCampaign(Stage(kept, level=level), replays, seed, jobs), list(said)
     sample, notes = pilot_sample(data, human, selection)
     if sample.n == sample.population and not other:
         kept, _ = past_population(sample.evalset, None)
-        return Past(Stage(kept, level=level), replays, seed, jobs), list(notes)
+        return PastCampaign(Stage(kept, level=level), replays, seed, jobs), list(notes)
     present = sample.population
     copies = np.inf if beyond else 1.0 if items is None or items == present else items / present
     pilot = Pilot(sample, copies, level, draws, seed)

@@ -21,7 +21,7 @@ from aliquot.errors import DataError, OptionError, quoted, unknown_name
 from aliquot.io.inputs import DataLike, as_evalsets
 from aliquot.sampling.summary import length_shares
 from aliquot.simulation.replay import Stage, draw
-from aliquot.simulation.setup import Point, distinct, parse_budgets, plan_method, population
+from aliquot.simulation.setup import BudgetPoint, distinct, parse_budgets, population, replay_method
 from aliquot.stats.system_correlation import swapped_pairs
 
 PROTOCOLS = ("segments", "documents", "snippets_fixed", "snippets_budgeted")
@@ -145,7 +145,7 @@ def _scores(sets: Sequence[EvalSet], human: str | None, scores: Sequence[str] | 
     return names
 
 
-def _one(budget: float | str, evalset: EvalSet) -> Point:
+def _one(budget: float | str, evalset: EvalSet) -> BudgetPoint:
     """The one budget of a study."""
     points = parse_budgets(budget, evalset.n_items, of=evalset.name)
     if len(points) != 1:
@@ -194,9 +194,9 @@ def _possible(evalset: EvalSet) -> tuple[str, ...]:
     return PROTOCOLS if evalset.documents is not None else PROTOCOLS[:1]
 
 
-def _changed(stage: Stage, protocol: str, point: Point, seed: list[int]) -> bool:
+def _changed(stage: Stage, protocol: str, point: BudgetPoint, seed: list[int]) -> bool:
     """Whether any two systems change places; a sample without a system's score cannot rank it, which is a change."""
-    chosen = draw(stage, plan_method(protocol, stage.evalset), point, np.random.default_rng(seed))
+    chosen = draw(stage, replay_method(protocol, stage.evalset), point, np.random.default_rng(seed))
     scores = stage.scores[chosen.rows]
     if chosen.systems is not None:
         asked = np.array([[name in names for name in stage.evalset.systems] for names in chosen.systems])
@@ -234,7 +234,7 @@ def _lengths(evalset: EvalSet, budget: float | str, runs: int, seed: int) -> lis
     full = {share.name: share.full for share in length_shares(codes, np.arange(len(codes)))}
     rows = [LengthRow(evalset.name, "all items", full)]
     for protocol in PROTOCOLS:
-        plan = plan_method(protocol, evalset)
+        plan = replay_method(protocol, evalset)
         samples = [draw(stage, plan, point, np.random.default_rng([seed, run])).rows for run in range(runs)]
         together = length_shares(codes, np.concatenate(samples))
         rows.append(LengthRow(evalset.name, protocol, {share.name: share.selected for share in together}))

@@ -23,7 +23,7 @@ from aliquot.sampling.item_scores import chosen_metrics
 from aliquot.sampling.methods import lookup
 from aliquot.sampling.select import task_of
 from aliquot.sampling.tasks import Chosen, choose_rows
-from aliquot.simulation.setup import FEWEST, Plan, Point
+from aliquot.simulation.setup import FEWEST, BudgetPoint, ReplayMethod
 from aliquot.stats.arrays import FloatArray, IntArray
 from aliquot.stats.ranks import normal_p
 
@@ -114,7 +114,7 @@ def stacked(outcomes: list[Outcome]) -> Outcomes:
     )  # fmt: skip
 
 
-def draw(stage: Stage, plan: Plan, point: Point, rng: np.random.Generator) -> Chosen:
+def draw(stage: Stage, plan: ReplayMethod, point: BudgetPoint, rng: np.random.Generator) -> Chosen:
     """Let the method choose for this budget."""
     n = stage.evalset.n_items
     share = max(point.share, FEWEST / n) if stage.plain else point.share
@@ -129,7 +129,7 @@ def draw(stage: Stage, plan: Plan, point: Point, rng: np.random.Generator) -> Ch
         return choose_rows(task, matching=stage.matching)
 
 
-def _as_it_comes(stage: Stage, plan: Plan, n: int, rng: np.random.Generator) -> Chosen:
+def _as_it_comes(stage: Stage, plan: ReplayMethod, n: int, rng: np.random.Generator) -> Chosen:
     """Incremental sampling: every item is chosen in the light of the scores of those before it, and of no other."""
     evalset = stage.evalset
     given = bind(plan.selector.name, lookup(plan.selector.name)[0].parameters, plan.selector.parameters)
@@ -166,7 +166,7 @@ def _codes(stratum: IntArray | None) -> IntArray | None:
     return None if stratum is None else np.unique(stratum, return_inverse=True)[1].astype(np.int64)
 
 
-def outcome(stage: Stage, plan: Plan, chosen: Chosen, rng: np.random.Generator) -> Outcome | None:
+def outcome(stage: Stage, plan: ReplayMethod, chosen: Chosen, rng: np.random.Generator) -> Outcome | None:
     """Estimate from what was chosen; None where nothing was (whole documents may all be missed)."""
     if len(chosen.rows) < FEWEST:
         return None
@@ -181,7 +181,7 @@ def outcome(stage: Stage, plan: Plan, chosen: Chosen, rng: np.random.Generator) 
     )  # fmt: skip
 
 
-def _p_for_accuracy(stage: Stage, plan: Plan, found: Inference, rng: np.random.Generator) -> FloatArray:
+def _p_for_accuracy(stage: Stage, plan: ReplayMethod, found: Inference, rng: np.random.Generator) -> FloatArray:
     """P-values for the soft pairwise accuracy: those of the test by which the truth's p-values are made.
 
     For other estimators than the plain mean, z from their covariance; without the finite-population correction,

@@ -100,7 +100,7 @@ _ABOVE = (0.65, 0.8, 1.0)
 
 
 @dataclass(frozen=True)
-class Point:
+class BudgetPoint:
     """One budget: as it was written (0.05 for 5%, 50 for 50 items) and as a share of this set."""
 
     written: float
@@ -110,7 +110,7 @@ class Point:
 
 def parse_budgets(
     text: float | str | Sequence[float | str], population: int, *, cost: bool = False, of: str = "the set"
-) -> list[Point]:
+) -> list[BudgetPoint]:
     """Read "5%:50%:10" (from, to, how many), "5%,10%,20%", "20,50" or a list of the same; ascending, each once.
 
     `of` names the set in messages.
@@ -118,7 +118,7 @@ def parse_budgets(
     >>> [point.share for point in parse_budgets("10%:30%:3", 50)]
     [0.1, 0.2, 0.3]
     >>> parse_budgets([20, "50%"], 40)
-    [Point(written=20.0, share=0.5, asked=True)]
+    [BudgetPoint(written=20.0, share=0.5, asked=True)]
     """
     if isinstance(text, int | float | np.integer):
         text = [float(text)]
@@ -126,13 +126,13 @@ def parse_budgets(
     if not parts:
         raise OptionError(f"--budgets is empty; write for instance {DEFAULT}, or a list 5%,10%,20%")
     points = [point for part in parts for point in _range(part.strip(), population, cost=cost, of=of)]
-    once: dict[float, Point] = {}
+    once: dict[float, BudgetPoint] = {}
     for point in sorted(points, key=lambda point: point.share):
         once.setdefault(round(point.share, 9), point)
     return list(once.values())
 
 
-def _range(text: str, population: int, *, cost: bool, of: str) -> list[Point]:
+def _range(text: str, population: int, *, cost: bool, of: str) -> list[BudgetPoint]:
     ends = [end.strip() for end in text.split(":")]
     if len(ends) == 1:
         return [_point(text, population, cost=cost, of=of)]
@@ -143,11 +143,11 @@ def _range(text: str, population: int, *, cost: bool, of: str) -> list[Point]:
     low, high = (_point(end, population, cost=cost, of=of) for end in ends[:2])
     written = np.linspace(low.written, high.written, int(ends[2]))
     if ends[0].endswith("%"):
-        return [Point(round(w, 6), round(w, 9)) for w in written.tolist()]
-    return [Point(float(round(w)), round(w) / population) for w in written.tolist()]
+        return [BudgetPoint(round(w, 6), round(w, 9)) for w in written.tolist()]
+    return [BudgetPoint(float(round(w)), round(w) / population) for w in written.tolist()]
 
 
-def _point(text: str, population: int, *, cost: bool, of: str) -> Point:
+def _point(text: str, population: int, *, cost: bool, of: str) -> BudgetPoint:
     try:
         number = float(text.removesuffix("%"))
     except ValueError:
@@ -155,7 +155,7 @@ def _point(text: str, population: int, *, cost: bool, of: str) -> Point:
     if text.endswith("%"):
         if not 0 < number <= 100:
             raise OptionError(f"--budgets '{text}': a share lies above 0% and is at most 100%")
-        return Point(round(number / 100, 9), number / 100)
+        return BudgetPoint(round(number / 100, 9), number / 100)
     if cost:
         raise OptionError(f"--budgets '{text}': with --cost give shares of the whole cost, for instance 10%")
     if not 0 < number <= population:
@@ -163,33 +163,33 @@ def _point(text: str, population: int, *, cost: bool, of: str) -> Point:
     if number < FEWEST or number != round(number):
         hint = f"; for a share write {100 * number:g}%" if number < 1 else ""
         raise OptionError(f"--budgets '{text}': a number of items is whole and at least {FEWEST}{hint}")
-    return Point(number, number / population)
+    return BudgetPoint(number, number / population)
 
 
-def with_parity_points(points: Sequence[Point], population: int) -> list[Point]:
+def with_parity_points(points: Sequence[BudgetPoint], population: int) -> list[BudgetPoint]:
     """Add budgets below and above those asked for, so that better and worse methods can be told how much so.
 
-    >>> [round(point.share, 3) for point in with_parity_points([Point(0.1, 0.1), Point(0.5, 0.5)], 100)]
+    >>> [round(point.share, 3) for point in with_parity_points([BudgetPoint(0.1, 0.1), BudgetPoint(0.5, 0.5)], 100)]
     [0.03, 0.05, 0.07, 0.1, 0.5, 0.65, 0.8, 1.0]
     """
     low, high = points[0].share, points[-1].share
     below = [low * part for part in _BELOW if low * part * population >= FEWEST]
     above = [share for share in _ABOVE if share > high * 1.05]
-    extra = [Point(share, share, asked=False) for share in [*below, *above]]
+    extra = [BudgetPoint(share, share, asked=False) for share in [*below, *above]]
     return sorted([*points, *extra], key=lambda point: point.share)
 
 
-def dense_points(points: Sequence[Point], population: int, most: int = 120) -> list[Point]:
+def dense_points(points: Sequence[BudgetPoint], population: int, most: int = 120) -> list[BudgetPoint]:
     """For methods that need one replay only: a fine grid, every number of items where there are few.
 
-    >>> len(dense_points([Point(0.5, 0.5)], 30))
+    >>> len(dense_points([BudgetPoint(0.5, 0.5)], 30))
     29
     """
     counts = np.unique(np.round(np.geomspace(FEWEST, population, min(most, population - 1))).astype(int))
     if population - 1 <= most:
         counts = np.arange(FEWEST, population + 1)
     taken = {round(point.share * population) for point in points}
-    extra = [Point(k / population, k / population, asked=False) for k in counts.tolist() if k not in taken]
+    extra = [BudgetPoint(k / population, k / population, asked=False) for k in counts.tolist() if k not in taken]
     return sorted([*points, *extra], key=lambda point: point.share)
 
 
@@ -200,7 +200,7 @@ BASELINE = "random"
 
 
 @dataclass(frozen=True)
-class Plan:
+class ReplayMethod:
     """A method as typed, and what it stands for on one set."""
 
     typed: str
@@ -244,11 +244,11 @@ def parse_methods(methods: str | Sequence[str]) -> list[str]:
     return found
 
 
-def plan_method(typed: str, data: EvalSet, metric: str | None = None) -> Plan:
+def replay_method(typed: str, data: EvalSet, metric: str | None = None) -> ReplayMethod:
     """Find out what a typed method means for this set; `metric` serves methods that need one and name none.
 
     >>> import aliquot
-    >>> plan_method("auto", aliquot.synthetic(items=20, systems=3)).estimator.name
+    >>> replay_method("auto", aliquot.synthetic(items=20, systems=3)).estimator.name
     'greg'
     """
     chain = _chain(typed)
@@ -264,7 +264,7 @@ def plan_method(typed: str, data: EvalSet, metric: str | None = None) -> Plan:
     else:
         estimator = Spec("mean")
     check_estimator(estimator)
-    return Plan(typed, selector, estimator)
+    return ReplayMethod(typed, selector, estimator)
 
 
 def _chain(typed: str) -> list[Spec]:
@@ -289,7 +289,7 @@ def _with_metric(spec: Spec, metric: str | None) -> Spec:
     return Spec(spec.name, {**spec.parameters, "metric": metric})
 
 
-def check_plan(plan: Plan, data: EvalSet) -> None:
+def check_method(plan: ReplayMethod, data: EvalSet) -> None:
     """Refuse, before any work, a method that lacks on this set what can be seen without running it."""
     method, _ = lookup(plan.selector.name)
     check_needs(data, method)

@@ -27,15 +27,15 @@ from aliquot.simulation.replay import Stage, draw, outcome
 from aliquot.simulation.setup import (
     BASELINE,
     DEFAULT,
-    Plan,
-    Point,
-    check_plan,
+    BudgetPoint,
+    ReplayMethod,
+    check_method,
     dense_points,
     distinct,
     parse_budgets,
     parse_methods,
-    plan_method,
     population,
+    replay_method,
     with_parity_points,
 )
 from aliquot.simulation.summary import Row, summarise
@@ -260,9 +260,9 @@ def _units(
     more = with_parity_points(asked, len(evalset)) if parity else asked
     units: list[Unit] = []
     for name in typed:
-        plan = plan_method(name, evalset, metric)
+        plan = replay_method(name, evalset, metric)
         with naming(evalset.name, name):
-            check_plan(plan, evalset)
+            check_method(plan, evalset)
             _try(plan, stage, asked[-1], seed)
         if plan.is_fixed and stage.crowd is not None:
             units.append(Unit(number, evalset.name, plan, tuple(more), repeats, seed))
@@ -278,14 +278,14 @@ def _units(
     return units
 
 
-def _repeats_of(name: str, plan: Plan, repeats: int) -> int:
+def _repeats_of(name: str, plan: ReplayMethod, repeats: int) -> int:
     """All ratios and parities hang on the baseline, which is quickly replayed; slow methods get a tenth."""
     if name == BASELINE:
         return max(LEAST_BASELINE, repeats)
     return max(2, repeats // FEW) if plan.is_slow else repeats
 
 
-def _try(plan: Plan, stage: Stage, point: Point, seed: int) -> None:
+def _try(plan: ReplayMethod, stage: Stage, point: BudgetPoint, seed: int) -> None:
     """Replay once what is quickly drawn, so that a slip in a method is told before hours of work, not after."""
     if plan.is_design:
         rng = np.random.default_rng(seed)

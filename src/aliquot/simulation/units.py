@@ -23,7 +23,7 @@ from aliquot.sampling.budget import resolve_budget
 from aliquot.sampling.select import task_of
 from aliquot.sampling.tasks import Chosen, choose_rows
 from aliquot.simulation.replay import Outcome, Stage, draw, outcome, stacked
-from aliquot.simulation.setup import FEWEST, Plan, Point
+from aliquot.simulation.setup import FEWEST, BudgetPoint, ReplayMethod
 from aliquot.stats.arrays import FloatArray
 
 # -- Units of work: all replays of one method at one budget (or, for fixed choices, at all budgets) on one set -------
@@ -39,8 +39,8 @@ class Unit:
 
     set_number: int
     data: str
-    plan: Plan
-    points: tuple[Point, ...]
+    plan: ReplayMethod
+    points: tuple[BudgetPoint, ...]
     repeats: int
     seed: int
 
@@ -94,9 +94,9 @@ def naming(data: str, method: str) -> Iterator[None]:
         raise type(error)(f"method '{method}' on {data}: {str(error).removeprefix(f'{data}: ')}") from error
 
 
-def _replays(unit: Unit, stage: Stage) -> list[tuple[Point, list[Outcome | None]]]:
+def _replays(unit: Unit, stage: Stage) -> list[tuple[BudgetPoint, list[Outcome | None]]]:
     if unit.plan.is_fixed and stage.plain:
-        everything, n = Point(1.0, 1.0), stage.evalset.n_items
+        everything, n = BudgetPoint(1.0, 1.0), stage.evalset.n_items
         order = draw(stage, unit.plan, everything, _generator(unit, stage, everything, 0))
         return [
             (point, [outcome(stage, unit.plan, _start(order, max(FEWEST, round(point.share * n))),
@@ -118,16 +118,18 @@ def _start(order: Chosen, n: int) -> Chosen:
     return Chosen(order.rows[:n], weight=None if order.weight is None else order.weight[:n], details=order.details)
 
 
-def _generator(unit: Unit, stage: Stage, point: Point, repeat: int) -> np.random.Generator:
+def _generator(unit: Unit, stage: Stage, point: BudgetPoint, repeat: int) -> np.random.Generator:
     return np.random.default_rng([*_seeds(unit, stage, point), repeat])
 
 
-def _seeds(unit: Unit, stage: Stage, point: Point) -> list[int]:
+def _seeds(unit: Unit, stage: Stage, point: BudgetPoint) -> list[int]:
     method = zlib.crc32(unit.plan.typed.encode())
     return [unit.seed, int(stage.evalset.fingerprint, 16), method, round(point.share * 1e9)]
 
 
-def _cells(unit: Unit, point: Point, outcomes: list[Outcome], stage: Stage, measures: list[Measure]) -> list[Cell]:
+def _cells(
+    unit: Unit, point: BudgetPoint, outcomes: list[Outcome], stage: Stage, measures: list[Measure]
+) -> list[Cell]:
     if not outcomes:
         empty = np.full(1, np.nan)
         values = {measure.name: empty for measure in measures}
@@ -225,7 +227,12 @@ def others(stage: Stage, crowd: Sequence[str]) -> Stage:
 
 
 def crowd_replays(
-    stage: Stage, plan: Plan, points: Sequence[Point], repeats: int, seed: int, fresh: Sequence[Sequence[int]]
+    stage: Stage,
+    plan: ReplayMethod,
+    points: Sequence[BudgetPoint],
+    repeats: int,
+    seed: int,
+    fresh: Sequence[Sequence[int]],
 ) -> Iterator[tuple[int, Stage, list[Outcome | None]]]:
     """Give, for each replay, its number, the stage of the others, and an outcome for each budget.
 
@@ -248,7 +255,7 @@ def crowd_replays(
         yield repeat, rest, found
 
 
-def _chosen(stage: Stage, plan: Plan, share: float, crowd: Sequence[str], rng: np.random.Generator) -> Chosen:
+def _chosen(stage: Stage, plan: ReplayMethod, share: float, crowd: Sequence[str], rng: np.random.Generator) -> Chosen:
     """Let the method choose by the crowd's outputs and scores alone."""
     n = stage.evalset.n_items
     least = max(share, FEWEST / n) if stage.plain else share

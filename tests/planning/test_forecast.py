@@ -9,16 +9,16 @@ from hypothesis import strategies as st
 
 from aliquot.errors import NameUnknownError, OptionError
 from aliquot.planning import forecast as module
-from aliquot.planning.forecast import Outlook, Point, chances, widths
+from aliquot.planning.forecast import BudgetForecast, Point, probabilities, widths
 from aliquot.planning.recommendation import parse_goal
 from aliquot.stats.system_correlation import pairwise_accuracy, rank_of_best, swapped_pairs
 
 
-def looked(truth, estimates, half=0.0) -> Outlook:
+def looked(truth, estimates, half=0.0) -> BudgetForecast:
     truth, estimates = np.atleast_2d(truth).astype(float), np.atleast_2d(estimates).astype(float)
     m = estimates.shape[1]
     pair = np.full((1, m, m), half)
-    return Outlook(truth, estimates, np.full((1, m), half), pair, pair / 2, np.ones(1))
+    return BudgetForecast(truth, estimates, np.full((1, m), half), pair, pair / 2, np.ones(1))
 
 
 @settings(max_examples=40, deadline=None)
@@ -27,23 +27,23 @@ def test_the_measures_are_those_of_simulate(m, draws, seed):
     rng = np.random.default_rng(seed)
     truth, estimates = rng.integers(0, 4, m).astype(float), rng.integers(0, 4, (draws, m)).astype(float)
     estimates += rng.normal(0, 1e-3, estimates.shape)  # truths may tie, estimates hardly ever do
-    found = chances(looked(truth, estimates))
+    found = probabilities(looked(truth, estimates))
     assert found.accuracy == pytest.approx(pairwise_accuracy(estimates, truth).mean())
     assert found.best == pytest.approx((rank_of_best(estimates, truth) == 1).mean())
     assert found.ranking == pytest.approx((swapped_pairs(estimates, truth) == 0).mean())
 
 
 def test_significance_counts_the_right_way_only():
-    found = chances(looked([2.0, 0.0], [[3.0, 0.0], [0.5, 0.0], [-3.0, 0.0], [1.1, 0.0]], half=1.0))
+    found = probabilities(looked([2.0, 0.0], [[3.0, 0.0], [0.5, 0.0], [-3.0, 0.0], [1.1, 0.0]], half=1.0))
     assert found.pairs == pytest.approx([0.5])
     assert found.accuracy == pytest.approx(0.75)
 
 
 def test_an_unknown_error_tells_nothing_apart():
-    outlook = looked([2.0, 0.0, 1.0], [[2.0, 0.0, 1.0]], half=0.1)
-    outlook.pair_half[:, 0, :] = np.nan
-    assert chances(outlook).pairs.tolist() == [0.0, 0.0, 1.0]
-    width, of_difference, detects = widths(outlook, 0.5)
+    forecast = looked([2.0, 0.0, 1.0], [[2.0, 0.0, 1.0]], half=0.1)
+    forecast.pair_half[:, 0, :] = np.nan
+    assert probabilities(forecast).pairs.tolist() == [0.0, 0.0, 1.0]
+    width, of_difference, detects = widths(forecast, 0.5)
     assert width == pytest.approx(0.2)
     assert of_difference == pytest.approx(0.2)
     assert detects == pytest.approx(0.1)
@@ -51,16 +51,16 @@ def test_an_unknown_error_tells_nothing_apart():
 
 def test_rounding_is_no_difference():
     tied = looked([0.3, 0.1 + 0.2], [[0.1 + 0.2, 0.3]])
-    found = chances(tied)
+    found = probabilities(tied)
     assert (found.accuracy, found.ranking, found.best, found.pairs[0]) == (1.0, 1.0, 1.0, 0.0)
 
 
 def test_blocks_change_nothing(monkeypatch):
     rng = np.random.default_rng(0)
-    outlook = looked(rng.normal(size=(50, 5)), rng.normal(size=(50, 5)), half=0.5)
-    whole = chances(outlook)
+    forecast = looked(rng.normal(size=(50, 5)), rng.normal(size=(50, 5)), half=0.5)
+    whole = probabilities(forecast)
     monkeypatch.setattr(module, "_BLOCK", 70)
-    parts = chances(outlook)
+    parts = probabilities(forecast)
     assert parts.pairs.tolist() == whole.pairs.tolist()
     assert (parts.accuracy, parts.ranking) == (whole.accuracy, whole.ranking)
 
