@@ -204,12 +204,8 @@ def pps_probabilities(sizes: FloatArray, n: float, tau: float, cost: FloatArray 
     """Return probabilities proportional to size / sqrt(cost), capped at 1, mixed with uniform by tau.
 
     docs/methods.md, section 2; the square root of the cost as in Cochran (1977), section 5.5. Sizes that are all zero
-    say nothing: the result is uniform. With tau > 0 (and n > 0) every item has pi > 0.
-
-    Args:
-        sizes: One number >= 0 per item: how useful judging it is.
-        tau: Weight of the uniform design, from 0 to 1.
-        cost: What judging each item costs, > 0; the same for all when None.
+    say nothing: the result is uniform. With tau > 0 (and n > 0) every item has pi > 0. `tau` is the weight of the
+    uniform design; without `cost` all items cost the same.
 
     >>> pps_probabilities(np.array([3.0, 1.0, 0.0, 0.0]), 1, tau=0.5).tolist()
     [0.5, 0.25, 0.125, 0.125]

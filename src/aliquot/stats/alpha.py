@@ -54,10 +54,8 @@ class Pairable:
 def pairable(unit: IntArray, value: FloatArray, item: IntArray | None = None) -> Pairable:
     """Sort judgments by unit and leave out missing ones and units with fewer than two.
 
-    Args:
-        unit: code of each judgment's unit (what two annotators can both have judged).
-        value: the judgments; NaN is missing.
-        item: code of each judgment's item, the same for all judgments of a unit; by default each unit is an item.
+    `unit`: code of each judgment's unit (what two annotators can both have judged). `item`: code of each judgment's
+    item, the same for all judgments of a unit; by default each unit is an item.
 
     >>> pairable(np.array([7, 7, 8]), np.array([1.0, 2.0, 2.0])).size.tolist()
     [2]
@@ -92,15 +90,10 @@ def long_form(table: FloatArray) -> tuple[IntArray, IntArray, FloatArray]:
 
 
 def krippendorff_alpha(unit: IntArray, value: FloatArray, level: Level = "nominal") -> float:
-    """Krippendorff's alpha; NaN where undefined.
-
-    Args:
-        level: nominal, ordinal, interval or ratio: what a difference between two judgments means.
+    """Krippendorff's alpha at a `level` (nominal, ordinal, interval or ratio); NaN where undefined.
 
     >>> krippendorff_alpha(np.array([0, 0, 1, 1]), np.array([1.0, 1.0, 2.0, 2.0]))
     1.0
-    >>> krippendorff_alpha(np.array([0, 1]), np.array([1.0, 1.0]))
-    nan
     """
     judgments = pairable(unit, value)
     return value_of(OrdinalAlpha(judgments) if level == "ordinal" else alpha_measure(judgments, level))
@@ -279,8 +272,7 @@ _HEAD = 6  # columns before those of the annotators
 def icc_measure(judgments: Pairable, annotator: IntArray, annotators: int, kind: ICCKind) -> Additive:
     """An intraclass correlation as a measure of item weights.
 
-    Args:
-        annotator: code of each judgment's annotator, in the order of what `pairable` was given.
+    `annotator`: code of each judgment's annotator, in the order of what `pairable` was given.
     """
     if kind not in ICC_KINDS:
         raise unknown_name("intraclass correlation", kind, ICC_KINDS)

@@ -72,10 +72,8 @@ def annotator_model(
 ) -> AnnotatorModel:
     """Severity, noise and reliability of each annotator.
 
-    Args:
-        annotator: code of each judgment's annotator, in the order of what `pairable` was given.
-        pairs: the pairs of annotators; without them there is no reliability.
-        sums: their `moments`.
+    `annotator`: code of each judgment's annotator, in the order of what `pairable` was given. `sums` are the `moments`
+    of `pairs`; without them there is no reliability.
     """
     who = annotator[judgments.kept]
     n = np.bincount(who, minlength=annotators)
@@ -132,11 +130,7 @@ def common_factor(
     """Each annotator's correlation with what annotators have in common, from the correlations of pairs.
 
     Minimises sum n_jk (r_jk - l_j l_k)^2 one annotator at a time, drawn to the average annotator with the weight of a
-    few units. Of three annotators l_1^2 is about r_12 r_13 / r_23.
-
-    Args:
-        first: annotator of each pair.
-        correlation: of their judgments; NaN pairs are left out.
+    few units. Of three annotators l_1^2 is about r_12 r_13 / r_23. Pairs with a correlation of NaN are left out.
 
     >>> pairs = np.array([0, 0, 1]), np.array([1, 2, 2]), np.full(3, 10**9)
     >>> common_factor(*pairs, np.array([0.72, 0.45, 0.4]), 3).loadings.round(3).tolist()
@@ -258,10 +252,6 @@ def trust(
             left out; "released" as in the authors' notebook: every distinct alpha has its rank, and alpha is 1 where
             all judgments are equal.
         combinations: how many to draw when there are more than 15 annotators.
-
-    Raises:
-        DataError: no combination has an alpha, or the largest sum is not positive, so that dividing by it would turn
-            the order around.
 
     >>> table = np.array([[1, 1, 3.0], [2, 2, 1], [3, 3, 1], [1, 1, 2], [2, 2, 3]])
     >>> trust(table).coefficients.round(2).tolist()

@@ -66,9 +66,8 @@ class AnnotatorPairs:
 def annotator_pairs(judgments: Pairable, annotator: IntArray, annotators: int) -> AnnotatorPairs:
     """Find the pairs of annotators that share units.
 
-    Args:
-        annotator: code of each judgment's annotator, in the order of what `pairable` was given; one judgment of an
-            annotator on a unit.
+    `annotator`: code of each judgment's annotator, in the order of what `pairable` was given; one judgment of an
+    annotator on a unit.
     """
     code = annotator[judgments.kept]
     judged = sparse.csr_array((np.ones(len(code)), (judgments.unit, code)), shape=(len(judgments.size), annotators))

@@ -194,9 +194,6 @@ def bradley_terry(
         prior: Choices to add to every compared pair, half won by either side; None adds none unless the likelihood
             has no maximum (a group of systems never loses to the rest), where it adds one.
 
-    Raises:
-        MissingExtraError: evalica is not installed.
-
     >>> from aliquot.stats.choices import choices_of_rows
     >>> a, b = np.zeros(8, dtype=int), np.ones(8, dtype=int)
     >>> won = np.array([1, 1, 1, -1, 1, 1, 1, -1])  # 6 of 8: log-odds log(3)

@@ -64,17 +64,11 @@ def human_errors(
 ) -> FloatArray:
     """P(sign of the mean difference of k judged items != y*) for every k and pair (docs/methods.md, section 7).
 
-    Below `NORMAL_FROM` judgments the items are drawn `trials` times: scores with many equal or extreme values (MQM)
-    are far from normal there (on WMT23 en-de at k = 10 the mean error is 0.168, the normal approximation says 0.187;
-    from 100 on they agree to 0.0005). Above, it is Phi(-|mean d| sqrt(k) / sd d). A tie is half an error; so is a pair
-    whose mean difference is exactly 0. Systems are judged on the same items.
-
-    Args:
-        sizes: Judgments per system, k, at least 1; whole or not: between whole numbers errors are interpolated.
-        ratio: Efficiency ratio r. n judgments of the perfect annotator are worth r n of people; 1 for people.
-
-    Returns:
-        Sizes x pairs; NaN for pairs without a common item.
+    Below `NORMAL_FROM` judgments the items are drawn `trials` times: scores with many equal or extreme values (MQM) are
+    far from normal there (on WMT23 en-de at k = 10 the mean error is 0.168, the normal approximation says 0.187; from
+    100 on they agree to 0.0005). Above, it is Phi(-|mean d| sqrt(k) / sd d). A tie is half an error; so is a pair whose
+    mean difference is exactly 0. Systems are judged on the same items. Errors are interpolated between whole k. `ratio`
+    is the efficiency ratio r: n judgments of the perfect annotator are worth r n of people. Returns sizes x pairs.
 
     >>> human = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
     >>> human_errors(human, np.array([1, 3, 300]), seed=1).round(2).T  # exactly 9 / 27 and 7 / 27 at first
@@ -144,11 +138,8 @@ def break_even(
     systems, within campaigns: pairs share systems, so drawing pairs would claim too much. It says how far the number
     holds for other systems of the kind; the error of judging few items is not in it. A metric that is right on every
     pair is so in every draw; its bias may still be up to u, with (1 - u)^m = (1 - level) / 2 for the m = floor(M / 2)
-    pairs without a common system, and the lower end is where people reach u. Likewise for one that is always wrong.
-
-    Args:
-        campaigns: One, or several to pool their pairs; the same metrics and sizes in all.
-        sizes: Judgments per system at which `CampaignErrors.human` was taken, increasing.
+    pairs without a common system, and the lower end is where people reach u. Likewise for one that is always wrong. The
+    pairs of several campaigns are pooled; all have the same metrics and sizes (increasing).
 
     >>> human = np.array([[0.4, 0.4, 0.4], [0.2, 0.2, 0.2], [0.0, 0.0, 0.0]])
     >>> bias = np.array([[0.0, 0.0, 1.0], [1.0, 1.0, 0.0], [0.0, 0.0, 0.0]])

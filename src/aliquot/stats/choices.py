@@ -56,9 +56,7 @@ class Choices:
 def choices_of_rows(first: IntArray, second: IntArray, outcome: IntArray, cluster: IntArray, systems: int) -> Choices:
     """Sort single choices by pair.
 
-    Args:
-        first: The system shown as the first, as codes.
-        outcome: 1 where `first` was chosen, -1 where `second` was, 0 for a tie.
+    `outcome` is 1 where `first` was chosen, -1 where `second` was, 0 for a tie.
 
     >>> choices = choices_of_rows(np.array([1, 0]), np.array([0, 1]), np.array([1, 1]), np.array([0, 0]), 2)
     >>> choices.outcome.tolist()
@@ -80,12 +78,8 @@ def choices_of_rows(first: IntArray, second: IntArray, outcome: IntArray, cluste
 def choices_of_scores(scores: FloatArray, cluster: IntArray, margin: float = 0.0, *, ties: bool = True) -> Choices:
     """Compare the systems of each row in pairs: the higher score is chosen, within `margin` it is a tie.
 
-    Rows are one annotator's judgments on one item, or ballots (minus the ranks; 1 best, 0, -1 worst).
-
-    Args:
-        scores: Rows x systems, NaN = not shown.
-        margin: Differences up to it are ties.
-        ties: Whether equal scores are ties; otherwise they say nothing, as the middle ones of a best-worst ballot.
+    Rows are one annotator's judgments on one item, or ballots (minus the ranks; 1 best, 0, -1 worst). With `ties=False`
+    equal scores say nothing, as the middle ones of a best-worst ballot.
 
     >>> choices = choices_of_scores(np.array([[3.0, 1.0, np.nan], [2.0, 2.0, 5.0]]), np.array([0, 1]))
     >>> [(a, b, outcome.tolist()) for a, b, _, outcome in choices]
@@ -267,14 +261,11 @@ def clustered_sign_test(net: IntArray) -> float:
     """Sign test over clusters: how likely is so uneven a total if each cluster's wins and losses were exchanged?
 
     `net` is wins minus losses in each cluster. Under the null hypothesis a cluster's net result is as likely to have
-    the other sign; clusters with a net of 0 say nothing. The distribution of the total under all sign flips is
-    computed exactly: clusters of equal |net| make a binomial, and the binomials are convolved. With one choice per
-    cluster this is the sign test. Where the convolution would be long (many thousands of clusters), the normal limit
-    z = sum net / sqrt(sum net^2) takes its place; that limit is the clustered McNemar test of Obuchowski (1998) with
-    the variance under the null hypothesis.
-
-    Returns:
-        Two-sided p-value; NaN where every cluster's net is 0.
+    the other sign; clusters with a net of 0 say nothing. The distribution of the total under all sign flips is computed
+    exactly: clusters of equal |net| make a binomial, and the binomials are convolved. With one choice per cluster this
+    is the sign test. Where the convolution would be long (many thousands of clusters), the normal limit z = sum
+    net / sqrt(sum net^2) takes its place; that limit is the clustered McNemar test of Obuchowski (1998) with the
+    variance under the null hypothesis. The p-value is two-sided, and NaN where every net is 0.
 
     >>> clustered_sign_test(np.array([1, 1, 1, 1, 1])), float(sign_test(5, 0))
     (0.0625, 0.0625)
@@ -318,10 +309,8 @@ def _other_side(values: IntArray, counts: IntArray, end: int) -> FloatArray:
 def mcnemar(only_a: int, only_b: int) -> McNemar:
     """McNemar's test from the outputs that only one of two systems got right.
 
-    chi2 = max(0, |b - c| - 1)^2 / (b + c), one degree of freedom; the exact p is the sign test's.
-
-    Returns:
-        NaN for all three where there is no such output.
+    chi2 = max(0, |b - c| - 1)^2 / (b + c), one degree of freedom; the exact p is the sign test's. All three are NaN
+    where there is no such output.
 
     >>> round(mcnemar(2425, 480).chi2, 1)  # word senses
     1300.9

@@ -71,8 +71,7 @@ def _checked_level(level: float) -> float:
 def wilson_interval(share: FloatArray | float, n: FloatArray | float, level: float = 0.95) -> tuple[float, float]:
     """Wilson's score interval of a share (Wilson 1927); `n` need not be a whole number. NaN for n = 0.
 
-    Args:
-        n: Independent judgments, or what clustered ones count for.
+    `n` counts independent judgments, or what clustered ones count for.
 
     >>> tuple(round(end, 3) for end in wilson_interval(86 / 148, 148))  # post-editors of German
     (0.501, 0.658)
@@ -90,13 +89,8 @@ def clustered_share(values: FloatArray, cluster: IntArray, level: float = 0.95) 
 
     The variance of the share over clusters, g/(g-1) sum_c e_c^2 / n^2 with e_c = sum in c of (v - p), gives the
     effective number of judgments n* = p(1-p)/Var, times (z/t)^2 for few clusters (Korn and Graubard 1998; Dean and
-    Pagano 2015 for Wilson's form). Where all judgments are equal there is no spread: n* is the number of clusters.
-
-    Args:
-        values: One per judgment, between 0 and 1.
-
-    Returns:
-        NaN for no judgment; an interval of NaN where several judgments come from one single cluster.
+    Pagano 2015 for Wilson's form). Where all judgments are equal there is no spread: n* is the number of clusters. The
+    interval is NaN where several judgments come from one single cluster.
 
     >>> share = clustered_share(np.array([1.0, 1.0, 0.0, 0.0]), np.array([0, 0, 1, 1]))
     >>> share.share, share.effective_n < 2
@@ -125,8 +119,7 @@ def clustered_share(values: FloatArray, cluster: IntArray, level: float = 0.95) 
 def clustered_mean(values: FloatArray, cluster: IntArray, level: float = 0.95) -> Mean:
     """Mean of judgments with a t interval over clusters, Var = g/(g-1) sum_c e_c^2 / n^2, g - 1 degrees of freedom.
 
-    Returns:
-        The standard error and interval are NaN for one cluster, and where all values are equal.
+    The standard error and interval are NaN for one cluster, and where all values are equal.
 
     >>> mean = clustered_mean(np.array([1.0, 2.0, 3.0]), np.array([0, 1, 2]))
     >>> mean.mean, round(mean.se, 4)
@@ -190,14 +183,8 @@ def change_test(
 ) -> ChangeTest:
     """Compare the change of two groups.
 
-    Args:
-        before: One number per person; NaN = missing, which leaves the person out.
-        second: Which people belong to the second group.
-        lower_is_better: Whether a fall is an improvement.
-        equal_variances: Student's t test with a pooled variance instead of Welch's.
-
-    Returns:
-        p-values that cannot be had (fewer than two people in a group, no spread) are NaN.
+    `second` marks the people of the second group; NaN leaves a person out. Welch's t test, or Student's with
+    `equal_variances`; p is NaN for fewer than two people in a group or without spread.
 
     >>> test = change_test(np.zeros(6), np.array([1.0, 2, 3, 4, 5, 6]), np.arange(6) > 2)
     >>> test.difference, round(test.p, 3)

@@ -113,12 +113,9 @@ def dawid_skene(
 ) -> DawidSkene:
     """Fit the model to judgments given as three arrays of codes (0, 1, ...), one entry for each judgment.
 
-    Args:
-        items: which item was labelled; every item below the largest code should have a judgment.
-        kinds: how many labels there are, where not all were given.
-        smoothing: judgments added to every entry of every confusion matrix, spread evenly; 0 for maximum likelihood.
-        tolerance: stop when the log-likelihood per judgment grows by less.
-        iterations: stop after so many rounds.
+    `smoothing` judgments are spread evenly over every confusion matrix entry (0: maximum likelihood). The fit stops
+    when the log-likelihood per judgment grows by less than `tolerance`. Every item below the largest code needs a
+    judgment.
 
     >>> fit = dawid_skene(np.array([0, 0, 0, 1, 1, 1]), np.array([0, 1, 2, 0, 1, 2]), np.array([1, 1, 0, 0, 0, 0]))
     >>> fit.posterior.argmax(axis=1).tolist()

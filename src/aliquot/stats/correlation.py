@@ -47,8 +47,7 @@ def pearson(x: FloatArray, y: FloatArray) -> float:
 def paired_pearson(x: FloatArray, y: FloatArray) -> FloatArray:
     """Pearson correlation of every row of x with the same row of y.
 
-    Returns:
-        One per row; NaN below two common cells, or where either row is constant on them.
+    NaN below two common cells, or where either row is constant on them.
 
     >>> x = np.array([[1.0, 2.0, 4.0], [1.0, 1.0, np.nan]])
     >>> paired_pearson(x, np.array([[2.0, 4.0, 8.0], [3.0, 4.0, 5.0]]))
@@ -113,12 +112,8 @@ def _signs(left: FloatArray, right: FloatArray) -> np.ndarray:
 def kendall_rows(values: FloatArray, target: FloatArray, variant: KendallVariant = "c") -> FloatArray:
     """Kendall's tau of every row (item) with the target (Zouhar et al. 2025, eq. 5: `metric_cons`).
 
-    Args:
-        values: Items x systems, NaN = missing; infinite values are the ends of the order.
-        target: One value per system, NaN = missing.
-
-    Returns:
-        One correlation per row, 0 where it is undefined (a constant row, or fewer than two systems).
+    Undefined correlations (a constant row, fewer than two systems) are 0 here, not NaN; infinite values are the ends of
+    the order.
 
     >>> rows = np.array([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0], [5.0, np.nan, 5.0]])
     >>> kendall_rows(rows, np.array([0.1, 0.2, 0.3]), "b")
@@ -235,8 +230,7 @@ class Association:
 def correlate(x: FloatArray, y: FloatArray, coefficient: Coefficient = "pearson") -> Association:
     """Correlate two vectors over the places where both are present (docs/methods.md, section 7).
 
-    Args:
-        coefficient: "pearson", "spearman", "kendall_b" or "kendall_c" (Stuart's tau-c).
+    `coefficient`: "pearson", "spearman", "kendall_b" or "kendall_c" (Stuart's tau-c).
 
     >>> correlate(np.array([1.0, 2.0, np.nan, 3.0]), np.array([1.0, 3.0, 9.0, 2.0]), "spearman")
     Association(value=0.5, cells=3, groups=1, undefined=0)
@@ -252,10 +246,8 @@ def correlate_tables(
 ) -> Association:
     """Correlate a metric with people at one level (docs/methods.md, section 7).
 
-    Args:
-        level: "pooled", all cells together; "within_system", over the items of each system, then averaged;
-            "within_item", over the systems of each item, then averaged; "system_means", over systems, their means
-            taken on the common cells.
+    `level`: "pooled", all cells together; "within_system", over the items of each system, then averaged; "within_item",
+    over the systems of each item, then averaged; "system_means", over systems, their means taken on the common cells.
 
     >>> metric = np.array([[1.0, 2.0, 3.0], [1.0, 1.0, 1.0], [3.0, 2.0, np.nan]])
     >>> human = np.array([[1.0, 2.0, 3.0], [1.0, 2.0, 3.0], [1.0, 2.0, 3.0]])
@@ -277,10 +269,8 @@ def correlate_tables(
 def system_means(metric: FloatArray, human: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Means of every system over the cells that both tables have, equal where they differ by rounding only.
 
-    Without that, systems of the same mean would be ranked by the last bit of a sum.
-
-    Returns:
-        One mean per system from each table; NaN for a system without common cells.
+    Without that, systems of the same mean would be ranked by the last bit of a sum. NaN for a system without common
+    cells.
 
     >>> means, _ = system_means(np.array([[0.1, 0.1], [0.1, 0.1], [0.1, np.nan]]), np.ones((3, 2)))
     >>> bool(means[0] == means[1])
@@ -300,9 +290,6 @@ def group_correlations(
     metric: FloatArray, human: FloatArray, coefficient: Coefficient = "pearson", by: Group = "item"
 ) -> FloatArray:
     """Correlate within every item (over systems) or every system (over items).
-
-    Returns:
-        One correlation per item or system; NaN where undefined.
 
     >>> group_correlations(np.array([[1.0, 2.0], [5.0, 3.0]]), np.array([[0.0, 9.0], [0.0, 9.0]]), "kendall_b")
     array([ 1., -1.])

@@ -91,14 +91,8 @@ def pair_signs(
 ) -> PairSigns:
     """Resample the items and see who is ahead, by human and by each metric.
 
-    Args:
-        paired: Draw the same items for human and metrics; by default they are drawn independently, as in the paper.
-        human_size: Items in a draw for the human; by default as many as have any human score.
-        metric_size: Items in a draw for the metrics; by default as many as have any metric score. When paired, both
-            are drawn from the items with a human score and sizes are the same.
-
-    Raises:
-        DataError: No human score, or fewer than two systems.
+    By default human and metrics see independent draws, as in the paper, of as many items as have any score; `paired`
+    draws the same items for both, from those with a human score.
     """
     check_stack(metrics, human)
     if human.shape[1] < 2:
@@ -122,11 +116,8 @@ def pair_signs(
 def pair_parts(human: FloatArray, metric: FloatArray, joint: FloatArray | None = None) -> PairParts:
     """Noise, bias and variance from the probabilities that the first system of a pair is ahead (eq. 14).
 
-    Args:
-        human: P(first ahead) by human; any shape, pairs last.
-        metric: The same by metric; shapes are broadcast.
-        joint: E[human wins x metric wins] where both see the same draws, a tie being half a win; by default human
-            and metric are independent.
+    `joint`: E[human wins x metric wins] where both see the same draws, a tie being half a win; by default human and
+    metric are independent.
 
     >>> parts = pair_parts(np.array([0.9]), np.array([0.2]))
     >>> [part.round(3).item() for part in parts.stacked()]  # 0.74 = -0.6 x 0.1 + 1 - 0.2
@@ -164,10 +155,7 @@ def decompose(campaigns: PairSigns | Sequence[PairSigns], seed: Seed = 0) -> Dec
     Each pair has the same weight, in whichever campaign; pairs are formed within campaigns only. Monte Carlo errors
     come from drawing the batches of trials again: they see that pairs share draws, and that bias jumps where a pair is
     even. They are the error of `trials` being finite, not of the items or systems being few. NaN for one trial.
-
-    Args:
-        campaigns: From `pair_signs`, with the same metrics in the same order; a metric that a campaign does not have
-            is all NaN there.
+    Campaigns have the same metrics in the same order; a metric that a campaign lacks is all NaN there.
 
     >>> rng = np.random.default_rng(0)
     >>> human = rng.normal(size=(50, 4)) + np.arange(4)
@@ -268,15 +256,9 @@ def co_occurrence(
     """Count pairs by whether human and metric find a significant difference, and which (Wei and Jia 2021, appendix E).
 
     A system is significantly better where it is behind in fewer than `alpha` of the draws of items with replacement,
-    ties counting half: the one-sided paired bootstrap test in the direction of the difference.
-
-    Args:
-        alpha: Significance level, above 0 and below 0.5.
-        orient: "human": the first system of a pair is the one ahead by human in more than half of the draws, so the
-            human is never significantly "worse" and that row is 0, as in the paper. "given": the order of the systems.
-
-    Raises:
-        DataError: No human score, or fewer than two systems.
+    ties counting half: the one-sided paired bootstrap test in the direction of the difference. `orient`: "human": the
+    first system of a pair is the one ahead by human in more than half of the draws, so the human is never significantly
+    "worse" and that row is 0, as in the paper. "given": the order of the systems.
 
     >>> rng = np.random.default_rng(0)
     >>> human = rng.normal(size=(100, 3)) + np.array([2.0, 1.0, 1.0])
@@ -314,9 +296,6 @@ def convergence(metrics: FloatArray, sizes: IntArray, trials: int = 1000, *, see
     """Agreement of each metric's sign on n drawn items with its sign on all, for growing n (appendix B).
 
     A pair that is even on all items has no main prediction and counts as half.
-
-    Raises:
-        DataError: No score, or fewer than two systems.
 
     >>> scores = np.array([[[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]])
     >>> convergence(scores, np.array([1, 3, 99]), seed=1).agreement.round(2)  # exactly 2 / 3 and 20 / 27 at first

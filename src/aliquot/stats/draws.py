@@ -70,11 +70,8 @@ def simple_random(population: int, n: int, seed: Seed) -> IntArray:
 def systematic(pi: FloatArray, seed: Seed, order: IntArray | None = None) -> IntArray:
     """Draw systematically: one random start u, then the items in which u, u + 1, ... fall on the cumulated pi.
 
-    Madow (1949), "On the theory of systematic sampling, II". Neighbours in the order exclude each other, so an
-    order by document or by score stratifies implicitly.
-
-    Args:
-        order: The items in the order in which their probabilities are cumulated; as given when None.
+    Madow (1949), "On the theory of systematic sampling, II". Neighbours in the order exclude each other, so an order by
+    document or by score stratifies implicitly.
 
     >>> systematic(np.array([0.5, 0.5, 1.0, 0.5, 0.5]), seed=1).tolist()
     [1, 2, 4]
@@ -161,12 +158,9 @@ class _Undecided:
 def local_pivotal(pi: FloatArray, covariates: FloatArray, seed: Seed) -> IntArray:
     """Draw a sample that is spread over the covariates: the local pivotal method, LPM2.
 
-    Grafström, Lundström and Schelin (2012), "Spatially balanced sampling through the pivotal method". While
-    undecided items remain, a random one and its nearest undecided neighbour (in standardised covariates) fight:
-    with s = pi_i + pi_j < 1 one gets s and the other 0, otherwise one gets 1 and the other s - 1.
-
-    Args:
-        covariates: One row per item (or one value), e.g. metric scores; constant columns do not matter.
+    Grafström, Lundström and Schelin (2012), "Spatially balanced sampling through the pivotal method". While undecided
+    items remain, a random one and its nearest undecided neighbour (in standardised covariates) fight: with
+    s = pi_i + pi_j < 1 one gets s and the other 0, otherwise one gets 1 and the other s - 1.
 
     >>> local_pivotal(np.full(6, 1 / 3), np.array([0.0, 0.1, 0.2, 9.0, 9.1, 9.2]), seed=1).tolist()
     [2, 5]
@@ -217,12 +211,9 @@ def _toss(p: float, luck: float) -> float:
 def cube(pi: FloatArray, balancing: FloatArray, seed: Seed) -> IntArray:
     """Draw a balanced sample: sum over the sample of x_i / pi_i is (nearly) the sum of x_i over all items.
 
-    Deville and Tillé (2004), "Efficient balanced sampling: the cube method", with the fast flight phase of Chauvet
-    and Tillé (2006) on p + 1 items at a time; in the landing phase the balancing variables are dropped one at a
-    time from the last, so put the most important first. pi itself is always the first of them: the size is fixed.
-
-    Args:
-        balancing: One row per item (or one value): the variables x to balance.
+    Deville and Tillé (2004), "Efficient balanced sampling: the cube method", with the fast flight phase of Chauvet and
+    Tillé (2006) on p + 1 items at a time; in the landing phase the balancing variables are dropped one at a time from
+    the last, so put the most important first. pi itself is always the first of them: the size is fixed.
 
     >>> len(cube(np.full(20, 0.25), np.arange(20.0), seed=0))
     5

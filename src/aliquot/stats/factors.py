@@ -69,9 +69,7 @@ def kmo(correlation: FloatArray) -> tuple[float, FloatArray]:
     """Kaiser-Meyer-Olkin measure of sampling adequacy, overall and per variable.
 
     KMO = sum r^2 / (sum r^2 + sum a^2) off the diagonal, a the partial correlations -q_ij / sqrt(q_ii q_jj), Q = R^-1.
-
-    Returns:
-        NaN where the matrix is singular.
+    NaN for a singular matrix.
 
     >>> overall, single = kmo(np.array([[1.0, 0.5, 0.5], [0.5, 1.0, 0.5], [0.5, 0.5, 1.0]]))
     >>> round(overall, 4)
@@ -136,12 +134,6 @@ def ml_factors(correlation: FloatArray, n: int, factors: int) -> Factors:
 
     Minimises ln|S| + tr(R S^-1) - ln|R| - p with S = L L' + diag(psi); chi2 = (n - 1 - (2p + 5)/6 - 2m/3) F.
 
-    Args:
-        factors: m, with degrees of freedom of 0 or more.
-
-    Raises:
-        MissingExtraError: statsmodels is not installed.
-
     >>> one = np.array([0.9, 0.8, 0.7, 0.6])
     >>> fit = ml_factors(np.outer(one, one) + np.diag(1 - one**2), 200, 1)
     >>> fit.loadings[:, 0].round(3).tolist(), fit.df
@@ -195,8 +187,7 @@ def _discrepancy(correlation: FloatArray, loadings: FloatArray, unique: FloatArr
 def promax(loadings: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Promax of unrotated loadings: Kaiser-normalised varimax V, target sign(V)|V|^4, T = (V'V)^-1 V'P rescaled.
 
-    Returns:
-        The pattern matrix and the correlation of the factors.
+    Returns the pattern matrix and the correlation of the factors.
 
     >>> pattern, between = promax(np.array([[0.8, 0.4], [0.7, 0.4], [0.4, 0.8], [0.4, 0.7]]))
     >>> bool(np.abs(between[0, 1]) > 0.5)
@@ -228,13 +219,9 @@ def simple_structure(
 ) -> tuple[Factors, IntArray, tuple[Dropped, ...]]:
     """Drop variables that belong to no factor or to two, one at a time, the worst first, and refit.
 
-    Args:
-        gap: Drop a variable whose two highest absolute loadings differ by less.
-        communality: Drop a variable of which the factors explain less. (The paper names no threshold.)
-
-    Returns:
-        The last solution, the variables that are left, and those that went, in order. Nothing is dropped where it
-        would leave no degree of freedom.
+    A variable goes whose two highest absolute loadings differ by less than `gap`, or of which the factors explain less
+    than `communality` (the paper names no threshold), unless that would leave no degree of freedom. Returns the last
+    solution, the variables left, and those that went, in order.
 
     >>> one = np.array([0.9, 0.8, 0.7, 0.7, 0.1])
     >>> _, left, gone = simple_structure(np.outer(one, one) + np.diag(1 - one**2), 500, 1)
@@ -295,9 +282,7 @@ def correlations(
 ) -> Correlations:
     """Correlate every two columns.
 
-    Args:
-        cluster: The cluster (item) of each row, as codes; whole clusters are resampled.
-        spearman: Correlate ranks (within a column, over all its values) instead of values.
+    Whole clusters (items) are resampled. `spearman` correlates ranks within a column.
 
     >>> values = np.array([[1.0, 2.0], [2.0, 4.0], [3.0, 6.5]])
     >>> round(correlations(values, np.arange(3)).value[0, 1].item(), 4)

@@ -69,11 +69,9 @@ def compare_metrics(
     not so from item to item: at the system level all swaps but "systems" then call too many differences significant
     (two equally good metrics with such likes as large as their noise: 35 of 100 at 0.05, with "systems" 8).
 
-    Args:
-        statistic: At level "system_means" "pearson", "spearman", "pairwise_accuracy" (metric ties half) or "spa" (soft
-            pairwise accuracy, analytic p-values); at the item levels "pearson", or "spearman", for which scores
-            are ranked (in the group) before they are swapped, not after.
-        level: As `correlation.correlate_tables`.
+    `statistic`: at level "system_means" "pearson", "spearman", "pairwise_accuracy" (metric ties half) or "spa" (soft
+    pairwise accuracy, analytic p-values); at the item levels "pearson", or "spearman", for which scores are ranked (in
+    the group) before they are swapped, not after. `level`: as `correlation.correlate_tables`.
 
     >>> rng = np.random.default_rng(0)
     >>> human = rng.normal(size=(50, 4)) + np.arange(4)
@@ -110,13 +108,8 @@ def compare_item_values(values: FloatArray, permutations: int = 1000, seed: Seed
     """Test whether the mean of a per-item statistic is greater for one metric, swapping whole items.
 
     For what is computed within items and then averaged: `item_tie_accuracies` (with each metric's own threshold kept),
-    `item_kendall_like`, `group_correlations`. This is the paired sign-flip test, `pairwise.permutation_p`.
-
-    Args:
-        values: Items x metrics, NaN = undefined; two metrics are compared on the items where both are defined.
-
-    Returns:
-        Means of every metric and the p-values; `cells` counts the values that are there.
+    `item_kendall_like`, `group_correlations`. This is the paired sign-flip test, `pairwise.permutation_p`. Two metrics
+    are compared on the items where both are defined; `cells` counts the values present.
 
     >>> tests = compare_item_values(np.array([[1.0, 0.0], [0.5, 0.0], [0.7, 0.2], [0.9, 0.1], [1.0, 0.9]]), 999)
     >>> tests.values.round(2), bool(tests.p[0, 1] < 0.05)
@@ -134,12 +127,8 @@ def compare_item_values(values: FloatArray, permutations: int = 1000, seed: Seed
 def metric_clusters(tests: MetricTests, alpha: float = 0.05, rule: ClusterRule = "any") -> IntArray:
     """Number the clusters of metrics that are not told apart, 1 = best (docs/methods.md, section 5).
 
-    Args:
-        alpha: One-sided level of significance; no correction for the number of pairs.
-        rule: As `ranks.cluster`.
-
-    Returns:
-        One number per metric; metrics without a value share the last.
+    Metrics without a value share the last cluster; nothing is corrected for the number of pairs. `rule` as
+    `ranks.cluster`.
 
     >>> p = np.array([[0.5, 0.3, 0.01], [0.7, 0.5, 0.2], [0.99, 0.8, 0.5]])
     >>> metric_clusters(MetricTests(np.array([0.9, 0.8, 0.1]), p, 10, 5, 2, 999, "both"))

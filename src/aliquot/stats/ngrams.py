@@ -52,15 +52,8 @@ def ngram_totals(lengths: IntArray, order: int) -> IntArray:
 def clipped_matches(symbols: IntArray, lengths: IntArray, order: int) -> FloatArray:
     """Count the n-grams that the texts of an item share, each as often as the text that has fewer of them.
 
-    Args:
-        symbols: the texts' symbols, all positive, one text after the other.
-        lengths: items by texts, the number of symbols of each text (0 for an empty or absent one), in the row-major
-            order in which `symbols` holds them.
-        order: the longest n-gram; orders 1 to `order` are counted.
-
-    Returns:
-        Orders by items by texts by texts; the diagonal is the number of n-grams of a text.
-
+    `symbols` are positive, one text after the other; `lengths` (items by texts, row-major) says how many each text has,
+    0 for an absent one. Returns orders 1 to `order` by items by texts by texts; the diagonal counts a text's n-grams.
     The texts "1 2 1" and "1 1 2" of one item share three symbols and one pair of neighbours, "1 2":
 
     >>> clipped_matches(np.array([1, 2, 1, 1, 1, 2]), np.array([[3, 3]]), 2)[:, 0].tolist()

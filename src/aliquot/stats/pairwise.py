@@ -76,11 +76,8 @@ def analytic_p(scores: FloatArray) -> FloatArray:
 def permutation_p(scores: FloatArray, permutations: int = 1000, seed: Seed = 0) -> FloatArray:
     """One-sided p-values by the paired sign-flip test (docs/methods.md, section 5; Zouhar et al. 2025, appendix B).
 
-    p = (b + 1) / (B + 1), b the number of the B random sign flips of d whose sum exceeds the observed one, those
-    that equal it counting half. All pairs see the same flips.
-
-    Returns:
-        Systems x systems, as `analytic_p`; p[a, b] + p[b, a] = (B + 2) / (B + 1).
+    p = (b + 1) / (B + 1), b the number of the B random sign flips of d whose sum exceeds the observed one, those that
+    equal it counting half. All pairs see the same flips. As `analytic_p`, but p[a, b] + p[b, a] = (B + 2) / (B + 1).
 
     >>> p = permutation_p(np.array([[3.0, 1.0], [2.0, 1.0], [5.0, 1.0]] * 4), 199, seed=1)
     >>> float(p[0, 1])
@@ -111,9 +108,6 @@ def permutation_p(scores: FloatArray, permutations: int = 1000, seed: Seed = 0) 
 def spa(p_subset: FloatArray, p_full: FloatArray) -> float:
     """Soft pairwise accuracy, 1 - mean over pairs of |p_ab - p'_ab| (Zouhar et al. 2025, eq. 17).
 
-    Returns:
-        Between 0 and 1; NaN for fewer than two systems.
-
     >>> spa(np.array([[0.5, 0.2], [0.8, 0.5]]), np.array([[0.5, 0.1], [0.9, 0.5]]))
     0.9
     """
@@ -126,9 +120,7 @@ def spa(p_subset: FloatArray, p_full: FloatArray) -> float:
 def prefix_spa(scores_in_order: FloatArray, p_full: FloatArray | None = None) -> FloatArray:
     """Analytic soft pairwise accuracy of the first 1, 2, ..., N items, in one pass (docs/methods.md, section 6).
 
-    Args:
-        scores_in_order: Items x systems in the order of the selection, NaN = missing.
-        p_full: P-values of the whole set; by default those of all the items given.
+    Items stand in the order of the selection; `p_full` is by default that of all of them.
 
     >>> prefix_spa(np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])).round(3)
     array([0.877, 0.782, 1.   ])
@@ -159,15 +151,7 @@ def pair_differences(scores: FloatArray) -> FloatArray:
 
 
 def spa_from_sums(total: FloatArray, squares: FloatArray, p_full: FloatArray) -> FloatArray:
-    """Analytic soft pairwise accuracy of many subsets, from the sums of their differences (docs/methods.md, section 6).
-
-    Args:
-        total: Subsets x pairs, sums of d.
-        squares: Subsets x pairs, sums of d^2.
-        p_full: Systems x systems, p-values of the whole set.
-
-    Returns:
-        One value per subset; NaN for fewer than two systems.
+    """Analytic soft pairwise accuracy of many subsets, from sums of d and of d^2, subsets x pairs (section 6).
 
     >>> spa_from_sums(np.array([[0.0]]), np.array([[2.0]]), np.array([[0.5, 0.1], [0.9, 0.5]]))
     array([0.6])
@@ -217,22 +201,13 @@ def wilcoxon_p(scores: FloatArray, method: WilcoxonMethod = "auto") -> FloatArra
 
     The test is scipy's, for all pairs at once: zero differences are dropped, ties share their mean rank. Method "auto"
     follows scipy's rule pair by pair: the exact P(W >= w) where both systems have at most 50 items without ties and
-    zeros, or at most 13 with them; then p[a, b] + p[b, a] = 1 + P(W = w). As in scipy differences tie when they are
-    equal as floating-point numbers: round scores such as sums of decimals.
+    zeros, or at most 13 with them; then p[a, b] + p[b, a] = 1 + P(W = w). "asymptotic" takes the normal approximation
+    of every pair. As in scipy differences tie when they are equal as floating-point numbers: round scores such as sums
+    of decimals. Pairs without any difference or without common items have 0.5, as has the diagonal.
 
-    Args:
-        method: "auto", or "asymptotic" for the normal approximation of every pair.
-
-    Returns:
-        Systems x systems; 0.5 for pairs without any difference or without common items, and on the diagonal.
-
-    >>> scores = np.array([[3.0, 1.0], [2.0, 1.0], [9.0, 5.0], [4.0, 4.5]])
-    >>> wilcoxon_p(scores)
+    >>> wilcoxon_p(np.array([[3.0, 1.0], [2.0, 1.0], [9.0, 5.0], [4.0, 4.5]]))
     array([[0.5   , 0.125 ],
            [0.9375, 0.5   ]])
-    >>> wilcoxon_p(scores, "asymptotic").round(3)
-    array([[0.5  , 0.072],
-           [0.928, 0.5  ]])
     """
     if method not in get_args(WilcoxonMethod):
         raise OptionError(f"method is {method!r}; give 'auto' or 'asymptotic'")

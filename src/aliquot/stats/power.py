@@ -24,14 +24,7 @@ _SMALLEST = 2.0
 
 
 def two_sample_power(n: Number, delta: Number, sd: Number, alpha: Number = 0.05) -> FloatArray:
-    """Power of the two-sided two-sample t test with n judgments of each system and equal variances.
-
-    Args:
-        n: Judgments per system, at least 2.
-        sd: Standard deviation of judgments of one system.
-
-    Returns:
-        P(significant in either direction); alpha where delta is 0, 1 where only sd is 0.
+    """Power of the two-sided two-sample t test, in either direction, with n judgments of each system, equal variances.
 
     >>> round(float(two_sample_power(64, 0.5, 1.0)), 4)  # as statsmodels' TTestIndPower
     0.8015
@@ -86,14 +79,9 @@ def paired_size(
 ) -> FloatArray:
     """Items to judge for both systems: n0 = (z_a + z_b)^2 s_d^2 (1 - rho^2) / delta^2, then n = n0 / (1 + n0 / N).
 
-    Args:
-        sd: Standard deviation s_d of the difference of the two systems on an item.
-        correlation: Rho of the proxy's difference with the human one; 0 without a control variate.
-        population: N, the items of the test set; infinite for inference beyond it.
-        power: P(significant in the right direction).
-
-    Returns:
-        Not rounded; N where delta is 0, which takes the whole test set.
+    s_d is the deviation of the difference of the two systems on an item, rho the correlation of the proxy's difference
+    with the human one (0 without a control variate); N is infinite for inference beyond the test set. Not rounded; N
+    where delta is 0.
 
     >>> paired_size(2.0, 15.0, correlation=np.array([0.0, 0.8]), population=1000).round(1)
     array([422.3, 208.3])

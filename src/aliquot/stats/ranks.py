@@ -19,14 +19,11 @@ ClusterRule = Literal["any", "neighbour"]
 def cluster(estimates: FloatArray, better: BoolArray, rule: ClusterRule = "any") -> IntArray:
     """Number the clusters of systems, 1 = best (docs/methods.md, section 5; Zouhar et al. 2025, Algorithm 1).
 
-    Systems are taken from the highest estimate down. With rule "any" a system starts a new cluster when some member
-    of the present cluster beats it significantly; with rule "neighbour", the paper's Algorithm 1, when the last member
-    does (there by a one-sided Wilcoxon test, p < 0.05). Only the systems above are asked, never those below. Systems
-    of the same estimate stand and fall together: they share a cluster, and are all "the last member" for the next.
-
-    Args:
-        estimates: One per system. Systems without one (NaN) share a cluster of their own, after all others.
-        rule: Whom in the present cluster a system is compared with.
+    Systems are taken from the highest estimate down. With rule "any" a system starts a new cluster when some member of
+    the present cluster beats it significantly; with rule "neighbour", the paper's Algorithm 1, when the last member
+    does (there by a one-sided Wilcoxon test, p < 0.05). Only the systems above are asked, never those below. Systems of
+    the same estimate stand and fall together: they share a cluster, and are all "the last member" for the next. Systems
+    without an estimate (NaN) share a cluster of their own, after all others.
 
     >>> better = np.array([[False, False, True], [False, False, False], [False, False, False]])
     >>> cluster(np.array([3.0, 2.0, 1.0]), better)
@@ -54,9 +51,6 @@ def cluster(estimates: FloatArray, better: BoolArray, rule: ClusterRule = "any")
 
 def checked_better(better: BoolArray, systems: int) -> BoolArray:
     """Check a table of which system beats which: no system beats itself, no two beat each other.
-
-    Args:
-        better: Systems x systems; better[a, b] where a is significantly better than b (docs/methods.md, section 5).
 
     >>> checked_better(np.array([[False, True], [False, False]]), 2)
     array([[False,  True],
@@ -87,12 +81,7 @@ _TIE = 1e-9
 def normal_p(difference: FloatArray | float, se: FloatArray | float) -> FloatArray:
     """One-sided p-values from a standard error, p = 1 - Phi(d / se).
 
-    Args:
-        difference: Estimate of a minus estimate of b, of any shape.
-        se: Its standard error; 0 means that the difference is known.
-
-    Returns:
-        Small where the difference is positive; with se = 0 it is 0, 0.5 or 1. NaN where either argument is.
+    se = 0 means that the difference is known: p is then 0, 0.5 or 1.
 
     >>> normal_p(np.array([1.96, -1.96, 0.0, 2.0]), np.array([1.0, 1.0, 0.0, np.nan])).round(3)
     array([0.025, 0.975, 0.5  ,   nan])
@@ -103,11 +92,7 @@ def normal_p(difference: FloatArray | float, se: FloatArray | float) -> FloatArr
 def student_p(difference: FloatArray | float, se: FloatArray | float, df: FloatArray | float) -> FloatArray:
     """One-sided p-values from a standard error with few degrees of freedom, p = 1 - T_df(d / se).
 
-    Args:
-        df: Degrees of freedom; infinite gives `normal_p`.
-
-    Returns:
-        As `normal_p`; NaN also where there is no degree of freedom (df <= 0 or NaN).
+    Infinite df gives `normal_p`; no degree of freedom (df <= 0 or NaN) gives NaN.
 
     >>> student_p(np.array([2.0, 2.0, 2.0]), 1.0, np.array([5.0, np.inf, 0.0])).round(3)
     array([0.051, 0.023,   nan])
@@ -120,12 +105,8 @@ def student_p(difference: FloatArray | float, se: FloatArray | float, df: FloatA
 def full_set_p(difference: FloatArray | float, sd_difference: FloatArray | float, population: int) -> FloatArray:
     """Median prediction of the p-value on the whole test set, 1 - Phi(d sqrt(N) / s_d) (docs/methods.md, section 5).
 
-    It says what judging all items would say, not how sure the judged ones are: show both, name both.
-
-    Args:
-        difference: Estimated mean difference of a and b, of any shape.
-        sd_difference: Standard deviation of the difference over items (not a standard error).
-        population: N, items of the whole test set.
+    It says what judging all items would say, not how sure the judged ones are: show both, name both. s_d is the
+    standard deviation of the difference over items, not a standard error.
 
     >>> full_set_p(np.array([0.1]), np.array([1.0]), 400).round(3)
     array([0.023])
@@ -140,13 +121,7 @@ def holm(p: FloatArray) -> FloatArray:
 
     The family are the K = M (M - 1) / 2 two-sided values q = min(1, 2 min(p_ab, p_ba)), adjusted by `adjusted`. They
     come back one-sided like `p`: q'/2 for the better, 1 - q'/2 for the worse, so that the threshold that was used on
-    `p` goes on to be used. Two-sided values are 2 min(p, p.T).
-
-    Args:
-        p: Systems x systems, one-sided, p[a, b] small where a is better. NaN pairs are not counted as tests.
-
-    Returns:
-        Systems x systems; p[b, a] = 1 - p[a, b], 0.5 on the diagonal, NaN where `p` is.
+    `p` goes on to be used. Two-sided values are 2 min(p, p.T). NaN pairs are not counted as tests and stay NaN.
 
     >>> holm(np.array([[0.5, 0.01, 0.02], [0.99, 0.5, 0.4], [0.98, 0.6, 0.5]])).round(2)
     array([[0.5 , 0.03, 0.04],
@@ -165,10 +140,7 @@ def holm(p: FloatArray) -> FloatArray:
 
 
 def rank_intervals(better: BoolArray) -> tuple[IntArray, IntArray]:
-    """Ranks a system may have: [1 + number significantly better, M - number significantly worse].
-
-    Returns:
-        Lowest and highest rank of every system; 1 is best.
+    """Lowest and highest rank a system may have: 1 + number significantly better, M - number significantly worse.
 
     >>> rank_intervals(np.array([[False, False, True], [False, False, False], [False, False, False]]))
     (array([1, 1, 2]), array([2, 3, 3]))
@@ -180,13 +152,8 @@ def rank_intervals(better: BoolArray) -> tuple[IntArray, IntArray]:
 def probability_best(estimates: FloatArray, covariance: FloatArray, draws: int = 10000, seed: Seed = 0) -> FloatArray:
     """Probability that each system is the best: share of the draws from N(estimate, Cov) that it wins.
 
-    Args:
-        estimates: One per system; a system without one (NaN) does not take part and has probability 0.
-        covariance: Systems x systems, of the estimates; may be singular.
-
-    Returns:
-        One probability per system, in sum 1; draws won by several systems are split. All NaN where nothing can be
-        said: no system has an estimate, or the covariance of those that have one is not known.
+    Draws won by several systems are split. A system without an estimate has probability 0; all are NaN where no system
+    has an estimate, or their covariance is not known. It may be singular.
 
     >>> probability_best(np.array([1.0, 1.0, 0.0, np.nan]), np.zeros((4, 4)))
     array([0.5, 0.5, 0. , 0. ])
@@ -267,8 +234,6 @@ def adjusted(p: FloatArray, method: str = "holm") -> FloatArray:
 
     >>> adjusted(np.array([0.01, 0.04, np.nan]), "sidak").round(4)
     array([0.0199, 0.0784,    nan])
-    >>> adjusted(np.array([0.01, 0.04]), "holm")
-    array([0.02, 0.04])
     """
     if method not in ADJUSTMENTS:
         raise unknown_name("adjustment", method, ADJUSTMENTS)

@@ -235,12 +235,8 @@ def error_importance(
 ) -> Importance:
     """Regress a score on error counts by least squares, with cluster-robust intervals.
 
-    Args:
-        counts: Judgments x error types.
-        score: One per judgment; NaN leaves the judgment out.
-        cluster: The cluster (item) of each judgment, as codes; standard errors allow for dependence within clusters
-            (sandwich with g/(g-1) (n-1)/(n-k), Student with g - 1 degrees of freedom).
-        groups: Annotators, as codes: each gets a level of its own (everything is centred within groups).
+    Standard errors allow for dependence within clusters (sandwich with g/(g-1) (n-1)/(n-k), Student with g - 1 degrees
+    of freedom). Everything is centred within `groups` (annotators); a score of NaN leaves the judgment out.
 
     >>> rng = np.random.default_rng(1)
     >>> counts = rng.poisson(1.0, (200, 2)).astype(float)

@@ -1,11 +1,10 @@
 """Bootstrap of sums by matrix products: counts of drawn units times values, no indexing per draw.
 
 `Measure` is anything that is a function of item weights; `intervals` gives percentile intervals of measures by drawing
-items again.
-
-`sign_counts` counts which system of a pair comes out ahead when the items are drawn again. Invariant: a trial's draw is
-a vector of counts, shared by all pairs and all tables of scores; a pair sees only items on which both systems have a
-score. Results depend on the seed and on nothing else: not on the size of the blocks in which draws are made.
+items again. `sign_counts` counts which system of a pair comes out ahead when the items are drawn again. Invariant: a
+trial's draw is a vector of counts, shared by all pairs and all tables of scores; a pair sees only items on which both
+systems have a score. Results depend on the seed and on nothing else: not on the size of the blocks in which draws are
+made.
 """
 
 from __future__ import annotations
@@ -256,13 +255,8 @@ def sign_counts(
 ) -> SignCounts:
     """Count who is ahead in `trials` draws of items with replacement, for every pair of systems and table.
 
-    Args:
-        scores: Tables x items x systems, NaN = missing. All tables see the same draws.
-        size: Items in a draw; by default as many as there are.
-        partner: Items x systems, resampled together with the tables, whose wins are counted jointly with theirs.
-
-    Raises:
-        DataError: No item.
+    All tables (tables x items x systems) see the same draws of `size` items; `partner` is resampled with them, and its
+    wins are counted jointly with theirs.
 
     >>> scores = np.array([[[2.0, 1.0], [1.0, 3.0], [4.0, 1.0]]])
     >>> sign_counts(scores, 1000, seed=1).share().round(2)  # of the 27 draws 17 are won, 3 are ties

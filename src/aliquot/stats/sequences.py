@@ -1,12 +1,11 @@
 """Confidence sequences: intervals that may be looked at after every judgment, and stopped at any of them.
 
 Invariant: with probability at least `level`, the true mean lies in the interval at every step at once (`betting`:
-exactly, for values in a known range, in random order; `asymptotic`: in the limit).
-
-Betting works on values scaled to [0, 1]. Against each candidate mean m one gambler bets that the mean is higher, one
-that it is lower. If m is true the game is fair, and each gets rich (2 / alpha times the stake) with probability at most
-alpha / 2 (Ville's inequality); a candidate against which somebody got rich is discarded. The upper bound of x is one
-minus the lower bound of 1 - x, so arrays begin with an axis of two: the values and their mirror image.
+exactly, for values in a known range, in random order; `asymptotic`: in the limit). Betting works on values scaled to
+[0, 1]. Against each candidate mean m one gambler bets that the mean is higher, one that it is lower. If m is true the
+game is fair, and each gets rich (2 / alpha times the stake) with probability at most alpha / 2 (Ville's inequality); a
+candidate against which somebody got rich is discarded. The upper bound of x is one minus the lower bound of 1 - x, so
+arrays begin with an axis of two: the values and their mirror image.
 """
 
 from __future__ import annotations
@@ -36,10 +35,8 @@ def hoeffding_half_width(n: IntArray | int, population: int, value_range: float,
     """Half width R sqrt(k log(2 / delta) / (2 n)) for the mean of n values out of N, k = 1 - (n - 1) / N.
 
     Hoeffding (1963) with the factor k of Serfling (1974), corollary 1.1, for drawing without replacement. It needs no
-    variance and so gains nothing from a small one. NaN where n is 0.
-
-    Args:
-        value_range: R, the largest possible value minus the smallest; for a difference of two scores, twice theirs.
+    variance and so gains nothing from a small one. NaN where n is 0. R is the largest possible value minus the
+    smallest; for a difference of two scores, twice theirs.
 
     >>> hoeffding_half_width(np.array([50, 200]), population=1000, value_range=1.0).round(3).tolist()
     [0.187, 0.086]
@@ -64,9 +61,6 @@ def bernstein_half_width(
     is a little wider. The proof bounds exponential moments of sums, which are no larger without replacement than with
     it (Hoeffding 1963, theorem 4), so it holds for both; but it does not shrink as n comes near to N. NaN where n is 0
     or sd is NaN.
-
-    Args:
-        sd: Standard deviation of the values seen, one number or one per system.
 
     >>> bernstein_half_width(np.array([0.05, 0.3]), n=200, value_range=1.0).round(3).tolist()
     [0.072, 0.122]
@@ -242,18 +236,13 @@ def betting_sequence(
     """Return bounds of the population mean after each of x_1 ... x_t, drawn in random order without replacement.
 
     Waudby-Smith and Ramdas (2024), "Estimating means of bounded random variables by betting", hedged capital, without
-    replacement: m_t = (N m - S_{t-1}) / (N - t + 1), K_t(m) = prod(1 + l_t (x_t - m_t)), m discarded once
-    max(K+ / 2, K- / 2) >= 1 / alpha. Bets l_t = sqrt(2 log(2 / alpha) / (v_{t-1} max(t, target))), v_{t-1} the variance
-    of the values before (with one of 1/4 made up), at most c / m_t: theirs but for max(t, target) in place of
-    t log(1 + t), which is narrower over the sizes people can pay for. Means that the values left cannot reach are
-    discarded too, so after all N both bounds are the mean.
-
-    Args:
-        x: One series, or an array of steps x series; NaN where a series has no value at a step.
-        population: N, how many values there are in all; one number, or one per series.
-        low, high: Least and greatest possible value.
-        grid: Number of cells that the candidates are cut into.
-        target: The number of values at which the interval should be narrowest; not to be chosen by looking at x.
+    replacement: m_t = (N m - S_{t-1}) / (N - t + 1), K_t(m) = prod(1 + l_t (x_t - m_t)), m discarded once max(K+ / 2,
+    K- / 2) >= 1 / alpha. Bets l_t = sqrt(2 log(2 / alpha) / (v_{t-1} max(t, target))), v_{t-1} the variance of the
+    values before (with one of 1/4 made up), at most c / m_t: theirs but for max(t, target) in place of t log(1 + t),
+    which is narrower over the sizes people can pay for. Means that the values left cannot reach are discarded too, so
+    after all N both bounds are the mean. `low` and `high`: least and greatest possible value. `x` is steps x series,
+    NaN where a series has no value; candidates are cut into `grid` cells. `target` is the number of values at which the
+    interval should be narrowest, not to be chosen by looking at x.
 
     >>> x = np.random.default_rng(1).permutation(np.repeat([0.0, 1.0], [300, 700]))
     >>> bounds = betting_sequence(x, population=1000, low=0, high=1)
@@ -315,11 +304,11 @@ def asymptotic_sequence(
 ) -> Sequence:
     """Return mean_t -+ sqrt(2 (t s^2 r^2 + 1) / (t^2 r^2) log(sqrt(t s^2 r^2 + 1) / alpha)), for any estimate.
 
-    Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas (2024), "Time-uniform central limit theory and asymptotic
-    confidence sequences", proposition 2.5. For estimates with proxies, sd_t is that of the residuals. Asymptotic in the
-    first look: the chance of ever missing from t_0 on tends to at most alpha as t_0 grows. Look from 30 values on and
-    do not intersect with earlier bounds. Simulated with N = 1000, 1 to 5 % of paths of skewed scores missed somewhere,
-    but a fifth and more of those with rare errors (3 %): there, use `betting_sequence`.
+    Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas (2024), "Time-uniform central limit theory and asymptotic confidence
+    sequences", proposition 2.5. For estimates with proxies, sd_t is that of the residuals. Asymptotic in the first
+    look: the chance of ever missing from t_0 on tends to at most alpha as t_0 grows. Look from 30 values on and do not
+    intersect with earlier bounds. Simulated with N = 1000, 1 to 5 % of paths of skewed scores missed somewhere, but a
+    fifth and more of those with rare errors (3 %): there, use `betting_sequence`.
 
     With `population` N (simple random sampling without replacement), f = t / N and u = t / (1 - f), the half width is
     (1 - f) sqrt(2 (u s^2 r^2 + 1) / (t^2 r^2) log(sqrt(u s^2 r^2 + 1) / alpha)). Why: for looks between fixed shares of
@@ -327,11 +316,7 @@ def asymptotic_sequence(
     time u, for which the mixture bound is exact, and mean_t - mean is 1 - f times it over t. So it is asymptotic at
     both ends, also in the values not yet seen: 30 at least. It spends the reserve that the plain form has without
     replacement: 5 to 9 % of those paths missed. (A mere factor sqrt(1 - f) forgets the faster clock, and misses more.)
-
-    Args:
-        sd_t: Standard deviation of one value (not of the mean), estimated at that step with divisor t - 1.
-        rho: The tuning r > 0, the same at all steps, fixed beforehand; see `tuned_rho`.
-        population: N; None for an endless population.
+    `sd_t` is the deviation of one value, not of the mean, with divisor t - 1; r is fixed beforehand, see `tuned_rho`.
 
     >>> bounds = asymptotic_sequence(0.6, 0.2, np.array([50, 200]), rho=tuned_rho(sd=0.2, target=200))
     >>> bounds.upper.round(3).tolist()

@@ -26,12 +26,9 @@ def real_share(deviations: FloatArray, variance: float) -> float:
     """Expected share of the variance of `deviations` that is real, not error.
 
     Deviations e_a ~ N(0, s + v) around their mean, v the known error variance of each and s unknown. The share
-    k = s / (s + v) has a uniform prior (Strawderman 1971), under which its posterior mean is the admissible
-    counterpart of the James-Stein factor; nothing is tuned. With u = 1 - k, x = sum e^2 / (2 v) and a = (M + 1) / 2 the
-    posterior is u^(a-1) exp(-x u) on (0, 1), whose mean is a P(a+1, x) / (x P(a, x)), P the incomplete gamma function.
-
-    Args:
-        variance: v, the error variance of a deviation from the mean; 0 for none.
+    k = s / (s + v) has a uniform prior (Strawderman 1971), under which its posterior mean is the admissible counterpart
+    of the James-Stein factor; nothing is tuned. With u = 1 - k, x = sum e^2 / (2 v) and a = (M + 1) / 2 the posterior
+    is u^(a-1) exp(-x u) on (0, 1), whose mean is a P(a+1, x) / (x P(a, x)), P the incomplete gamma function.
 
     >>> round(real_share(np.array([-3.0, -1.0, 1.0, 3.0]), 0.1), 2), real_share(np.array([0.5, -0.5]), 0.0)
     (0.97, 1.0)
@@ -77,14 +74,7 @@ def shrunk(values: FloatArray, prediction: FloatArray, covariance: FloatArray) -
     """Estimates drawn towards a prediction of them, as far as the estimates themselves say that it can be trusted.
 
     values - prediction = common shift + deviations; the shift is kept, the deviations are multiplied by the share of
-    them that is real.
-
-    Args:
-        values: One estimate per system; NaN stays NaN and takes no part.
-        prediction: What is expected of each, up to a common shift.
-
-    Returns:
-        The new estimates and the factor; unchanged, with factor 1, for fewer than four systems.
+    them that is real. Fewer than four systems stay unchanged, with factor 1; NaN stays NaN and takes no part.
 
     >>> shrunk(np.array([1.0, 2.0, 3.0, 4.0]), np.zeros(4), np.zeros((4, 4)))
     (array([1., 2., 3., 4.]), 1.0)
@@ -165,12 +155,8 @@ def forecast(residual: FloatArray, weight: FloatArray, expected: FloatArray, n: 
     The future inclusion probability is expected / copies, where the future population holds `copies` items for every
     item of the present one: 1 for the same test set, infinite for conclusions beyond any. With Deville's centring,
     Var = 1/N^2 sum_U q (1 - q / copies) (e / q - A)^2, and sums over U are weighted sums over the judged items.
-
-    Args:
-        residual: n0 x M residuals that the future estimator will have, about their weighted mean.
-        weight: n0, how many items of the population each judged one stands for; they sum to N.
-        n: the size of the future sample, which the expected draws of all items sum to.
-        copies: items of the future population for one of the present.
+    `residual` (n0 x M) are those of the future estimator about their weighted mean; `weight` is how many items of the
+    population each judged one stands for; `n`, the future sample size, is the sum of the expected draws of all items.
 
     >>> e = np.array([[-1.0], [0.0], [1.0]])
     >>> future = forecast(e, np.full(3, 10.0), np.full(3, 0.2), n=6)

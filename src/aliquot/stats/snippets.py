@@ -3,9 +3,8 @@
 Invariant: the probability recorded for an item is the exact probability with which the draw contains it. "At random
 until the budget is met" has no such probabilities, so each design here is chosen to have them: every run or document
 has a known chance, the number of items is the budget in expectation, and the order of the draw keeps the actual number
-close to it. Knowles and Lo, section 2.2, describe the three kinds of sample.
-
-Items of a document need not stand together in the array; their position is their order of appearance.
+close to it. Knowles and Lo, section 2.2, describe the three kinds of sample. Items of a document need not stand
+together in the array; their position is their order of appearance.
 """
 
 from __future__ import annotations
@@ -88,17 +87,12 @@ def _both_tilings(position: IntArray, length: IntArray, run: IntArray) -> tuple[
 def whole_documents(documents: IntArray, n_items: float, seed: Seed, max_length: int | None = None) -> Draw:
     """Draw whole documents, all with the same probability, `n_items` items in expectation.
 
-    "Whole document" of Knowles and Lo, section 2.2.2. Stopping a random order of documents when the budget
-    is met would favour short documents by an amount that cannot be computed. Instead every document has probability
-    n_items / N: they are decided one by one, longest first, and after each decision the remaining budget is spread
-    evenly over the documents still to come, with chances that keep every expectation (see `_decide`). The number of
-    items drawn is then off by a part of one document, and that is a short one unless the budget is very small.
-
-    Args:
-        documents: Integer code of the document of every item.
-        n_items: The budget, in items.
-        max_length: Documents with more items than this are never drawn; their items have probability 0, and no
-            estimate from the sample speaks for them.
+    "Whole document" of Knowles and Lo, section 2.2.2. Stopping a random order of documents when the budget is met would
+    favour short documents by an amount that cannot be computed. Instead every document has probability n_items / N:
+    they are decided one by one, longest first, and after each decision the remaining budget is spread evenly over the
+    documents still to come, with chances that keep every expectation (see `_decide`). The number of items drawn is then
+    off by a part of one document, and that is a short one unless the budget is very small. Documents longer than
+    `max_length` are never drawn; their items have probability 0, and no estimate speaks for them.
 
     >>> draw = whole_documents(np.array([0, 0, 1, 1, 2, 2]), 2, seed=0)
     >>> len(draw.indices), draw.probability.round(3).tolist()
@@ -140,14 +134,11 @@ def _decide(lengths: list[int], budget: float, rng: np.random.Generator) -> list
 def fixed_snippets(documents: IntArray, n_items: float, seed: Seed, length: int = 10) -> Draw:
     """Draw runs of `length` neighbouring items (the whole document where it is shorter), `n_items` in expectation.
 
-    "Document fixed snippet" of Knowles and Lo, section 2.2.3, with probabilities: each document is tiled by
-    runs of `length`, from its front or (by the toss of a coin) from its back, the last one moved back to fit; runs are
-    drawn systematically, all with probability p, documents of equal run length in random order and shorter ones
-    first. Neighbours in that order exclude each other, so an item in two runs has probability min(1, 2p), all others
-    p. No run is cut to fit the budget: the number of items is off by at most one run while p <= 1/2.
-
-    Args:
-        length: Items per run.
+    "Document fixed snippet" of Knowles and Lo, section 2.2.3, with probabilities: each document is tiled by runs of
+    `length`, from its front or (by the toss of a coin) from its back, the last one moved back to fit; runs are drawn
+    systematically, all with probability p, documents of equal run length in random order and shorter ones first.
+    Neighbours in that order exclude each other, so an item in two runs has probability min(1, 2p), all others p. No run
+    is cut to fit the budget: the number of items is off by at most one run while p <= 1/2.
 
     >>> draw = fixed_snippets(np.zeros(12, dtype=int), 4, seed=0, length=4)
     >>> draw.indices.tolist(), draw.probability[0].round(3).item()

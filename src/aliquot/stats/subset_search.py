@@ -76,14 +76,10 @@ def knapsack(
 ) -> KnapsackResult:
     """Maximise sum(utility) subject to sum(cost) <= budget (Zouhar et al. 2025, eq. 2).
 
-    Items that the linear relaxation decides beyond doubt are fixed (an item whose reduced cost exceeds the
-    distance between the bound and a greedy solution cannot be decided otherwise in a better solution); HiGHS
-    solves what is left. Items of no cost are always taken; items of no utility only when everything fits.
-
-    Args:
-        budget: What the chosen items may cost together; an exact fill is allowed.
-        time_limit: Seconds for the integer program; the best solution so far and its gap are returned after it.
-        gap: Relative gap at which to stop; 0 asks for the proven optimum.
+    Items that the linear relaxation decides beyond doubt are fixed (an item whose reduced cost exceeds the distance
+    between the bound and a greedy solution cannot be decided otherwise in a better solution); HiGHS solves what is
+    left. Items of no cost are always taken; items of no utility only when everything fits. After `time_limit` seconds
+    the best solution so far is returned with its gap; `gap=0` asks for the proven optimum.
 
     >>> best = knapsack(np.array([6.0, 5.0, 5.0]), np.array([0.25, 0.1, 0.2]), 0.3)
     >>> best.chosen, best.utility, best.optimal
@@ -285,14 +281,8 @@ def best_random_subset(
 ) -> tuple[IntArray, float]:
     """Best of many random subsets of n items by soft pairwise accuracy (Zouhar et al. 2025, appendix A).
 
-    Args:
-        scores: Items x systems, NaN = missing; a metric, or human scores as an oracle.
-        n: Items in the subset, those of `start` included.
-        start: Items that every subset contains.
-        analytic: Whether p-values are analytic; otherwise by `permutations` sign flips, a hundred times slower.
-
-    Returns:
-        The items (`start` as given, then the others ascending) and their accuracy.
+    Every subset contains `start`. P-values by sign flips (`analytic=False`) are a hundred times slower. Returns the
+    items (`start` as given, then the others ascending) and their accuracy.
 
     >>> scores = np.random.default_rng(0).normal(size=(40, 3)) + np.arange(3)
     >>> chosen, accuracy = best_random_subset(scores, 10, simulations=50, seed=1)
@@ -311,11 +301,7 @@ def greedy_subset(
 ) -> tuple[IntArray, float]:
     """Grow a subset by the best of many random extensions of `step` items (Zouhar et al. 2025, eq. 13).
 
-    Args:
-        step: Items that are added at a time; the last step adds what is left.
-
-    Returns:
-        The items in the order in which they were added and the accuracy of them all.
+    Returns the items in the order in which they were added and the accuracy of them all.
 
     >>> scores = np.random.default_rng(0).normal(size=(40, 3)) + np.arange(3)
     >>> chosen, accuracy = greedy_subset(scores, 10, simulations=50, step=4, seed=1)

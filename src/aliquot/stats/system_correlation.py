@@ -161,10 +161,8 @@ class LeaveOneOut:
 def metric_pairwise_accuracy(metric: FloatArray, human: FloatArray, metric_ties: MetricTies = "half") -> SystemAccuracy:
     """Share of pairs of systems whose means the metric orders as people do (Kocmi et al. 2021).
 
-    Args:
-        metric: Items x systems, NaN = missing; or one row of system scores.
-        human: The same shape. Pairs of systems that people tie are left out.
-        metric_ties: A pair that the metric ties is wrong ("discordant"), left out ("skip") or "half" right.
+    `metric_ties`: a pair that the metric ties is wrong ("discordant"), left out ("skip") or "half" right. Pairs of
+    systems that people tie are left out. A table of one row holds system scores.
 
     >>> metric_pairwise_accuracy(np.array([[1.0, 2.0, 2.0]]), np.array([[1.0, 2.0, 3.0]]))
     SystemAccuracy(value=0.8333333333333333, systems=3, pairs=3)
@@ -180,13 +178,8 @@ def soft_pairwise_accuracy(
 ) -> SystemAccuracy:
     """Soft pairwise accuracy, 1 - mean over pairs of |p_metric - p_human| (Thompson et al. 2024).
 
-    The p-values are one-sided and paired over the items on which both systems have both scores.
-
-    Args:
-        permutations: Sign flips of the test; None takes its analytic limit (`pairwise.analytic_p`).
-
-    Returns:
-        The accuracy; pairs of systems without common items are left out.
+    The p-values are one-sided and paired over the items on which both systems have both scores. Without `permutations`
+    they are the analytic limit (`pairwise.analytic_p`); pairs of systems without common items are left out.
 
     >>> human = np.array([[1.0, 2.0], [2.0, 4.0], [3.0, 3.5]])
     >>> soft_pairwise_accuracy(10 * human, human)
@@ -212,15 +205,9 @@ def soft_pairwise_accuracy(
 def extreme_curves(metric: FloatArray, human: FloatArray, statistic: TableStatistic, fewest: int = 3) -> ExtremeCurves:
     """Recompute a statistic on the N best and the N worst systems, N = all..fewest (HumEval 2022, paper 9).
 
-    A falling curve says that the metric tells good from bad systems, but not good ones from each other.
-
-    Args:
-        human: The same shape. Systems are ordered by their human mean over all cells that people judged, so that the
-            order is the same for every metric; equal systems stay in the order given.
-        statistic: Called with the two tables cut to some systems.
-
-    Returns:
-        The curves; empty with fewer systems than `fewest`.
+    A falling curve says that the metric tells good from bad systems, but not good ones from each other. Systems are
+    ordered by their human mean over all cells that people judged, the same for every metric; equal systems stay in the
+    order given. Empty with fewer systems than `fewest`.
 
     >>> from aliquot.stats.correlation import correlate_tables
     >>> metric, human = np.array([[1.0, 3.0, 2.0, 9.0]]), np.array([[1.0, 2.0, 3.0, 4.0]])
@@ -243,11 +230,7 @@ def extreme_curves(metric: FloatArray, human: FloatArray, statistic: TableStatis
 def leave_one_system_out(metric: FloatArray, human: FloatArray, statistic: TableStatistic) -> LeaveOneOut:
     """Recompute a statistic without each system: does the verdict hang on a single one (docs/methods.md, section 7)?
 
-    Args:
-        statistic: Called with the two tables, all systems and then all but one.
-
-    Returns:
-        All values and their range, undefined ones (NaN) left out of it.
+    Undefined values (NaN) are left out of the range.
 
     >>> from aliquot.stats.correlation import correlate_tables
     >>> metric, human = np.array([[1.0, 2.0, 3.0, 9.0]]), np.array([[3.0, 2.0, 1.0, 9.0]])

@@ -215,7 +215,6 @@ def surface(cut: Pieces) -> FloatArray:
     The length is in words, or in characters where words are not separated by spaces (as in `data.lengths`). An empty
     text has 0 everywhere.
 
-    >>> from aliquot.stats.text_features import pieces
     >>> row = dict(zip(SURFACE, surface(pieces(["Two dogs, 3 cats."]))[0].round(3).tolist()))
     >>> row["log length"], row["digits"], row["commas"], row["script latin"]
     (1.609, 0.059, 0.059, 0.647)
@@ -271,7 +270,6 @@ def ngram_matrix(
 ) -> sparse.csr_matrix:
     """Return the texts' hashed n-grams (n x 2^bits): signed counts over the root of their number.
 
-    >>> from aliquot.stats.text_features import pieces
     >>> ngram_matrix(pieces(["a cat", ""])).shape
     (2, 262144)
     """
@@ -294,7 +292,6 @@ def ngram_scores(
 ) -> FloatArray:
     """Apply a linear model: `ngram_matrix(cut) @ weights` without the matrix.
 
-    >>> from aliquot.stats.text_features import pieces
     >>> cut, weights = pieces(["a cat", ""]), np.linspace(-1, 1, 1 << BITS)
     >>> bool(np.allclose(ngram_scores(cut, weights), ngram_matrix(cut) @ weights))
     True

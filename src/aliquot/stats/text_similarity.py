@@ -37,17 +37,10 @@ def mean_pairwise_similarity(
     """Average the similarity of an item's outputs over all ordered pairs of different systems.
 
     Sentence BLEU is not symmetric, so both directions count. Two systems with the same output are still two systems.
-
     `unigram` is 2 * (words in common) / (words in both), words split at whitespace, case kept, and 1 if either text has
     no words (so in subset2evaluate). `bleu` is sacrebleu's sentence BLEU with its default 13a tokeniser, exponential
-    smoothing and effective order. `chrf` is sacrebleu's chrF2 with its defaults.
-
-    Args:
-        texts: for every item the outputs of its systems; None is a missing output, "" is an empty one.
-        chunk_size: characters handled at once; bounds the memory and has no influence on the result.
-
-    Returns:
-        One number per item; NaN where fewer than two outputs are there.
+    smoothing and effective order. `chrf` is sacrebleu's chrF2 with its defaults. None is a missing output, "" an empty
+    one; NaN where fewer than two outputs are there. `chunk_size` bounds the memory and has no influence on the result.
 
     >>> mean_pairwise_similarity([["a b", "a b", "a c"], ["a b", None]], "unigram").round(3).tolist()
     [0.667, nan]
@@ -237,11 +230,7 @@ _KINDS: dict[str, _Kind] = {
 def edit_distances(finals: Sequence[str], outputs: Sequence[str]) -> IntArray:
     """Character edit distance of every final text to its output.
 
-    Args:
-        outputs: What a system had written, one for each; an empty one is as far as the final text is long.
-
-    Raises:
-        MissingExtraError: rapidfuzz is not installed.
+    Needs rapidfuzz.
 
     >>> edit_distances(["the cat", "caf\u00e9"], ["a cat", "cafe\u0301"]).tolist()
     [3, 0]

@@ -37,12 +37,8 @@ class PairBlock:
 def pair_blocks(metric: FloatArray, human: FloatArray, least_difference: float = 0.0) -> Iterator[PairBlock]:
     """Go through all pairs of cells of the same row, by their distance in columns.
 
-    Args:
-        metric: Rows x columns, NaN = missing (in both tables alike, see `correlation.common_tables`).
-        least_difference: Human differences below this are ties; 0 leaves only equal scores.
-
-    Yields:
-        Blocks of about half a million pairs (more where one distance in a large table has more).
+    Human differences below `least_difference` are ties. Missing cells are missing in both tables (`common_tables`).
+    Blocks have about half a million pairs, more where one distance in a large table has more.
 
     >>> block, = pair_blocks(np.array([[1.0, 2.0, 2.0]]), np.array([[5.0, 6.0, 7.0]]))
     >>> block.gap, block.kind
@@ -249,12 +245,9 @@ def tie_accuracy(
     A metric difference of at most epsilon is a tie. The accuracy as a function of epsilon is a step function that
     changes at observed differences only: with the pairs sorted by their difference it is one cumulative sum, a human
     tie gaining and a concordant pair losing as its difference is passed. Calibration flatters: the same pairs choose
-    the threshold and are judged by it, as in WMT's metrics task.
-
-    Args:
-        human: The same shape. Pairs tie when scores are equal.
-        level: Pairs of systems "within_item" (WMT's), of items "within_system", or of any two outputs ("pooled").
-        epsilon: The threshold; None calibrates it, trying 0 and every observed difference.
+    the threshold and are judged by it, as in WMT's metrics task. `level`: pairs of systems "within_item" (WMT's), of
+    items "within_system", or of any two outputs ("pooled"). `epsilon`: the threshold; None calibrates it, trying 0 and
+    every observed difference.
 
     >>> metric = np.array([[0.1, 0.2, 0.9], [0.5, 0.4, 0.8]])
     >>> human = np.array([[1.0, 1.0, 2.0], [1.0, 1.0, 2.0]])
@@ -280,11 +273,7 @@ def tie_accuracy(
 def item_tie_accuracies(metric: FloatArray, human: FloatArray, epsilon: float = 0.0) -> FloatArray:
     """Pairwise accuracy with ties of every item, for tests that resample items.
 
-    Args:
-        epsilon: Metric differences up to this are ties.
-
-    Returns:
-        One per item; NaN for an item without a pair. Their mean is `tie_accuracy(..., epsilon=epsilon)`.
+    NaN for an item without a pair. The mean is `tie_accuracy(..., epsilon=epsilon)`.
 
     >>> item_tie_accuracies(np.array([[0.1, 0.2], [3.0, np.nan]]), np.array([[1.0, 2.0], [1.0, 2.0]]))
     array([ 1., nan])

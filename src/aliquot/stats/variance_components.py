@@ -63,15 +63,9 @@ def variance_components(
     """Split the variance of judgments into annotators' noise and spread of outputs.
 
     total is the sample variance of all judgments, within the variances of the outputs pooled with weights n - 1, as in
-    the paper. The interval of the ratio is a percentile bootstrap over outputs, each with all its judgments.
-
-    Args:
-        output: Which output each judgment is of, as codes from 0.
-        system: The system of each judgment, as codes: take variances about each system's mean, for the variance
-            between the outputs of one system. By default about the grand mean, as in the paper.
-
-    Raises:
-        DataError: No output with two judgments, so that annotators' noise cannot be told from outputs.
+    the paper. The interval of the ratio is a percentile bootstrap over outputs, each with all its judgments. With
+    `system`, variances are about each system's mean, for the variance between outputs of one system; otherwise about
+    the grand mean, as in the paper.
 
     >>> found = variance_components(np.array([0, 0, 1, 1, 2]), np.array([1.0, 2.0, 5.0, 6.0, 9.0]))
     >>> found.total, found.within, round(found.ratio, 3), found.repeated
@@ -146,11 +140,8 @@ def matched_ratio(human: FloatArray, within: float) -> float:
 
     The items' difficulty cancels, so annotators' noise is a larger part of a difference than of a score:
     r_d = Var(d_H) / (Var(d_H) - 2 within), variances of d = y_a - y_b averaged over pairs. The ratio of
-    `variance_components` holds for systems judged on items of their own, and is a lower bound here.
-
-    Args:
-        human: Items x systems, one judgment a cell; NaN = missing.
-        within: Annotators' variance of one cell. For the mean of m judgments a cell, give that of one divided by m.
+    `variance_components` holds for systems judged on items of their own, and is a lower bound here. For the mean of m
+    judgments a cell, divide `within` by m.
 
     >>> human = np.array([[1.0, 2.0], [5.0, 8.0], [9.0, 9.0]])
     >>> round(matched_ratio(human, 0.5), 3)
@@ -171,12 +162,10 @@ def matched_ratio(human: FloatArray, within: float) -> float:
 def data_efficiency(correlation: FloatArray | float, rater_to_item: FloatArray | float = 0.0) -> FloatArray:
     """Judgments that a metric as control variate saves: (1 + g) / (1 - rho^2 + g) (docs/methods.md, section 7).
 
-    n judgments with the metric are worth this many times n without it. Infinite for a perfect metric without noise.
-
-    Args:
-        correlation: Rho of the metric with the outputs' mean judgment, within a system. A correlation with single
-            judgments is smaller, rho / sqrt(1 + g); see `noise_free_correlation`. With that one, take g = 0.
-        rater_to_item: G = annotator variance / item variance; divide by m for the mean of m judgments.
+    n judgments with the metric are worth this many times n without it. Infinite for a perfect metric without noise. rho
+    is the correlation with the outputs' mean judgment within a system; that with single judgments is smaller,
+    rho / sqrt(1 + g) (`noise_free_correlation`), and goes with g = 0. g is annotator variance / item variance, divided
+    by m for the mean of m judgments.
 
     >>> data_efficiency(np.array([0.0, 0.8, 1.0]), 0.5).round(3)
     array([1.   , 1.744, 3.   ])
@@ -229,11 +218,7 @@ class Repeats:
 def best_ratio(item: float, annotator: float, item_cost: float, judgment_cost: float) -> float:
     """Best k without bounds: sqrt(item_cost / judgment_cost * B / A); infinite where items do not differ.
 
-    Args:
-        item: A, variance between items.
-        annotator: B, variance of one judgment of an item.
-        item_cost: what a new item costs apart from its judgments.
-        judgment_cost: what one judgment costs.
+    A is the variance between items, B that of one judgment of an item; `item_cost` leaves its judgments out.
 
     >>> best_ratio(item=4.0, annotator=9.0, item_cost=4.0, judgment_cost=1.0)
     3.0
@@ -255,10 +240,8 @@ def repeat_choices(
 ) -> list[Repeats]:
     """Every k = 1, 2, ... that the budget allows for at least one item, with its n and variance.
 
-    Variances and costs as `best_ratio`; `population` is N, the items there are, and `most` the largest k.
-
-    Args:
-        budget: what may be spent, in the same unit; what is left when all items are judged k times is not spent.
+    Variances and costs as `best_ratio`; `population` is N, the items there are, and `most` the largest k. What is left
+    of the budget when all items are judged k times is not spent.
 
     >>> choices = repeat_choices(4, 9, 0, 1, 60, population=40, most=3)
     >>> [(choice.judgments, choice.items, round(choice.variance, 3)) for choice in choices]
