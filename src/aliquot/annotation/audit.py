@@ -223,13 +223,7 @@ def with_marked(data: EvalSet, marked: Judgments, old: JudgmentRows, new: Judgme
     """Return the data with these judgments; a human score that was the mean of judgments is that of those that count.
 
     Any other human score (from elsewhere, or combined otherwise) stays, and a note says so. Data without any score get
-    the mean of what counts.
-
-    Args:
-        data: the original data.
-        marked: the judgments with their new marks.
-        old: the judgments with their original marks; the scores are compared with the means of those that counted.
-        new: the judgments with their new marks.
+    the mean of what counts. Scores are compared with the means of the judgments that counted in `old`.
     """
     if not data.scores:
         return replace(data, judgments=marked).aggregate(), []

@@ -44,19 +44,13 @@ class Ballots:
 def best_worst(table: ChoiceTable, systems: Sequence[str] | None = None, *, strict: bool = False) -> Ballots:
     """Read best-worst ballots: the best is 1, the worst -1, what else was shown 0.
 
-    Args:
-        table: item, annotator, best, worst and, unless all of `systems` were always shown, shown ("A;B;C;D").
-        systems: Keep only these; what was shown where the table does not say.
-        strict: Refuse an annotator's second ballot on the same systems of an item.
+    Without a column `shown` ("A;B;C;D") all of `systems` were shown. `strict` refuses an annotator's second ballot on
+    the same systems of an item.
 
-    Raises:
-        DataError: A best that is also the worst, one that was not shown, fewer than two systems shown.
-
-    Example:
-        >>> frame = pl.DataFrame({"item": ["1"], "best": ["B"], "worst": ["C"], "shown": ["A;B;C"]})
-        >>> ballots = best_worst(ChoiceTable(frame, "best-worst", "t.csv"))
-        >>> ballots.systems, ballots.values.tolist()
-        (('A', 'B', 'C'), [[0.0, 1.0, -1.0]])
+    >>> frame = pl.DataFrame({"item": ["1"], "best": ["B"], "worst": ["C"], "shown": ["A;B;C"]})
+    >>> ballots = best_worst(ChoiceTable(frame, "best-worst", "t.csv"))
+    >>> ballots.systems, ballots.values.tolist()
+    (('A', 'B', 'C'), [[0.0, 1.0, -1.0]])
     """
     rows = table.keys().with_columns(_shown(table, systems), table.texts("best").alias("best"),
                                      table.texts("worst").alias("worst")).with_row_index("row")  # fmt: skip
@@ -105,19 +99,12 @@ def _check_best_worst(rows: pl.DataFrame, table: ChoiceTable) -> None:
 def rankings(table: ChoiceTable, systems: Sequence[str] | None = None, *, strict: bool = False) -> Ballots:
     """Read rankings: a row per system with its rank (1 best, equal ranks are ties), or a text such as "A > B = C".
 
-    Args:
-        table: item, annotator, and system with rank, or ranking.
-        systems: Keep only these.
-        strict: Refuse an annotator's second ranking of an item, which is averaged otherwise.
+    `strict` refuses an annotator's second ranking of an item, which is averaged otherwise.
 
-    Raises:
-        DataError: No ranks, a rank that is not a number, a text that cannot be read.
-
-    Example:
-        >>> frame = pl.DataFrame({"item": ["1"], "ranking": ["B > A = C"]})
-        >>> ballots = rankings(ChoiceTable(frame, "ranking", "t.csv"))
-        >>> ballots.systems, ballots.values.tolist()
-        (('A', 'B', 'C'), [[-2.0, -1.0, -2.0]])
+    >>> frame = pl.DataFrame({"item": ["1"], "ranking": ["B > A = C"]})
+    >>> ballots = rankings(ChoiceTable(frame, "ranking", "t.csv"))
+    >>> ballots.systems, ballots.values.tolist()
+    (('A', 'B', 'C'), [[-2.0, -1.0, -2.0]])
     """
     torn: list[str] = []
     if table.has("ranking"):
@@ -236,11 +223,10 @@ def table_preferences(
         cluster: item, annotator, or none for independent choices.
         strict: Refuse duplicates that contradict each other instead of merging them.
 
-    Example:
-        >>> table = pl.DataFrame({"item": [1, 2], "annotator": ["p", "p"], "system_a": ["X", "Y"],
-        ...                       "system_b": ["Y", "X"], "choice": ["a", "b"]})
-        >>> table_preferences(table).choices.outcome.tolist()
-        [1, 1]
+    >>> table = pl.DataFrame({"item": [1, 2], "annotator": ["p", "p"], "system_a": ["X", "Y"],
+    ...                       "system_b": ["Y", "X"], "choice": ["a", "b"]})
+    >>> table_preferences(table).choices.outcome.tolist()
+    [1, 1]
     """
     named = choice_table(table, kind, columns, where)
     if kind == "pairwise":

@@ -152,19 +152,11 @@ def kind_of(present: Sequence[str], columns: Mapping[str, str] | None = None) ->
 def choice_table(table: pl.DataFrame, kind: str, columns: Mapping[str, str] | None, where: str) -> ChoiceTable:
     """Give the columns of a table of this kind our names.
 
-    Args:
-        table: As it came; all other columns stay under their names.
-        kind: One of those above.
-        columns: Our role -> the table's column, where names alone do not say.
-        where: File name, for messages.
+    `columns` maps our roles to the table's columns where names alone do not say; other columns stay.
 
-    Raises:
-        DataError: No rows, or a column that the kind needs is absent.
-
-    Example:
-        >>> table = pl.DataFrame({"segment": [1], "winner": ["A"]})
-        >>> choice_table(table, "pairwise", None, "t.csv").frame.columns
-        ['item', 'choice']
+    >>> table = pl.DataFrame({"segment": [1], "winner": ["A"]})
+    >>> choice_table(table, "pairwise", None, "t.csv").frame.columns
+    ['item', 'choice']
     """
     if not table.height:
         raise DataError(f"{where}: the table has a header but no rows; there is nothing to compare")
@@ -240,22 +232,13 @@ _MEANING = {label: side for side, labels in _SIDES.items() for label in labels}
 def sides(table: ChoiceTable, a: pl.Series, b: pl.Series, ignore: Collection[str] = ()) -> pl.Series:
     """What each row chose: a, b, tie, both or none; null where nothing was chosen or the label is to be ignored.
 
-    A choice may be the name of one of the row's systems. Capitals do not matter, except in names.
+    A choice may be the name of one of the row's systems. Capitals do not matter, except in names. Rows whose label is
+    in `ignore` (such as c and f of the word-sense task) are null, too.
 
-    Args:
-        table: With a column `choice`.
-        a: The system shown first in each row.
-        b: The other one.
-        ignore: Labels to leave out, such as c and f of the word-sense task.
-
-    Raises:
-        DataError: A label that is nothing of this, or one that is a side and the other side's name at once.
-
-    Example:
-        >>> frame = pl.DataFrame({"choice": ["A", "sysY", "Tie", None]})
-        >>> x, y = pl.Series(["sysX"] * 4), pl.Series(["sysY"] * 4)
-        >>> sides(ChoiceTable(frame, "pairwise", "t.csv"), x, y).to_list()
-        ['a', 'b', 'tie', None]
+    >>> frame = pl.DataFrame({"choice": ["A", "sysY", "Tie", None]})
+    >>> x, y = pl.Series(["sysX"] * 4), pl.Series(["sysY"] * 4)
+    >>> sides(ChoiceTable(frame, "pairwise", "t.csv"), x, y).to_list()
+    ['a', 'b', 'tie', None]
     """
     choice = table.texts("choice")
     folded = choice.str.to_lowercase()

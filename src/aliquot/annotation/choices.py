@@ -124,14 +124,11 @@ def of_systems(rows: pl.DataFrame, systems: Sequence[str] | None, table: ChoiceT
 def aligned_pairs(rows: pl.DataFrame, twins: Sequence[tuple[str, str]] = ()) -> pl.DataFrame:
     """Turn every pair the way it occurs first, so that A against B and B against A are one comparison.
 
-    Args:
-        rows: a, b and side (a, b, or anything else).
-        twins: Further pairs of columns that belong to a and b.
+    `twins` are further pairs of columns that belong to a and b.
 
-    Example:
-        >>> rows = pl.DataFrame({"a": ["X", "Y"], "b": ["Y", "X"], "side": ["a", "a"]})
-        >>> aligned_pairs(rows).rows()
-        [('X', 'Y', 'a'), ('X', 'Y', 'b')]
+    >>> rows = pl.DataFrame({"a": ["X", "Y"], "b": ["Y", "X"], "side": ["a", "a"]})
+    >>> aligned_pairs(rows).rows()
+    [('X', 'Y', 'a'), ('X', 'Y', 'b')]
     """
     low, high = pl.min_horizontal("a", "b").alias("_low"), pl.max_horizontal("a", "b").alias("_high")
     marked = rows.with_columns(low, high).with_columns(pl.col("a").first().over("_low", "_high").alias("_lead"))
@@ -253,14 +250,10 @@ def score_preferences(
         within: annotator (an annotator's own scores are compared) or item (the item's means over annotators are).
         margin: Differences up to it are ties.
 
-    Raises:
-        DataError: Nobody scored two systems on the same item.
-
-    Example:
-        >>> import aliquot
-        >>> data = aliquot.synthetic(items=30, systems=3, seed=1)
-        >>> score_preferences(data, within="item").items
-        30
+    >>> import aliquot
+    >>> data = aliquot.synthetic(items=30, systems=3, seed=1)
+    >>> score_preferences(data, within="item").items
+    30
     """
     if within not in WITHIN:
         raise unknown_name("within", within, WITHIN)

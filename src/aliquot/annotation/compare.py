@@ -171,20 +171,14 @@ def read_data(
 ) -> EvalSet | pl.DataFrame:
     """Read a file as a table or as data, as the kind of comparison needs it.
 
-    Args:
-        path: A file, a folder, "-" for standard input, or a name of data such as wmt23/en-de.
-        kind: What is to be compared; None tells by the columns whether it is a table of choices.
-        columns: Our column role -> the table's column, as `kind_of` takes it.
+    `path` may be a folder, "-" for standard input, or a name of data such as wmt23/en-de. Without a kind the columns
+    tell whether it is a table of choices; `columns` is as in `kind_of`.
 
-    Raises:
-        FormatError: It is no table, and a table is needed.
-
-    Example:
-        >>> import tempfile
-        >>> path = Path(tempfile.mkdtemp()) / "choices.csv"
-        >>> _ = path.write_text("item,system_a,system_b,choice")
-        >>> read_data(path).columns
-        ['item', 'system_a', 'system_b', 'choice']
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "choices.csv"
+    >>> _ = path.write_text("item,system_a,system_b,choice")
+    >>> read_data(path).columns
+    ['item', 'system_a', 'system_b', 'choice']
     """
     if str(path) != "-" and not Path(path).is_file() and kind not in TABLE_KINDS:
         return load(path)

@@ -150,14 +150,13 @@ def criteria(
         draws: Bootstrap draws over items.
         seed: Of bootstrap and parallel analysis.
 
-    Example:
-        >>> import aliquot
-        >>> rng = np.random.default_rng(1)
-        >>> shared = rng.normal(size=(300, 1))
-        >>> table = pl.DataFrame(shared + rng.normal(size=(300, 4)), schema=["a", "b", "c", "d"])
-        >>> result = criteria(table.with_row_index("item"), seed=1)
-        >>> result.factors.df, round(result.kmo, 1)
-        (2, 0.8)
+    >>> import aliquot
+    >>> rng = np.random.default_rng(1)
+    >>> shared = rng.normal(size=(300, 1))
+    >>> table = pl.DataFrame(shared + rng.normal(size=(300, 4)), schema=["a", "b", "c", "d"])
+    >>> result = criteria(table.with_row_index("item"), seed=1)
+    >>> result.factors.df, round(result.kmo, 1)
+    (2, 0.8)
     """
     if rows not in ROWS:
         raise unknown_name("kind of row", rows, ROWS)

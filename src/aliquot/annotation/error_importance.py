@@ -85,6 +85,8 @@ def importance(
 ) -> ErrorImportance:
     """Regress scores on the numbers of errors of each type.
 
+    Slopes are within annotators (each has a level of its own) and their intervals over items.
+
     Args:
         data: Data whose judgments list errors (MQM), or a table with a column of counts for each type of error,
             `item`, and where known annotator and the scores.
@@ -93,17 +95,13 @@ def importance(
         errors: Columns that count errors, or types to keep; by default all.
         types: For error lists: category or severity.
 
-    Returns:
-        Slopes are within annotators (each has a level of its own) and their intervals over items.
-
-    Example:
-        >>> rng = np.random.default_rng(2)
-        >>> counts = rng.poisson(1.0, (100, 2))
-        >>> table = pl.DataFrame({"item": range(100), "noise": counts[:, 0], "silence": counts[:, 1],
-        ...                       "value": 7.0 - counts @ np.array([1.0, 3.0]) + rng.normal(size=100)})
-        >>> rows = importance(table).rows
-        >>> [row.error for row in rows if row.standardised < -0.8]
-        ['silence']
+    >>> rng = np.random.default_rng(2)
+    >>> counts = rng.poisson(1.0, (100, 2))
+    >>> table = pl.DataFrame({"item": range(100), "noise": counts[:, 0], "silence": counts[:, 1],
+    ...                       "value": 7.0 - counts @ np.array([1.0, 3.0]) + rng.normal(size=100)})
+    >>> rows = importance(table).rows
+    >>> [row.error for row in rows if row.standardised < -0.8]
+    ['silence']
     """
     if types not in TYPES:
         raise unknown_name("types", types, TYPES)

@@ -77,12 +77,11 @@ def group_changes(
         adjust: holm, sidak or none, over the measures.
         equal_variances: Student's t test instead of Welch's.
 
-    Example:
-        >>> table = pl.DataFrame({"participant": range(6), "group": ["r", "r", "r", "c", "c", "c"],
-        ...                       "before": [1.0, 2, 3, 1, 2, 3], "after": [3.0, 5, 4, 1, 3, 3]})
-        >>> row = group_changes(table).rows[0]
-        >>> round(row.difference, 3), row.n_first
-        (1.667, 3)
+    >>> table = pl.DataFrame({"participant": range(6), "group": ["r", "r", "r", "c", "c", "c"],
+    ...                       "before": [1.0, 2, 3, 1, 2, 3], "after": [3.0, 5, 4, 1, 3, 3]})
+    >>> row = group_changes(table).rows[0]
+    >>> round(row.difference, 3), row.n_first
+    (1.667, 3)
     """
     if adjust not in ADJUSTMENTS:
         raise unknown_name("adjustment", adjust, ADJUSTMENTS)

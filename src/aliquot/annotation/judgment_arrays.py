@@ -90,15 +90,9 @@ def judgment_arrays(
 ) -> JudgmentArrays:
     """Turn judgments into arrays.
 
-    Marked judgments, those without a value or an annotator, and control items are left out, with a note.
-
-    Args:
-        data: an EvalSet with judgments, judgments, or a table; in a table, judgments may be texts.
-        criterion: keep only this one.
-        annotators: keep only these.
-        answer: the column that holds the judgment; by default `value`.
-        scale: ends of the scale; a judgment outside is an error.
-        columns: item columns or judgment columns to keep, for grouping.
+    Marked judgments, those without a value or an annotator, and control items are left out, with a note. In a table,
+    judgments may be texts, in the column `answer`. A judgment outside the `scale` is an error. `columns` of items or
+    judgments are kept for grouping.
     """
     judgments, labels = _numbered(data, answer)
     table, notes = counted(judgment_rows(judgments).table, _LEFT_OUT)

@@ -35,9 +35,6 @@ class ScoreJudgments:
 def judgments_of_score(data: EvalSet, human: str) -> ScoreJudgments:
     """Find the judgments whose means are this human score: all, of one criterion or protocol, or of some annotators.
 
-    Raises:
-        DataError: there are no judgments, or none whose means are the score.
-
     >>> import aliquot
     >>> judgments_of_score(aliquot.synthetic(items=10, systems=2, annotators=0), "human")
     Traceback (most recent call last):
@@ -133,13 +130,7 @@ def difference_noise(table: pl.DataFrame, within: float) -> tuple[float, bool]:
 
     An annotator's severity on an item then cancels: what is left is the interaction of annotator and system on the
     item, from the blocks in which at least two annotators judged the same systems (two-way analysis of variance).
-
-    Args:
-        table: that of `judgments_of_score`.
-        within: variance of a judgment about its output's mean.
-
-    Returns:
-        The variance, and whether severity cancels.
+    `within` is the variance of a judgment about its output's mean. Returns the variance, and whether severity cancels.
     """
     first = table.filter((pl.col("turn") == 0) & pl.col("annotator").is_not_null())
     blocks = first.with_columns(

@@ -239,9 +239,6 @@ class Recoding:
     def apply(self, values: pl.Series) -> pl.Series:
         """Return the new values as numbers: themselves, or their place among the labels.
 
-        Raises:
-            DataError: a value is in no group.
-
         >>> parse_recoding("1|2=low,3..5=high").apply(pl.Series([1.0, 4.0])).to_list()
         [0.0, 1.0]
         """

@@ -158,12 +158,11 @@ def compare_preferences(
         draws: Bootstrap draws.
         seed: Of the bootstrap.
 
-    Example:
-        >>> import aliquot
-        >>> from aliquot.annotation.choices import score_preferences
-        >>> data = aliquot.synthetic(items=60, systems=3, seed=1)
-        >>> compare_preferences(score_preferences(data, within="item")).systems[0].system
-        'sys1'
+    >>> import aliquot
+    >>> from aliquot.annotation.choices import score_preferences
+    >>> data = aliquot.synthetic(items=60, systems=3, seed=1)
+    >>> compare_preferences(score_preferences(data, within="item")).systems[0].system
+    'sys1'
     """
     if not 0.0 < alpha < 0.5:
         raise OptionError(f"alpha is {alpha}; choose between 0 and 0.5, for instance 0.05")

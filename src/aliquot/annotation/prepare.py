@@ -216,12 +216,8 @@ def z_scores(
 ) -> Normalised:
     """Subtract each annotator's mean and divide by their standard deviation (divisor n).
 
-    Args:
-        table: judgments with value and the columns of `by`; a null value has no score.
-        by: what to do it within.
-        minimum: an annotator with fewer judgments has no usable mean and spread.
-        guard: an annotator with too few or only equal judgments is left out (`drop`), or compared with the mean and
-            spread of all judgments on the criterion (`pooled`). A 0 would be wrong for them.
+    `guard`: an annotator with too few or only equal judgments is left out (`drop`), or compared with the mean and
+    spread of all judgments on the criterion (`pooled`). A 0 would be wrong for them.
 
     >>> table = pl.DataFrame({"annotator": ["a"] * 3 + ["b"], "value": [1.0, 2.0, 3.0, 9.0]})
     >>> z_scores(table, by=("annotator",), minimum=2).z.round(2)
@@ -266,10 +262,8 @@ def _z_notes(
 def crossed(table: pl.DataFrame, *, unit: Unit = "auto") -> Normalised:
     """Take each annotator's severity off their judgments; severity and item effects are fitted together, by criterion.
 
-    Args:
-        table: judgments with item, system, annotator, criterion and value.
-        unit: what has an effect beside its annotator: the item, or the output (an item with its system), which needs
-            outputs judged by several annotators; `auto` takes the output where most judgments are on such ones.
+    `unit`: what has an effect beside its annotator: the item, or the output (an item with its system), which needs
+    outputs judged by several annotators; `auto` takes the output where most judgments are on such ones.
 
     >>> table = pl.DataFrame({"item": [0, 0, 1, 1, 2, 2], "system": ["A"] * 6, "annotator": ["a", "b"] * 3,
     ...     "criterion": ["c"] * 6, "value": [1.0, 2, 5, 6, 8, 9.5]})

@@ -103,11 +103,10 @@ def verify(
         ignore: Labels to leave out, for instance those for words that should not have been shown.
         strict: Refuse contradictory duplicates instead of leaving them out.
 
-    Example:
-        >>> table = pl.DataFrame({"item": range(6), "choice": ["1", "1", "2", "both", "0", "1"]})
-        >>> pair = verify(table, systems=["AW", "DB"]).pairs[0]
-        >>> pair.only_a, pair.only_b, round(pair.accuracy_a, 3)
-        (3, 1, 0.667)
+    >>> table = pl.DataFrame({"item": range(6), "choice": ["1", "1", "2", "both", "0", "1"]})
+    >>> pair = verify(table, systems=["AW", "DB"]).pairs[0]
+    >>> pair.only_a, pair.only_b, round(pair.accuracy_a, 3)
+    (3, 1, 0.667)
     """
     named = choice_table(table, "verify", columns, where)
     rows, notes = pair_rows(named, systems, ignore)
@@ -273,12 +272,11 @@ def postedit(
         systems: The two systems, where the table does not name them; otherwise keep only these.
         by: A column whose values make groups (job, language, annotator).
 
-    Example:
-        >>> table = pl.DataFrame({"item": [1, 2], "final": ["a cat", "two dogs"],
-        ...                       "output_a": ["the cat", "two dogs"], "output_b": ["the dog", "dogs"]})
-        >>> row = postedit(table)["all"]
-        >>> row.edits_a, row.edits_b, row.fewer_a
-        (1.5, 5.0, 2)
+    >>> table = pl.DataFrame({"item": [1, 2], "final": ["a cat", "two dogs"],
+    ...                       "output_a": ["the cat", "two dogs"], "output_b": ["the dog", "dogs"]})
+    >>> row = postedit(table)["all"]
+    >>> row.edits_a, row.edits_b, row.fewer_a
+    (1.5, 5.0, 2)
     """
     named = choice_table(table, "postedit", columns, where)
     if by is not None and by not in named.frame.columns:
