@@ -98,22 +98,12 @@ PROPS: tuple[float, ...] = tuple(np.linspace(0.05, 0.5, 10).tolist())
 def eval_spa(data_new: Data, data_old: Data, metric: Metric = "human", props: Numbers = PROPS) -> list[float]:
     """Soft pairwise accuracy of the first new items, for every budget.
 
-    Args:
-        data_new: Items in the order of a selection.
-        data_old: All items.
-        metric: The score that ranks systems; a tuple for one of the new and one of the old items.
-        props: Budgets, as shares of the old items.
+    `data_new` are items in the order of a selection, `props` budgets as shares of the old items; `metric` may be a
+    tuple, one score for the new and one for the old items.
 
-    Returns:
-        One value per budget.
-
-    Raises:
-        DataError: A missing score, or a budget below one item.
-
-    Example:
-        >>> items = [{"scores": {"A": {"human": k % 3}, "B": {"human": 1.0}}} for k in range(40)]
-        >>> eval_spa(items[::-1], items, props=[0.25, 0.5])
-        [0.894, 0.98]
+    >>> items = [{"scores": {"A": {"human": k % 3}, "B": {"human": 1.0}}} for k in range(40)]
+    >>> eval_spa(items[::-1], items, props=[0.25, 0.5])
+    [0.894, 0.98]
     """
     new, old = two_tables(data_new, data_old, metric)
     return _spa_curve(SoftAccuracy.against(old, len(new)), new, _budgets_of(len(old), props))
@@ -155,22 +145,13 @@ def eval_spa_par(
 ) -> float:
     """Share of the items that the new order needs for the same soft pairwise accuracy, averaged over budgets.
 
-    Args:
-        data_new: Items in the order of a selection, at least five.
-        data_old: All items.
-        spas_tgt: The accuracy to reach, for every budget.
-        metric: As in `eval_spa`.
-        props: The budgets.
-        workers: Ignored: one pass serves all budgets.
+    The mean of C / B, C the smallest number of items from 5 on that reaches the target of budget B. A target never
+    reached counts as all new items, with a warning. `workers` is ignored: one pass serves all budgets. Other arguments
+    as `eval_spa`.
 
-    Returns:
-        Mean of C / B, C the smallest number of items from 5 on that reaches the target of budget B. A target that is
-        never reached counts as all new items, with a warning.
-
-    Example:
-        >>> items = [{"scores": {"A": {"human": k % 3}, "B": {"human": 1.0}}} for k in range(40)]
-        >>> eval_spa_par(items[::-1], items, [0.7, 0.8], props=[0.25, 0.5])
-        0.375
+    >>> items = [{"scores": {"A": {"human": k % 3}, "B": {"human": 1.0}}} for k in range(40)]
+    >>> eval_spa_par(items[::-1], items, [0.7, 0.8], props=[0.25, 0.5])
+    0.375
     """
     del workers
     new, old = two_tables(data_new, data_old, metric)
@@ -201,11 +182,8 @@ def precompute_spa_randnorm(
 ) -> tuple[FloatArray, float]:
     """Soft pairwise accuracy of random selection, and the parity of other random selections with it.
 
-    The orders are subset2evaluate's: Python's `random.Random(seed)`, seeds from 0 for the accuracy, and as many
-    further ones for the parity.
-
-    Returns:
-        Mean accuracy for every budget, and the mean parity, which is not exactly 1.
+    The orders are subset2evaluate's: Python's `random.Random(seed)`, seeds from 0 for the accuracy, and as many further
+    ones for the parity. Returns mean accuracy for every budget, and the mean parity, which is not exactly 1.
     """
     del workers
     new, old = _both_scores(data_old, metric)
@@ -224,8 +202,7 @@ def precompute_clucor_randnorm(
 ) -> tuple[tuple[FloatArray, FloatArray], tuple[float, float]]:
     """Cluster counts and correlations of random selection, and the parities of others; see `precompute_spa_randnorm`.
 
-    Returns:
-        (mean counts, mean correlations) for every budget, and (parity of counts, parity of correlations).
+    Returns (mean counts, mean correlations) for every budget, and (parity of counts, parity of correlations).
     """
     del workers
     new, old = _both_scores(data_old, metric)

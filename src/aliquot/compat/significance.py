@@ -78,9 +78,8 @@ def score_table(
 ) -> FloatArray:
     """Read one score of all items and systems (by default those of the first item); `name` is for messages.
 
-    Example:
-        >>> score_table([{"scores": {"A": {"m": 1}, "B": {"m": 2.5}}}], "m")
-        array([[1. , 2.5]])
+    >>> score_table([{"scores": {"A": {"m": 1}, "B": {"m": 2.5}}}], "m")
+    array([[1. , 2.5]])
     """
     wanted = systems_of(items, name) if systems is None else systems
     try:
@@ -140,10 +139,9 @@ _FEWEST = 3
 def compute_clusters(data: Data, metric: Metric = "human") -> list[list[str]]:
     """Group systems that are not told apart, best cluster first; of two metrics the first is taken.
 
-    Example:
-        >>> items = [{"scores": {"A": {"m": k}, "B": {"m": k + 1.0}, "C": {"m": k + 0.9 + k % 2}}} for k in range(9)]
-        >>> compute_clusters(items, "m")
-        [['C', 'B'], ['A']]
+    >>> items = [{"scores": {"A": {"m": k}, "B": {"m": k + 1.0}, "C": {"m": k + 0.9 + k % 2}}} for k in range(9)]
+    >>> compute_clusters(items, "m")
+    [['C', 'B'], ['A']]
     """
     systems, table = _read(data, metric)
     order = _order(table)
@@ -242,9 +240,8 @@ class Signs:
         """One-sided p-values of all pairs a < b, in the order of `np.triu_indices`.
 
         p is the share of permutations whose difference is at least the observed one; not (b + 1) / (B + 1), so that it
-        can be 0.
-
-        `scores` is items x systems. The memory layout counts: it decides the order in which numbers are added.
+        can be 0. `scores` is items x systems. The memory layout counts: it decides the order in which numbers are
+        added.
         """
         systems, items = scores.shape[1], len(scores)
         signs = self.stream[: self.permutations * items].reshape(self.permutations, items)
@@ -287,10 +284,9 @@ def compute_pairwise_p_values(seg_scores: NDArray[Any], num_permutations: int = 
     `seg_scores` is systems x items (the other way round than everywhere else in aliquot). The result is systems x
     systems; p[a, b] for a < b is small where a is better than b; NaN elsewhere.
 
-    Example:
-        >>> compute_pairwise_p_values(np.array([[3.0, 2.0, 4.0, 2.0], [1.0, 1.0, 5.0, 1.0]]))
-        array([[  nan, 0.265],
-               [  nan,   nan]])
+    >>> compute_pairwise_p_values(np.array([[3.0, 2.0, 4.0, 2.0], [1.0, 1.0, 5.0, 1.0]]))
+    array([[  nan, 0.265],
+           [  nan,   nan]])
     """
     scores = np.asarray(seg_scores)
     if scores.ndim != 2 or not scores.shape[1]:
@@ -306,9 +302,8 @@ def compute_pairwise_p_values(seg_scores: NDArray[Any], num_permutations: int = 
 def compute_one_minus_pce(metric_pairwise_p_vals: FloatArray, human_pairwise_p_vals: FloatArray) -> float:
     """Soft pairwise accuracy of two tables of p-values: one minus their mean distance above the diagonal.
 
-    Example:
-        >>> compute_one_minus_pce(np.array([[0.5, 0.2], [0.8, 0.5]]), np.array([[0.5, 0.1], [0.9, 0.5]]))
-        0.9
+    >>> compute_one_minus_pce(np.array([[0.5, 0.2], [0.8, 0.5]]), np.array([[0.5, 0.1], [0.9, 0.5]]))
+    0.9
     """
     shapes = np.shape(metric_pairwise_p_vals), np.shape(human_pairwise_p_vals)
     if shapes[0] != shapes[1] or len(shapes[0]) != 2 or shapes[0][0] < 2:

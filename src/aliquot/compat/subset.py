@@ -36,10 +36,9 @@ Error = Literal["absolute", "squared", "root_squared"]
 def eval_subset_spa(data_new: Data, data_old: Data, metric: Metric = "human") -> float:
     """Soft pairwise accuracy with subset2evaluate's permutation test.
 
-    Example:
-        >>> items = [{"scores": {"A": {"human": k % 3}, "B": {"human": 1.0}}} for k in range(20)]
-        >>> eval_subset_spa(items[:5], items)
-        0.86
+    >>> items = [{"scores": {"A": {"human": k % 3}, "B": {"human": 1.0}}} for k in range(20)]
+    >>> eval_subset_spa(items[:5], items)
+    0.86
     """
     new, old = two_tables(data_new, data_old, metric)
     return SoftAccuracy.against(old, len(new)).of(new)
@@ -57,9 +56,8 @@ def eval_subset_pairwise_accuracy(data_new: Data, data_old: Data, metric: Metric
 def eval_order_accuracy(scores_new: Mapping[str, float], scores_old: Mapping[str, float]) -> float:
     """`eval_subset_pairwise_accuracy` on scores per system.
 
-    Example:
-        >>> eval_order_accuracy({"A": 1, "B": 2, "C": 3}, {"A": 1, "B": 3, "C": 2}) == 2 / 3
-        True
+    >>> eval_order_accuracy({"A": 1, "B": 2, "C": 3}, {"A": 1, "B": 3, "C": 2}) == 2 / 3
+    True
     """
     for system in scores_old:
         if system not in scores_new:
@@ -112,9 +110,8 @@ def tau_b(rows: FloatArray, target: FloatArray) -> FloatArray:
     The divisions are scipy's, in its order: parity asks whether a value is at least the mean of others, which may be
     the same number but for its last bit. `stats.correlation.kendall_rows` takes one square root and may differ there.
 
-    Example:
-        >>> tau_b(np.array([[1.0, 2.0, 3.0], [1.0, 1.0, 1.0]]), np.array([1.0, 3.0, 2.0])).round(3)
-        array([0.333,   nan])
+    >>> tau_b(np.array([[1.0, 2.0, 3.0], [1.0, 1.0, 1.0]]), np.array([1.0, 3.0, 2.0])).round(3)
+    array([0.333,   nan])
     """
     first, second = np.triu_indices(len(target), 1)
     wanted = np.sign(target[first] - target[second])
@@ -154,9 +151,8 @@ def eval_subset_clusters_top(
 def get_model_absolute(data_new: Data, metric: str = "human") -> dict[str, float]:
     """Mean score of every system.
 
-    Example:
-        >>> get_model_absolute([{"scores": {"A": {"m": 1.0}}}, {"scores": {"A": {"m": 2.0}}}], "m")
-        {'A': 1.5}
+    >>> get_model_absolute([{"scores": {"A": {"m": 1.0}}}, {"scores": {"A": {"m": 2.0}}}], "m")
+    {'A': 1.5}
     """
     items = loaded(data_new, "data")
     systems = systems_of(items)
@@ -173,10 +169,9 @@ def get_model_ordering(data_new: Data, metric: str = "human") -> dict[str, int]:
 def eval_metrics_correlations(data: Data, metric_target: str = "human", display: bool = False) -> dict[str, float]:
     """Pearson correlation of every other score with the target over all outputs, highest first, undefined last.
 
-    Example:
-        >>> items = [{"scores": {"A": {"human": k, "m": k**2, "n": -k}}} for k in range(4)]
-        >>> {name: round(value, 3) for name, value in eval_metrics_correlations(items).items()}
-        {'m': 0.958, 'n': -1.0}
+    >>> items = [{"scores": {"A": {"human": k, "m": k**2, "n": -k}}} for k in range(4)]
+    >>> {name: round(value, 3) for name, value in eval_metrics_correlations(items).items()}
+    {'m': 0.958, 'n': -1.0}
     """
     items = loaded(data, "data")
     systems = systems_of(items)

@@ -42,8 +42,6 @@ def column_of(name: str, values: Sequence[Any]) -> pl.Series:
 
     >>> column_of("refs", [["a", "b"], None]).dtype == JSON_DTYPE
     True
-    >>> column_of("year", [2023, None]).dtype
-    Int64
     """
     kinds = set(map(type, values))
     for accepted, dtype in _NATIVE:

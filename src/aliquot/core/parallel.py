@@ -26,11 +26,8 @@ def run_tasks(
 ) -> Iterator[Done]:
     """Give the results as they are ready, in any order.
 
-    Args:
-        work: a function that can travel to another process.
-        tasks: what to call it with.
-        jobs: processes; all cores of this machine by default, 1 for none but this one.
-        engine: dask://host:port for a cluster.
+    `work` travels to other processes. `jobs` are all cores by default, 1 for this process only; `engine` is
+    dask://host:port for a cluster.
 
     >>> sorted(run_tasks(abs, [-1, 2, -3], jobs=1))
     [1, 2, 3]

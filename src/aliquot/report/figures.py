@@ -204,12 +204,7 @@ _PANELS = (
 
 
 def draw_plan(result: CampaignPlan, path: str | Path) -> None:
-    """Draw four panels against the number of items, hours above where they are known; the recommendation is marked.
-
-    Args:
-        result: what `plan` gave from data.
-        path: where to write, as .svg, .png or .pdf.
-    """
+    """Draw four panels against the number of items, hours above where they are known; the recommendation is marked."""
     path = Path(path)
     require_figures(path)
     figure, axes = new_figure(2, 2, width=5.2, height=3.6)
@@ -278,11 +273,7 @@ _NAMES = 3  # metrics of the same bias that are named before "and n more"
 
 
 def draw_break_even(report: MetricReport, path: Path) -> None:
-    """Draw one panel for each human score.
-
-    Raises:
-        DataError: the report has no break-even.
-    """
+    """Draw one panel for each human score."""
     require_figures(path)
     humans = list(dict.fromkeys(row.human for row in report.breakeven))
     if not humans:

@@ -21,12 +21,8 @@ _PALETTE = "cividis"  # looks the same to colour-blind readers, and turns into a
 def heatmap(result: Agreement, path: str | Path, *, measure: str | None = None, title: str | None = None) -> None:
     """Draw the agreement of every pair of annotators, best-agreeing annotators first; grey where none is defined.
 
-    Args:
-        result: what `agreement` gave.
-        path: where to write, as .svg, .png or .pdf.
-        measure: a column of `result.pairs`; by default kappa for labels, quadratic kappa for ordinal answers, Pearson's
-            correlation otherwise.
-        title: above the picture.
+    `measure`: a column of `result.pairs`; by default kappa for labels, quadratic kappa for ordinal answers, Pearson's
+    correlation otherwise.
     """
     path = Path(path)
     require_figures(path)

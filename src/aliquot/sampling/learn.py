@@ -36,20 +36,14 @@ _SOFT = 0.1
 
 @dataclass(frozen=True, eq=False)
 class Learned(Result):
-    """The result of `learn`.
+    """The result of `learn`."""
 
-    Attributes:
-        model: the chosen model, trained on all campaigns.
-        chosen: the name of the candidate it is.
-        scores: Spearman correlation of prediction and target on each part left out, for every candidate tried and for
-            source_length.
-        notes: warnings for the reader.
-    """
-
-    model: SourceModel
-    chosen: str
+    model: SourceModel  # the chosen model, trained on all campaigns
+    chosen: str  # the name of the candidate it is
+    # Spearman correlation of prediction and target on each part left out, for every candidate tried and for
+    # source_length
     scores: dict[str, dict[str, float]]
-    notes: tuple[str, ...]
+    notes: tuple[str, ...]  # warnings for the reader
 
     @property
     def signature(self) -> str:

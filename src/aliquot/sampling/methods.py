@@ -31,19 +31,12 @@ INJECTED = ("n", "rng", "cost", "amount", "mass")
 
 @dataclass(frozen=True, eq=False)
 class Drawn:
-    """What a design gives.
+    """What a design gives."""
 
-    Attributes:
-        rows: the drawn rows in the order of drawing.
-        probability: every item's inclusion probability (N), or None when it has none.
-        stratum: every item's bin (N) as an integer code, or None.
-        details: what an estimator or a reader should know.
-    """
-
-    rows: IntArray
-    probability: FloatArray | None
-    stratum: IntArray | None = None
-    details: Mapping[str, Any] = field(default_factory=dict)
+    rows: IntArray  # the drawn rows in the order of drawing
+    probability: FloatArray | None  # every item's inclusion probability (N), or None when it has none
+    stratum: IntArray | None = None  # every item's bin (N) as an integer code, or None
+    details: Mapping[str, Any] = field(default_factory=dict)  # what an estimator or a reader should know
 
 
 @dataclass(frozen=True, eq=False)

@@ -42,19 +42,13 @@ from aliquot.stats.arrays import IntArray
 
 @dataclass(frozen=True, eq=False)
 class PoolSelection:
-    """The items chosen from a pool.
+    """The items chosen from a pool."""
 
-    Attributes:
-        selection: ids in order, with utility and probability; the population is the pool without its duplicates.
-        items: the chosen items themselves, in the same order.
-        n_items: how many items the pool has.
-        duplicates: how many were left out because they repeat an earlier source.
-    """
-
+    # ids in order, with utility and probability; the population is the pool without its duplicates
     selection: Selection
-    items: pl.DataFrame
-    n_items: int
-    duplicates: int = 0
+    items: pl.DataFrame  # the chosen items themselves, in the same order
+    n_items: int  # how many items the pool has
+    duplicates: int = 0  # how many were left out because they repeat an earlier source
 
     def __len__(self) -> int:
         return len(self.selection)

@@ -86,43 +86,27 @@ def pool_items(
 
 @dataclass(frozen=True)
 class Value:
-    """How every source gets its number.
+    """How every source gets its number."""
 
-    Attributes:
-        kind: length, column, model (a file that `aliquot learn` wrote) or predictor (module:function).
-        name: the column, file or function.
-        pair: the language pair, for a model.
-        check: a digest of the model's or function's file, so that a run does not resume with another one.
-    """
-
+    # length, column, model (a file that `aliquot learn` wrote) or predictor (module:function)
     kind: Literal["length", "column", "model", "predictor"]
-    name: str = ""
-    pair: str | None = None
-    check: str = ""
+    name: str = ""  # the column, file or function
+    pair: str | None = None  # the language pair, for a model
+    check: str = ""  # a digest of the model's or function's file, so that a run does not resume with another one
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What the first pass takes from every source.
+    """What the first pass takes from every source."""
 
-    Attributes:
-        value: its utility or size, or None.
-        length: whether its length is needed.
-        document: whether documents matter, and `position` the items' positions in them.
-        groups: columns whose values are groups (bins, balance).
-        cost: a column, `esa_time`, or None.
-        dedup: exact or near, to find sources that repeat an earlier one; or None.
-        vectors: the model of the vectors for clusters, or None.
-    """
-
-    value: Value | None = None
-    length: bool = False
-    document: bool = False
+    value: Value | None = None  # its utility or size, or None
+    length: bool = False  # whether its length is needed
+    document: bool = False  # whether documents matter, and `position` the items' positions in them
     position: bool = False
-    groups: tuple[str, ...] = ()
-    cost: str | None = None
-    dedup: str | None = None
-    vectors: str | None = None
+    groups: tuple[str, ...] = ()  # columns whose values are groups (bins, balance)
+    cost: str | None = None  # a column, `esa_time`, or None
+    dedup: str | None = None  # exact or near, to find sources that repeat an earlier one; or None
+    vectors: str | None = None  # the model of the vectors for clusters, or None
 
     def __str__(self) -> str:
         """List what is taken, for the signature of the first pass."""
@@ -147,19 +131,13 @@ class Wanted:
 
 @dataclass(frozen=True)
 class PoolMethod:
-    """A method on a pool.
+    """A method on a pool."""
 
-    Attributes:
-        spec: as the user gave it.
-        wanted: what the first pass takes.
-        given: the method's parameters, naming columns of `PoolItems`; those of mini-batch k-means where that is it.
-        columns: column of `PoolItems` -> array of the first pass.
-    """
-
-    spec: Spec
-    wanted: Wanted
+    spec: Spec  # as the user gave it
+    wanted: Wanted  # what the first pass takes
+    # the method's parameters, naming columns of `PoolItems`; those of mini-batch k-means where that is it
     given: Mapping[str, Any] = field(default_factory=dict)
-    columns: Mapping[str, str] = field(default_factory=dict)
+    columns: Mapping[str, str] = field(default_factory=dict)  # column of `PoolItems` -> array of the first pass
 
     @property
     def method(self) -> Method:
@@ -268,9 +246,7 @@ def pool_kmeans(
 ) -> Subset:
     """Items nearest to the centres of n clusters of the vectors at `rows`; places in `rows` are returned.
 
-    Args:
-        weighted: give each chosen item the size of its cluster as weight.
-        model: ngrams for light vectors, or a sentence-transformers model (name or path).
+    `weighted` gives each chosen item the size of its cluster as weight.
     """
     del model  # the first pass has made the vectors with it
     n = min(n, len(rows))

@@ -253,17 +253,11 @@ def open_parts(output: Path | None, signature: str, count: int) -> Iterator[Part
 
 @dataclass(frozen=True)
 class Measured:
-    """A pool after the first pass.
+    """A pool after the first pass."""
 
-    Attributes:
-        pool: the files.
-        parts: the arrays on disk.
-        starts: the row at which each partition begins; the last entry is the number of items.
-    """
-
-    pool: Pool
-    parts: Parts
-    starts: IntArray
+    pool: Pool  # the files
+    parts: Parts  # the arrays on disk
+    starts: IntArray  # the row at which each partition begins; the last entry is the number of items
 
     @property
     def n_items(self) -> int:

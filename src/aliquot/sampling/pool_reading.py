@@ -71,16 +71,11 @@ class Partition:
 
 @dataclass(frozen=True)
 class Pool:
-    """Files and how they are cut.
+    """Files and how they are cut."""
 
-    Attributes:
-        files: the files in order.
-        partitions: the stretches they are read in.
-        fields: role or column -> its name in the files, where that is not the item format's.
-    """
-
-    files: tuple[str, ...]
-    partitions: tuple[Partition, ...]
+    files: tuple[str, ...]  # the files in order
+    partitions: tuple[Partition, ...]  # the stretches they are read in
+    # role or column -> its name in the files, where that is not the item format's
     fields: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -115,11 +110,8 @@ def open_pool(
 ) -> Pool:
     """Find the files and cut them into partitions; only headers are read.
 
-    Args:
-        paths: files or patterns (pool/*.parquet).
-        columns: role -> its name in the files, e.g. {"source": "text"}.
-        partition_rows: rows of Parquet in a partition.
-        partition_bytes: bytes of JSON lines in a partition.
+    `columns`: role -> its name in the files, e.g. {"source": "text"}. Partitions hold `partition_rows` of Parquet or
+    `partition_bytes` of JSON lines.
     """
     names = _files([paths] if isinstance(paths, str | Path) else list(paths))
     for role in columns or {}:

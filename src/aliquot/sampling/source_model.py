@@ -29,20 +29,14 @@ from aliquot.stats.text_features import BITS, SEEN_BITS, SURFACE, Pieces, ngram_
 
 @dataclass(frozen=True, eq=False)
 class Trees:
-    """All nodes of all trees, one after the other; children are places in the same arrays, -1 for a leaf.
+    """All nodes of all trees, one after the other; children are places in the same arrays, -1 for a leaf."""
 
-    Attributes:
-        root: where each tree starts.
-        feature, threshold, left, right: a row goes left where its feature, as float32, is at most the threshold.
-        value: what a leaf adds (already times the learning rate).
-    """
-
-    root: NDArray[np.int32]
-    feature: NDArray[np.int32]
+    root: NDArray[np.int32]  # where each tree starts
+    feature: NDArray[np.int32]  # a row goes left where its feature, as float32, is at most the threshold
     threshold: FloatArray
     left: NDArray[np.int32]
     right: NDArray[np.int32]
-    value: FloatArray
+    value: FloatArray  # what a leaf adds (already times the learning rate)
 
     def __post_init__(self) -> None:
         nodes = len(self.feature)
@@ -140,42 +134,25 @@ class _Meta(msgspec.Struct):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SourceModel:
-    """Predicts from a source alone how useful judging it is.
+    """Predicts from a source alone how useful judging it is."""
 
-    Attributes:
-        target: the utility that was learned.
-        kind: ridge or gbm.
-        known: domains and languages seen in training.
-        centre, scale: of the dense features; standardised features are cut at 10.
-        slopes: of the standardised dense features.
-        ngrams: weights of the hashed n-grams; empty where they did not help.
-        trees: what boosting adds; None for ridge.
-        memory: hashed words and character runs of the training sources.
-        whitening: turns standardised surface statistics into uncorrelated ones, for `unlikeness`.
-        limits: the training sources' 95th percentiles of unseen characters and of distance.
-        embedding: the sentence encoder whose vectors are features, or "".
-        trained_on: name, fingerprint and number of sources of each campaign.
-        scores: cross-validated Spearman correlations, campaign by campaign, for each candidate.
-        signature: how to get it again.
-        version: the aliquot that made it.
-    """
-
-    target: str
-    kind: str
-    known: Known
-    centre: FloatArray
+    target: str  # the utility that was learned
+    kind: str  # ridge or gbm
+    known: Known  # domains and languages seen in training
+    centre: FloatArray  # with `scale`, of the dense features; standardised features are cut at 10
     scale: FloatArray
-    slopes: FloatArray
-    ngrams: NDArray[np.float32]
-    trees: Trees | None
-    memory: BoolArray
-    whitening: FloatArray
-    limits: FloatArray
-    embedding: str = ""
-    trained_on: tuple[tuple[str, str, int], ...] = ()
+    slopes: FloatArray  # of the standardised dense features
+    ngrams: NDArray[np.float32]  # weights of the hashed n-grams; empty where they did not help
+    trees: Trees | None  # what boosting adds; None for ridge
+    memory: BoolArray  # hashed words and character runs of the training sources
+    whitening: FloatArray  # turns standardised surface statistics into uncorrelated ones, for `unlikeness`
+    limits: FloatArray  # the training sources' 95th percentiles of unseen characters and of distance
+    embedding: str = ""  # the sentence encoder whose vectors are features, or ""
+    trained_on: tuple[tuple[str, str, int], ...] = ()  # name, fingerprint and number of sources of each campaign
+    # cross-validated Spearman correlations, campaign by campaign, for each candidate
     scores: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    signature: str = ""
-    version: str = ""
+    signature: str = ""  # how to get it again
+    version: str = ""  # the aliquot that made it
 
     def __post_init__(self) -> None:
         _check_shapes(self)
@@ -208,13 +185,8 @@ class SourceModel:
         """Predicted utility of each source, higher = choose first; NaN for a missing or empty source.
 
         The scale is that of the target in standard deviations within a campaign. Texts are treated in chunks, each
-        alone: any way of splitting the sources gives the same numbers.
-
-        Args:
-            sources: the texts.
-            pair: language pair(s), such as "en-de", one for all or one each.
-            domain: domain(s) likewise.
-            vectors: the sources' sentence embeddings, for a model that was trained on them.
+        alone: any way of splitting the sources gives the same numbers. `pair` ("en-de") and `domain` are one for all or
+        one each; `vectors` are sentence embeddings, for a model trained on them.
         """
         return self.assess(sources, pair=pair, domain=domain, vectors=vectors)[0]
 

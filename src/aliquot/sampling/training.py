@@ -112,31 +112,18 @@ _UNSEEN_AT = len(SURFACE)
 
 @dataclass(frozen=True, eq=False)
 class Corpus:
-    """Sources of all campaigns with a target.
+    """Sources of all campaigns with a target."""
 
-    Attributes:
-        texts: the sources.
-        names: the campaigns' names; `groups` counts in them.
-        groups: the campaign of each source.
-        units: what is kept together when a single campaign is cut into folds: documents, or single sources.
-        target: normal scores of the target within the campaign.
-        lengths: the baseline, source_length.
-        known: domains and languages that occur.
-        dense: features of each source; shares of unseen words are against the other parts of the corpus.
-        ngrams: hashed n-grams.
-        trained_on: name, fingerprint and number of sources of each campaign.
-    """
-
-    texts: tuple[str, ...]
-    names: tuple[str, ...]
-    groups: IntArray
-    units: IntArray
-    target: FloatArray
-    lengths: FloatArray
-    known: Known
-    dense: FloatArray
-    ngrams: sparse.csr_matrix
-    trained_on: tuple[tuple[str, str, int], ...]
+    texts: tuple[str, ...]  # the sources
+    names: tuple[str, ...]  # the campaigns' names; `groups` counts in them
+    groups: IntArray  # the campaign of each source
+    units: IntArray  # what is kept together when a single campaign is cut into folds: documents, or single sources
+    target: FloatArray  # normal scores of the target within the campaign
+    lengths: FloatArray  # the baseline, source_length
+    known: Known  # domains and languages that occur
+    dense: FloatArray  # features of each source; shares of unseen words are against the other parts of the corpus
+    ngrams: sparse.csr_matrix  # hashed n-grams
+    trained_on: tuple[tuple[str, str, int], ...]  # name, fingerprint and number of sources of each campaign
 
     def __len__(self) -> int:
         return len(self.texts)

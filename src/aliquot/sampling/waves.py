@@ -75,15 +75,9 @@ def add_wave(
 ) -> Selection:
     """Add items to a selection, up to a new total size; those chosen earlier stay first.
 
-    Args:
-        pool: the items the earlier selection was drawn from.
-        earlier: a selection by one of DESIGNS, with or without waves.
-        budget: the new total (300, "30%") or what to add ("+100", "+10%"). It is kept in expectation: with unequal
-            probabilities the number drawn depends a little on the items drawn before.
-        balance: the column the earlier selection was balanced by.
-        crowd: the systems the earlier selection looked at.
-        seed: same seed, same wave; every wave has its own random numbers.
-        signature: how to get the result again.
+    `earlier` is by one of DESIGNS, with or without waves; `pool`, `balance` and `crowd` are those it was drawn with.
+    `budget` is the new total (300, "30%") or what to add ("+100", "+10%"). It is kept in expectation: with unequal
+    probabilities the number drawn depends a little on the items drawn before.
     """
     require_design(earlier)
     chosen = _chosen_rows(pool, earlier)
@@ -140,17 +134,10 @@ def between_groups(probability: Sequence[FloatArray], drawn: Sequence[int], rows
     sum_d V_d / sum_i p_i (1 - p_i), V_d the variance of the number of items of document d. A wave with conditional
     probabilities q turns V_d into (1 - q_d)^2 V_d + f_d (1 - f_d): of the earlier items of d the part q_d is made good,
     because chosen items cannot be drawn again, and f_d is the fractional part of the sum of q over those left in d.
-
-    Args:
-        probability: every item's probability in the design at each size.
-        drawn: the number of items of each wave.
-        rows: the drawn items, wave after wave.
-        codes: every item's document.
+    `probability` are the design's at each size; `drawn` counts the items of each wave, `rows` are the items in order.
 
     >>> p, codes = np.full(8, 0.25), np.repeat([0, 1], 4)
-    >>> between_groups([p], [2], np.array([0, 5]), codes)  # one item of each document, always
-    0.0
-    >>> between_groups([p, p + 0.25], [2, 2], np.array([0, 5, 1, 6]), codes)
+    >>> between_groups([p, p + 0.25], [2, 2], np.array([0, 5, 1, 6]), codes)  # one item of each document in each wave
     0.0
     """
     variance = np.zeros(int(codes.max()) + 1)
