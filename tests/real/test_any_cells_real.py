@@ -1,0 +1,69 @@
+"""Systems judged on different items of real campaigns: intervals hold, and P(best) does not overclaim much."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import aliquot
+from aliquot.simulation.setup import population
+
+DATA = Path(__file__).parents[2].parent / "shared" / "data"
+pytestmark = pytest.mark.skipif(not DATA.exists(), reason="the shared campaigns are not here")
+REPEATS = 25
+
+
+def campaign(name: str, human: str | None, references: list[str]) -> aliquot.EvalSet:
+    data = aliquot.load(DATA / f"{name}.jsonl.gz")
+    data = data.with_human(human) if human else data
+    data = data.drop(systems=references) if references else data
+    found = population(data)
+    return found[0] if isinstance(found, tuple) else found
+
+
+def thinned(data: aliquot.EvalSet, share: float, each: int, rng: np.random.Generator, *, rare: bool) -> aliquot.EvalSet:
+    """Judge `each` random systems on some random items; the first system ten times less, if it is to be rare."""
+    scores = data.human_score()
+    keys = rng.random(scores.shape)
+    if rare:
+        keys[:, 0] += 2.0 * (rng.random(len(keys)) > 0.1)
+    asked = (np.argsort(np.argsort(keys, axis=1), axis=1) < each) & (keys < 1.5)
+    asked &= np.isin(np.arange(len(keys)), rng.choice(len(keys), round(share * len(keys)), replace=False))[:, None]
+    return data.with_score(str(data.human), np.where(asked, scores, np.nan))
+
+
+@pytest.mark.parametrize(("name", "human", "references"), [
+    ("wmt23-mqm3raters-en-de", None, ["refA"]), ("wmt24-esa-en-cs-waves23", None, []), ("summeval", None, []),
+])  # fmt: skip
+@pytest.mark.parametrize(("share", "each", "rare"), [(1.0, 2, False), (0.3, 6, True)])
+def test_intervals_hold(
+    name: str, human: str | None, references: list[str], share: float, each: int, rare: bool
+) -> None:
+    data = campaign(name, human, references)
+    truth = dict(zip(data.systems, data.human_score().mean(axis=0), strict=True))
+    rng = np.random.default_rng(7)
+    means, pairs = [], []
+    for _ in range(REPEATS):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            result = aliquot.estimate(thinned(data, share, each, rng, rare=rare), target="given")
+        means += [row.low <= truth[row.system] <= row.high for row in result.systems if row.low == row.low]
+        pairs += [p.low <= truth[p.a] - truth[p.b] <= p.high for p in result.pairs if p.low == p.low]
+    assert 0.91 <= np.mean(means) <= 0.99
+    assert 0.91 <= np.mean(pairs) <= 0.99
+
+
+@pytest.mark.parametrize("name", ["wmt22-da-de-en", "wmt22-calibration-en-cs"])
+def test_no_false_certainty(name: str) -> None:
+    """Every item is judged for some system, no system is judged on every item: nothing is certain."""
+    result = aliquot.estimate(aliquot.load(DATA / f"{name}.jsonl.gz"), target="given")
+    judged = [row for row in result.systems if row.n > 1]
+    assert all(row.se > 0 for row in judged)
+    assert len({row.cluster for row in judged}) < len(judged)
+    for row in result.systems:
+        if row.n == 0:
+            assert (row.rank_low, row.cluster) == (None, None)
+            assert np.isnan(row.p_best)
