@@ -20,8 +20,7 @@ def campaign(name: str, human: str | None, references: list[str]) -> aliquot.Eva
     data = aliquot.load(DATA / f"{name}.jsonl.gz")
     data = data.with_human(human) if human else data
     data = data.drop(systems=references) if references else data
-    found = population(data)
-    return found[0] if isinstance(found, tuple) else found
+    return population(data)[0]
 
 
 def thinned(data: aliquot.EvalSet, share: float, each: int, rng: np.random.Generator, *, rare: bool) -> aliquot.EvalSet:
