@@ -75,24 +75,13 @@ def select(
     if unit not in UNITS:
         raise unknown_name("unit", unit, UNITS)
     spec, details = resolved(data, parse_spec(method), parameters)
+    earlier = None
     if add_to is not None:
-        wrong = {"cost": cost, "include": list(include), "within": within, "non-matching": not matching}
-        _refuse_with_add_to(wrong | {"unit document": unit == "document"})
-        earlier = add_to if isinstance(add_to, Selection) else Selection.load(add_to)
         asked = method != "auto" or any(value is not None for value in parameters.values())
-        if asked and str(spec) != earlier.method:
-            raise OptionError(
-                f"--add-to: the selection was drawn by {earlier.method}, not by {spec}; leave out --method"
-            )
-        return add_wave(
-            data.drop(items=list(exclude_items)) if len(exclude_items) else data, earlier, budget, balance=balance,
-            crowd=crowd, seed=seed,
-            signature=signature(
-                f"select:{earlier.method}", data, budget=budget, balance=balance, exclude=_listed(exclude_items),
-                crowd=None if crowd is None else ",".join(crowd), add_to=named(earlier), seed=seed,
-            ),
-        )  # fmt: skip
-    if str(budget).strip().startswith("+"):
+        options = {"cost": cost, "include": len(include), "within": within, "non-matching": not matching}
+        _refuse_with_wave(options | {"unit document": unit == "document"})
+        earlier = _to_add_to(add_to, spec if asked else None)
+    elif str(budget).strip().startswith("+"):
         raise OptionError(f"--budget {budget} adds to an earlier selection: name it with --add-to")
     if within is not None and len(exclude_items):
         raise OptionError(
@@ -101,6 +90,14 @@ def select(
     _warn_of_crowd(spec, crowd)
     pool = data if within is None else chosen_before(data, within)
     pool = pool.drop(items=list(exclude_items)) if len(exclude_items) else pool
+    signed = signature(
+        f"select:{spec if earlier is None else earlier.method}", data, budget=budget, cost=cost, balance=balance,
+        unit=None if unit == "item" else unit, include=_listed(include), exclude=_listed(exclude_items),
+        crowd=None if crowd is None else ",".join(crowd), matching=None if matching else "no",
+        within=named(within), add_to=named(earlier), seed=seed,
+    )  # fmt: skip
+    if earlier is not None:
+        return add_wave(pool, earlier, budget, balance=balance, crowd=crowd, seed=seed, signature=signed)
     costs = item_costs(pool, cost)
     whole = resolve_budget(budget, pool.n_items, costs)
     fixed = _fixed_mask(pool, include)
@@ -113,22 +110,22 @@ def select(
         chosen = choose_rows(task, matching=matching)
     if not len(chosen.rows) and not fixed.any():
         report_empty(spec, budget, costs)
-    selection = _selection(
-        pool, chosen, np.flatnonzero(fixed), free, costs, spec, details,
-        signature(
-            f"select:{spec}", data, budget=budget, cost=cost, balance=balance,
-            unit=None if unit == "item" else unit, include=_listed(include), exclude=_listed(exclude_items),
-            crowd=None if crowd is None else ",".join(crowd), matching=None if matching else "no",
-            within=named(within), seed=seed,
-        ),
-    )  # fmt: skip
-    return selection if within is None else multiplied(selection, within, selection.signature)
+    selection = _selection(pool, chosen, np.flatnonzero(fixed), free, costs, spec, details, signed)
+    return selection if within is None else multiplied(selection, within, signed)
 
 
-def _refuse_with_add_to(options: Mapping[str, object]) -> None:
+def _refuse_with_wave(options: Mapping[str, object]) -> None:
     for name, given in options.items():
         if given:
             raise OptionError(f"--{name} with --add-to: a wave is drawn as the first selection was; leave out --{name}")
+
+
+def _to_add_to(add_to: Selection | str | Path, spec: Spec | None) -> Selection:
+    """Return the selection to add to; a method that is named must be the one that drew it."""
+    earlier = add_to if isinstance(add_to, Selection) else Selection.load(add_to)
+    if spec is not None and str(spec) != earlier.method:
+        raise OptionError(f"--add-to: the selection was drawn by {earlier.method}, not by {spec}; leave out --method")
+    return earlier
 
 
 def _warn_of_crowd(spec: Spec, crowd: Sequence[str] | None) -> None:
