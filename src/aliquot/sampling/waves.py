@@ -121,7 +121,7 @@ def add_wave(
 def conditional(before: FloatArray, after: FloatArray) -> FloatArray:
     """Probability of each item in a wave, given that no earlier wave drew it.
 
-    >>> conditional(np.array([0.2, 0.5, 1.0]), np.array([0.6, 0.5, 1.0])).tolist()
+    >>> conditional(np.array([0.2, 0.5, 1.0]), np.array([0.6, 0.5, 1.0])).round(12).tolist()
     [0.5, 0.0, 0.0]
     """
     open_ = before < 1.0

@@ -188,9 +188,8 @@ def span_agreement(
 ) -> SpanAgreement:
     """Compare the spans of all pairs of annotators.
 
-    `text`: code of the text of each row; a row is an error, or a judgment without one. `start`: first character of the
-    span, or -1 for a judgment without a span. `end`: the character after the last; an empty span (an omission) marks
-    nothing. `severity`: code of the severity, rising with it.
+    A row is an error, or a judgment without one (`start` -1). `end` is the character after the last; an empty span (an
+    omission) marks nothing. Codes of `severity` rise with it.
 
     >>> rows = np.zeros(2, dtype=int), np.array([0, 1]), np.zeros(2, dtype=int)
     >>> found = span_agreement(*rows, np.array([0, 2]), np.array([4, 6]), np.array([0, 0]))

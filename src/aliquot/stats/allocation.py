@@ -31,9 +31,8 @@ def nonnegative(name: str, values: FloatArray | IntArray) -> FloatArray:
 def water_fill(weights: FloatArray, caps: FloatArray, n: float) -> FloatArray:
     """Share n out as min(cap_l, c * weight_l), with the one level c at which the shares sum to n.
 
-    Taking the most overfull bin whole and re-allocating the rest, again and again, ends at the same shares: each
-    time the level can only rise, so an overfull bin stays overfull. Here the level comes from one sort. What the
-    bins with a weight cannot hold goes to the others in proportion to their caps.
+    The level comes from one sort; taking the most overfull bin whole, again and again, ends at the same shares. What
+    the bins with a weight cannot hold goes to the others in proportion to their caps.
 
     >>> water_fill(np.array([8.0, 1.0, 1.0]), np.array([3.0, 5.0, 5.0]), 5).tolist()
     [3.0, 1.0, 1.0]
@@ -68,9 +67,7 @@ def _level(weights: FloatArray, caps: FloatArray, n: float) -> FloatArray:
 
 
 def proportional(sizes: IntArray, n: int) -> FloatArray:
-    """Allocate in proportion to bin sizes: n_l = n N_l / N.
-
-    Saldías et al. (2022), section 2.1: the cautious choice when the bin variances are not known.
+    """Allocate in proportion to bin sizes, n_l = n N_l / N (Saldías et al. 2022, 2.1); for unknown bin variances.
 
     >>> proportional(np.array([10, 30]), 8).tolist()
     [2.0, 6.0]
@@ -82,8 +79,7 @@ def proportional(sizes: IntArray, n: int) -> FloatArray:
 def optimal(sizes: IntArray, sds: FloatArray, n: int) -> FloatArray:
     """Allocate for the least variance: n_l = n s_l N_l / sum(s N), overfull bins taken whole (Neyman).
 
-    Saldías et al. (2022), equation 2 and the paragraph after it: where n_l > N_l the worst bin is taken whole and
-    the rest re-allocated, recursively. When all (remaining) sds are zero the allocation is proportional.
+    Saldías et al. (2022), equation 2. When all (remaining) sds are zero the allocation is proportional.
 
     >>> optimal(np.array([10, 10]), np.array([3.0, 1.0]), 8).tolist()
     [6.0, 2.0]
@@ -121,10 +117,7 @@ def round_nearest(target: FloatArray, sizes: IntArray, n: int) -> IntArray:
 
 
 def round_random(target: FloatArray, sizes: IntArray, n: int, seed: Seed) -> IntArray:
-    """Round targets up or down at random so that E[n_l] = target_l exactly and the total is always n.
-
-    Systematic over the fractions with the bins in random order: the inclusion probability of
-    an item of bin l is target_l / N_l, with no empty-bin bias.
+    """Round targets up or down at random so that E[n_l] = target_l exactly (no empty-bin bias) and they sum to n.
 
     >>> int(round_random(np.array([0.5, 0.5, 0.5, 0.5]), np.array([2, 2, 2, 2]), 2, seed=0).sum())
     2
@@ -203,9 +196,8 @@ def mix_uniform(pi: FloatArray, tau: float) -> FloatArray:
 def pps_probabilities(sizes: FloatArray, n: float, tau: float, cost: FloatArray | None = None) -> FloatArray:
     """Return probabilities proportional to size / sqrt(cost), capped at 1, mixed with uniform by tau.
 
-    docs/methods.md, section 2; the square root of the cost as in Cochran (1977), section 5.5. Sizes that are all zero
-    say nothing: the result is uniform. With tau > 0 (and n > 0) every item has pi > 0. `tau` is the weight of the
-    uniform design; without `cost` all items cost the same.
+    See docs/methods.md, section 2; the square root of the cost as in Cochran (1977), section 5.5. Sizes that are all
+    zero give a uniform design. With tau > 0 (and n > 0) every item has pi > 0.
 
     >>> pps_probabilities(np.array([3.0, 1.0, 0.0, 0.0]), 1, tau=0.5).tolist()
     [0.5, 0.25, 0.125, 0.125]

@@ -270,10 +270,7 @@ _HEAD = 6  # columns before those of the annotators
 
 
 def icc_measure(judgments: Pairable, annotator: IntArray, annotators: int, kind: ICCKind) -> Additive:
-    """An intraclass correlation as a measure of item weights.
-
-    `annotator`: code of each judgment's annotator, in the order of what `pairable` was given.
-    """
+    """An intraclass correlation as a measure of item weights; annotators in the order of what `pairable` was given."""
     if kind not in ICC_KINDS:
         raise unknown_name("intraclass correlation", kind, ICC_KINDS)
     return Additive(icc_sums(judgments, annotator, annotators), lambda total: correlation(total, kind))

@@ -64,11 +64,7 @@ class AnnotatorPairs:
 
 
 def annotator_pairs(judgments: Pairable, annotator: IntArray, annotators: int) -> AnnotatorPairs:
-    """Find the pairs of annotators that share units.
-
-    `annotator`: code of each judgment's annotator, in the order of what `pairable` was given; one judgment of an
-    annotator on a unit.
-    """
+    """Find the pairs of annotators that share units; annotators in the order of what `pairable` was given."""
     code = annotator[judgments.kept]
     judged = sparse.csr_array((np.ones(len(code)), (judgments.unit, code)), shape=(len(judgments.size), annotators))
     overlap = sparse.triu(judged.T @ judged, k=1).tocoo()

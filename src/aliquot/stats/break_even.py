@@ -39,8 +39,7 @@ class CampaignErrors:
 class BreakEven:
     """Judgments per system at which people reach each metric's bias.
 
-    Infinite: never within the sizes looked at; so for a metric without bias, unless people make no error either. The
-    smallest size: there already.
+    Infinite: never within the sizes looked at, as for a metric without bias. The smallest size: there already.
     """
 
     judgments: FloatArray  # one per metric; NaN for a metric without a pair
@@ -64,11 +63,10 @@ def human_errors(
 ) -> FloatArray:
     """P(sign of the mean difference of k judged items != y*) for every k and pair (docs/methods.md, section 7).
 
-    Below `NORMAL_FROM` judgments the items are drawn `trials` times: scores with many equal or extreme values (MQM) are
-    far from normal there (on WMT23 en-de at k = 10 the mean error is 0.168, the normal approximation says 0.187; from
-    100 on they agree to 0.0005). Above, it is Phi(-|mean d| sqrt(k) / sd d). A tie is half an error; so is a pair whose
-    mean difference is exactly 0. Systems are judged on the same items. Errors are interpolated between whole k. `ratio`
-    is the efficiency ratio r: n judgments of the perfect annotator are worth r n of people. Returns sizes x pairs.
+    Below `NORMAL_FROM` judgments the items are drawn `trials` times, because MQM is far from normal there (WMT23 en-de
+    at k = 10: mean error 0.168, by the normal approximation 0.187). Above, it is Phi(-|mean d| sqrt(k) / sd d). A tie
+    is half an error, as is a mean of 0. Errors are interpolated between whole k. `ratio` is the efficiency ratio r: n
+    judgments of the perfect annotator are worth r n of people. Returns sizes x pairs.
 
     >>> human = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
     >>> human_errors(human, np.array([1, 3, 300]), seed=1).round(2).T  # exactly 9 / 27 and 7 / 27 at first
@@ -135,11 +133,10 @@ def break_even(
     """Judgments per system at which the error of people falls to the bias of each metric.
 
     The curve of people is made non-increasing and interpolated over log k. The interval is a percentile bootstrap over
-    systems, within campaigns: pairs share systems, so drawing pairs would claim too much. It says how far the number
-    holds for other systems of the kind; the error of judging few items is not in it. A metric that is right on every
-    pair is so in every draw; its bias may still be up to u, with (1 - u)^m = (1 - level) / 2 for the m = floor(M / 2)
-    pairs without a common system, and the lower end is where people reach u. Likewise for one that is always wrong. The
-    pairs of several campaigns are pooled; all have the same metrics and sizes (increasing).
+    systems, within campaigns: pairs share systems, so drawing pairs would claim too much. A metric that is right on
+    every pair is so in every draw; its bias may still be up to u, with (1 - u)^m = (1 - level) / 2 for the
+    m = floor(M / 2) pairs without a common system, and the lower end is where people reach u. Likewise for one that is
+    always wrong.
 
     >>> human = np.array([[0.4, 0.4, 0.4], [0.2, 0.2, 0.2], [0.0, 0.0, 0.0]])
     >>> bias = np.array([[0.0, 0.0, 1.0], [1.0, 1.0, 0.0], [0.0, 0.0, 0.0]])

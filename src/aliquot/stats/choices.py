@@ -54,9 +54,7 @@ class Choices:
 
 
 def choices_of_rows(first: IntArray, second: IntArray, outcome: IntArray, cluster: IntArray, systems: int) -> Choices:
-    """Sort single choices by pair.
-
-    `outcome` is 1 where `first` was chosen, -1 where `second` was, 0 for a tie.
+    """Sort single choices by pair; `outcome` is 1 where `first` was chosen, -1 where `second` was, 0 for a tie.
 
     >>> choices = choices_of_rows(np.array([1, 0]), np.array([0, 1]), np.array([1, 1]), np.array([0, 0]), 2)
     >>> choices.outcome.tolist()
@@ -258,17 +256,13 @@ def sign_test(wins: IntArray | int, losses: IntArray | int) -> FloatArray:
 
 
 def clustered_sign_test(net: IntArray) -> float:
-    """Sign test over clusters: how likely is so uneven a total if each cluster's wins and losses were exchanged?
+    """Two-sided sign test over clusters: is the total as uneven if each cluster's wins and losses are exchanged?
 
-    `net` is wins minus losses in each cluster. Under the null hypothesis a cluster's net result is as likely to have
-    the other sign; clusters with a net of 0 say nothing. The distribution of the total under all sign flips is computed
-    exactly: clusters of equal |net| make a binomial, and the binomials are convolved. With one choice per cluster this
-    is the sign test. Where the convolution would be long (many thousands of clusters), the normal limit z = sum
-    net / sqrt(sum net^2) takes its place; that limit is the clustered McNemar test of Obuchowski (1998) with the
-    variance under the null hypothesis. The p-value is two-sided, and NaN where every net is 0.
+    `net` is wins minus losses in each cluster. The distribution of the total under all sign flips is exact: clusters of
+    equal |net| make a binomial, and the binomials are convolved. Where that would be long (many thousands of clusters),
+    the normal limit z = sum net / sqrt(sum net^2) takes its place, the clustered McNemar test of Obuchowski (1998) with
+    the variance under the null hypothesis. NaN where every net is 0.
 
-    >>> clustered_sign_test(np.array([1, 1, 1, 1, 1])), float(sign_test(5, 0))
-    (0.0625, 0.0625)
     >>> clustered_sign_test(np.array([3, 3])), round(float(sign_test(6, 0)), 3)  # two items are not six
     (0.5, 0.031)
     """
@@ -309,8 +303,7 @@ def _other_side(values: IntArray, counts: IntArray, end: int) -> FloatArray:
 def mcnemar(only_a: int, only_b: int) -> McNemar:
     """McNemar's test from the outputs that only one of two systems got right.
 
-    chi2 = max(0, |b - c| - 1)^2 / (b + c), one degree of freedom; the exact p is the sign test's. All three are NaN
-    where there is no such output.
+    chi2 = max(0, |b - c| - 1)^2 / (b + c), one degree of freedom; the exact p is the sign test's.
 
     >>> round(mcnemar(2425, 480).chi2, 1)  # word senses
     1300.9

@@ -69,9 +69,7 @@ def _checked_level(level: float) -> float:
 
 
 def wilson_interval(share: FloatArray | float, n: FloatArray | float, level: float = 0.95) -> tuple[float, float]:
-    """Wilson's score interval of a share (Wilson 1927); `n` need not be a whole number. NaN for n = 0.
-
-    `n` counts independent judgments, or what clustered ones count for.
+    """Wilson's score interval of a share (Wilson 1927); `n` counts independent judgments and need not be whole.
 
     >>> tuple(round(end, 3) for end in wilson_interval(86 / 148, 148))  # post-editors of German
     (0.501, 0.658)

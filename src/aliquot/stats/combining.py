@@ -113,9 +113,8 @@ def dawid_skene(
 ) -> DawidSkene:
     """Fit the model to judgments given as three arrays of codes (0, 1, ...), one entry for each judgment.
 
-    `smoothing` judgments are spread evenly over every confusion matrix entry (0: maximum likelihood). The fit stops
-    when the log-likelihood per judgment grows by less than `tolerance`. Every item below the largest code needs a
-    judgment.
+    `smoothing` judgments are spread evenly over every entry of a confusion matrix (0: maximum likelihood). The fit
+    stops when the log-likelihood per judgment grows by less than `tolerance`. Every item needs a judgment.
 
     >>> fit = dawid_skene(np.array([0, 0, 0, 1, 1, 1]), np.array([0, 1, 2, 0, 1, 2]), np.array([1, 1, 0, 0, 0, 0]))
     >>> fit.posterior.argmax(axis=1).tolist()

@@ -45,9 +45,7 @@ def pearson(x: FloatArray, y: FloatArray) -> float:
 
 
 def paired_pearson(x: FloatArray, y: FloatArray) -> FloatArray:
-    """Pearson correlation of every row of x with the same row of y.
-
-    NaN below two common cells, or where either row is constant on them.
+    """Pearson correlation of every row of x with the same row of y; NaN below two common cells or for a constant row.
 
     >>> x = np.array([[1.0, 2.0, 4.0], [1.0, 1.0, np.nan]])
     >>> paired_pearson(x, np.array([[2.0, 4.0, 8.0], [3.0, 4.0, 5.0]]))
@@ -75,8 +73,7 @@ def paired_kendall(x: FloatArray, y: FloatArray, variant: KendallVariant = "b") 
     """Kendall's tau of every row of x with the same row of y; NaN as `paired_pearson`.
 
     With C concordant and D discordant pairs, tau-b is (C - D) / sqrt(pairs untied in x times pairs untied in y), tau-c
-    is 2 (C - D) / (n^2 (m - 1) / m), m the smaller number of distinct values. All pairs of columns are compared: for
-    rows of a few dozen.
+    is 2 (C - D) / (n^2 (m - 1) / m), m the smaller number of distinct values. For rows of a few dozen.
 
     >>> paired_kendall(np.array([[1.0, 2.0, 3.0], [5.0, 5.0, 5.0]]), np.array([[3.0, 2.0, 1.0], [1.0, 2.0, 3.0]]))
     array([-1., nan])
@@ -110,10 +107,7 @@ def _signs(left: FloatArray, right: FloatArray) -> np.ndarray:
 
 
 def kendall_rows(values: FloatArray, target: FloatArray, variant: KendallVariant = "c") -> FloatArray:
-    """Kendall's tau of every row (item) with the target (Zouhar et al. 2025, eq. 5: `metric_cons`).
-
-    Undefined correlations (a constant row, fewer than two systems) are 0 here, not NaN; infinite values are the ends of
-    the order.
+    """Kendall's tau of every row with the target, 0 where undefined (Zouhar et al. 2025, eq. 5: `metric_cons`).
 
     >>> rows = np.array([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0], [5.0, np.nan, 5.0]])
     >>> kendall_rows(rows, np.array([0.1, 0.2, 0.3]), "b")
@@ -228,9 +222,7 @@ class Association:
 
 
 def correlate(x: FloatArray, y: FloatArray, coefficient: Coefficient = "pearson") -> Association:
-    """Correlate two vectors over the places where both are present (docs/methods.md, section 7).
-
-    `coefficient`: "pearson", "spearman", "kendall_b" or "kendall_c" (Stuart's tau-c).
+    """Correlate two vectors where both are present: "pearson", "spearman", "kendall_b" or "kendall_c" (Stuart's).
 
     >>> correlate(np.array([1.0, 2.0, np.nan, 3.0]), np.array([1.0, 3.0, 9.0, 2.0]), "spearman")
     Association(value=0.5, cells=3, groups=1, undefined=0)
@@ -269,8 +261,7 @@ def correlate_tables(
 def system_means(metric: FloatArray, human: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Means of every system over the cells that both tables have, equal where they differ by rounding only.
 
-    Without that, systems of the same mean would be ranked by the last bit of a sum. NaN for a system without common
-    cells.
+    Without that, systems of the same mean would be ranked by the last bit of a sum.
 
     >>> means, _ = system_means(np.array([[0.1, 0.1], [0.1, 0.1], [0.1, np.nan]]), np.ones((3, 2)))
     >>> bool(means[0] == means[1])

@@ -1,18 +1,17 @@
 """Pairwise error of a metric, split into noise, bias and variance (Wei and Jia 2021, eq. 14).
 
 Invariant: observed = c0 Noise + Bias + c1 Var + covariance, exactly, for every pair and so for every mean over pairs;
-the covariance is 0 unless human and metric see the same draws. Swapping the systems of a pair changes nothing.
-
-For a pair (a, b) let h = P(human mean of a > that of b) and m the same of the metric, over draws of items with
-replacement; a tie counts half for either. Then
+the covariance is 0 unless human and metric see the same draws. Swapping the systems of a pair changes nothing. For a
+pair (a, b) let h = P(human mean of a > that of b) and m the same of the metric, over draws of items with replacement; a
+tie counts half for either. Then
 
 - y* = the more frequent human sign, m* = the more frequent metric sign;
 - Noise = P(human sign != y*) = min(h, 1 - h), Var = P(metric sign != m*) = min(m, 1 - m);
 - Bias = 1 where m* != y*, c0 = 2 P(metric sign = y*) - 1, c1 = 1 - 2 Bias.
 
 Where h or m is exactly 1/2 there is no more frequent sign. Either choice is then as good, so Bias is the mean over
-both, 1/2, and c1 (or c0) is 0; where h and m both are 1/2, metric and human agree that there is no difference, and
-Bias is 0. All of this keeps the identity.
+both, 1/2, and c1 (or c0) is 0; where h and m both are 1/2, metric and human agree that there is no difference, and Bias
+is 0. All of this keeps the identity.
 """
 
 from __future__ import annotations
@@ -116,8 +115,7 @@ def pair_signs(
 def pair_parts(human: FloatArray, metric: FloatArray, joint: FloatArray | None = None) -> PairParts:
     """Noise, bias and variance from the probabilities that the first system of a pair is ahead (eq. 14).
 
-    `joint`: E[human wins x metric wins] where both see the same draws, a tie being half a win; by default human and
-    metric are independent.
+    `joint` is E[human wins x metric wins] where both see the same draws; without it they are independent.
 
     >>> parts = pair_parts(np.array([0.9]), np.array([0.2]))
     >>> [part.round(3).item() for part in parts.stacked()]  # 0.74 = -0.6 x 0.1 + 1 - 0.2
@@ -152,10 +150,9 @@ def parts_of(signs: PairSigns) -> PairParts:
 def decompose(campaigns: PairSigns | Sequence[PairSigns], seed: Seed = 0) -> Decomposition:
     """Average the parts over the pairs of one campaign, or of several pooled, with Monte Carlo errors.
 
-    Each pair has the same weight, in whichever campaign; pairs are formed within campaigns only. Monte Carlo errors
-    come from drawing the batches of trials again: they see that pairs share draws, and that bias jumps where a pair is
-    even. They are the error of `trials` being finite, not of the items or systems being few. NaN for one trial.
-    Campaigns have the same metrics in the same order; a metric that a campaign lacks is all NaN there.
+    Each pair has the same weight; pairs are formed within campaigns, which have the same metrics in the same order (all
+    NaN where absent). Monte Carlo errors come from drawing the batches of trials again. They are the error of `trials`
+    being finite, not of the items or systems being few. NaN for one trial.
 
     >>> rng = np.random.default_rng(0)
     >>> human = rng.normal(size=(50, 4)) + np.arange(4)
@@ -256,16 +253,12 @@ def co_occurrence(
     """Count pairs by whether human and metric find a significant difference, and which (Wei and Jia 2021, appendix E).
 
     A system is significantly better where it is behind in fewer than `alpha` of the draws of items with replacement,
-    ties counting half: the one-sided paired bootstrap test in the direction of the difference. `orient`: "human": the
-    first system of a pair is the one ahead by human in more than half of the draws, so the human is never significantly
-    "worse" and that row is 0, as in the paper. "given": the order of the systems.
+    ties counting half: a one-sided paired bootstrap test. With `orient` "human" the first system of a pair is the one
+    ahead by human, so that the row "worse" is 0, as in the paper; "given" keeps the order of the systems.
 
-    >>> rng = np.random.default_rng(0)
-    >>> human = rng.normal(size=(100, 3)) + np.array([2.0, 1.0, 1.0])
-    >>> co_occurrence(human, np.stack([-human])).counts
-    array([[[0, 0, 2],
-            [0, 1, 0],
-            [0, 0, 0]]])
+    >>> human = np.random.default_rng(0).normal(size=(100, 3)) + np.array([2.0, 1.0, 1.0])
+    >>> co_occurrence(human, np.stack([-human])).counts.tolist()
+    [[[0, 0, 2], [0, 1, 0], [0, 0, 0]]]
     """
     if not 0 < alpha < 0.5:
         raise OptionError(f"alpha is {alpha}; choose between 0 and 0.5, for instance 0.05")

@@ -135,9 +135,8 @@ def merged_singletons(stratum: IntArray) -> IntArray:
 def degrees_of_freedom(units: FloatArray, most: float) -> float:
     """Degrees of freedom of the variances, smaller where few units carry them (Satterthwaite), pooled over systems.
 
-    The variance of a variance estimate is sigma^4 (kurtosis - 1) / n, which for normal units gives about n degrees of
-    freedom, and for skewed, heavy-tailed scores such as MQM penalties far fewer: 2 n / (kurtosis - 1). The kurtosis is
-    corrected for small samples (Joanes and Gill 1998, G2).
+    For normal units there are about n, for skewed, heavy-tailed scores such as MQM penalties far fewer: 2
+    n / (kurtosis - 1), the kurtosis corrected for small samples (Joanes and Gill 1998, G2).
 
     >>> units = np.random.default_rng(0).normal(size=(2000, 3))
     >>> bool(abs(degrees_of_freedom(units, 1999.0) / 2000 - 1) < 0.1)

@@ -69,7 +69,6 @@ def kmo(correlation: FloatArray) -> tuple[float, FloatArray]:
     """Kaiser-Meyer-Olkin measure of sampling adequacy, overall and per variable.
 
     KMO = sum r^2 / (sum r^2 + sum a^2) off the diagonal, a the partial correlations -q_ij / sqrt(q_ii q_jj), Q = R^-1.
-    NaN for a singular matrix.
 
     >>> overall, single = kmo(np.array([[1.0, 0.5, 0.5], [0.5, 1.0, 0.5], [0.5, 0.5, 1.0]]))
     >>> round(overall, 4)
@@ -102,8 +101,7 @@ def parallel_analysis(correlation: FloatArray, n: int, *, draws: int = 200, seed
     """Count the factors that are more than noise (Horn 1965, on common factors as Humphreys and Ilgen 1969).
 
     Eigenvalues of the correlations with squared multiple correlations on the diagonal are compared with the 95th
-    percentile of those of random data. (With 1 on the diagonal, components instead of factors, criteria that
-    correlate across factors, as ratings do, look like one.)
+    percentile of those of random data. (With 1 on the diagonal, correlated factors look like one.)
 
     >>> parallel_analysis(np.array([[1.0, 0.8, 0.8], [0.8, 1.0, 0.8], [0.8, 0.8, 1.0]]), 100).number
     1

@@ -64,9 +64,8 @@ def fit_irt(scores: FloatArray, *, max_iterations: int = 1000) -> IRTFit:
     """Fit r = c / (1 + exp(-a (theta - b))) by maximum a posteriori (Zouhar et al. 2025, eq. 8).
 
     Scores are scaled to [0, 1] over the whole table, not binarised. The likelihood is Gaussian with the residual
-    variance of an additive item + system model; the priors are normal on theta, b, log a and logit c. The sign is
-    identified by a > 0: a higher ability always means a higher score. A fit that needs more iterations of L-BFGS is
-    returned with `converged=False`; items and systems without any score have NaN.
+    variance of an additive item + system model; the priors are normal on theta, b, log a and logit c. a > 0 identifies
+    the sign. A fit that needs more iterations of L-BFGS is returned with `converged=False`.
 
     >>> easy, hard = [0.7, 0.8, 0.9], [0.1, 0.3, 0.6]
     >>> fit = fit_irt(np.array([easy, hard, easy, hard]))
@@ -102,8 +101,7 @@ def fit_irt(scores: FloatArray, *, max_iterations: int = 1000) -> IRTFit:
 def fisher_information(fit: IRTFit) -> FloatArray:
     """Fisher information of every item, sum over systems of a^2 p (1 - p) (Zouhar et al. 2025, eq. 14 to 16).
 
-    p is the logistic part alone, without feasibility. Systems without an ability are left out. NaN for an item without
-    parameters.
+    p is the logistic part alone, without feasibility. Systems without an ability are left out.
 
     >>> one = np.array([1.0])
     >>> fit = IRTFit(np.array([0.0, 2.0]), 0 * one, 2 * one, one, 0.1, 0.0, True, 1)

@@ -55,8 +55,7 @@ class Scores:
 def grouped_pearson(scores: Scores, signs: FloatArray, grouping: Grouping, *, ranks: bool = False) -> Both:
     """Pearson within groups, averaged over the groups where it is defined.
 
-    `grouping`: "pooled", all cells; "within_system"; "within_item". `ranks`: Spearman: scores are replaced by their
-    ranks in the group before they are swapped.
+    With `ranks` (Spearman) scores are replaced by their ranks in the group before they are swapped.
 
     >>> scores = Scores(np.array([[1.0, 2.0, 4.0]]), np.array([[[1.0, 2.0, 4.0]], [[2.0, 1.0, 0.0]]]))
     >>> [value.round(3).tolist() for value in grouped_pearson(scores, np.ones((1, 1, 3)), "pooled")]

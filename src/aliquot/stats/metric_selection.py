@@ -57,10 +57,9 @@ def forward_selection(
     """Add the metric that removes most human variance within systems, as long as it is worth it.
 
     r2 is 1 - (variance of the cross-fitted residuals) / (variance of the human scores), both within systems: what the
-    regression estimator saves. The first metric whose gain is below `least` standard errors ends the search. Each step
-    takes the best of many candidates, which flatters its gain a little: of 42 metrics of pure noise on 100 items, one
-    gets in in a quarter of all searches (with `least=2` in none of 60). `ridge` is as in `regression.pooled_ridge`, in
-    items, with metrics scaled to unit variance within systems; `limit` bounds the number of metrics.
+    regression estimator saves. The first metric whose gain is below `least` standard errors ends the search. The best
+    of many candidates flatters its gain a little: of 42 metrics of pure noise on 100 items, one gets in in a quarter of
+    all searches (with `least=2` in none of 60). `ridge` is in items, as in `regression.pooled_ridge`.
 
     >>> rng = np.random.default_rng(0)
     >>> human = rng.normal(size=(200, 3)) + np.arange(3)

@@ -59,26 +59,21 @@ def compare_metrics(
 
     The metrics are standardised, then in each of B permutations the scores of A and B change places at random:
     p = (b + 1) / (B + 1), b the number of permutations in which A' leads B' by more than A leads B, those that equal it
-    counting half. All pairs see the same swaps.
-
-    "both", the paper's PERM-BOTH, swaps whole systems and whole items, each with probability 1/2 (a cell twice swapped
-    is where it was). "cells" swaps every cell by itself; WMT's metrics task calls that PERM-BOTH. For WMT's system
-    level give the system means as a table of one item, with "cells".
+    counting half. All pairs see the same swaps. "both", the paper's PERM-BOTH, swaps whole systems and whole items,
+    each with probability 1/2. "cells" swaps every cell by itself; WMT's metrics task calls that PERM-BOTH. For WMT's
+    system level give the system means as a table of one item, with "cells".
 
     What is tested is that the two metrics are exchangeable in what is swapped. A metric that favours some systems is
     not so from item to item: at the system level all swaps but "systems" then call too many differences significant
     (two equally good metrics with such likes as large as their noise: 35 of 100 at 0.05, with "systems" 8).
 
-    `statistic`: at level "system_means" "pearson", "spearman", "pairwise_accuracy" (metric ties half) or "spa" (soft
-    pairwise accuracy, analytic p-values); at the item levels "pearson", or "spearman", for which scores are ranked (in
-    the group) before they are swapped, not after. `level`: as `correlation.correlate_tables`.
+    `statistic` is "pearson" or "spearman" (at the item levels scores are ranked in the group before they are swapped);
+    at level "system_means" also "pairwise_accuracy" (metric ties half) or "spa" (with analytic p-values).
 
-    >>> rng = np.random.default_rng(0)
-    >>> human = rng.normal(size=(50, 4)) + np.arange(4)
-    >>> metrics = np.stack([human + 0.1 * rng.normal(size=(50, 4)), rng.normal(size=(50, 4))])
-    >>> tests = compare_metrics(metrics, human, "pearson", "pooled", permutations=199)
+    >>> human = np.random.default_rng(0).normal(size=(50, 4)) + np.arange(4)
+    >>> tests = compare_metrics(np.stack([human, -human]), human, "pearson", "pooled", permutations=199)
     >>> tests.values.round(2), tests.p[0, 1]
-    (array([1.  , 0.02]), np.float64(0.005))
+    (array([ 1., -1.]), np.float64(0.005))
     """
     if permutations < 1:
         raise OptionError(f"permutations is {permutations}; give at least 1")
@@ -107,9 +102,8 @@ def compare_metrics(
 def compare_item_values(values: FloatArray, permutations: int = 1000, seed: Seed = 0) -> MetricTests:
     """Test whether the mean of a per-item statistic is greater for one metric, swapping whole items.
 
-    For what is computed within items and then averaged: `item_tie_accuracies` (with each metric's own threshold kept),
-    `item_kendall_like`, `group_correlations`. This is the paired sign-flip test, `pairwise.permutation_p`. Two metrics
-    are compared on the items where both are defined; `cells` counts the values present.
+    For what is computed within items and then averaged, such as `item_tie_accuracies` (with each metric's own threshold
+    kept). This is the paired sign-flip test on the items where both metrics are defined.
 
     >>> tests = compare_item_values(np.array([[1.0, 0.0], [0.5, 0.0], [0.7, 0.2], [0.9, 0.1], [1.0, 0.9]]), 999)
     >>> tests.values.round(2), bool(tests.p[0, 1] < 0.05)
@@ -127,8 +121,7 @@ def compare_item_values(values: FloatArray, permutations: int = 1000, seed: Seed
 def metric_clusters(tests: MetricTests, alpha: float = 0.05, rule: ClusterRule = "any") -> IntArray:
     """Number the clusters of metrics that are not told apart, 1 = best (docs/methods.md, section 5).
 
-    Metrics without a value share the last cluster; nothing is corrected for the number of pairs. `rule` as
-    `ranks.cluster`.
+    Metrics without a value share the last cluster; nothing is corrected for the number of pairs.
 
     >>> p = np.array([[0.5, 0.3, 0.01], [0.7, 0.5, 0.2], [0.99, 0.8, 0.5]])
     >>> metric_clusters(MetricTests(np.array([0.9, 0.8, 0.1]), p, 10, 5, 2, 999, "both"))

@@ -30,9 +30,7 @@ def centred(residual: FloatArray, weight: FloatArray) -> FloatArray:
 
 
 def item_share(residual: FloatArray, weight: FloatArray) -> float:
-    """Share of the residual variance that is the item's, su2 / (su2 + s2), from the products of cells of one item.
-
-    Shrunk to 0 where few items have more than one judged system, and never negative.
+    """The item's share of the residual variance, su2 / (su2 + s2), shrunk to 0 where few items tell, never negative.
 
     >>> rng = np.random.default_rng(0)
     >>> cells = rng.normal(size=(4000, 1)) + rng.normal(size=(4000, 3))
@@ -59,7 +57,7 @@ def item_effect_means(residual: FloatArray, weight: FloatArray, share: float) ->
     variance of its mean: a_i' = A^-1 w_i V_i^-1 (r_i - mu), A the sum of the w_i V_i^-1. Systems never judged are NaN.
 
     >>> means, influence = item_effect_means(np.array([[1.0, 2.0], [3.0, np.nan]]), np.ones(2), 0.0)
-    >>> means.tolist(), influence.round(12).tolist()
+    >>> means.tolist(), (influence.round(12) + 0.0).tolist()
     ([2.0, 2.0], [[-0.5, 0.0], [0.5, 0.0]])
     """
     present = np.isfinite(residual)

@@ -2,11 +2,10 @@
 
 A text is a run of positive integer symbols (words, characters). For texts a and b the clipped matches of order k are
 the sum over distinct k-grams of min(count in a, count in b), the one quantity that BLEU, chrF and the Dice coefficient
-need. Every n-gram is counted once per text, never once per pair, and nothing is hashed: counts are exact.
-
-How: all n-grams of the longest order are packed into integers, `item | symbol 1 | ... | symbol n | text`, and sorted
-once. Shorter n-grams are prefixes of longer ones, so the same sorted array has the n-grams of every order side by side.
-A table of counts, n-gram by text, then gives all pairs of an item in one matrix product.
+need. Every n-gram is counted once per text, never once per pair, and nothing is hashed: counts are exact. How: all
+n-grams of the longest order are packed into integers, `item | symbol 1 | ... | symbol n | text`, and sorted once.
+Shorter n-grams are prefixes of longer ones, so the same sorted array has the n-grams of every order side by side. A
+table of counts, n-gram by text, then gives all pairs of an item in one matrix product.
 """
 
 from __future__ import annotations

@@ -61,8 +61,7 @@ def pairwise_sums(scores: FloatArray) -> PairSums:
 def analytic_p(scores: FloatArray) -> FloatArray:
     """One-sided p-values of all pairs, p_ab = 1 - Phi(sum d / sqrt(sum d^2)) (docs/methods.md, section 5).
 
-    This is the limit of the sign-flip permutation test. Pairs without any difference, or without common items,
-    have 0.5, as has the diagonal.
+    The limit of the sign-flip permutation test. Pairs without any difference or common items have 0.5.
 
     >>> analytic_p(np.array([[3.0, 1.0], [2.0, 1.0]])).round(3)
     array([[0.5 , 0.09],

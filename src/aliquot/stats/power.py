@@ -1,9 +1,8 @@
 """How many judgments a difference takes, and what a number of judgments can show (docs/methods.md, section 7, power).
 
 Invariant: sizes, detectable differences and power are inverses of each other. `two_sample_*` compare systems judged on
-items of their own, by the t test with its noncentral distribution; `paired_*` compare systems judged on the same items,
-by the normal distribution, with control variate and finite population. n always counts judgments per system. All
-arguments are broadcast.
+items of their own, by the noncentral t distribution; `paired_*` compare systems judged on the same items, by the normal
+distribution, with control variate and finite population. n counts judgments per system. All is broadcast.
 """
 
 from __future__ import annotations
@@ -80,8 +79,7 @@ def paired_size(
     """Items to judge for both systems: n0 = (z_a + z_b)^2 s_d^2 (1 - rho^2) / delta^2, then n = n0 / (1 + n0 / N).
 
     s_d is the deviation of the difference of the two systems on an item, rho the correlation of the proxy's difference
-    with the human one (0 without a control variate); N is infinite for inference beyond the test set. Not rounded; N
-    where delta is 0.
+    with the human one; N is infinite for inference beyond the test set. Not rounded.
 
     >>> paired_size(2.0, 15.0, correlation=np.array([0.0, 0.8]), population=1000).round(1)
     array([422.3, 208.3])

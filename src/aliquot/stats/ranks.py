@@ -22,14 +22,11 @@ def cluster(estimates: FloatArray, better: BoolArray, rule: ClusterRule = "any")
     Systems are taken from the highest estimate down. With rule "any" a system starts a new cluster when some member of
     the present cluster beats it significantly; with rule "neighbour", the paper's Algorithm 1, when the last member
     does (there by a one-sided Wilcoxon test, p < 0.05). Only the systems above are asked, never those below. Systems of
-    the same estimate stand and fall together: they share a cluster, and are all "the last member" for the next. Systems
-    without an estimate (NaN) share a cluster of their own, after all others.
+    the same estimate share a cluster, and are all "the last member" for the next; those without one (NaN) come last.
 
     >>> better = np.array([[False, False, True], [False, False, False], [False, False, False]])
-    >>> cluster(np.array([3.0, 2.0, 1.0]), better)
-    array([1, 1, 2])
-    >>> cluster(np.array([3.0, 2.0, 1.0]), better, rule="neighbour")
-    array([1, 1, 1])
+    >>> cluster(np.array([3.0, 2.0, 1.0]), better), cluster(np.array([3.0, 2.0, 1.0]), better, rule="neighbour")
+    (array([1, 1, 2]), array([1, 1, 1]))
     """
     if rule not in get_args(ClusterRule):
         raise OptionError(f"rule is {rule!r}; give 'any' or 'neighbour'")
@@ -79,9 +76,7 @@ _TIE = 1e-9
 
 
 def normal_p(difference: FloatArray | float, se: FloatArray | float) -> FloatArray:
-    """One-sided p-values from a standard error, p = 1 - Phi(d / se).
-
-    se = 0 means that the difference is known: p is then 0, 0.5 or 1.
+    """One-sided p-values p = 1 - Phi(d / se); se = 0 means that the difference is known: p is 0, 0.5 or 1.
 
     >>> normal_p(np.array([1.96, -1.96, 0.0, 2.0]), np.array([1.0, 1.0, 0.0, np.nan])).round(3)
     array([0.025, 0.975, 0.5  ,   nan])
@@ -90,9 +85,7 @@ def normal_p(difference: FloatArray | float, se: FloatArray | float) -> FloatArr
 
 
 def student_p(difference: FloatArray | float, se: FloatArray | float, df: FloatArray | float) -> FloatArray:
-    """One-sided p-values from a standard error with few degrees of freedom, p = 1 - T_df(d / se).
-
-    Infinite df gives `normal_p`; no degree of freedom (df <= 0 or NaN) gives NaN.
+    """One-sided p-values p = 1 - T_df(d / se); infinite df gives `normal_p`, df <= 0 or NaN gives NaN.
 
     >>> student_p(np.array([2.0, 2.0, 2.0]), 1.0, np.array([5.0, np.inf, 0.0])).round(3)
     array([0.051, 0.023,   nan])
@@ -119,9 +112,8 @@ def full_set_p(difference: FloatArray | float, sd_difference: FloatArray | float
 def holm(p: FloatArray) -> FloatArray:
     """Adjust the p-values of all pairs by Holm's step-down method (docs/methods.md, section 5; Holm 1979).
 
-    The family are the K = M (M - 1) / 2 two-sided values q = min(1, 2 min(p_ab, p_ba)), adjusted by `adjusted`. They
-    come back one-sided like `p`: q'/2 for the better, 1 - q'/2 for the worse, so that the threshold that was used on
-    `p` goes on to be used. Two-sided values are 2 min(p, p.T). NaN pairs are not counted as tests and stay NaN.
+    The family are the M (M - 1) / 2 two-sided values q = min(1, 2 min(p_ab, p_ba)), adjusted by `adjusted` and returned
+    one-sided: q'/2 for the better, 1 - q'/2 for the worse. NaN pairs are not counted as tests and stay NaN.
 
     >>> holm(np.array([[0.5, 0.01, 0.02], [0.99, 0.5, 0.4], [0.98, 0.6, 0.5]])).round(2)
     array([[0.5 , 0.03, 0.04],

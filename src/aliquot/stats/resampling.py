@@ -1,10 +1,9 @@
 """Bootstrap of sums by matrix products: counts of drawn units times values, no indexing per draw.
 
-`Measure` is anything that is a function of item weights; `intervals` gives percentile intervals of measures by drawing
-items again. `sign_counts` counts which system of a pair comes out ahead when the items are drawn again. Invariant: a
-trial's draw is a vector of counts, shared by all pairs and all tables of scores; a pair sees only items on which both
-systems have a score. Results depend on the seed and on nothing else: not on the size of the blocks in which draws are
-made.
+`Measure` is a function of item weights; `intervals` gives percentile intervals of measures by drawing items again.
+`sign_counts` counts which system of a pair comes out ahead. A trial's draw is a vector of counts, shared by all pairs
+and all tables of scores; a pair sees only items on which both systems have a score. Results depend on the seed only,
+not on the size of the blocks in which draws are made.
 """
 
 from __future__ import annotations

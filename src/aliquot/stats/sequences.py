@@ -34,9 +34,8 @@ def error_rate(level: float) -> float:
 def hoeffding_half_width(n: IntArray | int, population: int, value_range: float, level: float = 0.95) -> FloatArray:
     """Half width R sqrt(k log(2 / delta) / (2 n)) for the mean of n values out of N, k = 1 - (n - 1) / N.
 
-    Hoeffding (1963) with the factor k of Serfling (1974), corollary 1.1, for drawing without replacement. It needs no
-    variance and so gains nothing from a small one. NaN where n is 0. R is the largest possible value minus the
-    smallest; for a difference of two scores, twice theirs.
+    Hoeffding (1963) with the factor k of Serfling (1974), corollary 1.1, for drawing without replacement. R is the
+    largest possible value minus the smallest; for a difference of two scores, twice theirs.
 
     >>> hoeffding_half_width(np.array([50, 200]), population=1000, value_range=1.0).round(3).tolist()
     [0.187, 0.086]
@@ -57,10 +56,8 @@ def bernstein_half_width(
 ) -> FloatArray:
     """Half width s sqrt(2 log(3 / delta) / n) + 3 R log(3 / delta) / n: empirical Bernstein.
 
-    Audibert, Munos and Szepesvari (2009), theorem 1. The s there has the divisor n; with the usual n - 1 the interval
-    is a little wider. The proof bounds exponential moments of sums, which are no larger without replacement than with
-    it (Hoeffding 1963, theorem 4), so it holds for both; but it does not shrink as n comes near to N. NaN where n is 0
-    or sd is NaN.
+    Audibert, Munos and Szepesvari (2009), theorem 1, with the usual divisor n - 1 in s, which is a little wider. It
+    holds also without replacement (Hoeffding 1963, theorem 4), but does not shrink as n comes near to N.
 
     >>> bernstein_half_width(np.array([0.05, 0.3]), n=200, value_range=1.0).round(3).tolist()
     [0.072, 0.122]
@@ -192,9 +189,7 @@ def start_betting(
     grid: int = 200,
     target: int = 100,
 ) -> BettingState:
-    """Return the state before any value; feed it with `update`, read `lower` and `upper` whenever you like.
-
-    Arguments as in `betting_sequence`, and `series`: how many run side by side.
+    """Return the state before any value, for `series` side by side; feed it by `update`, read `lower` and `upper`.
 
     >>> state = start_betting(population=1000, low=0, high=1, series=2)
     >>> state.update(np.array([0.2, 0.9])).upper.round(4).tolist()
@@ -239,10 +234,8 @@ def betting_sequence(
     replacement: m_t = (N m - S_{t-1}) / (N - t + 1), K_t(m) = prod(1 + l_t (x_t - m_t)), m discarded once max(K+ / 2,
     K- / 2) >= 1 / alpha. Bets l_t = sqrt(2 log(2 / alpha) / (v_{t-1} max(t, target))), v_{t-1} the variance of the
     values before (with one of 1/4 made up), at most c / m_t: theirs but for max(t, target) in place of t log(1 + t),
-    which is narrower over the sizes people can pay for. Means that the values left cannot reach are discarded too, so
-    after all N both bounds are the mean. `low` and `high`: least and greatest possible value. `x` is steps x series,
-    NaN where a series has no value; candidates are cut into `grid` cells. `target` is the number of values at which the
-    interval should be narrowest, not to be chosen by looking at x.
+    which is narrower over the sizes people can pay for; `target` must not be chosen by looking at x. Means that the
+    values left cannot reach are discarded too. `x` is steps x series, NaN where a series has no value.
 
     >>> x = np.random.default_rng(1).permutation(np.repeat([0.0, 1.0], [300, 700]))
     >>> bounds = betting_sequence(x, population=1000, low=0, high=1)
@@ -338,9 +331,8 @@ def asymptotic_sequence(
 def tuned_rho(sd: FloatArray | float, target: int, level: float = 0.95, population: int | None = None) -> FloatArray:
     """Return the rho at which `asymptotic_sequence` is narrowest at `target` values, for a guess of their deviation.
 
-    The half width depends on y = t s^2 r^2 through (y + 1) / y log((y + 1) / alpha^2), least where
-    y + 1 = -W(-alpha^2 / e), W the lower branch of Lambert's function (Waudby-Smith et al. 2024). Guess `sd` once, from
-    a pilot or past data, not anew at every look. NaN where it is 0 or NaN. Other arguments as there.
+    The half width depends on y = t s^2 r^2 and is least where y + 1 = -W(-alpha^2 / e), W the lower branch of Lambert's
+    function (Waudby-Smith et al. 2024). Guess `sd` once, from a pilot or past data, not anew at every look.
 
     >>> float(tuned_rho(sd=0.2, target=200).round(3))
     1.013

@@ -25,10 +25,9 @@ _SMALLEST = 1e-200
 def real_share(deviations: FloatArray, variance: float) -> float:
     """Expected share of the variance of `deviations` that is real, not error.
 
-    Deviations e_a ~ N(0, s + v) around their mean, v the known error variance of each and s unknown. The share
-    k = s / (s + v) has a uniform prior (Strawderman 1971), under which its posterior mean is the admissible counterpart
-    of the James-Stein factor; nothing is tuned. With u = 1 - k, x = sum e^2 / (2 v) and a = (M + 1) / 2 the posterior
-    is u^(a-1) exp(-x u) on (0, 1), whose mean is a P(a+1, x) / (x P(a, x)), P the incomplete gamma function.
+    Deviations e_a ~ N(0, s + v), v the known error variance of each and s unknown. The share k = s / (s + v) has a
+    uniform prior (Strawderman 1971); nothing is tuned. With u = 1 - k, x = sum e^2 / (2 v) and a = (M + 1) / 2 the
+    posterior is u^(a-1) exp(-x u) on (0, 1), whose mean is a P(a+1, x) / (x P(a, x)), P the incomplete gamma function.
 
     >>> round(real_share(np.array([-3.0, -1.0, 1.0, 3.0]), 0.1), 2), real_share(np.array([0.5, -0.5]), 0.0)
     (0.97, 1.0)
@@ -185,10 +184,9 @@ def pairs_in(expected: FloatArray, cluster: IntArray) -> float:
 def truth_draws(values: FloatArray, covariance: FloatArray, draws: int, rng: np.random.Generator) -> FloatArray:
     """Draw what the true means may be, given estimates of them: draws x M.
 
-    Systems are alike before anything is known of them: theta_a ~ N(mu, s), s unknown. Drawing theta from N(estimate,
-    Cov) alone would spread the systems by the error of the estimates once more, and promise a ranking that is easier
-    than it is. The share of the spread that is real is drawn from its posterior (stats/shrinkage.py); with fewer than
-    four systems it cannot be estimated, and the estimates are taken as they are.
+    Systems are alike before anything is known of them: theta_a ~ N(mu, s). Drawing from N(estimate, Cov) alone would
+    spread the systems by the error once more, and promise too easy a ranking. With fewer than four systems the share of
+    the spread that is real cannot be estimated, and the estimates are taken as they are.
 
     >>> theta = truth_draws(np.array([1.0, 2.0, 3.0, 4.0]), np.eye(4) * 1e-6, 500, np.random.default_rng(0))
     >>> theta.mean(axis=0).round(2)

@@ -88,11 +88,9 @@ def whole_documents(documents: IntArray, n_items: float, seed: Seed, max_length:
     """Draw whole documents, all with the same probability, `n_items` items in expectation.
 
     "Whole document" of Knowles and Lo, section 2.2.2. Stopping a random order of documents when the budget is met would
-    favour short documents by an amount that cannot be computed. Instead every document has probability n_items / N:
-    they are decided one by one, longest first, and after each decision the remaining budget is spread evenly over the
-    documents still to come, with chances that keep every expectation (see `_decide`). The number of items drawn is then
-    off by a part of one document, and that is a short one unless the budget is very small. Documents longer than
-    `max_length` are never drawn; their items have probability 0, and no estimate speaks for them.
+    favour short documents by an amount that cannot be computed. Instead every document has probability n_items / N (see
+    `_decide`). The number of items drawn is off by a part of one document, a short one unless the budget is very small.
+    Documents longer than `max_length` are never drawn; no estimate speaks for them.
 
     >>> draw = whole_documents(np.array([0, 0, 1, 1, 2, 2]), 2, seed=0)
     >>> len(draw.indices), draw.probability.round(3).tolist()
@@ -134,11 +132,10 @@ def _decide(lengths: list[int], budget: float, rng: np.random.Generator) -> list
 def fixed_snippets(documents: IntArray, n_items: float, seed: Seed, length: int = 10) -> Draw:
     """Draw runs of `length` neighbouring items (the whole document where it is shorter), `n_items` in expectation.
 
-    "Document fixed snippet" of Knowles and Lo, section 2.2.3, with probabilities: each document is tiled by runs of
-    `length`, from its front or (by the toss of a coin) from its back, the last one moved back to fit; runs are drawn
-    systematically, all with probability p, documents of equal run length in random order and shorter ones first.
-    Neighbours in that order exclude each other, so an item in two runs has probability min(1, 2p), all others p. No run
-    is cut to fit the budget: the number of items is off by at most one run while p <= 1/2.
+    "Document fixed snippet" of Knowles and Lo, section 2.2.3. Each document is tiled by runs of `length`, from its
+    front or its back at random, the last one moved back to fit; runs are drawn systematically, all with probability p,
+    shorter ones first. An item in two runs has probability min(1, 2p), all others p. No run is cut to fit the budget:
+    the number of items is off by at most one run while p <= 1/2.
 
     >>> draw = fixed_snippets(np.zeros(12, dtype=int), 4, seed=0, length=4)
     >>> draw.indices.tolist(), draw.probability[0].round(3).item()

@@ -76,10 +76,9 @@ def knapsack(
 ) -> KnapsackResult:
     """Maximise sum(utility) subject to sum(cost) <= budget (Zouhar et al. 2025, eq. 2).
 
-    Items that the linear relaxation decides beyond doubt are fixed (an item whose reduced cost exceeds the distance
-    between the bound and a greedy solution cannot be decided otherwise in a better solution); HiGHS solves what is
-    left. Items of no cost are always taken; items of no utility only when everything fits. After `time_limit` seconds
-    the best solution so far is returned with its gap; `gap=0` asks for the proven optimum.
+    Items that the linear relaxation decides beyond doubt are fixed; HiGHS solves what is left. Items of no cost are
+    always taken; items of no utility only when everything fits. After `time_limit` seconds the best solution so far is
+    returned with its gap; `gap=0` asks for the proven optimum.
 
     >>> best = knapsack(np.array([6.0, 5.0, 5.0]), np.array([0.25, 0.1, 0.2]), 0.3)
     >>> best.chosen, best.utility, best.optimal
@@ -281,8 +280,7 @@ def best_random_subset(
 ) -> tuple[IntArray, float]:
     """Best of many random subsets of n items by soft pairwise accuracy (Zouhar et al. 2025, appendix A).
 
-    Every subset contains `start`. P-values by sign flips (`analytic=False`) are a hundred times slower. Returns the
-    items (`start` as given, then the others ascending) and their accuracy.
+    Every subset contains `start`, returned first. P-values by sign flips (`analytic=False`) are a hundred times slower.
 
     >>> scores = np.random.default_rng(0).normal(size=(40, 3)) + np.arange(3)
     >>> chosen, accuracy = best_random_subset(scores, 10, simulations=50, seed=1)
@@ -300,8 +298,6 @@ def greedy_subset(
     scores: FloatArray, n: int, simulations: int = 1000, step: int = 10, seed: Seed = 0
 ) -> tuple[IntArray, float]:
     """Grow a subset by the best of many random extensions of `step` items (Zouhar et al. 2025, eq. 13).
-
-    Returns the items in the order in which they were added and the accuracy of them all.
 
     >>> scores = np.random.default_rng(0).normal(size=(40, 3)) + np.arange(3)
     >>> chosen, accuracy = greedy_subset(scores, 10, simulations=50, step=4, seed=1)

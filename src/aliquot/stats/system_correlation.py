@@ -206,8 +206,7 @@ def extreme_curves(metric: FloatArray, human: FloatArray, statistic: TableStatis
     """Recompute a statistic on the N best and the N worst systems, N = all..fewest (HumEval 2022, paper 9).
 
     A falling curve says that the metric tells good from bad systems, but not good ones from each other. Systems are
-    ordered by their human mean over all cells that people judged, the same for every metric; equal systems stay in the
-    order given. Empty with fewer systems than `fewest`.
+    ordered by their human mean over all judged cells, the same for every metric.
 
     >>> from aliquot.stats.correlation import correlate_tables
     >>> metric, human = np.array([[1.0, 3.0, 2.0, 9.0]]), np.array([[1.0, 2.0, 3.0, 4.0]])
@@ -229,8 +228,6 @@ def extreme_curves(metric: FloatArray, human: FloatArray, statistic: TableStatis
 
 def leave_one_system_out(metric: FloatArray, human: FloatArray, statistic: TableStatistic) -> LeaveOneOut:
     """Recompute a statistic without each system: does the verdict hang on a single one (docs/methods.md, section 7)?
-
-    Undefined values (NaN) are left out of the range.
 
     >>> from aliquot.stats.correlation import correlate_tables
     >>> metric, human = np.array([[1.0, 2.0, 3.0, 9.0]]), np.array([[3.0, 2.0, 1.0, 9.0]])

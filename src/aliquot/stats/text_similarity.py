@@ -228,9 +228,7 @@ _KINDS: dict[str, _Kind] = {
 
 
 def edit_distances(finals: Sequence[str], outputs: Sequence[str]) -> IntArray:
-    """Character edit distance of every final text to its output.
-
-    Needs rapidfuzz.
+    """Character edit distance of every final text to its output (needs rapidfuzz).
 
     >>> edit_distances(["the cat", "caf\u00e9"], ["a cat", "cafe\u0301"]).tolist()
     [3, 0]

@@ -38,7 +38,6 @@ def pair_blocks(metric: FloatArray, human: FloatArray, least_difference: float =
     """Go through all pairs of cells of the same row, by their distance in columns.
 
     Human differences below `least_difference` are ties. Missing cells are missing in both tables (`common_tables`).
-    Blocks have about half a million pairs, more where one distance in a large table has more.
 
     >>> block, = pair_blocks(np.array([[1.0, 2.0, 2.0]]), np.array([[5.0, 6.0, 7.0]]))
     >>> block.gap, block.kind
@@ -242,12 +241,9 @@ def tie_accuracy(
 ) -> TieAccuracy:
     """Pairwise accuracy with ties, calibrated or with a given threshold (Deutsch et al. 2023, acc_eq).
 
-    A metric difference of at most epsilon is a tie. The accuracy as a function of epsilon is a step function that
-    changes at observed differences only: with the pairs sorted by their difference it is one cumulative sum, a human
-    tie gaining and a concordant pair losing as its difference is passed. Calibration flatters: the same pairs choose
-    the threshold and are judged by it, as in WMT's metrics task. `level`: pairs of systems "within_item" (WMT's), of
-    items "within_system", or of any two outputs ("pooled"). `epsilon`: the threshold; None calibrates it, trying 0 and
-    every observed difference.
+    A metric difference of at most epsilon is a tie; None tries 0 and every observed difference. Calibration flatters:
+    the same pairs choose the threshold and are judged by it, as in WMT's metrics task. `level`: pairs of systems
+    "within_item" (WMT's), of items "within_system", or of any two outputs ("pooled").
 
     >>> metric = np.array([[0.1, 0.2, 0.9], [0.5, 0.4, 0.8]])
     >>> human = np.array([[1.0, 1.0, 2.0], [1.0, 1.0, 2.0]])
@@ -271,9 +267,7 @@ def tie_accuracy(
 
 
 def item_tie_accuracies(metric: FloatArray, human: FloatArray, epsilon: float = 0.0) -> FloatArray:
-    """Pairwise accuracy with ties of every item, for tests that resample items.
-
-    NaN for an item without a pair. The mean is `tie_accuracy(..., epsilon=epsilon)`.
+    """Pairwise accuracy with ties of every item, for tests that resample items; their mean is `tie_accuracy`.
 
     >>> item_tie_accuracies(np.array([[0.1, 0.2], [3.0, np.nan]]), np.array([[1.0, 2.0], [1.0, 2.0]]))
     array([ 1., nan])

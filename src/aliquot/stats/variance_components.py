@@ -62,10 +62,8 @@ def variance_components(
 ) -> VarianceComponents:
     """Split the variance of judgments into annotators' noise and spread of outputs.
 
-    total is the sample variance of all judgments, within the variances of the outputs pooled with weights n - 1, as in
-    the paper. The interval of the ratio is a percentile bootstrap over outputs, each with all its judgments. With
-    `system`, variances are about each system's mean, for the variance between outputs of one system; otherwise about
-    the grand mean, as in the paper.
+    As in the paper, total is the sample variance of all judgments, within the variances of the outputs pooled with
+    weights n - 1; with `system`, about each system's mean. The interval is a percentile bootstrap over outputs.
 
     >>> found = variance_components(np.array([0, 0, 1, 1, 2]), np.array([1.0, 2.0, 5.0, 6.0, 9.0]))
     >>> found.total, found.within, round(found.ratio, 3), found.repeated
@@ -138,10 +136,9 @@ def _interval(
 def matched_ratio(human: FloatArray, within: float) -> float:
     """Efficiency ratio of differences of systems that are judged on the same items.
 
-    The items' difficulty cancels, so annotators' noise is a larger part of a difference than of a score:
-    r_d = Var(d_H) / (Var(d_H) - 2 within), variances of d = y_a - y_b averaged over pairs. The ratio of
-    `variance_components` holds for systems judged on items of their own, and is a lower bound here. For the mean of m
-    judgments a cell, divide `within` by m.
+    The items' difficulty cancels, so noise is a larger part of a difference than of a score:
+    r_d = Var(d_H) / (Var(d_H) - 2 within), d = y_a - y_b. The ratio of `variance_components` is a lower bound. For
+    means of m judgments, divide `within` by m.
 
     >>> human = np.array([[1.0, 2.0], [5.0, 8.0], [9.0, 9.0]])
     >>> round(matched_ratio(human, 0.5), 3)
@@ -162,10 +159,9 @@ def matched_ratio(human: FloatArray, within: float) -> float:
 def data_efficiency(correlation: FloatArray | float, rater_to_item: FloatArray | float = 0.0) -> FloatArray:
     """Judgments that a metric as control variate saves: (1 + g) / (1 - rho^2 + g) (docs/methods.md, section 7).
 
-    n judgments with the metric are worth this many times n without it. Infinite for a perfect metric without noise. rho
-    is the correlation with the outputs' mean judgment within a system; that with single judgments is smaller,
-    rho / sqrt(1 + g) (`noise_free_correlation`), and goes with g = 0. g is annotator variance / item variance, divided
-    by m for the mean of m judgments.
+    n judgments with the metric are worth this many times n without it. rho is the correlation with the outputs' mean
+    judgment within a system; that with single judgments (`noise_free_correlation`) goes with g = 0. g is annotator
+    variance / item variance, divided by m for the mean of m judgments.
 
     >>> data_efficiency(np.array([0.0, 0.8, 1.0]), 0.5).round(3)
     array([1.   , 1.744, 3.   ])
@@ -238,10 +234,7 @@ def repeat_choices(
     population: float = np.inf,
     most: int = MOST,
 ) -> list[Repeats]:
-    """Every k = 1, 2, ... that the budget allows for at least one item, with its n and variance.
-
-    Variances and costs as `best_ratio`; `population` is N, the items there are, and `most` the largest k. What is left
-    of the budget when all items are judged k times is not spent.
+    """Every k = 1, 2, ... up to `most` that the budget allows for at least one item, with its n and variance.
 
     >>> choices = repeat_choices(4, 9, 0, 1, 60, population=40, most=3)
     >>> [(choice.judgments, choice.items, round(choice.variance, 3)) for choice in choices]
