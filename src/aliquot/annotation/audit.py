@@ -53,10 +53,7 @@ class ScoreKeeper:
         return group_sums(self.system_of_cell[self.cell], there, len(self.systems)).astype(np.int64)
 
     def changes_by(self, group: IntArray, groups: int, counted: BoolArray, dropped: BoolArray) -> FloatArray:
-        """Change of each system's score without this group's judgments among `dropped` (groups x systems).
-
-        Only the outputs a group touches are looked at, all groups at once.
-        """
+        """Change of each system's score without this group's judgments among `dropped`: groups x systems."""
         size, width = len(self.system_of_cell), len(self.systems)
         filled = np.where(counted, self.values, 0.0)
         total, count = group_sums(self.cell, filled, size), group_sums(self.cell, counted.astype(np.float64), size)

@@ -1,7 +1,6 @@
 """Ballots: an annotator orders several systems at once, by ranks or by naming the best and the worst.
 
-A ranking says which system beats which. On a best-worst ballot the best beats all systems shown, and the worst loses to
-them.
+A ranking says which system beats which; a best-worst ballot that the best beats all shown, and the worst loses to them.
 """
 
 from __future__ import annotations

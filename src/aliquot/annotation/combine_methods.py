@@ -261,9 +261,8 @@ def curve_of(
 ) -> tuple[pl.DataFrame, int]:
     """Draw 1, 2, ... judgments of every output that has many, and compare their combination with the truth.
 
-    Outputs with at least the median number of judgments take part, with all they have; the truth is the combination of
-    all, unless it is given. Returns the points and how many outputs there are; no points where fewer than ten
-    outputs have two judgments.
+    Outputs with at least the median number of judgments take part; the truth is the combination of all, unless given.
+    Returns the points and the number of outputs; no points where fewer than ten outputs have two judgments.
     """
     many = judgments.count
     known = np.ones(judgments.size, dtype=np.bool_) if truth is None else np.isfinite(truth)

@@ -120,10 +120,7 @@ def compare(data: Source, kind: str | None = None, **options: Any) -> CompareRes
 
 
 def _kind_of(data: Data, options: Mapping[str, Any]) -> str:
-    """Recognise the kind by the columns; a table without choices, and anything else, holds scores.
-
-    Choices that say which of the two is right (only a, both, none) instead of which is better are of the kind verify.
-    """
+    """Recognise the kind by the columns (choices such as both, none are verify); all else holds scores."""
     columns = options.get("columns")
     kind = kind_of(data.columns, columns) if isinstance(data, pl.DataFrame) else None
     if kind != "pairwise" or not isinstance(data, pl.DataFrame):

@@ -188,8 +188,7 @@ def _control_kinds(column: pl.Series) -> pl.Series:
 def with_pages(judged: JudgmentRows) -> tuple[pl.DataFrame, list[str]]:
     """Return the judgments and the columns that make a page.
 
-    That is `page` where there is such a column, else an output with all its criteria; an output judged twice by
-    one annotator is two pages.
+    That is `page` where there is such a column, else an output with its criteria; judged twice, it is two pages.
     """
     if "page" in judged.known:
         return judged.table, ["annotator", "page"]
@@ -200,8 +199,7 @@ def with_pages(judged: JudgmentRows) -> tuple[pl.DataFrame, list[str]]:
 def page_times(judged: JudgmentRows) -> pl.DataFrame:
     """One row per page of a known annotator: its key, `seconds` (null if unknown), `skipped` and `pending`.
 
-    Seconds of a page that are all the same are taken for the page's time written on each of its judgments; otherwise
-    they add up.
+    Equal seconds on a page are taken for the page's time, written on each of its judgments; otherwise they add up.
     """
     table, key = with_pages(judged)
     seconds = pl.col("seconds")

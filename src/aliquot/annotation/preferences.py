@@ -53,8 +53,7 @@ class PairPreference:
 
     `win_rate` counts ties half, `low` and `high` its interval over clusters. `share` is the first's share of the
     choices that were not ties, with Wilson's interval as if choices were independent. `p_sign` is the exact sign test
-    of those choices, ties left out; `p` the sign test over clusters; `p_holm` the latter, corrected for the number of
-    pairs.
+    of those choices, `p` the sign test over clusters, `p_holm` the latter corrected for the number of pairs.
     """
 
     a: str

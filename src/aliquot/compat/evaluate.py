@@ -200,10 +200,7 @@ def precompute_spa_randnorm(
 def precompute_clucor_randnorm(
     data_old: Data, random_seeds: int = 10, metric: Metric = "human", workers: int = 10, props: Numbers = PROPS
 ) -> tuple[tuple[FloatArray, FloatArray], tuple[float, float]]:
-    """Cluster counts and correlations of random selection, and the parities of others; see `precompute_spa_randnorm`.
-
-    Returns (mean counts, mean correlations) for every budget, and (parity of counts, parity of correlations).
-    """
+    """Counts and correlations of random selection by budget, and their parities; see `precompute_spa_randnorm`."""
     del workers
     new, old = _both_scores(data_old, metric)
     budgets = _budgets_of(len(old), props)

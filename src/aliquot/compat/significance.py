@@ -153,10 +153,7 @@ def compute_clusters(data: Data, metric: Metric = "human") -> list[list[str]]:
 
 
 def compute_clusters_pvalues(data: Data, metric: Metric = "human") -> list[float]:
-    """P-values of each system against the one just above, from the top; 1 where the two are the same on every item.
-
-    Fewer than three items have none.
-    """
+    """P-values of each system against the one just above, 1 where the two are the same; none below three items."""
     _, table = _read(data, metric)
     if len(table) < _FEWEST:
         return []
@@ -239,9 +236,8 @@ class Signs:
     def p_values(self, scores: Float32Array) -> FloatArray:
         """One-sided p-values of all pairs a < b, in the order of `np.triu_indices`.
 
-        p is the share of permutations whose difference is at least the observed one; not (b + 1) / (B + 1), so that it
-        can be 0. `scores` is items x systems. The memory layout counts: it decides the order in which numbers are
-        added.
+        p is the share of permutations whose difference is at least the observed one, so that it can be 0. The memory
+        layout of `scores` (items x systems) counts: it decides the order in which numbers are added.
         """
         systems, items = scores.shape[1], len(scores)
         signs = self.stream[: self.permutations * items].reshape(self.permutations, items)

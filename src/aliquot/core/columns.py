@@ -264,8 +264,7 @@ _FLUSH = 2_000_000  # numbers held as Python objects at a time
 class ScoreCells:
     """Gathers {system: {score: number}} of one item after the other.
 
-    Systems of a file mostly have the same scores in the same order. Cells are therefore grouped by their tuple of
-    score names (a layout); each group becomes one matrix, whose columns are then scattered into the score arrays.
+    Cells are grouped by their tuple of score names (a layout); each group becomes a matrix, scattered into the arrays.
     """
 
     def __init__(self) -> None:

@@ -20,8 +20,7 @@ from aliquot.stats.correlation import column_means_where_both, pearson
 class ScoreSummary:
     """One score: how much of it is there, its range, and how it goes with people's.
 
-    `item_pearson` pools all cells (items x systems) that have both scores; `system_pearson` correlates the systems'
-    means over those same cells. Both are NaN where undefined.
+    `item_pearson` pools all cells that have both scores; `system_pearson` correlates the systems' means over them.
     """
 
     name: str

@@ -75,8 +75,7 @@ def _telling_of_killed_workers() -> Iterator[None]:
 def _on_cluster(work: Callable[[Task], Done], tasks: Sequence[Task], engine: str) -> Iterator[Done]:
     """Send a few tasks ahead of the workers, and one more for each that comes back.
 
-    Not through joblib, which stays in this process when a cluster has one core, and waits for ever for a task that
-    kills its workers.
+    Not by joblib: it ignores a cluster of one core, and waits for ever for a task that kills its workers.
     """
     if not engine.startswith(_PREFIX) or not engine.rpartition(":")[2].isdigit():
         raise OptionError(f"--engine '{engine}': write dask://host:port, the address of a Dask scheduler")

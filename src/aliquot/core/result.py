@@ -112,9 +112,7 @@ def frame_of(rows: Sequence[Any], row_type: type) -> pl.DataFrame:
 
 
 def signature(verb: str, evalset: EvalSet | None = None, **parts: object) -> str:
-    """Return e.g. `aliquot:0.2.0|select:metric_var|metric:COMET|budget:100|seed:7|data:3f9c21`.
-
-    Parts that are None are left out; the data's fingerprint comes last.
+    """Return e.g. `aliquot:0.2.0|select:metric_var|metric:COMET|seed:7|data:3f9c21`; parts that are None are left out.
 
     >>> signature("plan", delta=1.0, seed=None)
     'aliquot:0.2.0|plan|delta:1.0'

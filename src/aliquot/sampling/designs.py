@@ -251,8 +251,7 @@ def pps(
 def of_units(sizes: FloatArray, mass: FloatArray | None) -> FloatArray:
     """Sizes of units that stand for several items each: what matters is the sum of their items' errors.
 
-    Errors of L items that correlate by rho add up to sqrt(L + L (L - 1) rho) times one item's; the power lies between
-    1/2 (nothing in common) and 1 (all alike).
+    Errors of L items that correlate by rho add up to sqrt(L + L (L - 1) rho) times one item's: a power from 1/2 to 1.
     """
     return sizes if mass is None else sizes * mass**_IN_COMMON
 

@@ -68,10 +68,7 @@ def chosen_metrics(evalset: EvalSet, names: Sequence[str] | None = None) -> list
 
 
 def item_quality(evalset: EvalSet, names: Sequence[str] | None = None) -> FloatArray:
-    """Mean over metrics of the standardised item means: how well systems do on an item, by all metrics together.
-
-    An item without any metric gets NaN.
-    """
+    """Mean over metrics of the standardised item means, NaN without any: how well systems do on an item."""
     chosen = chosen_metrics(evalset, names)
     if not chosen:
         raise DataError(f"{evalset.name}: no metric covers at least half of the outputs; name one with metrics=")

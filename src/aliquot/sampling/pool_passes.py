@@ -231,7 +231,6 @@ def open_parts(output: Path | None, signature: str, count: int) -> Iterator[Part
     """Open the journal of partitions beside an output file, with those that an earlier, killed run finished.
 
     It is deleted when the block succeeds, when the data are at fault, or when nothing is finished; otherwise it stays.
-    Without an output file it has no name and ends with the process.
     """
     if output is None:
         with tempfile.TemporaryFile(prefix="aliquot-pool-") as file:

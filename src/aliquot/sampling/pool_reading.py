@@ -56,10 +56,7 @@ _NO_PARQUET = (pl.exceptions.PolarsError, OSError, ValueError)
 
 @dataclass(frozen=True)
 class Partition:
-    """A stretch of a file: bytes of JSON lines, rows of Parquet; a gzip file is one partition.
-
-    `weight` is its share of the pool's bytes, for the progress bar.
-    """
+    """A stretch of a file (bytes of JSON lines, rows of Parquet, all of a gzip file); `weight`: share of the bytes."""
 
     number: int
     path: str
@@ -193,10 +190,7 @@ def field_of(pool: Pool, column: str, partition: Partition) -> str:
 def read_partition(
     pool: Pool, partition: Partition, names: Sequence[str], labels: Sequence[str] = (), hints: Sequence[str] = ()
 ) -> Iterator[pl.DataFrame]:
-    """Yield tables of bounded size with the columns `names` (by their kinds) and `labels` (as `label:NAME`).
-
-    `hints` are labels (`hint:NAME`) that a file may lack.
-    """
+    """Yield tables of bounded size: columns `names`, `labels` (as `label:NAME`), and `hints` that a file may lack."""
     columns = [Column(name, field_of(pool, name, partition), KINDS.get(name, "number")) for name in names]
     for prefix, others in (("label", labels), ("hint", hints)):
         columns += [Column(f"{prefix}:{name}", field_of(pool, name, partition), "label") for name in others]

@@ -248,10 +248,7 @@ def _by_design(task: Task) -> Chosen:
 def _drawn(
     task: Task, evalset: EvalSet, budget: Budget, cost: FloatArray | None, mass: FloatArray | None = None
 ) -> Drawn:
-    """Draw; a cost budget is kept in expectation, which for equal probabilities is a number of items.
-
-    `mass` is the number of items of each unit, where units are documents.
-    """
+    """Draw; a cost budget is kept in expectation. `mass` is the number of items of each unit (document)."""
     n = budget.n
     if cost is not None and budget.amount is not None:
         n = max(1, min(evalset.n_items, int(budget.amount / cost.mean() + 1e-9)))
