@@ -31,7 +31,7 @@ def test_tables_become_evalsets() -> None:
     for table in tables(SCORES):
         assert as_evalset(table).scores["score"].tolist() == [[0.5, 0.75], [0.25, 1.0]]
         made = EvalSet.from_frame(table, name="mine", human="score", lower_is_better=["score"])
-        assert (made.name, made.human, made.flipped) == ("mine", "score", {"score"})
+        assert (made.name, made.human, made.flipped) == ("mine", "score", frozenset({"score"}))
         assert made.scores["score"][0].tolist() == [-0.5, -0.75]
 
 

@@ -361,7 +361,7 @@ def test_no_data_and_no_sets(past):
         aliquot.simulate([])
     for strange in ("past.jsonl", [past, {"a": 1}]):
         with pytest.raises(OptionError, match=r"load files with aliquot\.load"):
-            aliquot.simulate(strange)  # type: ignore[arg-type]
+            aliquot.simulate(strange)
 
 
 def test_progress_is_told(past):

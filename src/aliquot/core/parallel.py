@@ -10,9 +10,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
-import joblib
-from joblib.externals.loky.process_executor import TerminatedWorkerError
-
 from aliquot.errors import MissingExtraError, OptionError, WorkerError
 
 Task = TypeVar("Task")
@@ -32,10 +29,15 @@ def run_tasks(
     >>> sorted(run_tasks(abs, [-1, 2, -3], jobs=1))
     [1, 2, 3]
     """
-    count = joblib.cpu_count() if jobs is None else jobs
-    if count < 1:
+    if jobs is not None and jobs < 1:
         raise OptionError(f"--jobs {jobs}: choose at least 1")
-    if engine is None and (count == 1 or len(tasks) < 2):
+    if engine is None and (jobs == 1 or len(tasks) < 2):
+        yield from map(work, tasks)
+        return
+    import joblib  # noqa: PLC0415  (slow to import, and many runs are too small to need it)
+
+    count = joblib.cpu_count() if jobs is None else jobs
+    if engine is None and count == 1:
         yield from map(work, tasks)
         return
     with _telling_of_killed_workers():
@@ -56,6 +58,8 @@ def _in_folder(folder: str, work: Callable[[Task], Done], task: Task) -> Done:
 @contextmanager
 def _telling_of_killed_workers() -> Iterator[None]:
     """Say it in words when a worker is gone for good; Dask has tried others by then, three times by default."""
+    from joblib.externals.loky.process_executor import TerminatedWorkerError  # noqa: PLC0415  (likewise)
+
     try:
         yield
     except TerminatedWorkerError as error:

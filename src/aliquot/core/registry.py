@@ -75,6 +75,21 @@ def parse_chain(text: str) -> list[Spec]:
     return [parse_spec(part) for part in split_outside(text, "+")]
 
 
+def merged(spec: Spec, parameters: Mapping[str, Any], typed: Collection[str] | None = None) -> Spec:
+    """Return the spec with parameters that are given apart from it, which win; None means not given.
+
+    Values given in Python are written in the grammar. Texts under a name in `typed` are in it already; by default
+    those are the spec's own.
+
+    >>> str(merged(parse_spec("greg:metrics=A|B,ridge=1"), {"ridge": 2, "metrics": None, "name": "a,b"}))
+    'greg:metrics=A|B,ridge=2,name=(a,b)'
+    """
+    apart = {name: value for name, value in parameters.items() if value is not None}
+    typed = spec.parameters.keys() - apart.keys() if typed is None else typed
+    given: dict[str, Any] = dict(spec.parameters) | apart
+    return Spec(spec.name, {k: v if isinstance(v, str) and k in typed else written(v) for k, v in given.items()})
+
+
 def split_specs(text: str) -> list[str]:
     """Split at the commas between methods, not at those inside one: key=value belongs to the method before it.
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import warnings
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from aliquot.core.evalset import EvalSet
-from aliquot.core.registry import Spec, parse_spec, written
+from aliquot.core.registry import Spec, merged, parse_spec
 from aliquot.core.result import signature
 from aliquot.core.selection import Selection
 from aliquot.errors import AliquotWarning, unknown_name
@@ -89,7 +88,7 @@ def estimate(
         if strict:
             refuse(mismatches)
     check_target(target)
-    spec = _resolved(method, parameters)
+    spec = auto_estimator(merged(parse_spec(method), parameters))
     name = human or data.human
     noise = JudgingNoise(np.nan) if target == "given" or name is None else judging_noise(data, name)
     adjusted = target == "testset" and noise.unbalanced and spec.name != "mean"
@@ -148,14 +147,6 @@ def _drawn_by(selection: Selection | None) -> str | None:
         return None
     digest = hashlib.sha256(str(selection.to_dict()["items"]).encode()).hexdigest()[:6]
     return f"{selection.method}#{digest}"
-
-
-def _resolved(method: str, parameters: Mapping[str, Any]) -> Spec:
-    spec = parse_spec(method)
-    given = dict(spec.parameters) | {key: value for key, value in parameters.items() if value is not None}
-    typed = {key for key in spec.parameters if parameters.get(key) is None}
-    texts = {key: value if key in typed else written(value) for key, value in given.items()}
-    return auto_estimator(Spec(spec.name, texts))
 
 
 def auto_estimator(spec: Spec) -> Spec:

@@ -15,9 +15,9 @@ from aliquot.io.formats.table_columns import ids_of, map_columns, require
 from aliquot.io.formats.table_files import Table, any_frame
 from aliquot.io.load import load, load_judgments
 
-DataLike = EvalSet | str | Path | pl.DataFrame | Table
-JudgmentsLike = Judgments | EvalSet | str | Path | pl.DataFrame | Table
-SelectionLike = Selection | str | Path | pl.DataFrame | Table
+DataLike = EvalSet | str | Path | Table
+JudgmentsLike = Judgments | EvalSet | str | Path | Table
+SelectionLike = Selection | str | Path | Table
 _NUMBERS = ("utility", "probability", "weight", "cost")
 
 
@@ -32,7 +32,8 @@ def as_evalset(data: DataLike) -> EvalSet:
 
 def as_evalsets(data: DataLike | Sequence[DataLike]) -> list[EvalSet]:
     """Return one or several sets of data as a list of EvalSets."""
-    return [as_evalset(each) for each in (data if isinstance(data, (list, tuple)) else [data])]
+    several: Sequence[Any] = data if isinstance(data, (list, tuple)) else [data]
+    return [as_evalset(each) for each in several]
 
 
 def as_judgments(judgments: JudgmentsLike) -> Judgments:

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import numpy as np
-from sklearn.neighbors import KNeighborsRegressor
 
 from aliquot.core.evalset import EvalSet, ItemId
 from aliquot.core.selection import Selection
@@ -109,6 +108,8 @@ class Incremental:
         known = np.isfinite(self._judgments)
         if known.sum() < 2:
             return self._judgments
+        from sklearn.neighbors import KNeighborsRegressor  # noqa: PLC0415  (slow to import)
+
         model = KNeighborsRegressor(n_neighbors=min(self._k, int(known.sum())))
         model.fit(features[known], self._judgments[known])
         filled = self._judgments.copy()

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Literal
 
 from aliquot.core.conventions import usable_metrics
 from aliquot.core.evalset import EvalSet
-from aliquot.core.registry import Registered, Spec, parse_spec, written
+from aliquot.core.registry import Registered, Spec, merged, parse_spec
 from aliquot.errors import DataError, unknown_name
 from aliquot.stats.arrays import FloatArray, IntArray
 
@@ -222,8 +222,7 @@ def resolved(data: EvalSet, spec: Spec, parameters: Mapping[str, Any]) -> tuple[
     found, implied = lookup(name)
     given = with_old_similarity(found.name, implied | given)
     as_typed = {*spec.parameters, *implied, *(name for name, p in found.parameters.items() if p.is_list)}
-    texts = {k: v if isinstance(v, str) and k in as_typed else written(v) for k, v in given.items()}
-    return Spec(found.name, texts), details
+    return merged(Spec(found.name), given, as_typed), details
 
 
 def _refuse_unknown_for_auto(given: Mapping[str, Any], method: Method) -> None:

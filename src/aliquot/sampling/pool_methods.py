@@ -18,7 +18,6 @@ from typing import Any, Literal, cast
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from sklearn.cluster import MiniBatchKMeans
 from threadpoolctl import threadpool_limits
 
 from aliquot.core.columns import series_codes
@@ -267,6 +266,8 @@ def pool_kmeans(
 
 def _centres(vectors: NDArray[np.generic], rows: IntArray, n: int, rng: np.random.Generator) -> FloatArray:
     batch = max(_BATCH, 3 * n)
+    from sklearn.cluster import MiniBatchKMeans  # noqa: PLC0415  (slow to import)
+
     fit = MiniBatchKMeans(n, batch_size=batch, n_init=1, random_state=int(rng.integers(2**31)))
     with threadpool_limits(limits=1):
         if batch >= len(rows):

@@ -19,9 +19,6 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from sklearn.decomposition import TruncatedSVD
-from sklearn.feature_extraction.text import HashingVectorizer, TfidfVectorizer
-from sklearn.preprocessing import normalize
 
 from aliquot.errors import MissingExtraError, OptionError
 from aliquot.io.download import cache_folder
@@ -59,6 +56,10 @@ def _ngram_vectors(texts: list[str]) -> FloatArray:
     """Character n-gram tf-idf, reduced by singular value decomposition: crude, deterministic, no download."""
     if not any(text.strip() for text in texts):
         return np.zeros((len(texts), 1))
+    from sklearn.decomposition import TruncatedSVD  # noqa: PLC0415  (slow to import)
+    from sklearn.feature_extraction.text import TfidfVectorizer  # noqa: PLC0415  (slow to import)
+    from sklearn.preprocessing import normalize  # noqa: PLC0415  (slow to import)
+
     counts = TfidfVectorizer(analyzer="char_wb", ngram_range=(1, 4), sublinear_tf=True).fit_transform(texts)
     few = len(texts) <= 2 * _DIMENSIONS or counts.shape[1] <= _DIMENSIONS  # nothing to gain, and much to lose
     dense = counts.toarray() if few else TruncatedSVD(_DIMENSIONS, random_state=0).fit_transform(counts)
@@ -119,6 +120,8 @@ def hashed_vectors(texts: list[str], model: str) -> NDArray[np.float32]:
     """
     if model != NGRAMS:
         return embed(texts, model).astype(np.float32)
+    from sklearn.feature_extraction.text import HashingVectorizer  # noqa: PLC0415  (slow to import)
+
     hashed = HashingVectorizer(analyzer="char_wb", ngram_range=(3, 3), n_features=_HASHED_DIMENSIONS, dtype=np.float32)
     dense: NDArray[np.float32] = hashed.transform(texts).toarray()
     return dense

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import ndtri
 from scipy.stats import rankdata
-from sklearn.ensemble import GradientBoostingRegressor
 
 from aliquot.core.conventions import domains_of, pairs_of, source_lengths, usable_metrics
 from aliquot.core.evalset import EvalSet
@@ -294,6 +293,8 @@ def fit(corpus: Corpus, rows: IntArray, candidate: Candidate, seed: int) -> Fit:
 
 def _boosted(x: FloatArray, left: FloatArray, weight: FloatArray, seed: int) -> Trees:
     """Shallow trees on what ridge on the dense features leaves; n-grams, where there are any, are beside them."""
+    from sklearn.ensemble import GradientBoostingRegressor  # noqa: PLC0415  (slow to import)
+
     model = GradientBoostingRegressor(
         n_estimators=60, learning_rate=0.05, max_depth=3, min_samples_leaf=max(5, min(60, len(x) // 20)),
         subsample=0.5, max_features=0.5, init="zero", random_state=seed,

@@ -7,9 +7,7 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
-from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.stats import rankdata
-from sklearn.cluster import KMeans
 
 from aliquot.core.evalset import EvalSet
 from aliquot.core.registry import parse_spec, unwrapped
@@ -311,6 +309,8 @@ def kmeans(
     """
     vectors = _item_vectors(evalset, features, model)
     distinct = len(np.unique(vectors, axis=0))
+    from sklearn.cluster import KMeans  # noqa: PLC0415  (slow to import)
+
     fit = KMeans(min(n, distinct), n_init=3, random_state=int(rng.integers(2**31))).fit(vectors)
     rows = _nearest(vectors, fit.cluster_centers_, fit.labels_)
     rows = _topped_up(rows, vectors, n)
@@ -368,6 +368,8 @@ def diffuse(evalset: EvalSet, *, n: int, model: str = DEFAULT_MODEL) -> Subset:
     differences = np.tensordot(vectors, sign, axes=([1], [0]))
     if n >= evalset.n_items:
         return Subset(np.arange(evalset.n_items))
+    from scipy.cluster.hierarchy import fcluster, linkage  # noqa: PLC0415  (slow to import)
+
     labels = fcluster(linkage(differences, method="ward"), n, criterion="maxclust") - 1
     centres = np.stack([differences[labels == label].mean(axis=0) for label in range(labels.max() + 1)])
     return Subset(_topped_up(_nearest(differences, centres, labels), differences, n))

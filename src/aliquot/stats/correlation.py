@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
-from scipy.stats import kendalltau, rankdata
 
 from aliquot.errors import OptionError, unknown_name
 from aliquot.stats.arrays import BoolArray, FloatArray, blocks
@@ -141,6 +140,8 @@ def ranks_of_rows(values: FloatArray) -> FloatArray:
     >>> ranks_of_rows(np.array([[3.0, np.nan, 1.0, 3.0]]))
     array([[2.5, nan, 1. , 2.5]])
     """
+    from scipy.stats import rankdata  # noqa: PLC0415  (slow to import)
+
     return np.asarray(rankdata(values, axis=1, nan_policy="omit"), dtype=np.float64).reshape(values.shape)
 
 
@@ -309,6 +310,8 @@ def _kendall(x: FloatArray, y: FloatArray, variant: KendallVariant) -> float:
     if present.sum() < 2:
         return float("nan")
     # The p-value is not used; "asymptotic" is the one that costs nothing.
+    from scipy.stats import kendalltau  # noqa: PLC0415  (slow to import)
+
     return float(kendalltau(x[present], y[present], variant=variant, method="asymptotic").statistic)
 
 

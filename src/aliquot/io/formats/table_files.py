@@ -13,7 +13,7 @@ import zipfile
 from collections.abc import Iterator, Sequence
 from datetime import date, time
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, cast
 
 import msgspec
 import polars as pl
@@ -46,22 +46,26 @@ def read_frame(raw: bytes, path: Path | str) -> pl.DataFrame:
 
 
 class Table(Protocol):
-    """A table in memory: of Polars, pandas, pyarrow or any library with the dataframe interchange protocol."""
+    """A table in memory, of Polars, pandas or another library with columns that have names."""
 
-    def __dataframe__(self, nan_as_null: bool = ..., allow_copy: bool = ...) -> Any: ...
+    @property
+    def columns(self) -> Any:
+        """The columns' names."""
+
+    def __getitem__(self, key: Any, /) -> Any: ...
 
 
 def any_frame(table: Table) -> pl.DataFrame:
     """Return a table in memory as a Polars frame; pandas' index is left out."""
     if isinstance(table, pl.DataFrame):
         return table
-    if not hasattr(table, "__dataframe__"):
+    if not hasattr(table, "columns"):
         raise OptionError(f"data is a {type(table).__name__}; give an EvalSet, a path, a Polars or a pandas table")
     try:
-        return pl.DataFrame(table)
+        return pl.DataFrame(cast("Any", table))
     except (ImportError, TypeError, ValueError, pl.exceptions.PolarsError):  # mixed columns, or pyarrow is not there
-        columns: dict[str, Any] = {str(name): table[name].tolist() for name in table.columns}  # type: ignore[attr-defined,index]
-        return _without_mixtures(pl.DataFrame([column_of(name, values) for name, values in columns.items()]))
+        columns = [column_of(str(name), table[name].tolist()) for name in table.columns]
+        return _without_mixtures(pl.DataFrame(columns))
 
 
 # -- JSON ----------------------------------------------------------------------------------------------------------

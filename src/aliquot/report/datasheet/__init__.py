@@ -7,12 +7,16 @@ line has the same: `aliquot datasheet new|check|render|diff|copy`.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from aliquot.report.datasheet.checking import Check, Finding, check
 from aliquot.report.datasheet.differences import Difference, SheetDiff, diff
 from aliquot.report.datasheet.files import load
-from aliquot.report.datasheet.prefilling import new
 from aliquot.report.datasheet.rendering import render
 from aliquot.report.datasheet.sheet import Answer, Criterion, Datasheet, copy
+
+if TYPE_CHECKING:
+    from aliquot.report.datasheet.prefilling import new
 
 __all__ = [
     "Answer",
@@ -29,3 +33,12 @@ __all__ = [
     "new",
     "render",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import `new` on first use: only it needs the estimators, and the other verbs should start at once."""
+    if name != "new":
+        raise AttributeError(f"module 'aliquot.report.datasheet' has no attribute '{name}'")
+    from aliquot.report.datasheet.prefilling import new  # noqa: PLC0415
+
+    return new

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import polars as pl
-from scipy import stats as distributions
+from scipy.special import ndtri
 
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import Judgments
@@ -146,7 +146,7 @@ def detectable_difference(scores: FloatArray) -> str | None:
         return None
     n = sums.count[use].astype(np.float64)
     variance = np.maximum(sums.squares[use] - sums.total[use] ** 2 / n, 0.0) / (n - 1)
-    z = float(distributions.norm.ppf(1 - _ALPHA / 2) + distributions.norm.ppf(_POWER))
+    z = float(ndtri(1 - _ALPHA / 2) + ndtri(_POWER))
     least = z * np.sqrt(variance / n)
     if not least.max() > 0:
         return None
