@@ -122,3 +122,19 @@ def test_annotators_are_a_sample_and_their_severity_is_adjusted_for() -> None:
     gap = truth[1] - truth[0]
     off = [abs(r["B"].estimate - r["A"].estimate - gap) for r in (plain, adjusted)]
     assert off[1] < 0.6 * off[0]
+
+
+def test_scores_that_run_against_the_metrics_get_a_note(past: aliquot.EvalSet) -> None:
+    """Penalties given as positive numbers put the worst system first; every metric says the opposite."""
+    upside_down = past.with_score(str(past.human), -past.human_score())
+    assert any("--lower-is-better human" in note for note in aliquot.estimate(upside_down, target="given").notes)
+    assert not any("--lower-is-better" in note for note in aliquot.estimate(past, target="given").notes)
+
+
+def test_holm_adjusts_p_values_and_intervals_alike(past: aliquot.EvalSet) -> None:
+    chosen = aliquot.select(past, "segments", budget=60, seed=4)
+    plain, adjusted = (aliquot.estimate(past, selection=chosen, adjust=on) for on in (False, True))
+    for before, after in zip(plain.pairs, adjusted.pairs, strict=True):
+        assert after.high - after.low > before.high - before.low
+        if after.p_sample > 0.05:  # not significant after adjustment: the interval does not exclude 0
+            assert after.low <= 0 <= after.high

@@ -7,7 +7,8 @@ it. Invariant: `probability`, where present, lies in (0, 1] and is the exact inc
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -24,6 +25,7 @@ from aliquot.io.formats import items as item_lines
 from aliquot.stats.arrays import FloatArray
 
 FIELD = "selection"
+VARIANCES = ("unordered", "spread", "clustered", "stratified", "balanced")
 _NUMBER = ((int, float, type(None)), "a number")
 _KINDS: Mapping[str, tuple[tuple[type, ...], str]] = MappingProxyType(
     {
@@ -37,6 +39,28 @@ _KINDS: Mapping[str, tuple[tuple[type, ...], str]] = MappingProxyType(
         **dict.fromkeys(("utility", "probability", "weight", "cost"), _NUMBER),
     }
 )
+
+
+@dataclass(frozen=True)
+class Design:
+    """What an estimate must know of how items were drawn: the typed part of a selection's details."""
+
+    variance: str = "unordered"  # how the variance follows from the draw; one of VARIANCES
+    remainder: float = 1.0  # spread over documents: what is left of the variance between them
+    coverage: float = 1.0  # share of the items that had a probability above 0
+    within: str | None = None  # the method of a first stage, if there was one
+    first_stage: int | None = None  # and how many items it chose
+
+    @classmethod
+    def of(cls, details: Mapping[str, Any] | None) -> Design:
+        """Read the design out of details; what is absent has its default.
+
+        >>> Design.of({"variance": "spread", "remainder": 0.4, "gap": 1e-9})
+        Design(variance='spread', remainder=0.4, coverage=1.0, within=None, first_stage=None)
+        """
+        known = {name: details[name] for name in cls.__dataclass_fields__ if name in details} if details else {}
+        design = cls(**known)
+        return design if design.variance in VARIANCES else replace(design, variance="unordered")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -91,6 +115,11 @@ class Selection:
             if value is not None and len(value) != len(self.ids):
                 raise DataError(f"selection: {len(value)} entries of {name} for {len(self.ids)} items")
         set_field(self, "details", MappingProxyType(dict(self.details)))
+
+    @cached_property
+    def design(self) -> Design:
+        """How the items were drawn, as far as estimates must know it."""
+        return Design.of(self.details)
 
     def __len__(self) -> int:
         return len(self.ids)

@@ -18,14 +18,17 @@ from aliquot.estimation.estimators import mean
 from aliquot.estimation.inputs import Mismatch, refuse, require_known_of_pool, with_judgments
 from aliquot.estimation.intervals import Bounds, bounds
 from aliquot.estimation.pipeline import Inference, infer, without_spread
+from aliquot.estimation.proxies import standard_metric, usable
 from aliquot.estimation.ranking import Ranking, rank
 from aliquot.estimation.result import Estimates, PairEstimate, SystemEstimate
 from aliquot.estimation.sample import Fitted, Sample, proxy_correlation, sample_of
 from aliquot.estimation.targets import JudgingNoise, check_target, judging_noise, target_variance
 from aliquot.io.inputs import DataLike, JudgmentsLike, SelectionLike, as_evalset, as_selection
 from aliquot.stats.arrays import FloatArray, IntArray
+from aliquot.stats.correlation import pearson
 from aliquot.stats.mixed_model import overlap
 
+_AGAINST = -0.6  # median correlation with the metrics over systems below which a score may be upside down
 UNKNOWN_CHANCES = "the items were not drawn with known probabilities"
 DEFAULTS = {"means": "greg", "ranking": "multilevel"}
 """What `auto` and `auto:goal=ranking` stand for; docs/evidence.md gives the evidence."""
@@ -102,6 +105,7 @@ def estimate(
     notes = [*_warnings(sample, selection), *_no_spread_notes(sample), *fitted.notes, *goal.notes]
     if adjusted:
         notes.append(f"{len(noise.shares)} annotators judged the systems in different shares: severity is adjusted for")
+    notes += _direction_notes(inference, name)
     limits = bounds(interval, inference, level=level, value_range=value_range, seed=seed)
     if adjust:  # intervals of differences that hold for all pairs at once, as the adjusted p-values do
         pairs = max(1, len(fitted.values) * (len(fitted.values) - 1) // 2)
@@ -177,9 +181,9 @@ def _warnings(sample: Sample, selection: Selection | None) -> list[str]:
         )
         notes.append(text)
         warnings.warn(text, AliquotWarning, 3)
-    coverage = selection.details.get("coverage") if selection is not None else None
-    if isinstance(coverage, float):
-        notes.append(f"only {coverage:.0%} of the items had a chance to be drawn: the estimates are about those")
+    if selection is not None and selection.design.coverage < 1.0:
+        reached = f"only {selection.design.coverage:.0%} of the items had a probability above 0 of being drawn"
+        notes.append(f"{reached}: the estimates are about those")
     if selection is not None and selection.population != sample.population:
         notes.append(
             f"the selection was drawn from {selection.population} items and the data have {sample.population}: the "
@@ -195,6 +199,23 @@ def _warnings(sample: Sample, selection: Selection | None) -> list[str]:
     if never:
         notes.append(f"never judged, so without an estimate: {', '.join(never)}")
     return notes
+
+
+def _direction_notes(inference: Inference, human: str | None) -> list[str]:
+    """Warn where the systems' means run against nearly all metrics: penalties given as positive numbers do that."""
+    evalset, known = inference.sample.evalset, inference.judged
+    names = usable(evalset, None)
+    if known.sum() < 4 or len(names) < 1:
+        return []
+    metrics = np.array([standard_metric(evalset, name).mean(axis=0)[known] for name in names])
+    found = np.array([pearson(metric, inference.values[known]) for metric in metrics])
+    typical = float(np.nanmedian(found)) if np.isfinite(found).any() else 0.0
+    if typical > _AGAINST:
+        return []
+    return [
+        f"the systems' means run against the metrics (median correlation {typical:.2f} over {int(known.sum())} systems): "
+        f"if lower scores are better, load them with --lower-is-better {human or 'NAME'}"
+    ]
 
 
 def _overlap_note(sample: Sample) -> str:

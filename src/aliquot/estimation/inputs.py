@@ -128,9 +128,6 @@ def _listed(found: list[Mismatch]) -> str:
 # -- Selections from a pool, in one stage or two: the population is all of it, the data may hold only what was chosen
 
 
-_TWO_STAGES = "within"
-
-
 def whole_pool(evalset: EvalSet, scores: FloatArray, selection: Selection) -> tuple[EvalSet, FloatArray]:
     """Return the full pool and its human scores, without what is known of a part only; other data: as they are.
 
@@ -138,7 +135,7 @@ def whole_pool(evalset: EvalSet, scores: FloatArray, selection: Selection) -> tu
     the data lack become items of which nothing is known. Data may hold more than the pool, where items were excluded or
     the first stage has no probabilities and is the pool itself; then only the judged items are sure.
     """
-    one_stage = _TWO_STAGES not in selection.details
+    one_stage = selection.design.within is None
     if selection.probability is None or (one_stage and evalset.n_items >= selection.population):
         return evalset, scores
     if evalset.n_items > selection.population:

@@ -21,8 +21,6 @@ from aliquot.stats.correlation import pearson
 from aliquot.stats.design_variance import clustered, spread, stratified, unordered, within_correlation
 from aliquot.stats.mixed_model import cell_covariance, pooling_factors, positive_part
 
-KINDS = ("unordered", "spread", "clustered", "stratified", "balanced")
-
 
 @dataclass(frozen=True, eq=False)
 class Errors:
@@ -53,7 +51,7 @@ class Sample:
         scores: n x M human scores; NaN = not judged.
         pi: inclusion probabilities, or None when the items were not drawn with known chances.
         weight: what each item counts: 1/pi, or 1.
-        kind: how the variance follows from the design; one of KINDS.
+        kind: how the variance follows from the design; one of core.selection.VARIANCES.
         stratum: the design's bin of each judged item, or None.
         remainder: for samples spread over documents, what is left of the variance between documents.
     """
@@ -208,12 +206,10 @@ def _from_selection(evalset: EvalSet, scores: FloatArray, selection: Selection) 
     pi = _probabilities(selection, there)
     weight = 1.0 / pi if pi is not None else _weights(selection)[there]
     stratum = _strata(selection, there)
-    details = selection.details
-    kind = str(details.get("variance", "unordered"))
+    design = selection.design
     return Sample(
         evalset, rows[there], chosen[there], pi, weight,
-        kind=kind if kind in KINDS else "unordered", stratum=stratum,
-        remainder=float(details.get("remainder", 1.0)),
+        kind=design.variance, stratum=stratum, remainder=design.remainder,
     )  # fmt: skip
 
 

@@ -306,7 +306,7 @@ def sequential(
 def _random_order(selection: Selection) -> bool:
     """Betting holds for single items with equal probabilities: not for sizes, whole documents or top utilities."""
     probability = selection.probability
-    single = selection.details.get("variance", "unordered") == "unordered"
+    single = selection.design.variance == "unordered"
     return probability is not None and bool(np.ptp(probability) <= 1e-9) and single
 
 

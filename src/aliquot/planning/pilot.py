@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 from aliquot.core.evalset import EvalSet
-from aliquot.core.selection import Selection
+from aliquot.core.selection import Design, Selection
 from aliquot.errors import AliquotWarning, DataError, OptionError
 from aliquot.estimation.estimators import run_estimator
 from aliquot.estimation.sample import Fitted, Sample, sample_of
@@ -108,16 +108,17 @@ class Pilot:
         """Units of a future sample of n items, and how often each item of the set is expected in it."""
         drawn = _draw(self.evalset, method, _same_share(n, self.copies, self.sample.population), self.seed)
         chance = drawn.probability
-        if chance is None or drawn.details.get("variance", "unordered") not in _FORESEEN:
+        design = Design.of(drawn.details)
+        if chance is None or design.variance not in _FORESEEN:
             raise OptionError(f"'{method.typed}' cannot be foreseen from a pilot; plan with segments, pps or auto, or "
                               "replay a past campaign (--past)")  # fmt: skip
         expected = chance * (n / chance.sum())
         residual, rows = self._residual(self._fit(method)), self.sample.rows
         future = forecast(residual, self.weight, expected[rows], n, self.copies)
         codes = self.evalset.documents
-        if drawn.details.get("variance") == "spread" and codes is not None:
+        if design.variance == "spread" and codes is not None:
             rho = within_correlation(future.units, self.sample.clusters, pairs_in(chance, codes))
-            future = future.scaled(1.0 - rho * (1.0 - min(1.0, float(drawn.details["remainder"]))))
+            future = future.scaled(1.0 - rho * (1.0 - min(1.0, design.remainder)))
         return future, expected
 
     def forecasts(

@@ -284,9 +284,9 @@ def _details(second: Selection, first: Selection) -> dict[str, object]:
     details: dict[str, object] = {KEY: first.method, "first_stage": len(first)}
     if second.probability is None or first.probability is None:
         return details
-    whole = _WHOLE_DOCUMENTS in (first.details.get("variance"), second.details.get("variance"))
+    whole = _WHOLE_DOCUMENTS in (first.design.variance, second.design.variance)
     details["variance"] = _WHOLE_DOCUMENTS if whole else "unordered"
-    reached = float(first.details.get("coverage", 1.0)) * float(second.details.get("coverage", 1.0))
+    reached = first.design.coverage * second.design.coverage
     return details | ({"coverage": reached} if reached < 1 else {})
 
 

@@ -86,11 +86,11 @@ def effect(selection: Selection) -> str:
     """Return in words which conclusions the selection allows."""
     method, _ = lookup(parse_spec(selection.method).name)
     if len(selection) == selection.population and selection.systems is None:
-        if "within" in selection.details:
+        if selection.design.within is not None:
             return "all items of the first selection are chosen: estimates are about those"
         return "all items are chosen: means are exact up to the noise of the judgments"
-    coverage = selection.details.get("coverage")
-    if coverage is not None:
+    coverage = selection.design.coverage
+    if coverage < 1.0:
         return f"only {coverage:.0%} of the items had a probability above 0: estimates are about those items only"
     if selection.probability is not None:
         if _within_fixed(selection):
@@ -105,7 +105,7 @@ def effect(selection: Selection) -> str:
 
 def _within_fixed(selection: Selection) -> bool:
     """Whether the first stage has no probabilities: then the population is what it chose."""
-    return "within" in selection.details and selection.population == selection.details.get("first_stage")
+    return selection.design.within is not None and selection.population == selection.design.first_stage
 
 
 def _notes(selection: Selection) -> tuple[str, ...]:

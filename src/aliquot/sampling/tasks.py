@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 
 from aliquot.core.evalset import EvalSet, at_rows
+from aliquot.core.selection import Design
 from aliquot.errors import AliquotWarning, OptionError
 from aliquot.sampling.budget import Budget
 from aliquot.sampling.methods import Drawn, Method, Subset
@@ -278,7 +279,7 @@ def _merged(parts: list[Chosen], population: int) -> Chosen:
     probabilities = [part.probability for part in parts]
     known = [p for p in probabilities if p is not None]
     stratum = np.concatenate([np.full(len(part.rows), group) for group, part in enumerate(parts)])
-    reached = sum(part.population * float((part.details or {}).get("coverage", 1.0)) for part in parts) / population
+    reached = sum(part.population * Design.of(part.details).coverage for part in parts) / population
     covered = {"coverage": reached} if reached < 1 - 1e-12 else {}
     return Chosen(
         np.concatenate([part.rows for part in parts]),

@@ -12,6 +12,7 @@ import numpy as np
 
 from aliquot.core.evalset import EvalSet
 from aliquot.core.registry import bind
+from aliquot.core.selection import Design
 from aliquot.errors import AliquotWarning
 from aliquot.estimation.pipeline import Inference, infer
 from aliquot.estimation.ranking import full_p
@@ -153,12 +154,11 @@ def judged(stage: Stage, chosen: Chosen) -> Sample:
         asked = np.array([[name in names for name in stage.evalset.systems] for names in chosen.systems])
         scores = np.where(asked, scores, np.nan)
     weight = chosen.weight if chosen.weight is not None else np.ones(len(rows))
-    details = chosen.details or {}
+    design = Design.of(chosen.details)
     return Sample(
         stage.evalset, rows, scores, chosen.probability,
         weight if chosen.probability is None else 1.0 / chosen.probability,
-        kind=str(details.get("variance", "unordered")), stratum=_codes(chosen.stratum),
-        remainder=float(details.get("remainder", 1.0)),
+        kind=design.variance, stratum=_codes(chosen.stratum), remainder=design.remainder,
     )  # fmt: skip
 
 

@@ -203,7 +203,7 @@ def _way_of_choosing(selection: Selection) -> str:
     if selection.probability is None and method.name != "random":
         return other
     spread = selection.stratum is not None or method.name in ("stratified", "balanced", "incremental")
-    return stratified if spread or selection.details.get("variance") == "stratified" else at_random
+    return stratified if spread or selection.design.variance == "stratified" else at_random
 
 
 def _how_chosen(selection: Selection, data: EvalSet) -> str:
