@@ -212,10 +212,9 @@ def _direction_notes(inference: Inference, human: str | None) -> list[str]:
     typical = float(np.nanmedian(found)) if np.isfinite(found).any() else 0.0
     if typical > _AGAINST:
         return []
-    return [
-        f"the systems' means run against the metrics (median correlation {typical:.2f} over {int(known.sum())} systems): "
-        f"if lower scores are better, load them with --lower-is-better {human or 'NAME'}"
-    ]
+    against = f"median correlation {typical:.2f} over {int(known.sum())} systems"
+    remedy = f"if lower scores are better, load them with --lower-is-better {human or 'NAME'}"
+    return [f"the systems' means run against the metrics ({against}): {remedy}"]
 
 
 def _overlap_note(sample: Sample) -> str:
