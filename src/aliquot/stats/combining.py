@@ -1,7 +1,4 @@
-"""One number out of several judgments to the same question: median, trimmed mean, majority, for all cells at once.
-
-Cells are integer codes 0, 1, ...; values are finite. A cell without values is NaN.
-"""
+"""One number out of several judgments to the same question: median, trimmed mean, majority, for all cells at once."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Drawing a sample, given the inclusion probabilities.
 
 Invariant: item i is drawn with probability pi_i exactly, whatever the design; when the pi sum to a whole number the
-sample has exactly that size, otherwise (systematic, pivotal, cube) the whole number below or above. Every draw is
-returned as a sorted array of item numbers.
+sample has exactly that size, otherwise the whole number below or above. Every draw is a sorted array of item numbers.
 """
 
 from __future__ import annotations
@@ -70,8 +69,7 @@ def simple_random(population: int, n: int, seed: Seed) -> IntArray:
 def systematic(pi: FloatArray, seed: Seed, order: IntArray | None = None) -> IntArray:
     """Draw systematically: one random start u, then the items in which u, u + 1, ... fall on the cumulated pi.
 
-    Madow (1949), "On the theory of systematic sampling, II". Neighbours in the order exclude each other, so an order by
-    document or by score stratifies implicitly.
+    Madow (1949). Neighbours in the order exclude each other: an order by document or by score stratifies implicitly.
 
     >>> systematic(np.array([0.5, 0.5, 1.0, 0.5, 0.5]), seed=1).tolist()
     [1, 2, 4]
@@ -105,9 +103,7 @@ def _hits(pi: FloatArray, start: float) -> IntArray:
 
 
 def document_order(documents: IntArray, seed: Seed) -> IntArray:
-    """Order the items by document: documents in random order, items inside a document as given.
-
-    The order for `systematic` that spreads a sample over documents (docs/methods.md, section 2).
+    """Order the items by document for `systematic`: documents in random order, items inside a document as given.
 
     >>> document_order(np.array([7, 3, 7, 3, 3]), seed=0).tolist()
     [1, 3, 4, 0, 2]

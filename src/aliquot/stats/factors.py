@@ -278,9 +278,7 @@ def correlations(
     draws: int = 1000,
     seed: Seed = 0,
 ) -> Correlations:
-    """Correlate every two columns.
-
-    Whole clusters (items) are resampled. `spearman` correlates ranks within a column.
+    """Correlate every two columns (`spearman`: their ranks), with intervals from resampling whole clusters.
 
     >>> values = np.array([[1.0, 2.0], [2.0, 4.0], [3.0, 6.5]])
     >>> round(correlations(values, np.arange(3)).value[0, 1].item(), 4)

@@ -53,9 +53,7 @@ class Scores:
 
 
 def grouped_pearson(scores: Scores, signs: FloatArray, grouping: Grouping, *, ranks: bool = False) -> Both:
-    """Pearson within groups, averaged over the groups where it is defined.
-
-    With `ranks` (Spearman) scores are replaced by their ranks in the group before they are swapped.
+    """Pearson within groups, averaged where defined; with `ranks` (Spearman) scores are ranked, then swapped.
 
     >>> scores = Scores(np.array([[1.0, 2.0, 4.0]]), np.array([[[1.0, 2.0, 4.0]], [[2.0, 1.0, 0.0]]]))
     >>> [value.round(3).tolist() for value in grouped_pearson(scores, np.ones((1, 1, 3)), "pooled")]

@@ -1,7 +1,6 @@
 """Does one metric agree with people better than another, or by luck?
 
-Invariant: all metrics are compared on the same cells, those that people and every metric have; p[a, b] is one-sided and
-small where metric a is better than metric b.
+Invariant: all metrics are compared on the same cells, those that people and every metric have.
 """
 
 from __future__ import annotations

@@ -142,9 +142,7 @@ def shrunk_to_common(values: FloatArray, covariance: FloatArray) -> FloatArray:
 
 
 def positive_part(covariance: FloatArray) -> FloatArray:
-    """The nearest covariance matrix without negative eigenvalues; NaN rows and columns stay as they are.
-
-    Covariances taken pair by pair need not fit together.
+    """The nearest covariance matrix without negative eigenvalues (pairwise covariances may not fit); NaN stays.
 
     >>> positive_part(np.array([[1.0, 2.0], [2.0, 1.0]])).round(3).tolist()
     [[1.5, 1.5], [1.5, 1.5]]

@@ -109,8 +109,7 @@ class _SortedNgrams:
     def shared(self, k: int) -> tuple[IntArray, IntArray, IntArray]:
         """List the n-grams of `k` symbols that occur more than once in their item.
 
-        Returns:
-            The item of each, ascending; how often each occurs; and the columns of the texts where, in the same order.
+        The item of each, ascending; how often each occurs; and the columns of the texts where, in the same order.
         """
         starts = self.starts(k)
         sizes = np.diff(starts, append=self.words[0].size)

@@ -1,7 +1,6 @@
 """Comparing systems in pairs: p-values and the soft pairwise accuracy of a subset.
 
-Invariant: every function sees the differences of two systems on the items where both have a score, and nothing
-else; pairs are ordered as `np.triu_indices(M, 1)`, and p[a, b] is small where a is better than b.
+Invariant: every function sees the differences of two systems on the items where both have a score, and nothing else.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Who is better, how surely, and on which rank: p-values from estimates, Holm, rank intervals, P(best).
-
-Invariant: p[a, b] is one-sided and small where a is better than b, as everywhere; what cannot be known is NaN.
-"""
+"""Who is better, how surely, and on which rank: p-values from estimates, Holm, rank intervals, P(best)."""
 
 from __future__ import annotations
 

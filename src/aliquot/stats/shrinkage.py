@@ -1,8 +1,6 @@
 """How much of the spread between systems is real, and what a sample not yet drawn will show.
 
 Estimates are shrunk towards a prediction; the errors of a future sample are forecast from the judged items.
-
-Invariant: the share lies in [0, 1]; it grows with the spread that is seen and falls with its error.
 """
 
 from __future__ import annotations
