@@ -107,13 +107,8 @@ class ObservedScale:
 
 
 def observed_scale(values: FloatArray, value_range: tuple[float, float] | None = None) -> ObservedScale | None:
-    """Tell the scale from the values people gave, or None where they leave it open.
+    """Tell the scale from the values people gave (all points of a short one, both ends of 0-100), or None where open.
 
-    A short scale is told when all of its points were used; 0 to 100 and 1 to 100 when both ends were; a known range
-    (`value_range`) is believed.
-
-    >>> observed_scale(np.array([1.0, 2, 3, 4, 5, 5]))
-    ObservedScale(size='5', values='1, 2, 3, 4, 5')
     >>> observed_scale(np.array([0.0, 66, 100])), observed_scale(np.array([3.0, 66, 98]))
     (ObservedScale(size='101', values='0-100'), None)
     """
@@ -135,8 +130,7 @@ def observed_scale(values: FloatArray, value_range: tuple[float, float] | None =
 def detectable_difference(scores: FloatArray) -> str | None:
     """Write which difference the judged items detect, or None where that is unknown (docs/methods.md, section 7).
 
-    For a pair with n items in common and s_d the sd of its differences, (z_{1-alpha/2} + z_power) s_d / sqrt(n); the
-    median over pairs is reported.
+    The median over pairs of (z_{1-alpha/2} + z_power) s_d / sqrt(n), n items in common, s_d the sd of differences.
     """
     if scores.shape[1] < 2:
         return None

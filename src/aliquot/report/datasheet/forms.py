@@ -62,13 +62,8 @@ def _by_name() -> dict[str, str]:
 def unknown_languages(text: str) -> list[tuple[str, str | None]]:
     """Return what is not a full ISO 639-1 name in a list of languages, each with the name that may be meant.
 
-    Brackets may qualify a name, `Chinese (Traditional)`, or hold the code of a language outside ISO 639-1,
-    `Cebuano (ceb)`.
-
-    >>> unknown_languages("English, Czech and Chinese (Traditional); Cebuano (ceb)")
-    []
-    >>> unknown_languages("en, Germn")
-    [('en', 'English'), ('Germn', 'German')]
+    >>> unknown_languages("Czech, Chinese (Traditional), Cebuano (ceb), Germn")  # brackets qualify or hold another code
+    [('Germn', 'German')]
     """
     shielded = _BRACKETS.sub(lambda found: _SEPARATOR.sub(" ", found.group(0)), text)
     return [

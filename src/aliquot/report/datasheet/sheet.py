@@ -57,14 +57,6 @@ class Criterion:
 class Datasheet:
     """The answers to HEDS for one experiment.
 
-    Attributes:
-        answers: question number -> answer, for the questions about the experiment as a whole.
-        criteria: the criteria in order, each with its own answers.
-        signature: how the sheet was prefilled.
-        results: the signatures of the results it was prefilled from.
-        name: where it came from, for tables and messages.
-        notes: what could not be filled in, and why; not saved.
-
     >>> sheet = Datasheet(criteria=(Criterion("fluency"),)).with_answer("3.2.1", 12)
     >>> sheet.answer("3.2.1").text, sheet.answer("4.3.1", "fluency").given
     ('12', False)
@@ -72,12 +64,13 @@ class Datasheet:
     Datasheet('datasheet': 1 of 45 questions answered, criteria: fluency)
     """
 
+    # question number -> answer, for the questions about the experiment as a whole
     answers: Mapping[str, Answer] = field(default_factory=dict)
-    criteria: tuple[Criterion, ...] = ()
-    signature: str = ""
-    results: tuple[str, ...] = ()
-    name: str = field(default="datasheet", compare=False)
-    notes: tuple[str, ...] = field(default=(), compare=False)
+    criteria: tuple[Criterion, ...] = ()  # the criteria in order, each with its own answers
+    signature: str = ""  # how the sheet was prefilled
+    results: tuple[str, ...] = ()  # the signatures of the results it was prefilled from
+    name: str = field(default="datasheet", compare=False)  # where it came from, for tables and messages
+    notes: tuple[str, ...] = field(default=(), compare=False)  # what could not be filled in, and why; not saved
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "answers", _in_order(self.answers, per_criterion=False))
