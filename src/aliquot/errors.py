@@ -12,8 +12,6 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-# -- What can go wrong, in kinds a caller can tell apart -------------------------------------------------------------
-
 
 class AliquotError(Exception):
     """The parent of every error that aliquot raises on purpose."""

@@ -24,9 +24,6 @@ from rich.style import StyleType
 from rich.table import Table
 from rich.text import Text
 
-# -- How results look in a terminal: plain tables of at most 100 columns, numbers with as many digits as they deserve
-
-
 WIDTH = 100
 
 

@@ -1,4 +1,4 @@
-"""Columns out of loose records and back, losing nothing.
+"""Columns of loose records, the checks of EvalSet's tables, and cells gathered into arrays.
 
 Invariant: `values_of(column_of(values)) == values`. Plain values become a native column; whatever else JSON can hold
 (lists, objects, mixtures) is kept as its JSON text in a struct with the single field `json`, so that a column says by
@@ -21,9 +21,6 @@ from aliquot.stats.arrays import FloatArray, IntArray
 if TYPE_CHECKING:  # these two import this file
     from aliquot.core.evalset import EvalSet
     from aliquot.core.judgments import Judgments
-
-# -- Columns out of loose records and back, losing nothing -----------------------------------------------------------
-
 
 JSON_DTYPE = pl.Struct({"json": pl.String})
 _NONE = type(None)

@@ -1,4 +1,4 @@
-"""What a score's name says: people or metric, higher or lower is better."""
+"""What names and texts of a set say: human score or metric, lower is better, lengths, language pairs."""
 
 from __future__ import annotations
 
@@ -14,9 +14,6 @@ from aliquot.stats.arrays import FloatArray
 
 if TYPE_CHECKING:  # which imports this file
     from aliquot.core.evalset import EvalSet
-
-# -- What a score's name says: people or metric, higher or lower is better -------------------------------------------
-
 
 _HUMAN = re.compile(
     r"""^(

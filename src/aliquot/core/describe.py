@@ -10,7 +10,7 @@ import polars as pl
 
 from aliquot.core.conventions import looks_human
 from aliquot.core.evalset import EvalSet
-from aliquot.core.result import signature
+from aliquot.core.result import Result, frame_of, signature
 from aliquot.errors import unknown_name
 from aliquot.stats.arrays import FloatArray
 from aliquot.stats.correlation import column_means_where_both, pearson
@@ -62,7 +62,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Description:
+class Description(Result):
     """What `inspect` shows."""
 
     name: str
@@ -82,38 +82,21 @@ class Description:
 
     def to_frame(self) -> pl.DataFrame:
         """One row per score."""
-        return pl.DataFrame([vars(score) for score in self.scores])
+        return frame_of(self.scores, ScoreSummary)
 
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON document of `inspect --json`; undefined numbers are null."""
+    def document(self) -> dict[str, Any]:
+        """Scores by name, lengths of documents by what they are, and no judgments as an empty object."""
         lengths = self.document_lengths
-        return {
-            "name": self.name,
-            "items": self.items,
-            "systems": list(self.systems),
-            "human": self.human,
-            "documents": self.documents,
+        return self.fields_without() | {
             "document_lengths": None if lengths is None else dict(zip(("min", "mean", "max"), lengths, strict=True)),
-            "domains": self.domains,
-            "texts": self.texts,
-            "item_columns": list(self.item_columns),
-            "scores": {score.name: _score_dict(score) for score in self.scores},
-            "judgments": {} if self.judgments is None else _without_nan(vars(self.judgments)),
-            "missing": list(self.missing),
-            "steps": [vars(step) for step in self.steps],
-            "signature": self.signature,
+            "scores": {score.name: _score_document(score) for score in self.scores},
+            "judgments": self.judgments or {},
         }
 
 
-def _score_dict(score: ScoreSummary) -> dict[str, Any]:
-    fields = _without_nan(vars(score))
-    fields["min"], fields["max"] = fields.pop("minimum"), fields.pop("maximum")
-    del fields["name"]
-    return fields
-
-
-def _without_nan(fields: dict[str, Any]) -> dict[str, Any]:
-    return {name: None if isinstance(value, float) and np.isnan(value) else value for name, value in fields.items()}
+def _score_document(score: ScoreSummary) -> dict[str, Any]:
+    fields = {name: value for name, value in vars(score).items() if name not in ("name", "minimum", "maximum")}
+    return fields | {"min": score.minimum, "max": score.maximum}
 
 
 def describe(evalset: EvalSet, human: str | None = None) -> Description:

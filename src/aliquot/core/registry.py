@@ -20,9 +20,6 @@ from urllib.parse import quote, unquote
 
 from aliquot.errors import NameUnknownError, OptionError, closest, quoted
 
-# -- The one grammar in which a method is named: `name`, `name:key=value,key=value`, and `+` to join an estimator ----
-
-
 _CLOSING = {")": -1, "(": 1}
 _SPECIAL = set(",|+()%")
 

@@ -22,9 +22,6 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 
 from aliquot.errors import DownloadError, unknown_name
 
-# -- Fetching a large archive over HTTP: resumed after interruption, checked, unpacked whole or not at all -----------
-
-
 _BLOCK = 1 << 20
 _TIMEOUT = 30.0
 _TRIES = 4

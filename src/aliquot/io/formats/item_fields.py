@@ -11,9 +11,6 @@ from typing import Any
 
 from aliquot.errors import FormatError
 
-# -- The item format's names: how a field of a JSON line and a column of the items table call each other -------------
-
-
 COLUMN_OF_FIELD: Mapping[str, str] = MappingProxyType(
     {"i": "id", "src": "source", "ref": "reference", "doc": "document", "position": "position", "domain": "domain",
      "cost": "cost"}

@@ -30,9 +30,6 @@ from aliquot.errors import FormatError
 from aliquot.io.files import decode_text, first_character, write_bytes
 from aliquot.io.formats.item_fields import META, NESTED, column_name, explain, field_name
 
-# -- Item JSON lines: one JSON object per item, the format of subset2evaluate; a JSON array of the same is read too --
-
-
 Fields = dict[str, msgspec.Raw]
 
 

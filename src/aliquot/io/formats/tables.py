@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from aliquot.core.columns import text_frame
+from aliquot.core.columns import series_codes, text_frame
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import LABEL, Judgments
 from aliquot.errors import (
@@ -399,10 +399,7 @@ def with_criteria(evalset: EvalSet) -> EvalSet:
 
 def codes(labels: pl.Series) -> tuple[pl.Series, IntArray]:
     """Return the distinct labels in order of first appearance and each row's index among them."""
-    distinct = labels.alias("key").unique(maintain_order=True)
-    index = pl.DataFrame({"key": distinct, "at": np.arange(len(distinct))})
-    at = labels.alias("key").to_frame().join(index, on="key", how="left", maintain_order="left")["at"]
-    return distinct, at.to_numpy().astype(np.int64, copy=False)
+    return labels.alias("key").unique(maintain_order=True), series_codes(labels)
 
 
 def _item_table(items: pl.Series, table: _Table, rows: IntArray) -> pl.DataFrame:
