@@ -99,7 +99,7 @@ def full_p(inference: Inference) -> FloatArray:
     """
     sample, fitted, values = inference.sample, inference.fitted, inference.values
     if fitted.foreseen is not None and "share" not in fitted.details:
-        values, _ = shrunk(values, fitted.foreseen, inference.covariance)
+        values, _ = shrunk(values, fitted.foreseen, inference.error_parts.covariance)
     spread = pair_errors(inference.score_covariance) if sample.ragged else _difference_spread(sample)
     p = full_set_p(_differences(values, spread, sample), spread, sample.population)
     np.fill_diagonal(p, 0.5)
