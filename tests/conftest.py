@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import resource
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Generator
 from pathlib import Path
 
@@ -21,7 +21,7 @@ LIST = Path(__file__).parent / "slow.txt"
 _ADDRESS = re.compile(r"\bat 0x[0-9a-f]+", re.IGNORECASE)
 settings.register_profile("aliquot", deadline=None)  # a busy machine must not fail a property
 settings.load_profile("aliquot")
-_MEASURED = pytest.StashKey[Counter[tuple[Path, str]]]()
+_MEASURED = pytest.StashKey[defaultdict[tuple[Path, str], float]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -30,7 +30,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--write-slow-list"):
-        config.stash[_MEASURED] = Counter()
+        config.stash[_MEASURED] = defaultdict(float)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

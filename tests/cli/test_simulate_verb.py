@@ -306,7 +306,8 @@ def units(path: Path) -> list[bytes]:
 
 
 def test_an_interrupt_says_what_can_be_resumed(aliquot: Call, folder: Path, monkeypatch, tmp_path):
-    work, done = import_module("aliquot.simulation.simulate").run_unit, []
+    work = import_module("aliquot.simulation.simulate").run_unit
+    done: list[Any] = []
 
     def stopped(*given: Any) -> Any:
         if done:

@@ -8,6 +8,7 @@ import pytest
 
 import aliquot
 from aliquot.errors import NameUnknownError
+from aliquot.stats.arrays import FloatArray
 
 SYSTEMS = ("A", "B", "C", "D", "E", "F")
 
@@ -53,7 +54,7 @@ def test_no_false_certainty_when_every_item_is_judged_for_some_systems(past: ali
 
 def test_item_effects_and_metrics_lower_the_error(past: aliquot.EvalSet) -> None:
     truth = past.human_score().mean(axis=0)
-    errors = {"mean": [], "auto": []}
+    errors: dict[str, list[FloatArray]] = {"mean": [], "auto": []}
     for seed in range(40):
         judged = two_each(past, seed)
         for method, found in errors.items():

@@ -261,6 +261,7 @@ def test_non_matching_draws_are_independent(campaign):
     apart = estimate_given(data, "mean", selection=chosen)
     assert values(apart, "n") == [30, 30, 30]
     human = data.human_score()
+    assert chosen.systems is not None
     asked = np.array([[s in names for s in data.systems] for names in chosen.systems])
     cells = np.where(asked, human[[data.ids.index(item) for item in chosen.ids]], np.nan)
     shared = asked.T.astype(float) @ asked

@@ -141,7 +141,7 @@ def test_the_truth_agrees_with_itself():
 def test_identical_systems_and_one_system():
     flat = np.repeat(np.random.default_rng(1).normal(size=(30, 1)), 3, axis=1)
     truth, p = truth_of(flat), p_values(flat[:10])[None]
-    outcomes = Outcomes(flat[:10].mean(axis=0)[None], np.ones((1, 3)), p, p, np.ones(1))
+    outcomes = Outcomes(flat[:10].mean(axis=0)[None], np.ones((1, 3)), p, p, truth.clusters[None], np.ones(1))
     assert measured("spa", outcomes, truth)[0] == 1.0
     assert measured("accuracy", outcomes, truth)[0] == 1.0
     assert measured("swaps", outcomes, truth)[0] == 0.0
@@ -149,7 +149,7 @@ def test_identical_systems_and_one_system():
     assert measured("top_dice", outcomes, truth)[0] == 1.0
     assert np.isnan(measured("kendall", outcomes, truth)[0])
     lone = truth_of(flat[:, :1])
-    alone = Outcomes(lone.means[None], np.ones((1, 1)), p[:, :1, :1], p[:, :1, :1], np.ones(1))
+    alone = Outcomes(lone.means[None], np.ones((1, 1)), p[:, :1, :1], p[:, :1, :1], lone.clusters[None], np.ones(1))
     assert np.isnan(measured("spa", alone, lone)[0])
 
 

@@ -169,10 +169,10 @@ def test_the_verdict_answers_the_question(data, report):
     ],
 )  # fmt: skip
 def test_the_verdict_in_words(judgments, low, bias, pairs, words):
-    nothing = [np.nan] * 3
-
     def row(metric: str, judgments: float, human: str = "h") -> Worth:
-        return Worth(human, metric, bias, judgments, low, np.inf, *nothing, reached=True, limit=10_000, pairs=pairs)
+        return Worth(
+            human, metric, bias, judgments, low, np.inf, np.nan, np.nan, np.nan, reached=True, limit=10_000, pairs=pairs
+        )
 
     rows = [row("A", 1.0), row("B", judgments)] if judgments > 1 else [row("B", judgments)]
     assert verdict_of(rows).startswith(f"On these data {words}")

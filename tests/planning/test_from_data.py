@@ -385,6 +385,7 @@ def test_identical_systems_are_not_told_apart(metrics, judged, rater_variance):
     data = EvalSet(items=pl.DataFrame({"id": np.arange(40)}), systems=("a", "b", "c", "d"),
                    scores={"human": seen, **scores}, human="human", name="same")  # fmt: skip
     result = aliquot.plan(data, budgets="20%,40%", replays=10, rater_variance=rater_variance)
+    assert isinstance(result, CampaignPlan)
     assert all(point.apart == 0 for point in result.points)
     text = " ".join([*result.recommendation.text, "" if result.repeats is None else result.repeats.text])
     assert "inf" not in text

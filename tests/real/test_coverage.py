@@ -16,16 +16,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy import stats
 
 import aliquot
 from aliquot import AliquotWarning, EvalSet
 from aliquot.core.registry import parse_spec
-from aliquot.estimation.estimators import run_estimator
+from aliquot.estimation.pipeline import infer
 from aliquot.estimation.sample import Sample, sample_of
 from aliquot.sampling.methods import lookup
 from aliquot.stats.arrays import FloatArray
-from aliquot.stats.design_variance import degrees_of_freedom
 
 estimate_given = partial(aliquot.estimate, target="given")  # the mean of these very scores, whose truth is known
 
@@ -90,11 +88,8 @@ def samples(data: EvalSet, design: str, n: int) -> Iterator[Sample]:
 
 def holding(sample: Sample, estimator: str, truth: FloatArray, narrowed: float = 1.0) -> float:
     """Share of the systems whose t interval holds the truth (intervals of pairs, the slow part, are left out)."""
-    fitted = run_estimator(sample, parse_spec(estimator))
-    errors = sample.errors(fitted.z)
-    quantile = stats.t.ppf(0.975, degrees_of_freedom(errors, sample.units - 1.0))
-    half = narrowed * quantile * np.sqrt((errors**2).sum(axis=0))
-    return float((np.abs(fitted.values - truth) <= half).mean())
+    found = infer(sample, parse_spec(estimator))
+    return float((np.abs(found.values - truth) <= narrowed * found.half_widths(0.95)).mean())
 
 
 @cache

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,7 +27,7 @@ def known(selection: Selection) -> FloatArray:
     return selection.probability
 
 
-def in_waves(data: aliquot.EvalSet, method: str, sizes: list[int], seed: int, **options: str) -> Selection:
+def in_waves(data: aliquot.EvalSet, method: str, sizes: list[int], seed: int, **options: Any) -> Selection:
     chosen = select(data, method, sizes[0], seed=seed, **options)
     for size in sizes[1:]:
         chosen = select(data, add_to=chosen, budget=size, seed=seed, **options)
@@ -233,7 +234,7 @@ def test_data_must_be_those_of_the_first_selection():
 
 
 def test_excluded_items_and_crowd_are_named_again():
-    options = {"exclude_items": [2, 5], "crowd": [POOL.systems[0]]}
+    options: dict[str, Any] = {"exclude_items": [2, 5], "crowd": [POOL.systems[0]]}
     first = select(POOL, UNEQUAL, 8, **options)
     second = select(POOL, add_to=first, budget=12, **options)
     assert second.population == 28

@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 
 import aliquot
 from aliquot import EvalSet
+from aliquot.core.registry import parse_spec
 from aliquot.estimation.estimators import greg, multilevel
+from aliquot.estimation.pipeline import Inference, infer
 from aliquot.estimation.ranking import full_p
 from aliquot.estimation.sample import Sample, sample_of
 from aliquot.stats.pairwise import analytic_p
@@ -139,10 +141,8 @@ def test_where_metrics_are_wrong_about_systems_it_finds_out():
 def test_full_set_significance_is_the_same_from_estimate_and_from_its_parts():
     data = world(own=0.3)
     chosen = aliquot.select(data, "segments", budget=40, seed=0)
-    for name, estimator in (("greg", greg), ("multilevel", multilevel)):
-        drawn = sample(data)
-        fitted = estimator(drawn)
-        p = full_p(drawn, fitted, drawn.covariance(drawn.errors(fitted.z)))
+    for name in ("greg", "multilevel"):
+        p = full_p(infer(sample(data), parse_spec(name)))
         at = {system: number for number, system in enumerate(data.systems)}
         for pair in estimate_given(data, name, selection=chosen).pairs:
             assert p[at[pair.a], at[pair.b]] == pytest.approx(pair.p_full)
@@ -152,18 +152,14 @@ def test_full_set_significance_is_the_same_from_estimate_and_from_its_parts():
 def test_greg_and_multilevel_expect_the_same_of_the_full_set():
     """Both draw towards what metrics expect, once: greg for the prediction only, multilevel already in its values."""
     drawn = sample(world(own=0.3))
-    tables = []
-    for fitted in (greg(drawn), multilevel(drawn)):
-        covariance = drawn.covariance(drawn.errors(greg(drawn).z))
-        tables.append(full_p(drawn, fitted, covariance))
+    errors = drawn.errors(greg(drawn))
+    tables = [full_p(Inference(drawn, fitted, errors)) for fitted in (greg(drawn), multilevel(drawn))]
     np.testing.assert_allclose(tables[0], tables[1])
 
 
 def test_on_all_items_it_is_the_test_itself():
     data = world(400)
-    everything = sample(data, 400)
-    fitted = greg(everything)
-    p = full_p(everything, fitted, everything.covariance(everything.errors(fitted.z)))
+    p = full_p(infer(sample(data, 400), parse_spec("greg")))
     np.testing.assert_allclose(p, analytic_p(data.scores["human"]), atol=0.01)
 
 
@@ -172,5 +168,4 @@ def test_gaps_in_the_scores_do_not_change_what_identical_systems_are_told():
     human = np.repeat(data.scores["human"][:, :1], 5, axis=1)
     human[::3, 2] = np.nan
     drawn = sample(data.with_score("human", human))
-    fitted = greg(drawn)
-    np.testing.assert_array_equal(full_p(drawn, fitted, drawn.covariance(drawn.errors(fitted.z))), 0.5)
+    np.testing.assert_array_equal(full_p(infer(drawn, parse_spec("greg"))), 0.5)

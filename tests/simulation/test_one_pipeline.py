@@ -62,7 +62,7 @@ def test_simulate_and_plan_replay_what_estimate_prints(seed: int, method: str) -
         np.testing.assert_allclose(half, found.half, rtol=1e-12)
         np.testing.assert_allclose(estimates, found.means, rtol=1e-12)
         known = {(p.a, p.b): (p.high - p.low) / 2 for p in printed.pairs}
-        for (a, b), width in known.items():
-            np.testing.assert_allclose(pair_half[place[a], place[b]], width, rtol=1e-9)
+        for (first, second), width in known.items():
+            np.testing.assert_allclose(pair_half[place[first], place[second]], width, rtol=1e-9)
         unseen += int(np.isnan(found.half[1]))
     assert unseen > 0, "the constant system must matter in some draws"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import polars as pl
@@ -171,7 +171,7 @@ _SCHEMAS: Mapping[str, Mapping[str, pl.DataType]] = {
 
 def table_of(name: str, data: Any = None) -> pl.DataFrame:
     """A table of the result with its columns and types, undefined numbers null; empty without data."""
-    orient = "row" if isinstance(data, list) else None
+    orient: Literal["row"] | None = "row" if isinstance(data, list) else None
     return pl.DataFrame(data, schema=dict(_SCHEMAS[name]), orient=orient).with_columns(
         pl.col(pl.Float64).fill_nan(None)
     )

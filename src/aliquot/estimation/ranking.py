@@ -100,7 +100,7 @@ def full_p(inference: Inference) -> FloatArray:
     sample, fitted, values = inference.sample, inference.fitted, inference.values
     if fitted.foreseen is not None and "share" not in fitted.details:
         values, _ = shrunk(values, fitted.foreseen, inference.error_parts.covariance)
-    spread = pair_errors(inference.score_covariance) if sample.ragged else _difference_spread(sample)
+    spread = _ragged_spread(inference) if sample.ragged else _difference_spread(sample)
     p = full_set_p(_differences(values, spread, sample), spread, sample.population)
     np.fill_diagonal(p, 0.5)
     return p
@@ -128,6 +128,18 @@ def _difference_spread(sample: Sample) -> FloatArray:
     variance = np.clip(alone[:, None] + alone[None, :] - 2 * inner, 0.0, None)
     _exactly_alike(variance, alone, scores)
     return np.sqrt(variance) if sample.n > 1 else np.full_like(variance, np.nan)
+
+
+def _ragged_spread(inference: Inference) -> FloatArray:
+    """The same for systems judged on different items; 0 where the difference is constant on all common items."""
+    spread, scores = pair_errors(inference.score_covariance), inference.sample.scores
+    for a in range(scores.shape[1]):
+        gap = scores[:, [a]] - scores
+        common = np.isfinite(gap)
+        highest = np.where(common, gap, -np.inf).max(axis=0)
+        lowest = np.where(common, gap, np.inf).min(axis=0)
+        spread[a, (common.sum(axis=0) > 1) & (highest == lowest)] = 0.0
+    return spread
 
 
 def _exactly_alike(variance: FloatArray, alone: FloatArray, scores: FloatArray) -> None:

@@ -89,7 +89,7 @@ class Sample:
     @cached_property
     def counts(self) -> IntArray:
         """Judged items of each system, n_s."""
-        return np.isfinite(self.scores).sum(axis=0)
+        return np.asarray(np.isfinite(self.scores).sum(axis=0), dtype=np.int64)
 
     @cached_property
     def ragged(self) -> bool:

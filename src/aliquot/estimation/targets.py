@@ -23,6 +23,7 @@ from aliquot.stats.annotator_effects import crossed_effects
 from aliquot.stats.arrays import FloatArray, IntArray
 
 TARGETS = ("testset", "given", "beyond")
+Severities = tuple[float, FloatArray, FloatArray, FloatArray | None]
 FEWEST_REPEATS = 10  # degrees of freedom of the judging noise from which it is trusted
 _UNBALANCED = 0.01  # sum over annotators of squared differences of shares above which severity is adjusted
 
@@ -66,7 +67,8 @@ class JudgingNoise:
             return self.severity * (self.shares.T @ self.shares)
         common = self.shares[:, self.shares.any(axis=0)].mean(axis=1)
         own = (self.shares - common[:, None]) * np.sqrt(self.unexplained)[:, None]
-        return self.severity * (float(common @ common) + own.T @ own)
+        left: FloatArray = self.severity * (float(common @ common) + own.T @ own)
+        return left
 
 
 def check_target(target: str) -> None:
@@ -90,17 +92,17 @@ def judging_noise(data: EvalSet, human: str) -> JudgingNoise:
     severity = _severities(data, table, found.slope)
     if free < FEWEST_REPEATS:
         return JudgingNoise(np.nan, *severity)
-    within = float((repeated["var"] * (repeated["k"] - 1)).sum()) / free * found.slope**2
-    if float((repeated["annotators"] > 1).mean() or 0.0) > 0.5:  # repeats by other annotators contain their severity
+    k, variance = repeated["k"].to_numpy(), repeated["var"].to_numpy()
+    within = float((variance * (k - 1)).sum()) / free * found.slope**2
+    others = float((repeated["annotators"].to_numpy() > 1).mean())
+    if others > 0.5:  # repeats by other annotators contain their severity
         within = max(within - severity[0], 0.0)
-    return JudgingNoise(within * float((1.0 / per_cell["k"]).mean()), *severity)
+    return JudgingNoise(within * float((1.0 / per_cell["k"].to_numpy()).mean()), *severity)
 
 
-def _severities(
-    data: EvalSet, table: pl.DataFrame, slope: float
-) -> tuple[float, FloatArray, FloatArray, FloatArray | None]:
+def _severities(data: EvalSet, table: pl.DataFrame, slope: float) -> Severities:
     """Variance of severities, shares of annotators, how little is known of each, and what they add to each cell."""
-    nothing = (0.0, np.zeros((0, data.n_systems)), np.zeros(0), None)
+    nothing: Severities = (0.0, np.zeros((0, data.n_systems)), np.zeros(0), None)
     named = table.filter(pl.col("annotator").is_not_null())
     if named.height < table.height or named["annotator"].n_unique() < 2 or named.height < 3 * data.n_systems:
         return nothing
@@ -118,8 +120,11 @@ def _severities(
     shares /= np.maximum(shares.sum(axis=0), 1e-300)
     effect = np.bincount(cell, weight * fit.annotator[people], minlength=data.n_items * data.n_systems)
     severity = fit.annotator_sd**2
-    unexplained = np.clip(fit.annotator_se**2 / severity, 0.0, 1.0) if severity > 0 else np.ones(len(shares))
-    return severity * slope**2, shares, unexplained, slope * effect.reshape(data.n_items, data.n_systems)
+    unexplained = np.ones(len(shares))
+    if severity > 0:
+        unexplained = np.clip(fit.annotator_se**2 / severity, 0.0, 1.0)
+    added: FloatArray = slope * effect.reshape(data.n_items, data.n_systems)
+    return severity * slope**2, shares, unexplained, added
 
 
 def _codes(values: pl.Series) -> IntArray:

@@ -95,12 +95,13 @@ def cell_covariance(residual: FloatArray, weight: FloatArray) -> FloatArray:
     n = np.diag(counts)
     variance = np.where(n > 1, np.diag(mean) * n / np.maximum(n - 1, 1), np.nan)
     if (counts == counts[0, 0]).all():
-        return mean * counts[0, 0] / max(counts[0, 0] - 1.0, 1.0)
+        whole: FloatArray = mean * counts[0, 0] / max(counts[0, 0] - 1.0, 1.0)
+        return whole
     scale = np.sqrt(np.outer(np.diag(mean), np.diag(mean)))
     common = item_share(residual, weight)
     kept = counts / (counts + _SHRINK)
     correlation = kept * np.divide(mean, scale, out=np.zeros_like(mean), where=scale > 0) + (1 - kept) * common
-    found = np.clip(correlation, -1.0, 1.0) * np.sqrt(np.outer(variance, variance))
+    found: FloatArray = np.clip(correlation, -1.0, 1.0) * np.sqrt(np.outer(variance, variance))
     np.fill_diagonal(found, variance)
     return found
 
