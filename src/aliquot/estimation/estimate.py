@@ -92,8 +92,8 @@ def estimate(
             refuse(mismatches)
     check_target(target)
     spec = auto_estimator(merged(parse_spec(method), parameters))
-    name = human or data.human
-    noise = JudgingNoise(np.nan) if target == "given" or name is None else judging_noise(data, name)
+    name, selected = human or data.human, None if selection is None else selection.ids
+    noise = JudgingNoise(np.nan) if target == "given" or name is None else judging_noise(data, name, selected)
     adjusted = target == "testset" and noise.unbalanced and spec.name != "mean"
     judged = _without_severity(data, name, noise) if adjusted and name is not None else data
     sample = sample_of(judged, human, selection)

@@ -9,14 +9,14 @@ of system s and sa2 the variance of severities, the means of s and t share sa2 *
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import polars as pl
 
 from aliquot.annotation.judgment_noise import judgments_of_score
-from aliquot.core.evalset import EvalSet
+from aliquot.core.evalset import EvalSet, ItemId
 from aliquot.errors import DataError, unknown_name
 from aliquot.estimation.pipeline import Inference
 from aliquot.stats.annotator_effects import crossed_effects
@@ -77,13 +77,18 @@ def check_target(target: str) -> None:
         raise unknown_name("target", target, TARGETS)
 
 
-def judging_noise(data: EvalSet, human: str) -> JudgingNoise:
-    """Measure the noise of the judgments behind a score: from outputs judged more than once, and from annotators."""
+def judging_noise(data: EvalSet, human: str, items: Sequence[ItemId] | None = None) -> JudgingNoise:
+    """Measure the noise of the judgments behind a score: from outputs judged more than once, and from annotators.
+
+    Only judgments of `items` count, where a selection names them: what else the data hold was not part of it.
+    """
     try:
         found = judgments_of_score(data, human)
     except DataError:  # a score without judgments: nothing is known of its noise
         return JudgingNoise(np.nan)
     table = found.table.filter(pl.col("value").is_not_null())
+    if items is not None:
+        table = table.filter(pl.col("item").is_in(pl.Series(list(items), dtype=table["item"].dtype).implode()))
     per_cell = table.group_by("item", "system").agg(
         pl.len().alias("k"), pl.col("value").var().alias("var"), pl.col("annotator").n_unique().alias("annotators")
     )
@@ -120,9 +125,8 @@ def _severities(data: EvalSet, table: pl.DataFrame, slope: float) -> Severities:
     shares /= np.maximum(shares.sum(axis=0), 1e-300)
     effect = np.bincount(cell, weight * fit.annotator[people], minlength=data.n_items * data.n_systems)
     severity = fit.annotator_sd**2
-    unexplained = np.ones(len(shares))
-    if severity > 0:
-        unexplained = np.clip(fit.annotator_se**2 / severity, 0.0, 1.0)
+    known = fit.annotator_se**2 / severity if severity > 0 else np.ones(len(shares))
+    unexplained = np.clip(np.asarray(known, dtype=np.float64), 0.0, 1.0)
     added: FloatArray = slope * effect.reshape(data.n_items, data.n_systems)
     return severity * slope**2, shares, unexplained, added
 
