@@ -154,7 +154,7 @@ def test_help_reads_well(aliquot):
 
 @pytest.mark.parametrize("ending", [".parquet", ".csv", ".tsv", ".json"])
 def test_results_as_files(replayed, tmp_path, ending):
-    path = tmp_path / "new" / f"out{ending}"
+    path = tmp_path / f"out{ending}"
     said = replayed("past.jsonl", "--methods", "auto", "-o", path)
     assert f"wrote{path}" in "".join(said.out.split())
     document = json.loads(replayed("past.jsonl", "--methods", "auto", "--json").out)

@@ -127,7 +127,7 @@ def _severities(data: EvalSet, table: pl.DataFrame, slope: float) -> Severities:
     severity = fit.annotator_sd**2
     known = fit.annotator_se**2 / severity if severity > 0 else np.ones(len(shares))
     unexplained = np.clip(np.asarray(known, dtype=np.float64), 0.0, 1.0)
-    added: FloatArray = slope * effect.reshape(data.n_items, data.n_systems)
+    added = np.asarray(slope * effect, dtype=np.float64).reshape(data.n_items, data.n_systems)
     return severity * slope**2, shares, unexplained, added
 
 
