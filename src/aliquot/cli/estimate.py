@@ -124,7 +124,8 @@ def show(result: Estimates, console: Console, *, pairs: bool = False) -> None:
         console.print()
     share = render.percent(result.judged / result.population)
     console.print(f"{result.judged} of {result.population} items judged ({share}); {result.method}; "
-                  f"{result.level:.0%} intervals by {result.interval}\n", markup=False)  # fmt: skip
+                  f"{result.level:.0%} intervals by {result.interval}", markup=False)  # fmt: skip
+    console.print(f"{_about(result)}\n", markup=False)
     console.print(_system_table(result))
     if pairs:
         console.print()
@@ -133,6 +134,20 @@ def show(result: Estimates, console: Console, *, pairs: bool = False) -> None:
     for note in result.notes:
         console.print(f"note: {note}", markup=False)
     render.signature(result.signature, console)
+
+
+_TARGETS = {
+    "testset": "this test set, judged by other annotators of the same kind",
+    "given": "the mean of these judgments over this test set",
+    "beyond": "items of this kind, judged by annotators of this kind",
+}
+
+
+def _about(result: Estimates) -> str:
+    """What the numbers are about, and where the uncertainty of a mean comes from."""
+    parts = [f"{render.percent(share)} {name}" for name, share in result.variance.items() if share > 0]
+    sources = f"; variance of a mean: {', '.join(parts)}" if len(parts) > 1 else ""
+    return f"about {_TARGETS.get(result.target, result.target)}{sources}"
 
 
 def _system_table(result: Estimates) -> Table:
