@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test test-fast slow-list lint format bench study study-sources docs site wheel-demo clean
+.PHONY: demo test test-fast slow-list lint format bench study study-sources study-cells docs site wheel-demo clean
 
 demo: $(VENV)/core.stamp
 	$(BIN)/aliquot demo
@@ -38,6 +38,9 @@ study: $(VENV)/dev.stamp
 
 study-sources: $(VENV)/dev.stamp
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/study_sources.py $(STUDY_ARGS)
+
+study-cells: $(VENV)/dev.stamp
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/study_cells.py $(STUDY_ARGS)
 
 docs: $(VENV)/dev.stamp
 	$(BIN)/python docs/build_reference.py

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aliquot.annotation.formula import parse_formula
+from aliquot.annotation.combine_methods import parse_formula
 from aliquot.errors import OptionError
 
 A, B = np.array([1.0, 2.0, 3.0]), np.array([4.0, 0.0, np.nan])

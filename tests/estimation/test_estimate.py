@@ -16,8 +16,8 @@ from scipy import stats
 
 import aliquot
 from aliquot import AliquotError, AliquotWarning, EvalSet, Judgments, Selection
+from aliquot.estimation.estimate import Estimates
 from aliquot.estimation.inputs import Mismatch
-from aliquot.estimation.result import Estimates
 from aliquot.stats.arrays import FloatArray
 from aliquot.stats.design_variance import contributions, degrees_of_freedom, unordered
 from aliquot.stats.mixed_model import cell_covariance

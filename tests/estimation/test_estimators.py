@@ -16,9 +16,9 @@ import aliquot
 from aliquot import EvalSet, Selection
 from aliquot.core.evalset import at_rows, replace_systems
 from aliquot.core.registry import parse_spec
+from aliquot.estimation.estimate import Estimates
 from aliquot.estimation.estimators import cross_fitted_neighbours, estimators, run_estimator
 from aliquot.estimation.proxies import standard_metric
-from aliquot.estimation.result import Estimates
 from aliquot.estimation.sample import Fitted, sample_of
 from aliquot.stats.arrays import FloatArray, IntArray
 

@@ -14,7 +14,7 @@ from tests.planning.conftest import judged_only
 import aliquot
 from aliquot import EvalSet, synthetic
 from aliquot.errors import DataError, NameUnknownError, OptionError
-from aliquot.planning.pilot import Pilot, pilot_sample
+from aliquot.planning.plan_inputs import Pilot, pilot_sample
 from aliquot.planning.result import CampaignPlan
 from aliquot.simulation.setup import replay_method
 

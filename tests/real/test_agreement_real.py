@@ -14,7 +14,7 @@ from scipy.stats import pearsonr, spearmanr
 
 from aliquot import EvalSet, agreement, load
 from aliquot.cli.main import run
-from aliquot.report.heatmap import heatmap
+from aliquot.report.figures import heatmap
 from aliquot.stats.alpha import LEVELS, Level
 from aliquot.stats.arrays import FloatArray
 

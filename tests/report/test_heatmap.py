@@ -13,7 +13,7 @@ import pytest
 from aliquot import agreement, synthetic
 from aliquot.annotation.agreement_result import Agreement, pair_matrix
 from aliquot.errors import DataError, MissingExtraError, NameUnknownError, OptionError
-from aliquot.report.heatmap import figure_of, heatmap
+from aliquot.report.figures import figure_of, heatmap
 
 
 def result_of(people: int, **options: str) -> Agreement:
@@ -94,5 +94,5 @@ def test_what_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_matplotlib_is_not_imported_unless_a_map_is_drawn() -> None:
-    code = "import sys, aliquot.report.heatmap; sys.exit('matplotlib' in sys.modules)"
+    code = "import sys, aliquot.report.figures; sys.exit('matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -12,9 +12,8 @@ from tests.sampling.conftest import DATA, EVERY, UNRATED, chosen_by, every_metho
 
 from aliquot import AliquotWarning, EvalSet
 from aliquot.errors import DataError, NameUnknownError, OptionError
-from aliquot.sampling.budget import item_costs
 from aliquot.sampling.select import select
-from aliquot.sampling.tasks import positive
+from aliquot.sampling.tasks import item_costs, positive
 
 # -- budgets -------------------------------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ import pytest
 from scipy import stats
 
 import aliquot
-from aliquot.errors import AliquotError, DataError, NameUnknownError, OptionError
+from aliquot.errors import AliquotError, DataError, FormatError, NameUnknownError, OptionError
 from aliquot.metric_eval.measures import MEASURES
 from aliquot.simulation.summary import EVERYTHING
 
@@ -317,7 +317,11 @@ def test_eight_items_and_two_systems(campaign):
         ({"methods": "pps:tau=3"}, OptionError, r"method 'pps:tau=3' on past: tau is 3.0"),
         ({"methods": "stratified:bins=topic"}, AliquotError, "method 'stratified:bins=topic' on past: no item column"),
         ({"methods": "greedy:metric=metricA", "cost": "esa_time"}, OptionError, "on past: chooses a number of items"),
-        ({"methods": "documents", "unit": "document"}, OptionError, "method 'documents' on past: .*looks inside"),
+        (
+            {"methods": "documents", "unit": "document"},
+            OptionError,
+            "'documents' on past: .*chooses inside",
+        ),
         ({"methods": "incremental", "balance": "domain"}, OptionError, "on past: allocates the budget itself"),
         ({"metric": "COMET", "methods": "metric_var"}, NameUnknownError, "on past: no score 'COMET'"),
     ],
@@ -359,9 +363,10 @@ def test_a_slip_that_shows_while_working_names_method_and_set(past):
 def test_no_data_and_no_sets(past):
     with pytest.raises(OptionError, match="no data to replay"):
         aliquot.simulate([])
-    for strange in ("past.jsonl", [past, {"a": 1}]):
-        with pytest.raises(OptionError, match=r"load files with aliquot\.load"):
-            aliquot.simulate(strange)
+    with pytest.raises(FormatError, match="no such file"):
+        aliquot.simulate("absent.jsonl")
+    with pytest.raises(OptionError, match="data is a dict; give an EvalSet, a path"):
+        aliquot.simulate([past, {"a": 1}])  # type: ignore[list-item]
 
 
 def test_progress_is_told(past):

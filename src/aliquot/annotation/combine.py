@@ -9,8 +9,16 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from aliquot.annotation.combine_methods import METHODS, CellJudgments, CombineMethod, LabelsCurve, curve_of, method_of
-from aliquot.annotation.formula import Formula, parse_formula
+from aliquot.annotation.combine_methods import (
+    METHODS,
+    CellJudgments,
+    CombineMethod,
+    Formula,
+    LabelsCurve,
+    curve_of,
+    method_of,
+    parse_formula,
+)
 from aliquot.annotation.judgment_rows import evalset_of
 from aliquot.annotation.prepare import Recodes, comparable, countable, recoded, recodings_of, written_recoding
 from aliquot.core.evalset import EvalSet

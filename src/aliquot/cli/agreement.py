@@ -19,8 +19,7 @@ from aliquot.annotation.agreement_result import PAIR_MEASURES, TABLES, Agreement
 from aliquot.annotation.coefficients import MEASURES
 from aliquot.cli import common, render
 from aliquot.errors import unknown_name
-from aliquot.report.figures import require_figures
-from aliquot.report.heatmap import heatmap
+from aliquot.report.figures import heatmap, require_figures
 from aliquot.stats.annotator_model import VARIANTS
 
 _what = partial(typer.Option, rich_help_panel="What to compare")

@@ -15,8 +15,7 @@ from aliquot.cli.inspect import show as show_description
 from aliquot.cli.select import show as show_selection
 from aliquot.core.evalset import EvalSet
 from aliquot.core.synthetic import synthetic
-from aliquot.estimation.estimate import estimate
-from aliquot.estimation.result import Estimates
+from aliquot.estimation.estimate import Estimates, estimate
 from aliquot.io.files import require_folder_above
 from aliquot.io.load import save
 from aliquot.sampling.select import select

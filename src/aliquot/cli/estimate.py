@@ -17,9 +17,8 @@ from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import Judgments
 from aliquot.core.selection import Selection
 from aliquot.errors import OptionError
-from aliquot.estimation.estimate import UNKNOWN_CHANCES, estimate
+from aliquot.estimation.estimate import UNKNOWN_CHANCES, Estimates, estimate
 from aliquot.estimation.inputs import Mismatch
-from aliquot.estimation.result import Estimates
 from aliquot.estimation.sequential import Replay
 from aliquot.estimation.sequential import sequential as replay_in_time
 from aliquot.io.files import write_bytes

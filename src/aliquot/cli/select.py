@@ -15,9 +15,9 @@ from aliquot.core.selection import Selection, stored_sources
 from aliquot.errors import DataError, OptionError, unknown_name
 from aliquot.io.files import decode_text, read_bytes, write_bytes
 from aliquot.io.formats import tables
-from aliquot.sampling.budget import item_costs
 from aliquot.sampling.select import select
 from aliquot.sampling.summary import SelectionSummary, Share, summarise
+from aliquot.sampling.tasks import item_costs
 from aliquot.sampling.waves import KEY as WAVES
 
 FORMATS = ("items", "csv", "ids")

@@ -11,7 +11,7 @@ import numpy as np
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import Judgments
 from aliquot.errors import OptionError
-from aliquot.sampling.budget import item_costs
+from aliquot.sampling.tasks import item_costs
 from aliquot.stats.arrays import FloatArray
 
 Unit = Literal["judgments", "items", "share", "hours", "money"]

@@ -2,21 +2,225 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
+from scipy.special import stdtrit
 
 from aliquot.core.evalset import EvalSet
-from aliquot.core.selection import Selection
-from aliquot.errors import DataError, OptionError
+from aliquot.core.selection import Design, Selection
+from aliquot.errors import AliquotWarning, DataError, OptionError
+from aliquot.estimation.estimators import run_estimator
+from aliquot.estimation.sample import Fitted, Sample, sample_of
 from aliquot.planning.costs import Prices, Times, data_prices
-from aliquot.planning.forecast import PastCampaign
-from aliquot.planning.pilot import Pilot, pilot_sample
+from aliquot.planning.forecast import BudgetForecast, PastCampaign, Progress
 from aliquot.planning.repeats import judgments_per_output
+from aliquot.sampling.methods import Drawn, lookup
 from aliquot.simulation.replay import Stage
+from aliquot.simulation.setup import ReplayMethod, replay_method
 from aliquot.simulation.setup import population as past_population
-from aliquot.stats.arrays import FloatArray
-from aliquot.stats.shrinkage import pairs_in
+from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
+from aliquot.stats.design_variance import within_correlation
+from aliquot.stats.shrinkage import Forecast, forecast, pairs_in, root, truth_draws
+
+FEWEST = 4
+"""Items that tell anything about spread and its tails."""
+_THIN = 0.5
+_FORESEEN = ("unordered", "spread")
+
+
+@dataclass(frozen=True, eq=False)
+class Pilot:
+    """The judged part of a set, and the test set to plan for."""
+
+    sample: Sample  # items judged for all systems
+    # items of the planned test set for one of the present: 1 for the same set, infinite beyond any set
+    copies: float = 1.0
+    level: float = 0.95  # of the intervals
+    draws: int = 2000  # of truth and estimates
+    seed: int = 0  # of the draws; every budget uses the same, so that curves are smooth
+
+    @property
+    def evalset(self) -> EvalSet:
+        """The whole set."""
+        return self.sample.evalset
+
+    @property
+    def weight(self) -> FloatArray:
+        """How many items of the whole set each judged one stands for."""
+        scaled: FloatArray = self.sample.weight * (self.sample.population / self.sample.weight.sum())
+        return scaled
+
+    @cached_property
+    def fitted(self) -> Fitted:
+        """What is known by now, by the recommended estimator."""
+        return self._fit(replay_method("auto", self.evalset))
+
+    @cached_property
+    def _fits(self) -> dict[str, Fitted]:
+        return {}
+
+    def _fit(self, method: ReplayMethod) -> Fitted:
+        """Run the method's estimator on the pilot, once."""
+        key = str(method.estimator)
+        if key not in self._fits:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", AliquotWarning)
+                self._fits[key] = run_estimator(self.sample, method.estimator)
+        return self._fits[key]
+
+    @cached_property
+    def known(self) -> FloatArray:
+        """Covariance of what is known by now about the true means over the planned test set."""
+        if self.copies == 1:
+            return self.sample.errors(self.fitted).covariance
+        # Other items than the judged ones: no gain from having judged some, and the new set's own spread on top.
+        here = forecast(self._residual(self.fitted), self.weight, 1 / self.weight, self.sample.n, np.inf)
+        there = self.sample.n / (self.copies * self.sample.population) if np.isfinite(self.copies) else 0.0
+        covariance: FloatArray = here.covariance * (1.0 + there)
+        return covariance
+
+    @cached_property
+    def truth(self) -> FloatArray:
+        """Draws of the true means."""
+        draws = truth_draws(self.fitted.values, self.known, self.draws, np.random.default_rng([self.seed, 1]))
+        return draws[:, self.same_as]
+
+    @cached_property
+    def same_as(self) -> IntArray:
+        """For each system the first one with the same judged scores: the pilot shows no difference of the two.
+
+        They are tied in all draws; otherwise rounding, divided by a standard error of 0, would tell them apart.
+        """
+        _, first, group = np.unique(self.sample.scores, axis=1, return_index=True, return_inverse=True)
+        return np.asarray(first[group.ravel()], dtype=np.int64)
+
+    @property
+    def means(self) -> FloatArray:
+        """Each system's mean, as far as is known."""
+        return self.fitted.values
+
+    def _residual(self, fitted: Fitted) -> FloatArray:
+        """The residuals behind the contributions w (e - mean) / sum w."""
+        residual: FloatArray = fitted.z * (self.sample.weight.sum() / self.sample.weight)[:, None]
+        return residual
+
+    def foreseen(self, method: ReplayMethod, n: int) -> tuple[Forecast, FloatArray]:
+        """Units of a future sample of n items, and how often each item of the set is expected in it."""
+        drawn = _draw(self.evalset, method, _same_share(n, self.copies, self.sample.population), self.seed)
+        chance = drawn.probability
+        design = Design.of(drawn.details)
+        if chance is None or design.variance not in _FORESEEN:
+            raise OptionError(f"'{method.typed}' cannot be foreseen from a pilot; plan with segments, pps or auto, or "
+                              "replay a past campaign (--past)")  # fmt: skip
+        expected = chance * (n / chance.sum())
+        residual, rows = self._residual(self._fit(method)), self.sample.rows
+        future = forecast(residual, self.weight, expected[rows], n, self.copies)
+        codes = self.evalset.documents
+        if design.variance == "spread" and codes is not None:
+            rho = within_correlation(future.units, self.sample.clusters, pairs_in(chance, codes))
+            future = future.scaled(1.0 - rho * (1.0 - min(1.0, design.remainder)))
+        return future, expected
+
+    def forecasts(
+        self, tasks: Sequence[tuple[ReplayMethod, int]], progress: Progress | None = None
+    ) -> list[BudgetForecast]:
+        """What several methods and numbers of items will say."""
+        del progress  # too quick to tell
+        return [self.forecast(method, n) for method, n in tasks]
+
+    def forecast(self, method: ReplayMethod, n: int) -> BudgetForecast:
+        """What a sample of n items will say."""
+        future, expected = self.foreseen(method, n)
+        covariance = future.covariance
+        rng = np.random.default_rng([self.seed, 2])
+        noise = (rng.standard_normal(self.truth.shape) @ root(covariance).T)[:, self.same_as]
+        upper, alone = 0.5 + self.level / 2, np.diag(covariance)
+        half = stdtrit(future.freedom(), upper) * np.sqrt(alone)
+        pair_se = np.sqrt(np.clip(alone[:, None] + alone[None, :] - 2 * covariance, 0.0, None))
+        pair_half = stdtrit(future.pair_freedom(), upper) * pair_se
+        return BudgetForecast(self.truth, self.truth + noise, half[None], pair_half[None], pair_se[None], expected)
+
+    @property
+    def uncertainty(self) -> float:
+        """Relative standard error of the widths, because a small pilot does not know the spread: 1 / sqrt(2 df)."""
+        weight = self.weight
+        here = forecast(self._residual(self.fitted), weight, 1 / weight, self.sample.n, np.inf)
+        return float(1.0 / np.sqrt(2.0 * here.freedom()))
+
+
+def _draw(evalset: EvalSet, method: ReplayMethod, n: int, seed: int) -> Drawn:
+    kind = lookup(method.selector.name)[0]
+    if kind.kind != "design":
+        return Drawn(np.zeros(0, dtype=np.int64), None)
+    drawn: Drawn = kind.run(evalset, method.selector.parameters, n=n, rng=np.random.default_rng(seed))
+    return drawn
+
+
+def _same_share(n: int, copies: float, population: int) -> int:
+    """The size of a sample of the present set that has the same share as n of the planned one."""
+    if not np.isfinite(copies):
+        return max(2, min(population // 10, n))  # chances far from 1, as if items never ran out
+    return int(np.clip(round(n / copies), 2, population))
+
+
+def pilot_sample(
+    data: EvalSet, human: str | None = None, selection: Selection | None = None
+) -> tuple[Sample, tuple[str, ...]]:
+    """Take the items judged for all systems as the pilot, without systems that hardly anybody judged; say what is left.
+
+    >>> import aliquot
+    >>> sample, notes = pilot_sample(aliquot.synthetic(items=40, systems=3, seed=1))
+    >>> sample.n, notes
+    (40, ())
+    """
+    data = data.with_human(human or data.human)
+    scores = data.human_score()
+    judged = np.isfinite(scores)
+    if not judged.any():
+        raise DataError(f"{data.name}: no item has a human score to plan from; judge a pilot, name the score with "
+                        "--human, or plan without data: --difference and --sd")  # fmt: skip
+    covered = judged.mean(axis=0)
+    thin = [name for name, share in zip(data.systems, covered, strict=True) if share <= _THIN * covered.max()]
+    kept = data.drop(systems=thin) if thin else data
+    if kept.n_systems < 2:
+        raise DataError(f"{data.name}: only {kept.n_systems} system has human scores; a plan compares at least two")
+    notes = [f"judged on too few items and left out: {', '.join(thin)}"] if thin else []
+    there = np.isfinite(kept.human_score())
+    whole: BoolArray = there.sum(axis=1) == kept.n_systems
+    part = there.any(axis=1) & ~whole
+    if part.any():
+        notes.append(f"{int(part.sum())} items judged for some systems only are not used")
+    _require(data, int(whole.sum()))
+    held = kept.with_score(str(kept.human), np.where(whole[:, None], kept.human_score(), np.nan))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", AliquotWarning)
+        sample = sample_of(held, None, selection)
+    _require(data, sample.n)
+    if sample.pi is None:
+        notes.append("the pilot's items were not drawn with known probabilities: it is taken for a random sample")
+        sample = replace(sample, pi=np.full(sample.n, sample.n / sample.population), weight=np.ones(sample.n))
+    _require_spread(sample)
+    return sample, tuple(notes)
+
+
+def _require(data: EvalSet, count: int) -> None:
+    if count < FEWEST:
+        raise DataError(f"{data.name}: {count} {'item is' if count == 1 else 'items are'} judged for all systems; a "
+                        f"plan needs a pilot of at least {FEWEST}, better 20 or more: judge more, leave systems out "
+                        "with --exclude, or plan without data: --difference and --sd")  # fmt: skip
+
+
+def _require_spread(sample: Sample) -> None:
+    equal = np.ptp(sample.scores, axis=0) == 0
+    if equal.any():
+        name = sample.evalset.systems[int(np.flatnonzero(equal)[0])]
+        raise DataError(f"{sample.evalset.name}: all {sample.n} judged scores of '{name}' are equal, so its spread is "
+                        "unknown; judge more items, or leave it out with --exclude")  # fmt: skip
+
 
 Basis = Pilot | PastCampaign
 _FEW_PAIRS = 12  # ordered pairs of items, as the shrinkage of within_correlation counts them

@@ -19,7 +19,6 @@ from aliquot.core.registry import Spec, parse_spec
 from aliquot.core.result import signature
 from aliquot.core.selection import Selection
 from aliquot.errors import AliquotWarning, DataError, FormatError, OptionError
-from aliquot.sampling.budget import resolve_budget
 from aliquot.sampling.methods import resolved
 from aliquot.sampling.pool_methods import BALANCE, BINS, PoolItems, PoolMethod, pool_items, pool_kmeans, pool_method
 from aliquot.sampling.pool_passes import (
@@ -35,7 +34,7 @@ from aliquot.sampling.pool_passes import (
 from aliquot.sampling.pool_reading import PARTITION_BYTES, PARTITION_ROWS, Pool, open_pool
 from aliquot.sampling.select import report_empty, task_of
 from aliquot.sampling.sources import unlike_warning
-from aliquot.sampling.tasks import Chosen, choose_rows
+from aliquot.sampling.tasks import Chosen, choose_rows, resolve_budget
 from aliquot.sampling.text_vectors import near_duplicates
 from aliquot.stats.arrays import IntArray
 

@@ -26,11 +26,11 @@ from aliquot.core.evalset import EvalSet
 from aliquot.core.parallel import run_tasks
 from aliquot.errors import DataError, FormatError, OptionError
 from aliquot.io.journal import Journal, cannot_keep, journal_path, open_journal
-from aliquot.sampling.budget import check_costs, esa_seconds
 from aliquot.sampling.pool_methods import ESA_TIME, Value, Wanted
 from aliquot.sampling.pool_reading import Partition, Pool, items_at, read_partition
 from aliquot.sampling.source_model import SourceModel
 from aliquot.sampling.sources import call_predictor
+from aliquot.sampling.tasks import check_costs, esa_seconds
 from aliquot.sampling.text_vectors import embed, hashed_vectors, signatures
 from aliquot.stats.arrays import IntArray
 

@@ -19,9 +19,8 @@ from aliquot.core.result import signature
 from aliquot.core.selection import Selection
 from aliquot.errors import AliquotWarning, DataError, OptionError, quoted, unknown_name
 from aliquot.io.inputs import DataLike, as_evalset
-from aliquot.sampling.budget import Budget, item_costs, resolve_budget
 from aliquot.sampling.methods import lookup, resolved
-from aliquot.sampling.tasks import Chosen, Task, choose_rows
+from aliquot.sampling.tasks import Budget, Chosen, Task, choose_rows, item_costs, resolve_budget
 from aliquot.sampling.waves import add_wave
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, Seed
 

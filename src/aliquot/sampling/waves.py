@@ -21,9 +21,9 @@ from aliquot.core.registry import parse_spec
 from aliquot.core.selection import Selection
 from aliquot.errors import AliquotWarning, DataError, OptionError
 from aliquot.sampling.active import quality_order
-from aliquot.sampling.budget import resolve_budget
 from aliquot.sampling.item_scores import filled, item_quality
 from aliquot.sampling.methods import Drawn, Method, all_methods, lookup
+from aliquot.sampling.tasks import resolve_budget
 from aliquot.stats.allocation import equal_split, round_nearest
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, group_sums
 from aliquot.stats.draws import document_order, systematic

@@ -19,11 +19,10 @@ from aliquot.estimation.ranking import full_p
 from aliquot.estimation.sample import Sample
 from aliquot.metric_eval.measures import Outcomes, Truth, p_values, truth_of
 from aliquot.sampling.active import Incremental
-from aliquot.sampling.budget import item_costs, resolve_budget
 from aliquot.sampling.item_scores import chosen_metrics
 from aliquot.sampling.methods import lookup
 from aliquot.sampling.select import task_of
-from aliquot.sampling.tasks import Chosen, choose_rows
+from aliquot.sampling.tasks import Chosen, choose_rows, item_costs, resolve_budget
 from aliquot.simulation.setup import FEWEST, BudgetPoint, ReplayMethod
 from aliquot.stats.arrays import FloatArray, IntArray
 from aliquot.stats.ranks import normal_p

@@ -19,9 +19,8 @@ from threadpoolctl import threadpool_limits
 from aliquot.core.evalset import EvalSet
 from aliquot.errors import AliquotError, AliquotWarning, OptionError
 from aliquot.metric_eval.measures import Measure, chosen_measures
-from aliquot.sampling.budget import resolve_budget
 from aliquot.sampling.select import task_of
-from aliquot.sampling.tasks import Chosen, choose_rows
+from aliquot.sampling.tasks import Chosen, choose_rows, resolve_budget
 from aliquot.simulation.replay import Outcome, Stage, draw, outcome, stacked
 from aliquot.simulation.setup import FEWEST, BudgetPoint, ReplayMethod
 from aliquot.stats.arrays import FloatArray
