@@ -154,9 +154,9 @@ def target_variance(inference: Inference, target: str, noise: JudgingNoise, *, a
                 "the noise of judging")  # fmt: skip
         return TargetVariance(nothing, _parts(inference, nothing, nothing), (note,) if everything else ())
     annotators = noise.covariance(adjusted=adjusted) if len(noise.shares) else nothing
-    if target == "beyond":
-        judging = np.nan_to_num(inference.score_covariance) / n
-        return TargetVariance(annotators + judging, _parts(inference, annotators, judging))
+    if target == "beyond":  # the choice of items, noise of judging included
+        choice = np.nan_to_num(inference.score_covariance) / n
+        return TargetVariance(annotators + choice, _parts(inference, annotators, nothing, choice))
     if np.isfinite(noise.cell):
         judging = np.eye(len(nothing)) * noise.cell / n
         return TargetVariance(annotators + judging, _parts(inference, annotators, judging))
@@ -166,11 +166,13 @@ def target_variance(inference: Inference, target: str, noise: JudgingNoise, *, a
     return TargetVariance(annotators + judging, _parts(inference, annotators, judging), (note,))
 
 
-def _parts(inference: Inference, annotators: FloatArray, judging: FloatArray) -> dict[str, float]:
+def _parts(
+    inference: Inference, annotators: FloatArray, judging: FloatArray, choice: FloatArray | float = 0.0
+) -> dict[str, float]:
     """Shares of the mean variance of the estimates: the items drawn, the annotators, and the noise of judging."""
     known = np.isfinite(inference.se)
     sizes = [float(np.diag(part)[known].mean()) if known.any() else np.nan
-             for part in (inference.covariance, annotators, judging)]  # fmt: skip
+             for part in (inference.covariance + choice, annotators, judging)]  # fmt: skip
     total = sum(sizes)
     names = ("items", "annotators", "residual")
     return {name: size / total if total > 0 else np.nan for name, size in zip(names, sizes, strict=True)}
