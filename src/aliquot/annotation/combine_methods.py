@@ -1,4 +1,6 @@
-"""Ways to make one number of several judgments on an output; keyword-only arguments are the user's parameters.
+"""Ways to make one number of several judgments on an output, and joint scores by a formula of criteria.
+
+Keyword-only arguments are the user's parameters.
 
 Measurements (mean, median, trimmed) average an annotator's repeated judgments first. Labels (majority, dawid_skene)
 leave an output undecided, NaN, rather than guess.

@@ -1,4 +1,4 @@
-"""Inputs of a plan from data: a pilot or a past campaign, the test set planned for, and what judging costs."""
+"""Inputs of a plan from data: a pilot and what it forecasts, or a past campaign, the test set, and the costs."""
 
 from __future__ import annotations
 

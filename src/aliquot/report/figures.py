@@ -1,4 +1,4 @@
-"""Figures with matplotlib: curves of a replay, of a plan, and of the break-even of metrics.
+"""Figures with matplotlib: curves of a replay, of a plan and of the break-even of metrics, and the map of agreement.
 
 Colours and dashes can be told apart by colour-blind readers; the same numbers give the same file, written whole or not
 at all. matplotlib is an extra and slow to import, so it is imported only when something is drawn.

@@ -1,4 +1,4 @@
-"""How a method chooses: utilities within a budget and constraints, subset methods, designs, and whole documents."""
+"""Budgets, costs, and how a method chooses within them: utilities, subset methods, designs, whole documents."""
 
 from __future__ import annotations
 
