@@ -161,7 +161,7 @@ def estimate(
             auto:goal=ranking gives up unbiased means for a better ranking).
         selection: how the judged items were chosen; its probabilities are used. Without one the judged items are
             taken for a simple random sample.
-        judgments: people's answers on the selected items.
+        judgments: judgments of the selected items.
         human: the name of the human score.
         interval: t, bootstrap, hoeffding, bernstein or sequence (valid at every look).
         level: coverage of the intervals.
@@ -173,7 +173,7 @@ def estimate(
         strict: refuse judgments that do not fit instead of reporting them.
         target: what the estimates are about: testset (this test set, if the annotators had been others of their
             kind), given (the mean of these very judgments over the test set), or beyond (other items like these too).
-        seed: of bootstrap, permutations and chances of being best.
+        seed: of bootstrap, permutations and probabilities of being best.
         **parameters: parameters of the estimator, such as metrics=["COMET"].
 
     >>> import aliquot

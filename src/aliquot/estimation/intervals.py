@@ -173,7 +173,7 @@ def _asymptotic(inference: Inference, level: float) -> Bounds:
     It is normal in its limit; with few or unequal units it is widened as t intervals are against normal ones.
     """
     sample, errors = inference.sample, inference.errors
-    free = 1.0 - float(sample.chances.mean())
+    free = 1.0 - float(sample.probabilities.mean())
     scaled = errors / np.sqrt(free) if free > 0 else errors
     half = _asymptotic_half(np.sqrt((scaled**2).sum(axis=0)), len(errors), level)
     pair = _asymptotic_half(pair_errors(scaled.T @ scaled), len(errors), level)

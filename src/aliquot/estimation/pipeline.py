@@ -68,9 +68,7 @@ class Inference:
     @cached_property
     def residual_covariance(self) -> FloatArray:
         """Covariance over items of what the estimator leaves unexplained, M x M."""
-        residual = self.fitted.residual
-        residual = self.sample.residual_of(self.fitted.z) if residual is None else residual
-        return cell_covariance(residual, self.sample.weight)
+        return cell_covariance(self.sample.residual_of(self.fitted), self.sample.weight)
 
     @cached_property
     def score_covariance(self) -> FloatArray:

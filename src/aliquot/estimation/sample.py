@@ -76,7 +76,7 @@ class Sample:
         return len(self.rows)
 
     @cached_property
-    def chances(self) -> FloatArray:
+    def probabilities(self) -> FloatArray:
         """Probabilities for the variance: those known, or n/N as if drawn at random."""
         return self.pi if self.pi is not None else np.full(self.n, min(1.0, self.n / self.population))
 
@@ -99,28 +99,29 @@ class Sample:
     def errors(self, fitted: Fitted) -> Errors:
         """Errors of the estimates, as the design and the pattern of judged cells ask."""
         if not self.ragged:
-            return Errors(self._units(fitted.z, self.chances))
+            return Errors(self._units(fitted.z, self.probabilities))
         z = fitted.z * np.sqrt(self.counts / np.maximum(self.counts - 1, 1))
         fill = self.counts / self.n
         if self.kind in ("clustered", "stratified"):
             # Each system's own share of the population replaces the common one in the finite-population factor.
-            part = float(self.chances.mean()) * float(fill.mean())
-            own = np.clip(1.0 - self.chances.mean() * fill, 0.0, None) / max(1.0 - part, 1e-12)
-            return Errors(self._units(fitted.z, self.chances * float(fill.mean())) * np.sqrt(own))
-        residual = fitted.residual if fitted.residual is not None else self.residual_of(fitted.z)
+            part = float(self.probabilities.mean()) * float(fill.mean())
+            own = np.clip(1.0 - self.probabilities.mean() * fill, 0.0, None) / max(1.0 - part, 1e-12)
+            return Errors(self._units(fitted.z, self.probabilities * float(fill.mean())) * np.sqrt(own))
         units = self._unbalanced(z) if self.kind == "balanced" else z
         # Cells that are missing at random undo as much of the gain from spreading over documents.
         left = 1.0 - float(fill[self.counts > 0].mean()) * (1.0 - min(1.0, self.remainder))
         gain = 1.0 - within_correlation(units, self.clusters) * (1.0 - left) if self.kind == "spread" else 1.0
-        covariance = cell_covariance(residual, self.weight)
+        covariance = cell_covariance(self.residual_of(fitted), self.weight)
         factor = np.sqrt(gain) * pooling_factors(np.diag(covariance), self.counts)
         return Errors(units * factor, factor[:, None] * factor * covariance / self.population)
 
-    def residual_of(self, z: FloatArray) -> FloatArray:
-        """The residuals behind contributions w (e - mean) / sum w of a weighted mean."""
+    def residual_of(self, fitted: Fitted) -> FloatArray:
+        """The residuals behind an estimate: its own, or those of contributions w (e - mean) / sum w of a mean."""
+        if fitted.residual is not None:
+            return fitted.residual
         present = np.isfinite(self.scores)
         total = np.where(present, self.weight[:, None], 0.0).sum(axis=0)
-        return np.where(present, z * total / self.weight[:, None], np.nan)
+        return np.where(present, fitted.z * total / self.weight[:, None], np.nan)
 
     def _units(self, z: FloatArray, pi: FloatArray) -> FloatArray:
         """Errors of independent units (units x M) from the linearised contributions of a complete sample."""
