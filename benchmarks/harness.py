@@ -17,12 +17,14 @@ from typing import Any
 SHARED = Path(__file__).parent.parent.parent / "shared" / "data"
 
 
-def study_options(about: str | None, arguments: Sequence[str] | None) -> argparse.Namespace:
+def study_options(about: str | None, arguments: Sequence[str] | None, *, minutes: bool = False) -> argparse.Namespace:
     """What a study of replays may be told; it ends here where the real campaigns are absent."""
     parser = argparse.ArgumentParser(description=about)
     parser.add_argument("--repeats", type=int, default=50)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--only", help="campaigns whose label holds this; the page is printed, not written")
+    if minutes:
+        parser.add_argument("--minutes", type=float, help="begin nothing new after so many minutes")
     options = parser.parse_args(arguments)
     require_campaigns()
     return options

@@ -244,7 +244,7 @@ _INTRO = """<!-- made by benchmarks/study_metrics.py (make study); do not edit -
 
 All 42 metrics of the shared WMT23 files against MQM, human references left out; {trials} bootstrap trials. How to
 read the columns is in [metrics.md](metrics.md): *observed* is the disagreement with people on pairs of systems, the
-sum of *noise*, *bias* and *variance*; *worth* the judgments per system at which people err as often as the metric's
+sum of *noise*, *bias* and *variance*; *worth* the judged items per system at which people err as often as the metric's
 bias, with a 95% interval over systems; *saves* what a metric is worth as a control variate (n judgments are worth so
 many n); *#* the cluster of metrics that are not told apart (PERM-BOTH for accuracy and SPA, swapped items for acc-eq,
 swapped systems in the last column; one-sided 0.05, no correction for the number of pairs).
@@ -288,7 +288,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         start = time.perf_counter()
         data = load(name)
         reports[name] = aliquot.metrics(
-            data, parts=PARTS, tests=TESTS, trials=options.trials, permutations=options.permutations
+            data, parts=PARTS, tests=TESTS, trials=options.trials, permutations=options.permutations, unit="item"
         )
         by_systems[name] = aliquot.metrics(
             data, parts=["tests"], tests=["spa"], swap="systems", permutations=options.permutations

@@ -37,6 +37,8 @@ is the same design with `multilevel`, which gives up unbiased means. `wmt22 DA d
 defaults were chosen. "-": the set lacks what the method needs. Monte Carlo errors are about 0.01 on error ratios and
 0.01 to 0.04 on parities.
 
+Here are the published selectors and our defaults; [every selection method](evidence-selectors.md) has a page of its own.
+
 ![SPA against the budget, a panel a campaign](evidence-ranking.svg)
 
 ![Error of means against the budget](evidence-means.svg)

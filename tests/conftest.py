@@ -1,4 +1,5 @@
-"""What holds for every test: names that two processes spell alike, and which tests are slow.
+"""What holds for every test: names that two processes spell alike, which tests are slow, and which need a program
+outside Python.
 
 `slow.txt` names the test functions that take, with all their cases, more than `SLOW` seconds of processor time;
 `make test-fast` leaves them out. The list is measured (`make slow-list`): no test needs a mark of its own, and a new
@@ -7,11 +8,14 @@ one counts as fast until it is measured.
 
 from __future__ import annotations
 
+import os
 import re
 import resource
+import shutil
 from collections import defaultdict
 from collections.abc import Generator
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from hypothesis import settings
@@ -72,3 +76,27 @@ def _processor_time() -> float:
     """Seconds of this process and of its children that have ended: a busy machine makes no test slow."""
     usage = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(one.ru_utime + one.ru_stime for one in usage)
+
+
+# -- programs outside Python ---------------------------------------------------------------------------------------
+
+
+def require_debian(package: str, executable: str) -> Path:
+    """The path of a program that `make test` installs from a package of Debian (debian.stamp in the Makefile).
+
+    Where it is absent the test skips with the reason; with CI=true it fails. PostgreSQL's programs are also found
+    outside the PATH, where Debian puts them.
+    """
+    found = shutil.which(executable) or max(
+        map(str, Path("/usr/lib/postgresql").glob(f"*/bin/{executable}")), default=None
+    )
+    if found is None:
+        lacking(f"{executable} is not installed; on Debian: apt-get install {package}")
+    return Path(found)
+
+
+def lacking(reason: str) -> NoReturn:
+    """Skip for want of something that CI installs; on CI itself (CI=true), fail."""
+    if os.environ.get("CI") == "true":
+        pytest.fail(reason)
+    pytest.skip(reason)

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import importlib.util
 import inspect
+import json
 import re
 import shlex
 import subprocess
 import sys
+import tomllib
 import warnings
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
+from typer.main import get_command
 
 import aliquot
-from aliquot.cli.main import VERBS, run, subcommands
+from aliquot.cli.main import VERBS, build, run, subcommands
+from aliquot.simulation.examples import EXAMPLES
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -91,8 +98,11 @@ def test_links_lead_somewhere(page):
         if "://" in target:
             continue
         found = page if not path else page.parent / path
+        if page == DOCS / "gallery.md" and path.startswith("gallery/"):
+            assert Path(path).stem in EXAMPLES, f"no example for {path}"  # made when the site is built
+            continue
         assert found.exists(), f"{page.name}: no {target}"
-        assert page.parent != DOCS or found.parent == DOCS, f"{page.name}: {target} is not part of the site"
+        assert page.parent != DOCS or DOCS in found.parents, f"{page.name}: {target} is not part of the site"
         assert not anchor or anchor in anchors(found), f"{page.name}: no heading for {target}"
 
 
@@ -103,8 +113,103 @@ def anchors(page: Path) -> set[str]:
 
 
 def test_every_page_has_its_place_in_the_navigation():
-    listed = re.findall(r"[\w-]+\.md", (ROOT / "mkdocs.yml").read_text().partition("\nnav:")[2])
-    assert sorted(listed) == sorted({page.name for page in PAGES if page.parent == DOCS})
+    listed = re.findall(r"[\w/-]+\.md", (ROOT / "mkdocs.yml").read_text().partition("\nnav:")[2])
+    notebooks = [f"notebooks/{path.stem}.md" for path in (DOCS / "notebooks").glob("*.ipynb")]  # made for the site
+    assert sorted(listed) == sorted([*{page.name for page in PAGES if page.parent == DOCS}, *notebooks])
+
+
+def test_the_gallery_has_every_example():
+    spec = importlib.util.spec_from_file_location("site_hooks", DOCS / "site_hooks.py")
+    assert spec is not None
+    assert spec.loader is not None
+    hooks = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(hooks)
+    assert list(hooks.GALLERY) == list(EXAMPLES)
+    for name, parts in hooks.GALLERY.items():
+        assert set(parts.values()) <= set(EXAMPLES[name][0].files)
+
+
+# -- What is not run is checked as far as it can be ------------------------------------------------------------------
+
+LANGUAGES = {"python", "console", "bash", "text", "json", "toml"}
+"""Of code blocks: python and console are run; commands of bash must exist, json and toml must be readable."""
+EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+INLINE = re.compile(r"`(aliquot [a-z][^`]*)`")
+
+
+@cache
+def options_of(verb: str) -> tuple[set[str], dict[str, set[str]]]:
+    """The options of a verb, and those of its subcommands."""
+    group: Any = get_command(build(verb))
+    command = group.commands[verb]
+    below = {
+        name: {option for parameter in inner.params for option in (*parameter.opts, *parameter.secondary_opts)}
+        for name, inner in getattr(command, "commands", {}).items()
+    }
+    own = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
+    return own, below
+
+
+def require_known(command: str, page: str) -> None:
+    """Refuse a command with a verb, a subcommand or an option that does not exist."""
+    words = shlex.split(command.replace("...", ""), comments=True)[1:]
+    if not words or words[0].startswith("-"):
+        return
+    assert words[0] in VERBS, f"{page}: `{command}`: there is no verb {words[0]}"
+    own, below = options_of(words[0])
+    if below and len(words) > 1 and words[1] in below:
+        own = below[words[1]]
+    for word in words[1:]:
+        name = word.partition("=")[0]
+        if name.startswith("-") and not re.fullmatch(r"-|-?\d.*", name):
+            assert name in own | {"--help", "-h", "--debug"}, f"{page}: `{command}`: no option {name}"
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md"], ids=lambda page: page.name)
+def test_commands_in_the_text_exist(page):
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    for command in INLINE.findall(text):
+        require_known(" ".join(command.split()), page.name)
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md"], ids=lambda page: page.name)
+def test_blocks_that_are_not_run_can_be_read(page):
+    text = page.read_text()
+    fences = re.findall(r"^```(.*)$", text, re.MULTILINE)
+    assert set(fences[::2]) <= LANGUAGES, f"{page.name}: give every block one of {sorted(LANGUAGES)}"
+    assert not any(fences[1::2]), f"{page.name}: a block is not closed"
+    for language, code in BLOCK.findall(text):
+        if language == "json":
+            json.loads(code)
+        elif language == "toml":
+            tomllib.loads(code)
+        elif language == "bash":
+            for line in code.splitlines():
+                require_runnable(line, page.name)
+
+
+def require_runnable(line: str, page: str) -> None:
+    """Refuse a shell line whose program, make target or extra does not exist."""
+    for command in line.partition(" #")[0].split("&&"):
+        words = shlex.split(command, comments=True)
+        if not words:
+            continue
+        assert words[0] in {"aliquot", "make", "pip", "git", "cd", "sh"}, f"{page}: what is {words[0]}?"
+        if words[0] == "aliquot":
+            require_known(command.strip(), page)
+        elif words[0] == "make":
+            assert re.search(rf"^{words[1]}:", (ROOT / "Makefile").read_text(), re.MULTILINE), (
+                f"{page}: make {words[1]}"
+            )
+        for extras in re.findall(r"\[([\w,]+)\]", command):
+            assert set(extras.split(",")) <= set(EXTRAS), f"{page}: {command}"
+
+
+def test_an_unknown_command_is_found():
+    with pytest.raises(AssertionError, match="no option --budgte"):
+        require_known("aliquot select data.jsonl --budgte 10", "page")
+    with pytest.raises(AssertionError, match="no verb"):
+        require_known("aliquot chose data.jsonl", "page")
 
 
 @pytest.fixture

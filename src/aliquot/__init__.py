@@ -23,19 +23,24 @@ _PUBLIC = {
     "select": "aliquot.sampling.select",
     "select_pool": "aliquot.sampling.pool",
     "Incremental": "aliquot.sampling.active",
+    "Allocator": "aliquot.sampling.allocator",
+    "PairAllocator": "aliquot.sampling.dueling",
     "estimate": "aliquot.estimation.estimate",
     "plan": "aliquot.planning.plan",
     "simulate": "aliquot.simulation.simulate",
+    "examples": "aliquot.simulation.examples",
     "meta": "aliquot.meta",
     "metrics": "aliquot.metric_eval.metrics",
     "surface": "aliquot.metric_eval.surface",
-    "Monitor": "aliquot.estimation.sequential",
+    "Monitor": "aliquot.estimation.monitor",
     "sequential": "aliquot.estimation.sequential",
     "agreement": "aliquot.annotation.agreement",
     "clean": "aliquot.annotation.clean",
     "combine": "aliquot.annotation.combine",
     "compare": "aliquot.annotation.compare",
+    "make_report": "aliquot.report.page",
     "datasheet": "aliquot.report.datasheet",
+    "Campaign": "aliquot.collect.campaign",
     "AliquotError": "aliquot.errors",
     "AliquotWarning": "aliquot.errors",
 }
@@ -46,31 +51,40 @@ if TYPE_CHECKING:
     from aliquot.annotation.clean import clean
     from aliquot.annotation.combine import combine
     from aliquot.annotation.compare import compare
+    from aliquot.collect.campaign import Campaign
     from aliquot.core.evalset import EvalSet
     from aliquot.core.judgments import Judgments
     from aliquot.core.selection import Selection
     from aliquot.core.synthetic import synthetic
     from aliquot.errors import AliquotError, AliquotWarning
     from aliquot.estimation.estimate import estimate
-    from aliquot.estimation.sequential import Monitor, sequential
+    from aliquot.estimation.monitor import Monitor
+    from aliquot.estimation.sequential import sequential
     from aliquot.io.load import load, load_all, load_judgments, save
     from aliquot.metric_eval.metrics import metrics
     from aliquot.metric_eval.surface import surface
     from aliquot.planning.plan import plan
     from aliquot.report import datasheet
+    from aliquot.report.page import make_report
     from aliquot.sampling.active import Incremental
+    from aliquot.sampling.allocator import Allocator
+    from aliquot.sampling.dueling import PairAllocator
     from aliquot.sampling.learn import learn
     from aliquot.sampling.pool import select_pool
     from aliquot.sampling.select import select
+    from aliquot.simulation.examples import examples
     from aliquot.simulation.simulate import simulate
 
 __all__ = [
     "AliquotError",
     "AliquotWarning",
+    "Allocator",
+    "Campaign",
     "EvalSet",
     "Incremental",
     "Judgments",
     "Monitor",
+    "PairAllocator",
     "Selection",
     "__version__",
     "agreement",
@@ -79,10 +93,12 @@ __all__ = [
     "compare",
     "datasheet",
     "estimate",
+    "examples",
     "learn",
     "load",
     "load_all",
     "load_judgments",
+    "make_report",
     "meta",
     "metrics",
     "plan",

@@ -34,11 +34,13 @@ __all__ = [
     "mae",
     "parity",
     "pearson",
+    "random_spa",
     "rmse",
     "spa",
     "spa_curve",
     "spearman",
     "swaps",
+    "top1",
     "top1_rank",
     "top_dice",
 ]
@@ -114,6 +116,15 @@ def kendall(subset: Scores, full: Scores, *, human: str | None = None) -> float:
     return _of_means(system_correlation.kendall_b, subset, full, human)
 
 
+def top1(subset: Scores, full: Scores, *, human: str | None = None) -> float:
+    """Whether the subset puts the best system first: 1 or 0.
+
+    >>> top1([[3.0, 2.0, 1.0]], [[3.0, 1.0, 2.0]])
+    1.0
+    """
+    return float(top1_rank(subset, full, human=human) == 1)
+
+
 def top1_rank(subset: Scores, full: Scores, *, human: str | None = None) -> float:
     """The rank on all items of the system that the subset puts first; 1 is a match."""
     return _of_means(system_correlation.rank_of_best, subset, full, human)
@@ -124,10 +135,12 @@ def swaps(subset: Scores, full: Scores, *, human: str | None = None) -> float:
     return _of_means(system_correlation.swapped_pairs, subset, full, human)
 
 
-def top_dice(subset: Scores, full: Scores, *, test: str = "analytic", human: str | None = None) -> float:
-    """Dice coefficient of the best clusters."""
+def top_dice(
+    subset: Scores, full: Scores, *, test: str = "analytic", rule: str = "any", human: str | None = None
+) -> float:
+    """Dice coefficient of the best clusters; `test` and `rule` as in `clusters`."""
     some, everything = _both(subset, full, human)
-    return system_correlation.dice(clusters(some, test=test), clusters(everything, test=test))
+    return system_correlation.dice(clusters(some, test=test, rule=rule), clusters(everything, test=test, rule=rule))
 
 
 def mae(subset: Scores, full: Scores, *, human: str | None = None) -> float:
@@ -142,16 +155,47 @@ def rmse(subset: Scores, full: Scores, *, human: str | None = None) -> float:
     return float(np.sqrt(((_means(some) - _means(everything)) ** 2).mean()))
 
 
+SHARES = tuple(round(0.05 * k, 2) for k in range(1, 11))
+"""The budgets of the paper: 5%, 10%, ..., 50%."""
+
+
+def random_spa(
+    full: Scores, shares: Sequence[float] = SHARES, *, human: str | None = None, error: float = 3e-4, seed: Seed = 0
+) -> FloatArray:
+    """Mean analytic SPA of random samples at each share, to a standard error of `error`: the targets of parity.
+
+    >>> random_spa([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]], [1.0])
+    array([1.])
+    """
+    _check_shares(shares)
+    table = _table(full, None, human)
+    if not np.isfinite(table).all():
+        raise DataError("some scores are missing; random samples need all of them: drop items or systems first")
+    rng = np.random.default_rng(seed)
+    sizes = [max(1, round(share * len(table))) for share in shares]
+    return np.array([pairwise.random_spa(table, n, rng, error=error).value for n in sizes])
+
+
+def _check_shares(shares: Sequence[float]) -> None:
+    if not len(shares) or not all(0 < share <= 1 for share in shares):
+        raise OptionError(f"shares are {list(shares)}; each lies above 0 and is at most 1, for instance 0.05")
+
+
 def parity(
-    order: Scores, full: Scores, targets: Sequence[float], shares: Sequence[float], *, human: str | None = None
+    order: Scores,
+    full: Scores,
+    targets: Sequence[float] | FloatArray | None = None,
+    shares: Sequence[float] = SHARES,
+    *,
+    human: str | None = None,
 ) -> float:
     """Smallest share of an ordering that reaches the SPA that random samples reach at each share, averaged as C/B.
 
     Args:
         order: the items in the order of the method.
         full: everything.
-        targets: the mean SPA of random samples at the shares.
-        shares: shares of the items (0.05, 0.10, ...).
+        targets: the mean SPA of random samples at the shares; `random_spa` by default.
+        shares: shares of the items; 0.05, 0.10, ..., 0.50 by default.
         human: the human score, where EvalSets are given.
 
     Returns:
@@ -160,14 +204,14 @@ def parity(
     >>> parity([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]], [[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]], [0.8], [2 / 3])
     0.5
     """
-    if len(targets) != len(shares) or not len(shares):
+    if targets is not None and len(targets) != len(shares):
         raise OptionError(f"{len(targets)} targets for {len(shares)} shares; give one target for each share")
-    if not all(0 < share <= 1 for share in shares):
-        raise OptionError(f"shares are {list(shares)}; each lies above 0 and is at most 1, for instance 0.05")
+    _check_shares(shares)
+    wanted = random_spa(full, shares, human=human) if targets is None else np.asarray(targets, dtype=np.float64)
     curve = spa_curve(order, full, human=human)
     total = len(_table(full, None, human))
     parts = np.arange(1, len(curve) + 1) / total
-    reached = first_crossings(parts, curve, np.asarray(targets, dtype=np.float64), between=False)
+    reached = first_crossings(parts, curve, wanted, between=False)
     return parity_of(reached, np.asarray(shares, dtype=np.float64)).value
 
 
@@ -193,10 +237,8 @@ def _table(scores: Scores, whole: EvalSet | None, human: str | None) -> FloatArr
     if isinstance(scores, Selection):
         if whole is None:
             raise OptionError("a selection needs the data it was made from: give them as `full`")
+        scores.check(whole)
         row_of = {item: row for row, item in enumerate(whole.ids)}
-        missing = [item for item in scores.ids if item not in row_of]
-        if missing:
-            raise DataError(f"{whole.name}: the selection names the item {missing[0]!r}, which is not in the data")
         return whole.human_score(human)[[row_of[item] for item in scores.ids]]
     try:
         table = scores.human_score(human) if isinstance(scores, EvalSet) else np.asarray(scores, dtype=np.float64)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import statistics
+
 import numpy as np
 import polars as pl
 import pytest
@@ -306,7 +308,7 @@ def test_values_outside_the_scale_are_marked_or_refused():
 def test_a_step_without_its_columns_is_told_not_guessed(data):
     bare = aliquot.Judgments(data.judgments.table.select("item", "system", "annotator", "value"))
     cleaned = aliquot.clean(bare, "da_wmt")
-    first = cleaned.steps[0]
+    first = cleaned.steps[1]
     assert not first.applied
     assert first.marked == 0
     assert "came first" in first.note
@@ -337,6 +339,73 @@ def test_long_numbers_of_a_scale_stay_exact():
 def test_the_signature_reproduces(data):
     line = aliquot.clean(data, "da_wmt", steps="outliers:k=3", scale=(0, 100)).signature
     assert line == (
-        f"aliquot:{aliquot.__version__}|clean|preset:da_wmt|steps:scale:low=0,high=100+burn_in:first=10+outliers:k=3"
-        f"|data:{data.fingerprint}"
+        f"aliquot:{aliquot.__version__}|clean|preset:da_wmt|steps:scale:low=0,high=100+standardise+"
+        f"burn_in:first=10+outliers:k=3|data:{data.fingerprint}"
     )
+
+
+# -- direct assessment as at WMT: z-scores over all judgments first ----------------------------------------------------
+
+DA = pl.DataFrame(
+    [
+        *zip([0, 0, 0, 1, 1, 1, 2, 2, 2, 3], "ABCABCABCA", ["r0"] * 10, [86, 62, 74, 75, 68, 97, 39, 76, 71, 83],
+             range(10), strict=True),
+        *zip([0, 0, 0, 1, 1, 1, 2, 2, 2, 4], "BCABCABCAB", ["r1"] * 10, [74, 78, 42, 42, 65, 43, 18, 36, 58, 33],
+             range(10), strict=True),
+        *zip([0, 0, 0, 1, 1, 1, 2, 2, 2, 5], "CABCABCABC", ["r2"] * 10, [48, 43, 18, 46, 67, 68, 62, 52, 39, 54],
+             range(10), strict=True),
+    ],
+    schema={"item": pl.Int64, "system": pl.String, "annotator": pl.String, "value": pl.Float64, "order": pl.Int64},
+    orient="row",
+)  # fmt: skip
+
+
+def by_hand(*, first: str) -> tuple[dict[str, float], set[int]]:
+    """Mean z of every system, step by step in plain Python: two practice judgments, quartiles ± 1.5 ranges.
+
+    `first`: z-scores of all judgments ("before"), or of those that are not practice ("after").
+    """
+    rows = list(enumerate(DA.iter_rows(named=True)))
+
+    def z_of(kept: list[int]) -> dict[int, float]:
+        found: dict[int, float] = {}
+        for annotator in ("r0", "r1", "r2"):
+            mine = {at: row["value"] for at, row in rows if row["annotator"] == annotator and at in kept}
+            mean, sd = statistics.fmean(mine.values()), statistics.pstdev(mine.values())
+            found |= {at: (value - mean) / sd for at, value in mine.items()}
+        return found
+
+    everything = [at for at, _ in rows]
+    kept = [at for at, row in rows if row["order"] >= 2]
+    z = z_of(everything if first == "before" else kept)
+    values = sorted(z[at] for at in kept)
+    low, _, high = statistics.quantiles(values, n=4, method="inclusive")
+    kept = [at for at in kept if low - 1.5 * (high - low) <= z[at] <= high + 1.5 * (high - low)]
+    segments: dict[str, dict[int, list[float]]] = {system: {} for system in "ABC"}
+    for at, row in rows:
+        if at in kept:
+            segments[row["system"]].setdefault(row["item"], []).append(z[at])
+    means = {s: statistics.fmean(statistics.fmean(one) for one in of.values()) for s, of in segments.items()}
+    return means, set(kept)
+
+
+@pytest.mark.parametrize(("preset", "first"), [("da_wmt", "before"), ("da_humeval", "after")])
+def test_direct_assessment_by_hand(preset, first):
+    expected, kept = by_hand(first=first)
+    cleaned = aliquot.clean(DA, preset, steps="burn_in:first=2")
+    found = dict(cleaned.systems.select("system", "z_after").iter_rows())
+    assert found == pytest.approx(expected)
+    marked = cleaned.judgments.table["marked"]
+    assert {at for at in range(30) if marked[at] is None} == kept
+    segments, of = cleaned.evalset.scores["human_z"], list(cleaned.evalset.systems)
+    assert {s: np.nanmean(segments[:, of.index(s)]) for s in of} == pytest.approx(expected)
+
+
+def test_the_order_of_standardising_swaps_two_systems():
+    """The practice judgments are severe or mild: without them an annotator's mean and spread are others."""
+    chains = {"before": "standardise+burn_in:first=2+outliers", "after": "burn_in:first=2+outliers"}
+    ranks = {
+        when: dict(aliquot.clean(DA, steps=chain).systems.select("system", "z_rank_after").iter_rows())
+        for when, chain in chains.items()
+    }
+    assert ranks == {"before": {"C": 1, "A": 2, "B": 3}, "after": {"A": 1, "C": 2, "B": 3}}

@@ -446,3 +446,11 @@ def test_the_signature_reproduces(likert):
         f"aliquot:{aliquot.__version__}|combine|method:majority:threshold=0.6|recode:(1|2=0,3..5=1)"
         f"|data:{likert.fingerprint}"
     )
+
+
+def test_a_formula_without_a_number_is_told():
+    data = aliquot.synthetic(items=20, systems=2, protocol="da", seed=1)
+    joined = aliquot.combine(data, formula="human / 0", name="joint")
+    assert np.isnan(joined.evalset.scores["joint"]).all()
+    assert any('"human / 0" gives no number on 40 of 40 outputs: it divides by 0' in note for note in joined.notes)
+    assert not any("gives no number" in note for note in aliquot.combine(data, formula="human / 2", name="joint").notes)

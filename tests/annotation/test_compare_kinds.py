@@ -402,3 +402,66 @@ def test_changes_that_differ_by_rounding_are_the_same():
 def test_a_system_named_twice():
     with pytest.raises(OptionError, match="'S1' is named twice"):
         compare(edited(), "pairwise", systems=["S1", "S1"])
+
+
+# -- reversed poles, slopes per annotator ------------------------------------------------------------------------------
+
+
+def differential(reversed_rows: bool = True) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Judgments on four scales of 1 to 7, as given with random polarity, and as meant."""
+    rng = np.random.default_rng(5)
+    quality = rng.normal(size=(150, 1))
+    meant = np.clip(np.round(4 + 1.2 * (quality + 0.7 * rng.normal(size=(150, 4)))), 1, 7)
+    turned = rng.random((150, 4)) < 0.5 if reversed_rows else np.zeros((150, 4), dtype=bool)
+    keys = {"item": np.repeat(np.arange(150), 4), "system": ["A"] * 600, "annotator": ["x"] * 600,
+            "criterion": ["clear", "precise", "simple", "neat"] * 150}  # fmt: skip
+    polarity = np.where(turned, -1, 1).ravel()
+    given = pl.DataFrame(keys | {"value": np.where(turned, 8 - meant, meant).ravel(), "polarity": polarity})
+    return given, pl.DataFrame(keys | {"value": meant.ravel()})
+
+
+def test_judgments_with_reversed_poles_are_turned():
+    given, meant = differential()
+    found, wanted = (compare(table, "criteria", seed=1) for table in (given, meant))
+    assert [pair.correlation for pair in found.pairs] == pytest.approx([pair.correlation for pair in wanted.pairs])
+    assert any("judgments with reversed poles are turned on the scale 1 to 7" in note for note in found.notes)
+    with pytest.raises(DataError, match="outside the scale 1:5"):
+        compare(given, "criteria", scale=(1, 5))
+
+
+def test_a_criterion_with_reversed_poles_is_named_and_flipped():
+    _, meant = differential()
+    against = meant.with_columns(
+        pl.when(pl.col("criterion") == "neat").then(8 - pl.col("value")).otherwise("value").alias("value")
+    )
+    found = compare(against, "criteria", seed=1, factors=1)
+    assert any("'neat' are against the others of their factor" in note for note in found.notes)
+    mended = compare(against, "criteria", seed=1, factors=1, flip=["neat"])
+    plain = compare(meant, "criteria", seed=1, factors=1)
+    assert mended.factors is not None
+    assert plain.factors is not None
+    assert mended.factors.loadings == pytest.approx(plain.factors.loadings, abs=1e-6)
+    with pytest.raises(NameUnknownError, match="no criterion 'tidy'"):
+        compare(against, "criteria", flip=["tidy"])
+
+
+def test_slopes_of_each_annotator_are_those_of_separate_fits():
+    rng = np.random.default_rng(6)
+    counts = rng.poisson(1.0, (300, 2))
+    prices = np.repeat([[1.0, 3.0], [2.0, 0.5], [1.0, 1.0]], 100, axis=0)
+    value = 7 - (counts * prices).sum(axis=1) + 0.1 * rng.normal(size=300)
+    table = pl.DataFrame({"item": list(range(100)) * 3, "annotator": ["x"] * 100 + ["y"] * 100 + ["z"] * 100,
+                          "noise": counts[:, 0], "silence": counts[:, 1], "value": value})  # fmt: skip
+    found = compare(table, "importance", per_annotator=True)
+    together = [row for row in found.rows if row.annotator is None]
+    assert together == list(compare(table, "importance").rows)
+    for at, name in enumerate("xyz"):
+        alone = compare(table.filter(pl.col("annotator") == name), "importance").rows
+        mine = [row for row in found.rows if row.annotator == name]
+        assert [row.slope for row in mine] == pytest.approx([row.slope for row in alone])
+        assert [row.low for row in mine] == pytest.approx([row.low for row in alone])
+        assert [row.slope for row in mine] == pytest.approx((-prices[100 * at]).tolist(), abs=0.05)
+    few = compare(pl.concat([table, table[:2].with_columns(annotator=pl.lit("w"))]), "importance", per_annotator=True)
+    assert any("annotator 'w' has no slopes" in note for note in few.notes)
+    with pytest.raises(DataError, match="no column says who judged"):
+        compare(table.drop("annotator"), "importance", per_annotator=True)

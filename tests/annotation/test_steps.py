@@ -301,7 +301,8 @@ def test_every_step_has_a_summary_and_described_thresholds():
 def test_presets_are_the_papers():
     chains = {name: preset.chain for name, preset in PRESETS.items()}
     assert chains == {
-        "da_wmt": "burn_in:first=10+outliers:k=1.5",
+        "da_wmt": "standardise+burn_in:first=10+outliers:k=1.5",
+        "da_humeval": "burn_in:first=10+standardise+outliers:k=1.5",
         "crowd": "exam:minimum=0.8+controls:minimum=0.7+fast_pages:seconds=15+skips:pages=5",
         "semantic_differential": "speeders:share=0.4,expected=600+straight_liners+repeats:k=1.5",
     }
@@ -316,7 +317,7 @@ def test_a_preset_with_changes():
     assert names("crowd", "fast_pages:pages=3", ["skips"]) == [
         "exam:minimum=0.8", "controls:minimum=0.7", "fast_pages:seconds=15,pages=3",
     ]  # fmt: skip
-    assert names("da_wmt", ["duplicates"]) == ["burn_in:first=10", "outliers:k=1.5", "duplicates"]
+    assert names("da_wmt", ["duplicates"]) == ["standardise", "burn_in:first=10", "outliers:k=1.5", "duplicates"]
     assert names(None, {"burn_in": {"first": 5}, "skips": None}) == ["burn_in:first=5", "skips"]
 
 

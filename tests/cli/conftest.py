@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 
+from aliquot.cli import main
 from aliquot.cli.main import run
 
 WIDTH = 100
@@ -54,3 +55,22 @@ def caller(capsys: pytest.CaptureFixture[str], *first: str) -> Call:
 @pytest.fixture
 def aliquot(capsys: pytest.CaptureFixture[str]) -> Call:
     return caller(capsys)
+
+
+@pytest.fixture
+def own_faults() -> Callable[[BaseException], int]:
+    """What the command line does with a fault of its own, for the tests of just that."""
+    return _OWN_FAULT
+
+
+_OWN_FAULT = main._own_fault
+
+
+@pytest.fixture(autouse=True)
+def no_fault_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the last boundary pass on what reaches it: a user's mistake must be told before."""
+
+    def passed_on(error: BaseException) -> int:
+        raise error
+
+    monkeypatch.setattr(main, "_own_fault", passed_on)

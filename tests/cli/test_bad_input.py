@@ -6,7 +6,6 @@ the test's folder, {in} the broken file and {out} where the result would go; not
 
 from __future__ import annotations
 
-import errno
 import gzip
 import io
 import json
@@ -238,6 +237,25 @@ ITEMS = {
     "a JSON array, bad score": Case(
         json.dumps([ITEM, {**ITEM, "i": 1, "scores": {"A": {"COMET": "high"}}}]),
         ("data.jsonl entry 2", "scores.A.COMET", '"high"'),
+    ),
+    "a key twice in a cell": Case(
+        lines(ITEM) + '{"i": 1, "scores": {"A": {"COMET": 1, "COMET": 99}}}\n',
+        ("data.jsonl line 2", 'the key "COMET"', "twice", "remove one"),
+    ),
+    "a key twice, spaced": Case('{"i" : 0, "i" :1, "tgt": {"A": "x"}}\n', ("line 1", 'the key "i"', "twice")),
+    "a key twice in an array": Case(
+        '[{"i": 0, "tgt": {"A": "x"}}, {"i": 1, "tgt": {"A": "x", "A": "y"}}]', ("entry 2", 'the key "A"', "twice")
+    ),
+    "a key twice in a judgment": Case(
+        lines(ITEM) + '{"i": 1, "tgt": {"A": "x"}, "judgments": [{"system": "A", "value": 1, "value": 2}]}\n',
+        ("data.jsonl line 2", 'the key "value"', "twice"),
+    ),
+    "a key twice in a table of JSON lines": Case(
+        '{"item": 0, "system": "A", "value": 1}\n{"item": 0, "system": "B", "value": 1, "value": 2}\n',
+        ("data.jsonl line 2", 'the key "value"', "twice"),
+    ),
+    "a key twice in a field of one's own": Case(
+        '{"i": 0, "tgt": {"A": "x"}, "meta": {"a": [{"b": 1, "b": 2}]}}\n', ("line 1", 'the key "b"', "twice")
     ),
     "duplicate ids": Case(
         lines(ITEM, {**ITEM, "i": 1}, ITEM), ("data.jsonl line 3", "id 0", "field i", "twice", "own id")
@@ -551,9 +569,6 @@ OPTIONS = {
     "--format mtme on a file": option("--format", "mtme", says=("data.jsonl", "is a file", "folder")),
     "--format summeval on items": option("--format", "summeval", says=("data.jsonl line 1", "'id'", "SummEval")),
     "unknown ending of OUT": option(says=("out.xlsx", "unknown ending", ".jsonl", ".parquet", ".csv"), out="out.xlsx"),
-    "standard output as OUT": Case(
-        lines({**ITEM, "src": "s"}), ("standard output", ".jsonl"), arguments=("convert", "{in}", "-")
-    ),
     "a WMT folder without sources": option(says=("sources", ".jsonl"), out="out"),
     "bad --what": option("--what", "texts", says=("'texts'", "'scores', 'judgments'", "--what"), out="out.csv"),
     "no judgments to write": option("--what", "judgments", says=("no judgments",), out="out.csv"),
@@ -625,55 +640,6 @@ def test_unwritable_output(case, tmp_path, capsys):
         (tmp_path / case.out).mkdir()
         (tmp_path / case.out / "holiday.jpg").write_bytes(b"jpg")
     says_what_is_wrong(case, tmp_path, capsys)
-
-
-@pytest.fixture
-def full_disk(monkeypatch):
-    """Make every write stop half-way from the n-th file on (the first, unless told otherwise)."""
-    write_bytes, write_parquet = Path.write_bytes, pl.DataFrame.write_parquet
-    left = [0]
-
-    def full(path: Path) -> OSError:
-        return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
-
-    def write(path: Path, content: bytes) -> int:
-        if left[0] <= 0:
-            write_bytes(path, content[: len(content) // 2])
-            raise full(path)
-        left[0] -= 1
-        return write_bytes(path, content)
-
-    def write_table(table: pl.DataFrame, path: Path, **options: Any) -> None:
-        del options
-        write_parquet(table.head(1), path)
-        raise full(path)
-
-    monkeypatch.setattr(Path, "write_bytes", write)
-    monkeypatch.setattr(pl.DataFrame, "write_parquet", write_table)
-    return left
-
-
-@pytest.mark.parametrize("out", ["out.jsonl", "out.jsonl.gz", "out.parquet", "out.csv"])
-@pytest.mark.parametrize("old", [b"what was there before", None])
-def test_full_disk(out, old, tmp_path, capsys, request):
-    case = Case(item(), (out, "No space left", "free space"), out=out, code=1)
-    arguments = case.place(tmp_path)
-    if old is not None:
-        (tmp_path / out).write_bytes(old)
-    before = snapshot(tmp_path)
-    request.getfixturevalue("full_disk")
-    message = complaint(arguments, 1, capsys)
-    assert all(fragment in message for fragment in case.says)
-    assert snapshot(tmp_path) == before  # the old file is intact, and no temporary file stays
-
-
-def test_full_disk_while_writing_a_folder(tmp_path, capsys, request):
-    """A WMT folder is many files: the disk fills up at the third, and none of them may stay."""
-    arguments = Case(folder(), (), "wmt", out="copy").place(tmp_path)
-    before = snapshot(tmp_path)
-    request.getfixturevalue("full_disk")[0] = 2
-    assert "No space left" in complaint(arguments, 1, capsys)
-    assert snapshot(tmp_path) == before
 
 
 # -- odd, and accepted ---------------------------------------------------------------------------------------------

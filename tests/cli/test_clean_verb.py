@@ -98,7 +98,7 @@ def test_the_audit_as_a_document_and_as_a_table(typed, crowd, tmp_path):
     assert code == 0
     assert err == ""
     document = json.loads(out)
-    assert list(document) == ["counts", "steps", "annotators", "systems", "by_step", "notes", "signature"]
+    assert list(document) == ["verdict", "counts", "steps", "annotators", "systems", "by_step", "notes", "signature"]
     assert document["counts"]["skipped"] == 1
     bad = next(row for row in document["annotators"] if row["annotator"] == "bad")
     assert bad["control_passed"] == 0
@@ -131,7 +131,7 @@ def test_all_annotators_on_request(typed, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ((), "nothing to do; name a preset (da_wmt, crowd, semantic_differential)"),
+        ((), "nothing to do; name a preset (da_wmt, da_humeval, crowd, semantic_differential)"),
         (("--preset", "crowdd"), "did you mean 'crowd'"),
         (("--steps", "speeder"), "did you mean 'speeders'"),
         (("--steps", "skips:page=3"), "did you mean 'pages'"),

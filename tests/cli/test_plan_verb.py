@@ -103,7 +103,9 @@ def test_a_pilot(plan):
     assert said.code == 0, said.err
     assert said.fits
     assert "foreseen from 25 judged items" in said.words
-    assert "For the best system found with a probability of 80%" in said.words
+    assert "25 of 100 items are judged; that is enough for the best system found" in said.words
+    more = plan("pilot.jsonl", "--budgets", "20,50", "--budget", "+20", "--target", "given")
+    assert "25 of 100 items are judged; with a budget of +20, judge 20 more with auto (45 in all)" in more.words
 
 
 def test_a_pilot_in_three_files(plan):
@@ -118,7 +120,8 @@ def test_json_is_one_document(plan):
     said = plan("pilot.jsonl", "--json")
     document = said.json
     assert {"recommendation", "curve", "pairs", "signature"} <= document.keys()
-    assert len(document["curve"]) == 20
+    assert [row["items"] for row in document["curve"]] == [25, 30, 35, 40, 45, 50] * 2
+    assert document["recommendation"]["judged"] == 25
     assert document["recommendation"]["point"]["hours"] is None
     assert not said.err
 

@@ -18,10 +18,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import kendalltau
 
+from aliquot import meta
 from aliquot.compat import __main__ as command_line
 from aliquot.compat import evaluate as ours
 from aliquot.compat.evaluate import random_orders
+from aliquot.compat.significance import SoftAccuracy
 from aliquot.errors import AliquotError, AliquotWarning, DataError, NameUnknownError, OptionError
+from aliquot.stats.arrays import FloatArray
 
 Items = list[dict[str, Any]]
 KINDS = ("real", "whole", "decimal", "penalty")
@@ -490,3 +493,30 @@ BAD: list[tuple[str, type[AliquotError], str, Any]] = [
 def test_what_cannot_be_done_is_said(kind, message, call):
     with pytest.raises(kind, match=message):
         call(made(items=20, systems=3))
+
+
+def test_what_sets_this_parity_apart_from_ours():
+    """One formula, three habits: from five items on, permutations instead of the analytic test, ten random orders.
+
+    With the same targets, the same curve and the same start, `compat` and `aliquot.meta` are equal exactly.
+    """
+    rng = np.random.default_rng(3)
+    scores = rng.normal(size=(120, 5)) + np.linspace(0.6, 0.0, 5)
+    items = [{"scores": {f"s{m}": {"human": float(v)} for m, v in enumerate(row)}} for row in scores]
+    shares = [0.1, 0.2, 0.3, 0.4, 0.5]
+    order = np.argsort(-scores.var(axis=1))
+    targets = meta.random_spa(scores, shares, seed=1)
+    theirs = ours.eval_spa_par([items[k] for k in order], items, targets, props=shares)
+
+    accuracy = SoftAccuracy.against(scores, len(scores))
+    permuted = np.array([np.nan] * 4 + list(accuracy.of_prefixes(scores[order], 5)))
+    analytic = meta.spa_curve(scores[order], scores)
+
+    def formula(curve: FloatArray, first: int) -> float:
+        reached = [1 + next(k for k in range(first - 1, 120) if curve[k] >= target) for target in targets]
+        return float(np.mean(np.array(reached) / (120 * np.array(shares))))
+
+    assert formula(permuted, 5) == pytest.approx(theirs, abs=1e-12)
+    assert formula(analytic, 1) == pytest.approx(meta.parity(scores[order], scores, targets, shares), abs=1e-12)
+    # a share of 1,000 permutations has a standard error of at most 0.016, a mean over pairs less
+    assert np.abs(permuted - analytic)[4:].max() < 0.03

@@ -9,8 +9,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from aliquot import AliquotError, EvalSet, Selection, load, synthetic
-from aliquot.errors import FormatError
+from aliquot import AliquotError, AliquotWarning, EvalSet, Selection, load, select, synthetic
+from aliquot.errors import DataError, FormatError
 
 
 def chosen(**changes: Any) -> Selection:
@@ -141,7 +141,7 @@ def test_what_does_not_fit_is_refused(changes, message):
     ("content", "message"),
     [
         ("", r"s\.jsonl: the file is empty"),
-        ("not json\n", r"s\.jsonl line 1: not a JSON object"),
+        ("not json\n", r"s\.jsonl line 1: not valid JSON"),
         ('{"i": 1, "selection": {"rank": 1}}\n{"i": 2}\n', r"s\.jsonl line 2: no 'selection' object"),
         ('{"selection": {"rank": 1}}\n', r"s\.jsonl line 1: no 'selection' object with an item id"),
         ('{"i": 1, "selection": {"rank": 1, "probability": "half"}}\n', r"s\.jsonl line 1.*probability.*half"),
@@ -161,3 +161,90 @@ def test_as_a_table():
     assert frame.columns == ["id", "rank", "utility", "probability", "weight", "cost", "stratum", "systems"]
     assert frame.row(1) == (1, 2, 1.25, 0.5, 2.0, 2.0, "easy", "A")
     assert repr(chosen()) == "Selection(3 of 10 items by pps:size=difficulty, with probabilities)"
+
+
+# -- Use with other data, and files that lost lines ----------------------------------------------------------------
+
+
+def other_sources(data: EvalSet, rows: int) -> EvalSet:
+    texts = [f"other {at}" if at < rows else text for at, text in enumerate(data.items["source"])]
+    return EvalSet(data.items.with_columns(pl.Series("source", texts)), data.systems, data.scores, human=data.human)
+
+
+def test_the_same_data_with_new_scores_and_white_space_are_the_same(campaign):
+    made = select(campaign, "segments", 5)
+    padded = EvalSet(
+        campaign.items.with_columns(pl.col("source") + "  "), campaign.systems, {"new": campaign.scores["metricA"]}
+    )
+    assert made.check(campaign, strict=True) == ()
+    assert made.check(padded, strict=True) == ()
+
+
+def test_data_with_other_sources_are_refused_and_a_correction_is_noted(campaign):
+    campaign = synthetic(items=40, systems=3, seed=4)
+    made = select(campaign, "segments", 40)
+    with pytest.raises(DataError, match=r"40 of the selection's 40 items have another source .*; give the data"):
+        made.check(other_sources(campaign, 40))
+    (note,) = made.check(other_sources(campaign, 2))
+    assert "2 of the selection's 40 items have another source" in note
+    with pytest.raises(DataError, match="--strict"):
+        made.check(other_sources(campaign, 2), strict=True)
+
+
+def test_missing_items_are_counted(campaign):
+    made = select(campaign, "segments", 10)
+    with pytest.raises(DataError, match=r"3 of its 10 items are not\); give the data"):
+        made.check(campaign.drop(items=[1, 2, 3]))
+
+
+def test_systems_added_later_are_a_note_and_other_systems_without_sources_a_fault(campaign):
+    two = campaign.keep(systems=["sys1", "sys2"])
+    assert select(two, "segments", 5).check(campaign, strict=True) == ("added after the selection was drawn: 'sys3'",)
+    bare = EvalSet(two.items.drop("source"), two.systems, two.scores)
+    renamed = bare.rename(systems={"sys1": "x", "sys2": "y"})
+    with pytest.raises(DataError, match="other systems"):
+        select(bare, "segments", 5).check(renamed, strict=True)
+
+
+def test_other_items_around_the_selected_ones_are_a_fault(campaign):
+    made = select(campaign, "segments", 3, seed=1)
+    ids = [item if item in made.ids else item + 100 for item in campaign.ids]
+    others = EvalSet(campaign.items.with_columns(pl.Series("id", ids)), campaign.systems, campaign.scores)
+    assert "not selected have other ids" in made.check(others)[0]
+
+
+@pytest.mark.parametrize("texts", [True, False], ids=["with texts", "bare"])
+def test_what_a_selection_remembers_of_its_data_is_in_its_file(tmp_path, campaign, texts):
+    made = select(campaign, "segments", 5)
+    made.save(tmp_path / "s.jsonl", campaign if texts else None)
+    again = Selection.load(tmp_path / "s.jsonl")
+    assert again.origin == made.origin
+    with pytest.raises(DataError, match="another source"):
+        again.check(other_sources(campaign, 10))
+
+
+@pytest.mark.parametrize("lost", [slice(0, 3), slice(2, 5), slice(0, 9, 2)], ids=["end", "start", "every other"])
+def test_lost_lines_of_a_design_are_refused_and_those_of_an_order_noted(tmp_path, campaign, lost):
+    path = tmp_path / "s.jsonl"
+    for method, budget in (("segments", 5), ("metric_var:metric=metricA", 5)):
+        select(campaign, method, budget).save(path)
+        path.write_text("".join(path.read_text().splitlines(keepends=True)[lost]))
+        if method == "segments":
+            with pytest.raises(FormatError, match="lines are missing"):
+                Selection.load(path)
+        else:
+            with pytest.warns(AliquotWarning, match="2 of the selection's 5 lines are missing"):
+                Selection.load(path)
+
+
+def test_a_changed_probability_and_a_file_without_a_count_are_noted(tmp_path, campaign):
+    path = tmp_path / "s.jsonl"
+    select(campaign, "segments", 5).save(path)
+    path.write_text(path.read_text().replace('"probability":0.5', '"probability":0.25', 1))
+    with pytest.warns(AliquotWarning, match="were changed after"):
+        Selection.load(path)
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    del lines[0]["selection"]["file"]
+    path.write_text("\n".join(json.dumps(line) for line in lines))
+    with pytest.warns(AliquotWarning, match="earlier version"):
+        Selection.load(path)

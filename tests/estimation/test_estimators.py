@@ -395,7 +395,9 @@ def test_useless_metrics_hardly_hurt(campaign, metrics):
 
 
 def test_every_estimator_says_what_it_takes():
-    assert set(estimators()) == {"mean", "stratified", "greg", "multilevel", "cv", "paper_best"}
+    assert set(estimators()) == {
+        "mean", "stratified", "greg", "multilevel", "informed", "cv", "paper_best", "cv_published",
+    }  # fmt: skip
     for estimator in estimators().values():
         assert all(parameter.about for parameter in estimator.parameters.values()), estimator.name
 

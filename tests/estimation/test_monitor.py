@@ -14,7 +14,8 @@ from scipy import stats
 import aliquot
 from aliquot import AliquotError, Judgments, Monitor, save
 from aliquot.cli.main import run
-from aliquot.estimation.sequential import PairState, Picture, replay
+from aliquot.estimation.monitor import Features, PairState, Picture
+from aliquot.estimation.sequential import replay
 from aliquot.stats.arrays import FloatArray, IntArray
 
 NAMES = ("A", "B", "C", "D")
@@ -102,14 +103,36 @@ def test_systems_that_tie_are_not_decided_by_rounding():
     assert not last.stop
 
 
-@pytest.mark.parametrize("question", ["best", "means"])
-def test_pairs_are_not_easier_to_decide_when_another_question_is_asked(question):
+@pytest.mark.parametrize("population", [tied, close])
+def test_the_best_system_is_rarely_named_wrongly(population):
+    """Asked for the best, alpha is divided by M - 1 only; that a system which is not the best is ever named is rare."""
+    runs, alpha = 100, 0.1
+    wrong = 0
+    for seed in range(runs):
+        rng = np.random.default_rng(seed)
+        scores = population(rng)
+        monitor = Monitor(NAMES, 60, value_range=(0, 100), question="best", alpha=alpha)
+        named = {picture.best for picture in watch(monitor, scores, rng.permutation(60))} - {None}
+        means = scores.mean(axis=0)
+        wrong += any(means[NAMES.index(name)] <= np.delete(means, NAMES.index(name)).max() + 1e-9 for name in named)
+    assert wrong / runs <= alpha
+
+
+def test_a_system_is_out_when_any_other_has_beaten_it():
+    """B has beaten C and D, A has beaten B only: A is left alone, although it has never met C and D."""
+    monitor = Monitor(NAMES, 100, value_range=(0, 1), question="best")
+    for item in range(60):
+        monitor.add(item, {"B": 0.6, "C": 0.1, "D": 0.1} if item < 30 else {"A": 0.9, "B": 0.3})
+    assert monitor.picture().best == "A"
+    assert not any(pair.decided for pair in monitor.picture().pairs if {pair.a, pair.b} == {"A", "C"})
+
+
+def test_pairs_are_not_easier_to_decide_when_means_are_asked_for():
     """The promise is about any false decision; asking for means must not spend alpha on pairs twice."""
     scores = close(np.random.default_rng(1))
-    options = {"margin": 5.0} if question == "means" else {}
     monitors = [
         Monitor(NAMES, 60, value_range=(0, 100), question="ranking"),
-        Monitor(NAMES, 60, value_range=(0, 100), question=question, **options),
+        Monitor(NAMES, 60, value_range=(0, 100), question="means", margin=5.0),
     ]
     ranking, other = ([*watch(monitor, scores, range(40))][-1] for monitor in monitors)
     for strict, loose in zip(ranking.pairs, other.pairs, strict=True):
@@ -184,7 +207,9 @@ def test_before_the_first_judgment():
     picture = Monitor(NAMES, 50, value_range=(0, 10)).picture()
     assert (picture.items, picture.judgments, picture.stop, picture.best) == (0, 0, False, None)
     assert all(pair.more_items == 50 and (pair.low, pair.high) == (-10, 10) for pair in picture.pairs)
-    assert "6 pairs are open" in picture.reason
+    assert "4 systems may be the best; A and B need about 50 more items" in picture.reason
+    ranking = Monitor(NAMES, 50, value_range=(0, 10), question="ranking").picture()
+    assert "6 pairs are open" in ranking.reason
 
 
 def test_a_pair_has_its_better_system_first():
@@ -391,7 +416,7 @@ def test_the_command_replays_in_time_order(capsys, files):
 def test_the_command_says_it_in_words(capsys, files):
     code, out, err = sequential(capsys, files, "--range", "0,100")
     assert code == 0, err
-    assert "one could have stopped after " in out
+    assert "One could have stopped after " in out
     assert "A is the best system" in out
     assert "decided" in out
     assert all(len(line) <= 100 for line in out.splitlines())
@@ -430,3 +455,141 @@ def test_the_command_does_not_promise_without_a_random_order_of_items(capsys, fi
     options = ("--range", "0,100", "--selection", str(tmp_path / "selection.jsonl"))
     code, out, err = sequential(capsys, (str(tmp_path / "documents.jsonl"), files[1]), *options)
     assert code == 2 or any(word in out + err for word in ("chance", "probabilit", "random order"))
+
+
+# -- unequal probabilities, and metrics ----------------------------------------------------------------------------
+
+
+def drawn_by_size(sizes: FloatArray, n: int, rng: np.random.Generator) -> IntArray:
+    """Rows drawn one after another, each with the same probabilities (proportional to size), without repeats."""
+    return np.argsort(rng.exponential(size=len(sizes)) / sizes)[:n]
+
+
+@pytest.mark.parametrize("helped", [False, True])
+def test_weighted_sequences_are_rarely_wrong(helped):
+    """Four systems without a difference over the set, harder items drawn more often: 5% of 120 runs may decide."""
+    wrong = 0
+    for seed in range(120):
+        rng = np.random.default_rng(seed)
+        hard = rng.gamma(2.0, size=300)
+        scores = -hard[:, None] * rng.exponential(size=(300, 4)) * 10
+        scores -= scores.mean(axis=0)
+        sizes = 0.2 + hard / hard.mean()
+        metric = scores + rng.normal(size=scores.shape) * 10
+        features = Features(tuple(range(300)), (metric - metric.mean(axis=0))[:, :, None] / 10) if helped else None
+        monitor = Monitor(NAMES, 300, question="ranking", kind="asymptotic", features=features)
+        rows = drawn_by_size(sizes, 120, rng)
+        decided = False
+        for at, row in enumerate(rows):
+            monitor.add(int(row), scores_of(scores[row]), weight=float(sizes.mean() / sizes[row]))
+            decided = decided or (at % 10 == 9 and bool(monitor.picture().decided))
+        wrong += decided
+    assert wrong <= 6 + 3 * np.sqrt(6)
+
+
+@pytest.mark.parametrize("helped", [False, True])
+def test_weighted_sequences_hold_to_the_last_item(helped):
+    """A is better on hard items, which are drawn first, B on easy ones, equal over all: late looks must not decide."""
+    wrong = 0
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        hard = rng.gamma(2.0, size=150)
+        sizes = 0.5 + 0.5 * hard / hard.mean()
+        difference = (hard - hard.mean()) / hard.std() + 0.5 * rng.normal(size=150)
+        scores = np.column_stack([difference - difference.mean(), np.zeros(150)])
+        metric = np.column_stack([rng.normal(size=150), rng.normal(size=150)])[:, :, None]
+        features = Features(tuple(range(150)), metric) if helped else None
+        monitor = Monitor(NAMES[:2], 150, question="ranking", kind="asymptotic", features=features)
+        decided = False
+        for at, row in enumerate(drawn_by_size(sizes, 150, rng)):
+            monitor.add(int(row), scores_of(scores[row]), weight=float(sizes.mean() / sizes[row]))
+            decided = decided or (at % 10 == 9 and bool(monitor.picture().decided))
+        wrong += decided
+        (pair,) = monitor.picture().pairs
+        assert pair.low == pytest.approx(pair.high)  # all items are judged: the difference is known
+        assert pair.low == pytest.approx(0.0, abs=1e-12)
+    assert wrong <= 3 + 3 * np.sqrt(3)
+
+
+def test_weights_remove_the_bias_and_metrics_narrow():
+    """B is better on the easy items only; drawing hard ones more often must not hide that it is better overall."""
+    rng = np.random.default_rng(5)
+    hard = rng.uniform(0, 1, 2000)
+    scores = np.column_stack([np.zeros(2000), np.where(hard < 0.7, 2.0, -4.0)]) + rng.normal(size=(2000, 2))
+    sizes = np.where(hard < 0.7, 0.5, 4.0)
+    rows = drawn_by_size(sizes, 400, rng)
+    weights = sizes.mean() / sizes
+    metric = np.column_stack([np.zeros(2000), np.where(hard < 0.7, 2.0, -4.0)])[:, :, None]
+    plain, weighted, helped = (
+        Monitor(NAMES[:2], 2000, kind="asymptotic", features=features)
+        for features in (None, None, Features(tuple(range(2000)), metric))
+    )
+    for row in rows.tolist():
+        plain.add(row, scores_of(scores[row]))
+        weighted.add(row, scores_of(scores[row]), weights[row])
+        helped.add(row, scores_of(scores[row]), weights[row])
+    (biased,), (right,), (narrow,) = (monitor.picture().pairs for monitor in (plain, weighted, helped))
+    truth = float(np.diff(scores.mean(axis=0))[0])
+    assert biased.a == "A"  # wrong
+    assert (right.a, narrow.a) == ("B", "B")
+    assert right.low < truth < right.high
+    assert narrow.low < truth < narrow.high
+    assert narrow.high - narrow.low < 0.6 * (right.high - right.low)
+
+
+def test_the_default_design_may_be_watched():
+    data = aliquot.synthetic(items=300, systems=3, annotators=3, seed=8)
+    chosen = aliquot.select(data, budget=150, seed=1)
+    assert chosen.probability is not None
+    assert np.ptp(chosen.probability) > 0
+    outcome = aliquot.sequential(data, value_range=(-300, 0), selection=chosen, question="ranking")
+    assert outcome.final.items == 150
+    assert any("unequal probabilities" in note for note in outcome.notes)
+    truth = dict(zip(data.systems, data.human_score().mean(axis=0), strict=True))
+    assert outcome.final.decided
+    assert all(truth[pair.a] > truth[pair.b] for pair in outcome.final.decided)
+    again = aliquot.sequential(data, value_range=(-300, 0), selection=chosen, question="ranking")
+    assert again.to_dict() == outcome.to_dict()
+
+
+def test_the_question_speaks_of_the_pair_that_matters():
+    """C and D are far behind and still open among themselves: the best is between A and B."""
+    rng = np.random.default_rng(2)
+    monitor = Monitor(NAMES, 5000, value_range=(0, 100))
+    for item in range(400):
+        monitor.add(item, scores_of(np.clip(rng.normal([80, 79, 30, 30], 8), 0, 100)))
+    picture = monitor.picture()
+    open_ = {frozenset((pair.a, pair.b)) for pair in picture.ambiguous}
+    assert open_ == {frozenset("AB"), frozenset("CD")}
+    assert "2 systems may be the best, A leads; A and B need about" in picture.reason
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [({"kind": "bets"}, "no kind 'bets'"), ({"kind": "betting"}, "needs the scale's ends"),
+     ({"features": "wide"}, "features are of 3 systems")],
+)  # fmt: skip
+def test_kinds_that_make_no_sense(options, message):
+    if options.get("features"):
+        options = {"features": Features((1, 2), np.zeros((2, 3, 1)))}
+    with pytest.raises(AliquotError, match=message):
+        Monitor(NAMES, 50, **options)
+
+
+def test_features_and_weights_that_make_no_sense():
+    with pytest.raises(AliquotError, match="all finite"):
+        Features((1,), np.full((1, 2, 1), np.nan))
+    with pytest.raises(AliquotError, match="betting needs weights of 1"):
+        Monitor(NAMES, 50, value_range=(0, 1)).add(1, {"A": 0.5}, weight=2.0)
+    with pytest.raises(AliquotError, match="has no features"):
+        Monitor(NAMES[:2], 50, features=Features((1,), np.zeros((1, 2, 1)))).add(7, {"A": 0.5})
+
+
+def test_systems_never_judged_are_not_compared():
+    data = aliquot.synthetic(items=80, systems=3, annotators=2, seed=4)
+    scores = data.human_score().copy()
+    assert data.judgments is not None
+    judged = Judgments(data.judgments.table.filter(pl.col("system") != "sys3"))
+    outcome = aliquot.sequential(data.with_score("human", scores), value_range=(-300, 0), judgments=judged)
+    assert len(outcome.final.pairs) == 1
+    assert any("never judged, so not compared: sys3" in note for note in outcome.notes)

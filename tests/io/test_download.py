@@ -7,8 +7,11 @@ import hashlib
 import io
 import json
 import socket
+import subprocess
+import sys
 import tarfile
 import threading
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -56,6 +59,8 @@ class Server(ThreadingHTTPServer):
         self.cuts: list[int] = []  # after how many bytes the next answers break off
         self.resumes = True
         self.status = 200
+        self.open = threading.Event()  # answers wait for it
+        self.open.set()
         self.extra: list[tuple[str, str]] = []
         self.asked: list[str | None] = []  # the Range of each request
 
@@ -70,6 +75,7 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         asked = self.headers.get("Range")
         self.server.asked.append(asked)
+        self.server.open.wait(60)
         if self.server.status != 200:
             self.send_error(self.server.status)
             return
@@ -136,6 +142,30 @@ def test_downloaded_once(server, cache):
     assert list(load_all("wmt22")) == ["en-cs", "en-de"]
     assert server.asked == [None]
     assert inside(cache) == [FOLDER]  # no archive, no part, no temporary folder
+
+
+def test_several_at_once_download_it_once(server, cache):
+    """The first downloads, the others wait for it and say so; none blames the network."""
+    server.open.clear()
+    command = [sys.executable, "-c", "import aliquot; print(aliquot.load('wmt23/en-de').n_items)"]
+
+    def started() -> subprocess.Popen[str]:
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    first = started()
+    while not server.asked and first.poll() is None:
+        time.sleep(0.02)
+    others = [started(), started()]
+    for process in others:
+        assert process.stderr is not None
+        said = process.stderr.readline()
+        assert said.startswith(f"note: waiting for process {first.pid} on ")
+        assert "which downloads the archive since" in said
+    server.open.set()
+    done = [process.communicate(timeout=60) for process in (first, *others)]
+    assert [out for out, _ in done] == ["2\n"] * 3, done
+    assert server.asked == [None]
+    assert inside(cache) == [FOLDER]
 
 
 def test_an_archive_without_a_folder_at_the_top(server, cache):

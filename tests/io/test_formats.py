@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 from aliquot import AliquotError, AliquotWarning, EvalSet, load, load_all, save, synthetic
-from aliquot.errors import FormatError
+from aliquot.errors import FormatError, OutputError
 from aliquot.io.formats.mqm import MQMWeights
 from aliquot.io.load import recognise
 
@@ -258,6 +258,72 @@ def test_mqm_segments_numbered_within_documents(tmp_path):
     assert load(write_files(tmp_path, {"m.tsv": MQM_HEADER + "".join(rows)}) / "m.tsv").ids == ["x:1", "y:1"]
 
 
+def test_mqm_rows_without_segment_and_annotator(tmp_path):
+    """The shape of newstest2020 zh-en's source errors: header of 9, rows of 8 (7 and a tab), two columns lacking."""
+    rows = [
+        'A.0\td.1\t16\t他说\tHe <v>said</v>"\tSource error\tMinor\t\n',
+        "B.7\td.1\t16\t他说\tHe <v>says</v>\tSource error\tMajor\t\n",
+        "A.0\td.2\t16\t走\tGo<v> </v>\tAccuracy/Omission\tMajor\t\n",
+    ]
+    with pytest.warns(AliquotWarning, match=r"every row has 8 fields .* without the columns 'seg_id', 'rater'"):
+        data = load(write_files(tmp_path, {"m.tsv": MQM_HEADER + "".join(rows)}) / "m.tsv")
+    assert data.ids == ["d.1:16", "d.2:16"]
+    assert same(data.scores["human"], [[0, 0], [-5, NAN]])
+    assert data.items["source"].to_list() == ["他说", "走"]
+    assert data.outputs is not None
+    assert data.outputs.row(0) == ('He said"', "He says")
+    assert data.judgments is not None
+    assert data.judgments.table["annotator"].null_count() == 3
+
+
+def test_mqm_side_by_side_header_one_longer(tmp_path):
+    """Eleven names over ten fields: the lacking column is the last one, or one before the texts."""
+    names = ["system", "doc", "docSegId", "globalSegId", "rater", "source", "target", "category", "severity", "meta"]
+    row = ["A", "d1", "1", "7", "rater1", "那", "<v>That</v>", "Style/Awkward", "Minor", "{}"]
+    for extra, at in (("comment", 10), ("side", 0), ("pair", 5)):
+        header = "\t".join([*names[:at], extra, *names[at:]])
+        path = write_files(tmp_path, {f"{extra}.tsv": f"{header}\n" + "\t".join(row) + "\n"}) / f"{extra}.tsv"
+        with pytest.warns(
+            AliquotWarning, match=f"10 fields where the header has 11; read without the column '{extra}'"
+        ):
+            data = load(path)
+        assert (data.ids, data.systems, data.scores["human"].tolist()) == ([7], ("A",), [[-1.0]])
+        assert data.judgments is not None
+        assert data.judgments.table.select("annotator", "span").row(0) == ("rater1", "That")
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (["A\td\t1\t1\tr\ts\tt\tStyle\tMinor\n", "A\td\t1\t1\tr\ts\tt\tStyle\n"], "line 3: 8 fields .*mend the row"),
+        (["A\td\t1\t1\tr\ts\t<v>t</v>\tStyle\n"], "line 2: 8 fields .*so in every row; which columns"),
+        (["A\td\t1\t1\tr\ts\t<v>t</v>\tStyle\tMinor\tx\n"], "line 2: 10 fields where the header has 9; mend the row"),
+    ],
+)  # fmt: skip
+def test_mqm_rows_that_cannot_be_aligned(tmp_path, rows, message):
+    with pytest.raises(FormatError, match=message):
+        load(write_files(tmp_path, {"m.tsv": MQM_HEADER + "".join(rows)}) / "m.tsv")
+
+
+def test_mqm_with_csv_quoting(tmp_path):
+    """The shape of newstest2020 en-de's source errors: every field with a quote is enclosed, quotes doubled."""
+    rows = [
+        'A.1\td\t1\t1\trater1\t"He said ""go""."\t"Er <v>sagte</v> ""geh""."\tSource error/-\tMinor\n',
+        'B.1\td\t1\t1\trater1\t"He said ""go""."\tEr <v>sagt</v>: geh.\tAccuracy/Mistranslation\tMajor\n',
+    ]
+    data = load(write_files(tmp_path, {"m.tsv": MQM_HEADER + "".join(rows)}) / "m.tsv")
+    assert data.items["source"].to_list() == ['He said "go".']
+    assert data.outputs is not None
+    assert data.outputs.row(0) == ('Er sagte "geh".', "Er sagt: geh.")
+    assert data.scores["human"].tolist() == [[0, -5]]
+    assert data.judgments is not None
+    assert data.judgments.table["start"].to_list() == [3, 3]
+    raw = [rows[0], rows[1].replace("Er <v>", 'Er "<v>')]  # one quote that is not enclosed: quotes are text
+    assert load(write_files(tmp_path, {"r.tsv": MQM_HEADER + "".join(raw)}) / "r.tsv").items["source"].to_list() == [
+        '"He said ""go""."'
+    ]
+
+
 @pytest.mark.parametrize("ending", ["jsonl", "parquet"])
 def test_mqm_survives_conversion(mqm_path, tmp_path, ending):
     data = load(mqm_path)
@@ -492,3 +558,52 @@ def test_summeval_survives_conversion(summeval, tmp_path):
 )
 def test_the_content_tells_the_format(content, format_name):
     assert recognise(content) == format_name
+
+
+# -- writing into a folder that is there -----------------------------------------------------------------------------
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_another_campaign_in_the_folder_is_never_mixed_in(tmp_path):
+    large, small = synthetic(items=8, systems=5, seed=1), synthetic(items=8, systems=2, seed=2)
+    save(large, tmp_path / "wmt", pair="en-de")
+    before = tree(tmp_path)
+    with pytest.raises(OutputError, match="holds another campaign of en-de, with other sources"):
+        save(small, tmp_path / "wmt", pair="en-de")
+    with pytest.raises(OutputError, match=r"mixed with this one \('system-outputs/en-de/sys1.txt' would stay\)"):
+        save(large.drop(systems=["sys1"]), tmp_path / "wmt", pair="en-de")
+    with pytest.raises(OutputError, match=r"holds another campaign \('en-de'\).*--pair"):
+        save(small, tmp_path / "wmt")
+    assert tree(tmp_path) == before
+
+
+def test_a_pair_is_written_again_and_another_added(tmp_path):
+    first, second = synthetic(items=8, systems=3, seed=1), synthetic(items=8, systems=2, seed=2)
+    save(first, tmp_path / "wmt", pair="en-de")
+    save(second, tmp_path / "wmt", pair="en-cs")
+    changed = first.with_score("metricA", first.scores["metricA"] + 1)
+    save(changed, tmp_path / "wmt", pair="en-de")
+    both = load_all(tmp_path / "wmt")
+    assert {pair: data.systems for pair, data in both.items()} == {"en-cs": second.systems, "en-de": first.systems}
+    assert np.array_equal(both["en-de"].scores["metricA"], changed.scores["metricA"])
+    for pair, data in both.items():  # as they were read, each with the name of its pair
+        save(data, tmp_path / "copy")
+        assert load(tmp_path / "copy", pair=pair).systems == data.systems
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["copy", "wmt"]
+
+
+def test_folders_of_something_else_are_left_alone(tmp_path):
+    data = synthetic(items=4, systems=2)
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "a.jpg").write_bytes(b"jpg")
+    (tmp_path / "file").write_bytes(b"text")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(OutputError, match="a folder with other things in it"):
+        save(data, tmp_path / "photos", pair="en-de")
+    with pytest.raises(OutputError, match="is a file where an output folder is meant"):
+        save(data, tmp_path / "file", pair="en-de")
+    save(data, tmp_path / "empty", pair="en-de")
+    assert load(tmp_path / "empty").systems == data.systems

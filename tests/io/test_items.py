@@ -10,10 +10,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from aliquot import load, save
+from aliquot.errors import FormatError
+from aliquot.io.files import keys_in, require_unique_keys
+from aliquot.io.formats import items
 
 NAN = float("nan")
 
@@ -205,3 +211,33 @@ def test_the_file_is_not_touched_by_loading(two):
     before = two.read_bytes(), two.stat().st_mtime_ns
     load(two)
     assert (two.read_bytes(), two.stat().st_mtime_ns) == before
+
+
+# -- keys that occur twice -----------------------------------------------------------------------------------------
+
+WORDS = st.text(alphabet='ab":\\ {}\t\n[],é', max_size=4)
+LEAVES = WORDS | st.integers() | st.none()
+VALUES = st.recursive(LEAVES, lambda inner: st.lists(inner) | st.dictionaries(WORDS, inner), max_leaves=8)
+
+
+@given(st.dictionaries(WORDS, VALUES), st.sampled_from([(", ", ": "), (",", ":"), (" , ", " : "), (",", "\t :\n")]))
+def test_unique_keys_are_never_refused(value, separators):
+    raw = json.dumps(value, separators=separators).encode()
+    require_unique_keys(raw, keys_in(value), [("x", raw)])
+
+
+@given(st.dictionaries(WORDS, VALUES, min_size=1), st.sampled_from([": ", ":", " : ", "\t :\n"]), st.randoms())
+def test_a_key_twice_is_always_found(value, colon, random):
+    pairs = [*value.items(), (random.choice(list(value)), 1)]
+    random.shuffle(pairs)
+    written = (json.dumps(key) + colon + json.dumps(inner, separators=(",", colon)) for key, inner in pairs)
+    raw = ("{" + ",".join(written) + "}").encode()
+    with pytest.raises(FormatError, match=r"x: the key .* occurs twice"):
+        require_unique_keys(raw, keys_in(msgspec.json.decode(raw)), [("x", raw)])
+
+
+def test_quotes_before_colons_do_not_slow_reading(monkeypatch):
+    """Lines are read a second time only when the counts differ."""
+    monkeypatch.setattr(json, "loads", None)
+    raw = b'{"i": 0, "tgt": {"A": "so \\":x\\" :morty: and \\\\"}, "meta": {"k": [{"j": "a:"}]}}\n'
+    assert items.read(raw, "x").n_items == 1

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import time
+from pathlib import Path
+
 import pytest
 
 from aliquot.errors import OutputError
@@ -36,6 +41,66 @@ def test_one_run_at_a_time(tmp_path):
         journal.add("b", [{"value": 2.0}])
     with open_journal(output, "line") as journal:
         assert journal.done == {"a": [{"value": 1.0}], "b": [{"value": 2.0}]}
+
+
+WRITER = """
+import sys, time
+from pathlib import Path
+from aliquot.io.journal import open_journal
+with open_journal(Path(sys.argv[1]), "line") as journal:
+    print(sorted(journal.done), flush=True)
+    journal.add(sys.argv[2], [])
+    if sys.argv[3] == "stays":
+        sys.stdin.readline()
+"""
+
+
+def writer(output: Path, key: str, then: str) -> subprocess.Popen[str]:
+    """A process that writes one unit, and ends or stays until it is told to go on."""
+    command = [sys.executable, "-c", WRITER, str(output), key, then]
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+
+
+def test_a_second_run_waits_and_goes_on_from_there(tmp_path):
+    pytest.importorskip("fcntl")
+    output = tmp_path / "out.parquet"
+    with writer(output, "a", "stays") as first:
+        assert first.stdout is not None
+        assert first.stdout.readline() == "[]\n"
+        with writer(output, "b", "ends") as second:
+            assert second.stderr is not None
+            err = second.stderr.readline()
+            first.communicate("go on\n", timeout=30)
+            out, rest = second.communicate(timeout=30)
+        assert first.returncode == second.returncode == 0, rest
+    assert out == "['a']\n"
+    assert f"waiting for process {first.pid} on " in err
+    assert "which writes the same output since" in err
+    with open_journal(output, "line") as journal:
+        assert sorted(journal.done) == ["a", "b"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out.parquet.part"]
+
+
+def test_a_killed_run_holds_nobody_up(tmp_path):
+    output = tmp_path / "out.parquet"
+    with writer(output, "a", "stays") as first:
+        assert first.stdout is not None
+        first.stdout.readline()
+        while not journal_path(output).read_bytes().endswith(b"[]}\n"):
+            time.sleep(0.01)
+        first.kill()
+    with open_journal(output, "line") as journal:
+        assert list(journal.done) == ["a"]
+
+
+def test_streams_have_no_journal(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for output in ("-", "/dev/null"):
+        with open_journal(Path(output), "line") as journal:
+            journal.add("a", [])
+            assert journal.file is None
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_where_a_journal_cannot_be_kept(tmp_path):

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from aliquot import meta
+from aliquot.compat import evaluate
 from aliquot.errors import NameUnknownError, OptionError
 from aliquot.metric_eval.measures import MEASURES, Outcomes, Truth, chosen_measures, clusters_of, p_values, truth_of
 from aliquot.stats.pairwise import permutation_p
@@ -25,7 +27,7 @@ def make(replays: int = 12, seed: int = 3) -> tuple[Outcomes, Truth, np.ndarray]
     own = np.array([p_values(sample) for sample in samples])
     surer = own**2 / (own**2 + (1 - own) ** 2)
     clusters = np.array([clusters_of(m, p) for m, p in zip(means, own, strict=True)])
-    return Outcomes(means, half, own, surer, clusters, rng.random(replays)), truth_of(scores), scores
+    return Outcomes(means, half, own, surer, clusters, rng.random(replays), tuple(samples)), truth_of(scores), scores
 
 
 OUTCOMES, TRUTH, SCORES = make()
@@ -94,6 +96,46 @@ def test_clusters():
         clusters_of(TRUTH.means, TRUTH.p, rule="all")
 
 
+def algorithm_1(scores: np.ndarray) -> list[list[int]]:
+    """Zouhar et al. 2025, Algorithm 1, line by line, with scipy's test."""
+    ranked = sorted(range(scores.shape[1]), key=lambda system: -scores[:, system].mean())
+    found = [[ranked[0]]]
+    for system in ranked[1:]:
+        if stats.wilcoxon(scores[:, found[-1][-1]], scores[:, system], alternative="greater").pvalue < 0.05:
+            found.append([system])
+        else:
+            found[-1].append(system)
+    return found
+
+
+def test_published_clusters():
+    """Line by line, by `aliquot.meta`, and by subset2evaluate; ours are others."""
+    by_hand = [algorithm_1(sample) for sample in OUTCOMES.scores]
+    np.testing.assert_array_equal(measured("clusters_published"), [len(found) for found in by_hand])
+    best = set(algorithm_1(SCORES)[0])
+    dice = [2 * len(best & set(found[0])) / (len(best) + len(found[0])) for found in by_hand]
+    np.testing.assert_allclose(measured("top_dice_published"), dice)
+    for sample, found in zip(OUTCOMES.scores, by_hand, strict=True):
+        numbers = meta.clusters(sample, test="wilcoxon", rule="neighbour")
+        assert [{int(at) for at in np.flatnonzero(numbers == k + 1)} for k in range(len(found))] == list(
+            map(set, found)
+        )
+        items = [{"scores": {str(at): {"human": value} for at, value in enumerate(row)}} for row in sample.tolist()]
+        assert evaluate.compute_clusters(items) == [[str(system) for system in group] for group in found]
+        assert meta.top_dice(sample, SCORES, test="wilcoxon", rule="neighbour") in dice
+    assert len({len(found) for found in by_hand}) > 1
+    assert measured("clusters").mean() != measured("clusters_published").mean()
+
+
+def test_published_top_1():
+    """subset2evaluate's number, from 1 for the best system to 0 for the last; and the plain match of `aliquot.meta`."""
+    old = [{"scores": {str(at): {"human": value} for at, value in enumerate(row)}} for row in SCORES.tolist()]
+    for at, sample in enumerate(OUTCOMES.scores):
+        new = [{"scores": {str(at): {"human": value} for at, value in enumerate(row)}} for row in sample.tolist()]
+        assert measured("top1_published")[at] == pytest.approx(evaluate.eval_subset_top(new, old))
+        assert meta.top1(sample, SCORES) == measured("top1")[at]
+
+
 def test_errors_of_means_and_intervals():
     off = OUTCOMES.means - TRUTH.means
     np.testing.assert_allclose(measured("mae"), [np.mean(np.abs(row)) for row in off])
@@ -101,6 +143,7 @@ def test_errors_of_means_and_intervals():
     inside = (OUTCOMES.means - OUTCOMES.half <= TRUTH.means) & (OUTCOMES.means + OUTCOMES.half >= TRUTH.means)
     np.testing.assert_allclose(measured("coverage"), inside.mean(axis=1))
     np.testing.assert_allclose(measured("width"), [(2 * row).mean() for row in OUTCOMES.half])
+    np.testing.assert_allclose(measured("slack"), (OUTCOMES.half - np.abs(off)).mean(axis=1))
     np.testing.assert_array_equal(measured("cost"), OUTCOMES.cost)
 
 
@@ -129,13 +172,32 @@ def test_a_system_without_an_estimate_leaves_nothing_to_say():
 
 def test_the_truth_agrees_with_itself():
     p = TRUTH.p[None]
-    same = Outcomes(TRUTH.means[None], np.zeros((1, SYSTEMS)), p, p, TRUTH.clusters[None], np.ones(1))
-    best = {name: measured(name, same)[0] for name in MEASURES}
-    expected = dict.fromkeys(("spa", "spa_full", "accuracy", "pearson", "spearman", "kendall", "top1", "top1_rank",
-                              "top_dice", "coverage", "cost"), 1.0)  # fmt: skip
-    expected |= dict.fromkeys(("mae", "rmse", "swaps", "changed", "width"), 0.0)
+    same = Outcomes(TRUTH.means[None], np.zeros((1, SYSTEMS)), p, p, TRUTH.clusters[None], np.ones(1), (SCORES,))
+    best = {name: measured(name, same)[0] for name, measure in MEASURES.items() if not measure.watched}
+    ones = ("spa", "spa_full", "accuracy", "pearson", "spearman", "kendall", "weighted_tau", "top1", "top1_rank",
+            "top3", "top_dice", "top_dice_published", "top1_published", "coverage", "cost")  # fmt: skip
+    expected = dict.fromkeys(ones, 1.0)
+    expected |= dict.fromkeys(("mae", "rmse", "swaps", "changed", "width", "slack"), 0.0)
     expected["clusters"] = float(TRUTH.clusters.max())
+    expected["clusters_published"] = float(len(algorithm_1(SCORES)))
     assert best == pytest.approx(expected)
+
+
+def test_weighted_tau_counts_the_top_most():
+    """Against scipy's definition by hand: a swap at the top costs more than one at the end; ties and NaN are told."""
+    truth = Truth(np.array([4.0, 3.0, 2.0, 1.0]), np.full((4, 4), 0.5))
+    rows = np.array([[4.0, 3.0, 2.0, 1.0], [3.0, 4.0, 2.0, 1.0], [4.0, 3.0, 1.0, 2.0], [4.0, np.nan, 2.0, 1.0]])
+    blank = np.zeros((4, 4, 4))
+    outcomes = Outcomes(rows, np.zeros((4, 4)), blank, blank, np.ones((4, 4), dtype=np.int64), np.ones(4))
+    same, top, end, unknown = measured("weighted_tau", outcomes, truth)
+    assert same == pytest.approx(1.0)
+    weights = 1.0 / np.arange(1, 5) ** 2
+    total = sum(weights[i] + weights[j] for i in range(4) for j in range(i + 1, 4))
+    assert top == pytest.approx(1 - 2 * (weights[0] + weights[1]) / total)
+    assert end == pytest.approx(1 - 2 * (weights[2] + weights[3]) / total)
+    assert np.isnan(unknown)
+    assert measured("top3", outcomes, truth)[:3].tolist() == pytest.approx([1.0, 1.0, 2 / 3])
+    assert np.isnan(measured("decided", outcomes, truth)).all()
 
 
 def test_identical_systems_and_one_system():
@@ -154,7 +216,8 @@ def test_identical_systems_and_one_system():
 
 
 def test_measures_are_chosen_by_name():
-    assert len(chosen_measures(None)) == len(MEASURES) == 17
+    assert len(chosen_measures(None)) == len(MEASURES) - 6 == 20
+    assert not any(measure.name.endswith("_published") for measure in chosen_measures(None))
     assert [m.name for m in chosen_measures(["mae", "spa", "mae"])] == ["mae", "spa"]
     assert [m.name for m in chosen_measures("mae, spa")] == ["mae", "spa"]
     assert MEASURES["spa_full"].against == "spa"

@@ -12,14 +12,18 @@ import aliquot
 from aliquot.annotation.judgment_noise import judgments_of_score
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import Judgments
-from aliquot.errors import DataError
+from aliquot.errors import DataError, NameUnknownError, OptionError
 from aliquot.metric_eval.metric_inputs import metric_inputs
 from aliquot.metric_eval.metric_value import PerfectAnnotator, perfect_annotator
 from aliquot.stats.arrays import FloatArray
 
 
 def judged(
-    values: FloatArray, *, human: FloatArray | None = None, columns: dict[str, list[str]] | None = None
+    values: FloatArray,
+    *,
+    human: FloatArray | None = None,
+    metric: FloatArray | None = None,
+    columns: dict[str, list[str]] | None = None,
 ) -> EvalSet:
     """A set whose judgments are `values`: annotators x items x systems; NaN is not judged."""
     people, items, systems = values.shape
@@ -37,7 +41,7 @@ def judged(
     return EvalSet(
         items=pl.DataFrame({"id": np.arange(items)}),
         systems=tuple(f"s{k}" for k in range(systems)),
-        scores={"human": scores, "m": scores},
+        scores={"human": scores, "m": scores if metric is None else metric},
         human="human",
         judgments=Judgments(table.filter(pl.col("value").is_not_nan())),
         name="made",
@@ -191,3 +195,51 @@ def test_noise_that_is_all_there_is():
     report = aliquot.metrics(data, metrics=["m"], trials=50, permutations=5)
     assert all(np.isnan(one.perfect) for one in report.breakeven)
     assert report.to_dict()["annotators"][0]["ratio"] is None
+
+
+def test_break_even_counts_single_judgments_where_there_are_some():
+    """Items share difficulty here, so judgments of one's own are worth less than the same items for all systems."""
+    rng = np.random.default_rng(12)
+    quality, difficulty = np.array([0.3, 0.15, 0.0, -0.2]), 2 * rng.normal(size=(300, 1))
+    values = quality + difficulty + rng.normal(size=(3, 300, 4))
+    metric = np.where(np.arange(4) == 2, 0.2, quality) + rng.normal(size=(300, 4)) * 0.01  # one pair is told wrongly
+    data = judged(values, metric=metric)
+    default, item = aliquot.metrics(data, parts=["breakeven"]), aliquot.metrics(data, parts=["breakeven"], unit="item")
+    assert (default.breakeven[0].unit, item.breakeven[0].unit) == ("judgment", "item")
+    # A difference has the variance 2 (4 + 1) for judgments of one's own, 2 / 3 for items with three judgments each.
+    assert default.breakeven[0].judgments / item.breakeven[0].judgments == pytest.approx(15, rel=0.35)
+    assert "single judgments per system" in default.verdict
+    assert "judged items (the same for all systems)" in item.verdict
+    assert any("break-even counts single judgments" in note for note in default.notes)
+    assert "|unit:item|" in item.signature
+
+
+def test_break_even_without_judgments_counts_items():
+    data = aliquot.synthetic(items=60, systems=4, annotators=0, seed=2)
+    report = aliquot.metrics(data, parts=["breakeven"], trials=200)
+    assert {row.unit for row in report.breakeven} == {"item"}
+    assert any("there are no judgments" in note for note in report.notes)
+    with pytest.raises(DataError, match="there are no judgments"):
+        aliquot.metrics(data, parts=["breakeven"], trials=200, unit="judgment")
+    with pytest.raises(NameUnknownError, match="no unit 'document'"):
+        aliquot.metrics(data, unit="document")  # type: ignore[arg-type]
+
+
+def test_the_gap_by_hand():
+    """Two outputs of one system on a scale of 0 to 7; judgments 1, 1, 7 and 0, 7, 7 (HumEval 2022, paper 2)."""
+    values = np.array([[[1.0], [0.0]], [[1.0], [7.0]], [[7.0], [7.0]]])
+    data = judged(np.concatenate([values, np.full((3, 1, 1), 3.0)], axis=1), metric=np.array([[0.5], [1.0], [0.5]]))
+    (own, whole) = aliquot.metrics(data, metrics=["m"], parts=["gap"], scale=(0, 7)).gap
+    assert (own.system, whole.system, whole.outputs) == ("s0", None, 3)
+    mean = ((0.5 - 3 / 7) + (1 - (14 / 3) / 7) + (0.5 - 3 / 7)) / 3
+    mode = ((0.5 - 1 / 7) + (1 - 1) + (0.5 - 3 / 7)) / 3
+    assert (whole.mean, whole.mode) == pytest.approx((mean, mode))
+
+
+def test_the_gap_says_which_scale_it_guesses():
+    data = aliquot.synthetic(items=30, systems=3, annotators=0, seed=1)
+    report = aliquot.metrics(data, parts=["gap"])
+    assert any("the human scale is taken as" in note for note in report.notes)
+    assert all(np.isnan(row.mode) and np.isfinite(row.mean) for row in report.gap)
+    with pytest.raises(OptionError, match="the low end must be below"):
+        aliquot.metrics(data, parts=["gap"], scale=(7, 0))

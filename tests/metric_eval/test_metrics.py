@@ -150,7 +150,7 @@ def test_the_verdict_answers_the_question(data, report):
     best = max(report.breakeven, key=lambda row: row.judgments)
     assert report.to_dict()["verdict"] == report.verdict
     assert best.metric in report.verdict
-    assert f"{best.judgments:.0f} judgments per system" in report.verdict or np.isinf(best.judgments)
+    assert f"{best.judgments:.0f} single judgments per system" in report.verdict or np.isinf(best.judgments)
     without = aliquot.metrics(data, parts=["correlations"])
     assert without.verdict.startswith("The break-even was not computed")
     one = aliquot.metrics(data.keep(systems=data.systems[:1]), trials=10)
@@ -160,25 +160,26 @@ def test_the_verdict_answers_the_question(data, report):
 @pytest.mark.parametrize(
     ("judgments", "low", "bias", "pairs", "words"),
     [
-        (37.4, 5.0, 0.2, 15, "no metric replaces more than 37 judgments per system; the best is B (interval 5 to more"),
-        (37.4, np.nan, 0.2, 1, "no metric replaces more than 37 judgments per system; the best is B."),
+        (37.4, 5.0, 0.2, 15, "no metric replaces more than 37 single judgments per system; the best is B (int"),
+        (37.4, np.nan, 0.2, 1, "no metric replaces more than 37 single judgments per system; the best is B."),
         (1.0, 1.0, 0.7, 15, "no metric replaces people: a single judgment per system"),
-        (np.inf, 12.0, 0.0, 15, "B is worth more than 10000 judgments per system: it is right about all 15 pairs"),
-        (np.inf, np.nan, 0.0, 1, "B is worth more than 10000 judgments per system: it is right about the only pair"),
-        (np.inf, np.inf, 1e-4, 990, "B is worth more than 10000 judgments per system."),
+        (np.inf, 12.0, 0.0, 15, "B is worth more than 10000 single judgments per system: it is right about all 15"),
+        (np.inf, np.nan, 0.0, 1, "B is worth more than 10000 single judgments per system: it is right about the only"),
+        (np.inf, np.inf, 1e-4, 990, "B is worth more than 10000 single judgments per system."),
     ],
 )  # fmt: skip
 def test_the_verdict_in_words(judgments, low, bias, pairs, words):
     def row(metric: str, judgments: float, human: str = "h") -> Worth:
         return Worth(
-            human, metric, bias, judgments, low, np.inf, np.nan, np.nan, np.nan, reached=True, limit=10_000, pairs=pairs
-        )
+            human, metric, "judgment", bias, judgments, low, np.inf, np.nan, np.nan, np.nan, reached=True, limit=10_000,
+            pairs=pairs,
+        )  # fmt: skip
 
     rows = [row("A", 1.0), row("B", judgments)] if judgments > 1 else [row("B", judgments)]
     assert verdict_of(rows).startswith(f"On these data {words}")
     both = verdict_of([*rows, row("C", 3.0, human="other")])
     assert both.startswith("Against 'h': On these data")
-    assert "Against 'other': On these data no metric replaces more than 3 judgments" in both
+    assert "Against 'other': On these data no metric replaces more than 3 single judgments" in both
 
 
 def test_convergence_and_co_occurrence(report):
@@ -545,3 +546,38 @@ def test_names_that_do_not_exist(data, options, message):
 def test_no_data_at_all():
     with pytest.raises(OptionError, match="no data are given"):
         aliquot.metrics([])
+
+
+# -- intervals of correlations, correlations of each system, the gap ---------------------------------------------------
+
+
+def test_correlations_have_intervals(data):
+    report = aliquot.metrics(data, parts=["correlations"], level=0.9)
+    rows = {(row.metric, row.level, row.measure): row for row in reversed(report.correlations)}
+    metric = report.metrics[0]
+    for level in ("pooled", "within_system", "within_item"):
+        row = rows[metric, level, "pearson"]
+        assert row.low < row.value < row.high
+    wider = aliquot.metrics(data, parts=["correlations"], level=0.99)
+    same = next(r for r in wider.correlations if (r.metric, r.level, r.measure) == (metric, "pooled", "pearson"))
+    narrow = rows[metric, "pooled", "pearson"]
+    assert same.low < narrow.low < narrow.high < same.high
+    assert np.isnan(rows[metric, "pooled", "kendall_b"].low)
+
+
+def test_correlations_of_each_system_are_scipys(data):
+    report = aliquot.metrics(data, parts=["by_system"])
+    functions = {"pearson": stats.pearsonr, "spearman": stats.spearmanr, "kendall_b": stats.kendalltau}
+    human = data.score("human")
+    for row in report.by_system:
+        at = data.systems.index(row.system)
+        x, y = data.scores[row.metric][:, at], human[:, at]
+        both = np.isfinite(x) & np.isfinite(y)
+        assert row.value == pytest.approx(float(functions[row.measure](x[both], y[both])[0]), nan_ok=True)
+        assert row.items == both.sum()
+    by_level = aliquot.metrics(data, parts=["correlations"]).correlations
+    mean = next(
+        r for r in by_level if (r.metric, r.level, r.measure) == (report.metrics[0], "within_system", "pearson")
+    )
+    mine = [r.value for r in report.by_system if r.metric == report.metrics[0] and r.measure == "pearson"]
+    assert np.nanmean(mine) == pytest.approx(mean.value)

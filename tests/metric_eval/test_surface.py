@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib.util import find_spec
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -15,9 +17,9 @@ import aliquot
 from aliquot.core.evalset import EvalSet
 from aliquot.errors import DataError, MissingExtraError, NameUnknownError, OptionError
 from aliquot.metric_eval import surface as surface_cache
-from aliquot.metric_eval.surface import parse_compute, surface
+from aliquot.metric_eval.surface import Scorer, parse_compute, surface
 
-OUTPUTS = {
+OUTPUTS: dict[str, list[str | None]] = {
     "A": ["the cat sat on the mat", "Ein Haus, das steht.", "我喜欢苹果。", "", "half"],
     "B": ["a cat is on a mat .", "das Haus steht", "我爱吃苹果！", "not empty", None],
 }
@@ -88,7 +90,7 @@ def test_a_second_time_nothing_is_computed(data, own_cache, monkeypatch):
     monkeypatch.setattr(CHRF, "get_signature", lambda _: first.scores[0].signature)
     with pytest.raises(RuntimeError, match="computed"):
         CHRF().sentence_score("a", ["a"])
-    monkeypatch.setattr("aliquot.metric_eval.surface._made", lambda _: CHRF())
+    monkeypatch.setattr("aliquot.metric_eval.surface.made", lambda *_: Scorer(CHRF(), "first"))
     again = surface(data, "chrf")
     np.testing.assert_array_equal(again.data.scores["chrf"], first.data.scores["chrf"])
     surface_cache._memory.clear()  # from the disk
@@ -217,3 +219,72 @@ def test_computed_metrics_stand_beside_those_that_are_named():
 
 def test_specs_are_read_from_texts_and_lists():
     assert parse_compute(["bleu:tokenize=zh", "ter"]) == parse_compute("bleu:tokenize=zh,ter")
+
+
+# -- several references, a tokeniser of one's own, TER with a cap ------------------------------------------------------
+
+
+def test_all_references_are_used(data):
+    second = ["a cat sat on a mat", None, "我爱苹果。", "not empty", "half"]
+    listed = [["the mat", "cats"], [], None, ["gone"], []]
+    items = data.items.with_columns(reference_refB=pl.Series(second), refs=pl.Series(listed, dtype=pl.List(pl.String)))
+    several = replace(data, items=items)
+    found = surface(several, "bleu:references=first|all,ter:references=all")
+    assert np.array_equal(found.data.scores["bleu:references=first"], surface(data, "bleu").data.scores["bleu"],
+                          equal_nan=True)  # fmt: skip
+    together: list[list[str]] = [
+        [first, *([other] if other else []), *(more or [])]
+        for first, other, more in zip(REFERENCES, second, listed, strict=True)
+    ]
+    peers: tuple[tuple[Any, str, int], ...] = (
+        (BLEU(effective_order=True), "bleu:references=all", 1),
+        (TER(), "ter:references=all", -1),
+    )
+    for metric, name, sign in peers:
+        for at, system in enumerate("AB"):
+            expected = [
+                np.nan if text is None else sign * metric.sentence_score(text, list(dict.fromkeys(refs))).score
+                for text, refs in zip(OUTPUTS[system], together, strict=True)
+            ]
+            assert found.data.scores[name][:, at] == pytest.approx(expected, nan_ok=True)
+    assert found.scores[1].signature.startswith("nrefs:all|")
+
+
+def test_references_may_be_json_lists(data):
+    """As loaded from a file: SummEval's `refs`."""
+    held = pl.Series("refs", [{"json": '["the cat sat on the mat"]'}] + [{"json": None}] * 4)
+    found = surface(replace(data, items=data.items.with_columns(held)), "chrf:references=all").data
+    assert found.scores["chrf:references=all"][0, 0] == pytest.approx(100)
+
+
+def test_a_tokeniser_of_ones_own(data):
+    """Characters: as sacrebleu's own `char`, by a function and by an importable name."""
+    expected = surface(data, "bleu:tokenize=char", cache=False).data.scores["bleu:tokenize=char"]
+    found = surface(data, "bleu:tokenizer=mine", tokenizers={"mine": lambda text: list(text.replace(" ", ""))})
+    name = "bleu:tokenizer=mine"
+    kept = np.isfinite(expected)
+    assert found.data.scores[name][kept] == pytest.approx(expected[kept])
+    assert found.scores[0].signature.endswith("|own_tok:mine")
+    one_word = surface(data, "ter:tokenizer=urllib.parse.quote").data.scores["ter:tokenizer=urllib.parse.quote"]
+    assert one_word[:2].tolist() == [[-100, -100], [-100, -100]]  # no blanks: every text is one wrong word
+
+
+@pytest.mark.parametrize(
+    ("compute", "message"),
+    [
+        ("bleu:tokenizer=no_such_module_here.f", "cannot be imported"),
+        ("bleu:tokenizer=string.nothing", "has no 'nothing'"),
+        ("bleu:tokenizer=mine", "is not a function; give package.module.function"),
+        ("chrf:tokenizer=string.digits", "is not a function"),
+        ("ter:cap=0", "choose a score above 0"),
+    ],
+)
+def test_tokenisers_and_caps_that_are_refused(data, compute, message):
+    with pytest.raises(OptionError, match=message):
+        surface(data, compute)
+
+
+def test_ter_is_cut_at_the_cap(data):
+    free, cut = (surface(data, spec).data.scores[spec] for spec in ("ter", "ter:cap=100"))
+    assert (free < -100).any()
+    assert np.array_equal(cut, np.maximum(free, -100), equal_nan=True)

@@ -18,7 +18,7 @@ def looked(truth, estimates, half=0.0) -> BudgetForecast:
     truth, estimates = np.atleast_2d(truth).astype(float), np.atleast_2d(estimates).astype(float)
     m = estimates.shape[1]
     pair = np.full((1, m, m), half)
-    return BudgetForecast(truth, estimates, np.full((1, m), half), pair, pair / 2, np.ones(1))
+    return BudgetForecast(truth, estimates, np.full((1, m), half), pair, pair, pair / 2, np.ones(1))
 
 
 @settings(max_examples=40, deadline=None)

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy.stats import spearmanr
+from tests.real.conftest import load_real
 
 import aliquot
 from aliquot import AliquotWarning
@@ -20,7 +21,7 @@ pytestmark = pytest.mark.filterwarnings(f"ignore::{AliquotWarning.__module__}.Al
 
 
 def real(name: str) -> aliquot.EvalSet:
-    return aliquot.load(SHARED / f"{name}.jsonl.gz")
+    return load_real(name)
 
 
 @pytest.mark.parametrize("name", ["summeval", "dialsummeval", "wmt23-mqm3raters-en-de", "biomqm-en-de"])

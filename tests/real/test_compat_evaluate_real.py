@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.stats import t as student
+from tests.real.conftest import load_real
 
-import aliquot
 from aliquot.compat import evaluate as ours
 from aliquot.compat import select_subset
 from aliquot.compat.evaluate import random_orders
@@ -39,7 +39,7 @@ def peer() -> ModuleType:
 @cache
 def campaign(name: str, *scores: str) -> list[dict[str, Any]]:
     """Items of a campaign that have these scores for all machine systems."""
-    data = aliquot.load(FOLDER / f"{name}.jsonl.gz")
+    data = load_real(name)
     data = data.drop(systems=[system for system in data.systems if "ref" in system])
     complete = np.all([np.isfinite(data.scores[score]).all(axis=1) for score in scores], axis=0)
     return [dict(item) for item in item_lines.records(data.keep(items=np.array(data.ids)[complete].tolist()))]

@@ -1,24 +1,24 @@
 """Coverage of the 95% t intervals by Monte Carlo, on real campaigns as finite populations whose means are known.
 
-Reduced size, for every push: `ALIQUOT_STUDY_REPEATS` repetitions (60 by default) of every design and estimator, ten
+Reduced size, for every push: `ALIQUOT_STUDY_REPEATS` repetitions (40 by default) of every design and estimator, ten
 metrics, n = 20, 50 and 100 where that is at most half of the items. The promise of the full-size study (`make study`)
-is 93 to 97% at n >= 50 and at least 90% at n = 20; the limits here, 91 to 98.5% and 88%, leave room for the Monte Carlo
-error of few repetitions (about one point: systems judged on the same items miss together).
+is 93 to 97% at n >= 50 and at least 90% at n = 20; the limits here, 90.5 to 98.8% and 87.5%, leave room for the
+Monte Carlo error of few repetitions (1.2 points: systems judged on the same items miss together).
 """
 
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Iterator
 from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.real.conftest import load_real
 
 import aliquot
-from aliquot import AliquotWarning, EvalSet
+from aliquot import EvalSet
 from aliquot.core.registry import parse_spec
 from aliquot.estimation.pipeline import infer
 from aliquot.estimation.sample import Sample, sample_of
@@ -33,7 +33,7 @@ if not (SHARED / "wmt23-he-en.jsonl.gz").exists():
 
 pytestmark = pytest.mark.slow
 
-REPEATS = int(os.environ.get("ALIQUOT_STUDY_REPEATS", "60"))
+REPEATS = int(os.environ.get("ALIQUOT_STUDY_REPEATS", "40"))
 CAMPAIGNS = {
     "en-de MQM": ("wmt23-en-de", "human"),
     "en-de DA": ("wmt23-en-de", "da-sqm"),
@@ -53,9 +53,7 @@ SIZES = (20, 50, 100)
 def population(campaign: str) -> EvalSet:
     """Items judged for all machine systems that have at least half of the best coverage; ten metrics."""
     file, human = CAMPAIGNS[campaign]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", AliquotWarning)
-        data = aliquot.load(SHARED / f"{file}.jsonl.gz", human=human)
+    data = load_real(file, human)
     data = data.drop(systems=[name for name in REFERENCES if name in data.systems])
     covered = np.isfinite(data.human_score()).mean(axis=0)
     thick = [name for name, share in zip(data.systems, covered, strict=True) if share >= 0.5 * covered.max()]
@@ -118,8 +116,8 @@ def test_t_intervals_cover_what_they_promise(design, n, estimator):
     together = float(np.mean(list(shares.values())))
     told = ", ".join(f"{campaign} {share:.3f}" for campaign, share in shares.items())
     print(f"{design} + {estimator}, n = {n}: {together:.3f} ({told})")  # noqa: T201  (pytest -s shows the table)
-    assert together >= (0.91 if n >= 50 else 0.88), told
-    assert together <= (0.985 if n >= 50 else 0.995), told
+    assert together >= (0.905 if n >= 50 else 0.875), told
+    assert together <= (0.988 if n >= 50 else 0.995), told
 
 
 @pytest.mark.parametrize("design", ["segments", "pps"])
@@ -127,7 +125,7 @@ def test_a_wrong_variance_would_be_noticed(design):
     """A guard: intervals a third narrower, as from forgetting what the design or the regression costs, fall below."""
     data = population("en-de DA")
     truth = data.human_score().mean(axis=0)
-    assert np.mean([holding(sample, "greg", truth, narrowed=0.67) for sample in samples(data, design, 50)]) < 0.91
+    assert np.mean([holding(sample, "greg", truth, narrowed=0.67) for sample in samples(data, design, 50)]) < 0.905
 
 
 def test_what_is_measured_is_what_estimate_reports():

@@ -7,8 +7,9 @@ import re
 from pathlib import Path
 
 import pytest
+from tests.real.conftest import load_real
 
-from aliquot import datasheet, load
+from aliquot import datasheet
 from aliquot.report.datasheet.questions import questions, sections
 
 SHARED = Path(__file__).parents[2].parent / "shared"
@@ -31,6 +32,7 @@ def test_numbers_options_and_rules_are_those_of_heds():
         their = theirs[number]
         options = their.get("options", [])
         assert question.kind == kinds[their["type"]]
+        assert question.official == their["title"]
         assert list(question.labels) == [option["label"] for option in options]
         assert [o.other for o in question.options] == [option.get("is_other", False) for option in options]
         assert [o.exclusive for o in question.options] == [option.get("exclusive", False) for option in options]
@@ -82,7 +84,7 @@ def test_campaigns(name, tmp_path):
     if not path.exists():
         pytest.skip(f"{path} is not there")
     expected, criteria, size = CAMPAIGNS[name]
-    sheet = datasheet.new(load(path))
+    sheet = datasheet.new(load_real(name))
     for number, text in expected.items():
         assert sheet.answer(number).text == text
     assert list(sheet.criterion_names) == criteria

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from tests.real.conftest import load_real
 
 import aliquot
 from aliquot import AliquotWarning, EvalSet
@@ -31,7 +32,7 @@ RANGES = {"wmt23-en-de": (-100.0, 0.0), "realsumm": (0.0, 1.0)}
 @pytest.fixture(scope="module", params=list(EXCLUDED))
 def campaign(request: pytest.FixtureRequest) -> EvalSet:
     """Items that all machine systems were judged on: the truth is known."""
-    data = aliquot.load(SHARED / f"{request.param}.jsonl.gz")
+    data = load_real(request.param)
     return data.drop(systems=list(EXCLUDED[request.param])).complete()
 
 
@@ -82,7 +83,7 @@ def test_the_command_works_on_the_file_itself(name, arguments, capsys, tmp_path)
 
 def test_judgments_of_a_real_campaign(tmp_path, capsys):
     """ESA on wmt24 en-ja: one item in five is asked for, all judgments are handed in, the others are left out."""
-    data = aliquot.load(SHARED / "wmt24-esa-en-ja-waves23.jsonl.gz")
+    data = load_real("wmt24-esa-en-ja-waves23")
     assert data.judgments is not None
     chosen = aliquot.select(data, "segments", "20%", seed=1)
     result = estimate_given(data, selection=chosen, judgments=data.judgments)

@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 from scipy import stats
+from tests.real.conftest import load_real
 
 import aliquot
 from aliquot import AliquotWarning, EvalSet
@@ -23,7 +24,7 @@ pytestmark = pytest.mark.filterwarnings(f"ignore::{AliquotWarning.__module__}.Al
 
 
 def loaded(name: str) -> EvalSet:
-    return aliquot.load(SHARED / f"{name}.jsonl.gz")
+    return load_real(name)
 
 
 def system_means(scores: FloatArray) -> FloatArray:

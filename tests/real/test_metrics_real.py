@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.real.conftest import load_real
 
 import aliquot
 from aliquot import AliquotWarning, EvalSet
@@ -22,8 +23,7 @@ REFERENCES = {"wmt23-en-de": ["refA", "synthetic_ref"], "wmt23-he-en": ["refA", 
 
 
 def load(name: str) -> EvalSet:
-    data = aliquot.load(SHARED / f"{name}.jsonl.gz")
-    return data.drop(systems=REFERENCES.get(name, []))
+    return load_real(name).drop(systems=REFERENCES.get(name, []))
 
 
 @pytest.fixture(scope="module", params=list(REFERENCES))
@@ -87,7 +87,7 @@ def test_three_raters_make_a_perfect_annotator():
 def test_criteria_of_summeval(capsys):
     criteria = ["human_coherence", "human_consistency", "human_fluency", "human_relevance"]
     code = run(["metrics", str(SHARED / "summeval.jsonl.gz"), "--human", ",".join(criteria), "--common", "--json",
-                "--parts", "decomposition,annotators,correlations", "--trials", "500"])  # fmt: skip
+                "--parts", "decomposition,annotators,correlations", "--trials", "200"])  # fmt: skip
     document = json.loads(capsys.readouterr().out)
     assert code == 0
     assert document["humans"] == criteria
@@ -125,7 +125,7 @@ def test_campaigns_pooled(capsys):
 
 def test_surface_metrics_equal_those_of_the_data():
     """chrF and BLEU of the shared files were computed with sacrebleu's defaults."""
-    data = aliquot.load(SHARED / "wmt24-esa-en-cs-waves23.jsonl.gz")
+    data = load_real("wmt24-esa-en-cs-waves23")
     data = data.keep(items=data.ids[:25], systems=list(data.systems[:4]))
     found = aliquot.surface(data, "chrf,bleu", cache=False).data
     for ours, theirs in (("chrf", "chrF_here"), ("bleu", "BLEU_here")):

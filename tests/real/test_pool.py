@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.real.conftest import load_real
 
 import aliquot
 
@@ -17,7 +18,7 @@ FILES = sorted(DATA.glob("wmt23-*.jsonl.gz"))[:3]
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 @pytest.mark.parametrize("method", ["pps:size=length", "segments", "source_length", "stratified", "snippets_fixed"])
 def test_a_campaign_in_parts_gives_what_it_gives_in_memory(path: Path, method: str) -> None:
-    whole = aliquot.select(aliquot.load(path), method, "10%", seed=3)
+    whole = aliquot.select(load_real(path.name), method, "10%", seed=3)
     parts = aliquot.select_pool(path, method, "10%", seed=3).selection
     assert parts.ids == whole.ids
     assert parts.to_frame().equals(whole.to_frame())

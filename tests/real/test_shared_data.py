@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.real.conftest import load_real
 
 from aliquot import EvalSet, load, save
 from aliquot.cli.main import run
@@ -46,9 +47,8 @@ def name_of(path: Path) -> str:
 every_file = pytest.mark.parametrize("path", FILES, ids=name_of)
 
 
-@cache
 def loaded(path: Path) -> EvalSet:
-    return load(path)
+    return load_real(path.name)
 
 
 @cache

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.real.conftest import load_real
 
 import aliquot
 from aliquot import AliquotWarning, EvalSet
@@ -24,7 +25,7 @@ REFERENCES = ("refA", "refB", "synthetic_ref")
 
 def campaign(name: str, human: str | None = None) -> EvalSet:
     """The machine systems of a campaign."""
-    data = aliquot.load(SHARED / f"{name}.jsonl.gz", human=human)
+    data = load_real(name, human)
     return data.drop(systems=[system for system in REFERENCES if system in data.systems])
 
 
@@ -91,7 +92,10 @@ def test_protocols_of_wmt(capsys):
     assert code == 0, printed.err
     document = json.loads(printed.out)
     rows = document["protocols"]
-    assert len(rows) == 8 * 8
+    judged = [row for row in rows if row["protocol"] == "as judged"]
+    assert len(rows) - len(judged) == 8 * 8
+    assert len(judged) == 7  # every metric: people judged 460 of 557 items
+    assert document["coverage"][0]["mean"] == pytest.approx(460 / 557, abs=1e-3)
     assert all(row["best"] <= row["median"] <= row["worst"] <= row["sets"] == 1 for row in rows)
     lengths = {row["protocol"]: row["shares"] for row in document["document_lengths"]}
     whole, kept = lengths["all items"], lengths["snippets_budgeted"]

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.real.conftest import load_real
 
 import aliquot
 from aliquot.core.conventions import source_lengths
-from aliquot.errors import AliquotWarning
 from aliquot.sampling.learn import learn
 from aliquot.sampling.select import select
 from aliquot.sampling.training import BASELINE, item_target, spearman
@@ -32,9 +31,7 @@ FILES = {
 
 
 def machine_systems(name: str, human: str = "human") -> aliquot.EvalSet:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", AliquotWarning)
-        data = aliquot.load(SHARED / f"{name}.jsonl.gz", human=human)
+    data = load_real(name, human)
     data = data.drop(systems=[system for system in data.systems if system in REFERENCES])
     judged = np.isfinite(data.human_score()).sum(axis=1) > 0
     return data.keep(items=judged)
@@ -72,7 +69,7 @@ def test_scripts_of_all_campaigns_are_predicted_and_like_themselves(learned):
         utility, unlike = model.assess(texts)
         assert np.isfinite(utility).all()
         assert (unlike > 1).mean() < 0.25
-    chinese = aliquot.load(SHARED / "wmt22-calibration-zh-en.jsonl.gz").items["source"].to_list()
+    chinese = load_real("wmt22-calibration-zh-en").items["source"].to_list()
     assert (model.unlikeness(chinese) > 1).mean() > 0.5
 
 

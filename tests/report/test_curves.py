@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.special import stdtrit
 
 import aliquot
 from aliquot.errors import MissingExtraError, NameUnknownError, OptionError, OutputError
@@ -65,7 +66,7 @@ def test_random_is_what_the_others_are_compared_with(result):
     assert [line.name for line in others] == list(METHODS[1:])
     spa = [c for c in cells if (c.method, c.measure) == ("random", "spa")]
     np.testing.assert_allclose(first.y, [c.value for c in spa])
-    np.testing.assert_allclose(first.half, [1.984 * c.error for c in spa], rtol=1e-3)  # t with 99 degrees of freedom
+    np.testing.assert_allclose(first.half, [stdtrit(c.repeats - 1, 0.975) * c.error for c in spa], rtol=1e-9)
     own = lines_of([c for c in cells if c.measure == "spa_full"], "spa_full")[0]
     assert own.name == "random"
 

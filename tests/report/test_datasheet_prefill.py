@@ -354,7 +354,7 @@ def test_a_result_that_names_a_criterion_speaks_of_it_alone():
 def test_broken_results(tmp_path):
     (tmp_path / "a.json").write_text('{"i": 1}\n{"i": 2}')
     for bad, said in (
-        (tmp_path / "a.json", "not one JSON document"),
+        (tmp_path / "a.json", "not valid JSON"),
         (tmp_path / "gone.json", "no such file"),
         ({"systems": []}, "no signature"),
         ({"signature": "sacrebleu:2"}, "not aliquot's"),
@@ -373,7 +373,7 @@ def test_what_does_not_belong_together(data):
     with pytest.raises(AliquotError, match="no score 'humn'"):
         new(data, human="humn")
     other = aliquot.synthetic(items=80, systems=4, seed=1)
-    with pytest.raises(AliquotError, match="no item"):
+    with pytest.raises(AliquotError, match="which is not in the data"):
         new(data, selection=aliquot.select(other, "segments", budget=70))
     assert any("no judgment is of the criterion 'x'" in note for note in new(likert(), criteria=["x"]).notes)
 

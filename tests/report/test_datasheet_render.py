@@ -11,10 +11,12 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
+from aliquot.core import escape
+from aliquot.core.escape import split_links
 from aliquot.errors import NameUnknownError
-from aliquot.report.datasheet import render, rendering
+from aliquot.report.datasheet import render
 from aliquot.report.datasheet.questions import questions
-from aliquot.report.datasheet.rendering import paragraphs, split_links
+from aliquot.report.datasheet.rendering import paragraphs
 from aliquot.report.datasheet.sheet import blank
 
 FORMATS = ("markdown", "latex", "html")
@@ -77,17 +79,17 @@ def markdown_text(source: str) -> str:
 @example("12) a")
 @example("\\")
 def test_markdown_shows_what_was_written(text):
-    assert markdown_text(rendering.escape_markdown(text)) == visible(text)
+    assert markdown_text(escape.markdown(text)) == visible(text)
 
 
 @settings(max_examples=300, deadline=None)
 @given(LINES)
 @example(NASTY)
 def test_html_shows_what_was_written(text):
-    assert read_page(rendering.linked_html(text)).text == visible(text)
+    assert read_page(escape.linked_html(text)).text == visible(text)
 
 
-UNESCAPED = {written: plain for plain, written in rendering._CHARACTERS.items()}
+UNESCAPED = {written: plain for plain, written in escape._CHARACTERS.items()}
 
 
 def latex_text(source: str) -> str:
@@ -108,7 +110,7 @@ def latex_text(source: str) -> str:
 @example(NASTY)
 @example("see https://a.org/x_y%20z#a & more")
 def test_latex_prints_what_was_written(text):
-    source = rendering.linked_latex(text)
+    source = escape.linked_latex(text)
     named = re.sub(
         r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]", lambda c: f"[U+{ord(c.group()):04X}]", " ".join(text.split())
     )
@@ -117,10 +119,8 @@ def test_latex_prints_what_was_written(text):
 
 
 def test_latex_characters_are_all_escaped():
-    assert rendering.escape_latex("\\{}$&#_%~^") == (
-        r"\textbackslash{}\{\}\$\&\#\_\%\textasciitilde{}\textasciicircum{}"
-    )
-    assert rendering.escape_latex("a -- b") == "a -{}- b"
+    assert escape.latex("\\{}$&#_%~^") == (r"\textbackslash{}\{\}\$\&\#\_\%\textasciitilde{}\textasciicircum{}")
+    assert escape.latex("a -- b") == "a -{}- b"
 
 
 def braces_match(source: str) -> bool:
@@ -204,3 +204,16 @@ def test_pieces():
     assert split_links("(https://a.org/b), c") == [("(", False), ("https://a.org/b", True), ("), c", False)]
     assert split_links("http://") == [("http://", False)]
     assert split_links("javascript:alert(1)") == [("javascript:alert(1)", False)]
+
+
+def test_every_question_shows_where_it_is_in_the_official_form(tmp_path):
+    """Number and title, in the file to fill in and in every rendering."""
+    sheet = blank(("fluency",))
+    path = tmp_path / "sheet.toml"
+    sheet.save(path)
+    wanted = "HEDS 2.0, question 3.1.1: Number of items per system"
+    assert wanted in path.read_text()
+    for form in FORMATS:
+        page = render(sheet, form)
+        assert wanted in page.replace("\\", "")
+        assert all(f"question {question.number}: " in page.replace("\\", "") for question in questions().values())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -12,8 +13,9 @@ from tests.sampling.conftest import DATA, EVERY, UNRATED, chosen_by, every_metho
 
 from aliquot import AliquotWarning, EvalSet
 from aliquot.errors import DataError, NameUnknownError, OptionError
+from aliquot.sampling.budgets import item_costs
 from aliquot.sampling.select import select
-from aliquot.sampling.tasks import item_costs, positive
+from aliquot.sampling.tasks import positive
 
 # -- budgets -------------------------------------------------------------------------------------------------------
 
@@ -40,7 +42,7 @@ def test_budgets(method, budget, expected):
         ("many", "write a number"),
         ("", "write a number"),
         ("%", "write a number"),
-        ("10 items", "write a number"),
+        ("10 itmes", "write a number"),
     ],
 )
 @pytest.mark.parametrize("method", ["metric_avg", "segments", "auto"])
@@ -88,7 +90,7 @@ def test_a_budget_of_cost_is_never_exceeded_and_better_used_than_by_order(method
     data = small()
     cost = data.items["cost"].to_numpy()
     limit = 0.4 * cost.sum() if budget == "40%" else budget
-    chosen = select(data, method, budget, cost="cost")
+    chosen = select(data, method, budget if budget == "40%" else f"{budget}cost", cost="cost")
     assert chosen.cost is not None
     assert chosen.cost.sum() <= limit * (1 + 1e-9)
     everything = select(data, method)
@@ -104,12 +106,12 @@ def test_a_budget_of_cost_finds_the_best_of_all_subsets():
     worth = positive(utility)
     subsets = np.array(list(itertools.product([0, 1], repeat=12)))
     best = (subsets @ worth)[subsets @ cost <= 9.0].max()
-    assert total(data, select(data, "metric_avg", 9.0, cost="cost"), worth) == pytest.approx(best)
+    assert total(data, select(data, "metric_avg", "9cost", cost="cost"), worth) == pytest.approx(best)
 
 
 def test_an_exact_fill_is_used():
     data = small(cost=[0.1] * 30)
-    assert len(select(data, "metric_avg", 0.3, cost="cost")) == 3
+    assert len(select(data, "metric_avg", "0.3cost", cost="cost")) == 3
 
 
 def test_without_a_budget_all_costs_are_paid():
@@ -119,13 +121,13 @@ def test_without_a_budget_all_costs_are_paid():
 
 def test_more_than_everything_costs():
     with pytest.warns(AliquotWarning, match="of cost there are: all are taken"):
-        assert len(select(small(), "metric_avg", 1000, cost="cost")) == 30
+        assert len(select(small(), "metric_avg", "1000cost", cost="cost")) == 30
 
 
 @pytest.mark.parametrize("unit", ["item", "document"])
 def test_a_budget_that_buys_nothing_is_refused(unit):
     with pytest.raises(OptionError, match="budget"):
-        select(small(), "metric_avg", 0.3, cost="cost", unit=unit)
+        select(small(), "metric_avg", "0.3cost", cost="cost", unit=unit)
 
 
 SOURCES = [
@@ -149,7 +151,7 @@ def test_esa_time_is_by_words_and_by_characters_where_there_are_none():
 
 
 def test_esa_time_as_a_budget():
-    chosen = select(small(), "metric_var", 400, cost="esa_time")
+    chosen = select(small(), "metric_var", "400cost", cost="esa_time")
     assert chosen.cost is not None
     assert 300 < chosen.cost.sum() <= 400
 
@@ -166,13 +168,13 @@ def test_esa_time_as_a_budget():
 )
 def test_broken_costs_are_named(column, message):
     with pytest.raises(DataError, match=message):
-        select(small(cost=column), "metric_avg", 5, cost="cost")
+        select(small(cost=column), "metric_avg", "5cost", cost="cost")
 
 
 @pytest.mark.parametrize(("cost", "message"), [("cots", "did you mean 'cost'"), ("domain", "numeric item column")])
 def test_an_unknown_cost_gets_a_suggestion(cost, message):
     with pytest.raises(NameUnknownError, match=message):
-        select(small(), "metric_avg", 5, cost=cost)
+        select(small(), "metric_avg", "5cost", cost=cost)
 
 
 @pytest.mark.parametrize("name", every_method(kinds=("subset",)))
@@ -180,4 +182,65 @@ def test_an_unknown_cost_gets_a_suggestion(cost, message):
 def test_methods_that_choose_a_number_of_items_say_so(name, options):
     data = replace(UNRATED, items=UNRATED.items.with_columns(pl.lit(1.0).alias("words")))
     with pytest.raises(OptionError, match=f"'{name}' chooses a number of items"):
-        chosen_by(name, data, **options)
+        chosen_by(name, data, **({"budget": "9cost"} if "cost" in options else {}), **options)
+
+
+# -- the same words in every verb ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("budget", "options", "expected"),
+    [
+        ("12items", {}, 12),
+        ("12items", {"cost": "cost"}, 12),
+        ("50judgments", {}, 12),  # four systems
+        ("0.5h", {"seconds_per_judgment": 30}, 15),
+        ("0.5h", {"seconds_per_item": 100}, 18),
+        ("10EUR", {"seconds_per_item": 100, "hourly": 20}, 18),
+        ("USD 10", {"seconds_per_item": 100, "hourly": 20, "currency": "USD"}, 18),
+    ],
+)
+def test_units(budget, options, expected):
+    data = replace(DATA.keep(systems=list(DATA.systems[:4])), items=DATA.items.with_columns(pl.lit(2.0).alias("cost")))
+    assert len(select(data, "segments", budget, **options)) == expected
+
+
+@pytest.mark.parametrize(
+    ("budget", "options", "message"),
+    [
+        (9, {"cost": "cost"}, "write 9cost for an amount of cost, or 9items"),
+        ("9cost", {}, "needs --cost COLUMN"),
+        ("10EUR", {"seconds_per_item": 100}, "money needs --hourly"),
+        ("2h", {}, "how long judging takes"),
+        ("2judgments", {}, "one item takes"),
+    ],
+)
+def test_units_that_lack_something(budget, options, message):
+    data = replace(UNRATED, items=UNRATED.items.with_columns(pl.lit(2.0).alias("cost")))
+    with pytest.raises(OptionError, match=message):
+        select(data, "segments", budget, **options)
+
+
+# -- which scale people will use -------------------------------------------------------------------------------------
+
+
+def test_an_unknown_scale_is_asked_for():
+    with pytest.warns(AliquotWarning, match="--protocol mqm"):
+        plain = select(UNRATED, "auto", 20)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", AliquotWarning)
+        penalties = select(UNRATED, "auto", 20, protocol="mqm")
+        ratings = select(UNRATED, "auto", 20, protocol="esa")
+        by_scale = select(UNRATED, "auto", 20, scale="penalties")
+        select(UNRATED, "segments", 20)
+        select(DATA, "auto", 20)  # human scores show it
+    assert (plain.ids, penalties.ids) == (ratings.ids, by_scale.ids)
+    assert plain.ids != penalties.ids
+    assert "scale=penalties" in penalties.method
+
+
+def test_a_protocol_that_contradicts():
+    with pytest.raises(NameUnknownError, match="did you mean 'mqm'"):
+        select(UNRATED, "auto", 20, protocol="mqn")
+    with pytest.raises(OptionError, match="leave out one"):
+        select(UNRATED, "auto", 20, protocol="mqm", scale="ratings")

@@ -46,7 +46,7 @@ def test_the_best_of_each_group_are_taken_best_first():
 
 def test_groups_share_an_amount_of_cost():
     data = small()
-    chosen = select(data, "metric_avg", 12.0, cost="cost", balance="domain")
+    chosen = select(data, "metric_avg", "12cost", cost="cost", balance="domain")
     of = dict(zip(chosen.ids, chosen.to_frame()["cost"], strict=True))
     members = data.items.group_by("domain").agg("id")
     spent = {name: sum(of.get(item, 0.0) for item in ids) for name, ids in members.iter_rows()}
@@ -126,7 +126,7 @@ def test_included_items_count_and_excluded_ones_are_gone(name):
         assert (chosen.probability[2:] < 1.0).all()
 
 
-@pytest.mark.parametrize("options", [{"budget": 2}, {"budget": 1.0, "cost": "cost"}])
+@pytest.mark.parametrize("options", [{"budget": 2}, {"budget": "1cost", "cost": "cost"}])
 def test_more_included_than_the_budget_is_refused(options):
     with pytest.raises(OptionError, match="3 included items already exceed the budget"):
         select(small(), "metric_avg", include=[100, 101, 102], **options)
@@ -138,7 +138,7 @@ def test_a_budget_that_is_spent_on_the_included_items(method):
 
 
 def test_included_items_are_paid_first():
-    chosen = select(small(), "metric_avg", 12.0, cost="cost", include=[100])
+    chosen = select(small(), "metric_avg", "12cost", cost="cost", include=[100])
     assert chosen.cost is not None
     assert chosen.ids[0] == 100
     assert chosen.cost.sum() <= 12.0 + 1e-9

@@ -53,7 +53,8 @@ def assert_as_recorded(draw: Callable[[int], Selection], draws: int) -> dict[Ite
 def test_constraints_keep_the_probabilities_exact(spec, options):
     evalset = interleaved()
     draws = 1500 if spec == "segments" else 600
-    pi = assert_as_recorded(lambda seed: select(evalset, spec, BUDGET, seed=seed, **options), draws)
+    budget = f"{BUDGET}cost" if "cost" in options else BUDGET
+    pi = assert_as_recorded(lambda seed: select(evalset, spec, budget, seed=seed, **options), draws)
     assert all(0 < probability <= 1 for probability in pi.values())
     for item in options.get("include", ()):
         assert pi[item] == 1.0
@@ -95,7 +96,7 @@ def test_balance_splits_an_amount_of_cost_equally_too():
     domain = dict(zip(evalset.ids, evalset.items["domain"], strict=True))
     spent: dict[str, float] = defaultdict(float)
     for seed in range(200):
-        chosen = select(evalset, "pps", 20.0, cost="cost", balance="domain", seed=seed)
+        chosen = select(evalset, "pps", "20cost", cost="cost", balance="domain", seed=seed)
         assert chosen.cost is not None
         for item, cost in zip(chosen.ids, chosen.cost.tolist(), strict=True):
             spent[domain[item]] += cost / 200
@@ -144,7 +145,7 @@ def test_a_budget_of_cost_holds_in_expectation(spec):
     evalset = interleaved()
     costs = []
     for seed in range(120):
-        chosen = select(evalset, spec, 20.0, cost="cost", seed=seed)
+        chosen = select(evalset, spec, "20cost", cost="cost", seed=seed)
         assert chosen.cost is not None
         costs.append(float(chosen.cost.sum()))
     error = np.std(costs) / np.sqrt(len(costs))

@@ -264,7 +264,7 @@ def test_an_item_without_metrics_gets_the_average_and_is_reported(spec):
         chosen = select(interleaved(scores=blank), spec, BUDGET)
     assert len(chosen) == BUDGET
     assert {warning.category for warning in caught} == {AliquotWarning}
-    assert "1 of 24 items have no" in str(caught[0].message)
+    assert any("1 of 24 items have no" in str(warning.message) for warning in caught)
 
 
 @pytest.mark.parametrize("spec", ["documents", "snippets_fixed", "snippets_budgeted", "stratified"])

@@ -228,7 +228,9 @@ def test_embeddings_are_features(tmp_path, monkeypatch):
     model = learn([campaign(1, 40), campaign(2, 40)], features="embed", encoder=encoder).model
     assert model.known.dimensions == 384
     model.save(tmp_path / "m.alm")
-    assert len(select(campaign(3, 30), f"source:model={tmp_path / 'm.alm'}", 5)) == 5
+    with pytest.raises(OptionError, match="asks for the sentence encoder"):  # loading one can run code
+        select(campaign(3, 30), f"source:model={tmp_path / 'm.alm'}", 5)
+    assert len(select(campaign(3, 30), f"source:model={tmp_path / 'm.alm'},encoder={encoder}", 5)) == 5
     with pytest.raises(OptionError, match="trained on embeddings"):
         model.predict(["a text"])
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.cluster import AgglomerativeClustering
 from tests.sampling.conftest import DATA
 
 from aliquot import AliquotWarning, EvalSet
 from aliquot.errors import OptionError
 from aliquot.sampling.select import select
+from aliquot.sampling.text_methods import distance_medoids
 from aliquot.stats.pairwise import analytic_p, spa
 
 # -- clusters ------------------------------------------------------------------------------------------------------
@@ -52,13 +57,53 @@ def test_clusters_cover_the_topics(spec):
     assert {int(item) // 5 for item in chosen.ids} == {0, 1, 2}
 
 
-def test_clusters_of_differences_cover_the_ways_to_differ():
+def test_clusters_of_distances_cover_the_ways_to_differ():
+    """Which pair of systems differs tells items apart; that two outputs differ by other words does not."""
     items = pl.DataFrame({"id": np.arange(12)})
-    pairs = [("yes yes", "yes yes"), ("yes yes", "qqq zzz"), ("qqq zzz", "yes yes")]
-    rows = [pair for pair in pairs for _ in range(4)]
-    outputs = pl.DataFrame({"A": [a for a, _ in rows], "B": [b for _, b in rows]})
-    chosen = select(EvalSet(items=items, systems=("A", "B"), outputs=outputs), "diffuse:model=ngrams", 3)
+    triples = [("yes", "yes", "yes"), ("yes", "yes", "qqq zzz"), ("yes", "qqq zzz", "yes")]
+    rows = [triple for triple in triples for _ in range(4)]
+    outputs = pl.DataFrame({name: [row[at] for row in rows] for at, name in enumerate("ABC")})
+    chosen = select(EvalSet(items=items, systems=("A", "B", "C"), outputs=outputs), "diffuse:model=ngrams", 3)
     assert {int(item) // 4 for item in chosen.ids} == {0, 1, 2}
+
+
+def by_hand(vectors: np.ndarray, n: int) -> set[int]:
+    """Zouhar et al. 2025, A.1, word by word: all pairs' distances, Ward's tree by scikit-learn, nearest to the mean."""
+    pairs = list(itertools.combinations(range(vectors.shape[1]), 2))
+    distances = np.array([[np.linalg.norm(item[a] - item[b]) for a, b in pairs] for item in vectors])
+    labels = AgglomerativeClustering(n, linkage="ward").fit_predict(distances)
+    chosen = set()
+    for rows in (np.flatnonzero(labels == label) for label in range(n)):
+        off = ((distances[rows] - distances[rows].mean(axis=0)) ** 2).sum(axis=1)
+        chosen.add(int(rows[np.argmin(off.round(9))]))  # of two members, equally far from their mean, the first
+    return chosen
+
+
+@pytest.mark.parametrize("systems", [2, 5, 33])
+def test_diffuse_is_the_published_method(systems):
+    vectors = np.random.default_rng(systems).normal(size=(40, systems, 6))
+    chosen = distance_medoids(vectors, 9)
+    assert set(chosen.tolist()) == by_hand(vectors, 9)
+
+
+@given(st.integers(0, 10**6), st.integers(2, 9), st.integers(1, 19))
+def test_diffuse_does_not_depend_on_the_order_of_systems(seed, systems, n):
+    rng = np.random.default_rng(seed)
+    vectors = rng.normal(size=(20, systems, 4))
+    shuffled = vectors[:, rng.permutation(systems)]
+    assert distance_medoids(shuffled, n).tolist() == distance_medoids(vectors, n).tolist()
+
+
+def test_shuffling_the_systems_of_a_file_keeps_the_items():
+    names = list(DATA.systems)
+    shuffled = [names[at] for at in np.random.default_rng(1).permutation(len(names))]
+    assert shuffled != names
+    again = replace(
+        DATA,
+        systems=tuple(shuffled),
+        scores={k: v[:, [names.index(s) for s in shuffled]] for k, v in DATA.scores.items()},
+    )
+    assert select(again, "diffuse:model=ngrams", 12).ids == select(DATA, "diffuse:model=ngrams", 12).ids
 
 
 @pytest.mark.parametrize("spec", ["kmeans:features=outputs", "diffuse"])

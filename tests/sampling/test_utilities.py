@@ -64,7 +64,11 @@ def correlation(row: np.ndarray, means: np.ndarray, rank: str) -> float:
     kept = ~np.isnan(row)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # scipy says that constant rows have no correlation
-        if rank == "spearman":
+        if rank == "accuracy":
+            pairs = list(itertools.combinations(np.flatnonzero(kept), 2))
+            apart = [abs(np.sign(row[a] - row[b]) - np.sign(means[a] - means[b])) / 2 for a, b in pairs]
+            value = 1 - np.mean(apart) if pairs else 0.0
+        elif rank == "spearman":
             value = stats.spearmanr(row[kept], means[kept]).statistic
         else:
             value = stats.kendalltau(row[kept], means[kept], variant=rank[-1]).statistic
@@ -82,6 +86,7 @@ ORACLES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "metric_cons": lambda values: by_loop(values, "tau-c"),
     "metric_cons:rank=tau-b": lambda values: by_loop(values, "tau-b"),
     "metric_cons:rank=spearman": lambda values: by_loop(values, "spearman"),
+    "metric_cons:rank=accuracy": lambda values: by_loop(values, "accuracy"),
 }
 
 

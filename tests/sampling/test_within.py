@@ -21,12 +21,12 @@ estimate_given = partial(aliquot.estimate, target="given")  # the mean of these 
 
 POOL = aliquot.synthetic(items=40, systems=3, seed=4)
 SOURCES = replace(POOL, systems=(), scores={}, outputs=None, judgments=None, human=None)
+UNJUDGED = replace(POOL, scores={name: POOL.scores[name] for name in POOL.metrics}, human=None, judgments=None)
 
 
 def with_outputs(first: Selection) -> aliquot.EvalSet:
     """What there is after the first stage: metrics of the chosen items only, and no human score yet."""
-    kept = first.of(POOL)
-    return replace(kept, scores={name: kept.scores[name] for name in kept.metrics}, human=None, judgments=None)
+    return first.of(UNJUDGED)
 
 
 def chances(selection: Selection) -> FloatArray:

@@ -58,7 +58,7 @@ def test_simulate_and_plan_replay_what_estimate_prints(seed: int, method: str) -
             a, b = place[pair.a], place[pair.b]
             np.testing.assert_allclose(found.p_sample[a, b], pair.p_sample, rtol=1e-12, atol=1e-12)
             np.testing.assert_allclose(found.p_full[a, b], pair.p_full, rtol=1e-12, atol=1e-12)
-        estimates, half, pair_half, _ = _interval_for_draw(judged(stage, chosen), plan, 0.95)
+        estimates, half, pair_half, _, _ = _interval_for_draw(judged(stage, chosen), plan, 0.95)
         np.testing.assert_allclose(half, found.half, rtol=1e-12)
         np.testing.assert_allclose(estimates, found.means, rtol=1e-12)
         known = {(p.a, p.b): (p.high - p.low) / 2 for p in printed.pairs}

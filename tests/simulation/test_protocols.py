@@ -7,8 +7,9 @@ import json
 import numpy as np
 import pytest
 
+from aliquot import EvalSet
 from aliquot.errors import DataError, NameUnknownError, OptionError
-from aliquot.simulation.protocols import PROTOCOLS, RUNS, SEED, protocols
+from aliquot.simulation.protocols import JUDGED, PROTOCOLS, RUNS, SEED, protocols
 
 
 @pytest.fixture(scope="module")
@@ -96,6 +97,49 @@ def test_budgeted_snippets_keep_the_lengths_of_documents(sets):
         assert sum(row.values()) == pytest.approx(1.0)
         off = max(abs(row[name] - whole[name]) for name in whole)
         assert off < {"snippets_budgeted": 0.03, "segments": 0.03}.get(protocol, 0.25)
+
+
+def partly_judged(data: EvalSet, judged: np.ndarray) -> EvalSet:
+    """The campaign with human scores of the marked cells only."""
+    return data.with_score("human", np.where(judged, data.scores["human"], np.nan)).with_human("human")
+
+
+def test_what_people_judged_is_a_sample_too(campaign):
+    """Their "Sampled at WMT": by hand, whether the judged cells rank systems by a metric as all cells do."""
+    rng = np.random.default_rng(0)
+    data = campaign(items=100)
+    seen = set()
+    for share in (0.05, 0.1, 0.9):
+        judged = rng.random((100, 4)) < share
+        part = partly_judged(data, judged)
+        metric = part.scores["metricA"]
+        means = [metric[judged[:, at], at].mean() for at in range(4)]
+        changed = int(np.argsort(means).tolist() != np.argsort(metric.mean(axis=0)).tolist())
+        study = protocols(part, "30%", scores=["metricA"], runs=2)
+        (row,) = (row for row in study.rows if row.protocol == JUDGED)
+        assert (row.best, row.median, row.worst, row.sets, row.matching) == (changed, changed, changed, 1, False)
+        seen.add(changed)
+        (covered,) = study.coverage
+        assert covered.systems == pytest.approx(dict(zip(data.systems, judged.mean(axis=0), strict=True)))
+        assert covered.mean == pytest.approx(judged.mean())
+        assert {row.protocol for row in study.lengths} == {"all items", *PROTOCOLS, JUDGED}
+    assert seen == {0, 1}
+    document = json.loads(json.dumps(study.to_dict(), allow_nan=False))
+    assert document["coverage"][0]["systems"].keys() == set(data.systems)
+
+
+def test_the_own_coverage_of_each_set_as_budget(campaign):
+    """With one set the budget `judged` is its coverage written out; items judged for all systems are matching."""
+    data = campaign(items=100)
+    judged = np.repeat(np.arange(100)[:, None] % 4 == 0, 4, axis=1)
+    part = partly_judged(data, judged)
+    own, written = (protocols(part, budget, scores=["metricA"], runs=5) for budget in ("judged", "25%"))
+    assert [(row.protocol, row.best, row.median, row.worst) for row in own.rows] == [
+        (row.protocol, row.best, row.median, row.worst) for row in written.rows
+    ]
+    assert own.rows[-1].matching
+    with pytest.raises(DataError, match="nobody judged it"):
+        protocols(data.with_human(None), "judged")
 
 
 def test_scores_that_are_there_only_in_part(campaign):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -176,3 +177,18 @@ def test_means_over_sets():
     assert both.error == pytest.approx(np.hypot(mine.error, other.error) / 2)
     assert (mine.gain, other.gain, both.gain) == ("unclear", "better", "unclear")
     assert not [r for r in summarise(cells("random", [4, 2, 1]), "random") if r.data == EVERYTHING]
+
+
+def test_a_complete_curve_is_not_interpolated():
+    """Every number of items of a fixed order: the first that is enough counts, as in eq. 12."""
+    base = cells("random", [0.6, 0.7, 0.8], measure="spa", error=0.001)
+    sizes = [k / 10 for k in range(1, 11)]
+    values = [0.1, 0.65, 0.65, 0.75, 0.75, 0.79, 0.9, 0.9, 1.0, 1.0]
+    fixed = [
+        Cell("past", "a", size, size, False, "spa", value, 0.0, 10 * size, 1)
+        for size, value in zip(sizes, values, strict=True)
+    ]
+    asked = [replace(cell, asked=cell.share in SHARES) for cell in fixed]
+    assert row(summarise([*base, *asked], "random"), "a", "spa").parity == pytest.approx((2 + 2 + 7 / 4) / 3)
+    coarse = [cell for cell in asked if cell.asked or cell.share > 0.6]
+    assert row(summarise([*base, *coarse], "random"), "a", "spa").parity != pytest.approx((2 + 2 + 7 / 4) / 3)

@@ -13,7 +13,16 @@ from scipy.special import ndtr
 from aliquot.errors import DataError, OptionError
 from aliquot.stats import break_even as break_even_module
 from aliquot.stats.arrays import FloatArray
-from aliquot.stats.break_even import NORMAL_FROM, CampaignErrors, break_even, crossing, human_errors, size_grid
+from aliquot.stats.break_even import (
+    NORMAL_FROM,
+    CampaignErrors,
+    Judgments,
+    break_even,
+    crossing,
+    human_errors,
+    judgment_errors,
+    size_grid,
+)
 from aliquot.stats.decomposition import pair_signs, parts_of
 from aliquot.stats.variance_components import matched_ratio
 
@@ -249,3 +258,66 @@ def test_bad_input():
         break_even(good, np.array([1, 2, 3]))
     with pytest.raises(OptionError, match="level is 95"):
         break_even(good, np.array([1, 2]), level=95)
+
+
+# -- Single judgments, each system with its own (Wei and Jia 2021, eq. 2) ---------------------------------------------
+
+
+def exact_single_error(first: list[tuple[float, float]], second: list[tuple[float, float]], size: int) -> float:
+    """P(sign of the difference of two means of `size` judgments != the expected one), ties half, all draws listed.
+
+    A system is a list of (value, probability).
+    """
+    expected = sum(v * p for v, p in first) - sum(v * p for v, p in second)
+    wrong = 0.0
+    for draw in product(first, repeat=size):
+        for other in product(second, repeat=size):
+            chance = np.prod([p for _, p in draw]) * np.prod([p for _, p in other])
+            ahead = np.sign(round(sum(v for v, _ in draw) - sum(v for v, _ in other), 9))
+            wrong += chance * (0.5 - 0.5 * ahead * np.sign(expected))
+    return float(wrong)
+
+
+def test_single_judgments_are_those_of_all_draws():
+    """Two outputs, one of them judged three times: an output counts once, however often it was judged."""
+    first = Judgments(np.array([4.0, 1.0, 2.0, 3.0]), np.array([7, 2, 2, 2]))
+    second = Judgments(np.array([3.0, 2.0, 1.0]), np.array([7, 2, 3]))
+    listed = [(4.0, 1 / 2), (1.0, 1 / 6), (2.0, 1 / 6), (3.0, 1 / 6)], [(v, 1 / 3) for v in (3.0, 2.0, 1.0)]
+    found = judgment_errors([first, second], np.arange(1, 4), 40_000, seed=1)[:, 0]
+    assert found == pytest.approx([exact_single_error(*listed, k) for k in (1, 2, 3)], abs=0.01)
+
+
+def test_single_judgments_turn_normal_without_a_step():
+    rng = np.random.default_rng(2)
+    systems = [Judgments(-rng.gamma(0.5, 3.0, 300) * (1 + 0.1 * s), np.arange(300) // 3) for s in range(3)]
+    found = judgment_errors(systems, np.array([NORMAL_FROM - 1, NORMAL_FROM]), 40_000, seed=3)
+    assert found[1] == pytest.approx(found[0], abs=0.012)
+    mean, variance = np.array([(one.value.mean(), one.value.var()) for one in systems[:2]]).T
+    z = abs(mean[0] - mean[1]) / np.sqrt(variance.sum()) * np.sqrt(NORMAL_FROM)
+    assert found[1, 0] == pytest.approx(float(ndtr(-z)))
+
+
+def test_shared_difficulty_makes_matched_items_worth_more():
+    """Var(d) = 2 s2 for matched items and 2 (s2 + u2) for judgments of one's own: break-even in the ratio of both."""
+    rng = np.random.default_rng(4)
+    noise, difficulty = rng.normal(size=(4000, 2)), 2.0 * rng.normal(size=(4000, 1))
+    human = noise + difficulty + np.array([0.3, 0.0])
+    sizes = np.unique(np.r_[NORMAL_FROM : 4 * NORMAL_FROM])
+    single = [Judgments(column, np.arange(4000)) for column in human.T]
+    bias = np.array([0.001])
+    matched, own = (
+        crossing(sizes.astype(float), errors.T, bias)[0]
+        for errors in (human_errors(human, np.array(sizes)), judgment_errors(single, 5 * sizes))
+    )
+    assert own / matched == pytest.approx(1.0, rel=0.1)  # sizes of `own` are five times as large: (1 + 4) / 1
+
+
+def test_without_judgments_single_errors_are_unknown_and_equal_systems_a_coin():
+    some, none = Judgments(np.array([1.0, 2.0]), np.arange(2)), Judgments(np.empty(0), np.empty(0, dtype=np.int64))
+    found = judgment_errors([some, some, none], np.array([1, 5, 500]), 200)
+    assert (found[:, 0] == 0.5).all()
+    assert np.isnan(found[:, 1:]).all()
+    with pytest.raises(DataError, match="two are needed"):
+        judgment_errors([some], np.array([1]))
+    with pytest.raises(OptionError, match="trials"):
+        judgment_errors([some, some], np.array([1]), 0)

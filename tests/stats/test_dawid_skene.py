@@ -92,3 +92,34 @@ def test_one_annotator_is_believed():
 def test_one_label_only():
     fit = dawid_skene(np.array([0, 0, 1]), np.array([0, 1, 0]), np.zeros(3, dtype=int))
     assert fit.posterior.tolist() == [[1.0], [1.0]]
+
+
+def test_why_we_decide_more_than_crowd_kit():
+    """Crowd-kit stops when its bound grows by less than 1e-5 a judgment, here after 13 rounds; the likelihood still
+    grows then, and posteriors with it. With its number of rounds we say the same; with ours, it does."""
+    crowdkit = pytest.importorskip("crowdkit.aggregation")
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    truth = rng.random(300) < 0.4
+    rows = [
+        (i, a, int(truth[i] if rng.random() < 0.6 + 0.3 * (a % 3 == 0) else 1 - truth[i]))
+        for i in range(300)
+        for a in rng.choice(40, 3, replace=False)
+    ]
+    item, person, label = np.array(rows).T
+    frame = pandas.DataFrame({"task": item, "worker": person, "label": label})
+
+    def decided(posterior: Any) -> int:
+        return int((np.asarray(posterior).max(axis=1) > 0.9).sum())
+
+    model = crowdkit.DawidSkene()
+    theirs = model.fit_predict_proba(frame).loc[range(300), [0, 1]].to_numpy()
+    rounds = len(model.loss_history_)
+    ours = dawid_skene(item, person, label, smoothing=0.0)
+    assert (decided(theirs), rounds) == (209, 13)
+    assert (decided(ours.posterior), ours.iterations > 100) == (221, True)
+    as_theirs = dawid_skene(item, person, label, smoothing=0.0, tolerance=-1.0, iterations=rounds)
+    assert as_theirs.posterior == pytest.approx(theirs, abs=1e-6)
+    assert ours.log_likelihood > as_theirs.log_likelihood + 0.5
+    longer = crowdkit.DawidSkene(n_iter=ours.iterations, tol=-1.0).fit_predict_proba(frame).loc[range(300), [0, 1]]
+    assert longer.to_numpy() == pytest.approx(ours.posterior, abs=1e-6)

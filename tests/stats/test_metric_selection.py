@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from aliquot.errors import OptionError
+from aliquot.stats import metric_selection
 from aliquot.stats.arrays import FloatArray
 from aliquot.stats.metric_selection import forward_selection
 from aliquot.stats.regression import pooled_ridge
@@ -174,3 +175,16 @@ def test_bad_arguments() -> None:
         forward_selection(metrics, np.full_like(human, np.nan))
     with pytest.raises(OptionError, match="constant within every system"):
         forward_selection(metrics, np.zeros_like(human) + np.arange(4) / 3)
+
+
+def test_the_sum_of_squares_comes_from_sums_alone():
+    rng = np.random.default_rng(3)
+    human = rng.normal(size=(40, 4))
+    human[rng.random(human.shape) < 0.2] = np.nan
+    stack = rng.normal(size=(5, 40, 4)) + np.nan_to_num(human)
+    cells = metric_selection._cells(stack, human)
+    split = rng.permutation(int(cells.item.max()) + 1) % 5
+    sums = metric_selection._fold_sums(cells, split, 1.0)
+    for chosen in ([0], [1, 3], [0, 1, 2, 3, 4]):
+        kept = metric_selection._residual(cells, split, sums, chosen)
+        assert metric_selection._left(sums, chosen) == pytest.approx(float(kept @ kept), rel=1e-10)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from aliquot.errors import OptionError
 from aliquot.stats.arrays import IntArray, Seed
-from aliquot.stats.snippets import Draw, budgeted_snippets, fixed_snippets, whole_documents
+from aliquot.stats.snippets import Draw, budgeted_snippets, fixed_snippets, runs_needed, whole_documents
 
 Sampler = Callable[[np.random.Generator], Draw]
 DRAWS = 20_000
@@ -66,9 +66,9 @@ def test_whole_document_frequencies_with_a_longest_length():
     assert_frequencies(lambda rng: whole_documents(DOCUMENTS, 6, rng, max_length=7), DOCUMENTS)
 
 
-@pytest.mark.parametrize(("n_items", "length"), [(6, 4), (24, 4)])
-def test_fixed_snippet_frequencies(n_items, length):
-    assert_frequencies(lambda rng: fixed_snippets(DOCUMENTS, n_items, rng, length), DOCUMENTS)
+@pytest.mark.parametrize(("n_items", "length", "per_document"), [(6, 4, None), (24, 4, None), (6, 4, 1), (20, 3, 1)])
+def test_fixed_snippet_frequencies(n_items, length, per_document):
+    assert_frequencies(lambda rng: fixed_snippets(DOCUMENTS, n_items, rng, length, per_document), DOCUMENTS)
 
 
 @pytest.mark.parametrize(("share", "placement"), [(0.4, "even"), (0.3, "uniform")])
@@ -103,9 +103,9 @@ def test_documents_over_the_longest_length_are_never_drawn_and_say_so():
 
 
 @given(collections(), st.floats(0, 1), st.integers(1, 12), st.integers(0, 10**6))
-def test_fixed_snippets_have_their_length_and_budget(documents, part, length, seed):
+def test_tiled_snippets_have_their_length_and_budget(documents, part, length, seed):
     n_items = round(part * len(documents))
-    drawn = fixed_snippets(documents, n_items, seed, length)
+    drawn = fixed_snippets(documents, n_items, seed, length, None)
     assert_draw(drawn, len(documents))
     assert drawn.probability.sum() == pytest.approx(n_items)
     stretches = chunks(documents, drawn.indices)
@@ -115,20 +115,57 @@ def test_fixed_snippets_have_their_length_and_budget(documents, part, length, se
         assert abs(len(drawn.indices) - n_items) <= length
 
 
-def test_many_short_documents_do_not_spoil_the_budget_of_fixed_snippets():
+@given(collections(), st.floats(0, 1), st.integers(1, 12), st.integers(1, 3), st.integers(0, 10**6))
+def test_fixed_snippets_have_their_length_and_budget(documents, part, length, most, seed):
+    """A document gives at most as many runs as allowed; where that is not enough, as few as suffice."""
+    n_items = round(part * len(documents))
+    drawn = fixed_snippets(documents, n_items, seed, length, most)
+    assert_draw(drawn, len(documents))
+    assert drawn.probability.sum() == pytest.approx(n_items)
+    sizes = np.bincount(documents)
+    given_runs = runs_needed(sizes[sizes > 0], n_items, length, most)
+    assert given_runs >= most
+    for code in np.unique(documents[drawn.indices]):
+        assert (documents[drawn.indices] == code).sum() <= given_runs * length
+    stretches = chunks(documents, drawn.indices)
+    assert all(stretch >= min(length, size) for size, stretch in stretches)
+    if given_runs == 1:
+        assert len(set(documents[drawn.indices].tolist())) == len(stretches)
+        assert all(stretch == min(length, size) for size, stretch in stretches)
+        assert abs(len(drawn.indices) - n_items) <= length
+        assert n_items <= np.minimum(sizes, length).sum()
+
+
+@pytest.mark.parametrize("per_document", [None, 1])
+def test_many_short_documents_do_not_spoil_the_budget_of_fixed_snippets(per_document):
     documents = np.repeat(np.arange(300), np.tile([1, 1, 2, 3, 9, 30], 50))
-    sizes = np.array([len(fixed_snippets(documents, 600, seed).indices) for seed in range(200)])
+    sizes = np.array([len(fixed_snippets(documents, 600, seed, 10, per_document).indices) for seed in range(200)])
     assert np.abs(sizes - 600).max() <= 10
     assert sizes.mean() == pytest.approx(600, abs=1.5)
 
 
+def test_one_snippet_a_document_favours_short_documents_as_published():
+    """Knowles and Lo, table 4: a document of 5 gives all of its items, one of 40 a quarter of them."""
+    documents = np.repeat([0, 1], [5, 40])
+    one = fixed_snippets(documents, 7.5, 0).probability
+    assert one == pytest.approx(np.r_[np.full(5, 0.5), np.full(40, 0.5 * 10 / 40)])
+    any_number = fixed_snippets(documents, 7.5, 0, per_document=None).probability
+    assert any_number == pytest.approx(np.full(45, 7.5 / 45))
+
+
 def test_fixed_snippet_probabilities_by_hand():
     # 5 items, runs of 3: from the front {0-2, 2-4}, from the back the same; item 2 is in both.
-    drawn = fixed_snippets(np.zeros(5, dtype=int), 3, 0, length=3)
-    assert drawn.probability == pytest.approx([0.5, 0.5, 1.0, 0.5, 0.5])
-    # 7 items, runs of 3: {0-2, 3-5, 4-6} or {0-2, 1-3, 4-6}, 9 places for 7 items: p = 3/9 for 3 items.
-    drawn = fixed_snippets(np.zeros(7, dtype=int), 3, 0, length=3)
-    assert drawn.probability * 6 == pytest.approx([2, 3, 3, 2, 3, 3, 2])
+    for most in (1, None):
+        drawn = fixed_snippets(np.zeros(5, dtype=int), 3, 0, length=3, per_document=most)
+        assert drawn.probability == pytest.approx([0.5, 0.5, 1.0, 0.5, 0.5])
+        # 7 items, runs of 3: {0-2, 3-5, 4-6} or {0-2, 1-3, 4-6}, 9 places for 7 items: p = 3/9 for 3 items.
+        drawn = fixed_snippets(np.zeros(7, dtype=int), 3, 0, length=3, per_document=most)
+        assert drawn.probability * 6 == pytest.approx([2, 3, 3, 2, 3, 3, 2])
+    # Two of the three runs: 5 1/3 items on average, {0-2, 3-5}, {0-2, 4-6} or {3-5, 4-6}, and the mirror image.
+    drawn = fixed_snippets(np.zeros(7, dtype=int), 16 / 3, 0, length=3, per_document=2)
+    assert drawn.probability * 6 == pytest.approx([4, 5, 5, 4, 5, 5, 4])
+    assert runs_needed(np.array([7]), 16 / 3, 3) == 2
+    assert runs_needed(np.array([7]), 5.4, 3) == 3
 
 
 def test_all_runs_when_the_budget_is_everything():
@@ -215,6 +252,8 @@ def test_broken_arguments_are_named():
         budgeted_snippets(DOCUMENTS, 0.5, 0, "round")  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="length is 0"):
         fixed_snippets(DOCUMENTS, 5, 0, length=0)
+    with pytest.raises(OptionError, match="per_document is 0"):
+        fixed_snippets(DOCUMENTS, 5, 0, per_document=0)
     with pytest.raises(OptionError, match="n_items is 30; choose between 0 and the 29 items there are"):
         fixed_snippets(DOCUMENTS, 30, 0)
     with pytest.raises(OptionError, match="documents has type float64"):

@@ -13,14 +13,17 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
+from sacrebleu.tokenizers.tokenizer_zh import TokenizerZh
 
 from aliquot.errors import OptionError
 from aliquot.stats import ngrams
 from aliquot.stats.arrays import FloatArray
-from aliquot.stats.text_similarity import Similarity, _kind, _similarities, mean_pairwise_similarity
+from aliquot.stats.text_similarity import Similarity, Tokenizer, _kind, _similarities, mean_pairwise_similarity
 
 SIMILARITIES: list[Similarity] = ["unigram", "bleu", "chrf"]
 TOLERANCE = 1e-9
+PUBLISHED: dict[Similarity, Tokenizer] = {"unigram": "whitespace", "bleu": "13a", "chrf": "auto"}
+"""How subset2evaluate and sacrebleu split texts, whatever the script."""
 
 
 def dice(hypothesis: str, reference: str) -> float:
@@ -134,7 +137,7 @@ items_of_texts = st.lists(st.lists(st.none() | nasty_text | few_letters, max_siz
 def test_mean_is_over_ordered_pairs_of_different_systems(
     similarity: Similarity, items: list[list[str | None]], chunk_size: int
 ) -> None:
-    ours = mean_pairwise_similarity(items, similarity, chunk_size=chunk_size)
+    ours = mean_pairwise_similarity(items, similarity, PUBLISHED[similarity], chunk_size=chunk_size)
     expected = [expected_mean(item, similarity) for item in items]
     np.testing.assert_allclose(ours, np.array(expected, dtype=float), rtol=0, atol=TOLERANCE)
 
@@ -247,3 +250,45 @@ def test_bad_symbols_are_option_errors() -> None:
         ngrams.clipped_matches(np.array([1]), np.array([[2]]), 1)
     with pytest.raises(OptionError, match="must be positive, not 0"):
         ngrams.clipped_matches(np.array([0]), np.array([[1]]), 1)
+
+
+# -- scripts without spaces ------------------------------------------------------------------------------------------
+
+CHINESE = ["我们明天去北京。", "明天我们要去北京。", "你好吗", "我们，去 GPT-4 那里。"]
+
+
+def test_chinese_characters_count_as_words():
+    """By hand: 我 们 去 吧 against 我 去 吧: three in common of seven."""
+    assert mean_pairwise_similarity([["我们去吧", "我去吧"]], "unigram") == pytest.approx(6 / 7)
+    assert mean_pairwise_similarity([["我们去吧", "我去吧"]], "unigram", "whitespace") == 0.0
+    assert mean_pairwise_similarity([["ไทยดี", "ไทยดี้"]], "unigram") == pytest.approx(2 * 3 / 8)  # a tone mark more
+    assert mean_pairwise_similarity([["한국어 문장", "한국어 문장들"]], "unigram") == 0.5  # Korean writes spaces
+
+
+def test_chinese_is_split_as_sacrebleu_does():
+    split = TokenizerZh()
+    for one, two in itertools.combinations(CHINESE, 2):
+        a, b = Counter(split(one).split()), Counter(split(two).split())
+        dice = 2 * (a & b).total() / (a.total() + b.total())
+        assert mean_pairwise_similarity([[one, two]], "unigram") == pytest.approx(dice)
+        bleu = BLEU(tokenize="zh", effective_order=True)
+        expected = (bleu.sentence_score(one, [two]).score + bleu.sentence_score(two, [one]).score) / 2
+        assert mean_pairwise_similarity([[one, two]], "bleu") == pytest.approx(expected)
+
+
+@given(st.lists(st.lists(st.text("abcÄß 'é.-한", max_size=12), min_size=2, max_size=3), min_size=1, max_size=4))
+def test_scripts_with_spaces_are_as_before(texts):
+    for similarity, tokenizer in PUBLISHED.items():
+        np.testing.assert_array_equal(
+            mean_pairwise_similarity(texts, similarity), mean_pairwise_similarity(texts, similarity, tokenizer)
+        )
+
+
+def test_a_tokenizer_of_ones_choice():
+    assert mean_pairwise_similarity([["abc", "abd"]], "unigram", "characters") == pytest.approx(2 / 3)
+    assert mean_pairwise_similarity([["a, b", "a b"]], "unigram", "13a") == pytest.approx(4 / 5)
+    assert mean_pairwise_similarity([["a, b", "a b"]], "unigram", "whitespace") == pytest.approx(1 / 2)
+    with pytest.raises(OptionError, match="chrf compares characters"):
+        mean_pairwise_similarity([["a", "b"]], "chrf", "13a")
+    with pytest.raises(OptionError, match="no tokenizer 'zh'"):
+        mean_pairwise_similarity([["a", "b"]], "unigram", "zh")  # type: ignore[arg-type]

@@ -30,6 +30,8 @@ from aliquot.annotation.judgment_rows import (
     parse_recoding,
     table_in,
 )
+from aliquot.core import memory
+from aliquot.core.conventions import require_squares
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import Judgments
 from aliquot.core.result import frame_of, signature
@@ -105,6 +107,7 @@ def agreement(
     >>> result.pairs.columns[:4]
     ['a', 'b', 'shared', 'raw']
     """
+    memory.require_draws(bootstrap=bootstrap)
     data = as_judged(data, answer)
     columns = _columns(data, by)
     recodings = _recodings(recode)
@@ -116,6 +119,7 @@ def agreement(
         return recoded(found, recodings[0]) if len(recodings) == 1 else found
 
     arrays = read(columns)
+    require_squares(arrays.value, "judgments")
     column = [groups] if isinstance(groups, str) and "=" not in groups else []
     grouped = arrays
     if column:  # judgments under different values of the column are of different units

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from aliquot.annotation.cleaning_steps import Z
 from aliquot.annotation.judgment_rows import OPEN, JudgmentRows, first_rows, group_codes
 from aliquot.annotation.prepare import BY, MINIMUM
 from aliquot.core.conventions import looks_human
@@ -192,8 +193,13 @@ def system_table(before: JudgmentRows, after: JudgmentRows, keeper: ScoreKeeper)
     for when, judged in (("before", before), ("after", after)):
         counted = counted_in(judged)
         raw = keeper.scores(counted)
-        z = keeper.scores(counted, group_zscores(np.where(counted & named, keeper.values, np.nan), groups, MINIMUM).z)
-        columns |= {f"answers_{when}": keeper.counts(counted), when: raw, f"rank_{when}": ranks(raw), f"z_{when}": z}
+        if Z in judged.table.columns:  # taken by `standardise`, however many judgments are left
+            z = keeper.scores(counted, judged.table[Z].cast(pl.Float64).to_numpy())
+        else:
+            own = np.where(counted & named, keeper.values, np.nan)
+            z = keeper.scores(counted, group_zscores(own, groups, MINIMUM).z)
+        columns |= {f"answers_{when}": keeper.counts(counted), when: raw, f"rank_{when}": ranks(raw), f"z_{when}": z,
+                    f"z_rank_{when}": ranks(z)}  # fmt: skip
     frame = pl.DataFrame(columns).with_columns(pl.selectors.float().fill_nan(None))
     return frame.with_columns((pl.col("after") - pl.col("before")).alias("change")).sort(
         "after", descending=True, nulls_last=True, maintain_order=True
@@ -243,6 +249,22 @@ def with_marked(data: EvalSet, marked: Judgments, old: JudgmentRows, new: Judgme
     if kept:
         notes.append(f"not the means of these judgments, so left as they were: {quoted(kept)}; use combine")
     return replace(data, judgments=marked, scores=scores), notes
+
+
+Z_SCORE = "human_z"
+"""Score of the outputs' mean z, where the step `standardise` ran."""
+
+
+def with_z_score(data: EvalSet, after: JudgmentRows) -> tuple[EvalSet, list[str]]:
+    """Add the mean z of every output, of the judgments that count, as WMT publishes its segments' scores."""
+    table = after.table
+    rows, columns = data.cell_index(table["item"].cast(data.items["id"].dtype), table["system"])
+    values = np.where(counted_in(after), table[Z].cast(pl.Float64).to_numpy(), np.nan)
+    means = group_means(rows * data.n_systems + columns, values, data.n_items * data.n_systems)
+    if not np.isfinite(means).any():
+        return data, []
+    added = data.with_score(Z_SCORE, means.reshape(data.n_items, data.n_systems))
+    return added, [f"'{Z_SCORE}' is the mean z of every output; --human {Z_SCORE} estimates with it"]
 
 
 def _means_of(data: EvalSet, judged: JudgmentRows) -> Iterator[Callable[[BoolArray], FloatArray]]:

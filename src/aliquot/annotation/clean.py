@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -20,10 +20,12 @@ from aliquot.annotation.audit import (
     swaps,
     system_table,
     with_marked,
+    with_z_score,
 )
-from aliquot.annotation.cleaning_steps import STEPS, NotApplicableError, lookup
+from aliquot.annotation.cleaning_steps import STEPS, NotApplicableError, Z, lookup
 from aliquot.annotation.judgment_rows import JudgmentRows, evalset_of, judgment_rows, judgments_of
 from aliquot.annotation.prepare import Recodes, valued, written_recoding
+from aliquot.core.annotator_scales import annotator_notes
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import MARKED, Judgments
 from aliquot.core.registry import Spec, bind, parse_chain, parse_spec, written
@@ -52,9 +54,15 @@ PRESETS = {
     for preset in (
         Preset(
             "da_wmt",
-            "burn_in:first=10+outliers:k=1.5",
-            "direct assessment: each annotator's first judgments are practice; outliers of annotators' z-scores "
-            "(HumEval 2022, paper 1)",
+            "standardise+burn_in:first=10+outliers:k=1.5",
+            "direct assessment as at WMT: z-scores over all judgments of an annotator, then filters, then means of "
+            "outputs, then of systems; the filters are practice and outliers",
+        ),
+        Preset(
+            "da_humeval",
+            "burn_in:first=10+standardise+outliers:k=1.5",
+            "direct assessment: each annotator's first judgments are practice; z-scores over the others, and outliers "
+            "of these (HumEval 2022, paper 1, section 4.1.3)",
         ),
         Preset(
             "crowd",
@@ -78,7 +86,7 @@ def chain_of(preset: str | None, steps: StepsLike | None, without: Sequence[str]
     """Return the steps to run, in order: the preset's, with other thresholds where `steps` names them, then the rest.
 
     >>> [str(spec) for spec in chain_of("da_wmt", "outliers:k=3+straight_liners", without=["burn_in"])]
-    ['outliers:k=3', 'straight_liners']
+    ['standardise', 'outliers:k=3', 'straight_liners']
     """
     if preset is not None and preset not in PRESETS:
         raise unknown_name("preset", preset, PRESETS)
@@ -169,7 +177,7 @@ def clean(
 
     Args:
         data: an EvalSet with judgments, or judgments.
-        preset: `da_wmt`, `crowd` or `semantic_differential`.
+        preset: `da_wmt`, `da_humeval`, `crowd` or `semantic_differential`.
         steps: steps to run (`"burn_in:first=10+outliers:k=1.5"`, or a list, or name -> thresholds); with a preset,
             thresholds to change in it and steps to add after it.
         without: steps of the preset to leave out.
@@ -184,9 +192,9 @@ def clean(
     >>> data = aliquot.synthetic(items=60, systems=3, protocol="da", seed=2)
     >>> cleaned = aliquot.clean(data, "da_wmt")
     >>> [(audit.step, audit.marked) for audit in cleaned.steps]
-    [('burn_in:first=10', 46), ('outliers:k=1.5', 8)]
+    [('standardise', 0), ('burn_in:first=10', 46), ('outliers:k=1.5', 9)]
     >>> len(cleaned.judgments), len(cleaned.judgments.usable())
-    (180, 126)
+    (180, 125)
     """
     data = as_judged(data, None if answer == "value" else answer)
     limits, others = _limits(scale, labels), chain_of(preset, steps, without)
@@ -216,6 +224,9 @@ def clean(
         notes.append("no judgment is left: are the thresholds meant for data like these?")
     marked = Judgments(judgments.table.with_columns(judged.table[MARKED].gather(judged.of_row)))
     evalset, score_notes = with_marked(whole, marked, original, judged)
+    if Z in judged.table.columns:
+        evalset, z_notes = with_z_score(evalset, judged)
+        score_notes += z_notes
     return Cleaned(
         judgments=marked,
         evalset=evalset,
@@ -224,7 +235,7 @@ def clean(
         systems=system_table(before, judged, keeper),
         by_step=step_table(keeper.systems, chain, scores),
         counts=counts_of(before, judged),
-        notes=(*notes, *score_notes),
+        notes=(*notes, *score_notes, *annotator_notes(replace(whole, judgments=marked))),
         signature=signature(
             "clean", whole, preset=preset,
             steps="+".join(str(spec) for spec in chain), fresh="yes" if fresh else None,
@@ -266,6 +277,8 @@ def _run(
     except NotApplicableError as missing:
         return judged, StepAudit(str(spec), note=f"not applied: {missing}"), None, before
     done = judged.with_marks(marks.reasons)
+    if marks.z is not None:
+        done = replace(done, table=done.table.with_columns(marks.z))
     open_before, open_after = counted_in(judged), counted_in(done)
     after = keeper.scores(open_after)
     change, system = largest(after - before, keeper.systems)

@@ -14,8 +14,8 @@ import numpy as np
 import polars as pl
 
 from aliquot.annotation.judgment_rows import OPEN, JudgmentRows, page_times, with_pages
-from aliquot.annotation.prepare import z_scores
-from aliquot.core.judgments import MARKED
+from aliquot.annotation.prepare import MINIMUM, z_scores
+from aliquot.core.judgments import CONTROL_ITEM, MARKED
 from aliquot.core.registry import Registered
 from aliquot.errors import OptionError, unknown_name
 
@@ -26,8 +26,9 @@ SHARE: Final = (0.0, 1.0)
 CELL = ("annotator", "item", "system", "criterion")
 """Two judgments that agree in these answer the same question."""
 
-CONTROL_ITEM = "control item"
-"""The reason on judgments of control items: they test annotators, and are not about systems."""
+
+Z = "_z"
+"""Column of the z-scores that the step `standardise` took; absent: z-scores are over what counts at the time."""
 
 _NAMED = pl.col("annotator").is_not_null()
 
@@ -40,6 +41,7 @@ class Finding:
     measures: pl.DataFrame | None = None  # `annotator` and what the step measured, e.g. the share of controls passed
     notes: tuple[str, ...] = ()
     other_reasons: Mapping[str, pl.Expr] = field(default_factory=dict)  # reason -> judgments marked with it
+    z: pl.Series | None = None  # z-scores for the steps that follow
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +51,7 @@ class Marks:
     reasons: pl.Series
     measures: pl.DataFrame | None
     notes: tuple[str, ...]
+    z: pl.Series | None = None
 
 
 class NotApplicableError(Exception):
@@ -81,7 +84,7 @@ class Step(Registered):
         reasons = {self.name: found.bad, **found.other_reasons}
         marks = pl.coalesce(pl.when(OPEN & bad).then(pl.lit(reason)) for reason, bad in reasons.items())
         table = judged.table.with_row_index("_row")
-        return Marks(table.select(marks.alias(MARKED)).to_series(), found.measures, found.notes)
+        return Marks(table.select(marks.alias(MARKED)).to_series(), found.measures, found.notes, found.z)
 
 
 STEPS: dict[str, Step] = {}
@@ -161,6 +164,18 @@ def _in_order(judged: JudgmentRows) -> pl.DataFrame:
     return table.sort(by, maintain_order=True, nulls_last=True) if by else table
 
 
+@step("standardise", needs=("annotator",), minimum=AT_LEAST_1)
+def standardise(judged: JudgmentRows, *, minimum: int = MINIMUM) -> Finding:
+    """Mark nothing, and take z-scores of what counts here; later steps and the audit use them as they are.
+
+    Args:
+        minimum: an annotator with fewer judgments has no z-scores.
+    """
+    table = judged.table.select("annotator", "block", "criterion", pl.when(OPEN).then("value").alias("value"))
+    scored = z_scores(table, minimum=minimum)
+    return Finding(pl.lit(False), notes=scored.notes, z=pl.Series(Z, scored.z, nan_to_null=True))
+
+
 @step("outliers", paper="HumEval 2022, paper 1", needs=("annotator",), k=AT_LEAST_0, minimum=AT_LEAST_1)
 def outliers(
     judged: JudgmentRows, *, k: float = 1.5, within: Literal["all", "annotator"] = "all", minimum: int = 5
@@ -170,16 +185,20 @@ def outliers(
     Args:
         k: how many interquartile ranges.
         within: quartiles of all z-scores (for each criterion), or of each annotator's own.
-        minimum: an annotator with fewer judgments has no z-scores and no outliers.
+        minimum: an annotator with fewer judgments has no z-scores and no outliers; where `standardise` ran, its own
+            minimum holds.
     """
-    table = judged.table.select("annotator", "block", "criterion", pl.when(OPEN).then("value").alias("value"))
-    scored = z_scores(table, minimum=minimum)
+    table: pl.DataFrame = judged.table
+    notes: tuple[str, ...] = ()
+    if Z not in table.columns:
+        found = standardise(judged, minimum=minimum)
+        table, notes = table.with_columns(found.z), found.notes
     groups = ["criterion"] if within == "all" else ["annotator", "criterion"]
-    table = table.with_columns(pl.Series("z", scored.z, nan_to_null=True))
+    table = table.select("annotator", "criterion", pl.when(OPEN).then(Z).alias("z"))
     quartiles = [pl.col("z").quantile(q, "linear").over(*groups) for q in (0.25, 0.75)]
     low, high = quartiles[0] - k * (quartiles[1] - quartiles[0]), quartiles[1] + k * (quartiles[1] - quartiles[0])
     out = table.select((pl.col("z") < low) | (pl.col("z") > high)).to_series()
-    return Finding(pl.lit(out), notes=scored.notes)
+    return Finding(pl.lit(out), notes=notes)
 
 
 @step("burn_in", paper="HumEval 2022, paper 1", needs=("annotator",), first=AT_LEAST_0)
@@ -366,7 +385,10 @@ def _accuracy(judged: JudgmentRows, kind: str, tolerance: float) -> tuple[pl.Dat
     if "control" not in judged.known:
         raise NotApplicableError("no column 'control' says which items are controls")
     table = judged.table.filter(OPEN & _NAMED)
-    planted = table.filter(pl.col("control") == kind)
+    kept_out = (pl.col(MARKED) == CONTROL_ITEM) & pl.col(
+        "value"
+    ).is_not_null()  # as readers of tools' exports mark them
+    planted = judged.table.filter((OPEN | kept_out) & _NAMED & (pl.col("control") == kind))
     if not planted.height:
         raise NotApplicableError(f"no judgment is on an item of the kind '{kind}'")
     plain = table.filter(pl.col("control").is_null()).group_by(CELL).agg(pl.col("value").mean().alias("_undamaged"))

@@ -21,6 +21,7 @@ from aliquot.annotation.combine_methods import (
 )
 from aliquot.annotation.judgment_rows import evalset_of
 from aliquot.annotation.prepare import Recodes, comparable, countable, recoded, recodings_of, written_recoding
+from aliquot.core import memory
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import Judgments
 from aliquot.core.result import Result, signature
@@ -178,6 +179,7 @@ def combine(
     >>> combined.evalset.human, combined.evalset.scores["human"].shape
     ('human', (40, 3))
     """
+    memory.require_draws(repeats=repeats)
     data = as_judged(data, None if answer == "value" else answer)
     evalset = evalset_of(data)
     known = evalset.judgments.criteria if evalset.judgments is not None else []
@@ -363,7 +365,15 @@ def _joined(
         of_source = {name: values[name][:, [column]] for name in joint.source_names}
     _note_partial(np.stack(list(values.values())), notes)
     result = joint.evaluate(values, of_source)
-    return np.array(np.broadcast_to(result, (evalset.n_items, evalset.n_systems)))
+    joined = np.array(np.broadcast_to(result, (evalset.n_items, evalset.n_systems)), dtype=np.float64)
+    there = np.all(
+        [np.isfinite(part) & np.ones_like(joined, bool) for part in (*values.values(), *of_source.values())], 0
+    )
+    lost = there & ~np.isfinite(joined)
+    if lost.any():
+        notes.append(f'the formula "{joint.text}" gives no number on {int(lost.sum())} of {int(there.sum())} outputs: '
+                     "it divides by 0, or goes beyond all numbers; they have no joint score")  # fmt: skip
+    return joined
 
 
 def _note_partial(stacked: FloatArray, notes: list[str]) -> None:

@@ -21,25 +21,38 @@ from aliquot.annotation.error_importance import ErrorImportance, importance
 from aliquot.annotation.group_changes import GroupChanges, group_changes
 from aliquot.annotation.preferences import Comparison, compare_preferences
 from aliquot.annotation.side_by_side import PostEditing, Verification, postedit, verify
+from aliquot.annotation.surveys import AffectScores, PoolReduction, panas, reduce_pool
+from aliquot.core import memory
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import Judgments
 from aliquot.errors import FormatError, OptionError, unknown_name
 from aliquot.io.files import read_bytes
-from aliquot.io.formats import items, tables
+from aliquot.io.formats import campaign, items, tables
 from aliquot.io.formats.table_columns import map_columns
-from aliquot.io.formats.table_files import read_frame
+from aliquot.io.formats.table_files import Table, any_frame, read_frame
+from aliquot.io.inputs import as_evalset
 from aliquot.io.load import load, recognise
 
 Data = EvalSet | Judgments | pl.DataFrame
-Source = Data | str | Path
-CompareResult = Comparison | Verification | PostEditing | Criteria | ErrorImportance | GroupChanges
+Source = Data | str | Path | Table
+CompareResult = (
+    Comparison | Verification | PostEditing | Criteria | ErrorImportance | GroupChanges | PoolReduction | AffectScores
+)
 
 _OTHER_KINDS: Mapping[str, Callable[..., CompareResult]] = MappingProxyType(
-    {"verify": verify, "postedit": postedit, "criteria": criteria, "importance": importance, "groups": group_changes}
+    {
+        "verify": verify,
+        "postedit": postedit,
+        "criteria": criteria,
+        "importance": importance,
+        "groups": group_changes,
+        "pool": reduce_pool,
+        "panas": panas,
+    }
 )
 KINDS = ("pairwise", "best-worst", "ranking", "scores", *_OTHER_KINDS)
 
-TABLE_KINDS = ("pairwise", "best-worst", "ranking", "verify", "postedit", "groups")
+TABLE_KINDS = ("pairwise", "best-worst", "ranking", "verify", "postedit", "groups", "pool", "panas")
 """Kinds that are read from tables of their own."""
 
 
@@ -58,12 +71,17 @@ def compare(data: Source, kind: Literal["importance"], **options: Any) -> ErrorI
 @overload
 def compare(data: Source, kind: Literal["groups"], **options: Any) -> GroupChanges: ...
 @overload
+def compare(data: Source, kind: Literal["pool"], **options: Any) -> PoolReduction: ...
+@overload
+def compare(data: Source, kind: Literal["panas"], **options: Any) -> AffectScores: ...
+@overload
 def compare(data: Source, kind: str | None = None, **options: Any) -> CompareResult: ...
 def compare(data: Source, kind: str | None = None, **options: Any) -> CompareResult:
     """Compare systems by what people chose, or the criteria they judged by.
 
     Args:
-        data: A table (a Polars DataFrame or the path of a CSV, TSV or Parquet file), or judgments or data with scores.
+        data: A table (a Polars or pandas DataFrame, or the path of a CSV, TSV or Parquet file), or judgments or data
+            with scores.
         kind: What the table holds; found from its columns when not given.
 
             - pairwise: item, annotator, system_a, system_b, choice (a, b, tie)
@@ -75,16 +93,19 @@ def compare(data: Source, kind: str | None = None, **options: Any) -> CompareRes
             - criteria: judgments by several criteria, or a column of numbers for each
             - importance: lists of errors (MQM), or a column of counts for each type of error, and a score
             - groups: participant, group, before, after, measure
+            - pool: question, value (a pilot's ratings of how suitable each question is)
+            - panas: a column for each of the 20 adjectives of PANAS, participant, time
         **options: Of most kinds: systems (keep only these), columns (our column role -> the table's column), level
             (coverage of the intervals), cluster (item, annotator or none: choices that depend on each other), seed,
             where (file name, for messages). Preferences also take ties, interval, prior, alpha, adjust, draws, ignore,
             strict, and from scores criterion, human, within, margin; postedit outputs,
-            by; criteria only, rows, correlation, factors, gap, communality, drop; importance target, errors, types;
-            groups groups, lower_is_better, adjust, equal_variances.
+            by; criteria only, rows, correlation, factors, gap, communality, drop, flip, scale; importance target,
+            errors, types, per_annotator; groups groups, lower_is_better, adjust, equal_variances; pool minimum, spread,
+            rule.
 
     Returns:
         A frozen result with to_frame(), to_dict(), notes and signature: Comparison for preferences, Verification,
-        PostEditing, Criteria, ErrorImportance or GroupChanges for the other kinds.
+        PostEditing, Criteria, ErrorImportance, GroupChanges, PoolReduction or AffectScores for the other kinds.
 
     >>> import polars as pl
     >>> table = pl.DataFrame({"item": [1, 2, 3, 4], "annotator": ["p", "q", "p", "q"], "system_a": ["X", "X", "Y", "Y"],
@@ -98,9 +119,14 @@ def compare(data: Source, kind: str | None = None, **options: Any) -> CompareRes
     if isinstance(data, (str, Path)):
         options.setdefault("where", str(data))
         data = read_data(data, kind, options.get("columns"))
+    elif not isinstance(data, (EvalSet, Judgments)):
+        data = any_frame(data)
+    if options.get("outputs") is not None:
+        options["outputs"] = as_evalset(options["outputs"])
     if kind is None:
         kind = _kind_of(data, options)
     options = _checked(kind, options)
+    memory.require_draws(draws=options.get("draws") or 0)
     if isinstance(data, pl.DataFrame):
         if kind == "scores":
             data = scores_of(data, options.pop("columns", None), options.pop("where", "table"))
@@ -131,8 +157,8 @@ def _kind_of(data: Data, options: Mapping[str, Any]) -> str:
     return "verify" if right else "pairwise"
 
 
-_FOR_ALL = ("seed", "where")
-"""Options that every kind takes; kinds that draw nothing ignore the seed."""
+_FOR_ALL = ("seed", "where", "level")
+"""Options that every kind takes; kinds that draw nothing ignore the seed, those without intervals the level."""
 
 _SCORING = ("ties", "interval", "level", "alpha", "adjust", "prior", "draws", "seed")
 """Options of `compare_preferences`."""
@@ -179,8 +205,14 @@ def read_data(
     """
     if str(path) != "-" and not Path(path).is_file() and kind not in TABLE_KINDS:
         return load(path)
-    raw = read_bytes(path)
-    frame = read_frame(raw, path) if recognise(raw, path) == "table" else None
+    if str(path) != "-" and campaign.is_campaign(path):
+        frame = campaign.read_choices(path)
+        frame = (
+            campaign.read_judgments(path) if frame is None or kind in ("scores", "criteria", "importance") else frame
+        )
+    else:
+        raw = read_bytes(path)
+        frame = read_frame(raw, path) if recognise(raw, path) == "table" else None
     if frame is None:
         if kind in TABLE_KINDS:
             raise FormatError(f"{path}: is no table; choices are read from CSV, TSV or Parquet")

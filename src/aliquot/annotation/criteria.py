@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,9 +14,9 @@ from aliquot.annotation.judgment_rows import OPEN, group_codes, judgment_rows, j
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import Judgments
 from aliquot.core.result import Result, frame_of, signature
-from aliquot.errors import DataError, OptionError, unknown_name
+from aliquot.errors import DataError, OptionError, quoted, unknown_name
 from aliquot.io.formats.table_columns import map_columns
-from aliquot.stats.arrays import FloatArray, IntArray, Seed
+from aliquot.stats.arrays import FloatArray, IntArray, Seed, extreme_size
 from aliquot.stats.factors import (
     Correlations,
     Dropped,
@@ -131,6 +131,8 @@ def criteria(
     drop: bool = True,
     level: float = 0.95,
     draws: int = 1000,
+    flip: Sequence[str] = (),
+    scale: tuple[float, float] | None = None,
     seed: Seed = 0,
     where: str = "table",
 ) -> Criteria:
@@ -148,6 +150,9 @@ def criteria(
         drop: Whether to drop criteria at all.
         level: Coverage of the intervals of correlations.
         draws: Bootstrap draws over items.
+        flip: Criteria whose poles are the other way round (unclear - clear); their values are turned.
+        scale: Ends of the scale, for judgments with a column `polarity`: those marked reversed (-1, reversed, true)
+            were shown with exchanged poles and are turned; by default the lowest and the highest value.
         seed: Of bootstrap and parallel analysis.
 
     >>> import aliquot
@@ -162,9 +167,16 @@ def criteria(
         raise unknown_name("kind of row", rows, ROWS)
     if correlation not in CORRELATIONS:
         raise unknown_name("correlation", correlation, CORRELATIONS)
-    table = _chosen(_read(data, rows, where), only)
+    data, turned = _upright(data, scale, where)
+    table = _flipped(_chosen(_read(data, rows, where), only), flip)
+    # What follows are correlations: the unit of the values does not matter.
     found = correlations(
-        table.values, table.item, spearman=correlation == "spearman", level=level, draws=draws, seed=seed
+        table.values / extreme_size(table.values),
+        table.item,
+        spearman=correlation == "spearman",
+        level=level,
+        draws=draws,
+        seed=seed,
     )
     usable, notes = _fit_for_factors(found, table.names)
     square = found.complete[np.ix_(usable, usable)]
@@ -180,10 +192,14 @@ def criteria(
         eigenvalues=parallel.eigenvalues, noise=parallel.noise,
         factors=fit, kept=tuple(names[at] for at in left),
         dropped=tuple(DroppedCriterion(names[row.variable], row.reason) for row in gone), chosen=chosen, level=level,
-        notes=(*notes, *_notes(found, fit, names, left, chosen, factors), *_misfit(fit, names, left, gap, communality)),
+        notes=(
+            *turned, *notes, *_reversed(fit, names, left), *_notes(found, fit, names, left, chosen, factors),
+            *_misfit(fit, names, left, gap, communality),
+        ),
         signature=signature(
             "compare:criteria", only=",".join(only) if only else None, rows=rows, correlation=correlation,
             factors=number, gap=gap, communality=communality, drop=None if drop else "no", level=level, draws=draws,
+            flip=",".join(flip) or None, scale=None if scale is None else f"{scale[0]:g}:{scale[1]:g}",
             seed=seed if isinstance(seed, int) else None, data=table.digest,
         ),
     )  # fmt: skip
@@ -244,6 +260,54 @@ def _chosen(table: _Table, only: Sequence[str] | None) -> _Table:
         raise OptionError("criteria are compared with each other: name at least two")
     columns = [table.names.index(name) for name in only]
     return _Table(tuple(only), table.values[:, columns], table.item, table.digest)
+
+
+_REVERSED = ("-1", "-1.0", "reversed", "flipped", "true", "yes", "-")
+
+
+def _upright(
+    data: EvalSet | Judgments | pl.DataFrame, scale: tuple[float, float] | None, where: str
+) -> tuple[EvalSet | Judgments | pl.DataFrame, list[str]]:
+    """Turn the judgments that were given with exchanged poles, as their column `polarity` says."""
+    table = data if isinstance(data, pl.DataFrame) else judgments_of(data).table
+    if not {"polarity", "value"} <= set(table.columns):
+        return data, []
+    value = pl.col("value").cast(pl.Float64)
+    turned = pl.col("polarity").cast(pl.String).str.strip_chars().str.to_lowercase().is_in(_REVERSED).fill_null(False)
+    known = table["value"].cast(pl.Float64).drop_nulls()
+    if not len(known) or not table.select(turned.any()).item():
+        return data, []
+    seen = known.to_numpy()
+    least, most = float(seen.min()), float(seen.max())
+    low, high = scale or (least, most)
+    if least < low or most > high:
+        raise DataError(f"{where}: values go from {least:g} to {most:g}, outside the scale {low:g}:{high:g}")
+    note = (
+        f"{table.select(turned.sum()).item()} judgments with reversed poles are turned on the scale {low:g} to {high:g}"
+    )
+    upright = table.with_columns(pl.when(turned).then(low + high - value).otherwise(value).alias("value"))
+    if isinstance(data, pl.DataFrame):
+        return upright, [note]
+    judgments = Judgments(upright)
+    return replace(data, judgments=judgments) if isinstance(data, EvalSet) else judgments, [note]
+
+
+def _flipped(table: _Table, flip: Sequence[str]) -> _Table:
+    for name in flip:
+        if name not in table.names:
+            raise unknown_name("criterion", name, table.names, "check --flip")
+    sign = np.array([-1.0 if name in flip else 1.0 for name in table.names])
+    return replace(table, values=table.values * sign)
+
+
+def _reversed(fit: Factors | None, names: Sequence[str], left: IntArray) -> list[str]:
+    """Name criteria that load negatively on their factor: their poles seem to be the other way round."""
+    if fit is None:
+        return []
+    strongest = np.abs(fit.loadings).argmax(axis=1)
+    against = fit.loadings[np.arange(len(strongest)), strongest] < 0
+    found = [names[left[at]] for at in np.flatnonzero(against)]
+    return [f"the poles of {quoted(found)} are against the others of their factor; --flip turns them"] if found else []
 
 
 # -- factors -------------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from aliquot.core.evalset import EvalSet
 from aliquot.core.result import Result, frame_of, signature
 from aliquot.errors import DataError, OptionError, unknown_name
 from aliquot.io.formats.table_columns import map_columns, numbers_of
-from aliquot.stats.arrays import FloatArray, IntArray
+from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
 from aliquot.stats.regression import Importance, error_importance
 
 TYPES = ("category", "severity")
@@ -28,6 +28,7 @@ class ErrorCost:
     """One type of error and one score: points per error, and standardised with interval; `n` judgments with it."""
 
     target: str
+    annotator: str | None  # None: all annotators together, each with a level of its own
     error: str
     n: int
     slope: float
@@ -50,7 +51,7 @@ class ErrorImportance(Result):
     signature: str = ""
 
     def __repr__(self) -> str:
-        return f"ErrorImportance({len(self.r2)} scores, {len(self.rows) // max(1, len(self.r2))} types of error)"
+        return f"ErrorImportance({len(self.r2)} scores, {len({row.error for row in self.rows})} types of error)"
 
     def to_frame(self) -> pl.DataFrame:
         """One row per score and type of error."""
@@ -70,6 +71,7 @@ class _Counts:
     targets: Mapping[str, FloatArray]
     item: IntArray
     annotator: IntArray | None
+    names: tuple[str, ...]  # of the annotators, in the order of their codes
     digest: str
 
 
@@ -80,6 +82,7 @@ def importance(
     errors: Sequence[str] | None = None,
     types: str = "category",
     columns: Mapping[str, str] | None = None,
+    per_annotator: bool = False,
     level: float = 0.95,
     where: str = "table",
 ) -> ErrorImportance:
@@ -94,6 +97,7 @@ def importance(
             the judgment.
         errors: Columns that count errors, or types to keep; by default all.
         types: For error lists: category or severity.
+        per_annotator: Also fit each annotator alone (HumEval 2022, paper 2): do they price errors alike?
 
     >>> rng = np.random.default_rng(2)
     >>> counts = rng.poisson(1.0, (100, 2))
@@ -113,24 +117,44 @@ def importance(
         name: error_importance(table.counts, score, table.item, groups=table.annotator, level=level)
         for name, score in table.targets.items()
     }
+    own, own_notes = _per_annotator(table, level) if per_annotator else ([], [])
     return ErrorImportance(
-        rows=tuple(row for name, fit in fits.items() for row in _rows(name, fit, table)),
+        rows=(*(row for name, fit in fits.items() for row in _rows(name, fit, table)), *own),
         r2={name: fit.r2 for name, fit in fits.items()},
         answers=len(table.counts),
         level=level,
-        notes=tuple(_notes(fits, table)),
+        notes=(*_notes(fits, table), *own_notes),
         signature=signature("compare:importance", target=",".join(table.targets), errors=len(table.errors), level=level,
-                            data=table.digest),
+                            per_annotator="yes" if per_annotator else None, data=table.digest),
     )  # fmt: skip
 
 
-def _rows(name: str, fit: Importance, table: _Counts) -> list[ErrorCost]:
-    used = np.isfinite(table.targets[name])
+def _per_annotator(table: _Counts, level: float) -> tuple[list[ErrorCost], list[str]]:
+    """A fit for every annotator and score; notes on those who judged too little for one."""
+    if table.annotator is None:
+        raise DataError("no column says who judged, so slopes per annotator cannot be had; name it with --columns")
+    rows, notes = [], []
+    for code, annotator in enumerate(table.names):
+        mine = table.annotator == code
+        for name, score in table.targets.items():
+            try:
+                fit = error_importance(table.counts[mine], score[mine], table.item[mine], level=level)
+            except OptionError as error:
+                notes.append(f"{name}: annotator '{annotator}' has no slopes: {error}")
+                continue
+            rows += _rows(name, fit, table, annotator, mine)
+    return rows, notes
+
+
+def _rows(
+    name: str, fit: Importance, table: _Counts, annotator: str | None = None, mine: BoolArray | None = None
+) -> list[ErrorCost]:
+    used = np.isfinite(table.targets[name]) & (True if mine is None else mine)
     return [
         ErrorCost(
-            target=name, error=error, n=int((table.counts[used, at] > 0).sum()), slope=float(fit.slopes[at]),
-            standardised=float(fit.standardised[at]), se=float(fit.se[at]), low=float(fit.low[at]),
-            high=float(fit.high[at]), p=float(fit.p[at]),
+            target=name, annotator=annotator, error=error, n=int((table.counts[used, at] > 0).sum()),
+            slope=float(fit.slopes[at]), standardised=float(fit.standardised[at]), se=float(fit.se[at]),
+            low=float(fit.low[at]), high=float(fit.high[at]), p=float(fit.p[at]),
         )
         for at, error in enumerate(table.errors)
     ]  # fmt: skip
@@ -147,6 +171,12 @@ def _notes(fits: Mapping[str, Importance], table: _Counts) -> list[str]:
                 f"{name}: {len(table.counts) - fit.n} of {len(table.counts)} judgments lack the score: left out"
             )
     return notes
+
+
+def _first_names(column: pl.Series) -> tuple[str, ...]:
+    """The annotators in the order of their codes."""
+    codes = group_codes(column.alias("annotator").to_frame(), ["annotator"])
+    return tuple(str(column[int(at)]) for at in np.unique(codes, return_index=True)[1])
 
 
 # -- where the counts come from ------------------------------------------------------------------------------------
@@ -182,6 +212,7 @@ def _from_columns(
         targets={name: numbers_of(frame[name], where) for name in names},
         item=group_codes(frame, [roles["item"]]),
         annotator=annotator,
+        names=_first_names(frame[roles["annotator"]]) if "annotator" in roles else (),
         digest=fingerprint(frame),
     )
 
@@ -211,5 +242,6 @@ def _from_lists(data: EvalSet, target: Sequence[str] | None, errors: Sequence[st
         targets=values,
         item=group_codes(counted, ["item"]),
         annotator=group_codes(counted, ["annotator"]),
+        names=_first_names(counted["annotator"]),
         digest=data.fingerprint,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import polars as pl
@@ -17,13 +17,14 @@ from rich.text import Text
 from aliquot.annotation.agreement import SPAN_MEASURES, agreement
 from aliquot.annotation.agreement_result import PAIR_MEASURES, TABLES, Agreement, pair_matrix, with_margins
 from aliquot.annotation.coefficients import MEASURES
-from aliquot.cli import common, render
+from aliquot.cli import ALL_ROWS, common, render
 from aliquot.errors import unknown_name
-from aliquot.report.figures import heatmap, require_figures
 from aliquot.stats.annotator_model import VARIANTS
 
 _what = partial(typer.Option, rich_help_panel="What to compare")
 _how = partial(typer.Option, rich_help_panel="How to measure")
+PICTURES = ("pairs", "annotators")
+"""What --plot can draw."""
 
 
 def run(
@@ -61,15 +62,19 @@ def run(
     ] = None,
     trust: Annotated[bool | None, _how("--trust/--no-trust", help="Trust coefficients; by default if quick.")] = None,
     trust_variant: Annotated[str, _how("--trust-variant", help="paper or released.")] = "paper",
-    bootstrap: Annotated[int, _how("--bootstrap", metavar="N", help="Draws for intervals; 0 for none.")] = 1000,
+    bootstrap: Annotated[int, _how("--bootstrap", metavar="N", max=10**6, help="Draws of intervals; 0: none.")] = 1000,
     confidence: Annotated[float, _how("--confidence", help="Coverage of the intervals.")] = 0.95,
     full: Annotated[bool, typer.Option("--full", help="Show every pair and every annotator.")] = False,
     table: Annotated[
         str, typer.Option("--table", metavar="NAME", help=f"What -o writes as a table: {', '.join(TABLES)}.")
     ] = "coefficients",
     plot: Annotated[
-        Path | None, typer.Option("--plot", metavar="FILE", help="Draw a heat map of pairs: .svg, .png or .pdf.")
+        Path | None, typer.Option("--plot", metavar="FILE", help="Draw a picture: .svg, .png or .pdf.")
     ] = None,
+    picture: Annotated[
+        str,
+        typer.Option("--picture", metavar="NAME", help="Which: pairs (heat map) or annotators (severity, noise)."),
+    ] = PICTURES[0],
     pair_measure: Annotated[
         str | None, typer.Option("--pair-measure", metavar="NAME", help="What the heat map shows, e.g. kappa.")
     ] = None,
@@ -77,8 +82,10 @@ def run(
     exclude: common.ExcludeOption = None,
     format: common.FormatOption = None,  # noqa: A002
     columns: common.ColumnsOption = None,
+    key: common.KeyOption = None,
     seed: common.SeedOption = 0,
     json: common.JsonOption = False,
+    all_rows: common.AllRowsOption = False,  # noqa: ARG001
     output: common.OutputOption = None,
 ) -> None:
     """Do my annotators agree, and which of them can I trust?
@@ -91,10 +98,8 @@ def run(
 
     Example: aliquot agreement labels.csv --answer label --recode "L|A|T=unusable,MT|E|F=usable,V=valid"
     """
-    for path in (output, plot):
-        common.require_writable(path)
-    if plot is not None:
-        require_figures(plot)
+    common.require_writable(output)
+    common.require_picture(plot, picture, PICTURES)
     if pair_measure is not None and pair_measure not in PAIR_MEASURES:
         raise unknown_name("measure of pairs", pair_measure, PAIR_MEASURES)
     if table not in TABLES:
@@ -102,7 +107,7 @@ def run(
     if trust_variant not in VARIANTS:
         raise unknown_name("trust variant", trust_variant, VARIANTS, "choose with --trust-variant")
     given, apart = common.load_with_judgments(
-        data, judgments, answer=answer, columns=columns, systems=systems, exclude=exclude, format=format
+        data, judgments, answer=answer, columns=columns, key=key, systems=systems, exclude=exclude, format=format
     )
     given = given if apart is None else replace(given, judgments=apart)
     with render.busy("comparing annotators"):
@@ -113,17 +118,24 @@ def run(
             measures=common.names(measures) or "auto", max_distinct=max_distinct, trust=trust,
             trust_variant=trust_variant, bootstrap=bootstrap, confidence=confidence, seed=seed,
         )  # fmt: skip
-    if plot is not None:
-        heatmap(result, plot, measure=pair_measure)
+    common.draw(plot, lambda: _figure(result, picture, pair_measure))
     if output is not None:
         common.write_result(result.to_frame(table), result.to_dict(), output)
     if json:
         common.print_json(result.to_dict())
         return
+    if full:
+        ALL_ROWS.append(True)
     show(result, render.console(), full=full, pair_measure=pair_measure)
     for path in (output, plot):
         if path is not None:
             render.console().print(f"wrote {path}", markup=False)
+
+
+def _figure(result: Agreement, picture: str, measure: str | None) -> Any:
+    from aliquot.report.figures.annotators import heat_figure, severity_figure  # noqa: PLC0415  (an extra)
+
+    return severity_figure(result) if picture == "annotators" else heat_figure(result, measure=measure)
 
 
 # -- in a terminal -------------------------------------------------------------------------------------------------
@@ -140,7 +152,8 @@ _SHORT = {"kappa_linear": "linear", "kappa_quadratic": "quadratic"}
 
 
 def show(result: Agreement, console: Console, *, full: bool = False, pair_measure: str | None = None) -> None:
-    """Print the tables that are not empty."""
+    """Print the verdict, then the tables that are not empty."""
+    render.verdict(result.verdict, console)
     console.print(_head(result), markup=False)
     console.print()
     for table in (

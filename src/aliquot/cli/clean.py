@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import polars as pl
 import typer
@@ -16,6 +16,7 @@ from aliquot.cli import common, render
 from aliquot.core.evalset import EvalSet
 from aliquot.errors import OptionError, OutputError
 from aliquot.io.load import save
+from aliquot.io.writing import format_name
 
 _step = partial(typer.Option, rich_help_panel="Steps")
 _SHOWN = 10
@@ -24,7 +25,8 @@ _SHOWN = 10
 def run(
     data: common.DataArgument,
     preset: Annotated[
-        str | None, typer.Option("--preset", "-p", metavar="NAME", help="da_wmt, crowd or semantic_differential.")
+        str | None,
+        typer.Option("--preset", "-p", metavar="NAME", help="da_wmt, da_humeval, crowd or semantic_differential."),
     ] = None,
     steps: Annotated[
         str | None, _step("--steps", metavar="SPEC+SPEC", help="Steps to run, or thresholds to change in the preset.")
@@ -46,20 +48,23 @@ def run(
         Path | None,
         typer.Option("--audit", metavar="FILE", help="Write the audit: .json all of it, a table the annotators."),
     ] = None,
+    plot: common.PlotOption = None,
     human: common.HumanOption = None,
     systems: common.SystemsOption = None,
     exclude: common.ExcludeOption = None,
     format: common.FormatOption = None,  # noqa: A002
     columns: common.ColumnsOption = None,
+    key: common.KeyOption = None,
     mqm_weights: common.WeightsOption = None,
     json: common.JsonOption = False,
+    all_rows: common.AllRowsOption = False,  # noqa: ARG001
     output: common.OutputOption = None,
 ) -> None:
     """Which judgments should not count, and what does leaving them out change?
 
     Marks judgments with the reason, deletes none, and shows what each step did to annotators and systems. With -o the
     data are written with their marks, which `combine`, `agreement` and `estimate` heed. Steps: scale, labels,
-    duplicates, outliers, burn_in, speeders, fast_pages, skips, straight_liners, repeats, exam, controls.
+    duplicates, standardise, outliers, burn_in, speeders, fast_pages, skips, straight_liners, repeats, exam, controls.
 
     Example: aliquot clean data.jsonl --preset crowd -o cleaned.jsonl
 
@@ -67,8 +72,9 @@ def run(
     """  # fmt: skip
     common.require_writable(output)
     common.require_writable(audit)
+    common.require_picture(plot)
     judged = common.load_data(
-        data, answer=answer, human=human, systems=systems, exclude=exclude, format=format, columns=columns,
+        data, answer=answer, human=human, systems=systems, exclude=exclude, format=format, columns=columns, key=key,
         mqm_weights=mqm_weights,
     )  # fmt: skip
     with render.busy("cleaning"):
@@ -81,14 +87,21 @@ def run(
         write(cleaned.evalset, output)
     if audit is not None:
         common.write_result(cleaned.annotators, cleaned.to_dict(), audit)
+    common.draw(plot, lambda: _figure(cleaned))
     if json:
         common.print_json(cleaned.to_dict())
         return
     console = render.console()
     show(cleaned, console, full=annotators)
-    for path in (output, audit):
+    for path in (output, audit, plot):
         if path is not None:
             console.print(f"wrote {path}", markup=False)
+
+
+def _figure(cleaned: Cleaned) -> Any:
+    from aliquot.report.figures.annotators import cleaning_figure  # noqa: PLC0415  (matplotlib is an extra)
+
+    return cleaning_figure(cleaned)
 
 
 def _numbers(text: str | None) -> list[float] | None:
@@ -101,10 +114,10 @@ def _numbers(text: str | None) -> list[float] | None:
 
 
 def write(evalset: EvalSet, path: Path) -> None:
-    """Write the data with their marks: .jsonl and .parquet everything, .csv and .tsv the judgments."""
-    if not path.suffix:
+    """Write the data with their marks: .jsonl, .parquet and standard output everything, .csv and .tsv the judgments."""
+    if not Path(format_name(path, "x.jsonl")).suffix:
         raise OutputError(f"{path}: a folder of scores has no place for marks; use .jsonl, .parquet, .csv or .tsv")
-    save(evalset, path, what="judgments")
+    save(evalset, path, what="judgments" if path.suffix else "scores")
 
 
 def show(cleaned: Cleaned, console: Console, *, full: bool = False) -> None:
@@ -117,6 +130,7 @@ def show(cleaned: Cleaned, console: Console, *, full: bool = False) -> None:
     if counts["marked_before"]:
         parts.append(f"{counts['marked_before']} marked before")
     parts.append(f"{counts['marked']} marked now ({render.percent(counts['marked'] / max(1, counted))})")
+    render.verdict(cleaned.verdict, console)
     console.print(", ".join(parts) + "\n", markup=False)
     console.print(_step_table(cleaned))
     console.print()

@@ -52,7 +52,9 @@ def run(
     answer: Annotated[str | None, _how("--answer", metavar="COLUMN", help="Where judgments or labels stand.")] = None,
     name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="Name of the new score.")] = None,
     curve: Annotated[bool, typer.Option("--curve", help="How wrong would fewer judgments have been?")] = False,
-    repeats: Annotated[int, typer.Option("--repeats", min=1, help="Draws for each point of the curve.")] = 20,
+    repeats: Annotated[
+        int, typer.Option("--repeats", min=1, max=10**6, help="Draws for each point of the curve.")
+    ] = 20,
     queue: Annotated[
         Path | None, typer.Option("--queue", metavar="FILE", help="Write the outputs that experts should decide.")
     ] = None,
@@ -61,9 +63,11 @@ def run(
     exclude: common.ExcludeOption = None,
     format: common.FormatOption = None,  # noqa: A002
     columns: common.ColumnsOption = None,
+    key: common.KeyOption = None,
     mqm_weights: common.WeightsOption = None,
     seed: common.SeedOption = 0,
     json: common.JsonOption = False,
+    all_rows: common.AllRowsOption = False,  # noqa: ARG001
     output: common.OutputOption = None,
 ) -> None:
     """What do all the judgments on an output come to?
@@ -80,7 +84,7 @@ def run(
     for path in (output, queue):
         common.require_writable(path)
     judged = common.load_data(
-        data, answer=answer, human=human, systems=systems, exclude=exclude, format=format, columns=columns,
+        data, answer=answer, human=human, systems=systems, exclude=exclude, format=format, columns=columns, key=key,
         mqm_weights=mqm_weights,
     )  # fmt: skip
     with render.busy(f"combining by {method}"):
@@ -107,6 +111,7 @@ def run(
 
 def show(combined: Combined, console: Console) -> None:
     """Print the systems, the queue, the annotators and the curve."""
+    render.verdict(combined.verdict, console)
     console.print(f"score '{combined.score}' of {combined.cells.height} outputs (x criteria)\n", markup=False)
     table = render.columns(render.table("systems"), left=["system"], right=["mean", "items"])
     for system, mean, items in combined.systems.iter_rows():

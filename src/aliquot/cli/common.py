@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, TypedDict, Unpack, overload
@@ -12,17 +13,19 @@ import msgspec
 import polars as pl
 import typer
 
+from aliquot.cli import ALL_ROWS, NOTES
 from aliquot.cli.render import busy
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import Judgments
 from aliquot.core.result import plain
 from aliquot.errors import OptionError, OutputError, unknown_name
 from aliquot.io import load as io_load
-from aliquot.io.files import require_folder_above, write_bytes
 from aliquot.io.formats import tables
 from aliquot.io.formats.mqm import MQMWeights
 from aliquot.io.formats.table_columns import parse_mapping
 from aliquot.io.journal import journal_path
+from aliquot.io.overwrite import claim_stdout, note_output
+from aliquot.io.writing import format_name, require_place, write_bytes
 
 _READING = "Reading the data"
 
@@ -33,10 +36,26 @@ def _not_negative(seed: int) -> int:
     return seed
 
 
+def _printed_alone(json: bool) -> bool:
+    if json:
+        claim_stdout("--json")
+    return json
+
+
+def _all_rows(wanted: bool) -> bool:
+    if wanted:
+        ALL_ROWS.append(True)
+    return wanted
+
+
+AllRowsOption = Annotated[bool, typer.Option("--all-rows", callback=_all_rows, help="Show every row of long tables.")]
 DataArgument = Annotated[
     str, typer.Argument(metavar="DATA", help="A file, a folder, '-' for standard input, or a name like wmt23/en-de.")
 ]
 HumanOption = Annotated[str | None, typer.Option("--human", metavar="NAME", help="The score that people gave.")]
+CriterionOption = Annotated[
+    str | None, typer.Option("--criterion", metavar="NAME", help="Which of several criteria that people judged.")
+]
 SystemsOption = Annotated[
     str | None, typer.Option("--systems", metavar="A,B", help="Keep only these systems.", rich_help_panel=_READING)
 ]
@@ -44,22 +63,26 @@ ExcludeOption = Annotated[
     str | None, typer.Option("--exclude", metavar="A,B", help="Leave these systems out.", rich_help_panel=_READING)
 ]
 SeedOption = Annotated[int, typer.Option("--seed", callback=_not_negative, help="Same seed, same result.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
-OutputOption = Annotated[
-    Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write the result here, whole or not at all.")
+JsonOption = Annotated[
+    bool, typer.Option("--json", callback=_printed_alone, help="Print one JSON document and nothing else.")
 ]
+OutputOption = Annotated[
+    Path | None,
+    typer.Option("-o", "--output", metavar="FILE", help="Write the result here, whole or not at all; '-' prints it."),
+]
+PlotOption = Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="Draw it, too: .svg, .png or .pdf.")]
 FormatOption = Annotated[
     str | None,
     typer.Option(
         "--format", metavar="NAME", rich_help_panel=_READING,
-        help="items, mtme, mqm, table, summeval or texts; told by content when not given.",
+        help="items, mtme, mqm, table, pearmut, appraise, label-studio, ...; told by content when not given.",
     ),
 ]  # fmt: skip
 InputFormatOption = Annotated[
     str | None,
     typer.Option(
         "--input-format", metavar="NAME", rich_help_panel=_READING,
-        help="items, mtme, mqm, table, summeval or texts; told by content when not given.",
+        help="items, mtme, mqm, table, pearmut, appraise, label-studio, ...; told by content when not given.",
     ),
 ]  # fmt: skip
 LowerOption = Annotated[
@@ -92,6 +115,27 @@ WeightsOption = Annotated[
     ),
 ]
 
+KeyOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--key", metavar="FILE", rich_help_panel=_READING,
+        help="What opaque ids of judgments stand for: cell, item, system.",
+    ),
+]  # fmt: skip
+
+COSTS = "Time and money"
+SecondsPerItemOption = Annotated[
+    float | None,
+    typer.Option("--seconds-per-item", help="All outputs of an item, once.", rich_help_panel=COSTS),
+]
+SecondsPerJudgmentOption = Annotated[
+    float | None, typer.Option("--seconds-per-judgment", help="One output, once.", rich_help_panel=COSTS)
+]
+HourlyOption = Annotated[
+    float | None, typer.Option("--hourly", help="What an annotator's hour costs.", rich_help_panel=COSTS)
+]
+CurrencyOption = Annotated[str, typer.Option("--currency", help="Of that money.", rich_help_panel=COSTS)]
+
 
 def names(text: str | None) -> list[str]:
     """Split a comma-separated option."""
@@ -112,6 +156,7 @@ class Reading(TypedDict, total=False):
     answer: str | None
     pair: str | None
     mqm_weights: str | None
+    key: Path | None
 
 
 def load_data(data: str, sources_only: bool = False, /, **reading: Unpack[Reading]) -> EvalSet:
@@ -138,7 +183,9 @@ def load_with_judgments(
     options = _options(reading)
     with busy(f"reading {judgments}"):
         if data is None:
-            apart = {name: options[name] for name in ("lower_is_better", "columns", "mqm_weights")}
+            apart = {
+                name: options[name] for name in ("lower_is_better", "columns", "mqm_weights", "key") if name in options
+            }
             return None, io_load.load_judgments(judgments, wide=reading.get("wide"), **apart)
         options["human"] = None  # it may be the name of the score that the judgments become
         evalset, judged = io_load.load_with_judgments(data, judgments, **options)
@@ -190,8 +237,18 @@ def _known_systems(text: str, evalset: EvalSet, option: str) -> list[str]:
 
 
 def print_json(document: dict[str, Any]) -> None:
-    """Print one JSON document; undefined numbers are null."""
-    sys.stdout.write(to_json(document).decode() + "\n")
+    """Print one JSON document; undefined numbers are null, and warnings stand among its notes."""
+    text = to_json(with_notes(document)).decode()
+    if (sys.stdout.encoding or "utf-8").lower().replace("-", "") != "utf8":  # any reader of JSON knows \u00fc
+        text = json.dumps(json.loads(text), indent=2)
+    sys.stdout.write(text + "\n")
+
+
+def with_notes(document: dict[str, Any]) -> dict[str, Any]:
+    """The document with what was told on standard error among its notes, so that a program reads it, too."""
+    own = list(document.get("notes") or ())
+    told = [note for note in dict.fromkeys(NOTES) if note not in own]
+    return document | {"notes": [*own, *told]} if told else document
 
 
 def to_json(document: Any) -> bytes:
@@ -200,13 +257,35 @@ def to_json(document: Any) -> bytes:
 
 
 def write_result(table: pl.DataFrame, document: dict[str, Any], path: Path) -> None:
-    """Write a result by the path's ending: .json, .csv, .tsv or .parquet."""
-    if path.suffix == ".json":
-        write_bytes(path, to_json(document) + b"\n")
-    elif path.name.removesuffix(".gz").endswith((".csv", ".tsv", ".parquet")):
+    """Write a result by the path's ending: .json, .csv, .tsv or .parquet; JSON to standard output ("-")."""
+    name = format_name(path, ".json")
+    if name.endswith(".json"):
+        write_bytes(path, to_json(with_notes(document)) + b"\n")
+    elif name.removesuffix(".gz").endswith((".csv", ".tsv", ".parquet")):
         tables.write(table, path)
     else:
         raise OptionError(f"{path}: unknown ending; use .json, .csv, .tsv or .parquet")
+
+
+def require_picture(path: Path | None, picture: str | None = None, known: Sequence[str] = ()) -> None:
+    """Refuse, before any work, a picture that cannot be drawn or written; `picture` is one of those `known`."""
+    if picture is not None and picture not in known:
+        raise unknown_name("picture", picture, known, "check --picture")
+    if path is None:
+        return
+    require_writable(path)
+    from aliquot.report.figures.style import require_figures  # noqa: PLC0415  (slow to import)
+
+    require_figures(path)
+
+
+def draw(path: Path | None, figure: Callable[[], Any]) -> None:
+    """Write the picture, if one is asked for."""
+    if path is None:
+        return
+    from aliquot.report.figures.style import save_figure  # noqa: PLC0415
+
+    save_figure(figure(), path)
 
 
 @contextmanager
@@ -221,10 +300,13 @@ def resumable(output: Path | None) -> Iterator[None]:
                           "resume, or delete that file to start anew") from None  # fmt: skip
 
 
-def require_writable(path: Path | None) -> None:
-    """Refuse an output path that cannot be written before any work is done."""
+def require_writable(path: Path | None, *, or_folder: bool = False) -> None:
+    """Refuse an output path that cannot be written, or is an input, before any work is done.
+
+    With `or_folder` a path without an ending, or of a folder that exists, is meant as a folder.
+    """
     if path is None:
         return
-    require_folder_above(path)
-    if path.is_dir():
-        raise OutputError(f"{path}: is a folder where an output file is meant; name a file inside it")
+    note_output(path)
+    if not (or_folder and (path.is_dir() or not Path(format_name(path, "x.jsonl")).suffix)):
+        require_place(path)

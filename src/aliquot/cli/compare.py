@@ -18,6 +18,7 @@ from aliquot.annotation.error_importance import ErrorImportance
 from aliquot.annotation.group_changes import GroupChanges
 from aliquot.annotation.preferences import Comparison
 from aliquot.annotation.side_by_side import PostEditing, Verification
+from aliquot.annotation.surveys import AffectScores, PoolReduction
 from aliquot.cli import common, render
 from aliquot.errors import OptionError
 from aliquot.io.formats.table_columns import parse_mapping
@@ -28,6 +29,7 @@ _score = partial(typer.Option, rich_help_panel="Choices derived from scores (--k
 _edit = partial(typer.Option, rich_help_panel="Post-editing (--kind postedit)")
 _criterion = partial(typer.Option, rich_help_panel="Criteria (--kind criteria)")
 _error = partial(typer.Option, rich_help_panel="Errors (--kind importance)")
+_pool = partial(typer.Option, rich_help_panel="A pool of questions (--kind pool)")
 _group = partial(typer.Option, rich_help_panel="Two groups, before and after (--kind groups)")
 
 
@@ -44,8 +46,8 @@ def run(
             "--kind",
             "-k",
             metavar="KIND",
-            help="pairwise, best-worst, ranking, scores, verify, postedit, criteria, importance or groups; found from "
-            "the columns when not given.",
+            help="pairwise, best-worst, ranking, scores, verify, postedit, criteria, importance, groups, pool or "
+            "panas; found from the columns when not given.",
         ),
     ] = None,
     systems: Annotated[
@@ -92,19 +94,29 @@ def run(
     ] = None,
     gap: Annotated[float | None, _criterion("--gap", help="Drop if two loadings differ by less (0.2).")] = None,
     communality: Annotated[float | None, _criterion("--communality", help="Drop if less is explained (0.2).")] = None,
+    flip: Annotated[str | None, _criterion("--flip", metavar="A,B", help="Criteria with reversed poles.")] = None,
+    scale: Annotated[
+        str | None, _criterion("--scale", metavar="LOW:HIGH", help="For judgments with a column polarity.")
+    ] = None,
     keep_all: Annotated[bool, _criterion("--keep-all", help="Drop nothing.")] = False,
     target: Annotated[str | None, _error("--target", metavar="A,B", help="Scores to explain.")] = None,
     errors: Annotated[str | None, _error("--errors", metavar="A,B", help="Error columns or types.")] = None,
     types: Annotated[str | None, _error("--types", help="Of MQM errors: category (default) or severity.")] = None,
+    per_annotator: Annotated[bool, _error("--per-annotator", help="Slopes of each annotator, too.")] = False,
+    minimum: Annotated[float | None, _pool("--minimum", help="Of a question's mean (3.2).")] = None,
+    spread: Annotated[float | None, _pool("--spread", help="Most of its standard deviation (1.2).")] = None,
+    rule: Annotated[str | None, _pool("--rule", help="Drop if both fail: and (default), or either: or.")] = None,
     groups: Annotated[str | None, _group("--groups", metavar="A,B", help="The two groups, in this order.")] = None,
     lower_is_better: Annotated[
         str | None, _group("--lower-is-better", metavar="A,B", help="Measures that should fall.")
     ] = None,
     adjust: Annotated[str | None, _group("--adjust", help="holm (default), sidak or none.")] = None,
     equal_variances: Annotated[bool, _group("--equal-variances", help="Student's t test, not Welch's.")] = False,
-    draws: Annotated[int | None, typer.Option("--draws", help="Bootstrap draws (1000).")] = None,
+    draws: Annotated[int | None, typer.Option("--draws", max=10**6, help="Bootstrap draws (1000).")] = None,
+    plot: common.PlotOption = None,
     seed: common.SeedOption = 0,
     json: common.JsonOption = False,
+    all_rows: common.AllRowsOption = False,  # noqa: ARG001
     output: common.OutputOption = None,
 ) -> None:
     """Which system do people prefer, and do the questions they answered make sense?
@@ -113,13 +125,15 @@ def run(
     derived, and gives win rates, sign tests and Bradley-Terry scores with intervals that allow for several choices on
     one item. Other kinds: `verify` (only a, only b, both, none are right), `postedit` (how far is the final text from
     two outputs?), `criteria` (do they measure different things?), `importance` (what do errors cost?), `groups` (which
-    group changed more?). docs/compare.md shows the columns of each.
+    group changed more?), `pool` (which questions are suitable?), `panas` (affect scores). docs/compare.md
+    shows the columns of each.
 
     Example: aliquot compare choices.csv --ties davidson --pairs
 
     Example: aliquot compare judgments.csv --kind criteria --factors 2
     """  # fmt: skip
     common.require_writable(output)
+    common.require_picture(plot)
     given: dict[str, Any] = {
         "systems": common.names(systems) or None, "columns": parse_mapping(columns) if columns else None,
         "cluster": cluster, "strict": strict or None, "ties": ties, "interval": interval, "prior": prior,
@@ -130,21 +144,33 @@ def run(
         "communality": communality, "drop": False if keep_all else None, "target": common.names(target) or None,
         "errors": common.names(errors) or None, "types": types, "groups": common.names(groups) or None,
         "lower_is_better": common.names(lower_is_better) or None, "equal_variances": equal_variances or None,
-        "draws": draws, "level": level,
+        "draws": draws, "level": level, "flip": common.names(flip) or None,
+        "scale": common.value_range(scale, "--scale", ":"), "per_annotator": per_annotator or None,
+        "minimum": minimum, "spread": spread, "rule": rule,
     }  # fmt: skip
     if holm and adjust is not None:
         raise OptionError("--holm corrects ranks of systems and --adjust is for --kind groups; give one of them")
     given["adjust"] = adjust if adjust is not None else (True if holm else None)
     with render.busy("comparing"):
         result = compare(data, kind, seed=seed, **given)
+    common.draw(plot, lambda: _figure(result))
     if output is not None:
         common.write_result(_frame(result, pairs=pairs), result.to_dict(), output)
     if json:
         common.print_json(result.to_dict())
         return
     show(result, render.console(), pairs=pairs)
-    if output is not None:
-        render.console().print(f"wrote {output}", markup=False)
+    for path in (output, plot):
+        if path is not None:
+            render.console().print(f"wrote {path}", markup=False)
+
+
+def _figure(result: CompareResult) -> Any:
+    from aliquot.report.figures.systems import preference_figure  # noqa: PLC0415  (matplotlib is an extra)
+
+    if not isinstance(result, Comparison):
+        raise OptionError("--plot draws preferences: the kinds pairwise, best-worst, ranking and scores")
+    return preference_figure(result)
 
 
 def _frame(result: CompareResult, *, pairs: bool) -> pl.DataFrame:
@@ -160,7 +186,8 @@ _FEW = 6
 
 
 def show(result: CompareResult, console: Console, *, pairs: bool = False) -> None:
-    """Print a result of `compare`: tables, notes, signature."""
+    """Print a result of `compare`: verdict, tables, notes, signature."""
+    render.verdict(result.verdict, console)
     tables: Sequence[Table | str]
     match result:
         case Comparison():
@@ -175,6 +202,10 @@ def show(result: CompareResult, console: Console, *, pairs: bool = False) -> Non
             tables = _importance(result)
         case GroupChanges():
             tables = _groups(result)
+        case PoolReduction():
+            tables = _pool_table(result)
+        case AffectScores():
+            tables = _affect(result)
     for table in tables:
         if isinstance(table, str):
             console.print(table, markup=False)
@@ -186,8 +217,9 @@ def show(result: CompareResult, console: Console, *, pairs: bool = False) -> Non
     render.signature(result.signature, console)
 
 
-def _table(title: str, left: Sequence[str], right: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
-    table = render.columns(render.table(title), left=left, right=right)
+def _table(title: str, left: Sequence[str], right: Sequence[str], rows: Iterable[Sequence[str]]) -> render.PlainTable:
+    table = render.table(title)
+    render.columns(table, left=left, right=right)
     for row in rows:
         table.add_row(*row)
     return table
@@ -265,7 +297,9 @@ def _pair_table(result: Comparison) -> Table:
          _span(row.low, row.high), _p(row.p_sign), _p(row.p), _p(row.p_holm))
         for row in result.pairs
     ]  # fmt: skip
-    return _table(title, ["preferred", "over"], names, rows)
+    table = _table(title, ["preferred", "over"], names, rows)
+    table.priority = [row.p for row in result.pairs]  # the close pairs are the ones to look at
+    return table
 
 
 def _verification(result: Verification) -> list[Table | str]:
@@ -358,17 +392,52 @@ def _loadings(result: Criteria) -> Table:
 
 def _importance(result: ErrorImportance) -> list[Table | str]:
     right = ["judgments with it", "points each", "standardised", "interval", "p"]
-    return [
+    tables: list[Table | str] = [
         _table(
             f"{target}: errors explain {render.percent(max(0.0, r2))} of its variance", ["error"], right,
             [
                 (row.error, str(row.n), render.number(row.slope), render.fixed(row.standardised, 2),
                  _span(row.low, row.high), _p(row.p))
-                for row in result.rows if row.target == target
+                for row in result.rows if row.target == target and row.annotator is None
             ],
         )
         for target, r2 in result.r2.items()
     ]  # fmt: skip
+    tables += [
+        _table(
+            f"{target}: points per error by annotator", ["annotator", "error"], right[:-1],
+            [
+                (row.annotator or "", row.error, str(row.n), render.number(row.slope),
+                 render.fixed(row.standardised, 2), _span(row.low, row.high))
+                for row in result.rows if row.target == target and row.annotator is not None
+            ],
+        )
+        for target in result.r2 if any(row.annotator is not None and row.target == target for row in result.rows)
+    ]  # fmt: skip
+    return tables
+
+
+def _pool_table(result: PoolReduction) -> list[Table | str]:
+    rows = [
+        (row.question, str(row.n), render.fixed(row.mean, 2), render.fixed(row.sd, 2), "" if row.kept else "goes",
+         row.reason)
+        for row in result.rows
+    ]  # fmt: skip
+    table = render.columns(render.table(f"{len(result.kept)} of {len(result.rows)} questions stay"),
+                           left=["question"], right=["ratings", "mean", "sd"])  # fmt: skip
+    table.add_column("")
+    table.add_column("why", overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    return [table]
+
+
+def _affect(result: AffectScores) -> list[Table | str]:
+    rows = [
+        (row.participant, row.time or "", render.number(row.positive), render.number(row.negative))
+        for row in result.rows
+    ]
+    return [_table("PANAS: sums of ten adjectives, 10 to 50", ["participant", "time"], ["positive", "negative"], rows)]
 
 
 def _groups(result: GroupChanges) -> list[Table | str]:

@@ -11,7 +11,7 @@ import typer
 
 from aliquot.cli import common, render
 from aliquot.core.evalset import EvalSet
-from aliquot.errors import OptionError, OutputError
+from aliquot.errors import OptionError
 from aliquot.io.formats import mtme
 from aliquot.io.load import save
 
@@ -22,7 +22,8 @@ def run(
         Path,
         typer.Argument(
             metavar="OUT",
-            help="By ending: .jsonl, .jsonl.gz, .parquet (everything), .csv, .tsv (a long table), none (a WMT folder).",
+            help="By ending: .jsonl, .jsonl.gz, .parquet (everything), .csv, .tsv (a long table), none (a WMT folder); "
+            "'-' prints .jsonl.",
         ),
     ],
     what: Annotated[
@@ -34,6 +35,7 @@ def run(
     format: common.FormatOption = None,  # noqa: A002
     lower_is_better: common.LowerOption = None,
     columns: common.ColumnsOption = None,
+    key: common.KeyOption = None,
     wide: common.WideOption = None,
     score_name: common.ScoreNameOption = None,
     pair: common.PairOption = None,
@@ -47,16 +49,16 @@ def run(
 
     Example: aliquot convert mqm_newstest2021_ende.tsv newstest2021.jsonl.gz
     """
+    common.require_writable(out, or_folder=True)
     read = partial(
         common.load_data, data, human=human, systems=systems, exclude=exclude, format=format,
-        lower_is_better=lower_is_better, columns=columns, wide=wide, score_name=score_name, mqm_weights=mqm_weights,
+        lower_is_better=lower_is_better, columns=columns, key=key, wide=wide, score_name=score_name,
+        mqm_weights=mqm_weights,
     )  # fmt: skip
     if pair is None and out.is_dir() and Path(data).is_dir() and mtme.looks_like(Path(data)):
         written = _convert_all(Path(data), out, read)
     else:
         evalset = read(pair=pair)
-        if out.is_dir() and out.suffix == "" and not mtme.looks_like(out) and any(out.iterdir()):
-            raise OutputError(f"{out}: is a folder with other things in it; name a file or a new folder")
         save(evalset, out, what=what, pair=pair)
         written = [(out, repr(evalset))]
     if json:

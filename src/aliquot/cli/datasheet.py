@@ -8,13 +8,14 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 from rich.text import Text
 
 from aliquot.cli import common, render
+from aliquot.core import escape
 from aliquot.core.selection import Selection
 from aliquot.errors import OptionError, OutputError
-from aliquot.io.files import write_bytes
+from aliquot.io.overwrite import allow_in_place
+from aliquot.io.writing import format_name, write_bytes
 from aliquot.report import datasheet
 from aliquot.report.datasheet import Check, Datasheet, SheetDiff
 from aliquot.report.datasheet.differences import CHANGED, ONLY_ORIGINAL, ONLY_REPRODUCTION, OPEN, SAME
@@ -66,6 +67,7 @@ def new(
     format: common.FormatOption = None,  # noqa: A002
     lower_is_better: common.LowerOption = None,
     columns: common.ColumnsOption = None,
+    key: common.KeyOption = None,
     wide: common.WideOption = None,
     pair: common.PairOption = None,
     force: ForceOption = False,
@@ -81,7 +83,7 @@ def new(
     _refuse_existing(output, force=force)
     evalset, judged = common.load_with_judgments(
         data, judgments, human=human, systems=systems, exclude=exclude, format=format,
-        lower_is_better=lower_is_better, columns=columns, wide=wide, pair=pair,
+        lower_is_better=lower_is_better, columns=columns, key=key, wide=wide, pair=pair,
     )  # fmt: skip
     with render.busy("filling in"):
         sheet = datasheet.new(
@@ -194,6 +196,7 @@ def copy(
 
     Example: aliquot datasheet copy sheet.toml --source fluency --targets coherence,relevance
     """
+    allow_in_place(sheet)
     before = datasheet.load(sheet)
     after = datasheet.copy(
         before, source, common.names(targets) or None, questions=common.names(questions) or None, overwrite=overwrite
@@ -215,7 +218,7 @@ def copy(
 
 def _refuse_existing(output: Path | None, *, force: bool) -> None:
     common.require_writable(output)
-    if output is not None and output.exists() and not force:
+    if output is not None and output.is_file() and not force:
         raise OutputError(
             f"{output}: is there already and may hold answers; choose another -o, or replace it (--force)"
         )
@@ -240,7 +243,7 @@ def _pairs(text: str | None) -> dict[str, str]:
 
 
 def _format_of(output: Path | None) -> str:
-    if output is None:
+    if output is None or not Path(format_name(output, "")).suffix:
         return "markdown"
     for name, endings in FORMATS.items():
         if output.suffix.lower() in endings:
@@ -291,9 +294,8 @@ def _show_check(result: Check, console: Console) -> None:
         console.print(table)
         console.print()
     state = "complete" if result.complete else "not complete"
-    console.print(
-        f"{escape(result.name)}: {result.answered} of {result.questions} questions answered; [bold]{state}[/]"
-    )
+    answered = f"{result.answered} of {result.questions} questions answered"
+    console.print(Text.assemble(f"{escape.terminal(result.name)}: {answered}; ", (state, "bold")))
 
 
 def _show_diff(result: SheetDiff, console: Console, *, everything: bool) -> None:

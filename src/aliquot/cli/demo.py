@@ -15,9 +15,10 @@ from aliquot.cli.inspect import show as show_description
 from aliquot.cli.select import show as show_selection
 from aliquot.core.evalset import EvalSet
 from aliquot.core.synthetic import synthetic
+from aliquot.errors import OptionError
 from aliquot.estimation.estimate import Estimates, estimate
-from aliquot.io.files import require_folder_above
 from aliquot.io.load import save
+from aliquot.io.writing import is_stream, require_folder_above
 from aliquot.sampling.select import select
 from aliquot.sampling.summary import summarise
 
@@ -38,6 +39,8 @@ def run(
 
     Example: aliquot demo --seed 7
     """
+    if is_stream(output):
+        raise OptionError(f"{output}: the demonstration writes several files; name a folder")
     console = render.console()
     campaign = synthetic(items=500, systems=6, seed=seed)
     if not output.exists():

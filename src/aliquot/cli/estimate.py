@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import warnings
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich import box
@@ -21,10 +23,12 @@ from aliquot.estimation.estimate import UNKNOWN_CHANCES, Estimates, estimate
 from aliquot.estimation.inputs import Mismatch
 from aliquot.estimation.sequential import Replay
 from aliquot.estimation.sequential import sequential as replay_in_time
-from aliquot.io.files import write_bytes
 from aliquot.io.formats import tables
+from aliquot.io.writing import format_name, write_bytes
 
 _HOW = "How to estimate"
+PICTURES = ("systems", "pairs")
+"""What --plot can draw."""
 
 
 def run(
@@ -37,7 +41,13 @@ def run(
         typer.Option("--judgments", "-j", metavar="FILE", help="People's answers: item, system, value, ..."),
     ] = None,
     method: Annotated[
-        str, typer.Option("--method", "-m", metavar="SPEC", help="mean, stratified, cv, greg, paper_best or auto.")
+        str,
+        typer.Option(
+            "--method",
+            "-m",
+            metavar="SPEC",
+            help="mean, stratified, cv, greg, multilevel, informed, paper_best or auto.",
+        ),
     ] = "auto",
     metrics: Annotated[
         str | None, typer.Option("--metrics", metavar="A,B", help="The metrics that may help.", rich_help_panel=_HOW)
@@ -60,22 +70,38 @@ def run(
         str,
         typer.Option("--target", help="What the numbers are about: testset, given or beyond.", rich_help_panel=_HOW),
     ] = "testset",
-    strict: Annotated[bool, typer.Option("--strict", help="Refuse judgments that do not fit.")] = False,
+    past: Annotated[
+        list[Path] | None,
+        typer.Option("--past", metavar="FILE", help="An earlier campaign; repeat for more.", rich_help_panel=_HOW),
+    ] = None,
+    strict: Annotated[
+        bool,
+        typer.Option(
+            "--strict", help="Refuse what does not fit: judgments, a selection from other data, missing cells."
+        ),
+    ] = False,
     sequential: Annotated[
         bool, typer.Option("--sequential", help="Replay the judgments in time order: when could one have stopped?")
     ] = False,
     question: Annotated[str, typer.Option("--question", help="Sequential: best, ranking or means.")] = "best",
     margin: Annotated[float | None, typer.Option("--margin", help="Sequential, means: wanted half width.")] = None,
+    plot: common.PlotOption = None,
+    picture: Annotated[
+        str, typer.Option("--picture", metavar="NAME", help="What --plot draws: systems (intervals) or pairs (matrix).")
+    ] = PICTURES[0],
     human: common.HumanOption = None,
+    criterion: common.CriterionOption = None,
     systems: common.SystemsOption = None,
     exclude: common.ExcludeOption = None,
     format: common.FormatOption = None,  # noqa: A002
     lower_is_better: common.LowerOption = None,
     columns: common.ColumnsOption = None,
+    key: common.KeyOption = None,
     wide: common.WideOption = None,
     pair: common.PairOption = None,
     seed: common.SeedOption = 0,
     json: common.JsonOption = False,
+    all_rows: common.AllRowsOption = False,  # noqa: ARG001
     output: common.OutputOption = None,
 ) -> None:
     """How good is each system, who is really better, how sure are we?
@@ -86,37 +112,50 @@ def run(
     Example: aliquot estimate data.jsonl --selection selection.jsonl --judgments judgments.csv
     """
     common.require_writable(output)
+    common.require_picture(plot, picture, PICTURES)
+    if plot is not None and sequential:
+        raise OptionError("--sequential has no picture; leave --plot out")
     evalset, answers = common.load_with_judgments(
         data, judgments, human=human, systems=systems, exclude=exclude, format=format,
-        lower_is_better=lower_is_better, columns=columns, wide=wide, pair=pair,
+        lower_is_better=lower_is_better, columns=columns, key=key, wide=wide, pair=pair,
     )  # fmt: skip
     chosen = Selection.load(selection) if selection is not None else None
     scale = common.value_range(value_range)
     if sequential:
-        _sequential(evalset, chosen, answers, human, scale, question, margin, alpha, json=json, output=output)
+        _sequential(evalset, chosen, answers, human, scale, question, margin, alpha, seed, criterion=criterion,
+                    strict=strict, json=json, output=output)  # fmt: skip
         return
     with render.busy("estimating"), warnings.catch_warnings():
         warnings.filterwarnings("ignore", UNKNOWN_CHANCES)  # it stands among the notes of the result
         result = estimate(
-            evalset, method, selection=chosen, judgments=answers, human=human, interval=interval, level=level,
-            value_range=scale, test=test, rule=rule, alpha=alpha, adjust=holm, strict=strict, target=target, seed=seed,
-            metrics=common.names(metrics) or None,
+            evalset, method, selection=chosen, judgments=answers, human=human, criterion=criterion, interval=interval,
+            level=level, value_range=scale, test=test, rule=rule, alpha=alpha, adjust=holm, strict=strict,
+            target=target, past=past or (), seed=seed, metrics=common.names(metrics) or None,
         )  # fmt: skip
     if output is not None:
         write(result, output, pairs=pairs)
+    common.draw(plot, lambda: _figure(result, picture))
     if json:
         common.print_json(result.to_dict())
         return
     show(result, render.console(), pairs=pairs)
-    if output is not None:
-        render.console().print(f"wrote {output}", markup=False)
+    for path in (output, plot):
+        if path is not None:
+            render.console().print(f"wrote {path}", markup=False)
+
+
+def _figure(result: Estimates, picture: str) -> Any:
+    from aliquot.report.figures.systems import forest_figure, pairs_figure  # noqa: PLC0415  (matplotlib is an extra)
+
+    return pairs_figure(result) if picture == "pairs" else forest_figure(result)
 
 
 # -- showing -------------------------------------------------------------------------------------------------------
 
 
 def show(result: Estimates, console: Console, *, pairs: bool = False) -> None:
-    """Print the table of systems, clusters apart, with interval bars."""
+    """Print the verdict, then the table of systems, clusters apart, with interval bars."""
+    render.verdict(result.verdict, console)
     mismatches: tuple[Mismatch, ...] = result.details.get("mismatches", ())
     if mismatches:
         console.print(_mismatch_table(mismatches))
@@ -156,21 +195,24 @@ def _system_table(result: Estimates) -> Table:
     for name in ("estimate", "se", "interval"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)
-    for name in ("n", "worth", "rank", "P(best)", "cluster"):
+    lacking = any(row.missing for row in result.systems)
+    for name in ("n", *(["missing"] if lacking else []), "worth", "rank", "P(best)", "cluster"):
         table.add_column(name, justify="right", no_wrap=True)
     known = [row for row in result.systems if row.low == row.low]
     scale = (min(row.low for row in known), max(row.high for row in known)) if known else (0.0, 1.0)
     places = _places(scale)
+    written = partial(render.fixed, places=places) if _plain(scale) else render.scientific
     for at, row in enumerate(result.systems):
         last = at + 1 < len(result.systems) and result.systems[at + 1].cluster != row.cluster
         ranks = str(row.rank_low) if row.rank_low == row.rank_high else f"{row.rank_low}-{row.rank_high}"
         table.add_row(
             row.system,
-            render.fixed(row.estimate, places),
-            render.fixed(row.se, places),
-            f"{render.fixed(row.low, places)} to {render.fixed(row.high, places)}",
-            render.bar(row.low, row.estimate, row.high, scale, width=14),
+            written(row.estimate),
+            written(row.se),
+            f"{written(row.low)} to {written(row.high)}",
+            render.bar(row.low, row.estimate, row.high, scale, width=7 if lacking else 14),
             str(row.n),
+            *([str(row.missing)] if lacking else []),
             "-" if row.effective_n != row.effective_n else f"{row.effective_n:.0f}",
             "not judged" if row.rank_low is None else ranks,
             render.fixed(row.p_best, 2),
@@ -180,6 +222,11 @@ def _system_table(result: Estimates) -> Table:
     return table
 
 
+def _plain(scale: tuple[float, float]) -> bool:
+    """Whether four decimals show the numbers, and a line holds them."""
+    return max(map(abs, scale)) < 1e9 and (scale[1] - scale[0] >= 1e-3 or scale[1] == scale[0])
+
+
 def _places(scale: tuple[float, float]) -> int:
     """Enough decimals to tell apart a hundredth of the range shown."""
     width = scale[1] - scale[0]
@@ -187,11 +234,11 @@ def _places(scale: tuple[float, float]) -> int:
 
 
 def _pair_table(result: Estimates) -> Table:
-    table = render.columns(
-        render.table("pairs (one-sided p that the first is not better: on the sample, and predicted for the full set)"),
-        left=["better", "worse"],
-        right=["difference", "interval", "p sample", "p full"],
+    table = render.table(
+        "pairs (one-sided p that the first is not better: on the sample, and predicted for the full set)"
     )
+    render.columns(table, left=["better", "worse"], right=["difference", "interval", "p sample", "p full"])
+    table.priority = [row.p_sample for row in result.pairs]  # the close pairs are the ones to look at
     for row in result.pairs:
         interval = f"{render.number(row.low)} to {render.number(row.high)}"
         table.add_row(row.a, row.b, render.number(row.difference), interval, render.fixed(row.p_sample),
@@ -210,15 +257,16 @@ def _mismatch_table(mismatches: tuple[Mismatch, ...]) -> Table:
 
 
 def write(result: Estimates, path: Path, *, pairs: bool = False) -> None:
-    """Write systems (or pairs) by the path's ending: .csv, .tsv, .parquet, .json, .md or .tex."""
+    """Write systems (or pairs) by the path's ending: .csv, .tsv, .parquet, .json, .md or .tex; "-" is JSON."""
     frame = result.pairs_frame() if pairs else result.to_frame()
-    if path.suffix == ".json":
-        write_bytes(path, common.to_json(result.to_dict()) + b"\n")
-    elif path.suffix == ".md":
+    name = format_name(path, ".json")
+    if name.endswith(".json"):
+        write_bytes(path, common.to_json(common.with_notes(result.to_dict())) + b"\n")
+    elif name.endswith(".md"):
         write_bytes(path, markdown(frame).encode())
-    elif path.suffix == ".tex":
+    elif name.endswith(".tex"):
         write_bytes(path, latex(frame).encode())
-    elif path.name.removesuffix(".gz").endswith((".csv", ".tsv", ".parquet")):
+    elif name.removesuffix(".gz").endswith((".csv", ".tsv", ".parquet")):
         tables.write(frame, path)
     else:
         raise OptionError(f"{path}: unknown ending for estimates; use .csv, .tsv, .parquet, .json, .md or .tex")
@@ -236,7 +284,10 @@ def _sequential(
     question: str,
     margin: float | None,
     alpha: float,
+    seed: int,
     *,
+    criterion: str | None,
+    strict: bool,
     json: bool,
     output: Path | None,
 ) -> None:
@@ -244,10 +295,11 @@ def _sequential(
         raise OptionError("--sequential needs the scale's ends: give --range LOW,HIGH, e.g. 0,100")
     outcome = replay_in_time(
         evalset, value_range=scale, selection=selection, judgments=answers, human=human,
-        question=question, margin=margin, alpha=alpha,  # type: ignore[arg-type]
+        criterion=criterion, question=question, margin=margin, alpha=alpha, strict=strict,  # type: ignore[arg-type]
+        seed=seed,
     )  # fmt: skip
     if output is not None:
-        if output.suffix != ".json":
+        if not format_name(output, ".json").endswith(".json"):
             raise OptionError(f"{output}: a replay is written as .json")
         write_bytes(output, common.to_json(outcome.to_dict()) + b"\n")
     if json:
@@ -258,15 +310,15 @@ def _sequential(
 
 def _show_replay(outcome: Replay, console: Console) -> None:
     picture = outcome.final
-    if outcome.stopped_after is not None:
-        saved = picture.items - outcome.stopped_after
-        console.print(f"[bold]one could have stopped after {outcome.stopped_after} of {picture.items} items[/] "
-                      f"({saved} fewer); {picture.reason}")  # fmt: skip
-    else:
-        console.print(f"after all {picture.items} items: {picture.reason}", markup=False)
+    render.verdict(outcome.verdict, console)
     table = render.columns(render.table("pairs"), left=["better", "worse"], right=["difference", "interval", "state"])
     for pair in picture.pairs:
         state = "decided" if pair.decided else f"about {pair.more_items} more"
-        table.add_row(pair.a, pair.b, render.number(pair.difference),
-                      f"{render.number(pair.low)} to {render.number(pair.high)}", state)  # fmt: skip
+        known = math.isfinite(pair.low)
+        interval = f"{render.number(pair.low)} to {render.number(pair.high)}" if known else "-"
+        table.add_row(pair.a, pair.b, render.number(pair.difference), interval, state)
     console.print(table)
+    if picture.question == "best" and picture.decided:
+        console.print("decided: the worse one is not the best; --question ranking guarantees every order", markup=False)
+    for note in outcome.notes:
+        console.print(f"note: {note}", markup=False)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from rich.console import Console
-from rich.markup import escape
+from rich.text import Text
 
 from aliquot.cli import common, render
+from aliquot.core import escape
 from aliquot.core.describe import Description, ScoreSummary
 
 
@@ -17,12 +18,14 @@ def run(
     format: common.FormatOption = None,  # noqa: A002
     lower_is_better: common.LowerOption = None,
     columns: common.ColumnsOption = None,
+    key: common.KeyOption = None,
     wide: common.WideOption = None,
     score_name: common.ScoreNameOption = None,
     pair: common.PairOption = None,
     mqm_weights: common.WeightsOption = None,
     seed: common.SeedOption = 0,
     json: common.JsonOption = False,
+    all_rows: common.AllRowsOption = False,  # noqa: ARG001
     output: common.OutputOption = None,
 ) -> None:
     """What is in my data, and what can I do with it?
@@ -36,7 +39,7 @@ def run(
     common.require_writable(output)
     evalset = common.load_data(
         data, human=human, systems=systems, exclude=exclude, format=format, lower_is_better=lower_is_better,
-        columns=columns, wide=wide, score_name=score_name, pair=pair, mqm_weights=mqm_weights,
+        columns=columns, key=key, wide=wide, score_name=score_name, pair=pair, mqm_weights=mqm_weights,
     )  # fmt: skip
     description = evalset.describe()
     if output is not None:
@@ -50,7 +53,7 @@ def run(
 def show(description: Description, console: Console) -> None:
     """Print a description."""
     size = f"{description.items} items x {len(description.systems)} systems"
-    console.print(f"[bold]{escape(description.name)}[/]: {size}\n")
+    console.print(Text.assemble((escape.terminal(description.name), "bold"), f": {size}\n"))
     facts = render.table()
     facts.show_header = False
     facts.add_column(no_wrap=True)
@@ -63,6 +66,10 @@ def show(description: Description, console: Console) -> None:
         console.print(_score_table(description))
     console.print()
     console.print(_step_table(description))
+    if description.notes:
+        console.print()
+    for note in description.notes:
+        console.print(f"note: {note}", markup=False)
     render.signature(description.signature, console)
 
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import codecs
 import sys
 import warnings
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from io import TextIOWrapper
 from typing import Annotated, Any, TextIO
 
 import typer
 from typer.exceptions import TyperException
 
 from aliquot._version import __version__
+from aliquot.cli import ALL_ROWS, NOTES
+from aliquot.core import escape
 from aliquot.errors import AliquotError, AliquotWarning
+from aliquot.io.overwrite import keeping_inputs
 
 VERBS = {
     "inspect": "What is in my data, and what can I do with it?",
@@ -20,22 +25,27 @@ VERBS = {
     "learn": "What do past campaigns teach about sources, before any output exists?",
     "select": "Which items should people judge?",
     "pool": "Which of millions of sources should be translated and judged?",
+    "next": "What should people judge next, given what they judged so far?",
+    "collect": "Let people judge, in a browser or on a sheet.",
     "clean": "Which judgments should not count, and what does leaving them out change?",
     "agreement": "Do my annotators agree, and which of them can I trust?",
     "combine": "What do all the answers on an output come to?",
     "estimate": "How good is each system, who is really better, how sure are we?",
     "compare": "Which system do people prefer, and do the questions they answered make sense?",
+    "report": "Show it to my boss, my reviewers, myself: one page with everything.",
     "datasheet": "Document the experiment for reviewers and for those who repeat it.",
     "simulate": "Would this have worked on my past data?",
     "metrics": "Can I trust the metric instead?",
     "methods": "What can choose items, what each needs and gives.",
     "convert": "Turn data from any format that can be read into another.",
     "synth": "Write a simulated campaign, to try things out.",
+    "examples": "Small campaigns like well-known tasks, with the commands to try.",
     "demo": "See the whole journey on simulated data in a minute.",
 }
 """Every verb that works, in the order of the questions people ask; its code is `run` in cli/<verb>.py (with
 subcommands: `app`)."""
 
+DEBUG = "--debug"
 _CTRL_C = 130  # typer turns the interrupt into this exit code, and says nothing
 _INTRO = """Human evaluation of generated text on a budget.
 
@@ -105,15 +115,20 @@ def _global_options(
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
+    debug: Annotated[bool, typer.Option(DEBUG, help="Show where aliquot fails, if it does.")] = False,
 ) -> None:
-    del version  # handled by its callback
+    del version, debug  # the one is handled by its callback, the other by `run`
 
 
 def run(arguments: Sequence[str]) -> int:
     """Run the command line and return its exit code: 0 success, 1 failure, 2 bad input or usage."""
-    arguments = arguments or ["--help"]
+    debug = DEBUG in arguments
+    arguments = [argument for argument in arguments if argument != DEBUG] or ["--help"]
+    _let_any_name_be_printed()
     verb = next((argument for argument in arguments if not argument.startswith("-")), None)
-    with warnings.catch_warnings():
+    NOTES.clear()
+    ALL_ROWS.clear()
+    with warnings.catch_warnings(), keeping_inputs():
         warnings.simplefilter("always", AliquotWarning)
         warnings.showwarning = _show_warning
         try:
@@ -132,14 +147,60 @@ def run(arguments: Sequence[str]) -> int:
             return 1
         except OSError as error:
             return _complain(f"{error.filename or 'file'}: {error.strerror or error}", 1)
+        except MemoryError:
+            return _complain("there is not enough memory for this; use a part of the data, fewer --jobs or a bigger "
+                             "machine", 1)  # fmt: skip
+        except BaseException as error:  # panics of Polars are no Exceptions, and nothing may pass this line
+            if isinstance(error, SystemExit) and isinstance(error.__context__, BrokenPipeError):
+                return 1  # printing a long --help, typer itself exits when the reader goes away
+            if debug:
+                raise
+            return _own_fault(error)
     if code == _CTRL_C:
         return _complain("interrupted; nothing was written", 1)
     return int(code or 0)
 
 
 def _complain(message: str, code: int) -> int:
-    sys.stderr.write(f"error: {' '.join(message.split())}\n")
+    sys.stderr.write(f"error: {escape.terminal(escape.one_line(message))}\n")
     return code
+
+
+def _own_fault(error: BaseException) -> int:
+    """Say in one line that aliquot itself failed; a test proves that no mistake of a user ends here."""
+    what = f"{type(error).__name__}: {escape.one_line(str(error))[:300]}".rstrip(": ")
+    return _complain(f"aliquot {__version__} failed ({what}); this is a fault of aliquot, not yours: please report the "
+                     f"command and this line; {DEBUG} shows where it happened", 1)  # fmt: skip
+
+
+_ASCII = {
+    "±": "+-",
+    "·": ".",
+    "─": "-",
+    "●": "o",
+    "█": "#",
+    "▓": "#",
+    "▒": "+",
+    "░": ".",
+    "•": "*",
+    "…": "...",
+    "⋮": ":",
+}
+
+
+def _let_any_name_be_printed() -> None:
+    """Print what the terminal's encoding (cp1252) lacks in another way, instead of failing at it."""
+    codecs.register_error("aliquot", _in_ascii)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="aliquot")
+
+
+def _in_ascii(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    missing = error.object[error.start : error.end]
+    return "".join(_ASCII.get(letter, ascii(letter)[1:-1]) for letter in missing), error.end
 
 
 def _show_warning(
@@ -151,7 +212,8 @@ def _show_warning(
     line: str | None = None,
 ) -> None:
     if issubclass(category, AliquotWarning):
-        sys.stderr.write(f"note: {message}\n")
+        NOTES.append(str(message))
+        sys.stderr.write(f"note: {escape.terminal(str(message))}\n")
     else:
         text = warnings.formatwarning(message, category, filename, lineno, line)
         (file or sys.stderr).write(text)

@@ -35,10 +35,16 @@ def run(
     if json:
         common.print_json({"methods": [describe(method) for method in methods.values()]})
         return
-    table = render.columns(render.table(), left=["method", "needs", "gives", "paper", "advice"])
+    table = render.table()
+    table.whole = True  # a reference, however long
+    render.columns(table, left=["method", "needs", "gives", "paper", "advice"])
     for method in methods.values():
         table.add_row(method.name, ", ".join(method.needs) or "-", method.gives, method.paper, method.advice)
     console.print(table)
+    console.print("\nDefaults that are not the paper's:")
+    for method in methods.values():
+        if method.differs:
+            console.print(f"{method.name}: {method.differs}", markup=False)
     console.print("\n'auto' chooses by what the data have; its goal=ranking is for `aliquot estimate`, too.")
     console.print("Explain one: aliquot methods NAME. Parameters: --method NAME:key=value,key=value.")
 
@@ -60,6 +66,7 @@ def describe(method: Method) -> dict[str, Any]:
         "gives": method.gives,
         "paper": method.paper,
         "advice": method.advice,
+        "differs": method.differs,
         "summary": method.summary,
         "parameters": {
             p.name: {"kind": p.kind, "default": _default(p.default), "about": p.about}
@@ -80,6 +87,7 @@ def _explain(method: Method, implied: dict[str, str], console: Console) -> None:
         ("gives", method.gives),
         ("paper", method.paper),
         ("advice", method.advice),
+        ("differs", method.differs),
         ("also called", ", ".join(olds)),
         ("stands for", ", ".join(f"{key}={value}" for key, value in implied.items())),
     ):

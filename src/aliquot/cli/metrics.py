@@ -11,12 +11,15 @@ from aliquot.cli import common, render
 from aliquot.cli.metrics_tables import show
 from aliquot.cli.render import counting, latex, markdown
 from aliquot.errors import OptionError, unknown_name
-from aliquot.io.files import write_bytes
+from aliquot.io.formats import tables
+from aliquot.io.writing import format_name, write_bytes
 from aliquot.metric_eval.metrics import PARTS, TABLES, MetricReport, metrics
 from aliquot.metric_eval.significance import DEFAULT_TESTS, TESTS
 from aliquot.metric_eval.surface import parse_compute
 
 _HOW = "How to compare"
+PICTURES = ("breakeven", "decomposition", "correlations")
+"""What --plot can draw: each is a part of the report."""
 
 
 def run(
@@ -38,23 +41,50 @@ def run(
             "--compute", metavar="SPEC,...", help="First compute bleu, chrf:word_order=2, ter, ... from texts."
         ),
     ] = None,
+    corpus: Annotated[
+        str | None,
+        typer.Option(
+            "--corpus", metavar="SPEC,...", help="Also BLEU, chrF, TER of whole draws of items: bleu,chrf,ter:cap=100."
+        ),
+    ] = None,
     no_cache: Annotated[
         bool, typer.Option("--no-cache", help="Compute anew, and keep nothing of what is computed.")
     ] = False,
     same_cells: Annotated[
         bool, typer.Option("--common", help="Only the outputs that people and all metrics score.", rich_help_panel=_HOW)
     ] = False,
-    trials: Annotated[int, typer.Option("--trials", help="Bootstrap trials.", rich_help_panel=_HOW)] = 10_000,
+    trials: Annotated[
+        int, typer.Option("--trials", max=10**6, help="Bootstrap trials.", rich_help_panel=_HOW)
+    ] = 10_000,
     paired: Annotated[
         bool, typer.Option("--paired", help="Draw the same items for people and metrics.", rich_help_panel=_HOW)
     ] = False,
+    unit: Annotated[
+        str | None,
+        typer.Option(
+            "--unit",
+            rich_help_panel=_HOW,
+            help="The break-even counts: judgment (single ones, each system its own) or item (the same for all "
+            "systems). judgment where the data have single judgments.",
+        ),
+    ] = None,
     tests: Annotated[
         str, typer.Option("--tests", metavar="A,B", rich_help_panel=_HOW, help=f"Of: {', '.join(TESTS)}.")
     ] = ",".join(DEFAULT_TESTS),
-    permutations: Annotated[int, typer.Option("--permutations", help="Of each test.", rich_help_panel=_HOW)] = 1000,
+    permutations: Annotated[
+        int, typer.Option("--permutations", max=10**6, help="Of each test.", rich_help_panel=_HOW)
+    ] = 1000,
     swap: Annotated[
         str, typer.Option("--swap", rich_help_panel=_HOW, help="Tests: both (PERM-BOTH), cells, items or systems.")
     ] = "both",
+    scale: Annotated[
+        str | None,
+        typer.Option("--scale", metavar="LOW:HIGH", help="Ends of the human scale (part gap).", rich_help_panel=_HOW),
+    ] = None,
+    metric_scale: Annotated[
+        str | None,
+        typer.Option("--metric-scale", metavar="LOW:HIGH", help="Those of the metrics.", rich_help_panel=_HOW),
+    ] = None,
     alpha: Annotated[
         float, typer.Option("--alpha", help="Significance of verdicts and clusters.", rich_help_panel=_HOW)
     ] = 0.05,
@@ -65,12 +95,21 @@ def run(
     ] = None,
     plot: Annotated[
         Path | None,
-        typer.Option("--plot", metavar="FILE", help="Draw error against judgments: .svg, .png or .pdf."),
+        typer.Option("--plot", metavar="FILE", help="Draw a picture: .svg, .png or .pdf."),
     ] = None,
+    picture: Annotated[
+        str,
+        typer.Option(
+            "--picture",
+            metavar="NAME",
+            help="Which: breakeven (error against judgments), decomposition (noise, bias, variance) or correlations.",
+        ),
+    ] = PICTURES[0],
     systems: common.SystemsOption = None,
     exclude: common.ExcludeOption = None,
     output: common.OutputOption = None,
     as_json: common.JsonOption = False,
+    all_rows: common.AllRowsOption = False,  # noqa: ARG001
     seed: common.SeedOption = 0,
     format: common.FormatOption = None,  # noqa: A002
     lower_is_better: common.LowerOption = None,
@@ -94,10 +133,12 @@ def run(
 
     Example: aliquot metrics summeval.jsonl --human human_coherence,human_fluency --parts decomposition -o parts.tex
     """
-    for path in (output, plot):
-        common.require_writable(path)
+    common.require_writable(output)
+    common.require_picture(plot, picture, PICTURES)
     wanted = common.names(parts) if parts is not None else None
-    _check(plot, table, output, wanted)
+    if plot is not None and wanted is not None and picture not in wanted:
+        raise OptionError(f"--plot draws the {picture}; add {picture} to --parts, or leave --parts out")
+    _check(table, output)
     if table is not None:
         _check_table(table, wanted, computing=compute is not None)
     if compute is not None:
@@ -111,14 +152,15 @@ def run(
     with counting("computing") as told, render.busy("holding metrics against people"):
         report = metrics(
             sets, None if human is None else humans, metrics=common.names(chosen) if chosen is not None else None,
-            parts=wanted, trials=trials, paired=paired, compute=compute, common=same_cells, tests=common.names(tests),
-            permutations=permutations, swap=swap, alpha=alpha, level=level, seed=seed, cache=not no_cache,  # type: ignore[arg-type]
+            parts=wanted, trials=trials, paired=paired, unit=unit, corpus=corpus, compute=compute,  # type: ignore[arg-type]
+            common=same_cells, tests=common.names(tests),
+            permutations=permutations, swap=swap,  # type: ignore[arg-type]
+            scale=common.value_range(scale, "--scale", ":"),
+            metric_scale=common.value_range(metric_scale, "--metric-scale", ":"),
+            alpha=alpha, level=level, seed=seed, cache=not no_cache,
             progress=told,
         )  # fmt: skip
-    if plot is not None:
-        from aliquot.report.figures import draw_break_even  # noqa: PLC0415  (matplotlib is an extra, and slow)
-
-        draw_break_even(report, plot)
+    common.draw(plot, lambda: _figure(report, picture))
     if output is not None:
         write(report, output, table)
     if as_json:
@@ -130,20 +172,24 @@ def run(
             render.console().print(f"wrote {path}", markup=False)
 
 
-def _check(plot: Path | None, table: str | None, output: Path | None, parts: list[str] | None) -> None:
-    """Refuse what cannot be given before any work is done."""
-    if plot is not None:
-        from aliquot.report.figures import require_figures  # noqa: PLC0415
+def _figure(report: MetricReport, picture: str) -> Any:
+    from aliquot.report.figures import curves, metric_bars  # noqa: PLC0415  (matplotlib is an extra, and slow)
 
-        require_figures(plot)
-        if parts is not None and "breakeven" not in parts:
-            raise OptionError("--plot draws the break-even; add breakeven to --parts, or leave --parts out")
+    make = {
+        "breakeven": curves.break_even_figure, "decomposition": metric_bars.errors_figure,
+        "correlations": metric_bars.correlations_figure,
+    }  # fmt: skip
+    return make[picture](report)
+
+
+def _check(table: str | None, output: Path | None) -> None:
+    """Refuse what cannot be given before any work is done."""
     if table is not None and table not in TABLES:
         raise unknown_name("table", table, TABLES, "choose with --table")
     if table is not None and output is None:
         raise OptionError(f"--table {table} says what -o writes; give -o FILE, too")
     endings = (".json", ".md", ".tex", ".csv", ".tsv", ".parquet")
-    if output is not None and not output.name.removesuffix(".gz").endswith(endings):
+    if output is not None and not format_name(output, ".json").removesuffix(".gz").endswith(endings):
         raise OptionError(f"{output}: unknown ending; use {', '.join(endings)}")
 
 
@@ -158,11 +204,14 @@ def _check_table(table: str, parts: list[str] | None, *, computing: bool) -> Non
 
 
 def write(report: MetricReport, path: Path, table: str | None = None) -> None:
-    """Write one table (by default that of the first part), or everything as .json."""
+    """Write one table (by default that of the first part), or everything as .json; "-" is JSON, or CSV with a table."""
     frame = report.to_frame(table or report.parts[0])
-    if path.suffix == ".md":
+    name = format_name(path, ".json" if table is None else ".csv")
+    if name.endswith(".md"):
         write_bytes(path, markdown(frame).encode())
-    elif path.suffix == ".tex":
+    elif name.endswith(".tex"):
         write_bytes(path, latex(frame).encode())
+    elif name == ".csv":
+        tables.write(frame, path)
     else:
         common.write_result(frame, report.to_dict(), path)

@@ -121,8 +121,12 @@ def decomposition(view: View) -> Iterable[Group]:
         held = [row.pairs] if view.overview else [row.pairs, row.items, row.systems, row.cells]
         table.add_row(row.metric, *cells, *(str(number) for number in held))
     caption = f"observed = noise + bias + variance{' + covariance' if paired else ''}; ±: Monte Carlo error of observed"
-    caption += "; worth: judgments per system at which people err as often" if worth else ""
+    counted = next((_UNITS[row.unit] for row in worth.values()), "")
+    caption += f"; worth: {counted} per system at which people err as often" if worth else ""
     yield view.titled("who is better: how often a metric and people disagree on a pair of systems", table, caption)
+
+
+_UNITS = {"judgment": "single judgments", "item": "judged items"}
 
 
 def _judgments(row: Worth) -> list[str]:
@@ -135,19 +139,36 @@ def breakeven(view: View) -> Iterable[Group]:
     if not rows:
         return
     perfect = any(not math.isnan(row.perfect) for row in rows)
-    heads = ["bias", "judgments", "interval", *(["perfect", "interval"] if perfect else []), "pairs"]
+    counted = rows[0].unit + "s"
+    heads = ["bias", counted, "interval", *(["perfect", "interval"] if perfect else []), "pairs"]
     table = render.columns(render.table(), left=["metric"], right=heads)
     for row in rows:
         ideal = [size(row.perfect, row.limit), size_interval(row.perfect_low, row.perfect_high, row.limit)]
         table.add_row(row.metric, render.fixed(row.bias), *_judgments(row), *(ideal if perfect else []), str(row.pairs))
     caption = "intervals over systems" + ("; perfect: of an annotator without noise" if perfect else "")
-    yield view.titled("judgments per system at which people err as often as the metric", table, caption)
+    yield view.titled(f"{_UNITS[rows[0].unit]} per system at which people err as often as the metric", table, caption)
     points = some(view.rows("curves"))
     curve = render.columns(render.table(), left=["error of"], right=[str(point.judgments) for point in points])
     curve.add_row("people", *(render.fixed(point.people) for point in points))
     if perfect:
         curve.add_row("the perfect annotator", *(render.fixed(point.perfect) for point in points))
-    yield view.titled("error against judgments per system", curve)
+    yield view.titled(f"error against {_UNITS[rows[0].unit]} per system", curve)
+
+
+def squared_error(view: View) -> Iterable[Group]:
+    """Mean squared error of differences and its parts."""
+    for data in view.campaigns("squared_error"):
+        rows = [row for row in view.rows("squared_error") if row.data == data]
+        heads = ["observed", "noise", "bias", "variance", "factor", "pairs"]
+        table = render.columns(render.table(), left=["metric"], right=heads)
+        first = [row for row in rows if row.kind != "metric"]
+        for row in [*first, *sorted((r for r in rows if r.kind == "metric"), key=lambda r: ascending(r.observed))]:
+            values = (row.observed, row.noise, row.bias, row.variance, row.factor)
+            table.add_row(row.metric, *(render.number(value) for value in values), str(row.pairs))
+        caption = ("observed = noise + squared bias + variance, in squared points of the human score; factor: points "
+                   "that one of the metric is worth")  # fmt: skip
+        yield view.titled("squared error of a metric's difference of two systems", table, caption, data=data,
+                          of="squared_error")  # fmt: skip
 
 
 def annotators(view: View) -> Iterable[Group]:
@@ -209,8 +230,7 @@ _KENDALL_LIKE = (
 
 def show(report: MetricReport, console: Console, *, overview: bool) -> None:
     """Print the verdict, then the tables that have rows, one human score after the other."""
-    console.print(report.verdict, style="bold", markup=False)
-    console.print()
+    render.verdict(report.verdict, console)
     humans = _humans(report)
     for human in humans:
         if len(humans) > 1:
@@ -278,6 +298,32 @@ def _correlations(view: View) -> Iterable[Group]:
                 table.add_row(metric, *(render.fixed(row.value) for row in rows if row.level == level))
             caption = _KENDALL_LIKE if level == "within_item" else ""
             yield view.titled(f"correlations: {level}", table, caption, data=data, of="correlations")
+
+
+def _by_system(view: View) -> Iterable[Group]:
+    for data in view.campaigns("by_system"):
+        rows = [row for row in view.rows("by_system") if row.data == data and row.measure == "pearson"]
+        systems = list(dict.fromkeys(row.system for row in rows))
+        table = render.columns(render.table(), left=["metric"], right=some(systems))
+        for metric, found in view.by_metric("by_system", data).items():
+            values = {row.system: row.value for row in found if row.measure == "pearson"}
+            table.add_row(metric, *(render.fixed(values[system]) for system in some(systems)))
+        more = "; some systems are not shown" if len(systems) > _COLUMNS else ""
+        caption = (
+            f"Pearson over the outputs of each system; Spearman, tau-b and intervals with -o --table by_system{more}"
+        )
+        yield view.titled("correlations of each system by itself", table, caption, data=data, of="by_system")
+
+
+def _gap(view: View) -> Iterable[Group]:
+    for data in view.campaigns("gap"):
+        table = render.columns(render.table(), left=["metric"], right=["mean", "mode", "outputs"])
+        for metric, rows in view.by_metric("gap", data).items():
+            whole = next(row for row in rows if row.system is None)
+            table.add_row(metric, render.fixed(whole.mean), render.fixed(whole.mode), str(whole.outputs))
+        caption = ("metric - people on scales from 0 to 1, over outputs; above 0: the metric is too kind; mode: of "
+                   "the most frequent judgments")  # fmt: skip
+        yield view.titled("gap between metric and people", table, caption, data=data, of="gap")
 
 
 def _head(row: Correlation) -> str:
@@ -362,8 +408,9 @@ def _computed(report: MetricReport) -> Group:
 
 
 _SHOWN: dict[str, Callable[[View], Iterable[Group]]] = {
-    "decomposition": decomposition, "breakeven": breakeven,
+    "decomposition": decomposition, "breakeven": breakeven, "squared_error": squared_error,
     "annotators": annotators, "convergence": convergence,
     "cooccurrence": cooccurrence, "value": _value, "correlations": _correlations,
     "extremes": _extremes, "leave_one_out": _leave_one_out, "tests": _tests,
+    "by_system": _by_system, "gap": _gap,
 }  # fmt: skip

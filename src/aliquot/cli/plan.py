@@ -15,11 +15,12 @@ from aliquot.cli import common, render
 from aliquot.cli.render import counting
 from aliquot.core.selection import Selection
 from aliquot.errors import AliquotWarning, OptionError
+from aliquot.planning.adaptive import AdaptivePlan
 from aliquot.planning.forecast import Point
 from aliquot.planning.plan import plan
 from aliquot.planning.power import PowerPlan, PowerTable
 from aliquot.planning.repeats import RepeatAdvice
-from aliquot.planning.result import CampaignPlan, PairPlan
+from aliquot.planning.result import CampaignPlan
 from aliquot.simulation.setup import DEFAULT
 
 # -- `aliquot plan`: how many judgments do I need, what will my budget buy? ------------------------------------------
@@ -27,7 +28,6 @@ from aliquot.simulation.setup import DEFAULT
 
 _NUMBERS = "Without data"
 _DATA = "With data"
-_COSTS = "Time and money"
 _RUNNING = "Running"
 
 
@@ -42,9 +42,11 @@ def run(
     ] = None,
     budget: Annotated[
         str | None,
-        typer.Option("--budget", metavar="AMOUNT", help="Judgments (2000), 300items, 30%, 20h or 500EUR."),
+        typer.Option(
+            "--budget", metavar="AMOUNT", help="Items (300), 30%, 2000judgments, 20h, 500EUR; +100: more than judged."
+        ),
     ] = None,
-    alpha: Annotated[float, typer.Option("--alpha", help="Two-sided significance level.")] = 0.05,
+    alpha: Annotated[float, typer.Option("--alpha", help="Significance: two-sided; with data, as estimate.")] = 0.05,
     power: Annotated[float, typer.Option("--power", help="Wanted probability of a significant difference.")] = 0.95,
     sd: Annotated[
         str | None,
@@ -112,28 +114,40 @@ def run(
     beyond: Annotated[
         bool, typer.Option("--beyond", help="Conclude beyond this test set.", rich_help_panel=_DATA)
     ] = False,
+    target: Annotated[
+        str,
+        typer.Option("--target", help="About this testset, or these given judgments.", rich_help_panel=_DATA),
+    ] = "testset",
+    adaptive: Annotated[
+        bool, typer.Option("--adaptive", help="Cells until an adaptive campaign decides.", rich_help_panel=_DATA)
+    ] = False,
+    question: Annotated[
+        str, typer.Option("--question", help="Adaptive: best, top or ranking.", rich_help_panel=_DATA)
+    ] = "best",
+    policy: Annotated[
+        str, typer.Option("--policy", metavar="SPEC", help="Adaptive: who is judged next.", rich_help_panel=_DATA)
+    ] = "auto",
     pairs: Annotated[
         bool, typer.Option("--pairs", help="Show (or write with -o) all pairs.", rich_help_panel=_DATA)
     ] = False,
-    seconds_per_item: Annotated[
-        float | None,
-        typer.Option("--seconds-per-item", help="All outputs of an item, once.", rich_help_panel=_COSTS),
-    ] = None,
-    seconds_per_judgment: Annotated[
-        float | None, typer.Option("--seconds-per-judgment", help="One output, once.", rich_help_panel=_COSTS)
-    ] = None,
+    seconds_per_item: common.SecondsPerItemOption = None,
+    seconds_per_judgment: common.SecondsPerJudgmentOption = None,
     cost: Annotated[
         str | None,
-        typer.Option("--cost", metavar="COLUMN", help="Seconds of an item, or esa_time.", rich_help_panel=_COSTS),
+        typer.Option(
+            "--cost",
+            metavar="COLUMN",
+            help="Seconds of an item, esa_time, or fitted (to recorded times).",
+            rich_help_panel=common.COSTS,
+        ),
     ] = None,
     seconds_per_new_item: Annotated[
-        float, typer.Option("--seconds-per-new-item", help="Once, however often judged.", rich_help_panel=_COSTS)
+        float, typer.Option("--seconds-per-new-item", help="Once, however often judged.", rich_help_panel=common.COSTS)
     ] = 0.0,
-    hourly: Annotated[
-        float | None, typer.Option("--hourly", help="What an annotator's hour costs.", rich_help_panel=_COSTS)
-    ] = None,
-    currency: Annotated[str, typer.Option("--currency", help="Of that money.", rich_help_panel=_COSTS)] = "EUR",
+    hourly: common.HourlyOption = None,
+    currency: common.CurrencyOption = "EUR",
     human: common.HumanOption = None,
+    criterion: common.CriterionOption = None,
     exclude: common.ExcludeOption = None,
     replays: Annotated[
         int, typer.Option("--replays", help="Of each budget of a past campaign.", rich_help_panel=_RUNNING)
@@ -150,12 +164,14 @@ def run(
     format: common.FormatOption = None,  # noqa: A002
     lower_is_better: common.LowerOption = None,
     columns: common.ColumnsOption = None,
+    key: common.KeyOption = None,
     wide: common.WideOption = None,
     score_name: common.ScoreNameOption = None,
     pair: common.PairOption = None,
     mqm_weights: common.WeightsOption = None,
     seed: common.SeedOption = 0,
     json: common.JsonOption = False,
+    all_rows: common.AllRowsOption = False,  # noqa: ARG001
     output: common.OutputOption = None,
 ) -> None:
     """How many judgments do I need? What will my budget buy?
@@ -169,13 +185,16 @@ def run(
     Example: aliquot plan --budget 500EUR --sd 25 --seconds-per-judgment 40 --hourly 20
 
     Example: aliquot plan data.jsonl --goal best=0.9 --seconds-per-item 240 --hourly 20 --plot plan.svg
+
+    Example: aliquot plan data.jsonl --adaptive --question best
     """
     common.require_writable(output)
     common.require_writable(plot)
     if plot is not None:
         _check_plot(plot, data)
     evalset, judged = common.load_with_judgments(
-        data, judgments, human=human, systems=systems, exclude=exclude, format=format, columns=columns, wide=wide,
+        data, judgments, human=human, systems=systems, exclude=exclude, format=format, columns=columns, key=key,
+        wide=wide,
         lower_is_better=lower_is_better, score_name=score_name, pair=pair, mqm_weights=mqm_weights,
     )  # fmt: skip
     with counting("replaying") as told, warnings.catch_warnings():
@@ -184,9 +203,10 @@ def run(
             evalset, difference=_numbers("difference", difference), sd=_numbers("sd", sd), alpha=alpha, power=power,
             paired=paired, sd_difference=sd_difference, system_correlation=system_correlation, rho=rho, items=items,
             systems=_count(systems) if data is None else None, judgments_per_output=judgments_per_output, table=table,
-            budget=budget, budgets=budgets, goal=goal, method=method, human=human,
+            budget=budget, budgets=budgets, goal=goal, method=method, human=human, criterion=criterion,
             selection=Selection.load(selection) if selection is not None else None,
-            judgments=judged, past=past, beyond=beyond,
+            judgments=judged, past=past, beyond=beyond, target=target, adaptive=adaptive,
+            question=question, policy=policy,
             rater_variance=rater_variance, seconds_per_item=seconds_per_item,
             seconds_per_judgment=seconds_per_judgment, cost=cost, seconds_per_new_item=seconds_per_new_item,
             hourly=hourly, currency=currency, replays=replays, draws=draws, seed=seed, jobs=jobs, progress=told,
@@ -195,7 +215,12 @@ def run(
 
 
 def _give(
-    result: PowerPlan | PowerTable | CampaignPlan, output: Path | None, plot: Path | None, *, json: bool, pairs: bool
+    result: PowerPlan | PowerTable | CampaignPlan | AdaptivePlan,
+    output: Path | None,
+    plot: Path | None,
+    *,
+    json: bool,
+    pairs: bool,
 ) -> None:
     """Write, draw and print."""
     if output is not None:
@@ -209,7 +234,9 @@ def _give(
         common.print_json(result.to_dict())
         return
     console = render.console()
-    if isinstance(result, CampaignPlan):
+    if isinstance(result, AdaptivePlan):
+        show_adaptive(result, console)
+    elif isinstance(result, CampaignPlan):
         show_campaign(result, console, pairs=pairs)
     elif isinstance(result, PowerTable):
         show_table(result, console)
@@ -249,7 +276,6 @@ def _count(text: str | None) -> int | None:
 # -- Plans in a terminal: a table of budgets for each method, pairs, repeats, and the recommendation first -----------
 
 
-_MOST_PAIRS = 100
 _LEGEND = (
     "width: of a system's interval; of diff.: of the interval of two systems' difference; detects: the difference that "
     "is found with the power asked for; right: pairs in the right order; best, ranking: probability that the best "
@@ -259,12 +285,12 @@ _LEGEND = (
 
 def show_campaign(result: CampaignPlan, console: Console, *, pairs: bool = False) -> None:
     """Print the recommendation, the curves, and what else is known."""
-    console.print(_heading(result), markup=False)
-    console.print()
     for sentence in result.recommendation.text:
         console.print(sentence, style="bold", markup=False)
     if result.repeats is not None:
         console.print(result.repeats.text, style="bold", markup=False)
+    console.print()
+    console.print(_heading(result), markup=False)
     for method in result.methods:
         console.print()
         console.print(_curve(result, method))
@@ -276,6 +302,25 @@ def show_campaign(result: CampaignPlan, console: Console, *, pairs: bool = False
         console.print(_repeats(result.repeats))
     console.print()
     console.print(_LEGEND, style="dim")
+    for note in result.notes:
+        console.print(f"note: {note}", markup=False)
+    render.signature(result.signature, console)
+
+
+def show_adaptive(result: AdaptivePlan, console: Console) -> None:
+    """Print what an adaptive campaign will take, and what uniform allocation takes."""
+    for sentence in result.text:
+        console.print(sentence, style="bold", markup=False)
+    console.print()
+    title = f"cells until '{result.question}' is decided, {result.runs} runs of each, by {result.basis}"
+    table = render.columns(
+        render.table(title), left=["policy"], right=["decided", "median", "9 of 10", "hours", "money"]
+    )
+    for row in result.policies:
+        table.add_row(row.policy, render.percent(row.decided), f"{row.cells:.0f}", f"{row.cells_90:.0f}",
+                      render.number(row.hours), render.number(row.money))  # fmt: skip
+    console.print(table)
+    console.print()
     for note in result.notes:
         console.print(f"note: {note}", markup=False)
     render.signature(result.signature, console)
@@ -321,21 +366,15 @@ def _cells(point: Point, pairs: int, *, timed: bool, paid: bool) -> list[str]:
 def _pairs(result: CampaignPlan) -> Table:
     first, second = result.methods
     items = result.recommendation.point.items
-    table = render.columns(
-        render.table(f"probability of a significant difference with {items} items, and items needed for the power",
-                     caption=_left_out(result.pairs)),
-        left=["better", "worse"],
-        right=["difference", first, second, f"{first} needs", f"{second} needs"],
-    )  # fmt: skip
-    for pair in result.pairs[:_MOST_PAIRS]:
+    table = render.table(f"probability of a significant difference with {items} items, and items needed for the power")
+    heads = ["difference", first, second, f"{first} needs", f"{second} needs"]
+    render.columns(table, left=["better", "worse"], right=heads)
+    table.priority = [-pair.difference for pair in result.pairs]
+    for pair in result.pairs:
         found = [render.percent(pair.recommended[method]) for method in (first, second)]
         needs = [_items(pair.needs[method]) for method in (first, second)]
         table.add_row(pair.a, pair.b, render.number(pair.difference), *found, *needs)
     return table
-
-
-def _left_out(pairs: tuple[PairPlan, ...]) -> str | None:
-    return f"and {len(pairs) - _MOST_PAIRS} more; -o FILE --pairs writes all" if len(pairs) > _MOST_PAIRS else None
 
 
 def _items(needed: float) -> str:

@@ -51,8 +51,10 @@ def run(
         str | None,
         typer.Option("--columns", metavar="ROLE=NAME,...", help="Which is which, e.g. id=key,source=text."),
     ] = None,
+    plot: common.PlotOption = None,
     seed: common.SeedOption = 0,
     json: common.JsonOption = False,
+    all_rows: common.AllRowsOption = False,  # noqa: ARG001
     output: common.OutputOption = None,
     jobs: Annotated[
         int | None, typer.Option("--jobs", min=1, help="Processes; all cores when not given.", rich_help_panel=_RUNNING)
@@ -73,6 +75,7 @@ def run(
     Example: aliquot pool sources.jsonl.gz --method source:model=utility.model --budget 1% -o chosen.jsonl
     """
     common.require_writable(output)
+    common.require_picture(plot)
     mapping = parse_mapping(columns) if columns else None
     with common.resumable(output), rated("measuring") as progress:
         chosen = select_pool(
@@ -81,10 +84,17 @@ def run(
         )  # fmt: skip
     if output is not None:
         write(chosen, output)
+    common.draw(plot, lambda: _figure(chosen))
     if json:
         common.print_json(document(chosen))
     else:
         show(chosen, output)
+
+
+def _figure(chosen: PoolSelection) -> Any:
+    from aliquot.report.figures.choosing import pool_figure  # noqa: PLC0415  (matplotlib is an extra)
+
+    return pool_figure(chosen)
 
 
 def write(chosen: PoolSelection, path: Path) -> None:

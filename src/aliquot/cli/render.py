@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from copy import copy
 from time import monotonic
+from typing import Any
 
-import polars as pl
-from rich.console import Console, RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -20,37 +21,123 @@ from rich.progress import (
     TextColumn,
     TimeRemainingColumn,
 )
+from rich.segment import Segment
 from rich.style import StyleType
 from rich.table import Table
 from rich.text import Text
 
+from aliquot.cli import ALL_ROWS
+from aliquot.core import escape, written
+from aliquot.io.overwrite import stdout_is_output
+
 WIDTH = 100
+fixed, number, percent, scientific = written.fixed, written.number, written.percent, written.scientific
+latex, markdown = written.latex, written.markdown
+
+
+class PlainConsole(Console):
+    """A console for which texts are data: brackets are no markup, and nothing that a name holds steers the terminal."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """Give the pieces to print; controls within texts are shown, not sent."""
+        for piece in super().render(renderable, options):
+            yield piece if piece.control else Segment(escape.terminal(piece.text, lines=True), piece.style)
+
+    def on_broken_pipe(self) -> None:
+        """Tell it like any other writer would: rich ends the program."""
+        with suppress(SystemExit):
+            super().on_broken_pipe()
+        raise BrokenPipeError
 
 
 def console() -> Console:
-    """A console on standard output, 100 columns wide unless the terminal is narrower."""
+    """A console, 100 columns wide unless the terminal is narrower: on standard output, unless a file goes there."""
     terminal = os.get_terminal_size().columns if sys.stdout.isatty() else WIDTH
-    return Console(width=min(WIDTH, terminal), highlight=False, soft_wrap=False, emoji=False)
+    return PlainConsole(
+        width=min(WIDTH, terminal), highlight=False, soft_wrap=False, emoji=False, markup=False,
+        stderr=stdout_is_output(),
+    )  # fmt: skip
 
 
 @contextmanager
 def busy(what: str) -> Iterator[None]:
     """Show on standard error that something is under way; silent when it is not a terminal."""
-    stderr = Console(stderr=True)
+    stderr = PlainConsole(stderr=True)
     if not stderr.is_terminal:
         yield
         return
-    with stderr.status(what):
+    with stderr.status(Text(escape.terminal(what))):
         yield
 
 
 class PlainTable(Table):
     """A table whose cells are shown letter by letter: a system may well be called '[/b]'."""
 
+    whole = False  # whether all rows are shown, however many
+    priority: Sequence[float] | None = None  # of each row: the highest are shown where there are too many
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Give the table, or of a long one the rows that matter and how to see all."""
+        kept = _rows_that_matter(self.row_count, self.priority)
+        if kept is None or self.whole or ALL_ROWS:
+            yield from super().__rich_console__(console, options)
+        else:
+            yield from self._only(kept).__rich_console__(console, options)
+            which = f"the {len(kept)} that matter most" if self.priority is not None else f"{len(kept)}"
+            yield Text(f"{which} of {self.row_count} rows; --all-rows shows all", style="dim")
+
+    def _only(self, kept: Sequence[int]) -> Table:
+        """The table with these rows, and a row of dots where some are left out in between."""
+        part = copy(self)
+        part.whole, part.rows, part.columns = True, [], [column.copy() for column in self.columns]
+        before = -1
+        for at in [*kept, self.row_count]:
+            if at != before + 1:
+                if part.rows:
+                    part.rows[-1].end_section = False
+                part.add_row("⋮", *([""] * (len(self.columns) - 1)))
+            if at < self.row_count:
+                part.rows.append(copy(self.rows[at]))
+                for new, old in zip(part.columns, self.columns, strict=True):
+                    new._cells.append(old._cells[at])  # noqa: SLF001  (rich has no way to take rows)
+            before = at
+        return part
+
     def add_row(self, *cells: RenderableType | None, style: StyleType | None = None, end_section: bool = False) -> None:
         """Add a row; texts are not markup."""
-        plain = (Text(cell) if isinstance(cell, str) else cell for cell in cells)
+        plain = (Text(escape.terminal(cell)) if isinstance(cell, str) else cell for cell in cells)
         super().add_row(*plain, style=style, end_section=end_section)
+
+    def add_column(self, header: RenderableType = "", *arguments: Any, **options: Any) -> None:
+        """Add a column; its name is not markup."""
+        plain = Text(escape.terminal(header)) if isinstance(header, str) else header
+        super().add_column(plain, *arguments, **options)
+
+
+MOST_ROWS = 40
+_FIRST, _LAST = 20, 10
+"""Rows of a longer table that are shown, of its begin and of its end."""
+
+
+def _rows_that_matter(count: int, priority: Sequence[float] | None) -> list[int] | None:
+    """Which rows of a table are shown, in order; None for all of them.
+
+    >>> _rows_that_matter(40, None) is None, len(_rows_that_matter(41, None)), _rows_that_matter(50, range(50))[0]
+    (True, 30, 20)
+    """
+    if count <= MOST_ROWS:
+        return None
+    if priority is None:
+        return [*range(_FIRST), *range(count - _LAST, count)]
+    known = [-math.inf if math.isnan(value) else value for value in priority]
+    return sorted(sorted(range(count), key=lambda at: -known[at])[: _FIRST + _LAST])
+
+
+def verdict(text: str | None, console: Console) -> None:
+    """Print what a result says, before its tables."""
+    if text is not None:
+        console.print(text, style="bold", markup=False)
+        console.print()
 
 
 def signature(text: str, console: Console) -> None:
@@ -59,9 +146,10 @@ def signature(text: str, console: Console) -> None:
     console.print(text, style="dim", markup=False, soft_wrap=True)
 
 
-def table(title: str | None = None, *, caption: str | None = None) -> Table:
+def table(title: str | None = None, *, caption: str | None = None) -> PlainTable:
     """An unboxed table with a rule under the header; names in it may hold anything."""
-    return PlainTable(title=title and Text(title), caption=caption and Text(caption), box=None, title_justify="left",
+    return PlainTable(title=title and Text(escape.terminal(title, lines=True)),
+                      caption=caption and Text(escape.terminal(caption, lines=True)), box=None, title_justify="left",
                       caption_justify="left", header_style="bold", pad_edge=False, padding=(0, 2, 0, 0),
                       title_style="bold")  # fmt: skip
 
@@ -73,37 +161,6 @@ def columns(of: Table, left: Sequence[str] = (), right: Sequence[str] = ()) -> T
     for name in right:
         of.add_column(name, justify="right", no_wrap=True)
     return of
-
-
-def number(value: float | None, digits: int = 3) -> str:
-    """Write a number with `digits` significant digits, '-' where undefined.
-
-    >>> number(0.123456), number(1234.5), number(float("nan")), number(-0.0), number(99.96)
-    ('0.123', '1234', '-', '0', '100.0')
-    """
-    if value is None or math.isnan(value):
-        return "-"
-    if value == 0:
-        return "0"
-    whole = math.floor(math.log10(abs(value))) + 1
-    places = max(0, digits - max(whole, 0))
-    return f"{value:.{places}f}" if abs(value) >= 1e-4 else f"{value:.1e}"
-
-
-def fixed(value: float | None, places: int = 3) -> str:
-    """Write a number with fixed places, '-' where undefined."""
-    return "-" if value is None or math.isnan(value) else f"{value:.{places}f}"
-
-
-def percent(share: float) -> str:
-    """Write a share as a percentage that never rounds to 0 or 100 unless it is.
-
-    >>> percent(1.0), percent(0.9996), percent(0.5), percent(0.0002)
-    ('100%', '99.9%', '50%', '<0.1%')
-    """
-    if share in (0.0, 1.0) or 0.01 <= share <= 0.99:
-        return f"{100 * share:.0f}%"
-    return "<0.1%" if share < 0.001 else f"{min(100 * share, 99.9):.1f}%"
 
 
 def bar(low: float, middle: float, high: float, scale: tuple[float, float], width: int = 24) -> Text:
@@ -123,56 +180,6 @@ def bar(low: float, middle: float, high: float, scale: tuple[float, float], widt
     return Text("".join(cells))
 
 
-# -- Tables for papers: Markdown and LaTeX of any result -------------------------------------------------------------
-
-
-_TEX = {character: f"\\{character}" for character in "&%$#_{}"} | {
-    "\\": r"\textbackslash{}", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}",
-}  # fmt: skip
-
-
-def markdown(frame: pl.DataFrame) -> str:
-    r"""A table with a header, numbers with four significant digits.
-
-    >>> print(markdown(pl.DataFrame({"a|b": ["x"], "n": [0.123456]})), end="")
-    | a\|b | n |
-    |---|---|
-    | x | 0.1235 |
-    """
-    return "".join(f"{line}\n" for line in [_row(frame.columns), "|" + "---|" * frame.width, *map(_row, _cells(frame))])
-
-
-def latex(frame: pl.DataFrame) -> str:
-    r"""A tabular with booktabs' rules: words to the left, numbers to the right.
-
-    >>> print("\n".join(latex(pl.DataFrame({"a_b": ["x"], "n": [0.5], "why": ["y"]})).splitlines()[:3]))
-    \begin{tabular}{lrl}
-    \toprule
-    a\_b & n & why \\
-    """
-    head = " & ".join(_tex(name) for name in frame.columns)
-    rows = [" & ".join(_tex(cell) for cell in row) + r" \\" for row in _cells(frame)]
-    body = "\n".join([r"\toprule", head + r" \\", r"\midrule", *rows, r"\bottomrule"])
-    sides = "".join("r" if kind.is_numeric() else "l" for kind in frame.dtypes)
-    return f"\\begin{{tabular}}{{{sides}}}\n{body}\n\\end{{tabular}}\n"
-
-
-def _cells(frame: pl.DataFrame) -> list[list[str]]:
-    return [[_cell(value) for value in row] for row in frame.rows()]
-
-
-def _cell(value: object) -> str:
-    return number(value, 4) if value is None or isinstance(value, float) else str(value)
-
-
-def _row(cells: list[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
-
-
-def _tex(text: str) -> str:
-    return "".join(_TEX.get(character, character) for character in text)
-
-
 # -- Progress bars: on standard error, for people only, and gone when the work is done -------------------------------
 
 
@@ -183,7 +190,7 @@ Shared = Callable[[str, float, int], None]
 @contextmanager
 def counting(what: str) -> Iterator[Counted | None]:
     """A bar to be told how many of how many are done; it shows once there is something to wait for."""
-    bar = _bar(TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    bar = _bar(TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     if bar is None:
         yield None
         return
@@ -203,8 +210,8 @@ def counting(what: str) -> Iterator[Counted | None]:
 def rated(first: str) -> Iterator[Shared | None]:
     """A bar with a rate, to be told what is done, what share of it, and how many sources so far."""
     bar = _bar(
-        TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TextColumn("{task.fields[rate]}"),
-        TimeRemainingColumn(),
+        TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn(),
+        TextColumn("{task.fields[rate]}"), TimeRemainingColumn(),
     )  # fmt: skip
     if bar is None:
         yield None
@@ -221,5 +228,5 @@ def rated(first: str) -> Iterator[Shared | None]:
 
 
 def _bar(*columns: ProgressColumn) -> Progress | None:
-    stderr = Console(stderr=True)
+    stderr = PlainConsole(stderr=True)
     return Progress(*columns, console=stderr, transient=True) if stderr.is_terminal else None

@@ -11,13 +11,14 @@ from rich.console import Console
 
 from aliquot.cli import common, render
 from aliquot.core.evalset import EvalSet, ItemId
-from aliquot.core.selection import Selection, stored_sources
-from aliquot.errors import DataError, OptionError, unknown_name
-from aliquot.io.files import decode_text, read_bytes, write_bytes
+from aliquot.core.selection import Selection
+from aliquot.errors import OptionError, unknown_name
+from aliquot.io.files import decode_text, read_bytes
 from aliquot.io.formats import tables
+from aliquot.io.writing import write_bytes
+from aliquot.sampling.budgets import item_costs, parse_amount
 from aliquot.sampling.select import select
 from aliquot.sampling.summary import SelectionSummary, Share, summarise
-from aliquot.sampling.tasks import item_costs
 from aliquot.sampling.waves import KEY as WAVES
 
 FORMATS = ("items", "csv", "ids")
@@ -32,14 +33,38 @@ def run(
     budget: Annotated[
         str | None,
         typer.Option(
-            "--budget", "-b", metavar="N", help="Items (100), a share (30%), an amount of cost, or more (+50)."
+            "--budget",
+            "-b",
+            metavar="N",
+            help="Items (200), a share (30%), 3000judgments, 20h, 500EUR, 900cost (of --cost), or more (+50).",
         ),
     ] = None,
     metric: Annotated[str | None, typer.Option("--metric", metavar="NAME", help="The metric to follow.")] = None,
     cost: Annotated[
         str | None,
-        typer.Option("--cost", metavar="COLUMN", help="Item column, or esa_time.", rich_help_panel=_CHOOSING),
+        typer.Option(
+            "--cost",
+            metavar="COLUMN",
+            help="Item column, esa_time, or fitted (to recorded times).",
+            rich_help_panel=_CHOOSING,
+        ),
     ] = None,
+    protocol: Annotated[
+        str | None,
+        typer.Option("--protocol", help="How people will judge: mqm, da, esa, sqm, likert or pairwise."),
+    ] = None,
+    past: Annotated[
+        list[Path] | None,
+        typer.Option("--past", metavar="FILE", help="An earlier campaign, judged likewise; repeat for more."),
+    ] = None,
+    scale: Annotated[
+        str | None,
+        typer.Option("--scale", help="The same said directly: penalties or ratings.", rich_help_panel=_CHOOSING),
+    ] = None,
+    seconds_per_item: common.SecondsPerItemOption = None,
+    seconds_per_judgment: common.SecondsPerJudgmentOption = None,
+    hourly: common.HourlyOption = None,
+    currency: common.CurrencyOption = "EUR",
     balance: Annotated[
         str | None,
         typer.Option("--balance", metavar="COLUMN", help="Equal shares, e.g. domain.", rich_help_panel=_CHOOSING),
@@ -71,6 +96,7 @@ def run(
     format: Annotated[  # noqa: A002
         str, typer.Option("--format", metavar="FORM", help="Form of the output: items, csv or ids.")
     ] = "items",
+    plot: common.PlotOption = None,
     human: common.HumanOption = None,
     systems: common.SystemsOption = None,
     exclude: common.ExcludeOption = None,
@@ -82,6 +108,7 @@ def run(
     pair: common.PairOption = None,
     seed: common.SeedOption = 0,
     json: common.JsonOption = False,
+    all_rows: common.AllRowsOption = False,  # noqa: ARG001
     output: common.OutputOption = None,
 ) -> None:
     """Which items should people judge?
@@ -98,21 +125,26 @@ def run(
     if format not in FORMATS:
         raise unknown_name("output format", format, FORMATS, "the input's is --input-format")
     common.require_writable(output)
+    common.require_picture(plot)
     evalset = common.load_data(
         data, True, human=human, systems=systems, exclude=exclude, format=input_format, lower_is_better=lower_is_better,
         columns=columns, wide=wide, score_name=score_name, pair=pair,
     )  # fmt: skip
-    first = None if within is None else _earlier(within, evalset)
-    before = None if add_to is None else _earlier(add_to, evalset)
+    first = None if within is None else Selection.load(within)
+    before = None if add_to is None else Selection.load(add_to)
     with render.busy(f"choosing by {method}"):
         selection = select(
-            evalset, method, budget, cost=cost, balance=balance, unit=unit, include=_ids(include, evalset),
+            evalset, method, budget, cost=cost, seconds_per_item=seconds_per_item, hourly=hourly, currency=currency,
+            seconds_per_judgment=seconds_per_judgment, protocol=protocol, past=past or (), scale=scale,
+            balance=balance, unit=unit, include=_ids(include, evalset),
             exclude_items=_ids(exclude_items, evalset), crowd=None if crowd is None else common.names(crowd),
             matching=not non_matching, within=first, add_to=before, seed=seed, metric=metric,
         )  # fmt: skip
-    summary = summarise(selection, evalset, _total_cost(evalset, cost))
+    timed = budget is not None and parse_amount(budget.removeprefix("+"), currency).timed
+    summary = summarise(selection, evalset, None if timed else _total_cost(evalset, cost))
     if output is not None:
         write(selection, evalset, output, format)
+    common.draw(plot, lambda: _figure(selection, evalset))
     if json:
         common.print_json(document(selection, summary))
     elif output is None and format != "items":
@@ -121,20 +153,10 @@ def run(
         show(selection, summary, render.console(), output)
 
 
-def _earlier(path: Path, evalset: EvalSet) -> Selection:
-    """Load an earlier selection; ids are often just numbers, so sources show whether it was made from these data."""
-    first = Selection.load(path)
-    if "source" not in evalset.items.columns:
-        return first
-    there = {str(item): text for item, text in zip(evalset.ids, evalset.items["source"], strict=True) if text}
-    pairs = [(item, text, there[item]) for item, text in stored_sources(path).items() if item in there]
-    other = [item for item, before, now in pairs if before.strip() != now.strip()]
-    if 2 * len(other) > len(pairs):
-        raise DataError(
-            f"{path}: {len(other)} of its items have another source in the data, e.g. item {other[0]}; "
-            "give the data it was drawn from, or those with the outputs of its items"
-        )
-    return first
+def _figure(selection: Selection, evalset: EvalSet) -> Any:
+    from aliquot.report.figures.choosing import selection_figure  # noqa: PLC0415  (matplotlib is an extra)
+
+    return selection_figure(selection, evalset)
 
 
 def _ids(text: str | None, evalset: EvalSet) -> list[ItemId]:
@@ -184,7 +206,7 @@ def write(selection: Selection, evalset: EvalSet, path: Path, form: str) -> None
 
 def _text(selection: Selection, form: str) -> str:
     if form == "csv":
-        return selection.to_frame().write_csv()
+        return tables.csv_text(selection.to_frame())
     return "".join(f"{item}\n" for item in selection.ids)
 
 

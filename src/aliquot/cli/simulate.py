@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -12,9 +13,14 @@ from aliquot.cli import common, render
 from aliquot.cli.render import counting
 from aliquot.errors import OptionError, unknown_name
 from aliquot.io.journal import journal_path
+from aliquot.io.writing import format_name
 from aliquot.metric_eval.measures import MEASURES, chosen_measures
-from aliquot.simulation.protocols import RUNS, SEED, ProtocolStudy, protocols
-from aliquot.simulation.setup import DEFAULT
+from aliquot.simulation.by_annotator import METHODS as ANNOTATOR_METHODS
+from aliquot.simulation.by_annotator import AnnotatorStudy, by_annotator
+from aliquot.simulation.metric_quality import METHODS as QUALITY_METHODS
+from aliquot.simulation.metric_quality import MetricQuality, metric_quality
+from aliquot.simulation.protocols import JUDGED, RUNS, SEED, ProtocolStudy, protocols
+from aliquot.simulation.setup import DEFAULT, parse_methods
 from aliquot.simulation.simulate import METHODS, Simulation, simulate
 from aliquot.simulation.summary import Row
 
@@ -22,8 +28,10 @@ _RUNNING = "Running"
 _USUAL = ("spa", "spa_full", "accuracy", "mae", "coverage")
 _COLUMNS = 5
 _PROTOCOL_BUDGET = "30%"
-_NOT_FOR_PROTOCOLS = ("methods", "measures", "metric", "cost", "unit", "balance", "crowd", "test", "level", "parity",
-                      "plot", "plot_measure")  # fmt: skip
+_NOT_FOR_PROTOCOLS = ("methods", "measures", "metric", "cost", "unit", "balance", "crowd", "test", "level", "interval",
+                      "value_range", "parity", "plot", "plot_measure", "seconds_per_item", "hourly",
+                      "currency")  # fmt: skip
+_FOR_ANNOTATORS = {"methods", "metric", "interval", "value_range", "level"}
 
 
 def run(
@@ -38,14 +46,22 @@ def run(
     repeats: Annotated[int, typer.Option("--repeats", help="Replays of whatever is drawn at random.")] = 100,
     measures: Annotated[
         str | None,
-        typer.Option("--measures", metavar="A,B", help=f"Of: {', '.join(MEASURES)}; all when not given."),
+        typer.Option(
+            "--measures",
+            metavar="A,B",
+            help=f"Of: {', '.join(MEASURES)}; when not given, all but those that end in _published.",
+        ),
     ] = None,
     metric: Annotated[
         str | None, typer.Option("--metric", metavar="NAME", help="For methods that need one and name none.")
     ] = None,
     cost: Annotated[
         str | None,
-        typer.Option("--cost", metavar="COLUMN", help="An item column, or esa_time; budgets are then shares of cost."),
+        typer.Option(
+            "--cost",
+            metavar="COLUMN",
+            help="An item column, esa_time, or fitted (to recorded times); budgets are then shares of cost.",
+        ),
     ] = None,
     unit: Annotated[str, typer.Option("--unit", help="item, or document: whole documents are chosen.")] = "item",
     crowd: Annotated[
@@ -57,6 +73,13 @@ def run(
     ] = None,
     test: Annotated[str, typer.Option("--test", help="P-values: analytic, or permutation.")] = "analytic",
     level: Annotated[float, typer.Option("--level", help="Coverage that intervals promise.")] = 0.95,
+    interval: Annotated[
+        str, typer.Option("--interval", help="t, hoeffding or bernstein, for coverage, width and slack.")
+    ] = "t",
+    value_range: Annotated[
+        str | None,
+        typer.Option("--range", metavar="LOW,HIGH", help="Ends of the scale; those of all scores when not given."),
+    ] = None,
     parity: Annotated[
         bool,
         typer.Option("--parity/--no-parity", help="Replay budgets beside those asked for, to tell parity; slower."),
@@ -65,8 +88,22 @@ def run(
         bool,
         typer.Option(
             "--protocols",
-            help="Study WMT's sampling protocols instead: segments, documents, snippets; one budget (30%), 13 repeats, "
-            "seed 13 when not given.",
+            help="Study WMT's sampling protocols instead: segments, documents, snippets, and what people judged; one "
+            "budget (30%; --budgets judged: each set's own coverage), 13 repeats, seed 13 when not given.",
+        ),
+    ] = False,
+    by_metric: Annotated[
+        bool,
+        typer.Option(
+            "--by-metric",
+            help="Instead: parity of selectors (--methods: those that take a metric) against the quality of metrics.",
+        ),
+    ] = False,
+    annotators: Annotated[
+        bool,
+        typer.Option(
+            "--by-annotator",
+            help="Instead: replay every annotator and system alone: error of the mean, win percentages, bounds.",
         ),
     ] = False,
     human: common.HumanOption = None,
@@ -80,6 +117,10 @@ def run(
     ] = None,
     output: common.OutputOption = None,
     as_json: common.JsonOption = False,
+    all_rows: common.AllRowsOption = False,  # noqa: ARG001
+    seconds_per_item: common.SecondsPerItemOption = None,
+    hourly: common.HourlyOption = None,
+    currency: common.CurrencyOption = "EUR",
     seed: common.SeedOption = 0,
     jobs: Annotated[
         int | None, typer.Option("--jobs", min=1, help="Processes; all cores when not given.", rich_help_panel=_RUNNING)
@@ -111,10 +152,14 @@ def run(
     common.require_writable(plot)
     given = {name for name in context.params if _is_given(context, name)}
     if protocol_study:
-        _check_protocols(given)
+        _check_study("--protocols", given, {*_NOT_FOR_PROTOCOLS, "by_metric"})
+    if annotators:
+        _check_study("--by-annotator", given, {*_NOT_FOR_PROTOCOLS, "by_metric", "protocol_study"} - _FOR_ANNOTATORS)
+    if by_metric:
+        _check_study("--by-metric", given, {*_NOT_FOR_PROTOCOLS, "budgets", "repeats"} - {"methods"})
     names = [measure.name for measure in chosen_measures(measures)]
     drawn = _plot_measure(plot, plot_measure, names)
-    reading = {
+    reading: common.Reading = {
         "human": human, "systems": systems, "exclude": exclude, "format": format, "lower_is_better": lower_is_better,
         "columns": columns, "wide": wide, "score_name": score_name, "pair": pair, "mqm_weights": mqm_weights,
     }  # fmt: skip
@@ -128,11 +173,28 @@ def run(
             )  # fmt: skip
         _give_protocols(study, output, as_json=as_json)
         return
+    if annotators:
+        with counting("replaying annotators") as told:
+            alone = by_annotator(
+                sets, methods if "methods" in given else ANNOTATOR_METHODS, budgets, repeats=repeats, human=human,
+                metric=metric, interval=interval, value_range=common.value_range(value_range), level=level, seed=seed,
+                jobs=jobs, progress=told,
+            )  # fmt: skip
+        _give_annotators(alone, output, as_json=as_json)
+        return
+    if by_metric:
+        with counting("replaying metrics") as told:
+            chosen = parse_methods(methods) if "methods" in given else QUALITY_METHODS
+            quality = metric_quality(sets, chosen, human=human, seed=seed, progress=told)
+        _give_quality(quality, output, as_json=as_json)
+        return
     with common.resumable(output), counting("replaying") as told:
         result = simulate(
             sets, methods, budgets, repeats=repeats, measures=None if measures is None else names, human=human,
-            metric=metric, cost=cost, unit=unit, balance=balance, crowd=crowd, test=test, level=level, parity=parity,
-            seed=seed, jobs=jobs, engine=engine, journal=output, progress=told,
+            metric=metric, cost=cost, unit=unit, balance=balance, crowd=crowd, test=test, level=level,
+            interval=interval, value_range=common.value_range(value_range), parity=parity,
+            seconds_per_item=seconds_per_item, hourly=hourly, currency=currency, seed=seed, jobs=jobs,
+            engine=engine, journal=output, progress=told,
         )  # fmt: skip
     if output is not None:
         common.write_result(result.to_frame(), result.to_dict(), output)
@@ -150,7 +212,8 @@ def run(
 def _check_output(output: Path | None) -> None:
     """Refuse before any work what could not be written after it."""
     common.require_writable(output)
-    if output is not None and not output.name.removesuffix(".gz").endswith((".json", ".csv", ".tsv", ".parquet")):
+    endings = (".json", ".csv", ".tsv", ".parquet")
+    if output is not None and not format_name(output, ".json").removesuffix(".gz").endswith(endings):
         raise OptionError(f"{output}: unknown ending; use .json, .csv, .tsv or .parquet")
 
 
@@ -159,10 +222,10 @@ def _is_given(context: typer.Context, name: str) -> bool:
     return source is not None and source.name != "DEFAULT"
 
 
-def _check_protocols(given: set[str]) -> None:
-    unused = [f"--{name.replace('_', '-')}" for name in _NOT_FOR_PROTOCOLS if name in given]
+def _check_study(study: str, given: set[str], not_used: set[str]) -> None:
+    unused = [f"--{name.replace('_', '-')}" for name in sorted(not_used & given)]
     if unused:
-        raise OptionError(f"--protocols is a study of its own and does not use {', '.join(unused)}; leave out either")
+        raise OptionError(f"{study} is a study of its own and does not use {', '.join(unused)}; leave out either")
 
 
 def _plot_measure(plot: Path | None, asked: str | None, measured: list[str]) -> str:
@@ -179,14 +242,14 @@ def _plot_measure(plot: Path | None, asked: str | None, measured: list[str]) -> 
 
 def _show(result: Simulation, measures: list[str], output: Path | None, plot: Path | None) -> None:
     console = render.console()
+    render.verdict(result.verdict, console)
     shown = measures[:_COLUMNS]
     for data in dict.fromkeys(row.data for row in result.rows):
         rows = [row for row in result.rows if row.data == data]
-        console.print(_table(data, rows, shown))
-        console.print()
+        for start in range(0, len(measures), _COLUMNS):
+            console.print(_table(data, rows, measures[start : start + _COLUMNS], parity=start == 0))
+            console.print()
     console.print(" ".join(_explained(shown, coarse=all(cell.asked for cell in result.cells))))
-    if len(measures) > len(shown):
-        console.print(f"note: {', '.join(measures[_COLUMNS:])}: in --json and -o", markup=False)
     for note in result.notes:
         console.print(f"note: {note}", markup=False)
     for path in (output, plot):
@@ -214,8 +277,8 @@ def _with_parity(shown: list[str]) -> list[str]:
     return usual or [name for name in shown if MEASURES[name].better != "neither" and name != "cost"][:2]
 
 
-def _table(data: str, rows: list[Row], shown: list[str]) -> object:
-    parities = _with_parity(shown)
+def _table(data: str, rows: list[Row], shown: list[str], *, parity: bool) -> object:
+    parities = _with_parity(shown) if parity else []
     heads = [*shown, *(f"parity {name}" for name in parities)]
     table = render.columns(render.table(data), left=["method"], right=heads)
     for method in dict.fromkeys(row.method for row in rows):
@@ -252,7 +315,21 @@ def _give_protocols(study: ProtocolStudy, output: Path | None, *, as_json: bool)
                       f"{row.median:g}", str(row.worst), str(row.sets))  # fmt: skip
     console.print(table)
     console.print(f"best, median and worst of {study.runs} runs; fewer changes are better")
+    if any(row.protocol == JUDGED for row in study.rows):
+        console.print(f"{JUDGED}: the part of each set that people judged, once; a set counts where they left out some")
     console.print()
+    if study.coverage:
+        coverage = render.columns(
+            render.table("judged by people"), left=["data"], right=["mean", "least", "most", "systems"]
+        )
+        for covered in study.coverage:
+            shares = covered.systems.values()
+            coverage.add_row(
+                covered.data, *map(render.percent, (covered.mean, min(shares), max(shares))), str(len(shares))
+            )
+        console.print(coverage)
+        console.print("share of the items judged for a system; by system in --json")
+        console.print()
     for data in dict.fromkeys(row.data for row in study.lengths):
         rows = [row for row in study.lengths if row.data == data]
         console.print(f"{data}: share of items from documents of this length", style="bold", markup=False)
@@ -261,6 +338,64 @@ def _give_protocols(study: ProtocolStudy, output: Path | None, *, as_json: bool)
             lengths.add_row(row_.protocol, *(render.percent(share) for share in row_.shares.values()))
         console.print(lengths)
         console.print()
+    for note in study.notes:
+        console.print(f"note: {note}", markup=False)
+    if output is not None:
+        console.print(f"wrote {output}", markup=False)
+    render.signature(study.signature, console)
+
+
+def _give_quality(quality: MetricQuality, output: Path | None, *, as_json: bool) -> None:
+    if output is not None:
+        common.write_result(quality.to_frame(), quality.to_dict(), output)
+    if as_json:
+        common.print_json(quality.to_dict())
+        return
+    console = render.console()
+    bins = quality.bins().to_dicts()
+    methods = list(dict.fromkeys(row.method for row in quality.rows))
+    table = render.columns(
+        render.table("parity by the metric's quality"), left=["correlation"], right=["metrics", *methods]
+    )
+    for level in sorted({row["bin"] for row in bins}):
+        found = {row["method"]: row for row in bins if row["bin"] == level}
+        cells = [_mean_parity(found[method]) for method in methods]
+        table.add_row(f"{level:.1f}", str(found[methods[0]]["metrics"]), *cells)
+    console.print(table)
+    console.print(
+        "correlation: Pearson's of metric and people over all outputs, rounded. Parity: share of a random sample's "
+        "budget that is as good; (2): so many metrics never are. Every metric: --json, -o."
+    )
+    for note in quality.notes:
+        console.print(f"note: {note}", markup=False)
+    if output is not None:
+        console.print(f"wrote {output}", markup=False)
+    render.signature(quality.signature, console)
+
+
+def _mean_parity(found: dict[str, Any]) -> str:
+    missed = f" ({found['missed']})" if found["missed"] else ""
+    return ("-" if found["parity"] is None else render.fixed(found["parity"], 2)) + missed
+
+
+def _give_annotators(study: AnnotatorStudy, output: Path | None, *, as_json: bool) -> None:
+    if output is not None:
+        common.write_result(study.to_frame(), study.to_dict(), output)
+    if as_json:
+        common.print_json(study.to_dict())
+        return
+    console = render.console()
+    heads = ["error", "sdev", "win", "coverage", "slack", "half width"]
+    table = render.columns(render.table("each annotator and system alone"), left=["method"], right=heads)
+    for row in study.summary():
+        win = "-" if math.isnan(row.win) else render.percent(row.win)
+        error, spread, slack, half = map(render.number, (row.error, row.spread, row.slack, row.half))
+        table.add_row(row.method, error, spread, win, render.percent(row.coverage), slack, half)
+    console.print(table)
+    console.print(
+        f"means over {study.simulations} annotators' systems and the budgets; win: how often the error is below "
+        "that of a random sample's mean; slack: half width of the interval less the error. By budget: --json, -o."
+    )
     for note in study.notes:
         console.print(f"note: {note}", markup=False)
     if output is not None:

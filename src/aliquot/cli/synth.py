@@ -17,7 +17,8 @@ _DEFAULT_METRICS = ",".join(f"{name}={value}" for name, value in METRICS.items()
 
 def run(
     output: Annotated[
-        Path, typer.Option("-o", "--output", metavar="FILE", help="Where to write; the ending says the format.")
+        Path,
+        typer.Option("-o", "--output", metavar="FILE", help="Where to write, in the format of the ending; '-' prints."),
     ],
     items: Annotated[int, typer.Option("--items", help="Number of items.")] = 400,
     systems: Annotated[int, typer.Option("--systems", help="Number of systems.")] = 8,
@@ -44,6 +45,7 @@ def run(
 
     Example: aliquot synth --items 500 --systems 10 --protocol da -o campaign.jsonl
     """
+    common.require_writable(output, or_folder=True)
     evalset = synthetic(
         items, systems, protocol=protocol, metrics=_parse(metrics), document_length=document_length, domains=domains,
         annotators=annotators, judgments_per_output=judgments_per_output, texts=texts, seed=seed,

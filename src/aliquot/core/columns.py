@@ -7,6 +7,7 @@ its type what it is, in memory and in Parquet.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -172,7 +173,7 @@ def check_names(names: Sequence[str], kind: str) -> None:
     """Raise when a name is empty or occurs twice."""
     if "" in names:
         raise DataError(f"{kind} number {names.index('') + 1} has an empty name ''; give it one")
-    repeated = [name for name in names if names.count(name) > 1]
+    repeated = [name for name, count in Counter(names).items() if count > 1]
     if repeated:
         raise DataError(f"the {kind} '{repeated[0]}' occurs twice; names must be unique")
 
@@ -268,7 +269,8 @@ class ScoreCells:
         self.systems: dict[str, int] = {}
         self._layouts: dict[tuple[str, ...], _Layout] = {}
         self._names: dict[str, None] = {}
-        self._pending = 0
+        self.added = 0  # numbers and nulls, all in all
+        self._flushed = 0
 
     def add(self, row: int, scores: Mapping[str, Mapping[str, float | None] | None]) -> None:
         """Add an item's scores."""
@@ -284,19 +286,20 @@ class ScoreCells:
             layout.rows.append(row)
             layout.columns.append(column)
             layout.values.extend(cell.values())
-            self._pending += len(names)
-        if self._pending > _FLUSH:
+            self.added += len(names)
+        if self.added - self._flushed > _FLUSH:
             self._flush()
 
     def _flush(self) -> None:
         for names, layout in self._layouts.items():
             layout.flush(len(names))
-        self._pending = 0
+        self._flushed = self.added
 
     def arrays(self, n: int, systems: Sequence[str]) -> dict[str, FloatArray]:
         """Return name -> n x len(systems) array, read-only, NaN where nothing was added."""
         self._flush()
-        place = np.array([systems.index(system) for system in self.systems], dtype=np.int64)
+        column_of = {system: at for at, system in enumerate(systems)}
+        place = np.array([column_of[system] for system in self.systems], dtype=np.int64)
         arrays = {name: np.full((n, len(systems)), np.nan) for name in self._names}
         for names, layout in self._layouts.items():
             for rows, columns, block in layout.blocks:

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from aliquot.errors import DataError
-from aliquot.stats.arrays import FloatArray
+from aliquot.stats.arrays import FloatArray, extreme_size
 
 if TYPE_CHECKING:  # which imports this file
     from aliquot.core.evalset import EvalSet
@@ -25,7 +25,25 @@ _HUMAN = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 
+_SQUARES = (1e-152, 1e152)  # sums of a thousand squares are still normal numbers
+
 _ERROR_RATE = re.compile(r"^(char[-_]?)?(ter|wer|per|cer|cder|eed|exteed|character)([-_.].*)?$", re.IGNORECASE)
+
+
+def require_squares(values: FloatArray, what: str) -> None:
+    """Refuse values whose squares are no numbers: sums of squares would be infinite, or lose their digits.
+
+    >>> require_squares(np.array([1e160, np.nan]), "the score 'm'")
+    Traceback (most recent call last):
+        ...
+    aliquot.errors.DataError: the score 'm': the largest value is 1e+160, whose square is no number; divide by 1e+160
+    """
+    known = np.abs(values[np.isfinite(values) & (values != 0)])
+    largest = float(known.max()) if known.size else 1.0
+    if not _SQUARES[0] <= largest <= _SQUARES[1]:
+        raise DataError(
+            f"{what}: the largest value is {largest:g}, whose square is no number; divide by {extreme_size(values):g}"
+        )
 
 
 def looks_human(name: str) -> bool:

@@ -8,12 +8,16 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from aliquot.core.annotator_scales import annotator_notes
 from aliquot.core.conventions import looks_human
 from aliquot.core.evalset import EvalSet
 from aliquot.core.result import Result, frame_of, signature
 from aliquot.errors import unknown_name
 from aliquot.stats.arrays import FloatArray
 from aliquot.stats.correlation import column_means_where_both, pearson
+
+FEWEST_FOR_PLAN = 4
+"""Items judged for all systems that tell anything about spread and its tails."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +83,7 @@ class Description(Result):
     missing: tuple[str, ...]
     steps: tuple[Step, ...]
     signature: str
+    notes: tuple[str, ...] = ()  # what looks wrong with the judgments
 
     def to_frame(self) -> pl.DataFrame:
         """One row per score."""
@@ -132,6 +137,7 @@ def describe(evalset: EvalSet, human: str | None = None) -> Description:
         missing=_missing(evalset, human),
         steps=_steps(evalset, scores, judgments, human),
         signature=signature("inspect", evalset, human=human),
+        notes=tuple(annotator_notes(evalset)),
     )
 
 
@@ -223,11 +229,33 @@ def _missing(evalset: EvalSet, human: str | None) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _thin_hint(evalset: EvalSet, human: str | None) -> str:
-    """Name the systems whose absence costs complete items, so that they can be left out."""
-    counts = np.isfinite(evalset.scores[human or ""]).sum(axis=0)
-    thin = [system for system, count in zip(evalset.systems, counts, strict=True) if count < 0.5 * counts.max()]
-    return f" (try --exclude {','.join(thin)})" if thin else ""
+def _without_thin(evalset: EvalSet, human: str) -> tuple[list[str], int]:
+    """Systems judged on half as many items as the best covered one or fewer, and the complete items without them."""
+    present = np.isfinite(evalset.scores[human])
+    counts = present.sum(axis=0)
+    thin = counts <= 0.5 * counts.max()
+    left = int(present[:, ~thin].all(axis=1).sum()) if (~thin).sum() > 1 else 0
+    return [evalset.systems[at] for at in np.flatnonzero(thin)], left
+
+
+def _too_few_hint(evalset: EvalSet, human: str, needed: int) -> str:
+    """Name the systems to leave out, where that leaves enough items judged for all others."""
+    thin, left = _without_thin(evalset, human)
+    if thin and left >= needed:
+        return f" (try --exclude {','.join(thin)}: {left} items)"
+    return " (the systems were judged on different items)"
+
+
+def _plan_step(evalset: EvalSet, human: str | None) -> Step:
+    """A plan from data needs a few items judged for all systems that were judged at all often."""
+    numbers = "from numbers alone: aliquot plan --difference 1 --sd 25"
+    if human is None:
+        return Step("plan", ready=False, note=f"needs a pilot with human scores; {numbers}")
+    _, complete = _without_thin(evalset, human)
+    if complete < FEWEST_FOR_PLAN:
+        few = f"{complete} items have '{human}' for all systems; a plan needs {FEWEST_FOR_PLAN}; {numbers}"
+        return Step("plan", ready=False, note=few)
+    return Step("plan", ready=True, note=f"from the variances of {complete} items judged for all systems")
 
 
 def _steps(
@@ -256,13 +284,9 @@ def _steps(
             note=no_human
             if judged is None
             else f"{judged_items} items have '{human}' for all systems"
-            + ("" if judged_items >= 20 else f"; at least 20 are needed{_thin_hint(evalset, human)}"),
+            + ("" if judged_items >= 20 else f"; at least 20 are needed{_too_few_hint(evalset, str(human), 20)}"),
         ),
-        Step(
-            "plan",
-            ready=True,
-            note="from variances in the data" if judged else "from assumptions; a pilot would sharpen it",
-        ),
+        _plan_step(evalset, human),
         Step(
             "metrics",
             ready=judged is not None and bool(metrics),

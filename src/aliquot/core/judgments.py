@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from aliquot.core.columns import cast_column, same_content
+from aliquot.core.shown import Shown
 from aliquot.errors import DataError, unknown_name
 
 CORE = ("item", "system", "annotator", "criterion", "value", "seconds")
@@ -15,6 +16,12 @@ CORE = ("item", "system", "annotator", "criterion", "value", "seconds")
 
 MARKED = "marked"
 """The column that says why a judgment should not count; null where it should."""
+
+CONTROL_ITEM = "control item"
+"""The mark on judgments of control items: they test annotators, and are not about systems."""
+
+MODEL = "judge model"
+"""The mark on judgments of an automatic judge: they are a metric, and never part of a human score."""
 
 LABEL = "label"
 """The column of answers that are labels and stood in the column `value`, which holds numbers."""
@@ -24,7 +31,7 @@ _NAMES = ("system", "annotator", "criterion")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Judgments:
+class Judgments(Shown):
     """A long, validated table of judgments.
 
     `table` has the columns item, system, annotator, criterion, value and seconds, those of time, order, control and
@@ -42,6 +49,10 @@ class Judgments:
     table: pl.DataFrame
 
     def __post_init__(self) -> None:
+        if not isinstance(self.table, pl.DataFrame):
+            from aliquot.io.formats.table_files import any_frame  # noqa: PLC0415  (pandas is read as files are)
+
+            object.__setattr__(self, "table", any_frame(self.table))
         object.__setattr__(self, "table", _normalised(self.table))
 
     def __len__(self) -> int:

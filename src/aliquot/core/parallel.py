@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -16,6 +18,8 @@ Task = TypeVar("Task")
 Done = TypeVar("Done")
 _PREFIX = "dask://"
 _AHEAD = 16
+_MOST_JOBS = 64
+_WATCH = 0.5  # seconds between two looks of a worker at its parent
 
 
 def run_tasks(
@@ -31,6 +35,9 @@ def run_tasks(
     """
     if jobs is not None and jobs < 1:
         raise OptionError(f"--jobs {jobs}: choose at least 1")
+    most = max(_MOST_JOBS, 4 * (os.cpu_count() or 1))
+    if jobs is not None and jobs > most:
+        raise OptionError(f"--jobs {jobs}: this machine has {os.cpu_count()} cores; choose at most {most}")
     if engine is None and (jobs == 1 or len(tasks) < 2):
         yield from map(work, tasks)
         return
@@ -44,15 +51,70 @@ def run_tasks(
         if engine is not None:
             yield from _on_cluster(work, tasks, engine)
             return
-        parallel = joblib.Parallel(n_jobs=count, return_as="generator_unordered", batch_size=1)
+        parallel = joblib.Parallel(
+            n_jobs=count, return_as="generator_unordered", batch_size=1, initializer=_end_with, initargs=(os.getpid(),)
+        )
         here = partial(_in_folder, str(Path.cwd()), work)
         yield from parallel(joblib.delayed(here)(task) for task in tasks)
+
+
+def run_in_order(
+    work: Callable[[Task], Done],
+    tasks: Sequence[Task],
+    *,
+    jobs: int | None = None,
+    engine: str | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> list[Done]:
+    """Give the results in the order of the tasks, whichever process finishes first: a sum depends on that order.
+
+    >>> run_in_order(abs, [-1, 2, -3], jobs=1)
+    [1, 2, 3]
+    """
+    found: dict[int, Done] = {}
+    for at, result in run_tasks(partial(_numbered, work), list(enumerate(tasks)), jobs=jobs, engine=engine):
+        found[at] = result
+        if progress is not None:
+            progress(len(found), len(tasks))
+    return [found[at] for at in range(len(tasks))]
+
+
+def _numbered(work: Callable[[Task], Done], task: tuple[int, Task]) -> tuple[int, Done]:
+    return task[0], work(task[1])
 
 
 def _in_folder(folder: str, work: Callable[[Task], Done], task: Task) -> Done:
     """Work where the caller is: joblib's processes outlive a call, and the caller may have gone elsewhere since."""
     os.chdir(folder)
     return work(task)
+
+
+def _end_with(parent: int) -> None:
+    """Let a worker end when the process that started it is gone; killed, that one cannot tell its workers any more.
+
+    By a thread and not by Linux's signal at a parent's death: that one comes when the thread that started the worker
+    ends, and joblib starts workers from threads that end before the work does.
+    """
+    if os.getpid() == parent:  # a backend of threads
+        return
+    above = os.getppid()  # another where a server starts the workers, or where the parent is gone already
+
+    def watch() -> None:
+        while os.getppid() == above and (above == parent or _runs(parent)):
+            time.sleep(_WATCH)
+        os._exit(1)  # whatever the other threads do
+
+    threading.Thread(target=watch, name="aliquot-parent-watch", daemon=True).start()
+
+
+def _runs(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # another user's
+        return True
+    return True
 
 
 @contextmanager

@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 
 from aliquot._version import __version__
+from aliquot.core.shown import Shown
 
 if TYPE_CHECKING:  # a description of an EvalSet is itself a Result
     from aliquot.core.evalset import EvalSet
@@ -23,7 +24,7 @@ _DTYPES: Mapping[str, pl.DataType] = MappingProxyType(
 )
 
 
-class Result:
+class Result(Shown):
     """Base of the frozen dataclasses that verbs return.
 
     `to_dict` gives all fields as plain values. A subclass whose JSON document differs from its fields overrides
@@ -51,9 +52,10 @@ class Result:
         return {name: value for name, value in _fields(self).items() if name not in names}
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the JSON document as plain values; undefined and infinite numbers are None."""
+        """Return the JSON document as plain values, the verdict first; undefined and infinite numbers are None."""
         document: dict[str, Any] = plain(self.document())
-        return document
+        verdict = self.verdict
+        return document if verdict is None else {"verdict": verdict} | document
 
 
 def _fields(row: Any) -> dict[str, Any]:
@@ -112,10 +114,10 @@ def frame_of(rows: Sequence[Any], row_type: type) -> pl.DataFrame:
 
 
 def signature(verb: str, evalset: EvalSet | None = None, **parts: object) -> str:
-    """Return e.g. `aliquot:0.2.0|select:metric_var|metric:COMET|seed:7|data:3f9c21`; parts that are None are left out.
+    """Return e.g. `aliquot:0.3.0|select:metric_var|metric:COMET|seed:7|data:3f9c21`; parts that are None are left out.
 
     >>> signature("plan", delta=1.0, seed=None)
-    'aliquot:0.2.0|plan|delta:1.0'
+    'aliquot:0.3.0|plan|delta:1.0'
     """
     parts_given = [f"{name}:{value}" for name, value in parts.items() if value is not None]
     data = [] if evalset is None else [f"data:{evalset.fingerprint}"]

@@ -6,7 +6,9 @@ it. Invariant: `probability`, where present, lies in (0, 1] and is the exact inc
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import hashlib
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -19,13 +21,19 @@ import polars as pl
 
 from aliquot.core.columns import ids_of_one_kind
 from aliquot.core.evalset import EvalSet, ItemId, at_rows
-from aliquot.errors import DataError, FormatError, OptionError
-from aliquot.io.files import read_bytes, write_bytes
+from aliquot.core.origin import Origin, compare, source_digest
+from aliquot.core.shown import Shown
+from aliquot.errors import AliquotWarning, DataError, FormatError, OptionError
+from aliquot.io.files import decode_json, read_bytes
 from aliquot.io.formats import items as item_lines
+from aliquot.io.writing import write_bytes
 from aliquot.stats.arrays import FloatArray
 
 FIELD = "selection"
+_REMEDY = "a selection is item JSON lines, as `aliquot select -o` writes them"
 VARIANCES = ("unordered", "spread", "clustered", "stratified", "balanced")
+_ROUNDING = 1e-9
+_MOST = 2**53  # whole numbers up to which a float counts
 _NUMBER = ((int, float, type(None)), "a number")
 _KINDS: Mapping[str, tuple[tuple[type, ...], str]] = MappingProxyType(
     {
@@ -35,10 +43,35 @@ _KINDS: Mapping[str, tuple[tuple[type, ...], str]] = MappingProxyType(
         "signature": ((str,), "a text"),
         "stratum": ((str,), "a name"),
         "systems": ((list,), "a list of systems"),
-        "details": ((dict,), "an object"),
+        "source": ((str,), "a digest"),
+        **dict.fromkeys(("details", "file", "data"), ((dict,), "an object")),
         **dict.fromkeys(("utility", "probability", "weight", "cost"), _NUMBER),
     }
 )
+
+
+_DETAILS: Mapping[str, tuple[tuple[type, ...], float, str]] = MappingProxyType(
+    {
+        "variance": ((str,), np.inf, "a name"),
+        "remainder": ((int, float), np.inf, "a number of at least 0"),
+        "coverage": ((int, float), 1.0, "a share between 0 and 1"),
+        "within": ((str, type(None)), np.inf, "a method"),
+        "first_stage": ((int, type(None)), _MOST, "a number of items"),
+        "rates": ((Mapping, type(None)), np.inf, "an object with a rate for each system"),
+    }
+)
+
+
+def _check_detail(name: str, value: object) -> None:
+    """Refuse details of a design that are of another kind than ours."""
+    kinds, most, expected = _DETAILS[name]
+    fits = isinstance(value, kinds) and not isinstance(value, bool)
+    if not fits or (isinstance(value, (int, float)) and not -_ROUNDING <= value <= most + _ROUNDING):
+        raise DataError(f"selection.details.{name} should be {expected}, found {value!r}; correct the file")
+    for system, rate in value.items() if isinstance(value, Mapping) else ():
+        if rate is not None and not (isinstance(rate, (int, float)) and 0 <= rate < np.inf):
+            raise DataError(f"selection.details.{name}: the rate of '{system}' should be a number of at least 0, found "
+                            f"{rate!r}; correct the file")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -50,21 +83,25 @@ class Design:
     coverage: float = 1.0  # share of the items that had a probability above 0
     within: str | None = None  # the method of a first stage, if there was one
     first_stage: int | None = None  # and how many items it chose
+    # adaptive allocation: how far each system went along the common order of items; None where it has all of them
+    rates: Mapping[str, float | None] | None = None
 
     @classmethod
     def of(cls, details: Mapping[str, Any] | None) -> Design:
         """Read the design out of details; what is absent has its default.
 
         >>> Design.of({"variance": "spread", "remainder": 0.4, "gap": 1e-9})
-        Design(variance='spread', remainder=0.4, coverage=1.0, within=None, first_stage=None)
+        Design(variance='spread', remainder=0.4, coverage=1.0, within=None, first_stage=None, rates=None)
         """
         known = {name: details[name] for name in cls.__dataclass_fields__ if name in details} if details else {}
+        for name, value in known.items():
+            _check_detail(name, value)
         design = cls(**known)
         return design if design.variance in VARIANCES else replace(design, variance="unordered")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Selection:
+class Selection(Shown):
     """The chosen items, most useful or first drawn first.
 
     Attributes:
@@ -79,6 +116,7 @@ class Selection:
         systems: for non-matching designs, the systems to be judged on each item; None means all of them.
         details: what else the design knows (bin sizes, drawing order, proven gap), as plain values.
         signature: how to get it again.
+        origin: what is remembered of the data it was made from, or None; `check` compares other data with it.
 
     >>> chosen = Selection(ids=(4, 1), population=10, method="segments", probability=np.array([0.2, 0.2]))
     >>> chosen
@@ -98,12 +136,15 @@ class Selection:
     systems: tuple[tuple[str, ...], ...] | None = None
     details: Mapping[str, Any] = field(default_factory=dict)
     signature: str = ""
+    origin: Origin | None = None
 
     def __post_init__(self) -> None:
         set_field = object.__setattr__
         set_field(self, "ids", tuple(self.ids))
         if len(set(self.ids)) < len(self.ids):
             raise DataError("a selection names an item twice; ids must be unique")
+        if self.population < len(self.ids):
+            raise DataError(f"the population is {self.population} and {len(self.ids)} items are selected; correct it")
         for name in ("probability", "weight", "utility", "cost"):
             value = getattr(self, name)
             if name == "weight" and value is None and self.probability is not None:
@@ -114,12 +155,25 @@ class Selection:
             value = getattr(self, name)
             if value is not None and len(value) != len(self.ids):
                 raise DataError(f"selection: {len(value)} entries of {name} for {len(self.ids)} items")
+        if self.origin is not None and self.origin.sources and len(self.origin.sources) != len(self.ids):
+            set_field(self, "origin", replace(self.origin, sources=()))  # ids were replaced: no longer theirs
         set_field(self, "details", MappingProxyType(dict(self.details)))
 
     @cached_property
     def design(self) -> Design:
         """How the items were drawn, as far as estimates must know it."""
         return Design.of(self.details)
+
+    def cell_probability(self, systems: Sequence[str]) -> FloatArray | None:
+        """Probabilities of the cells (items x systems) of an adaptive selection; None for others.
+
+        A system that went at rate r along the order has an item of size z (the utility) with probability
+        1 - exp(-r z). Systems that the selection does not know get the item's own.
+        """
+        rates = self.design.rates
+        if rates is None or self.probability is None or self.utility is None:
+            return None
+        return cell_probability(self.utility, self.probability, rates, systems)
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -163,15 +217,27 @@ class Selection:
         }
 
     def of(self, evalset: EvalSet) -> EvalSet:
-        """Return the chosen items of `evalset`, in the set's order."""
+        """Return the chosen items of `evalset`, in the set's order; other data than it was made from are refused."""
+        for note in self.check(evalset):
+            warnings.warn(note, AliquotWarning, 2)
         return evalset.keep(items=list(self.ids))
+
+    def check(self, evalset: EvalSet, *, strict: bool = False) -> tuple[str, ...]:
+        """Compare data with those that the selection was made from, and return what differs.
+
+        Raises DataError where they cannot be the same: items are missing, or many have another source; when strict, for
+        any difference but systems added or left out.
+        """
+        return compare(self.origin, self.ids, self.population, evalset, strict=strict)
 
     def save(self, path: str | Path, evalset: EvalSet | None = None) -> None:
         """Save as item JSON lines in the order of the selection; with `evalset`, the items' texts and scores too."""
         encode = msgspec.json.Encoder().encode
         bare: Iterable[dict[str, Any]] = ({"i": item} for item in self.ids)
         records = bare if evalset is None else item_lines.records(self._in_order(evalset))
-        lines = [encode({**record, FIELD: e}) + b"\n" for record, e in zip(records, self._entries(), strict=True)]
+        with_texts = evalset is not None and "source" in evalset.items.columns
+        entries = self._entries(with_sources=not with_texts)
+        lines = [encode({**record, FIELD: e}) + b"\n" for record, e in zip(records, entries, strict=True)]
         write_bytes(path, b"".join(lines))
 
     def _in_order(self, evalset: EvalSet) -> EvalSet:
@@ -179,15 +245,22 @@ class Selection:
         row_of = {str(item): row for row, item in enumerate(chosen.ids)}
         return at_rows(chosen, np.array([row_of[str(item)] for item in self.ids], dtype=np.int64))
 
-    def _entries(self) -> list[dict[str, Any]]:
+    def _entries(self, *, with_sources: bool) -> list[dict[str, Any]]:
         shared = {"method": self.method, "population": self.population, "signature": self.signature}
         rows = self.to_frame().drop("id").iter_rows(named=True)
         entries = [{name: value for name, value in row.items() if value is not None} | shared for row in rows]
         if self.systems is not None:
             for entry, names in zip(entries, self.systems, strict=True):
                 entry["systems"] = list(names)
+        if self.origin is not None and with_sources:
+            for entry, digest in zip(entries, self.origin.sources, strict=bool(self.origin.sources)):
+                entry["source"] = digest
         if entries and self.details:
             entries[0]["details"] = dict(self.details)
+        if entries and self.origin is not None:
+            entries[0]["data"] = self.origin.to_dict()
+        if entries:  # whole lines that are lost later are noticed
+            entries[0]["file"] = {"items": len(self), "digest": _digest(self.ids, entries)}
         return entries
 
     @classmethod
@@ -204,17 +277,57 @@ class Selection:
             raise FormatError(f"{path}: the file is empty; a selection has one line per chosen item")
         ids = ids_of_one_kind(ids)
         order = sorted(range(len(ids)), key=lambda at: entries[at].get("rank", at))
+        ids, entries = [ids[at] for at in order], [entries[at] for at in order]
+        _require_whole(path, ids, entries)
         try:
-            return _from_entries([ids[at] for at in order], [entries[at] for at in order])
+            found = _from_entries(ids, entries)
+            _ = found.design  # says what is wrong with the details
         except (DataError, OptionError) as error:
             raise FormatError(f"{path}: {error}") from None
+        return found
 
 
-def stored_sources(path: str | Path) -> dict[str, str]:
-    """The sources in a selection's file, by the items' ids as text; empty where it was saved without texts."""
-    lines = (line for line in read_bytes(path).split(b"\n") if line.strip())
-    records = (msgspec.json.decode(line, type=dict[str, Any]) for line in lines)
-    return {str(record.get("i")): record["src"] for record in records if isinstance(record.get("src"), str)}
+def cell_probability(
+    size: FloatArray, probability: FloatArray, rates: Mapping[str, float | None], systems: Sequence[str]
+) -> FloatArray:
+    """1 - exp(-rate size) for items x systems; 1 where a rate is None, the item's own where a system has no rate.
+
+    >>> cell_probability(np.ones(1), np.array([0.5]), {"A": 1.0, "B": None}, ["A", "B", "C"]).round(3).tolist()
+    [[0.632, 1.0, 0.5]]
+    """
+    columns = []
+    for name in systems:
+        rate = rates.get(name, 0.0)
+        cell = np.ones(len(size)) if rate is None else -np.expm1(-float(rate) * size)
+        columns.append(cell if rate is None or rate > 0 else probability)
+    return np.column_stack(columns)
+
+
+def _digest(ids: Iterable[ItemId], entries: Iterable[Mapping[str, Any]]) -> str:
+    """Eight hexadecimal digits of what was chosen with which probabilities and weights."""
+    numbers = ("rank", "probability", "weight", "stratum", "systems")
+    told = [[str(item), *(entry.get(name) for name in numbers)] for item, entry in zip(ids, entries, strict=True)]
+    return hashlib.blake2b(msgspec.json.encode(told), digest_size=4).hexdigest()
+
+
+def _require_whole(path: str | Path, ids: list[ItemId], entries: list[dict[str, Any]]) -> None:
+    """Refuse a file that has lost lines of a design; warn of other changes, and where nothing can be said."""
+    written: dict[str, Any] = next((entry["file"] for entry in entries if "file" in entry), {})
+    ranks = [entry["rank"] for entry in entries if "rank" in entry]
+    lacking = int(written["items"]) - len(ids) if isinstance(written.get("items"), int) else 0
+    if lacking <= 0 and ranks and ranks != list(range(1, len(ids) + 1)):
+        lacking = max(ranks) - len(ids)
+    if lacking > 0:
+        text = f"{path}: {lacking} of the selection's {len(ids) + lacking} lines are missing"
+        if any("probability" in entry for entry in entries):
+            raise FormatError(f"{text}, so its probabilities do not hold; give the file as `aliquot select` wrote it")
+        warnings.warn(f"{text}; the others are taken for the selection", AliquotWarning, 4)
+    elif written and written.get("digest") != _digest(ids, entries):
+        warnings.warn(f"{path}: ids, probabilities or weights were changed after `aliquot select` wrote the file",
+                      AliquotWarning, 4)  # fmt: skip
+    elif not written and any(entry.get("signature") for entry in entries):
+        warnings.warn(f"{path}: written by an earlier version, which kept no count of lines: whether all are there "
+                      "cannot be told", AliquotWarning, 4)  # fmt: skip
 
 
 def _from_entries(ids: list[ItemId], entries: list[dict[str, Any]]) -> Selection:
@@ -242,21 +355,28 @@ def _from_entries(ids: list[ItemId], entries: list[dict[str, Any]]) -> Selection
         systems=None if systems is None else tuple(tuple(names) for names in systems),
         details=next((entry["details"] for entry in entries if "details" in entry), {}),
         signature=entries[0].get("signature", ""),
+        origin=Origin.read(
+            next((entry["data"] for entry in entries if "data" in entry), {}),
+            [entry.get("source", "") for entry in entries],
+        ),
     )
 
 
 def _entry(line: bytes, where: str) -> tuple[ItemId, dict[str, Any]]:
-    try:
-        record = msgspec.json.decode(line, type=dict[str, Any])
-    except msgspec.MsgspecError as error:
-        raise FormatError(f"{where}: not a JSON object ({error}); a selection is item JSON lines") from None
+    record = decode_json(line, where, _REMEDY)
+    if not isinstance(record, dict):
+        raise FormatError(f"{where}: not a JSON object; {_REMEDY}")
     if not isinstance(record.get(FIELD), dict) or not isinstance(record.get("i"), int | str):
         raise FormatError(f"{where}: no 'selection' object with an item id; is this a file `aliquot select` wrote?")
     entry = record[FIELD]
+    if isinstance(record.get("src"), str):
+        entry = {**entry, "source": source_digest(record["src"])}
     for name, (kinds, expected) in _KINDS.items():
         value = entry.get(name)
         if name in entry and (isinstance(value, bool) or not isinstance(value, kinds)):
             raise FormatError(f"{where}: selection.{name} should be {expected}, found {value!r}; correct the line")
+        if isinstance(value, int) and abs(value) > _MOST:
+            raise FormatError(f"{where}: selection.{name} is a number of {len(str(value))} digits; correct the line")
     return record["i"], entry
 
 

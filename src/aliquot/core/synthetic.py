@@ -17,6 +17,7 @@ import numpy as np
 import polars as pl
 from scipy.special import expit
 
+from aliquot.core import memory
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import Judgments
 from aliquot.errors import OptionError, unknown_name
@@ -173,6 +174,10 @@ def _check_people_and_metrics(protocol: str, metrics: Mapping[str, float]) -> No
 def _check_sizes(items: int, systems: int, document_length: float, domains: int, annotators: int, repeats: int) -> None:
     if items < 1 or systems < 1:
         raise OptionError(f"a campaign needs at least one item and one system, not {items} and {systems}")
+    memory.require(
+        items * (1500.0 + 600.0 * systems * (1 + repeats * (annotators > 0))),  # texts, scores and judgments as objects
+        f"{items} items of {systems} systems", "make fewer",
+    )  # fmt: skip
     if not 0 <= document_length < math.inf:
         raise OptionError(f"document_length={document_length}: choose a mean number of items, or 0 for no documents")
     if not 0 <= domains <= len(_DOMAINS):

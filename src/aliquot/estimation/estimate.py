@@ -4,27 +4,52 @@ from __future__ import annotations
 
 import hashlib
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import polars as pl
 
+from aliquot.core import memory
+from aliquot.core.annotator_scales import annotator_notes
 from aliquot.core.evalset import EvalSet
 from aliquot.core.registry import Spec, merged, parse_spec
 from aliquot.core.result import signature
 from aliquot.core.selection import Selection
+from aliquot.core.shown import Shown
 from aliquot.errors import AliquotWarning, unknown_name
 from aliquot.estimation.estimators import mean
-from aliquot.estimation.inputs import Mismatch, refuse, require_known_of_pool, with_judgments
-from aliquot.estimation.intervals import Bounds, bounds
+from aliquot.estimation.inputs import (
+    Mismatch,
+    at_scale,
+    criteria_note,
+    extreme_metrics,
+    judgments_at_scale,
+    of_criterion,
+    refuse,
+    require_known_of_pool,
+    scale_of,
+    score_of_criterion,
+    with_judgments,
+)
+from aliquot.estimation.intervals import Bounds, bounds, check_level
+from aliquot.estimation.missing import Missing, missing_cells, missing_notes, refuse_missing
+from aliquot.estimation.past import with_past
 from aliquot.estimation.pipeline import Inference, infer, without_spread
 from aliquot.estimation.proxies import standard_metric, usable
 from aliquot.estimation.ranking import Ranking, rank
 from aliquot.estimation.sample import Fitted, Sample, proxy_correlation, sample_of
 from aliquot.estimation.targets import JudgingNoise, check_target, judging_noise, target_variance
-from aliquot.io.inputs import DataLike, JudgmentsLike, SelectionLike, as_evalset, as_selection
+from aliquot.io.inputs import (
+    DataLike,
+    JudgmentsLike,
+    SelectionLike,
+    as_evalset,
+    as_evalsets,
+    as_judgments,
+    as_selection,
+)
 from aliquot.stats.arrays import FloatArray, IntArray
 from aliquot.stats.correlation import pearson
 from aliquot.stats.mixed_model import overlap
@@ -49,6 +74,7 @@ class SystemEstimate:
     rank_high: int | None
     p_best: float
     cluster: int | None
+    missing: int = 0  # selected outputs without a judgment
 
 
 @dataclass(frozen=True)
@@ -68,7 +94,7 @@ class PairEstimate:
 
 
 @dataclass(frozen=True, eq=False)
-class Estimates:
+class Estimates(Shown):
     """The result of `estimate`: systems best first, pairs, joint covariance, and how it was made."""
 
     systems: tuple[SystemEstimate, ...]
@@ -108,6 +134,7 @@ class Estimates:
     def to_dict(self) -> dict[str, Any]:
         """The JSON document of `estimate --json`; undefined numbers are null."""
         return {
+            "verdict": self.verdict,
             "systems": [_plain(row) for row in self.systems],
             "pairs": [_plain(row) for row in self.pairs],
             "method": self.method,
@@ -132,6 +159,8 @@ _AGAINST = -0.6  # median correlation with the metrics over systems below which 
 UNKNOWN_CHANCES = "the items were not drawn with known probabilities"
 DEFAULTS = {"means": "greg", "ranking": "multilevel"}
 """What `auto` and `auto:goal=ranking` stand for; docs/evidence.md gives the evidence."""
+WITH_PAST = "informed"
+"""What `auto` stands for with earlier campaigns."""
 
 
 def estimate(
@@ -141,6 +170,7 @@ def estimate(
     selection: SelectionLike | None = None,
     judgments: JudgmentsLike | None = None,
     human: str | None = None,
+    criterion: str | None = None,
     interval: str = "t",
     level: float = 0.95,
     value_range: tuple[float, float] | None = None,
@@ -150,6 +180,7 @@ def estimate(
     adjust: bool = False,
     strict: bool = False,
     target: str = "testset",
+    past: Sequence[DataLike] = (),
     seed: int = 0,
     **parameters: Any,
 ) -> Estimates:
@@ -157,12 +188,13 @@ def estimate(
 
     Args:
         data: the whole test set, with human scores on some items, or with `judgments` given apart.
-        method: an estimator spec: mean, stratified, cv, greg, multilevel, paper_best, or auto (greg with what helps;
-            auto:goal=ranking gives up unbiased means for a better ranking).
+        method: an estimator spec: mean, stratified, cv, greg, multilevel, informed, paper_best, or auto (greg with what
+            helps; auto:goal=ranking gives up unbiased means for a better ranking).
         selection: how the judged items were chosen; its probabilities are used. Without one the judged items are
             taken for a simple random sample.
         judgments: judgments of the selected items.
         human: the name of the human score.
+        criterion: which of several criteria of the judgments the estimate is about.
         interval: t, bootstrap, hoeffding, bernstein or sequence (valid at every look).
         level: coverage of the intervals.
         value_range: ends of the scale, for hoeffding, bernstein and sequence.
@@ -170,9 +202,11 @@ def estimate(
         rule: clusters: "any" member of the cluster above is better, or only the last "neighbour".
         alpha: significance for clusters and rank intervals, one-sided.
         adjust: Holm's correction over all pairs.
-        strict: refuse judgments that do not fit instead of reporting them.
+        strict: refuse judgments that do not fit, and selected outputs without a judgment, instead of reporting them.
         target: what the estimates are about: testset (this test set, if the annotators had been others of their
             kind), given (the mean of these very judgments over the test set), or beyond (other items like these too).
+        past: earlier campaigns with human scores: how people's scores followed metrics, length and texts there helps
+            where few items are judged (10 to 40). auto is then `informed`, whose means are not unbiased.
         seed: of bootstrap, permutations and probabilities of being best.
         **parameters: parameters of the estimator, such as metrics=["COMET"].
 
@@ -184,35 +218,59 @@ def estimate(
     ['sys1', 'sys2', 'sys3']
     """
     data = as_evalset(data)
+    apart = None if judgments is None else as_judgments(judgments)
+    size = scale_of(data, apart, human)
+    if size != 1.0 or extreme_metrics(data):
+        data, judgments = at_scale(data, size), None if apart is None else judgments_at_scale(apart, size)
+        found = estimate(
+            data, method, selection=selection, judgments=judgments, human=human, criterion=criterion, interval=interval,
+            level=level, value_range=None if value_range is None else (value_range[0] / size, value_range[1] / size),
+            test=test, rule=rule, alpha=alpha, adjust=adjust, strict=strict, target=target, past=past, seed=seed,
+            **parameters,
+        )  # fmt: skip
+        return _times(found, size)
     selection = None if selection is None else as_selection(selection)
+    other_data = () if selection is None else selection.check(data, strict=strict)
     mismatches: tuple[Mismatch, ...] = ()
-    if judgments is not None:
-        data, mismatches = with_judgments(data, judgments, selection, human)
+    if apart is not None:
+        made = of_criterion(apart, criterion, human)
+        data, mismatches = with_judgments(data, made, selection, human)
         if strict:
             refuse(mismatches)
+    elif criterion is not None:
+        data = score_of_criterion(data, criterion, human)
+        human = data.human
     check_target(target)
-    spec = auto_estimator(merged(parse_spec(method), parameters))
+    check_level(level)
+    memory.require_for_pairs(data.n_systems)
+    campaigns = as_evalsets(past)
+    spec = auto_estimator(merged(parse_spec(method), parameters), past=bool(campaigns))
     name, selected = human or data.human, None if selection is None else selection.ids
+    missing = missing_cells(data, human, selection)
+    if strict:
+        refuse_missing(missing)
     noise = JudgingNoise(np.nan) if target == "given" or name is None else judging_noise(data, name, selected)
     adjusted = target == "testset" and noise.unbalanced and spec.name != "mean"
     judged = _without_severity(data, name, noise) if adjusted and name is not None else data
     sample = sample_of(judged, human, selection)
     require_known_of_pool(data, sample.evalset, spec)
-    inference = infer(sample, spec)
+    inference = infer(with_past(sample, campaigns), spec)
     goal = target_variance(inference, target, noise, adjusted=adjusted)
     inference = replace(inference, added=goal.added)
     fitted = inference.fitted
-    notes = [*_warnings(sample, selection), *_no_spread_notes(sample), *fitted.notes, *goal.notes]
+    notes = [*other_data, *_warnings(sample, selection), *_no_spread_notes(sample), *fitted.notes, *goal.notes]
     if adjusted:
         notes.append(f"{len(noise.shares)} annotators judged the systems in different shares: severity is adjusted for")
     notes += _direction_notes(inference, name)
+    notes += missing_notes(data, human, missing, selected=selection is not None)
+    notes += [*criteria_note(data, name), *annotator_notes(data)]
     limits = bounds(interval, inference, level=level, value_range=value_range, seed=seed)
     if adjust:  # intervals of differences that hold for all pairs at once, as the adjusted p-values do
         pairs = max(1, len(fitted.values) * (len(fitted.values) - 1) // 2)
         wide = bounds(interval, inference, level=1 - (1 - level) / pairs, value_range=value_range, seed=seed)
         limits = replace(limits, pair_low=wide.pair_low, pair_high=wide.pair_high)
     ranking = rank(inference, test=test, rule=rule, alpha=alpha, adjust=adjust, seed=seed)
-    systems = _system_rows(inference, limits, ranking)
+    systems = _system_rows(inference, limits, ranking, missing)
     order = np.argsort(-np.nan_to_num(fitted.values, nan=-np.inf), kind="stable")
     return Estimates(
         systems=tuple(systems[at] for at in order),
@@ -229,13 +287,28 @@ def estimate(
         variance=goal.parts,
         details=dict(fitted.details) | {"mismatches": mismatches},
         signature=signature(
-            f"estimate:{spec}", data, selection=_drawn_by(selection), human=human, interval=interval, level=level,
+            f"estimate:{spec}", data, selection=_drawn_by(selection), human=human, criterion=criterion,
+            interval=interval, level=level,
             range=None if value_range is None else f"{value_range[0]:g},{value_range[1]:g}",
             test=None if test == "estimator" else test, alpha=None if alpha == 0.05 else alpha,
             rule=None if rule == "any" else rule, holm="yes" if adjust else None,
-            target=None if target == "testset" else target, seed=seed,
+            target=None if target == "testset" else target, past=_named(campaigns), seed=seed,
         ),
     )  # fmt: skip
+
+
+def _times(found: Estimates, size: float) -> Estimates:
+    """The result on the scale of the data."""
+    systems = tuple(
+        replace(row, estimate=row.estimate * size, se=row.se * size, low=row.low * size, high=row.high * size)
+        for row in found.systems
+    )
+    pairs = tuple(
+        replace(row, difference=row.difference * size, low=row.low * size, high=row.high * size) for row in found.pairs
+    )
+    with np.errstate(over="ignore", under="ignore"):
+        covariance = found.covariance * size * size
+    return replace(found, systems=systems, pairs=pairs, covariance=covariance)
 
 
 def _without_severity(data: EvalSet, human: str, noise: JudgingNoise) -> EvalSet:
@@ -253,7 +326,12 @@ def _drawn_by(selection: Selection | None) -> str | None:
     return f"{selection.method}#{digest}"
 
 
-def auto_estimator(spec: Spec) -> Spec:
+def _named(campaigns: Sequence[EvalSet]) -> str | None:
+    """Name earlier campaigns by their digests."""
+    return "+".join(one.fingerprint for one in campaigns) or None
+
+
+def auto_estimator(spec: Spec, *, past: bool = False) -> Spec:
     """Put the evidence's choice in the place of `auto`.
 
     >>> str(auto_estimator(parse_spec("auto:goal=ranking")))
@@ -265,7 +343,7 @@ def auto_estimator(spec: Spec) -> Spec:
     goal = rest.pop("goal", "means")
     if goal not in DEFAULTS:
         raise unknown_name("goal", goal, DEFAULTS)
-    return Spec(DEFAULTS[goal], rest)
+    return Spec(WITH_PAST if past and goal == "means" else DEFAULTS[goal], rest)
 
 
 def _warnings(sample: Sample, selection: Selection | None) -> list[str]:
@@ -349,7 +427,7 @@ def _effective_n(inference: Inference, n: FloatArray) -> FloatArray:
     return np.where((n > 1) & (variance > 0), n * plain / np.where(variance > 0, variance, 1.0), np.nan)
 
 
-def _system_rows(inference: Inference, limits: Bounds, ranking: Ranking) -> list[SystemEstimate]:
+def _system_rows(inference: Inference, limits: Bounds, ranking: Ranking, missing: Missing) -> list[SystemEstimate]:
     sample, fitted, se = inference.sample, inference.fitted, inference.se
     n = np.isfinite(sample.scores).sum(axis=0)
     known = n > 1
@@ -368,6 +446,7 @@ def _system_rows(inference: Inference, limits: Bounds, ranking: Ranking) -> list
             rank_high=int(ranking.rank_high[at]) if n[at] else None,
             p_best=float(ranking.p_best[at]),
             cluster=int(ranking.cluster[at]) if n[at] else None,
+            missing=int(missing.counts[at]),
         )
         for at, system in enumerate(sample.evalset.systems)
     ]

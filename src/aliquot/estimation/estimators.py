@@ -10,18 +10,18 @@ from dataclasses import replace
 from typing import Literal
 
 import numpy as np
-from scipy.spatial import cKDTree
 
 from aliquot.core.columns import group_codes
 from aliquot.core.registry import Spec, bind
-from aliquot.errors import DataError, OptionError, unknown_name
-from aliquot.estimation.proxies import plain_proxies, rich_proxies, standard_metric, usable
+from aliquot.errors import DataError, unknown_name
+from aliquot.estimation.proxies import Proxies, plain_proxies, rich_proxies, standard_metric, usable
+from aliquot.estimation.published import NEIGHBOURS, check_neighbours, neighbour_means
 from aliquot.estimation.sample import ESTIMATORS, Estimator, Fitted, Sample, estimator
 from aliquot.stats.arrays import FloatArray, IntArray
 from aliquot.stats.design_variance import contributions
-from aliquot.stats.mixed_model import item_effect_means, item_share
-from aliquot.stats.regression import pooled_ridge, power, weighted_means
-from aliquot.stats.shrinkage import FEWEST_SYSTEMS, shrunk
+from aliquot.stats.mixed_model import item_effect_means, item_share, pooling_factors
+from aliquot.stats.regression import PooledFit, left_over, pooled_ridge, power, weighted_means
+from aliquot.stats.shrinkage import FEWEST_SYSTEMS, drawn_together, shrunk
 
 # -- Means: of the judged items, and of bins of them (METHODS.md section 4) ------------------------------------------
 
@@ -32,7 +32,7 @@ _ENOUGH = 8
 @estimator("mean")
 def mean(sample: Sample) -> Fitted:
     """The weighted mean of the judged items (Hajek); the plain mean for equal chances."""
-    return Fitted(weighted_means(sample.scores, sample.weight), contributions(sample.scores, sample.weight))
+    return Fitted(weighted_means(sample.scores, sample.cells), contributions(sample.scores, sample.cells))
 
 
 @estimator("stratified")
@@ -126,6 +126,8 @@ def _joined(codes: IntArray, sample: Sample) -> tuple[IntArray, int]:
 
 RIDGE = 1.0
 _ITEMS_PER_SLOPE = 4
+_PRIOR_RIDGE = 4.0  # where earlier campaigns predict, the other slopes are of what they left over: more ridge
+_PRIOR_OWN = 0.1  # ridge of the slope of that prediction itself
 
 
 @estimator("greg")
@@ -135,6 +137,7 @@ def greg(
     metrics: tuple[str, ...] | None = None,
     ridge: float | None = None,
     features: Literal["rich", "plain"] = "rich",
+    texts: bool = False,
     tune: bool = True,
 ) -> Fitted:
     """General regression: predictions for all items plus the weighted mean of the residuals.
@@ -145,22 +148,28 @@ def greg(
     Args:
         metrics: the proxies, joined by |; all that vary and cover half of the outputs by default.
         ridge: regularisation in items; 1 for rich features, 0 for plain ones.
-        features: rich (metrics, deviations, length, curvature) or plain (the metrics only).
+        features: rich (metrics, deviations, length, curvature, texts) or plain (the metrics only).
+        texts: with rich features, use how the outputs of an item agree, and differ in length; no metric is needed.
         tune: use only as much of the regression as predicts items it has not seen.
     """
     names = usable(sample.evalset, metrics)
-    build = rich_proxies if features == "rich" else plain_proxies
-    proxies = build(sample.evalset, names, sample.rows)
+    if features == "rich":
+        proxies = rich_proxies(sample.evalset, names, sample.rows, texts=texts)
+    else:
+        proxies = plain_proxies(sample.evalset, names, sample.rows)
+    if sample.prior is not None:
+        trusted = np.sqrt(_PRIOR_RIDGE / _PRIOR_OWN) / float(sample.prior.std())
+        proxies = proxies.joined_with(trusted * sample.prior, sample.rows)
     if proxies.width == 0 or sample.n < 3:
         if sample.ragged and sample.n >= 3:
             return item_effects(sample, sample.scores, sample.scores)
         fitted = mean(sample)
-        why = "fewer than three judged items" if proxies.width else "no usable metric and no source"
+        why = "fewer than three judged items" if proxies.width else "no usable metric, source or outputs"
         return Fitted(fitted.values, fitted.z, notes=(f"{why}: the plain mean is used",))
     strength = (RIDGE if features == "rich" else 0.0) if ridge is None else ridge
     enough = RIDGE if features == "rich" else RIDGE * proxies.width  # plain features have unit variance each
     strength, notes = taught(proxies.width, sample, strength, enough)
-    fit = pooled_ridge(proxies.judged, sample.scores, sample.weight**2, strength)
+    fit = _slopes(proxies, sample, strength)
     share = power(sample.scores, fit.left_out, sample.weight) if tune else 1.0
     slopes = share * fit.slopes
     residual = sample.scores - proxies.judged @ slopes
@@ -176,34 +185,78 @@ def greg(
             details=details | dict(fitted.details),
         )  # fmt: skip
     return Fitted(
-        values, contributions(unseen, sample.weight), proxy=fit.left_out, foreseen=foreseen, notes=notes,
-        details=details,
+        values, _pooled(contributions(unseen, sample.weight), sample), residual=unseen, proxy=fit.left_out,
+        foreseen=foreseen, notes=notes, details=details,
     )  # fmt: skip
 
 
+def _slopes(proxies: Proxies, sample: Sample, ridge: float) -> PooledFit:
+    """The pooled ridge; with earlier campaigns, mixed with one that leans on them, as the judged items decide.
+
+    Weights are those of the likelihoods of leave-one-item-out residuals, L_i ~ (sum w e^2)^(-n/2).
+    """
+    weight = sample.weight**2
+    if sample.prior is None:
+        return pooled_ridge(proxies.judged, sample.scores, weight, ridge)
+    own = pooled_ridge(proxies.judged[:, :, :-1], sample.scores, weight, ridge)
+    own = replace(own, slopes=np.append(own.slopes, 0.0))
+    leaning = pooled_ridge(proxies.judged, sample.scores, weight, max(ridge, _PRIOR_RIDGE))
+    left = [left_over(sample.scores, fit.left_out, sample.weight) for fit in (own, leaning)]
+    if min(left) <= 0:
+        return own
+    part = 1.0 / (1.0 + (left[1] / left[0]) ** (sample.n / 2))
+    return PooledFit(*(
+        part * getattr(leaning, name) + (1 - part) * getattr(own, name) for name in ("slopes", "within", "left_out")
+    ))  # fmt: skip
+
+
+def _pooled(z: FloatArray, sample: Sample) -> FloatArray:
+    """Contributions whose variances are drawn towards the common one: few judged items may not have seen a tail."""
+    return z * pooling_factors((z**2).sum(axis=0), sample.counts)
+
+
 @estimator("multilevel")
-def multilevel(sample: Sample, *, metrics: tuple[str, ...] | None = None) -> Fitted:
+def multilevel(sample: Sample, *, metrics: tuple[str, ...] | None = None, texts: bool = False) -> Fitted:
     """For rankings: greg, its system effects drawn towards what the metrics expect, as far as they proved right.
 
     How far is told by the judged items (stats/shrinkage.py). Means are no longer unbiased: a system that the metrics
-    misjudge, and they alone, is drawn the wrong way. Errors are those of the posterior: the systems' own parts of the
-    contributions are multiplied by the root of the share. With fewer than four systems it is greg.
+    misjudge, and they alone, is drawn the wrong way. Errors are greg's: intervals have its width around the drawn
+    value, so that they count the bias as well. With fewer than four systems it is greg.
 
     Args:
         metrics: the proxies, joined by |; all that vary and cover half of the outputs by default.
+        texts: use how the outputs of an item agree, and differ in length; no metric is needed.
     """
-    fitted = greg(sample, metrics=metrics)
+    fitted = greg(sample, metrics=metrics, texts=texts)
     if fitted.foreseen is None:
         return fitted
     if np.isfinite(fitted.values).sum() < FEWEST_SYSTEMS:
         note = f"fewer than {FEWEST_SYSTEMS} systems do not tell how far to draw: nothing is drawn, greg is used"
         return replace(fitted, notes=(*fitted.notes, note))
     values, share = shrunk(fitted.values, fitted.foreseen, sample.errors(fitted).covariance)
-    common = fitted.z.mean(axis=1, keepdims=True)
     note = (f"means are drawn towards what the metrics expect ({share:.0%} of the systems' own effects is kept): "
             "biased, for rankings only")  # fmt: skip
-    return replace(fitted, values=values, z=common + np.sqrt(share) * (fitted.z - common),
-                   notes=(*fitted.notes, note), details={**fitted.details, "share": share})  # fmt: skip
+    return replace(fitted, values=values, notes=(*fitted.notes, note), details={**fitted.details, "share": share})
+
+
+@estimator("informed")
+def informed(sample: Sample, *, metrics: tuple[str, ...] | None = None, texts: bool = True) -> Fitted:
+    """For few judged items: greg with slopes from earlier campaigns, and systems drawn towards what is expected.
+
+    What earlier campaigns predict (`past=`) is a feature of its own, whose slope the judged items decide. Then systems
+    are drawn as by multilevel, but one that is far from what the others show stays (stats/shrinkage.py). Means are not
+    unbiased; intervals have greg's width and count the bias. With fewer than four systems it is greg.
+
+    Args:
+        metrics: the proxies, joined by |; all that vary and cover half of the outputs by default.
+        texts: use how the outputs of an item agree, and differ in length; no metric is needed.
+    """
+    fitted = greg(sample, metrics=metrics, texts=texts)
+    if fitted.foreseen is None or np.isfinite(fitted.values).sum() < FEWEST_SYSTEMS:
+        return fitted
+    values, share = drawn_together(fitted.values, fitted.foreseen, sample.errors(fitted).covariance)
+    note = f"systems are drawn towards what is expected of them ({share:.0%} of their own effects is kept): biased"
+    return replace(fitted, values=values, notes=(*fitted.notes, note), details={**fitted.details, "share": share})
 
 
 def item_effects(sample: Sample, residual: FloatArray, unseen: FloatArray) -> Fitted:
@@ -213,9 +266,9 @@ def item_effects(sample: Sample, residual: FloatArray, unseen: FloatArray) -> Fi
     `unseen` are the residuals of fits that have not seen their item: they tell how far to trust item effects, and the
     errors.
     """
-    share = item_share(unseen, sample.weight)
-    means, _ = item_effect_means(residual, sample.weight, share)
-    _, influence = item_effect_means(unseen, sample.weight, share)
+    share = item_share(unseen, sample.cells)
+    means, _ = item_effect_means(residual, sample.cells, share)
+    _, influence = item_effect_means(unseen, sample.cells, share)
     return Fitted(means, influence, residual=unseen, details={"item_share": share})
 
 
@@ -227,9 +280,6 @@ def taught(features: int, sample: Sample, ridge: float, enough: float) -> tuple[
 
 
 # -- Control variates, each system by itself, and the best published estimator (Saldias et al. 2022) -----------------
-
-
-NEIGHBOURS = 25
 
 
 @estimator("cv")
@@ -248,7 +298,7 @@ def cv(
         k: how many judged neighbours predict an output, for knn.
     """
     names = usable(sample.evalset, metrics)
-    _check_neighbours(k)
+    check_neighbours(k)
     if not names or sample.n < 3:
         fitted = mean(sample)
         return Fitted(fitted.values, fitted.z, notes=("no usable metric, or too few items: the plain mean is used",))
@@ -258,11 +308,6 @@ def cv(
     elif proxy == "knn":
         stack = cross_fitted_neighbours(stack, sample, k)[:, :, None]
     return _control_variate(sample, stack, names, learned=proxy == "knn")
-
-
-def _check_neighbours(k: int) -> None:
-    if k < 1:
-        raise OptionError(f"k is {k}; choose at least 1 neighbour")
 
 
 def _control_variate(sample: Sample, proxies: FloatArray, names: list[str], *, learned: bool) -> Fitted:
@@ -303,72 +348,12 @@ def cross_fitted_neighbours(stack: FloatArray, sample: Sample, k: int, folds: in
             train = known & (fold != held)
             if not train.any():
                 continue
-            guess = _neighbour_means(stack[sample.rows[train], system], sample.scores[train, system],
+            guess = neighbour_means(stack[sample.rows[train], system], sample.scores[train, system],
                                      stack[:, system], k)  # fmt: skip
             own = judged_fold == held
             predicted[own, system] = guess[own]
             predicted[judged_fold < 0, system] += guess[judged_fold < 0] / (fold.max() + 1)
     return predicted
-
-
-def _neighbour_means(known: FloatArray, target: FloatArray, wanted: FloatArray, k: int) -> FloatArray:
-    k = min(k, len(known))
-    _, near = cKDTree(known).query(wanted, k=k)
-    means: FloatArray = target[np.asarray(near).reshape(len(wanted), k)].mean(axis=1)
-    return means
-
-
-@estimator("paper_best")
-def paper_best(
-    sample: Sample,
-    *,
-    metrics: tuple[str, ...] | None = None,
-    k: int = NEIGHBOURS,
-    covariance: Literal["centred", "printed"] = "centred",
-) -> Fitted:
-    """Saldias et al. 2022: document-stratified mean with a k-nearest-neighbour control variate.
-
-    Join it to their design: stratified:bins=document,rounding=nearest+paper_best. The neighbours see the item itself
-    (no cross-fitting).
-
-    Args:
-        metrics: the metrics of the neighbours, joined by |; all usable ones by default.
-        k: how many neighbours.
-        covariance: Cov(X, Z) centred on the sample (their footnote 1), or printed, the mean of X Z (their main text),
-            which fails on scales whose mean is far from 0, such as 0 to 100.
-    """
-    names = usable(sample.evalset, metrics)
-    _check_neighbours(k)
-    weight = _paper_weights(sample)
-    if not names:
-        return Fitted(weighted_means(sample.scores, weight), contributions(sample.scores, weight))
-    stack = np.stack([standard_metric(sample.evalset, name) for name in names], axis=2)
-    values, residuals = np.full(sample.evalset.n_systems, np.nan), np.full_like(sample.scores, np.nan)
-    for system in range(sample.evalset.n_systems):
-        known = np.isfinite(sample.scores[:, system])
-        if not known.any():
-            continue
-        target = sample.scores[known, system]
-        guess = _neighbour_means(stack[sample.rows[known], system], target, stack[:, system], k)
-        spread = guess.std()
-        standard = (guess - guess.mean()) / spread if spread > 0 else guess * 0.0
-        z = standard[sample.rows[known]]
-        shift = 1.0 if covariance == "centred" else 0.0
-        slope = float(((target - shift * target.mean()) * (z - shift * z.mean())).mean())
-        shares = weight[known] / weight[known].sum()
-        values[system] = shares @ target - slope * float(shares @ z)
-        residuals[known, system] = target - slope * z
-    return Fitted(values, contributions(residuals, weight), details={"metrics": names})
-
-
-def _paper_weights(sample: Sample) -> FloatArray:
-    """Their stratified mean: N_l / n_l for judged items; documents without any drop out (their equation 1)."""
-    codes = sample.evalset.documents
-    if codes is None:
-        return np.ones(sample.n)
-    judged = codes[sample.rows]
-    weight: FloatArray = (np.bincount(codes) / np.maximum(np.bincount(judged, minlength=codes.max() + 1), 1))[judged]
-    return weight
 
 
 # -- Estimators of every system's mean over the whole test set, by name (METHODS.md section 4) -----------------------

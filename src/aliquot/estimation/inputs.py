@@ -8,13 +8,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 import polars as pl
 
+from aliquot.core import memory
+from aliquot.core.conventions import looks_human
 from aliquot.core.evalset import EvalSet, at_rows
-from aliquot.core.judgments import MARKED, Judgments
+from aliquot.core.judgments import MARKED, MODEL, Judgments
 from aliquot.core.registry import Spec
 from aliquot.core.selection import Selection
-from aliquot.errors import AliquotWarning, DataError, OptionError
+from aliquot.errors import AliquotWarning, DataError, OptionError, quoted, unknown_name
 from aliquot.io.inputs import JudgmentsLike, as_judgments
-from aliquot.stats.arrays import FloatArray
+from aliquot.stats.arrays import FloatArray, extreme_size
 
 # -- Bringing data, selection and judgments together, and telling in one table what does not fit ---------------------
 
@@ -40,9 +42,9 @@ def with_judgments(
 
     Judgments of unknown items or systems are left out, those outside the selection too (their items had no chance) and
     those that are marked; several judgments of an output are averaged; the same annotator's repeated judgments are
-    averaged first.
+    averaged first. Judgments of automatic judges become scores `judge:NAME`, as of a metric, and nothing else.
     """
-    table = as_judgments(judgments).table
+    data, table = _with_judges(data, as_judgments(judgments).table)
     id_type = data.items["id"].dtype
     table = table.with_columns(pl.col("item").cast(pl.String).alias("_key"))
     known_items = pl.DataFrame({"_key": data.items["id"].cast(pl.String), "item": data.items["id"]})
@@ -77,6 +79,94 @@ def with_judgments(
         outputs=data.outputs, judgments=Judgments(table.with_columns(pl.col("item").cast(id_type))), name=data.name,
     )  # fmt: skip
     return bare.aggregate(name=name).with_human(name), tuple(found)
+
+
+def _with_judges(data: EvalSet, table: pl.DataFrame) -> tuple[EvalSet, pl.DataFrame]:
+    """Return the data with a score for each automatic judge, and the judgments of people."""
+    if MARKED not in table.columns:
+        return data, table
+    machines, people = _split(table, pl.col(MARKED).cast(pl.String).eq_missing(MODEL))
+    rows = {str(item): at for at, item in enumerate(data.ids)}
+    columns = {system: at for at, system in enumerate(data.systems)}
+    for (name,), part in machines.group_by("annotator", maintain_order=True):
+        score = np.full((data.n_items, data.n_systems), np.nan)
+        for item, system, value in Judgments(part.drop(MARKED)).cell_means().iter_rows():
+            if str(item) in rows and system in columns:
+                score[rows[str(item)], columns[system]] = value
+        if np.isfinite(score).any():
+            data = data.with_score(f"judge:{name}", score)
+    return data, people
+
+
+def of_criterion(judgments: JudgmentsLike, criterion: str | None, human: str | None = None) -> Judgments:
+    """Return the judgments of one criterion; several are refused, because means over them mean nothing in general.
+
+    The score's name may say which one: `human_fluency`, or `fluency`.
+    """
+    made = as_judgments(judgments)
+    there = made.criteria
+    if criterion is None:
+        criterion = next((name for name in there if human in (name, f"{HUMAN}_{name}")), None)
+    if criterion is None and len(there) > 1:
+        raise DataError(
+            f"the judgments have {len(there)} criteria ({quoted(there, 6)}), which are not averaged; name one with "
+            "--criterion NAME / criterion=, or make one score of them first: aliquot combine --formula"
+        )
+    if criterion is None:
+        return made
+    if criterion not in there:
+        raise unknown_name("criterion", criterion, there, "check --criterion / criterion=")
+    return Judgments(made.table.filter(pl.col("criterion") == criterion))
+
+
+def score_of_criterion(data: EvalSet, criterion: str, human: str | None) -> EvalSet:
+    """Return data that hold their judgments themselves, with one criterion's score as the human score."""
+    name = f"{HUMAN}_{criterion}"
+    if human is not None and human != name:
+        raise OptionError(f"--human {human} and --criterion {criterion} name two scores; leave one out")
+    known = [score.removeprefix(f"{HUMAN}_") for score in data.scores if score.startswith(f"{HUMAN}_")]
+    known = list(dict.fromkeys([*known, *(data.judgments.criteria if data.judgments is not None else [])]))
+    if criterion not in known:
+        raise unknown_name("criterion", criterion, known, "check --criterion / criterion=")
+    return data.with_human(name) if name in data.scores else data.aggregate(criterion=criterion).with_human(name)
+
+
+def criteria_note(data: EvalSet, human: str | None) -> list[str]:
+    """Say that a score is the mean over criteria."""
+    parts = [name for name in data.scores if name.startswith(f"{HUMAN}_")]
+    several = data.judgments is not None and len(set(parts) & {f"{HUMAN}_{c}" for c in data.judgments.criteria}) > 1
+    if human != HUMAN or not several:
+        return []
+    return [f"'{HUMAN}' is the mean over {len(parts)} criteria ({quoted(parts, 6)}); --criterion NAME takes one"]
+
+
+# -- Scores so large or small that their squares are no numbers ------------------------------------------------------
+
+
+def scale_of(data: EvalSet, judgments: Judgments | None, human: str | None) -> float:
+    """Return the power of 10 by which people's scores must be divided so that their squares are numbers, or 1."""
+    name = human or data.human
+    values = [data.scores[name]] if name is not None and name in data.scores else []
+    values += [made.table["value"].drop_nulls().to_numpy() for made in (judgments,) if made is not None]
+    return max((extreme_size(part) for part in values), key=lambda size: abs(np.log10(size)), default=1.0)
+
+
+def extreme_metrics(data: EvalSet) -> bool:
+    """Whether some metric is so large or small that it must be rescaled, which changes no estimate."""
+    return any(extreme_size(data.scores[name]) != 1.0 for name in data.metrics)
+
+
+def at_scale(data: EvalSet, size: float) -> EvalSet:
+    """Divide all that people said by `size`, and other scores that are as extreme by their own size."""
+    scores = {name: values / (size if name == data.human or looks_human(name) else extreme_size(values))
+              for name, values in data.scores.items()}  # fmt: skip
+    made = None if data.judgments is None else judgments_at_scale(data.judgments, size)
+    return replace(data, scores=scores, judgments=made)
+
+
+def judgments_at_scale(judgments: Judgments, size: float) -> Judgments:
+    """Divide the values by `size`."""
+    return Judgments(judgments.table.with_columns(pl.col("value") / size))
 
 
 def _split(table: pl.DataFrame, fits: pl.Expr) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -147,6 +237,10 @@ def whole_pool(evalset: EvalSet, scores: FloatArray, selection: Selection) -> tu
         evalset, scores = at_rows(evalset, np.flatnonzero(chosen)), scores[chosen]
     lacking = selection.population - evalset.n_items
     if lacking:
+        memory.require(
+            selection.population * (400.0 + 24.0 * evalset.n_systems),  # an id as an object, and arrays of scores
+            f"a population of {selection.population} items", "give a selection from a smaller pool",
+        )  # fmt: skip
         return _padded(evalset, lacking), np.vstack([scores, np.full((lacking, evalset.n_systems), np.nan)])
     partial = [name for name in evalset.metrics if not np.isfinite(evalset.scores[name]).any(axis=1).all()]
     kept = {name: values for name, values in evalset.scores.items() if name not in partial}

@@ -68,12 +68,12 @@ class Inference:
     @cached_property
     def residual_covariance(self) -> FloatArray:
         """Covariance over items of what the estimator leaves unexplained, M x M."""
-        return cell_covariance(self.sample.residual_of(self.fitted), self.sample.weight)
+        return cell_covariance(self.sample.residual_of(self.fitted), self.sample.cells)
 
     @cached_property
     def score_covariance(self) -> FloatArray:
         """Covariance over items of the scores themselves, M x M."""
-        return cell_covariance(self.sample.scores, self.sample.weight)
+        return cell_covariance(self.sample.scores, self.sample.cells)
 
     @cached_property
     def pair_se(self) -> FloatArray:

@@ -11,17 +11,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import polars as pl
 
 from aliquot.core.conventions import log_lengths, usable_metrics
 from aliquot.core.evalset import EvalSet
 from aliquot.errors import AliquotWarning, DataError, OptionError, unknown_name
 from aliquot.stats.arrays import FloatArray, IntArray
+from aliquot.stats.text_similarity import similarity_to_others
 
 # -- What metrics and sources say about every output: the features of the regression estimators ----------------------
 
 
 _KEPT = 4_000_000  # numbers of features that are worth keeping for the next estimate on the same set
-_EXTRA = 0.5  # scale of length and curvature beside the metrics, which share a unit variance
+_EXTRA = 0.5  # scale of length, curvature and texts beside the metrics, which share a unit variance
+_FEWEST_OUTPUTS = 3  # two outputs resemble each other equally
+_HALF = 0.5
+_FAR = 1.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +40,13 @@ class Proxies:
     def width(self) -> int:
         """The number of features, K."""
         return int(self.means.shape[1])
+
+    def joined_with(self, feature: FloatArray, rows: IntArray) -> Proxies:
+        """These and one more (N x M)."""
+        return Proxies(
+            np.concatenate([self.judged, feature[rows][:, :, None]], axis=2),
+            np.concatenate([self.means, feature.mean(axis=0)[:, None]], axis=1),
+        )
 
 
 def usable(evalset: EvalSet, names: Sequence[str] | None) -> list[str]:
@@ -95,22 +107,25 @@ def plain_proxies(evalset: EvalSet, names: Sequence[str], rows: IntArray) -> Pro
     return _proxies(judged, means, len(rows), evalset.n_systems)
 
 
-def rich_proxies(evalset: EvalSet, names: Sequence[str], rows: IntArray) -> Proxies:
-    """Features for the ridge regression: metrics, their deviations from the item's mean, length, curvature.
+def rich_proxies(evalset: EvalSet, names: Sequence[str], rows: IntArray, *, texts: bool = True) -> Proxies:
+    """Features for the ridge regression: metrics, their deviations from the item's mean, length, curvature, texts.
 
     The K metrics are divided by sqrt(K), so that ridge means the same for one metric and for forty. Deviations get
     slopes of their own, because metrics often know differences between systems better than the difficulty of items.
     Errors grow with length, and more so on hard items: hence log length, its product with the metrics' consensus, and
-    the consensus squared.
+    the consensus squared. `texts` adds what the outputs say of each other (`text_features`).
     """
-    if evalset.n_items * evalset.n_systems * (2 * len(names) + 3) <= _KEPT:
-        every = evalset.derived(f"rich proxies {names!r}", lambda data: _rich(data, names, np.arange(len(data))).judged)
-        means = evalset.derived(f"rich proxy means {names!r}", lambda _: every.mean(axis=0))
+    if evalset.n_items * evalset.n_systems * (2 * len(names) + 6) <= _KEPT:
+        key = f"{names!r} {texts}"
+        every = evalset.derived(
+            f"rich proxies {key}", lambda data: _rich(data, names, np.arange(len(data)), texts=texts).judged
+        )
+        means = evalset.derived(f"rich proxy means {key}", lambda _: every.mean(axis=0))
         return Proxies(every[rows], means)
-    return _rich(evalset, names, rows)
+    return _rich(evalset, names, rows, texts=texts)
 
 
-def _rich(evalset: EvalSet, names: Sequence[str], rows: IntArray) -> Proxies:
+def _rich(evalset: EvalSet, names: Sequence[str], rows: IntArray, *, texts: bool) -> Proxies:
     judged, means = [], []
     scale = 1.0 / np.sqrt(max(1, len(names)))
     consensus = np.zeros((evalset.n_items, evalset.n_systems))
@@ -121,7 +136,8 @@ def _rich(evalset: EvalSet, names: Sequence[str], rows: IntArray) -> Proxies:
             judged.append(part[rows])
             means.append(part.mean(axis=0))
         consensus += values
-    for part in _shared(evalset, consensus, metrics=bool(names)):
+    shared = _shared(evalset, consensus, metrics=bool(names))
+    for part in [*shared, *(text_features(evalset).values() if texts else [])]:
         judged.append(part[rows])
         means.append(part.mean(axis=0))
     return _proxies(judged, means, len(rows), evalset.n_systems)
@@ -132,7 +148,7 @@ def _shared(evalset: EvalSet, consensus: FloatArray, *, metrics: bool) -> list[F
     features = []
     spread = consensus.std()
     standard = (consensus - consensus.mean()) / spread if metrics and spread > 0 else None
-    lengths = _standard_lengths(evalset)
+    lengths = standard_length(evalset)
     if lengths is not None:
         features.append(_EXTRA * np.broadcast_to(lengths[:, None], consensus.shape))
         if standard is not None:
@@ -142,7 +158,48 @@ def _shared(evalset: EvalSet, consensus: FloatArray, *, metrics: bool) -> list[F
     return features
 
 
-def _standard_lengths(evalset: EvalSet) -> FloatArray | None:
+def text_features(evalset: EvalSet) -> dict[str, FloatArray]:
+    """What an item's outputs say of each other: how much an output resembles the others, and how its length differs.
+
+    An output unlike all others, or much shorter or longer than they are, is more often wrong. Needs no metric and knows
+    no language. Empty where outputs are absent, or all alike, or where more than half of them are missing.
+    """
+    if evalset.outputs is None or evalset.n_systems < _FEWEST_OUTPUTS:
+        return {}
+    agreement = evalset.derived("agreement of outputs", _agreement)
+    lengths = evalset.derived("lengths of outputs", _length_deviation)
+    features: dict[str, FloatArray] = {}
+    for name, values in (("agreement", agreement), ("length", lengths)):
+        if np.isfinite(values).mean() < _HALF or not np.nanstd(values) > 0:
+            continue
+        filled = filled_additively(values)
+        standard = (filled - filled.mean()) / filled.std()
+        features[name] = _EXTRA * standard
+        if name == "agreement":
+            features[f"{name} within the item"] = _EXTRA * (standard - standard.mean(axis=1, keepdims=True))
+    return features
+
+
+def _agreement(evalset: EvalSet) -> FloatArray:
+    assert evalset.outputs is not None  # noqa: S101  (`text_features` looked)
+    texts = list(zip(*(evalset.outputs[system].to_list() for system in evalset.systems), strict=True))
+    return similarity_to_others(texts)
+
+
+def _length_deviation(evalset: EvalSet) -> FloatArray:
+    """How far the log of an output's length lies from the median of its item; at most what 4.5 times the length is."""
+    assert evalset.outputs is not None  # noqa: S101  (`text_features` looked)
+    counts = [evalset.outputs[system].str.len_chars().cast(pl.Float64).to_numpy() for system in evalset.systems]
+    lengths = np.log1p(np.column_stack(counts))
+    known = np.isfinite(lengths).any(axis=1)
+    deviation = np.full(lengths.shape, np.nan)
+    deviation[known] = np.abs(lengths[known] - np.nanmedian(lengths[known], axis=1, keepdims=True))
+    capped: FloatArray = np.minimum(deviation, _FAR)
+    return capped
+
+
+def standard_length(evalset: EvalSet) -> FloatArray | None:
+    """Log lengths of the sources, standardised; None where there are none, or all are alike."""
     if "source" not in evalset.items.columns:
         return None
     lengths = log_lengths(evalset)

@@ -19,7 +19,7 @@ from aliquot.estimation.proxies import standard_metric, usable
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, codes_of
 from aliquot.stats.correlation import pearson
 from aliquot.stats.design_variance import clustered, spread, stratified, unordered, within_correlation
-from aliquot.stats.mixed_model import cell_covariance, pooling_factors, positive_part
+from aliquot.stats.mixed_model import cell_covariance, cell_weights, pooling_factors, positive_part
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +54,8 @@ class Sample:
         kind: how the variance follows from the design; one of core.selection.VARIANCES.
         stratum: the design's bin of each judged item, or None.
         remainder: for samples spread over documents, what is left of the variance between documents.
+        cell_weight: n x M, what each cell counts, where systems have probabilities of their own; otherwise None.
+        prior: N x M, what earlier campaigns expect of every output (estimation/past.py); None without them.
     """
 
     evalset: EvalSet
@@ -64,6 +66,13 @@ class Sample:
     kind: str = "unordered"
     stratum: IntArray | None = None
     remainder: float = 1.0
+    cell_weight: FloatArray | None = None
+    prior: FloatArray | None = None
+
+    @property
+    def cells(self) -> FloatArray:
+        """What each item (n) or each cell (n x M) counts in a system's mean."""
+        return self.weight if self.cell_weight is None else self.cell_weight
 
     @property
     def population(self) -> int:
@@ -111,7 +120,7 @@ class Sample:
         # Cells that are missing at random undo as much of the gain from spreading over documents.
         left = 1.0 - float(fill[self.counts > 0].mean()) * (1.0 - min(1.0, self.remainder))
         gain = 1.0 - within_correlation(units, self.clusters) * (1.0 - left) if self.kind == "spread" else 1.0
-        covariance = cell_covariance(self.residual_of(fitted), self.weight)
+        covariance = cell_covariance(self.residual_of(fitted), self.cells)
         factor = np.sqrt(gain) * pooling_factors(np.diag(covariance), self.counts)
         return Errors(units * factor, factor[:, None] * factor * covariance / self.population)
 
@@ -120,8 +129,9 @@ class Sample:
         if fitted.residual is not None:
             return fitted.residual
         present = np.isfinite(self.scores)
-        total = np.where(present, self.weight[:, None], 0.0).sum(axis=0)
-        return np.where(present, fitted.z * total / self.weight[:, None], np.nan)
+        cells = cell_weights(self.cells)
+        total = np.where(present, cells, 0.0).sum(axis=0)
+        return np.where(present, fitted.z * total / cells, np.nan)
 
     def _units(self, z: FloatArray, pi: FloatArray) -> FloatArray:
         """Errors of independent units (units x M) from the linearised contributions of a complete sample."""
@@ -184,10 +194,7 @@ def _require_judged(count: int, evalset: EvalSet) -> None:
 
 
 def _from_selection(evalset: EvalSet, scores: FloatArray, selection: Selection) -> Sample:
-    known = set(evalset.ids)  # before unknown items are added, whose made-up ids could be the missing ones
-    missing = [item for item in selection.ids if item not in known]
-    if missing:
-        raise DataError(f"{evalset.name}: the selection names the item {missing[0]!r}, which is not in the data")
+    selection.check(evalset)  # before unknown items are added, whose made-up ids could be the missing ones
     evalset, scores = whole_pool(evalset, scores, selection)
     row_of = {item: row for row, item in enumerate(evalset.ids)}
     rows = np.array([row_of[item] for item in selection.ids], dtype=np.int64)
@@ -204,7 +211,10 @@ def _from_selection(evalset: EvalSet, scores: FloatArray, selection: Selection) 
             AliquotWarning,
             2,
         )
-    pi = _probabilities(selection, there)
+    cells = selection.cell_probability(evalset.systems)
+    if cells is not None:
+        return adaptive_sample(evalset, rows[there], chosen[there], cells[there])
+    pi = _probabilities(selection, there, evalset.n_items)
     weight = 1.0 / pi if pi is not None else _weights(selection)[there]
     stratum = _strata(selection, there)
     design = selection.design
@@ -214,7 +224,15 @@ def _from_selection(evalset: EvalSet, scores: FloatArray, selection: Selection) 
     )  # fmt: skip
 
 
-def _probabilities(selection: Selection, there: BoolArray) -> FloatArray | None:
+def adaptive_sample(evalset: EvalSet, rows: IntArray, scores: FloatArray, probability: FloatArray) -> Sample:
+    """A sample whose systems went along the same order of items, each as far as the policy took it."""
+    pi = probability.max(axis=1)
+    alike = bool(np.ptp(probability, axis=1).max(initial=0.0) < 1e-12)
+    cells = None if alike else 1.0 / probability
+    return Sample(evalset, rows, scores, pi, 1.0 / pi, cell_weight=cells)
+
+
+def _probabilities(selection: Selection, there: BoolArray, population: int) -> FloatArray | None:
     if selection.probability is None:
         return None
     pi: FloatArray = selection.probability[there] * float(
@@ -222,7 +240,15 @@ def _probabilities(selection: Selection, there: BoolArray) -> FloatArray | None:
     )  # unjudged items: the judged are a random part of the sample
     if not ((pi > 0) & (pi <= 1 + 1e-12)).all():
         raise OptionError("a selection's inclusion probabilities must lie in (0, 1]")
-    return np.minimum(pi, 1.0)
+    least = 1.0 / max(population, 1)
+    low = pi < least * (1 - 1e-9)
+    if low.any():
+        warnings.warn(
+            f"{int(low.sum())} judged items had an inclusion probability below 1 in {population}, the smallest "
+            f"{pi.min():.2g}; 1 in {population} is used for them, so that no item stands for more than the whole set, "
+            "and means are a little biased", AliquotWarning, 3,
+        )  # fmt: skip
+    return np.clip(pi, least, 1.0)
 
 
 def _weights(selection: Selection) -> FloatArray:

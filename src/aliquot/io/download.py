@@ -10,7 +10,6 @@ import os
 import re
 import shutil
 import tarfile
-import tempfile
 import urllib.error
 import urllib.request
 import zlib
@@ -21,6 +20,8 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
 from aliquot.errors import DownloadError, unknown_name
+from aliquot.io.locks import locked
+from aliquot.io.writing import temporary_beside
 
 _BLOCK = 1 << 20
 _TIMEOUT = 30.0
@@ -89,7 +90,9 @@ def _copy(response: _Readable, sink: IO[bytes], start: int, length: int | None) 
     received = 0
     total = None if length is None else start + length
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
-    with Progress(*columns, TimeRemainingColumn(), transient=True, console=Console(stderr=True)) as progress:
+    with Progress(
+        *columns, TimeRemainingColumn(), transient=True, console=Console(stderr=True, force_jupyter=False)
+    ) as progress:
         task = progress.add_task("downloading", total=total, completed=start)
         while block := response.read(_BLOCK):
             sink.write(block)
@@ -115,7 +118,7 @@ def _digest(path: Path, algorithm: str) -> str:
 
 def unpack(archive: Path, target: Path) -> Path:
     """Unpack a .tgz archive to the folder `target`, which appears only when all of it is there."""
-    beside = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
+    beside = temporary_beside(target, folder=True)
     try:
         with gzip.open(archive) as plain, tarfile.open(fileobj=plain, mode="r|") as tar:
             tar.extractall(beside, filter="data")  # refuses paths outside the folder
@@ -187,8 +190,11 @@ def _download() -> Path:
     cache = cache_folder()
     try:
         cache.mkdir(parents=True, exist_ok=True)
-        archive = fetch(url, cache / f"{_FOLDER}.tgz")
-        return unpack(archive, cache / _FOLDER)
+        with locked(cache / f".{_FOLDER}.lock", "downloads the archive"):
+            if (cache / _FOLDER).is_dir():  # by the process that was waited for
+                return cache / _FOLDER
+            archive = fetch(url, cache / f"{_FOLDER}.tgz")
+            return unpack(archive, cache / _FOLDER)
     except OSError as error:
         raise DownloadError(
             f"{url}: could not be fetched ({error}); offline, unpack a copy of the archive and set ALIQUOT_DATA to its "

@@ -1,22 +1,41 @@
-"""Reading files whole with errors that help, and writing them whole or not at all."""
+"""Reading files whole, with errors that help; writing.py writes them."""
 
 from __future__ import annotations
 
 import gzip
+import io
+import json
 import os
+import stat
 import sys
-import tempfile
+import time
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any, BinaryIO
 
-from aliquot.errors import FormatError, OutputError
+import msgspec
+import numpy as np
+
+from aliquot.core import memory
+from aliquot.errors import FormatError
+from aliquot.io.overwrite import note_input
 
 STDIN = "-"
 _GZIP_MAGIC = b"\x1f\x8b"
 _UTF8_BOM = b"\xef\xbb\xbf"
 _UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
+_PACKED = {
+    **{b"BZh%d1AY&SY" % level: ("bzip2", "bunzip2") for level in range(1, 10)},
+    b"\x28\xb5\x2f\xfd": ("Zstandard", "unzstd"), b"\xfd7zXZ\0": ("xz", "unxz"),
+    b"7z\xbc\xaf\x27\x1c": ("7-Zip", "7z x"), b"\x04\x22\x4d\x18": ("LZ4", "unlz4"),
+    b"Rar!\x1a\x07": ("RAR", "unrar x"),
+}  # fmt: skip
+_FLAT = frozenset({str, int, float, bool, type(None)})
+_BACKSLASH = ord("\\")
+_BLOCK = 1 << 22
+PIPE_PATIENCE = 10.0
+"""Seconds that a pipe may be without a writer."""
 
 
 def require_readable(path: Path) -> None:
@@ -29,6 +48,7 @@ def require_readable(path: Path) -> None:
         raise FormatError(f"{path}: no such file or folder; check the path ({_near_names(path)})")
     if not os.access(path, os.R_OK):
         raise FormatError(f"{path}: no permission to read it; change its permissions (chmod +r) or copy it")
+    note_input(path)
 
 
 def _near_names(path: Path) -> str:
@@ -45,17 +65,24 @@ def _near_names(path: Path) -> str:
 
 
 def read_bytes(path: Path | str) -> bytes:
-    """Read a file or standard input ("-"), undoing gzip by content; text in UTF-16 with its mark becomes UTF-8."""
+    """Read a file or standard input ("-"), undoing gzip by content; text in UTF-16 with its mark becomes UTF-8.
+
+    What does not fit into half of the memory is refused: a file by its size, a stream or packed data as it grows.
+    """
     if str(path) == STDIN:
-        raw = sys.stdin.buffer.read()
+        _refuse_endless_stdin()
+        raw = _bounded(sys.stdin.buffer, path)
     else:
         path = Path(path)
         require_readable(path)
         if path.is_dir():
             raise FormatError(f"{path}: is a folder where a file is meant; name a file inside it")
-        raw = path.read_bytes()
+        raw = _content(path)
     if raw.startswith(_GZIP_MAGIC):
         raw = _gunzip(raw, path)
+    for magic, (name, command) in _PACKED.items():
+        if raw.startswith(magic):
+            raise FormatError(f"{path}: is packed by {name}, which is not read; unpack it first: {command} FILE")
     if raw.startswith(_UTF16_BOMS):
         try:
             return raw.decode("utf-16").encode()
@@ -64,9 +91,96 @@ def read_bytes(path: Path | str) -> bytes:
     return raw.removeprefix(_UTF8_BOM)
 
 
+def _refuse_endless_stdin() -> None:
+    try:
+        handle = sys.stdin.fileno()
+    except (OSError, ValueError, AttributeError):  # a stream in memory, as tests and notebooks have
+        return
+    _refuse_device(os.fstat(handle), STDIN, terminal=os.isatty(handle))
+    note_input(handle)
+
+
+def _content(path: Path) -> bytes:
+    """Read a file, or all that comes through a pipe such as `<(zcat data.gz)`."""
+    about = path.stat()
+    _refuse_device(about, path, terminal=_is_terminal(path))
+    if stat.S_ISFIFO(about.st_mode):
+        return _from_pipe(path)
+    require_fits(about.st_size, path)
+    with path.open("rb") as file:
+        return _bounded(file, path)  # files of /proc say that they are empty
+
+
+def require_file(path: Path) -> None:
+    """Refuse what cannot be read in parts and more than once: folders, devices and pipes."""
+    if not path.is_file():
+        raise FormatError(f"{path}: is not a file but a folder, a device or a pipe; write its content to a file first")
+
+
+def _refuse_device(about: os.stat_result, path: Path | str, *, terminal: bool) -> None:
+    """Refuse devices, which may never end (/dev/zero); a terminal and /dev/null end."""
+    endless = stat.S_ISCHR(about.st_mode) and not terminal and not os.path.samestat(about, Path(os.devnull).stat())
+    if endless or stat.S_ISBLK(about.st_mode):
+        name = "standard input" if str(path) == STDIN else path
+        raise FormatError(f"{name}: is a device, which may never end; name a file, or '-' for standard input")
+
+
+def _is_terminal(path: Path) -> bool:
+    if not path.is_char_device():
+        return False
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
+    except OSError:
+        return False
+    try:
+        return os.isatty(handle)
+    finally:
+        os.close(handle)
+
+
+def _from_pipe(path: Path) -> bytes:
+    """Read a named pipe to its end; when nobody opens it for writing, say so after a while instead of waiting on."""
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # does not wait for a writer
+    with io.FileIO(handle) as pipe:
+        until = time.monotonic() + PIPE_PATIENCE
+        while not (first := pipe.read(_BLOCK)):  # b"": no writer, or not yet; None: a writer that has not written yet
+            if first == b"" and time.monotonic() > until:
+                raise FormatError(f"{path}: is a pipe that nobody writes to; start the command that writes to it first")
+            time.sleep(0.02)
+        os.set_blocking(handle, True)
+        return _bounded(pipe, path, first)
+
+
+def _bounded(stream: BinaryIO | io.RawIOBase | gzip.GzipFile, path: Path | str, begun: bytes = b"") -> bytes:
+    """Read to the end, and stop where more comes than fits."""
+    limit = memory.available() // 2
+    content = io.BytesIO()  # its value is taken without a copy
+    content.write(begun)
+    while block := stream.read(_BLOCK):
+        content.write(block)
+        if content.tell() > limit:
+            raise _too_large(path, limit)
+    return content.getvalue()
+
+
+def require_fits(count: int, path: Path | str) -> None:
+    """Refuse content of more bytes than half of the memory: a reader needs as much again, or more."""
+    limit = memory.available() // 2
+    if count > limit:
+        raise _too_large(path, limit)
+
+
+def _too_large(path: Path | str, limit: int) -> FormatError:
+    return FormatError(
+        f"{path}: holds more than {memory.size(limit)} (unpacked), half of the memory that is free; read a part of it, "
+        f"or allow more by the environment variable {memory.VARIABLE}, e.g. {memory.VARIABLE}=64G"
+    )
+
+
 def _gunzip(raw: bytes, path: Path | str) -> bytes:
     try:
-        return gzip.decompress(raw)
+        with gzip.GzipFile(fileobj=io.BytesIO(raw)) as plain:
+            return _bounded(plain, path)
     except EOFError:
         raise FormatError(f"{path}: the gzip data end too early (truncated file); copy or download it again") from None
     except (gzip.BadGzipFile, zlib.error) as error:
@@ -86,6 +200,7 @@ def refuse_utf16(raw: bytes, path: Path | str) -> None:
 
 def decode_text(raw: bytes, path: Path | str) -> str:
     """Decode UTF-8, naming the line of the first byte that is not."""
+    refuse_utf16(raw, path)
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -96,102 +211,98 @@ def decode_text(raw: bytes, path: Path | str) -> str:
         ) from None
 
 
+def decode_json(raw: bytes | str, where: str, remedy: str) -> Any:
+    """Decode one JSON document; an error says where, what is wrong with it and the remedy.
+
+    >>> decode_json(b'{"a": [1, 2]}', "x.json", "")
+    {'a': [1, 2]}
+    """
+    try:
+        found = msgspec.json.decode(raw)
+        text = raw.encode() if isinstance(raw, str) else raw
+        require_unique_keys(text, keys_in(found), [(where, text)])
+    except RecursionError:
+        raise FormatError(f"{where}: nested too deeply to be JSON of aliquot; {remedy}") from None
+    except UnicodeDecodeError as error:
+        number = raw.count(b"\n", 0, error.start) + 1 if isinstance(raw, bytes) and b"\n" in raw else None
+        line = f" line {number}" if number else ""
+        raise FormatError(f"{where}{line}: not valid UTF-8 ({error.reason}); save the file as UTF-8") from None
+    except (msgspec.MsgspecError, UnicodeError) as error:
+        raise FormatError(f"{where}: not valid JSON ({error}); {remedy}") from None
+    return found
+
+
+def keys_in(value: Any) -> int:
+    """Count the keys of all objects in a decoded JSON value.
+
+    >>> keys_in({"a": {"b": 1}, "c": [{"d": 2}]})
+    4
+    """
+    inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    own = len(value) if isinstance(value, dict) else 0
+    return own if _FLAT.issuperset(map(type, inside)) else own + sum(map(keys_in, inside))
+
+
+def require_unique_keys(raw: bytes, keys: int, parts: Iterable[tuple[str, bytes]]) -> None:
+    """Refuse JSON that names a key twice in one object, of which decoders keep the last without a word.
+
+    `keys` is how many were decoded from the whole of `raw`. Every key stands before `":` in the text, so that equal
+    counts prove that none was lost; only a text in which they differ is read again, by its `parts`: where each stands,
+    and its text.
+    """
+    if _keys_written(raw) == keys:
+        return
+    for where, text in parts:
+        try:
+            json.loads(text, object_pairs_hook=_unique, parse_int=len, parse_float=len)  # no int has 5,000 digits
+        except _TwiceError as error:
+            raise FormatError(f"{where}: the key {error} occurs twice in one object; remove one of the two") from None
+        except RecursionError:
+            raise FormatError(f"{where}: nested too deeply to be JSON of aliquot; make it flatter") from None
+
+
+def _keys_written(raw: bytes) -> int:
+    r"""Count the colons after a quote that ends a text; -1 where spaces or backslashes make that uncertain.
+
+    >>> _keys_written(b'{"a": {"b": "\\":"}}'), _keys_written(b'{"a" : 1}')
+    (2, -1)
+    """
+    text = np.frombuffer(raw, np.uint8)
+    before = np.flatnonzero(text == ord(":")) - 1
+    kind = text[before]
+    after_quote = before[kind == ord('"')]
+    spaced = before[kind <= ord(" ")]
+    while len(spaced):  # back over white space to what stands before it
+        at = text[spaced]
+        quotes = spaced[at == ord('"')]
+        if ((text[quotes - 1] != _BACKSLASH) | (text[quotes - 2] == _BACKSLASH)).any():
+            return -1
+        spaced = spaced[(at <= ord(" ")) & (spaced > 0)] - 1
+    within = after_quote[text[after_quote - 1] == _BACKSLASH]
+    if (text[within - 2] == _BACKSLASH).any():  # a key that ends in a backslash
+        return -1
+    return len(after_quote) - len(within)
+
+
+def numbered_lines(raw: bytes, path: Path | str) -> Iterator[tuple[str, bytes]]:
+    """Yield where each line that is not empty stands, and its text."""
+    for number, line in enumerate(raw.split(b"\n"), start=1):
+        if line and not line.isspace():
+            yield f"{path} line {number}", line
+
+
+class _TwiceError(Exception):
+    """A key that occurs twice."""
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> None:
+    seen = set()
+    for key, _ in pairs:
+        if key in seen:
+            raise _TwiceError(json.dumps(key, ensure_ascii=False))
+        seen.add(key)
+
+
 def first_character(raw: bytes) -> bytes:
     """Return the first byte that is not white space, without copying the rest."""
     return raw[: 1 << 16].lstrip()[:1]
-
-
-@contextmanager
-def whole_file(path: Path | str) -> Iterator[Path]:
-    """Give a temporary path beside `path`, renamed onto it only when the block succeeds.
-
-    A full disk, a kill or an error inside the block leaves whatever stood at `path` intact and nothing else behind.
-    """
-    path = Path(path)
-    try:
-        if path.is_dir():
-            raise OutputError(f"{path}: is a folder where an output file is meant; name a file inside it")
-        require_folder_above(path)
-        with _temporary(path, folder=False) as temporary:
-            yield temporary
-            temporary.chmod(_mode_for(path))
-            temporary.replace(path)
-    except OSError as error:
-        raise _cannot_write(path, error) from None
-
-
-@contextmanager
-def whole_folder(path: Path | str) -> Iterator[Path]:
-    """Give a temporary folder beside `path`; its files are moved to `path` only when the block succeeds.
-
-    Files that stand there already and were not written anew stay.
-    """
-    path = Path(path)
-    try:
-        require_folder_above(path)
-        with _temporary(path, folder=True) as temporary:
-            yield temporary
-            _move_files(temporary, path)
-    except OSError as error:
-        raise _cannot_write(path, error) from None
-
-
-def _move_files(source: Path, target: Path) -> None:
-    if not target.exists():
-        source.chmod(0o777 & ~_umask())
-        source.replace(target)
-        return
-    for file in sorted(path for path in source.rglob("*") if path.is_file()):
-        place = target / file.relative_to(source)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        file.replace(place)
-
-
-def require_folder_above(path: Path) -> None:
-    """Refuse a path in a folder that does not exist: a typing error should not become a folder."""
-    if not path.parent.exists():
-        raise OutputError(f"{path}: the folder {path.parent} does not exist; create it first: mkdir -p '{path.parent}'")
-
-
-@contextmanager
-def _temporary(path: Path, *, folder: bool) -> Iterator[Path]:
-    """Give an empty file or folder beside `path` that is gone afterwards, whatever happens."""
-    prefix, suffix = f".{path.name}.", ".tmp"
-    if folder:
-        made = tempfile.TemporaryDirectory(dir=path.parent, prefix=prefix, suffix=suffix, ignore_cleanup_errors=True)
-        with made as name:
-            yield Path(name)
-        return
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=prefix, suffix=suffix)
-    os.close(handle)
-    try:
-        yield Path(name)
-    finally:
-        with suppress(OSError):
-            Path(name).unlink(missing_ok=True)
-
-
-def _mode_for(path: Path) -> int:
-    """Return the mode of the file to be replaced, or what a newly created file would get."""
-    if path.exists():
-        return path.stat().st_mode & 0o777
-    return 0o666 & ~_umask()
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
-
-
-def _cannot_write(path: Path, error: OSError) -> OutputError:
-    reason = error.strerror or str(error)
-    return OutputError(f"{path}: cannot be written ({reason}); free space or choose another -o; nothing was changed")
-
-
-def write_bytes(path: Path | str, content: bytes) -> None:
-    """Write `content` whole or not at all; an ending in .gz compresses it."""
-    if str(path).endswith(".gz"):
-        content = gzip.compress(content, compresslevel=6, mtime=0)  # no time stamp: same data, same bytes
-    with whole_file(path) as temporary:
-        temporary.write_bytes(content)

@@ -2,14 +2,14 @@
 
 One line of JSON for each finished unit, followed by the bytes it announces, flushed and synced. Everything from the
 first damaged unit on is dropped, and those units run again. The first line is the signature of the run: units of
-another run are never mixed in. One run at a time writes a journal.
+another run are never mixed in. One run at a time writes a journal; others wait.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -18,12 +18,9 @@ from zlib import crc32
 import msgspec
 
 from aliquot.errors import OutputError
-
-try:
-    import fcntl
-except ImportError:  # not on Windows
-    fcntl = None  # type: ignore[assignment]
-
+from aliquot.io.locks import locked
+from aliquot.io.overwrite import check_output
+from aliquot.io.writing import is_stream
 
 _HEAD = b'{"signature":'
 
@@ -68,15 +65,17 @@ class Journal:
         """Append a line and the bytes after it, before anything else happens."""
         if self.file is None:
             return
+        whole = self.file.seek(0, os.SEEK_END)
         try:
-            self.file.seek(0, os.SEEK_END)
-            self.file.write(msgspec.json.encode(record) + b"\n")
-            self.file.write(payload)
-            self.file.flush()
+            _append(self.file.fileno(), msgspec.json.encode(record) + b"\n")
+            _append(self.file.fileno(), payload)
             if self.synced:
                 os.fsync(self.file.fileno())
         except OSError as error:
+            with suppress(OSError):
+                os.ftruncate(self.file.fileno(), whole)
             raise cannot_keep(self.file.name, error) from error
+        self.file.seek(0, os.SEEK_END)
 
     def payload(self, key: str, start: int, size: int) -> bytes:
         """Read `size` of a unit's bytes from its byte `start` on."""
@@ -90,38 +89,54 @@ class Journal:
 def open_journal(output: Path | None, signature: str) -> Iterator[Journal]:
     """Open the journal beside an output file, with the units that an earlier, killed run finished.
 
-    Without an output file the journal is in memory only.
+    Without an output file, or with standard output or another stream, the journal is in memory only.
     """
-    if output is None:
+    if output is None or is_stream(output):
         yield Journal()
         return
     path = journal_path(output)
-    with _opened(path) as file:
+    check_output(output)
+    check_output(path)
+    with _alone(path), _opened(path) as file:
         journal = Journal(file=file)
         whole = _read(journal, file, path, signature)
         file.truncate(whole)
         if not whole:
-            journal.write({"signature": signature})
+            try:
+                journal.write({"signature": signature})
+            except OutputError:
+                path.unlink(missing_ok=True)  # nothing is in it
+                raise
         yield journal
 
 
 def _opened(path: Path) -> BinaryIO:
-    """Open for reading and writing, created where it is missing, for this run alone."""
+    """Open for reading and writing, created where it is missing."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         file = path.open("a+b")
         file.seek(0)
     except OSError as error:
         raise cannot_keep(path, error) from error
-    try:
-        if fcntl is not None:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        file.close()
-        raise OutputError(f"{path}: another run is writing it; wait for that one, or name another output") from None
-    except OSError:  # a file system without locks: nothing keeps two runs apart there
-        return file
     return file
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """Wait until no other run writes the journal."""
+    with ExitStack() as stack:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(locked(path.with_name(f".{path.name}.lock"), "writes the same output"))
+        except OSError as error:
+            raise cannot_keep(path, error) from error
+        yield
+
+
+def _append(handle: int, content: bytes) -> None:
+    """Write past Python's buffer: what a full disk refused must not be tried again when the file is closed."""
+    rest = memoryview(content)
+    while rest:
+        rest = rest[os.write(handle, rest) :]
 
 
 def cannot_keep(path: object, error: OSError) -> OutputError:
@@ -147,7 +162,7 @@ def _read(journal: Journal, file: BinaryIO, path: Path, signature: str) -> int:
             "file to start again"
         )
     whole = file.tell()
-    while (record := _decoded(file.readline())) is not None and {"key", "cells"} <= record.keys():
+    while (record := _decoded(file.readline())) is not None and _is_unit(record):
         start, payload = file.tell(), file.read(record.get("bytes", 0))
         if len(payload) < record.get("bytes", 0) or (payload and crc32(payload) != record.get("crc")):
             break
@@ -162,9 +177,16 @@ def _decoded(line: bytes) -> dict[str, Any] | None:
         return None
     try:
         record = msgspec.json.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     return record if isinstance(record, dict) else None
+
+
+def _is_unit(record: dict[str, Any]) -> bool:
+    """Whether a line is a finished unit, every part of it of the right kind."""
+    cells, size = record.get("cells"), record.get("bytes", 0)
+    rows = isinstance(cells, list) and all(isinstance(cell, dict) for cell in cells)
+    return isinstance(record.get("key"), str) and rows and type(size) is int and 0 <= size < 1 << 40
 
 
 def _numbers(cell: dict[str, Any]) -> dict[str, Any]:

@@ -19,13 +19,29 @@ from aliquot.core.judgments import Judgments
 from aliquot.errors import DataError, FormatError, NameUnknownError, OptionError, quoted, unknown_name
 from aliquot.io import download as catalog
 from aliquot.io.files import STDIN, decode_text, first_character, read_bytes, refuse_utf16, require_readable
-from aliquot.io.formats import items, mqm, mtme, parquet, summeval, tables, text_folder
+from aliquot.io.formats import (
+    annotation_tools,
+    appraise,
+    campaign,
+    items,
+    mqm,
+    mtme,
+    parquet,
+    pearmut,
+    summeval,
+    tables,
+    text_folder,
+)
+from aliquot.io.formats.answers import Key, read_key, unlocked
 from aliquot.io.formats.table_columns import Absent
 from aliquot.io.formats.table_files import PARQUET_MAGIC, ZIP_MAGIC, Table, any_frame, is_record, read_frame
 from aliquot.io.formats.tables import TableOptions
+from aliquot.io.parquet_seal import UNREADABLE, quiet_panics, require_intact
+from aliquot.io.writing import format_name
 
-FORMATS = ("items", "mtme", "mqm", "table", "summeval", "texts")
-STDOUT = "-"
+FORMATS = (
+    "items", "mtme", "mqm", "table", "summeval", "texts", "campaign", "pearmut", "appraise", *annotation_tools.TOOLS,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -42,6 +58,7 @@ class _Options:
     pair: str | None = None
     mqm_weights: mqm.MQMWeights | None = None
     sources_only: bool = False
+    key: str | Path | None = None
     absent: Absent | None = None
 
     def __post_init__(self) -> None:
@@ -66,15 +83,18 @@ def load(
     pair: str | None = None,
     mqm_weights: mqm.MQMWeights | None = None,
     sources_only: bool = False,
+    key: str | Path | None = None,
 ) -> EvalSet:
     r"""Load an evaluation set from a file, a folder, standard input ("-") or a descriptor such as "wmt23/en-de".
 
     Args:
         path: item JSON lines (plain or gzip, or a JSON array), an mt-metrics-eval folder, a folder of texts (one file a
-            system), an MQM TSV, a table (CSV, TSV, Parquet, .xlsx, JSON lines), SummEval's JSON lines; or a descriptor,
-            which is looked up in the data folder ($ALIQUOT_DATA), then in the cache, and downloaded once otherwise; or
-            a Polars or pandas table.
-        format: one of items, mtme, mqm, table, summeval, texts; told by content when not given.
+            system), an MQM TSV, a table (CSV, TSV, Parquet, .xlsx, JSON lines), SummEval's JSON lines, a campaign of
+            `aliquot collect` (its judgments), what Pearmut, Appraise, Label Studio, Potato, Prodigy or Argilla export;
+            or a descriptor, which is looked up in the data folder ($ALIQUOT_DATA), then in the cache, and downloaded
+            once otherwise; or a Polars or pandas table.
+        format: one of items, mtme, mqm, table, summeval, texts, campaign, pearmut, appraise, label-studio, potato,
+            prodigy, argilla; told by content when not given.
         human: the score that people gave; by default `human`, or the only score named like one.
         lower_is_better: scores or criteria to flip, with the judgments they come from, so that higher is better for
             all; remembered in `flipped`.
@@ -86,6 +106,7 @@ def load(
         pair: for folders with several language pairs, which one.
         mqm_weights: for MQM TSVs, what errors cost.
         sources_only: accept items without any system (selection before outputs exist).
+        key: for judgments with opaque ids, the table that says what they stand for: cell, item, system.
 
     >>> import aliquot, tempfile, pathlib
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "scores.csv"
@@ -94,7 +115,7 @@ def load(
     array([[30., 35.]])
     """
     options = _Options(
-        format, human, lower_is_better, columns, wide, score_name, answer, pair, mqm_weights, sources_only
+        format, human, lower_is_better, columns, wide, score_name, answer, pair, mqm_weights, sources_only, key
     )
     return _load(path, options)
 
@@ -108,6 +129,7 @@ def load_judgments(
     answer: str | None = None,
     format: str | None = None,  # noqa: A002
     mqm_weights: mqm.MQMWeights | None = None,
+    key: str | Path | None = None,
 ) -> Judgments:
     r"""Load the judgments of any file that may hold some, or of a Polars or pandas table.
 
@@ -121,6 +143,7 @@ def load_judgments(
         answer: as for `load`.
         format: as for `load`.
         mqm_weights: as for `load`.
+        key: as for `load`.
 
     >>> import aliquot, tempfile, pathlib
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "judgments.csv"
@@ -132,26 +155,32 @@ def load_judgments(
         return source
     if isinstance(source, EvalSet):
         return _judgments_in(source, source.name)
-    options = _Options(format, None, lower_is_better, columns, wide, None, answer, None, mqm_weights)
+    options = _Options(format, None, lower_is_better, columns, wide, None, answer, None, mqm_weights, key=key)
     if isinstance(source, (str, Path)):
         return _judgments_in(_load(source, options), source)
-    table = tables.from_table(any_frame(source), "the table", replace(options.table, judgments=True))
+    frame = _unlocked(any_frame(source), "the table", _key_of(options))
+    table = tables.from_table(frame, "the table", replace(options.table, judgments=True))
     return _judgments_in(_finished(table, options), "the table")
 
 
 def load_with_judgments(
-    data: str | Path, judgments: str | Path, *, answer: str | None = None, **options: Any
+    data: str | Path,
+    judgments: str | Path,
+    *,
+    answer: str | None = None,
+    key: str | Path | None = None,
+    **options: Any,
 ) -> tuple[EvalSet, Judgments]:
     """Load data and, from a file apart, judgments, with the same options of `load`.
 
     A column or score that an option names must be in at least one of the two files. The options format, human, pair and
-    score_name are about the data, `answer` about the judgments.
+    score_name are about the data, `answer` and `key` about the judgments.
     """
     in_data: Absent = {}
     in_judgments: Absent = {}
     evalset = _load(data, _Options(**options, absent=in_data))
     shared = {name: options[name] for name in ("lower_is_better", "columns", "wide", "mqm_weights") if name in options}
-    judged = _load(judgments, _Options(**shared, answer=answer, absent=in_judgments))
+    judged = _load(judgments, _Options(**shared, answer=answer, key=key, absent=in_judgments))
     for name, error in in_judgments.items():
         if name in in_data:
             raise error
@@ -186,11 +215,13 @@ def load_all(path: str | Path, human: str | None = None) -> dict[str, EvalSet]:
 
 
 def _load(source: str | Path | Table, options: _Options) -> EvalSet:
+    key = _key_of(options)
     if not isinstance(source, (str, Path)):
-        return _finished(tables.from_table(any_frame(source), "the table", options.table), options)
+        frame = _unlocked(any_frame(source), "the table", key)
+        return _finished(tables.from_table(frame, "the table", options.table), options)
     place, pair = _resolve(source, options.pair)
     with _naming(place):
-        return _finished(_read(place, replace(options, pair=pair)), options)
+        return _finished(_read(place, replace(options, pair=pair), key), options)
 
 
 def _finished(evalset: EvalSet, options: _Options) -> EvalSet:
@@ -217,20 +248,32 @@ def _resolve(path: str | Path, pair: str | None) -> tuple[Path | str, str | None
     """Return the path to read and the pair; a descriptor becomes a folder of the data folder or cache."""
     if str(path) == STDIN:
         return STDIN, pair
+    if (url := campaign.as_url(path)) is not None:
+        return url, pair
     if catalog.is_descriptor(str(path)) and not Path(path).exists():
         return catalog.locate(str(path), pair)
     return Path(path), pair
 
 
-def _read(path: Path | str, options: _Options) -> EvalSet:
+def _read(path: Path | str, options: _Options, key: Key | None) -> EvalSet:
+    if options.format in (None, "campaign") and path != STDIN and campaign.is_campaign(path):
+        if isinstance(path, Path):
+            require_readable(path)
+        return tables.from_table(campaign.read_judgments(path), str(path), options.table)
     if isinstance(path, Path):
         require_readable(path)
         if path.is_dir():
             return _read_folder(path, options)
     raw = read_bytes(path)
+    require_intact(raw, path)
     kind = options.format or recognise(raw, path)
     if kind == "table" or (raw.startswith(PARQUET_MAGIC) and not _is_item_table(raw, path)):
-        return tables.from_table(read_frame(raw, path), str(path), options.table)
+        return tables.from_table(_unlocked(read_frame(raw, path), str(path), key), str(path), options.table)
+    if kind in ("pearmut", "appraise", *annotation_tools.TOOLS):
+        reader = {"pearmut": pearmut.read, "appraise": appraise.read}.get(kind, annotation_tools.read)
+        return reader(raw, path, key, options.mqm_weights)
+    if key is not None:
+        raise OptionError(f"--key {options.key}: {path} names its items and systems ({kind}); leave --key out")
     if raw.startswith(PARQUET_MAGIC):
         return _read_parquet(raw, path, options)
     if kind == "items":
@@ -239,7 +282,17 @@ def _read(path: Path | str, options: _Options) -> EvalSet:
         return summeval.read(raw, path)
     if kind == "mqm":
         return mqm.read(raw, path, options.mqm_weights)
+    if kind == "campaign":
+        raise FormatError(f"{path}: is no campaign (not an SQLite file); name a file that `aliquot collect new` made")
     raise FormatError(f"{path}: is a file, and the format '{kind}' is a folder")
+
+
+def _key_of(options: _Options) -> Key | None:
+    return None if options.key is None else read_key(options.key)
+
+
+def _unlocked(table: pl.DataFrame, where: str, key: Key | None) -> pl.DataFrame:
+    return table if key is None else unlocked(table, key, where)
 
 
 def _read_folder(path: Path, options: _Options) -> EvalSet:
@@ -258,8 +311,9 @@ def _read_folder(path: Path, options: _Options) -> EvalSet:
 
 def _read_parquet(raw: bytes, path: Path | str, options: _Options) -> EvalSet:
     try:
-        evalset = parquet.read(raw, path)
-    except pl.exceptions.PolarsError as error:
+        with quiet_panics():
+            evalset = parquet.read(raw, path)
+    except UNREADABLE as error:
         raise _unreadable(path, error) from None
     if not evalset.systems and not options.sources_only:
         raise FormatError(f"{path}: no item has a system (columns 'tgt' and 'scores' are absent); add one of them")
@@ -268,18 +322,22 @@ def _read_parquet(raw: bytes, path: Path | str, options: _Options) -> EvalSet:
 
 def _is_item_table(raw: bytes, path: Path | str) -> bool:
     try:
-        return parquet.is_item_table(raw)
-    except pl.exceptions.PolarsError as error:
+        with quiet_panics():
+            return parquet.is_item_table(raw)
+    except UNREADABLE as error:
         raise _unreadable(path, error) from None
 
 
 def _unreadable(path: Path | str, error: Exception) -> FormatError:
-    return FormatError(f"{path}: unreadable Parquet ({str(error).splitlines()[0]}); copy it again")
+    return FormatError(f"{path}: unreadable Parquet ({(str(error).splitlines() or ['damaged'])[0]}); copy it again")
 
 
 def table_in(path: str | Path) -> pl.DataFrame | None:
     """Return the table that a file holds as it is, or None where the file holds data of another format."""
+    if path != STDIN and campaign.is_campaign(path):
+        return campaign.read_judgments(path)
     raw = read_bytes(path)
+    require_intact(raw, path)
     return read_frame(raw, path) if recognise(raw, path) == "table" else None
 
 
@@ -295,30 +353,41 @@ def recognise(raw: bytes, path: Path | str = "data") -> str:
         return "items" if _is_item_table(raw, path) else "table"
     if raw.startswith(ZIP_MAGIC):
         return "table"
+    if raw.startswith(campaign.MAGIC):
+        raise FormatError(f"{path}: a campaign is read from its file, not from a stream; name the file")
     refuse_utf16(raw, path)
     start = first_character(raw)
     if start in (b"[", b"{"):
-        fields = _first_object(raw)
-        return "summeval" if summeval.looks_like(fields) else "table" if is_record(fields) else "items"
+        return _kind_of_json(_first_object(raw))
     header = decode_text(raw[: raw.find(b"\n") if b"\n" in raw else len(raw)], path).strip("\r")
     if "\t" in header and mqm.looks_like(header.split("\t")):
         return "mqm"
+    if appraise.looks_like_row(header):
+        return "appraise"
     if any(separator in header for separator in "\t,;"):
-        return "table"
+        return annotation_tools.tool_of_header(header.split("\t" if "\t" in header else ",")) or "table"
     raise FormatError(
         f"{path} line 1: neither a JSON object nor a table header: '{header[:60]}'; "
         "see docs/formats.md for what can be read, or name it with --format"
     )
 
 
+def _kind_of_json(fields: dict[str, Any]) -> str:
+    for name, told in (("summeval", summeval), ("pearmut", pearmut), ("appraise", appraise)):
+        if told.looks_like(fields):
+            return name
+    return annotation_tools.tool_of(fields) or ("table" if is_record(fields) else "items")
+
+
 def _first_object(raw: bytes) -> dict[str, Any]:
     """Return the first JSON object of JSON lines or of an array; empty where it cannot be read."""
     text = raw[: 1 << 24].lstrip()
+    if text[:1] == b"{" and b"\n" not in text:
+        text = raw.lstrip()  # one object, which may be longer
     try:
-        if text[:1] == b"[":
-            start = text[1:].lstrip()
-            decoder = json.JSONDecoder()
-            found, _ = decoder.raw_decode(start.decode("utf-8", "ignore"))
+        if text[:1] == b"[" or text.split(b"\n", 1)[0].rstrip()[-1:] != b"}":  # an array, or an object of many lines
+            start = text.removeprefix(b"[").lstrip()
+            found, _ = json.JSONDecoder().raw_decode(start.decode("utf-8", "ignore"))
         else:
             found = msgspec.json.decode(text.split(b"\n", 1)[0])
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError):
@@ -369,14 +438,14 @@ def _with_human(evalset: EvalSet, human: str | None) -> EvalSet:
     return evalset if evalset.human is not None else evalset.with_human(implied_human(evalset.scores))
 
 
-def save(evalset: EvalSet, path: str | Path, *, what: str = "scores", pair: str | None = None) -> None:
+def save(evalset: EvalSet | Table, path: str | Path, *, what: str = "scores", pair: str | None = None) -> None:
     """Save by the path's ending: .jsonl(.gz) and .parquet keep everything; .csv and .tsv a long table.
 
-    A path without ending becomes an mt-metrics-eval folder. `what` chooses the long table: scores or judgments.
+    A path without ending becomes an mt-metrics-eval folder; standard output ("-") gets item JSON lines, or the table of
+    judgments. `what` chooses the long table: scores or judgments. A Polars or pandas table is read as `load` reads it.
     """
-    name = str(path).removesuffix(".gz")
-    if name == STDOUT:
-        raise OptionError("data are not written to standard output ('-'); name a file, e.g. one ending in .jsonl")
+    evalset = evalset if isinstance(evalset, EvalSet) else load(evalset)
+    name = format_name(path, ".csv" if what == "judgments" else ".jsonl").removesuffix(".gz")
     if name.endswith((".jsonl", ".json", ".ndjson")):
         items.write(evalset, path)
     elif name.endswith(".parquet"):
@@ -384,7 +453,8 @@ def save(evalset: EvalSet, path: str | Path, *, what: str = "scores", pair: str 
     elif name.endswith((".csv", ".tsv")):
         tables.write(_long_table(evalset, what), path)
     elif not Path(path).suffix:
-        mtme.write(evalset, Path(path), pair or Path(evalset.name).name or "xx-yy")
+        named = pair is not None or "/" in evalset.name  # as in "wmt23/en-de"
+        mtme.write(evalset, Path(path), pair or Path(evalset.name).name or "xx-yy", alone=not named)
     else:
         raise OptionError(
             f"{path}: unknown ending; use .jsonl, .jsonl.gz or .parquet (everything), .csv or .tsv (a long table)"

@@ -10,9 +10,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import get_args
 
+import numpy as np
+
 from aliquot.metric_eval.metric_inputs import Campaign, Inputs
 from aliquot.stats.arrays import FloatArray
-from aliquot.stats.correlation import Coefficient, Level, correlate_tables
+from aliquot.stats.correlation import Coefficient, Level, common_tables, correlate_tables, group_correlations
+from aliquot.stats.correlation_intervals import NOTHING, Ends, fisher_interval, table_interval
 from aliquot.stats.system_correlation import extreme_curves, leave_one_system_out, soft_pairwise_accuracy
 from aliquot.stats.system_correlation import metric_pairwise_accuracy as pairwise_accuracy
 from aliquot.stats.tied_correlation import Average, MetricTies, kendall_like, tie_accuracy
@@ -24,6 +27,8 @@ LEVELS: dict[str, Level] = {
     "system": "system_means",
 }
 """Our names of levels: all outputs together; the outputs of each system; those of each item; systems' means."""
+
+_BY_SYSTEM: tuple[Coefficient, ...] = ("pearson", "spearman", "kendall_b")
 
 _TIES: dict[Coefficient, str] = {
     "pearson": "no matter", "spearman": "mean ranks", "kendall_b": "corrected (b)", "kendall_c": "corrected (c)",
@@ -40,6 +45,10 @@ class Correlation:
     level: str  # pooled, within_system, within_item or system
     measure: str  # pearson, spearman, kendall_b, kendall_c, acc_eq, kendall_like, accuracy or spa
     value: float  # NaN where undefined
+    # ends of its interval: over items for outputs, over systems for systems' means; NaN where there is none (Kendall
+    # over all outputs, measures that count pairs)
+    low: float
+    high: float
     ties: str  # what became of ties
     # how items were averaged, for kendall_like: macro (mean of items) or micro (all pairs together)
     average: str | None
@@ -79,7 +88,46 @@ class LeftOut:
     high_without: str | None  # which one
 
 
-def correlation_rows(inputs: Inputs) -> tuple[Correlation, ...]:
+@dataclass(frozen=True)
+class SystemCorrelation:
+    """Correlation of a metric with people over the outputs of one system."""
+
+    human: str
+    data: str
+    metric: str
+    system: str
+    measure: str  # pearson, spearman or kendall_b
+    value: float  # NaN where undefined
+    low: float  # ends of its interval over items
+    high: float
+    items: int  # outputs with both scores
+
+
+def by_system_rows(inputs: Inputs, confidence: float = 0.95) -> tuple[SystemCorrelation, ...]:
+    """Sentence-level correlations of every metric for each system by itself.
+
+    >>> import aliquot
+    >>> from aliquot.metric_eval.metric_inputs import metric_inputs
+    >>> rows = by_system_rows(metric_inputs([aliquot.synthetic(items=40, systems=4, seed=1)]))
+    >>> len(rows), rows[0].system, rows[0].low < rows[0].value < rows[0].high
+    (36, 'sys1', True)
+    """
+    rows = []
+    for campaign, at, metric in _each(inputs):
+        both = np.isfinite(campaign.metrics[at]) & np.isfinite(campaign.human)
+        for measure in _BY_SYSTEM:
+            values = group_correlations(*common_tables(campaign.metrics[at], campaign.human), measure, "system")
+            rows += [
+                SystemCorrelation(
+                    inputs.human, campaign.name, metric, system, measure, float(value),
+                    *fisher_interval(float(value), int(count), measure, confidence), int(count),
+                )
+                for system, value, count in zip(campaign.systems, values, both.sum(axis=0), strict=True)
+            ]  # fmt: skip
+    return tuple(rows)
+
+
+def correlation_rows(inputs: Inputs, confidence: float = 0.95) -> tuple[Correlation, ...]:
     """Every measure of every metric in every campaign.
 
     >>> import aliquot
@@ -91,24 +139,26 @@ def correlation_rows(inputs: Inputs) -> tuple[Correlation, ...]:
     return tuple(
         row
         for campaign, at, metric in _each(inputs)
-        for row in _measures((inputs.human, campaign.name, metric), campaign, at)
+        for row in _measures((inputs.human, campaign.name, metric), campaign, at, confidence)
     )
 
 
-def _measures(label: tuple[str, str, str], campaign: Campaign, at: int) -> Iterator[Correlation]:
+def _measures(label: tuple[str, str, str], campaign: Campaign, at: int, confidence: float) -> Iterator[Correlation]:
     metric, human, held = campaign.metrics[at], campaign.human, campaign.coverage(at)
 
     def row(
         level: str, measure: str, value: float, ties: str, *, groups: int = 1, undefined: int = 0,
-        average: str | None = None, epsilon: float | None = None,
+        average: str | None = None, epsilon: float | None = None, ends: Ends = NOTHING,
     ) -> Correlation:  # fmt: skip
-        return Correlation(*label, level, measure, value, ties, average, epsilon, groups, undefined, held.items,
+        return Correlation(*label, level, measure, value, *ends, ties, average, epsilon, groups, undefined, held.items,
                            held.systems, held.cells)  # fmt: skip
 
     for level, kernel_level in LEVELS.items():
         for coefficient in get_args(Coefficient):
             one = correlate_tables(metric, human, coefficient, kernel_level)
-            yield row(level, coefficient, one.value, _TIES[coefficient], groups=one.groups, undefined=one.undefined)
+            ends = table_interval(metric, human, one.value, coefficient, kernel_level, confidence)
+            yield row(level, coefficient, one.value, _TIES[coefficient], groups=one.groups, undefined=one.undefined,
+                      ends=ends)  # fmt: skip
     calibrated = tie_accuracy(metric, human)
     for ties, value, epsilon in (
         ("calibrated on these scores", calibrated.accuracy, calibrated.epsilon),

@@ -15,7 +15,7 @@ import numpy as np
 from aliquot.errors import OptionError, unknown_name
 from aliquot.stats import system_correlation as systems
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, Seed
-from aliquot.stats.pairwise import analytic_p, permutation_p
+from aliquot.stats.pairwise import analytic_p, neighbour_p, permutation_p
 from aliquot.stats.ranks import ClusterRule, cluster
 
 ALPHA = 0.05
@@ -39,17 +39,35 @@ def clusters_of(means: FloatArray, p: FloatArray, alpha: float = ALPHA, rule: st
     return cluster(means, better & ~better.T, "neighbour" if rule == "neighbour" else "any")
 
 
+def published_clusters(scores: FloatArray) -> IntArray:
+    """Algorithm 1 of Zouhar et al. 2025: Wilcoxon's test against the system just above, p < 0.05; 1 = best.
+
+    >>> published_clusters(np.array([[2.0, 0.0], [2.1, 0.3], [1.9, 0.1], [2.2, 0.2], [2.3, 0.4]]))
+    array([1, 2])
+    """
+    order = np.argsort(-scores.mean(axis=0), kind="stable")
+    numbers = np.empty(len(order), dtype=np.int64)
+    numbers[order] = 1 + np.concatenate([[0], np.cumsum(neighbour_p(scores[:, order]) < ALPHA)])
+    return numbers
+
+
 @dataclass(frozen=True, eq=False)
 class Truth:
-    """What judging all items says: the systems' means and the p-values of all pairs."""
+    """What judging all items says: the systems' means, the p-values of all pairs, and the scores behind them."""
 
     means: FloatArray
     p: FloatArray
+    scores: FloatArray | None = None
 
     @cached_property
     def clusters(self) -> IntArray:
         """Clusters on all items."""
         return clusters_of(self.means, self.p)
+
+    @cached_property
+    def published(self) -> IntArray:
+        """Clusters on all items by the paper's Algorithm 1."""
+        return np.ones(len(self.means), dtype=np.int64) if self.scores is None else published_clusters(self.scores)
 
 
 def truth_of(scores: FloatArray, test: str = "analytic", seed: Seed = 0) -> Truth:
@@ -58,7 +76,7 @@ def truth_of(scores: FloatArray, test: str = "analytic", seed: Seed = 0) -> Trut
     >>> truth_of(np.array([[1.0, 0.0], [2.0, 0.0]])).means
     array([1.5, 0. ])
     """
-    return Truth(scores.mean(axis=0), p_values(scores, test, seed))
+    return Truth(scores.mean(axis=0), p_values(scores, test, seed), scores)
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,17 +89,29 @@ class Outcomes:
     p_full: FloatArray  # R x M x M, what judging all items is expected to say
     clusters: IntArray  # R x M, systems that the sample does not tell apart, 1 = best
     cost: FloatArray  # R, spent, as a share of judging everything
+    scores: tuple[FloatArray, ...] = ()  # the judged items' scores, n x M, of each replay
+    watched: FloatArray | None = None  # R x 3, of adaptive campaigns: pairs decided, wrongly, cost at which to stop
+
+    @cached_property
+    def published(self) -> list[IntArray]:
+        """Clusters of the judged items by the paper's Algorithm 1, whatever the estimator."""
+        return [published_clusters(scores) for scores in self.scores]
 
 
 @dataclass(frozen=True)
 class Measure:
-    """A measure, which way it is better, and what it says."""
+    """A measure, which way it is better, what it says, what it is compared with, and whether it must be named.
+
+    Those that must be named cost as much as a replay.
+    """
 
     name: str
     function: Callable[[Outcomes, Truth], FloatArray]
     better: Better
     about: str
     baseline: str | None = None
+    by_name: bool = False
+    watched: bool = False  # of adaptive campaigns only: what their monitor decided
 
     @property
     def against(self) -> str:
@@ -120,6 +150,12 @@ def _top1(outcomes: Outcomes, truth: Truth) -> FloatArray:
     return _where_known(rank == 1, rank)
 
 
+def _place(outcomes: Outcomes, truth: Truth) -> FloatArray:
+    """The place of the system put first among the true ones: 1 for the best, 0 for the last."""
+    rank = systems.rank_of_best(outcomes.means, truth.means)
+    return 1.0 - (rank - 1.0) / max(1, len(truth.means) - 1)
+
+
 def _changed(outcomes: Outcomes, truth: Truth) -> FloatArray:
     swaps = systems.swapped_pairs(outcomes.means, truth.means)
     return _where_known(swaps > 0, swaps)
@@ -128,6 +164,10 @@ def _changed(outcomes: Outcomes, truth: Truth) -> FloatArray:
 def _coverage(outcomes: Outcomes, truth: Truth) -> FloatArray:
     inside = np.abs(_errors(outcomes, truth)) <= outcomes.half
     return _mean_of_known(_where_known(inside, outcomes.half))
+
+
+def _watched(outcomes: Outcomes, column: int) -> FloatArray:
+    return np.full(len(outcomes.means), np.nan) if outcomes.watched is None else outcomes.watched[:, column]
 
 
 MEASURES = {
@@ -141,13 +181,23 @@ MEASURES = {
         Measure("pearson", lambda o, t: systems.pearson_rows(o.means, t.means), "higher", "Pearson's r of means"),
         Measure("spearman", lambda o, t: systems.spearman(o.means, t.means), "higher", "Spearman's rho of means"),
         Measure("kendall", lambda o, t: systems.kendall_b(o.means, t.means), "higher", "Kendall's tau-b of means"),
+        Measure("weighted_tau", lambda o, t: systems.weighted_tau(o.means, t.means), "higher",
+                "Kendall's tau with weights 1/rank^2: errors at the top count most"),
         Measure("top1", _top1, "higher", "the best system is found"),
+        Measure("top3", lambda o, t: systems.top_share(o.means, t.means, 3), "higher",
+                "share of the three best systems among the three put first"),
         Measure("top1_rank", lambda o, t: systems.rank_of_best(o.means, t.means), "lower",
                 "true rank of the system put first"),
         Measure("clusters", lambda o, _: o.clusters.max(axis=1).astype(np.float64), "neither",
-                "clusters told apart by the sample"),
+                "clusters told apart by the sample, as `estimate` prints them; not the paper's Algorithm 1"),
         Measure("top_dice", lambda o, t: np.array([systems.dice(c, t.clusters) for c in o.clusters]), "higher",
-                "Dice of the best cluster and the true one"),
+                "Dice of the best cluster and the true one, clusters as above"),
+        Measure("top1_published", _place, "higher", "place of the system put first, from 1 to 0 (their top-1 match)",
+                by_name=True),
+        Measure("clusters_published", lambda o, _: np.array([float(c.max()) for c in o.published]), "higher",
+                "clusters by the paper's Algorithm 1 (Wilcoxon against the last member)", by_name=True),
+        Measure("top_dice_published", lambda o, t: np.array([systems.dice(c, t.published) for c in o.published]),
+                "higher", "Dice of the best cluster and the true one by the paper's Algorithm 1", by_name=True),
         Measure("mae", lambda o, t: np.abs(_errors(o, t)).mean(axis=1), "lower", "mean absolute error of the means"),
         Measure("rmse", lambda o, t: np.sqrt((_errors(o, t) ** 2).mean(axis=1)), "lower",
                 "root mean squared error of the means"),
@@ -155,19 +205,27 @@ MEASURES = {
         Measure("changed", _changed, "lower", "the ranking differs from the true one"),
         Measure("coverage", _coverage, "neither", "intervals that hold the truth"),
         Measure("width", lambda o, _: 2 * _mean_of_known(o.half), "lower", "mean width of the intervals"),
+        Measure("slack", lambda o, t: _mean_of_known(o.half - np.abs(_errors(o, t))), "neither",
+                "half width of the intervals less the error: how much wider than needed"),
         Measure("cost", lambda o, _: o.cost, "lower", "spent, as a share of judging everything"),
+        Measure("decided", lambda o, _: _watched(o, 0), "higher", "pairs that an adaptive campaign has decided",
+                by_name=True, watched=True),
+        Measure("wrongly_decided", lambda o, _: _watched(o, 1), "lower", "of them, pairs decided the wrong way",
+                by_name=True, watched=True),
+        Measure("stopped_at", lambda o, _: _watched(o, 2), "lower", "budget at which the question was decided",
+                by_name=True, watched=True),
     )
 }  # fmt: skip
 
 
 def chosen_measures(names: str | Iterable[str] | None) -> list[Measure]:
-    """Return the named measures (a list, or "spa,mae"), each once, or all.
+    """Return the named measures (a list, or "spa,mae"), each once, or all but those that must be named.
 
     >>> [measure.name for measure in chosen_measures("mae,spa,mae")]
     ['mae', 'spa']
     """
     if names is None:
-        return list(MEASURES.values())
+        return [measure for measure in MEASURES.values() if not measure.by_name]
     wanted = [name.strip() for name in (names.split(",") if isinstance(names, str) else names) if name.strip()]
     if not wanted:
         raise OptionError(f"no measure is named; choose of: {', '.join(MEASURES)}")

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from aliquot.annotation.judgment_noise import judgments_of_score
 from aliquot.errors import DataError
 from aliquot.metric_eval.metric_inputs import Campaign, Inputs
 from aliquot.metric_eval.metric_value import PerfectAnnotator
@@ -118,7 +119,7 @@ def decomposition_rows(inputs: Inputs, signs: list[PairSigns], seed: Seed = 0) -
     people = inputs.coverage()
     first = decomposition.METRICS
     predictors = {decomposition.OPTIMAL: (OPTIMAL_NAME, "optimal"), decomposition.HUMAN: (HUMAN_NAME, "human")}
-    predictors |= {first + at: (metric, "metric") for at, metric in enumerate(inputs.metrics)}
+    predictors |= {first + at: (metric, "metric") for at, metric in enumerate(inputs.predictors)}
     rows = []
     for at, (name, kind) in sorted(predictors.items()):
         held = inputs.coverage(at - first) if kind == "metric" else people
@@ -129,6 +130,49 @@ def decomposition_rows(inputs: Inputs, signs: list[PairSigns], seed: Seed = 0) -
             variance_error, int(table.pairs[at]), held.items, held.systems, held.cells,
         )  # fmt: skip
         rows.append(row)
+    return tuple(rows)
+
+
+@dataclass(frozen=True)
+class SquaredError:
+    """Mean over pairs of systems of the squared difference of two differences: the metric's and people's.
+
+    The metric is put on people's scale by one factor for all pairs of a campaign.
+    """
+
+    human: str
+    data: str
+    metric: str
+    kind: str  # "optimal", "human" or "metric"
+    observed: float  # E (d of people - factor x d of the metric)^2 over draws of items
+    noise: float  # variance of people's mean difference
+    bias: float  # squared: (people's difference - the metric's)^2 on all items
+    variance: float  # variance of the metric's mean difference
+    factor: float  # points of the human scale that a point of the metric is worth
+    pairs: int  # pairs of systems in the mean
+
+
+def squared_error_rows(inputs: Inputs) -> tuple[SquaredError, ...]:
+    """Mean squared error of every metric, in every campaign: observed = noise + bias + variance, exactly.
+
+    >>> import aliquot
+    >>> from aliquot.metric_eval.metric_inputs import metric_inputs
+    >>> rows = squared_error_rows(metric_inputs([aliquot.synthetic(items=60, systems=4, seed=1)], metrics=["human"]))
+    >>> [(row.metric, row.bias, row.factor, row.noise == row.variance) for row in rows if row.kind == "metric"]
+    [('human', 0.0, 1.0, True)]
+    """
+    rows = []
+    for campaign in inputs.campaigns:
+        require_pairs(campaign)
+        table = decomposition.squared_error(campaign.human, campaign.metrics)
+        names = ((OPTIMAL_NAME, "optimal"), (HUMAN_NAME, "human"), *((metric, "metric") for metric in inputs.metrics))
+        rows += [
+            SquaredError(
+                inputs.human, campaign.name, name, kind, observed=float(parts[0]), noise=float(parts[1]),
+                bias=float(parts[2]), variance=float(parts[3]), factor=float(parts[4]), pairs=int(pairs),
+            )
+            for (name, kind), parts, pairs in zip(names, table.value, table.pairs, strict=True)
+        ]  # fmt: skip
     return tuple(rows)
 
 
@@ -184,8 +228,9 @@ class Worth:
 
     human: str
     metric: str
+    unit: break_even.Unit  # what is counted: single judgments, or items that all systems are judged on
     bias: float  # its error on an endless test set, against noise-free labels
-    judgments: float  # judgments per system at which people err as often; infinite where not within `limit`
+    judgments: float  # units per system at which people err as often; infinite where not within `limit`
     low: float  # lower end of the interval
     high: float  # upper end
     perfect: float  # the same for the perfect annotator; NaN where it is not known
@@ -201,6 +246,7 @@ class CurvePoint:
     """Mean error over pairs of people, and of the perfect annotator, with so many judgments per system."""
 
     human: str
+    unit: break_even.Unit  # what is counted
     judgments: int
     people: float
     perfect: float
@@ -211,6 +257,7 @@ def break_even_rows(
     signs: list[PairSigns],
     perfect: list[PerfectAnnotator] | None = None,
     *,
+    unit: break_even.Unit = "item",
     trials: int = 10_000,
     level: float = 0.95,
     seed: Seed = 0,
@@ -221,6 +268,8 @@ def break_even_rows(
         inputs: of one or several campaigns.
         signs: from `signs_of`, for the metrics' bias.
         perfect: one for each campaign, or None where some campaign has no repeated judgments.
+        unit: "judgment" counts single judgments, each system with its own (Wei and Jia 2021); "item" counts items that
+            all systems are judged on, with as many judgments an output as the human score is the mean of.
         trials: bootstrap draws of people's error at few judgments.
         level: of the intervals, over systems.
         seed: of all draws.
@@ -237,13 +286,16 @@ def break_even_rows(
     curve_seed, interval_seed = child_seeds(seed, 2)
     seeds = child_seeds(curve_seed, len(inputs.campaigns))
     bias = [decomposition.parts_of(one).bias for one in signs]
+    single = [single_judgments(campaign) for campaign in inputs.campaigns] if unit == "judgment" else []
+
+    def errors_of(at: int, ratio: float) -> FloatArray:
+        if unit == "judgment":
+            return break_even.judgment_errors(single[at], sizes, trials, ratio=ratio, seed=seeds[at])
+        return break_even.human_errors(inputs.campaigns[at].human, sizes, trials, ratio=ratio, seed=seeds[at])
 
     def curves(ratios: list[float]) -> tuple[FloatArray, break_even.BreakEven]:
         """Errors at every size, campaigns side by side, and where they come down to each metric's bias."""
-        errors = [
-            break_even.human_errors(campaign.human, sizes, trials, ratio=ratio, seed=child)
-            for campaign, ratio, child in zip(inputs.campaigns, ratios, seeds, strict=True)
-        ]
+        errors = [errors_of(at, ratio) for at, ratio in enumerate(ratios)]
         campaigns = [
             break_even.CampaignErrors(error, one, len(campaign.systems))
             for error, one, campaign in zip(errors, bias, inputs.campaigns, strict=True)
@@ -252,33 +304,76 @@ def break_even_rows(
         return np.concatenate(errors, axis=1), crossings
 
     people, by_people = curves([1.0] * len(seeds))
-    ratios = usable_ratios(perfect)
-    nothing = np.full(len(inputs.metrics), np.nan)
+    ratios = usable_ratios(perfect, unit)
+    nothing = np.full(len(inputs.predictors), np.nan)
     ideal, by_ideal = np.full_like(people, np.nan), break_even.BreakEven(nothing, nothing, nothing)
     if ratios is not None:
         ideal, by_ideal = curves(ratios)
     joined = np.concatenate(bias, axis=1)
     rows = []
-    for at, metric in enumerate(inputs.metrics):
+    for at, metric in enumerate(inputs.predictors):
         judgments, low, high, perfect_judgments, perfect_low, perfect_high = (
             float(values[at]) for found in (by_people, by_ideal) for values in (found.judgments, found.low, found.high)
         )
         rows.append(Worth(
-            inputs.human, metric, _mean(joined[at]), judgments, low, high, perfect_judgments, perfect_low, perfect_high,
-            reached=math.isfinite(judgments), limit=LIMIT, pairs=int(np.isfinite(joined[at]).sum()),
+            inputs.human, metric, unit, _mean(joined[at]), judgments, low, high, perfect_judgments, perfect_low,
+            perfect_high, reached=math.isfinite(judgments), limit=LIMIT, pairs=int(np.isfinite(joined[at]).sum()),
         ))  # fmt: skip
     points = tuple(
-        CurvePoint(inputs.human, int(size), _mean(people[at]), _mean(ideal[at])) for at, size in enumerate(sizes)
+        CurvePoint(inputs.human, unit, int(size), _mean(people[at]), _mean(ideal[at])) for at, size in enumerate(sizes)
     )
     return tuple(rows), points
+
+
+def single_judgments(campaign: Campaign) -> list[break_even.Judgments]:
+    """The single judgments that the human score is made of, one entry for each system; judged cells only.
+
+    Raises:
+        DataError: no judgments, or none of which this score is the mean.
+    """
+    behind = judgments_of_score(campaign.data, campaign.human_name)
+    row, column = campaign.data.cell_index(behind.table["item"], behind.table["system"])
+    judged = np.full(campaign.data.score(campaign.human_name).shape, False)
+    places = np.array([campaign.data.systems.index(system) for system in campaign.systems])
+    judged[np.ix_(np.flatnonzero(campaign.rows), places)] = np.isfinite(campaign.human)
+    kept = judged[row, column]
+    value = behind.slope * behind.table["value"].to_numpy()
+    return [
+        break_even.Judgments(value[kept & (column == place)], row[kept & (column == place)])
+        for place in places.tolist()
+    ]
+
+
+def unit_of(inputs: Inputs, unit: break_even.Unit | None) -> tuple[break_even.Unit, str]:
+    """The unit to count in, by default single judgments where every campaign has them; and a sentence that says so."""
+    chosen, why = unit or "judgment", ""
+    if unit is None:
+        try:
+            for campaign in inputs.campaigns:
+                single_judgments(campaign)
+        except DataError as error:
+            chosen, why = "item", f" ({error})"
+    if chosen == "judgment":
+        return chosen, (
+            "break-even counts single judgments, each system with its own; --unit item / unit='item' counts items that "
+            "all systems are judged on"
+        )
+    return chosen, f"break-even counts items that all systems are judged on, one human score each{why}"
+
+
+_COUNTED = {
+    "judgment": ("a single judgment", "single judgments"),
+    "item": ("one judged item", "judged items (the same for all systems)"),
+}
 
 
 def verdict_of(rows: Sequence[Worth], *, asked: bool = True) -> str:
     """Say whether a metric can replace people, from its break-even: one or two sentences for each human score.
 
-    >>> worth = Worth("mqm", "COMET", 0.1, 120.4, 30.0, 900.0, *[float("nan")] * 3, reached=True, limit=10000, pairs=45)
-    >>> verdict_of([worth])
-    'On these data no metric replaces more than 120 judgments per system; the best is COMET (interval 30 to 900).'
+    >>> nan = float("nan")
+    >>> worth = Worth("mqm", "COMET", "judgment", 0.1, 120.4, 30.0, 900.0, nan, nan, nan, True, 10000, 45)
+    >>> print(verdict_of([worth]))
+    On these data no metric replaces more than 120 single judgments per system; the best is COMET (interval 30 to 900).
     """
     known: dict[str, list[Worth]] = {}
     for row in rows:
@@ -295,34 +390,37 @@ def verdict_of(rows: Sequence[Worth], *, asked: bool = True) -> str:
 
 def _verdict(rows: Sequence[Worth]) -> str:
     best = max(rows, key=lambda row: (row.judgments, -row.bias))
+    one, many = _COUNTED[best.unit]
     if best.judgments <= 1:
-        return (f"On these data no metric replaces people: a single judgment per system orders the systems as well as "
+        return (f"On these data no metric replaces people: {one} per system orders the systems as well as "
                 f"the best metric, {best.metric}.")  # fmt: skip
     if math.isfinite(best.judgments):
         interval = "" if math.isnan(best.low) else f" (interval {_count(best.low, best)} to {_count(best.high, best)})"
-        return (f"On these data no metric replaces more than {best.judgments:.0f} judgments per system; the best is "
-                f"{best.metric}{interval}.")  # fmt: skip
+        return (f"On these data no metric replaces more than {best.judgments:.0f} {many} per system; the "
+                f"best is {best.metric}{interval}.")  # fmt: skip
     others = sum(math.isinf(row.judgments) for row in rows) - 1
     more = f" (and {others} more)" if others else ""
     which = "the only pair" if best.pairs == 1 else f"all {best.pairs} pairs"
     right = f": it is right about {which} of systems" if best.bias == 0 else ""
     low = f" But the pairs are few: the interval begins at {best.low:.0f}." if best.low < best.limit else ""
-    return f"On these data {best.metric}{more} is worth more than {best.limit} judgments per system{right}.{low}"
+    return f"On these data {best.metric}{more} is worth more than {best.limit} {many} per system{right}.{low}"
 
 
 def _count(judgments: float, row: Worth) -> str:
     return f"more than {row.limit}" if math.isinf(judgments) else f"{judgments:.0f}"
 
 
-def usable_ratios(perfect: list[PerfectAnnotator] | None) -> list[float] | None:
-    """Efficiency ratios of differences; None where a campaign has none that is finite.
+def usable_ratios(perfect: list[PerfectAnnotator] | None, unit: break_even.Unit = "item") -> list[float] | None:
+    """Efficiency ratios in this unit; None where a campaign has none that is finite.
 
-    Systems are judged on the same items here, so it is the ratio of differences that counts. As an estimate it may
-    come out infinite or below 1 (no noise to be seen): the latter is 1.
+    Where systems are judged on the same items, it is the ratio of differences that counts; where each has judgments of
+    its own, that of single judgments (Wei and Jia 2021, section 5.2). As an estimate it may come out infinite or below
+    1 (no noise to be seen): the latter is 1.
     """
-    if perfect is None or not all(np.isfinite(one.matched) for one in perfect):
+    if perfect is None:
         return None
-    return [max(1.0, one.matched) for one in perfect]
+    ratios = [one.matched if unit == "item" else one.ratio for one in perfect]
+    return [max(1.0, ratio) for ratio in ratios] if all(np.isfinite(ratio) for ratio in ratios) else None
 
 
 def _mean(values: FloatArray) -> float:

@@ -64,9 +64,17 @@ class Inputs:
     metrics: tuple[str, ...]  # the metrics, in the order of the arrays
     campaigns: tuple[Campaign, ...]  # the campaigns; a metric that one does not have is NaN there
     notes: tuple[str, ...] = ()  # what was left out, and why
+    corpus: tuple[str, ...] = ()  # corpus-level metrics, which have no score of a single output
+
+    @property
+    def predictors(self) -> tuple[str, ...]:
+        """All that says which of two systems is better: metrics, then corpus-level ones."""
+        return (*self.metrics, *self.corpus)
 
     def coverage(self, metric: int | None = None) -> Coverage:
-        """Coverage over all campaigns."""
+        """Coverage over all campaigns; that of people for a corpus-level metric."""
+        if metric is not None and metric >= len(self.metrics):
+            metric = None
         total = Coverage(0, 0, 0)
         for campaign in self.campaigns:
             total += campaign.coverage(metric)

@@ -16,7 +16,7 @@ from aliquot.annotation.judgment_noise import ScoreJudgments, difference_noise, 
 from aliquot.annotation.judgment_rows import group_codes
 from aliquot.errors import DataError, OptionError, quoted
 from aliquot.metric_eval.metric_inputs import Campaign, Inputs
-from aliquot.stats.arrays import Seed
+from aliquot.stats.arrays import FloatArray, Seed
 from aliquot.stats.correlation import correlate_tables
 from aliquot.stats.metric_selection import ForwardSelection, ForwardStep, forward_selection
 from aliquot.stats.resampling import child_seeds
@@ -223,3 +223,103 @@ def _steps(inputs: Inputs, campaign: Campaign, names: list[str], found: ForwardS
         )
         for number, (step, taken) in enumerate(tried, 1)
     ]  # fmt: skip
+
+
+# -- The gap between a metric and people (HumEval 2022, paper 2) ----------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Gap:
+    """How much more generous a metric is than people, both on a scale from 0 to 1."""
+
+    human: str
+    data: str
+    metric: str
+    system: str | None  # None: all systems together
+    mean: float  # mean over outputs of metric - mean of the annotators' judgments; above 0: the metric is too kind
+    mode: float  # the same with the most frequent judgment; NaN without single judgments
+    outputs: int  # outputs that it rests on
+
+
+def gap_rows(
+    inputs: Inputs, scale: tuple[float, float] | None = None, metric_scale: tuple[float, float] | None = None
+) -> tuple[tuple[Gap, ...], tuple[str, ...]]:
+    """The gap of every metric, of each system and of all.
+
+    Args:
+        inputs: people's and metrics' scores.
+        scale: ends of the human scale; by default the lowest and the highest judgment (or score).
+        metric_scale: ends of the metrics' scale; by default 0 to 1 where a metric lies in it, else 0 to 100 where it
+            does, else its lowest and highest score.
+
+    Returns:
+        The rows, and notes on scales that were guessed. Several most frequent judgments of an output are averaged.
+
+    >>> import aliquot
+    >>> from aliquot.metric_eval.metric_inputs import metric_inputs
+    >>> data = aliquot.synthetic(items=30, systems=2, protocol="da", judgments_per_output=3, seed=1)
+    >>> rows, _ = gap_rows(metric_inputs([data], metrics=["human"]), scale=(0, 100), metric_scale=(0, 100))
+    >>> rows[-1].system, abs(rows[-1].mean) < 1e-9
+    (None, True)
+    """
+    rows: list[Gap] = []
+    notes: list[str] = []
+    for campaign in inputs.campaigns:
+        mode = _modes(campaign)
+        known = campaign.human[np.isfinite(campaign.human)]
+        ends = scale or (float(known.min()), float(known.max()))
+        if ends[0] == ends[1] and scale is None:
+            raise DataError(f"{campaign.name}: every human score is {ends[0]:g}, so the ends of the scale are unknown")
+        if scale is None:
+            notes.append(f"{campaign.name}: gap: the human scale is taken as {ends[0]:g} to {ends[1]:g}; give --scale")
+        human, likeliest = (_on_unit(table, ends, "scale") for table in (campaign.human, mode))
+        for at, metric in enumerate(inputs.metrics):
+            limits, guessed = (metric_scale, False) if metric_scale is not None else _metric_ends(campaign.metrics[at])
+            if guessed:
+                notes.append(f"{campaign.name}: gap: '{metric}' is taken to go from {limits[0]:g} to {limits[1]:g}")
+            scored = _on_unit(campaign.metrics[at], limits, "metric_scale")
+            places: list[tuple[list[int], str | None]] = [([at], system) for at, system in enumerate(campaign.systems)]
+            for place, system in [*places, (list(range(len(campaign.systems))), None)]:
+                mean, by_mode = (scored - human)[:, place], (scored - likeliest)[:, place]
+                rows.append(Gap(inputs.human, campaign.name, metric, system, _nan_mean(mean), _nan_mean(by_mode),
+                                int(np.isfinite(mean).sum())))  # fmt: skip
+    return tuple(rows), tuple(notes)
+
+
+def _on_unit(table: FloatArray, ends: tuple[float, float], name: str) -> FloatArray:
+    low, high = ends
+    if not low < high:
+        raise OptionError(f"{name} goes from {low:g} to {high:g}; the low end must be below the high end")
+    return (table - low) / (high - low)
+
+
+def _metric_ends(table: FloatArray) -> tuple[tuple[float, float], bool]:
+    """The scale of a metric, and whether it is just what was seen."""
+    known = table[np.isfinite(table)]
+    low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
+    if low >= 0 and high <= 100:
+        return (0.0, 1.0 if high <= 1 else 100.0), False
+    return (low, high if high > low else low + 1.0), True
+
+
+def _modes(campaign: Campaign) -> FloatArray:
+    """The most frequent judgment of every output, on the scale of the human score; NaN without single judgments."""
+    try:
+        behind = judgments_of_score(campaign.data, campaign.human_name)
+    except DataError:
+        return np.full(campaign.human.shape, np.nan)
+    per = behind.table.group_by("item", "system", maintain_order=True).agg(
+        pl.col("value").mode().mean(), pl.col("value").mean().alias("mean")
+    )
+    row, column = campaign.data.cell_index(per["item"], per["system"])
+    modes = np.full((campaign.data.n_items, campaign.data.n_systems), np.nan)
+    scores = campaign.data.score(campaign.human_name)[row, column]
+    shift = _nan_mean(scores - behind.slope * per["mean"].to_numpy())  # 0 where scores are the judgments' means
+    modes[row, column] = behind.slope * per["value"].to_numpy() + shift
+    columns = [campaign.data.systems.index(system) for system in campaign.systems]
+    return np.where(np.isfinite(campaign.human), modes[campaign.rows][:, columns], np.nan)
+
+
+def _nan_mean(values: FloatArray) -> float:
+    known = values[np.isfinite(values)]
+    return float(known.mean()) if len(known) else float("nan")

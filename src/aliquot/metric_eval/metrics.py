@@ -12,13 +12,19 @@ from typing import Any, get_args
 
 import polars as pl
 
+from aliquot.core import memory
+from aliquot.core.conventions import require_squares
+from aliquot.core.progress import ProgressLike
 from aliquot.core.result import Result, frame_of, signature
 from aliquot.errors import DataError, OptionError, unknown_name
 from aliquot.io.inputs import DataLike, as_evalsets
+from aliquot.metric_eval.corpus import with_corpus
 from aliquot.metric_eval.correlations import (
     Correlation,
     Extreme,
     LeftOut,
+    SystemCorrelation,
+    by_system_rows,
     correlation_rows,
     extreme_rows,
     left_out_rows,
@@ -28,40 +34,47 @@ from aliquot.metric_eval.metric_errors import (
     CoOccurrence,
     CurvePoint,
     ErrorParts,
+    SquaredError,
     Worth,
     break_even_rows,
     convergence_rows,
     cooccurrence_rows,
     decomposition_rows,
     signs_of,
+    squared_error_rows,
+    unit_of,
     usable_ratios,
     verdict_of,
 )
 from aliquot.metric_eval.metric_inputs import Inputs, metric_inputs
 from aliquot.metric_eval.metric_value import (
     ControlValue,
+    Gap,
     PerfectAnnotator,
     Suggestion,
+    gap_rows,
     perfect_annotator,
     suggestion_rows,
     value_rows,
 )
 from aliquot.metric_eval.significance import DEFAULT_TESTS, TESTS, MetricCluster, MetricPair, compared_rows
-from aliquot.metric_eval.surface import Progress, SurfaceScore, surface
+from aliquot.metric_eval.surface import SurfaceScore, parse_compute, surface
 from aliquot.stats.arrays import Seed
+from aliquot.stats.break_even import Unit
 from aliquot.stats.decomposition import PairSigns
 from aliquot.stats.metric_tests import Swap
 from aliquot.stats.resampling import child_seeds
 from aliquot.stats.sequences import error_rate
 
-PARTS = ("decomposition", "breakeven", "annotators", "convergence", "cooccurrence", "value", "correlations",
-         "extremes", "leave_one_out", "tests")  # fmt: skip
-"""The parts of a report."""
+PARTS = ("decomposition", "breakeven", "annotators", "convergence", "cooccurrence", "value",
+         "correlations", "extremes", "leave_one_out", "tests", "squared_error", "by_system", "gap")  # fmt: skip
+"""The parts of a report. New ones come last: the seed of a part depends on its place."""
 TABLES: dict[str, type] = {
-    "decomposition": ErrorParts, "breakeven": Worth, "curves": CurvePoint, "annotators": PerfectAnnotator,
+    "decomposition": ErrorParts, "breakeven": Worth, "curves": CurvePoint, "squared_error": SquaredError,
+    "annotators": PerfectAnnotator,
     "convergence": Convergence, "cooccurrence": CoOccurrence, "value": ControlValue, "suggested": Suggestion,
     "correlations": Correlation, "extremes": Extreme, "leave_one_out": LeftOut, "tests": MetricPair,
-    "clusters": MetricCluster, "computed": SurfaceScore,
+    "clusters": MetricCluster, "by_system": SystemCorrelation, "gap": Gap, "computed": SurfaceScore,
 }  # fmt: skip
 """The tables of a report and what their rows are."""
 _FEW_TRIALS = 1000  # of convergence and co-occurrence, as in the paper
@@ -74,6 +87,7 @@ class MetricReport(Result):
     decomposition: tuple[ErrorParts, ...] = ()  # each metric's pairwise error: observed = noise + bias + variance
     breakeven: tuple[Worth, ...] = ()  # how many judgments each metric is worth
     curves: tuple[CurvePoint, ...] = ()  # error of people and of the perfect annotator against judgments per system
+    squared_error: tuple[SquaredError, ...] = ()  # mean squared error of differences: noise + bias + variance
     annotators: tuple[PerfectAnnotator, ...] = ()  # variance components and efficiency ratio of judgments
     convergence: tuple[Convergence, ...] = ()  # agreement of a metric on some items with the same metric on all
     cooccurrence: tuple[CoOccurrence, ...] = ()  # where people and a metric find significant differences
@@ -84,6 +98,8 @@ class MetricReport(Result):
     leave_one_out: tuple[LeftOut, ...] = ()  # the same without each system in turn
     tests: tuple[MetricPair, ...] = ()  # pairs of metrics, and whether one is better
     clusters: tuple[MetricCluster, ...] = ()  # metrics that are not told apart
+    by_system: tuple[SystemCorrelation, ...] = ()  # sentence-level correlations of each system by itself
+    gap: tuple[Gap, ...] = ()  # how much more generous than people a metric is
     computed: tuple[SurfaceScore, ...] = ()  # surface metrics that were computed, with sacrebleu's signatures
     parts: tuple[str, ...] = ()  # the parts that were asked for
     humans: tuple[str, ...] = ()  # the human scores
@@ -112,7 +128,7 @@ class MetricReport(Result):
 
     def document(self) -> dict[str, Any]:
         """The JSON document of `metrics --json`."""
-        return {"verdict": self.verdict, **self.fields_without()}
+        return self.fields_without()
 
 
 @dataclass(frozen=True)
@@ -126,6 +142,10 @@ class _Options:
     swap: Swap
     alpha: float
     level: float
+    unit: Unit | None
+    corpus: str | Sequence[str] | None
+    scale: tuple[float, float] | None
+    metric_scale: tuple[float, float] | None
 
 
 def metrics(
@@ -136,16 +156,20 @@ def metrics(
     parts: str | Sequence[str] | None = None,
     trials: int = 10_000,
     paired: bool = False,
+    unit: Unit | None = None,
+    corpus: str | Sequence[str] | None = None,
     compute: str | Sequence[str] | None = None,
     common: bool = False,
     tests: str | Sequence[str] = DEFAULT_TESTS,
     permutations: int = 1000,
     swap: Swap = "both",
+    scale: tuple[float, float] | None = None,
+    metric_scale: tuple[float, float] | None = None,
     alpha: float = 0.05,
     level: float = 0.95,
     seed: Seed = 0,
     cache: bool = True,
-    progress: Progress | None = None,
+    progress: ProgressLike = None,
 ) -> MetricReport:
     """Compare automatic metrics with human scores: how many judgments is a metric worth, and which one is best?
 
@@ -157,6 +181,11 @@ def metrics(
         parts: of `PARTS`; by default all. A part that is named but not possible is an error, otherwise a note.
         trials: bootstrap trials of the decomposition and the break-even.
         paired: draw the same items for people and metrics; by default they are drawn independently, as in the paper.
+        unit: what the break-even counts. "judgment": single judgments, each system with its own, as Wei and Jia count;
+            "item": items that all systems are judged on, one human score each (the mean of its annotators). By default
+            judgments where the data have those that the human score is made of.
+        corpus: corpus-level metrics for decomposition and break-even, in the syntax of `compute`: BLEU, chrF or TER of
+            a whole draw of items, not the mean of sentence scores.
         compute: surface metrics to compute first: "bleu,chrf:word_order=2,ter" (see `surface`).
         common: compare on the cells that people and all metrics have; by default each metric on those that it and
             people have.
@@ -165,6 +194,8 @@ def metrics(
             up to a minute.
         permutations: of each test.
         swap: what changes places in a test: both (PERM-BOTH), cells, items or systems.
+        scale: ends of the human scale, for the part gap; by default the lowest and the highest score.
+        metric_scale: those of the metrics; by default 0 to 1 or 0 to 100, whichever a metric lies in.
         alpha: significance level of co-occurrence and clusters.
         level: coverage of intervals.
         seed: same seed, same report, whichever parts are asked for.
@@ -183,8 +214,10 @@ def metrics(
     [('Optimal predictor', 0.0), ('Human', 0.0)]
     """
     parts, tests, metrics = _several(parts), _several(tests) or (), _several(metrics)
-    options = _checked(parts, trials, paired, tests, permutations, swap, alpha, level)
+    options = _checked(parts, trials, paired, tests, permutations, swap, alpha, level, unit, corpus)
+    options = replace(options, scale=scale, metric_scale=metric_scale)
     sets = as_evalsets(data)
+    memory.require_for_pairs(max((one.n_systems for one in sets), default=0))
     humans: list[str | None] = [human] if human is None or isinstance(human, str) else list(dict.fromkeys(human))
     if not humans:
         raise OptionError("no human score is named; name one, or leave human= out")
@@ -203,9 +236,12 @@ def metrics(
         "metrics", None, human=",".join(str(name) for name in humans if name is not None) or None,
         metrics=None if metrics is None else ",".join(metrics),
         parts=None if parts is None else ",".join(options.parts), trials=trials, paired="yes" if paired else None,
+        unit=unit, corpus=corpus if corpus is None or isinstance(corpus, str) else ",".join(corpus),
         compute=compute if compute is None or isinstance(compute, str) else ",".join(compute),
         common="yes" if common else None, tests=",".join(options.tests) if "tests" in options.parts else None,
         permutations=permutations if "tests" in options.parts else None, swap=None if swap == "both" else swap,
+        scale=None if scale is None else f"{scale[0]:g}:{scale[1]:g}",
+        metric_scale=None if metric_scale is None else f"{metric_scale[0]:g}:{metric_scale[1]:g}",
         alpha=None if alpha == 0.05 else alpha, level=None if level == 0.95 else level,
         seed=seed if isinstance(seed, int) else None, data=",".join(one.fingerprint for one in sets),
     )  # fmt: skip
@@ -214,6 +250,8 @@ def metrics(
     names: dict[str, None] = {}
     for each in humans:
         inputs = metric_inputs(sets, each, chosen, humans=[h for h in humans if h is not None], common=common)
+        for campaign in inputs.campaigns:
+            require_squares(campaign.human, f"the human score '{inputs.human}'")
         names |= dict.fromkeys(inputs.metrics)
         run = _Run(inputs, options, seeds, tables)
         run.all_parts()
@@ -233,9 +271,12 @@ def _several(names: str | Sequence[str] | None) -> Sequence[str] | None:
 
 def _checked(
     parts: Sequence[str] | None, trials: int, paired: bool, tests: Sequence[str], permutations: int, swap: Swap,
-    alpha: float, level: float,
+    alpha: float, level: float, unit: Unit | None, corpus: str | Sequence[str] | None,
 ) -> _Options:  # fmt: skip
-    for kind, given, known in (("part", parts or (), PARTS), ("swap", (swap,), get_args(Swap)), ("test", tests, TESTS)):
+    for kind, given, known in (
+        ("part", parts or (), PARTS), ("swap", (swap,), get_args(Swap)), ("test", tests, TESTS),
+        ("unit", () if unit is None else (unit,), get_args(Unit)),
+    ):  # fmt: skip
         for name in given:
             if name not in known:
                 raise unknown_name(kind, name, known)
@@ -244,15 +285,21 @@ def _checked(
     for name, value in (("trials", trials), ("permutations", permutations)):
         if value < 1:
             raise OptionError(f"{name} is {value}; give at least 1, for instance 1000")
+    memory.require_draws(trials=trials, permutations=permutations)
     if not 0 < alpha < 0.5:
         raise OptionError(f"alpha is {alpha}; choose between 0 and 0.5, for instance 0.05")
     error_rate(level)
     chosen = PARTS if parts is None else tuple(part for part in PARTS if part in parts)
+    if corpus is not None:
+        parse_compute(corpus)
+        if not {"decomposition", "breakeven"} & set(chosen):
+            raise OptionError("corpus= is for the parts decomposition and breakeven; name one of them")
     if "tests" in chosen and not tests:
         raise OptionError("no test is named; name some, or leave the part 'tests' out")
     return _Options(
-        chosen, parts is not None, trials, paired, tuple(dict.fromkeys(tests)), permutations, swap, alpha, level
-    )
+        chosen, parts is not None, trials, paired, tuple(dict.fromkeys(tests)), permutations, swap, alpha, level, unit,
+        corpus, None, None,
+    )  # fmt: skip
 
 
 class _Run:
@@ -277,8 +324,15 @@ class _Run:
 
     @cached_property
     def _signs(self) -> list[PairSigns]:
-        options = self.options
-        return signs_of(self.inputs, options.trials, paired=options.paired, seed=self.seeds["decomposition"])
+        """Signs of all predictors; those of corpus-level metrics come last, and are named in `inputs` from here on."""
+        options, seed = self.options, self.seeds["decomposition"]
+        signs = signs_of(self.inputs, options.trials, paired=options.paired, seed=seed)
+        if options.corpus is not None:
+            self.inputs, signs, notes = with_corpus(
+                self.inputs, signs, options.corpus, options.trials, paired=options.paired, seed=seed
+            )
+            self.notes += notes
+        return signs
 
     @cached_property
     def _perfect(self) -> list[PerfectAnnotator | DataError]:
@@ -298,26 +352,34 @@ class _Run:
         return found
 
     def decomposition(self) -> None:
-        rows = decomposition_rows(self.inputs, self._signs, self.seeds["decomposition"])
+        signs = self._signs
+        rows = decomposition_rows(self.inputs, signs, self.seeds["decomposition"])
         self.tables["decomposition"] += rows
 
     def breakeven(self) -> None:
         signs, options = self._signs, self.options
         known = [one for one in self._perfect if isinstance(one, PerfectAnnotator)]
         perfect = known if len(known) == len(self.inputs.campaigns) else None
+        unit, words = unit_of(self.inputs, options.unit)
         rows, points = break_even_rows(
-            self.inputs, signs, perfect, trials=options.trials, level=options.level, seed=self.seeds["breakeven"]
-        )
+            self.inputs, signs, perfect, unit=unit, trials=options.trials, level=options.level,
+            seed=self.seeds["breakeven"],
+        )  # fmt: skip
         self.tables["breakeven"] += rows
         self.tables["curves"] += points
-        if perfect is not None and usable_ratios(perfect) is None:
+        if perfect is not None and usable_ratios(perfect, unit) is None:
             self.notes.append("the perfect annotator's break-even is unknown: annotator noise is as large as the "
                               "differences of systems")  # fmt: skip
-        self.notes += [
-            f"{one.data}: a human score is the mean of {one.per_output:.1f} judgments; break-even counts scores"
-            for one in known
-            if one.per_output > 1.05
-        ]
+        self.notes.append(words)
+        if unit == "item":
+            self.notes += [
+                f"{one.data}: a human score is the mean of {one.per_output:.1f} judgments; break-even counts items"
+                for one in known
+                if one.per_output > 1.05
+            ]
+
+    def squared_error(self) -> None:
+        self.tables["squared_error"] += squared_error_rows(self.inputs)
 
     def annotators(self) -> None:
         reasons = [str(one) for one in self._perfect if isinstance(one, DataError)]
@@ -342,12 +404,20 @@ class _Run:
         self.notes += notes
 
     def correlations(self) -> None:
-        rows = correlation_rows(self.inputs)
+        rows = correlation_rows(self.inputs, self.options.level)
         self.tables["correlations"] += rows
         most = max((row.undefined for row in rows if row.level == "within_item"), default=0)
         if most:
             self.notes.append(f"within items: up to {most} items have constant scores and no correlation; they are "
                               "left out (see 'undefined')")  # fmt: skip
+
+    def by_system(self) -> None:
+        self.tables["by_system"] += by_system_rows(self.inputs, self.options.level)
+
+    def gap(self) -> None:
+        rows, notes = gap_rows(self.inputs, self.options.scale, self.options.metric_scale)
+        self.tables["gap"] += rows
+        self.notes += notes if self.options.explicit else ()
 
     def extremes(self) -> None:
         self.tables["extremes"] += extreme_rows(self.inputs)

@@ -1,22 +1,26 @@
-"""Surface metrics on the spot: BLEU, chrF and TER of every output against its reference, by sacrebleu.
+"""Surface metrics on the spot: BLEU, chrF and TER of every output against its references, by sacrebleu.
 
 Invariant: every number is sacrebleu's sentence score under the signature that is recorded with it; an output or
-reference that is missing has no score; a lower-is-better metric (TER) is flipped, and said to be.
+reference that is missing has no score; a lower-is-better metric (TER) is flipped, and said to be. A tokeniser of one's
+own is applied to both sides before sacrebleu sees them.
 """
 
 from __future__ import annotations
 
 import hashlib
+import importlib
 import io
 import itertools
 import logging
+import re
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+import msgspec
 import numpy as np
 import polars as pl
 from sacrebleu.metrics.bleu import BLEU
@@ -24,17 +28,18 @@ from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
 from aliquot.core.evalset import EvalSet
+from aliquot.core.progress import ProgressLike, progress_of
 from aliquot.core.registry import Parameter, Spec, bind, parameters_of, parse_spec, split_outside, split_specs
 from aliquot.errors import DataError, DownloadError, MissingExtraError, OptionError, OutputError, unknown_name
 from aliquot.io.download import cache_folder
-from aliquot.io.files import write_bytes
 from aliquot.io.inputs import DataLike, as_evalset
+from aliquot.io.writing import write_bytes
 from aliquot.stats.arrays import FloatArray
 
 # -- Scores of texts, remembered by content: in memory, and on disk in the cache folder ------------------------------
 
 
-_FORMAT = "1"
+_FORMAT = "2"
 _MOST = 4096
 _memory: dict[str, FloatArray] = {}
 
@@ -44,17 +49,17 @@ def cache_key(
     signature: str,
     parameters: Sequence[tuple[str, str]],
     texts: Sequence[str | None],
-    references: Sequence[str | None],
+    references: Sequence[Sequence[str]],
 ) -> str:
     """Digest of all that the scores of a column depend on.
 
-    >>> cache_key("bleu", "v", [], ["a", None], ["b", "c"]) == cache_key("bleu", "v", [], ["a"], ["b", "c"])
+    >>> cache_key("bleu", "v", [], ["a", None], [["b"], ["c"]]) == cache_key("bleu", "v", [], ["a"], [["b"], ["c"]])
     False
     """
     digest = hashlib.blake2b(digest_size=20)
     for part in (_FORMAT, metric, signature, repr(list(parameters))):
         _add(digest, part)
-    for column in (texts, references):
+    for column in (texts, *references):
         _add(digest, str(len(column)))
         for text in column:
             _add(digest, text)
@@ -107,8 +112,6 @@ def _hold(key: str, scores: FloatArray) -> FloatArray:
 # -- Surface metrics on the spot: BLEU, chrF and TER of every output against its reference, by sacrebleu -------------
 
 
-Progress = Callable[[int, int], None]
-
 _COPIES = 10
 """Outputs that all are the reference itself from which a system is taken for the reference."""
 
@@ -132,6 +135,65 @@ class Surface:
     notes: tuple[str, ...]  # what a reader should know
 
 
+Tokenizer = Callable[[str], "str | Sequence[str]"]
+Which = Literal["first", "all"]
+
+
+@dataclass(frozen=True, eq=False)
+class Scorer:
+    """A sacrebleu metric with what surrounds it."""
+
+    metric: Any  # sacrebleu's
+    references: Which  # the first reference, or all of an item
+    tokenizer: Tokenizer | None = None  # applied before sacrebleu's own
+    tokenizer_name: str | None = None
+    cap: float = float("inf")  # the most a score can be
+
+    @property
+    def signature(self) -> str:
+        """What sacrebleu says of its parameters, and what surrounds it."""
+        found = str(self.metric.get_signature())
+        if self.references == "all":  # sacrebleu gives the number of the item it saw last
+            found = re.sub(r"^nrefs:[^|]*", "nrefs:all", found)
+        own = "" if self.tokenizer_name is None else f"|own_tok:{self.tokenizer_name}"
+        own += "" if np.isinf(self.cap) else f"|cap:{self.cap:g}"
+        return f"{found}{own}"
+
+    def prepared(self, text: str) -> str:
+        """The text, as one's own tokeniser splits it."""
+        if self.tokenizer is None:
+            return text
+        found = self.tokenizer(text)
+        return found if isinstance(found, str) else " ".join(found)
+
+    def score(self, text: str, references: Sequence[str]) -> float:
+        """Score one text."""
+        found = self.metric.sentence_score(self.prepared(text), [self.prepared(one) for one in references]).score
+        return min(float(found), self.cap)
+
+
+def _own(tokenizer: str | None, tokenizers: Mapping[str, Tokenizer]) -> tuple[Tokenizer | None, str | None]:
+    """The tokeniser of this name: of those given, or an importable function `package.module.function`."""
+    if tokenizer is None:
+        return None, None
+    if tokenizer in tokenizers:
+        return tokenizers[tokenizer], tokenizer
+    module, _, name = tokenizer.rpartition(".")
+    try:
+        found = getattr(importlib.import_module(module), name) if module else None
+    except ImportError as error:
+        raise OptionError(
+            f"tokenizer={tokenizer}: cannot be imported ({error}); give package.module.function"
+        ) from None
+    except AttributeError:
+        raise OptionError(f"tokenizer={tokenizer}: the module '{module}' has no '{name}'") from None
+    if not callable(found):
+        raise OptionError(
+            f"tokenizer={tokenizer} is not a function; give package.module.function, or name it in tokenizers="
+        )
+    return found, tokenizer
+
+
 def _bleu(
     *,
     tokenize: str | None = None,
@@ -141,14 +203,21 @@ def _bleu(
     max_ngram_order: int = 4,
     effective_order: bool = True,
     trg_lang: str = "",
-) -> BLEU:
+    references: Which = "first",
+    tokenizer: str | None = None,
+    tokenizers: Mapping[str, Tokenizer],
+) -> Scorer:
     if tokenize is not None and tokenize not in BLEU.TOKENIZERS:
         raise unknown_name("tokeniser", tokenize, BLEU.TOKENIZERS, "give bleu:tokenize=NAME")
     if max_ngram_order < 1:
         raise OptionError(f"bleu: max_ngram_order={max_ngram_order}; choose at least 1")
-    return BLEU(lowercase=lowercase, force=True, tokenize=tokenize, smooth_method=smooth_method,
-                smooth_value=smooth_value, max_ngram_order=max_ngram_order, effective_order=effective_order,
-                trg_lang=trg_lang)  # fmt: skip
+    own, name = _own(tokenizer, tokenizers)
+    if own is not None and tokenize is None:
+        tokenize = "none"  # what is split already is not split again
+    metric = BLEU(lowercase=lowercase, force=True, tokenize=tokenize, smooth_method=smooth_method,
+                  smooth_value=smooth_value, max_ngram_order=max_ngram_order, effective_order=effective_order,
+                  trg_lang=trg_lang)  # fmt: skip
+    return Scorer(metric, references, own, name)
 
 
 def _chrf(
@@ -159,26 +228,46 @@ def _chrf(
     lowercase: bool = False,
     whitespace: bool = False,
     eps_smoothing: bool = False,
-) -> CHRF:
+    references: Which = "first",
+    tokenizer: str | None = None,
+    tokenizers: Mapping[str, Tokenizer],
+) -> Scorer:
     if char_order < 1 or word_order < 0 or beta < 1:
         raise OptionError(f"chrf: char_order={char_order}, word_order={word_order}, beta={beta}; choose at least 1, 0 "
                           "and 1")  # fmt: skip
-    return CHRF(char_order, word_order, beta, lowercase, whitespace, eps_smoothing)
+    metric = CHRF(char_order, word_order, beta, lowercase, whitespace, eps_smoothing)
+    return Scorer(metric, references, *_own(tokenizer, tokenizers))
 
 
 def _ter(
-    *, normalized: bool = False, no_punct: bool = False, asian_support: bool = False, case_sensitive: bool = False
-) -> TER:
-    return TER(normalized, no_punct, asian_support, case_sensitive)
+    *,
+    normalized: bool = False,
+    no_punct: bool = False,
+    asian_support: bool = False,
+    case_sensitive: bool = False,
+    cap: float | None = None,
+    references: Which = "first",
+    tokenizer: str | None = None,
+    tokenizers: Mapping[str, Tokenizer],
+) -> Scorer:
+    if cap is not None and not cap > 0:
+        raise OptionError(f"ter: cap={cap:g}; choose a score above 0, for instance 100 (as many edits as words)")
+    metric = TER(normalized, no_punct, asian_support, case_sensitive)
+    return Scorer(metric, references, *_own(tokenizer, tokenizers), cap=float("inf") if cap is None else cap)
 
 
-_MAKERS: dict[str, Callable[..., Any]] = {"bleu": _bleu, "chrf": _chrf, "ter": _ter}
+_MAKERS: dict[str, Callable[..., Scorer]] = {"bleu": _bleu, "chrf": _chrf, "ter": _ter}
 SURFACE = tuple(_MAKERS)
 """The metrics that can be computed."""
 
 
 def surface(
-    data: DataLike, compute: str | Sequence[str] = "bleu,chrf", *, cache: bool = True, progress: Progress | None = None
+    data: DataLike,
+    compute: str | Sequence[str] = "bleu,chrf",
+    *,
+    tokenizers: Mapping[str, Tokenizer] | None = None,
+    cache: bool = True,
+    progress: ProgressLike = None,
 ) -> Surface:
     """Compute sentence-level BLEU, chrF or TER of every output against the item's reference, and add them as scores.
 
@@ -188,9 +277,14 @@ def surface(
     Args:
         data: with outputs and references.
         compute: "bleu", "chrf", "ter", with sacrebleu's parameters where wanted: "bleu:tokenize=zh,lowercase=yes". A
-            parameter with several values, "bleu:tokenize=13a|intl|char", gives a score for each.
+            parameter with several values, "bleu:tokenize=13a|intl|char", gives a score for each. `references=all`
+            scores against all references of an item (`reference`, `reference_*`, `refs`), as sacrebleu does;
+            `ter:cap=100` cuts scores above 100; `tokenizer=NAME` splits texts with a function of one's own.
+        tokenizers: name -> function from a text to its tokens (or to a text split by blanks), for `tokenizer=NAME`.
+            Other names are imported: `tokenizer=package.module.function`.
         cache: keep scores in memory and on disk ($ALIQUOT_CACHE or ~/.cache/aliquot), by the content of the texts.
-        progress: called with the number of finished and of all columns (systems x metrics).
+        progress: called with the number of finished and of all columns (systems x metrics); True writes a line
+            of text.
 
     Raises:
         DataError: there are no outputs or no references.
@@ -205,28 +299,28 @@ def surface(
     'nrefs:1|case:mixed|eff:yes|nc:6|nw:2|space:no|version:...'
     """
     data = as_evalset(data)
-    metrics = [(spec, _made(spec)) for spec in parse_compute(compute)]
-    references = _references(data)
-    copies = _copies(data, references)
-    notes = [f"{data.name}: '{system}' is the reference itself, so it has no {', '.join(str(s) for s, _ in metrics)}"
-             for system in copies]  # fmt: skip
-    found = []
-    total = len(metrics) * data.n_systems
+    metrics = [(spec, made(spec, tokenizers)) for spec in parse_compute(compute)]
+    references = references_of(data)
+    notes, found = [], []
+    total, tell = len(metrics) * data.n_systems, progress_of(progress, "computing metrics")
     for at, (spec, metric) in enumerate(metrics):
         if str(spec) in data.scores:
             notes.append(f"{data.name}: the score '{spec}' was there; it is computed anew")
         columns = []
+        used = references if metric.references == "all" else [one[:1] for one in references]
+        copies = _copies(data, used)
+        notes += [f"{data.name}: '{system}' is the reference itself, so it has no '{spec}'" for system in copies]
         for place, system in enumerate(data.systems):
-            texts = [None] * data.n_items if system in copies else _texts(data, system)
-            columns.append(_column(spec, metric, texts, references, cache=cache))
-            if progress is not None:
-                progress(at * data.n_systems + place + 1, total)
+            texts = [None] * data.n_items if system in copies else texts_of(data, system)
+            columns.append(_column(spec, metric, texts, used, cache=cache))
+            if tell is not None:
+                tell(at * data.n_systems + place + 1, total)
         values = np.column_stack(columns)
         flipped = spec.name == "ter"
         if flipped:
             notes.append(f"{data.name}: '{spec}' counts errors and is flipped: higher is better, as for every score")
         data = data.with_score(str(spec), values, lower_is_better=flipped)
-        found.append(SurfaceScore(str(spec), _signature(metric), flipped, int(np.isfinite(values).sum())))
+        found.append(SurfaceScore(str(spec), metric.signature, flipped, int(np.isfinite(values).sum())))
     return Surface(data, tuple(found), tuple(notes))
 
 
@@ -254,15 +348,15 @@ def _expanded(spec: Spec) -> Iterator[Spec]:
         yield Spec(spec.name.lower(), dict(chosen))
 
 
-def _made(spec: Spec) -> Any:
+def made(spec: Spec, tokenizers: Mapping[str, Tokenizer] | None = None) -> Scorer:
     """The sacrebleu metric, ready to be asked for its signature."""
     maker = _MAKERS[spec.name]
-    known: dict[str, Parameter] = parameters_of(maker, ())
+    known: dict[str, Parameter] = parameters_of(maker, ("tokenizers",))
     given = bind(spec.name, known, spec.parameters)
     try:
-        with _quiet():
-            metric = maker(**given)
-            metric.sentence_score("a", ["a"])
+        with quiet():
+            metric = maker(**given, tokenizers=tokenizers or {})
+            metric.metric.sentence_score("a", ["a"])
     except (ImportError, RuntimeError) as error:
         reason = " ".join(str(error).split()) or type(error).__name__
         raise MissingExtraError(f"'{spec}' cannot be computed here: {reason}") from None
@@ -272,7 +366,7 @@ def _made(spec: Spec) -> Any:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Keep sacrebleu from repeating the same advice for every sentence."""
     log = logging.getLogger("sacrebleu")
     before = log.level
@@ -283,46 +377,64 @@ def _quiet() -> Iterator[None]:
         log.setLevel(before)
 
 
-def _signature(metric: Any) -> str:
-    return str(metric.get_signature())
-
-
-def _references(data: EvalSet) -> list[str | None]:
+def references_of(data: EvalSet) -> list[list[str]]:
+    """The references of every item, the first of them first: `reference`, `reference_*` and the list `refs`."""
     if data.outputs is None:
         raise DataError(f"{data.name}: there are no outputs to score; give data with texts ('tgt')")
-    if "reference" not in data.items.columns or data.items["reference"].null_count() == data.n_items:
+    names = [name for name in data.items.columns if name == "reference" or name.startswith("reference_")]
+    streams = [data.items[name].cast(pl.String).to_list() for name in sorted(names)]
+    lists = _listed(data.items["refs"]) if "refs" in data.items.columns else [[] for _ in range(data.n_items)]
+    found = []
+    for *each, more in zip(*streams, lists, strict=True):
+        found.append(list(dict.fromkeys(text for text in (*each, *more) if text is not None)))
+    if not any(found):
         raise DataError(f"{data.name}: there are no references to score outputs against; give data with 'ref'")
-    return data.items["reference"].cast(pl.String).to_list()
+    return found
 
 
-def _texts(data: EvalSet, system: str) -> list[str | None]:
+def _listed(column: pl.Series) -> list[list[str]]:
+    """Lists of texts, kept as such or as JSON; whatever else there is gives no reference."""
+    values = column.struct.field("json").to_list() if isinstance(column.dtype, pl.Struct) else column.to_list()
+    lists = []
+    for value in values:
+        try:
+            held = msgspec.json.decode(value) if isinstance(value, str) else value
+        except msgspec.DecodeError:
+            held = None
+        lists.append([text for text in held if isinstance(text, str)] if isinstance(held, list) else [])
+    return lists
+
+
+def texts_of(data: EvalSet, system: str) -> list[str | None]:
+    """A system's outputs, one for each item."""
     texts: list[str | None] = data.outputs[system].to_list() if data.outputs is not None else []
     return texts
 
 
-def _copies(data: EvalSet, references: list[str | None]) -> list[str]:
-    """Systems whose outputs all are the reference: the reference itself, entered as a system."""
+def _copies(data: EvalSet, references: list[list[str]]) -> list[str]:
+    """Systems whose outputs all are a reference: the reference itself, entered as a system."""
     found = []
     for system in data.systems:
-        both = [(a, b) for a, b in zip(_texts(data, system), references, strict=True) if a and b]
-        if len(both) >= _COPIES and all(a == b for a, b in both):
+        both = [(text, one) for text, one in zip(texts_of(data, system), references, strict=True) if text and one]
+        if len(both) >= _COPIES and all(text in one for text, one in both):
             found.append(system)
     return found
 
 
 def _column(
-    spec: Spec, metric: Any, texts: Sequence[str | None], references: Sequence[str | None], *, cache: bool
+    spec: Spec, metric: Scorer, texts: Sequence[str | None], references: Sequence[Sequence[str]], *, cache: bool
 ) -> FloatArray:
     """Scores of one system, from the cache or from sacrebleu."""
-    key = cache_key(spec.name, _signature(metric), sorted(spec.parameters.items()), texts, references)
+    cache = cache and metric.tokenizer is None  # what a function does may change
+    key = cache_key(spec.name, metric.signature, sorted(spec.parameters.items()), texts, references)
     known = recall(key, len(texts)) if cache else None
     if known is not None:
         return known
-    with _quiet():
+    with quiet():
         scores = np.array(
             [
-                np.nan if text is None or reference is None else metric.sentence_score(text, [reference]).score
-                for text, reference in zip(texts, references, strict=True)
+                np.nan if text is None or not some else metric.score(text, some)
+                for text, some in zip(texts, references, strict=True)
             ],
             dtype=np.float64,
         )

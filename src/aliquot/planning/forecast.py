@@ -12,7 +12,7 @@ from scipy.special import ndtri
 from threadpoolctl import threadpool_limits
 
 from aliquot.core.evalset import EvalSet
-from aliquot.core.parallel import run_tasks
+from aliquot.core.parallel import run_in_order
 from aliquot.errors import AliquotWarning
 from aliquot.estimation.pipeline import infer
 from aliquot.estimation.sample import Sample
@@ -36,6 +36,7 @@ class BudgetForecast:
         estimates: R x M.
         half: R x M or 1 x M, half widths of the means' intervals; NaN where no spread was seen.
         pair_half: R x M x M or 1 x M x M, half widths of the intervals of differences.
+        margin: likewise, the difference above which `estimate` tells two systems apart (one-sided, level alpha).
         pair_se: likewise, their standard errors.
         expected: N, how often each item is expected to be judged.
     """
@@ -44,6 +45,7 @@ class BudgetForecast:
     estimates: FloatArray
     half: FloatArray
     pair_half: FloatArray
+    margin: FloatArray
     pair_se: FloatArray
     expected: FloatArray
 
@@ -106,7 +108,7 @@ def probabilities(forecast: BudgetForecast) -> Probabilities:
 
     >>> ones = np.full((1, 2, 2), 1.0)
     >>> seen = np.array([[3.0, 0.0], [0.5, 0.0], [0.0, 0.5]])
-    >>> found = probabilities(BudgetForecast(np.array([[1.0, 0.0]]), seen, ones[0], ones, ones, np.ones(1)))
+    >>> found = probabilities(BudgetForecast(np.array([[1.0, 0.0]]), seen, ones[0], ones, ones, ones, np.ones(1)))
     >>> round(found.accuracy, 3), found.pairs.round(3)
     (0.667, array([0.333]))
     """
@@ -120,11 +122,11 @@ def probabilities(forecast: BudgetForecast) -> Probabilities:
             _differences(_rows(forecast.truth, rows), first, second),
             _differences(forecast.estimates[rows], first, second),
         )
-        half = _rows(forecast.pair_half, rows)[:, first, second]
+        margin = _rows(forecast.margin, rows)[:, first, second]
         true_sign, said_sign = np.sign(true), np.sign(said)
         accuracy[rows] = 1.0 - np.abs(true_sign - said_sign).mean(axis=1) / 2
         right[rows] = (true_sign * said_sign >= 0).all(axis=1) & ((said_sign != 0) | (true_sign == 0)).all(axis=1)
-        apart += ((np.abs(said) > half) & (true_sign * said_sign > 0)).sum(axis=0)
+        apart += ((np.abs(said) > margin) & (true_sign * said_sign > 0)).sum(axis=0)
     error = float(accuracy.std(ddof=1) / np.sqrt(draws)) if draws > 1 else 0.0
     return Probabilities(
         float(accuracy.mean()), error, float(_best(forecast).mean()), float(right.mean()), apart / draws
@@ -154,8 +156,8 @@ def _best(forecast: BudgetForecast) -> BoolArray:
 def widths(forecast: BudgetForecast, power: float) -> tuple[float, float, float]:
     """Mean widths of the intervals of means and of differences, and the difference that is detected with this power."""
     first, second = np.triu_indices(forecast.estimates.shape[1], 1)
-    half, se = forecast.pair_half[:, first, second], forecast.pair_se[:, first, second]
-    return 2 * _mean(forecast.half), 2 * _mean(half), _mean(half + ndtri(power) * se)
+    half, margin, se = (part[:, first, second] for part in (forecast.pair_half, forecast.margin, forecast.pair_se))
+    return 2 * _mean(forecast.half), 2 * _mean(half), _mean(margin + ndtri(power) * se)
 
 
 def _mean(values: FloatArray) -> float:
@@ -196,13 +198,7 @@ class PastCampaign:
         self, tasks: Sequence[tuple[ReplayMethod, int]], progress: Progress | None = None
     ) -> list[BudgetForecast]:
         """Replay several methods and numbers of items, in parallel."""
-        numbered = [(at, method, n, self) for at, (method, n) in enumerate(tasks)]
-        found: dict[int, BudgetForecast] = {}
-        for at, forecast in run_tasks(_work, numbered, jobs=self.jobs):
-            found[at] = forecast
-            if progress is not None:
-                progress(len(found), len(tasks))
-        return [found[at] for at in range(len(tasks))]
+        return run_in_order(_work, [(method, n, self) for method, n in tasks], jobs=self.jobs, progress=progress)
 
     def forecast(self, method: ReplayMethod, n: int) -> BudgetForecast:
         """Replay one number of items."""
@@ -216,18 +212,28 @@ class PastCampaign:
                 sample = judged(self.stage, draw(self.stage, method, share, rng))
                 counts += np.bincount(sample.rows, minlength=total)
                 drawn.append(_interval_for_draw(sample, method, self.stage.level))
-        estimates, half, pair_half, pair_se = (np.array(part) for part in zip(*drawn, strict=True))
-        return BudgetForecast(self.means[None], estimates, half, pair_half, pair_se, counts / len(drawn))
+        estimates, half, pair_half, margin, pair_se = (np.array(part) for part in zip(*drawn, strict=True))
+        return BudgetForecast(self.means[None], estimates, half, pair_half, margin, pair_se, counts / len(drawn))
 
 
-def _work(task: tuple[int, ReplayMethod, int, PastCampaign]) -> tuple[int, BudgetForecast]:
-    at, method, n, past = task
-    return at, past.forecast(method, n)
+def _work(task: tuple[ReplayMethod, int, PastCampaign]) -> BudgetForecast:
+    method, n, past = task
+    return past.forecast(method, n)
 
 
 def _interval_for_draw(sample: Sample, method: ReplayMethod, level: float) -> tuple[FloatArray, ...]:
-    """Estimates, half widths of means and of differences, and errors of differences, as `estimate` gives them."""
+    """Estimates, half widths, margins and errors of differences, in the order of `BudgetForecast`."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AliquotWarning)
         found = infer(sample, method.estimator)
-    return found.values, found.half_widths(level), found.pair_half_widths(level), found.pair_se
+    halves = (found.pair_half_widths(level), found.pair_half_widths(one_sided(level)))
+    return found.values, found.half_widths(level), *halves, found.pair_se
+
+
+def one_sided(level: float) -> float:
+    """The level of the intervals that exclude 0 when a one-sided test at alpha = 1 - level is significant.
+
+    >>> round(one_sided(0.95), 9)
+    0.9
+    """
+    return max(0.0, 2 * level - 1)

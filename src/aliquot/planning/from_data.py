@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,12 +12,12 @@ from aliquot.core.evalset import EvalSet
 from aliquot.core.selection import Selection
 from aliquot.errors import OptionError
 from aliquot.metric_eval.measures import first_crossings
-from aliquot.planning.costs import Amount, Times, parse_amount
 from aliquot.planning.forecast import BudgetForecast, PastCampaign, Point, Progress, probabilities, widths
 from aliquot.planning.plan_inputs import PlanInputs, find_basis, gather
 from aliquot.planning.recommendation import Goal, recommend
 from aliquot.planning.repeats import Noise, RepeatAdvice, advise_repeats, annotator_noise
 from aliquot.planning.result import CampaignPlan, PairPlan
+from aliquot.sampling.budgets import Amount, Times, parse_amount
 from aliquot.simulation.setup import BASELINE, ReplayMethod, parse_budgets, replay_method, with_parity_points
 from aliquot.stats.arrays import FloatArray
 
@@ -52,6 +52,7 @@ def plan_campaign(
     past: bool,
     items: int | None,
     beyond: bool,
+    target: str,
     times: Times,
     rater_variance: float | None,
     alpha: float,
@@ -65,27 +66,31 @@ def plan_campaign(
     notes: tuple[str, ...] = (),
 ) -> CampaignPlan:
     """Plan from data; `aliquot.plan` says what the arguments mean."""
-    amount = parse_amount(budget, times.currency) if budget is not None else None
+    more = budget is not None and str(budget).strip().startswith("+")
+    amount = None if budget is None else parse_amount(str(budget).strip().removeprefix("+"), times.currency)
     basis, told = find_basis(
-        data, human, selection, past=past, items=items, beyond=beyond, level=1 - alpha, replays=replays, draws=draws,
-        seed=seed, jobs=jobs,
+        data, human, selection, past=past, items=items, beyond=beyond, target=target, level=1 - alpha,
+        replays=replays, draws=draws, seed=seed, jobs=jobs,
     )  # fmt: skip
     inputs = gather(data, basis, items, beyond=beyond, times=times, power=power)
     methods = [replay_method(name, inputs.evalset) for name in dict.fromkeys((BASELINE, method))]
     if len(methods) < 2:
         raise OptionError(f"--method {method}: random is compared with in any case; name another, for instance auto")
     sizes = _sizes(budgets, inputs)
+    if inputs.judged:  # the curves start from what is judged already
+        sizes = {inputs.judged: True} | {n: asked for n, asked in sizes.items() if n > inputs.judged}
     tasks = [(each, n) for each in methods for n in sizes]
     seen = [_seen(inputs, m, n, look, asked=sizes[n])
             for (m, n), look in zip(tasks, basis.forecasts(tasks, progress), strict=True)]  # fmt: skip
     curves = {each.typed: [one for one in seen if one.point.method == each.typed] for each in methods}
     line = [one.point for one in curves[method]]
+    amount = _in_all(inputs, amount, line) if more and amount is not None else amount
     chosen, left = _chosen(inputs, goal, amount, line)
     if amount is None:
         chosen = _confirmed(inputs, methods[-1], goal, line, chosen)
     at = {each.typed: _seen(inputs, each, chosen, basis.forecast(each, chosen)) for each in methods}
     advice = recommend(
-        inputs, goal, amount, at[method].point, at[BASELINE].point,
+        inputs, goal, amount, at[method].point, at[BASELINE].point, line[0],
         {name: [one.point for one in line] for name, line in curves.items()}, leftover=left, alpha=alpha,
     )  # fmt: skip
     repeats, said = _repeats(data, inputs, methods[1], chosen * (1.0 + left), human, rater_variance)
@@ -117,6 +122,20 @@ def _sizes(budgets: str | Sequence[float | str], inputs: PlanInputs) -> dict[int
     return dict(sorted(found.items()))
 
 
+def _in_all(inputs: PlanInputs, amount: Amount, curve: Sequence[Point]) -> Amount:
+    """The total that an amount to add makes with what is judged already."""
+    if not inputs.judged:
+        raise OptionError(
+            f"--budget +{amount.written} adds to judged items, and this plan starts anew: leave out the +"
+        )
+    now = curve[0]
+    spent = {"items": now.items, "judgments": now.judgments, "share": now.share, "hours": now.hours, "money": now.money}
+    already = spent.get(amount.unit, float("nan"))
+    return replace(
+        amount, value=amount.value + (already if np.isfinite(already) else 0.0), written=f"+{amount.written}"
+    )
+
+
 def _seen(inputs: PlanInputs, method: ReplayMethod, n: int, forecast: BudgetForecast, *, asked: bool = True) -> _Seen:
     found = probabilities(forecast)
     width, width_difference, detects = widths(forecast, inputs.power)
@@ -138,8 +157,14 @@ def _chosen(inputs: PlanInputs, goal: Goal, amount: Amount | None, curve: Sequen
     """
     if amount is None:
         wanted = goal.items(curve, inputs.pairs)
-        return (inputs.limit if np.isinf(wanted) else int(np.clip(np.ceil(wanted - 1e-9), 2, inputs.limit))), 0.0
+        least = max(2, inputs.judged)
+        return (inputs.limit if np.isinf(wanted) else int(np.clip(np.ceil(wanted - 1e-9), least, inputs.limit))), 0.0
     affordable = _affordable(inputs, curve, amount)
+    if affordable < inputs.judged - 1e-6:
+        raise OptionError(
+            f"--budget {amount.written}: {inputs.judged} items are judged already, and this buys {affordable:.0f} in "
+            f"all; give a larger total, or what to add (+{amount.written})"
+        )
     if affordable < 2:
         raise OptionError(f"--budget {amount.written} buys {affordable:.1f} items; a plan needs at least 2: raise it")
     if affordable >= inputs.limit:
@@ -170,6 +195,8 @@ def _affordable(inputs: PlanInputs, curve: Sequence[Point], amount: Amount) -> f
         return amount.value
     if amount.unit == "judgments":
         return amount.value / (inputs.evalset.n_systems * inputs.per_output)
+    if amount.unit == "cost":
+        raise OptionError(f"--budget {amount.written}: plan in items, judgments, hours or money; --cost holds seconds")
     if amount.unit == "share":
         if amount.value > 1:
             raise OptionError(f"--budget {amount.written}: more than all items; give at most 100%")

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from aliquot.core import memory
+from aliquot.core.progress import ProgressLike, progress_of
 from aliquot.core.result import signature
-from aliquot.errors import OptionError
-from aliquot.estimation.inputs import with_judgments
+from aliquot.errors import OptionError, unknown_name
+from aliquot.estimation.inputs import of_criterion, score_of_criterion, with_judgments
 from aliquot.io.inputs import DataLike, JudgmentsLike, SelectionLike, as_evalset, as_selection
-from aliquot.planning.costs import Times
+from aliquot.planning.adaptive import AdaptivePlan, plan_adaptive, share_of_cells
 from aliquot.planning.from_data import plan_campaign
+from aliquot.planning.plan_inputs import find_basis, gather
 from aliquot.planning.power import (
     PAPER_DIFFERENCES,
     PAPER_SDS,
@@ -26,9 +29,9 @@ from aliquot.planning.power import (
 from aliquot.planning.recommendation import DEFAULT as GOAL
 from aliquot.planning.recommendation import Goal, parse_goal
 from aliquot.planning.result import CampaignPlan
+from aliquot.sampling.budgets import Times
 from aliquot.simulation.setup import DEFAULT as BUDGETS
 
-Progress = Callable[[int, int], None]
 Number = float | Sequence[float]
 
 
@@ -52,10 +55,15 @@ def plan(
     goal: str | None = None,
     method: str = "auto",
     human: str | None = None,
+    criterion: str | None = None,
     selection: SelectionLike | None = None,
     judgments: JudgmentsLike | None = None,
     past: bool = False,
     beyond: bool = False,
+    target: str = "testset",
+    adaptive: bool = False,
+    question: str = "best",
+    policy: str = "auto",
     rater_variance: float | None = None,
     seconds_per_item: float | None = None,
     seconds_per_judgment: float | None = None,
@@ -67,8 +75,8 @@ def plan(
     draws: int = 2000,
     seed: int = 0,
     jobs: int | None = 1,
-    progress: Progress | None = None,
-) -> PowerPlan | PowerTable | CampaignPlan:
+    progress: ProgressLike = None,
+) -> PowerPlan | PowerTable | CampaignPlan | AdaptivePlan:
     """Say how many judgments are needed, and what a budget buys.
 
     Without data: from a difference and a spread to judgments, or from a budget to the difference it shows. With data,
@@ -80,7 +88,8 @@ def plan(
         difference: the smallest difference of two systems that matters; with data, the goal is to detect it. Several,
             with or without several `sd`, give a table.
         sd: standard deviation of a judgment of one system.
-        alpha: two-sided significance level; intervals have the level 1 - alpha.
+        alpha: significance level: two-sided without data; with data, of the one-sided test behind the clusters of
+            `estimate`. Intervals have the level 1 - alpha.
         power: wanted probability of a significant difference.
         paired: the same items are judged for all systems.
         sd_difference: standard deviation over items of the difference of two systems; implies `paired`.
@@ -91,20 +100,28 @@ def plan(
         systems: how many systems are compared; 2 by default.
         judgments_per_output: annotators who judge the same output; 1 by default.
         table: judgments for several spreads and differences; by default those of Wei and Jia 2021.
-        budget: judgments (2000), items ("300items"), a share ("30%"), hours ("20h") or money ("500EUR").
+        budget: items (300 or "300items"), a share ("30%"), "2000judgments", hours ("20h") or money ("500EUR"). With
+            judged items of the same test set it is the total; "+100" adds to them.
         budgets: of the curve: "5%:50%:10" (from, to, how many), or a list of shares and numbers of items.
         goal: what to reach: accuracy=0.95 (pairs in the right order; the default), best=0.9, ranking=0.5, apart=0.8
             (share of pairs told apart), width=2 (interval of a difference), difference=1 (detected).
         method: the method to recommend, compared with a plain random sample.
         human: the human score.
+        criterion: which of several criteria of the judgments.
         selection: how the pilot's items were chosen; its probabilities are used.
         judgments: judgments of the pilot, where they are not in the data.
         past: take the judged items for a whole finished campaign and replay it.
         beyond: conclusions beyond this test set: no gain from judging all of it.
+        target: what the estimates will be about, as in `estimate`: testset or given. Replays of a past campaign know
+            the truth of these judgments, and are about them.
+        adaptive: foresee an adaptive campaign (see `aliquot.Allocator`): cells until the question is decided.
+        question: of an adaptive campaign: "best", "top" or "ranking".
+        policy: of an adaptive campaign.
         rater_variance: variance of one judgment about what all judges would say; from repeated judgments by default.
         seconds_per_item: for judging an item, all its outputs, once.
         seconds_per_judgment: for judging one output once. By default as the judgments recorded it.
-        cost: an item column that holds an item's seconds, or "esa_time" (seconds for each output by its source length).
+        cost: an item column that holds an item's seconds; "esa_time", or "fitted" to recorded times (seconds for each
+            output by its source length).
         seconds_per_new_item: what an item costs once, however often it is judged.
         hourly: what an hour of an annotator costs.
         currency: of that money.
@@ -112,7 +129,7 @@ def plan(
         draws: of truths and estimates, for a pilot.
         seed: same seed, same plan.
         jobs: processes for replays; None for all cores.
-        progress: called with the number of finished and of all replayed budgets.
+        progress: called with the number of finished and of all replayed budgets; True writes a line of text.
 
     >>> import aliquot
     >>> aliquot.plan(difference=1, sd=25)
@@ -125,15 +142,21 @@ def plan(
     selection = None if selection is None else as_selection(selection)
     given = dict(locals())
     _check_levels(alpha, power)
-    extra: tuple[str, ...] = ()
+    if target not in ("testset", "given"):
+        raise unknown_name("target", target, ("testset", "given"), "for conclusions beyond the set give --beyond")
+    extra: tuple[str, ...] = () if data is None or selection is None else selection.check(data)
     if data is not None and judgments is not None:
-        data, mismatches = with_judgments(data, judgments, selection, human)
-        extra = tuple(f"{m.count} {m.what} ({m.example}): {m.action}" for m in mismatches)
+        data, mismatches = with_judgments(data, of_criterion(judgments, criterion, human), selection, human)
+        extra += tuple(f"{m.count} {m.what} ({m.example}): {m.action}" for m in mismatches)
+    elif data is not None and criterion is not None:
+        data = score_of_criterion(data, criterion, human)
+        human = data.human
     times = Times(seconds_per_item, seconds_per_judgment, cost, seconds_per_new_item, hourly, currency)
     line = signature("plan", data, **_parts(given))
     if data is None:
-        _refuse({"human": human, "selection": selection, "judgments": judgments, "past": past, "beyond": beyond,
-                 "goal": goal}, "is about data, and there are none: name a file, or leave it out")  # fmt: skip
+        _refuse({"human": human, "criterion": criterion, "selection": selection, "judgments": judgments, "past": past,
+                 "beyond": beyond, "goal": goal, "adaptive": adaptive},
+                "is about data, and there are none: name a file, or leave it out")  # fmt: skip
         return _without_data(
             difference, sd, alpha, power, paired=paired, sd_difference=sd_difference, rho=rho, items=items,
             system_correlation=system_correlation, systems=systems, judgments_per_output=judgments_per_output,
@@ -142,12 +165,25 @@ def plan(
     _refuse({"sd": sd, "sd_difference": sd_difference, "rho": rho, "system_correlation": system_correlation,
              "paired": paired, "systems": systems, "judgments_per_output": judgments_per_output, "table": table},
             "is for planning without data: the data say it themselves; leave it out")  # fmt: skip
+    told_to = progress_of(progress, "replaying")
     _check_counts(items=items, replays=replays, draws=draws, rater_variance=rater_variance)
+    if adaptive:
+        _refuse({"goal": goal, "difference": difference, "items": items, "beyond": beyond},
+                "is not for --adaptive, which asks when --question is decided; leave it out")  # fmt: skip
+        basis, told = find_basis(
+            data, human, selection, past=past, items=None, beyond=False, target=target, level=1 - alpha,
+            replays=replays, draws=draws, seed=seed, jobs=jobs,
+        )  # fmt: skip
+        inputs = gather(data, basis, None, beyond=False, times=times, power=power)
+        return plan_adaptive(
+            inputs, question=question, policy=policy, share=share_of_cells(inputs, budget, times.currency), alpha=alpha,
+            replays=replays, seed=seed, jobs=jobs, progress=told_to, notes=(*extra, *told), signature=line,
+        )  # fmt: skip
     return plan_campaign(
         data, method=method, budgets=budgets, budget=budget, goal=_goal(goal, difference), human=human,
-        selection=selection, past=past, items=items, beyond=beyond, times=times, rater_variance=rater_variance,
-        alpha=alpha, power=power, replays=replays, draws=draws, seed=seed, jobs=jobs, progress=progress,
-        signature=line, notes=extra,
+        selection=selection, past=past, items=items, beyond=beyond, target=target, times=times,
+        rater_variance=rater_variance, alpha=alpha, power=power, replays=replays, draws=draws, seed=seed, jobs=jobs,
+        progress=told_to, signature=line, notes=extra,
     )  # fmt: skip
 
 
@@ -179,9 +215,14 @@ def _refuse(given: dict[str, object], why: str) -> None:
             raise OptionError(f"--{name.replace('_', '-')} {why}")
 
 
+_SURE = 1e-12  # closer to 0 or 1, quantiles are mere rounding errors
+_MOST = memory.MOST_DRAWS
+_MOST_SPREADS = 1e6  # standard deviations in a difference: 10^13 judgments show a millionth of one
+
+
 def _check_levels(alpha: float, power: float) -> None:
     for name, value in (("alpha", alpha), ("power", power)):
-        if not 0 < value < 1:
+        if not _SURE <= value <= 1 - _SURE:
             raise OptionError(
                 f"--{name} {value:g}: choose between 0 and 1, for instance {'0.05' if name == 'alpha' else '0.95'}"
             )
@@ -196,10 +237,10 @@ def _check_counts(
 ) -> None:
     if items is not None and items < 2:
         raise OptionError(f"--items {items}: a test set has at least 2 items")
-    if replays < 2:
-        raise OptionError(f"--replays {replays}: choose at least 2; 100 is usual")
-    if draws < 100:
-        raise OptionError(f"--draws {draws}: choose at least 100; 2000 is usual")
+    if not 2 <= replays <= _MOST:
+        raise OptionError(f"--replays {replays}: choose 2 to {_MOST}; 100 is usual")
+    if not 100 <= draws <= _MOST:
+        raise OptionError(f"--draws {draws}: choose 100 to {_MOST}; 2000 is usual")
     if rater_variance is not None and not 0 <= rater_variance < math.inf:
         raise OptionError(f"--rater-variance {rater_variance:g}: a variance is at least 0")
 
@@ -251,10 +292,10 @@ def _without_data(
 ) -> PowerPlan | PowerTable:
     _check_counts(items=items, rater_variance=rater_variance)
     count, people = 2 if systems is None else systems, 1 if judgments_per_output is None else judgments_per_output
-    if count < 2:
-        raise OptionError(f"--systems {count}: a comparison takes at least 2")
-    if people < 1:
-        raise OptionError(f"--judgments-per-output {people}: choose at least 1")
+    if not 2 <= count <= _MOST:
+        raise OptionError(f"--systems {count}: a comparison takes at least 2, and at most {_MOST}")
+    if not 1 <= people <= _MOST:
+        raise OptionError(f"--judgments-per-output {people}: choose 1 to {_MOST}")
     if rho is not None and not -1 <= rho <= 1:
         raise OptionError(f"--rho {rho:g}: a correlation lies between -1 and 1")
     paired = paired or sd_difference is not None or system_correlation is not None
@@ -272,6 +313,10 @@ def _without_data(
         for _, spread in spreads
     ]
     wanted = None if difference is None else _several("difference", difference)
+    for small, large in [(min(wanted), max(spread for _, spread in spreads))] if wanted else []:
+        if large / small > _MOST_SPREADS:
+            raise OptionError(f"--difference {small:g} is {large / small:.1g} times below the spread, {large:g}: "
+                              "no campaign shows it; are both on the same scale?")  # fmt: skip
     if table or len(settings) > 1 or (wanted is not None and len(wanted) > 1):
         if budget is not None:
             raise OptionError("--budget answers for one spread and difference; leave out --table and lists")

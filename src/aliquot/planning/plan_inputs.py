@@ -10,24 +10,25 @@ from functools import cached_property
 import numpy as np
 from scipy.special import stdtrit
 
+from aliquot.core.describe import FEWEST_FOR_PLAN
 from aliquot.core.evalset import EvalSet
 from aliquot.core.selection import Design, Selection
 from aliquot.errors import AliquotWarning, DataError, OptionError
 from aliquot.estimation.estimators import run_estimator
+from aliquot.estimation.pipeline import Inference, infer, pair_errors
 from aliquot.estimation.sample import Fitted, Sample, sample_of
-from aliquot.planning.costs import Prices, Times, data_prices
-from aliquot.planning.forecast import BudgetForecast, PastCampaign, Progress
+from aliquot.estimation.targets import judging_noise, target_variance
+from aliquot.planning.forecast import BudgetForecast, PastCampaign, Progress, one_sided
 from aliquot.planning.repeats import judgments_per_output
+from aliquot.sampling.budgets import Prices, Times, data_prices
 from aliquot.sampling.methods import Drawn, lookup
 from aliquot.simulation.replay import Stage
-from aliquot.simulation.setup import ReplayMethod, replay_method
+from aliquot.simulation.setup import BASELINE, ReplayMethod, replay_method
 from aliquot.simulation.setup import population as past_population
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
 from aliquot.stats.design_variance import within_correlation
-from aliquot.stats.shrinkage import Forecast, forecast, pairs_in, root, truth_draws
+from aliquot.stats.shrinkage import Forecast, continued, forecast, joined, pairs_in, root, smaller, truth_draws
 
-FEWEST = 4
-"""Items that tell anything about spread and its tails."""
 _THIN = 0.5
 _FORESEEN = ("unordered", "spread")
 
@@ -37,6 +38,7 @@ class Pilot:
     """The judged part of a set, and the test set to plan for."""
 
     sample: Sample  # items judged for all systems
+    added: FloatArray | None = None  # what the target adds to the covariance of the means (estimation/targets.py)
     # items of the planned test set for one of the present: 1 for the same set, infinite beyond any set
     copies: float = 1.0
     level: float = 0.95  # of the intervals
@@ -76,12 +78,21 @@ class Pilot:
     def known(self) -> FloatArray:
         """Covariance of what is known by now about the true means over the planned test set."""
         if self.copies == 1:
-            return self.sample.errors(self.fitted).covariance
+            return self._with_target(self.sample.errors(self.fitted).covariance)
         # Other items than the judged ones: no gain from having judged some, and the new set's own spread on top.
         here = forecast(self._residual(self.fitted), self.weight, 1 / self.weight, self.sample.n, np.inf)
         there = self.sample.n / (self.copies * self.sample.population) if np.isfinite(self.copies) else 0.0
         covariance: FloatArray = here.covariance * (1.0 + there)
         return covariance
+
+    def _with_target(self, covariance: FloatArray) -> FloatArray:
+        """Noise of judging does not vanish with more items: the target's part is the same at every size."""
+        return covariance if self.added is None else covariance + self.added
+
+    @property
+    def continues(self) -> bool:
+        """Whether more items of the same test set are added to those judged."""
+        return self.copies == 1
 
     @cached_property
     def truth(self) -> FloatArray:
@@ -133,16 +144,57 @@ class Pilot:
         return [self.forecast(method, n) for method, n in tasks]
 
     def forecast(self, method: ReplayMethod, n: int) -> BudgetForecast:
-        """What a sample of n items will say."""
+        """What n items will say: those judged and more of the same set, or n of another set."""
+        if self.continues and n < self.sample.n + 2:
+            return self._present()
         future, expected = self.foreseen(method, n)
-        covariance = future.covariance
-        rng = np.random.default_rng([self.seed, 2])
-        noise = (rng.standard_normal(self.truth.shape) @ root(covariance).T)[:, self.same_as]
-        upper, alone = 0.5 + self.level / 2, np.diag(covariance)
-        half = stdtrit(future.freedom(), upper) * np.sqrt(alone)
-        pair_se = np.sqrt(np.clip(alone[:, None] + alone[None, :] - 2 * covariance, 0.0, None))
-        pair_half = stdtrit(future.pair_freedom(), upper) * pair_se
-        return BudgetForecast(self.truth, self.truth + noise, half[None], pair_half[None], pair_se[None], expected)
+        draws = np.random.default_rng([self.seed, 2]).standard_normal(self.truth.shape)
+        if self.continues:
+            covariance = smaller(self._with_target(self._after(method, n, future.covariance)), self.known)
+            estimates = continued(self.truth, self.means, self.known, covariance, draws)
+        else:
+            covariance = future.covariance
+            estimates = self.truth + draws @ root(covariance).T
+        freedom = (future.freedom(), future.pair_freedom())
+        if self.continues:  # what the judged items tell of the variances stays known
+            freedom = (max(freedom[0], self.now.freedom[0]), np.maximum(freedom[1], self.now.pair_freedom))
+        return self._told(estimates[:, self.same_as], covariance, freedom, expected)
+
+    @cached_property
+    def now(self) -> Inference:
+        """What `estimate` says of the judged items."""
+        return infer(self.sample, replay_method("auto", self.evalset).estimator)
+
+    def _after(self, method: ReplayMethod, n: int, covariance: FloatArray) -> FloatArray:
+        """Covariance after n items in all; plain random items and their mean add to what is known by now.
+
+        Going from m to n random items of N adds what a sample with 1/g = 1/(1/n - 1/N) - 1/(1/m - 1/N) items would.
+        """
+        total = self.sample.population
+        if method.typed != BASELINE or n >= total:
+            return covariance
+        information = 1 / (1 / n - 1 / total) - 1 / (1 / self.sample.n - 1 / total)
+        known = self.known if self.added is None else self.known - self.added
+        return joined(known, covariance / (1 / n - 1 / total) / information)
+
+    def _present(self) -> BudgetForecast:
+        """What the judged items say by now: the estimates are known, the truth is not."""
+        expected = np.bincount(self.sample.rows, minlength=self.evalset.n_items).astype(np.float64)
+        estimates = np.tile(self.means, (len(self.truth), 1))
+        return self._told(estimates, self.known, (self.now.freedom[0], self.now.pair_freedom), expected)
+
+    def _told(
+        self, estimates: FloatArray, covariance: FloatArray, freedom: tuple[float, FloatArray], expected: FloatArray
+    ) -> BudgetForecast:
+        """Widths and margins as `estimate` will give them."""
+        pair_se = pair_errors(covariance)
+        half = stdtrit(freedom[0], 0.5 + self.level / 2) * np.sqrt(np.diag(covariance))
+        pair_half, margin = (
+            stdtrit(freedom[1], 0.5 + level / 2) * pair_se for level in (self.level, one_sided(self.level))
+        )
+        return BudgetForecast(
+            self.truth, estimates, half[None], pair_half[None], margin[None], pair_se[None], expected
+        )  # fmt: skip
 
     @property
     def uncertainty(self) -> float:
@@ -208,10 +260,10 @@ def pilot_sample(
 
 
 def _require(data: EvalSet, count: int) -> None:
-    if count < FEWEST:
+    if count < FEWEST_FOR_PLAN:
         raise DataError(f"{data.name}: {count} {'item is' if count == 1 else 'items are'} judged for all systems; a "
-                        f"plan needs a pilot of at least {FEWEST}, better 20 or more: judge more, leave systems out "
-                        "with --exclude, or plan without data: --difference and --sd")  # fmt: skip
+                        f"plan needs a pilot of at least {FEWEST_FOR_PLAN}, better 20 or more: judge more, leave "
+                        "systems out with --exclude, or plan without data: --difference and --sd")  # fmt: skip
 
 
 def _require_spread(sample: Sample) -> None:
@@ -249,6 +301,11 @@ class PlanInputs:
         m = self.evalset.n_systems
         return m * (m - 1) // 2
 
+    @property
+    def judged(self) -> int:
+        """Items judged already that a plan for the same test set starts from; 0 where it starts anew."""
+        return self.basis.sample.n if isinstance(self.basis, Pilot) and self.basis.continues else 0
+
     def hours(self, expected: FloatArray) -> float:
         """Hours for items that are expected so often."""
         return self.prices.hours(expected, self.per_output)
@@ -262,6 +319,7 @@ def find_basis(
     past: bool,
     items: int | None,
     beyond: bool,
+    target: str,
     level: float,
     replays: int,
     draws: int,
@@ -284,7 +342,12 @@ def find_basis(
         return PastCampaign(Stage(kept, level=level), replays, seed, jobs), list(notes)
     present = sample.population
     copies = np.inf if beyond else 1.0 if items is None or items == present else items / present
-    pilot = Pilot(sample, copies, level, draws, seed)
+    pilot = Pilot(sample, None, copies, level, draws, seed)
+    if pilot.continues and target == "testset":
+        judged = [sample.evalset.ids[row] for row in sample.rows]
+        noise = judging_noise(data.keep(systems=list(pilot.evalset.systems)), human or str(data.human), judged)
+        goal = target_variance(pilot.now, target, noise, adjusted=noise.unbalanced)
+        pilot = replace(pilot, added=goal.added)
     return pilot, [*notes, *_pilot_notes(pilot, given=selection is not None)]
 
 
@@ -293,9 +356,7 @@ def _pilot_notes(pilot: Pilot, *, given: bool) -> list[str]:
     notes = []
     if not given and sample.n < sample.population:
         notes.append("no selection given: the judged items are taken for a simple random sample")
-    if pilot.copies == 1:
-        notes.append("items that are judged already count among those planned")
-    else:
+    if not pilot.continues:
         notes.append("the planned items are taken to be like those of the data")
     if sample.n < _ROUGH:
         notes.append(f"a pilot of {sample.n} items is small; {_ROUGH} or more are better")

@@ -14,8 +14,8 @@ import polars as pl
 
 from aliquot.core.result import Result
 from aliquot.errors import OptionError
-from aliquot.planning.costs import Amount, Prices, Times, parse_amount, plain_prices
 from aliquot.planning.repeats import Noise, RepeatAdvice, advise_repeats
+from aliquot.sampling.budgets import Amount, Prices, Times, parse_amount, plain_prices
 from aliquot.stats.power import (
     paired_detectable,
     paired_power,

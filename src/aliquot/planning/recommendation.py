@@ -9,10 +9,10 @@ import numpy as np
 
 from aliquot.errors import OptionError, unknown_name
 from aliquot.metric_eval.measures import first_crossings
-from aliquot.planning.costs import Amount
 from aliquot.planning.forecast import Point
 from aliquot.planning.plan_inputs import PlanInputs
 from aliquot.planning.result import Recommendation
+from aliquot.sampling.budgets import Amount
 from aliquot.simulation.setup import BASELINE
 
 DEFAULT = "accuracy=0.95"
@@ -109,17 +109,22 @@ def recommend(
     amount: Amount | None,
     point: Point,
     random: Point,
+    now: Point,
     curves: Mapping[str, Sequence[Point]],
     *,
     leftover: float,
     alpha: float,
 ) -> Recommendation:
-    """Say what to do with a budget, or what a goal takes, and what a plain random sample would take for the same."""
+    """Say what to do with a budget, or what a goal takes, and what a plain random sample would take for the same.
+
+    `now` is what the judged items give already, where the plan continues from them.
+    """
     reached = goal.reached(point, inputs.pairs)
     plain = curves[BASELINE]
     items = float(np.ceil(goal.items(plain, inputs.pairs, goal.value(point, inputs.pairs)) - 1e-9))
     hours, money = (_at(plain, items, name) for name in ("hours", "money"))
-    text = [_do(inputs, point, goal, amount, reached=reached), _promise(inputs, point, alpha)]
+    do = _continue(inputs, point, now, goal, amount, reached=reached) if inputs.judged else None
+    text = [do or _do(inputs, point, goal, amount, reached=reached), _promise(inputs, point, alpha)]
     if not reached:
         text.append(_missed(inputs, goal, amount))
     text.append(_against(inputs, point, items, hours, money))
@@ -127,7 +132,10 @@ def recommend(
         text.append(f"The budget is {leftover:.0%} more than judging all {inputs.limit} items takes; what is left buys "
                     "only further judgments of the same outputs.")  # fmt: skip
     written = None if amount is None else amount.written
-    return Recommendation(point, random, goal.written, reached, written, items, hours, money, tuple(text))
+    more = point.items - inputs.judged
+    return Recommendation(
+        point, random, goal.written, reached, written, items, hours, money, inputs.judged, more, tuple(text)
+    )  # fmt: skip
 
 
 def _at(curve: Sequence[Point], items: float, name: str) -> float:
@@ -146,6 +154,20 @@ def _do(inputs: PlanInputs, point: Point, goal: Goal, amount: Amount | None, *, 
     if np.isinf(inputs.population):
         which = f"{point.items} items with {point.method}"
     return f"{why}, judge {which}: {_spent(inputs, point.judgments, point.hours, point.money)}."
+
+
+def _continue(inputs: PlanInputs, point: Point, now: Point, goal: Goal, amount: Amount | None, *, reached: bool) -> str:
+    """What to add to the items that are judged already."""
+    more = point.items - inputs.judged
+    here = f"{inputs.judged} of {inputs.limit} items are judged"
+    if more <= 0:
+        enough = f"enough for {goal.words}" if reached else "all that the budget buys"
+        return f"{here}; that is {enough}."
+    why = f"for {goal.words}" if reached else "to get nearest"
+    if amount is not None:
+        why = f"with a budget of {amount.written}"
+    spent = _spent(inputs, point.judgments - now.judgments, point.hours - now.hours, point.money - now.money)
+    return f"{here}; {why}, judge {more} more with {point.method} ({point.items} in all): {spent}."
 
 
 def _spent(inputs: PlanInputs, judgments: float, hours: float, money: float) -> str:
@@ -190,9 +212,22 @@ def _missed(inputs: PlanInputs, goal: Goal, amount: Amount | None) -> str:
 def _against(inputs: PlanInputs, point: Point, items: float, hours: float, money: float) -> str:
     if point.items >= inputs.population:
         return "All items are judged: how they are drawn makes no difference."
+    if inputs.judged:
+        return _against_random_items(inputs, point, items)
     if np.isinf(items):
         return f"A plain random sample does not get as far with all {inputs.limit} items."
     if items <= 1.02 * point.items + 1:
         return f"A plain random sample of {items:.0f} items is as good: {point.method} gains nothing here."
     judgments = items * point.judgments / point.items
     return f"A plain random sample needs {items:.0f} items for the same: {_spent(inputs, judgments, hours, money)}."
+
+
+def _against_random_items(inputs: PlanInputs, point: Point, items: float) -> str:
+    """What it takes to continue with plain random items."""
+    if point.items == inputs.judged:
+        return "Nothing more is needed."
+    if np.isinf(items):
+        return f"Plain random items, averaged, do not get as far with all {inputs.limit}."
+    if items <= 1.02 * point.items + 1:
+        return f"Plain random items up to {items:.0f} in all are as good: {point.method} gains nothing here."
+    return f"Plain random items, averaged, take {items - inputs.judged:.0f} more for the same ({items:.0f} in all)."

@@ -41,6 +41,8 @@ class Recommendation:
     random_items: float
     random_hours: float  # the hours for them
     random_money: float  # and the money
+    judged: int  # items judged already that the plan starts from; 0 where it starts anew
+    more: int  # items to judge beyond those
     text: tuple[str, ...]  # the recommendation in words, a sentence each
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from aliquot.core.evalset import EvalSet, ItemId
 from aliquot.core.selection import Selection
 from aliquot.errors import DataError, OptionError, unknown_name
+from aliquot.io.inputs import DataLike, as_evalset
 from aliquot.sampling.designs import bin_codes
 from aliquot.sampling.item_scores import chosen_metrics, filled, item_quality, rank_bins, row_mean, standardised
 from aliquot.sampling.methods import Drawn, Subset, design, subset
@@ -39,7 +40,7 @@ class Incremental:
 
     def __init__(
         self,
-        evalset: EvalSet,
+        evalset: DataLike,
         *,
         bins: str = "document",
         variance: Literal["human", "metric"] = "human",
@@ -51,6 +52,7 @@ class Incremental:
             raise unknown_name("variance", variance, ["human", "metric"])
         if k < 1:
             raise OptionError(f"incremental: k={k}; choose at least 1 neighbour")
+        evalset = as_evalset(evalset)
         self._ids = evalset.ids
         self._row_of = {item: row for row, item in enumerate(self._ids)}
         self._systems = evalset.systems

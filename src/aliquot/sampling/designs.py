@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Literal
@@ -11,7 +12,7 @@ import numpy as np
 from aliquot.core.columns import group_codes
 from aliquot.core.evalset import EvalSet
 from aliquot.core.registry import parse_spec, unwrapped
-from aliquot.errors import DataError, OptionError
+from aliquot.errors import AliquotWarning, DataError, OptionError
 from aliquot.sampling.item_scores import (
     Scale,
     Size,
@@ -29,7 +30,7 @@ from aliquot.stats.allocation import optimal, pps_probabilities, proportional, r
 from aliquot.stats.arrays import FloatArray, IntArray, group_sums
 from aliquot.stats.draws import cube, document_order, local_pivotal, simple_random, systematic
 from aliquot.stats.pairwise import analytic_p, spa
-from aliquot.stats.snippets import Draw, budgeted_snippets, fixed_snippets, whole_documents
+from aliquot.stats.snippets import Draw, budgeted_snippets, fixed_snippets, runs_needed, whole_documents
 
 _KNOWLES = "Knowles and Lo 2023"
 _SALDIAS = "Saldias et al. 2022"
@@ -105,14 +106,30 @@ def documents(evalset: EvalSet, *, n: int, rng: np.random.Generator, max_length:
 
 
 @design("snippets_fixed", needs=("documents",), paper=f"{_KNOWLES}, 2.2.3",
-        advice="WMT 2022's way; over-represents short documents.")  # fmt: skip
-def snippets_fixed(evalset: EvalSet, *, n: int, rng: np.random.Generator, length: int = 10) -> Drawn:
-    """Contiguous runs of up to `length` items, shorter only where the document is.
+        advice="WMT 2022's way: one run a document; over-represents short documents.")  # fmt: skip
+def snippets_fixed(
+    evalset: EvalSet, *, n: int, rng: np.random.Generator, length: int = 10, per_document: int = 1
+) -> Drawn:
+    """Contiguous runs of up to `length` items, shorter only where the document is; one run a document.
 
     Args:
         length: items in a run.
+        per_document: the most runs of a document; more are drawn where the budget needs them, with a note. 0 tiles the
+            documents and draws any number of runs, all equally likely, so that long documents give more of them.
     """
-    draw = _drawn_in_order(evalset, lambda codes: fixed_snippets(codes, n, rng, length))
+    if per_document < 0:
+        raise OptionError(f"snippets_fixed: per_document={per_document}; choose 1 or more, or 0 for any number")
+    most = per_document
+    if per_document > 0 and length > 0:
+        lengths = np.bincount(_documents(evalset))
+        most = runs_needed(lengths[lengths > 0], n, length, per_document)
+        if most > per_document:
+            warnings.warn(
+                f"{evalset.name}: {per_document} run(s) of {length} a document are fewer than {n} items; up to "
+                f"{most} runs of a document are drawn",
+                AliquotWarning, 2,
+            )  # fmt: skip
+    draw = _drawn_in_order(evalset, lambda codes: fixed_snippets(codes, n, rng, length, most or None))
     return _in_document_order(evalset, draw, rng, "clustered")
 
 
@@ -315,7 +332,7 @@ def balanced(
 # -- metric-guided choice among random draws: no known probabilities --------------------------------------------------
 
 
-@design("guided", needs=("metric", "systems"), paper="Knowles and Lo 2023, section 5",
+@design("guided", needs=("metric", "systems"), paper="Knowles and Lo 2023, section 3.3",
         advice="The best of several draws by a metric; labelled as without probabilities.")  # fmt: skip
 def guided(
     evalset: EvalSet,

@@ -18,11 +18,11 @@ from typing import Any, ClassVar, Literal
 from aliquot.core.conventions import usable_metrics
 from aliquot.core.evalset import EvalSet
 from aliquot.core.registry import Registered, Spec, merged, parse_spec
-from aliquot.errors import DataError, unknown_name
+from aliquot.errors import DataError, OptionError, unknown_name
 from aliquot.stats.arrays import FloatArray, IntArray
 
 _PACKAGE = "aliquot.sampling"
-FAMILIES = ("utilities", "sources", "designs", "active")
+FAMILIES = ("utilities", "text_methods", "sources", "pretrained", "designs", "active")
 """The modules of this package that register methods."""
 
 Kind = Literal["utility", "subset", "design"]
@@ -56,6 +56,7 @@ class Method(Registered):
     needs: tuple[str, ...]
     paper: str
     advice: str
+    differs: str = ""  # where our defaults are not the paper's, and how to get those
 
     INJECTED: ClassVar[tuple[str, ...]] = INJECTED
 
@@ -84,19 +85,48 @@ ALIASES: dict[str, tuple[str, dict[str, str]]] = {
     "combinator": ("mixture", {}),
     "bruteforce_greedy": ("greedy", {}),
     "metric_consistency": ("metric_cons", {}),
-    "diversity_bleu": ("diversity", {"similarity": "bleu"}),
+    "diversity_bleu": ("diversity", {"similarity": "bleu", "tokenizer": "13a"}),
     "diversity_chrf": ("diversity", {"similarity": "chrf"}),
-    "diversity_unigram": ("diversity", {"similarity": "unigram"}),
+    "diversity_unigram": ("diversity", {"similarity": "unigram", "tokenizer": "whitespace"}),
     "diversity_lm": ("diversity", {"similarity": "embedding"}),
-}
+    "precomet": ("pretrained", {"package": "precomet"}),
+    **{
+        f"precomet_{name}": ("pretrained", {"package": "precomet", "model": model, "reverse": reverse})
+        for name, model, reverse in (
+            ("var", "zouharvi/PreCOMET-var", "yes"),
+            ("avg", "zouharvi/PreCOMET-avg", "yes"),
+            ("diversity", "zouharvi/PreCOMET-diversity", "yes"),
+            ("diff", "zouharvi/PreCOMET-diff", "no"),
+            ("disc", "zouharvi/PreCOMET-disc", "yes"),
+            ("diffdisc_direct", "zouharvi/PreCOMET-diffdisc_direct", "no"),
+            ("diffdisc", "zouharvi/PreCOMET-diff|zouharvi/PreCOMET-disc", "no"),
+            ("cons", "zouharvi/PreCOMET-cons", "no"),
+        )
+    },
+    "comet_instant_confidence": (
+        "pretrained", {"package": "comet_early_exit", "model": "zouharvi/comet-instant-confidence", "reverse": "no"}
+    ),
+    **{
+        f"sentinel_src_{name}": (
+            "pretrained", {"package": "sentinel_metric", "model": f"sapienzanlp/sentinel-src-{name}", "reverse": "yes"}
+        )
+        for name in ("da", "mqm")
+    },
+}  # fmt: skip
 """Names of subset2evaluate (1.0.27) -> ours and the parameters they stand for."""
+
+REFUSED = {
+    "pyirt_experiment": "it has no utility in subset2evaluate either (its function returns nothing, and sorting "
+    "fails); use irt_diffdisc or irt_info"
+}
+"""Names of subset2evaluate that cannot work, and why."""
 
 
 def _register(
-    kind: Kind, name: str, *, needs: tuple[str, ...] = (), paper: str = "", advice: str = ""
+    kind: Kind, name: str, *, needs: tuple[str, ...] = (), paper: str = "", advice: str = "", differs: str = ""
 ) -> Callable[..., Any]:
     def decorator(function: Callable[..., Any]) -> Callable[..., Any]:
-        _METHODS[name] = Method(name, function, kind, needs, paper, advice)
+        _METHODS[name] = Method(name, function, kind, needs, paper, advice, differs)
         return function
 
     return decorator
@@ -125,6 +155,8 @@ def _load_families() -> None:
 def lookup(name: str) -> tuple[Method, dict[str, str]]:
     """Return a method by its name or an old name, with the parameters an old name stands for."""
     _load_families()
+    if name in REFUSED:
+        raise OptionError(f"method '{name}': {REFUSED[name]}")
     name, implied = ALIASES.get(name, (name, {}))
     if name not in _METHODS:
         raise unknown_name("method", name, _METHODS, "see `aliquot methods`")
@@ -132,14 +164,17 @@ def lookup(name: str) -> tuple[Method, dict[str, str]]:
 
 
 _SIMILARITY = {"bleu": "bleu", "chrf": "chrf", "unigram": "unigram", "lm": "embedding"}
+_TOKENIZER = {"bleu": "13a", "unigram": "whitespace"}
 
 
 def with_old_similarity(method: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Understand subset2evaluate's way of naming diversity's similarity as its metric."""
+    """Understand subset2evaluate's way of naming diversity's similarity as its metric, with its tokeniser."""
     given = dict(given)
     if method == "diversity" and "metric" in given:
         old = str(given.pop("metric"))
         given.setdefault("similarity", _SIMILARITY.get(old.casefold(), old))
+        if given["similarity"] in _TOKENIZER:
+            given.setdefault("tokenizer", _TOKENIZER[given["similarity"]])
     return given
 
 

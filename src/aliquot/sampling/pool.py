@@ -18,7 +18,10 @@ from aliquot.core.evalset import EvalSet
 from aliquot.core.registry import Spec, parse_spec
 from aliquot.core.result import signature
 from aliquot.core.selection import Selection
-from aliquot.errors import AliquotWarning, DataError, FormatError, OptionError
+from aliquot.core.shown import Shown
+from aliquot.errors import AliquotWarning, DataError, FormatError
+from aliquot.io.overwrite import keeping_inputs
+from aliquot.sampling.budgets import resolve_budget
 from aliquot.sampling.methods import resolved
 from aliquot.sampling.pool_methods import BALANCE, BINS, PoolItems, PoolMethod, pool_items, pool_kmeans, pool_method
 from aliquot.sampling.pool_passes import (
@@ -31,16 +34,16 @@ from aliquot.sampling.pool_passes import (
     open_parts,
     refuse_repeated_ids,
 )
-from aliquot.sampling.pool_reading import PARTITION_BYTES, PARTITION_ROWS, Pool, open_pool
+from aliquot.sampling.pool_reading import PARTITION_BYTES, PARTITION_ROWS, open_pool
 from aliquot.sampling.select import report_empty, task_of
 from aliquot.sampling.sources import unlike_warning
-from aliquot.sampling.tasks import Chosen, choose_rows, resolve_budget
+from aliquot.sampling.tasks import Chosen, choose_rows
 from aliquot.sampling.text_vectors import near_duplicates
 from aliquot.stats.arrays import IntArray
 
 
 @dataclass(frozen=True, eq=False)
-class PoolSelection:
+class PoolSelection(Shown):
     """The items chosen from a pool."""
 
     # ids in order, with utility and probability; the population is the pool without its duplicates
@@ -69,6 +72,7 @@ class PoolSelection:
         return self.selection.to_dict() | {"n_items": self.n_items, "duplicates": self.duplicates, "sources": sources}
 
 
+@keeping_inputs()
 def select_pool(
     paths: str | Path | Sequence[str | Path],
     method: str = "auto",
@@ -122,7 +126,6 @@ def select_pool(
     if engine is not None:  # workers may have been started in another folder
         paths = [Path(path).absolute() for path in ([paths] if isinstance(paths, str | Path) else paths)]
     pool = open_pool(paths, columns, partition_rows=partition_rows, partition_bytes=partition_bytes)
-    _refuse_own_file(pool, journal)
     fingerprint = pool.fingerprint
     named = ",".join(f"{role}={name}" for role, name in sorted((columns or {}).items()))
     line = signature("pool", None, first_pass=asked.wanted, columns=named or None, data=fingerprint)
@@ -214,12 +217,6 @@ def _table(records: list[dict[str, Any]]) -> pl.DataFrame:
 
 
 # -- checks of the pool as a whole: before anything is written -------------------------------------------------------
-
-
-def _refuse_own_file(pool: Pool, output: str | Path | None) -> None:
-    """Raise when the chosen items would be written over the sources they are chosen from."""
-    if output is not None and Path(output).resolve() in {Path(name).resolve() for name in pool.files}:
-        raise OptionError(f"{output}: is a file of the pool itself, and would be lost; name another output")
 
 
 def _refuse_empty(values: NDArray[np.generic], column: str, array: str, asked: PoolMethod, measured: Measured) -> None:

@@ -27,7 +27,7 @@ from aliquot.errors import OptionError, unknown_name
 from aliquot.io.files import read_bytes
 from aliquot.sampling.methods import DEFAULT_DESIGN, Method, Subset, lookup
 from aliquot.sampling.source_model import SourceModel
-from aliquot.sampling.sources import imported, one_given
+from aliquot.sampling.sources import imported, one_given, trusted_encoder
 from aliquot.sampling.text_vectors import NGRAMS
 from aliquot.stats.arrays import FloatArray, IntArray
 
@@ -92,6 +92,7 @@ class Value:
     name: str = ""  # the column, file or function
     pair: str | None = None  # the language pair, for a model
     check: str = ""  # a digest of the model's or function's file, so that a run does not resume with another one
+    encoder: str = ""  # the sentence encoder that a model may load
 
 
 @dataclass(frozen=True)
@@ -200,8 +201,8 @@ def _value(spec: Spec, pair: str | None) -> Value:
         imported(name)  # a mistake is reported before any work
         code = getattr(sys.modules[name.partition(":")[0]], "__file__", None)
         return Value("predictor", name, check=_digest(code) if code else "")
-    SourceModel.load(name)
-    return Value("model", str(Path(name).resolve()), given.get("pair") or pair, _digest(name))
+    encoder = trusted_encoder(SourceModel.load(name).embedding, name, given.get("encoder"))
+    return Value("model", str(Path(name).resolve()), given.get("pair") or pair, _digest(name), encoder)
 
 
 def _digest(name: str) -> str:

@@ -26,11 +26,12 @@ from aliquot.core.evalset import EvalSet
 from aliquot.core.parallel import run_tasks
 from aliquot.errors import DataError, FormatError, OptionError
 from aliquot.io.journal import Journal, cannot_keep, journal_path, open_journal
+from aliquot.io.writing import is_stream
+from aliquot.sampling.budgets import check_costs, esa_seconds
 from aliquot.sampling.pool_methods import ESA_TIME, Value, Wanted
 from aliquot.sampling.pool_reading import Partition, Pool, items_at, read_partition
 from aliquot.sampling.source_model import SourceModel
 from aliquot.sampling.sources import call_predictor
-from aliquot.sampling.tasks import check_costs, esa_seconds
 from aliquot.sampling.text_vectors import embed, hashed_vectors, signatures
 from aliquot.stats.arrays import IntArray
 
@@ -105,7 +106,7 @@ def _values(table: pl.DataFrame, arrays: Arrays, value: Value, path: str) -> Arr
     if value.kind == "predictor":
         return {"value": call_predictor(value.name, texts)}
     model = _model(value.name, value.check)
-    vectors = embed([text or "" for text in texts], model.embedding) if model.embedding else None
+    vectors = embed([text or "" for text in texts], value.encoder) if model.embedding else None
     pairs = value.pair if value.pair is not None else _pairs(table, path)
     found, unlike = model.assess(texts, pair=pairs, domain=table["hint:domain"].to_list(), vectors=vectors)
     return {"value": found, "unlike": unlike}
@@ -232,7 +233,7 @@ def open_parts(output: Path | None, signature: str, count: int) -> Iterator[Part
 
     It is deleted when the block succeeds, when the data are at fault, or when nothing is finished; otherwise it stays.
     """
-    if output is None:
+    if output is None or is_stream(output):
         with tempfile.TemporaryFile(prefix="aliquot-pool-") as file:
             yield Parts(Journal(file=cast("BinaryIO", file), synced=False), count, Path(tempfile.gettempdir()))
         return

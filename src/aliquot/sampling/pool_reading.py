@@ -24,8 +24,9 @@ import polars as pl
 
 from aliquot.core.columns import cast_column
 from aliquot.errors import DataError, FormatError, OptionError, unknown_name
-from aliquot.io.files import first_character, require_readable
+from aliquot.io.files import first_character, keys_in, require_file, require_readable, require_unique_keys
 from aliquot.io.formats.item_fields import COLUMN_OF_FIELD, FIELD_OF_COLUMN, META, NESTED, column_name, explain
+from aliquot.io.parquet_seal import UNREADABLE, quiet_panics, require_intact_file
 
 LINES, ZIPPED, PARQUET = "lines", "gzip", "parquet"
 PARTITION_BYTES = 1 << 24
@@ -51,7 +52,7 @@ _TEXTS = ("id", "text", "name")
 _INT64 = range(-(2**63), 2**63)
 _EXACT = 2**53
 _REFUSED = (msgspec.MsgspecError, RecursionError, UnicodeDecodeError)
-_NO_PARQUET = (pl.exceptions.PolarsError, OSError, ValueError)
+_NO_PARQUET = (*UNREADABLE, OSError)
 
 
 @dataclass(frozen=True)
@@ -158,6 +159,7 @@ def _kind(name: str) -> str:
     require_readable(path)
     if path.is_dir():
         raise FormatError(f"{name}: is a folder; name its files with a pattern, e.g. '{name.rstrip('/')}/*.parquet'")
+    require_file(path)
     with path.open("rb") as file:
         start = file.read(1 << 16)
     if start.startswith(b"PAR1"):
@@ -259,15 +261,19 @@ def _unreadable(name: str, error: Exception, where: str = "") -> FormatError:
 
 
 def _parquet_rows(name: str) -> int:
+    """Count the rows; a file of ours must be as it was written."""
     try:
-        return int(pl.scan_parquet(name).select(pl.len()).collect().item())
+        require_intact_file(name)
+        with quiet_panics():
+            return int(pl.scan_parquet(name).select(pl.len()).collect().item())
     except _NO_PARQUET as error:
         raise _unreadable(name, error) from None
 
 
 def _parquet_columns(name: str) -> list[str]:
     try:
-        return list(pl.read_parquet_schema(name))
+        with quiet_panics():
+            return list(pl.read_parquet_schema(name))
     except _NO_PARQUET as error:
         raise _unreadable(name, error) from None
 
@@ -276,7 +282,8 @@ def _slice(partition: Partition, fields: Sequence[str]) -> pl.DataFrame:
     first, last = partition.start, partition.stop
     try:
         lazy = pl.scan_parquet(partition.path).slice(first, last - first)
-        return lazy.select(fields or pl.lit(0).alias("none")).collect()
+        with quiet_panics():
+            return lazy.select(fields or pl.lit(0).alias("none")).collect()
     except _NO_PARQUET as error:
         raise _unreadable(partition.path, error, f" rows {first + 1} to {last}") from None
 
@@ -350,14 +357,25 @@ def _decoder(fields: tuple[tuple[str, Kind], ...]) -> msgspec.json.Decoder[Any]:
 
 def _decoded(decoder: msgspec.json.Decoder[Any], raw: bytes, partition: Partition, offset: int) -> list[Any]:
     """Decode a block at once; go line by line only when something is wrong with it."""
+    names = [b"%s:" % msgspec.json.encode(name) for name in decoder.type.__struct_encode_fields__]
     try:
         rows = decoder.decode_lines(raw)
         lines = raw.count(b"\n") + (not raw.endswith(b"\n"))
+        if any(raw.count(name) > lines for name in names):  # twice in one line: nested, or by mistake
+            _require_unique(raw, names, partition, offset)
         if raw.startswith(b"{") and raw.count(b"\n{") + 1 == lines == len(rows):  # no blank line, one object in each
             return rows
     except _REFUSED:
         pass
     return [_decode(decoder, line, partition, offset, number) for number, line in _numbered(raw)]
+
+
+def _require_unique(raw: bytes, names: Sequence[bytes], partition: Partition, offset: int) -> None:
+    """Refuse lines that give a field twice."""
+    for number, line in _numbered(raw):
+        if any(line.count(name) > 1 for name in names):
+            where = f"{partition.path} line {_lines_before(partition, offset) + number + 1}"
+            require_unique_keys(line, keys_in(msgspec.json.decode(line)), [(where, line)])
 
 
 def _numbered(raw: bytes) -> Iterator[tuple[int, bytes]]:

@@ -21,7 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aliquot.errors import DataError, FormatError, OptionError
-from aliquot.io.files import read_bytes, write_bytes
+from aliquot.io.files import read_bytes
+from aliquot.io.writing import write_bytes
 from aliquot.sampling.source_features import Known, Labels, dense_features, labels_for, standardised
 from aliquot.stats.arrays import BoolArray, FloatArray
 from aliquot.stats.text_features import BITS, SEEN_BITS, SURFACE, Pieces, ngram_scores, pieces

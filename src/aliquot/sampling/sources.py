@@ -20,7 +20,7 @@ from aliquot.core.evalset import EvalSet
 from aliquot.errors import AliquotWarning, DataError, OptionError, unknown_name
 from aliquot.sampling.methods import utility
 from aliquot.sampling.source_model import SourceModel
-from aliquot.sampling.text_vectors import embed
+from aliquot.sampling.text_vectors import DEFAULT_MODEL, embed
 from aliquot.stats.arrays import FloatArray
 
 _MANY = 0.25
@@ -42,6 +42,7 @@ def source(
     predictor: str | None = None,
     column: str | None = None,
     pair: str | None = None,
+    encoder: str | None = None,
 ) -> FloatArray:
     """Items whose source promises a useful judgment: predicted by a learned model, your own function, or a column.
 
@@ -50,10 +51,12 @@ def source(
         predictor: module:function of your own; called with the list of sources, gives a number each (higher first).
         column: a numeric item column that holds the prediction.
         pair: the language pair, such as en-de; by default from the item column pair or langs, or from the data's name.
+        encoder: the sentence encoder that the model may load, where it names another than the default one.
     """
     kind, name = one_given({"model": model, "predictor": predictor, "column": column})
     if kind == "model":
-        return predicted(evalset, SourceModel.load(Path(name)), pair)
+        learned = SourceModel.load(Path(name))
+        return predicted(evalset, learned, pair, trusted_encoder(learned.embedding, name, encoder))
     if kind == "predictor":
         return call_predictor(name, evalset.items["source"].to_list())
     numeric = [other for other in evalset.items.columns if evalset.items[other].dtype.is_numeric() and other != "id"]
@@ -77,10 +80,29 @@ def one_given(parameters: Mapping[str, Any]) -> tuple[str, str]:
     return given[0], str(parameters[given[0]])
 
 
-def predicted(evalset: EvalSet, model: SourceModel, pair: str | None = None) -> FloatArray:
+def trusted_encoder(wanted: str, file: str | Path, given: str | None) -> str:
+    """Return the encoder that a model's file may have loaded; loading one can run code, so a file must not choose it.
+
+    Allowed are the default encoder, one that the user names, and a folder beside the model or below.
+
+    >>> trusted_encoder("someone/else", "utility.model", None)
+    Traceback (most recent call last):
+        ...
+    aliquot.errors.OptionError: utility.model asks for the sentence encoder 'someone/else'; if you trust it, ...
+    """
+    folder = Path(file).resolve().parent
+    if wanted in ("", DEFAULT_MODEL) or wanted == given:
+        return wanted
+    place = (folder / wanted).resolve()
+    if place.is_dir() and place.is_relative_to(folder):
+        return str(place)
+    raise OptionError(f"{file} asks for the sentence encoder '{wanted}'; if you trust it, name it: encoder={wanted}")
+
+
+def predicted(evalset: EvalSet, model: SourceModel, pair: str | None = None, encoder: str = "") -> FloatArray:
     """Apply a learned model to a set's sources, and warn when they look unlike those it learned from."""
     texts = evalset.items["source"].to_list()
-    vectors = embed([text or "" for text in texts], model.embedding) if model.embedding else None
+    vectors = embed([text or "" for text in texts], encoder) if model.embedding else None
     pairs = pair if pair is not None else pairs_of(evalset)
     values, unlike = model.assess(texts, pair=pairs, domain=domains_of(evalset), vectors=vectors)
     warning = unlike_warning(unlike)
@@ -113,7 +135,7 @@ def call_predictor(name: str, texts: Sequence[str | None]) -> FloatArray:
     function = imported(name)
     try:
         given = function([text or "" for text in texts])
-    except Exception as error:  # the function is the user's and may raise anything
+    except (Exception, SystemExit) as error:  # the function is the user's, and may raise or exit as it likes
         raise OptionError(f"source: the predictor {name} failed ({type(error).__name__}: {error})") from error
     try:
         values = np.asarray(given, dtype=np.float64)
@@ -153,7 +175,7 @@ def imported(name: str) -> Callable[[Sequence[str]], Any]:
         raise OptionError(f"source: the predictor's module '{module}' cannot be imported ({error})") from None
     except AttributeError:
         raise OptionError(f"source: the module '{module}' has no function '{attribute}'") from None
-    except Exception as error:  # the module is the user's: whatever it raises
+    except (Exception, SystemExit) as error:  # the module is the user's: whatever it raises
         raise OptionError(
             f"source: the predictor's module '{module}' fails ({type(error).__name__}: {error})"
         ) from error

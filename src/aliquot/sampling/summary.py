@@ -40,6 +40,13 @@ class SelectionSummary(Result):
     effect: str
     notes: tuple[str, ...]
 
+    def to_frame(self) -> pl.DataFrame:
+        """One row per domain and per class of document lengths: its share of the selection and of the full set."""
+        kinds = (("domain", self.domains), ("document_length", self.document_lengths))
+        rows = [{"kind": kind, **vars(share)} for kind, shares in kinds for share in shares]
+        schema = {"kind": pl.String, "name": pl.String, "selected": pl.Float64, "full": pl.Float64}
+        return pl.DataFrame(rows, schema=schema)
+
 
 def summarise(selection: Selection, evalset: EvalSet, total_cost: float | None = None) -> SelectionSummary:
     """Compare a selection with the set it was chosen from."""

@@ -11,8 +11,10 @@ from __future__ import annotations
 import hashlib
 import re
 import sqlite3
+import warnings
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import closing, suppress
+from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -20,7 +22,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from aliquot.errors import MissingExtraError, OptionError
+from aliquot.errors import AliquotWarning, MissingExtraError, OptionError
 from aliquot.io.download import cache_folder
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
 
@@ -28,6 +30,7 @@ NGRAMS = "ngrams"
 DEFAULT_MODEL = "paraphrase-multilingual-MiniLM-L12-v2"
 _DIMENSIONS = 128
 _HASHED_DIMENSIONS = 64
+_PATIENCE = 10.0  # seconds to wait for another process that writes the cache
 
 SHINGLE = 6
 HASHES = 24
@@ -47,13 +50,17 @@ def embed(texts: Sequence[str], model: str = DEFAULT_MODEL) -> FloatArray:
     3
     """
     distinct = list(dict.fromkeys(texts))
-    vectors = _ngram_vectors(distinct) if model == NGRAMS else _cached_vectors(distinct, model)
+    vectors = _ngram_vectors(tuple(distinct)) if model == NGRAMS else _cached_vectors(distinct, model)
     place = {text: at for at, text in enumerate(distinct)}
     return vectors[[place[text] for text in texts]]
 
 
-def _ngram_vectors(texts: list[str]) -> FloatArray:
-    """Character n-gram tf-idf, reduced by singular value decomposition: crude, deterministic, no download."""
+@lru_cache(maxsize=2)
+def _ngram_vectors(texts: tuple[str, ...]) -> FloatArray:
+    """Character n-gram tf-idf, reduced by singular value decomposition: crude, deterministic, no download.
+
+    The last two sets of texts are remembered: replays ask for the same ones at every budget.
+    """
     if not any(text.strip() for text in texts):
         return np.zeros((len(texts), 1))
     from sklearn.decomposition import TruncatedSVD  # noqa: PLC0415  (slow to import)
@@ -67,19 +74,55 @@ def _ngram_vectors(texts: list[str]) -> FloatArray:
 
 
 def _cached_vectors(texts: list[str], model: str) -> FloatArray:
+    """Embed what the cache lacks; a cache that cannot be used costs time and a note, never the result."""
     store = cache_folder() / "embeddings" / f"{_file_name(model)}.sqlite"
-    store.parent.mkdir(parents=True, exist_ok=True)
     keys = [hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest() for text in texts]
-    with closing(sqlite3.connect(store)) as database, database:
-        database.execute("CREATE TABLE IF NOT EXISTS vectors (key BLOB PRIMARY KEY, vector BLOB)")
-        known = {key: row[0] for key in keys if (row := _fetch(database, key)) is not None}
-        missing = [at for at, key in enumerate(keys) if key not in known]
-        if missing:
-            fresh = _encode([texts[at] for at in missing], model)
-            rows = [(keys[at], fresh[order].tobytes()) for order, at in enumerate(missing)]
-            database.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?)", rows)
-            known.update(rows)
+    known = _stored(store, keys)
+    missing = [at for at, key in enumerate(keys) if key not in known]
+    if missing:
+        fresh = _encode([texts[at] for at in missing], model)
+        rows = [(keys[at], fresh[order].tobytes()) for order, at in enumerate(missing)]
+        known.update(rows)
+        if len({len(vector) for vector in known.values()}) > 1:  # another version of the encoder wrote the others
+            warnings.warn(f"{store}: holds vectors of another length; it is made anew", AliquotWarning, 2)
+            store.unlink(missing_ok=True)
+            return _cached_vectors(texts, model)
+        _keep(store, rows)
     return np.stack([np.frombuffer(known[key], dtype=np.float32) for key in keys]).astype(np.float64)
+
+
+def _stored(store: Path, keys: Sequence[bytes]) -> dict[bytes, bytes]:
+    """The vectors that the cache has; none where it is damaged or locked."""
+    if not store.exists():
+        return {}
+    try:
+        with closing(sqlite3.connect(store, timeout=_PATIENCE)) as database:
+            found = {key: row[0] for key in keys if (row := _fetch(database, key)) is not None}
+    except sqlite3.Error as error:
+        if isinstance(error, sqlite3.OperationalError):  # locked, or not to be opened: leave it as it is
+            warnings.warn(f"{store}: the cache of embeddings cannot be read ({error}); texts are embedded anew",
+                          AliquotWarning, 2)  # fmt: skip
+        else:
+            warnings.warn(f"{store}: the cache of embeddings is damaged ({error}); it is made anew", AliquotWarning, 2)
+            with suppress(OSError):
+                store.unlink()
+        return {}
+    return {key: vector for key, vector in found.items() if _is_vector(vector)}
+
+
+def _is_vector(stored: object) -> bool:
+    return isinstance(stored, bytes) and len(stored) > 0 and len(stored) % 4 == 0
+
+
+def _keep(store: Path, rows: Sequence[tuple[bytes, bytes]]) -> None:
+    try:
+        store.parent.mkdir(parents=True, exist_ok=True)
+        with closing(sqlite3.connect(store, timeout=_PATIENCE)) as database, database:
+            database.execute("CREATE TABLE IF NOT EXISTS vectors (key BLOB PRIMARY KEY, vector BLOB)")
+            database.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?)", rows)
+    except (sqlite3.Error, OSError) as error:
+        warnings.warn(f"{store}: the embeddings cannot be kept there ({error}); the next run embeds them again",
+                      AliquotWarning, 2)  # fmt: skip
 
 
 def _fetch(database: sqlite3.Connection, key: bytes) -> tuple[bytes] | None:

@@ -24,8 +24,8 @@ from aliquot.estimation.proxies import standard_metric
 from aliquot.sampling.item_scores import row_mean, row_variance
 from aliquot.sampling.source_features import UNSEEN, Known, dense_features, languages_of, standardised
 from aliquot.sampling.source_model import Trees, apply_trees, trees_of
+from aliquot.sampling.text_methods import diversity
 from aliquot.sampling.text_vectors import NGRAMS, embed
-from aliquot.sampling.utilities import diversity
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
 from aliquot.stats.correlation import kendall_rows
 from aliquot.stats.irt import fit_irt

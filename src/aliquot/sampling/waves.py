@@ -17,13 +17,14 @@ import numpy as np
 
 from aliquot.core.columns import group_codes
 from aliquot.core.evalset import EvalSet, at_rows
+from aliquot.core.origin import origin_of
 from aliquot.core.registry import parse_spec
 from aliquot.core.selection import Selection
 from aliquot.errors import AliquotWarning, DataError, OptionError
 from aliquot.sampling.active import quality_order
+from aliquot.sampling.budgets import resolve_budget
 from aliquot.sampling.item_scores import filled, item_quality
 from aliquot.sampling.methods import Drawn, Method, all_methods, lookup
-from aliquot.sampling.tasks import resolve_budget
 from aliquot.stats.allocation import equal_split, round_nearest
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, group_sums
 from aliquot.stats.draws import document_order, systematic
@@ -81,8 +82,10 @@ def add_wave(
     """
     require_design(earlier)
     chosen = _chosen_rows(pool, earlier)
+    for note in earlier.check(pool):
+        warnings.warn(note, AliquotWarning, 3)
     waves = recorded_waves(earlier)
-    size = _new_size(budget, waves[-1]["size"], pool.n_items)
+    size = _new_size(budget, waves[-1]["size"], pool)
     design = _design(pool, earlier, balance, crowd)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AliquotWarning)  # the draw of the new size repeats them
@@ -112,9 +115,11 @@ def add_wave(
     if (after <= 0).any():
         details["coverage"] = float((after > 0).mean())
     ids = pool.items["id"].to_list()
+    chosen_ids = tuple(ids[row] for row in rows)
     return replace(
-        earlier, ids=tuple(ids[row] for row in rows), probability=after[rows], weight=None, signature=signature,
-        stratum=None if strata is None else tuple(map(str, strata[rows].tolist())), details=details,
+        earlier, ids=chosen_ids, origin=origin_of(pool, chosen_ids), probability=after[rows], weight=None,
+        signature=signature, details=details,
+        stratum=None if strata is None else tuple(map(str, strata[rows].tolist())),
     )  # fmt: skip
 
 
@@ -199,17 +204,18 @@ def recorded_waves(selection: Selection) -> list[dict[str, int]]:
     return recorded
 
 
-def _new_size(budget: float | str | None, before: int, population: int) -> int:
+def _new_size(budget: float | str | None, before: int, pool: EvalSet) -> int:
     """Return the new total; `before` is the last wave's."""
+    population = pool.n_items
     text = "" if budget is None else str(budget).strip()
     if not text:
         raise OptionError(f"--add-to needs --budget: a new total above {before}, or what to add (+100)")
     if before >= population:
         raise OptionError(f"--add-to: the selection has all {population} items already; nothing is left to add")
     if text.startswith("+"):
-        added = resolve_budget(text[1:], population, None).n
-        return resolve_budget(before + added, population, None).n
-    size = resolve_budget(text, population, None).n
+        added = resolve_budget(text[1:], population, systems=pool.n_systems).n
+        return resolve_budget(before + added, population).n
+    size = resolve_budget(text, population, systems=pool.n_systems).n
     if size <= before:
         raise OptionError(
             f"--budget {budget}: the selection is of {before} items already; with --add-to it is the new total: "

@@ -1,7 +1,9 @@
 """The study of WMT's sampling protocols (Knowles and Lo 2023): does a sample rank systems as the whole set does?
 
 For every score (metrics as well as people's), protocol, and matching or separate draws: the number of sets whose
-ranking changed, in the best, the median and the worst of 13 runs; and how well samples keep document lengths.
+ranking changed, in the best, the median and the worst of 13 runs; and how well samples keep document lengths. Where
+people judged a part of a set only, that part is a sample too ("as judged", their "Sampled at WMT"): metrics, which have
+scores of everything, tell whether it ranks systems as the whole set does.
 """
 
 from __future__ import annotations
@@ -15,16 +17,20 @@ import polars as pl
 
 from aliquot.core.conventions import usable_metrics
 from aliquot.core.evalset import EvalSet
-from aliquot.core.parallel import run_tasks
+from aliquot.core.parallel import run_in_order
 from aliquot.core.result import signature
+from aliquot.core.shown import Shown
 from aliquot.errors import DataError, OptionError, quoted, unknown_name
 from aliquot.io.inputs import DataLike, as_evalsets
 from aliquot.sampling.summary import length_shares
 from aliquot.simulation.replay import Stage, draw
 from aliquot.simulation.setup import BudgetPoint, distinct, parse_budgets, population, replay_method
+from aliquot.stats.arrays import BoolArray
 from aliquot.stats.system_correlation import swapped_pairs
 
 PROTOCOLS = ("segments", "documents", "snippets_fixed", "snippets_budgeted")
+JUDGED = "as judged"
+"""The row for what people judged in the past; as a budget, `judged`: each set's own coverage."""
 RUNS = SEED = 13  # as theirs
 Progress = Callable[[int, int], None]
 _SCORES = 8
@@ -32,7 +38,10 @@ _SCORES = 8
 
 @dataclass(frozen=True)
 class ProtocolRow:
-    """Sets with a ranking change, of those that have the score: the fewest, the median and the most over the runs."""
+    """Sets with a ranking change, of those that have the score: the fewest, the median and the most over the runs.
+
+    `budget` is NaN where each set has its own (what people judged).
+    """
 
     score: str
     protocol: str
@@ -53,12 +62,22 @@ class LengthRow:
     shares: dict[str, float]
 
 
+@dataclass(frozen=True)
+class CoverageRow:
+    """Share of the items that people judged, by system, and the mean over the systems that they judged at all."""
+
+    data: str
+    mean: float
+    systems: dict[str, float]
+
+
 @dataclass(frozen=True, eq=False)
-class ProtocolStudy:
+class ProtocolStudy(Shown):
     """The result of `simulate --protocols`."""
 
     rows: tuple[ProtocolRow, ...]
     lengths: tuple[LengthRow, ...]
+    coverage: tuple[CoverageRow, ...]
     runs: int
     sets: int
     notes: tuple[str, ...]
@@ -71,8 +90,9 @@ class ProtocolStudy:
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values."""
         return {
-            "protocols": [vars(row) for row in self.rows],
+            "protocols": [vars(row) | {"budget": None if np.isnan(row.budget) else row.budget} for row in self.rows],
             "document_lengths": [vars(row) for row in self.lengths],
+            "coverage": [vars(row) for row in self.coverage],
             "runs": self.runs,
             "sets": self.sets,
             "notes": list(self.notes),
@@ -96,7 +116,8 @@ def protocols(
 
     Args:
         data: one set or several; those without documents show segments only.
-        budget: items to sample from each set, a share or a number.
+        budget: items to sample from each set, a share or a number; or "judged", the share of each set that people
+            judged, averaged over its systems (their setting).
         human: the human score; it is studied beside the metrics.
         scores: scores to rank by; the human score and the metrics that most sets have, at most eight, by default. Sets
             that lack a score, or have too few complete items of it, do not count for it.
@@ -115,22 +136,48 @@ def protocols(
     if runs < 1:
         raise OptionError(f"runs is {runs}; choose at least 1")
     names = _scores(sets, human, scores)
-    for evalset in sets:
-        _one(budget, evalset)
+    coverage = [_coverage(evalset, human) for evalset in sets]
+    budgets = [_own_budget(budget, *pair) for pair in zip(sets, coverage, strict=True)]
     tasks = [(number, evalset, name) for number, evalset in enumerate(sets) for name in names if name in evalset.scores]
-    found: list[tuple[int, str, dict[tuple[str, bool], list[int]]]] = []
-    for done, result in enumerate(run_tasks(_Study(budget, runs, seed), tasks, jobs=jobs, engine=engine), start=1):
-        found.append(result)
-        if progress is not None:
-            progress(done, len(tasks))
-    rows = [row for name in names for row in _rows(name, [part for _, score, part in found if score == name], budget)]
+    work = _Study(tuple(budgets), human, runs, seed)
+    found = run_in_order(work, tasks, jobs=jobs, engine=engine, progress=progress)
+    rows = [row for name in names for row in _rows(name, [part for score, part in found if score == name], budget)]
     if not rows:
         raise DataError(f"no set has enough complete items of a score to rank systems by; looked at {quoted(names)}")
     notes = [f"{evalset.name}: no documents, so segments only" for evalset in sets if evalset.documents is None]
     line = signature("simulate:protocols", None, budget=budget, scores=",".join(names), runs=runs, seed=seed,
                      data=",".join(evalset.fingerprint for evalset in sets))  # fmt: skip
-    lengths = [row for evalset in sets for row in _lengths(evalset, budget, runs, seed)]
-    return ProtocolStudy(tuple(rows), tuple(lengths), runs, len(sets), tuple(notes), line)
+    lengths = [row for at, evalset in enumerate(sets) for row in _lengths(evalset, budgets[at], human, runs, seed)]
+    known = tuple(row for row in coverage if row is not None)
+    return ProtocolStudy(tuple(rows), tuple(lengths), known, runs, len(sets), tuple(notes), line)
+
+
+def _judged(evalset: EvalSet, human: str | None) -> BoolArray | None:
+    """Which cells people judged; None where nobody did."""
+    name = human or evalset.human
+    if name is None or name not in evalset.scores:
+        return None
+    judged: BoolArray = np.isfinite(evalset.scores[name])
+    return judged if judged.any() else None
+
+
+def _coverage(evalset: EvalSet, human: str | None) -> CoverageRow | None:
+    """Share of each system's items that people judged (their Tables 6 to 8); systems nobody judged are left out."""
+    judged = _judged(evalset, human)
+    if judged is None:
+        return None
+    shares = {name: float(x) for name, x in zip(evalset.systems, judged.mean(axis=0), strict=True) if x > 0}
+    return CoverageRow(evalset.name, float(np.mean(list(shares.values()))), shares)
+
+
+def _own_budget(budget: float | str, evalset: EvalSet, coverage: CoverageRow | None) -> float | str:
+    """The set's budget: the one that was asked for, or the share that people judged."""
+    if str(budget).strip() != "judged":
+        _one(budget, evalset)
+        return budget
+    if coverage is None:
+        raise DataError(f"{evalset.name}: nobody judged it, so it has no coverage to use as a budget; name a budget")
+    return f"{100 * coverage.mean:.9g}%"
 
 
 def _scores(sets: Sequence[EvalSet], human: str | None, scores: Sequence[str] | None) -> list[str]:
@@ -165,29 +212,47 @@ def _common_scores(sets: Sequence[EvalSet], human: str | None) -> list[str]:
     return [*judged, *metrics][:_SCORES]
 
 
+Changes = dict[tuple[str, bool], list[int]]
+
+
 @dataclass(frozen=True)
 class _Study:
     """The work on one set and score; an object, so that it can travel to other processes."""
 
-    budget: float | str
+    budgets: tuple[float | str, ...]  # by set
+    human: str | None
     runs: int
     seed: int
 
-    def __call__(self, task: tuple[int, EvalSet, str]) -> tuple[int, str, dict[tuple[str, bool], list[int]]]:
+    def __call__(self, task: tuple[int, EvalSet, str]) -> tuple[str, Changes]:
         number, evalset, name = task
         try:
             kept, _ = population(evalset, name)
         except DataError:  # too few complete items for this score: it does not count
-            return number, name, {}
-        point = _one(self.budget, kept)
-        changed = {}
+            return name, {}
+        point = _one(self.budgets[number], kept)
+        changed: Changes = {}
         for protocol in _possible(kept):
             for matching in (True, False):
                 stage = Stage(kept, matching=matching)
                 changed[protocol, matching] = [
                     int(_changed(stage, protocol, point, [self.seed, number, run])) for run in range(self.runs)
                 ]
-        return number, name, changed
+        return name, changed | _as_judged(kept, name, self.human or evalset.human)
+
+
+def _as_judged(kept: EvalSet, score: str, human: str | None) -> Changes:
+    """Whether what people judged ranks the systems by this score as all items do; nothing where they judged all."""
+    judged = None if score == human else _judged(kept, human)
+    if judged is None:
+        return {}
+    systems = judged.any(axis=0)
+    cells, values = judged[:, systems], kept.scores[score][:, systems]
+    if cells.all() or systems.sum() < 2:
+        return {}
+    means = np.where(cells, values, 0.0).sum(axis=0) / cells.sum(axis=0)
+    matching = bool((cells == cells[:, :1]).all())
+    return {(JUDGED, matching): [int(swapped_pairs(means[None], values.mean(axis=0))[0] > 0)]}
 
 
 def _possible(evalset: EvalSet) -> tuple[str, ...]:
@@ -208,25 +273,28 @@ def _changed(stage: Stage, protocol: str, point: BudgetPoint, seed: list[int]) -
     return bool(swapped_pairs(means[None], stage.truth.means)[0] > 0)
 
 
-def _rows(name: str, parts: list[dict[tuple[str, bool], list[int]]], budget: float | str) -> list[ProtocolRow]:
+def _rows(name: str, parts: list[Changes], budget: float | str) -> list[ProtocolRow]:
     rows = []
-    for protocol in PROTOCOLS:
+    for protocol in (*PROTOCOLS, JUDGED):
         for matching in (True, False):
             runs = [part[protocol, matching] for part in parts if (protocol, matching) in part]
             if runs:
                 count = np.sum(runs, axis=0)
                 spread = int(count.min()), float(np.median(count)), int(count.max())
-                rows.append(ProtocolRow(name, protocol, matching, _number(budget), len(runs), *spread))
+                share = float("nan") if protocol == JUDGED else _number(budget)
+                rows.append(ProtocolRow(name, protocol, matching, share, len(runs), *spread))
     return rows
 
 
 def _number(budget: float | str) -> float:
     text = str(budget).strip()
+    if text == "judged":
+        return float("nan")
     return float(text.removesuffix("%")) / 100 if text.endswith("%") else float(text)
 
 
-def _lengths(evalset: EvalSet, budget: float | str, runs: int, seed: int) -> list[LengthRow]:
-    """Mean shares of document lengths over the runs, beside those of the whole set (their Table 4)."""
+def _lengths(evalset: EvalSet, budget: float | str, human: str | None, runs: int, seed: int) -> list[LengthRow]:
+    """Mean shares of document lengths over the runs, of the whole set (their Table 4), and of what was judged."""
     codes = evalset.documents
     if codes is None:
         return []
@@ -238,4 +306,8 @@ def _lengths(evalset: EvalSet, budget: float | str, runs: int, seed: int) -> lis
         samples = [draw(stage, plan, point, np.random.default_rng([seed, run])).rows for run in range(runs)]
         together = length_shares(codes, np.concatenate(samples))
         rows.append(LengthRow(evalset.name, protocol, {share.name: share.selected for share in together}))
+    judged = _judged(evalset, human)
+    if judged is not None and not judged[:, judged.any(axis=0)].all():
+        cells = np.repeat(np.arange(len(codes)), judged.sum(axis=1))
+        rows.append(LengthRow(evalset.name, JUDGED, {x.name: x.selected for x in length_shares(codes, cells)}))
     return rows

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 from uuid import uuid4
@@ -12,18 +13,22 @@ import numpy as np
 
 from aliquot.core.evalset import EvalSet
 from aliquot.core.registry import bind
-from aliquot.core.selection import Design
+from aliquot.core.selection import Design, cell_probability
 from aliquot.errors import AliquotWarning
-from aliquot.estimation.pipeline import Inference, infer
+from aliquot.estimation.intervals import bounds
+from aliquot.estimation.pipeline import Inference, infer, pair_errors
 from aliquot.estimation.ranking import full_p
-from aliquot.estimation.sample import Sample
+from aliquot.estimation.sample import Sample, adaptive_sample
 from aliquot.metric_eval.measures import Outcomes, Truth, p_values, truth_of
 from aliquot.sampling.active import Incremental
-from aliquot.sampling.item_scores import chosen_metrics
+from aliquot.sampling.budgets import item_costs, resolve_budget
+from aliquot.sampling.drawing_order import reordered
+from aliquot.sampling.item_scores import chosen_metrics, judged_scale
 from aliquot.sampling.methods import lookup
 from aliquot.sampling.select import task_of
-from aliquot.sampling.tasks import Chosen, choose_rows, item_costs, resolve_budget
-from aliquot.simulation.setup import FEWEST, BudgetPoint, ReplayMethod
+from aliquot.sampling.tasks import Chosen, choose_rows
+from aliquot.simulation.adaptive import allocations, wrong_decisions
+from aliquot.simulation.setup import ALLOCATE, FEWEST, BudgetPoint, ReplayMethod
 from aliquot.stats.arrays import FloatArray, IntArray
 from aliquot.stats.ranks import normal_p
 
@@ -42,11 +47,14 @@ class Stage:
     test: str = "analytic"
     level: float = 0.95
     crowd: int | None = None
+    interval: str = "t"
+    value_range: tuple[float, float] | None = None
     token: str = field(init=False, repr=False, default_factory=lambda: uuid4().hex)
 
     def __reduce__(self) -> tuple[object, ...]:
         """Travel by name: the process that knows this stage already uses its own, with all it has computed on it."""
-        options = (self.cost, self.unit, self.balance, self.matching, self.test, self.level, self.crowd)
+        options = (self.cost, self.unit, self.balance, self.matching, self.test, self.level, self.crowd, self.interval,
+                   self.value_range)  # fmt: skip
         return _arrived, (self.token, self.evalset, *options)
 
     @cached_property
@@ -68,6 +76,11 @@ class Stage:
     def costs(self) -> FloatArray | None:
         """Every item's cost; None for unit costs."""
         return item_costs(self.evalset, self.cost)
+
+    @cached_property
+    def ends(self) -> tuple[float, float]:
+        """The scale's ends: as given, or the least and the greatest score of all items (Saldias et al. 2022, 2.3)."""
+        return self.value_range or (float(self.scores.min()), float(self.scores.max()))
 
     @property
     def plain(self) -> bool:
@@ -103,6 +116,9 @@ class Outcome:
     clusters: IntArray
     cost: float
     items: int
+    scores: FloatArray  # of the judged items
+    # of adaptive campaigns that are watched: pairs decided, of them wrongly, and the cost at which it said stop
+    watched: tuple[float, float, float] = (float("nan"), float("nan"), float("nan"))
 
 
 def stacked(outcomes: list[Outcome]) -> Outcomes:
@@ -110,7 +126,8 @@ def stacked(outcomes: list[Outcome]) -> Outcomes:
     return Outcomes(
         np.array([o.means for o in outcomes]), np.array([o.half for o in outcomes]), np.array([o.p for o in outcomes]),
         np.array([o.p_full for o in outcomes]), np.array([o.clusters for o in outcomes]),
-        np.array([o.cost for o in outcomes]),
+        np.array([o.cost for o in outcomes]), tuple(o.scores for o in outcomes),
+        np.array([o.watched for o in outcomes]),
     )  # fmt: skip
 
 
@@ -135,7 +152,7 @@ def _as_it_comes(stage: Stage, plan: ReplayMethod, n: int, rng: np.random.Genera
     given = bind(plan.selector.name, lookup(plan.selector.name)[0].parameters, plan.selector.parameters)
     if "bins" not in given and evalset.documents is None:
         given["bins"] = "metric" if chosen_metrics(evalset, given.get("metrics")) else "id"
-    sampler = Incremental(evalset, **given, seed=rng)
+    sampler = Incremental(reordered(evalset), **given, seed=rng)
     row_of = {item: row for row, item in enumerate(evalset.ids)}
     rows = []
     for _ in range(n):
@@ -143,6 +160,29 @@ def _as_it_comes(stage: Stage, plan: ReplayMethod, n: int, rng: np.random.Genera
         rows.append(row_of[item])
         sampler.tell(item, dict(zip(evalset.systems, stage.scores[rows[-1]].tolist(), strict=True)))
     return Chosen(np.array(rows, dtype=np.int64), details={})
+
+
+def allocated(
+    stage: Stage, plan: ReplayMethod, points: Sequence[BudgetPoint], rng: np.random.Generator, *, watch: bool
+) -> Iterator[Outcome | None]:
+    """One adaptive campaign, looked at after each budget: a share of all cells, or of their cost."""
+    given = ALLOCATE.bound(plan.selector.parameters)
+    cells = max(1, round(points[-1].share * stage.scores.size))
+    options = given | {"budget": cells, "cost": stage.cost, "protocol_scale": judged_scale(stage.evalset)}
+    shares = [min(point.share, 1.0) for point in points]
+    seed, stopped = int(rng.integers(2**31)), float("nan")
+    for share, allocator in zip(shares, allocations(stage.evalset, stage.scores, shares, seed, options, stage.costs),
+                                strict=True):  # fmt: skip
+        chosen = allocator.selection()
+        rows = np.array([allocator.rows[str(item)] for item in chosen.ids], dtype=np.int64)
+        found = outcome(stage, plan, Chosen(rows, utility=chosen.utility, probability=chosen.probability,
+                                            systems=chosen.systems, details=chosen.details), rng)  # fmt: skip
+        if watch and found is not None:
+            picture = allocator.advice().picture
+            stopped = share if picture.stop and np.isnan(stopped) else stopped
+            wrong = wrong_decisions(picture, stage.evalset, stage.scores)
+            found = replace(found, watched=(float(len(picture.decided)), float(wrong), stopped))
+        yield found
 
 
 def judged(stage: Stage, chosen: Chosen) -> Sample:
@@ -154,6 +194,9 @@ def judged(stage: Stage, chosen: Chosen) -> Sample:
         scores = np.where(asked, scores, np.nan)
     weight = chosen.weight if chosen.weight is not None else np.ones(len(rows))
     design = Design.of(chosen.details)
+    if design.rates is not None and chosen.utility is not None and chosen.probability is not None:
+        cells = cell_probability(chosen.utility, chosen.probability, design.rates, stage.evalset.systems)
+        return adaptive_sample(stage.evalset, rows, scores, cells)
     return Sample(
         stage.evalset, rows, scores, chosen.probability,
         weight if chosen.probability is None else 1.0 / chosen.probability,
@@ -175,9 +218,23 @@ def outcome(stage: Stage, plan: ReplayMethod, chosen: Chosen, rng: np.random.Gen
         found = infer(sample, plan.estimator)
     values = np.where(np.abs(found.values - stage.truth.means) <= stage.rounding, stage.truth.means, found.values)
     return Outcome(
-        values, found.half_widths(stage.level), _p_for_accuracy(stage, plan, found, rng), found.p_sample,
-        full_p(found), found.clusters(), _spent(stage, sample), sample.n,
+        values, _half_widths(stage, found), _p_for_accuracy(stage, plan, found, rng), found.p_sample,
+        full_p(found), found.clusters(), _spent(stage, sample), sample.n, sample.scores,
     )  # fmt: skip
+
+
+INTERVALS = ("t", "hoeffding", "bernstein")
+
+
+def _half_widths(stage: Stage, found: Inference) -> FloatArray:
+    """Half widths of the intervals that are asked for."""
+    if stage.interval == "t":
+        return found.half_widths(stage.level)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", AliquotWarning)  # a narrower range is noted once, not in every replay
+        limits = bounds(stage.interval, found, level=stage.level, value_range=stage.ends, seed=0)
+    half: FloatArray = limits.high - found.values
+    return half
 
 
 def _p_for_accuracy(stage: Stage, plan: ReplayMethod, found: Inference, rng: np.random.Generator) -> FloatArray:
@@ -187,12 +244,15 @@ def _p_for_accuracy(stage: Stage, plan: ReplayMethod, found: Inference, rng: np.
     because the p-values of the whole set do not have it either.
     """
     sample = found.sample
+    difference = found.values[:, None] - found.values[None, :]
+    if sample.ragged:  # each system has its own finite-population factor: errors before it is taken off
+        units = np.nan_to_num(found.errors)
+        return normal_p(difference, pair_errors(units.T @ units))
     left = 1.0 - sample.n / sample.population
-    plain = plan.estimator.name == "mean" and not sample.ragged and float(np.ptp(sample.weight)) == 0
+    plain = plan.estimator.name == "mean" and float(np.ptp(sample.weight)) == 0
     if plain or left <= 0:
         return p_values(sample.scores, stage.test, rng)
     spread = found.pair_se / np.sqrt(left)
-    difference = found.values[:, None] - found.values[None, :]
     p = normal_p(np.where(np.abs(difference) <= stage.rounding, 0.0, difference), spread)
     if (spread == 0).sum() > len(spread):  # pairs without any spread: what was seen of them, as a plain sample's test
         p = np.where(spread == 0, p_values(sample.scores), p)

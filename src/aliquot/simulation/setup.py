@@ -5,17 +5,19 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
 from aliquot.core.evalset import EvalSet
-from aliquot.core.registry import Spec, bind, parse_spec, split_outside, split_specs
+from aliquot.core.registry import Registered, Spec, bind, parse_spec, split_outside, split_specs
 from aliquot.errors import AliquotWarning, DataError, OptionError, unknown_name
 from aliquot.estimation.estimate import auto_estimator
 from aliquot.estimation.estimators import check_estimator, estimators
 from aliquot.estimation.proxies import usable
 from aliquot.sampling.item_scores import chosen_metrics, metric_scores
 from aliquot.sampling.methods import all_methods, check_needs, lookup, resolved
+from aliquot.sampling.policies import check_policy
 
 # -- A past campaign as a finite population: the items that people judged for all systems, whose truth is known ------
 
@@ -148,6 +150,7 @@ def _range(text: str, population: int, *, cost: bool, of: str) -> list[BudgetPoi
 
 
 def _point(text: str, population: int, *, cost: bool, of: str) -> BudgetPoint:
+    text = text.removesuffix("items").strip()
     try:
         number = float(text.removesuffix("%"))
     except ValueError:
@@ -199,6 +202,29 @@ def dense_points(points: Sequence[BudgetPoint], population: int, most: int = 120
 BASELINE = "random"
 
 
+def _allocate(
+    *,
+    policy: str = "auto",
+    question: Literal["top", "ranking", "best", "means"] = "top",
+    model: Literal["mixed", "means"] = "mixed",
+    equal: bool = False,
+    metrics: tuple[str, ...] | None = None,
+) -> None:
+    """Adaptive campaigns: cells chosen one after the other by a policy that sees the judgments before.
+
+    Args:
+        policy: auto, uniform, (rank:power=1), successive_rejects or successive_halving.
+        question: what should be known: top, ranking, best or means.
+        model: what the policy looks at: metrics and item effects, or plain means (as published).
+        equal: take items in plain random order (as published) instead of by expected error.
+        metrics: the metrics of the model, joined by |; all usable ones by default.
+    """
+
+
+ALLOCATE = Registered("allocate", _allocate)
+"""No selection method, because it needs the judgments: only replays know it. See aliquot.Allocator."""
+
+
 @dataclass(frozen=True)
 class ReplayMethod:
     """A method as typed, and what it stands for on one set."""
@@ -215,18 +241,25 @@ class ReplayMethod:
     @property
     def is_fixed(self) -> bool:
         """Whether it chooses the same items every time, so that one replay says everything."""
+        if self.is_adaptive:
+            return False
         method, _ = lookup(self.selector.name)
         return method.kind == "utility" and method.name != "random"
 
     @property
     def is_design(self) -> bool:
         """Whether it draws items with known chances."""
-        return lookup(self.selector.name)[0].kind == "design"
+        return not self.is_adaptive and lookup(self.selector.name)[0].kind == "design"
+
+    @property
+    def is_adaptive(self) -> bool:
+        """Whether it decides cell by cell, in the light of earlier judgments."""
+        return self.selector.name == ALLOCATE.name
 
     @property
     def is_slow(self) -> bool:
         """Whether it searches for a subset: a few replays must do."""
-        return lookup(self.selector.name)[0].kind == "subset"
+        return not self.is_adaptive and lookup(self.selector.name)[0].kind == "subset"
 
 
 def parse_methods(methods: str | Sequence[str]) -> list[str]:
@@ -254,10 +287,15 @@ def replay_method(typed: str, data: EvalSet, metric: str | None = None) -> Repla
     chain = _chain(typed)
     chosen = chain[0]
     name = "segments" if chosen.name == BASELINE and not chosen.parameters else chosen.name
-    given = _with_metric(Spec(name, chosen.parameters), metric)
-    selector, _ = resolved(data, given, {})
+    if chosen.name == ALLOCATE.name:
+        ALLOCATE.bound(chosen.parameters)
+        selector = chosen
+    else:
+        selector, _ = resolved(data, _with_metric(Spec(name, chosen.parameters), metric), {})
     if len(chain) == 2:
         estimator = auto_estimator(chain[1])
+    elif chosen.name == ALLOCATE.name:
+        estimator = auto_estimator(Spec("auto"))
     elif chosen.name == "auto":
         goal = {key: value for key, value in chosen.parameters.items() if key == "goal"}
         estimator = auto_estimator(Spec("auto", goal))
@@ -291,6 +329,9 @@ def _with_metric(spec: Spec, metric: str | None) -> Spec:
 
 def check_method(plan: ReplayMethod, data: EvalSet) -> None:
     """Refuse, before any work, a method that lacks on this set what can be seen without running it."""
+    if plan.is_adaptive:
+        check_policy(parse_spec(ALLOCATE.bound(plan.selector.parameters).get("policy", "auto")), budget=1)
+        return
     method, _ = lookup(plan.selector.name)
     check_needs(data, method)
     given = bind(method.name, method.parameters, plan.selector.parameters)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Integral, Real
 from pathlib import Path
@@ -14,16 +14,22 @@ import numpy as np
 import polars as pl
 from scipy.special import stdtrit
 
+from aliquot.core import memory
 from aliquot.core.columns import group_codes
 from aliquot.core.evalset import EvalSet
 from aliquot.core.parallel import run_tasks
+from aliquot.core.progress import Progress, ProgressLike, progress_of
 from aliquot.core.result import signature
+from aliquot.core.shown import Shown
 from aliquot.errors import DataError, OptionError, unknown_name
+from aliquot.estimation.intervals import check_level
 from aliquot.io.inputs import DataLike, as_evalsets
 from aliquot.io.journal import Journal, open_journal
+from aliquot.io.overwrite import keeping_inputs
 from aliquot.metric_eval.measures import TESTS, chosen_measures
+from aliquot.sampling.cost_line import FITTED, fitted_costs
 from aliquot.sampling.select import UNITS
-from aliquot.simulation.replay import Stage, draw, outcome
+from aliquot.simulation.replay import INTERVALS, Stage, allocated, draw, outcome
 from aliquot.simulation.setup import (
     BASELINE,
     DEFAULT,
@@ -45,7 +51,7 @@ from aliquot.simulation.units import FEW, Cell, Unit, check_crowd, naming, run_u
 
 
 @dataclass(frozen=True, eq=False)
-class Simulation:
+class Simulation(Shown):
     """The result of `simulate`."""
 
     # mean and standard error of every measure; budgets that were not asked for serve the parity
@@ -53,6 +59,9 @@ class Simulation:
     rows: tuple[Row, ...]  # each method against random, over the budgets
     notes: tuple[str, ...]  # what a reader should know
     signature: str
+    cost: str | None = None  # what budgets are shares of; None for items
+    money_per_item: float = math.nan  # what judging an item costs, all its outputs; NaN where nobody said
+    currency: str = "EUR"
 
     def __repr__(self) -> str:
         sets, methods = (len({getattr(cell, name) for cell in self.cells}) for name in ("data", "method"))
@@ -86,6 +95,7 @@ class Simulation:
     def to_dict(self) -> dict[str, Any]:
         """The JSON document of `simulate --json`; undefined numbers and a parity never reached are null."""
         return {
+            "verdict": self.verdict,
             "cells": [_plain(_with_interval(cell)) for cell in self.cells if cell.asked],
             "summary": [_plain(vars(row)) for row in self.rows],
             "notes": list(self.notes),
@@ -108,9 +118,9 @@ def _plain(row: dict[str, Any]) -> dict[str, Any]:
 
 METHODS = ("random", "auto")
 LEAST_BASELINE = 100
-Progress = Callable[[int, int], None]
 
 
+@keeping_inputs()
 def simulate(
     data: DataLike | Sequence[DataLike],
     methods: str | Sequence[str] = METHODS,
@@ -125,13 +135,18 @@ def simulate(
     balance: str | None = None,
     test: str = "analytic",
     level: float = 0.95,
+    interval: str = "t",
+    value_range: tuple[float, float] | None = None,
     parity: bool = True,
     crowd: int | None = None,
+    seconds_per_item: float | None = None,
+    hourly: float | None = None,
+    currency: str = "EUR",
     seed: int = 0,
     jobs: int | None = 1,
     engine: str | None = None,
     journal: str | Path | None = None,
-    progress: Progress | None = None,
+    progress: ProgressLike = None,
 ) -> Simulation:
     """Pretend that only a budget of a finished campaign had been judged, many times, and compare with the truth.
 
@@ -142,23 +157,29 @@ def simulate(
         budgets: "5%:50%:10" (from, to, how many), or a list of shares and numbers of items.
         repeats: replays of whatever is drawn at random; fixed choices are replayed once, random samples' means at
             least 100 times.
-        measures: names of measures, a list or "spa,mae"; all by default.
+        measures: names of measures, a list or "spa,mae"; all but those that end in _published by default.
         human: the human score.
         metric: the metric for methods that need one and name none.
-        cost: an item column or "esa_time": budgets are then shares of the whole cost.
+        cost: an item column, "esa_time", or "fitted" to recorded times: budgets are then shares of the whole cost.
         unit: "item", or "document": whole documents are chosen.
         balance: an item column over whose values the budget is split equally.
         test: p-values of the truth and of plain samples: analytic, or permutation.
         level: coverage that intervals promise.
+        interval: t, hoeffding or bernstein, for coverage, width and slack.
+        value_range: ends of the scale for the last two; by default the least and the greatest score of all items. A
+            narrower one is allowed: only its width counts.
         parity: replay budgets below and above those asked for too, so that parity can be told.
         crowd: methods may look at so many systems only, drawn anew for every replay; truth and estimates are about the
             others. Fixed choices are then replayed as often as others.
+        seconds_per_item: for judging an item, all its outputs, once; with `hourly` the verdict names the money saved.
+        hourly: what an hour of an annotator costs.
+        currency: of that money.
         seed: same seed, same table, on any number of processes.
         jobs: processes; None for all cores.
         engine: "dask://host:port" for a cluster.
         journal: an output file's name: finished replays are remembered in NAME.part, so that a killed run goes on when
             it is called again; whoever writes the output takes that file away.
-        progress: called with the number of finished and of all units of work.
+        progress: called with the number of finished and of all units of work; True writes a line of text.
 
     >>> import aliquot
     >>> data = aliquot.synthetic(items=80, systems=4, seed=5)
@@ -168,11 +189,14 @@ def simulate(
     """
     sets = as_evalsets(data)
     _check(sets, repeats, unit, test, level, seed)
+    _check_interval(interval, value_range)
+    money = _money_per_item(seconds_per_item, hourly)
     chosen = None if measures is None else [measure.name for measure in chosen_measures(measures)]
     typed = parse_methods(methods)
     if BASELINE not in typed:
         typed = [BASELINE, *typed]
-    stages, notes = _stages(sets, human, cost=cost, unit=unit, balance=balance, test=test, level=level, crowd=crowd)
+    stages, notes = _stages(sets, human, cost=cost, unit=unit, balance=balance, test=test, level=level, crowd=crowd,
+                            interval=interval, value_range=value_range)  # fmt: skip
     units = [
         u
         for at, stage in enumerate(stages)
@@ -183,18 +207,20 @@ def simulate(
         "simulate", None, methods=",".join(typed), budgets=_listed(budgets), repeats=repeats, metric=metric,
         human=_listed(dict.fromkeys(stage.evalset.human for stage in stages)), cost=cost,
         unit=None if unit == "item" else unit, balance=balance, test=None if test == "analytic" else test,
-        level=None if level == 0.95 else level, measures=None if chosen is None else ",".join(chosen),
+        level=None if level == 0.95 else level, interval=None if interval == "t" else interval,
+        range=None if value_range is None else f"{value_range[0]:g},{value_range[1]:g}",
+        measures=None if chosen is None else ",".join(chosen),
         parity=None if parity else "no", crowd=crowd, seed=seed,
         data=",".join(stage.evalset.fingerprint for stage in stages),
     )  # fmt: skip
     with open_journal(Path(journal) if journal is not None else None, line) as memory:
-        _work(units, stages, wanted, memory, jobs, engine, progress)
+        _work(units, stages, wanted, memory, jobs, engine, progress_of(progress, "replaying"))
         cells = [Cell(**cell) for u in units for cell in memory.done[u.key]]
     rows = summarise(cells, BASELINE)
     if chosen is not None:
         cells = [cell for cell in cells if cell.measure in chosen]
         rows = [row for row in rows if row.measure in chosen]
-    return Simulation(tuple(cells), tuple(rows), tuple(notes), line)
+    return Simulation(tuple(cells), tuple(rows), tuple(notes), line, cost, money, currency)
 
 
 def _listed(values: Any) -> str:
@@ -213,10 +239,30 @@ def _check(sets: Sequence[Any], repeats: Any, unit: str, test: str, level: float
     for kind, value, known in (("unit", unit, UNITS), ("test", test, TESTS)):
         if value not in known:
             raise unknown_name(kind, value, known)
-    if not 0.0 < level < 1.0:
-        raise OptionError(f"level is {level}; choose between 0 and 1, for instance 0.95")
+    if repeats > memory.MOST_DRAWS:
+        raise OptionError(f"--repeats {repeats}: choose at most {memory.MOST_DRAWS}; 100 is usual, 1000 is precise")
+    check_level(level)
     if seed < 0:
         raise OptionError(f"seed is {seed}; choose 0 or more")
+
+
+def _check_interval(interval: str, value_range: tuple[float, float] | None) -> None:
+    if interval not in INTERVALS:
+        raise unknown_name("interval", interval, INTERVALS)
+    if value_range is not None and not value_range[0] < value_range[1]:
+        raise OptionError(f"--range {value_range[0]},{value_range[1]}: the lower end must be below the upper one")
+    if value_range is not None and interval == "t":
+        raise OptionError("--range is for --interval hoeffding or bernstein; t intervals need none")
+
+
+def _money_per_item(seconds: float | None, hourly: float | None) -> float:
+    """What judging an item costs; NaN where time or money is not given."""
+    for name, value in (("--seconds-per-item", seconds), ("--hourly", hourly)):
+        if value is not None and not (math.isfinite(value) and value > 0):
+            raise OptionError(f"{name} is {value:g}; give a number above 0")
+    if hourly is not None and seconds is None:
+        raise OptionError("--hourly needs --seconds-per-item, the time for all outputs of an item")
+    return math.nan if seconds is None or hourly is None else seconds / 3600 * hourly
 
 
 def _with_baselines(measures: Sequence[str]) -> list[str]:
@@ -227,15 +273,23 @@ def _stages(sets: Sequence[EvalSet], human: str | None, **options: Any) -> tuple
     stages: list[Stage] = []
     notes: list[str] = []
     for evalset in distinct(sets):
-        kept, said = population(evalset, human)
+        kept, said = population(_with_fitted_cost(evalset, options.get("cost")), human)
         notes += said
         stages.append(Stage(kept, **options))
         _check_stage(stages[-1])
     return stages, notes
 
 
+def _with_fitted_cost(evalset: EvalSet, cost: str | None) -> EvalSet:
+    """Put costs that are fitted to recorded times into a column: replays see no judgments."""
+    if cost != FITTED or FITTED in evalset.items.columns:
+        return evalset
+    return replace(evalset, items=evalset.items.with_columns(pl.Series(FITTED, fitted_costs(evalset))))
+
+
 def _check_stage(stage: Stage) -> None:
     """Tell a bad --cost, --balance, --unit or --crowd before any work."""
+    memory.require_for_pairs(stage.evalset.n_systems)
     check_crowd(stage.crowd, stage.evalset)
     _ = stage.costs
     if stage.balance is not None:
@@ -272,6 +326,9 @@ def _units(
             units.append(Unit(number, evalset.name, plan, tuple(points), 1, seed))
             continue
         count = _repeats_of(name, plan, repeats)
+        if plan.is_adaptive:  # one campaign goes through all budgets
+            units.append(Unit(number, evalset.name, plan, tuple(more), count, seed))
+            continue
         for point in more:
             once = plan.is_design and point.share >= 1.0 and stage.crowd is None  # all items: nothing is left to chance
             units.append(Unit(number, evalset.name, plan, (point,), 1 if once else count, seed))
@@ -287,7 +344,15 @@ def _repeats_of(name: str, plan: ReplayMethod, repeats: int) -> int:
 
 def _try(plan: ReplayMethod, stage: Stage, point: BudgetPoint, seed: int) -> None:
     """Replay once what is quickly drawn, so that a slip in a method is told before hours of work, not after."""
-    if plan.is_design:
+    if plan.is_adaptive:
+        if stage.balance is not None or stage.unit == "document" or stage.crowd is not None:
+            raise OptionError("decides cell by cell; leave out --balance, --unit document and --crowd")
+        list(
+            allocated(
+                stage, plan, [BudgetPoint(0.0, 1.0 / stage.scores.size)], np.random.default_rng(seed), watch=False
+            )
+        )
+    elif plan.is_design:
         rng = np.random.default_rng(seed)
         outcome(stage, plan, draw(stage, plan, point, rng), rng)
     elif plan.is_slow and (stage.cost is not None or stage.unit == "document"):

@@ -9,6 +9,7 @@ import numpy as np
 from scipy import stats
 
 from aliquot.metric_eval.measures import MEASURES, Measure, Parity, first_crossings, parity_of
+from aliquot.simulation.setup import FEWEST
 from aliquot.simulation.units import Cell
 from aliquot.stats.arrays import FloatArray
 
@@ -42,7 +43,7 @@ class Row:
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """A measure over ascending budgets: means, errors, what was spent, and the replays behind it."""
+    """A measure over ascending budgets: means, errors, what was spent, the replays behind it, and the items judged."""
 
     share: FloatArray
     value: FloatArray
@@ -50,13 +51,22 @@ class Curve:
     asked: FloatArray
     spent: FloatArray
     repeats: FloatArray
+    items: FloatArray
+
+    @property
+    def complete(self) -> bool:
+        """Whether it has every number of items of a fixed order: then nothing lies between two points."""
+        steps = np.diff(self.items)
+        return bool(len(steps) and (steps <= 1.0).all() and (self.repeats == 1).all() and self.items[0] <= FEWEST)
 
 
 def curve_of(cells: Iterable[Cell], spent: dict[float, float]) -> Curve:
     """Arrange cells of one set, method and measure by budget."""
     rows = sorted(cells, key=lambda cell: cell.share)
-    columns = [(c.share, c.value, c.error, float(c.asked), spent.get(c.share, c.share), c.repeats) for c in rows]
-    table = np.array(columns, dtype=np.float64).reshape(-1, 6)
+    columns = [
+        (c.share, c.value, c.error, float(c.asked), spent.get(c.share, c.share), c.repeats, c.items) for c in rows
+    ]
+    table = np.array(columns, dtype=np.float64).reshape(-1, 7)
     return Curve(*table.T)
 
 
@@ -128,7 +138,8 @@ def _parities(measure: Measure, curve: Curve, random: Curve, *, is_random: bool)
     sign = 1.0 if measure.better == "higher" else -1.0
     asked = random.asked > 0
     targets, budgets = sign * random.value[asked], random.share[asked]
-    found = parity_of(first_crossings(curve.share, sign * curve.value, targets), budgets)
+    between = not curve.complete
+    found = parity_of(first_crossings(curve.share, sign * curve.value, targets, between=between), budgets)
     order = np.argsort(curve.spent, kind="stable")[: np.isfinite(curve.spent).sum()]
     spent = parity_of(first_crossings(curve.spent[order], sign * curve.value[order], targets), random.spent[asked])
     rng = np.random.default_rng(0)
@@ -138,6 +149,7 @@ def _parities(measure: Measure, curve: Curve, random: Curve, *, is_random: bool)
                 curve.share,
                 sign * curve.value + curve.error * rng.normal(size=len(curve.value)),
                 targets + random.error[asked] * rng.normal(size=len(targets)),
+                between=between,
             ),
             budgets,
         ).reached

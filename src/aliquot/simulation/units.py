@@ -10,7 +10,7 @@ import warnings
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,12 +18,14 @@ from threadpoolctl import threadpool_limits
 
 from aliquot.core.evalset import EvalSet
 from aliquot.errors import AliquotError, AliquotWarning, OptionError
-from aliquot.metric_eval.measures import Measure, chosen_measures
+from aliquot.metric_eval.measures import Measure, Outcomes, chosen_measures
+from aliquot.sampling.budgets import resolve_budget
 from aliquot.sampling.select import task_of
-from aliquot.sampling.tasks import Chosen, choose_rows, resolve_budget
-from aliquot.simulation.replay import Outcome, Stage, draw, outcome, stacked
-from aliquot.simulation.setup import FEWEST, BudgetPoint, ReplayMethod
+from aliquot.sampling.tasks import Chosen, choose_rows
+from aliquot.simulation.replay import Outcome, Stage, allocated, draw, outcome, stacked
+from aliquot.simulation.setup import BASELINE, FEWEST, BudgetPoint, ReplayMethod
 from aliquot.stats.arrays import FloatArray
+from aliquot.stats.pairwise import prefix_spa, random_spa
 
 # -- Units of work: all replays of one method at one budget (or, for fixed choices, at all budgets) on one set -------
 
@@ -79,8 +81,13 @@ def run_unit(unit: Unit, stage: Stage, measures: Sequence[str] | None) -> list[d
     ):
         if stage.crowd is not None:
             return [vars(cell) for cell in _crowd_cells(unit, stage, wanted)]
-        for point, outcomes in _replays(unit, stage):
+        order = _fixed_order(unit, stage) if unit.plan.is_fixed and stage.plain else None
+        watch = any(measure.watched for measure in wanted)
+        for point, outcomes in (
+            _campaigns(unit, stage, watch) if unit.plan.is_adaptive else _replays(unit, stage, order)
+        ):
             cells += _cells(unit, point, [o for o in outcomes if o is not None], stage, wanted)
+        cells = _exact(cells, unit, stage, order, wanted)
     return [vars(cell) for cell in cells]
 
 
@@ -93,10 +100,15 @@ def naming(data: str, method: str) -> Iterator[None]:
         raise type(error)(f"method '{method}' on {data}: {str(error).removeprefix(f'{data}: ')}") from error
 
 
-def _replays(unit: Unit, stage: Stage) -> list[tuple[BudgetPoint, list[Outcome | None]]]:
-    if unit.plan.is_fixed and stage.plain:
-        everything, n = BudgetPoint(1.0, 1.0), stage.evalset.n_items
-        order = draw(stage, unit.plan, everything, _generator(unit, stage, everything, 0))
+def _fixed_order(unit: Unit, stage: Stage) -> Chosen:
+    """The order in which a fixed method takes all items."""
+    everything = BudgetPoint(1.0, 1.0)
+    return draw(stage, unit.plan, everything, _generator(unit, stage, everything, 0))
+
+
+def _replays(unit: Unit, stage: Stage, order: Chosen | None) -> list[tuple[BudgetPoint, list[Outcome | None]]]:
+    if order is not None:
+        n = stage.evalset.n_items
         return [
             (point, [outcome(stage, unit.plan, _start(order, max(FEWEST, round(point.share * n))),
                              _generator(unit, stage, point, 0))])
@@ -110,6 +122,60 @@ def _replays(unit: Unit, stage: Stage) -> list[tuple[BudgetPoint, list[Outcome |
             outcomes.append(outcome(stage, unit.plan, draw(stage, unit.plan, point, rng), rng))
         found.append((point, outcomes))
     return found
+
+
+def _campaigns(unit: Unit, stage: Stage, watch: bool) -> list[tuple[BudgetPoint, list[Outcome | None]]]:
+    """Adaptive campaigns, each run once through all budgets."""
+    first = unit.points[0]
+    runs = [
+        list(allocated(stage, unit.plan, unit.points, _generator(unit, stage, first, repeat), watch=watch))
+        for repeat in range(unit.repeats)
+    ]
+    return [(point, [run[at] for run in runs]) for at, point in enumerate(unit.points)]
+
+
+_SPA = "spa"
+_EVERY_PREFIX = (_SPA, "accuracy", "mae")
+"""Measures of a fixed order that are computed for every number of items, because sums over the order give them."""
+_EXACT = 1 << 31  # no number of a repeat
+
+
+def _exact(cells: list[Cell], unit: Unit, stage: Stage, order: Chosen | None, measures: list[Measure]) -> list[Cell]:
+    """Curves as eq. 12 of Zouhar et al. 2025 needs them, where the analytic test and plain means make them cheap.
+
+    The accuracy of random samples is the target of every parity, and a flat curve turns a small error of the target
+    into a large one of the parity: it is the mean over so many samples that its error is 0.0003. For a fixed order
+    every prefix is looked at, from one item on, and not a grid only.
+    """
+    if not stage.plain or stage.test != "analytic" or not stage.matching or unit.plan.estimator.name != "mean":
+        return cells
+    if unit.plan.typed == BASELINE:
+        return [_expected(cell, unit, stage) if cell.measure == _SPA and cell.asked else cell for cell in cells]
+    if order is None or all(point.asked for point in unit.points):
+        return cells
+    scores, n = stage.scores[order.rows], stage.evalset.n_items
+    means = np.cumsum(scores, axis=0) / np.arange(1, n + 1)[:, None]
+    nothing = np.full((n, 0), np.nan)
+    prefixes = Outcomes(means, nothing, nothing, nothing, np.zeros((n, 0), dtype=np.int64), nothing)
+    more = []
+    for measure in measures:
+        if measure.name in _EVERY_PREFIX:
+            is_spa = measure.name == _SPA
+            curve = prefix_spa(scores, stage.truth.p) if is_spa else measure.function(prefixes, stage.truth)
+            taken = {round(cell.items) for cell in cells if cell.measure == measure.name}
+            more += [
+                Cell(unit.data, unit.plan.typed, k / n, k / n, False, measure.name, float(value), 0.0, float(k), 1)
+                for k, value in enumerate(curve, start=1)
+                if k not in taken
+            ]
+    return cells + more
+
+
+def _expected(cell: Cell, unit: Unit, stage: Stage) -> Cell:
+    point = BudgetPoint(cell.budget, cell.share)
+    items = max(FEWEST, round(cell.share * stage.evalset.n_items))
+    found = random_spa(stage.scores, items, np.random.default_rng([*_seeds(unit, stage, point), _EXACT]))
+    return replace(cell, value=found.value, error=found.error, repeats=found.draws)
 
 
 def _start(order: Chosen, n: int) -> Chosen:
@@ -221,7 +287,7 @@ def others(stage: Stage, crowd: Sequence[str]) -> Stage:
     """The stage without the crowd: what is estimated, and what is true of it."""
     return Stage(
         stage.evalset.drop(systems=list(crowd)), stage.cost, stage.unit, stage.balance, stage.matching, stage.test,
-        stage.level,
+        stage.level, interval=stage.interval, value_range=stage.value_range,
     )  # fmt: skip
 
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+import hashlib
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from functools import wraps
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +16,8 @@ from aliquot.errors import OptionError
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
+
+_SQUARABLE = (1e-75, 1e75)  # squares of sums of many such values, and of their differences, are normal numbers
 
 Seed = int | np.random.Generator
 """Every function that draws takes one; the same seed gives the same result."""
@@ -25,6 +31,17 @@ def codes_of(labels: Sequence[Hashable]) -> IntArray:
     """
     known = {label: code for code, label in enumerate(dict.fromkeys(labels))}
     return np.array([known[label] for label in labels], dtype=np.int64)
+
+
+def extreme_size(values: FloatArray) -> float:
+    """Return the power of 10 by which values must be divided so that their squares are exact numbers, or 1.
+
+    >>> extreme_size(np.array([3.0, np.nan, 99.0])), extreme_size(np.array([0.0, 2e-160]))
+    (1.0, 1e-160)
+    """
+    known = np.abs(values[np.isfinite(values) & (values != 0)])
+    largest = float(known.max()) if known.size else 1.0
+    return 1.0 if _SQUARABLE[0] < largest < _SQUARABLE[1] else float(10.0 ** np.floor(np.log10(largest)))
 
 
 def group_sums(codes: IntArray, values: FloatArray, groups: int = 0) -> FloatArray:
@@ -88,3 +105,41 @@ def check_stack(metrics: FloatArray, human: FloatArray) -> None:
         )
     if np.isinf(metrics).any() or np.isinf(human).any():
         raise OptionError("the scores hold infinite values; replace them by numbers, or by NaN for missing")
+
+
+_Result = TypeVar("_Result")
+
+
+def kept_by_content(size: int) -> Callable[[Callable[..., _Result]], Callable[..., _Result]]:
+    """Keep the last `size` results of a function of arrays: several measures are made from the same counts.
+
+    Arrays are known by a digest of their content, so that no array is held and none that changed is taken for another.
+    Results must not be written to.
+
+    >>> calls = []
+    >>> double = kept_by_content(2)(lambda x: calls.append(1) or 2 * x)
+    >>> double(np.ones(2)), double(np.ones(2)), len(calls)
+    (array([2., 2.]), array([2., 2.]), 1)
+    """
+
+    def decorator(function: Callable[..., _Result]) -> Callable[..., _Result]:
+        kept: OrderedDict[tuple[Any, ...], _Result] = OrderedDict()
+
+        @wraps(function)
+        def remembering(*arguments: Any) -> _Result:
+            key = tuple(_content(value) if isinstance(value, np.ndarray) else value for value in arguments)
+            if key in kept:
+                kept.move_to_end(key)
+                return kept[key]
+            result = kept[key] = function(*arguments)
+            while len(kept) > size:
+                kept.popitem(last=False)
+            return result
+
+        return remembering
+
+    return decorator
+
+
+def _content(array: NDArray[Any]) -> tuple[tuple[int, ...], str, bytes]:
+    return array.shape, array.dtype.str, hashlib.blake2b(np.ascontiguousarray(array).data, digest_size=16).digest()

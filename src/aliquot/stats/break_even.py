@@ -7,8 +7,9 @@ go over pairs, and a metric is compared with people on exactly the pairs that th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from scipy.special import ndtr
@@ -16,21 +17,28 @@ from scipy.special import ndtr
 from aliquot.errors import DataError, OptionError
 from aliquot.stats.arrays import FloatArray, IntArray, Seed, blocks, check_scores
 from aliquot.stats.pairwise import pairwise_sums
-from aliquot.stats.resampling import central_interval, contrasts, resampled_counts, signs_on_all
+from aliquot.stats.resampling import central_interval, child_seeds, contrasts, resampled_counts, signs_on_all
 from aliquot.stats.sequences import error_rate
 
 NORMAL_FROM = 200
 """Judgments from which the normal approximation stands in for the bootstrap; see `human_errors`."""
 
 
+Unit = Literal["judgment", "item"]
+"""What a break-even counts: single judgments, drawn for each system by itself (`judgment_errors`), or judged items, the
+same for all systems (`human_errors`)."""
+
+
 _CHUNK = 1 << 21  # numbers that a temporary array may hold
+
+_EQUAL = 1e-11  # share of their size by which sums of the same values, added in another order, may differ
 
 
 @dataclass(frozen=True)
 class CampaignErrors:
     """What a break-even needs of one campaign; pairs as in `np.triu_indices(systems, 1)`."""
 
-    human: FloatArray  # sizes x pairs, from `human_errors`
+    human: FloatArray  # sizes x pairs, from `judgment_errors` or `human_errors`
     bias: FloatArray  # metrics x pairs, from `decomposition.parts_of`; NaN where the metric lacks a system
     systems: int  # number of systems
 
@@ -73,33 +81,141 @@ def human_errors(
     array([[0.34, 0.26, 0.  ]])
     """
     check_scores(human)
+    judged = human[~np.isnan(human).all(axis=1)]
+    if not len(judged):
+        raise DataError("no item has a human score; judge some, or name another human score")
+    rng = np.random.default_rng(seed)
+    return _errors(
+        _worth(sizes, ratio),
+        lambda at: _normal_errors(*_paired_moments(judged), at),
+        lambda at: _drawn_errors(judged, at, trials, rng),
+    )
+
+
+def judgment_errors(
+    judgments: Sequence[Judgments],
+    sizes: IntArray | FloatArray,
+    trials: int = 10_000,
+    *,
+    ratio: float = 1.0,
+    seed: Seed = 0,
+) -> FloatArray:
+    """P(sign of the difference of two means of k single judgments != y*), as Wei and Jia 2021 count (eq. 2).
+
+    A judgment of a system is one judgment of an output drawn at random, so each output has the same weight however
+    often it was judged. Every system has its own draws: an item's difficulty and an annotator's severity do not cancel,
+    as they do in `human_errors`. Returns sizes x pairs; NaN where a system has no judgment. The rest is as there.
+
+    >>> first, second = Judgments(np.array([1.0, 1.0, 0.0]), np.arange(3)), Judgments(np.array([0.5]), np.zeros(1, int))
+    >>> judgment_errors([first, second], np.array([1, 300]), seed=1).round(2).T  # exactly 1 / 3 at first
+    array([[0.33, 0.  ]])
+    """
+    if trials < 1:
+        raise OptionError(f"trials is {trials}; give at least 1, for instance 10000")
+    if len(judgments) < 2:
+        raise DataError(f"there are {len(judgments)} systems; two are needed to compare")
+    moments = np.array([one.moments() for one in judgments])
+    first, second = np.triu_indices(len(judgments), 1)
+    mean, sd = moments[first, 0] - moments[second, 0], np.sqrt(moments[first, 1] + moments[second, 1])
+    scale = np.nanmax([np.abs(one.value).max(initial=0.0) for one in judgments])
+    mean = np.where(np.abs(mean) <= _EQUAL * scale, 0.0, mean)
+    seeds = child_seeds(seed, len(judgments))
+    return _errors(
+        _worth(sizes, ratio),
+        lambda at: _normal_errors(mean, sd, at),
+        lambda at: _single_errors(judgments, at, trials, seeds, np.sign(mean), _EQUAL * scale),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Judgments:
+    """The judgments of one system."""
+
+    value: FloatArray
+    output: IntArray  # which output each is of, by any numbers
+
+    def moments(self) -> tuple[float, float]:
+        """Mean and variance of a judgment of an output drawn at random; NaN without judgments."""
+        if not len(self.value):
+            return float("nan"), float("nan")
+        of, count = np.unique(self.output, return_inverse=True, return_counts=True)[1:]
+        weight = 1 / (count[of] * len(count))
+        mean = float(weight @ self.value)
+        return mean, float(weight @ (self.value - mean) ** 2)
+
+    def sums(self, sizes: IntArray, trials: int, rng: np.random.Generator) -> FloatArray:
+        """Sums of judgments of outputs drawn with replacement, at increasing sizes: sizes x trials."""
+        order = np.argsort(self.output, kind="stable")
+        count = np.unique(self.output, return_counts=True)[1]
+        value, start = self.value[order], np.cumsum(count) - count
+        sums = np.empty((len(sizes), trials))
+        for some in blocks(trials, int(sizes[-1]), _CHUNK):
+            shape = (some.stop - some.start, int(sizes[-1]))
+            output = rng.integers(len(count), size=shape)
+            drawn = value[start[output] + rng.integers(count[output])] if (count > 1).any() else value[start[output]]
+            sums[:, some] = drawn.cumsum(axis=1)[:, sizes - 1].T
+        return sums
+
+
+def _worth(sizes: IntArray | FloatArray, ratio: float) -> FloatArray:
+    """Judgments of people that the sizes are worth."""
     if not ratio >= 1.0 or np.isinf(ratio):
         raise OptionError(f"ratio is {ratio}; an efficiency ratio Var(H) / Var(P) is finite and at least 1")
     worth = np.asarray(sizes, dtype=np.float64) * ratio
     if worth.ndim != 1 or not (worth >= 1).all():
         raise OptionError(f"sizes is {sizes}; give judgments per system, at least 1 each")
-    judged = human[~np.isnan(human).all(axis=1)]
-    if not len(judged):
-        raise DataError("no item has a human score; judge some, or name another human score")
-    errors = _normal_errors(judged, worth)
+    return worth
+
+
+def _errors(
+    worth: FloatArray, normal: Callable[[FloatArray], FloatArray], drawn: Callable[[IntArray], FloatArray]
+) -> FloatArray:
+    """Errors from draws below `NORMAL_FROM` judgments, interpolated between whole numbers, and normal ones above."""
+    errors = normal(worth)
     small = np.flatnonzero(worth < NORMAL_FROM)
+    if not len(small):
+        return errors
     below, above = np.floor(worth[small]).astype(np.int64), np.ceil(worth[small]).astype(np.int64)
     whole = np.union1d(below, above)
-    drawn = _drawn_errors(judged, whole, trials, np.random.default_rng(seed))
+    found = drawn(whole)
     part = (worth[small] - below)[:, None]
-    at_below, at_above = (drawn[np.searchsorted(whole, size)] for size in (below, above))
+    at_below, at_above = (found[np.searchsorted(whole, size)] for size in (below, above))
     errors[small] = (1 - part) * at_below + part * at_above
     return errors
 
 
-def _normal_errors(human: FloatArray, sizes: FloatArray) -> FloatArray:
+def _paired_moments(human: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Mean and standard deviation of the difference of each pair over the items that both have."""
     sums = pairwise_sums(human)
     count = np.where(sums.count > 0, sums.count, np.nan)
     mean = sums.total / count
-    sd = np.sqrt(np.maximum(sums.squares / count - mean**2, 0.0))
+    return mean, np.sqrt(np.maximum(sums.squares / count - mean**2, 0.0))
+
+
+def _normal_errors(mean: FloatArray, sd: FloatArray, sizes: FloatArray) -> FloatArray:
     # Without any spread the sign is sure; without any difference it is a coin.
     z = np.divide(np.abs(mean), sd, out=np.where(mean == 0, 0.0, np.inf), where=sd > 0)
-    return np.asarray(ndtr(-np.where(np.isnan(count), np.nan, z) * np.sqrt(sizes)[:, None]), dtype=np.float64)
+    return np.asarray(ndtr(-np.where(np.isnan(mean), np.nan, z) * np.sqrt(sizes)[:, None]), dtype=np.float64)
+
+
+def _single_errors(
+    judgments: Sequence[Judgments], sizes: IntArray, trials: int, seeds: Sequence[int], truth: FloatArray, equal: float
+) -> FloatArray:
+    """Bootstrap errors at increasing whole sizes, each system with draws of its own."""
+    first, second = np.triu_indices(len(judgments), 1)
+    sums = [
+        one.sums(sizes, trials, np.random.default_rng(child))
+        if len(one.value)
+        else np.full((len(sizes), trials), np.nan)
+        for one, child in zip(judgments, seeds, strict=True)
+    ]
+    errors = np.empty((len(sizes), len(first)))
+    slack = equal * sizes[:, None]
+    for pair, (a, b) in enumerate(zip(first, second, strict=True)):
+        ahead = sums[a] - sums[b]
+        share = ((ahead > slack).mean(axis=1) + (ahead >= -slack).mean(axis=1)) / 2
+        errors[:, pair] = 0.5 if truth[pair] == 0 else 1 - share if truth[pair] > 0 else share
+    return np.where(np.isnan(truth), np.nan, errors)
 
 
 def _drawn_errors(human: FloatArray, sizes: IntArray, trials: int, rng: np.random.Generator) -> FloatArray:

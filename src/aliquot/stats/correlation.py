@@ -13,7 +13,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from aliquot.errors import OptionError, unknown_name
-from aliquot.stats.arrays import BoolArray, FloatArray, blocks
+from aliquot.stats.arrays import BoolArray, FloatArray, blocks, kept_by_content
 
 KendallVariant = Literal["b", "c"]
 Coefficient = Literal["pearson", "spearman", "kendall_b", "kendall_c"]
@@ -123,6 +123,21 @@ def spearman_rows(values: FloatArray, target: FloatArray) -> FloatArray:
     """
     x, y = _with_target(values, target)
     return np.nan_to_num(paired_pearson(ranks_of_rows(x), ranks_of_rows(y)))
+
+
+def accuracy_rows(values: FloatArray, target: FloatArray) -> FloatArray:
+    """Share of the pairs of a row that the target orders alike; a tie on one side counts half, 0 where undefined.
+
+    >>> rows = np.array([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0], [5.0, np.nan, 5.0]])
+    >>> accuracy_rows(rows, np.array([0.1, 0.2, 0.3]))
+    array([1. , 0. , 0.5])
+    """
+    first, second = np.triu_indices(len(target), 1)
+    apart = np.abs(np.sign(values[:, first] - values[:, second]) - np.sign(target[first] - target[second])) / 2
+    known = np.isfinite(apart)
+    count = known.sum(axis=1)
+    wrong = np.where(known, apart, 0.0).sum(axis=1)
+    return np.where(count > 0, 1.0 - wrong / np.maximum(count, 1), 0.0)
 
 
 def _with_target(values: FloatArray, target: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -309,10 +324,23 @@ def _kendall(x: FloatArray, y: FloatArray, variant: KendallVariant) -> float:
     present = ~np.isnan(x)
     if present.sum() < 2:
         return float("nan")
+    return _both_kendalls(x[present], y[present])[variant == "c"]
+
+
+@kept_by_content(64)  # a metric's row of every system, and all together
+def _both_kendalls(x: FloatArray, y: FloatArray) -> tuple[float, float]:
+    """tau-b by scipy, and tau-c from the same C - D, a whole number: counting the pairs is what takes time."""
     # The p-value is not used; "asymptotic" is the one that costs nothing.
     from scipy.stats import kendalltau  # noqa: PLC0415  (slow to import)
 
-    return float(kendalltau(x[present], y[present], variant=variant, method="asymptotic").statistic)
+    b = float(kendalltau(x, y, variant="b", method="asymptotic").statistic)
+    if np.isnan(b):
+        return b, float(kendalltau(x, y, variant="c", method="asymptotic").statistic)
+    groups = [np.unique(values, return_counts=True)[1] for values in (x, y)]
+    untied = [len(x) * (len(x) - 1) // 2 - int((counts * (counts - 1) // 2).sum()) for counts in groups]
+    excess = round(b * float(np.sqrt(untied[0])) * float(np.sqrt(untied[1])))
+    least = min(map(len, groups))
+    return b, 2 * excess / (len(x) ** 2 * (least - 1) / least)
 
 
 def _averaged(correlations: FloatArray, present: BoolArray) -> Association:

@@ -24,6 +24,7 @@ import numpy as np
 
 from aliquot.errors import DataError, OptionError
 from aliquot.stats.arrays import FloatArray, IntArray, Seed, check_scores, check_stack
+from aliquot.stats.pairwise import pairwise_sums
 from aliquot.stats.resampling import SignCounts, child_seeds, sign_counts, signs_on_all
 
 PARTS = ("observed", "noise", "bias", "variance", "covariance")
@@ -213,6 +214,52 @@ def _reshare(plus: FloatArray, trials: IntArray, draws: IntArray) -> FloatArray:
 
 def _variance(parts: PairParts) -> FloatArray:
     return np.asarray(np.nansum(parts.stacked(), axis=2).var(axis=1, ddof=1), dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class SquaredErrors:
+    """Parts of the mean squared error of differences; rows as in `Decomposition`."""
+
+    value: FloatArray  # rows x (observed, noise, bias, variance, factor)
+    pairs: IntArray  # rows; number of pairs in the mean
+
+
+def squared_error(human: FloatArray, metrics: FloatArray) -> SquaredErrors:
+    """Split E (D_h - b D_m)^2 into noise, squared bias and variance, for draws of items with replacement.
+
+    D are mean differences of a pair, drawn independently for human and metric, so that the split is the textbook's:
+    Var(D_h) + (d_h - b d_m)^2 + b^2 Var(D_m), with d the differences on all items and Var(D) = s^2 / n exactly (s with
+    divisor n). The factor b is the least squares slope of d_h on d_m over pairs, which puts the metric on the human
+    scale. Each metric is held against human on the pairs that both have.
+
+    >>> human = np.array([[3.0, 1.0], [2.0, 2.0]])
+    >>> squared_error(human, np.stack([human / 2])).value[2]  # noise 1 / 2, and as much variance
+    array([1. , 0.5, 0. , 0.5, 2. ])
+    """
+    check_stack(metrics, human)
+    means, variances = _difference_moments(human)
+    known = np.isfinite(means)
+    noise = variances[known].mean() if known.any() else np.nan
+    rows = [[noise, noise, 0.0, 0.0, 1.0], [2 * noise, noise, 0.0, noise, 1.0]]
+    pairs = [int(known.sum())] * 2
+    for metric in metrics:
+        of_metric, its_variance = _difference_moments(metric)
+        both = known & np.isfinite(of_metric)
+        total = float((of_metric[both] ** 2).sum())
+        factor = float(of_metric[both] @ means[both]) / total if total > 0 else 0.0
+        parts = [variances[both], (means[both] - factor * of_metric[both]) ** 2, factor**2 * its_variance[both]]
+        mean = [float(part.mean()) if both.any() else np.nan for part in parts]
+        rows.append([sum(mean), *mean, factor])
+        pairs.append(int(both.sum()))
+    return SquaredErrors(np.array(rows, dtype=np.float64), np.array(pairs, dtype=np.int64))
+
+
+def _difference_moments(scores: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Mean difference of every pair, and the variance of that mean over draws of as many items."""
+    sums = pairwise_sums(scores)
+    count = np.where(sums.count > 0, sums.count, np.nan)
+    mean = sums.total / count
+    return mean, np.maximum(sums.squares / count - mean**2, 0.0) / count
 
 
 # -- Where human and metric find significant differences, and how fast a metric makes up its mind --------

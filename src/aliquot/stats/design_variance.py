@@ -19,7 +19,7 @@ def contributions(residual: FloatArray, weight: FloatArray) -> FloatArray:
     [-0.5, 0.5]
     """
     present = np.isfinite(residual)
-    cells = np.where(present, weight[:, None], 0.0)
+    cells = np.where(present, weight if weight.ndim == 2 else weight[:, None], 0.0)
     total = cells.sum(axis=0)
     safe = np.where(total > 0, total, 1.0)
     mean = (np.where(present, residual, 0.0) * cells).sum(axis=0) / safe

@@ -1,15 +1,16 @@
 """Do criteria measure different things? Sampling adequacy, factors by maximum likelihood, promax, simple structure.
 
-Extraction is statsmodels' (its own promax differs from that of R and SPSS, so the rotation is written out here, from
-its varimax). See docs/methods.md, section 11.
+Extraction is that of R's `factanal`; varimax is statsmodels' (its own promax differs from that of R and SPSS, so the
+rotation is written out here). Loadings agree with R to 1e-5 where R's varimax is let converge (its default stops early,
+and differs by up to 0.006). See docs/methods.md, section 11.
 """
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.optimize import minimize
 from scipy.stats import chi2, rankdata
 
 from aliquot.errors import OptionError, judge_extra
@@ -21,7 +22,9 @@ _POWER = 4
 """Promax: the target is sign(L) |L|^4, as in R and SPSS."""
 
 HEYWOOD = 0.005
-"""Uniqueness below which a variable counts as fully explained, which real ratings never are."""
+"""Smallest uniqueness: a variable that has it counts as fully explained, which real ratings never are."""
+
+_STARTS = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,24 +159,45 @@ def ml_factors(correlation: FloatArray, n: int, factors: int) -> Factors:
         chi2=statistic if df else float("nan"),
         df=df,
         p_value=float(chi2.sf(statistic, df)) if df else float("nan"),
-        heywood=tuple(np.flatnonzero(unique < HEYWOOD).tolist()),
+        heywood=tuple(np.flatnonzero(unique < HEYWOOD + 1e-6).tolist()),
         converged=converged,
     )
 
 
 def _extracted(correlation: FloatArray, factors: int) -> tuple[FloatArray, FloatArray, bool]:
-    """Unrotated loadings and uniquenesses; the start is fixed, so that the same data give the same result."""
-    factor = judge_extra("statsmodels.multivariate.factor", "factor analysis", "leave it out with factors=0")
-    unique = np.clip(1 / np.diag(np.linalg.inv(correlation)), 0.05, 0.95)
-    values, vectors = np.linalg.eigh(correlation - np.diag(unique))
-    start = vectors[:, ::-1][:, :factors] * np.sqrt(np.maximum(values[::-1][:factors], 0.05))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what they say is in the result: converged, heywood
-        fitted = factor.Factor(corr=correlation, n_factor=factors, method="ml").fit(
-            start=(start, unique), opt={"gtol": 1e-8, "maxiter": 2000}
+    """Unrotated loadings and uniquenesses (Lawley and Maxwell 1971): the likelihood as a function of uniquenesses only.
+
+    Uniquenesses are at least `HEYWOOD`, as in R's `factanal`, whose start is the first of several: where a variable is
+    explained completely there are local maxima. The starts are fixed, so that the same data give the same result.
+    """
+    size = len(correlation)
+    first = (1 - 0.5 * factors / size) / np.diag(np.linalg.inv(correlation))
+    spread = np.random.default_rng(0).uniform(0.1, 0.9, size=(_STARTS - 1, size))
+    fits = [
+        minimize(
+            _unexplained, np.clip(start, HEYWOOD, 1.0), args=(correlation, factors), jac=True, method="L-BFGS-B",
+            bounds=[(HEYWOOD, 1.0)] * size, options={"ftol": 1e-15, "gtol": 1e-9, "maxiter": 2000},
         )
-    small = np.max(np.abs(fitted.mle_retvals.jac)) < 1e-5  # BFGS complains of precision at the very maximum
-    return np.asarray(fitted.loadings), np.asarray(fitted.uniqueness), bool(fitted.mle_retvals.success or small)
+        for start in (first, *spread)
+    ]  # fmt: skip
+    best = min(fits, key=lambda fit: float(fit.fun))
+    unique = np.asarray(best.x, dtype=np.float64)
+    # At a bound the gradient need not vanish: it must only point outwards.
+    inside = np.where(unique >= 1.0, np.maximum(best.jac, 0.0), best.jac)
+    inside = np.where(unique <= HEYWOOD, np.minimum(best.jac, 0.0), inside)
+    values, vectors = np.linalg.eigh(correlation / np.sqrt(np.outer(unique, unique)))
+    kept = vectors[:, ::-1][:, :factors] * np.sqrt(np.maximum(values[::-1][:factors] - 1, 0.0))
+    return np.sqrt(unique)[:, None] * kept, unique, bool(np.abs(inside).max() < 1e-4)
+
+
+def _unexplained(unique: FloatArray, correlation: FloatArray, factors: int) -> tuple[float, FloatArray]:
+    """The discrepancy that is left by the best loadings for these uniquenesses, and its gradient."""
+    values, vectors = np.linalg.eigh(correlation / np.sqrt(np.outer(unique, unique)))
+    rest = values[: len(unique) - factors]
+    kept = vectors[:, ::-1][:, :factors] * np.sqrt(np.maximum(values[::-1][:factors] - 1, 0.0))
+    loadings = np.sqrt(unique)[:, None] * kept
+    gradient = ((loadings**2).sum(axis=1) + unique - np.diag(correlation)) / unique**2
+    return float((rest - np.log(rest)).sum() - len(rest)), gradient
 
 
 def _discrepancy(correlation: FloatArray, loadings: FloatArray, unique: FloatArray) -> float:
@@ -193,7 +217,9 @@ def promax(loadings: FloatArray) -> tuple[FloatArray, FloatArray]:
     """
     if loadings.shape[1] == 1:
         return loadings, np.ones((1, 1))
-    rotation = judge_extra("statsmodels.multivariate.factor_rotation", "factor rotation", "ask for one factor")
+    rotation = judge_extra(
+        "statsmodels.multivariate.factor_rotation", "factor rotation", "ask for one factor, or none with factors=0"
+    )
     size = np.sqrt((loadings**2).sum(axis=1))
     size = np.where(size > 0, size, 1.0)
     turned, _ = rotation.rotate_factors(loadings / size[:, None], "varimax")

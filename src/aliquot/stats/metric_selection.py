@@ -83,13 +83,13 @@ def forward_selection(
     steps, refused = list[ForwardStep](), None
     while len(chosen) < min(limit or cells.x.shape[1], cells.x.shape[1]):
         rest = [k for k in range(cells.x.shape[1]) if k not in chosen]
-        tried = [_residual(cells, split, sums, [*chosen, k]) for k in rest]
-        best = int(np.argmin([kept @ kept for kept in tried]))
-        step = _step(cells, rest[best], residual, tried[best], r2, total)
+        best = int(np.argmin([_left(sums, [*chosen, k]) for k in rest]))
+        tried = _residual(cells, split, sums, [*chosen, rest[best]])
+        step = _step(cells, rest[best], residual, tried, r2, total)
         if step.gain < least * step.se or step.gain <= 0:
             refused = step
             break
-        residual, r2 = tried[best], step.r2
+        residual, r2 = tried, step.r2
         chosen.append(rest[best])
         steps.append(step)
     return ForwardSelection(tuple(steps), refused, len(cells.target), items, min(folds, items))
@@ -107,10 +107,16 @@ class _Cells:
 
 @dataclass(frozen=True, eq=False)
 class _FoldSums:
-    """For each fold, the ridge matrix and the products with the target over all other folds."""
+    """For each fold, the ridge matrix and the products with the target over all other folds, and sums of its own."""
 
     gram: FloatArray
     product: FloatArray
+    own_gram: FloatArray  # x'x of the fold's own cells
+    own_product: FloatArray  # x'y
+    own_square: FloatArray  # y'y
+    x_totals: FloatArray  # folds x systems x metrics
+    y_totals: FloatArray  # folds x systems
+    counts: FloatArray  # cells of each system
 
 
 def _cells(metrics: FloatArray, human: FloatArray) -> _Cells:
@@ -135,20 +141,45 @@ def _fold_sums(cells: _Cells, split: IntArray, ridge: float) -> _FoldSums:
     """Sums over all folds but one, centred on those folds' own system means, as `pooled_ridge` would."""
     systems, k = int(cells.system.max()) + 1, cells.x.shape[1]
     grams, products = [], []
+    own: list[tuple[FloatArray, FloatArray, float]] = []
+    x_totals, y_totals = np.zeros((int(split.max()) + 1, systems, k)), np.zeros((int(split.max()) + 1, systems))
     for fold in range(int(split.max()) + 1):
         train = split[cells.item] != fold
         _, group = np.unique(cells.system[train], return_inverse=True)
         x, y = group_centred(group, cells.x[train]), group_centred(group, cells.target[train])
         grams.append(x.T @ x / systems + ridge * np.eye(k))
         products.append(x.T @ y / systems)
-    return _FoldSums(np.stack(grams), np.stack(products))
+        x, y, system = cells.x[~train], cells.target[~train], cells.system[~train]
+        own.append((x.T @ x, x.T @ y, float(y @ y)))
+        np.add.at(x_totals[fold], system, x)
+        y_totals[fold] = np.bincount(system, y, minlength=systems)
+    own_gram, own_product, own_square = (np.stack(part) for part in zip(*own, strict=True))
+    return _FoldSums(
+        np.stack(grams), np.stack(products), own_gram, own_product, own_square, x_totals, y_totals,
+        np.bincount(cells.system, minlength=systems).astype(np.float64),
+    )  # fmt: skip
+
+
+def _slopes(sums: _FoldSums, metrics: list[int]) -> FloatArray:
+    """Slopes of some metrics for each fold, from the other folds."""
+    gram = sums.gram[:, metrics][:, :, metrics]
+    # Without ridge, metrics that repeat each other leave the slopes open; the smallest are taken.
+    slopes: FloatArray = (np.linalg.pinv(gram, hermitian=True) @ sums.product[:, metrics, None])[:, :, 0]
+    return slopes
+
+
+def _left(sums: _FoldSums, metrics: list[int]) -> float:
+    """The sum of squares of `_residual`, from sums alone: |y - Xb|^2 by folds, less that of the systems' means."""
+    slopes = _slopes(sums, metrics)
+    cross = np.einsum("fk,fk->", slopes, sums.own_product[:, metrics])
+    square = np.einsum("fk,fkl,fl->", slopes, sums.own_gram[:, metrics][:, :, metrics], slopes)
+    totals = (sums.y_totals - np.einsum("fsk,fk->fs", sums.x_totals[:, :, metrics], slopes)).sum(axis=0)
+    return float(sums.own_square.sum() - 2 * cross + square - (totals**2 / sums.counts).sum())
 
 
 def _residual(cells: _Cells, split: IntArray, sums: _FoldSums, metrics: list[int]) -> FloatArray:
     """What cross-fitted slopes of some metrics leave of the target, less its mean in each system."""
-    gram = sums.gram[:, metrics][:, :, metrics]
-    # Without ridge, metrics that repeat each other leave the slopes open; the smallest are taken.
-    slopes = (np.linalg.pinv(gram, hermitian=True) @ sums.product[:, metrics, None])[:, :, 0]
+    slopes = _slopes(sums, metrics)
     predicted = np.einsum("ck,ck->c", cells.x[:, metrics], slopes[split[cells.item]])
     return group_centred(cells.system, cells.target - predicted)
 

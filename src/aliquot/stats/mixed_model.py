@@ -4,16 +4,30 @@ Residuals are n x M, NaN = not judged, centred or not. The model is r_is = mu_s 
 own difficulty, e_is ~ N(0, s2). Per item with m_i judged systems V_i^-1 = (I - rho_i 11') / s2 with
 rho_i = su2 / (s2 + m_i su2), so that the normal equations need one pass over the cells and one M x M solve
 (docs/methods.md, section 8). Invariant: where every item is judged for all systems, the means are the weighted means.
+Weights are of items (n), or of cells (n x M) where a system's probabilities are its own.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from aliquot.stats.arrays import FloatArray, IntArray
+from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
 
 POOLED_CELLS = 8.0  # cells that the variance common to all systems counts as
 _SHRINK = 12.0  # pairs of cells that count as much as the guess of no item effect, as for documents in design_variance
+
+
+def cell_weights(weight: FloatArray) -> FloatArray:
+    """Weights as they multiply cells: those of items in a column, those of cells as they are."""
+    return weight if weight.ndim == 2 else weight[:, None]
+
+
+def _item_weights(weight: FloatArray, present: BoolArray) -> FloatArray:
+    """Weights of items: of cells, the mean over those that are judged."""
+    if weight.ndim == 1:
+        return weight
+    mean: FloatArray = np.where(present, weight, 0.0).sum(axis=1) / np.maximum(present.sum(axis=1), 1)
+    return mean
 
 
 def centred(residual: FloatArray, weight: FloatArray) -> FloatArray:
@@ -23,7 +37,7 @@ def centred(residual: FloatArray, weight: FloatArray) -> FloatArray:
     [[-1.0, 0.0], [1.0, 0.0]]
     """
     present = np.isfinite(residual)
-    cells = np.where(present, weight[:, None], 0.0)
+    cells = np.where(present, cell_weights(weight), 0.0)
     filled = np.where(present, residual, 0.0)
     mean = (filled * cells).sum(axis=0) / np.maximum(cells.sum(axis=0), 1e-300)
     return np.where(present, filled - mean, 0.0)
@@ -37,8 +51,8 @@ def item_share(residual: FloatArray, weight: FloatArray) -> float:
     >>> round(item_share(cells, np.ones(4000)), 1)
     0.5
     """
-    deviation = centred(residual, weight)
-    count = np.isfinite(residual).sum(axis=1)
+    deviation, present = centred(residual, weight), np.isfinite(residual)
+    weight, count = _item_weights(weight, present), present.sum(axis=1)
     total = deviation.sum(axis=1)
     square = (deviation**2).sum(axis=1)
     pairs = count * (count - 1)
@@ -65,7 +79,7 @@ def item_effect_means(residual: FloatArray, weight: FloatArray, share: float) ->
     d = present[:, judged].astype(np.float64)
     r = np.where(present, residual, 0.0)[:, judged]
     rho = share / (1.0 - share + d.sum(axis=1) * share)
-    scaled = d * weight[:, None]
+    scaled = d * (weight[:, judged] if weight.ndim == 2 else weight[:, None])
     system = np.diag(scaled.sum(axis=0)) - (scaled * rho[:, None]).T @ d
     right = (scaled * (r - (rho * r.sum(axis=1))[:, None])).sum(axis=0)
     mean = np.linalg.solve(system, right)
@@ -87,7 +101,7 @@ def cell_covariance(residual: FloatArray, weight: FloatArray) -> FloatArray:
     """
     present = np.isfinite(residual).astype(np.float64)
     deviation = centred(residual, weight)
-    rooted = np.sqrt(weight)[:, None]
+    rooted = np.sqrt(cell_weights(weight))
     shared = (present * rooted).T @ (present * rooted)  # sum of weights over the items of both
     counts = present.T @ present
     product = (deviation * rooted).T @ (deviation * rooted)

@@ -136,6 +136,51 @@ def prefix_spa(scores_in_order: FloatArray, p_full: FloatArray | None = None) ->
     return result
 
 
+@dataclass(frozen=True)
+class ExpectedAccuracy:
+    """The mean over simple random samples, its standard error, and the number of samples."""
+
+    value: float
+    error: float
+    draws: int
+
+
+_BLOCK = 250
+"""Samples drawn between two looks at the error."""
+
+
+def random_spa(
+    scores: FloatArray, n: int, seed: Seed = 0, *, error: float = 3e-4, most: int = 20_000
+) -> ExpectedAccuracy:
+    """Analytic soft pairwise accuracy that a simple random sample of n items has on average (section 6).
+
+    Samples are drawn until the standard error of the mean is at most `error`, at least 500 and at most `most`. Scores
+    must be complete. One matrix product gives the sums of a block of samples.
+
+    >>> scores = np.random.default_rng(0).normal(size=(60, 3)) + np.arange(3)
+    >>> found = random_spa(scores, 12)
+    >>> bool(0.9 < found.value < 1.0 and found.error <= 3e-4)
+    True
+    """
+    if not 1 <= n <= len(scores):
+        raise OptionError(f"n is {n}; give a number from 1 to {len(scores)}, the number of items")
+    rng, target = np.random.default_rng(seed), analytic_p(scores)
+    if n == len(scores):
+        return ExpectedAccuracy(1.0, 0.0, 1)
+    difference = pair_differences(scores)
+    terms, pairs = np.hstack([difference, difference**2]), difference.shape[1]
+    values = np.empty(0)
+    while len(values) < most:
+        keys = rng.random((_BLOCK, len(scores)))
+        member = (keys <= np.partition(keys, n - 1, axis=1)[:, n - 1 : n]).astype(np.float64)
+        sums = member @ terms
+        values = np.concatenate([values, spa_from_sums(sums[:, :pairs], sums[:, pairs:], target)])
+        spread = float(values.std(ddof=1) / np.sqrt(len(values)))
+        if len(values) > _BLOCK and not spread > error:
+            break
+    return ExpectedAccuracy(float(values.mean()), spread, len(values))
+
+
 def pair_differences(scores: FloatArray) -> FloatArray:
     """Differences d = y_a - y_b of every pair on every item, 0 where either score is missing.
 
@@ -218,6 +263,21 @@ def wilcoxon_p(scores: FloatArray, method: WilcoxonMethod = "auto") -> FloatArra
         some = np.flatnonzero((np.nan_to_num(difference) != 0).any(axis=0))
         if len(some):
             p_values[a[some], b[some]], p_values[b[some], a[some]] = _signed_rank_p(difference[:, some], method)
+    return p_values
+
+
+def neighbour_p(scores: FloatArray) -> FloatArray:
+    """Wilcoxon's one-sided p-value of each system but the last against the next one, as `wilcoxon_p` gives it.
+
+    >>> neighbour_p(np.array([[3.0, 1.0], [2.0, 1.0], [9.0, 5.0], [4.0, 4.5]]))
+    array([0.125])
+    """
+    check_scores(scores)
+    difference = scores[:, :-1] - scores[:, 1:]
+    some = np.flatnonzero((np.nan_to_num(difference) != 0).any(axis=0))
+    p_values = np.full(difference.shape[1], 0.5)
+    if len(some):
+        p_values[some] = _signed_rank_p(difference[:, some], "auto")[0]
     return p_values
 
 

@@ -32,13 +32,13 @@ class PooledFit:
 
 
 def weighted_means(values: FloatArray, weight: FloatArray) -> FloatArray:
-    """Weighted mean of each column over what is present; NaN for an empty column.
+    """Weighted mean of each column over what is present; NaN for an empty column. Weights are of rows or of cells.
 
     >>> weighted_means(np.array([[1.0, np.nan], [4.0, 2.0]]), np.array([2.0, 1.0])).tolist()
     [2.0, 2.0]
     """
     present = np.isfinite(values)
-    shares = np.where(present, weight[:, None], 0.0)
+    shares = np.where(present, weight if weight.ndim == 2 else weight[:, None], 0.0)
     total = shares.sum(axis=0)
     summed = (np.where(present, values, 0.0) * shares).sum(axis=0)
     return np.where(total > 0, summed / np.where(total > 0, total, 1.0), np.nan)
@@ -120,6 +120,19 @@ def power(target: FloatArray, left_out: FloatArray, weight: FloatArray) -> float
     if explained <= 0:
         return 0.0
     return float(np.clip((cells * left_out * centred).sum() / explained, 0.0, 1.0))
+
+
+def left_over(target: FloatArray, left_out: FloatArray, weight: FloatArray) -> float:
+    """Weighted sum of squares that left-out predictions, as far as they are used (`power`), leave of the targets.
+
+    >>> y = np.array([[1.0], [2.0], [3.0]])
+    >>> left_over(y, 0.0 * y, np.ones(3)), left_over(y, y - y.mean(), np.ones(3))
+    (2.0, 0.0)
+    """
+    present = np.isfinite(target)
+    cells = np.where(present, weight[:, None], 0.0)
+    centred = np.where(present, target - weighted_means(target, weight), 0.0)
+    return float((cells * (centred - power(target, left_out, weight) * left_out) ** 2).sum())
 
 
 # -- Ridge regression inside groups: slopes from what varies within a campaign, never from what differs between campai

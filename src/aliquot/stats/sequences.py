@@ -345,3 +345,78 @@ def tuned_rho(sd: FloatArray | float, target: int, level: float = 0.95, populati
     spread = np.asarray(sd, dtype=np.float64)
     rho: FloatArray = np.sqrt(y * rest / target) / np.where(spread > 0.0, spread, np.nan)
     return rho
+
+
+FIRST_LOOK = 30
+"""Values from which an asymptotic sequence is looked at."""
+_POOLED = 8.0  # values that the other series' variance counts as, so that a series without spread yet is not certain
+
+
+@dataclass(frozen=True)
+class AsymptoticState:
+    """Running asymptotic sequences of several series, each from its own values; `update` returns the next state.
+
+    Values need no range and no equal weights: each must have, given those before it, the mean that is sought. So a
+    value may be weighted by its inclusion probability and be less a prediction learned from the values before. Values
+    may have a known `precision` l, their variance being s^2 / l: they are averaged with weights l, and the sum of the l
+    is the clock. Near the end of a finite population, where l grows without bound, the interval closes.
+    """
+
+    alpha: float
+    target: int
+    t: IntArray
+    clock: FloatArray
+    mean: FloatArray
+    squares: FloatArray
+
+    @property
+    def sd(self) -> FloatArray:
+        """Deviation of a value of each series, drawn a little towards what is usual."""
+        free = np.maximum(self.t - 1.0, 0.0)
+        known = free > 0
+        usual = float((self.squares[known].sum() / free[known].sum()) if known.any() else 0.0)
+        spread: FloatArray = np.sqrt((self.squares + _POOLED * usual) / np.maximum(free + _POOLED, 1.0))
+        return spread
+
+    @property
+    def half_width(self) -> FloatArray:
+        """Half width of each series' interval; infinite before the first look and where nothing varies."""
+        sd, sizes = self.sd, np.maximum(self.clock, 1.0)
+        ready = (self.t >= FIRST_LOOK) & (sd > 0)
+        guess = np.where(sd > 0, sd, 1.0)
+        level = 1.0 - self.alpha
+        bounds = asymptotic_sequence(0.0, guess, sizes, tuned_rho(guess, self.target, level), level)
+        return np.where(ready, bounds.upper, np.inf)
+
+    @property
+    def lower(self) -> FloatArray:
+        """Lower bound of each series' mean."""
+        return self.mean - self.half_width
+
+    @property
+    def upper(self) -> FloatArray:
+        """Upper bound of each series' mean."""
+        return self.mean + self.half_width
+
+    def update(self, x: FloatArray, precision: FloatArray | float = 1.0) -> AsymptoticState:
+        """Return the state after one more value of each series; NaN where a series has none this time.
+
+        >>> state = start_asymptotic(1)
+        >>> for value in np.random.default_rng(0).normal(2.0, 1.0, 100):
+        ...     state = state.update(np.array([value]))
+        >>> state.lower.round(2).tolist(), state.upper.round(2).tolist()
+        ([1.79], [2.37])
+        """
+        known = np.isfinite(x)
+        weight = np.where(known, precision, 0.0)
+        clock = self.clock + weight
+        step = np.where(known, x - self.mean, 0.0)
+        mean = self.mean + step * weight / np.where(clock > 0, clock, 1.0)
+        squares = self.squares + weight * np.where(known, step * (x - mean), 0.0)
+        return replace(self, t=self.t + known, clock=clock, mean=mean, squares=squares)
+
+
+def start_asymptotic(series: int, *, level: float = 0.95, target: int = 100) -> AsymptoticState:
+    """Return the state before any value; it is narrowest about `target` values."""
+    zeros = np.zeros(series)
+    return AsymptoticState(error_rate(level), target, np.zeros(series, dtype=np.int64), zeros, zeros, zeros)

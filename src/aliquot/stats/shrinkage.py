@@ -87,6 +87,38 @@ def shrunk(values: FloatArray, prediction: FloatArray, covariance: FloatArray) -
     return result, share
 
 
+_NEAR, _FAR = 1.5, 3.0  # robust standard deviations up to which a system is drawn fully, and from which not at all
+
+
+def drawn_together(values: FloatArray, prediction: FloatArray, covariance: FloatArray) -> tuple[FloatArray, float]:
+    """As `shrunk`, but a system far from what the others show stays where it is: it is another kind of system.
+
+    Deviations from the prediction are measured in robust standard deviations (median, MAD). Systems within 1.5 of them
+    say which share of the deviations is real and are drawn; the draw fades out up to 3.
+
+    >>> values, share = drawn_together(np.array([0.0, 0.1, 0.2, 0.3, 9.0]), np.zeros(5), np.eye(5))
+    >>> bool(share < 0.5), float(values[4])
+    (True, 9.0)
+    """
+    known = np.isfinite(values) & np.isfinite(np.diag(covariance))
+    if known.sum() < FEWEST_SYSTEMS:
+        return values, 1.0
+    gap = (values - prediction)[known]
+    far = np.abs(gap - np.median(gap))
+    scale = 1.4826 * float(np.median(far))
+    drawn = np.clip((_FAR - far / max(scale, _SMALLEST)) / (_FAR - _NEAR), 0.0, 1.0)
+    like = drawn >= 0.5
+    if like.sum() < FEWEST_SYSTEMS:
+        return values, 1.0
+    deviations = gap - float((drawn * gap).sum() / drawn.sum())
+    inner = np.flatnonzero(known)[like]
+    variance = contrast_variance(covariance[np.ix_(inner, inner)])
+    share = real_share(deviations[like] - deviations[like].mean(), variance)
+    result = values.copy()
+    result[known] = values[known] - drawn * (1.0 - share) * deviations
+    return result, share
+
+
 # -- Forecast of a sample that is not drawn yet, from one that is -----------------------------------------
 
 
@@ -199,6 +231,58 @@ def truth_draws(values: FloatArray, covariance: FloatArray, draws: int, rng: np.
     common = error.mean(axis=1, keepdims=True)
     drawn: FloatArray = middle + common + share * (values - middle) + np.sqrt(share) * (error - common)
     return drawn
+
+
+def smaller(covariance: FloatArray, known: FloatArray) -> FloatArray:
+    """The covariance with every direction in which it exceeds what is known already cut to that.
+
+    >>> smaller(np.diag([1.0, 4.0]), np.diag([2.0, 2.0])).round(9).tolist()
+    [[1.0, 0.0], [0.0, 2.0]]
+    """
+    half, share, axes = _shares(covariance, known)
+    cut: FloatArray = half @ (axes * share) @ axes.T @ half
+    return cut
+
+
+def joined(first: FloatArray, second: FloatArray) -> FloatArray:
+    """Covariance of the best average of two independent estimates: (A^-1 + B^-1)^-1 = A (A + B)^-1 B.
+
+    >>> joined(np.eye(1) * 3.0, np.eye(1) * 6.0).tolist()
+    [[2.0]]
+    """
+    both: FloatArray = first @ np.linalg.pinv(first + second, hermitian=True) @ second
+    return (both + both.T) / 2
+
+
+def continued(
+    truth: FloatArray, values: FloatArray, known: FloatArray, covariance: FloatArray, draws: FloatArray
+) -> FloatArray:
+    """Estimates after more items of the same set, given the truth and the present estimates (draws x M).
+
+    What is known by now, N(values, C), stays part of the final estimate, whose covariance is F: it averages the present
+    estimate and what the new items say, truth + N(0, (F^-1 - C^-1)^-1). So its mean is values + (I - F C^-1) (truth -
+    values) and its variance F - F C^-1 F. A fresh sample in its place would let go of what is known. `draws` are
+    standard normal.
+
+    >>> x = continued(np.full((4, 1), 3.0), np.zeros(1), np.eye(1), np.eye(1) * 0.25, np.zeros((4, 1)))
+    >>> float(x[0, 0].round(9))
+    2.25
+    """
+    half, share, axes = _shares(covariance, known)
+    back = np.linalg.pinv(half, hermitian=True)
+    seen, noise = (truth - values) @ back @ axes, draws @ axes
+    final: FloatArray = values + ((1 - share) * seen + np.sqrt(share * (1 - share)) * noise) @ axes.T @ half
+    return final
+
+
+def _shares(covariance: FloatArray, known: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """The symmetric root of `known`, and shares of it (0 to 1) that are left along orthogonal axes."""
+    values, vectors = np.linalg.eigh(known)
+    values = np.where(values > 1e-12 * max(float(values.max(initial=0.0)), 1e-300), values, 0.0)
+    half = (vectors * np.sqrt(values)) @ vectors.T
+    inverse = (vectors * np.divide(1.0, np.sqrt(values), out=np.zeros_like(values), where=values > 0)) @ vectors.T
+    share, axes = np.linalg.eigh(inverse @ covariance @ inverse)
+    return half, np.clip(share, 0.0, 1.0), axes
 
 
 def root(covariance: FloatArray) -> FloatArray:

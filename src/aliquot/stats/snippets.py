@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 
 from aliquot.errors import OptionError
-from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, Seed
+from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, Seed, group_sums
 from aliquot.stats.draws import ROUNDING, systematic
 
 Placement = Literal["even", "uniform"]
@@ -129,17 +129,25 @@ def _decide(lengths: list[int], budget: float, rng: np.random.Generator) -> list
     return taken
 
 
-def fixed_snippets(documents: IntArray, n_items: float, seed: Seed, length: int = 10) -> Draw:
+def fixed_snippets(
+    documents: IntArray, n_items: float, seed: Seed, length: int = 10, per_document: int | None = 1
+) -> Draw:
     """Draw runs of `length` neighbouring items (the whole document where it is shorter), `n_items` in expectation.
 
     "Document fixed snippet" of Knowles and Lo, section 2.2.3. Each document is tiled by runs of `length`, from its
-    front or its back at random, the last one moved back to fit; runs are drawn systematically, all with probability p,
-    shorter ones first. An item in two runs has probability min(1, 2p), all others p. No run is cut to fit the budget:
-    the number of items is off by at most one run while p <= 1/2.
+    front or its back at random, the last one moved back to fit. Documents are drawn systematically, all with
+    probability p, those with fewer items to give first; a drawn document gives `per_document` random runs of its tiling
+    (all of them where it has no more). So items of short documents are drawn more often than those of long ones. An
+    item's probability is p times that of being in one of its document's runs. Where the budget is more than all
+    documents have to give, `per_document` is raised to the least number that suffices (`runs_needed`).
+
+    With `per_document=None` the runs themselves are drawn systematically, any number of a document, all with
+    probability p, shorter ones first. An item in two runs has probability min(1, 2p), all others p. No run is cut to
+    fit the budget: the number of items is off by at most one run while p <= 1/2, or while a document gives one.
 
     >>> draw = fixed_snippets(np.zeros(12, dtype=int), 4, seed=0, length=4)
     >>> draw.indices.tolist(), draw.probability[0].round(3).item()
-    ([0, 1, 2, 3], 0.333)
+    ([8, 9, 10, 11], 0.333)
     """
     layout = _layout(documents)
     _check_budget(n_items, len(layout.order), "there are")
@@ -148,12 +156,71 @@ def fixed_snippets(documents: IntArray, n_items: float, seed: Seed, length: int 
     rng = np.random.default_rng(seed)
     run = np.minimum(layout.lengths, length)
     tiles = -(-layout.lengths // run)
-    p = _run_probability(n_items, len(layout.order), int((tiles * run).sum()))
-    owner, starts = _all_runs(layout.lengths, run, tiles, rng)
-    drawn = systematic(np.full(len(owner), p), rng)
-    chosen = layout.covered(owner[drawn], starts[drawn], run[owner[drawn]])
     covers = _both_tilings(layout.position, layout.lengths[layout.document], run[layout.document])
-    return layout.draw(chosen, 0.5 * (np.minimum(1.0, p * covers[0]) + np.minimum(1.0, p * covers[1])))
+    if per_document is None:
+        p = _run_probability(n_items, len(layout.order), int((tiles * run).sum()))
+        owner, starts = _all_runs(layout.lengths, run, tiles, rng)
+        drawn = systematic(np.full(len(owner), p), rng)
+        chosen = layout.covered(owner[drawn], starts[drawn], run[owner[drawn]])
+        return layout.draw(chosen, 0.5 * (np.minimum(1.0, p * covers[0]) + np.minimum(1.0, p * covers[1])))
+    taken = np.minimum(tiles, runs_needed(layout.lengths, n_items, length, per_document))
+    front, back = (_in_a_run(cover, tiles[layout.document], taken[layout.document]) for cover in covers)
+    inside = 0.5 * (front + back)
+    p = min(1.0, n_items / inside.sum()) if len(inside) else 0.0
+    drawn = systematic(np.full(len(run), p), rng, _fewest_first(group_sums(layout.document, inside), rng))
+    owner, starts = _some_runs(drawn, layout.lengths, run, tiles, taken, rng)
+    return layout.draw(layout.covered(owner, starts, run[owner]), p * inside)
+
+
+def runs_needed(lengths: IntArray, n_items: float, length: int = 10, per_document: int = 1) -> int:
+    """Return how many runs a document must give so that documents of these lengths have `n_items` to give.
+
+    >>> runs_needed(np.array([4, 30]), 14), runs_needed(np.array([4, 30]), 15)
+    (1, 2)
+    """
+    if per_document < 1:
+        raise OptionError(f"per_document is {per_document}; a document gives at least 1 run")
+    run = np.minimum(lengths, length)
+    tiles = -(-lengths // run)
+    twice = tiles * run - lengths  # items in two runs of a tiling, which one draw may cover twice
+    for runs in range(per_document, int(tiles.max(initial=1))):
+        taken = np.minimum(tiles, runs)
+        given = taken * run - twice * _both_taken(tiles, taken)
+        if n_items <= given.sum() * (1 + ROUNDING):
+            return runs
+    return max(per_document, int(tiles.max(initial=1)))
+
+
+def _both_taken(tiles: IntArray, taken: IntArray) -> FloatArray:
+    """Probability that two given runs of a tiling are both among those taken at random."""
+    both: FloatArray = taken * (taken - 1) / np.maximum(tiles * (tiles - 1), 1)
+    return both
+
+
+def _in_a_run(cover: IntArray, tiles: IntArray, taken: IntArray) -> FloatArray:
+    """Probability that an item in one or two runs of its document's tiling is in one of those taken at random."""
+    return cover * taken / tiles - (cover > 1) * _both_taken(tiles, taken)
+
+
+def _fewest_first(items: FloatArray, rng: np.random.Generator) -> IntArray:
+    """Documents by the number of items that they give, at random among equals: keeps the total near its expectation."""
+    shuffled = rng.permutation(len(items))
+    return shuffled[np.argsort(items[shuffled].round(6), kind="stable")]
+
+
+def _some_runs(
+    drawn: IntArray, lengths: IntArray, run: IntArray, tiles: IntArray, taken: IntArray, rng: np.random.Generator
+) -> tuple[IntArray, IntArray]:
+    """List document and start of the runs that the drawn documents give: `taken` at random of each one's tiling."""
+    owner = np.repeat(drawn, tiles[drawn])
+    first = np.repeat(np.cumsum(tiles[drawn]) - tiles[drawn], tiles[drawn])
+    # Runs in random order inside their document: the first ones of each are taken.
+    order = np.lexsort((rng.random(len(owner)), owner))
+    picked = order[np.arange(len(owner)) - first < taken[owner]]
+    slack = lengths - run
+    starts = np.minimum((picked - first[picked]) * run[owner[picked]], slack[owner[picked]])
+    mirrored = rng.random(len(run)) < 0.5
+    return owner[picked], np.where(mirrored[owner[picked]], slack[owner[picked]] - starts, starts)
 
 
 def _all_runs(lengths: IntArray, run: IntArray, tiles: IntArray, rng: np.random.Generator) -> tuple[IntArray, IntArray]:

@@ -97,6 +97,40 @@ def _of_complete_rows(
     return np.where(incomplete, np.nan, correlation(values, np.broadcast_to(truth, values.shape)))
 
 
+def weighted_tau(values: FloatArray, truth: FloatArray) -> FloatArray:
+    """Kendall's tau of each row in which a swap of ranks r and s counts 1/(r+1)^2 + 1/(s+1)^2, ranks from 0.
+
+    Averaged over the ranks by the truth and by the values, as scipy's `weightedtau` does (Vigna 2015). It is the
+    measure of arXiv 2608.03437.
+
+    >>> weighted_tau(np.array([[3.0, 2.0, 1.0], [2.0, 3.0, 1.0]]), np.array([3.0, 2.0, 1.0])).round(3).tolist()
+    [1.0, 0.082]
+    """
+    from scipy.stats import weightedtau  # noqa: PLC0415  (slow to import)
+
+    if len(truth) < 2:
+        return np.full(len(values), np.nan)
+    found = [
+        weightedtau(truth, row, rank=True, weigher=lambda rank: 1.0 / (rank + 1.0) ** 2).statistic
+        if np.isfinite(row).all()
+        else np.nan
+        for row in values
+    ]
+    return np.array(found, dtype=np.float64)
+
+
+def top_share(values: FloatArray, truth: FloatArray, count: int) -> FloatArray:
+    """Share of the `count` best systems that each row puts among its `count` first.
+
+    >>> top_share(np.array([[4.0, 1.0, 3.0, 2.0]]), np.array([4.0, 3.0, 2.0, 1.0]), 2).tolist()
+    [0.5]
+    """
+    count = min(count, len(truth))
+    best = set(np.argsort(-truth, kind="stable")[:count].tolist())
+    first = np.argsort(-np.nan_to_num(values, nan=-np.inf), axis=1, kind="stable")[:, :count]
+    return np.array([len(best & set(row)) / count for row in first.tolist()])
+
+
 def rank_of_best(values: FloatArray, truth: FloatArray) -> FloatArray:
     """True rank (1 = best) of the system that each outcome puts first; ties by the mean over those put first.
 

@@ -2,17 +2,19 @@
 
 Definitions are others', to the last digit: BLEU and chrF are sacrebleu's sentence scores (0 to 100), `unigram` is the
 Dice coefficient of word multisets (0 to 1) of subset2evaluate. Only the counting is ours (see `ngrams`): an output is
-split and counted once instead of once per pair.
+split and counted once instead of once per pair. Scripts that write no spaces are the exception: at spaces a Chinese
+sentence is one word, and almost no two outputs have one in common, so their characters count as words.
 """
 
 from __future__ import annotations
 
 import functools
 import itertools
+import re
 import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -20,18 +22,26 @@ import numpy as np
 from aliquot.errors import OptionError, closest, judge_extra, quoted
 from aliquot.stats.arrays import FloatArray, IntArray
 from aliquot.stats.ngrams import clipped_matches, ngram_totals
+from aliquot.stats.words import word_numbers, word_numbers_of_bytes
 
 Similarity = Literal["unigram", "bleu", "chrf"]
+Tokenizer = Literal["auto", "whitespace", "characters", "13a"]
 
 _Symbols = tuple[IntArray, IntArray]
 """Symbols of all texts one after the other, and the number of symbols of each text."""
 
 CHUNK_SIZE = 1 << 17
 """Characters handled at once: enough to spread numpy's overhead, few enough to stay in the cache."""
+_WORD_CHUNKS = 8
+"""Times as many for words, which are fewer than characters."""
 
 
 def mean_pairwise_similarity(
-    texts: Sequence[Sequence[str | None]], similarity: Similarity, *, chunk_size: int = CHUNK_SIZE
+    texts: Sequence[Sequence[str | None]],
+    similarity: Similarity,
+    tokenizer: Tokenizer = "auto",
+    *,
+    chunk_size: int = CHUNK_SIZE,
 ) -> FloatArray:
     """Average the similarity of an item's outputs over all ordered pairs of different systems.
 
@@ -40,15 +50,18 @@ def mean_pairwise_similarity(
     no words (so in subset2evaluate). `bleu` is sacrebleu's sentence BLEU with its default 13a tokeniser, exponential
     smoothing and effective order. `chrf` is sacrebleu's chrF2 with its defaults. None is a missing output, "" an empty
     one; NaN where fewer than two outputs are there. `chunk_size` bounds the memory and has no influence on the result.
+    `tokenizer` "auto" puts spaces around the characters of scripts without spaces first and changes nothing else;
+    "whitespace" (subset2evaluate's for `unigram`), "13a" (sacrebleu's) and "characters" do what they say for both.
 
     >>> mean_pairwise_similarity([["a b", "a b", "a c"], ["a b", None]], "unigram").round(3).tolist()
     [0.667, nan]
     """
-    kind = _kind(similarity)
+    kind = _tokenized(_kind(similarity), similarity, tokenizer)
     if chunk_size < 1:
         raise OptionError(f"chunk_size must be at least 1, not {chunk_size}")
     distinct = [_distinct(_outputs(item, f"item {index}")) for index, item in enumerate(texts)]
-    means = [_means(distinct[chunk], kind) for chunk in _chunks(distinct, chunk_size)]
+    at_once = chunk_size * (_WORD_CHUNKS if similarity == "unigram" else 1)
+    means = [_means(distinct[chunk], kind) for chunk in _chunks(distinct, at_once)]
     return np.concatenate(means) if means else np.empty(0)
 
 
@@ -60,11 +73,97 @@ def _kind(similarity: str) -> _Kind:
     return _KINDS[similarity]
 
 
+def _tokenized(kind: _Kind, similarity: str, tokenizer: str) -> _Kind:
+    """Change how the texts are split into words."""
+    if tokenizer not in get_args(Tokenizer):
+        raise OptionError(f"no tokenizer '{tokenizer}'; there are: {quoted(get_args(Tokenizer))}")
+    if similarity == "chrf":
+        if tokenizer != "auto":
+            raise OptionError("chrf compares characters; leave out the tokenizer")
+        return kind
+    if similarity == "unigram" and tokenizer == "auto":
+        return replace(kind, symbols=_spaced_words)
+    symbols = {
+        "auto": lambda texts: kind.symbols([_spaced(text) for text in texts]),
+        "whitespace": word_numbers,
+        "characters": lambda texts: word_numbers([_every_character(text) for text in texts]),
+        "13a": _tokens,
+    }[tokenizer]
+    return replace(kind, symbols=symbols)
+
+
+def _class(ranges: Iterable[tuple[int, int]], *, marks: bool) -> str:
+    """Characters of these ranges for a regular expression: those that stand alone, or those that combine."""
+    points = (chr(point) for first, last in ranges for point in range(first, last + 1))
+    return "".join(c for c in points if unicodedata.category(c).startswith("M") == marks and not c.isspace())
+
+
+_UNSPACED = ((0x0E01, 0x0EFF), (0x0F00, 0x0FFF), (0x1000, 0x109F), (0x1780, 0x17FF), (0x3001, 0x30FF), (0x31F0, 0x31FF),
+             (0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0xF900, 0xFAFF), (0xFF01, 0xFF0F), (0xFF1A, 0xFF20),
+             (0xFF5B, 0xFF9F))  # fmt: skip
+"""Thai and Lao, Tibetan, Burmese, Khmer, Japanese, Chinese, and their punctuation. Korean writes spaces."""
+
+
+@functools.cache
+def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """Characters of scripts without spaces, and characters of any script, each with the marks that belong to it."""
+    marks = _class(((0x0300, 0x036F), *_UNSPACED[:4]), marks=True)
+    dense = re.escape(_class(_UNSPACED, marks=False))
+    return re.compile(f"([{dense}\U00020000-\U0003ffff][{marks}]*)"), re.compile(f"[^\\s][{marks}]*")
+
+
+def _spaced_words(texts: list[str]) -> _Symbols:
+    """Words of texts, those of scripts without spaces character by character."""
+    coded = [text.encode("utf-8", "surrogatepass") for text in texts]
+    for at in _dense_at(coded):
+        coded[at] = _spaced(texts[at]).encode("utf-8", "surrogatepass")
+    return word_numbers_of_bytes(coded)
+
+
+def _dense_at(coded: list[bytes]) -> list[int]:
+    """Which texts may be of a script without spaces, by first bytes in UTF-8 that others hardly have."""
+    data = np.frombuffer(b"".join(coded), dtype=np.uint8)
+    candidates = np.flatnonzero((data >= 0xE0) & (data != 0xE2))
+    ends = np.cumsum(np.fromiter(map(len, coded), np.int64, len(coded)))
+    found: list[int] = np.unique(np.searchsorted(ends, candidates, side="right")).tolist()
+    return found
+
+
+def _spaced(text: str) -> str:
+    """Put spaces around each character of a script without spaces, together with its marks."""
+    return text if text.isascii() else _patterns()[0].sub(r" \1 ", text)
+
+
+def word_spans(text: str) -> list[tuple[int, int]]:
+    """Where each word stands; of scripts without spaces each character, with its marks, is one.
+
+    >>> [("I 看书".__getitem__(slice(*span))) for span in word_spans("I 看书")]
+    ['I', '看', '书']
+    """
+    found, dense = [], _patterns()[0]
+    for chunk in re.finditer(r"\S+", text):
+        at = chunk.start()
+        for part in dense.split(chunk.group()):
+            if part:
+                found.append((at, at + len(part)))
+                at += len(part)
+    return found
+
+
+def _every_character(text: str) -> str:
+    return " ".join(_patterns()[1].findall(text))
+
+
+_PLAIN = {str, type(None)}
+
+
 def _outputs(item: Iterable[str | None], name: str) -> list[str | None]:
     """Check that these are outputs: each a text or None."""
     if isinstance(item, str) or not isinstance(item, Iterable):
         raise OptionError(f"{name} must be a list of outputs, not {item!r:.60}")
     outputs = list(item)
+    if set(map(type, outputs)) <= _PLAIN:
+        return outputs
     for text in outputs:
         if text is not None and not isinstance(text, str):
             raise OptionError(f"{name} has the output {text!r:.60}, not a text; use None for a missing output")
@@ -105,6 +204,29 @@ def _means(distinct: list[dict[str, int]], kind: _Kind) -> FloatArray:
     return means
 
 
+def similarity_to_others(texts: Sequence[Sequence[str | None]]) -> FloatArray:
+    """Mean similarity (`unigram`) of every output with those of the other systems on its item, items x systems.
+
+    What most systems agree on is more often right. NaN for a missing output, and for one that has no other beside it.
+
+    >>> similarity_to_others([["a b", "a b", "a c"], ["a b", None, "c"], ["a", None, None]]).tolist()
+    [[0.75, 0.75, 0.5], [0.0, nan, 0.0], [nan, nan, nan]]
+    """
+    width = max(map(len, texts), default=0)
+    found = np.full((len(texts), width), np.nan)
+    step = max(1, CHUNK_SIZE // max(1, 2 * width))
+    for start in range(0, len(texts), step):
+        rows = [_outputs(item, f"item {start + at}") for at, item in enumerate(texts[start : start + step])]
+        flat = [text for row in rows for text in [*row, *[None] * (width - len(row))]]
+        there = np.array([text is not None for text in flat]).reshape(len(rows), width)
+        symbols, lengths = _spaced_words([text or "" for text in flat])
+        scores = _dice(clipped_matches(symbols, lengths.reshape(there.shape), 1), lengths.reshape(there.shape))
+        total = np.einsum("iab,ib->ia", scores, there.astype(np.float64)) - np.einsum("iaa->ia", scores)
+        others = there.sum(axis=1, keepdims=True) - 1.0
+        found[start : start + len(rows)] = np.where(there & (others > 0), total / np.maximum(others, 1.0), np.nan)
+    return found
+
+
 def _similarities(items: list[list[str]], kind: _Kind) -> FloatArray:
     """Compare all texts within each item: items by texts by texts, filled up to the widest item."""
     present = np.arange(max(map(len, items), default=0)) < np.array([[len(item)] for item in items])
@@ -116,14 +238,6 @@ def _similarities(items: list[list[str]], kind: _Kind) -> FloatArray:
 def _numbering() -> defaultdict[str, int]:
     """A dict that numbers its keys from 1 on in the order of their first look-up."""
     return defaultdict(itertools.count(1).__next__)
-
-
-def _whitespace_words(texts: list[str]) -> _Symbols:
-    """Number the words between whitespace, case and punctuation kept."""
-    words = [text.split() for text in texts]
-    lengths = np.fromiter(map(len, words), np.int64, len(words))
-    symbols = map(_numbering().__getitem__, itertools.chain.from_iterable(words))
-    return np.fromiter(symbols, np.int64, int(lengths.sum())), lengths
 
 
 @functools.cache
@@ -219,7 +333,7 @@ class _Kind:
 
 
 _KINDS: dict[str, _Kind] = {
-    "unigram": _Kind(_whitespace_words, 1, _dice),
+    "unigram": _Kind(word_numbers, 1, _dice),
     "bleu": _Kind(_tokens, 4, _bleu),
     "chrf": _Kind(_characters, 6, _chrf),
 }

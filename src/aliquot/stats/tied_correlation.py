@@ -12,7 +12,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from aliquot.errors import OptionError, unknown_name
-from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
+from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, kept_by_content
 from aliquot.stats.correlation import common_tables
 
 HUMAN_TIE, METRIC_TIE, CONCORDANT, DISCORDANT = 0, 1, 2, 3
@@ -185,12 +185,24 @@ def item_kendall_like(
     return np.where(weights > 0, values, np.nan)
 
 
+@kept_by_content(4)  # every policy of ties and every average is made from the same counts
 def _counts(metric: FloatArray, human: FloatArray, least_difference: float) -> IntArray:
-    """Pairs of every kind (4) in every row."""
-    counts = np.zeros(4 * len(metric), dtype=np.int64)
-    for block in pair_blocks(metric, human, least_difference):
-        counts += np.bincount(block.kind.astype(np.int64) * len(metric) + block.row, minlength=len(counts))
-    return counts.reshape(4, len(metric))
+    """Pairs of every kind (4) in every row, as `pair_blocks` tells them, without listing the pairs."""
+    slack = rounding(human)
+    metric_tie, human_tie = rounding(metric), max(slack, least_difference - 2 * slack)
+    across, people = np.ascontiguousarray(metric.T), np.ascontiguousarray(human.T)
+    counts = np.zeros((4, len(metric)), dtype=np.int64)
+    for lag in range(1, len(across)):
+        change, wanted = across[lag:] - across[:-lag], people[lag:] - people[:-lag]
+        apart = np.abs(wanted) > human_tie  # not so where a score is missing
+        told = apart & (np.abs(change) > metric_tie)
+        alike = told & ((change > 0) == (wanted > 0))
+        untied, told_apart = apart.sum(axis=0), told.sum(axis=0)
+        counts[CONCORDANT] += alike.sum(axis=0)
+        counts[DISCORDANT] += told_apart - alike.sum(axis=0)
+        counts[METRIC_TIE] += untied - told_apart
+        counts[HUMAN_TIE] += (~np.isnan(change)).sum(axis=0) - untied
+    return counts
 
 
 def _coefficients(counts: IntArray, metric_ties: MetricTies) -> tuple[FloatArray, FloatArray]:

@@ -128,7 +128,7 @@ def test_numbers_beyond_64_bits_are_refused(tmp_path: Path) -> None:
 
 
 def test_the_pool_itself_is_not_written_over(lines: Path) -> None:
-    refused(OptionError, "is a file of the pool itself", lines, "segments", 5, journal=lines)
+    refused(OptionError, "is read by this run and would be overwritten", lines, "segments", 5, journal=lines)
 
 
 def test_a_file_that_changes_while_it_is_read_is_refused(items: list[Item], tmp_path: Path) -> None:

@@ -182,8 +182,8 @@ def test_a_field_may_be_a_group_and_something_else(lines: Path, loaded: EvalSet,
     spec = f"source:model={model},pair=en-de"  # a model looks at the domain, too
     whole = aliquot.select(loaded, spec, 40, balance="domain")
     same(select_pool(lines, spec, 40, balance="domain", partition_bytes=5000).selection, whole)
-    whole = aliquot.select(loaded, "segments", 40, balance="cost", cost="cost")
-    same(select_pool(lines, "segments", 40, balance="cost", cost="cost").selection, whole)
+    whole = aliquot.select(loaded, "segments", "40cost", balance="cost", cost="cost")
+    same(select_pool(lines, "segments", "40cost", balance="cost", cost="cost").selection, whole)
 
 
 def test_of_two_names_for_a_role_the_item_formats_counts(tmp_path: Path) -> None:

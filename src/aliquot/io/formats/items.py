@@ -27,8 +27,9 @@ from aliquot.core.conventions import implied_human
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import Judgments
 from aliquot.errors import FormatError
-from aliquot.io.files import decode_text, first_character, write_bytes
+from aliquot.io.files import decode_text, first_character, keys_in, require_unique_keys
 from aliquot.io.formats.item_fields import META, NESTED, column_name, explain, field_name
+from aliquot.io.writing import write_bytes
 
 Fields = dict[str, msgspec.Raw]
 
@@ -41,7 +42,7 @@ class _Meta(msgspec.Struct):
 
 
 _LINE = msgspec.json.Decoder(Fields)
-_ARRAY = msgspec.json.Decoder(list[Fields])
+_ARRAY = msgspec.json.Decoder(list[msgspec.Raw])
 _SCORES = msgspec.json.Decoder(dict[str, dict[str, float | None] | None] | None)
 _TEXTS = msgspec.json.Decoder(dict[str, str | None] | None)
 _ID = msgspec.json.Decoder(int | str)
@@ -71,6 +72,8 @@ def read(raw: bytes, path: Path | str, *, sources_only: bool = False) -> EvalSet
     except UnicodeDecodeError:
         decode_text(raw, path)  # finds the line and says it
         raise
+    keys = reader.keys + reader.scores.added
+    require_unique_keys(raw, keys, ((f"{path} {where}", line) for where, _, line in _items(raw, path)))
     return reader.evalset(sources_only=sources_only)
 
 
@@ -85,17 +88,17 @@ def _items(raw: bytes, path: Path | str) -> Iterator[tuple[str, Fields, bytes]]:
             raise explain(raw, str(path), str(error)) from None
         if not array:
             raise FormatError(f"{path}: the JSON array is empty; it should hold one object per item")
-        for number, fields in enumerate(array, start=1):
-            yield f"entry {number}", fields, msgspec.json.encode(fields)
-        return
-    for number, line in enumerate(raw.split(b"\n"), start=1):
-        if not line or line.isspace():
+        texts, each = (bytes(entry) for entry in array), "entry"
+    else:
+        texts, each = (line for line in raw.split(b"\n")), "line"
+    for number, text in enumerate(texts, start=1):
+        if not text or text.isspace():
             continue
         try:
-            fields = _LINE.decode(line)
+            fields = _LINE.decode(text)
         except _REFUSED as error:
-            raise explain(line, f"{path} line {number}", str(error)) from None
-        yield f"line {number}", fields, line
+            raise explain(text, f"{path} {each} {number}", str(error)) from None
+        yield f"{each} {number}", fields, text
 
 
 class _FieldError(Exception):
@@ -116,6 +119,7 @@ class _Reader:
         self.judged_rows: list[int] = []
         self.meta: _Meta | None = None
         self.without_systems: str | None = None
+        self.keys = 0  # of all objects, but those of one cell's scores
 
     def add(self, fields: Fields, where: str) -> None:
         row = len(self.ids)
@@ -127,12 +131,17 @@ class _Reader:
             self.without_systems = f"{where}: item {item!r}"
         self.scores.add(row, scores or {})
         self.texts.add(row, texts or {})
+        self.keys += len(fields) + len(texts or ()) + len(scores or ())  # scores count those inside
+        if judgments:
+            flat = bytes(fields["judgments"]).count(b"{") == len(judgments)
+            self.keys += sum(map(len, judgments)) if flat else keys_in(judgments)
         for number, judgment in enumerate(judgments or ()):
             self.judgments.append(_checked_judgment(judgment, item, number))
             self.judged_rows.append(row)
         if META in fields:
             meta = _META.decode(fields[META])
             self.meta = self.meta or meta
+            self.keys += keys_in(_ANY.decode(fields[META]))
         for field, value in fields.items():
             if field not in NESTED and field not in ("i", META):
                 self._put(row, field, value)
@@ -153,7 +162,10 @@ class _Reader:
     def _put(self, row: int, field: str, value: msgspec.Raw) -> None:
         column = self.columns.setdefault(column_name(field), [])
         column.extend([None] * (row - len(column)))
-        column.append(_FIELD_DECODERS.get(field, _ANY).decode(value))
+        decoded = _FIELD_DECODERS.get(field, _ANY).decode(value)
+        column.append(decoded)
+        if isinstance(decoded, (dict, list)):
+            self.keys += keys_in(decoded)
 
     def evalset(self, *, sources_only: bool) -> EvalSet:
         judged = [judgment["system"] for judgment in self.judgments]

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import math
 import re
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +20,7 @@ import polars as pl
 from aliquot.core.columns import text_frame
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import Judgments
-from aliquot.errors import FormatError, OptionError, quoted
+from aliquot.errors import AliquotWarning, FormatError, OptionError, quoted
 from aliquot.io.files import decode_text
 from aliquot.io.formats.tables import codes
 
@@ -26,13 +28,18 @@ _SYNONYMS = {
     "system": ("system",),
     "document": ("doc", "document", "docid"),
     "segment": ("globalsegid", "seg_id", "segment_id", "segid", "global_seg_id"),
+    "place": ("doc_id", "docsegid", "doc_seg_id"),  # number within the document
     "rater": ("rater", "annotator"),
     "source": ("source",),
     "target": ("target",),
     "category": ("category",),
     "severity": ("severity",),
 }
+_NEEDED = ("system", "segment", "rater", "source", "target", "category", "severity")
 _MARK = re.compile(r"<v>(.*?)</v>", re.DOTALL)
+_SEVERITIES = ("no-error", "no error", "neutral", "minor", "major", "critical")
+_MOST_MISSING = 3
+"""Columns that the rows may lack: more could not be told apart by what the fields look like."""
 
 
 @dataclass(frozen=True)
@@ -87,8 +94,10 @@ class MQMWeights:
 
 
 def looks_like(header: list[str]) -> bool:
-    """Tell an MQM error file by its header."""
+    """Tell an MQM error file by its header; a table of our own judgments, with errors among them, is none."""
     names = {name.strip().casefold() for name in header}
+    if {"item", "value"} <= names:
+        return False
     return {"category", "severity", "system"} <= names and bool(names & {"rater", "annotator"})
 
 
@@ -134,34 +143,108 @@ def read(raw: bytes, path: Path | str, weights: MQMWeights | None = None) -> Eva
 
 
 def _rows(text: str, path: Path | str) -> pl.DataFrame:
-    """Split by tabs only: quotes inside the texts mean nothing in this format."""
+    """The columns that are used, by role, with the line each row is on."""
     lines = text.replace("\r\n", "\n").split("\n")
     header = [name.strip().casefold() for name in lines[0].split("\t")]
-    place = {}
-    for role, names in _SYNONYMS.items():
-        found = next((header.index(name) for name in names if name in header), None)
-        if found is None and role != "document":
-            raise FormatError(f"{path}: the MQM table lacks a column '{names[0]}'; there are {quoted(header)}")
-        if found is not None:
-            place[role] = found
-    cells = []
-    for number, line in enumerate(lines[1:], start=2):
-        if not line.strip():
-            continue
-        fields = line.split("\t")
-        if len(fields) != len(header):
+    for role in _NEEDED:
+        if not set(_SYNONYMS[role]) & set(header):
             raise FormatError(
-                f"{path} line {number}: {len(fields)} fields where the header has {len(header)}; mend the row"
+                f"{path}: the MQM table lacks a column '{_SYNONYMS[role][0]}'; there are {quoted(header)}"
             )
-        cells.append([number, *(fields[column] for column in place.values())])
-    if not cells:
+    numbered = [(number, line.split("\t")) for number, line in enumerate(lines[1:], start=2) if line.strip()]
+    if not numbered:
         raise FormatError(f"{path}: the table has a header but no rows")
-    schema = {"line": pl.Int64, **dict.fromkeys(place, pl.String)}
-    return pl.DataFrame(cells, schema=schema, orient="row")
+    fields = _unquoted([row for _, row in numbered])
+    columns = _aligned(header, fields, numbered, path)
+    place = {
+        role: next((columns.index(name) for name in names if name in columns), None)
+        for role, names in _SYNONYMS.items()
+    }
+    found = {role: at for role, at in place.items() if at is not None}
+    cells = [[number, *(row[at] for at in found.values())] for (number, _), row in zip(numbered, fields, strict=True)]
+    rows = pl.DataFrame(cells, schema={"line": pl.Int64, **dict.fromkeys(found, pl.String)}, orient="row")
+    return rows if "rater" in found else rows.with_columns(rater=pl.lit(None, dtype=pl.String))
+
+
+def _unquoted(rows: list[list[str]]) -> list[list[str]]:
+    """Take quotes off where the file was written with CSV quoting, as some of Google's were; else they are text.
+
+    In such a file every field with a quote is enclosed in quotes, with those inside doubled. One doubled quote is
+    wanted as evidence: a field that is just "a quoted sentence" looks the same in both kinds.
+    """
+    quotes = [field for row in rows for field in row if '"' in field]
+    if not any('""' in field[1:-1] for field in quotes) or not all(map(_is_quoted, quotes)):
+        return rows
+    return [[field[1:-1].replace('""', '"') if field.startswith('"') else field for field in row] for row in rows]
+
+
+def _is_quoted(field: str) -> bool:
+    whole = len(field) > 1 and field.startswith('"') and field.endswith('"')
+    return whole and '"' not in field[1:-1].replace('""', "")
+
+
+def _aligned(
+    header: list[str], rows: list[list[str]], numbered: list[tuple[int, list[str]]], path: Path | str
+) -> list[str]:
+    """The names of the rows' fields: the header, or the header without the columns that all rows lack.
+
+    Two of Google's files have a header that is longer than every row (side by side 2023, source errors 2020). Which
+    columns are lacking is told by what the fields look like: a severity is a known one, numbers are numbers, marks are
+    in the texts.
+    """
+    widths = {len(row) for row in rows}
+    if widths == {len(header)}:
+        return header
+    wrong = next(at for at, row in enumerate(rows) if len(row) != len(header))
+    line = f"{path} line {numbered[wrong][0]}: {len(rows[wrong])} fields where the header has {len(header)}"
+    if len(widths) > 1 or len(rows[0]) > len(header):
+        raise FormatError(f"{line}; mend the row")
+    columns = list(zip(*rows, strict=True))
+    while columns and not any(columns[-1]):  # a tab at the end of every line
+        columns.pop()
+    missing = len(header) - len(columns)
+    if missing <= _MOST_MISSING:
+        used = {name for names in _SYNONYMS.values() for name in names}
+        # First columns that are not used anyway, then the rightmost ones: what is lacking is most often the end.
+        choices = sorted(combinations(range(len(header)), missing), reverse=True)
+        for left_out in sorted(choices, key=lambda choice: sum(header[at] in used for at in choice)):
+            names = [name for at, name in enumerate(header) if at not in left_out]
+            if _fits(names, columns):
+                without = [name for at, name in enumerate(header) if at in left_out]
+                warnings.warn(
+                    f"{path}: every row has {len(rows[0])} fields where the header has {len(header)}; read without "
+                    f"the column{'s' if missing > 1 else ''} {quoted(without)}, judged by what the fields look like",
+                    AliquotWarning, 2,
+                )  # fmt: skip
+                return names
+    raise FormatError(f"{line}, and so in every row; which columns are lacking cannot be told: mend the header")
+
+
+def _fits(names: list[str], columns: list[tuple[str, ...]]) -> bool:
+    """Whether fields look like what their columns are called."""
+    found = dict(zip(names, columns, strict=True))
+    by_role = {
+        role: next((found[name] for name in synonyms if name in found), None) for role, synonyms in _SYNONYMS.items()
+    }
+    if any(by_role[role] is None for role in ("system", "source", "target", "category", "severity")):
+        return False
+    numbers = [found[name] for name in (*_SYNONYMS["segment"], *_SYNONYMS["place"]) if name in found]
+    texts = [by_role[role] or () for role in ("source", "target")]
+    words = [by_role[role] or () for role in ("system", "category")]
+    severity = by_role["severity"] or ()
+    return (
+        bool(numbers)
+        and all(value.lstrip("-").isdigit() for column in numbers for value in column)
+        and all(value.casefold() in _SEVERITIES or "hotw" in value.casefold() for value in severity)
+        and not any(value.isdigit() or "<v>" in value for column in words for value in column)
+        and any("<v>" in value for column in texts for value in column)
+    )
 
 
 def _item_ids(rows: pl.DataFrame) -> pl.Series:
     """Segment numbers where they are unique over documents, else document:segment."""
+    if "segment" not in rows.columns:  # numbered within documents only
+        rows = rows.rename({"place": "segment"})
     if "document" in rows.columns:
         pairs = rows.select("document", "segment").unique()
         if pairs["segment"].n_unique() < pairs.height:

@@ -15,8 +15,9 @@ import polars as pl
 
 from aliquot.core.conventions import is_error_rate, looks_human
 from aliquot.core.evalset import EvalSet
-from aliquot.errors import AliquotWarning, FormatError, OptionError, quoted, unknown_name
-from aliquot.io.files import decode_text, read_bytes, whole_folder
+from aliquot.errors import AliquotWarning, FormatError, OptionError, OutputError, quoted, unknown_name
+from aliquot.io.files import decode_text, read_bytes
+from aliquot.io.writing import whole_folder
 from aliquot.stats.arrays import FloatArray
 
 _SEGMENT = ".seg.score"
@@ -175,21 +176,66 @@ def _best_human(scores: dict[str, FloatArray]) -> str | None:
     return None
 
 
-def write(evalset: EvalSet, folder: Path, pair: str) -> None:
+def write(evalset: EvalSet, folder: Path, pair: str, *, alone: bool = False) -> None:
     """Write one language pair as such a folder; scores named like human ones go to human-scores/.
 
     The format knows lines only: line breaks inside a text become spaces, and judgments have no place in it.
+
+    A folder that is there may hold other language pairs, which stay, unless the campaign is to be `alone` in it. The
+    pair itself is replaced when its sources are the same and no other file of it would stay; anything else there is
+    another campaign, and is refused.
     """
+    _refuse_other_things(folder)
     if evalset.outputs is None or "source" not in evalset.items.columns:
         raise OptionError(f"{evalset.name}: an mt-metrics-eval folder needs sources and outputs; write .jsonl instead")
     for kind, names in (("pair", [pair]), ("system", evalset.systems), ("score", evalset.scores)):
         for name in names:
             _check_file_name(name, kind)
-    with whole_folder(folder) as temporary:
-        for place, lines in _files(evalset, pair):
-            content = "".join(line.replace("\r", " ").replace("\n", " ") + "\n" for line in lines)
+    files = {Path(place): _content(lines) for place, lines in _files(evalset, pair)}
+    others = _kept(folder, pair, files)
+    if others and alone:
+        raise OutputError(
+            f"{folder}: holds another campaign ({quoted(pairs(folder), 3)}); name a new folder, or add this one as a "
+            "language pair of its own: --pair / pair="
+        )
+    with whole_folder(folder, keep=others) as temporary:
+        for place, content in files.items():
             (temporary / place).parent.mkdir(parents=True, exist_ok=True)
-            (temporary / place).write_bytes(content.encode())
+            (temporary / place).write_bytes(content)
+
+
+def _content(lines: list[str]) -> bytes:
+    return "".join(line.replace("\r", " ").replace("\n", " ") + "\n" for line in lines).encode()
+
+
+def _refuse_other_things(folder: Path) -> None:
+    if folder.exists() and not folder.is_dir():
+        raise OutputError(f"{folder}: is a file where an output folder is meant; name another")
+    if folder.exists() and any(folder.iterdir()) and not looks_like(folder):
+        raise OutputError(f"{folder}: is a folder with other things in it; name a file or a new folder")
+
+
+def _kept(folder: Path, pair: str, files: dict[Path, bytes]) -> list[Path]:
+    """Return the files that stay in the folder, those of other pairs; refuse to mix campaigns, or to replace one."""
+    there = [path.relative_to(folder) for path in sorted(folder.rglob("*")) if not path.is_dir()]
+    same = [place for place in there if _is_of(place, pair)]
+    source = Path("sources", f"{pair}.txt")
+    if source in same and (folder / source).read_bytes() != files[source]:
+        raise OutputError(
+            f"{folder}: holds another campaign of {pair}, with other sources; name a new folder, or delete it"
+        )
+    mixed = [place for place in same if place not in files]
+    if mixed:
+        raise OutputError(
+            f"{folder}: holds another campaign of {pair}, which would be mixed with this one ({quoted(mixed, 2)} would "
+            "stay); name a new folder, or delete it"
+        )
+    return [place for place in there if place not in same]
+
+
+def _is_of(place: Path, pair: str) -> bool:
+    """Tell whether a file of such a folder belongs to the language pair."""
+    return len(place.parts) > 1 and (place.parts[1] == pair or place.parts[1].startswith(f"{pair}."))
 
 
 def _check_file_name(name: str, kind: str) -> None:

@@ -12,8 +12,8 @@ from aliquot.core.columns import cast_column
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import Judgments
 from aliquot.errors import FormatError
-from aliquot.io.files import whole_file
 from aliquot.io.formats.item_fields import META, NESTED, column_name, field_name
+from aliquot.io.writing import write_parquet
 from aliquot.stats.arrays import FloatArray
 
 
@@ -107,8 +107,7 @@ def write(evalset: EvalSet, path: Path | str) -> None:
         grouped = _nested_judgments(evalset.judgments)
         table = table.join(grouped, on="i", how="left", maintain_order="left")
     meta = {"systems": evalset.systems, "human": evalset.human, "flipped": sorted(evalset.flipped)}
-    with whole_file(path) as temporary:
-        table.write_parquet(temporary, metadata={META: msgspec.json.encode(meta).decode()})
+    write_parquet(table, path, {META: msgspec.json.encode(meta).decode()})
 
 
 def _scores_struct(evalset: EvalSet) -> pl.Series:

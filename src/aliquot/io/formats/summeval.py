@@ -14,7 +14,7 @@ from aliquot.core.columns import column_of, record_frame, text_frame
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import Judgments
 from aliquot.errors import FormatError
-from aliquot.io.files import decode_text
+from aliquot.io.files import decode_text, keys_in, numbered_lines, require_unique_keys
 from aliquot.io.formats.item_fields import explain
 
 _GROUPS = {"expert_annotations": "expert", "turker_annotations": "turker"}
@@ -53,15 +53,15 @@ def read(raw: bytes, path: Path | str) -> EvalSet:
 
 def _lines(raw: bytes, path: Path | str) -> list[dict[str, Any]]:
     lines: dict[tuple[str, str], dict[str, Any]] = {}
-    for number, text in enumerate(raw.split(b"\n"), start=1):
-        if text.strip():
-            line = _line(text, f"{path} line {number}")
-            key = line["id"], line["model_id"]
-            if key in lines:
-                raise FormatError(
-                    f"{path} line {number}: id '{key[0]}' with model_id '{key[1]}' occurs twice; keep one"
-                )
-            lines[key] = line
+    keys = 0
+    for where, text in numbered_lines(raw, path):
+        line = _line(text, where)
+        key = line["id"], line["model_id"]
+        if key in lines:
+            raise FormatError(f"{where}: id '{key[0]}' with model_id '{key[1]}' occurs twice; keep one")
+        lines[key] = line
+        keys += keys_in(line)
+    require_unique_keys(raw, keys, numbered_lines(raw, path))
     return list(lines.values())
 
 

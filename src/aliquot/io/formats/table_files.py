@@ -10,6 +10,7 @@ import csv
 import io
 import warnings
 import zipfile
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import date, time
 from pathlib import Path
@@ -18,11 +19,13 @@ from typing import Any, Protocol, TypeVar, cast
 import msgspec
 import polars as pl
 
+from aliquot.core import escape
 from aliquot.core.columns import JSON_DTYPE, column_of, record_frame
 from aliquot.errors import AliquotWarning, FormatError, MissingExtraError, OptionError, quoted
-from aliquot.io.files import decode_text, first_character
+from aliquot.io.files import decode_text, first_character, keys_in, numbered_lines, require_unique_keys
 from aliquot.io.formats.item_fields import explain
 from aliquot.io.formats.table_columns import map_columns
+from aliquot.io.parquet_seal import UNREADABLE, quiet_panics
 
 PARQUET_MAGIC, ZIP_MAGIC = b"PAR1", b"PK\x03\x04"
 Decoded = TypeVar("Decoded")
@@ -35,9 +38,11 @@ def read_frame(raw: bytes, path: Path | str) -> pl.DataFrame:
     """Read a table, whatever container it is in."""
     if raw.startswith(PARQUET_MAGIC):
         try:
-            return pl.read_parquet(raw)
-        except pl.exceptions.PolarsError as error:
-            raise FormatError(f"{path}: unreadable Parquet ({str(error).splitlines()[0]}); copy it again") from None
+            with quiet_panics():
+                return pl.read_parquet(raw)
+        except UNREADABLE as error:
+            reason = (str(error).splitlines() or ["damaged"])[0]
+            raise FormatError(f"{path}: unreadable Parquet ({reason}); copy it again") from None
     if raw.startswith(ZIP_MAGIC):
         return _from_excel(raw, path)
     if first_character(raw) in (b"{", b"["):
@@ -84,9 +89,12 @@ def is_record(fields: dict[str, Any]) -> bool:
 
 def _from_records(raw: bytes, path: Path | str) -> pl.DataFrame:
     if first_character(raw) == b"[":
-        return _without_mixtures(record_frame(_decoded(raw, str(path), list[dict[str, Any]])))
-    lines = [(line, number) for number, line in enumerate(raw.split(b"\n"), start=1) if line.strip()]
-    records = [_decoded(line, f"{path} line {number}", dict[str, Any]) for line, number in lines]
+        parts = [(str(path), raw)]
+        records = _decoded(raw, str(path), list[dict[str, Any]])
+    else:
+        parts = list(numbered_lines(raw, path))
+        records = [_decoded(line, where, dict[str, Any]) for where, line in parts]
+    require_unique_keys(raw, keys_in(records), parts)
     return _without_mixtures(record_frame(records))
 
 
@@ -121,12 +129,17 @@ def _from_excel(raw: bytes, path: Path | str) -> pl.DataFrame:
         raise MissingExtraError(
             f"{path}: reading Excel files needs openpyxl: pip install 'aliquot[sheets]', or save the sheet as CSV"
         ) from None
-    book = load_workbook(io.BytesIO(raw), read_only=True, data_only=True)
-    sheet, *others = book.worksheets
+    try:
+        book = load_workbook(io.BytesIO(raw), read_only=True, data_only=True)
+        sheet, *others = book.worksheets
+        cells = [list(row) for row in sheet.iter_rows(values_only=True)]
+    except Exception as error:  # noqa: BLE001  (a damaged file fails anywhere in zip, XML and openpyxl)
+        raise FormatError(f"{path}: a damaged Excel file ({type(error).__name__}: {error}); copy it again, or save the "
+                          "sheet as CSV") from None  # fmt: skip
     if others:
         names = quoted(other.title for other in others)
         warnings.warn(f"{path}: only the first sheet '{sheet.title}' is read, not {names}", AliquotWarning, 2)
-    rows = [[_cell_text(value) for value in row] for row in sheet.iter_rows(values_only=True)]
+    rows = [[_cell_text(value) for value in row] for row in cells]
     rows = [row for row in rows if any(cell is not None for cell in row)]
     if not rows:
         raise FormatError(f"{path}: the first sheet '{sheet.title}' is empty; it should hold a header and rows")
@@ -163,6 +176,8 @@ def parse(text: str, path: Path | str) -> pl.DataFrame:
     spaced = separator != "\t" and f"{separator} " in text.split("\n", 1)[0]
     split = _split_quoted if _QUOTE in text else _split_plain
     table = split(text, separator, path, spaced=spaced)
+    if "'" in text:
+        table = escape.csv_originals(table)
     return table.with_columns(pl.when(pl.all() != "").then(pl.all()))
 
 
@@ -179,7 +194,7 @@ def _split_plain(text: str, separator: str, path: Path | str, *, spaced: bool) -
         .with_row_index("number", offset=1)
         .filter(pl.col("line").str.strip_chars(" ") != "")
     )
-    header = _cells(numbered["line"][0], separator, spaced=spaced)
+    header = escape.csv_original_names(_cells(numbered["line"][0], separator, spaced=spaced))
     _check_header(header, path)
     body = numbered.slice(1)
     ragged = body.filter(pl.col("line").str.count_matches(separator, literal=True) != len(header) - 1)
@@ -197,7 +212,7 @@ def _cells(line: str, separator: str, *, spaced: bool) -> list[str]:
 
 def _split_quoted(text: str, separator: str, path: Path | str, *, spaced: bool) -> pl.DataFrame:
     rows = _quoted_rows(text, separator, path, spaced=spaced)
-    _, header = next(rows)
+    header = escape.csv_original_names(next(rows)[1])
     _check_header(header, path)
     body = []
     for number, row in rows:
@@ -228,7 +243,7 @@ def _quoted_rows(text: str, separator: str, path: Path | str, *, spaced: bool) -
 
 
 def _check_header(header: Sequence[str], path: Path | str) -> None:
-    repeated = [name for name in header if header.count(name) > 1]
+    repeated = [name for name, count in Counter(header).items() if count > 1]
     if repeated:
         raise FormatError(f"{path} line 1: the column '{repeated[0]}' occurs twice; give each column its own name")
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from aliquot.core import escape
 from aliquot.core.columns import series_codes, text_frame
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import LABEL, Judgments
@@ -26,7 +27,6 @@ from aliquot.errors import (
     quoted,
     unknown_name,
 )
-from aliquot.io.files import whole_file, write_bytes
 from aliquot.io.formats.table_columns import (
     ITEM_FIELDS,
     MAY_BE_SCORES,
@@ -41,6 +41,7 @@ from aliquot.io.formats.table_columns import (
     require,
     whole_numbers_of,
 )
+from aliquot.io.writing import format_name, write_bytes, write_parquet
 from aliquot.stats.arrays import FloatArray, IntArray
 
 _WIDE = ("systems", "metrics")
@@ -422,17 +423,23 @@ def _item_field(column: pl.Series, where: str) -> pl.Series:
 
 
 def write(table: pl.DataFrame, path: Path | str) -> None:
-    """Write a table by the path's ending: .csv, .tsv (and .gz of them) or .parquet."""
-    name = str(path).removesuffix(".gz")
+    """Write a table by the path's ending: .csv, .tsv (and .gz of them) or .parquet; CSV to standard output ("-")."""
+    name = format_name(path, ".csv").removesuffix(".gz")
     if name.endswith(".parquet"):
-        with whole_file(path) as temporary:
-            table.write_parquet(temporary)
+        write_parquet(table, path)
         return
     if not name.endswith((".csv", ".tsv")):
         raise OptionError(f"{path}: unknown ending for a table; use .csv, .tsv or .parquet")
+    write_bytes(path, csv_text(table, "\t" if name.endswith(".tsv") else ",").encode())
+
+
+def csv_text(table: pl.DataFrame, separator: str = ",") -> str:
+    """Return a table as CSV or TSV; nested values as JSON, and texts that a spreadsheet would run marked as texts."""
     nested = [column.name for column in table if column.dtype.is_nested()]
     flat = table.with_columns(pl.col(name).struct.field("json").alias(name) for name in nested)
-    write_bytes(path, flat.write_csv(separator="\t" if name.endswith(".tsv") else ",").encode())
+    safe = escape.csv_cells(flat)
+    safe.columns = escape.csv_names(safe.columns)
+    return safe.write_csv(separator=separator)
 
 
 def long_scores(evalset: EvalSet) -> pl.DataFrame:

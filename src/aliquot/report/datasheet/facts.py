@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 import polars as pl
 from scipy.special import ndtri
@@ -17,7 +16,7 @@ from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import Judgments
 from aliquot.core.selection import Selection
 from aliquot.errors import FormatError, OptionError
-from aliquot.io.files import read_bytes
+from aliquot.io.files import decode_json, read_bytes
 from aliquot.stats.arrays import FloatArray
 from aliquot.stats.pairwise import pairwise_sums
 
@@ -189,13 +188,8 @@ def read_result(result: object) -> Result:
     where = "result"
     if isinstance(result, str | Path):
         where = str(result)
-        try:
-            result = msgspec.json.decode(read_bytes(result))
-        except msgspec.MsgspecError as error:
-            raise FormatError(
-                f"{where}: not one JSON document ({error}); give what a verb prints with --json; "
-                "a selection belongs to --selection"
-            ) from None
+        remedy = "give what a verb prints with --json; a selection belongs to --selection"
+        result = decode_json(read_bytes(result), where, remedy)
     elif not isinstance(result, Mapping):
         to_dict = getattr(result, "to_dict", None)
         if to_dict is None:

@@ -18,7 +18,8 @@ from typing import Any
 import msgspec
 
 from aliquot.errors import AliquotError, FormatError, MissingExtraError, OptionError, OutputError, unknown_name
-from aliquot.io.files import decode_text, read_bytes, write_bytes
+from aliquot.io.files import decode_json, decode_text, read_bytes
+from aliquot.io.writing import format_name, write_bytes
 from aliquot.report.datasheet.questions import CRITERION, VERSION, Question, Section, find, questions, sections
 from aliquot.report.datasheet.sheet import NOTHING, Answer, Criterion, Datasheet, make_answer
 
@@ -40,13 +41,14 @@ _HEAD = f"""\
 def save(sheet: Datasheet, path: str | Path, *, force: bool = False) -> None:
     """Write a sheet as TOML, or as JSON by its ending; an existing file is only replaced with `force`."""
     path = Path(path)
-    if path.suffix not in (".toml", ".json"):
+    ending = Path(format_name(path, "sheet.toml")).suffix
+    if ending not in (".toml", ".json"):
         raise OptionError(f"{path}: a datasheet is written as .toml (for people) or .json; choose one of these endings")
-    if path.exists() and not force:
+    if path.is_file() and not force:
         raise OutputError(
             f"{path}: is there already and may hold answers; choose another name, or replace it (--force)"
         )
-    if path.suffix == ".json":
+    if ending == ".json":
         write_bytes(path, msgspec.json.format(msgspec.json.encode(to_document(sheet)), indent=2) + b"\n")
     else:
         write_bytes(path, to_toml(sheet).encode())
@@ -86,6 +88,7 @@ def to_toml(sheet: Datasheet) -> str:
 
     >>> print(to_toml(Datasheet(answers={"3.2.1": Answer("12")})).split("# 3.2.1")[1].split("# 3.2.2")[0].rstrip())
      Number of annotators: How many annotators took part?
+    #       [HEDS 2.0, question 3.2.1: Number of evaluators]
     #       A whole number: all of them together.
     "3.2.1" = "12"
     """
@@ -114,7 +117,11 @@ def _section_lines(section: Section, answers: Mapping[str, Answer]) -> Iterator[
         yield ""
         indent = " " * (len(question.number) + 1)
         how = {"one": "Choose one. ", "several": "Choose all that apply. "}.get(question.kind, "")
-        for text in (f"{question.number} {question.title}: {question.ask}", indent + (how + question.help).strip()):
+        for text in (
+            f"{question.number} {question.title}: {question.ask}",
+            f"{indent}[{question.in_heds}]",
+            indent + (how + question.help).strip(),
+        ):
             wrapped = textwrap.wrap(text, _WIDTH - 2, subsequent_indent=indent, break_long_words=False)
             yield from (_comment(line) for line in wrapped)
         if question.options:
@@ -166,7 +173,10 @@ def load(path: str | Path) -> Datasheet:
     text = decode_text(read_bytes(path), path)
     suffix = Path(path).suffix.lower()
     parse = {".yaml": _parse_yaml, ".yml": _parse_yaml, ".json": _parse_json}.get(suffix, _parse_toml)
-    document = parse(text, path)
+    try:
+        document = parse(text, path)
+    except RecursionError:
+        raise FormatError(f"{path}: nested too deeply; a datasheet has tables of answers and nothing below") from None
     if not isinstance(document, dict):
         raise FormatError(f"{path}: a datasheet has tables such as [paper] and [[criterion]]; start one with "
                           "`aliquot datasheet new`")  # fmt: skip
@@ -201,10 +211,7 @@ def _parse_yaml(text: str, path: str | Path) -> Any:
 
 
 def _parse_json(text: str, path: str | Path) -> Any:
-    try:
-        return msgspec.json.decode(text)
-    except msgspec.MsgspecError as error:
-        raise FormatError(f"{path}: not valid JSON ({error}); correct it") from None
+    return decode_json(text, str(path), "correct it")
 
 
 class _Reader:

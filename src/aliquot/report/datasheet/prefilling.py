@@ -23,6 +23,7 @@ from aliquot.io.inputs import DataLike, JudgmentsLike, SelectionLike, as_evalset
 from aliquot.report.datasheet import facts
 from aliquot.report.datasheet.facts import Evidence, protocols, sentence
 from aliquot.report.datasheet.forms import pair_in
+from aliquot.report.datasheet.protocol_facts import collection, instrument, preset_of
 from aliquot.report.datasheet.questions import questions
 from aliquot.report.datasheet.sheet import Datasheet, blank
 from aliquot.sampling.methods import lookup
@@ -73,6 +74,7 @@ def new(
         raise OptionError(f"value_range {value_range}: the lower end comes first, e.g. (1, 5) / --range 1,5")
     described, score = data, human  # the data, with the judgments of this experiment only
     if described is not None:
+        notes += () if selection is None else selection.check(described)
         if judgments is not None:
             described, mismatches = with_judgments(described, judgments, selection, human)
             notes += [f"{m.what}: {m.count} ({m.example}), {m.action}" for m in mismatches]
@@ -180,6 +182,8 @@ def fill_experiment(evidence: Evidence) -> Iterator[Filled]:
         if evidence.judgments.annotators:
             yield "3.2.1", str(len(evidence.judgments.annotators)), "", JUDGMENTS
         yield from _quality(evidence, evidence.judgments)
+        preset = preset_of(evidence.judgments)
+        yield from collection(preset) if preset is not None else ()
 
 
 def _sample(evidence: Evidence, data: EvalSet) -> Iterator[Filled]:
@@ -311,6 +315,10 @@ def fill_criterion(evidence: Evidence, name: str) -> Iterator[Filled]:
 def _instrument(evidence: Evidence, name: str) -> Iterator[Filled]:
     judgments = evidence.judgments_of(name)
     if judgments is None:
+        return
+    preset = preset_of(judgments)
+    if preset is not None:
+        yield from instrument(preset)
         return
     labels = questions()["4.3.8"].labels
     named = protocols(judgments)

@@ -38,6 +38,7 @@ class Question:
 
     number: str
     title: str
+    official: str  # the title of this number in HEDS
     ask: str
     help: str
     kind: str
@@ -48,6 +49,15 @@ class Question:
     details: str = ""
     expected: int | None = None
     own: bool = False
+
+    @property
+    def in_heds(self) -> str:
+        """Where it is in the official form.
+
+        >>> questions()["3.1.1"].in_heds
+        'HEDS 2.0, question 3.1.1: Number of items per system'
+        """
+        return f"HEDS {VERSION}, question {self.number}: {self.official}"
 
     @property
     def per_criterion(self) -> bool:

@@ -5,11 +5,11 @@ Invariant: readers see answers exactly as they were written; nothing in an answe
 
 from __future__ import annotations
 
-import html
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from aliquot.core import escape
 from aliquot.errors import unknown_name
 from aliquot.report.datasheet.checking import check, is_needed
 from aliquot.report.datasheet.questions import Question, sections
@@ -18,7 +18,6 @@ from aliquot.report.datasheet.sheet import Datasheet
 TITLE = "Human Evaluation Datasheet (HEDS 2.0)"
 FORMATS = {"markdown": (".md", ".markdown"), "latex": (".tex", ".latex"), "html": (".html", ".htm")}
 """The formats, with the endings of their files."""
-URL = re.compile(r"https?://[^\s<>\"'{}|\\^`\x00-\x20\x7f]+[^\s<>\"'{}|\\^`.,;:!?)\]\x00-\x20\x7f]")
 
 
 def render(sheet: Datasheet, format: str = "markdown", *, full: bool = False, fragment: bool = False) -> str:  # noqa: A002
@@ -66,6 +65,7 @@ class Entry:
     number: str
     title: str
     ask: str
+    in_heds: str  # number and title in the official form
     choices: tuple[tuple[str, bool], ...]  # labels to show, and whether each is chosen
     paragraphs: tuple[tuple[str, ...], ...]  # the text: paragraphs of lines
     missing: str  # "not answered" or "not needed" where there is no answer
@@ -86,7 +86,8 @@ def _blocks(sheet: Datasheet, full: bool) -> Iterator[Heading | Entry]:
     for section in sections():
         names: Sequence[str | None] = sheet.criterion_names if section.per_criterion else (None,)
         for name in names:
-            yield Heading(2, section.number, section.title if name is None else f"{section.title}: {one_line(name)}")
+            own = "" if name is None else f": {escape.one_line(name)}"
+            yield Heading(2, section.number, f"{section.title}{own}")
             for number, title in section.subsections.items() or (("", ""),):
                 if title:
                     yield Heading(3, number, title)
@@ -102,7 +103,7 @@ def _entry(sheet: Datasheet, question: Question, name: str | None, full: bool) -
     if not answer.chosen if question.options else not answer.text.strip():
         missing = "not answered" if is_needed(sheet, question.number) else "not needed"
     return Entry(
-        question.number, question.title, question.ask,
+        question.number, question.title, question.ask, question.in_heds,
         choices=tuple((label, chosen) for label, chosen in choices if full or chosen),
         paragraphs=paragraphs(answer.text), missing=missing, source=answer.source if answer.given else "",
     )  # fmt: skip
@@ -119,89 +120,36 @@ def paragraphs(text: str) -> tuple[tuple[str, ...], ...]:
     return tuple(tuple(block.split("\n")) for block in blocks if block.strip())
 
 
-def one_line(text: str) -> str:
-    """Return a text on one line."""
-    return " ".join(text.split())
-
-
-def split_links(text: str) -> list[tuple[str, bool]]:
-    """Part a text into what is a web address and what is not.
-
-    >>> split_links("see https://a.org/x_y.")
-    [('see ', False), ('https://a.org/x_y', True), ('.', False)]
-    """
-    pieces: list[tuple[str, bool]] = []
-    at = 0
-    for found in URL.finditer(text):
-        pieces += [(text[at : found.start()], False), (found.group(), True)]
-        at = found.end()
-    return [piece for piece in (*pieces, (text[at:], False)) if piece[0]]
-
-
 # -- Markdown --------------------------------------------------------------------------------------------------------
-
-
-_MARKUP = re.compile(r"([\\`*_\[\]<>&|~$])")
-_AT_START = re.compile(r"^([#+\-=:]|\d{1,9}(?=[.)]))")
-_MARKDOWN_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\x80-\x9f\u2028\u2029]")
 
 
 def to_markdown(page: Page) -> str:
     """Return the sheet as Markdown (CommonMark); answers are quoted blocks."""
-    lines = [f"# {TITLE}: {escape_markdown(page.name)}", "", page.status]
+    lines = [f"# {TITLE}: {escape.markdown(page.name)}", "", page.status]
     for block in page.blocks:
         if isinstance(block, Heading):
-            lines += ["", f"{'#' * block.level} {block.number} {escape_markdown(block.title)}"]
+            lines += ["", f"{'#' * block.level} {block.number} {escape.markdown(block.title)}"]
         else:
             lines += ["", *_markdown_entry(block)]
     if page.signatures:
         lines += ["", "## How this sheet was filled in", ""]
-        lines += [f"- {escape_markdown(signature)}" for signature in page.signatures]
+        lines += [f"- {escape.markdown(signature)}" for signature in page.signatures]
     return "\n".join(lines) + "\n"
 
 
 def _markdown_entry(entry: Entry) -> Iterator[str]:
-    yield f"**{entry.number} {entry.title}.** {escape_markdown(entry.ask)}"
+    yield f"**{entry.number} {entry.title}.** {escape.markdown(entry.ask)} *({escape.markdown(entry.in_heds)})*"
     yield ""
     quoted = [[f"*{entry.missing}*"]] if entry.missing else []
-    quoted += [[f"- [{' x'[chosen]}] {escape_markdown(label)}" for label, chosen in entry.choices]]
-    quoted += [["\\\n".join(map(escape_markdown, lines))] for lines in entry.paragraphs]
-    quoted += [[f"*(filled in from {escape_markdown(entry.source)})*"]] if entry.source else []
+    quoted += [[f"- [{' x'[chosen]}] {escape.markdown(label)}" for label, chosen in entry.choices]]
+    quoted += [["\\\n".join(map(escape.markdown, lines))] for lines in entry.paragraphs]
+    quoted += [[f"*(filled in from {escape.markdown(entry.source)})*"]] if entry.source else []
     text = "\n\n".join("\n".join(block) for block in quoted if block)
     yield from (f"> {line}" if line else ">" for line in text.split("\n") if text)
 
 
-def escape_markdown(text: str) -> str:
-    r"""Return one line of text such that Markdown shows it as it is; web addresses become links.
-
-    >>> print(escape_markdown("1. *not* a list, see https://a.org/x_y"))
-    1\. \*not\* a list, see <https://a.org/x_y>
-    """
-    pieces = [f"<{piece}>" if link else _plain_markdown(piece) for piece, link in split_links(one_line(text))]
-    return _AT_START.sub(_at_start, "".join(pieces))
-
-
-def _plain_markdown(text: str) -> str:
-    return _MARKUP.sub(r"\\\1", _MARKDOWN_CONTROL.sub("\ufffd", text))
-
-
-def _at_start(found: re.Match[str]) -> str:
-    mark = found.group(1)
-    return f"\\{mark}" if not mark.isdigit() else mark + "\\"
-
-
 # -- LaTeX -----------------------------------------------------------------------------------------------------------
 
-
-_CHARACTERS = {
-    "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "_": r"\_", "%": r"\%",
-    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
-    "|": r"\textbar{}", "`": r"\textasciigrave{}", '"': r"\char34{}",
-    "[": "{[}", "]": "{]}",  # an \item or a line break before it would take it for its argument
-}  # fmt: skip
-_TO_ESCAPE = re.compile("[" + re.escape("".join(_CHARACTERS)) + "]")
-_LIGATURE = re.compile(r"([-,'!?])(?=[-,'`])")
-_LATEX_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 
 _FRAME = r"""% Compile with LuaLaTeX or XeLaTeX where there are letters beyond Latin ones, with any LaTeX otherwise.
 \documentclass[11pt,a4paper]{article}
@@ -224,68 +172,46 @@ _NEEDS = "% Needs \\usepackage{textcomp,amssymb,hyperref}.\n"
 
 def to_latex(page: Page, *, fragment: bool = False) -> str:
     """Return the sheet as a LaTeX document, or only the body of one."""
-    lines = [f"\\section*{{{TITLE}: {escape_latex(page.name)}}}", escape_latex(page.status), ""]
+    lines = [f"\\section*{{{TITLE}: {escape.latex(page.name)}}}", escape.latex(page.status), ""]
     for block in page.blocks:
         if isinstance(block, Heading):
-            lines.append(f"\\{'sub' * (block.level - 1)}section*{{{block.number} {escape_latex(block.title)}}}")
+            lines.append(f"\\{'sub' * (block.level - 1)}section*{{{block.number} {escape.latex(block.title)}}}")
         else:
             lines += [*_latex_entry(block), ""]
     if page.signatures:
         lines += ["\\subsection*{How this sheet was filled in}", "\\begin{itemize}"]
-        lines += [f"\\item {{\\small {escape_latex(signature)}}}" for signature in page.signatures]
+        lines += [f"\\item {{\\small {escape.latex(signature)}}}" for signature in page.signatures]
         lines += ["\\end{itemize}"]
     body = "\n".join(lines) + "\n"
     return _NEEDS + body if fragment else _FRAME.replace("%(body)s", body)
 
 
 def _latex_entry(entry: Entry) -> Iterator[str]:
-    yield f"\\paragraph{{{entry.number} {escape_latex(entry.title)}.}} {escape_latex(entry.ask)}"
+    yield f"\\paragraph{{{entry.number} {escape.latex(entry.title)}.}} {escape.latex(entry.ask)}"
+    yield f"\\emph{{({escape.latex(entry.in_heds)})}}"
     yield "\\begin{quote}"
     if entry.missing:
         yield f"\\emph{{{entry.missing}}}\n"
     if entry.choices:
         yield "\\begin{itemize}"
         for label, chosen in entry.choices:
-            yield f"\\item[$\\{'boxtimes' if chosen else 'square'}$] {escape_latex(label)}"
+            yield f"\\item[$\\{'boxtimes' if chosen else 'square'}$] {escape.latex(label)}"
         yield "\\end{itemize}"
     for lines in entry.paragraphs:
-        yield " \\newline\n".join(linked_latex(line) for line in lines) + "\n"
+        yield " \\newline\n".join(escape.linked_latex(line) for line in lines) + "\n"
     if entry.source:
-        yield f"{{\\small\\emph{{(filled in from {escape_latex(entry.source)})}}}}"
+        yield f"{{\\small\\emph{{(filled in from {escape.latex(entry.source)})}}}}"
     yield "\\end{quote}"
-
-
-def linked_latex(text: str) -> str:
-    r"""Escape one line of text; web addresses become \url (which may not stand inside another command)."""
-    pieces = (f"\\url{{{piece}}}" if link else _plain_latex(piece) for piece, link in split_links(one_line(text)))
-    return "".join(pieces)
-
-
-def escape_latex(text: str) -> str:
-    r"""Return one line of text such that LaTeX prints it as it is.
-
-    >>> print(escape_latex("50% of $5 & {x_1}"))
-    50\% of \$5 \& \{x\_1\}
-    """
-    return _plain_latex(one_line(text))
-
-
-def _plain_latex(text: str) -> str:
-    named = _LATEX_CONTROL.sub(lambda found: f"[U+{ord(found.group()):04X}]", text)
-    apart = _LIGATURE.sub("\\1\x00", named)  # -- and the like would be set as another sign
-    return _TO_ESCAPE.sub(lambda found: _CHARACTERS[found.group()], apart).replace("\x00", "{}")
 
 
 # -- HTML: one page that needs nothing else, no script, no font, no picture from elsewhere ---------------------------
 
 
-_HTML_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-
 _STYLE = """
 :root { color-scheme: light dark; --line: #8884; --faint: #777; --mark: #1a6fb4; }
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 48rem; margin: 2rem auto; padding: 0 1rem; }
 h1 { font-size: 1.6rem; } h2 { margin-top: 2.5rem; border-bottom: 1px solid var(--line); } h3 { margin-top: 1.8rem; }
-h4 { margin: 1.4rem 0 0; font-size: 1rem; } .ask { margin: 0; color: var(--faint); }
+h4 { margin: 1.4rem 0 0; font-size: 1rem; } .ask { margin: 0; color: var(--faint); } .heds { font-size: 0.85em; }
 .answer { margin: .3rem 0 0; padding-left: .9rem; border-left: 3px solid var(--line); overflow-wrap: anywhere; }
 .answer p, .answer ul { margin: .2rem 0; } .answer ul { list-style: none; padding: 0; }
 .answer li { padding-left: 1.6em; text-indent: -1.6em; } .open { border-color: #c60; } .open em { color: #c60; }
@@ -297,7 +223,7 @@ nav ul { columns: 2; padding-left: 1.2rem; } code { overflow-wrap: anywhere; fon
 
 def to_html(page: Page, *, fragment: bool = False) -> str:
     """Return the sheet as an HTML page, or only what goes into a page's body."""
-    title = f"{TITLE}: {escape_html(page.name)}"
+    title = f"{TITLE}: {escape.html(page.name)}"
     contents: list[str] = []
     lines: list[str] = []
     parts = 0
@@ -305,16 +231,16 @@ def to_html(page: Page, *, fragment: bool = False) -> str:
         if isinstance(block, Entry):
             lines += _html_entry(block)
             continue
-        text, anchor = f"{block.number} {escape_html(block.title)}", ""
+        text, anchor = f"{block.number} {escape.html(block.title)}", ""
         if block.level == 2:
             parts += 1
             anchor = f' id="part-{parts}"'
             contents.append(f'<li><a href="#part-{parts}">{text}</a></li>')
         lines.append(f"<h{block.level}{anchor}>{text}</h{block.level}>")
     if page.signatures:
-        signatures = [f"<li><code>{escape_html(signature)}</code></li>" for signature in page.signatures]
+        signatures = [f"<li><code>{escape.html(signature)}</code></li>" for signature in page.signatures]
         lines += ["<h2>How this sheet was filled in</h2>", "<ul>", *signatures, "</ul>"]
-    head = [f"<h1>{title}</h1>", f'<p class="status">{escape_html(page.status)}</p>']
+    head = [f"<h1>{title}</h1>", f'<p class="status">{escape.html(page.status)}</p>']
     body = "\n".join([*head, "<nav><ul>", *contents, "</ul></nav>", *lines]) + "\n"
     if fragment:
         return body
@@ -326,7 +252,8 @@ def to_html(page: Page, *, fragment: bool = False) -> str:
 
 
 def _html_entry(entry: Entry) -> Iterator[str]:
-    yield f'<h4>{entry.number} {escape_html(entry.title)}</h4>\n<p class="ask">{escape_html(entry.ask)}</p>'
+    yield f'<h4>{entry.number} {escape.html(entry.title)}</h4>\n<p class="ask">{escape.html(entry.ask)}'
+    yield f'<span class="heds">({escape.html(entry.in_heds)})</span></p>'
     yield f'<div class="answer{" open" * (entry.missing == "not answered")}">'
     if entry.missing:
         yield f"<p><em>{entry.missing}</em></p>"
@@ -334,28 +261,10 @@ def _html_entry(entry: Entry) -> Iterator[str]:
         yield "<ul>"
         for label, chosen in entry.choices:
             mark, kind = ("☒", "chosen") if chosen else ("☐", "unchosen")
-            yield f'<li class="{kind}">{mark} {escape_html(label)}</li>'
+            yield f'<li class="{kind}">{mark} {escape.html(label)}</li>'
         yield "</ul>"
     for lines in entry.paragraphs:
-        yield f'<p dir="auto">{"<br>".join(linked_html(line) for line in lines)}</p>'
+        yield f'<p dir="auto">{"<br>".join(escape.linked_html(line) for line in lines)}</p>'
     if entry.source:
-        yield f'<p class="source">filled in from {escape_html(entry.source)}</p>'
+        yield f'<p class="source">filled in from {escape.html(entry.source)}</p>'
     yield "</div>"
-
-
-def linked_html(text: str) -> str:
-    """Escape one line of text; web addresses become links.
-
-    >>> linked_html("<b> at https://a.org/?x=1&y=2")
-    '&lt;b&gt; at <a href="https://a.org/?x=1&amp;y=2">https://a.org/?x=1&amp;y=2</a>'
-    """
-    pieces = []
-    for piece, link in split_links(one_line(text)):
-        safe = escape_html(piece)
-        pieces.append(f'<a href="{safe}">{safe}</a>' if link else safe)
-    return "".join(pieces)
-
-
-def escape_html(text: str) -> str:
-    """Return a text such that HTML shows it as it is."""
-    return html.escape(_HTML_CONTROL.sub("\ufffd", text))

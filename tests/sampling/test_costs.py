@@ -5,10 +5,18 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 import pytest
+from tests.planning.conftest import judged_only
 
+from aliquot import EvalSet, synthetic
 from aliquot.core.judgments import Judgments
 from aliquot.errors import NameUnknownError, OptionError
-from aliquot.planning.costs import Prices, Times, data_prices, parse_amount, plain_prices, recorded_seconds
+from aliquot.sampling.budgets import Prices, Times, data_prices, parse_amount, plain_prices, recorded_seconds
+
+
+@pytest.fixture(scope="module")
+def campaign() -> EvalSet:
+    """240 items in documents, 6 systems, two judgments of every output."""
+    return synthetic(items=240, systems=6, annotators=5, judgments_per_output=2, seed=21)
 
 
 def test_seconds_of_an_item_and_of_a_judgment(campaign):
@@ -54,7 +62,8 @@ def test_recorded_times_are_used_and_breaks_are_not(campaign):
     assert recorded_seconds(Judgments(nameless)) is None
 
 
-def test_unknown_times_are_unknown_not_nothing(pilot):
+def test_unknown_times_are_unknown_not_nothing(campaign):
+    pilot = judged_only(campaign, np.arange(30))
     prices = data_prices(Times(), pilot)
     assert np.isnan(prices.hours(np.ones(240)))
     assert np.isnan(prices.money(3.0))
@@ -67,8 +76,9 @@ def test_unknown_times_are_unknown_not_nothing(pilot):
 
 @pytest.mark.parametrize(
     ("text", "unit", "value"),
-    [("2000", "judgments", 2000), (2000, "judgments", 2000), ("1e3", "judgments", 1000), ("300items", "items", 300),
-     ("300 items", "items", 300), ("12.5%", "share", 0.125), ("20h", "hours", 20), ("1 hour", "hours", 1),
+    [("2000", "items", 2000), (2000, "items", 2000), ("1e3", "items", 1000), ("7cost", "cost", 7),
+     ("300items", "items", 300),     ("300 items", "items", 300), ("12.5%", "share", 0.125), ("20h", "hours", 20),
+     ("1 hour", "hours", 1),
      ("500USD", "money", 500), ("usd 500", "money", 500), ("5 judgments", "judgments", 5)],
 )  # fmt: skip
 def test_amounts(text, unit, value):

@@ -1,0 +1,147 @@
+"""A campaign under load: 200 active bots save answers; 50 bots judge while the server is killed again and again.
+
+The measure of saving is what it cannot do without, taken in the same seconds: a route that does nothing, and one
+durable commit to the same disk. `KILLS=100` is the number of kill -9.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import sqlite3
+import statistics
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import harness
+
+import aliquot
+from aliquot.collect.campaign import Campaign
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+from tests.collect import crowd
+
+BOTS, SECONDS, PAUSE = 200, 20.0, 8.0  # an active annotator changes an answer every four seconds
+KILLS = int(os.environ.get("KILLS", "100"))
+
+
+def percentile_95(times: list[float]) -> float:
+    return statistics.quantiles(times, n=20)[-1]
+
+
+class Commits(threading.Thread):
+    """One durable commit after another, with pauses, to a file beside the campaign."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(daemon=True)
+        self.path = path
+        self.took: list[float] = []
+        self.stop = threading.Event()
+
+    def run(self) -> None:
+        connection = sqlite3.connect(self.path, isolation_level=None)
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA synchronous=FULL")
+        connection.execute("CREATE TABLE t (x TEXT)")
+        while not self.stop.wait(0.05):
+            began = time.perf_counter()
+            connection.execute("BEGIN IMMEDIATE")
+            connection.execute("INSERT INTO t VALUES (?)", ("x" * 300,))
+            connection.execute("COMMIT")
+            self.took.append(time.perf_counter() - began)
+        connection.close()
+
+
+async def load(
+    server: crowd.ServerProcess, people: list[crowd.Bot], protocol: dict[str, object]
+) -> tuple[list[float], list[float]]:
+    """Everybody saves and, in between, asks the bare route; the times of both."""
+    server.start()
+    await server.ready()
+    stop = asyncio.Event()
+
+    async def bare(bot: crowd.Bot) -> None:
+        rng = random.Random(bot.token)
+        while not stop.is_set():
+            await asyncio.sleep(PAUSE * rng.random())
+            await bot.patiently("GET", "/health")
+
+    others = [crowd.Bot(bot.token, bot.port, random.Random(at)) for at, bot in enumerate(people)]
+    saving = [asyncio.create_task(bot.judge(protocol, stop, pause=PAUSE)) for bot in people]
+    asking = [asyncio.create_task(bare(bot)) for bot in others]
+    while not all(bot.acknowledged for bot in people):  # everybody has a unit and is at work
+        await asyncio.sleep(0.1)
+    await asyncio.sleep(2)
+    for bot in people + others:
+        bot.took.clear()
+    before = server.processor_seconds()
+    await asyncio.sleep(SECONDS)
+    busy = (server.processor_seconds() - before) / SECONDS
+    saves = [time for bot in people for time in bot.took.get("/api/save", [])]
+    nothing = [time for bot in others for time in bot.took.get("/health", [])]
+    print(f"the server took {busy:.0%} of one core", file=sys.stderr)
+    stop.set()
+    await asyncio.gather(*saving, *asking)
+    return saves, nothing
+
+
+def saving_row() -> harness.Row:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "c.db"
+        data = aliquot.synthetic(items=1000, systems=10, seed=1)
+        with Campaign.create(data, protocol="da", annotators=BOTS, path=path, unit_items=10) as campaign:
+            server = crowd.ServerProcess(path)
+            people = crowd.make_crowd(campaign, server.port, BOTS)
+            protocol = campaign.protocol.for_page()
+        commits = Commits(Path(folder) / "commits.db")
+        commits.start()
+        try:
+            saves, nothing = asyncio.run(load(server, people, protocol))
+        finally:
+            commits.stop.set()
+            commits.join()
+            server.kill()
+    bar = percentile_95(nothing) + percentile_95(commits.took)
+    ours = percentile_95(saves)
+    spent = f"median {statistics.median(saves) * 1000:.1f} ms, p95 {ours * 1000:.1f} ms"
+    against = (
+        f"bare route p95 {percentile_95(nothing) * 1000:.1f} ms, commit p95 {percentile_95(commits.took) * 1000:.1f} ms"
+    )
+    print(f"{len(saves)} saves: {spent}; {against}", file=sys.stderr)
+    return harness.Row(f"p95 of a save, {BOTS} bots", ours, bar, "at most 5 times bare route + commit", ours <= 5 * bar)
+
+
+def killed_row() -> harness.Row:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "c.db"
+        data = aliquot.synthetic(items=2000, systems=10, seed=1)
+        with Campaign.create(data, protocol="esa", annotators=50, path=path, per_output=5, unit_items=10) as campaign:
+            server = crowd.ServerProcess(path)
+            people = crowd.make_crowd(campaign, server.port, 50)
+            protocol = campaign.protocol.for_page()
+        began = time.perf_counter()
+        try:
+            asyncio.run(crowd.killed_while_judging(server, people, protocol, KILLS))
+        finally:
+            server.kill()
+        took = time.perf_counter() - began
+        acknowledged, lost, doubled = crowd.lost_or_doubled(path, people)
+    print(
+        f"{KILLS} times kill -9, 50 bots: {acknowledged} acknowledged, {lost} lost, {doubled} doubled", file=sys.stderr
+    )
+    return harness.Row(
+        f"{KILLS} x kill -9, 50 bots", took, None, "no acknowledged answer lost or doubled", lost == doubled == 0
+    )
+
+
+def measure() -> list[harness.Row]:
+    return [saving_row(), killed_row()]
+
+
+if __name__ == "__main__":
+    for row in measure():
+        print(row)

@@ -1,0 +1,252 @@
+"""Surveys: which questions to ask, how to score a known questionnaire, and which items each participant gets.
+
+From HumEval 2022: a pool of questions is cut down by a pilot (paper 3), affect is scored by PANAS (paper 5), and items
+are spread over blocks so that each block looks like the whole (papers 9 and 10).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Literal
+
+import numpy as np
+import polars as pl
+
+from aliquot.annotation.choice_tables import fingerprint
+from aliquot.core.columns import group_codes
+from aliquot.core.evalset import EvalSet
+from aliquot.core.result import Result, frame_of, signature
+from aliquot.errors import DataError, OptionError, quoted, unknown_name
+from aliquot.io.formats.table_columns import map_columns, numbers_of
+from aliquot.io.inputs import DataLike, as_evalset
+from aliquot.stats.arrays import IntArray, Seed
+
+# -- A pool of questions, cut down by a pilot ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class PoolItem:
+    """One question of a pool and what the pilot says of it."""
+
+    question: str
+    n: int  # ratings of its suitability
+    mean: float
+    sd: float  # divisor n - 1
+    kept: bool
+    reason: str  # why it goes, or ""
+
+
+@dataclass(frozen=True, eq=False)
+class PoolReduction(Result):
+    """The result of `compare --kind pool`."""
+
+    rows: tuple[PoolItem, ...]
+    minimum: float
+    spread: float
+    rule: str
+    notes: tuple[str, ...] = ()
+    signature: str = ""
+
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """The questions that stay."""
+        return tuple(row.question for row in self.rows if row.kept)
+
+    def to_frame(self) -> pl.DataFrame:
+        """One row per question, in the order of the table."""
+        return frame_of(self.rows, PoolItem)
+
+    def document(self) -> Mapping[str, Any]:
+        """The fields with the kind of comparison."""
+        return {"kind": "pool", **self.fields_without(), "kept": list(self.kept)}
+
+
+def reduce_pool(
+    table: pl.DataFrame,
+    *,
+    minimum: float = 3.2,
+    spread: float = 1.2,
+    rule: Literal["and", "or"] = "and",
+    columns: Mapping[str, str] | None = None,
+    where: str = "table",
+) -> PoolReduction:
+    """Keep the questions (antonym pairs) that a pilot finds suitable: mean at least `minimum`, sd at most `spread`.
+
+    Args:
+        table: question and value (a rating of its suitability), one row per rating.
+        minimum: of the mean; 3.2 on a scale from 1 to 5 in HumEval 2022, paper 3.
+        spread: of the standard deviation; 1.2 there.
+        rule: a question goes where its mean is too low "and" its spread too large (as printed there), "or" either.
+
+    >>> table = pl.DataFrame({"question": ["clear - vague"] * 3 + ["blue - red"] * 3, "value": [5, 4, 5, 1, 5, 2]})
+    >>> reduce_pool(table).kept
+    ('clear - vague',)
+    """
+    if rule not in ("and", "or"):
+        raise unknown_name("rule", rule, ("and", "or"))
+    roles = map_columns(table.columns, {"criterion": "question", **(columns or {})} if "question" in table.columns
+                        else columns, where)  # fmt: skip
+    for role in ("criterion", "value"):
+        if role not in roles:
+            name = "question" if role == "criterion" else role
+            raise DataError(f"{where}: no column holds the {name}; there are {quoted(table.columns)}")
+    values = pl.Series("value", numbers_of(table[roles["value"]], where), nan_to_null=True)
+    rated = pl.DataFrame([table[roles["criterion"]].cast(pl.String).alias("question"), values]).drop_nulls()
+    if not rated.height:
+        raise DataError(f"{where}: no question has a rating")
+    grouped = rated.group_by("question", maintain_order=True).agg(
+        pl.len().alias("n"), pl.col("value").mean().alias("mean"), pl.col("value").std().alias("sd")
+    )
+    rows = []
+    for question, n, mean, sd in grouped.iter_rows():
+        low, wide = mean < minimum, sd is not None and sd > spread
+        goes = (low and wide) if rule == "and" else (low or wide)
+        why = [f"mean {mean:.2f} below {minimum:g}"] * low + [f"sd {sd or 0:.2f} above {spread:g}"] * wide
+        rows.append(PoolItem(question, n, mean, float("nan") if sd is None else sd, not goes, "; ".join(why) * goes))
+    few = [row.question for row in rows if row.n < 2]
+    notes = [f"one rating only, so no spread: {quoted(few)}"] if few else []
+    return PoolReduction(
+        tuple(rows), minimum, spread, rule, tuple(notes),
+        signature("compare:pool", minimum=minimum, spread=spread, rule=rule, data=fingerprint(table)),
+    )  # fmt: skip
+
+
+# -- Questionnaires with a published key -----------------------------------------------------------------------------
+
+PANAS: Mapping[str, tuple[str, ...]] = MappingProxyType({
+    "positive": ("interested", "excited", "strong", "enthusiastic", "proud", "alert", "inspired", "determined",
+                 "attentive", "active"),
+    "negative": ("distressed", "upset", "guilty", "scared", "hostile", "irritable", "ashamed", "nervous", "jittery",
+                 "afraid"),
+})  # fmt: skip
+"""The adjectives of positive and negative affect (Watson, Clark and Tellegen 1988)."""
+
+_LOWEST, _HIGHEST = 1.0, 5.0
+
+
+@dataclass(frozen=True)
+class Affect:
+    """One person's (or one person's and one time's) sums; NaN where an adjective is missing."""
+
+    participant: str
+    time: str | None  # where the table has such a column
+    positive: float  # 10 to 50
+    negative: float  # 10 to 50
+
+
+@dataclass(frozen=True, eq=False)
+class AffectScores(Result):
+    """The result of `compare --kind panas`."""
+
+    rows: tuple[Affect, ...]
+    notes: tuple[str, ...] = ()
+    signature: str = ""
+
+    def to_frame(self) -> pl.DataFrame:
+        """One row per participant and time."""
+        return frame_of(self.rows, Affect)
+
+    def document(self) -> Mapping[str, Any]:
+        """The fields with the kind of comparison."""
+        return {"kind": "panas", **self.fields_without()}
+
+
+def panas(table: pl.DataFrame, *, where: str = "table") -> AffectScores:
+    """Score PANAS: the sums of ten adjectives of positive and of ten of negative affect, each rated 1 to 5.
+
+    Args:
+        table: a column for each of the 20 adjectives, and where known participant and time.
+
+    Raises:
+        DataError: an adjective is missing, or a rating is outside 1 to 5.
+
+    >>> row = {name: [1 + at % 5] for at, name in enumerate((*PANAS["positive"], *PANAS["negative"]))}
+    >>> panas(pl.DataFrame(row)).rows[0].positive
+    30.0
+    """
+    names = {name.strip().casefold(): name for name in table.columns}
+    lacking = [word for words in PANAS.values() for word in words if word not in names]
+    if lacking:
+        raise DataError(f"{where}: PANAS has 20 adjectives, and there is no column {quoted(lacking[:5])}")
+    sums = {}
+    for kind, words in PANAS.items():
+        ratings = np.column_stack([numbers_of(table[names[word]], where) for word in words])
+        bad = np.argwhere(np.isfinite(ratings) & ((ratings < _LOWEST) | (ratings > _HIGHEST)))
+        if len(bad):
+            row, at = bad[0].tolist()
+            raise DataError(f"{where}: row {row + 1}, '{words[at]}' is {ratings[row, at]:g}; PANAS is rated 1 to 5")
+        sums[kind] = ratings.sum(axis=1)  # NaN where an adjective is missing: a sum of nine is not comparable
+    people = [str(one) for one in table[names["participant"]]] if "participant" in names else None
+    times = [str(one) for one in table[names["time"]]] if "time" in names else None
+    rows = tuple(
+        Affect(people[at] if people else str(at + 1), times[at] if times else None, float(positive), float(negative))
+        for at, (positive, negative) in enumerate(zip(sums["positive"], sums["negative"], strict=True))
+    )
+    missing = sum(not np.isfinite(row.positive + row.negative) for row in rows)
+    notes = [f"{missing} of {len(rows)} rows lack an adjective: the sum it belongs to is missing"] if missing else []
+    return AffectScores(rows, tuple(notes), signature("compare:panas", data=fingerprint(table)))
+
+
+# -- Blocks of items for participants ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Blocks:
+    """Items spread over survey blocks; all outputs of an item are in the same block."""
+
+    block: IntArray  # of every item, 0, 1, ...
+    order: tuple[tuple[Any, ...], ...]  # the items' ids of each block, in the order to show them
+    polarity: tuple[tuple[bool, ...], ...]  # for each block and question, whether its poles are exchanged; or ()
+
+    def to_frame(self) -> pl.DataFrame:
+        """One row per item and block, in the order to show."""
+        rows = [(at, place + 1, item) for at, ids in enumerate(self.order) for place, item in enumerate(ids)]
+        return pl.DataFrame(rows, schema=["block", "place", "item"], orient="row")
+
+
+def survey_blocks(
+    data: DataLike, blocks: int, *, by: str | Sequence[str] = (), questions: int = 0, seed: Seed = 0
+) -> Blocks:
+    """Spread items over blocks of nearly equal size so that every stratum is spread nearly equally, too.
+
+    Sizes of blocks, and a stratum's numbers in them, differ by at most 1. Order within a block is random; with
+    `questions`, so is the polarity of each question (an antonym pair) in each block, half of them exchanged.
+
+    Args:
+        data: the items; a system's outputs go with their item.
+        blocks: how many; a participant answers one.
+        by: item columns (domain, document, ...) whose combinations are the strata.
+        questions: how many questions have two poles.
+        seed: same seed, same blocks.
+
+    >>> import aliquot
+    >>> found = survey_blocks(aliquot.synthetic(items=21, systems=2, seed=1), 4, by="domain", seed=1)
+    >>> sorted(map(len, found.order))
+    [5, 5, 5, 6]
+    """
+    evalset = as_evalset(data)
+    if not 1 <= blocks <= evalset.n_items:
+        raise OptionError(f"blocks is {blocks}; choose between 1 and the number of items, {evalset.n_items}")
+    rng = np.random.default_rng(seed)
+    strata = _strata(evalset, [by] if isinstance(by, str) else list(by))
+    # Strata one after the other, shuffled inside, dealt like cards: neither a stratum nor the whole is ever more than
+    # one ahead in a block.
+    shuffled = rng.permutation(evalset.n_items)
+    dealt = shuffled[np.argsort(strata[shuffled], kind="stable")]
+    block = np.empty(evalset.n_items, dtype=np.int64)
+    block[dealt] = rng.permutation(blocks)[np.arange(evalset.n_items) % blocks]
+    ids = evalset.ids
+    order = tuple(tuple(ids[at] for at in rng.permutation(np.flatnonzero(block == one))) for one in range(blocks))
+    half = np.arange(questions) < questions // 2
+    polarity = tuple(tuple(bool(one) for one in rng.permutation(half)) for _ in range(blocks)) if questions else ()
+    return Blocks(block, order, polarity)
+
+
+def _strata(evalset: EvalSet, columns: Sequence[str]) -> IntArray:
+    codes = np.zeros(evalset.n_items, dtype=np.int64)
+    for column in columns:
+        own = group_codes(evalset, column)
+        codes = np.unique(codes * (int(own.max()) + 1) + own, return_inverse=True)[1]
+    return codes

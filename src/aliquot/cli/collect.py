@@ -1,0 +1,389 @@
+"""`aliquot collect`: people judge, in a browser or on a sheet."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from aliquot.cli import collect_files, collect_live, common, render
+from aliquot.cli.collect_options import (
+    AnnotatorsOption,
+    CampaignArgument,
+    ItemsOption,
+    PairsOption,
+    PerOutputOption,
+    ProtocolOption,
+    SelectionOption,
+    SkipOption,
+    annotators_of,
+    note_campaign,
+)
+from aliquot.errors import OptionError
+from aliquot.io.overwrite import note_output
+
+if TYPE_CHECKING:
+    from aliquot.collect.campaign import Campaign
+    from aliquot.collect.status import Status
+
+app = typer.Typer(
+    help="""Let people judge, in a browser or on a sheet, blind, without losing an answer.
+
+    Make a campaign of data, a selection and a protocol, serve its pages, follow the progress, and give the campaign to
+    any verb that takes judgments.
+
+    Example: aliquot collect new data.jsonl -s selection.jsonl --protocol esa --annotators ann1,ann2,ann3 -o campaign.db
+    """
+)
+
+_ADAPTIVE = "Decide while people judge"
+
+
+@app.command()
+def new(
+    data: common.DataArgument,
+    output: Annotated[
+        str, typer.Option("-o", "--output", metavar="FILE", help="The new campaign: a file, or a PostgreSQL URL.")
+    ],
+    selection: SelectionOption = None,
+    protocol: ProtocolOption = "esa",
+    annotators: AnnotatorsOption = "3",
+    per_output: PerOutputOption = 1,
+    assign: Annotated[
+        str, typer.Option("--assign", metavar="HOW", help="shared (a common queue) or fixed (a list for each).")
+    ] = "shared",
+    guidelines: Annotated[
+        Path | None, typer.Option("--guidelines", metavar="FILE", help="A text (Markdown) that annotators can look up.")
+    ] = None,
+    locale: Annotated[
+        str | None, typer.Option("--locale", metavar="NAME", help="Language of the page: en, de, cs, zh or ar.")
+    ] = None,
+    title: Annotated[str | None, typer.Option("--title", help="What annotators see above the page.")] = None,
+    pairs: PairsOption = "balanced",
+    unit_items: ItemsOption = 10,
+    skip_missing: SkipOption = False,
+    allocate: Annotated[
+        str | None,
+        typer.Option(
+            "--allocate",
+            metavar="SPEC",
+            help="Decide while people judge: auto, uniform, rank:power=1, ...",
+            rich_help_panel=_ADAPTIVE,
+        ),
+    ] = None,
+    question: Annotated[
+        str, typer.Option("--question", "-q", help="top, ranking, best, means, or A:B,C:D.", rich_help_panel=_ADAPTIVE)
+    ] = "top",
+    budget: Annotated[
+        str | None,
+        typer.Option(
+            "--budget", "-b", metavar="N", help="Cells at the most, or a share (30%).", rich_help_panel=_ADAPTIVE
+        ),
+    ] = None,
+    systems: common.SystemsOption = None,
+    exclude: common.ExcludeOption = None,
+    format: common.FormatOption = None,  # noqa: A002
+    columns: common.ColumnsOption = None,
+    pair: common.PairOption = None,
+    seed: common.SeedOption = 0,
+    json: common.JsonOption = False,
+) -> None:
+    """Make a campaign of data, a selection and a protocol.
+
+    Beside the campaign a file CAMPAIGN.key holds the secret of its links: keep it, and give it to nobody.
+
+    Example: aliquot collect new data.jsonl -s selection.jsonl --protocol esa --annotators ann1,ann2,ann3 -o campaign.db
+
+    Example: aliquot collect new data.jsonl --protocol pairwise --annotators 6 --per-output 2 -o campaign.db
+
+    Example: aliquot collect new data.jsonl --protocol da --allocate auto --question best -o campaign.db
+    """
+    from aliquot.collect.campaign import Campaign  # noqa: PLC0415  (an extra)
+    from aliquot.collect.schema import is_url  # noqa: PLC0415
+
+    if not is_url(output):
+        note_output(Path(output))
+    text = None if guidelines is None else _text(guidelines)
+    evalset = common.load_data(data, systems=systems, exclude=exclude, format=format, columns=columns, pair=pair)
+    with render.busy("making the campaign"):
+        campaign = Campaign.create(
+            evalset, selection, protocol, annotators_of(annotators), per_output=per_output, path=output, assign=assign,
+            seed=seed, guidelines=text, locale=locale, pairs=pairs, unit_items=unit_items, skip_missing=skip_missing,
+            title=title, allocate=allocate, question=question, budget=budget,
+        )  # fmt: skip
+    with campaign:
+        status = campaign.status()
+        if json:
+            common.print_json(status.to_dict() | {"campaign": output})
+            return
+        console = render.console()
+        units = campaign.counts()
+        times = "once" if per_output == 1 else f"{per_output} times, by different annotators"
+        if allocate is None:
+            console.print(f"{units['units']:,} units with {units['cells']:,} cells, each judged {times}", markup=False)
+        else:
+            console.print(f"units are made while people judge, by {allocate} for the question {question}", markup=False)
+        console.print(f"protocol {status.protocol}, {len(status.annotators)} annotators", markup=False)
+        if allocate is None:
+            console.print(f"about {_duration(units['seconds'])} of work in all", markup=False)
+        console.print(f"wrote {output} and {campaign.key_file} (keep the latter to yourself)", markup=False)
+        console.print(f"next: aliquot collect serve {output}", markup=False)
+
+
+def _text(path: Path) -> str:
+    from aliquot.io.files import decode_text, read_bytes  # noqa: PLC0415
+
+    return decode_text(read_bytes(path), path)
+
+
+def _open(campaign: str) -> Campaign:
+    from aliquot.collect.campaign import Campaign  # noqa: PLC0415  (an extra)
+
+    note_campaign(campaign)
+    return Campaign.open(campaign)
+
+
+@app.command()
+def serve(
+    campaign: CampaignArgument,
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0 takes a free one.")] = 8000,
+    host: Annotated[
+        str, typer.Option("--host", help="Who can reach it: 127.0.0.1 is this computer only.")
+    ] = "127.0.0.1",
+    public_url: Annotated[
+        str | None, typer.Option("--public-url", metavar="URL", help="The address people use, behind a proxy.")
+    ] = None,
+    open_browser: Annotated[bool, typer.Option("--open", help="Open the first annotator's page.")] = False,
+    workers: Annotated[int, typer.Option("--workers", min=1, max=64, help="Server processes.")] = 1,
+) -> None:
+    """Serve the campaign's pages until Ctrl-C; prints the organiser's link and one link per annotator.
+
+    Example: aliquot collect serve campaign.db --open
+    """
+    from aliquot.collect.server import serve as run_server  # noqa: PLC0415  (an extra)
+
+    with _open(campaign) as opened:
+        run_server(opened, host, port, open_browser=open_browser, public_url=public_url, workers=workers)
+
+
+@app.command()
+def status(campaign: CampaignArgument, json: common.JsonOption = False, output: common.OutputOption = None) -> None:
+    """Who did how much, how fast, and when will it be finished?
+
+    Example: aliquot collect status campaign.db
+    """
+    common.require_writable(output)
+    from aliquot.collect.organiser import overview  # noqa: PLC0415  (an extra)
+
+    with _open(campaign) as opened:
+        found = opened.status()
+        now = overview(opened).to_dict() if json or found.judgments else None
+    if output is not None:
+        common.write_result(found.to_frame(), found.to_dict(), output)
+    if json:
+        common.print_json(found.to_dict() | {"overview": now})
+        return
+    for line in [] if now is None else now["words"]:
+        render.console().print(line, markup=False)
+    _show_status(found)
+
+
+def _show_status(found: Status) -> None:
+    console = render.console()
+    console.print(f"{found.title} ({found.protocol}), {found.state}", markup=False)
+    console.print(f"{found.units_done:,} of {found.units_wanted:,} units done ({render.percent(found.share)}), "
+                  f"{found.units_leased:,} being judged", markup=False)  # fmt: skip
+    left = "" if found.seconds_left is None else f", about {_duration(found.seconds_left)} to go"
+    console.print(f"{_duration(found.active_seconds)} of work{left}", markup=False)
+    if found.finished_by is not None:
+        console.print(f"at the pace so far it ends {found.finished_by[:16].replace('T', ' ')} UTC", markup=False)
+    console.print()
+    table = render.columns(
+        render.table("annotators"), left=["annotator", "state"], right=["units done", "open", "answers", "s a unit"]
+    )
+    table.add_column("last seen")
+    for one in found.annotators:
+        seen = "never" if one.last_seen is None else one.last_seen[:16].replace("T", " ")
+        table.add_row(one.annotator, one.state, str(one.units_done), str(one.units_open), str(one.judgments),
+                      render.number(one.pace), seen)  # fmt: skip
+    console.print(table)
+
+
+def _duration(seconds: float) -> str:
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 120 else f"{minutes / 60:.1f} h"
+
+
+@app.command()
+def export(
+    campaign: CampaignArgument,
+    output: Annotated[
+        Path,
+        typer.Option("-o", "--output", metavar="FILE", help="By its ending: .csv, .tsv, .jsonl, .parquet; '-' prints."),
+    ],
+    what: Annotated[str, typer.Option("--what", metavar="TABLE", help="judgments or choices.")] = "judgments",
+    format: Annotated[  # noqa: A002
+        str, typer.Option("--format", metavar="NAME", help="table, or mqm: errors as Google's TSV.")
+    ] = "table",
+) -> None:
+    """Write the judgments so far, also while people are judging.
+
+    Example: aliquot collect export campaign.db -o judgments.csv
+    """
+    common.require_writable(output)
+    with _open(campaign) as opened:
+        rows = opened.export(output, what=what, format=format)
+    render.console().print(f"wrote {output} ({rows:,} rows)", markup=False)
+
+
+@app.command()
+def links(
+    campaign: CampaignArgument,
+    base: Annotated[
+        str, typer.Option("--base", metavar="URL", help="Where the server is reached.")
+    ] = "http://127.0.0.1:8000",
+    fresh: Annotated[bool, typer.Option("--new", help="Withdraw all links, and make new ones.")] = False,
+    revoke: Annotated[
+        str | None, typer.Option("--revoke", metavar="NAME", help="Withdraw this annotator's link.")
+    ] = None,
+    json: common.JsonOption = False,
+) -> None:
+    """Print the links, withdraw one, or make new ones.
+
+    Work that an annotator has not submitted goes back to the others; judgments stay.
+
+    Example: aliquot collect links campaign.db --base https://eval.example.org
+    """
+    with _open(campaign) as opened:
+        if revoke is not None:
+            opened.revoke(revoke)
+        found = opened.links(base, new=fresh)
+    if json:
+        common.print_json({"organiser": found.organiser, "annotators": found.annotators, "crowd": found.crowd})
+        return
+    console = render.console()
+    console.print(f"organiser  {found.organiser}", markup=False, soft_wrap=True)
+    for name, link in [*found.annotators.items(), *((f"crowd: {name}", link) for name, link in found.crowd.items())]:
+        console.print(f"{name}  {link}", markup=False, soft_wrap=True)
+
+
+@app.command()
+def add(
+    campaign: CampaignArgument,
+    annotators: Annotated[str, typer.Option("--annotators", metavar="A,B", help="The names of new annotators.")] = "",
+    data: Annotated[
+        str, typer.Option("--data", metavar="FILE", help="The campaign's data with the outputs of more systems.")
+    ] = "",
+    kind: Annotated[
+        str, typer.Option("--kind", metavar="WHO", help="human, or model: an automatic judge, used as a metric.")
+    ] = "human",
+) -> None:
+    """Add annotators or systems to a campaign, also while it runs.
+
+    An automatic judge (--kind model) answers by the calls that pages make, with the token at the end of its link. Its
+    judgments are never part of human scores; `estimate` uses them as the metric judge:NAME.
+
+    Example: aliquot collect add campaign.db --annotators ann4,ann5
+
+    Example: aliquot collect add campaign.db --annotators gpt --kind model
+
+    Example: aliquot collect add campaign.db --data more.jsonl
+    """
+    names = common.names(annotators)
+    if not names and not data:
+        raise OptionError("nothing is given to add; write e.g. --annotators ann4,ann5 or --data more.jsonl")
+    wider = common.load_data(data) if data else None
+    with _open(campaign) as opened:
+        console = render.console()
+        if wider is not None:
+            console.print(f"added the systems {', '.join(opened.add_systems(wider))}", markup=False)
+        if names:
+            opened.add_annotators(names, kind)
+        added = opened.links().annotators
+        for name in names:
+            console.print(f"{name}  {added[name]}", markup=False, soft_wrap=True)
+
+
+@app.command()
+def check(campaign: CampaignArgument, json: common.JsonOption = False, output: common.OutputOption = None) -> None:
+    """Prove that the judgments are what the log of events says; exit code 1 where they are not.
+
+    Example: aliquot collect check campaign.db
+    """
+    import polars as pl  # noqa: PLC0415
+
+    common.require_writable(output)
+    with _open(campaign) as opened, render.busy("building everything again from the log"):
+        result = opened.check()
+    if output is not None:
+        faults = pl.DataFrame({"fault": list(result.faults)}, schema={"fault": pl.String})
+        common.write_result(faults, result.to_dict(), output)
+    if json:
+        common.print_json(result.to_dict())
+    else:
+        console = render.console()
+        console.print(f"{result.events:,} events, {result.judgments:,} rows of judgments", markup=False)
+        for fault in result.faults:
+            console.print(f"fault: {fault}", markup=False)
+        console.print("the tables are what the log says" if result.sound else "restore the campaign from a backup")
+    if not result.sound:
+        raise typer.Exit(1)
+
+
+@app.command()
+def protocols(
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Print this preset, or check this file.")] = None,
+    json: common.JsonOption = False,
+    output: common.OutputOption = None,
+) -> None:
+    """List the presets, or print one as TOML to start your own from.
+
+    A file of your own is checked and printed.
+
+    Example: aliquot collect protocols esa -o mine.toml
+    """
+    from aliquot.collect.protocols import list_protocols, load_protocol, protocol_text  # noqa: PLC0415
+
+    common.require_writable(output)
+    console = render.console()
+    if name is not None:
+        text, _ = protocol_text(name)
+        protocol = load_protocol(name)
+        if output is not None:
+            from aliquot.io.writing import write_bytes  # noqa: PLC0415
+
+            write_bytes(output, text.encode())
+            console.print(f"wrote {output}", markup=False)
+        elif json:
+            common.print_json(_plain(protocol))
+        else:
+            console.print(text, markup=False, highlight=False, soft_wrap=True)
+        return
+    found = [load_protocol(preset) for preset in list_protocols()]
+    if json:
+        common.print_json({"protocols": [_plain(protocol) for protocol in found]})
+        return
+    if output is not None:
+        raise OptionError("-o writes one preset; name it, e.g. aliquot collect protocols esa -o mine.toml")
+    table = render.columns(render.table("presets"), left=["name", "title", "unit"])
+    table.add_column("asks", overflow="fold")
+    for protocol in found:
+        asked = ", ".join(f"{widget.name} ({_kind(widget)})" for widget in protocol.widgets)
+        table.add_row(protocol.name, protocol.title, protocol.unit, asked)
+    console.print(table)
+
+
+def _plain(protocol: Any) -> dict[str, Any]:
+    import msgspec  # noqa: PLC0415
+
+    found: dict[str, Any] = msgspec.to_builtins(protocol)
+    return found
+
+
+def _kind(widget: Any) -> str:
+    return str(getattr(widget, "style", type(widget).__name__.lower()))
+
+
+collect_files.add_to(app)
+collect_live.add_to(app)

@@ -1,0 +1,195 @@
+"""Sub-commands of `aliquot collect` for campaigns that run: act, rehearse, payments, forget, backup."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from aliquot.cli import common, render
+from aliquot.cli.collect_options import CampaignArgument, note_campaign
+
+if TYPE_CHECKING:
+    from aliquot.collect.rehearse import Rehearsal
+
+_REASON = "Why; it stands in the audit log."
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the sub-commands."""
+    for command in (act, rehearse, payments, forget, backup):
+        app.command()(command)
+
+
+def act(
+    campaign: CampaignArgument,
+    action: Annotated[
+        str,
+        typer.Argument(metavar="ACTION", help="pause, resume, exclude, include, rejudge, reassign (an annotator); "
+                       "message; add; wanted; top_up; stop, open, close (the campaign)."),
+    ],
+    target: Annotated[str, typer.Option("--annotator", metavar="NAME", help="Whom it is about.")] = "",
+    value: Annotated[str, typer.Option("--value", metavar="TEXT", help="A number, names, or a message.")] = "",
+    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help=_REASON)] = "",
+) -> None:  # fmt: skip
+    """Do what the organiser's page can do: pause or exclude somebody, judge more items, close the campaign.
+
+    Nothing is deleted: judgments of excluded annotators are marked, and count again after `include`.
+
+    Example: aliquot collect act campaign.db exclude --annotator ann3 --reason "does not see damaged copies"
+
+    Example: aliquot collect act campaign.db top_up --value 40
+    """
+    from aliquot.collect.actions import act as run  # noqa: PLC0415  (an extra)
+    from aliquot.collect.campaign import Campaign  # noqa: PLC0415
+
+    with Campaign.open(campaign) as opened:
+        render.console().print(run(opened, action, target, value, reason), markup=False)
+
+
+def payments(
+    campaign: CampaignArgument,
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="A .csv file, or '-'.")],
+) -> None:
+    """Write what everybody is paid: units, active time, base, bonus, wage by the hour.
+
+    Everybody is paid for finished units; the bonus of the protocol's [payment] goes to those who passed the checks.
+
+    Example: aliquot collect payments campaign.db -o payments.csv
+    """
+    import polars as pl  # noqa: PLC0415
+
+    from aliquot.collect.campaign import Campaign  # noqa: PLC0415  (an extra)
+    from aliquot.collect.organiser import payments_of  # noqa: PLC0415
+    from aliquot.io.formats import tables  # noqa: PLC0415
+
+    common.require_writable(output)
+    note_campaign(campaign)
+    with Campaign.open(campaign) as opened:
+        rows = payments_of(opened)
+    tables.write(pl.DataFrame([vars(row) for row in rows]), output)
+    total = sum(row.base + row.bonus for row in rows)
+    currency = rows[0].currency if rows else ""
+    render.console().print(f"wrote {output}: {len(rows)} people, {total:.2f} {currency}", markup=False)
+
+
+def forget(
+    campaign: CampaignArgument,
+    annotator: Annotated[str, typer.Option("--annotator", metavar="NAME", help="Who wants to be forgotten.")],
+    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help=_REASON)] = "",
+) -> None:
+    """Delete the data of one annotator from the campaign, its log and so from later exports.
+
+    What was exported before, and backups, are not changed.
+
+    Example: aliquot collect forget campaign.db --annotator prolific:5f1
+    """
+    from aliquot.collect.campaign import Campaign  # noqa: PLC0415  (an extra)
+
+    with Campaign.open(campaign) as opened:
+        alias = opened.forget(annotator, reason)
+    render.console().print(f"forgotten; what is left is called {alias}", markup=False)
+
+
+def backup(
+    campaign: CampaignArgument,
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="The new file.")],
+) -> None:
+    """Copy a campaign while it runs; the copy is one SQLite file, also of a campaign in PostgreSQL.
+
+    The secret of the links (CAMPAIGN.key) is not in it: keep it apart.
+
+    Example: aliquot collect backup campaign.db -o backup.db
+    """
+    from aliquot.collect.backup import backup as run  # noqa: PLC0415  (an extra)
+    from aliquot.collect.campaign import Campaign  # noqa: PLC0415
+
+    with Campaign.open(campaign) as opened, render.busy("copying"):
+        events = run(opened, output)
+    render.console().print(f"wrote {output} ({events:,} events)", markup=False)
+
+
+def rehearse(
+    campaign: CampaignArgument,
+    annotators: Annotated[int, typer.Option("--annotators", min=1, help="How many simulated people judge.")] = 12,
+    noise: Annotated[float, typer.Option("--noise", help="Spread of a judgment, as a share of the scale.")] = 0.15,
+    severity: Annotated[
+        float, typer.Option("--severity", help="Spread between annotators, as a share of the scale.")
+    ] = 0.06,
+    careless: Annotated[float, typer.Option("--careless", help="Share who answer at random.")] = 0.1,
+    dropouts: Annotated[float, typer.Option("--dropouts", help="Share who leave before the end.")] = 0.1,
+    seconds_per_judgment: common.SecondsPerJudgmentOption = None,
+    like: Annotated[
+        Path | None, typer.Option("--like", metavar="FILE", help="Past judgments: noise, severity and pace as there.")
+    ] = None,
+    hourly: common.HourlyOption = None,
+    currency: Annotated[
+        str | None, typer.Option("--currency", help="Of that money.", rich_help_panel=common.COSTS)
+    ] = None,
+    replays: Annotated[int, typer.Option("--replays", help="How often the work is judged anew, for power.")] = 10,
+    at_once: Annotated[
+        bool, typer.Option("--at-once", help="All call the server at the same time: a load test.")
+    ] = False,
+    seed: common.SeedOption = 0,
+    json: common.JsonOption = False,
+    output: common.OutputOption = None,
+) -> None:
+    """Let simulated people judge a copy of the campaign, and see what it would take and give.
+
+    They work through the real server, on 127.0.0.1. The campaign itself is not changed.
+
+    Example: aliquot collect rehearse campaign.db --annotators 12 --hourly 20
+
+    Example: aliquot collect rehearse campaign.db --like past.csv --careless 0.2
+    """
+    from aliquot.collect.rehearse import rehearse as run_rehearsal  # noqa: PLC0415  (an extra)
+    from aliquot.collect.simulated_people import Behaviour  # noqa: PLC0415
+
+    common.require_writable(output)
+    behaviour = Behaviour(noise, severity, careless, dropouts, seconds_per_judgment)
+    with render.busy("rehearsing"):
+        found = run_rehearsal(
+            campaign, annotators, behaviour=behaviour, like=like, hourly=hourly, currency=currency, replays=replays,
+            at_once=at_once, seed=seed,
+        )  # fmt: skip
+    if output is not None:
+        common.write_result(found.to_frame(), found.to_dict(), output)
+    if json:
+        common.print_json(found.to_dict())
+        return
+    _show_rehearsal(found)
+
+
+def _show_rehearsal(found: Rehearsal) -> None:
+    console = render.console()
+    table = render.columns(render.table(), left=["", ""])
+    money = "-" if found.money is None else f"{found.money:,.2f} {found.currency}"
+    rows = {
+        "people": f"{found.annotators}, {found.careless} careless, {found.left} left before the end",
+        "work": f"{found.units_done:,} of {found.units_wanted:,} units, {found.judgments:,} judgments",
+        "hours": f"{found.hours:.1f} in all, {found.longest_hours:.1f} of the longest",
+        "money": money,
+    }
+    if found.half_width is not None:
+        rows |= {
+            "intervals": f"± {render.number(found.half_width)}, right in {render.percent(found.coverage or 0)}",
+            "power": f"{render.percent(found.power or 0)} of pairs told apart rightly, "
+            f"{render.percent(found.wrong or 0)} wrongly",
+        }
+    rows["server"] = f"{found.calls:,} calls, half within {found.p50_ms:.0f} ms, 95% within {found.p95_ms:.0f} ms"
+    for name, text in rows.items():
+        table.add_row(name, text)
+    console.print(table)
+    checks = render.columns(
+        render.table("what checks would catch"), left=["check"], right=["careless", "caught", "wrongly"]
+    )
+    for one in found.checks:
+        checks.add_row(one.check, str(one.careless), str(one.caught), str(one.wrongly))
+    console.print()
+    console.print(checks)
+    console.print()
+    console.print(f"note: qualities of outputs come from {found.qualities}; intervals and power are means over "
+                  f"{found.replays} replays", markup=False)  # fmt: skip
+    for note in found.notes:
+        console.print(f"note: {note}", markup=False)

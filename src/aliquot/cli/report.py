@@ -1,0 +1,139 @@
+"""`aliquot report`: one page to send to a boss or a reviewer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from aliquot.cli import common, render
+from aliquot.core.evalset import EvalSet
+from aliquot.core.judgments import Judgments
+from aliquot.errors import OptionError
+from aliquot.report.findings import choice_table_of
+from aliquot.report.page import PARTS, Report, make_report, require_page
+
+_HOW = "How to estimate"
+
+
+def run(
+    data: Annotated[
+        list[str], typer.Argument(metavar="DATA...", help="Test sets, or tables of choices between systems.")
+    ],
+    selection: Annotated[
+        list[Path] | None,
+        typer.Option("--selection", "-s", metavar="FILE", help="What `aliquot select` wrote; once for each test set."),
+    ] = None,
+    judgments: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--judgments", "-j", metavar="FILE", help="People's answers, scores or choices; once for each test set."
+        ),
+    ] = None,
+    title: Annotated[str | None, typer.Option("--title", metavar="TEXT", help="Of the page.")] = None,
+    method: Annotated[
+        str, typer.Option("--method", "-m", metavar="SPEC", help="As in estimate.", rich_help_panel=_HOW)
+    ] = "auto",
+    level: Annotated[float, typer.Option("--level", help="Coverage of the intervals.", rich_help_panel=_HOW)] = 0.95,
+    alpha: Annotated[
+        float, typer.Option("--alpha", help="Significance of clusters and pairs.", rich_help_panel=_HOW)
+    ] = 0.05,
+    target: Annotated[
+        str, typer.Option("--target", help="As in estimate: testset, given or beyond.", rich_help_panel=_HOW)
+    ] = "testset",
+    clean: Annotated[
+        str | None,
+        typer.Option(
+            "--clean", metavar="PRESET", help="Clean first: da_wmt, da_humeval, crowd, semantic_differential."
+        ),
+    ] = None,
+    without: Annotated[
+        str | None, typer.Option("--without", metavar="A,B", help=f"Parts to leave out: {', '.join(PARTS)}.")
+    ] = None,
+    examples: Annotated[
+        int, typer.Option("--examples", metavar="N", min=0, max=1000, help="Items shown in full, at most.")
+    ] = 20,
+    human: common.HumanOption = None,
+    criterion: common.CriterionOption = None,
+    systems: common.SystemsOption = None,
+    exclude: common.ExcludeOption = None,
+    format: common.FormatOption = None,  # noqa: A002
+    lower_is_better: common.LowerOption = None,
+    columns: common.ColumnsOption = None,
+    wide: common.WideOption = None,
+    pair: common.PairOption = None,
+    seed: common.SeedOption = 0,
+    json: common.JsonOption = False,
+    output: common.OutputOption = None,
+) -> None:
+    """Show it to my boss, my reviewers, myself.
+
+    Makes one HTML page that opens offline and prints well: who is best and how sure that is, all pairs, what was
+    judged, whether the judgments can be trusted, what metrics are worth, the items on which systems differ most, what
+    more judgments would buy, and texts to paste into a paper. What the data do not tell is left out.
+
+    Example: aliquot report data.jsonl -s selection.jsonl -j judgments.csv -o report.html
+
+    Example: aliquot report en-de.jsonl he-en.jsonl --title "Shared task" -o report.html
+
+    Example: aliquot report data.jsonl -j choices.csv -o preferences.html
+    """
+    common.require_writable(output)
+    require_page(output or Path("-"))
+    reading: dict[str, Any] = {
+        "human": human, "systems": systems, "exclude": exclude, "format": format, "lower_is_better": lower_is_better,
+        "columns": columns, "wide": wide, "pair": pair,
+    }  # fmt: skip
+    answers = _for_each(judgments, len(data), "--judgments")
+    loaded = [_load(source, made, reading) for source, made in zip(data, answers, strict=True)]
+    with render.counting("reporting") as told, render.busy("making the report"):
+        page = make_report(
+            [one for one, _ in loaded],
+            selection=_for_each(selection, len(data), "--selection") if selection else None,
+            judgments=[made for _, made in loaded], title=title, method=method, human=human, criterion=criterion,
+            level=level, alpha=alpha, target=target, clean=clean, without=common.names(without), examples=examples,
+            seed=seed, progress=told,
+        )  # fmt: skip
+    if output is not None:
+        page.save(output)
+    if json:
+        common.print_json(page.to_dict())
+        return
+    show(page, render.console(), output)
+
+
+def _for_each(files: list[Path] | None, count: int, option: str) -> list[Any]:
+    if not files:
+        return [None] * count
+    if len(files) != count:
+        raise OptionError(f"{count} test set{'s' * (count != 1)} and {len(files)} times {option}: give it once for "
+                          "each, in the same order")  # fmt: skip
+    return list(files)
+
+
+def _load(data: str, judgments: Path | None, reading: dict[str, Any]) -> tuple[Any, Judgments | Any]:
+    """Load data and judgments; a table of choices stays a table."""
+    if choice_table_of(data) is not None:
+        return data, judgments
+    if judgments is not None and choice_table_of(judgments) is not None:
+        evalset: EvalSet = common.load_data(data, **reading)
+        return evalset, judgments
+    return common.load_with_judgments(data, judgments, **reading)
+
+
+def show(page: Report, console: Console, output: Path | None) -> None:
+    """Print the verdict of every section, and what was left out."""
+    for one in page.sets:
+        if len(page.sets) > 1:
+            console.print(Text(one.name, style="bold underline"))
+        for section in one.sections:
+            console.print(Text(section.title, style="bold"))
+            console.print(f"{section.verdict}\n", markup=False)
+        for line in one.findings.left_out:
+            console.print(f"note: left out: {line}", markup=False)
+    size = len(page.html.encode("utf-8", "replace")) / 1e6
+    console.print(f"wrote {output} ({size:.2f} MB)" if output else "nothing written; give -o report.html", markup=False)
+    render.signature(page.signature, console)

@@ -1,0 +1,1 @@
+"""Collecting judgments: campaigns, protocols, the server and its page, sheets."""

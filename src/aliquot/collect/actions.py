@@ -1,0 +1,234 @@
+"""What an organiser can do while people judge. Every action is an event with its reason, and can be undone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from sqlalchemy.engine import Connection
+
+from aliquot.collect.campaign import Campaign
+from aliquot.collect.creating import add_units
+from aliquot.collect.events import sql
+from aliquot.collect.units import make_units
+from aliquot.core.evalset import ItemId
+from aliquot.core.selection import Selection
+from aliquot.errors import OptionError, unknown_name
+from aliquot.sampling.select import select
+
+_MOST_TEXT = 2_000
+
+
+@dataclass(frozen=True)
+class Request:
+    """An action as the organiser gives it."""
+
+    target: str = ""  # an annotator's name, where the action is about one
+    value: str = ""  # names, a number, a message
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Action:
+    """One thing that can be done."""
+
+    name: str
+    label: str
+    run: Callable[[Campaign, Request], str]  # returns what was done, in words
+
+
+def act(campaign: Campaign, action: str, target: str = "", value: str = "", reason: str = "") -> str:
+    """Do something with a campaign and say what was done; the log keeps it with its reason.
+
+    Args:
+        campaign: an open campaign.
+        action: one of `ACTIONS`, for example "pause", "exclude", "wanted" or "close".
+        target: the annotator's name, where the action is about one.
+        value: names to add, a number, or a message.
+        reason: why; it stands in the audit log.
+    """
+    if action not in ACTIONS:
+        raise unknown_name("action", action, ACTIONS)
+    return ACTIONS[action].run(
+        campaign, Request(target.strip(), value.strip()[:_MOST_TEXT], reason.strip()[:_MOST_TEXT])
+    )
+
+
+# -- annotators ----------------------------------------------------------------------------------------------------
+
+
+def _state(state: str, done: str) -> Callable[[Campaign, Request], str]:
+    def run(campaign: Campaign, request: Request) -> str:
+        def change(connection: Connection) -> None:
+            identity = campaign.identity(connection, request.target)
+            if state != "active":
+                _free(campaign, connection, identity)
+            campaign.log.append(connection, campaign.store.clock.now(), "organiser", "annotator_state",
+                                {"id": identity, "state": state, "reason": request.reason})  # fmt: skip
+
+        campaign.store.write(change)
+        return f"{request.target} {done}"
+
+    return run
+
+
+def _free(campaign: Campaign, connection: Connection, identity: str) -> int:
+    """Give the annotator's open units back to the others."""
+    rows = connection.execute(
+        sql("SELECT id, policy FROM assignments WHERE annotator_id = :id AND state = 'leased'"), {"id": identity}
+    ).all()
+    for row in rows:
+        campaign.log.append(connection, campaign.store.clock.now(), "organiser", "expire",
+                            {"assignment": row.id, "keep": row.policy == "fixed"})  # fmt: skip
+    return len(rows)
+
+
+def _reassign(campaign: Campaign, request: Request) -> str:
+    def change(connection: Connection) -> int:
+        identity = campaign.identity(connection, request.target)
+        count = _free(campaign, connection, identity)
+        campaign.log.append(connection, campaign.store.clock.now(), "organiser", "reassigned",
+                            {"id": identity, "units": count, "reason": request.reason})  # fmt: skip
+        return count
+
+    count = campaign.store.write(change)
+    return f"{count} open units of {request.target} went back to the queue"
+
+
+def _add(campaign: Campaign, request: Request) -> str:
+    names = [name.strip() for name in request.value.split(",") if name.strip()]
+    campaign.add_annotators(names)
+    return f"added {', '.join(names)}; their links: aliquot collect links"
+
+
+def _message(campaign: Campaign, request: Request) -> str:
+    if not request.value:
+        raise OptionError("the message is empty; write what the annotator should read")
+
+    def change(connection: Connection) -> None:
+        identity = campaign.identity(connection, request.target) if request.target else None
+        campaign.log.append(connection, campaign.store.clock.now(), "organiser", "message",
+                            {"id": identity, "text": request.value, "reason": request.reason})  # fmt: skip
+
+    campaign.store.write(change)
+    return f"message to {request.target or 'everybody'}: {request.value}"
+
+
+# -- the campaign --------------------------------------------------------------------------------------------------
+
+
+def _campaign_state(state: str, done: str) -> Callable[[Campaign, Request], str]:
+    def run(campaign: Campaign, request: Request) -> str:
+        campaign.store.write(lambda connection: campaign.log.append(
+            connection, campaign.store.clock.now(), "organiser", "campaign_state",
+            {"state": state, "reason": request.reason}))  # fmt: skip
+        return done
+
+    return run
+
+
+def _wanted(campaign: Campaign, request: Request) -> str:
+    if campaign.assign == "fixed":
+        raise OptionError("every annotator has a fixed list, so the number of judgments an output cannot change; add a "
+                          "campaign with more annotators instead")  # fmt: skip
+    count = _whole(request.value, "judgments an output")
+
+    def change(connection: Connection) -> None:
+        people = connection.execute(sql("SELECT COUNT(*) FROM annotators WHERE state = 'active'")).scalar() or 0
+        if count > people:
+            raise OptionError(f"{count} judgments an output need {count} annotators, and {people} are active; add some")
+        campaign.log.append(connection, campaign.store.clock.now(), "organiser", "wanted",
+                            {"wanted": count, "reason": request.reason})  # fmt: skip
+
+    campaign.store.write(change)
+    return f"every output is judged {count} times; what was judged more often stays"
+
+
+def _top_up(campaign: Campaign, request: Request) -> str:
+    """Draw more items as a wave of the selection, so that the final probabilities are exact, and queue them."""
+    count = _whole(request.value, "items")
+    before = campaign.selection
+    if before is None:
+        raise OptionError("all items are being judged already; there is none to add")
+    if campaign.assign == "fixed":
+        raise OptionError("every annotator has a fixed list; make a second campaign with `select --add-to` instead")
+    later = select(campaign.data, add_to=before, budget=f"+{count}", seed=campaign.seed)
+    fresh = set(later.ids) - set(before.ids)
+    if not fresh:
+        raise OptionError(f"no item is left to add: {len(before)} of {before.population} are selected")
+    units = make_units(campaign.data, _only(later, fresh), campaign.protocol, seed=campaign.seed + len(later),
+                       **campaign.unit_options)  # fmt: skip
+
+    def change(connection: Connection) -> None:
+        now = campaign.store.clock.now()
+        campaign.replace_selection(connection, later)
+        campaign.log.append(connection, now, "organiser", "topped_up",
+                            {"items": len(fresh), "selected": len(later), "reason": request.reason})  # fmt: skip
+        add_units(campaign.log, connection, units, campaign.per_output, now)
+
+    campaign.store.write(change)
+    return f"{len(fresh)} more items are judged, {len(later)} in all"
+
+
+def _only(selection: Selection, ids: set[ItemId]) -> Selection:
+    """The cells of some of the items, for cutting units; probabilities stay with the whole selection."""
+    kept = [at for at, item in enumerate(selection.ids) if item in ids]
+    systems = None if selection.systems is None else tuple(selection.systems[at] for at in kept)
+    return Selection(tuple(selection.ids[at] for at in kept), selection.population, selection.method, systems=systems)
+
+
+def _rejudge(campaign: Campaign, request: Request) -> str:
+    def change(connection: Connection) -> None:
+        campaign.log.append(
+            connection,
+            campaign.store.clock.now(),
+            "organiser",
+            "rejudge",
+            {"id": campaign.identity(connection, request.target), "reason": request.reason},
+        )
+
+    campaign.store.write(change)
+    return f"the finished work of {request.target} is judged once more by others"
+
+
+def _guidelines(campaign: Campaign, request: Request) -> str:
+    version = campaign.change_guidelines(request.value, request.reason)
+    return f"annotators see version {version} of the guidelines from now on; judgments carry it"
+
+
+def _whole(text: str, what: str) -> int:
+    if not text.isdigit() or not 1 <= int(text) <= 1_000_000:
+        raise OptionError(f"'{text}' is no number of {what}; write a whole number of at least 1")
+    return int(text)
+
+
+ACTIONS: Mapping[str, Action] = MappingProxyType(
+    {
+        action.name: action
+        for action in (
+            Action("pause", "Pause", _state("paused", "is paused; open units went back to the queue")),
+            Action("resume", "Go on", _state("active", "may go on")),
+            Action("exclude", "Exclude", _state("excluded", "is excluded: none of the judgments count")),
+            Action("include", "Include again", _state("active", "is included again: the judgments count")),
+            Action("rejudge", "Have the work judged by others", _rejudge),
+            Action("reassign", "Give open work to others", _reassign),
+            Action("message", "Send message", _message),
+            Action("add", "Add annotators", _add),
+            Action("wanted", "Judgments an output", _wanted),
+            Action("top_up", "Judge more items", _top_up),
+            Action("guidelines", "Change the guidelines", _guidelines),
+            Action("stop", "Pause the campaign", _campaign_state("paused", "the campaign is paused")),
+            Action("open", "Open the campaign", _campaign_state("open", "the campaign is open")),
+            Action("close", "Close the campaign", _campaign_state("closed", "the campaign is closed")),
+        )
+    }
+)
+"""Every action by its name."""
+
+
+def audit(connection: Connection, most: int = 100) -> list[dict[str, Any]]:
+    """The organiser's last actions, newest first."""
+    rows = connection.execute(sql("SELECT time, kind, payload FROM audit ORDER BY id DESC LIMIT :most"), {"most": most})
+    return [dict(row._mapping) for row in rows]  # noqa: SLF001  (SQLAlchemy's public name)

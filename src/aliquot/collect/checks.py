@@ -1,0 +1,196 @@
+"""Checks hidden among the work: damaged copies, and what all checks say about one annotator.
+
+Annotators see nothing of this: planted cells look like any other, and grading happens on the server. Nothing is
+deleted; a planted cell's judgment carries `control`, a second showing `repeat`, and the presets of `clean` use them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from aliquot.core.judgments import Judgments
+from aliquot.stats.pairwise import wilcoxon_p
+from aliquot.stats.text_similarity import word_spans
+
+_RUN = ((1, 1), (5, 2), (8, 3), (15, 4), (20, 5))
+"""Words of an output up to which so many are replaced; a quarter of longer ones, as in WMT's bad references."""
+_FEWEST_PAIRS = 5  # the smallest number at which a one-sided signed-rank test can reach 0.05
+_FEWEST_VALUES = 10
+_CELL = ("item", "system", "criterion")
+
+
+def damaged(text: str, donor: str, rng: np.random.Generator) -> str | None:
+    """Replace a run of words by as many words of another item's output; None where that changes nothing.
+
+    The first and the last word stay where the text is long enough, so that the damage is not seen at a glance.
+
+    >>> damaged("The cat sat on the mat today.", "Prices rose again in the third quarter.", np.random.default_rng(1))
+    'The cat again in the mat today.'
+    """
+    words, other = word_spans(text), word_spans(donor)
+    n = min(_run_length(len(words)), len(other))
+    if n == 0:
+        return None
+    margin = 1 if len(words) >= n + 2 else 0
+    at = int(rng.integers(margin, len(words) - n - margin + 1))
+    there = int(rng.integers(0, len(other) - n + 1))
+    piece = donor[other[there][0] : other[there + n - 1][1]]
+    result = text[: words[at][0]] + piece + text[words[at + n - 1][1] :]
+    return result if result != text else None
+
+
+def _run_length(words: int) -> int:
+    return next((n for most, n in _RUN if words <= most), words // 4) if words else 0
+
+
+@dataclass(frozen=True)
+class AnnotatorCard:
+    """What is known of one annotator, with a suggestion; shares are NaN where nothing tells."""
+
+    annotator: str
+    judgments: int  # that are about systems: planted cells do not count
+    pages: int
+    seconds: float  # median of a page
+    severity: float  # mean deviation from the others' mean of the same system; below 0 is stricter
+    damaged: int  # damaged copies judged beside their originals
+    damaged_passed: float  # share of them scored below the original
+    damaged_p: float  # one-sided p of "originals score higher"; large means that damage was not seen
+    gold: int
+    gold_passed: float
+    repeats: int
+    repeat_difference: float  # mean |difference| of second showings
+    straight: float  # share of the most frequent value
+    too_fast: float  # share of the pages below the floor of time
+    spans: float  # marked spans an output
+    marked: int  # judgments that do not count
+    suggestion: str
+    evidence: tuple[str, ...]
+
+
+def annotator_cards(judgments: Judgments, *, floor: Mapping[str, float] | None = None) -> tuple[AnnotatorCard, ...]:
+    """One card per annotator, in order of their names.
+
+    Args:
+        judgments: all of them, with the columns `control` and `repeat` of planted cells, `page`, `spans`, `marked`.
+        floor: the fewest seconds that reading a page takes, by page.
+    """
+    table = _complete(judgments.table)
+    own = table.filter(pl.col("control").is_null() & ~pl.col("repeat"))
+    severity = _severity(own)
+    names = sorted(table["annotator"].drop_nulls().unique().to_list())
+    return tuple(_card(table.filter(pl.col("annotator") == name), name, severity, floor or {}) for name in names)
+
+
+def _complete(table: pl.DataFrame) -> pl.DataFrame:
+    absent = {"control": pl.String(), "page": pl.String(), "spans": pl.String(), "marked": pl.String(),
+              "expected": pl.Float64(), "error": pl.String()}  # fmt: skip
+    table = table.with_columns(pl.lit(None, dtype).alias(name) for name, dtype in absent.items() if name not in table)
+    again = (
+        pl.col("repeat").cast(pl.Boolean).fill_null(value=False) if "repeat" in table.columns else pl.lit(value=False)
+    )
+    control = pl.col("control").cast(pl.String)
+    return table.with_columns(again.alias("repeat"), pl.when(control != "false").then(control).alias("control"))
+
+
+def _severity(own: pl.DataFrame) -> dict[str, float]:
+    """Each annotator's mean deviation from the mean of the others on the same system and criterion."""
+    totals = own.group_by("system", "criterion").agg(
+        pl.col("value").sum().alias("sum"), pl.col("value").count().alias("n")
+    )
+    mine = own.group_by("annotator", "system", "criterion").agg(
+        pl.col("value").sum().alias("mine"), pl.col("value").count().alias("k")
+    )
+    joined = mine.join(totals, on=["system", "criterion"], nulls_equal=True).filter(pl.col("n") > pl.col("k"))
+    others = (pl.col("sum") - pl.col("mine")) / (pl.col("n") - pl.col("k"))
+    gaps = joined.with_columns((pl.col("mine") - pl.col("k") * others).alias("gap"))
+    rows = gaps.group_by("annotator").agg(pl.col("gap").sum() / pl.col("k").sum()).iter_rows()
+    return {name: float(gap) for name, gap in rows if gap is not None}
+
+
+def _card(rows: pl.DataFrame, name: str, severity: Mapping[str, float], floor: Mapping[str, float]) -> AnnotatorCard:
+    own = rows.filter(pl.col("control").is_null() & ~pl.col("repeat"))
+    pages = rows.drop_nulls("page").group_by("page").agg(pl.col("seconds").sum())
+    original, copies = _damaged_pairs(rows)
+    p = float(wilcoxon_p(np.column_stack([original, copies]))[0, 1]) if len(original) >= _FEWEST_PAIRS else np.nan
+    gold = rows.filter(
+        pl.col("control").is_not_null() & pl.col("expected").is_not_null() & pl.col("value").is_not_null()
+    )
+    passed = gold.select(((pl.col("value") - pl.col("expected")).abs() <= 1e-9).mean()).item() if gold.height else None
+    again = _repeat_differences(rows)
+    values = own["value"].drop_nulls()
+    fast = [seconds < floor[page] for page, seconds in pages.iter_rows() if page in floor and seconds is not None]
+    most = float(values.value_counts()["count"].to_numpy().max()) if len(values) >= _FEWEST_VALUES else np.nan
+    card = AnnotatorCard(
+        name, own.height, pages.height, _number(pages["seconds"].median()), severity.get(name, np.nan),
+        len(original), _mean(original > copies), p, gold.height, _number(passed), len(again), _mean(again),
+        most / max(1, len(values)), _mean(np.array(fast)), _spans_per_output(own),
+        rows.filter(pl.col("marked").is_not_null() & pl.col("control").is_null()).height, "", (),
+    )  # fmt: skip
+    return _with_suggestion(card)
+
+
+def _damaged_pairs(rows: pl.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+    """Scores of originals and of their damaged copies, where the annotator judged both."""
+    planted = rows.filter(pl.col("control").is_not_null() & pl.col("expected").is_null())
+    plain = rows.filter(pl.col("control").is_null()).group_by(_CELL).agg(pl.col("value").mean().alias("_plain"))
+    both = planted.join(plain, on=list(_CELL), nulls_equal=True).drop_nulls(["value", "_plain"])
+    return both["_plain"].to_numpy(), both["value"].to_numpy()
+
+
+def _repeat_differences(rows: pl.DataFrame) -> np.ndarray:
+    first = rows.filter(~pl.col("repeat") & pl.col("control").is_null())
+    first = first.group_by(_CELL).agg(pl.col("value").first().alias("_first"))
+    both = rows.filter("repeat").join(first, on=list(_CELL), nulls_equal=True).drop_nulls(["value", "_first"])
+    differences: np.ndarray = np.abs(both["value"].to_numpy() - both["_first"].to_numpy())
+    return differences
+
+
+def _spans_per_output(own: pl.DataFrame) -> float:
+    outputs = own.select("item", "system").unique().height
+    if not outputs:
+        return float("nan")
+    if own["error"].is_not_null().any():
+        return own.filter(pl.col("error").is_not_null() & (pl.col("value") != 0)).height / outputs
+    if own["spans"].is_not_null().any():
+        return (
+            float(own.select(pl.col("spans").str.json_decode(pl.List(pl.Struct({}))).list.len().sum()).item()) / outputs
+        )
+    return float("nan")
+
+
+def _with_suggestion(card: AnnotatorCard) -> AnnotatorCard:
+    """Pause where checks fail beyond doubt, look where something is unusual; each reason with its numbers."""
+    grave, slight = [], []
+    if card.damaged >= _FEWEST_PAIRS and card.damaged_p > 0.05:
+        grave.append(
+            f"damaged copies do not score lower ({card.damaged_passed:.0%} of {card.damaged}, p = {card.damaged_p:.2f})"
+        )
+    if card.gold >= 3 and card.gold_passed < 0.7:
+        grave.append(f"{card.gold_passed:.0%} of {card.gold} known answers are within their range")
+    if card.straight >= 0.9:
+        grave.append(f"{card.straight:.0%} of all answers have one value")
+    if card.too_fast > 0.2:
+        slight.append(f"{card.too_fast:.0%} of the pages were answered faster than they can be read")
+    if not grave and not slight:
+        known = card.damaged + card.gold + card.repeats > 0 or card.judgments >= _FEWEST_VALUES
+        text = "nothing to do" if known else "too little is known yet"
+        return _replaced(card, text, ())
+    action = "pause, and look at the answers" if grave else "look at some answers"
+    return _replaced(card, action, tuple(grave + slight))
+
+
+def _replaced(card: AnnotatorCard, suggestion: str, evidence: tuple[str, ...]) -> AnnotatorCard:
+    return AnnotatorCard(**{**vars(card), "suggestion": suggestion, "evidence": evidence})
+
+
+def _mean(values: np.ndarray) -> float:
+    return float(np.mean(values)) if len(values) else float("nan")
+
+
+def _number(value: Any) -> float:
+    return float("nan") if value is None else float(value)

@@ -1,0 +1,156 @@
+"""Making a campaign: inputs are stored unchanged, units are cut, annotators get their links; whole or not at all."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import secrets
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+import numpy as np
+from sqlalchemy.engine import Connection
+
+from aliquot._version import __version__
+from aliquot.collect.events import NUMBERING, Log, encode, one_at_a_time, sql
+from aliquot.collect.gathering import Inputs
+from aliquot.collect.lists import fixed_lists
+from aliquot.collect.tokens import CROWD, ORGANISER, make_token, token_hash
+from aliquot.collect.units import Texts, Unit
+from aliquot.core.evalset import EvalSet
+from aliquot.core.selection import Selection
+from aliquot.errors import DataError
+from aliquot.io.formats import items as item_lines
+
+OPEN = "open"
+
+
+def fill(connection: Connection, inputs: Inputs, secret: bytes, now: float) -> str:
+    """Write a new campaign into empty tables; return its id."""
+    campaign = secrets.token_hex(8)
+    _store_inputs(connection, inputs)
+    meta = {
+        "campaign": campaign, "created": str(now), "aliquot": __version__, "state": OPEN, "title": inputs.title,
+        "seed": str(inputs.seed), "assign": inputs.assign, "per_output": str(inputs.per_output),
+        "locale": inputs.locale, "data": inputs.evalset.fingerprint, "data_name": inputs.evalset.name,
+        "human": inputs.evalset.human or "",
+        "settings": encode(inputs.settings), "organiser_number": "1",
+        "crowd_hash": token_hash(make_token(secret, campaign, CROWD, 1)),
+        "organiser_hash": token_hash(make_token(secret, campaign, ORGANISER, 1)),
+    }  # fmt: skip
+    for key, value in meta.items():
+        connection.execute(sql("INSERT INTO meta (key, value) VALUES (:key, :value)"), {"key": key, "value": value})
+    texts = Texts(inputs.evalset, inputs.protocol)
+    log = Log(inputs.protocol, lambda: texts)
+    facts = {name: meta[name] for name in ("campaign", "aliquot", "seed", "assign", "per_output", "data", "settings")}
+    log.append(connection, now, "organiser", "campaign", facts | {"protocol": inputs.protocol.name})
+    log.append(connection, now, "organiser", "guidelines",
+               {"version": 1, "locale": inputs.locale, "text": inputs.guidelines})  # fmt: skip
+    add_units(log, connection, inputs.units, inputs.per_output, now)
+    ids = add_annotators(log, connection, inputs.annotators, campaign, secret, now, inputs.locale, inputs.seed)
+    if inputs.assign == "fixed":
+        _plan_lists(log, connection, inputs, ids, now)
+    return campaign
+
+
+def _store_inputs(connection: Connection, inputs: Inputs) -> None:
+    store_data(connection, inputs.evalset)
+    _store(connection, "protocol", inputs.protocol_text.encode())
+    if inputs.selection is not None:
+        store_selection(connection, inputs.selection)
+
+
+def store_selection(connection: Connection, selection: Selection) -> None:
+    """Store a selection beside the earlier ones, which stay."""
+    _store(connection, _later(connection, "selection"), _selection_bytes(selection))
+
+
+def store_data(connection: Connection, evalset: EvalSet) -> None:
+    """Store data beside the earlier ones, which stay."""
+    _store(connection, _later(connection, "data"), _data_bytes(evalset))
+
+
+def _later(connection: Connection, name: str) -> str:
+    """The name of the next input of a kind: data, data.001, ... in order of their names."""
+    query = sql("SELECT COUNT(*) FROM inputs WHERE name LIKE :like")
+    count = int(connection.execute(query, {"like": f"{name}%"}).scalar() or 0)
+    return f"{name}.{count:03}" if count else name
+
+
+def _data_bytes(evalset: EvalSet) -> bytes:
+    encode_line = msgspec.json.Encoder().encode
+    data = b"".join(encode_line(record) + b"\n" for record in item_lines.records(evalset))
+    return gzip.compress(data, compresslevel=6, mtime=0)
+
+
+def _store(connection: Connection, name: str, content: bytes) -> None:
+    connection.execute(
+        sql("INSERT INTO inputs (name, sha256, content) VALUES (:name, :sha256, :content)"),
+        {"name": name, "sha256": hashlib.sha256(content).hexdigest(), "content": content},
+    )
+
+
+def _selection_bytes(selection: Selection) -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "selection.jsonl"
+        selection.save(path)
+        return path.read_bytes()
+
+
+def add_units(
+    log: Log, connection: Connection, units: Sequence[Unit], wanted: int, now: float, kind: str = "work"
+) -> None:
+    """Append units, in their order, after those that are there."""
+    one_at_a_time(connection, NUMBERING)
+    first = int(connection.execute(sql("SELECT MAX(id) FROM units")).scalar() or 0)
+    for number, unit in enumerate(units, start=first + 1):
+        cells = [{"id": secrets.token_urlsafe(9), "item": item, "system": system}
+                 for item, system in unit.cells(log.protocol)]  # fmt: skip
+        log.append(connection, now, "organiser", "unit", {
+            "id": number, "rank": number, "document": unit.document, "systems": list(unit.systems),
+            "rows": [[row.item, row.context] for row in unit.rows], "cells": cells, "wanted": wanted, "kind": kind,
+        })  # fmt: skip
+
+
+def add_annotators(
+    log: Log, connection: Connection, names: Sequence[str], campaign: str, secret: bytes, now: float, locale: str,
+    seed: int, kind: str = "human",
+) -> list[str]:  # fmt: skip
+    """Add annotators (or automatic judges: kind `model`), each with a random place to begin at; return their ids."""
+    one_at_a_time(connection, NUMBERING)
+    taken = {row.name for row in connection.execute(sql("SELECT name FROM annotators"))}
+    twice = next((name for name in names if name in taken), None)
+    if twice is not None:
+        raise DataError(f"there is an annotator '{twice}' already; choose another name")
+    count = int(connection.execute(sql("SELECT COUNT(*) FROM units")).scalar() or 0)
+    rng = np.random.default_rng([seed, len(taken)])
+    ids = []
+    for number, name in enumerate(names, start=len(taken) + 1):
+        identity = f"a{number}"  # never leaves the server
+        log.append(connection, now, "organiser", "annotator", {
+            "id": identity, "name": name, "kind": kind, "locale": locale, "token_number": 1,
+            "token_hash": token_hash(make_token(secret, campaign, identity, 1)),
+            "offset_rank": int(rng.integers(1, max(count, 1) + 1)),
+        })  # fmt: skip
+        ids.append(identity)
+    return ids
+
+
+def _plan_lists(log: Log, connection: Connection, inputs: Inputs, ids: Sequence[str], now: float) -> None:
+    lists = fixed_lists([unit.systems for unit in inputs.units], ids, inputs.per_output, inputs.seed)
+    for who, entries in lists.items():
+        for position, (number, slots) in enumerate(entries, start=1):
+            log.append(connection, now, "organiser", "plan", {
+                "assignment": secrets.token_urlsafe(12), "unit": number + 1, "annotator": who, "position": position,
+                "slots": slots, "policy": "fixed", "seed": inputs.seed, "probability": 1.0,
+            })  # fmt: skip
+
+
+def read_selection(content: bytes) -> Selection:
+    """Read a selection as a campaign stores it."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "selection.jsonl"
+        path.write_bytes(content)
+        return Selection.load(path)

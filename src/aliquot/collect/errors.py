@@ -1,0 +1,32 @@
+"""What the server tells a page when something cannot be done: a code for the program, words for the person."""
+
+from __future__ import annotations
+
+from aliquot.errors import AliquotError
+
+_STATUS = {
+    "link_unknown": 404, "link_revoked": 403, "campaign_closed": 403, "paused": 403, "lease_lost": 409,
+    "unit_unknown": 404, "bad_answer": 422, "too_fast": 429, "storage": 503,
+}  # fmt: skip
+
+
+class CollectError(AliquotError):
+    """A request of an annotator that cannot be served; `code` is for the page, the message for people."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+    @property
+    def status(self) -> int:
+        """The HTTP status that goes with the code."""
+        return _STATUS.get(self.code, 400)
+
+
+class StorageError(CollectError):
+    """The database could not be written: nothing of the request is stored, and it may be sent again."""
+
+    exit_code = 1
+
+    def __init__(self, message: str) -> None:
+        super().__init__("storage", message)

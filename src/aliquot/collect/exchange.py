@@ -1,0 +1,363 @@
+"""Campaigns written for other annotation tools: Pearmut, Appraise, Label Studio and Potato. Pure: names -> content.
+
+Invariant: nothing in the tool's folder names a system, an item of the data or a metric; `key.csv`, which stands beside
+that folder, alone says what the opaque ids stand for, and is what `--key` takes when the judgments come back.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from xml.sax.saxutils import quoteattr
+
+import numpy as np
+import polars as pl
+
+from aliquot.collect.lists import fixed_lists
+from aliquot.collect.protocols import Protocol, Score, Spans
+from aliquot.collect.units import Texts, Unit, shown_rows
+from aliquot.core.evalset import EvalSet, ItemId
+from aliquot.errors import OptionError, unknown_name
+from aliquot.io.formats.answers import CELL
+from aliquot.io.formats.tables import csv_text
+
+KEY = "key.csv"
+Files = dict[str, bytes]
+_LANGUAGES = {
+    "ar": "ara", "bg": "bul", "bn": "ben", "cs": "ces", "da": "dan", "de": "deu", "el": "ell", "en": "eng", "es": "spa",
+    "et": "est", "fa": "fas", "fi": "fin", "fr": "fra", "gu": "guj", "he": "heb", "hi": "hin", "hr": "hrv", "hu": "hun",
+    "is": "isl", "it": "ita", "ja": "jpn", "kk": "kaz", "ko": "kor", "lt": "lit", "lv": "lav", "nl": "nld", "no": "nor",
+    "pl": "pol", "pt": "por", "ro": "ron", "ru": "rus", "sk": "slk", "sl": "slv", "sr": "srp", "sv": "swe", "th": "tha",
+    "tr": "tur", "uk": "ukr", "vi": "vie", "zh": "zho",
+}  # fmt: skip
+"""Codes of two letters -> those of three, which Appraise takes."""
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What is to be judged, and how; `lists` says who judges which units with which order of systems."""
+
+    protocol: Protocol
+    rows: Sequence[list[dict[str, Any]]]  # of each unit, as shown
+    units: Sequence[Unit]
+    lists: Mapping[str, list[tuple[int, list[int]]]]
+    languages: tuple[str, str]
+    per_output: int
+    seed: int
+
+    @property
+    def scores(self) -> list[Score]:
+        return [widget for widget in self.protocol.widgets if isinstance(widget, Score)]
+
+    @property
+    def spans(self) -> Spans | None:
+        return next((widget for widget in self.protocol.widgets if isinstance(widget, Spans)), None)
+
+
+class _Key:
+    """Opaque ids in a random order, so that an id says nothing; remembers what each stands for."""
+
+    def __init__(self, count: int, seed: int) -> None:
+        self.numbers = iter(np.random.default_rng([seed, 7]).permutation(count).tolist())
+        self.rows: list[dict[str, Any]] = []
+
+    def fresh(self) -> int:
+        """Return a number that stands for nothing yet."""
+        return int(next(self.numbers)) + 1
+
+    def add(self, cell: str, item: ItemId, system: str) -> str:
+        """Remember what an id stands for."""
+        self.rows.append({CELL: cell, "item": str(item), "system": system})
+        return cell
+
+    def content(self) -> bytes:
+        """Return the key as CSV."""
+        ordered = sorted(self.rows, key=lambda row: row[CELL])
+        return csv_text(pl.DataFrame(ordered, schema=dict.fromkeys((CELL, "item", "system"), pl.String))).encode()
+
+
+def write_for(
+    tool: str,
+    evalset: EvalSet,
+    units: Sequence[Unit],
+    protocol: Protocol,
+    annotators: Sequence[str],
+    *,
+    per_output: int = 1,
+    seed: int = 0,
+) -> Files:
+    """Return the files of a campaign for a tool: the tool's own in a folder of its name, and the key beside it.
+
+    Args:
+        tool: pearmut, appraise, label-studio or potato.
+        evalset: the data, with outputs.
+        units: what `make_units` cut of the selection.
+        protocol: how outputs are judged: with scores, error spans, or both.
+        annotators: their names; Pearmut and Appraise get a list for each of them.
+        per_output: judgments of each output.
+        seed: same seed, same files.
+    """
+    if tool not in TOOLS:
+        raise unknown_name("annotation tool", tool, TOOLS, "choose with --for")
+    texts = Texts(evalset, protocol)
+    pair = next((p for p in texts.pairs if len(p) == 2), ["", ""])
+    lists = fixed_lists([unit.systems for unit in units], annotators, per_output, seed)
+    rows = [shown_rows(unit, texts) for unit in units]
+    plan = _Plan(protocol, rows, units, lists, (pair[0], pair[1]), per_output, seed)
+    _require_writable(tool, plan)
+    most = sum(len(unit.rows) * len(unit.systems) + 1 for unit in units) * per_output
+    key = _Key(most, seed)
+    files = {f"{tool}/{name}": content for name, content in TOOLS[tool](plan, key).items()}
+    return files | {KEY: key.content()}
+
+
+def _require_writable(tool: str, plan: _Plan) -> None:
+    protocol = plan.protocol
+    asked = protocol.of_scope("output")
+    judged = [widget for widget in asked if isinstance(widget, Score | Spans)]
+    others = [widget for widget in protocol.widgets if not isinstance(widget, Score | Spans)]
+    if not judged or any(widget.required for widget in others) or len(judged) < len(plan.scores) + bool(plan.spans):
+        raise OptionError(f"--for {tool}: the protocol '{protocol.name}' asks for more than scores and error spans of "
+                          "outputs; take da, sqm, esa, esa-ai, mqm or likert, or `aliquot collect new`")  # fmt: skip
+    if protocol.side_by_side and tool != "pearmut":
+        raise OptionError(f"--for {tool}: the protocol '{protocol.name}' shows outputs side by side; {tool} gets one "
+                          "output at a time: take esa, or --for pearmut")  # fmt: skip
+    plain = all(not s.criteria and (s.low, s.high) == (0, 100) for s in plan.scores) and len(plan.scores) < 2
+    if tool == "appraise" and not plain:
+        raise OptionError(f"--for appraise: it asks for one score from 0 to 100, and the protocol '{protocol.name}' "
+                          "for others; take da, esa or mqm, or another tool")  # fmt: skip
+
+
+def _questions(score: Score) -> list[str]:
+    return list(score.criteria) or [score.name]
+
+
+def _json(value: Any) -> bytes:
+    return (json.dumps(value, ensure_ascii=False, indent=1) + "\n").encode()
+
+
+def _context(rows: Sequence[Mapping[str, Any]], at: int, *, after: bool = False) -> tuple[str, str]:
+    """Return the sources and the outputs that stand next to a row on one side, and are not judged."""
+    near = rows[at + 1 :] if after else rows[:at]
+    grey = [row for row in near if row["context"]]
+    sources = [row["source"]["text"] for row in grey if "source" in row]
+    return "\n".join(sources), "\n".join(row["outputs"][0]["text"] for row in grey)
+
+
+# -- Pearmut and Appraise: a list for each annotator ----------------------------------------------------------------
+
+
+def _pearmut(plan: _Plan, key: _Key) -> Files:
+    tasks = []
+    for numbers in plan.lists.values():
+        documents = []
+        for number, slots in numbers:
+            unit, rows = plan.units[number], plan.rows[number]
+            documents.append([_pearmut_item(row, unit, slots, key) for row in rows if not row["context"]])
+        tasks.append(documents)
+    info: dict[str, Any] = {
+        "assignment": "task-based",
+        "protocol": _pearmut_protocol(plan),
+        "users": list(plan.lists),
+        "shuffle": False,  # the order of outputs is balanced here
+        "instructions": plan.protocol.instructions.replace("&", "&amp;").replace("<", "&lt;"),
+    }
+    usual = all(not s.criteria and (s.low, s.high, s.step) == (0, 100, 1) for s in plan.scores)
+    if plan.scores and not usual:
+        info["sliders"] = [
+            {"name": name, "min": score.low, "max": score.high, "step": score.step}
+            for score in plan.scores
+            for name in _questions(score)
+        ]
+    if plan.spans is not None and plan.spans.categories:
+        info["mqm_categories"] = {name: list(below) for name, below in plan.spans.categories.items()}
+        info["mqm_severities"] = [severity.name for severity in plan.spans.severities]
+    campaign = {"campaign_id": f"aliquot-{plan.protocol.name}-{plan.seed}", "info": info, "data": tasks}
+    return {"campaign.json": _json(campaign)}
+
+
+def _pearmut_protocol(plan: _Plan) -> str:
+    if plan.spans is None:
+        return "DA"
+    if plan.spans.categories:
+        return "MQM"
+    return "cESA" if plan.protocol.side_by_side else "ESA"
+
+
+def _pearmut_item(row: Mapping[str, Any], unit: Unit, slots: Sequence[int], key: _Key) -> dict[str, Any]:
+    name = f"r{key.fresh():06d}"
+    shown: dict[str, Any] = {"item_id": name}
+    shown |= {ours: row[theirs]["text"] for ours, theirs in (("src", "source"), ("ref", "reference")) if theirs in row}
+    outputs, suggested = {}, {}
+    for place, at in enumerate(slots):
+        alias = f"output{chr(ord('A') + place)}" if place < 26 else f"output{place}"
+        key.add(f"{name}:{alias}", row["item"], unit.systems[at])
+        outputs[alias] = row["outputs"][at]["text"]
+        if "prefilled" in row["outputs"][at]:
+            suggested[alias] = [
+                {"start_i": s["start"], "end_i": s["end"] - 1, "severity": s["severity"], "category": s["category"]}
+                for s in row["outputs"][at]["prefilled"]
+            ]
+    return shown | {"tgt": outputs} | ({"error_spans": suggested} if suggested else {})
+
+
+def _appraise(plan: _Plan, key: _Key) -> Files:
+    languages = tuple(_LANGUAGES.get(code[:2], code or "und") for code in plan.languages)
+    batches = []
+    for batch, numbers in enumerate(plan.lists.values(), start=1):
+        entries = [entry for number, _ in numbers for entry in _appraise_items(plan, number, key)]
+        task = {"batchNo": batch, "batchSize": len(entries), "sourceLanguage": languages[0],
+                "targetLanguage": languages[1], "requiredAnnotations": 1, "randomSeed": plan.seed}  # fmt: skip
+        batches.append({"items": entries, "task": task})
+    options = "" if plan.spans is None else "MQM" if plan.spans.categories else "ESA"
+    name = f"aliquot{plan.protocol.name.replace('-', '')}"
+    manifest = {
+        "CAMPAIGN_URL": "http://127.0.0.1:8000/dashboard/sso/", "CAMPAIGN_NAME": name, "CAMPAIGN_KEY": name,
+        "CAMPAIGN_NO": 1, "REDUNDANCY": 1,
+        "TASKS_TO_ANNOTATORS": [[*languages, "uniform", len(batches), len(batches)]],
+        "TASK_TYPE": "Document", "TASK_OPTIONS": options,
+    }  # fmt: skip
+    return {"batches.json": _json(batches), "manifest.json": _json(manifest)}
+
+
+def _appraise_items(plan: _Plan, number: int, key: _Key) -> Iterator[dict[str, Any]]:
+    """Yield the segments of a unit; Appraise wants one target id in a document, and whole numbers as item ids."""
+    unit, rows = plan.units[number], plan.rows[number]
+    document = f"d{key.fresh():06d}"
+    for at, row in enumerate(rows):
+        if row["context"]:
+            continue
+        item = key.fresh()
+        key.add(f"{item}:{document}", row["item"], unit.systems[0])
+        left, right = _context(rows, at), _context(rows, at, after=True)
+        marks = [
+            {"start_i": s["start"], "end_i": s["end"], "severity": s["severity"]}
+            for s in row["outputs"][0].get("prefilled", ())
+        ]
+        yield {
+            "_item": "", "mqm": marks, "documentID": document, "sourceID": document, "targetID": document,
+            "itemID": item, "itemType": "TGT", "isCompleteDocument": False,
+            "sourceText": row.get("source", {}).get("text", ""), "targetText": row["outputs"][0]["text"],
+            "sourceContextLeft": left[0], "targetContextLeft": left[1],
+            "sourceContextRight": right[0], "targetContextRight": right[1],
+        }  # fmt: skip
+
+
+# -- Label Studio and Potato: one pool for all -----------------------------------------------------------------------
+
+
+def _pool(plan: _Plan, key: _Key) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:
+    """Yield each output to judge with its texts, and the spans it begins with."""
+    for unit, rows in zip(plan.units, plan.rows, strict=True):
+        for at, row in enumerate(rows):
+            if row["context"]:
+                continue
+            cell = key.add(f"c{key.fresh():06d}", row["item"], unit.systems[0])
+            shown: dict[str, Any] = {}
+            for name in ("source", "reference"):
+                shown |= {name: row[name]["text"]} if name in row else {}
+            (source_before, before), (source_after, after) = _context(rows, at), _context(rows, at, after=True)
+            near = {"source_before": source_before, "output_before": before,
+                    "source_after": source_after, "output_after": after}  # fmt: skip
+            output = row["outputs"][0]
+            yield {CELL: cell, **shown, **near, "output": output["text"]}, list(output.get("prefilled", ()))
+
+
+def _shown_fields(plan: _Plan) -> list[tuple[str, str]]:
+    row = next(row for row in plan.rows[0] if not row["context"])
+    grey = any(r["context"] for rows in plan.rows for r in rows)
+    fields = [("source_before", "before")] if grey and "source" in row else []
+    fields += [(name, name) for name in ("source", "reference") if name in row]
+    fields += [("output_before", "before")] if grey else []
+    return [*fields, ("output", "output"), *([("output_after", "after")] if grey else [])]
+
+
+def _label_studio(plan: _Plan, key: _Key) -> Files:
+    tasks = []
+    for data, suggested in _pool(plan, key):
+        regions = [
+            {"id": f"s{at}", "from_name": "errors", "to_name": "output", "type": "labels",
+             "value": {"start": s["start"], "end": s["end"], "text": s["quote"], "labels": [s["severity"]]}}
+            for at, s in enumerate(suggested)
+        ]  # fmt: skip
+        predictions = {"predictions": [{"model_version": "suggested", "result": regions}]} if regions else {}
+        tasks.append({"data": data, **predictions})
+    return {"tasks.json": _json(tasks), "config.xml": _label_studio_config(plan).encode()}
+
+
+def _label_studio_config(plan: _Plan) -> str:
+    lines = ["<View>", f"  <Header value={quoteattr(plan.protocol.instructions)}/>"]
+    for field, title in _shown_fields(plan):
+        lines.append(f"  <Header value={quoteattr(title)} size={quoteattr('5')}/>")
+        if field == "output" and plan.spans is not None:
+            lines.append(f"  <Labels name={quoteattr('errors')} toName={quoteattr('output')}>")
+            lines += [f"    <Label value={quoteattr(severity.name)}/>" for severity in plan.spans.severities]
+            lines.append("  </Labels>")
+        lines.append(f"  <Text name={quoteattr(field)} value={quoteattr('$' + field)}/>")
+    if plan.spans is not None and plan.spans.categories:
+        lines.append('  <Taxonomy name="category" toName="output" perRegion="true" leafsOnly="true">')
+        for name, below in plan.spans.categories.items():
+            lines.append(f"    <Choice value={quoteattr(name)}>")
+            lines += [f"      <Choice value={quoteattr(kind)}/>" for kind in below]
+            lines.append("    </Choice>")
+        lines.append("  </Taxonomy>")
+    for score in plan.scores:
+        for name in _questions(score):
+            lines.append(f"  <Header value={quoteattr(name)} size={quoteattr('5')}/>")
+            lines.append(f'  <Number name={quoteattr(name)} toName="output" min={quoteattr(_n(score.low))} '
+                         f"max={quoteattr(_n(score.high))} step={quoteattr(_n(score.step))} slider={quoteattr('true')} "
+                         f"required={quoteattr(str(score.required).lower())}/>")  # fmt: skip
+    return "\n".join([*lines, "</View>", ""])
+
+
+def _n(number: float) -> str:
+    return f"{number:g}"
+
+
+def _potato(plan: _Plan, key: _Key) -> Files:
+    lines = [
+        json.dumps({"id": data.pop(CELL), **data}, ensure_ascii=False) for data, _ in _pool(plan, key)
+    ]  # Potato 2 has no spans to begin with
+    shown = [
+        {"key": field, "type": "text", "label": title} | ({"span_target": True} if field == "output" else {})
+        for field, title in _shown_fields(plan)
+    ]
+    config = {
+        "annotation_task_name": plan.protocol.title, "server_name": plan.protocol.title, "task_dir": ".",
+        "data_files": ["data/items.jsonl"], "item_properties": {"id_key": "id", "text_key": "output"},
+        "output_annotation_dir": "annotation_output/", "export_annotation_format": ["jsonl", "csv"],
+        "max_annotations_per_item": plan.per_output, "assignment_strategy": "random",
+        "user_config": {"allow_all_users": False, "users": list(plan.lists)},
+        "instance_display": {"fields": shown}, "annotation_schemes": list(_potato_schemes(plan)),
+    }  # fmt: skip
+    # JSON is YAML, and needs no library to be written correctly
+    return {"config.yaml": _json(config), "data/items.jsonl": ("\n".join(lines) + "\n").encode()}
+
+
+def _potato_schemes(plan: _Plan) -> Iterator[dict[str, Any]]:
+    said = plan.protocol.instructions
+    if plan.spans is not None and plan.spans.categories:
+        yield {
+            "annotation_type": "error_span", "name": plan.spans.name, "description": said, "show_score": False,
+            "error_types": [{"name": n, "subtypes": list(below)} for n, below in plan.spans.categories.items()],
+            "severities": [{"name": s.name, "weight": -s.weight} for s in plan.spans.severities],
+        }  # fmt: skip
+    elif plan.spans is not None:
+        names = [severity.name for severity in plan.spans.severities]
+        yield {"annotation_type": "span", "name": plan.spans.name, "description": said, "labels": names}
+    for score in plan.scores:
+        low, high = (score.anchors.get(_n(value), _n(value)) for value in (score.low, score.high))
+        for name in _questions(score):
+            base = {"name": name, "description": said if plan.spans is None else name, "min_label": low,
+                    "max_label": high, "label_requirement": {"required": score.required}}  # fmt: skip
+            if score.style == "likert" and (score.low, score.step) == (1, 1):
+                yield {"annotation_type": "likert", "size": int(score.high), **base}
+            else:
+                yield {"annotation_type": "slider", "min": score.low, "max": score.high, "step": score.step, **base}
+
+
+TOOLS: dict[str, Callable[[_Plan, _Key], Files]] = {
+    "pearmut": _pearmut, "appraise": _appraise, "label-studio": _label_studio, "potato": _potato,
+}  # fmt: skip

@@ -1,0 +1,51 @@
+"""Automatic judges as annotators: the units that they judge besides those of people.
+
+People judge a selection; a judge model is worth most as a metric of the whole set, because estimates use a metric on
+the items that nobody judged. So everything that was not selected becomes units of the kind `model`, which no person
+gets and which count in no progress.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy.engine import Connection
+
+from aliquot.collect.creating import add_units
+from aliquot.collect.events import Log, decode, sql
+from aliquot.collect.protocols import Protocol
+from aliquot.collect.units import Unit, make_units
+from aliquot.core.evalset import EvalSet, ItemId
+from aliquot.core.selection import Selection
+from aliquot.errors import DataError
+
+KIND = "model"
+
+
+def add_unselected(
+    log: Log, connection: Connection, evalset: EvalSet, protocol: Protocol, seed: int, now: float
+) -> None:
+    """Add units of all outputs that no unit holds yet; once, however many judges come."""
+    shown = connection.execute(sql("SELECT DISTINCT c.item, u.systems FROM cells c JOIN units u ON u.id = c.unit_id "
+                                   "WHERE c.item IS NOT NULL"))  # fmt: skip
+    there: dict[ItemId, set[str]] = {}
+    for row in shown:
+        there.setdefault(decode(row.item), set()).update(decode(row.systems))
+    units = unselected(evalset, protocol, there, seed)
+    if units:
+        add_units(log, connection, units, 0, now, KIND)
+
+
+def unselected(evalset: EvalSet, protocol: Protocol, there: dict[ItemId, set[str]], seed: int) -> list[Unit]:
+    """Return units of the outputs that are in no unit; where systems stand side by side, of whole items."""
+    rest: dict[ItemId, tuple[str, ...]] = {}
+    for item in evalset.ids:
+        held = there.get(item, set())
+        left = tuple(system for system in evalset.systems if system not in held)
+        if left and not (protocol.side_by_side and held):
+            rest[item] = left
+    if not rest:
+        return []
+    chosen = Selection(tuple(rest), evalset.n_items, "given", systems=tuple(rest.values()))
+    try:
+        return make_units(evalset, chosen, protocol, seed=seed, skip_missing=True)
+    except DataError:
+        return []  # nothing that is left has an output, or enough of them to compare

@@ -1,0 +1,157 @@
+"""A campaign that is open: its database, its log, and the inputs it was made of."""
+
+from __future__ import annotations
+
+import gzip
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy.engine import Connection
+
+from aliquot.collect import creating
+from aliquot.collect.allocation import Allocation
+from aliquot.collect.events import Log, decode, sql
+from aliquot.collect.protocols import Protocol, read_protocol
+from aliquot.collect.store import Store
+from aliquot.collect.tokens import key_path
+from aliquot.collect.units import Texts
+from aliquot.core.evalset import EvalSet
+from aliquot.core.selection import Selection
+from aliquot.errors import DataError
+from aliquot.io.formats import items as item_lines
+
+
+class OpenedCampaign:
+    """The inputs and settings of a campaign; other classes add what people do with it."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.log = Log(self.protocol, lambda: self._texts)
+
+    @cached_property
+    def _meta(self) -> dict[str, str]:
+        with self.store.read() as connection:
+            return {row.key: row.value for row in connection.execute(sql("SELECT key, value FROM meta"))}
+
+    def _input(self, name: str) -> bytes | None:
+        with self.store.read() as connection:
+            found = connection.execute(sql("SELECT content FROM inputs WHERE name = :name"), {"name": name}).scalar()
+        return None if found is None else bytes(found)
+
+    @cached_property
+    def protocol(self) -> Protocol:
+        """The protocol, as it was when the campaign was made."""
+        return read_stored(self._input("protocol") or b"", self.store.place)
+
+    @cached_property
+    def data(self) -> EvalSet:
+        """The data that are judged."""
+        with self.store.read() as connection:
+            name = connection.execute(sql("SELECT MAX(name) FROM inputs WHERE name LIKE 'data%'")).scalar()
+        content = None if name is None else self._input(str(name))
+        if content is None:
+            raise DataError(f"{self.store.place}: the campaign's data are missing; restore the file from a backup")
+        evalset = item_lines.read(gzip.decompress(content), self._meta["data_name"])
+        return evalset.with_human(self._meta["human"]) if self._meta["human"] else evalset
+
+    @cached_property
+    def allocation(self) -> Allocation | None:
+        """The allocator that the queue follows, or None where units are given from the beginning."""
+        options = self.unit_options.get("allocate")
+        return None if options is None else Allocation(self.data, self.protocol, options, self.seed)
+
+    @property
+    def selection(self) -> Selection | None:
+        """The selection that is judged, or None where all items are."""
+        if self.allocation is not None:
+            with self.store.read() as connection:
+                return self.allocation.selection(connection)
+        with self.store.read() as connection:
+            name = connection.execute(sql("SELECT MAX(name) FROM inputs WHERE name LIKE 'selection%'")).scalar()
+        content = None if name is None else self._input(str(name))
+        return None if content is None else creating.read_selection(content)
+
+    @cached_property
+    def _texts(self) -> Texts:
+        return Texts(self.data, self.protocol)
+
+    @property
+    def id(self) -> str:
+        """The campaign's id."""
+        return self._meta["campaign"]
+
+    @property
+    def title(self) -> str:
+        """What annotators see above the page."""
+        return self._meta["title"]
+
+    @property
+    def seed(self) -> int:
+        """The seed of all random orders."""
+        return int(self._meta["seed"])
+
+    @property
+    def assign(self) -> str:
+        """How units are given out: shared or fixed."""
+        return self._meta["assign"]
+
+    @property
+    def per_output(self) -> int:
+        """Finished judgments that every output gets."""
+        with self.store.read() as connection:
+            return self.per_output_in(connection)
+
+    def per_output_in(self, connection: Connection) -> int:
+        """The same inside a transaction."""
+        return int(meta_value(connection, "per_output"))
+
+    @property
+    def unit_options(self) -> dict[str, Any]:
+        """How units were cut, for units that are added later."""
+        found: dict[str, Any] = decode(self._meta["settings"])
+        return found
+
+    def replace_selection(self, connection: Connection, selection: Selection) -> None:
+        """Store a selection that goes on from the present one; the earlier ones stay among the inputs."""
+        creating.store_selection(connection, selection)
+
+    @property
+    def key_file(self) -> Path:
+        """The file with the secret that links are made of."""
+        return key_path(self.store.place, self.id)
+
+    def state_of_campaign(self) -> str:
+        """Return open, paused or closed."""
+        with self.store.read() as connection:
+            return campaign_state(connection)
+
+
+def meta_value(connection: Connection, key: str) -> str:
+    """Return one entry of the table `meta`."""
+    return str(connection.execute(sql("SELECT value FROM meta WHERE key = :key"), {"key": key}).scalar())
+
+
+def set_meta(connection: Connection, key: str, value: str) -> None:
+    """Change one entry of the table `meta`."""
+    connection.execute(sql("UPDATE meta SET value = :value WHERE key = :key"), {"key": key, "value": value})
+
+
+def campaign_state(connection: Connection) -> str:
+    """Return open, paused or closed."""
+    return meta_value(connection, "state")
+
+
+def annotator_state(connection: Connection, annotator: str) -> str:
+    """Return active, paused, excluded or revoked."""
+    return str(connection.execute(sql("SELECT state FROM annotators WHERE id = :id"), {"id": annotator}).scalar())
+
+
+def read_stored(content: bytes, place: str | Path) -> Protocol:
+    """Read the protocol as a campaign stores it: TOML, or JSON where it was made in Python."""
+    text = content.decode()
+    if text.startswith("{"):
+        import msgspec  # noqa: PLC0415
+
+        return msgspec.json.decode(content, type=Protocol)
+    return read_protocol(text, f"{place} (protocol)")

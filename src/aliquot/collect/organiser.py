@@ -1,0 +1,324 @@
+"""The organiser's page: what is known, whom to trust, what it costs, whether to stop; and the actions.
+
+`overview` is everything the page shows, as plain values: `aliquot collect status --json` prints it, too. The snapshot
+in it is taken in the background when there is something new, so that showing the page costs the same after 100 answers
+as after 1,000,000.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import math
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from aliquot.annotation.clean import clean
+from aliquot.collect import crowd
+from aliquot.collect.actions import ACTIONS, audit
+from aliquot.collect.campaign import Campaign
+from aliquot.collect.checks import AnnotatorCard, annotator_cards
+from aliquot.collect.events import decode, sql
+from aliquot.collect.planting import page_floors
+from aliquot.collect.snapshot import LiveSystem, Snapshot, in_words, take_snapshot
+from aliquot.core.judgments import Judgments
+from aliquot.core.result import plain
+from aliquot.io.formats.campaign import read_table
+
+_PAUSE = 2.0  # seconds between two snapshots, at least
+_DRAWN = 240.0  # width of the drawn intervals
+_WORDS = {
+    "annotator_state": "annotator", "campaign_state": "campaign", "wanted": "judgments an output",
+    "topped_up": "more items", "rejudge": "judged again", "links_renewed": "new links",
+    "reassigned": "work given to others",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Overview:
+    """A campaign by now: progress, money, snapshot, people, actions."""
+
+    title: str
+    state: str
+    protocol: str
+    time: float
+    done: int
+    wanted: int
+    seconds: float
+    seconds_left: float
+    end: float | None  # when it will be finished at today's pace; None where nobody works
+    money: float
+    money_left: float
+    currency: str
+    snapshot: Snapshot
+    people: tuple[dict[str, Any], ...]
+    audit: tuple[dict[str, Any], ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain values; what is undefined is null."""
+        found: dict[str, Any] = plain(vars(self) | {"snapshot": vars(self.snapshot)})
+        return found | {"words": list(in_words(self.snapshot))}
+
+
+def overview(campaign: Campaign, snapshot: Snapshot | None = None) -> Overview:
+    """Gather what an organiser wants to know; takes a snapshot unless one is given."""
+    now = campaign.store.clock.now()
+    with campaign.store.read() as connection:
+        people = [dict(row) for row in connection.execute(
+            sql("SELECT name, kind, state, n_done, active_ms, last_seen FROM annotators ORDER BY created, name")
+        ).mappings()]  # fmt: skip
+        counters = {row.name: row.value for row in connection.execute(sql("SELECT name, value FROM counters"))}
+        actions = audit(connection)
+        names = {row.id: row.name for row in connection.execute(sql("SELECT id, name FROM annotators"))}
+    done, wanted = counters.get("done", 0), counters.get("wanted", 0)
+    seconds = sum(person["active_ms"] for person in people) / 1000
+    pace = seconds / done if done else float("nan")
+    left = max(0, wanted - done) * pace
+    payment = campaign.protocol.payment
+    for entry in actions:
+        entry["payload"] = decode(entry["payload"])
+        entry["target"] = names.get(entry["payload"].get("id") or "", "")
+    return Overview(
+        campaign.title, campaign.state_of_campaign(), campaign.protocol.name, now, done, wanted, seconds, left,
+        _end(people, left, now), done * payment.per_unit, max(0, wanted - done) * payment.per_unit, payment.currency,
+        snapshot if snapshot is not None else snapshot_of(campaign), tuple(people), tuple(actions),
+    )  # fmt: skip
+
+
+def _end(people: Sequence[Mapping[str, Any]], left: float, now: float) -> float | None:
+    """When the rest is done if everybody who worked in the last hour goes on."""
+    working = sum(1 for p in people if p["state"] == "active" and p["last_seen"] and now - p["last_seen"] < 3600)
+    return now + left / working if working and math.isfinite(left) and left else None
+
+
+def snapshot_of(campaign: Campaign) -> Snapshot:
+    """Take a snapshot of a campaign; the protocol may name cleaning steps that come before."""
+    judgments = Judgments(read_table(campaign.store.place))  # also before the first
+    with campaign.store.read() as connection:
+        floors = page_floors(campaign.log, connection)
+    judgments = _cleaned(campaign, judgments)
+    picture = None
+    if campaign.allocation is not None:
+        with campaign.store.read() as connection:
+            picture = campaign.allocation.advice(connection).picture
+    taken = take_snapshot(campaign.data, campaign.selection, judgments, picture=picture)
+    return replace(taken, annotators=annotator_cards(judgments, floor=floors)) if floors else taken
+
+
+def _cleaned(campaign: Campaign, judgments: Judgments) -> Judgments:
+    steps = campaign.protocol.checks.clean
+    return clean(judgments, steps=steps).judgments if steps and len(judgments) else judgments
+
+
+def payments_of(campaign: Campaign) -> list[crowd.Payment]:
+    """What everybody is paid; the bonus goes to those whose card gives no reason against it."""
+    with campaign.store.read() as connection:
+        people = connection.execute(
+            sql(
+                "SELECT name, state, n_done, active_ms, extra FROM annotators WHERE kind = 'human' "
+                "ORDER BY created, name"
+            )
+        ).all()
+    cards = {card.annotator: card for card in snapshot_of(campaign).annotators}
+    work: list[tuple[str, str, int, float, crowd.Outcome, bool]] = []
+    for person in people:
+        extra = decode(person.extra)
+        screened = bool(extra.get("quiz_attempts")) and not extra.get("quiz_passed")
+        outcome: crowd.Outcome = "screened_out" if screened else "failed" if person.state == "excluded" else "completed"
+        passed = person.name in cards and not cards[person.name].evidence
+        worker = (extra.get("visit") or {}).get("worker", person.name)
+        work.append((person.name, worker, person.n_done, person.active_ms / 1000, outcome, passed))
+    payment = campaign.protocol.payment
+    return crowd.payments(work, per_unit=payment.per_unit, bonus=payment.bonus, currency=payment.currency)
+
+
+class LiveView:
+    """Keeps the last snapshot and tells who waits when there is a new one; one background thread a server."""
+
+    def __init__(self, campaign: Campaign, pause: float = _PAUSE) -> None:
+        self._campaign, self._pause = campaign, pause
+        self._changed = threading.Condition()
+        self._snapshot: Snapshot | None = None
+        self._version, self._seen = 0, -1
+        self._thread: threading.Thread | None = None
+
+    def overview(self) -> Overview:
+        """The present state, with the last snapshot."""
+        self.start()
+        with self._changed:
+            if self._snapshot is None:
+                self._changed.wait(30.0)
+            snapshot = self._snapshot
+        return overview(self._campaign, snapshot)
+
+    def wait(self, version: int, seconds: float) -> int:
+        """Wait until there is something newer than `version`, at most so long; return what there is."""
+        self.start()
+        with self._changed:
+            self._changed.wait_for(lambda: self._version != version, seconds)
+            return self._version
+
+    def start(self) -> None:
+        """Begin to watch the campaign, once somebody looks."""
+        with self._changed:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._watch, name="aliquot-snapshots", daemon=True)
+                self._thread.start()
+
+    def _watch(self) -> None:
+        while True:
+            last = self._last_event()
+            if last != self._seen:
+                started = time.monotonic()
+                taken = snapshot_of(self._campaign)
+                with self._changed:
+                    self._snapshot, self._seen = taken, last
+                    self._version += 1
+                    self._changed.notify_all()
+                # A large campaign's snapshot takes a while: at most a fifth of the time goes into them.
+                time.sleep(max(self._pause, 4 * (time.monotonic() - started)))
+            time.sleep(self._pause / 4)
+
+    def _last_event(self) -> int:
+        with self._campaign.store.read() as connection:
+            return int(connection.execute(sql("SELECT MAX(id) FROM events")).scalar() or 0)
+
+
+# -- the page ------------------------------------------------------------------------------------------------------
+
+
+def csrf_token(secret: bytes, token: str) -> str:
+    """What a form of the organiser's page carries: another site can neither read nor guess it."""
+    return hmac.new(secret, f"csrf/{token}".encode(), hashlib.sha256).hexdigest()[:32]
+
+
+def page_values(now: Overview) -> dict[str, Any]:
+    """The overview in words and formatted numbers, as the template shows it."""
+    snap = now.snapshot
+    names = [row.system for row in snap.systems if row.judged]
+    return {
+        "title": now.title, "state": now.state, "protocol": now.protocol, "updated": f"as of {_when(now.time)}",
+        "words": in_words(snap), "agreement": _number(snap.agreement),
+        "progress": {
+            "done": now.done, "wanted": now.wanted, "spent": _hours(now.seconds), "left": _hours(now.seconds_left),
+            "end": _when(now.end) if now.end else "unknown, nobody works now" if now.done < now.wanted else "finished",
+            "money": _money(now),
+        },
+        "systems": _system_rows(snap.systems) if names else [], "names": names, "matrix": _matrix(snap, names),
+        "decided": snap.decided, "open": snap.open, "annotators": _cards(now), "notes": snap.notes,
+        "actions": [(name, ACTIONS[name].label) for name in _campaign_actions(now.state)],
+        "audit": [_audit_row(entry) for entry in now.audit],
+    }  # fmt: skip
+
+
+def _campaign_actions(state: str) -> tuple[str, ...]:
+    return {"open": ("stop", "close"), "paused": ("open", "close")}.get(state, ("open",))
+
+
+def _system_rows(rows: Sequence[LiveSystem]) -> list[dict[str, Any]]:
+    known = [v for r in rows for v in (r.low, r.high, r.estimate) if math.isfinite(v)]
+    low, high = (min(known), max(known)) if known else (0.0, 1.0)
+    place = _scale(low - 0.1 * (high - low), high + 0.1 * (high - low))
+    shown, cluster = [], 1
+    for row in rows:
+        known_row = math.isfinite(row.low) and math.isfinite(row.high)
+        always = math.isfinite(row.always_low) and math.isfinite(row.always_high)
+        drawn = None
+        if known_row:
+            wide = (place(row.always_low), place(row.always_high)) if always else None
+            drawn = {"now": (place(row.low), place(row.high)), "at": place(row.estimate), "always": wide}
+        shown.append({
+            "system": row.system, "judged": row.judged, "mean": _number(row.mean), "estimate": _number(row.estimate),
+            "interval": f"{_number(row.low)} to {_number(row.high)}", "p_best": _number(row.p_best),
+            "always": f"{_number(row.always_low)} to {_number(row.always_high)}", "cluster": row.cluster or "",
+            "new_cluster": bool(row.cluster and row.cluster != cluster),
+            "drawn": drawn,
+        })  # fmt: skip
+        cluster = row.cluster or cluster
+    return shown
+
+
+def _scale(low: float, high: float) -> Callable[[float], float]:
+    width = (high - low) or 1.0
+    return lambda value: round(min(max((value - low) / width, 0.0), 1.0) * (_DRAWN - 12) + 6, 1)
+
+
+def _matrix(snap: Snapshot, names: Sequence[str]) -> list[dict[str, Any]]:
+    pairs = {(pair.a, pair.b): pair for pair in snap.pairs}
+    rows = []
+    for a in names:
+        cells = []
+        for b in names:
+            pair = pairs.get((a, b))
+            if a == b or pair is None:
+                cells.append({"kind": "self" if a == b else "open", "text": "" if a == b else "·"})
+            else:
+                cells.append({"kind": "decided" if pair.decided else "open", "text": _number(pair.difference)})
+        rows.append({"system": a, "cells": cells})
+    return rows if snap.pairs else []
+
+
+def _cards(now: Overview) -> list[dict[str, Any]]:
+    by_name = {card.annotator: card for card in now.snapshot.annotators}
+    return [_card(person, by_name.get(person["name"])) for person in now.people]
+
+
+def _card(person: Mapping[str, Any], card: AnnotatorCard | None) -> dict[str, Any]:
+    done = person["n_done"]
+    facts = [("Units", str(done)), ("Seconds a unit", f"{person['active_ms'] / 1000 / done:.0f}" if done else "–")]
+    if card is not None:
+        named = (
+            ("Severity", card.severity, f"{card.severity:+.2f}"),
+            (f"Damaged copies seen ({card.damaged})", card.damaged_passed, f"{card.damaged_passed:.0%}"),
+            (f"Known answers ({card.gold})", card.gold_passed, f"{card.gold_passed:.0%}"),
+            (f"Repeats differ by ({card.repeats})", card.repeat_difference, f"{card.repeat_difference:.1f}"),
+            ("Spans an output", card.spans, f"{card.spans:.2f}"),
+            ("Most frequent value", card.straight, f"{card.straight:.0%}"),
+        )
+        facts += [(name, text) for name, value, text in named if math.isfinite(value)]
+    actions = {"active": ("pause", "exclude"), "paused": ("resume", "exclude"), "excluded": ("include", "rejudge")}
+    found = [*actions.get(person["state"], ()), *(("reassign",) if person["state"] == "active" else ())]
+    return {
+        "annotator": person["name"], "state": person["state"], "facts": facts,
+        "suggestion": card.suggestion if card is not None else "nothing judged yet",
+        "evidence": card.evidence if card is not None else (),
+        "actions": [(name, ACTIONS[name].label) for name in found],
+    }  # fmt: skip
+
+
+def _audit_row(entry: Mapping[str, Any]) -> dict[str, str]:
+    payload = entry["payload"]
+    detail = payload.get("state") or payload.get("wanted") or payload.get("items") or payload.get("text") or ""
+    what = f"{_WORDS.get(entry['kind'], entry['kind'])} {detail}".strip()
+    return {
+        "time": _when(entry["time"]),
+        "what": what,
+        "target": entry["target"],
+        "reason": payload.get("reason") or "",
+    }
+
+
+def _number(value: float) -> str:
+    return "–" if not math.isfinite(value) else f"{value:.2f}"
+
+
+def _hours(seconds: float) -> str:
+    if not math.isfinite(seconds):
+        return "unknown"
+    return f"{seconds / 3600:.1f} h" if seconds >= 3600 else f"{seconds / 60:.0f} min"
+
+
+def _money(now: Overview) -> str:
+    return f"{now.money:.2f} of {now.money + now.money_left:.2f} {now.currency}" if now.money + now.money_left else ""
+
+
+def _when(seconds: float | None) -> str:
+    """UTC, so that daylight saving changes nothing."""
+    if seconds is None:
+        return ""
+    moment = datetime.fromtimestamp(0, UTC) + timedelta(seconds=seconds)
+    return moment.strftime("%Y-%m-%d %H:%M UTC")

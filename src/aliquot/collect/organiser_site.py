@@ -1,0 +1,142 @@
+"""Routes of the organiser: the page, its news (server-sent events) and its actions, all behind the organiser's link."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, Protocol
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from aliquot.collect import assets
+from aliquot.collect.actions import act
+from aliquot.collect.campaign import Campaign
+from aliquot.collect.errors import CollectError
+from aliquot.collect.organiser import LiveView, csrf_token, page_values
+from aliquot.errors import AliquotError
+
+# The annotators' page has no form; this one has, and posts to itself.
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; base-uri 'none'; "
+    "form-action 'self'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+)
+_LARGEST_FORM = 20_000
+_BEAT = 20.0  # seconds between two signs of life, so that proxies keep the connection
+
+
+class InThread(Protocol):
+    """Runs blocking work beside the event loop."""
+
+    def __call__(self, work: Callable[[], Any]) -> Awaitable[Any]:
+        """Run it and give its result."""
+
+
+def organiser_routes(
+    campaign: Campaign, in_thread: InThread, refuse: Callable[[Request, CollectError], Response]
+) -> list[Route]:
+    """Return the routes; `refuse` answers a wrong link, and counts it."""
+    site = _OrganiserSite(campaign, in_thread, refuse)
+    return [
+        Route("/o/{token}", site.page),
+        Route("/o/{token}/live", site.live),
+        Route("/o/{token}/overview.json", site.values),
+        Route("/o/{token}/act", site.act, methods=["POST"]),
+    ]
+
+
+class _OrganiserSite:
+    def __init__(
+        self, campaign: Campaign, in_thread: InThread, refuse: Callable[[Request, CollectError], Response]
+    ) -> None:
+        self.campaign, self.in_thread, self.refuse = campaign, in_thread, refuse
+        self.view = LiveView(campaign)
+
+    async def page(self, request: Request) -> Response:
+        token = str(request.path_params["token"])
+        try:
+            await self.in_thread(functools.partial(self.campaign.organiser, token))
+            now = await self.in_thread(self.view.overview)
+        except CollectError as error:
+            return self.refuse(request, error)
+        text = assets.organiser_page(
+            page_values(now),
+            base=f"/o/{token}",
+            csrf=self._csrf(token),
+            done=request.query_params.get("done", "")[:500],
+        )
+        return Response(text, media_type="text/html", headers=_headers())
+
+    async def values(self, request: Request) -> Response:
+        """What the page shows, as JSON."""
+        try:
+            await self.in_thread(functools.partial(self.campaign.organiser, str(request.path_params["token"])))
+            now = await self.in_thread(self.view.overview)
+        except CollectError as error:
+            return self.refuse(request, error)
+        return Response(assets.as_json(now.to_dict()), media_type="application/json", headers=_headers())
+
+    async def live(self, request: Request) -> Response:
+        """Say `update` whenever there is a new snapshot."""
+        try:
+            await self.in_thread(functools.partial(self.campaign.organiser, str(request.path_params["token"])))
+        except CollectError as error:
+            return self.refuse(request, error)
+
+        async def news() -> AsyncIterator[bytes]:
+            version = await self.in_thread(lambda: self.view.wait(-1, 0.0))
+            yield b": here\n\n"
+            while not await request.is_disconnected():
+                now = await self.in_thread(functools.partial(self.view.wait, version, _BEAT))
+                yield b": here\n\n" if now == version else b"event: update\ndata: 1\n\n"
+                version = now
+
+        return StreamingResponse(news(), media_type="text/event-stream", headers=_headers())
+
+    async def act(self, request: Request) -> Response:
+        """Do what a form of the page asks for, and show the page again with what was done."""
+        token = str(request.path_params["token"])
+        try:
+            await self.in_thread(functools.partial(self.campaign.organiser, token))
+            form = await _form(request)
+            _check(request, form, self._csrf(token))
+        except CollectError as error:
+            return self.refuse(request, error)
+        try:
+            done = await self.in_thread(functools.partial(
+                act, self.campaign, form.get("action", ""), form.get("target", ""), form.get("value", ""),
+                form.get("reason", "")))  # fmt: skip
+        except AliquotError as error:
+            done = f"not done: {error}"
+        return RedirectResponse(f"/o/{token}?{urlencode({'done': done})}", 303, headers=_headers())
+
+    def _csrf(self, token: str) -> str:
+        return csrf_token(self.campaign.id.encode(), token)
+
+
+def _headers() -> dict[str, str]:
+    return {"Cache-Control": "no-store", "Content-Security-Policy": POLICY}
+
+
+async def _form(request: Request) -> dict[str, str]:
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > _LARGEST_FORM:
+            raise CollectError("bad_request", "the form is too large")
+    found = parse_qs(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=20)
+    return {name: values[-1] for name, values in found.items()}
+
+
+def _check(request: Request, form: dict[str, str], expected: str) -> None:
+    """Refuse forms of other sites: the link's token is in no cookie, and the form carries a proof of its own."""
+    origin = request.headers.get("origin")
+    foreign = (
+        origin is not None
+        and origin != "null"
+        and urlsplit(origin).netloc.lower() != request.headers.get("host", "").lower()
+    )
+    if foreign or request.headers.get("sec-fetch-site", "same-origin") != "same-origin" or form.get("csrf") != expected:
+        raise CollectError("other_site", "this action comes from another page and is refused; load the page again")

@@ -1,0 +1,187 @@
+"""Who judges what next: leases that expire, exactly k finished judgments of each unit, never one annotator twice.
+
+Invariants: `taken` of a unit is its leases plus its finished judgments, and never above `wanted`; an annotator has at
+most one assignment of a unit, ever. All functions run inside a transaction of the writer.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy.engine import Connection
+
+from aliquot.collect.events import Lease, Log, decode, is_model, lease, locking, sql
+from aliquot.collect.lists import draw, order_of_slots
+from aliquot.collect.units import expected_seconds
+
+LEASE_SECONDS = 1800.0
+LEASE_FACTOR = 10.0
+_CANDIDATES = 200
+_EXPIRED_AT_ONCE = 50
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """An open unit."""
+
+    id: int
+    systems: tuple[str, ...]
+
+
+def lease_seconds(n_cells: int, n_chars: int) -> float:
+    """Return how long a lease lasts after the last sign of life: generous, at least half an hour."""
+    return max(LEASE_SECONDS, LEASE_FACTOR * expected_seconds(n_cells, n_chars))
+
+
+def expiry(connection: Connection, unit: int, now: float) -> float:
+    """Return when a lease of a unit that is renewed now expires."""
+    row = connection.execute(sql("SELECT n_cells, n_chars FROM units WHERE id = :id"), {"id": unit}).one()
+    return now + lease_seconds(row.n_cells, row.n_chars)
+
+
+def expire(log: Log, connection: Connection, now: float) -> int:
+    """Free leases that have expired, some at a time; return how many."""
+    rows = connection.execute(
+        locking(connection, "SELECT id, policy FROM assignments WHERE state = 'leased' AND expires_at < :now ORDER BY "
+                "expires_at LIMIT :most", skip=True),
+        {"now": now, "most": _EXPIRED_AT_ONCE},
+    ).all()  # fmt: skip
+    for row in rows:
+        log.append(connection, now, "system", "expire", {"assignment": row.id, "keep": row.policy == "fixed"})
+    return len(rows)
+
+
+Planter = Callable[[Log, Connection, str, float, int], Lease | None]
+
+
+def next_lease(
+    log: Log, connection: Connection, annotator: str, now: float, seed: int, plant: Planter | None = None
+) -> Lease | None:
+    """Return the annotator's open lease, or make one; None where nothing is left for this annotator.
+
+    `plant` may serve a check instead of work.
+    """
+    expire(log, connection, now)
+    found = _own(connection, annotator, "leased") or _resume(log, connection, annotator, now)
+    if found is None and plant is not None:
+        found = plant(log, connection, annotator, now, seed)
+    return found or _take_new(log, connection, annotator, now, seed)
+
+
+def _own(connection: Connection, annotator: str, state: str) -> Lease | None:
+    row = connection.execute(
+        sql("SELECT id, unit_id, annotator_id, state, position, slots FROM assignments WHERE annotator_id = :annotator "
+            "AND state = :state ORDER BY position LIMIT 1"),
+        {"annotator": annotator, "state": state},
+    ).one_or_none()  # fmt: skip
+    return None if row is None else Lease(*row)
+
+
+def _resume(log: Log, connection: Connection, annotator: str, now: float) -> Lease | None:
+    """Lease the annotator's own expired unit again, answers and all, if nobody took it; or the next of a fixed list."""
+    row = connection.execute(
+        sql("SELECT a.id, a.unit_id, a.state FROM assignments a JOIN units u ON u.id = a.unit_id WHERE "
+            "a.annotator_id = :annotator AND (a.state = 'planned' OR (a.state = 'expired' AND (u.taken < u.wanted OR "
+            "EXISTS (SELECT 1 FROM annotators m WHERE m.id = :annotator AND m.kind = 'model')))) "
+            "ORDER BY a.state, a.position LIMIT 1"),
+        {"annotator": annotator},
+    ).one_or_none()  # fmt: skip
+    if row is None or not has_room(connection, row.unit_id, annotator, planned=row.state == "planned"):
+        return None
+    expires = expiry(connection, row.unit_id, now)
+    log.append(connection, now, annotator, "resume", {"assignment": row.id, "expires": expires})
+    return lease(connection, row.id)
+
+
+def has_room(connection: Connection, unit: int, annotator: str, *, planned: bool = False) -> bool:
+    """Tell whether a unit may be judged once more; nobody else can take it until the transaction ends."""
+    if planned or is_model(connection, annotator):
+        return True
+    row = connection.execute(locking(connection, "SELECT taken, wanted FROM units WHERE id = :id"), {"id": unit}).one()
+    return bool(row.taken < row.wanted)
+
+
+def _take_new(log: Log, connection: Connection, annotator: str, now: float, seed: int) -> Lease | None:
+    candidates = _candidates(connection, annotator)
+    if not candidates:
+        return None
+    seen = _exposures(connection, annotator)
+    claimed = _claim(connection, candidates, _by_system(seen), seed, annotator)
+    if claimed is None:
+        return None
+    chosen, probability = claimed
+    slots = order_of_slots(chosen.systems, seen, f"{seed}/{annotator}/{chosen.id}")
+    position = connection.execute(
+        sql("SELECT COUNT(*) FROM assignments WHERE annotator_id = :annotator"), {"annotator": annotator}
+    ).scalar()
+    assignment = secrets.token_urlsafe(12)
+    log.append(connection, now, annotator, "lease", {
+        "assignment": assignment, "unit": chosen.id, "annotator": annotator, "position": int(position or 0) + 1,
+        "slots": slots, "policy": "shared", "seed": seed, "probability": probability,
+        "expires": expiry(connection, chosen.id, now),
+    })  # fmt: skip
+    return lease(connection, assignment)
+
+
+def _claim(
+    connection: Connection, candidates: list[Candidate], seen: dict[str, int], seed: int, annotator: str
+) -> tuple[Candidate, float] | None:
+    """Choose a unit that nobody else is about to take; where others hold all of them, wait for the first."""
+    for skip in (True, False):
+        left = list(candidates)
+        while left:
+            chosen, probability = choose(left, seen, seed, annotator)
+            if connection.dialect.name != "postgresql" or is_model(connection, annotator):
+                return chosen, probability
+            query = "SELECT taken < wanted FROM units WHERE id = :id"
+            if connection.execute(locking(connection, query, skip=skip), {"id": chosen.id}).scalar():
+                return chosen, probability
+            left.remove(chosen)
+    return None
+
+
+def _candidates(connection: Connection, annotator: str) -> list[Candidate]:
+    """Return the next open units from the annotator's own place in the random order, round to the start again."""
+    start = connection.execute(sql("SELECT offset_rank FROM annotators WHERE id = :id"), {"id": annotator}).scalar()
+    # An automatic judge takes every unit, also those made for judges alone, and none from people.
+    model = is_model(connection, annotator)
+    is_open = "u.kind IN ('work', 'model')" if model else "u.taken < u.wanted AND u.kind = 'work'"
+    found: list[Candidate] = []
+    for where in ("rank >= :start", "rank < :start"):
+        rows = connection.execute(
+            sql("SELECT u.id, u.systems FROM units u WHERE " + is_open + " AND u."  # noqa: S608
+                + where + " AND NOT EXISTS (SELECT 1 FROM assignments a WHERE a.unit_id = u.id AND a.annotator_id = "
+                ":annotator) ORDER BY u.rank LIMIT :most"),
+            {"start": start, "annotator": annotator, "most": _CANDIDATES - len(found)},
+        )  # fmt: skip
+        found += [Candidate(row.id, tuple(decode(row.systems))) for row in rows]
+        if len(found) >= _CANDIDATES:
+            break
+    return found
+
+
+def _exposures(connection: Connection, annotator: str) -> dict[tuple[str, int], int]:
+    rows = connection.execute(
+        sql("SELECT system, slot, n FROM exposures WHERE annotator_id = :annotator"), {"annotator": annotator}
+    )
+    return {(row.system, row.slot): row.n for row in rows}
+
+
+def _by_system(seen: dict[tuple[str, int], int]) -> dict[str, int]:
+    totals: dict[str, int] = {}
+    for (system, _), count in seen.items():
+        totals[system] = totals.get(system, 0) + count
+    return totals
+
+
+def choose(candidates: Sequence[Candidate], seen: dict[str, int], seed: int, annotator: str) -> tuple[Candidate, float]:
+    """Return a unit whose systems the annotator has seen least, drawn by a hash, and its probability.
+
+    >>> choose([Candidate(1, ("A",)), Candidate(2, ("B",))], {"A": 3}, 0, "ann")
+    (Candidate(id=2, systems=('B',)), 1.0)
+    """
+    mean = [sum(seen.get(system, 0) for system in unit.systems) / len(unit.systems) for unit in candidates]
+    least = [unit for unit, count in zip(candidates, mean, strict=True) if count <= min(mean)]
+    return min(least, key=lambda unit: draw(f"{seed}/{annotator}/{unit.id}")), 1.0 / len(least)

@@ -1,0 +1,218 @@
+"""The tables of a campaign, their versions, and how a database is opened.
+
+SQLite in one file by default: write-ahead log, synchronous=FULL, so that a committed answer survives a power cut.
+Ids of items are stored as JSON, so that 7 and "7" stay apart. Times are seconds since 1970.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from aliquot.errors import FormatError, MissingExtraError
+
+try:
+    import sqlalchemy as sa
+    from sqlalchemy import event
+    from sqlalchemy.exc import DBAPIError
+except ImportError:  # pragma: no cover
+    raise MissingExtraError("campaigns need SQLAlchemy: pip install 'aliquot[serve]'") from None
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine import Connection, Engine
+
+VERSION = 1
+APPLICATION = 0x414C5154  # "ALQT" in the header of the SQLite file: tells a campaign from other databases
+BUSY_SECONDS = 10.0
+SQLITE_MAGIC = b"SQLite format 3\0"
+
+metadata = sa.MetaData()
+_text, _whole, _real = sa.Text, sa.BigInteger, sa.Float(53)
+
+
+def _column(name: str, kind: Any, **options: Any) -> sa.Column[Any]:
+    options.setdefault("nullable", False)
+    return sa.Column(name, kind, **options)
+
+
+def _maybe(name: str, kind: Any) -> sa.Column[Any]:
+    return sa.Column(name, kind, nullable=True)
+
+
+sa.Table("meta", metadata, _column("key", _text, primary_key=True), _column("value", _text))
+sa.Table("inputs", metadata, _column("name", _text, primary_key=True), _column("sha256", _text),
+         _column("content", sa.LargeBinary))  # fmt: skip
+sa.Table("guidelines", metadata, _column("version", _whole, primary_key=True), _column("locale", _text),
+         _column("text", _text), _column("created", _real))  # fmt: skip
+sa.Table("counters", metadata, _column("name", _text, primary_key=True), _column("value", _whole))
+sa.Table(
+    "annotators", metadata, _column("id", _text, primary_key=True), _column("name", _text, unique=True),
+    _column("kind", _text), _column("token_hash", _text, unique=True), _column("token_number", _whole),
+    _column("state", _text), _column("locale", _text), _column("offset_rank", _whole), _column("extra", _text),
+    _column("created", _real), _column("n_done", _whole), _column("n_cells", _whole), _column("active_ms", _whole),
+    _maybe("last_seen", _real),
+)  # fmt: skip
+units = sa.Table(
+    "units", metadata, _column("id", _whole, primary_key=True, autoincrement=False), _column("rank", _whole),
+    _maybe("document", _text), _column("systems", _text), _column("wanted", _whole), _column("taken", _whole),
+    _column("kind", _text), _column("payload", _text), _column("n_cells", _whole), _column("n_chars", _whole),
+)  # fmt: skip
+# Only open units are in this index: finding the next one costs the same at the end of a campaign as at its start.
+sa.Index("units_open", units.c.rank, sqlite_where=sa.text("taken < wanted"), postgresql_where=sa.text("taken < wanted"))
+sa.Table(
+    "cells", metadata, _column("id", _text, primary_key=True), _column("unit_id", _whole, index=True),
+    _maybe("item", _text), _maybe("system", _text), _column("slot", _whole), _maybe("control", _text),
+    _maybe("expected", _text), _maybe("repeat_of", _text),
+)  # fmt: skip
+sa.Table(
+    "assignments", metadata, _column("id", _text, primary_key=True), _column("unit_id", _whole),
+    _column("annotator_id", _text), _column("state", _text), _column("position", _whole), _column("slots", _text),
+    _column("policy", _text), _column("probability", _real), _maybe("leased_at", _real), _maybe("expires_at", _real),
+    _maybe("done_at", _real), sa.UniqueConstraint("unit_id", "annotator_id"),
+    sa.Index("assignments_annotator", "annotator_id", "state", "position"),
+    sa.Index("assignments_leases", "expires_at", sqlite_where=sa.text("state = 'leased'"),
+             postgresql_where=sa.text("state = 'leased'")),
+)  # fmt: skip
+sa.Table(
+    "answers", metadata, _column("assignment_id", _text, primary_key=True), _column("cell_id", _text, primary_key=True),
+    _column("answer", _text), _column("revision", _whole), _column("active_ms", _whole), _column("idle_ms", _whole),
+    _column("guidelines_version", _whole), _column("saved_at", _real),
+)  # fmt: skip
+sa.Table("exposures", metadata, _column("annotator_id", _text, primary_key=True),
+         _column("system", _text, primary_key=True), _column("slot", _whole, primary_key=True),
+         _column("n", _whole))  # fmt: skip
+sa.Table(
+    "judgments", metadata, _column("assignment_id", _text), _column("cell_id", _text), _column("item", _text),
+    _column("system", _text), _column("annotator", _text), _maybe("criterion", _text), _maybe("value", _real),
+    _maybe("seconds", _real), _column("time", _real), _column("order", _whole), _maybe("control", _text),
+    _maybe("expected", _real), _maybe("repeat", _whole), _column("page", _text), _column("protocol", _text),
+    _column("guidelines", _whole), _maybe("error", _whole), _maybe("category", _text), _maybe("severity", _text),
+    _maybe("span", _text),
+    _maybe("start", _whole), _maybe("end", _whole), _maybe("side", _text), _maybe("spans", _text),
+    _maybe("text", _text), _maybe("marked", _text),
+    sa.Index("judgments_cell", "assignment_id", "cell_id"),
+)  # fmt: skip
+sa.Table(
+    "choices", metadata, _column("assignment_id", _text), _column("cell_id", _text), _column("item", _text),
+    _column("annotator", _text), _maybe("system_a", _text), _maybe("system_b", _text), _maybe("choice", _text),
+    _maybe("strength", _whole), _maybe("shown", _text), _maybe("best", _text), _maybe("worst", _text),
+    _maybe("ranking", _text), _maybe("final", _text), _maybe("output_a", _text), _maybe("seconds", _real),
+    _column("time", _real), _maybe("text", _text), _maybe("marked", _text),
+    sa.Index("choices_cell", "assignment_id", "cell_id"),
+)  # fmt: skip
+_number = sa.BigInteger().with_variant(sa.Integer, "sqlite")
+sa.Table("messages", metadata, _column("id", _number, primary_key=True), _maybe("annotator_id", _text),
+         _column("text", _text), _column("created", _real))  # fmt: skip
+# What the organiser did: a table of its own, so that showing it costs the same after a million answers.
+sa.Table("audit", metadata, _column("id", _number, primary_key=True), _column("time", _real), _column("kind", _text),
+         _column("payload", _text))  # fmt: skip
+# SQLite numbers only INTEGER keys by itself; numbers of events never come again, even after the last one is deleted.
+sa.Table(
+    "events", metadata, _column("id", _number, primary_key=True),
+    _column("time", _real), _column("actor", _text), _column("kind", _text),
+    sa.Column("client_id", _text, nullable=True, unique=True), _column("payload", _text), sqlite_autoincrement=True,
+)  # fmt: skip
+
+DERIVED = ("guidelines", "annotators", "units", "cells", "assignments", "answers", "exposures", "counters",
+           "judgments", "choices", "messages", "audit")  # fmt: skip
+"""Tables that follow from the events (and from the inputs); `collect check` builds them again."""
+
+
+def is_url(place: str | Path) -> bool:
+    """Tell whether a database is named by a URL instead of a file.
+
+    >>> is_url("postgresql+psycopg://host/db"), is_url("campaign.db")
+    (True, False)
+    """
+    return "://" in str(place)
+
+
+def make_engine(place: str | Path) -> Engine:
+    """Make the engine for a file or a URL; opens nothing yet."""
+    if is_url(place):
+        return sa.create_engine(str(place), pool_pre_ping=True, pool_size=20, max_overflow=20)
+    engine = sa.create_engine(
+        f"sqlite:///{place}", connect_args={"timeout": BUSY_SECONDS, "check_same_thread": False}, pool_size=64,
+        max_overflow=64, poolclass=sa.pool.QueuePool,
+    )  # fmt: skip
+
+    @event.listens_for(engine, "connect")
+    def _prepare(connection: Any, _record: Any) -> None:
+        connection.isolation_level = None  # transactions begin where we say so
+        cursor = connection.cursor()
+        cursor.execute("PRAGMA foreign_keys = ON")
+        cursor.execute("PRAGMA synchronous = FULL")
+        cursor.close()
+
+    @event.listens_for(engine, "begin")
+    def _begin(connection: Connection) -> None:
+        immediate = connection.get_execution_options().get("immediate", False)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if immediate else "BEGIN")
+
+    return engine
+
+
+def create(engine: Engine) -> None:
+    """Create all tables in an empty database."""
+    if engine.dialect.name == "sqlite":
+        raw = engine.raw_connection()
+        try:
+            raw.cursor().execute(f"PRAGMA application_id = {APPLICATION}")
+            raw.cursor().execute("PRAGMA journal_mode = WAL")
+        finally:
+            raw.close()
+    metadata.create_all(engine)
+    with engine.begin() as connection:
+        connection.execute(sa.text("INSERT INTO meta VALUES ('schema', :version)"), {"version": str(VERSION)})
+
+
+MIGRATIONS: dict[int, str] = {}
+"""Version -> the SQL that leads to it from the version before; version 1 is the tables above."""
+
+
+def require_campaign(engine: Engine, place: str | Path) -> None:
+    """Refuse what is no campaign, or one of a newer version; bring an older one up to date."""
+    if not is_url(place):
+        _require_file(Path(place))
+    try:
+        with engine.connect() as connection:
+            found = sa.inspect(connection).has_table("meta") and sa.inspect(connection).has_table("events")
+            version = (
+                connection.execute(sa.text("SELECT value FROM meta WHERE key = 'schema'")).scalar() if found else None
+            )
+    except DBAPIError as error:
+        raise FormatError(f"{place}: cannot be read as a campaign ({error.orig}); restore it from a backup") from None
+    if version is None:
+        raise FormatError(f"{place}: is a database, but no campaign; `aliquot collect new` makes one")
+    if int(version) > VERSION:
+        raise FormatError(f"{place}: was made by a newer aliquot (version {version} of the tables; this one knows "
+                          f"{VERSION}); upgrade: pip install -U aliquot")  # fmt: skip
+    for number in range(int(version) + 1, VERSION + 1):
+        _migrate(engine, number)
+
+
+def _migrate(engine: Engine, number: int) -> None:
+    with engine.begin() as connection:
+        for statement in filter(str.strip, MIGRATIONS[number].split(";")):
+            connection.execute(sa.text(statement))
+        connection.execute(sa.text("UPDATE meta SET value = :version WHERE key = 'schema'"), {"version": str(number)})
+
+
+def _require_file(path: Path) -> None:
+    if not path.exists():
+        raise FormatError(f"{path}: no such file; `aliquot collect new` makes a campaign")
+    if path.is_dir():
+        raise FormatError(f"{path}: is a folder where a campaign's file is meant; name the .db file")
+    with path.open("rb") as file:
+        start = file.read(16)
+    if start != SQLITE_MAGIC:
+        raise FormatError(f"{path}: is no campaign (not an SQLite file); `aliquot collect new` makes one")
+
+
+def tables_of(connection: Connection, names: tuple[str, ...] = DERIVED) -> dict[str, list[dict[str, Any]]]:
+    """Return the rows of tables, sorted, so that two databases can be compared."""
+    found = {}
+    for name in names:
+        rows = connection.execute(sa.select(metadata.tables[name])).mappings()
+        found[name] = sorted((dict(row) for row in rows), key=lambda row: tuple(str(value) for value in row.values()))
+    return found

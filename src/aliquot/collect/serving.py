@@ -1,0 +1,383 @@
+"""What the annotators' pages call: the next unit, saving, submitting, returning; quiz and examples before.
+
+Every change is an event in the log and on the disk before a method returns. Methods may be called from many threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from sqlalchemy.engine import Connection
+
+from aliquot.collect import crowd, queue, training
+from aliquot.collect.answers import FORM, Shown, check_answer, missing_widgets, slot_names
+from aliquot.collect.errors import CollectError
+from aliquot.collect.events import Lease, decode, lease, locking, sql, unit_kind
+from aliquot.collect.opened import OpenedCampaign, annotator_state, campaign_state
+from aliquot.collect.planting import CHECK, graded, plant
+from aliquot.collect.store import Change
+from aliquot.collect.tokens import read_secret, token_hash
+from aliquot.collect.units import expected_seconds
+
+_MOST_MS = 3_600_000  # active or idle time of one change that is believed
+_MOST_CHANGES = 1_000
+_SAVE_FACTS = (
+    "SELECT (SELECT value FROM meta WHERE key = 'state') AS state, "
+    "(SELECT MAX(version) FROM guidelines) AS guidelines, n_cells, n_chars FROM units WHERE id = :unit"
+)
+_PROGRESS = (
+    "SELECT n_done, active_ms, kind, "
+    "(SELECT COUNT(*) FROM annotators WHERE state = 'active' AND kind <> 'model') AS active, "
+    "(SELECT value FROM counters WHERE name = 'wanted') AS wanted, "
+    "(SELECT value FROM counters WHERE name = 'done') AS done, "
+    "(SELECT value FROM counters WHERE name = 'units') AS units FROM annotators WHERE id = :id"
+)
+
+
+@dataclass(frozen=True)
+class Annotator:
+    """Who a link belongs to."""
+
+    id: str
+    name: str
+    kind: str
+    state: str
+    locale: str
+
+
+class ServedCampaign(OpenedCampaign):
+    """Serves annotators; returns plain values, as they go over the wire."""
+
+    def annotator(self, token: str) -> Annotator:
+        """Return who a link's token belongs to, or raise."""
+        with self.store.read() as connection:
+            return self._annotator(connection, token)
+
+    def _annotator(self, connection: Connection, token: str) -> Annotator:
+        row = connection.execute(
+            sql("SELECT id, name, kind, state, locale FROM annotators WHERE token_hash = :hash"),
+            {"hash": token_hash(token)},
+        ).one_or_none()
+        if row is None:
+            raise CollectError("link_unknown", "this link is not known; ask the organiser for yours")
+        if row.state == "revoked":
+            raise CollectError("link_revoked", "this link was withdrawn; ask the organiser for a new one")
+        return Annotator(*row)
+
+    def state(self, annotator: Annotator) -> dict[str, Any]:
+        """Return what a page needs to begin: protocol, guidelines, who, how far."""
+        with self.store.read() as connection:
+            row = connection.execute(sql("SELECT version, text FROM guidelines ORDER BY version DESC LIMIT 1")).one()
+            return {
+                "protocol": self.protocol.for_page(),
+                "guidelines": {"version": row.version, "text": row.text},
+                "annotator": {"name": annotator.name, "locale": annotator.locale},
+                "progress": self._progress(connection, annotator.id),
+                "campaign": {"title": self.title, "state": campaign_state(connection)},
+                "messages": _messages(connection, annotator.id),
+            }
+
+    def next_unit(self, annotator: Annotator) -> dict[str, Any]:
+        """Return the unit that the annotator has open, or the next one, or that nothing is left."""
+        return self._written(lambda connection: self._next(connection, annotator))
+
+    def _written(self, change: Change[dict[str, Any]]) -> dict[str, Any]:
+        """Write; where that fails, the allocator forgets what it was told in the transaction."""
+        try:
+            return self.store.write(change)
+        except BaseException:
+            if self.allocation is not None:
+                self.allocation.forget()
+            raise
+
+    def _alone(self, connection: Connection, annotator: Annotator) -> None:
+        """Let two tabs of one annotator wait for each other, also when different processes serve them."""
+        if connection.dialect.name == "postgresql":
+            connection.execute(locking(connection, "SELECT id FROM annotators WHERE id = :id"), {"id": annotator.id})
+
+    def _next(self, connection: Connection, annotator: Annotator) -> dict[str, Any]:
+        self._alone(connection, annotator)
+        state = annotator_state(connection, annotator.id)
+        if campaign_state(connection) == "paused" or state == "paused":
+            return {"paused": True, "message": "The work is paused; what you did is stored. Please come back later."}
+        if campaign_state(connection) == "closed" or state in ("excluded", "revoked"):
+            words = {"finished": True, "message": "The campaign is closed. Thank you for your work."}
+            return self._with_code(
+                connection, annotator, words | ({"outcome": "failed"} if state == "excluded" else {})
+            )
+        before = training.step(self.protocol, connection, annotator.id)
+        if before is not None:
+            return self._with_code(connection, annotator, before)
+        found = queue.next_lease(self.log, connection, annotator.id, self.store.clock.now(), self.seed, plant)
+        if (
+            found is None
+            and self.allocation is not None
+            and self.allocation.more(self.log, connection, self.per_output_in(connection), self.store.clock.now())
+        ):
+            found = queue.next_lease(self.log, connection, annotator.id, self.store.clock.now(), self.seed)
+        if found is None:
+            words = {"finished": True, "message": "There is nothing left for you to judge. Thank you for your work."}
+            return self._with_code(connection, annotator, words)
+        return {"unit": self._view(connection, found, annotator)}
+
+    def _with_code(self, connection: Connection, annotator: Annotator, words: dict[str, Any]) -> dict[str, Any]:
+        """Add the code that a worker of a crowd leaves with, and where the provider wants it."""
+        outcome: crowd.Outcome = words.pop("outcome", "completed")
+        came = decode(
+            str(connection.execute(sql("SELECT extra FROM annotators WHERE id = :id"), {"id": annotator.id}).scalar())
+        ).get("visit")
+        if not words.get("finished") or came is None:
+            return words
+        code = crowd.code_for(read_secret(self.key_file), outcome, annotator.name, self.protocol.crowd.codes())
+        more = {"code": code}
+        if came.get("submit_to"):
+            more |= {"submit_to": came["submit_to"], "session": came.get("session") or ""}
+        elif self.protocol.crowd.return_url:
+            more["return_url"] = self.protocol.crowd.return_url.replace("{code}", code)
+        return words | more
+
+    def quiz(self, annotator: Annotator, answers: Any) -> dict[str, Any]:
+        """Grade the questions on the instructions."""
+        return self.store.write(
+            lambda connection: training.take_quiz(self.log, connection, annotator.id, answers, self.store.clock.now())
+        )
+
+    def example(self, annotator: Annotator, score: Any) -> dict[str, Any]:
+        """Give feedback on an example of the tutorial."""
+        return self.store.write(
+            lambda connection: training.take_example(self.log, connection, annotator.id, score, self.store.clock.now())
+        )
+
+    def unit(self, annotator: Annotator, assignment: str) -> dict[str, Any]:
+        """Return one of the annotator's own units, to look at or to change."""
+        with self.store.read() as connection:
+            found = self._own(connection, annotator, assignment)
+            return {"unit": self._view(connection, found, annotator)}
+
+    def history(self, annotator: Annotator) -> list[dict[str, Any]]:
+        """Return the annotator's own units in order: assignment, label, done."""
+        with self.store.read() as connection:
+            rows = connection.execute(
+                sql("SELECT id, position, state FROM assignments WHERE annotator_id = :id AND state IN ('leased', "
+                    "'done', 'surplus') ORDER BY position"),
+                {"id": annotator.id},
+            ).all()  # fmt: skip
+        return [{"assignment": row.id, "label": str(row.position), "done": row.state != "leased"} for row in rows]
+
+    def save(self, annotator: Annotator, assignment: str, changes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """Store changes of answers; each is stored once, however often it is sent.
+
+        A change is {id: unique text of the client, cell, answer: the whole answer of the cell, active_ms, idle_ms: time
+        since the last change of this cell}. The last that arrives wins; all stay in the log.
+        """
+        return self.store.write(lambda connection: self._save(connection, annotator, assignment, changes))
+
+    def saving(self, token: str, assignment: str, changes: Sequence[Mapping[str, Any]]) -> Future[dict[str, Any]]:
+        """Do `annotator` and `save` in one step; the future is done once the answers are on the disk.
+
+        A server that waits for futures needs no thread for each save: on a busy machine every hand-over costs.
+        """
+        return self.store.submit(
+            lambda connection: self._save(connection, self._annotator(connection, token), assignment, changes)
+        )
+
+    def _change(self, shown: Shown, change: Any) -> dict[str, Any]:
+        if (
+            not isinstance(change, Mapping)
+            or not isinstance(change.get("id"), str)
+            or not 1 <= len(change["id"]) <= 100
+        ):
+            raise CollectError("bad_answer", "every change needs an id, a text of 1 to 100 characters")
+        cell = str(change.get("cell"))
+        times = {}
+        for name in ("active_ms", "idle_ms"):
+            given = change.get(name) or 0
+            usable = isinstance(given, int | float) and not isinstance(given, bool) and given == given  # noqa: PLR0124
+            times[name] = int(min(max(given, 0), _MOST_MS)) if usable else 0
+        answer = check_answer(self.protocol, shown, cell, change.get("answer"))
+        return {"id": change["id"], "cell": cell, "answer": answer, **times}
+
+    def _save(
+        self, connection: Connection, annotator: Annotator, assignment: str, given: Sequence[Any]
+    ) -> dict[str, Any]:
+        if not isinstance(given, list | tuple) or len(given) > _MOST_CHANGES:
+            raise CollectError("bad_answer", f"changes should be a list of at most {_MOST_CHANGES}")
+        now = self.store.clock.now()
+        self._alone(connection, annotator)
+        found = self._own(connection, annotator, assignment, lock=True)
+        shown = self.log.shown(connection, found.unit_id)
+        changes = [self._change(shown, change) for change in given]
+        # Statements are what a save costs: facts that belong together come by one.
+        facts = connection.execute(sql(_SAVE_FACTS), {"unit": found.unit_id}).one()
+        if facts.state == "closed":
+            raise CollectError("campaign_closed", "the campaign is closed; this change is not stored")
+        if found.state in ("expired", "planned"):
+            self._revive(connection, found, now)
+        expires = now + queue.lease_seconds(facts.n_cells, facts.n_chars)
+        for change in changes:
+            if change["cell"] == FORM:
+                payload: dict[str, Any] = {"annotator": annotator.id, "answer": change["answer"]}
+                kind = "form"
+            else:
+                kind = "save"
+                payload = {"assignment": found.id, "cell": change["cell"], "answer": change["answer"],
+                           "active_ms": change["active_ms"], "idle_ms": change["idle_ms"],
+                           "guidelines": facts.guidelines, "expires": expires}  # fmt: skip
+            # Ids of clients are unique for an assignment only: nobody can hinder others by guessing theirs.
+            self.log.append(connection, now, annotator.id, kind, payload, f"{found.id}/{change['id']}")
+        revision = connection.execute(
+            sql("SELECT SUM(revision) FROM answers WHERE assignment_id = :id"), {"id": found.id}
+        ).scalar()
+        return {"saved": [change["id"] for change in changes], "revision": int(revision or 0),
+                "progress": self._progress(connection, annotator.id)}  # fmt: skip
+
+    def _revive(self, connection: Connection, found: Lease, now: float) -> None:
+        """Lease a unit whose lease expired again, if nobody has taken it; if somebody has, answers are kept anyway."""
+        room = found.state == "planned" or queue.has_room(connection, found.unit_id, annotator=found.annotator_id)
+        if room:
+            expires = queue.expiry(connection, found.unit_id, now)
+            self.log.append(connection, now, found.annotator_id, "resume", {"assignment": found.id, "expires": expires})
+
+    def submit(self, annotator: Annotator, assignment: str) -> dict[str, Any]:
+        """Finish a unit: return what is missing, or the next unit, or that nothing is left."""
+        return self._written(lambda connection: self._submit(connection, annotator, assignment))
+
+    def _submit(self, connection: Connection, annotator: Annotator, assignment: str) -> dict[str, Any]:
+        self._alone(connection, annotator)
+        found = self._own(connection, annotator, assignment, lock=True)
+        if found.state not in ("done", "surplus"):
+            if campaign_state(connection) == "closed":
+                raise CollectError("campaign_closed", "the campaign is closed; the unit was not submitted")
+            missing = self._missing(connection, found, annotator)
+            if missing:
+                return {"missing": missing}
+            retake = found.state == "expired"
+            surplus = retake and not queue.has_room(connection, found.unit_id, annotator=found.annotator_id)
+            payload = {"assignment": found.id, "surplus": surplus, "retake": retake and not surplus}
+            self.log.append(connection, self.store.clock.now(), annotator.id, "submit", payload)
+            self._grade(connection, found)
+        return self._next(connection, annotator)
+
+    def _grade(self, connection: Connection, found: Lease) -> None:
+        """Pause an annotator who fails the checks, where the protocol says so; the organiser decides what follows."""
+        if self.protocol.checks.action != "pause" or unit_kind(connection, found.unit_id) != CHECK:
+            return
+        card = graded(self.log, connection, found.annotator_id)
+        if card is not None and card.suggestion.startswith("pause"):
+            self.log.append(
+                connection,
+                self.store.clock.now(),
+                "system",
+                "annotator_state",
+                {"id": found.annotator_id, "state": "paused", "reason": "; ".join(card.evidence)},
+            )
+
+    def give_back(self, annotator: Annotator, assignment: str, reason: str = "") -> dict[str, Any]:
+        """Return a unit that the annotator will not judge; somebody else gets it, and this annotator another one."""
+
+        def change(connection: Connection) -> dict[str, Any]:
+            self._alone(connection, annotator)
+            found = self._own(connection, annotator, assignment, lock=True)
+            if found.state in ("done", "surplus"):
+                raise CollectError("lease_lost", "this unit was submitted; it can be changed, but not returned")
+            if found.state in ("leased", "planned"):
+                self.log.append(connection, self.store.clock.now(), annotator.id, "return",
+                                {"assignment": found.id, "reason": str(reason)[:1000]})  # fmt: skip
+            return self._next(connection, annotator)
+
+        return self.store.write(change)
+
+    # -- inside ----------------------------------------------------------------------------------------------------
+
+    def _own(self, connection: Connection, annotator: Annotator, assignment: str, *, lock: bool = False) -> Lease:
+        found = lease(connection, str(assignment), lock=lock)
+        if found is None or found.annotator_id != annotator.id:
+            raise CollectError("unit_unknown", "there is no such unit among yours; load the page again")
+        if found.state in ("returned", "revoked"):
+            raise CollectError("lease_lost", "this unit was given to somebody else; load the page again for the next")
+        return found
+
+    def _answers(self, connection: Connection, assignment: str) -> dict[str, Any]:
+        rows = connection.execute(
+            sql("SELECT cell_id, answer FROM answers WHERE assignment_id = :id"), {"id": assignment}
+        )
+        return {row.cell_id: decode(row.answer) for row in rows}
+
+    def _form_answer(self, connection: Connection, annotator: str) -> dict[str, Any] | None:
+        extra = connection.execute(sql("SELECT extra FROM annotators WHERE id = :id"), {"id": annotator}).scalar()
+        found: dict[str, Any] | None = decode(str(extra)).get(FORM)
+        return found
+
+    def _missing(self, connection: Connection, found: Lease, annotator: Annotator) -> list[dict[str, str]]:
+        answers = self._answers(connection, found.id)
+        shown = self.log.shown(connection, found.unit_id)
+        missing = []
+        if self.protocol.of_scope("annotator"):
+            form = self._form_answer(connection, annotator.id) or {}
+            missing += [{"cell": FORM, "widget": name} for name in missing_widgets(self.protocol, "annotator", form)]
+        for cell in shown.cells.values():
+            names = missing_widgets(self.protocol, cell.scope, answers.get(cell.id, {}))
+            missing += [{"cell": cell.id, "widget": name} for name in names]
+        return missing
+
+    def _view(self, connection: Connection, found: Lease, annotator: Annotator) -> dict[str, Any]:
+        """Return a unit as the page gets it: opaque ids and slots, nothing that tells a system or an item."""
+        shown = self.log.shown(connection, found.unit_id)
+        slots = decode(found.slots)
+        names = slot_names(len(slots))
+        answers = self._answers(connection, found.id)
+        unit: dict[str, Any] = {
+            "assignment": found.id,
+            "number": found.position,
+            "of": self._progress(connection, annotator.id)["total"],
+            "rows": [_wire_row(row, slots, names) for row in shown.rows],
+            "answers": answers,
+            "submitted": found.state in ("done", "surplus"),
+        }
+        if shown.document_cell:
+            unit["document_cell"] = shown.document_cell
+        if self.protocol.of_scope("annotator"):
+            form = self._form_answer(connection, annotator.id)
+            if form is None or missing_widgets(self.protocol, "annotator", form):
+                unit["annotator_cell"] = FORM
+                answers |= {FORM: form} if form is not None else {}
+        return unit
+
+    def _progress(self, connection: Connection, annotator: str) -> dict[str, Any]:
+        """Return how many units are done and expected, and how many seconds they will take; costs the same always."""
+        row = connection.execute(sql(_PROGRESS), {"id": annotator}).one()
+        left = max(0, (row.wanted or 0) - (row.done or 0))
+        open_units = max(0, (row.units or 0) - row.n_done)
+        share = open_units if row.kind == "model" else min(-(-left // (row.active or 1)), open_units)
+        pace = row.active_ms / 1000 / row.n_done if row.n_done else self._guessed_pace
+        return {"done": row.n_done, "total": row.n_done + share, "seconds_left": round(share * pace)}
+
+    @cached_property
+    def _guessed_pace(self) -> float:
+        with self.store.read() as connection:
+            row = connection.execute(sql("SELECT AVG(n_cells) AS cells, AVG(n_chars) AS chars FROM units")).one()
+        return expected_seconds(int(row.cells or 1), int(row.chars or 0))
+
+
+def _wire_row(row: Mapping[str, Any], slots: Sequence[int], names: Sequence[str]) -> dict[str, Any]:
+    shown: dict[str, Any] = {"context": row["context"], "cell": row.get("cell")}
+    shown |= {name: row[name] for name in ("source", "reference", "media") if name in row}
+    shown["outputs"] = [
+        {"slot": slot, "cell": row["outputs"][at].get("cell")}
+        | {name: row["outputs"][at][name] for name in ("text", "lang", "prefilled") if name in row["outputs"][at]}
+        for slot, at in zip(names, slots, strict=True)
+    ]
+    return shown
+
+
+def _messages(connection: Connection, annotator: str) -> list[dict[str, Any]]:
+    """The organiser's last messages to this annotator or to everybody, oldest first."""
+    rows = connection.execute(
+        sql("SELECT id, text FROM messages WHERE annotator_id IS NULL OR annotator_id = :id ORDER BY id DESC LIMIT 5"),
+        {"id": annotator},
+    ).all()
+    return [{"id": row.id, "text": row.text} for row in reversed(rows)]

@@ -1,0 +1,278 @@
+"""What is known while people judge: estimates now, intervals valid at every look, what is open, what it costs.
+
+A snapshot is computed from data, selection and judgments alone, so that the organiser's page, `collect status --json`
+and a notebook show the same numbers. The server takes one in the background when there is something new; showing it
+costs the same after 100 as after 1,000,000 answers.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from aliquot.annotation.agreement import agreement
+from aliquot.collect.checks import AnnotatorCard, annotator_cards
+from aliquot.core.evalset import EvalSet
+from aliquot.core.judgments import Judgments
+from aliquot.core.result import Result
+from aliquot.core.selection import Selection
+from aliquot.errors import AliquotError, AliquotWarning
+from aliquot.estimation.estimate import Estimates, SystemEstimate, estimate
+from aliquot.estimation.inputs import with_judgments
+from aliquot.estimation.monitor import Features, Monitor, PairState, Picture, Question
+from aliquot.estimation.proxies import standard_metric, usable
+from aliquot.estimation.sequential import item_weights, time_order
+
+_FEWEST = 2  # judged items of a system from which there is a standard error
+
+
+@dataclass(frozen=True)
+class LiveSystem:
+    """One system by now; numbers are NaN where too little is judged."""
+
+    system: str
+    judged: int  # outputs
+    mean: float  # plain mean of the judged outputs
+    estimate: float  # for the whole test set, by `aliquot.estimate`
+    low: float
+    high: float
+    always_low: float  # an interval that may be looked at as often as one likes
+    always_high: float
+    rank_low: int | None
+    rank_high: int | None
+    p_best: float
+    cluster: int | None
+
+
+@dataclass(frozen=True)
+class Snapshot(Result):
+    """The state of a campaign's question."""
+
+    systems: tuple[LiveSystem, ...]  # best first
+    pairs: tuple[PairState, ...]  # every pair, with an interval valid at every look
+    decided: int
+    open: int
+    stop: bool
+    advice: str  # in words: stop, or what is still open and how much it needs
+    gain: float  # by how many judgments the estimates are better than plain means of the same number
+    judgments: int
+    cells: int
+    seconds: float
+    agreement: float  # Krippendorff's alpha over outputs judged more than once; NaN where there are none
+    annotators: tuple[AnnotatorCard, ...]
+    notes: tuple[str, ...] = ()
+
+    def to_frame(self) -> pl.DataFrame:
+        """One row for each system."""
+        return pl.DataFrame([vars(row) for row in self.systems])
+
+
+def take_snapshot(
+    data: EvalSet,
+    selection: Selection | None,
+    judgments: Judgments,
+    *,
+    question: Question = "best",
+    alpha: float = 0.05,
+    criterion: str | None = None,
+    picture: Picture | None = None,
+) -> Snapshot:
+    """Compute everything that the organiser sees from the judgments so far.
+
+    Args:
+        data: the whole test set.
+        selection: what is being judged, with probabilities.
+        judgments: all so far; those marked do not count, those of planted cells only in the annotators' cards.
+        question: what the campaign should decide: "best" or "ranking".
+        alpha: error rate of all decisions of the whole campaign.
+        criterion: which of several criteria; the first by default, with a note.
+        picture: what an allocator says is decided, where one leads the campaign.
+
+    >>> import aliquot
+    >>> data = aliquot.synthetic(items=60, systems=3, seed=3, annotators=2)
+    >>> now = take_snapshot(data, None, data.judgments)
+    >>> [row.system for row in now.systems], now.decided + now.open
+    (['sys1', 'sys2', 'sys3'], 3)
+    """
+    notes: list[str] = []
+    if criterion is None and len(judgments.criteria) > 1:
+        criterion, *others = judgments.criteria
+        notes.append(f"systems are compared by {criterion}; {listed(others)} by `aliquot estimate --criterion`")
+    counted = about_systems(judgments, criterion)
+    cards = annotator_cards(judgments)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", AliquotWarning)
+        found = _estimates(data, selection, counted, notes)
+        monitor = None
+        if picture is None:
+            monitor, picture = _watch(data, selection, counted, question, alpha, notes)
+    systems = _systems(data, counted, found, _always(found, monitor, picture))
+    gain = 0.0 if found is None else sum(s.effective_n - s.n for s in found.systems if math.isfinite(s.effective_n))
+    pairs = picture.pairs if picture is not None else ()
+    waiting = [row.system for row in systems if not row.judged]  # nothing is decided while one of them may be the best
+    decided = sum(pair.decided for pair in pairs)
+    cells = counted.cell_means().height if len(counted) else 0
+    return Snapshot(
+        systems, pairs, decided, len(pairs) - decided, picture is not None and picture.stop and not waiting,
+        _advice(picture, systems, waiting), max(0.0, gain), len(counted), cells,
+        float(judgments.table["seconds"].sum() or 0.0), _alpha(counted), cards, tuple(notes),
+    )  # fmt: skip
+
+
+def _advice(picture: Picture | None, systems: Sequence[LiveSystem], waiting: Sequence[str]) -> str:
+    """What to do; the leader is that of the estimates, so that page and advice speak of the same systems."""
+    if picture is None:
+        return "go on: too little is judged to say anything"
+    if waiting:
+        return f"go on: no output of {listed(waiting)} is judged yet"
+    if picture.stop or picture.question != "best":
+        return picture.reason
+    beaten = {pair.b for pair in picture.decided}
+    rivals = [row.system for row in systems if row.system not in beaten]
+    more = {frozenset((pair.a, pair.b)): pair.more_items for pair in picture.pairs}
+    leader = rivals[0]
+    needs = f"; {leader} and {rivals[1]} need about {more[frozenset(rivals[:2])]} more items" if len(rivals) > 1 else ""
+    return f"go on: {listed(rivals)} may still be the best{needs}"
+
+
+def listed(names: Sequence[str], most: int = 4) -> str:
+    """Names in a sentence.
+
+    >>> listed(["A", "B", "C"])
+    'A, B and C'
+    """
+    if len(names) > most:
+        return f"{', '.join(names[: most - 1])} and {len(names) - most + 1} others"
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def about_systems(judgments: Judgments, criterion: str | None = None) -> Judgments:
+    """The judgments that count in scores: usable, on no planted cell, of one criterion; as `estimate` counts them."""
+    table = judgments.usable().table
+    if criterion is not None:
+        table = table.filter(pl.col("criterion") == criterion)
+    if "control" in table.columns:
+        control = pl.col("control").cast(pl.String)
+        table = table.filter(control.is_null() | (control == "false"))
+    return Judgments(table)
+
+
+def _estimates(data: EvalSet, selection: Selection | None, counted: Judgments, notes: list[str]) -> Estimates | None:
+    if not len(counted):
+        return None
+    try:
+        found = estimate(data, selection=selection, judgments=counted, human=data.human)
+    except AliquotError as error:  # too few judgments, most often; the page says so instead of failing
+        notes.append(str(error))
+        return None
+    notes += found.notes
+    return found
+
+
+def _watch(
+    data: EvalSet, selection: Selection | None, counted: Judgments, question: Question, alpha: float, notes: list[str]
+) -> tuple[Monitor | None, Picture | None]:
+    """Feed a monitor the cells in the order in which they were judged."""
+    judged = set(counted.table["system"].unique())
+    systems = [name for name in data.systems if name in judged]
+    if len(systems) < 2:
+        return None, None
+    try:
+        weight, about = ({}, []) if selection is None else item_weights(selection)
+        evalset, _ = with_judgments(data, counted, selection, data.human)
+    except AliquotError as error:
+        notes.append(f"no intervals for every look: {error}")
+        return None, None
+    notes += about
+    scores = evalset.human_score()
+    order, _ = time_order(evalset)
+    row_of = {item: row for row, item in enumerate(evalset.ids)}
+    monitor = Monitor(systems, data.n_items, question=question, alpha=alpha, kind="asymptotic",
+                      features=_features(data, systems))  # fmt: skip
+    for item in order:
+        cells = {s: float(v) for s, v in zip(data.systems, scores[row_of[item]], strict=True) if np.isfinite(v)}
+        if cells:
+            monitor.add(item, cells, weight.get(item, 1.0))
+    return monitor, monitor.picture()
+
+
+def _features(data: EvalSet, systems: Sequence[str]) -> Features | None:
+    columns = [data.systems.index(name) for name in systems]
+    stack = [standard_metric(data, name)[:, columns] for name in usable(data, None)]
+    return Features(tuple(data.ids), np.stack(stack, 2)) if stack else None
+
+
+Interval = tuple[float, float, float]
+
+
+def _always(found: Estimates | None, monitor: Monitor | None, picture: Picture | None) -> dict[str, Interval]:
+    """Mean, low and high of each system, valid at every look; an allocator's widths stand around the estimates."""
+    if monitor is not None:
+        return monitor.intervals()
+    if picture is None or found is None:
+        return {}
+    widths = picture.half_widths
+    return {row.system: (row.estimate, row.estimate - widths[row.system], row.estimate + widths[row.system])
+            for row in found.systems if row.system in widths}  # fmt: skip
+
+
+def _systems(
+    data: EvalSet, counted: Judgments, found: Estimates | None, always: Mapping[str, Interval]
+) -> tuple[LiveSystem, ...]:
+    cells = counted.cell_means().group_by("system").agg(pl.col("value").mean(), pl.len()) if len(counted) else None
+    plain = {} if cells is None else {name: (mean, n) for name, mean, n in cells.iter_rows()}
+    by_name = {} if found is None else {row.system: row for row in found.systems}
+    nan = float("nan")
+    rows = []
+    for name in data.systems:
+        mean, n = plain.get(name, (nan, 0))
+        row = by_name.get(name)
+        low, high = _wider(*always.get(name, (nan, nan, nan))[1:], row, found)
+        if row is None:
+            rows.append(LiveSystem(name, n, mean, nan, nan, nan, low, high, None, None, nan, None))
+        else:
+            rows.append(LiveSystem(name, n, mean, row.estimate, row.low, row.high, low, high, row.rank_low,
+                                   row.rank_high, row.p_best, row.cluster))  # fmt: skip
+    return tuple(sorted(rows, key=_best_first))
+
+
+def _wider(low: float, high: float, row: SystemEstimate | None, found: Estimates | None) -> tuple[float, float]:
+    """Sequences count the sampling of items only; what annotators and noise add is added to both ends."""
+    if row is None or found is None or not math.isfinite(row.high - row.low):
+        return low, high
+    more = (row.high - row.low) / 2 * math.sqrt(max(0.0, 1.0 - found.variance.get("items", 1.0)))
+    return low - more, high + more
+
+
+def _best_first(row: LiveSystem) -> tuple[bool, float]:
+    value = row.estimate if math.isfinite(row.estimate) else row.mean
+    return (not math.isfinite(value), -value if math.isfinite(value) else 0.0)
+
+
+def _alpha(counted: Judgments) -> float:
+    if len(counted) < _FEWEST or len(counted.annotators) < _FEWEST:
+        return float("nan")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", AliquotWarning)
+        try:
+            return agreement(counted, measures="alpha", bootstrap=0)["alpha"]
+        except AliquotError:  # no output has two judgments
+            return float("nan")
+
+
+def in_words(now: Snapshot) -> Sequence[str]:
+    """The snapshot in sentences: what is known, what to do, what the metrics were worth."""
+    known = [row for row in now.systems if row.judged]
+    if not known:
+        return ("Nothing is judged yet.",)
+    leaders = [row.system for row in known if row.cluster == 1] or [known[0].system]
+    lead = f"{leaders[0]} leads" if len(leaders) == 1 else f"{listed(leaders)} lead and cannot be told apart"
+    words = [f"{lead}, after {now.judgments} judgments.", now.advice[:1].upper() + now.advice[1:] + "."]
+    if now.gain >= 1:
+        words.append(f"Metrics and design make this as good as {now.gain:.0f} more judgments.")
+    return tuple(words)

@@ -1,0 +1,176 @@
+"""Writing durably: every change is one transaction, and on SQLite all changes that wait share one commit.
+
+One thread writes. It takes all functions that wait, runs each in a savepoint, commits once (synchronous=FULL), and only
+then answers. A function that raises undoes its own part only. Reads use other connections.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+from sqlalchemy.exc import DBAPIError
+
+from aliquot.collect.errors import StorageError
+from aliquot.collect.schema import is_url, make_engine, require_campaign
+
+Result = TypeVar("Result")
+Change = Callable[[Connection], Result]
+_PASSING = ("40001", "40P01")  # serialization failure, deadlock: PostgreSQL asks to try again
+_RETRIES = 6
+_MOST = 256  # functions that share one commit
+_REMEDY = "nothing of it was stored; free space or unlock the file, and send it again"
+
+
+class Clock:
+    """Seconds since 1970 that never go back, even when the computer's clock is set back."""
+
+    def __init__(self, at_least: float = 0.0) -> None:
+        self._start = max(time.time(), at_least)
+        self._began = time.monotonic()
+
+    def now(self) -> float:
+        """Return the time; later calls never give an earlier one."""
+        return round(self._start + time.monotonic() - self._began, 3)
+
+
+class Store:
+    """A campaign's database: reads on many connections, writes one after the other."""
+
+    def __init__(self, place: str | Path, clock: Clock | None = None) -> None:
+        self.place = place
+        self.engine = make_engine(place)
+        require_campaign(self.engine, place)
+        self._jobs: queue.SimpleQueue[tuple[Change[Any], Future[Any]] | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
+        self.clock = clock or Clock(self._last_time())
+
+    def _last_time(self) -> float:
+        with self.read() as connection:
+            found = connection.execute(sa.text("SELECT time FROM events ORDER BY id DESC LIMIT 1")).scalar()
+        return float(found or 0.0)
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """Give a connection for reading: what it sees does not change while it is open."""
+        try:
+            with self.engine.connect() as connection:
+                yield connection
+        except DBAPIError as error:
+            raise _storage(self.place, error) from None
+
+    def write(self, change: Change[Result]) -> Result:
+        """Run a function in a transaction and return its result once it is on the disk."""
+        return self.submit(change).result()
+
+    def submit(self, change: Change[Result]) -> Future[Result]:
+        """Hand a function to the writer; the future is done once its changes are on the disk."""
+        future: Future[Result] = Future()
+        if is_url(self.place):
+            self._directly(change, future)
+            return future
+        with self._lock:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="aliquot-writer", daemon=True)
+                self._thread.start()
+        self._jobs.put((change, future))
+        return future
+
+    def _directly(self, change: Change[Result], future: Future[Result]) -> None:
+        try:
+            result = self._retried(change)
+        except DBAPIError as error:
+            future.set_exception(_storage(self.place, error))
+        except Exception as error:  # noqa: BLE001  (handed to the caller)
+            future.set_exception(error)
+        else:
+            future.set_result(result)
+
+    def _retried(self, change: Change[Result]) -> Result:
+        """Run a function in a transaction; again where two waited for each other, and one had to give way."""
+        for attempt in range(_RETRIES):
+            try:
+                with self.engine.begin() as connection:
+                    return change(connection)
+            except DBAPIError as error:
+                if getattr(error.orig, "sqlstate", None) not in _PASSING or attempt + 1 == _RETRIES:
+                    raise
+                time.sleep(0.01 * 2**attempt)
+        raise AssertionError  # never reached
+
+    def _run(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            batch = [job]
+            stop = False
+            with suppress(queue.Empty):
+                while len(batch) < _MOST:
+                    more = self._jobs.get_nowait()
+                    if more is None:
+                        stop = True
+                        break
+                    batch.append(more)
+            self._commit(batch)
+            if stop:
+                return
+
+    def _commit(self, batch: list[tuple[Change[Any], Future[Any]]]) -> None:
+        """Run all functions in one transaction; answer them after the commit, or all with the same error."""
+        done: list[tuple[Future[Any], Any]] = []
+        failed: list[tuple[Future[Any], BaseException]] = []
+        try:
+            with self.engine.connect().execution_options(immediate=True) as connection, connection.begin():
+                for change, future in batch:
+                    self._attempt(connection, change, future, done, failed)
+        except DBAPIError as error:
+            fault = _storage(self.place, error)
+            for _, future in batch:
+                future.set_exception(fault)
+            return
+        except BaseException as error:  # noqa: BLE001  (the thread must live on, and nobody may wait for ever)
+            for _, future in batch:
+                future.set_exception(error)
+            return
+        for future, result in done:
+            future.set_result(result)
+        for future, reason in failed:
+            future.set_exception(reason)
+
+    @staticmethod
+    def _attempt(
+        connection: Connection,
+        change: Change[Any],
+        future: Future[Any],
+        done: list[tuple[Future[Any], Any]],
+        failed: list[tuple[Future[Any], BaseException]],
+    ) -> None:
+        connection.exec_driver_sql("SAVEPOINT one")
+        try:
+            done.append((future, change(connection)))
+        except DBAPIError:
+            raise  # a full disk may have ended the whole transaction: nothing of this batch is kept
+        except Exception as error:  # noqa: BLE001  (handed to the caller)
+            connection.exec_driver_sql("ROLLBACK TO one")
+            failed.append((future, error))
+        connection.exec_driver_sql("RELEASE one")
+
+    def close(self) -> None:
+        """Finish what waits, and close all connections."""
+        with self._lock:
+            if self._thread is not None:
+                self._jobs.put(None)
+                self._thread.join()
+                self._thread = None
+        self.engine.dispose()
+
+
+def _storage(place: str | Path, error: DBAPIError) -> StorageError:
+    return StorageError(f"{place}: cannot be written or read now ({error.orig}); {_REMEDY}")

@@ -1,0 +1,78 @@
+"""Before the work: a quiz on the instructions and examples with feedback. Right answers never leave the server."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy.engine import Connection
+
+from aliquot.collect.errors import CollectError
+from aliquot.collect.events import Log, decode, sql
+from aliquot.collect.protocols import Protocol, Score
+
+SCREENED_OUT = (
+    "You did not pass the questions on the instructions, so there is no work for you here. Thank you for your time."
+)
+
+
+def step(protocol: Protocol, connection: Connection, annotator: str) -> dict[str, Any] | None:
+    """What comes before work for this annotator: a quiz, an example, a refusal; None when all is passed."""
+    known = _known(connection, annotator)
+    quiz = protocol.quiz
+    if quiz.questions and not known.get("quiz_passed"):
+        left = quiz.attempts - int(known.get("quiz_attempts", 0))
+        if left <= 0:
+            return {"finished": True, "message": SCREENED_OUT, "outcome": "screened_out"}
+        asked = [{"question": q.question, "options": list(q.options)} for q in quiz.questions]
+        return {"quiz": {"questions": asked, "attempts_left": left}}
+    done = int(known.get("examples_done", 0))
+    if done < len(protocol.tutorial.examples):
+        example = protocol.tutorial.examples[done]
+        shown = {name: getattr(example, name) for name in ("source", "reference", "output")}
+        return {"tutorial": {**shown, "number": done + 1, "of": len(protocol.tutorial.examples),
+                             "instructions": protocol.tutorial.instructions}}  # fmt: skip
+    return None
+
+
+def _known(connection: Connection, annotator: str) -> dict[str, Any]:
+    extra = connection.execute(sql("SELECT extra FROM annotators WHERE id = :id"), {"id": annotator}).scalar()
+    found: dict[str, Any] = decode(str(extra))
+    return found
+
+
+def take_quiz(log: Log, connection: Connection, annotator: str, answers: Sequence[Any], now: float) -> dict[str, Any]:
+    """Grade a quiz: how many are right, and feedback on the questions; not which answer is right."""
+    quiz = log.protocol.quiz
+    before = step(log.protocol, connection, annotator)
+    if before is None or "quiz" not in before:
+        raise CollectError("bad_answer", "there is no quiz to answer now; load the page again")
+    if not isinstance(answers, list | tuple) or len(answers) != len(quiz.questions):
+        raise CollectError("bad_answer", f"a quiz of {len(quiz.questions)} questions needs as many answers")
+    wrong = [at for at, (q, given) in enumerate(zip(quiz.questions, answers, strict=True)) if given != q.answer]
+    log.append(connection, now, annotator, "quiz", {"annotator": annotator, "answers": [str(a)[:500] for a in answers],
+                                                   "passed": not wrong})  # fmt: skip
+    left = before["quiz"]["attempts_left"] - 1
+    return {"passed": not wrong, "wrong": wrong, "attempts_left": left,
+            "feedback": [quiz.questions[at].feedback for at in wrong]}  # fmt: skip
+
+
+def take_example(log: Log, connection: Connection, annotator: str, score: Any, now: float) -> dict[str, Any]:
+    """Answer to an example: what was expected, in the protocol's words."""
+    before = step(log.protocol, connection, annotator)
+    if before is None or "tutorial" not in before:
+        raise CollectError("bad_answer", "there is no example to answer now; load the page again")
+    example = log.protocol.tutorial.examples[before["tutorial"]["number"] - 1]
+    if score is not None and (isinstance(score, bool) or not isinstance(score, int | float)):
+        raise CollectError("bad_answer", "the score of an example should be a number")
+    low, high = scale_of(log.protocol)
+    inside = score is None or ((example.low if example.low is not None else low) <= score <= (
+        example.high if example.high is not None else high))  # fmt: skip
+    log.append(connection, now, annotator, "example", {"annotator": annotator, "score": score, "right": inside})
+    return {"right": inside, "feedback": example.feedback}
+
+
+def scale_of(protocol: Protocol) -> tuple[float, float]:
+    """The ends of the protocol's score; 0 to 100 where it asks for none."""
+    widget = next((w for w in protocol.widgets if isinstance(w, Score)), None)
+    return (widget.low, widget.high) if widget is not None else (0.0, 100.0)

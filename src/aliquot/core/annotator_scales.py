@@ -1,0 +1,110 @@
+"""Notes on annotators who answer on another scale than the others, or the wrong way round.
+
+Means over annotators hide both: `inspect`, `clean` and `estimate` name the annotator and the evidence.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from aliquot.core.conventions import usable_metrics
+from aliquot.core.evalset import EvalSet
+from aliquot.stats.annotator_scales import OtherScale, Reversed, other_scales, reversed_annotators
+from aliquot.stats.arrays import FloatArray, codes_of
+from aliquot.stats.correlation import pearson
+
+_REMEDY = "correct or leave out these judgments"
+_SHOWN = 5
+
+
+def annotator_notes(evalset: EvalSet) -> list[str]:
+    """Name annotators on another scale or with flipped signs, for each criterion and protocol by itself.
+
+    >>> import aliquot
+    >>> annotator_notes(aliquot.synthetic(items=60, systems=3, seed=2))
+    []
+    """
+    return list(evalset.derived("annotator notes", _annotator_notes))
+
+
+def _annotator_notes(evalset: EvalSet) -> list[str]:
+    if evalset.judgments is None:
+        return []
+    table = evalset.judgments.answers().filter(pl.col("value").is_not_null() & pl.col("annotator").is_not_null())
+    if "control" in table.columns:
+        table = table.filter(pl.col("control").is_null() | pl.col("control").cast(pl.String).is_in(["", "false", "0"]))
+    if table["annotator"].n_unique() < 2:
+        return []
+    groups = [name for name in ("criterion", "protocol") if name in table.columns]
+    notes: list[str] = []
+    parts = list(table.group_by(groups, maintain_order=True))
+    for key, part in parts:
+        about = ", ".join(str(name) for name in key if name is not None and len(parts) > 1)
+        notes += _notes_of(evalset, part, f" ({about})" if about else "")
+    return [*notes[:_SHOWN], *([f"{len(notes) - _SHOWN} more annotators like these"] if len(notes) > _SHOWN else [])]
+
+
+def _notes_of(evalset: EvalSet, table: pl.DataFrame, about: str) -> list[str]:
+    names = table["annotator"].unique(maintain_order=True).to_list()
+    values, annotator = table["value"].to_numpy().astype(np.float64), codes_of(table["annotator"].to_list())
+    scales = other_scales(values, annotator)
+    notes = [_scale_note(found, names[found.annotator], about) for found in scales]
+    told = {found.annotator for found in scales}
+    references = {"the other annotators": _others(table, values), "the metrics": _metrics(evalset, table)}
+    known = {what: reference for what, reference in references.items() if reference is not None}
+    for what, reference in known.items():
+        for turned in reversed_annotators(values, annotator, reference):
+            own = annotator == turned.annotator
+            # Two annotators may disagree, and one of them with the metrics: only what nothing contradicts is told.
+            contradicted = any(pearson(values[own], other[own]) > 0 for other in known.values())
+            if turned.annotator not in told and not contradicted:
+                told.add(turned.annotator)
+                notes.append(_reversed_note(turned, names[turned.annotator], what, about))
+    return notes
+
+
+def _scale_note(found: OtherScale, name: str, about: str) -> str:
+    ends = f"80% of {found.judgments} judgments are between {found.own[0]:g} and {found.own[1]:g}"
+    others = f"those of the others typically between {found.others[0]:g} and {found.others[1]:g}"
+    kind = "has flipped signs" if found.factor < 0 else "uses another scale"
+    return f"annotator '{name}'{about} {kind}: {ends}, {others}; {_REMEDY}"
+
+
+def _reversed_note(found: Reversed, name: str, what: str, about: str) -> str:
+    return (
+        f"annotator '{name}'{about} judges the wrong way round: correlation {found.correlation:.2f} with {what} over "
+        f"{found.judgments} judgments, where that of the others is typically {found.typical:.2f}; {_REMEDY}"
+    )
+
+
+def _others(table: pl.DataFrame, values: FloatArray) -> FloatArray | None:
+    """The mean of the other annotators on the same output; NaN where there is none."""
+    cell = codes_of(list(zip(table["item"].to_list(), table["system"].to_list(), strict=True)))
+    own = codes_of(list(zip(cell.tolist(), table["annotator"].to_list(), strict=True)))
+    sums, counts = np.bincount(cell, values), np.bincount(cell)
+    left = counts[cell] - np.bincount(own)[own]
+    if not (left > 0).any():
+        return None
+    rest = sums[cell] - np.bincount(own, values)[own]
+    found: FloatArray = np.where(left > 0, rest / np.maximum(left, 1), np.nan)
+    return found
+
+
+def _metrics(evalset: EvalSet, table: pl.DataFrame) -> FloatArray | None:
+    """The mean of all standardised metrics on the judged output."""
+    mean: FloatArray | None = evalset.derived("mean of standardised metrics", _standardised_mean)
+    return None if mean is None else mean[evalset.cell_index(table["item"], table["system"])]
+
+
+def _standardised_mean(evalset: EvalSet) -> FloatArray | None:
+    names = usable_metrics(evalset)
+    if not names:
+        return None
+    total, known = np.zeros((evalset.n_items, evalset.n_systems)), np.zeros((evalset.n_items, evalset.n_systems))
+    for name in names:
+        scores = evalset.scores[name]
+        standardised = (scores - np.nanmean(scores)) / (float(np.nanstd(scores)) or 1.0)
+        known += np.isfinite(standardised)
+        total += np.where(np.isfinite(standardised), standardised, 0.0)
+    return np.where(known > 0, total / np.maximum(known, 1), np.nan)

@@ -1,0 +1,228 @@
+r"""Names and texts are data: how each medium shows them as they are, and never takes them for its own commands.
+
+One function a medium. A system may be called `[/b]`, `$\frac`, `<script>` or `=cmd|' /C calc'!A0`, and an output may
+hold an escape sequence that clears the reader's screen; whoever prints, draws or writes a text passes it through here.
+"""
+
+from __future__ import annotations
+
+import html as _html
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_CONTROL = r"\x00-\x08\x0b-\x1f\x7f-\x9f"
+_LINE_ENDS = r"\u2028\u2029"
+URL = re.compile(r"https?://[^\s<>\"'{}|\\^`\x00-\x20\x7f]+[^\s<>\"'{}|\\^`.,;:!?)\]\x00-\x20\x7f]")
+
+
+def one_line(text: str) -> str:
+    r"""Return a text on one line, white space as single spaces.
+
+    >>> one_line("a\n  b")
+    'a b'
+    """
+    return " ".join(text.split())
+
+
+def split_links(text: str) -> list[tuple[str, bool]]:
+    """Part a text into what is a web address and what is not.
+
+    >>> split_links("see https://a.org/x_y.")
+    [('see ', False), ('https://a.org/x_y', True), ('.', False)]
+    """
+    return [piece for piece in _pieces(text) if piece[0]]
+
+
+def _pieces(text: str) -> Iterator[tuple[str, bool]]:
+    at = 0
+    for found in URL.finditer(text):
+        yield text[at : found.start()], False
+        yield found.group(), True
+        at = found.end()
+    yield text[at:], False
+
+
+# -- Terminals -------------------------------------------------------------------------------------------------------
+
+
+_UNSEEN = re.compile(
+    rf"[{_CONTROL}{_LINE_ENDS}\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)  # controls, marks that turn the direction of writing, halves of surrogate pairs
+_BREAKS = re.compile(r"[\n\t]")
+
+
+def terminal(text: str, *, lines: bool = False) -> str:
+    r"""Return a text such that a terminal shows it and does nothing else; `lines` keeps line ends and tabs.
+
+    >>> print(terminal("\x1b[2Jgone\nnext"))
+    \x1b[2Jgone\nnext
+    """
+    shown = _UNSEEN.sub(_named, text)
+    return shown if lines else _BREAKS.sub(_named, shown)
+
+
+def _named(found: re.Match[str]) -> str:
+    return ascii(found.group())[1:-1]
+
+
+# -- Figures ---------------------------------------------------------------------------------------------------------
+
+
+def mathtext(text: str) -> str:
+    r"""Return a text such that matplotlib draws it letter by letter: a pair of dollars would be mathematics.
+
+    >>> print(mathtext(r"$\frac$"))
+    \$\frac\$
+    """
+    return _UNSEEN.sub("\ufffd", text).replace("$", r"\$")
+
+
+# -- Markdown --------------------------------------------------------------------------------------------------------
+
+
+_MARKUP = re.compile(r"([\\`*\[\]<>&|~$]|(?<![^\W_])_|_(?![^\W_]))")  # an underscore within a word marks nothing
+_AT_START = re.compile(r"^([#+\-=:]|\d{1,9}(?=[.)]))")
+_REPLACED = re.compile(rf"[{_CONTROL}{_LINE_ENDS}]")
+
+
+def markdown(text: str) -> str:
+    r"""Return one line of text such that Markdown shows it as it is; web addresses become links.
+
+    >>> print(markdown("1. *not* a list, <b>not bold</b>, see https://a.org/x_y"))
+    1\. \*not\* a list, \<b\>not bold\</b\>, see <https://a.org/x_y>
+    """
+    pieces = [f"<{piece}>" if link else _plain_markdown(piece) for piece, link in split_links(one_line(text))]
+    return _AT_START.sub(_at_start, "".join(pieces))
+
+
+def markdown_cell(text: str) -> str:
+    r"""Return a text for a cell of a Markdown table, where nothing starts a list and nothing ends the row.
+
+    >>> print(markdown_cell("-a|b\n<i>"))
+    -a\|b \<i\>
+    """
+    return _plain_markdown(one_line(text))
+
+
+def _plain_markdown(text: str) -> str:
+    return _MARKUP.sub(r"\\\1", _REPLACED.sub("\ufffd", text))
+
+
+def _at_start(found: re.Match[str]) -> str:
+    mark = found.group(1)
+    return f"\\{mark}" if not mark.isdigit() else mark + "\\"
+
+
+# -- LaTeX -----------------------------------------------------------------------------------------------------------
+
+
+_CHARACTERS = {
+    "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "_": r"\_", "%": r"\%",
+    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
+    "|": r"\textbar{}", "`": r"\textasciigrave{}", '"': r"\char34{}",
+    "[": "{[}", "]": "{]}",  # an \item or a line break before it would take it for its argument
+}  # fmt: skip
+_TO_ESCAPE = re.compile("[" + re.escape("".join(_CHARACTERS)) + "]")
+_LIGATURE = re.compile(r"([-,'!?])(?=[-,'`])")
+
+
+def latex(text: str) -> str:
+    r"""Return one line of text such that LaTeX prints it as it is.
+
+    >>> print(latex("50% of $5 & {x_1}"))
+    50\% of \$5 \& \{x\_1\}
+    """
+    return plain_latex(one_line(text))
+
+
+def linked_latex(text: str) -> str:
+    r"""Escape one line of text; web addresses become \url (which may not stand inside another command)."""
+    pieces = (f"\\url{{{piece}}}" if link else plain_latex(piece) for piece, link in split_links(one_line(text)))
+    return "".join(pieces)
+
+
+def plain_latex(text: str) -> str:
+    """Escape a text with its white space as it is."""
+    named = _REPLACED.sub(lambda found: f"[U+{ord(found.group()):04X}]", text)
+    apart = _LIGATURE.sub("\\1\x00", named)  # -- and the like would be set as another sign
+    return _TO_ESCAPE.sub(lambda found: _CHARACTERS[found.group()], apart).replace("\x00", "{}")
+
+
+# -- HTML ------------------------------------------------------------------------------------------------------------
+
+
+_HTML_CONTROL = re.compile(f"[{_CONTROL}]")
+
+
+def html(text: str) -> str:
+    """Return a text such that HTML shows it as it is.
+
+    >>> html("<b> & co")
+    '&lt;b&gt; &amp; co'
+    """
+    return _html.escape(_HTML_CONTROL.sub("\ufffd", text))
+
+
+def linked_html(text: str) -> str:
+    """Escape one line of text; web addresses become links.
+
+    >>> linked_html("<b> at https://a.org/?x=1&y=2")
+    '&lt;b&gt; at <a href="https://a.org/?x=1&amp;y=2">https://a.org/?x=1&amp;y=2</a>'
+    """
+    pieces = []
+    for piece, link in split_links(one_line(text)):
+        safe = html(piece)
+        pieces.append(f'<a href="{safe}">{safe}</a>' if link else safe)
+    return "".join(pieces)
+
+
+# -- CSV and TSV -----------------------------------------------------------------------------------------------------
+
+# A spreadsheet runs a cell that begins with "=" as a formula, and one that begins with "+", "-" or "@" where a call or
+# a link to another program follows. Such a cell gets an apostrophe, which spreadsheets take for "this is text". Outputs
+# that begin with a dash and annotators called @ann are left alone: other programs read these files, too, and would see
+# the apostrophe. Our reader takes away what our writer put there, so that names come back as they were: a cell that
+# begins with apostrophes before a formula gets one more, and loses one.
+_FORMULA = r"(?s)^'*\s*(?:=|[+\-@].*(?:\w\(|\|.*!))"
+
+
+def csv_cells(table: pl.DataFrame) -> pl.DataFrame:
+    """Return a table whose texts no spreadsheet takes for formulas; `csv_names` does the same for its header.
+
+    >>> import polars as pl
+    >>> csv_cells(pl.DataFrame({"system": ["=cmd|' /C calc'!A0", "- Hello", "'=1"]}))["system"].to_list()
+    ["'=cmd|' /C calc'!A0", '- Hello', "''=1"]
+    """
+    import polars as pl  # noqa: PLC0415  (`aliquot --help` needs this file and not Polars)
+
+    texts = pl.selectors.string()
+    marked = pl.when(texts.str.contains(_FORMULA)).then(pl.lit("'") + texts).otherwise(texts).name.keep()
+    return table.with_columns(marked)
+
+
+def csv_originals(table: pl.DataFrame) -> pl.DataFrame:
+    """Undo `csv_cells`.
+
+    >>> import polars as pl
+    >>> csv_originals(pl.DataFrame({"system": ["'=1", "it's", "''=1"]}))["system"].to_list()
+    ['=1', "it's", "'=1"]
+    """
+    import polars as pl  # noqa: PLC0415  (likewise)
+
+    texts = pl.selectors.string()
+    marked = texts.str.starts_with("'") & texts.str.slice(1).str.contains(_FORMULA)
+    return table.with_columns(pl.when(marked).then(texts.str.slice(1)).otherwise(texts).name.keep())
+
+
+def csv_names(names: list[str]) -> list[str]:
+    """Escape the header of a table; its names are cells to a spreadsheet."""
+    return [f"'{name}" if re.match(_FORMULA, name) else name for name in names]
+
+
+def csv_original_names(names: list[str]) -> list[str]:
+    """Undo `csv_names`."""
+    return [name[1:] if name.startswith("'") and re.match(_FORMULA, name[1:]) else name for name in names]

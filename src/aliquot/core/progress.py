@@ -1,0 +1,41 @@
+"""How far long work is: `progress=True` writes one line that renews itself, in a terminal and in a notebook alike.
+
+Widgets of notebooks need packages and a front end that fit together; a line of text that returns to its beginning
+works everywhere, and a finished one stays as a plain line.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from time import monotonic
+
+Progress = Callable[[int, int], None]
+ProgressLike = Progress | bool | None
+"""What verbs take: a function to be told how many of how many are done, True for a line of text, or nothing."""
+_EVERY = 0.2  # seconds between two lines
+
+
+def progress_of(progress: ProgressLike, what: str) -> Progress | None:
+    """Return the function to tell; of True, one that writes a line to standard error.
+
+    >>> progress_of(None, "replaying") is None, progress_of(False, "replaying") is None
+    (True, True)
+    """
+    if progress is None or progress is False:
+        return None
+    return _line(what) if progress is True else progress
+
+
+def _line(what: str) -> Progress:
+    told = [-_EVERY]
+
+    def tell(done: int, total: int) -> None:
+        now = monotonic()
+        if done < total and now - told[0] < _EVERY:
+            return
+        told[0] = now
+        sys.stderr.write(f"\r{what}: {done} of {total}" + ("\n" if done >= total else ""))
+        sys.stderr.flush()
+
+    return tell

@@ -1,0 +1,75 @@
+"""What every result offers a reader: a verdict in words, a table for notebooks, a figure, Polars and pandas tables.
+
+Words, colours and drawings live in the room `report`, which stands above all rooms that make results and imports them.
+Results must not import it: that would turn the one way of imports into a circle, and every verb would load all others.
+So this file, and no other, names modules of `report` as strings and imports them when a reader asks to see something.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from aliquot.errors import MissingExtraError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+VERDICTS = "aliquot.report.verdicts"
+NOTEBOOK = "aliquot.report.notebook"
+
+
+class _Verdict:
+    """A property that a subclass may replace by a field of its own name, which an ordinary property refuses."""
+
+    def __get__(self, result: Any, kind: type) -> str | None:
+        if result is None:
+            raise AttributeError("verdict")  # so that it is no default of such a field
+        found: str | None = import_module(VERDICTS).verdict(result)
+        return found
+
+
+class Shown:
+    """Base of what verbs return: anything with `to_frame` that can be read, drawn and taken on to pandas."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+
+        @property
+        def verdict(self) -> str | None:
+            """What the result says, in one or two sentences; None where there is nothing to decide."""
+
+        def to_frame(self) -> pl.DataFrame:
+            """One table of the result; every subclass has its own."""
+
+    else:
+        verdict = _Verdict()
+
+    def plot(self, kind: str | None = None, **options: Any) -> Any:
+        """Draw the result and return the matplotlib figure; `kind` chooses among several pictures."""
+        return import_module(NOTEBOOK).plot(self, kind, **options)
+
+    def to_pandas(self, *table: str) -> Any:
+        """Return `to_frame` as a pandas table; needs pandas, which aliquot does not install."""
+        return in_pandas(self.to_frame(*table))
+
+    def _repr_html_(self) -> str:
+        """Return what notebooks show: the verdict, a compact table with intervals drawn, notes, the signature."""
+        html: str = import_module(NOTEBOOK).html(self)
+        return html
+
+
+def in_pandas(frame: pl.DataFrame) -> Any:
+    """Make a pandas table of a Polars one, without pyarrow: lists stay lists, missing values become NaN or None."""
+    try:
+        import pandas as pd  # noqa: PLC0415
+    except ImportError:
+        raise MissingExtraError("to_pandas needs pandas; install it with: pip install pandas") from None
+    return pd.DataFrame({name: _values(frame[name]) for name in frame.columns}, columns=frame.columns)
+
+
+def _values(column: pl.Series) -> Any:
+    if column.dtype.is_numeric() or (column.dtype.is_temporal() and not column.null_count()):
+        return column.to_numpy()
+    return column.to_list()

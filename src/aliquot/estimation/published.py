@@ -1,0 +1,137 @@
+"""The estimators of Saldias et al. 2022 as they print them, to compare with; `cv` and `greg` are what we recommend.
+
+Their control variates see one system at a time: Z is standardised over the whole test set, and Cov(X, Z) comes from the
+sample, either as the main text prints it (the mean of X Z) or centred on the sample (their footnote 1).
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from scipy.spatial import cKDTree
+
+from aliquot.errors import OptionError
+from aliquot.estimation.proxies import standard_metric, usable
+from aliquot.estimation.sample import Fitted, Sample, estimator
+from aliquot.stats.arrays import FloatArray
+from aliquot.stats.design_variance import contributions
+from aliquot.stats.regression import weighted_means
+
+NEIGHBOURS = 25
+Covariance = Literal["centred", "printed"]
+Proxy = Literal["mean", "several", "knn"]
+
+
+@estimator("paper_best")
+def paper_best(
+    sample: Sample,
+    *,
+    metrics: tuple[str, ...] | None = None,
+    k: int = NEIGHBOURS,
+    covariance: Covariance = "centred",
+) -> Fitted:
+    """Saldias et al. 2022: document-stratified mean with a k-nearest-neighbour control variate.
+
+    Join it to their design: stratified:bins=document,rounding=nearest+paper_best. The neighbours see the item itself
+    (no cross-fitting).
+
+    Args:
+        metrics: the metrics of the neighbours, joined by |; all usable ones by default.
+        k: how many neighbours.
+        covariance: Cov(X, Z) centred on the sample (their footnote 1), or printed, the mean of X Z (their main text),
+            which fails on scales whose mean is far from 0, such as 0 to 100.
+    """
+    return _published(sample, metrics, "knn", k, covariance, _stratified_weights(sample))
+
+
+@estimator("cv_published")
+def cv_published(
+    sample: Sample,
+    *,
+    metrics: tuple[str, ...] | None = None,
+    proxy: Proxy = "mean",
+    k: int = NEIGHBOURS,
+    covariance: Covariance = "printed",
+    stratified: bool = False,
+) -> Fitted:
+    """Saldias et al. 2022, eq. 3 and 4: control variates by the printed formulas, to compare with.
+
+    Args:
+        metrics: the metrics behind the proxy, joined by |; all usable ones by default. One metric is its own proxy.
+        proxy: the mean of the standardised metrics, several at once (eq. 4), or k nearest neighbours.
+        k: how many judged neighbours predict an output, for knn.
+        covariance: Cov(X, Z) as printed, the mean of X Z, or centred on the sample (their footnote 1).
+        stratified: weigh the documents' means by their sizes (eq. 1), for samples that are stratified by document.
+    """
+    weight = _stratified_weights(sample) if stratified else np.ones(sample.n)
+    return _published(sample, metrics, proxy, k, covariance, weight)
+
+
+def check_neighbours(k: int) -> None:
+    """Refuse a number of neighbours below 1."""
+    if k < 1:
+        raise OptionError(f"k is {k}; choose at least 1 neighbour")
+
+
+def neighbour_means(known: FloatArray, target: FloatArray, wanted: FloatArray, k: int) -> FloatArray:
+    """Mean target of the k known points nearest to each wanted one."""
+    k = min(k, len(known))
+    _, near = cKDTree(known).query(wanted, k=k)
+    means: FloatArray = target[np.asarray(near).reshape(len(wanted), k)].mean(axis=1)
+    return means
+
+
+def _published(
+    sample: Sample, metrics: tuple[str, ...] | None, proxy: Proxy, k: int, covariance: Covariance, weight: FloatArray
+) -> Fitted:
+    """X-bar - (E[ZZ']^-1 E[XZ])' Z-bar, system by system; with one Z, X-bar - Cov(X, Z) Z-bar."""
+    names = usable(sample.evalset, metrics)
+    check_neighbours(k)
+    if not names:
+        return Fitted(weighted_means(sample.scores, weight), contributions(sample.scores, weight))
+    stack = np.stack([standard_metric(sample.evalset, name) for name in names], axis=2)
+    values, residuals = np.full(sample.evalset.n_systems, np.nan), np.full_like(sample.scores, np.nan)
+    for system in range(sample.evalset.n_systems):
+        known = np.isfinite(sample.scores[:, system])
+        if not known.any():
+            continue
+        rows, target = sample.rows[known], sample.scores[known, system]
+        own = _standard(stack[:, system])
+        if proxy == "mean":
+            own = _standard(own.mean(axis=1, keepdims=True))
+        elif proxy == "knn":
+            guess = neighbour_means(stack[rows, system], target, stack[:, system], k)
+            own = _standard(guess[:, None])
+        slopes = _slopes(own, own[rows], target, covariance)
+        shares = weight[known] / weight[known].sum()
+        values[system] = shares @ target - slopes @ (shares @ own[rows])
+        residuals[known, system] = target - own[rows] @ slopes
+    return Fitted(values, contributions(residuals, weight), details={"metrics": names})
+
+
+def _standard(values: FloatArray) -> FloatArray:
+    """Columns with mean 0 and variance 1 over the test set; one without spread is 0."""
+    spread = values.std(axis=0)
+    standard: FloatArray = np.divide(values - values.mean(axis=0), spread, out=np.zeros_like(values), where=spread > 0)
+    return standard
+
+
+def _slopes(everywhere: FloatArray, z: FloatArray, target: FloatArray, covariance: Covariance) -> FloatArray:
+    """E[ZZ']^-1 E[XZ]: the first over the test set, the second from the sample."""
+    centred = covariance == "centred"
+    x = target - target.mean() if centred else target
+    moment = (x[:, None] * (z - z.mean(axis=0) if centred else z)).mean(axis=0)
+    second = everywhere.T @ everywhere / len(everywhere)
+    slopes: FloatArray = np.linalg.lstsq(second, moment, rcond=None)[0]
+    return slopes
+
+
+def _stratified_weights(sample: Sample) -> FloatArray:
+    """Their stratified mean: N_l / n_l for judged items; documents without any drop out (their equation 1)."""
+    codes = sample.evalset.documents
+    if codes is None:
+        return np.ones(sample.n)
+    judged = codes[sample.rows]
+    weight: FloatArray = (np.bincount(codes) / np.maximum(np.bincount(judged, minlength=codes.max() + 1), 1))[judged]
+    return weight

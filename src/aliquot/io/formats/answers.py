@@ -1,0 +1,361 @@
+"""Answers as annotation tools export them, made into judgments; what the readers of those tools share.
+
+A reader gives one `Answer` for each thing an annotator said of one output. An export may name item and system, or hold
+opaque ids only: the key, kept apart from what annotators see, then says which item and system an id stands for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from aliquot.core.columns import record_frame, text_frame
+from aliquot.core.evalset import EvalSet
+from aliquot.core.judgments import CONTROL_ITEM, MARKED, Judgments
+from aliquot.errors import DataError, FormatError, quoted
+from aliquot.io.files import read_bytes
+from aliquot.io.formats.mqm import MQMWeights
+from aliquot.io.formats.table_columns import ids_of, map_columns, names_of
+from aliquot.io.formats.table_files import read_frame
+from aliquot.io.formats.tables import codes, with_criteria
+
+CELL = "cell"
+"""The column of opaque ids, in keys and in what is written for annotators."""
+SEVERITIES = ("neutral", "minor", "major", "critical")
+MQM = "mqm"
+REMEDY = "export the file again"
+_NO_ERROR = "no-error"
+_MOST_SPANS = 10_000
+
+Id = int | str
+Fields = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Key:
+    """What opaque ids stand for: id -> item and system."""
+
+    cells: Mapping[str, tuple[Id, str]]
+    where: str
+
+    def of(self, cell: str | None, where: str) -> tuple[Id, str]:
+        """Return item and system of an id."""
+        if cell is None:
+            raise FormatError(f"{where}: it has no id to look up in the key {self.where}; leave --key out, or export "
+                              "the ids, too")  # fmt: skip
+        if cell not in self.cells:
+            raise FormatError(f"{where}: the id '{cell}' is not in the key {self.where}; give the key that was written "
+                              "with this campaign")  # fmt: skip
+        return self.cells[cell]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One answer on one output: `name` is the question's; `value` a number, `label` what is none."""
+
+    where: str
+    annotator: str | None
+    name: str | None = None
+    value: float | None = None
+    label: str | None = None
+    spans: tuple[dict[str, Any], ...] | None = None  # None: spans were not asked for
+    item: Id | None = None
+    system: str | None = None
+    cell: str | None = None
+    source: str | None = None
+    output: str | None = None
+    document: str | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+
+# -- the key -------------------------------------------------------------------------------------------------------
+
+
+def read_key(path: Path | str) -> Key:
+    """Read a key: a table with the columns cell (the opaque id), item and system."""
+    frame = read_frame(read_bytes(path), path)
+    name = next((n for n in frame.columns if n.strip().casefold() in (CELL, "id", "code")), None)
+    roles = map_columns([n for n in frame.columns if n != name], None, str(path))
+    for role, column in {CELL: name, "item": roles.get("item"), "system": roles.get("system")}.items():
+        if column is None:
+            raise FormatError(
+                f"{path}: a key needs the columns cell, item and system; there is no '{role}' among "
+                f"{quoted(frame.columns)}"
+            )
+    ids = names_of(frame[str(name)], str(path))
+    doubled = ids.filter(ids.is_duplicated())
+    if len(doubled):
+        raise FormatError(f"{path}: the id '{doubled[0]}' occurs twice; a key names each id once")
+    items, systems = ids_of(frame[roles["item"]], str(path)), names_of(frame[roles["system"]], str(path))
+    pairs = zip(items.to_list(), systems.to_list(), strict=True)
+    return Key(dict(zip(ids.to_list(), pairs, strict=True)), str(path))
+
+
+def unlocked(table: pl.DataFrame, key: Key, where: str) -> pl.DataFrame:
+    """Return a table with item and system in the place of its column of opaque ids."""
+    name = next((n for n in table.columns if n.strip().casefold() == CELL), None)
+    name = name or map_columns(table.columns, None, where).get("item")
+    if name is None:
+        raise FormatError(
+            f"{where}: no column holds ids for --key; name it '{CELL}'; there are {quoted(table.columns)}"
+        )
+    ids = names_of(table[name], where).to_list()
+    found = [key.of(cell, f"{where} row {at}") for at, cell in enumerate(ids, start=1)]
+    given = map_columns([n for n in table.columns if n != name], None, where)
+    rest = table.drop(name, *(given[role] for role in ("item", "system") if role in given))
+    items, systems = [item for item, _ in found], [system for _, system in found]
+    return rest.with_columns(pl.Series("item", items), pl.Series("system", systems, dtype=pl.String))
+
+
+# -- values and spans ----------------------------------------------------------------------------------------------
+
+
+def number(value: object) -> float | None:
+    """Return a finite number, also of a text that is one; None otherwise.
+
+    >>> number("4"), number(True), number("1e999"), number("good")
+    (4.0, None, None, None)
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        return None
+    try:
+        found = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return found if math.isfinite(found) else None
+
+
+def require_kind(value: Any, kind: type, where: str, what: str) -> Any:
+    """Return the value, or say what it should be."""
+    if not isinstance(value, kind):
+        raise FormatError(f"{where}: expected {what}, found {_shown(value)}; {REMEDY}")
+    return value
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def span(given: Any, where: str, text: str | None = None, *, inclusive: bool = False) -> dict[str, Any]:
+    """Return one span as start, end (first character after it), severity, category and the text it covers.
+
+    A place that is no number, or behind the end of the text, stands for something that is missing in the output.
+    """
+    fields = require_kind(given, dict, where, "a span with start, end and severity")
+    start, end = (_offset(fields, names) for names in (("start_i", "start"), ("end_i", "end")))
+    missing = start is None or end is None or (text is not None and start >= len(text))
+    stop = None if missing or end is None else end + inclusive
+    label, severity = _severity(fields, where)
+    category = fields.get("category") or fields.get("type") or label
+    if isinstance(fields.get("subtype"), str) and isinstance(category, str):
+        category = f"{category}/{fields['subtype']}"
+    quote = fields.get("text") or fields.get("quote")
+    if not isinstance(quote, str):
+        quote = None if missing or text is None else text[start:stop]
+    return {
+        "start": None if missing else start,
+        "end": stop,
+        "severity": severity,
+        "category": category if isinstance(category, str) else "Omission" if missing else None,
+        "text": quote,
+    }
+
+
+def _offset(fields: Mapping[str, Any], names: Sequence[str]) -> int | None:
+    found = next((fields[name] for name in names if name in fields), None)
+    value = number(found)
+    return int(value) if value is not None and 0 <= value < 2**31 else None
+
+
+def _severity(fields: Mapping[str, Any], where: str) -> tuple[str | None, str | None]:
+    """Return what the label says besides the severity, and the severity: 'Major: Accuracy' is both."""
+    severity = fields.get("severity")
+    labels = fields.get("labels", fields.get("label"))
+    label = labels[0] if isinstance(labels, list) and labels else labels
+    if severity is None and isinstance(label, str):
+        head, _, rest = label.partition(":")
+        if head.strip().casefold() in SEVERITIES:
+            return rest.strip() or None, head.strip()
+    if severity is not None and not isinstance(severity, str):
+        raise FormatError(f"{where}: the severity of a span is {_shown(severity)}; expected a name such as minor")
+    return (label if isinstance(label, str) else None), severity or None
+
+
+def spans_of(given: Any, where: str, text: str | None = None, *, inclusive: bool = False) -> tuple[dict[str, Any], ...]:
+    """Return a list of spans."""
+    listed = require_kind(given if given is not None else [], list, where, "a list of spans")
+    if len(listed) > _MOST_SPANS:
+        raise FormatError(f"{where}: {len(listed)} spans on one output; at most {_MOST_SPANS} are read")
+    return tuple(span(one, where, text, inclusive=inclusive) for one in listed)
+
+
+# -- records with named answers ------------------------------------------------------------------------------------
+
+
+def fields_of(value: Any, where: str) -> Fields:
+    """Return a JSON object, or say that it is none."""
+    return dict(require_kind(value, dict, where, "an object"))
+
+
+def place_of(data: Mapping[str, Any], record_id: Any) -> Fields:
+    """Return item, system and opaque id of a record, found by the usual names of columns, and the texts it shows."""
+    plain = {name: value for name, value in data.items() if _is_id(value)}
+    roles = map_columns(list(plain), None, "record")
+    item = plain[roles["item"]] if "item" in roles else record_id if _is_id(record_id) else None
+    cell = plain.get(CELL, item)
+    shown: tuple[str, ...] = ("source", "output", "document")
+    texts = {role: str(plain[roles[role]]) for role in shown if role in roles}
+    system = str(plain[roles["system"]]) if "system" in roles else None
+    return {"item": item, "system": system, "cell": None if cell is None else str(cell), **texts}
+
+
+def _is_id(value: Any) -> bool:
+    return isinstance(value, (str, int)) and not isinstance(value, bool)
+
+
+def named_answers(named: Mapping[str, Any], base: Fields, spans: list[Any] | None, where: str) -> Iterator[Answer]:
+    """Yield an answer for each question; spans go with the first, or alone where there is no other.
+
+    `base` holds annotator, place and `extra` columns of the record.
+    """
+    found = None if spans is None else spans_of(spans, where, base.get("output"))
+    questions = list(named.items()) or ([("", None)] if found is not None else [])
+    for at, (name, given) in enumerate(questions):
+        value = number(given)
+        label = given if value is None and isinstance(given, str) else None
+        extra = dict(base["extra"])
+        if at:
+            extra.pop("seconds", None)  # the time of a record is that of all its questions: counted once
+        more = {"spans": found if at == 0 else None, "extra": extra}
+        yield Answer(**{**base, **more}, where=where, name=name or None, value=value, label=label)
+
+
+def user_name(user: Any) -> str | None:
+    """Return the name of a user, who may be an object of a name and more."""
+    if isinstance(user, dict):
+        user = next((user[name] for name in ("email", "username", "id") if user.get(name) is not None), None)
+    return None if user is None else str(user)
+
+
+# -- to an EvalSet -------------------------------------------------------------------------------------------------
+
+
+def from_answers(
+    answers: Iterable[Answer], path: Path | str, key: Key | None, weights: MQMWeights | None = None
+) -> EvalSet:
+    """Make an EvalSet of answers; outputs and sources that the export holds come with it.
+
+    Where no answer of the file has a number and errors were marked, each error is a row with minus its weight as the
+    value, as of an MQM file. Otherwise the spans of an answer are kept in its column `spans`.
+    """
+    given = [_placed(answer, key) for answer in answers]
+    if not given:
+        raise FormatError(f"{path}: it holds no answers; export the file again when annotators have judged something")
+    by_errors = all(a.value is None for a in given) and any(a.spans is not None for a in given)
+    names = {a.name for a in given if a.value is not None}
+    single = len(names) <= 1  # the only question needs no name
+    if by_errors:
+        rows = [row for a in given if a.spans is not None for row in _error_rows(a, weights or MQMWeights())]
+    else:
+        rows = [_row(a, None if single else a.name) for a in given]
+    return _evalset(given, rows, path)
+
+
+def _placed(answer: Answer, key: Key | None) -> Answer:
+    if key is None:
+        for what, value in (("item", answer.item), ("system", answer.system)):
+            if value is None:
+                raise FormatError(
+                    f"{answer.where}: it names no {what}; give the key that says what the ids stand for: --key key.csv "
+                    "with the columns cell, item and system"
+                )
+        return answer
+    both = None if answer.item is None or answer.system is None else f"{answer.item}:{answer.system}"
+    candidates = [c for c in (answer.cell, both) if c is not None]
+    cell = next((c for c in candidates if c in key.cells), candidates[0] if candidates else None)
+    item, system = key.of(cell, answer.where)
+    return Answer(**{**vars(answer), "item": item, "system": system})
+
+
+def _row(answer: Answer, criterion: str | None) -> dict[str, Any]:
+    row: Fields = {"item": answer.item, "system": answer.system, "annotator": answer.annotator, "criterion": criterion}
+    row |= {"value": answer.value, **answer.extra}
+    if answer.label is not None:
+        row["label"] = answer.label
+    if answer.spans is not None:
+        row["spans"] = list(answer.spans)
+    return row
+
+
+def _error_rows(answer: Answer, weights: MQMWeights) -> list[dict[str, Any]]:
+    base = _row(Answer(**{**vars(answer), "spans": None}), MQM)
+    if not answer.spans:
+        return [base | {"value": 0.0, "error": 0, "category": _NO_ERROR, "severity": _NO_ERROR}]
+    rows = []
+    for at, one in enumerate(answer.spans):
+        severity, category = one["severity"] or "", one["category"] or ""
+        cost = weights.of(category, severity) if severity else None
+        if cost is None:
+            raise FormatError(f"{answer.where}: the severity '{severity}' of a span is not known; known are "
+                              f"{', '.join(SEVERITIES)}")  # fmt: skip
+        where = {"span": one["text"], "start": one["start"], "end": one["end"]}
+        row = base | {"value": -cost + 0.0, "error": at, "category": category, "severity": severity, **where}
+        rows.append(row | ({"seconds": None} if at and "seconds" in row else {}))  # an answer's time counts once
+    return rows
+
+
+def _evalset(answers: Sequence[Answer], rows: list[dict[str, Any]], path: Path | str) -> EvalSet:
+    if not rows:
+        raise FormatError(f"{path}: no answer can be read; see docs/formats.md for what is")
+    table = record_frame(rows)
+    try:
+        judged = Judgments(table.with_columns(ids_of(_ids(table["item"]), str(path)).alias("item")))
+    except DataError as error:
+        raise FormatError(f"{path}: {error}") from None
+    every = ids_of(_ids(pl.Series("item", [a.item for a in answers], strict=False)), str(path))
+    ids, at = codes(every)
+    systems, column = codes(pl.Series("system", [a.system for a in answers], dtype=pl.String))
+    outputs = None
+    if any(a.output is not None for a in answers):
+        outputs = text_frame(at, column, [a.output for a in answers], len(ids), systems.to_list())
+    evalset = EvalSet(
+        items=_items(ids, at, answers),
+        systems=tuple(systems.to_list()),
+        outputs=outputs,
+        judgments=judged,
+        name=Path(path).name.split(".")[0],
+    )
+    usable = judged.usable().table
+    return with_criteria(evalset) if usable["value"].count() else evalset
+
+
+def _ids(column: pl.Series) -> pl.Series:
+    return column if column.dtype.is_integer() or column.dtype == pl.String else column.cast(pl.String)
+
+
+def _items(ids: pl.Series, at: np.ndarray[Any, Any], answers: Sequence[Answer]) -> pl.DataFrame:
+    columns = [ids.alias("id")]
+    for name in ("source", "document"):
+        texts: list[str | None] = [None] * len(ids)
+        for row, answer in zip(at.tolist(), answers, strict=True):
+            texts[row] = texts[row] if texts[row] is not None else getattr(answer, name)
+        if any(text is not None for text in texts):
+            columns.append(pl.Series(name, texts, dtype=pl.String))
+    return pl.DataFrame(columns)
+
+
+def marked(reason: str) -> dict[str, str]:
+    """Return the column that keeps an answer out of the scores, with the reason."""
+    return {MARKED: reason}
+
+
+def control(kind: str = "true") -> dict[str, str]:
+    """Return the columns of an answer on a control item, which stays in the table and out of the scores."""
+    return {"control": kind, MARKED: CONTROL_ITEM}

@@ -1,0 +1,173 @@
+"""Campaigns of `aliquot collect` as data: the judgments in them, also while people are judging.
+
+A campaign is an SQLite file, or a PostgreSQL database named by its URL. Reading needs the standard library only (for
+PostgreSQL, SQLAlchemy). What the tables mean is decided in `aliquot.collect`.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from datetime import UTC, datetime
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import polars as pl
+
+from aliquot.core.columns import column_of, ids_of_one_kind
+from aliquot.errors import DataError, FormatError, MissingExtraError
+
+MAGIC = b"SQLite format 3\0"
+VERSION = 1
+"""The newest version of the tables that is read; the same as in `aliquot.collect.schema`."""
+
+_URL = re.compile(r"^(postgresql(\+\w+)?):/{1,2}(?=[^/])")
+_KEYS = ("assignment_id", "cell_id")
+_RENAMED = {"side": "span_in"}
+
+
+def as_url(source: str | Path) -> str | None:
+    """Return the URL that names a database, also one that a Path has shortened; None for files.
+
+    >>> as_url(Path("postgresql+psycopg://host/db")), as_url("campaign.db")
+    ('postgresql+psycopg://host/db', None)
+    """
+    found = _URL.match(str(source))
+    return None if found is None else f"{found.group(1)}://{str(source)[found.end() :]}"
+
+
+def is_campaign(source: str | Path) -> bool:
+    """Tell whether a path or URL names a campaign (or at least an SQLite file)."""
+    if as_url(source) is not None:
+        return True
+    path = Path(source)
+    try:
+        if not path.is_file():
+            return False
+        with path.open("rb") as file:
+            return file.read(len(MAGIC)) == MAGIC
+    except OSError:
+        return False
+
+
+def read_table(source: str | Path, table: str = "judgments") -> pl.DataFrame:
+    """Return the table `judgments` or `choices` under the names that other verbs know; empty columns are left out."""
+    url = as_url(source)
+    names, rows = _from_url(url, table) if url is not None else _from_file(Path(source), table)
+    return _frame(names, rows)
+
+
+def read_judgments(source: str | Path) -> pl.DataFrame:
+    """Return the judgments, or say that there are none yet."""
+    frame = read_table(source)
+    if not frame.height:
+        raise DataError(f"{source}: nobody has submitted a unit yet, so that there are no judgments; see "
+                        f"`aliquot collect status {source}`")  # fmt: skip
+    return frame
+
+
+def read_choices(source: str | Path) -> pl.DataFrame | None:
+    """Return the comparisons, or None where the campaign asks for none (post-editing alone compares nothing)."""
+    frame = read_table(source, "choices")
+    return frame if frame.height and {"choice", "best", "ranking"} & set(frame.columns) else None
+
+
+def _from_file(path: Path, table: str) -> tuple[list[str], Sequence[Sequence[Any]]]:
+    try:
+        with closing(_connect(path)) as connection:
+            _require_campaign(connection, path)
+            cursor = connection.execute(f'SELECT * FROM "{table}" ORDER BY rowid')  # noqa: S608  (one of ours)
+            names = [column[0] for column in cursor.description]
+            return names, cursor.fetchall()
+    except sqlite3.Error as error:
+        raise FormatError(f"{path}: cannot be read as a campaign ({error}); restore it from a backup") from None
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    """Open for reading; where nobody writes, or the folder cannot be written, as a file at rest."""
+    name = path.resolve().as_uri()
+    if not Path(f"{path.resolve()}-wal").exists():
+        return sqlite3.connect(f"{name}?mode=ro&immutable=1", uri=True)
+    try:
+        connection = sqlite3.connect(f"{name}?mode=ro", uri=True, timeout=10)
+        connection.execute("SELECT 1 FROM sqlite_master LIMIT 1")
+    except sqlite3.OperationalError:
+        connection = sqlite3.connect(f"{name}?mode=ro&immutable=1", uri=True)
+    return connection
+
+
+def _require_campaign(connection: sqlite3.Connection, path: Path) -> None:
+    names = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    if not {"meta", "judgments", "choices", "events"} <= names:
+        raise FormatError(f"{path}: is an SQLite database, but no campaign; name a file that `aliquot collect new` "
+                          "made, or write its table as CSV")  # fmt: skip
+    found = connection.execute("SELECT value FROM meta WHERE key = 'schema'").fetchone()
+    _require_version(None if found is None else found[0], path)
+
+
+def _require_version(found: str | None, where: object) -> None:
+    if found is None or not found.isdigit():
+        raise FormatError(f"{where}: the campaign does not say its version; restore it from a backup")
+    if int(found) > VERSION:
+        raise FormatError(f"{where}: was made by a newer aliquot (version {found} of the tables; this one knows "
+                          f"{VERSION}); upgrade: pip install -U aliquot")  # fmt: skip
+
+
+def _from_url(url: str, table: str) -> tuple[list[str], Sequence[Sequence[Any]]]:
+    if find_spec("sqlalchemy") is None:
+        raise MissingExtraError("campaigns in PostgreSQL need SQLAlchemy: pip install 'aliquot[serve,postgres]'")
+    import sqlalchemy as sa  # noqa: PLC0415  (an extra)
+
+    place = re.sub(r"//[^@/]*@", "//", url)  # without the password
+    try:
+        engine = sa.create_engine(url)
+        with engine.connect() as connection:
+            version = connection.execute(sa.text("SELECT value FROM meta WHERE key = 'schema'")).scalar()
+            _require_version(version, place)
+            order = '"order"' if table == "judgments" else '"time"'
+            result = connection.execute(sa.text(f'SELECT * FROM "{table}" ORDER BY "time", {order}'))  # noqa: S608
+            return list(result.keys()), [tuple(row) for row in result]
+    except ModuleNotFoundError as error:
+        raise MissingExtraError(f"{place}: needs {error.name}: pip install 'aliquot[postgres]'") from None
+    except sa.exc.SQLAlchemyError as error:
+        reason = str(getattr(error, "orig", error)).splitlines()[0]
+        raise FormatError(f"{place}: cannot be read as a campaign ({reason}); check the URL") from None
+
+
+def records_frame(records: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
+    """Make the same table of rows that are not in a database: absent fields are null."""
+    names = list(dict.fromkeys(name for record in records for name in record))
+    return _frame(names, [[record.get(name) for name in names] for record in records])
+
+
+def _frame(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> pl.DataFrame:
+    columns = list(zip(*rows, strict=True)) if rows else [() for _ in names]
+    found = {}
+    for name, values in zip(names, columns, strict=True):
+        if name in _KEYS or (rows and all(value is None for value in values)):
+            continue
+        found[_RENAMED.get(name, name)] = _typed(name, list(values))
+    return pl.DataFrame([series.alias(name) for name, series in found.items()])
+
+
+def _typed(name: str, values: list[Any]) -> pl.Series:
+    if name == "item":
+        return pl.Series(name, ids_of_one_kind([msgspec.json.decode(value) for value in values]))
+    if name == "time":
+        return pl.Series(name, [iso_time(value) for value in values], dtype=pl.String)
+    if name in ("value", "seconds"):
+        return pl.Series(name, values, dtype=pl.Float64)
+    return column_of(name, values)
+
+
+def iso_time(seconds: float) -> str:
+    """Return a time as text, in UTC.
+
+    >>> iso_time(0.5)
+    '1970-01-01T00:00:00.500Z'
+    """
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

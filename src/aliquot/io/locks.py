@@ -1,0 +1,193 @@
+"""One process at a time: lock files that name their owner, are waited for, and end with their owner.
+
+The kernel keeps the lock (flock) and drops it when its owner dies, killed or not; the file says who holds it. Where a
+file system has no such locks, a file whose owner is alive on this machine counts as held.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import socket
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import msgspec
+
+from aliquot.errors import OutputError
+
+try:
+    import fcntl
+except ImportError:  # not on Windows
+    fcntl = None  # type: ignore[assignment]
+
+_PAUSE = 0.2  # seconds between two looks at a lock
+
+
+@dataclass(frozen=True)
+class Owner:
+    """A process, told apart from later ones with the same number by when it started.
+
+    Attributes:
+        host: the machine.
+        pid: the process.
+        started: clock ticks from the machine's start to the process's; 0 where the system does not say.
+        since: when it took the lock, in local time.
+    """
+
+    host: str
+    pid: int
+    started: int
+    since: str = ""
+
+    @property
+    def here(self) -> bool:
+        """Whether it runs, or ran, on this machine."""
+        return self.host == socket.gethostname()
+
+    @property
+    def alive(self) -> bool:
+        """Whether it still runs; a process of another machine counts as running."""
+        if not self.here or sys.platform == "win32":  # there is no harmless signal there
+            return True
+        try:
+            os.kill(self.pid, 0)
+        except ProcessLookupError:
+            return False
+        except OSError:  # another user's
+            pass
+        return self.started in (0, _started(self.pid))
+
+    @property
+    def token(self) -> str:
+        """A short text for names of files: machine, process, start.
+
+        >>> Owner("somewhere", 12, 345).token
+        'd02227f2-12-345'
+        """
+        return f"{_digest(self.host)}-{self.pid}-{self.started}"
+
+
+def this_process() -> Owner:
+    """Return the owner that this process is.
+
+    >>> this_process().alive
+    True
+    """
+    now = time.strftime("%Y-%m-%d %H:%M:%S")
+    return Owner(socket.gethostname(), os.getpid(), _started(os.getpid()) or 0, now)
+
+
+def left_behind(token: str) -> bool:
+    """Tell whether a token is of a process of this machine that runs no more.
+
+    >>> left_behind(this_process().token), left_behind("no token")
+    (False, False)
+    """
+    parts = token.split("-")
+    if len(parts) != 3 or parts[0] != _digest(socket.gethostname()) or not (parts[1] + parts[2]).isdigit():
+        return False
+    return not Owner(socket.gethostname(), int(parts[1]), int(parts[2])).alive
+
+
+@cache
+def _digest(host: str) -> str:
+    return hashlib.blake2b(host.encode(), digest_size=4).hexdigest()
+
+
+def _started(pid: int) -> int | None:
+    """When a process started, by Linux's /proc; 0 where there is none, None where the process is gone or a zombie."""
+    if not sys.platform.startswith("linux"):
+        return 0
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()  # names may hold blanks
+    except (FileNotFoundError, ProcessLookupError):
+        return None if Path("/proc/self/stat").exists() else 0
+    except OSError:
+        return 0
+    return None if fields[0] in (b"Z", b"X") else int(fields[19])
+
+
+@contextmanager
+def locked(path: Path, work: str) -> Iterator[None]:
+    """Hold the lock file `path` in the block; wait, and say for whom, while another process holds it.
+
+    Args:
+        path: the lock file, made here and removed at the end.
+        work: what the holder does, for the message, such as "downloads the WMT archive".
+
+    Raises:
+        OutputError: This very process holds it, and waiting would never end.
+        OSError: The file cannot be made.
+    """
+    handle = _acquire(path, work)
+    try:
+        os.ftruncate(handle, 0)
+        os.lseek(handle, 0, os.SEEK_SET)
+        os.write(handle, msgspec.json.encode(this_process()) + b"\n")
+        yield
+    finally:
+        with suppress(OSError):  # the cache may have been deleted meanwhile
+            path.unlink()
+        os.close(handle)
+
+
+def _acquire(path: Path, work: str) -> int:
+    """Return the handle of the lock file, once it is locked and at its place."""
+    told: Owner | None = None
+    while True:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        holder = _holder(handle)
+        if not _locks(handle, holder):
+            os.close(handle)
+            told = _tell(path, holder, told, work)
+            time.sleep(_PAUSE)
+        elif _is_at(path, handle):
+            return handle
+        else:  # its holder removed it in between: the lock is on a file without a name
+            os.close(handle)
+
+
+def _locks(handle: int, holder: Owner | None) -> bool:
+    if fcntl is not None:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        except OSError:  # a file system without locks
+            pass
+        else:
+            return True
+    return holder is None or not (holder.here and holder.alive)
+
+
+def _is_at(path: Path, handle: int) -> bool:
+    try:
+        return os.path.samestat(path.stat(), os.fstat(handle))
+    except FileNotFoundError:
+        return False
+
+
+def _holder(handle: int) -> Owner | None:
+    """Who wrote the file; None where nobody did, or not yet."""
+    with suppress(msgspec.MsgspecError, UnicodeDecodeError):
+        os.lseek(handle, 0, os.SEEK_SET)
+        return msgspec.json.decode(os.read(handle, 4096), type=Owner)
+    return None
+
+
+def _tell(path: Path, holder: Owner | None, told: Owner | None, work: str) -> Owner | None:
+    """Say once for each holder what is waited for."""
+    if holder is None or holder == told:
+        return told
+    if holder.here and holder.pid == os.getpid():
+        raise OutputError(f"{path}: another run is writing it, in this very process; wait for that one")
+    sys.stderr.write(f"note: waiting for process {holder.pid} on {holder.host}, which {work} since {holder.since} "
+                     f"({path}); stop it, or interrupt this one\n")  # fmt: skip
+    sys.stderr.flush()
+    return holder

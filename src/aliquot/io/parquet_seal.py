@@ -1,0 +1,118 @@
+"""A checksum in the Parquet files that we write, so that damage on a disk or in transfer is noticed on reading.
+
+Parquet's own checksums of pages are optional, and Polars neither writes nor checks them: a flipped bit in a page of
+numbers is just another number. The checksum stands in the file's metadata and covers every byte of the file but its own
+digits. Files of other programs have none and are read as they are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import mmap
+import os
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import polars as pl
+
+from aliquot.errors import FormatError
+
+# Damaged files make Polars panic, which is no Exception.
+UNREADABLE = (pl.exceptions.PolarsError, pl.exceptions.PanicException, ValueError, OverflowError, MemoryError)
+KEY = "aliquot_checksum"
+_DIGITS = 16
+BLANK = "blake2b:" + "0" * _DIGITS
+_PLACE = re.compile(rb"aliquot_checksum\x18\x18blake2b:([0-9a-f]{16})")  # lengths as Thrift's compact protocol has them
+_FOOTER = 1 << 24
+
+
+def sealed(raw: bytes) -> bytes:
+    """Fill in the checksum of a file whose metadata have `KEY: BLANK`."""
+    found = _seal(raw)
+    if found is None:
+        return raw
+    start, end = found.span(1)
+    return raw[:start] + _checksum(raw, start, end) + raw[end:]
+
+
+def require_intact(raw: bytes, path: Path | str) -> None:
+    """Refuse a file of ours in which a byte has changed."""
+    if not _fits(raw) and _is_ours(raw):
+        raise _damaged(path)
+
+
+def require_intact_file(path: Path | str) -> None:
+    """Refuse a file of ours in which a byte has changed, without holding it in memory."""
+    with Path(path).open("rb") as file:
+        if not os.fstat(file.fileno()).st_size:
+            return
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as raw:
+            fits = _fits(raw)
+    if not fits and _is_ours(Path(path)):
+        raise _damaged(path)
+
+
+def _fits(raw: bytes | mmap.mmap) -> bool:
+    found = _seal(raw) if raw[:4] == b"PAR1" else None
+    return found is None or found.group(1) == _checksum(raw, *found.span(1))
+
+
+def _damaged(path: Path | str) -> FormatError:
+    return FormatError(f"{path}: the Parquet file is damaged (its checksum does not fit); copy or make it again")
+
+
+def _is_ours(source: bytes | Path) -> bool:
+    """Whether the metadata name the seal, and not just some text within the data; damaged metadata are ours, too."""
+    try:
+        with quiet_panics():
+            return KEY in pl.read_parquet_metadata(source)
+    except UNREADABLE:
+        return True
+
+
+def _seal(raw: bytes | mmap.mmap) -> re.Match[bytes] | None:
+    """Find the last seal: texts within the data may hold one, too, and the metadata stand at the end."""
+    at = raw.rfind(KEY.encode(), max(0, len(raw) - _FOOTER))
+    return None if at < 0 else _PLACE.match(raw, at)
+
+
+def _checksum(raw: bytes | mmap.mmap, start: int, end: int) -> bytes:
+    digest = hashlib.blake2b(digest_size=_DIGITS // 2)
+    with memoryview(raw) as view, view[:start] as before, view[end:] as after:
+        digest.update(before)
+        digest.update(after)
+    return digest.hexdigest().encode()
+
+
+# -- panics --------------------------------------------------------------------------------------------------------
+
+_lock = threading.Lock()
+_quiet: list[int] = []  # copies of standard error, one for each reader that has it closed
+
+
+@contextmanager
+def quiet_panics() -> Iterator[None]:
+    """Keep standard error to ourselves while Polars reads a file that may be damaged.
+
+    A panic of Polars is an exception, which becomes one line; Rust prints lines of its own before, straight to the
+    file descriptor. Threads may read at the same time: the last one to end gives standard error back.
+    """
+    with _lock, suppress(OSError):  # there may be no standard error
+        _quiet.append(os.dup(2))
+        if len(_quiet) == 1:
+            null = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null, 2)
+            os.close(null)
+    try:
+        yield
+    finally:
+        with _lock, suppress(OSError):
+            if _quiet:
+                # The first copy is that of the real one; the others are of the null device.
+                copy = _quiet.pop()
+                if not _quiet:
+                    os.dup2(copy, 2)
+                os.close(copy)

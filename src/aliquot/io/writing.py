@@ -1,0 +1,312 @@
+"""Writing files and folders whole or not at all; streams (standard output, pipes, devices) are written to as they are.
+
+Invariant: a path holds either what it held before or all of the new content, after a kill or a power cut, too: a
+temporary file beside the target is written, synced and renamed onto it, and the folder is synced. A symbolic link is
+followed and stays one. What killed runs left behind is removed by the next run that writes to the same folder.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gzip
+import io
+import os
+import re
+import shutil
+import stat
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from aliquot.errors import OutputError
+from aliquot.io.files import PIPE_PATIENCE
+from aliquot.io.locks import left_behind, this_process
+from aliquot.io.overwrite import STDOUT, check_output, is_stdout
+from aliquot.io.parquet_seal import BLANK, KEY, sealed
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_LEFTOVER = re.compile(r"\..*\.aliquot-([0-9a-f]{8}-\d+-\d+)-[^.]*\.tmp", re.DOTALL)
+_LONGEST = 100  # bytes of a file's name that its temporary file repeats; names end at 255
+_AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # of Linux
+
+
+def write_bytes(path: Path | str, content: bytes) -> None:
+    """Write `content` whole or not at all; an ending in .gz compresses it."""
+    if str(path).endswith(".gz"):
+        content = gzip.compress(content, compresslevel=6, mtime=0)  # no time stamp: same data, same bytes
+    _write(path, content)
+
+
+def write_parquet(table: pl.DataFrame, path: Path | str, metadata: dict[str, str] | None = None) -> None:
+    """Write a table as Parquet, whole or not at all."""
+    content = io.BytesIO()  # Polars' own errors do not tell a full disk from anything else
+    table.write_parquet(content, metadata={**(metadata or {}), KEY: BLANK})
+    _write(path, sealed(content.getvalue()))
+
+
+def _write(path: Path | str, content: bytes | memoryview) -> None:
+    if is_stream(path):
+        check_output(path)
+        _send(path, content)
+    else:
+        with whole_file(path) as temporary:
+            temporary.write_bytes(content)
+
+
+@contextmanager
+def whole_file(path: Path | str) -> Iterator[Path]:
+    """Give a temporary path beside `path`, which takes its place only when the block succeeds; not for streams.
+
+    A full disk, a kill or an error inside the block leaves whatever stood at `path` intact and nothing else behind.
+    """
+    check_output(path)
+    target = Path(os.path.realpath(path))
+    try:
+        _require_file_place(target)
+        with _temporary(target, folder=False) as temporary:
+            yield temporary
+            temporary.chmod(_mode_for(target))
+            _sync(temporary)
+            temporary.replace(target)
+            _sync(target.parent)
+    except OSError as error:
+        raise _cannot_write(path, error) from None
+
+
+@contextmanager
+def whole_folder(path: Path | str, keep: Iterable[Path] = ()) -> Iterator[Path]:
+    """Give a temporary folder, which takes the place of `path` only when the block succeeds.
+
+    Files of the old folder that `keep` names, relative to it, are in the new one, too; its other files go.
+    """
+    check_output(path)
+    target = Path(os.path.realpath(path))
+    try:
+        require_folder_above(target)
+        with _temporary(target, folder=True) as temporary:
+            yield temporary
+            for name in keep:
+                (temporary / name).parent.mkdir(parents=True, exist_ok=True)
+                _link(target / name, temporary / name)
+            temporary.chmod(_mode_for(target, 0o777))
+            for inside in (*temporary.rglob("*"), temporary):
+                _sync(inside)
+            _swap(temporary, target)
+            _sync(target.parent)
+    except OSError as error:
+        raise _cannot_write(path, error) from None
+
+
+def require_folder_above(path: Path) -> None:
+    """Refuse a path in a folder that does not exist: a typing error should not become a folder."""
+    if not path.parent.exists():
+        raise OutputError(f"{path}: the folder {path.parent} does not exist; create it first: mkdir -p '{path.parent}'")
+
+
+def require_place(path: Path) -> None:
+    """Refuse a path that cannot be written, as far as that can be told before the work."""
+    if not is_stream(path):
+        _require_file_place(Path(os.path.realpath(path)))
+
+
+def _require_file_place(path: Path) -> None:
+    if path.is_dir():
+        raise OutputError(f"{path}: is a folder where an output file is meant; name a file inside it")
+    if path.is_symlink():  # its target was looked up before
+        raise OutputError(f"{path}: is a symbolic link that leads back to itself; delete it, or name another output")
+    require_folder_above(path)
+
+
+def _cannot_write(path: Path | str, error: OSError) -> OutputError:
+    reason = error.strerror or str(error)
+    return OutputError(f"{path}: cannot be written ({reason}); free space or choose another -o; nothing was changed")
+
+
+# -- Temporary files beside the target, and those that killed runs left ----------------------------------------------
+
+
+@contextmanager
+def _temporary(path: Path, *, folder: bool) -> Iterator[Path]:
+    """Give an empty file or folder beside `path` that is gone afterwards, whatever happens."""
+    made = temporary_beside(path, folder=folder)
+    try:
+        yield made
+    finally:
+        _remove(made)
+
+
+def temporary_beside(path: Path, *, folder: bool) -> Path:
+    """Make an empty file or folder beside `path`; its name says which process it belongs to."""
+    _remove_leftovers(path.parent)
+    name = os.fsdecode(os.fsencode(path.name)[:_LONGEST])
+    prefix, suffix = f".{name}.aliquot-{this_process().token}-", ".tmp"
+    if folder:
+        return Path(tempfile.mkdtemp(dir=path.parent, prefix=prefix, suffix=suffix))
+    handle, made = tempfile.mkstemp(dir=path.parent, prefix=prefix, suffix=suffix)
+    os.close(handle)
+    return Path(made)
+
+
+@cache  # once a process and folder: a cache folder holds many files
+def _remove_leftovers(folder: Path) -> None:
+    """Remove temporary files and folders whose process runs no more."""
+    with suppress(OSError):
+        for entry in list(os.scandir(folder)):
+            found = _LEFTOVER.fullmatch(entry.name)
+            if found is not None and left_behind(found.group(1)):
+                _remove(Path(entry.path))
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+        return
+    with suppress(OSError):
+        path.unlink(missing_ok=True)
+
+
+def _mode_for(path: Path, new: int = 0o666) -> int:
+    """Return the mode of what is to be replaced, or what a newly created file would get."""
+    if path.exists():
+        return path.stat().st_mode & 0o777
+    return new & ~_umask()
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _sync(path: Path) -> None:
+    """Wait until a file, or the names in a folder, are on the disk."""
+    with suppress(OSError) if path.is_dir() else nullcontext():  # not every system syncs folders
+        handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def _link(source: Path, target: Path) -> None:
+    try:
+        os.link(source, target)
+    except OSError:  # a file system without links
+        shutil.copy2(source, target)
+
+
+def _swap(new: Path, target: Path) -> None:
+    """Put a new folder in the place of another, in one step where the system can."""
+    if not target.exists() or not any(target.iterdir()):
+        new.replace(target)  # an empty folder is replaced, too
+        return
+    if _exchange(new, target):
+        return  # the old one has the temporary name now
+    old = Path(tempfile.mkdtemp(dir=target.parent, prefix=f"{target.name}.replaced-"))  # no name that is cleaned
+    target.replace(old)
+    try:
+        new.replace(target)
+    except OSError:
+        old.replace(target)
+        raise
+    _remove(old)
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Swap two paths by renameat2 of Linux; False where there is none."""
+    try:
+        swap = ctypes.CDLL(None).renameat2
+    except (AttributeError, OSError, TypeError):
+        return False
+    return bool(swap(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE) == 0)
+
+
+# -- Streams: standard output, pipes, devices ------------------------------------------------------------------------
+
+
+def is_stream(path: Path | str) -> bool:
+    """Tell what is written to as it is: standard output ("-"), a pipe, a device, an open file (/dev/fd/3).
+
+    >>> is_stream("-"), is_stream("/dev/null"), is_stream("/dev/fd/3"), is_stream("out.csv")
+    (True, True, True, False)
+    """
+    if str(path) == STDOUT:
+        return True
+    if os.fspath(path).startswith(("/dev/fd/", "/dev/std", "/proc/")):  # open files, regular or not
+        return True
+    try:
+        mode = Path(path).stat().st_mode
+    except (OSError, ValueError):
+        return False
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+
+
+def format_name(path: Path | str, default: str) -> str:
+    """Return the name whose ending says the format: the path, or `default` for a stream whose name has no ending.
+
+    >>> format_name("out.csv.gz", ".json"), format_name("-", ".json")
+    ('out.csv.gz', '.json')
+    """
+    return default if is_stream(path) and not Path(path).suffix else str(path)
+
+
+def _send(path: Path | str, content: bytes | memoryview) -> None:
+    try:
+        if is_stdout(path):
+            _print(content)
+        else:
+            _pour(Path(path), content)
+    except BrokenPipeError:
+        raise  # the reader went away, which is no fault
+    except OSError as error:
+        name = "standard output" if is_stdout(path) else path
+        raise OutputError(f"{name}: cannot be written ({error.strerror or error}); choose another -o") from None
+
+
+def _pour(path: Path, content: bytes | memoryview) -> None:
+    handle = _opened(path)
+    try:
+        rest = memoryview(content)
+        while rest:
+            rest = rest[os.write(handle, rest) :]
+    finally:
+        os.close(handle)
+
+
+def _print(content: bytes | memoryview) -> None:
+    sys.stdout.flush()
+    raw = getattr(sys.stdout, "buffer", None)
+    if raw is None:  # a notebook's
+        sys.stdout.write(bytes(content).decode())
+    else:
+        raw.write(content)
+    sys.stdout.flush()
+
+
+def _opened(path: Path) -> int:
+    """Open a stream for writing; a pipe that nobody reads is waited for, but not for ever."""
+    if path.is_block_device():
+        raise OutputError(f"{path}: is a disk, which would be destroyed; name a file")
+    own = re.fullmatch(r"/(?:dev|proc/self)/fd/(\d+)", str(path)) or re.fullmatch(r"/dev/std()err", str(path))
+    if own is not None:
+        return os.dup(int(own.group(1) or 2))  # opened anew it would begin at its start
+    if not path.is_fifo():
+        return os.open(path, os.O_WRONLY | os.O_APPEND)
+    until = time.monotonic() + PIPE_PATIENCE
+    while True:
+        try:
+            handle = os.open(path, os.O_WRONLY | os.O_NONBLOCK)  # fails where nobody reads
+        except OSError:
+            if time.monotonic() > until:
+                raise OutputError(f"{path}: is a pipe that nobody reads; start the command that reads it") from None
+            time.sleep(0.02)
+        else:
+            os.set_blocking(handle, True)
+            return handle

@@ -1,0 +1,117 @@
+"""Corpus-level BLEU, chrF and TER: one score for a whole sample of a system's outputs (Wei and Jia 2021).
+
+A sample's score is not the mean of sentence scores, so it is computed anew for every draw of items, from statistics
+that sacrebleu takes once for each output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+
+from aliquot.core.registry import Spec
+from aliquot.errors import OptionError
+from aliquot.metric_eval.metric_inputs import Campaign, Inputs
+from aliquot.metric_eval.surface import Scorer, made, parse_compute, quiet, references_of, texts_of
+from aliquot.stats.arrays import FloatArray, Seed
+from aliquot.stats.corpus_scores import Score, corpus_bleu, corpus_chrf, corpus_sign_counts, corpus_ter
+from aliquot.stats.decomposition import PairSigns
+from aliquot.stats.resampling import child_seeds
+
+
+@dataclass(frozen=True, eq=False)
+class CorpusMetric:
+    """One metric of one campaign."""
+
+    name: str  # as typed, with `corpus` before it
+    statistics: FloatArray  # judged items x judged systems x sacrebleu's statistics; NaN without text or judgment
+    score: Score  # higher is better
+    signature: str
+
+    def on_all(self) -> FloatArray:
+        """The score of each system on all its judged outputs; NaN without any."""
+        there = np.asarray(np.isfinite(self.statistics).all(axis=2))
+        sums = np.where(there[:, :, None], self.statistics, 0.0).sum(axis=0)
+        return np.where(there.any(axis=0), self.score(sums), np.nan)
+
+
+def corpus_metrics(campaign: Campaign, compute: str | Sequence[str]) -> list[CorpusMetric]:
+    """Take the statistics of a campaign's judged outputs.
+
+    >>> import aliquot
+    >>> from aliquot.metric_eval.metric_inputs import metric_inputs
+    >>> inputs = metric_inputs([aliquot.synthetic(items=20, systems=2, seed=1)])
+    >>> [one.name for one in corpus_metrics(inputs.campaigns[0], "bleu,ter:cap=100")]
+    ['corpus bleu', 'corpus ter:cap=100']
+    """
+    return [_one(campaign, spec) for spec in parse_compute(compute)]
+
+
+def _one(campaign: Campaign, spec: Spec) -> CorpusMetric:
+    # Effective order is meant for single sentences: a corpus has n-grams of every order.
+    whole = replace(spec, parameters={"effective_order": "no", **spec.parameters}) if spec.name == "bleu" else spec
+    scorer = made(whole)
+    references = references_of(campaign.data)
+    if scorer.references == "first":
+        references = [one[:1] for one in references]
+    kept = [one for one, there in zip(references, campaign.rows, strict=True) if there]
+    columns = []
+    for place, system in enumerate(campaign.systems):
+        texts = [text for text, there in zip(texts_of(campaign.data, system), campaign.rows, strict=True) if there]
+        judged = np.isfinite(campaign.human[:, place])
+        columns.append(_statistics(scorer, [t if j else None for t, j in zip(texts, judged, strict=True)], kept))
+    width = max(len(row) for column in columns for row in column)
+    table = np.full((len(kept), len(columns), width), np.nan)
+    for place, column in enumerate(columns):
+        for row, numbers in enumerate(column):
+            table[row, place, : len(numbers)] = numbers or np.nan
+    return CorpusMetric(f"corpus {spec}", table, _score(scorer, spec), scorer.signature)
+
+
+def _statistics(scorer: Scorer, texts: list[str | None], references: list[list[str]]) -> list[list[float]]:
+    """Sacrebleu's statistics of every text; none where there is no text or reference."""
+    with quiet():
+        return [
+            []
+            if text is None or not some
+            else scorer.metric._extract_corpus_statistics(  # noqa: SLF001  (sacrebleu's own tests resample these)
+                [scorer.prepared(text)], [[scorer.prepared(one)] for one in some]
+            )[0]
+            for text, some in zip(texts, references, strict=True)
+        ]
+
+
+def _score(scorer: Scorer, spec: Spec) -> Score:
+    metric = scorer.metric
+    if spec.name == "bleu":
+        return partial(
+            corpus_bleu, order=metric.max_ngram_order, smooth=metric.smooth_method, smooth_value=metric.smooth_value,
+            effective=metric.effective_order,
+        )  # fmt: skip
+    if spec.name == "chrf":
+        return partial(corpus_chrf, beta=metric.beta, eps_smoothing=metric.eps_smoothing)
+    return partial(_fewer_edits, cap=scorer.cap)
+
+
+def _fewer_edits(sums: FloatArray, *, cap: float) -> FloatArray:
+    return -corpus_ter(sums, cap=cap)
+
+
+def with_corpus(
+    inputs: Inputs, signs: list[PairSigns], compute: str | Sequence[str], trials: int, *, paired: bool, seed: Seed
+) -> tuple[Inputs, list[PairSigns], tuple[str, ...]]:
+    """Add corpus-level metrics to the bootstrap of signs, after the others; and their signatures, as notes."""
+    if paired:
+        raise OptionError("corpus-level metrics are drawn independently of people, as in the paper; leave --paired out")
+    joined, notes, names = [], [], []
+    for campaign, one, child in zip(inputs.campaigns, signs, child_seeds(seed, len(signs)), strict=True):
+        metrics = corpus_metrics(campaign, compute)
+        counts = corpus_sign_counts([m.statistics for m in metrics], [m.score for m in metrics], trials, seed=child)
+        both = np.concatenate([one.metrics.plus, counts.plus], axis=1)
+        joined.append(PairSigns(one.human, replace(one.metrics, plus=both)))
+        names = [metric.name for metric in metrics]
+        notes += [f"'{metric.name}': {metric.signature}" for metric in metrics]
+    return replace(inputs, corpus=tuple(names)), joined, tuple(dict.fromkeys(notes))

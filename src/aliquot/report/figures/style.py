@@ -1,0 +1,103 @@
+"""One style of all pictures, and how they are written: matplotlib, Okabe and Ito's colours, the same bytes each time.
+
+Colours and dashes can be told apart by colour-blind readers and in grey; text stays text in .svg and .pdf, whose fonts
+are embedded. matplotlib is an extra and slow to import, so it is imported only when something is drawn.
+"""
+
+from __future__ import annotations
+
+import io
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from aliquot.core import escape
+from aliquot.errors import MissingExtraError, OptionError
+from aliquot.io.writing import format_name, write_bytes
+from aliquot.stats.arrays import FloatArray
+
+ENDINGS = (".svg", ".png", ".pdf")
+_STREAMED = "figure.svg"  # what standard output gets
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")
+"""Okabe and Ito's palette, which colour-blind readers can tell apart."""
+DASHES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
+RANDOM, GREY = "random", "#555555"
+LONGEST = 34
+"""Letters of a name on one line of a picture."""
+
+
+def require_figures(path: Path) -> None:
+    """Refuse, before any work, an ending that cannot be drawn or a machine without matplotlib."""
+    if Path(format_name(path, _STREAMED)).suffix.lower() not in ENDINGS:
+        raise OptionError(f"{path}: unknown ending of a picture; use .svg, .png or .pdf")
+    try:
+        import matplotlib as mpl  # noqa: F401, PLC0415
+    except ImportError:
+        raise MissingExtraError("pictures need matplotlib; install it with: pip install 'aliquot[report]'") from None
+
+
+def new_figure(rows: int = 1, columns: int = 1, *, width: float = 7.0, height: float = 4.2) -> tuple[Any, Any]:
+    """A figure and its axes (rows x columns), plain, without a window."""
+    from matplotlib.figure import Figure  # noqa: PLC0415
+
+    figure = Figure(figsize=(width * columns, height * rows), layout="constrained")
+    axes = figure.subplots(rows, columns, squeeze=False)
+    for axis in axes.ravel():
+        axis.spines[["top", "right"]].set_visible(False)
+        axis.grid(visible=True, color="#e6e6e6", linewidth=0.6)
+        axis.set_axisbelow(True)
+    return figure, axes
+
+
+def save_figure(figure: Any, path: Path) -> None:
+    """Write the picture; a fixed salt and no date make the same numbers the same file."""
+    import matplotlib as mpl  # noqa: PLC0415
+
+    buffer, kind = io.BytesIO(), Path(format_name(path, _STREAMED)).suffix.lower().removeprefix(".")
+    stamp = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {"Software": None}}.get(kind, {})
+    with mpl.rc_context({"svg.hashsalt": "aliquot", "svg.fonttype": "none", "pdf.fonttype": 42}):
+        figure.savefig(buffer, format=kind, dpi=150, metadata=stamp)
+    write_bytes(path, buffer.getvalue())
+
+
+def look(number: int) -> tuple[str, Any]:
+    """Colour and dash of a line; grey is random's. All pairs differ before the first comes again."""
+    colours = COLOURS[:-1]
+    return colours[number % len(colours)], DASHES[(number + number // len(colours)) % len(DASHES)]
+
+
+def apart(wanted: FloatArray, sizes: FloatArray) -> FloatArray:
+    """Centres in [0, 1], as near as can be to those wanted (ascending), of things that must not cover each other.
+
+    >>> apart(np.array([0.5, 0.5]), np.array([0.2, 0.2])).round(3).tolist()
+    [0.4, 0.6]
+    """
+    from sklearn.isotonic import isotonic_regression  # noqa: PLC0415  (slow to import)
+
+    if not len(wanted):
+        return wanted
+    # Centre i lies at least (size i-1 + size i) / 2 above centre i-1: less these steps, centres must only not fall.
+    steps = np.concatenate([[0.0], np.cumsum((sizes[1:] + sizes[:-1]) / 2)])
+    lowest, highest = sizes[0] / 2, 1.0 - sizes[-1] / 2 - steps[-1]
+    bounds = {"y_min": lowest, "y_max": highest} if lowest <= highest else {}
+    return np.asarray(isotonic_regression(wanted - steps, **bounds) + steps, dtype=np.float64)
+
+
+def short(name: object, letters: int = LONGEST) -> str:
+    """Return a name for a picture: no mathematics, no controls, and cut in its middle where it is longer.
+
+    >>> short("a" * 20 + "b" * 20, 9)
+    'aaaa…bbbb'
+    """
+    text = escape.one_line(str(name))
+    if len(text) > letters:
+        half = (letters - 1) // 2
+        text = f"{text[:half]}…{text[-half:]}"
+    return escape.mathtext(text)
+
+
+def filled(text: str, width: int) -> str:
+    """Return a sentence in lines of at most so many letters, for a title."""
+    return escape.mathtext(textwrap.fill(text, width))

@@ -1,0 +1,288 @@
+"""What a report knows of one test set: the results of the other verbs, each where the data allow it.
+
+Only the question of the campaign itself (estimates, or choices) must have an answer. Any other part that the data do
+not allow is left out, and `left_out` says why.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import polars as pl
+
+from aliquot.annotation.agreement import agreement
+from aliquot.annotation.agreement_result import Agreement
+from aliquot.annotation.choice_tables import kind_of
+from aliquot.annotation.clean import Cleaned, clean
+from aliquot.annotation.compare import compare
+from aliquot.annotation.judgment_noise import judgments_of_score
+from aliquot.annotation.preferences import Comparison
+from aliquot.core.evalset import EvalSet
+from aliquot.core.judgments import Judgments
+from aliquot.core.selection import Selection
+from aliquot.errors import AliquotError, AliquotWarning, DataError, OptionError
+from aliquot.estimation.estimate import Estimates, estimate
+from aliquot.estimation.inputs import of_criterion, score_of_criterion, with_judgments
+from aliquot.io.files import read_bytes
+from aliquot.io.formats.table_files import any_frame, read_frame
+from aliquot.io.inputs import as_evalset, as_judgments, as_selection
+from aliquot.io.load import recognise
+from aliquot.metric_eval.metrics import MetricReport, metrics
+from aliquot.planning.plan import plan
+from aliquot.planning.result import CampaignPlan
+from aliquot.report import datasheet
+from aliquot.report.datasheet import Datasheet
+
+_CELLS_TO_REPLAY = 40_000  # outputs up to which a past campaign is replayed: replays take longer than all the rest
+_TRIALS = 1000
+_CHOICES = ("pairwise", "best-worst", "ranking")
+
+Part = TypeVar("Part")
+
+
+@dataclass(frozen=True)
+class Options:
+    """How the parts of a report are made; the defaults are those of the verbs."""
+
+    method: str = "auto"
+    human: str | None = None
+    criterion: str | None = None
+    level: float = 0.95
+    alpha: float = 0.05
+    target: str = "testset"
+    preset: str | None = None  # of `clean`
+    parts: frozenset[str] = frozenset({"agreement", "metrics", "plan", "datasheet"})
+    seed: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Findings:
+    """The results for one test set; None where the data have nothing to say."""
+
+    name: str
+    data: EvalSet | None  # with the human score of the judgments, where there are outputs, scores or sources
+    human: str | None  # the name of that score
+    selection: Selection | None
+    estimates: Estimates | None
+    comparison: Comparison | None
+    choices: pl.DataFrame | None  # the table that the comparison was made of
+    judgments: Judgments | None  # those that the human score is made of, as far as that can be told
+    judgments_source: str  # which of the data's judgments these are, in words
+    cleaned: Cleaned | None
+    agreement: Agreement | None
+    metrics: MetricReport | None
+    plan: CampaignPlan | None
+    datasheet: Datasheet | None
+    options: Options
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def systems(self) -> tuple[str, ...]:
+        """The systems, best first."""
+        rows: tuple[Any, ...] = self.estimates.systems if self.estimates is not None else ()
+        if self.comparison is not None:
+            rows = self.comparison.systems
+        return tuple(row.system for row in rows)
+
+    @property
+    def results(self) -> dict[str, Any]:
+        """The results that are there, by the verb that gives them."""
+        found = {
+            "estimate": self.estimates, "compare": self.comparison, "clean": self.cleaned,
+            "agreement": self.agreement, "metrics": self.metrics, "plan": self.plan,
+        }  # fmt: skip
+        return {verb: result for verb, result in found.items() if result is not None}
+
+    @property
+    def signatures(self) -> dict[str, str]:
+        """The lines that reproduce the numbers, by verb."""
+        made = {} if self.selection is None or not self.selection.signature else {"select": self.selection.signature}
+        return made | {verb: result.signature for verb, result in self.results.items()}
+
+
+def findings(data: Any, selection: Any = None, judgments: Any = None, options: Options | None = None) -> Findings:
+    """Gather what can be said about one test set.
+
+    `data` and `judgments` may each be a table of choices (pairwise, best-worst, ranking), which is compared instead of
+    estimated; everything else is read as `estimate` reads it.
+    """
+    options = options or Options()
+    chosen = None if selection is None else as_selection(selection)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", AliquotWarning)  # they stand among the notes of the results
+        table = choice_table_of(data)
+        if table is not None:
+            if judgments is not None:
+                raise OptionError("the data are a table of choices; give the texts as DATA and the choices with -j")
+            return _of_choices(_name(data), None, table, chosen, options)
+        answers = choice_table_of(judgments) if judgments is not None else None
+        evalset = as_evalset(data)
+        if answers is not None:
+            return _of_choices(evalset.name, evalset, answers, chosen, options)
+        made = None if judgments is None else as_judgments(judgments)
+        return _of_scores(evalset, chosen, made, options)
+
+
+def _name(data: Any) -> str:
+    return Path(data).name.split(".")[0] if isinstance(data, (str, Path)) else "choices"
+
+
+def choice_table_of(data: Any) -> pl.DataFrame | None:
+    """Return the table, if the data are choices between systems."""
+    if isinstance(data, (EvalSet, Judgments)):
+        return None
+    if isinstance(data, (str, Path)):
+        tables = (".csv", ".tsv", ".parquet", ".xlsx", ".csv.gz", ".tsv.gz")
+        if not (str(data).endswith(tables) and Path(data).is_file()):
+            return None
+        try:
+            raw = read_bytes(data)
+            read = read_frame(raw, data) if recognise(raw, data) == "table" else None
+        except AliquotError:
+            return None  # whoever loads it says what is wrong
+    else:
+        read = any_frame(data)
+    return read if read is not None and kind_of(read.columns) in _CHOICES else None
+
+
+# -- Choices ---------------------------------------------------------------------------------------------------------
+
+
+def _of_choices(
+    name: str, data: EvalSet | None, table: pl.DataFrame, selection: Selection | None, options: Options
+) -> Findings:
+    result = compare(table, None, level=options.level, alpha=options.alpha, seed=options.seed)
+    if not isinstance(result, Comparison):
+        raise DataError(f"{name}: a report is made of choices between systems, not of {type(result).__name__}; "
+                        "use aliquot compare")  # fmt: skip
+    return Findings(
+        name=name, data=data, human=None, selection=selection, estimates=None, comparison=result, choices=table,
+        judgments=None, judgments_source="", cleaned=None, agreement=None, metrics=None, plan=None, datasheet=None,
+        options=options,
+    )  # fmt: skip
+
+
+# -- Scores ----------------------------------------------------------------------------------------------------------
+
+
+def _of_scores(data: EvalSet, selection: Selection | None, judgments: Judgments | None, options: Options) -> Findings:
+    left_out: list[str] = []
+
+    def attempt(part: str, make: Callable[[], Part]) -> Part | None:
+        if part not in options.parts:
+            return None
+        try:
+            return make()
+        except AliquotError as error:
+            left_out.append(f"{part}: {error}")
+            return None
+
+    cleaned = None
+    if options.preset is not None:
+        cleaned = clean(data if judgments is None else replace(data, judgments=judgments), options.preset)
+        data, judgments = (cleaned.evalset, None) if judgments is None else (data, cleaned.judgments)
+    result = estimate(
+        data, options.method, selection=selection, judgments=judgments, human=options.human,
+        criterion=options.criterion, level=options.level, alpha=options.alpha, target=options.target,
+        seed=options.seed,
+    )  # fmt: skip
+    judged, human = _judged(data, selection, judgments, options)
+    made, source = _behind(judged, human)
+    findings = Findings(
+        name=data.name, data=judged, human=human, selection=selection, estimates=result, comparison=None,
+        choices=None, judgments=made, judgments_source=source, cleaned=cleaned,
+        agreement=None if made is None else attempt("agreement", lambda: _agreement(judged, made, options)),
+        metrics=attempt("metrics", lambda: _metrics(judged, human, options)) if judged.metrics else None,
+        plan=attempt("plan", lambda: _plan(judged, selection, human, options)),
+        datasheet=None, options=options,
+    )  # fmt: skip
+    sheet = attempt("datasheet", lambda: _datasheet(findings))
+    return replace(findings, datasheet=sheet, left_out=tuple(left_out))
+
+
+def _judged(
+    data: EvalSet, selection: Selection | None, judgments: Judgments | None, options: Options
+) -> tuple[EvalSet, str]:
+    """The data whose human score is the one that is estimated, and its name."""
+    if judgments is not None:
+        made = of_criterion(judgments, options.criterion, options.human)
+        data, _ = with_judgments(data, made, selection, options.human)
+    elif options.criterion is not None:
+        data = score_of_criterion(data, options.criterion, options.human)
+    human = options.human or data.human
+    if human is None:
+        raise DataError(f"{data.name}: there is no human score; name it with --human NAME / human=")
+    if selection is not None:
+        data = _selected(data, selection, human)
+    return data.with_human(human), human
+
+
+def _selected(data: EvalSet, selection: Selection, human: str) -> EvalSet:
+    """The data without what people said of items outside the selection: the estimates do not use it either."""
+    chosen = set(selection.ids)
+    rows = np.array([item in chosen for item in data.ids])
+    if rows.all():
+        return data
+    scores = np.where(rows[:, None], data.human_score(human), np.nan)
+    made = None if data.judgments is None else data.judgments.keep(items=[item for item in data.ids if item in chosen])
+    return replace(data, judgments=made).with_score(human, scores)
+
+
+def _behind(data: EvalSet, human: str) -> tuple[Judgments | None, str]:
+    """The judgments that the score is made of; all of them where that cannot be told."""
+    if data.judgments is None:
+        return None, ""
+    try:
+        behind = judgments_of_score(data, human)
+    except AliquotError:
+        return data.judgments, "all"
+    keys = ["item", "system", "annotator"]
+    table = data.judgments.table.join(behind.table.select(keys).unique(), on=keys, how="semi", nulls_equal=True)
+    column, _, value = behind.source.partition(" ")
+    if column in table.columns and column in ("protocol", "criterion"):
+        table = table.filter(pl.col(column) == value.split(",")[0])
+    return Judgments(table), behind.source
+
+
+def _agreement(data: EvalSet, judgments: Judgments, options: Options) -> Agreement:
+    return agreement(replace(data, judgments=judgments), bootstrap=300, confidence=options.level, seed=options.seed)
+
+
+def _metrics(data: EvalSet, human: str, options: Options) -> MetricReport:
+    return metrics(
+        data, human, parts=["decomposition", "breakeven", "value"], trials=_TRIALS, level=options.level,
+        alpha=options.alpha, seed=options.seed,
+    )  # fmt: skip
+
+
+def _plan(data: EvalSet, selection: Selection | None, human: str, options: Options) -> CampaignPlan:
+    """What other budgets promise; a past campaign that is large is not replayed."""
+    complete = bool(np.isfinite(data.human_score(human)).all(axis=1).sum() == data.n_items)
+    cells = data.n_items * data.n_systems
+    if complete and cells > _CELLS_TO_REPLAY:
+        raise OptionError(f"replaying {cells:,} outputs takes long; run aliquot plan {data.name}")
+    replays = 50 if cells < _CELLS_TO_REPLAY // 8 else 10
+    found = plan(
+        data, selection=selection, human=human, alpha=options.alpha, replays=replays, draws=1000,
+        budgets="10%:50%:3" if complete else "10%:100%:6", seed=options.seed,
+    )  # fmt: skip
+    if not isinstance(found, CampaignPlan):
+        raise DataError(f"{data.name}: these data allow no plan")
+    judged = int(np.isfinite(data.human_score(human)).any(axis=1).sum())
+    if found.basis == "pilot" and found.judged < judged:  # it would contradict the numbers of the other sections
+        raise DataError(f"{found.judged} of {judged} items are judged for all systems, and a plan rests on those only; "
+                        "run aliquot plan")  # fmt: skip
+    return found
+
+
+def _datasheet(found: Findings) -> Datasheet:
+    data = found.data
+    if data is not None and found.judgments is not None:
+        data = replace(data, judgments=found.judgments)
+    results = [found.results[verb] for verb in ("estimate", "agreement", "clean") if verb in found.results]
+    return datasheet.new(data, selection=found.selection, results=results, human=found.human)

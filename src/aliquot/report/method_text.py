@@ -1,0 +1,273 @@
+"""The method paragraph of a paper with numbers filled in, as Markdown and LaTeX, and the references as BibTeX.
+
+Sentences are pieces: plain text (escaped for each medium) and citations. Only methods that were used are cited.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from aliquot._version import __version__
+from aliquot.core import escape
+from aliquot.core.registry import parse_spec
+from aliquot.core.written import fixed
+from aliquot.report.findings import Findings
+
+
+@dataclass(frozen=True)
+class Cite:
+    """A citation by the key of its BibTeX entry."""
+
+    key: str
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A reference: how it is cited in words, and its BibTeX entry."""
+
+    words: str
+    kind: str
+    fields: tuple[tuple[str, str], ...]
+
+
+def _reference(words: str, kind: str, **fields: str) -> Reference:
+    return Reference(words, kind, tuple(fields.items()))
+
+
+REFERENCES = {
+    "aliquot": _reference(
+        "aliquot", "software", author="{The aliquot authors}",
+        title="{aliquot}: human evaluation of generated text on a budget", year="2026", version=__version__,
+        url="https://aliquot.readthedocs.io",
+    ),
+    "zouhar2025": _reference(
+        "Zouhar et al. 2025", "article", author="Zouhar, Vilém and Cui, Peng and Sachan, Mrinmaya",
+        title="How to Select Datapoints for Efficient Human Evaluation of {NLG} Models?", year="2025",
+        journal="Transactions of the Association for Computational Linguistics", volume="13", pages="1789--1811",
+    ),
+    "knowles2023": _reference(
+        "Knowles and Lo 2023", "inproceedings", author="Knowles, Rebecca and Lo, Chi-kiu",
+        title="Data Sampling and (In)stability in Machine Translation Evaluation",
+        booktitle="Findings of the Association for Computational Linguistics: ACL 2023", year="2023",
+    ),
+    "saldias2022": _reference(
+        "Saldías Fuentes et al. 2022", "inproceedings",
+        author="Saldías Fuentes, Belén and Foster, George and Freitag, Markus and Tan, Qijun",
+        title="Toward More Effective Human Evaluation for Machine Translation",
+        booktitle="Proceedings of the 2nd Workshop on Human Evaluation of NLP Systems (HumEval)", year="2022",
+    ),
+    "sarndal1992": _reference(
+        "Särndal et al. 1992", "book", author="Särndal, Carl-Erik and Swensson, Bengt and Wretman, Jan",
+        title="Model Assisted Survey Sampling", publisher="Springer", year="1992",
+    ),
+    "holm1979": _reference(
+        "Holm 1979", "article", author="Holm, Sture",
+        title="A Simple Sequentially Rejective Multiple Test Procedure", journal="Scandinavian Journal of Statistics",
+        volume="6", number="2", pages="65--70", year="1979",
+    ),
+    "krippendorff2011": _reference(
+        "Krippendorff 2011", "misc", author="Krippendorff, Klaus",
+        title="Computing {Krippendorff's} Alpha-Reliability", howpublished="University of Pennsylvania", year="2011",
+    ),
+    "wei2021": _reference(
+        "Wei and Jia 2021", "inproceedings", author="Wei, Johnny Tian-Zheng and Jia, Robin",
+        title="The Statistical Advantage of Automatic {NLG} Metrics at the System Level",
+        booktitle="Proceedings of the 59th Annual Meeting of the Association for Computational Linguistics and the "
+        "11th International Joint Conference on Natural Language Processing", year="2021",
+    ),
+    "bradley1952": _reference(
+        "Bradley and Terry 1952", "article", author="Bradley, Ralph Allan and Terry, Milton E.",
+        title="Rank Analysis of Incomplete Block Designs: {I}. The Method of Paired Comparisons", journal="Biometrika",
+        volume="39", number="3/4", pages="324--345", year="1952",
+    ),
+    "davidson1970": _reference(
+        "Davidson 1970", "article", author="Davidson, Roger R.",
+        title="On Extending the {Bradley-Terry} Model to Accommodate Ties in Paired Comparison Experiments",
+        journal="Journal of the American Statistical Association", volume="65", number="329", pages="317--328",
+        year="1970",
+    ),
+    "shimorina2022": _reference(
+        "Shimorina and Belz 2022", "inproceedings", author="Shimorina, Anastasia and Belz, Anya",
+        title="The Human Evaluation Datasheet: A Template for Recording Details of Human Evaluation Experiments in "
+        "{NLP}",
+        booktitle="Proceedings of the 2nd Workshop on Human Evaluation of NLP Systems (HumEval)", year="2022",
+    ),
+}  # fmt: skip
+"""Key -> reference."""
+
+Piece = str | Cite
+_UTILITIES = ("metric_avg", "metric_var", "metric_cons", "diversity", "diffdisc", "irt", "source", "precomet")
+_SAMPLES = {"documents": "knowles2023", "snippets": "knowles2023", "stratified": "saldias2022"}
+_ESTIMATORS = {
+    "greg": (" by the generalised regression estimator", "sarndal1992"),
+    "cv": (" with a control variate", "saldias2022"),
+    "paper_best": (" by stratification and a control variate", "saldias2022"),
+    "stratified": (" by stratification", "saldias2022"),
+    "multilevel": (" by a multilevel model that also uses the metrics' means of systems", None),
+    "mean": (" by plain means", None),
+}
+
+
+def paragraph(found: Findings) -> list[Piece]:
+    """The pieces of the paragraph, in order."""
+    return [*_choices(found)] if found.comparison is not None else [*_scores(found)]
+
+
+def _scores(found: Findings) -> Iterator[Piece]:
+    result, data = found.estimates, found.data
+    if result is None or data is None:
+        return
+    judged = [row for row in result.systems if row.n]
+    yield f"We compare {len(judged)} systems on {result.population:,} items"
+    yield f" of {data.name}, of which {result.judged:,} were judged by people. "
+    if found.selection is not None:
+        yield from _drawn(found)
+    yield from _judges(found)
+    name = parse_spec(result.method).name
+    words, key = _ESTIMATORS.get(name, (f" by {result.method}", None))
+    yield f"The mean of each system over the whole test set is estimated{words}"
+    yield from _cited(key)
+    helping = data.metrics
+    if name in ("greg", "cv", "multilevel") and helping and result.judged < result.population:
+        listed = ", ".join(helping[:3]) + (f" and {len(helping) - 3} more" if len(helping) > 3 else "")
+        yield f" with the automatic metrics {listed} as auxiliary variables"
+    yield f", with {result.level:.0%} intervals ({result.interval}). "
+    yield f"Two systems differ if a one-sided test of the difference of their means gives p < {found.options.alpha:g}; "
+    yield "p-values adjusted for all pairs follow Holm"
+    yield Cite("holm1979")
+    yield ". "
+    yield from _agreed(found)
+    yield from _measured(found)
+    yield from _closing(found)
+
+
+def _drawn(found: Findings) -> Iterator[Piece]:
+    selection = found.selection
+    if selection is None:
+        return
+    name = parse_spec(selection.method).name
+    known = selection.probability is not None
+    yield f"The items were chosen by the method {selection.method}"
+    yield from _cited(_SAMPLES.get(name) or ("zouhar2025" if name in _UTILITIES or not known else "sarndal1992"))
+    yield ", with known inclusion probabilities. " if known else ". "
+
+
+def _judges(found: Findings) -> Iterator[Piece]:
+    made = found.judgments
+    if made is None:
+        return
+    table = made.answers()
+    people, cells = table["annotator"].n_unique(), table.select("item", "system").n_unique()
+    yield f"{people} annotator{'s' * (people != 1)} gave {table.height:,} judgments on {cells:,} outputs "
+    yield f"({table.height / max(1, cells):.2g} for each). "
+    if found.cleaned is not None:
+        counts = found.cleaned.counts
+        yield f"{counts['marked']:,} of {counts['answers']:,} judgments were left out by the steps "
+        yield ", ".join(step.step for step in found.cleaned.steps if step.applied) + ". "
+
+
+def _agreed(found: Findings) -> Iterator[Piece]:
+    if found.agreement is None:
+        return
+    rows = found.agreement.coefficients.filter((pl.col("kind") == "all") & (pl.col("measure") == "alpha"))
+    if not rows.height or rows["value"][0] is None:
+        return
+    row = rows.row(0, named=True)
+    yield f"Krippendorff's alpha ({found.agreement.level}) is {fixed(row['value'], 2)}"
+    if row["low"] is not None:
+        yield f" ({found.agreement.confidence:.0%} interval {fixed(row['low'], 2)} to {fixed(row['high'], 2)})"
+    yield Cite("krippendorff2011")
+    yield ". "
+
+
+def _measured(found: Findings) -> Iterator[Piece]:
+    if found.metrics is None or not found.metrics.breakeven:
+        return
+    yield f"{len(found.metrics.metrics)} automatic metrics are compared with people by the number of judgments that "
+    yield "each is worth"
+    yield Cite("wei2021")
+    yield ". "
+
+
+def _choices(found: Findings) -> Iterator[Piece]:
+    result = found.comparison
+    if result is None:
+        return
+    people = f" by {result.annotators} annotator{'s' * (result.annotators != 1)}" if result.annotators else ""
+    yield f"We compare {len(result.systems)} systems by {result.choices:,} choices{people} on {result.items:,} items. "
+    yield "Scores are those of the Bradley-Terry model"
+    yield Cite("bradley1952")
+    if result.ties == "davidson":
+        yield " with ties after Davidson"
+        yield Cite("davidson1970")
+    else:
+        yield "; ties count half" if result.ties == "half" else "; ties are left out"
+    yield f". {result.level:.0%} intervals and tests allow for several choices on one {result.clusters}; p-values "
+    yield "adjusted for all pairs follow Holm"
+    yield Cite("holm1979")
+    yield ". "
+    yield from _closing(found)
+
+
+def _closing(found: Findings) -> Iterator[Piece]:
+    yield f"All numbers were computed with aliquot {__version__}"
+    yield Cite("aliquot")
+    lines = [line for verb, line in found.signatures.items() if verb in ("estimate", "compare")]
+    yield f" ({lines[0]})." if lines else "."
+
+
+def _cited(key: str | None) -> Iterator[Piece]:
+    if key is not None:
+        yield Cite(key)
+
+
+# -- Media -----------------------------------------------------------------------------------------------------------
+
+
+def to_markdown(pieces: Sequence[Piece]) -> str:
+    r"""The paragraph as Markdown, with citations in words.
+
+    >>> print(to_markdown(["50% of *A*", Cite("holm1979"), "."]))
+    50% of \*A\* (Holm 1979).
+    """
+    return _joined(pieces, lambda text: escape.markdown_cell(f"x{text}x")[1:-1], _in_words)
+
+
+def to_latex(pieces: Sequence[Piece]) -> str:
+    r"""The paragraph as LaTeX, with natbib's citations.
+
+    >>> print(to_latex(["50% of A", Cite("holm1979"), "."]))
+    50\% of A \citep{holm1979}.
+    """
+    return _joined(pieces, lambda text: escape.plain_latex(" ".join(f"x{text}x".split()))[1:-1],
+                   lambda key: rf" \citep{{{key}}}")  # fmt: skip
+
+
+def _joined(pieces: Sequence[Piece], text: Callable[[str], str], cite: Callable[[str], str]) -> str:
+    return "".join(cite(piece.key) if isinstance(piece, Cite) else text(piece) for piece in pieces).strip()
+
+
+def _in_words(key: str) -> str:
+    return f" ({REFERENCES[key].words})"
+
+
+def bibtex(keys: Sequence[str]) -> str:
+    """The entries of these references.
+
+    >>> print(bibtex(["holm1979"]).splitlines()[0])
+    @article{holm1979,
+    """
+    return "\n".join(_entry(key, REFERENCES[key]) for key in dict.fromkeys(keys))
+
+
+def _entry(key: str, reference: Reference) -> str:
+    fields = "".join(f"  {name} = {{{value}}},\n" for name, value in reference.fields)
+    return f"@{reference.kind}{{{key},\n{fields}}}\n"
+
+
+def cited(pieces: Sequence[Piece]) -> list[str]:
+    """The keys of the references, in order of first mention."""
+    return list(dict.fromkeys(piece.key for piece in pieces if isinstance(piece, Cite)))

@@ -1,0 +1,393 @@
+"""Verdicts: what a result says, in one or two plain sentences, before any table.
+
+Pure functions from results to text. `verdict` finds the one for a result; the terminal, JSON documents, notebooks and
+the report page all show the same words. A verdict never says more than the numbers do: where nothing was tested, or a
+number is undefined, it says so.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from aliquot.report.compare_verdicts import COMPARED, joined, p_words
+
+if TYPE_CHECKING:  # a result's own room is loaded already; the others would only cost time
+    from aliquot.annotation.agreement_result import Agreement
+    from aliquot.annotation.clean import Cleaned
+    from aliquot.annotation.combine import Combined
+    from aliquot.annotation.preferences import Comparison, SystemPreference
+    from aliquot.core.selection import Selection
+    from aliquot.estimation.estimate import Estimates, PairEstimate, SystemEstimate
+    from aliquot.estimation.sequential import Replay
+    from aliquot.planning.adaptive import AdaptivePlan
+    from aliquot.planning.power import PowerPlan
+    from aliquot.planning.result import CampaignPlan
+    from aliquot.simulation.simulate import Simulation
+    from aliquot.simulation.summary import Row
+
+DEFAULT_METHOD = "auto"
+
+
+def verdict(result: Any) -> str | None:
+    """Say what a result means in one or two sentences; None for a result without a verdict.
+
+    >>> import aliquot
+    >>> data = aliquot.synthetic(items=200, systems=3, seed=5)
+    >>> print(verdict(aliquot.estimate(data)))
+    sys1 is best: the next system, sys2, is worse (p < 0.001).
+    """
+    for kind in type(result).__mro__:
+        if kind.__name__ in _VERDICTS and kind.__module__.startswith("aliquot."):
+            return _VERDICTS[kind.__name__](result)
+    return None
+
+
+# -- Estimates: who leads, and is it certain? ------------------------------------------------------------------------
+
+
+def estimate_verdict(result: Estimates) -> str:
+    """Who is best, who cannot be told apart from the best, and how sure the next one is worse."""
+    judged = [row for row in result.systems if row.cluster is not None]
+    never = [row.system for row in result.systems if row.cluster is None]
+    return " ".join([_leaders(result, judged), *_cautions(result, never)])
+
+
+def _leaders(result: Estimates, judged: Sequence[SystemEstimate]) -> str:
+    if not judged:
+        return "No system was judged, so nothing can be said."
+    if len(judged) == 1:
+        return _alone(result, judged[0])
+    among = {row.system for row in judged}
+    if all(math.isnan(pair.p_sample) for pair in result.pairs if {pair.a, pair.b} <= among):
+        return (f"No difference between systems can be tested (the notes say why); {judged[0].system} has the highest "
+                "estimate.")  # fmt: skip
+    top = [row for row in judged if row.cluster == judged[0].cluster]
+    if len(top) == len(judged):
+        both = "The two systems" if len(judged) == 2 else f"The {len(judged)} systems"
+        return f"{both} cannot be told apart; {_highest(top)}."
+    following = judged[len(top)]
+    pair = _surest(result, [row.system for row in top], following.system)
+    p = "" if pair is None else f" ({p_words(pair.p_sample)})"
+    if len(top) == 1:
+        return f"{top[0].system} is best: the next system, {following.system}, is worse{p}."
+    than = "" if pair is None else f" than {pair.a}"
+    lead = f"{joined([row.system for row in top])} lead and cannot be told apart"
+    return f"{lead}; the next system, {following.system}, is worse{than}{p}. {_highest(top)}."
+
+
+def _alone(result: Estimates, row: SystemEstimate) -> str:
+    if math.isnan(row.low):
+        return f"{row.system} has an estimate of {row.estimate:.4g}, without an interval; there is no other to compare."
+    return (f"{row.system} has an estimate of {row.estimate:.4g} ({result.level:.0%} interval {row.low:.4g} to "
+            f"{row.high:.4g}); there is no other system to compare with.")  # fmt: skip
+
+
+def _highest(top: Sequence[SystemEstimate]) -> str:
+    """Who has the highest estimate, and who is the best with which probability, where that is known.
+
+    They may differ: a system that was judged on few items can have the highest estimate and a wide interval.
+    """
+    first = f"{top[0].system} has the highest estimate"
+    known = [row for row in top if not math.isnan(row.p_best)]
+    if not known:
+        return first
+    likeliest = max(known, key=lambda row: row.p_best)
+    if likeliest is top[0]:
+        return f"{first} and is the best with a probability of {likeliest.p_best:.0%}"
+    return f"{first}, but {likeliest.system} is the best with the highest probability ({likeliest.p_best:.0%})"
+
+
+def _surest(result: Estimates, leaders: Sequence[str], following: str) -> PairEstimate | None:
+    """The pair that sets the next system apart: the leader that it is most surely worse than."""
+    pairs = [pair for pair in result.pairs if pair.a in leaders and pair.b == following]
+    known = [pair for pair in pairs if not math.isnan(pair.p_sample)]
+    return min(known, key=lambda pair: pair.p_sample, default=None)
+
+
+def _cautions(result: Estimates, never: Sequence[str]) -> list[str]:
+    from aliquot.estimation.estimate import UNKNOWN_CHANCES  # noqa: PLC0415
+
+    found = []
+    if never:
+        found.append(f"{joined(never)} {'was' if len(never) == 1 else 'were'} never judged.")
+    if any(note.startswith(UNKNOWN_CHANCES) for note in result.notes):
+        found.append("The items were not drawn at random: trust the order of the systems, not their means.")
+    if result.interval == "sequence":
+        found.append("The intervals hold at every look; the p-values hold for one look only.")
+    return found
+
+
+def pairs_verdict(result: Estimates, alpha: float = 0.05) -> str:
+    """How many pairs of systems are told apart, one-sided at alpha, and which one is closest.
+
+    >>> import aliquot
+    >>> print(pairs_verdict(aliquot.estimate(aliquot.synthetic(items=200, systems=3, seed=5))))
+    All 3 pairs of systems are told apart (p < 0.05); the closest is sys1 and sys2 (p < 0.001).
+    """
+    known = [pair for pair in result.pairs if not math.isnan(pair.p_sample)]
+    if not known:
+        return "There is no pair of systems whose difference can be tested."
+    apart = sum(pair.p_sample < alpha for pair in known)
+    closest = max(known, key=lambda pair: pair.p_sample)
+    near = f"{closest.a} and {closest.b} ({p_words(closest.p_sample)})"
+    if len(known) == 1:
+        return f"{'The two systems are told apart' if apart else 'The two systems cannot be told apart'}: {near}."
+    how_many = f"All {apart}" if apart == len(known) else "None" if not apart else f"{apart}"
+    of = "pairs of systems are" if apart == len(known) else f"of {len(known)} pairs of systems {_are(apart)}"
+    return f"{how_many} {of} told apart (p < {alpha:g}); the closest is {near}."
+
+
+def _are(count: int) -> str:
+    return "is" if count in (0, 1) else "are"
+
+
+def sequential_verdict(result: Replay) -> str:
+    """When judging could have stopped, or what is still open."""
+    final, after = result.final, result.stopped_after
+    answer = final.reason.partition(": ")[2]
+    if after is None:
+        return f"After all {final.items} items the question is open: {answer}."
+    if after == final.items:
+        return f"The question was decided with the last of {final.items} items: {answer}."
+    return f"One could have stopped after {after} of {final.items} items ({final.items - after} fewer): {answer}."
+
+
+# -- Agreement: good or bad for this kind of task, and what to do ----------------------------------------------------
+
+
+_PREFERRED = ("alpha", "kappa_quadratic", "fleiss", "kappa", "icc2", "pearson", "spearman", "raw")
+_WORDS = {"alpha": "Krippendorff's alpha", "fleiss": "Fleiss' kappa", "kappa": "Cohen's kappa", "icc2": "ICC(2,1)",
+          "kappa_quadratic": "weighted kappa", "pearson": "Pearson's r", "spearman": "Spearman's rho",
+          "raw": "raw agreement"}  # fmt: skip
+_OPINIONS = (0.2, 0.5)
+"""What ratings of text quality reach: alpha of nine public campaigns of the tests (WMT, SummEval, DialSummEval, WebNLG,
+bioMQM) is below 0.2 in two, 0.2 to 0.5 in four, above in three."""
+_LABELS = (0.667, 0.8)
+"""Krippendorff's limits for tentative and for firm conclusions; they are meant for labels with a right answer."""
+_LIMITS = {
+    "ratings of text quality": (_OPINIONS, "usual", "public campaigns mostly reach 0.2 to 0.5"),
+    "choices between outputs": ((0.2, 0.4), "usual", "WMT's rankings reached about 0.2 to 0.4"),
+    "labels": (_LABELS, "fair", "0.67 is acceptable, 0.8 is good"),
+}
+"""For each kind of judgments: limits of what is low and good, the word for what is between them, and the reason."""
+_CHOICES = {"a", "b", "tie"}
+_RELIABLE = 0.8  # of a mean of several judgments
+_SCALES_DIFFER = 0.15  # Pearson's r less alpha beyond which annotators agree on the order and not on the scale
+_FAR, _FEWEST = 0.15, 10  # r with the others below which an annotator is named, with so many judgments at least
+
+
+def agreement_verdict(result: Agreement) -> str:
+    """Whether agreement is good or bad for this kind of judgments, and what to do about it."""
+    found = _coefficient(result)
+    if found is None:
+        return ("Agreement cannot be measured: no output was judged by two annotators. Have some outputs judged by two "
+                "people.")  # fmt: skip
+    measure, value, interval = found
+    if measure == "raw":  # no coefficient corrects it for chance
+        return f"Annotators give the same judgment in {value:.0%} of cases; chance is not taken into account."
+    kind = _kind_of_judgments(result)
+    (low, high), between, usual = _LIMITS[kind]
+    grade = "good" if value >= high else between if value >= low else "low"
+    head = f"Agreement is {grade} for {kind}: {_WORDS[measure]} is {value:.2f}{interval}; {usual}."
+    return " ".join([head, *_advice(result, measure, value, grade)])
+
+
+def _kind_of_judgments(result: Agreement) -> str:
+    if result.level != "nominal":
+        return "ratings of text quality"
+    return "choices between outputs" if result.labels and set(result.labels) <= _CHOICES else "labels"
+
+
+def _coefficient(result: Agreement) -> tuple[str, float, str] | None:
+    rows = {row["measure"]: row for row in result.coefficients.filter(pl.col("kind") == "all").iter_rows(named=True)}
+    for measure in _PREFERRED:
+        row = rows.get(measure)
+        if row is not None and row["value"] is not None and not math.isnan(row["value"]):
+            known = row["low"] is not None and not math.isnan(row["low"])
+            interval = f" ({result.confidence:.0%} interval {row['low']:.2f} to {row['high']:.2f})" if known else ""
+            return measure, row["value"], interval
+    return None
+
+
+def _advice(result: Agreement, measure: str, value: float, grade: str) -> list[str]:
+    """What to do, the most useful thing first; nothing where agreement is good and nobody stands out."""
+    advice = []
+    r = dict(result.coefficients.filter(pl.col("kind") == "all").select("measure", "value").iter_rows()).get("pearson")
+    if grade != "good" and measure == "alpha" and r is not None and r - value > _SCALES_DIFFER:
+        advice.append(f"Annotators order outputs alike (r = {r:.2f}) but use the scale differently: standardise their "
+                      "scores (aliquot clean --steps standardise).")  # fmt: skip
+    elif grade != "good" and _kind_of_judgments(result) == "labels":
+        advice.append("Discuss the outputs on which annotators differ, sharpen the guideline, and take the majority of "
+                      "several judgments (aliquot combine).")  # fmt: skip
+    elif grade != "good" and value > 0 and measure in ("alpha", "icc2") and result.level != "nominal":
+        needed = math.ceil(_RELIABLE * (1 - value) / (value * (1 - _RELIABLE)) - 1e-9)  # Spearman-Brown
+        advice.append(f"One judgment says little about one output; the mean of {needed} is reliable ({_RELIABLE:g}). "
+                      "Means of systems over many items need fewer.")  # fmt: skip
+    elif value <= 0:
+        advice.append("Judgments agree no more than chance: check the guideline and the controls before using them.")
+    far = _far_from_the_rest(result)
+    if far:
+        advice.append(f"Look first at {joined(far)}: {'it agrees' if len(far) == 1 else 'they agree'} least with the "
+                      "others.")  # fmt: skip
+    return advice
+
+
+def _far_from_the_rest(result: Agreement) -> list[str]:
+    if "pearson" not in result.annotators.columns or result.annotators.height < 3:
+        return []
+    rows = result.annotators.filter((pl.col("compared") >= _FEWEST) & (pl.col("pearson") < _FAR)).sort("pearson")
+    few = rows.height <= max(1, result.annotators.height // 4)  # where most are far from the others nobody stands out
+    return rows["annotator"].to_list() if few else []
+
+
+# -- Replays: what the default would have saved ----------------------------------------------------------------------
+
+
+_GOALS = {"mae": "equally precise means", "spa_full": "an equally good ranking", "spa": "an equally good ranking",
+          "accuracy": "equally many pairs in the right order"}  # fmt: skip
+
+
+def simulate_verdict(result: Simulation) -> str:
+    """What the default (or the first method named) would have saved against a random sample, in items and money."""
+    from aliquot.simulation.summary import EVERYTHING  # noqa: PLC0415
+
+    sets = list(dict.fromkeys(row.data for row in result.rows))
+    where = EVERYTHING if EVERYTHING in sets else sets[0]
+    method = _judged_method([row.method for row in result.rows])
+    if method is None:
+        return "Only random samples were replayed: name a method to compare with them, for instance auto."
+    rows = [row for row in result.rows if (row.data, row.method) == (where, method)]
+    rows = _distinct_goals(sorted((row for row in rows if row.measure in _GOALS), key=_goal_order))[:2]
+    name = "the default (auto)" if method == DEFAULT_METHOD else method
+    if not rows:
+        return f"The measures chosen do not say what {name} saves; add mae or spa_full."
+    return _savings(result, name, rows, 1 if where != EVERYTHING else len(sets) - 1)
+
+
+def _goal_order(row: Row) -> int:
+    return list(_GOALS).index(row.measure)
+
+
+def _distinct_goals(rows: Sequence[Row]) -> list[Row]:
+    return list({_GOALS[row.measure]: row for row in reversed(rows)}.values())[::-1]
+
+
+def _judged_method(methods: Sequence[str]) -> str | None:
+    others = [name for name in dict.fromkeys(methods) if name != "random"]
+    return DEFAULT_METHOD if DEFAULT_METHOD in others else others[0] if others else None
+
+
+def _savings(result: Simulation, name: str, rows: Sequence[Row], sets: int) -> str:
+    on = "these data" if sets == 1 else f"these {sets} sets, on average"
+    helped = [row for row in rows if row.gain == "better" and row.parity < 1]
+    if not helped:
+        if any(row.gain == "worse" for row in rows):
+            return f"On {on}, {name} is worse than a random sample: it would have saved nothing."
+        if any(row.gain == "better" for row in rows):
+            return f"On {on}, {name} is better than a random sample, but saves nothing at every budget replayed."
+        return f"On {on}, no saving by {name} is seen beyond the Monte Carlo error; more --repeats would tell."
+    unit = "items" if result.cost is None else "cost"
+    ways = [f"{_GOALS[row.measure]} with {row.parity:.0%}" for row in helped]
+    first = f"On {on}, {name} gives {joined(ways)} of a random sample's {unit}."
+    return f"{first}{_in_items(result, helped[0])}"
+
+
+def _in_items(result: Simulation, row: Row) -> str:
+    """The saving at the middle one of the budgets, in items and, where an item has a price, in money."""
+    cells = [cell for cell in result.cells if cell.asked and cell.method == "random" and cell.measure == row.measure]
+    if not cells or result.cost is not None:
+        return ""
+    shares = sorted({cell.share for cell in cells})
+    middle = [cell.items for cell in cells if cell.share == shares[len(shares) // 2]]
+    items = sum(middle) / len(middle)
+    saved = items * (1 - row.parity)
+    money = saved * result.money_per_item
+    price = "" if math.isnan(money) else f" ({money:.0f} {result.currency})"
+    return f" In the place of {items:.0f} random items, {items - saved:.0f} are enough: {saved:.0f} fewer{price}."
+
+
+# -- Plans, selections, cleaning, combining --------------------------------------------------------------------------
+
+
+def plan_verdict(result: CampaignPlan | PowerPlan | AdaptivePlan) -> str:
+    """What to do: the first two sentences of the recommendation."""
+    advice: Any = getattr(result, "recommendation", result)
+    return advice.text if isinstance(advice.text, str) else " ".join(advice.text[:2])
+
+
+def selection_verdict(result: Selection) -> str:
+    """How many items are to be judged, and what may be concluded from them."""
+    chosen = len(result.ids)
+    head = f"{chosen} of {result.population} items to judge, chosen by {result.method}."
+    if result.probability is not None:
+        about = "the whole test set" if result.design.coverage >= 1 else "the items that could be drawn"
+        return f"{head} Their probabilities are known: means of {about} can be estimated without bias."
+    return f"{head} The choice is not random: use it to rank systems, not to estimate means."
+
+
+def clean_verdict(result: Cleaned) -> str:
+    """How many judgments the steps marked, which step most, and whether the order of systems changes."""
+    total, marked = result.counts.get("answered", 0), sum(step.marked for step in result.steps)
+    if not marked:
+        return f"No judgment was marked: all {total} count."
+    most = max(result.steps, key=lambda step: step.marked)
+    head = f"{marked} of {total} judgments ({marked / max(1, total):.0%}) are marked, most of them ({most.marked}) by "
+    swaps = sum(step.swaps for step in result.steps)
+    pairs = "pair" if swaps == 1 else "pairs"
+    order = "the order of the systems stays" if not swaps else f"{swaps} {pairs} of systems changed order"
+    return f"{head}{most.step}; {order}."
+
+
+def combine_verdict(result: Combined) -> str:
+    """Which system the new score puts first, and how many outputs wait for experts."""
+    rows = result.systems.drop_nulls(result.score)
+    head = (f"The new score '{result.score}' puts {rows['system'][0]} first of {rows.height} systems."
+            if rows.height else f"No system has a score '{result.score}'.")  # fmt: skip
+    waiting = result.queue.height
+    return f"{head} {waiting} output{'s'[: waiting != 1]} wait for experts." if waiting else head
+
+
+# -- Preferences -----------------------------------------------------------------------------------------------------
+
+
+def preference_verdict(result: Comparison) -> str:
+    """Which system people prefer, whether that is certain, and whether the side it was shown on matters."""
+    if not result.systems:
+        return "There are no choices to compare systems by."
+    parts = len({row.component for row in result.systems})
+    rows = [row for row in result.systems if row.component == result.systems[0].component]
+    sentences = [_preferred(result, rows)]
+    if parts > 1:
+        sentences.append(f"{parts} groups of systems were never compared with each other; nothing is said across them.")
+    side = result.position
+    if side is not None and (side.low > 0.5 or side.high < 0.5):
+        sentences.append(f"The side matters: the output shown first won {side.first_won:.0%} of choices.")
+    return " ".join(sentences)
+
+
+def _preferred(result: Comparison, rows: Sequence[SystemPreference]) -> str:
+    top = [row for row in rows if row.cluster == rows[0].cluster]
+    first, interval = rows[0], f"{result.level:.0%} interval {rows[0].low:.0%} to {rows[0].high:.0%}"
+    won = f"it won {first.win_rate:.0%} of its choices ({interval})"
+    if len(rows) == 1:
+        return f"{first.system} is the only system: {won}."
+    if len(top) == len(rows):
+        return f"The {len(rows)} systems cannot be told apart; {first.system} comes first: {won}."
+    following = rows[len(top)].system
+    if len(top) == 1:
+        return f"People prefer {first.system}: {won}. The next system, {following}, is worse."
+    lead = joined([row.system for row in top])
+    return f"{lead} lead and cannot be told apart; the next system, {following}, is worse."
+
+
+_VERDICTS: Mapping[str, Callable[[Any], str]] = {
+    "Estimates": estimate_verdict, "Replay": sequential_verdict, "Agreement": agreement_verdict,
+    "MetricReport": lambda result: result.verdict, "Simulation": simulate_verdict, "CampaignPlan": plan_verdict,
+    "PowerPlan": plan_verdict, "AdaptivePlan": plan_verdict, "Selection": selection_verdict,
+    "Cleaned": clean_verdict, "Combined": combine_verdict, "Comparison": preference_verdict, **COMPARED,
+}  # fmt: skip
+"""By the name of the result's class: importing the classes would import everything."""

@@ -1,0 +1,502 @@
+"""`Allocator`: decide while people judge which system is judged next on which item, and stay valid.
+
+All systems go along one order of items (sampling/item_order.py), each as far as the policy takes it. So every system's
+judged items are the beginning of an order with known probabilities, whatever the policy looked at, and estimates and
+sequences hold. Everything is derived from the log of asked cells and judgments: the same log gives the same next cells.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from aliquot._version import __version__
+from aliquot.core.evalset import ItemId
+from aliquot.core.judgments import Judgments
+from aliquot.core.origin import origin_of
+from aliquot.core.registry import parse_spec
+from aliquot.core.result import signature
+from aliquot.core.selection import Selection
+from aliquot.errors import AliquotWarning, DataError, OptionError, unknown_name
+from aliquot.estimation.estimate import Estimates, estimate
+from aliquot.estimation.monitor import Features, Monitor, Picture
+from aliquot.estimation.proxies import standard_metric, usable
+from aliquot.io.inputs import DataLike, JudgmentsLike, as_evalset
+from aliquot.sampling.allocator_inputs import (
+    WHO,
+    Ask,
+    CellsLike,
+    Who,
+    budget_in_cells,
+    read_answers,
+    read_cells,
+    read_question,
+)
+from aliquot.sampling.budgets import item_costs
+from aliquot.sampling.item_order import ItemOrder, item_order
+from aliquot.sampling.policies import PolicyState, check_policy, standard_draws
+from aliquot.stats.arrays import BoolArray, FloatArray
+from aliquot.stats.cell_model import CellFit, CellModel
+
+UNITS: tuple[str, ...] = ("cell", "item", "document")
+MODELS = ("mixed", "means")
+_MONITORED = {"top": "best", "best": "best", "ranking": "ranking", "pairs": "ranking", "means": "means"}
+_REPEAT = ("never", "auto")
+_SCALES = ("auto", "penalties", "ratings")
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What is known by now, and what to do."""
+
+    picture: Picture  # what is decided, at every look with the same guarantee
+    cells: int  # judged
+    asked: int  # asked for, answered or not
+    stop: bool
+    text: str  # in words
+
+
+class Allocator:
+    """Decides which cells people should judge next.
+
+    Args:
+        data: the test set with outputs' metrics; human scores in it are not looked at.
+        question: "top" (weighted to the best), "ranking", "best", "means", or pairs of systems, a list or "A:B,C:D".
+        policy: a policy's spec: auto, uniform, rank:power=1, successive_rejects, successive_halving.
+        budget: cells in all, or None; a share as text ("30%") is of all cells.
+        metrics: the metrics to use; all that vary and cover half of the outputs by default.
+        model: what the policy looks at: "mixed" (metrics and item effects) or "means" (plain means, as published).
+        unit: "cell", "item" (all systems of an item together, for side-by-side protocols) or "document" (a system's
+            items of a document together).
+        equal: take items in plain random order instead of by expected error.
+        protocol_scale: "penalties" (MQM), "ratings", or "auto" to tell it from human scores in the data.
+        cost: an item column or "esa_time": gains are compared per cost.
+        repeats: "auto" judges cells again where a system has no item left; "never" stops there.
+        margin: for means, the half width at which it stops.
+        alpha: error rate of all decisions of a run together.
+        seed: same seed and same log, same cells.
+
+    >>> import aliquot
+    >>> data = aliquot.synthetic(items=60, systems=4, seed=2)
+    >>> allocator = Allocator(data, "top", seed=1)
+    >>> score = {(i, s): v for i, row in zip(data.ids, data.human_score()) for s, v in zip(data.systems, row)}
+    >>> for _ in range(20):
+    ...     cells = allocator.next(5)
+    ...     allocator.add([(ask.item, ask.system, score[ask.item, ask.system]) for ask in cells])
+    >>> allocator.estimate().judged, sum(allocator.counts.values())
+    (31, 100)
+    """
+
+    def __init__(
+        self,
+        data: DataLike,
+        question: str | Sequence[tuple[str, str]] = "top",
+        *,
+        policy: str = "auto",
+        budget: int | str | None = None,
+        metrics: Sequence[str] | None = None,
+        model: str = "mixed",
+        unit: str = "cell",
+        equal: bool = False,
+        protocol_scale: str = "auto",
+        cost: str | None = None,
+        repeats: str = "never",
+        margin: float | None = None,
+        alpha: float = 0.05,
+        seed: int = 0,
+    ) -> None:
+        self._options = {name: value for name, value in locals().items() if name not in ("self", "data")}
+        self.data = as_evalset(data)
+        scale: Any = protocol_scale
+        for name, value, known in (
+            ("unit", unit, UNITS), ("repeats", repeats, _REPEAT), ("scale", scale, _SCALES), ("model", model, MODELS),
+        ):  # fmt: skip
+            if value not in known:
+                raise unknown_name(name, value, known)
+        self._question, self._pairs = read_question(question, self.data)
+        self._budget = budget_in_cells(budget, self.data)
+        self._spec, self._seed, self._unit, self._repeats = parse_spec(policy), seed, unit, repeats
+        self._policy = check_policy(self._spec, self._budget)
+        whole = "document" if unit == "document" else "item"
+        self.order: ItemOrder = item_order(self.data, seed=seed, equal=equal, scale=scale, unit=whole)
+        self._costs = item_costs(self.data, cost)
+        names = usable(self.data, None if metrics is None else tuple(metrics)) if model == "mixed" else []
+        cells = (self.data.n_items, self.data.n_systems)
+        stack = np.stack([standard_metric(self.data, name) for name in names], 2) if names else np.zeros((*cells, 0))
+        self._model = CellModel(stack, self.order.weight, item_effects=model == "mixed")
+        self._monitor = self._start_monitor(stack, margin, alpha)
+        self._ids = self.data.ids  # a list that is made anew at each access
+        self.rows = {str(item): row for row, item in enumerate(self._ids)}  # files may write 7 as "7"
+        self.columns = {name: at for at, name in enumerate(self.data.systems)}
+        self._asked = np.zeros(self.data.n_systems, dtype=np.int64)  # how far each system went along the order
+        self._open: dict[tuple[int, int], Ask] = {}
+        self._answers: dict[tuple[int, int], dict[Any, float]] = {}
+        self._log: list[dict[str, Any]] = []
+        self._spent, self._ended = 0, False  # cells asked; whether the rest of the budget is smaller than a unit
+        self._unasked: set[tuple[int, int]] = set()  # cells judged before the order has reached them
+        self._unwatched: list[tuple[int, int, float]] = []  # judged cells that the monitor has not seen yet
+        self._place = np.empty(self.data.n_items, dtype=np.int64)
+        self._place[self.order.rows] = np.arange(self.data.n_items)
+
+    def _start_monitor(self, stack: FloatArray, margin: float | None, alpha: float) -> Monitor:
+        features = Features(tuple(self.data.ids), stack) if stack.shape[2] else None
+        asked = "ranking" if self._question == "means" and margin is None else _MONITORED[self._question]
+        return Monitor(self.data.systems, self.data.n_items, question=asked, margin=margin,  # type: ignore[arg-type]
+                       alpha=alpha, kind="asymptotic", features=features)  # fmt: skip
+
+    # -- asking --------------------------------------------------------------------------------------------------------
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Cells asked of each system."""
+        return dict(zip(self.data.systems, self._asked.tolist(), strict=True))
+
+    @property
+    def asked(self) -> int:
+        """Cells asked so far, repeats included."""
+        return self._spent
+
+    def next(self, k: int = 1) -> list[Ask]:
+        """Return the next k cells to judge, or fewer where the budget or the items end; units are not divided."""
+        if k < 1:
+            raise OptionError(f"next({k}): ask for at least 1 cell")
+        fit = self._model.fit() if self._model.counts.any() else None
+        made: list[Ask] = []
+        draws = standard_draws([self._seed, 1, len(self._log)], self.data.n_systems)
+        batch: dict[str, FloatArray] = {"beaten": self._beaten().astype(np.float64)}
+        rng = np.random.default_rng([self._seed, 2, len(self._log)])
+        while len(made) < k and (self._budget is None or self._spent < self._budget):
+            unit = self._next_unit(fit, draws, batch, rng.random())
+            self._ended = self._budget is not None and self._spent + len(unit) > self._budget
+            if not unit or self._ended:
+                break
+            made += unit
+            for ask in unit:
+                self._note(ask)
+        return made
+
+    def _note(self, ask: Ask) -> None:
+        row, system = self.rows[str(ask.item)], self.columns[ask.system]
+        self._log.append({"event": "ask", **vars(ask)})
+        self._spent += 1
+        self._open[row, system] = ask
+        if not ask.repeat:
+            self._reach(system, int(self._place[row]) + 1)
+
+    def _reach(self, system: int, place: int) -> None:
+        """Let a system go along the order up to `place`, and on past cells that were judged before they were asked.
+
+        Such answers count from now on. That a cell was judged early has nothing to do with the policy, so the system's
+        items are still the beginning of the order.
+        """
+        rows, at = self.order.rows, int(self._asked[system])
+        while at < place or (at < len(rows) and (int(rows[at]), system) in self._unasked):
+            cell = (int(rows[at]), system)
+            if cell in self._unasked:
+                self._unasked.remove(cell)
+                self._count(cell)
+            at += 1
+        self._asked[system] = at
+
+    def _next_unit(
+        self, fit: CellFit | None, draws: FloatArray, batch: dict[str, FloatArray], uniform: float
+    ) -> list[Ask]:
+        """One unit by the policy: a cell, an item's cells, or a document's cells of a system."""
+        if (self._asked >= self.data.n_items).all():
+            return self._again(fit) if self._repeats == "auto" else []
+        probability = self._policy.probabilities(self._state(fit, draws, batch), self._spec.parameters)
+        if self._unit == "item":
+            return self._whole_item()
+        likely = np.flatnonzero(probability)  # rounding must not choose a system without a probability
+        place = int(np.searchsorted(np.cumsum(probability[likely]), uniform, "right"))
+        chosen = int(likely[min(place, len(likely) - 1)])
+        name, p = self.data.systems[chosen], float(probability[chosen])
+        return [Ask(self._ids[row], name, p) for row in self._next_rows(chosen)]
+
+    def _whole_item(self) -> list[Ask]:
+        row = self.order.rows[int(self._asked.min())]
+        lacking = [s for s in range(self.data.n_systems) if self._asked[s] == self._asked.min()]
+        return [Ask(self._ids[row], self.data.systems[s], 1.0) for s in lacking]
+
+    def _next_rows(self, system: int) -> list[int]:
+        """The rows of a system's next unit that are not judged; the first never is."""
+        start = int(self._asked[system])
+        rows = self.order.rows
+        if self._unit != "document":
+            return [int(rows[start])]
+        codes = self.data.documents
+        assert codes is not None  # noqa: S101  (item_order has refused data without documents)
+        stop = start
+        while stop < len(rows) and codes[rows[stop]] == codes[rows[start]]:
+            stop += 1
+        return [int(row) for row in rows[start:stop] if (int(row), system) not in self._unasked]
+
+    def _state(self, fit: CellFit | None, draws: FloatArray, batch: dict[str, FloatArray]) -> PolicyState:
+        m, population = self.data.n_systems, self.data.n_items
+        upcoming = self.order.rows[np.minimum(self._asked, population - 1)]
+        cost = np.ones(m) if self._costs is None else self._costs[upcoming]
+        values = np.full(m, np.nan) if fit is None else fit.values
+        noise = 1.0 if fit is None or not fit.noise > 0 else fit.noise
+        return PolicyState(
+            self._asked, population, values, noise, self._question, self._pairs, self._budget, cost, draws, batch
+        )  # fmt: skip
+
+    def _again(self, fit: CellFit | None) -> list[Ask]:
+        """All items are judged: judge again the cell with the fewest judgments, of the system that needs it most."""
+        if not self._answers:
+            return []
+        times = {cell: len(found) for cell, found in self._answers.items()}
+        repeats = {(self.rows[str(e["item"])], self.columns[e["system"]]) for e in self._asks(repeat=True)}
+        fewest = min(times[cell] + (cell in repeats) for cell in times)
+        row, system = min(
+            (cell for cell in times if times[cell] + (cell in repeats) == fewest),
+            key=lambda cell: (-_value(fit, cell[1]), self._place[cell[0]]),
+        )
+        return [Ask(self._ids[row], self.data.systems[system], 1.0, repeat=True)]
+
+    def _asks(self, *, repeat: bool) -> list[dict[str, Any]]:
+        return [event for event in self._log if event["event"] == "ask" and event["repeat"] == repeat]
+
+    # -- answers -------------------------------------------------------------------------------------------------------
+
+    def add(self, judgments: JudgmentsLike | Iterable[tuple[Any, ...]]) -> None:
+        """Take answers in any order, late or in part; all of a call or, where one is wrong, none.
+
+        Answers to cells never asked are kept and marked. They count from when the system's order reaches them: a policy
+        that knew them before could stop a system just ahead of a bad answer. The same answer twice counts once; an
+        annotator's second, different answer to a cell is refused.
+        """
+        fresh: dict[tuple[int, int, Who], float] = {}
+        for item, system, value, who in read_answers(judgments):
+            key = self._known_cell(item, system, value)
+            before = fresh.get((*key, who), self._answers.get(key, {}).get(who))
+            if before is not None and before != value:
+                name = "without an annotator" if who[0] is None else f"by '{who[0]}'"
+                raise DataError(f"item {item!r}, system '{system}': two judgments {name}, {before:g} and {value:g}; "
+                                "name the annotators, or keep one")  # fmt: skip
+            if before is None:
+                fresh[*key, who] = value
+        for (row, system_at, who), value in fresh.items():
+            self._take(row, system_at, who, value)
+
+    def _known_cell(self, item: ItemId, system: str, value: float) -> tuple[int, int]:
+        if system not in self.columns:
+            raise unknown_name("system", system, self.data.systems)
+        if str(item) not in self.rows:
+            raise DataError(f"the item {item!r} is not in the data ({self.data.name}); is this the log of other data?")
+        if not np.isfinite(value):
+            raise DataError(f"item {item!r}, system '{system}': the score {value} is not a number")
+        return self.rows[str(item)], self.columns[system]
+
+    def _take(self, row: int, system: int, who: Who, value: float) -> None:
+        cell, asked = (row, system), bool(self._place[row] < self._asked[system])
+        found = self._answers.setdefault(cell, {})
+        first = not found
+        found[who] = value
+        named = {name: told for name, told in zip(WHO, who, strict=True) if told is not None}
+        self._log.append({"event": "judgment", "item": self._ids[row], "system": self.data.systems[system],
+                          "value": value, **named, **({} if asked else {"unasked": True})})  # fmt: skip
+        self._open.pop(cell, None)
+        if asked:
+            self._count(cell, first=first)
+        else:
+            self._unasked.add(cell)
+            self._reach(system, int(self._asked[system]))
+
+    def _count(self, cell: tuple[int, int], *, first: bool = True) -> None:
+        """Let an answered cell inform the policy, and, once, the monitor."""
+        self._model.put(*cell, self._mean(cell))
+        if first:
+            self._unwatched.append((*cell, self._mean(cell)))
+
+    def _mean(self, cell: tuple[int, int]) -> float:
+        return float(np.mean(list(self._answers[cell].values())))
+
+    # -- results -------------------------------------------------------------------------------------------------------
+
+    @property
+    def pending(self) -> list[Ask]:
+        """Cells asked and not answered yet."""
+        return list(self._open.values())
+
+    @property
+    def judgments(self) -> Judgments:
+        """All answers to cells that were asked, as a table."""
+        rows = [
+            {"item": self._ids[row], "system": self.data.systems[system], "value": value,
+             **dict(zip(WHO, who, strict=True))}
+            for (row, system), found in self._answers.items() if (row, system) not in self._unasked
+            for who, value in found.items()
+        ]  # fmt: skip
+        if not rows:
+            raise DataError("nothing is judged yet")
+        table = pl.DataFrame(rows, infer_schema_length=None)
+        return Judgments(table.drop(name for name in WHO if table[name].null_count() == len(table)))
+
+    @property
+    def unasked(self) -> list[tuple[ItemId, str]]:
+        """Cells that were judged although the order has not reached them; they do not count yet."""
+        return [(self._ids[row], self.data.systems[system]) for row, system in sorted(self._unasked)]
+
+    @property
+    def signature(self) -> str:
+        """How to get the same cells again, given the same judgments."""
+        return signature(f"allocate:{self._spec}", self.data, question=self._question, unit=self._unit, seed=self._seed)
+
+    def selection(self) -> Selection:
+        """The cells asked so far with their probabilities, as `estimate` takes them."""
+        reached = int(self._asked.max())
+        if not reached:
+            raise DataError("nothing is asked yet")
+        rows = self.order.rows[:reached]
+        systems = tuple(
+            tuple(name for name, n in zip(self.data.systems, self._asked, strict=True) if place < n)
+            for place in range(reached)
+        )
+        rates = {name: self.order.rate(int(n)) for name, n in self.counts.items() if n}
+        plain = {name: None if np.isinf(rate) else rate for name, rate in rates.items()}
+        ids = tuple(self._ids[row] for row in rows)
+        details = {"rates": plain, "variance": "clustered" if self._unit == "document" else "unordered"}
+        return Selection(
+            ids=ids, population=self.data.n_items, method=f"allocate:{self._spec.name}",
+            utility=self.order.size[rows], probability=self.order.probability(reached)[rows], systems=systems,
+            details=details, origin=origin_of(self.data, ids),
+            signature=self.signature,
+        )  # fmt: skip
+
+    def estimate(self, method: str = "auto", **options: Any) -> Estimates:
+        """Estimate all systems from what is judged; options are those of `aliquot.estimate`."""
+        options.setdefault("human", self.data.human)  # otherwise scores of the data that people gave would be a metric
+        return estimate(self.data, method, selection=self.selection(), judgments=self.judgments, **options)
+
+    def advice(self) -> Advice:
+        """Say what is decided, valid at every look, and whether to stop."""
+        picture = self._asked_for(self._watched())
+        out = self._budget is not None and (self._ended or self._spent >= self._budget)
+        text = picture.reason
+        if out and not picture.stop:
+            text = f"stop: the budget of {self._budget} cells is spent; {picture.reason.removeprefix('go on: ')}"
+        return Advice(picture, len(self._answers), self._spent, picture.stop or out, text)
+
+    def _watched(self) -> Picture:
+        """What the monitor says of all judgments by now."""
+        for row, cells in groupby(self._unwatched, key=lambda cell: cell[0]):  # an item's answers that came together
+            scores = {self.data.systems[system]: value for _, system, value in cells}
+            self._monitor.add(self._ids[row], scores, float(self.order.weight[row]))
+        self._unwatched.clear()
+        return self._monitor.picture()
+
+    def _beaten(self) -> BoolArray:
+        """Systems that cannot be the best any more, where that is the question; more cells of theirs decide nothing."""
+        beaten = np.zeros(self.data.n_systems, dtype=np.bool_)
+        if self._question == "best":
+            beaten[[self.columns[pair.b] for pair in self._watched().decided]] = True
+        return beaten
+
+    def _asked_for(self, picture: Picture) -> Picture:
+        """Of listed pairs, the others do not matter."""
+        if self._pairs is None:
+            return picture
+        wanted = self._pairs > 0
+        pairs = tuple(pair for pair in picture.pairs if wanted[self.columns[pair.a], self.columns[pair.b]])
+        return replace(picture, pairs=pairs, stop=all(pair.decided for pair in pairs))
+
+    # -- the log -------------------------------------------------------------------------------------------------------
+
+    def state(self) -> dict[str, Any]:
+        """Everything needed to go on elsewhere, as plain values: options, data and the log."""
+        return {
+            "aliquot": __version__,
+            "data": self.data.fingerprint,
+            "options": dict(self._options),
+            "log": self._log[:],
+        }
+
+    @classmethod
+    def restore(cls, data: DataLike, state: Mapping[str, Any]) -> Allocator:
+        """Go on from what `state` gave, with the same data."""
+        evalset = as_evalset(data)
+        if not isinstance(state.get("log"), list) or not isinstance(state.get("options"), Mapping):
+            raise DataError("this is no state of an Allocator: 'options' and 'log' are missing")
+        if state.get("data") != evalset.fingerprint:
+            raise DataError(f"{evalset.name}: the log is of other data (fingerprint {state.get('data')}, these have "
+                            f"{evalset.fingerprint}); give the data it was made with")  # fmt: skip
+        options = dict(state["options"])
+        pairs = options.get("question")
+        options["question"] = [tuple(pair) for pair in pairs] if isinstance(pairs, list) else pairs
+        allocator = cls(evalset, **options)
+        for event in state["log"]:
+            allocator.replay(event)
+        return allocator
+
+    def replay(self, event: Mapping[str, Any]) -> None:
+        """Take one event of a log as it happened."""
+        if event.get("event") == "judgment":
+            row, system = self._known_cell(event["item"], event["system"], event["value"])
+            self._take(row, system, (event.get("annotator"), event.get("criterion"), event.get("repeat")),
+                       event["value"])  # fmt: skip
+        elif event.get("event") == "ask":
+            row, system = self._known_cell(event["item"], event["system"], 0.0)
+            repeat = bool(event.get("repeat", False))
+            self._note(Ask(self._ids[row], event["system"], event["probability"], repeat))
+        else:
+            raise DataError(f"the log holds an unknown event: {event!r}")
+
+    @classmethod
+    def from_judgments(
+        cls,
+        data: DataLike,
+        judgments: JudgmentsLike | Iterable[tuple[Any, ...]] | None = None,
+        *,
+        asked: CellsLike = (),
+        **options: Any,
+    ) -> Allocator:
+        """Go on from judgments alone, where no state was kept; the options must be those of the first call.
+
+        Cells that are judged or in `asked` (given to people, who have not answered yet) were asked. A system's place is
+        one past the furthest of them, as long as at least half of the cells up to there are known: judgments beyond it
+        were made for another reason, and count when the order reaches them.
+
+        Args:
+            data: the test set, as it was.
+            judgments: all judgments so far, in the order in which they came, or None.
+            asked: cells that people still have: what `next` returned, tables of them, or files of `aliquot next`.
+            options: those of `Allocator`.
+
+        >>> import aliquot
+        >>> data = aliquot.synthetic(items=60, systems=4, seed=2)
+        >>> first = [(ask.item, ask.system, 1.0) for ask in Allocator.from_judgments(data, seed=1).next(8)]
+        >>> Allocator.from_judgments(data, first, seed=1).counts
+        {'sys1': 2, 'sys2': 2, 'sys3': 2, 'sys4': 2}
+        """
+        allocator = cls(data, **options)
+        rows = [] if judgments is None else read_answers(judgments)
+        judged = {allocator._known_cell(item, system, value) for item, system, value, _ in rows}
+        allocator._resume(judged | {allocator._known_cell(item, system, 0.0) for item, system in read_cells(asked)})
+        allocator.add([(item, system, value, *who) for item, system, value, who in rows])
+        if allocator._unasked:
+            left, advice = len(allocator._unasked), "is the seed, the unit or the data another one than before?"
+            warnings.warn(f"{left} of {len(judged)} judged cells are not among those asked: they do not count until "
+                          f"the order of items reaches them; {advice}", AliquotWarning, 2)  # fmt: skip
+        return allocator
+
+    def _resume(self, known: set[tuple[int, int]]) -> None:
+        """Note the cells that were asked, in the order of items."""
+        asked: list[tuple[int, int]] = []
+        for system in range(self.data.n_systems):
+            places = np.sort([self._place[row] for row, column in known if column == system]).astype(np.int64)
+            dense = np.flatnonzero(2 * np.arange(1, len(places) + 1) > places)
+            asked += [(int(place), system) for place in places[: dense[-1] + 1 if len(dense) else 0]]
+        for place, system in sorted(asked):
+            # what the policy's probability was is not known, and nothing needs it
+            self._note(Ask(self._ids[self.order.rows[place]], self.data.systems[system], float("nan")))
+
+
+def _value(fit: CellFit | None, system: int) -> float:
+    return 0.0 if fit is None or not np.isfinite(fit.values[system]) else float(fit.values[system])

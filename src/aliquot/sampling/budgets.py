@@ -1,0 +1,320 @@
+"""Budgets as people write them (200, 30%, 3000judgments, 20h, 500EUR), and what judging costs in time and money.
+
+Invariant: a budget means the same in every verb. A bare number counts items; everything else carries its unit.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from aliquot.core.conventions import source_lengths
+from aliquot.core.evalset import EvalSet
+from aliquot.core.judgments import Judgments
+from aliquot.errors import AliquotWarning, DataError, OptionError, unknown_name
+from aliquot.sampling.cost_line import FITTED, fit_cost_line, fitted_costs
+from aliquot.stats.arrays import FloatArray
+
+Unit = Literal["items", "judgments", "share", "hours", "money", "cost"]
+ESA = "esa_time"
+ESA_SECONDS_PER_WORD = 0.15
+ESA_SECONDS = 33.7
+_BREAK = 5.0  # recorded times above this many medians hold a break
+_HOUR = 3600.0
+_WRITTEN = re.compile(r"(?P<before>[^\d.\s+-]*)\s*(?P<number>[\d.]+(?:e\+?\d+)?)\s*(?P<after>\S*)", re.IGNORECASE)
+_UNITS: dict[str, Unit] = {
+    "": "items", "item": "items", "items": "items", "judgment": "judgments", "judgments": "judgments", "%": "share",
+    "h": "hours", "hour": "hours", "hours": "hours", "cost": "cost",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Amount:
+    """A budget as it was written: a number of items or judgments, a share of the items, hours, money, or cost.
+
+    `cost` counts in the unit of the item column that --cost names.
+    """
+
+    value: float
+    unit: Unit
+    written: str
+    bare: bool = False  # whether no unit was written
+
+    @property
+    def timed(self) -> bool:
+        """Whether it takes the time of judging to know what it buys."""
+        return self.unit in ("hours", "money")
+
+
+def parse_amount(budget: float | str, currency: str = "EUR") -> Amount:
+    """Read a budget; a bare number counts items.
+
+    >>> parse_amount(200).unit, parse_amount("20 h").value, parse_amount("500EUR").unit, parse_amount("30%").value
+    ('items', 20.0, 'money', 0.3)
+    """
+    text = str(budget).strip()
+    found = _WRITTEN.fullmatch(text)
+    known = {**_UNITS, currency.strip().casefold(): "money"}
+    mark = (found["before"] or found["after"]).casefold() if found else ""
+    try:
+        unit = known[mark] if found else None
+        value = float(found["number"]) if found else 0.0
+    except (KeyError, ValueError):
+        unit, value = None, 0.0
+    if re.fullmatch(r"[-+]\s*[\d.]+\s*\S*|nan|inf", text, re.IGNORECASE):
+        raise OptionError(f"--budget {budget}: must be above 0, without a sign")
+    if unit is None or (found and found["before"] and found["after"]):
+        raise OptionError(
+            f"--budget '{budget}': write a number of items (200 or 200items), a share (30%), 3000judgments, hours "
+            f"(20h), money (500{currency}; its name is --currency), or with --cost an amount of it (900cost)"
+        )
+    if not 0 < value < np.inf:
+        raise OptionError(f"--budget {budget}: must be above 0")
+    return Amount(value / 100 if unit == "share" else value, unit, text, bare=not mark)
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What may be spent: `n` items, or, with costs, an `amount`."""
+
+    n: int
+    amount: float | None = None
+
+    def less(self, items: int, spent: float) -> Budget:
+        """Return what is left after some items are fixed."""
+        amount = None if self.amount is None else self.amount - spent
+        if (amount is not None and amount < -1e-9 * (self.amount or 1.0)) or (amount is None and items > self.n):
+            raise OptionError(f"the {items} included items already exceed the budget; raise --budget or include fewer")
+        return Budget(max(0, self.n - items), amount)
+
+
+def resolve_budget(
+    budget: float | str | Amount | None, population: int, cost: FloatArray | None = None, *, systems: int = 0
+) -> Budget:
+    """Say what a budget buys of `population` items; None buys everything.
+
+    `cost` are the items' costs: in the unit of --cost, or in seconds where the budget is hours (money: see
+    `in_hours`). A share is of the cost where there is one. `systems` outputs are judged for each item.
+
+    >>> resolve_budget("30%", 50), resolve_budget("60judgments", 50, systems=4)
+    (Budget(n=15, amount=None), Budget(n=15, amount=None))
+    """
+    if population == 0:
+        raise DataError("no item is left to choose from; check --exclude-items")
+    total = float(population) if cost is None else float(cost.sum())
+    amount = Amount(1.0, "share", "100%") if budget is None else budget
+    amount = amount if isinstance(amount, Amount) else parse_amount(amount)
+    if amount.unit in ("items", "judgments"):
+        return Budget(_number(amount, population, systems, priced=cost is not None))
+    if cost is None and amount.unit != "share":
+        need = "--cost COLUMN" if amount.unit == "cost" else "how long judging takes: --seconds-per-judgment or --cost"
+        raise OptionError(f"--budget {amount.written} needs {need}")
+    value = {"share": amount.value * total, "hours": amount.value * _HOUR}.get(amount.unit, amount.value)
+    if value > total * (1 + 1e-12):
+        _warn_of_all(amount, total, "items" if cost is None else "of cost")
+        value = total
+    return Budget(max(1, round(value))) if cost is None else Budget(n=population, amount=value)
+
+
+def _number(amount: Amount, population: int, systems: int, *, priced: bool) -> int:
+    """A whole number of items."""
+    if amount.bare and priced:
+        raise OptionError(f"--budget {amount.written} with --cost: write {amount.written}cost for an amount of cost, "
+                          f"or {amount.written}items for a number of items")  # fmt: skip
+    value = amount.value
+    if amount.unit == "judgments":
+        if not systems:
+            raise OptionError(f"--budget {amount.written}: the data have no systems to judge; write a number of items")
+        value = np.floor(value / systems + 1e-9)
+        if value < 1:
+            raise OptionError(f"--budget {amount.written}: one item takes {systems} judgments, one for each system")
+    if abs(round(value) - value) > 1e-9:
+        raise OptionError(f"--budget {amount.written}: a number of items is whole; for an amount of cost give --cost "
+                          f"too, and write {amount.written}cost")  # fmt: skip
+    if value > population:
+        _warn_of_all(amount, population, "items")
+    return min(round(value), population)
+
+
+def _warn_of_all(amount: Amount, total: float, unit: str) -> None:
+    text = f"the budget {amount.written} exceeds the {total:g} {unit} there are: all are taken"
+    warnings.warn(text, AliquotWarning, 4)
+
+
+def in_hours(amount: Amount, prices: Prices) -> Amount:
+    """Hours that an amount of money buys; other amounts as they are."""
+    if amount.unit != "money":
+        return amount
+    if prices.hourly is None:
+        raise OptionError(f"--budget {amount.written}: money needs --hourly, what an hour of an annotator costs")
+    return Amount(amount.value / prices.hourly, "hours", amount.written)
+
+
+# -- What judging costs ----------------------------------------------------------------------------------------------
+
+
+def item_costs(evalset: EvalSet, cost: str | None) -> FloatArray | None:
+    """Return every item's cost: None for unit costs, `esa_time` or `fitted` in seconds, or a numeric item column.
+
+    `esa_time`: 0.15 seconds a source word + 33.7 (characters for Chinese, Japanese, Korean, Thai). `fitted`: the same
+    line fitted to the times of the judgments in the data (see `cost_line`).
+    """
+    if cost is None:
+        return None
+    if cost == ESA:
+        return esa_seconds(source_lengths(evalset))
+    numeric = [name for name in evalset.items.columns if evalset.items[name].dtype.is_numeric() and name != "id"]
+    if cost not in numeric:
+        if cost == FITTED:
+            return fitted_costs(evalset)
+        raise unknown_name("cost", cost, [ESA, FITTED, *numeric], "name a numeric item column")
+    return check_costs(evalset.items[cost], evalset.items["id"], evalset.name)
+
+
+def esa_seconds(lengths: NDArray[np.generic]) -> FloatArray:
+    """Seconds that an ESA judgment of sources of these lengths takes; an unknown length counts as 0."""
+    known = np.nan_to_num(lengths.astype(np.float64), nan=0.0, posinf=0.0, neginf=0.0)
+    return ESA_SECONDS_PER_WORD * known + ESA_SECONDS
+
+
+def check_costs(costs: pl.Series, ids: pl.Series, name: str) -> FloatArray:
+    """Return a column of costs as numbers, which must all be positive."""
+    values: FloatArray = costs.cast(pl.Float64).fill_null(np.nan).to_numpy()
+    bad = ~((values > 0) & (values < np.inf))
+    if bad.any():
+        at = int(np.flatnonzero(bad)[0])
+        what = "missing" if np.isnan(values[at]) else f"{values[at]:g}"
+        raise DataError(f"{name}: item {ids[at]!r} has the cost {what} (column '{costs.name}'); costs must be positive")
+    return values
+
+
+@dataclass(frozen=True)
+class Times:
+    """How long judging takes, as the user says it; at most one of the first three."""
+
+    seconds_per_item: float | None = None  # for an item with all its outputs, judged once
+    seconds_per_judgment: float | None = None  # for one output, judged once
+    cost: str | None = None  # an item column of an item's seconds; esa_time or fitted (seconds for one output)
+    # what an item costs once, however often its outputs are judged (preparing, reading in)
+    seconds_per_new_item: float = 0.0
+    hourly: float | None = None  # what an hour of an annotator costs
+    currency: str = "EUR"  # the name of the money
+
+    def __post_init__(self) -> None:
+        given = [
+            name for name in ("seconds_per_item", "seconds_per_judgment", "cost") if getattr(self, name) is not None
+        ]
+        if len(given) > 1:
+            raise OptionError(f"{_option(given[0])} and {_option(given[1])} say how long judging takes in two ways; "
+                              "give one of them")  # fmt: skip
+        for name in ("seconds_per_item", "seconds_per_judgment", "hourly"):
+            value = getattr(self, name)
+            if value is not None and not 0 < value < np.inf:
+                raise OptionError(f"{_option(name)} {value:g}: must be above 0")
+        if not 0 <= self.seconds_per_new_item < np.inf:
+            raise OptionError(f"--seconds-per-new-item {self.seconds_per_new_item:g}: must be at least 0")
+        if not self.currency.strip() or self.currency.strip().casefold() in _UNITS:
+            raise OptionError(f"--currency '{self.currency}': name a currency, for instance EUR")
+
+
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+@dataclass(frozen=True, eq=False)
+class Prices:
+    """What judging costs."""
+
+    seconds: FloatArray | None  # of each item, all its outputs judged once; None where nobody said
+    new_item: float = 0.0  # seconds that an item costs once, however often it is judged
+    hourly: float | None = None  # money for an hour, or None
+    currency: str = "EUR"  # its name
+    about: str = ""  # where the seconds come from, in words; empty where they are unknown
+
+    def hours(self, expected: FloatArray, judgments: float = 1.0) -> float:
+        """Hours for items that are judged `expected` times each, every output by so many people; NaN if unknown.
+
+        >>> Prices(np.array([60.0, 120.0]), new_item=30.0).hours(np.array([1.0, 0.5]), judgments=3)
+        0.1125
+        """
+        if self.seconds is None:
+            return float("nan")
+        return float(expected @ (self.seconds * judgments + self.new_item)) / _HOUR
+
+    def money(self, hours: float) -> float:
+        """What so many hours cost; NaN if unknown."""
+        return float("nan") if self.hourly is None else hours * self.hourly
+
+
+def plain_prices(times: Times, outputs: int) -> Prices:
+    """Prices without data, for an item of which `outputs` outputs are judged.
+
+    >>> plain_prices(Times(seconds_per_judgment=40.0, hourly=18.0), outputs=2).seconds
+    array([80.])
+    """
+    if times.cost is not None:
+        raise OptionError(f"--cost {times.cost} needs data; without, give --seconds-per-judgment")
+    seconds, about = None, ""
+    if times.seconds_per_judgment is not None:
+        seconds, about = times.seconds_per_judgment * outputs, f"{times.seconds_per_judgment:g} s a judgment"
+    elif times.seconds_per_item is not None:
+        seconds, about = times.seconds_per_item, f"{times.seconds_per_item:g} s an item"
+    _check_known(times, known=seconds is not None)
+    return Prices(None if seconds is None else np.array([seconds]), times.seconds_per_new_item, times.hourly,
+                  times.currency, about)  # fmt: skip
+
+
+def data_prices(times: Times, evalset: EvalSet) -> Prices:
+    """Prices of the items of a set: as said, from a column, by ESA's model, or from the times that were recorded."""
+    n, m = evalset.n_items, evalset.n_systems
+    if times.cost is not None:
+        costs = item_costs(evalset, times.cost)
+        if costs is not None and times.cost == ESA:
+            return _priced(times, costs * m, "0.15 s a source word + 33.7 s, for every output (esa_time)")
+        if costs is not None and times.cost == FITTED and FITTED not in evalset.items.columns:
+            return _priced(times, costs * m, f"{fit_cost_line(evalset)}, for every output")
+        return _priced(times, costs, f"seconds an item from the column '{times.cost}'")
+    if times.seconds_per_item is not None or times.seconds_per_judgment is not None:
+        plain = plain_prices(times, m)
+        return _priced(times, None if plain.seconds is None else np.full(n, plain.seconds[0]), plain.about)
+    recorded = recorded_seconds(evalset.judgments)
+    _check_known(times, known=recorded is not None)
+    if recorded is None:
+        return _priced(times, None, "")
+    return _priced(times, np.full(n, recorded * m), f"{recorded:.0f} s a judgment, as recorded, without breaks")
+
+
+def _priced(times: Times, seconds: FloatArray | None, about: str) -> Prices:
+    return Prices(seconds, times.seconds_per_new_item, times.hourly, times.currency, about)
+
+
+def _check_known(times: Times, *, known: bool) -> None:
+    if known:
+        return
+    if times.hourly is not None or times.seconds_per_new_item > 0:
+        option = "--hourly" if times.hourly is not None else "--seconds-per-new-item"
+        raise OptionError(f"{option} needs to know how long judging takes: give --seconds-per-item, "
+                          "--seconds-per-judgment or (with data) --cost")  # fmt: skip
+
+
+def recorded_seconds(judgments: Judgments | None) -> float | None:
+    """Mean seconds of a judgment, each cut at five medians because breaks are often inside; None if not recorded.
+
+    >>> import polars as pl
+    >>> table = pl.DataFrame({"item": [0, 1, 2], "system": "A", "value": 1.0, "seconds": [20.0, 30.0, 9000.0]})
+    >>> recorded_seconds(Judgments(table))
+    66.66666666666667
+    """
+    if judgments is None:
+        return None
+    seconds = judgments.answers()["seconds"].drop_nulls().to_numpy()
+    seconds = seconds[seconds > 0]
+    if not len(seconds):
+        return None
+    return float(np.minimum(seconds, _BREAK * np.median(seconds)).mean())

@@ -1,0 +1,81 @@
+"""What judging an item costs, fitted from recorded times: seconds = intercept + slope x length of the source.
+
+Zouhar et al. 2025, section 5.2, fit such a line to the times of ESA (33.7 s + 0.15 s a word: `esa_time`); other
+protocols and annotators have lines of their own.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+
+from aliquot.core.conventions import source_lengths
+from aliquot.core.evalset import EvalSet
+from aliquot.errors import AliquotWarning, DataError
+from aliquot.stats.arrays import FloatArray
+
+FITTED = "fitted"
+_BREAK = 5.0  # recorded times above this many medians hold a break, and count as so many
+_FEWEST = 10
+
+
+@dataclass(frozen=True)
+class CostLine:
+    """Seconds that judging one output takes, by the length of its source."""
+
+    intercept: float
+    slope: float  # a word; a character for Chinese, Japanese, Korean and Thai
+    judgments: int  # that it was fitted to
+
+    def __str__(self) -> str:
+        return f"{self.slope:.3g} s a source word + {self.intercept:.3g} s, fitted to {self.judgments} recorded times"
+
+    def seconds(self, lengths: FloatArray) -> FloatArray:
+        """Seconds for sources of these lengths; an unknown length counts as 0."""
+        return self.intercept + self.slope * np.nan_to_num(lengths)
+
+
+def fit_cost_line(evalset: EvalSet) -> CostLine:
+    """Fit the line by least squares to the times of all judgments, each cut at five medians.
+
+    A line that falls with the length, or begins below 0, is no cost: the mean time takes its place, with a warning.
+
+    >>> import aliquot
+    >>> line = fit_cost_line(aliquot.synthetic(items=60, systems=3, seed=1))
+    >>> line.judgments >= 60 and line.slope >= 0
+    True
+    """
+    seconds, lengths = _recorded(evalset)
+    if len(seconds) < _FEWEST or len(np.unique(lengths)) < 2:
+        raise DataError(
+            f"{evalset.name}: {len(seconds)} judgments have a time and a source; a cost line needs at least {_FEWEST}, "
+            "of sources of different lengths; use esa_time or an item column, or give judgments with seconds"
+        )
+    slope, intercept = np.polyfit(lengths, np.minimum(seconds, _BREAK * np.median(seconds)), 1)
+    if slope < 0 or intercept <= 0:
+        warnings.warn(
+            f"{evalset.name}: recorded times do not grow with the length of sources as a cost can ({intercept:.3g} s + "
+            f"{slope:.3g} s a word); every item costs the mean time",
+            AliquotWarning, 2,
+        )  # fmt: skip
+        slope, intercept = 0.0, float(np.minimum(seconds, _BREAK * np.median(seconds)).mean())
+    return CostLine(float(intercept), float(slope), len(seconds))
+
+
+def _recorded(evalset: EvalSet) -> tuple[FloatArray, FloatArray]:
+    """Seconds of the judgments that have them, and the lengths of their sources."""
+    length_of = dict(zip(evalset.ids, source_lengths(evalset).tolist(), strict=True))
+    if evalset.judgments is None:
+        return np.empty(0), np.empty(0)
+    answers = evalset.judgments.answers().select("item", "seconds").drop_nulls()
+    seconds = answers["seconds"].cast(float).to_numpy()
+    lengths = np.array([length_of.get(item, np.nan) for item in answers["item"].to_list()], dtype=np.float64)
+    known = (seconds > 0) & np.isfinite(seconds) & np.isfinite(lengths)
+    return seconds[known], lengths[known]
+
+
+def fitted_costs(evalset: EvalSet) -> FloatArray:
+    """Seconds for one output of every item."""
+    return fit_cost_line(evalset).seconds(source_lengths(evalset))

@@ -1,0 +1,405 @@
+"""`PairAllocator`: decide while people choose between two outputs which systems are compared next, and on which item.
+
+Every pair goes along one random order of the items, from a place of its own, as far as the policy takes it. The items
+of a pair are so the beginning of a random order that was fixed before anybody chose, whatever the policy looked at, and
+confidence sequences of the pair's share of wins hold at every look. Everything is derived from the log of asked pairs
+and choices: the same log gives the same next pairs.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from aliquot._version import __version__
+from aliquot.core.evalset import ItemId
+from aliquot.core.registry import parse_spec
+from aliquot.errors import AliquotWarning, DataError, OptionError, unknown_name
+from aliquot.io.inputs import DataLike
+from aliquot.sampling.pair_decisions import PairAdvice, PairDecisions
+from aliquot.sampling.pair_inputs import Choice, ChoicesLike, budget_in_choices, named_sets, read_choices, read_pairs
+from aliquot.sampling.pair_policies import PairState, check_pair_policy, pair_number, posterior_of
+from aliquot.sampling.policies import standard_draws
+from aliquot.stats.arrays import FloatArray, IntArray
+
+PAIR_QUESTIONS = ("top", "best", "ranking")
+
+
+@dataclass(frozen=True)
+class PairAsk:
+    """Two outputs to choose from, in the order in which to show them, and the probability the pair was taken with."""
+
+    item: ItemId
+    a: str
+    b: str
+    probability: float
+
+
+@dataclass(frozen=True)
+class RankedSystem:
+    """A system's place by the choices so far."""
+
+    system: str
+    strength: float  # log-odds against an average system, drawn towards 0 by a normal prior
+    se: float  # as if choices were independent; `aliquot.compare(allocator.choices)` takes items into account
+    win_rate: float  # of its own choices, ties half; NaN without any
+    n: int
+
+
+class PairAllocator:
+    """Decides which two systems people should choose between next, and on which item.
+
+    Args:
+        data: the test set, of which human scores are not looked at; or the names of the systems, with `items`.
+        question: "top" (weighted to the best), "best" or "ranking".
+        policy: a policy's spec: auto, dueling, rucb, uniform (sampling/pair_policies.py); "auto:floor=0.2" sets what
+            all pairs get alike.
+        budget: choices in all, or None; a share as text ("30%") is of all items of all pairs.
+        items: ids of the items, where `data` are names of systems.
+        alpha: error rate of all decisions of a run together.
+        seed: same seed and same log, same pairs.
+
+    >>> allocator = PairAllocator(["A", "B", "C"], "best", items=range(200), seed=1)
+    >>> for _ in range(20):
+    ...     asks = allocator.next(5)
+    ...     allocator.add([(ask.item, ask.a, ask.b, min(ask.a, ask.b)) for ask in asks])  # A before B before C
+    >>> allocator.advice().text
+    'stop: A is preferred to every other system'
+    >>> [each.system for each in allocator.ranking()]
+    ['A', 'B', 'C']
+    """
+
+    def __init__(
+        self,
+        data: DataLike | Sequence[str],
+        question: str = "top",
+        *,
+        policy: str = "auto",
+        budget: int | str | None = None,
+        items: Iterable[ItemId] | None = None,
+        alpha: float = 0.05,
+        seed: int = 0,
+    ) -> None:
+        if question not in PAIR_QUESTIONS:
+            raise unknown_name("question", question, PAIR_QUESTIONS)
+        if not 0.0 < alpha < 1.0:
+            raise OptionError(f"alpha is {alpha:g}; choose between 0 and 1, for instance 0.05")
+        self._options = {"question": question, "policy": policy, "budget": budget, "alpha": alpha, "seed": seed}
+        self.systems, self.items, present, self._data = named_sets(data, items)
+        self._question, self._seed = question, seed
+        self._spec = parse_spec(policy)
+        self._policy = check_pair_policy(self._spec)
+        self._row = {item: row for row, item in enumerate(self.items)}
+        self._system = {name: at for at, name in enumerate(self.systems)}
+        m, n = len(self.systems), len(self.items)
+        self._first, self._second = np.triu_indices(m, 1)
+        count = len(self._first)
+        self._present = present
+        both = np.full((m, m), n) if present is None else present.T.astype(np.int64) @ present.astype(np.int64)
+        self._population: IntArray = both[self._first, self._second].astype(np.int64)
+        self._budget = budget_in_choices(budget, int(self._population.sum()))
+        rng = np.random.default_rng([seed, 0xD0E1])
+        self._order = rng.permutation(n)
+        self._turn = rng.permutation(count)
+        self._place = np.empty(n, dtype=np.int64)
+        self._place[self._order] = np.arange(n)
+        self._start = self._turn * n // count  # pairs begin at places far apart: choices spread over the items
+        self._reached = np.zeros(count, dtype=np.int64)  # places of the order a pair has gone
+        self._asked = np.zeros(count, dtype=np.int64)  # its items on the way, asked or answered without being asked
+        self._value, self._number, self._ties = np.zeros((m, m)), np.zeros((m, m)), 0.0
+        self._open: dict[tuple[int, int], PairAsk] = {}
+        self._answers: dict[tuple[int, int], dict[str | None, float]] = {}
+        self._log: list[dict[str, Any]] = []
+        self._memory: dict[str, Any] = {}
+        self._spent = 0
+        self._decisions = PairDecisions(self.systems, self._population, question, alpha)
+        if present is not None:
+            for pair in range(count):
+                self._settle(pair)
+
+    # -- asking --------------------------------------------------------------------------------------------------------
+
+    @property
+    def counts(self) -> dict[tuple[str, str], int]:
+        """Choices asked of each pair."""
+        names = [(self.systems[a], self.systems[b]) for a, b in zip(self._first, self._second, strict=True)]
+        return dict(zip(names, self._asked.tolist(), strict=True))
+
+    def next(self, k: int = 1) -> list[PairAsk]:
+        """Return the next k choices to be made, or fewer where the budget or the items end."""
+        if k < 1:
+            raise OptionError(f"next({k}): ask for at least 1 choice")
+        made: list[PairAsk] = []
+        draws = standard_draws([self._seed, 1, len(self._log)], len(self.systems))
+        batch: dict[str, FloatArray] = {}
+        while len(made) < k and (self._budget is None or self._spent < self._budget):
+            if not (self._asked < self._population).any():
+                break
+            probability = self._probabilities(draws, batch)
+            rng = np.random.default_rng([self._seed, 2, len(self._log)])
+            pair = int(rng.choice(len(probability), p=probability))
+            swapped = bool(rng.integers(2))
+            row = self._next_row(pair)
+            names = (self.systems[self._first[pair]], self.systems[self._second[pair]])
+            a, b = names[::-1] if swapped else names
+            made.append(PairAsk(self.items[row], a, b, float(probability[pair])))
+            self._note(pair, row, made[-1])
+        return made
+
+    def _probabilities(self, draws: FloatArray, batch: dict[str, FloatArray]) -> FloatArray:
+        state = PairState(self._asked, self._population, self._value, self._number, self._ties, self._question,
+                          self._decisions, self._turn, draws, batch, self._memory)  # fmt: skip
+        return self._policy.probabilities(state, self._spec.parameters)
+
+    def _next_row(self, pair: int) -> int:
+        """Take the pair's next item."""
+        row = self._row_at(pair)
+        self._reached[pair] += 1
+        self._asked[pair] += 1
+        self._settle(pair)
+        return row
+
+    def _row_at(self, pair: int) -> int:
+        """The item at the place that a pair has reached."""
+        return int(self._order[(self._start[pair] + self._reached[pair]) % len(self.items)])
+
+    def _settle(self, pair: int) -> None:
+        """Pass over items that cannot be asked, or that were answered without being asked: their time has come."""
+        while self._reached[pair] < len(self.items):
+            row = self._row_at(pair)
+            if self._there(pair, row):
+                if (pair, row) not in self._answers:
+                    return
+                self._asked[pair] += 1
+                self._watch(pair, row)
+            self._reached[pair] += 1
+
+    def _there(self, pair: int, row: int) -> bool:
+        """Whether both systems of a pair have an output for the item."""
+        present = self._present
+        return present is None or bool(present[row, self._first[pair]] and present[row, self._second[pair]])
+
+    def _note(self, pair: int, row: int, ask: PairAsk) -> None:
+        self._open[pair, row] = ask
+        self._log.append({"event": "ask", **vars(ask)})
+        self._spent += 1
+
+    # -- answers -------------------------------------------------------------------------------------------------------
+
+    def add(self, choices: Iterable[Choice]) -> None:
+        """Take choices (item, a, b, winner) or (item, a, b, winner, annotator); the winner is None for a tie.
+
+        Choices may come in any order, late or in part; all of a call are taken or, where one is wrong, none. Those that
+        were never asked are kept and marked: they inform the policy and the ranking at once, decisions when the pair
+        comes to their item. The same choice twice counts once; an annotator's second, different one is refused.
+        """
+        fresh: dict[tuple[int, int, str | None], tuple[float, Choice]] = {}
+        for choice in choices:
+            pair, row, value = self._known(choice)
+            annotator = choice[4] if len(choice) > 4 else None
+            before = self._answers.get((pair, row), {}).get(annotator)
+            before = fresh.get((pair, row, annotator), (before, choice))[0]
+            if before is not None and before != value:
+                item, a, b = choice[:3]
+                who = "without an annotator" if annotator is None else f"by '{annotator}'"
+                raise DataError(f"item {item!r}, '{a}' and '{b}': two choices {who}, {self._winner(pair, before)} and "
+                                f"{self._winner(pair, value)}; name the annotators, or keep one")  # fmt: skip
+            if before is None:
+                fresh[pair, row, annotator] = (value, choice)
+        for (pair, row, annotator), (value, choice) in fresh.items():
+            self._take(pair, row, value, choice, annotator)
+
+    def _winner(self, pair: int, value: float) -> str:
+        return "a tie" if value == 0.5 else f"'{self.systems[(self._second, self._first)[int(value)][pair]]}'"
+
+    def _known(self, choice: Choice) -> tuple[int, int, float]:
+        """Pair, row and value (1 where the first system of the pair won) of a choice, or why it cannot be one."""
+        if len(choice) not in (4, 5):
+            raise DataError(f"{choice!r} is no choice; give (item, a, b, winner) or (item, a, b, winner, annotator)")
+        item, a, b, winner = choice[:4]
+        for name in (a, b):
+            if name not in self._system:
+                raise unknown_name("system", name, self.systems)
+        if item not in self._row:
+            raise DataError(f"the item {item!r} is not in the data; is this the log of other data?")
+        if a == b:
+            raise DataError(f"item {item!r}: '{a}' is compared with itself; leave such choices out")
+        if winner is not None and winner not in (a, b):
+            raise DataError(f"item {item!r}: the winner {winner!r} is neither '{a}' nor '{b}'; give one of them, or "
+                            "None for a tie")  # fmt: skip
+        pair = pair_number(self._system[a], self._system[b], len(self.systems))
+        row = self._row[item]
+        if not self._there(pair, row):
+            raise DataError(f"item {item!r}: '{a}' or '{b}' has no output for it, so that there is nothing to choose")
+        value = 0.5 if winner is None else float(self._system[winner] == self._first[pair])
+        return pair, row, value
+
+    def _take(self, pair: int, row: int, value: float, choice: Choice, annotator: str | None) -> None:
+        asked = (self._place[row] - self._start[pair]) % len(self.items) < self._reached[pair]
+        found = self._answers.setdefault((pair, row), {})
+        before = found.copy()
+        found[annotator] = value
+        self._log.append({"event": "choice", "item": choice[0], "a": choice[1], "b": choice[2], "winner": choice[3],
+                          "annotator": annotator, **({} if asked else {"unasked": True})})  # fmt: skip
+        self._open.pop((pair, row), None)
+        self._count(pair, before, -1.0)
+        self._count(pair, found, 1.0)
+        if not asked:
+            self._settle(pair)
+        elif not before:
+            self._watch(pair, row)
+
+    def _count(self, pair: int, found: Mapping[str | None, float], sign: float) -> None:
+        """Count an item's choice, the mean of its annotators', or take it back."""
+        if not found:
+            return
+        a, b, value = self._first[pair], self._second[pair], float(np.mean(list(found.values())))
+        self._value[a, b] += sign * value
+        self._value[b, a] += sign * (1.0 - value)
+        self._number[a, b] += sign
+        self._number[b, a] += sign
+        self._ties += sign * (1.0 - abs(2.0 * value - 1.0))
+
+    def _watch(self, pair: int, row: int) -> None:
+        """The sequences take the first answer: a later one of somebody else cannot change what was looked at."""
+        self._decisions.watch(pair, next(iter(self._answers[pair, row].values())))
+
+    # -- results -------------------------------------------------------------------------------------------------------
+
+    @property
+    def pending(self) -> list[PairAsk]:
+        """Choices asked and not answered yet."""
+        return list(self._open.values())
+
+    @property
+    def choices(self) -> pl.DataFrame:
+        """All choices as the table that `aliquot.compare` reads: item, annotator, system_a, system_b, choice."""
+        rows = [
+            {"item": e["item"], "annotator": e["annotator"], "system_a": e["a"], "system_b": e["b"],
+             "choice": "tie" if e["winner"] is None else "a" if e["winner"] == e["a"] else "b"}
+            for e in self._log if e["event"] == "choice"
+        ]  # fmt: skip
+        if not rows:
+            raise DataError("nothing is chosen yet")
+        return pl.DataFrame(rows, infer_schema_length=None)
+
+    def ranking(self) -> list[RankedSystem]:
+        """Systems by Bradley-Terry strength, ties half a win, the best first."""
+        found = posterior_of(self._value, self._number, self._ties)
+        won, n = self._value.sum(axis=1), self._number.sum(axis=1)
+        rate = np.divide(won, n, out=np.full(len(n), np.nan), where=n > 0)
+        se = np.sqrt(np.diag(found.covariance))
+        return [
+            RankedSystem(self.systems[s], float(found.mean[s]), float(se[s]), float(rate[s]), int(n[s]))
+            for s in np.argsort(-found.mean, kind="stable")
+        ]
+
+    def advice(self) -> PairAdvice:
+        """Say what is decided, valid at every look, and whether to stop; sampling/pair_decisions.py says how."""
+        found = posterior_of(self._value, self._number, self._ties)
+        spread = 0.25 * max(1.0 - self._ties / max(self._number.sum() / 2, 1.0), 0.1)
+        ended = None
+        if self._budget is not None and self._spent >= self._budget:
+            ended = f"the budget of {self._budget} choices is spent"
+        elif not (self._asked < self._population).any() and not self._open:
+            ended = "all items are judged"
+        return self._decisions.advice(found.mean, spread, self._number, self._spent, ended)
+
+    # -- the log -------------------------------------------------------------------------------------------------------
+
+    def state(self) -> dict[str, Any]:
+        """Everything needed to go on elsewhere, as plain values: options, data and the log."""
+        return {"aliquot": __version__, "data": self._data, "options": dict(self._options), "log": self._log[:]}
+
+    @classmethod
+    def restore(
+        cls, data: DataLike | Sequence[str], state: Mapping[str, Any], *, items: Iterable[ItemId] | None = None
+    ) -> PairAllocator:
+        """Go on from what `state` gave, with the same data."""
+        if not isinstance(state.get("log"), list) or not isinstance(state.get("options"), Mapping):
+            raise DataError("this is no state of a PairAllocator: 'options' and 'log' are missing")
+        allocator = cls(data, items=items, **state["options"])
+        if state.get("data") != allocator._data:
+            raise DataError(f"the log is of other data (fingerprint {state.get('data')}, these have {allocator._data})"
+                            "; give the data it was made with")  # fmt: skip
+        for event in state["log"]:
+            allocator.replay(event)
+        return allocator
+
+    @classmethod
+    def from_choices(
+        cls,
+        data: DataLike | Sequence[str],
+        choices: ChoicesLike | None = None,
+        *,
+        asked: Sequence[str | Path | pl.DataFrame] = (),
+        columns: Mapping[str, str] | None = None,
+        **options: Any,
+    ) -> PairAllocator:
+        """Go on from choices alone, where no state was kept; the options must be those of the first call.
+
+        A pair's place is one past the furthest item that was chosen on or is in `asked`, as long as at least half of
+        the items up to there are known; choices beyond it count for decisions when the pair's order reaches them.
+
+        Args:
+            data: the test set, or the names of the systems with `items`, as they were.
+            choices: all choices so far, tuples or a table (item, system_a, system_b, choice, annotator), or None.
+            asked: tables of pairs that people still have.
+            columns: which column of the table is which, by role.
+            options: those of `PairAllocator`.
+
+        >>> first = PairAllocator.from_choices(["A", "B", "C"], items=range(40), seed=1).next(6)
+        >>> chosen = [(ask.item, ask.a, ask.b, ask.a) for ask in first]
+        >>> PairAllocator.from_choices(["A", "B", "C"], chosen, items=range(40), seed=1).counts
+        {('A', 'B'): 2, ('A', 'C'): 2, ('B', 'C'): 2}
+        """
+        allocator = cls(data, **options)
+        by_text = {str(item): item for item in allocator.items}  # files may write 7 as "7"
+        found = [] if choices is None else read_choices(choices, columns)
+        rows: list[Choice] = [(by_text.get(str(row[0]), row[0]), *row[1:]) for row in found]
+        still = [(by_text.get(item, item), a, b, None) for item, a, b in read_pairs(asked)]
+        allocator._resume({allocator._known(choice)[:2] for choice in (*rows, *still)})
+        allocator.add(rows)
+        left = sum("unasked" in event for event in allocator._log)
+        if left:
+            warnings.warn(f"{left} of {len(rows)} choices are not among those asked: they do not count for decisions "
+                          "until the pair's order of items reaches them; is the seed or the data another one than "
+                          "before?", AliquotWarning, 2)  # fmt: skip
+        return allocator
+
+    def _resume(self, known: set[tuple[int, int]]) -> None:
+        """Note the choices that were asked, pair by pair in the order of items."""
+        n = len(self.items)
+        for pair in range(len(self._first)):
+            places = np.sort([(self._place[row] - self._start[pair]) % n for at, row in known if at == pair])
+            dense = np.flatnonzero(2 * np.arange(1, len(places) + 1) > places)
+            last = int(places[dense[-1]]) if len(dense) else -1
+            while self._reached[pair] <= last and self._asked[pair] < self._population[pair]:
+                row = self._next_row(pair)
+                if (pair, row) in known:  # others were asked, too, and nobody has answered
+                    a, b = self.systems[self._first[pair]], self.systems[self._second[pair]]
+                    self._note(pair, row, PairAsk(self.items[row], a, b, float("nan")))
+
+    def replay(self, event: Mapping[str, Any]) -> None:
+        """Take one event of a log as it happened."""
+        if event.get("event") == "choice":
+            choice = (event["item"], event["a"], event["b"], event["winner"], event.get("annotator"))
+            pair, row, value = self._known(choice)
+            self._take(pair, row, value, choice, choice[4])
+        elif event.get("event") == "ask":
+            ask = PairAsk(event["item"], event["a"], event["b"], event["probability"])
+            pair, row, _ = self._known((ask.item, ask.a, ask.b, None))
+            if self._policy.remembers:
+                self._probabilities(np.zeros((0, len(self.systems))), {})
+            if self._asked[pair] >= self._population[pair] or self._next_row(pair) != row:
+                raise DataError(f"the log asks '{ask.a}' and '{ask.b}' on item {ask.item!r}, which is not their next "
+                                "one; was the log cut, or made by another version?")  # fmt: skip
+            self._note(pair, row, ask)
+        else:
+            raise DataError(f"the log holds an unknown event: {event!r}")

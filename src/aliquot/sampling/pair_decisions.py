@@ -1,0 +1,130 @@
+"""What pairwise choices decide, at every look with the same guarantee, and how far it is to the end.
+
+A pair is decided when the betting confidence sequence of its share of wins over all items (ties half a win) leaves out
+1/2. Invariant: in at most alpha of whole runs, whatever the policy did and whenever it stopped, an answer is wrong.
+"ranking": all pairs share alpha. "top" and "best": the winner is the only system that no other has beaten. To name a
+wrong one, the best system or, of two that are equally good, at least one must be called beaten by one of its M - 1
+rivals; so pairs have the error alpha / (M - 1) each, half of it on either side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
+from aliquot.stats.sequences import start_betting
+
+
+@dataclass(frozen=True)
+class PairAdvice:
+    """What is decided by now, at every look with the same guarantee, and what to do."""
+
+    winner: str | None  # the only system that is not beaten
+    beaten: Mapping[str, tuple[str, ...]]  # system -> systems decided to be better
+    decided: int  # pairs
+    comparisons: int  # answered
+    asked: int
+    further: int | None  # rough number of choices until the question is decided; None where no end is in sight
+    stop: bool
+    text: str  # in words
+
+
+class PairDecisions:
+    """Feed it each pair's values, 1 where its first system won, in the order of the items; pairs as `np.triu_indices`.
+
+    >>> decisions = PairDecisions(("A", "B"), np.array([100]), "best", 0.05)
+    >>> for _ in range(30):
+    ...     decisions.watch(0, 1.0)
+    >>> decisions.better.tolist()
+    [[False, True], [False, False]]
+    """
+
+    def __init__(self, systems: tuple[str, ...], population: IntArray, question: str, alpha: float) -> None:
+        self.systems, self.question, self.population = systems, question, population
+        self._first, self._second = np.triu_indices(len(systems), 1)
+        shared = len(population) if question == "ranking" else len(systems) - 1
+        # A pair without a common item has no share of wins; it stays open.
+        self._start = partial(start_betting, np.maximum(population, 1), 0.0, 1.0, level=1.0 - alpha / shared)
+        self._sequences = self._start(series=len(population))
+        self._waiting: dict[int, list[float]] = {}  # values that the sequences have not seen yet
+
+    def watch(self, pair: int, value: float) -> None:
+        """Take one more value of a pair."""
+        self._waiting.setdefault(pair, []).append(value)
+
+    @property
+    def better(self) -> BoolArray:
+        """M x M: the row's system is decided to be better than the column's."""
+        for step in range(max(map(len, self._waiting.values()), default=0)):
+            values = np.full(len(self._first), np.nan)
+            for pair, found in self._waiting.items():
+                if step < len(found):
+                    values[pair] = found[step]
+            self._sequences = self._sequences.update(values)
+        self._waiting.clear()
+        better = np.zeros((len(self.systems),) * 2, dtype=np.bool_)
+        seen = self._sequences.t > 0
+        better[self._first, self._second] = seen & (self._sequences.lower > 0.5)
+        better[self._second, self._first] = seen & (self._sequences.upper < 0.5)
+        return better
+
+    def advice(
+        self, strength: FloatArray, spread: float, number: FloatArray, asked: int, ended: str | None
+    ) -> PairAdvice:
+        """Say what is decided and whether to stop.
+
+        Args:
+            strength: of the systems, for the forecast.
+            spread: variance of a choice.
+            number: M x M, choices answered.
+            asked: choices asked.
+            ended: why no more can be asked, or None.
+        """
+        better = self.better
+        beaten = {
+            name: tuple(self.systems[s] for s in np.flatnonzero(better[:, at])) for at, name in enumerate(self.systems)
+        }
+        left = [name for name, by in beaten.items() if not by]
+        done = int(better.sum()) == len(self.population) if self.question == "ranking" else len(left) <= 1
+        further = 0 if done else self._further(better, strength, spread, number)
+        known = self._known(better, left)
+        if done or ended is not None:
+            text = f"stop: {known}" if done else f"stop: {ended}; {known}"
+        elif further is None:
+            text = f"go on: {known}; no end is in sight"
+        else:
+            text = f"go on: {known}; about {further} more choices would decide the question"
+        return PairAdvice(left[0] if len(left) == 1 else None, beaten, int(better.sum()), round(number.sum() / 2),
+                          asked, further, done or ended is not None, text)  # fmt: skip
+
+    def _known(self, better: BoolArray, left: list[str]) -> str:
+        if self.question == "ranking":
+            return f"{int(better.sum())} of {len(self.population)} pairs are decided"
+        if not left:
+            return "every system is beaten by another; none is preferred to all others"
+        if len(left) > 1:
+            return f"{len(left)} of {len(better)} systems may be the best"
+        if better[self.systems.index(left[0])].sum() == len(better) - 1:
+            return f"{left[0]} is preferred to every other system"
+        return f"{left[0]} is the best: every other system is beaten by some system"
+
+    def _further(self, better: BoolArray, strength: FloatArray, spread: float, number: FloatArray) -> int | None:
+        """About 2 v log(2 / alpha') / (share - 1/2)^2 choices decide a pair: log capital grows by (share - 1/2)^2 / 2v.
+
+        None where that is more than the items left, as for two systems that are equally good.
+        """
+        share = 1.0 / (1.0 + np.exp(strength[:, None] - strength[None, :]))  # of the column's system over the row's
+        lead = np.maximum(share - 0.5, 1e-6)
+        need = np.maximum(2.0 * spread * np.log(2.0 / self._sequences.alpha) / lead**2 - number, 1.0)
+        np.fill_diagonal(need, np.inf)
+        if self.question == "ranking":
+            total = np.minimum(need, need.T)[self._first, self._second][~(better | better.T)[self._first, self._second]]
+        else:
+            total = np.where(better.any(axis=0), 0.0, need.min(axis=1))
+            total[int(np.argmax(strength))] = 0.0
+        left = self.population.sum() - number.sum() / 2
+        return int(np.ceil(total.sum())) if total.sum() <= left else None

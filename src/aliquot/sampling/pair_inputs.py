@@ -1,0 +1,104 @@
+"""What a `PairAllocator` is given, read and checked: systems and items, the budget, tables of choices and of pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import polars as pl
+
+from aliquot.annotation.choice_tables import ChoiceTable, choice_table, sides
+from aliquot.core.evalset import EvalSet, ItemId
+from aliquot.errors import DataError, OptionError
+from aliquot.io.files import read_bytes
+from aliquot.io.formats.table_files import read_frame
+from aliquot.io.inputs import DataLike, as_evalset
+from aliquot.sampling.budgets import parse_amount
+from aliquot.stats.arrays import BoolArray
+
+Choice = tuple[ItemId, str, str, str | None] | tuple[ItemId, str, str, str | None, str | None]
+ChoicesLike = str | Path | pl.DataFrame | Iterable[Choice]
+
+
+def read_choices(choices: ChoicesLike, columns: Mapping[str, str] | None = None) -> list[Choice]:
+    """Choices one by one, from a table as `aliquot.compare` reads it; rows without a choice are skipped.
+
+    >>> table = pl.DataFrame({"item": [1, 2], "system_a": ["A", "B"], "system_b": ["B", "A"], "choice": ["a", "tie"]})
+    >>> read_choices(table)
+    [('1', 'A', 'B', 'A', None), ('2', 'B', 'A', None, None)]
+    """
+    if not isinstance(choices, str | Path | pl.DataFrame):
+        return list(choices)
+    table = _table(choices, columns)
+    a, b = table.required("system_a"), table.required("system_b")
+    chosen = sides(table, a, b)
+    odd = chosen.is_in(["both", "none"]).fill_null(value=False)
+    if odd.any():
+        row = int(odd.arg_max() or 0)
+        raise table.fault(row, f"the choice is '{chosen[row]}'; write a, b or tie")
+    frame = table.keys().with_columns(a.alias("a"), b.alias("b"), chosen.alias("side"))
+    return [
+        (item, first, second, {"a": first, "b": second, "tie": None}[side], who)
+        for item, who, first, second, side in frame.iter_rows()
+        if side is not None
+    ]
+
+
+def read_pairs(asked: Sequence[str | Path | pl.DataFrame]) -> list[tuple[str, str, str]]:
+    """Item and systems of tables that `aliquot next --unit pair` has written."""
+    found = []
+    for part in asked:
+        frame = part if isinstance(part, pl.DataFrame) else read_frame(read_bytes(part), part)
+        where = "asked" if isinstance(part, pl.DataFrame) else str(part)
+        lacking = {"item", "system_a", "system_b"} - set(frame.columns)
+        if lacking:
+            raise DataError(f"{where}: no column '{min(lacking)}'; give a file of `aliquot next --unit pair`")
+        table = ChoiceTable(frame, "pairwise", where)
+        found += list(zip(*(table.required(role).to_list() for role in ("item", "system_a", "system_b")), strict=True))
+    return found
+
+
+def _table(choices: str | Path | pl.DataFrame, columns: Mapping[str, str] | None) -> ChoiceTable:
+    where = "choices" if isinstance(choices, pl.DataFrame) else str(choices)
+    frame = choices if isinstance(choices, pl.DataFrame) else read_frame(read_bytes(choices), choices)
+    table = choice_table(frame, "pairwise", columns, where)
+    for role in ("system_a", "system_b"):
+        if role not in table.frame.columns:
+            raise DataError(f"{where}: no column '{role}'; choices are item, system_a, system_b, choice (a, b or tie)")
+    return table
+
+
+def named_sets(
+    data: DataLike | Sequence[str], items: Iterable[ItemId] | None
+) -> tuple[tuple[str, ...], list[ItemId], BoolArray | None, str]:
+    """Systems, items, which outputs there are (None: all) and a fingerprint."""
+    if isinstance(data, list | tuple) and all(isinstance(name, str) for name in data):
+        systems, ids = tuple(data), [] if items is None else list(items)
+        if not ids:
+            raise OptionError("data are names of systems: give the ids of the items too, items=[...]")
+        for kind, names in (("system", systems), ("item", ids)):
+            if len(set(names)) < len(names):
+                raise DataError(f"a {kind} is named twice; names and ids are unique")
+        present, print_ = None, f"{'|'.join(systems)}:{len(ids)}:{ids[0]}:{ids[-1]}"
+    else:
+        evalset: EvalSet = as_evalset(data)  # type: ignore[arg-type]
+        if items is not None:
+            raise OptionError("items come with the data; give items only with names of systems")
+        systems, ids, print_ = tuple(evalset.systems), list(evalset.ids), evalset.fingerprint
+        present = None if evalset.outputs is None else evalset.outputs.select(pl.all().is_not_null()).to_numpy()
+        present = None if present is None or present.all() else present
+    if len(systems) < 2:
+        raise DataError(f"{len(systems)} system: choices are between two; give at least 2 systems")
+    return systems, ids, present, print_
+
+
+def budget_in_choices(budget: int | str | None, every: int) -> int | None:
+    """A budget in choices: a number, "500judgments" or a share of all items of all pairs."""
+    if budget is None:
+        return None
+    amount = parse_amount(budget)
+    if amount.unit == "share":
+        return max(1, round(amount.value * every))
+    if amount.unit == "judgments" or (amount.unit == "items" and amount.bare):
+        return int(amount.value)
+    raise OptionError(f"budget {budget}: give choices (500), or a share of all items of all pairs (30%)")

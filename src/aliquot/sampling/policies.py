@@ -1,0 +1,248 @@
+"""Policies: which system should be judged next, given what is known by now.
+
+A policy takes a `PolicyState` and returns how probable each system is to be the next; the allocator draws. Published
+policies are written from their definitions, for comparison; `auto` is ours (docs/methods.md, section 13). All of them
+first give every system `first` items, because nothing can be said of a system that nobody judged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from aliquot.core.registry import Registered, Spec
+from aliquot.errors import OptionError, unknown_name
+from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
+
+FIRST = 5
+FLOOR = 0.1
+QUESTIONS = ("top", "ranking", "best", "means", "pairs")
+_DRAWS = 200
+_AVERAGED = 60  # of the draws, those over which the gain is averaged
+
+
+@dataclass(frozen=True, eq=False)
+class PolicyState:
+    """What a policy may look at."""
+
+    asked: IntArray  # M, items asked for each system, answered or not
+    population: int  # items of the test set
+    values: FloatArray  # M, estimated means; NaN where nothing is known
+    noise: float  # variance of a cell about its system's mean, metrics and items taken into account
+    question: str  # one of QUESTIONS
+    pairs: FloatArray | None  # M x M weights of the pairs that were asked for
+    budget: int | None  # cells in all
+    cost: FloatArray  # M, what each system's next cell costs
+    draws: FloatArray  # D x M standard normal numbers, the same while a batch is filled
+    batch: dict[str, FloatArray]  # what is worked out once for a batch; "beaten": systems that are out of the question
+
+    @property
+    def open(self) -> BoolArray:
+        """Systems that have items left."""
+        return self.asked < self.population
+
+
+@dataclass(frozen=True)
+class Policy(Registered):
+    """A registered policy."""
+
+    needs_budget: bool
+    paper: str
+
+    def probabilities(self, state: PolicyState, given: Mapping[str, Any]) -> FloatArray:
+        """Each system's probability to be judged next; they sum to 1."""
+        return np.asarray(self.function(state, **self.bound(given)), dtype=np.float64)
+
+
+POLICIES: dict[str, Policy] = {}
+
+
+def _policy(name: str, *, needs_budget: bool = False, paper: str = "") -> Callable[..., Any]:
+    def decorator(function: Callable[..., FloatArray]) -> Callable[..., FloatArray]:
+        POLICIES[name] = Policy(name, function, needs_budget, paper)
+        return function
+
+    return decorator
+
+
+def check_policy(spec: Spec, budget: int | None) -> Policy:
+    """Refuse an unknown policy or parameter, or one that needs a budget, before any work is done."""
+    if spec.name not in POLICIES:
+        raise unknown_name("policy", spec.name, POLICIES)
+    found = POLICIES[spec.name]
+    found.bound(spec.parameters)
+    if found.needs_budget and budget is None:
+        raise OptionError(f"the policy '{spec.name}' divides a budget: give --budget, in cells")
+    return found
+
+
+def _only(system: int, count: int) -> FloatArray:
+    chosen = np.zeros(count)
+    chosen[system] = 1.0
+    return chosen
+
+
+def _fewest(state: PolicyState, among: BoolArray) -> FloatArray:
+    """The first of the systems with the fewest items."""
+    return _only(int(np.argmin(np.where(among, state.asked, np.iinfo(np.int64).max))), len(among))
+
+
+def _starting(state: PolicyState, first: int) -> FloatArray | None:
+    """Every system gets its first items before anything else."""
+    if first < 1:
+        raise OptionError(f"first={first}: every system needs at least 1 item")
+    lacking = state.open & (state.asked < first)
+    return _fewest(state, lacking) if lacking.any() else None
+
+
+@_policy("uniform")
+def uniform(state: PolicyState) -> FloatArray:
+    """All systems in turn: the same items for all."""
+    return _fewest(state, state.open)
+
+
+@_policy("rank", paper="arXiv 2608.03437")
+def rank(state: PolicyState, *, power: float = 1.0, first: int = FIRST) -> FloatArray:
+    """A system drawn with weight 1 / rank^power by the present estimates.
+
+    Args:
+        power: 1 or 2 in the paper.
+        first: items for every system before ranks are looked at.
+    """
+    starting = _starting(state, first)
+    if starting is not None:
+        return starting
+    order = np.argsort(-np.nan_to_num(state.values, nan=-np.inf), kind="stable")
+    ranks = np.empty(len(order))
+    ranks[order] = np.arange(1, len(order) + 1)
+    weight: FloatArray = np.where(state.open, ranks ** -float(power), 0.0)
+    return np.asarray(weight / weight.sum())
+
+
+@_policy("successive_rejects", needs_budget=True, paper="Audibert and Bubeck 2010")
+def successive_rejects(state: PolicyState) -> FloatArray:
+    """Phases of equal allocation; after each, the worst system is dropped."""
+    m, budget = len(state.asked), state.budget or 0
+    scale = 0.5 + sum(1.0 / i for i in range(2, m + 1))
+    sizes = [int(np.ceil((budget - m) / (scale * (m + 1 - phase)))) for phase in range(1, m)]
+    return _in_phases(state, [(max(1, size), 1) for size in sizes])
+
+
+@_policy("successive_halving", needs_budget=True, paper="Karnin, Koren and Somekh 2013")
+def successive_halving(state: PolicyState) -> FloatArray:
+    """Rounds of equal allocation with the same budget each; after each, the worse half is dropped."""
+    left, budget = len(state.asked), state.budget or 0
+    rounds = max(1, int(np.ceil(np.log2(left))))
+    phases, size = [], 0
+    for _ in range(rounds):
+        size += max(1, budget // (left * rounds))
+        phases.append((size, left // 2))
+        left -= left // 2
+    return _in_phases(state, phases)
+
+
+def _in_phases(state: PolicyState, phases: list[tuple[int, int]]) -> FloatArray:
+    """Items for each surviving system up to the end of each phase, and how many systems it drops.
+
+    Who survived a phase is read off the counts: systems that went on, then those with the best estimates, until there
+    are as many as survive. So a system that has gone on is never dropped by what was learned afterwards.
+    """
+    active = np.ones(len(state.asked), dtype=np.bool_)
+    values = np.nan_to_num(state.values, nan=-np.inf)
+    for until, dropped in phases:
+        size = min(until, state.population)
+        lacking = active & (state.asked < size)
+        if lacking.any():
+            return _fewest(state, lacking)
+        survivors = max(1, int(active.sum()) - dropped)
+        order = np.lexsort((-values, ~(state.asked > size), ~active))
+        active = np.zeros_like(active)
+        active[order[:survivors]] = True
+    left = active & state.open
+    return _fewest(state, left if left.any() else state.open)
+
+
+@_policy("auto")
+def auto(state: PolicyState, *, floor: float = FLOOR, first: int = FIRST) -> FloatArray:
+    """The system whose next item reduces the expected number of misordered pairs most, weighted by the question.
+
+    Asked for the best, systems that are decided to be worse than another get no more items, and the others go on side
+    by side: a pair's decision uses the items that both have, so items beyond those of its rivals decide nothing.
+
+    Args:
+        floor: probability that goes to all systems alike, so that none is starved.
+        first: items for every system before anything is compared.
+    """
+    if not 0.0 <= floor <= 1.0:
+        raise OptionError(f"floor={floor:g}: choose between 0 and 1")
+    starting = _starting(state, first)
+    if starting is not None:
+        return starting
+    open_ = state.open
+    rivals = open_ & (state.batch.get("beaten", np.zeros(len(open_))) == 0.0)
+    open_ = rivals if rivals.any() else open_
+    if state.question == "best":
+        return _fewest(state, open_)
+    gain = np.where(open_, expected_gain(state) / state.cost, -1.0)
+    chosen = _only(int(np.argmax(gain)), len(gain))
+    mixed: FloatArray = (1.0 - floor) * chosen + floor * open_ / open_.sum()
+    return mixed
+
+
+def expected_gain(state: PolicyState) -> FloatArray:
+    """How much one more item of each system lowers the expected loss of the question.
+
+    For pairs the loss is sum w_st P(order of s and t is wrong) = sum w_st E Phi(-|d| / sd_st), d = T_s - T_t drawn from
+    what is known and sd_st^2 = v (1/n_s - 1/N + 1/n_t - 1/N); its derivative with respect to n_s is minus the gain.
+    """
+    n, m = np.maximum(state.asked, 1).astype(np.float64), len(state.asked)
+    variance = state.noise * np.maximum(1.0 / n - 1.0 / state.population, 1e-12)
+    if state.question == "means":
+        return np.asarray(state.noise / n**2)
+    if "gap" not in state.batch:
+        known = _filled(state.values) + state.draws * np.sqrt(variance)
+        few = known[:_AVERAGED]
+        state.batch["gap"] = np.abs(few[:, :, None] - few[:, None, :])
+        state.batch["weight"] = pair_weights(state, known) * (1.0 - np.eye(m))
+        state.batch["wrong"], state.batch["n"] = np.zeros((m, m)), np.zeros(m)
+    wrong, before = state.batch["wrong"], state.batch["n"]
+    for system in np.flatnonzero(n != before):  # the others' pairs are as they were
+        gap, square = state.batch["gap"][:, system], variance[system] + variance
+        row = (np.exp(gap**2 * (-0.5 / square)) * gap).sum(axis=0) / (len(gap) * square**1.5)
+        wrong[system], wrong[:, system] = row, row
+    before[:] = n
+    gained: FloatArray = (state.batch["weight"] * wrong).sum(axis=1) * state.noise / n**2
+    return gained
+
+
+def _filled(values: FloatArray) -> FloatArray:
+    """Systems that nobody judged yet, because answers are late, are taken for average ones."""
+    known = np.isfinite(values)
+    return np.where(known, values, values[known].mean() if known.any() else 0.0)
+
+
+def pair_weights(state: PolicyState, known: FloatArray) -> FloatArray:
+    """How much the question minds a wrong order of each pair; `known` are draws of the means."""
+    m = len(state.asked)
+    if state.question == "pairs":
+        return np.zeros((m, m)) if state.pairs is None else state.pairs
+    return question_weights(state.question, known)
+
+
+def question_weights(question: str, known: FloatArray) -> FloatArray:
+    """Weights of pairs for the questions top, best and ranking; `known` are draws of what systems are ordered by."""
+    m = known.shape[1]
+    if question == "ranking":
+        return np.ones((m, m))
+    ranks = np.argsort(np.argsort(-known, axis=1), axis=1)
+    each = (ranks == 0).mean(axis=0) if question == "best" else (1.0 / (ranks + 1.0) ** 2).mean(axis=0)
+    weights: FloatArray = each[:, None] + each[None, :]
+    return weights
+
+
+def standard_draws(seed: list[int], systems: int) -> FloatArray:
+    """The normal numbers that a batch uses."""
+    return np.random.default_rng(seed).standard_normal((_DRAWS, systems))

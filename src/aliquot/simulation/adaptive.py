@@ -1,0 +1,102 @@
+"""Replaying adaptive campaigns: an allocator asks, the past campaign answers.
+
+A run goes through growing budgets of cells and is looked at after each; so one run serves all budgets of a table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from aliquot.core.evalset import EvalSet
+from aliquot.estimation.monitor import Picture
+from aliquot.sampling.allocator import Allocator
+from aliquot.stats.arrays import FloatArray
+
+BATCH = 0.01
+"""Share of all cells that is asked before the policy looks again; a campaign with several annotators does the same."""
+
+
+def allocations(
+    evalset: EvalSet,
+    scores: FloatArray,
+    shares: Sequence[float],
+    seed: int,
+    options: Mapping[str, Any],
+    costs: FloatArray | None = None,
+) -> Iterator[Allocator]:
+    """Run an allocator on known scores and give it after each share (ascending) of all cells, or of their cost."""
+    price = np.ones(len(scores)) if costs is None else costs
+    total = float(price.sum()) * scores.shape[1]
+    allocator = Allocator(evalset, seed=seed, **options)
+    step, spent = max(1, round(BATCH * scores.size)), 0.0
+    for share in shares:
+        while spent < share * total - 1e-9:
+            left = int(np.ceil((share * total - spent) / price.max() - 1e-9))
+            rows = _answered(allocator, scores, min(step, max(1, left)))
+            spent += float(price[rows].sum())
+            if not rows:  # nothing is left to judge
+                spent = np.inf
+        yield allocator
+
+
+def _answered(allocator: Allocator, scores: FloatArray, count: int) -> list[int]:
+    """Ask for cells and answer them; return the rows of their items."""
+    asks = allocator.next(count)
+    rows = [allocator.rows[str(ask.item)] for ask in asks]
+    columns = [allocator.columns[ask.system] for ask in asks]
+    values = scores[rows, columns].tolist()
+    allocator.add([(ask.item, ask.system, value) for ask, value in zip(asks, values, strict=True)])
+    return rows
+
+
+@dataclass(frozen=True)
+class Run:
+    """One adaptive campaign until its question was decided, or its cells ended."""
+
+    cells: int  # judged when it stopped
+    decided: bool  # whether the question was decided
+    right: bool  # whether everything that was decided is true
+    best: str | None  # the system found best, if one was
+
+
+def run_until_decided(
+    evalset: EvalSet,
+    scores: FloatArray,
+    seed: int,
+    options: Mapping[str, Any],
+    *,
+    most: float = 1.0,
+    looks: float = BATCH,
+) -> Run:
+    """Ask and answer until the monitor says stop, at most for a share of all cells."""
+    shares = np.append(np.arange(looks, most - 1e-9, looks), most).tolist()
+    looked = (
+        (allocator.asked, allocator.advice().picture)
+        for allocator in allocations(evalset, scores, shares, seed, options)
+    )
+    cells, picture = _first_stop(looked)
+    return Run(cells, picture.stop, wrong_decisions(picture, evalset, scores) == 0, picture.best)
+
+
+def wrong_decisions(picture: Picture, evalset: EvalSet, scores: FloatArray) -> int:
+    """Decided pairs whose order is another over the whole set; a pair that ties there should not be decided.
+
+    Asked for the best system, only what is decided against it can be wrong: the order of the others is not promised.
+    """
+    truth = dict(zip(evalset.systems, scores.mean(axis=0).tolist(), strict=True))
+    best = max(truth.values())
+    minded = [pair for pair in picture.decided if picture.question != "best" or truth[pair.b] == best]
+    return sum(truth[pair.a] <= truth[pair.b] for pair in minded)
+
+
+def _first_stop(looked: Iterator[tuple[int, Picture]]) -> tuple[int, Picture]:
+    """The first look that says stop, or the last."""
+    for cells, picture in looked:
+        last = cells, picture
+        if picture.stop:
+            break
+    return last

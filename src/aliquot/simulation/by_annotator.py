@@ -1,0 +1,234 @@
+"""Replays of each annotator and system alone: the study of Saldias et al. 2022.
+
+A simulation is one annotator's scores of one system: what is known is the metrics, what is wanted the mean over the
+items that the annotator judged. Samples of 5% to 50% are drawn, and techniques compared by the error of that mean; a
+technique wins a simulation at a sample size where its average error is below that of a random sample's mean.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from aliquot.core.evalset import EvalSet
+from aliquot.core.parallel import run_in_order
+from aliquot.core.result import signature
+from aliquot.core.shown import Shown
+from aliquot.errors import DataError, OptionError, unknown_name
+from aliquot.io.inputs import DataLike, as_evalsets
+from aliquot.metric_eval.measures import MEASURES
+from aliquot.simulation.replay import INTERVALS, Stage, draw, outcome, stacked
+from aliquot.simulation.setup import BASELINE, DEFAULT, distinct, parse_budgets, parse_methods, replay_method
+from aliquot.simulation.units import naming
+
+METHODS = ("stratified:bins=document,rounding=nearest+stratified", "segments+cv_published:covariance=centred",
+           "stratified:bins=document,rounding=nearest+paper_best", "auto")  # fmt: skip
+_FEWEST = 20
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class AnnotatorRow:
+    """One method at one budget, averaged over the simulations; budget NaN: the mean over the budgets."""
+
+    method: str
+    budget: float
+    error: float  # mean absolute error
+    spread: float  # its standard deviation over samples
+    win: float  # share of the simulations in which the mean error is below random sampling's; NaN for that itself
+    coverage: float  # share of the samples whose error is within the interval
+    slack: float  # half width less the error
+    half: float  # half width of the interval
+    simulations: int
+
+
+@dataclass(frozen=True, eq=False)
+class AnnotatorStudy(Shown):
+    """The result of `simulate --by-annotator`."""
+
+    rows: tuple[AnnotatorRow, ...]
+    simulations: int
+    notes: tuple[str, ...]
+    signature: str
+
+    def summary(self) -> list[AnnotatorRow]:
+        """The rows over all budgets: their Tables 1 to 4 and 6."""
+        return [row for row in self.rows if np.isnan(row.budget)]
+
+    def to_frame(self) -> pl.DataFrame:
+        """One row for each method and budget, and one for all budgets."""
+        return pl.DataFrame([vars(row) for row in self.rows])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain values; what is undefined is null."""
+        rows = [{k: None if isinstance(v, float) and np.isnan(v) else v for k, v in vars(r).items()} for r in self.rows]
+        return {"rows": rows, "simulations": self.simulations, "notes": list(self.notes), "signature": self.signature}
+
+
+def by_annotator(
+    data: DataLike | Sequence[DataLike],
+    methods: str | Sequence[str] = METHODS,
+    budgets: float | str | Sequence[float | str] = DEFAULT,
+    *,
+    repeats: int = 100,
+    human: str | None = None,
+    metric: str | None = None,
+    interval: str = "t",
+    value_range: tuple[float, float] | None = None,
+    level: float = 0.95,
+    seed: int = 0,
+    jobs: int | None = 1,
+    progress: Progress | None = None,
+) -> AnnotatorStudy:
+    """Replay every annotator and system alone.
+
+    Args:
+        data: past campaigns; where single judgments with annotators are there, each annotator is replayed alone,
+            otherwise each system's human scores are.
+        methods: designs joined by + to estimators; a random sample's mean is always there to compare with.
+        budgets: shares of the items that an annotator judged.
+        repeats: samples of each size.
+        human: the human score, which also names the criterion of the judgments.
+        metric: the metric for methods that need one and name none.
+        interval: t, hoeffding or bernstein.
+        value_range: ends of the scale for the last two; by default those of the simulation's scores.
+        level: coverage that intervals promise.
+        seed: same seed, same study.
+        jobs: processes; None for all cores.
+        progress: called with the number of finished and of all simulations.
+
+    >>> import aliquot
+    >>> data = aliquot.synthetic(items=120, systems=2, seed=1, annotators=2)
+    >>> study = by_annotator(data, "segments+cv", "20%", repeats=5)
+    >>> study.simulations, [row.method for row in study.summary()]
+    (4, ['random', 'segments+cv'])
+    """
+    if interval not in INTERVALS:
+        raise unknown_name("interval", interval, INTERVALS)
+    if repeats < 2:
+        raise OptionError(f"--repeats {repeats}: choose at least 2; 100 is usual")
+    typed = parse_methods(methods)
+    typed = typed if BASELINE in typed else [BASELINE, *typed]
+    sets = distinct(as_evalsets(data))
+    notes: list[str] = []
+    parts = [part for evalset in sets for part in simulations(evalset, human, notes)]
+    if not parts:
+        raise DataError(f"no annotator judged {_FEWEST} items of a system; give past campaigns with judgments")
+    work = _Replays(tuple(typed), budgets, repeats, metric, interval, value_range, level, seed)
+    found = run_in_order(work, parts, jobs=jobs, progress=progress)
+    line = signature("simulate:by_annotator", None, methods=",".join(typed), repeats=repeats, metric=metric,
+                     interval=None if interval == "t" else interval,
+                     range=None if value_range is None else f"{value_range[0]:g},{value_range[1]:g}", seed=seed,
+                     data=",".join(evalset.fingerprint for evalset in sets))  # fmt: skip
+    return AnnotatorStudy(tuple(_rows(typed, np.array(found), work.shares(parts[0]))), len(parts), tuple(notes), line)
+
+
+def simulations(evalset: EvalSet, human: str | None, notes: list[str]) -> Iterator[EvalSet]:
+    """Give a set for each annotator and system: the items that were judged, with that annotator's scores."""
+    name = human or evalset.human
+    if name is None:
+        raise DataError(f"{evalset.name}: no score is known to be people's; name it with --human / human=")
+    cells = _annotators(evalset, name)
+    if cells is None:
+        notes.append(f"{evalset.name}: no single judgments with annotators; each system's human scores are replayed")
+        cells = [("", evalset.human_score(human))]
+    skipped = 0
+    for annotator, table in cells:
+        for at, system in enumerate(evalset.systems):
+            rows = np.flatnonzero(np.isfinite(table[:, at]))
+            if len(rows) < _FEWEST:
+                skipped += len(rows) > 0
+                continue
+            label = " ".join(filter(None, [evalset.name, annotator, system]))
+            alone = replace(evalset, judgments=None).keep([evalset.ids[row] for row in rows], [system])
+            yield replace(alone.with_score(name, table[rows][:, [at]]).with_human(name), name=label)
+    if skipped:
+        notes.append(
+            f"{evalset.name}: left out {skipped} pairs of annotator and system with fewer than {_FEWEST} items"
+        )
+
+
+def _annotators(evalset: EvalSet, name: str) -> list[tuple[str, np.ndarray]] | None:
+    """Each annotator's items x systems table of mean scores; None without judgments that name annotators."""
+    if evalset.judgments is None:
+        return None
+    answers = evalset.judgments.answers().filter(pl.col("annotator").is_not_null() & pl.col("value").is_not_null())
+    if "criterion" in answers.columns and name in answers["criterion"].unique().to_list():
+        answers = answers.filter(pl.col("criterion") == name)
+    if not len(answers):
+        return None
+    row_of = {item: row for row, item in enumerate(evalset.ids)}
+    column_of = {system: at for at, system in enumerate(evalset.systems)}
+    means = answers.group_by("annotator", "item", "system").agg(pl.col("value").mean()).sort("annotator")
+    found: dict[str, np.ndarray] = {}
+    for annotator, item, system, value in means.iter_rows():
+        if item in row_of and system in column_of:
+            table = found.setdefault(str(annotator), np.full((evalset.n_items, evalset.n_systems), np.nan))
+            table[row_of[item], column_of[system]] = value
+    return list(found.items()) or None
+
+
+@dataclass(frozen=True)
+class _Replays:
+    """The work on one simulation; an object, so that it can travel to other processes."""
+
+    methods: tuple[str, ...]
+    budgets: Any
+    repeats: int
+    metric: str | None
+    interval: str
+    value_range: tuple[float, float] | None
+    level: float
+    seed: int
+
+    def shares(self, part: EvalSet) -> list[float]:
+        """The budgets as written."""
+        return [point.written for point in parse_budgets(self.budgets, part.n_items, of=part.name)]
+
+    def __call__(self, part: EvalSet) -> np.ndarray:
+        """Methods x budgets x (mean error, its deviation over samples, coverage, slack, half width)."""
+        stage = Stage(part, level=self.level, interval=self.interval, value_range=self.value_range)
+        points = parse_budgets(self.budgets, part.n_items, of=part.name)
+        found = np.full((len(self.methods), len(points), 5), np.nan)
+        for at, typed in enumerate(self.methods):
+            with naming(part.name, typed):
+                plan = replay_method(typed, part, self.metric)
+                for place, point in enumerate(points):
+                    outcomes = []
+                    for repeat in range(self.repeats):
+                        label = zlib.crc32(f"{part.name}|{typed}".encode())
+                        rng = np.random.default_rng([self.seed, label, place, repeat])
+                        outcomes.append(outcome(stage, plan, draw(stage, plan, point, rng), rng))
+                    found[at, place] = _summary([o for o in outcomes if o is not None], stage)
+        return found
+
+
+def _summary(outcomes: list[Any], stage: Stage) -> list[float]:
+    if not outcomes:
+        return [float("nan")] * 5
+    together = stacked(outcomes)
+    errors = MEASURES["mae"].function(together, stage.truth)  # one system: the error itself
+    rest = [MEASURES[name].function(together, stage.truth) for name in ("coverage", "slack", "width")]
+    spread = float(errors.std(ddof=1)) if len(errors) > 1 else float("nan")
+    coverage, slack, width = (float(np.nanmean(v)) if np.isfinite(v).any() else float("nan") for v in rest)
+    return [float(errors.mean()), spread, coverage, slack, width / 2]
+
+
+def _rows(typed: Sequence[str], found: np.ndarray, shares: Sequence[float]) -> Iterator[AnnotatorRow]:
+    """Average over simulations; `found` is simulations x methods x budgets x numbers."""
+    base = found[:, typed.index(BASELINE), :, 0]
+    for at, method in enumerate(typed):
+        wins = (found[:, at, :, 0] < base).mean(axis=0) if method != BASELINE else np.full(len(shares), np.nan)
+        means = np.nanmean(found[:, at], axis=0)
+        for places, share in [
+            *(([at], share) for at, share in enumerate(shares)),
+            ([*range(len(shares))], float("nan")),
+        ]:
+            error, spread, coverage, slack, half = means[places].mean(axis=0).tolist()
+            win = float(np.mean(wins[places]))
+            yield AnnotatorRow(method, share, error, spread, win, coverage, slack, half, len(found))

@@ -1,0 +1,117 @@
+"""Annotators who answer on another scale than the others, or the wrong way round.
+
+The rules are meant for mistakes, not for taste: a severe annotator uses the low end of the same scale, so that the
+ratio to the others' quantiles changes along the scale; on a scale of 0 to 10 among 0 to 100 it is the same everywhere.
+A careless annotator correlates with nobody; one whose signs are flipped correlates clearly, and negatively.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from aliquot.stats.arrays import FloatArray, IntArray
+from aliquot.stats.correlation import pearson
+
+FEWEST = 10
+"""Judgments from which an annotator is compared with the others."""
+
+_QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9)
+_FACTOR = 4.0  # other scales differ by 5 (1 to 5 among 1 to 25) and more
+_CONSTANT = 2.0  # by how much the ratio may change along the scale
+_SURE = 4.0  # standard errors by which a correlation lies below 0
+_LEAST = 0.1  # correlation, negative for the annotator and positive for the typical other
+
+
+@dataclass(frozen=True)
+class OtherScale:
+    """One annotator's values: `factor` times those of the others, with the middle 80% of both."""
+
+    annotator: int
+    judgments: int
+    factor: float
+    own: tuple[float, float]
+    others: tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Reversed:
+    """One annotator who runs against the rest: correlations with a reference of their own and of the typical other."""
+
+    annotator: int
+    judgments: int
+    correlation: float
+    typical: float
+
+
+def other_scales(values: FloatArray, annotator: IntArray) -> list[OtherScale]:
+    """Find annotators whose quantiles are a constant multiple (above 4 or below 1/4, or negative) of the others'.
+
+    >>> scores = np.tile(np.arange(5.0, 100.0, 5.0), 4)
+    >>> people = np.repeat(np.arange(4), 19)
+    >>> [round(found.factor, 3) for found in other_scales(np.where(people == 2, scores / 10, scores), people)]
+    [0.1]
+    """
+    people = _with_enough(annotator)
+    if len(people) < 2:
+        return []
+    quantiles = np.array([np.quantile(values[annotator == person], _QUANTILES) for person in people])
+    found = []
+    for at, person in enumerate(people):
+        typical = np.median(np.delete(quantiles, at, axis=0), axis=0)
+        factor = _factor(quantiles[at], typical)
+        if factor is not None:
+            own, others = quantiles[at], typical
+            ends = (float(own[0]), float(own[-1])), (float(others[0]), float(others[-1]))
+            found.append(OtherScale(int(person), int((annotator == person).sum()), factor, *ends))
+    return found
+
+
+def _factor(own: FloatArray, others: FloatArray) -> float | None:
+    """The constant ratio of two sets of quantiles, where it is constant and far from 1."""
+    if (own <= 0).all() and (others >= 0).all() and (own < 0).sum() > 2 and (others > 0).sum() > 2:
+        return float(own.mean() / others.mean())
+    if (own >= 0).all() and (others <= 0).all() and (own > 0).sum() > 2 and (others < 0).sum() > 2:
+        return float(own.mean() / others.mean())
+    known = (others != 0) & (own != 0)
+    if known.sum() < 4:  # most values are 0, as in error counts: small and large cannot be told from few and many
+        return None
+    ratio = own[known] / others[known]
+    middle = float(np.median(ratio))
+    if ratio.min() <= 0 or ratio.max() > _CONSTANT * ratio.min() or 1 / _FACTOR < middle < _FACTOR:
+        return None
+    return middle
+
+
+def reversed_annotators(values: FloatArray, annotator: IntArray, reference: FloatArray) -> list[Reversed]:
+    """Find annotators whose values fall where the reference (metrics, or the other annotators' means) rises.
+
+    >>> truth = np.random.default_rng(0).normal(size=90)
+    >>> people = np.repeat(np.arange(3), 30)
+    >>> [found.annotator for found in reversed_annotators(np.where(people == 1, -truth, truth), people, truth)]
+    [1]
+    """
+    known = np.isfinite(reference)
+    values, annotator, reference = values[known], annotator[known], reference[known]
+    people = _with_enough(annotator)
+    if len(people) < 3:
+        return []
+    from scipy.stats import rankdata  # noqa: PLC0415  (slow to import)
+
+    own = [annotator == person for person in people]
+    found = np.array([pearson(rankdata(values[at]), rankdata(reference[at])) for at in own])
+    sizes = np.array([at.sum() for at in own])
+    result = []
+    for at, person in enumerate(people):
+        others = np.delete(found, at)
+        typical = float(np.median(others[np.isfinite(others)])) if np.isfinite(others).any() else 0.0
+        sure = np.arctanh(np.clip(found[at], -0.999999, 0.999999)) * np.sqrt(max(1.0, sizes[at] - 3.0))
+        if sure < -_SURE and found[at] < -_LEAST and typical > _LEAST:
+            result.append(Reversed(int(person), int(sizes[at]), float(found[at]), typical))
+    return result
+
+
+def _with_enough(annotator: IntArray) -> IntArray:
+    people, counts = np.unique(annotator, return_counts=True)
+    return people[counts >= FEWEST]

@@ -1,0 +1,169 @@
+"""The mixed model of judged cells, kept up to date judgment by judgment.
+
+y_is = mu_s + x_is'b + u_i + e_is with ridge on b, as in stats/mixed_model.py, for decisions while people judge. An
+item's part of the normal equations depends on that item alone: V_i^-1 = (I - rho_i 11') / s2. So a judgment replaces
+one item's part and costs one (M + K) x (M + K) solve, however many came before. Only the share of the item effect,
+which all parts use, needs a pass over all cells; it is made when the number of cells has grown by a tenth. Invariant:
+after any sequence of `put`, the equations equal those built from the table at once, to rounding.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from aliquot.stats.arrays import FloatArray, IntArray
+from aliquot.stats.mixed_model import item_share
+
+RIDGE = 20.0
+"""Cells that stand for slopes of 0; features have unit variance."""
+_START = 0.3  # share of the item effect before the cells tell it
+_GROWTH = 1.1
+_TINY = 1e-9
+_WORTH = 400_000  # multiplications that take as long as replacing an item's part
+
+
+@dataclass(frozen=True, eq=False)
+class CellFit:
+    """What the model says by now: each system's mean over all items, its cells, and the variance of one cell."""
+
+    values: FloatArray
+    counts: IntArray
+    noise: float
+    slopes: FloatArray
+
+    def variance(self, counts: FloatArray, population: int) -> FloatArray:
+        """Variances of the means with so many cells, of a finite population."""
+        left: FloatArray = self.noise * np.maximum(1.0 - counts / population, 0.0) / np.maximum(counts, 0.5)
+        return left
+
+
+class CellModel:
+    """Feed it cells with `put`; `fit` gives the present estimates.
+
+    Args:
+        features: N x M x K, what metrics say of every output, without gaps; K may be 0.
+        weight: of the items, for unequal probabilities; 1 on average as they are drawn.
+        ridge: cells that stand for slopes of 0.
+        item_effects: whether items have an effect of their own; without it, and without features: plain means.
+
+    >>> model = CellModel(np.zeros((10, 2, 0)))
+    >>> for item in range(6):
+    ...     model.put(item, 0, 1.0 + item)
+    ...     model.put(item, 1, 3.0 + item)
+    >>> model.fit().values.round(6).tolist()
+    [3.5, 5.5]
+    """
+
+    def __init__(
+        self, features: FloatArray, weight: FloatArray | None = None, *, ridge: float = RIDGE, item_effects: bool = True
+    ) -> None:
+        centred = features - features.mean(axis=0, keepdims=True)  # so that a mean over all items is mu alone
+        spread = centred.std(axis=(0, 1)) if features.size else np.zeros(0)
+        self.features: FloatArray = centred[:, :, spread > _TINY] / spread[spread > _TINY]
+        n, m, k = self.features.shape
+        self.weight = np.ones(n) if weight is None else weight
+        self.scores = np.full((n, m), np.nan)
+        self.counts = np.zeros(m, dtype=np.int64)
+        self._ridge, self._item_effects = ridge, item_effects
+        self._ratio = _START / (1.0 - _START) if item_effects else 0.0
+        self._matrix, self._right = np.zeros((m + k, m + k)), np.zeros(m + k)
+        self._noise, self._cells, self._passed = np.nan, 0, 0
+        self._changed: dict[int, FloatArray] = {}  # rows, and their scores when the equations were last up to date
+
+    def put(self, row: int, system: int, value: float) -> None:
+        """Set a cell's score, in the place of an earlier one."""
+        if row not in self._changed:
+            self._changed[row] = self.scores[row].copy()
+        self.counts[system] += not np.isfinite(self.scores[row, system])
+        self.scores[row, system] = value
+        self._cells = int(self.counts.sum())
+        if self._cells >= max(_GROWTH * self._passed, self._passed + 1):
+            # here and not in `fit`, so that what is found depends on the cells alone and not on when it was asked for
+            self._update()
+            self._refresh()
+            self._passed = self._cells
+
+    def _update(self) -> None:
+        """Bring the equations up to date: the parts of changed items, or, where many changed, all at once."""
+        if len(self._changed) * _WORTH > self._cells * len(self._matrix) ** 2:
+            self._rebuild()
+        else:
+            for row, before in self._changed.items():
+                self._item(row, before, -1.0)
+                self._item(row, self.scores[row], 1.0)
+        self._changed.clear()
+
+    def fit(self) -> CellFit:
+        """Solve for the systems' means and the slopes."""
+        self._update()
+        means, slopes = self._solve()
+        whole = self.counts == len(self.scores)
+        if whole.any():
+            means[whole] = self.scores[:, whole].mean(axis=0)
+        values = np.where(self.counts > 0, means, np.nan)
+        return CellFit(values, self.counts.copy(), self._noise, slopes)
+
+    def _solve(self) -> tuple[FloatArray, FloatArray]:
+        m = len(self.counts)
+        matrix = self._matrix.copy()
+        diagonal = np.arange(len(matrix))
+        matrix[diagonal, diagonal] += np.where(diagonal < m, _TINY, self._ridge)
+        found = np.linalg.solve(matrix, self._right)
+        return found[:m], found[m:]
+
+    def _item(self, row: int, scores: FloatArray, sign: float) -> None:
+        """Add (or take off) an item's part of the normal equations."""
+        there = np.flatnonzero(np.isfinite(scores))
+        if not len(there):
+            return
+        m, y, x = len(self.counts), scores[there], self.features[row, there]
+        rho = self._ratio / (1.0 + len(there) * self._ratio)
+        w, total, x_sum = sign * self.weight[row], float(y.sum()), x.sum(axis=0)
+        self._matrix[np.ix_(there, there)] += w * (np.eye(len(there)) - rho)
+        cross = w * (x - rho * x_sum)
+        self._matrix[there, m:] += cross
+        self._matrix[m:, there] += cross.T
+        self._matrix[m:, m:] += w * (x.T @ x - rho * np.outer(x_sum, x_sum))
+        self._right[there] += w * (y - rho * total)
+        self._right[m:] += w * (x.T @ y - rho * total * x_sum)
+
+    def _rebuild(self) -> None:
+        """The normal equations from the whole table at once."""
+        m = len(self.counts)
+        present = np.isfinite(self.scores)
+        rows = np.flatnonzero(present.any(axis=1))
+        d = present[rows].astype(np.float64)
+        x, y = self.features[rows] * d[:, :, None], np.where(present[rows], self.scores[rows], 0.0)
+        w = self.weight[rows]
+        rho = w * self._ratio / (1.0 + d.sum(axis=1) * self._ratio)
+        x_sum, total, wd = x.sum(axis=1), y.sum(axis=1), d * w[:, None]
+        shape = (len(rows) * m, x.shape[2])
+        flat, weighted = x.reshape(shape), (x * w[:, None, None]).reshape(shape)
+        self._matrix[:m, :m] = np.diag(wd.sum(axis=0)) - (d * rho[:, None]).T @ d
+        self._matrix[:m, m:] = (x * w[:, None, None]).sum(axis=0) - (d * rho[:, None]).T @ x_sum
+        self._matrix[m:, :m] = self._matrix[:m, m:].T
+        self._matrix[m:, m:] = weighted.T @ flat - (x_sum * rho[:, None]).T @ x_sum
+        self._right[:m] = (y * w[:, None]).sum(axis=0) - (d * rho[:, None]).T @ total
+        self._right[m:] = weighted.T @ y.ravel() - x_sum.T @ (rho * total)
+
+    def _refresh(self) -> None:
+        """Estimate the share of the item effect and the variance of a cell from all cells."""
+        means, slopes = self._solve()
+        rows = np.flatnonzero(np.isfinite(self.scores).any(axis=1))
+        if not len(rows):
+            return
+        residual = self.scores[rows] - means - self.features[rows] @ slopes
+        share = min(item_share(residual, self.weight[rows]), 0.95) if self._item_effects else 0.0
+        self._ratio = share / (1.0 - share)
+        self._rebuild()
+        present = np.isfinite(residual)
+        filled = np.where(present, residual, 0.0)
+        effect = filled.sum(axis=1) * self._ratio / (1.0 + present.sum(axis=1) * self._ratio)
+        left = np.where(present, filled - effect[:, None], 0.0) * self.weight[rows][:, None]
+        cells = float(present.sum())
+        # The effect of an item takes 1 - 1 / (1 + m ratio) of its m cells: the trace of what is left.
+        taken = (1.0 - 1.0 / (1.0 + present.sum(axis=1) * self._ratio)).sum()
+        free = cells - taken - present.any(axis=0).sum() - min(len(slopes), 0.3 * cells)
+        self._noise = float((left**2).sum() / max(free, 1.0))

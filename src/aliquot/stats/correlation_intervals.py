@@ -1,0 +1,111 @@
+"""Intervals of correlations between a metric and people, without resampling.
+
+Over outputs the units are items: their systems share the item's difficulty. Between systems the units are systems, of
+which there are few: Fisher's z. See docs/methods.md, section 7.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import stdtrit
+
+from aliquot.stats.arrays import FloatArray
+from aliquot.stats.clustered import normal_quantile
+from aliquot.stats.correlation import Coefficient, Level, common_tables, group_correlations, ranks_of_rows
+
+Ends = tuple[float, float]
+NOTHING: Ends = (float("nan"), float("nan"))
+
+
+def fisher_interval(value: float, n: int, coefficient: Coefficient = "pearson", confidence: float = 0.95) -> Ends:
+    """Interval of a correlation of n independent pairs by Fisher's z.
+
+    The variance of z is 1/(n - 3) for Pearson, (1 + r^2/2)/(n - 3) for Spearman (Bonett and Wright 2000) and
+    0.437/(n - 4) for Kendall (Fieller et al. 1957). NaN for fewer than five pairs; a value of 1 or -1 has none either.
+
+    >>> tuple(round(end, 3) for end in fisher_interval(0.5, 28))
+    (0.156, 0.736)
+    """
+    if n < 5 or not abs(value) < 1:
+        return NOTHING
+    variance = {"pearson": 1 / (n - 3), "spearman": (1 + value**2 / 2) / (n - 3)}.get(coefficient, 0.437 / (n - 4))
+    half = normal_quantile(confidence) * np.sqrt(variance)
+    low, high = np.tanh(np.arctanh(value) + np.array([-half, half]))
+    return float(low), float(high)
+
+
+def table_interval(
+    metric: FloatArray,
+    human: FloatArray,
+    value: float,
+    coefficient: Coefficient,
+    level: Level,
+    confidence: float = 0.95,
+) -> Ends:
+    """Interval of what `correlate_tables` gives.
+
+    Within items: Student's, over the items' correlations. Pooled and within systems, Pearson and Spearman (of ranks):
+    influence of each item, u = zx zy - r (zx^2 + zy^2)/2 summed over its systems, on Fisher's scale; Kendall has none.
+    Between systems: `fisher_interval`.
+
+    >>> rng = np.random.default_rng(1)
+    >>> human = rng.normal(size=(200, 4))
+    >>> low, high = table_interval(human + rng.normal(size=(200, 4)), human, 0.71, "pearson", "pooled")
+    >>> 0.6 < low < 0.71 < high < 0.8
+    True
+    """
+    metric, human = common_tables(metric, human)
+    if level == "system_means":
+        return fisher_interval(value, int((~np.isnan(metric)).any(axis=0).sum()), coefficient, confidence)
+    if level == "within_item":
+        return _mean_interval(group_correlations(metric, human, coefficient, "item"), confidence)
+    if coefficient not in ("pearson", "spearman") or not abs(value) < 1:
+        return NOTHING
+    influence = _pooled_influence if level == "pooled" else _system_influence
+    by_item = influence(metric, human, ranks=coefficient == "spearman")
+    items = int((~np.isnan(metric)).any(axis=1).sum())
+    if items < 5:
+        return NOTHING
+    se = np.sqrt(items / (items - 1) * float((by_item**2).sum()))
+    half = float(stdtrit(items - 1, 0.5 + confidence / 2)) * se / (1 - value**2)
+    low, high = np.tanh(np.arctanh(value) + np.array([-half, half]))
+    return float(low), float(high)
+
+
+def _mean_interval(values: FloatArray, confidence: float) -> Ends:
+    known = values[np.isfinite(values)]
+    if len(known) < 5:
+        return NOTHING
+    half = float(stdtrit(len(known) - 1, 0.5 + confidence / 2)) * known.std(ddof=1) / np.sqrt(len(known))
+    return max(-1.0, float(known.mean() - half)), min(1.0, float(known.mean() + half))
+
+
+def _influence(x: FloatArray, y: FloatArray, *, ranks: bool) -> FloatArray:
+    """Influence of every cell of every row on the row's correlation, 0 where missing; NaN rows are undefined."""
+    if ranks:
+        x, y = ranks_of_rows(x), ranks_of_rows(y)
+    there = ~np.isnan(x)
+    count = there.sum(axis=1, keepdims=True)
+
+    def standard(z: FloatArray) -> FloatArray:
+        mean = np.nansum(z, axis=1, keepdims=True) / np.maximum(count, 1)
+        centred = np.where(there, z - mean, 0.0)
+        sd = np.sqrt((centred**2).sum(axis=1, keepdims=True) / np.maximum(count, 1))
+        return centred / np.where(sd > 0, sd, np.nan)
+
+    a, b = standard(x), standard(y)
+    r = (a * b).sum(axis=1, keepdims=True) / np.maximum(count, 1)
+    cells = np.where(there, a * b - r * (a**2 + b**2) / 2, 0.0) / np.maximum(count, 1)
+    return np.asarray(cells, dtype=np.float64)
+
+
+def _pooled_influence(metric: FloatArray, human: FloatArray, *, ranks: bool) -> FloatArray:
+    cells = _influence(metric.reshape(1, -1), human.reshape(1, -1), ranks=ranks)
+    return np.asarray(cells.reshape(metric.shape).sum(axis=1), dtype=np.float64)
+
+
+def _system_influence(metric: FloatArray, human: FloatArray, *, ranks: bool) -> FloatArray:
+    """On the mean of the systems' correlations; systems without one are left out."""
+    rows = _influence(metric.T, human.T, ranks=ranks)
+    known = np.isfinite(rows).all(axis=1)
+    return np.asarray(rows[known].sum(axis=0) / max(1, int(known.sum())), dtype=np.float64)

@@ -1,0 +1,100 @@
+"""Surveys: a pool cut down by a pilot, PANAS by hand, blocks in which strata are balanced."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import aliquot
+from aliquot import EvalSet, compare
+from aliquot.annotation.surveys import PANAS, Blocks, panas, reduce_pool, survey_blocks
+from aliquot.cli.main import run
+from aliquot.errors import DataError, NameUnknownError, OptionError
+
+PILOT = {"good": [5, 4, 4, 5], "low": [3, 3, 3, 3], "wide": [5, 2, 5, 2], "both": [5, 1, 1, 4]}
+TABLE = pl.DataFrame([(pair, float(value)) for pair, values in PILOT.items() for value in values],
+                     schema=["question", "value"], orient="row")  # fmt: skip
+
+
+@pytest.mark.parametrize(("rule", "kept"), [("and", ("good", "low", "wide")), ("or", ("good",))])
+def test_the_pool_by_hand(rule, kept):
+    """Means 4.5, 3, 3.5, 2.75; standard deviations 0.58, 0, 1.73, 2.06; limits 3.2 and 1.2."""
+    found = compare(TABLE, "pool", rule=rule)
+    assert found.kept == kept
+    assert [row.sd for row in found.rows] == pytest.approx([0.57735, 0, 1.73205, 2.06155], abs=1e-5)
+    assert [row.mean for row in found.rows] == [4.5, 3.0, 3.5, 2.75]
+    assert found.rows[3].reason == "mean 2.75 below 3.2; sd 2.06 above 1.2"
+    assert found.to_dict()["kept"] == list(kept)
+
+
+def test_what_a_pool_refuses():
+    with pytest.raises(NameUnknownError, match="no rule 'xor'"):
+        reduce_pool(TABLE, rule="xor")  # type: ignore[arg-type]
+    with pytest.raises(DataError, match="no column holds the question"):
+        reduce_pool(TABLE.rename({"question": "pair_of_words"}))
+
+
+def answers(**changed: float | None) -> pl.DataFrame:
+    """Two people: all 1, and all 5, with some answers of the second changed."""
+    words = [*PANAS["positive"], *PANAS["negative"]]
+    return pl.DataFrame(
+        {"participant": ["p", "q"], "time": ["before", "before"], **{w: [1.0, changed.get(w, 5.0)] for w in words}}
+    )
+
+
+def test_panas_by_hand():
+    found = compare(answers(proud=2, afraid=3, active=4), "panas")
+    assert [(row.participant, row.time, row.positive, row.negative) for row in found.rows] == [
+        ("p", "before", 10, 10), ("q", "before", 46, 48),
+    ]  # fmt: skip
+    assert sum(map(len, PANAS.values())) == len({word for words in PANAS.values() for word in words}) == 20
+
+
+def test_panas_with_gaps_and_mistakes():
+    found = panas(answers(proud=None))
+    assert np.isnan(found.rows[1].positive)
+    assert found.rows[1].negative == 50
+    assert "1 of 2 rows lack an adjective" in found.notes[0]
+    with pytest.raises(DataError, match="row 2, 'upset' is 6; PANAS is rated 1 to 5"):
+        panas(answers(upset=6))
+    with pytest.raises(DataError, match="no column 'afraid'"):
+        panas(answers().drop("afraid"))
+
+
+def test_in_a_terminal(tmp_path, capsys):
+    TABLE.write_csv(tmp_path / "pilot.csv")
+    answers().write_csv(tmp_path / "panas.csv")
+    assert run(["compare", str(tmp_path / "pilot.csv"), "--kind", "pool", "--rule", "or"]) == 0
+    assert "1 of 4 questions stay" in capsys.readouterr().out
+    assert run(["compare", str(tmp_path / "panas.csv"), "--kind", "panas"]) == 0
+    assert "positive" in capsys.readouterr().out
+
+
+def sizes_of(found: Blocks, of: np.ndarray) -> np.ndarray:
+    return np.array([[int(((found.block == b) & (of == s)).sum()) for b in range(len(found.order))] for s in set(of)])
+
+
+@given(st.integers(4, 60), st.integers(1, 4), st.integers(0, 1000))
+def test_blocks_and_strata_differ_by_at_most_one(items, blocks, seed):
+    domain = np.random.default_rng(seed).choice(["news", "speech", "chat"], size=items)
+    data = EvalSet(items=pl.DataFrame({"id": range(items), "domain": domain}), systems=("A",), scores={})
+    found = survey_blocks(data, blocks, by="domain", seed=seed)
+    assert sorted(item for ids in found.order for item in ids) == sorted(data.ids)
+    assert np.ptp(np.bincount(found.block, minlength=blocks)) <= 1
+    assert (np.ptp(sizes_of(found, data.items["domain"].to_numpy()), axis=1) <= 1).all()
+    assert found.to_frame().equals(survey_blocks(data, blocks, by="domain", seed=seed).to_frame())
+
+
+def test_every_item_may_come_anywhere_and_poles_are_exchanged_in_half():
+    data = aliquot.synthetic(items=8, systems=2, seed=1)
+    places = np.zeros((8, 4))
+    for seed in range(400):
+        found = survey_blocks(data, 4, by="domain", questions=6, seed=seed)
+        places[np.arange(8), found.block] += 1
+        assert all(sum(block) == 3 for block in found.polarity)
+    assert (np.abs(places / 400 - 0.25) < 0.09).all()
+    with pytest.raises(OptionError, match="choose between 1 and the number of items, 8"):
+        survey_blocks(data, 9)

@@ -1,0 +1,103 @@
+"""The organiser's page and what surrounds the work, in a real browser: news, actions, quiz, messages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from tests.browser.conftest import Serve, Tab
+from tests.browser.serving import Served
+
+from aliquot.collect.actions import act
+from aliquot.collect.protocols import Crowd, Example, Question, Quiz, Tutorial, load_protocol
+
+
+def judge(served: Served, name: str, score: int, units: int = 1) -> None:
+    """Judge some units without a browser."""
+    campaign = served.campaign
+    who = campaign.annotator(served.tokens()[name])
+    answer = campaign.next_unit(who)
+    for _ in range(units):
+        unit = answer["unit"]
+        changes = [{"id": o["cell"], "cell": o["cell"], "answer": {"score": score}, "active_ms": 4000, "idle_ms": 0}
+                   for row in unit["rows"] for o in row["outputs"] if o["cell"]]  # fmt: skip
+        campaign.save(who, unit["assignment"], changes)
+        answer = campaign.submit(who, unit["assignment"])
+
+
+@pytest.fixture
+def organiser(browser: Any) -> Any:
+    context = browser.new_context(viewport={"width": 1200, "height": 900})
+    page = context.new_page()
+    page.set_default_timeout(15_000)
+    page.said = []
+    page.on("console", lambda message: page.said.append(message.text))
+    page.on("pageerror", lambda error: page.said.append(str(error)))
+    yield page
+    assert page.said == []
+    context.close()
+
+
+def test_new_judgments_appear_by_themselves_and_actions_are_logged(serve: Serve, organiser: Any):
+    served = serve("da")
+    organiser.goto(served.organiser)
+    organiser.wait_for_selector("text=Nothing is judged yet")
+    judge(served, "kim", 70)
+    organiser.wait_for_selector("text=1 of 2")  # told by the server, without a reload by hand
+    assert organiser.locator("script:not([src])").count() == 0
+    assert Axe().run(organiser).violations_count == 0
+    card = organiser.locator("article", has_text="kim")
+    card.locator("summary").click()
+    form = card.locator("form", has_text="Exclude")
+    form.locator("input[name=reason]").fill("<b>careless</b>")
+    form.get_by_role("button", name="Exclude").click()
+    organiser.wait_for_selector(".done")
+    assert "kim is excluded" in organiser.inner_text(".done")
+    assert "<b>careless</b>" in organiser.inner_text("section:has(#h-log)")
+    assert set(served.campaign.judgments().table["marked"]) == {"excluded"}
+
+
+def test_a_wrong_link_and_a_forged_form_do_nothing(serve: Serve, organiser: Any):
+    served = serve("da")
+    answer = organiser.request.post(f"{served.organiser}/act", form={"action": "close", "csrf": "guessed"})
+    assert answer.status == 400
+    assert served.campaign.state_of_campaign() == "open"
+    assert organiser.request.get(f"{served.url}/o/wrong").status == 404
+    assert organiser.request.get(f"{served.organiser}/overview.json").json()["state"] == "open"
+
+
+def test_quiz_example_message_and_code(serve: Serve, open_tab: Callable[..., Tab]):
+    protocol = msgspec.structs.replace(
+        load_protocol("da"), crowd=Crowd(completed="DONE7"),
+        quiz=Quiz(questions=(Question("What is rated?", ("source", "output"), "output"),)),
+        tutorial=Tutorial(examples=(Example(output="Good day", feedback="Perfect.", low=90),)),
+    )  # fmt: skip
+    served = serve(protocol)
+    act(served.campaign, "message", value="We finish on Friday.")
+    link = served.campaign.links(served.url).crowd["link"].replace("WORKER_ID", "w1")
+    tab = open_tab(link)
+    page = tab.page
+    assert "We finish on Friday." in page.inner_text("#messages")
+    assert Axe().run(page).violations_count == 0
+    page.get_by_label("source").check()
+    page.get_by_role("button", name="Submit").click()
+    page.wait_for_selector("text=1 answers are wrong")
+    page.get_by_label("output").check()
+    page.get_by_role("button", name="Submit").click()
+    page.wait_for_selector("text=Example 1 of 1")
+    page.locator("input[type=number]").fill("40")
+    page.get_by_role("button", name="Submit").click()
+    page.wait_for_selector("text=Perfect.")
+    assert Axe().run(page).violations_count == 0
+    page.get_by_role("button", name="Go on").click()
+    page.wait_for_selector(".unit")
+    while page.locator(".unit").count():
+        cells = page.locator(".unit input[type=range]").count()
+        for at in range(cells):
+            page.locator(".unit input[type=range]").nth(at).press("ArrowRight")
+        tab.left_by(lambda: page.keyboard.press("Control+Enter"))
+        page.wait_for_selector(".unit, .words h2")
+    assert page.inner_text(".code") == "DONE7"

@@ -1,0 +1,84 @@
+"""Snapshots: the numbers of `estimate`, intervals for every look, and no decision over systems nobody has judged."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import polars as pl
+import pytest
+
+import aliquot
+from aliquot.collect.snapshot import about_systems, in_words, take_snapshot
+from aliquot.core.judgments import Judgments
+
+DATA = aliquot.synthetic(items=120, systems=4, seed=3, annotators=3, judgments_per_output=2)
+SELECTION = aliquot.select(DATA, budget="40%", seed=1)
+
+
+def judged() -> Judgments:
+    assert DATA.judgments is not None
+    return DATA.judgments.keep(items=list(SELECTION.ids))
+
+
+def test_the_estimates_are_those_of_estimate():
+    now = take_snapshot(DATA, SELECTION, judged())
+    same = aliquot.estimate(DATA, selection=SELECTION, judgments=judged(), human=DATA.human)
+    assert [row.system for row in now.systems] == [row.system for row in same.systems]
+    for mine, theirs in zip(now.systems, same.systems, strict=True):
+        assert (mine.estimate, mine.low, mine.high, mine.p_best) == (
+            theirs.estimate,
+            theirs.low,
+            theirs.high,
+            theirs.p_best,
+        )
+        assert mine.judged == theirs.n
+        assert mine.always_low < mine.always_high
+    assert now.gain == pytest.approx(max(0.0, sum(row.effective_n - row.n for row in same.systems)))
+    assert now.decided + now.open == 6
+    assert now.judgments == len(judged())
+    assert 0 < now.agreement < 1
+    assert "lead" in " ".join(in_words(now))
+
+
+def test_planted_cells_and_marks_are_not_about_systems():
+    table = judged().table.with_columns(
+        pl.when(pl.int_range(pl.len()) % 7 == 0).then(pl.lit("control")).alias("control"),
+        (pl.int_range(pl.len()) % 11 == 1).alias("repeat"),
+        pl.when(pl.int_range(pl.len()) % 13 == 2).then(pl.lit("excluded")).alias("marked"),
+    )
+    kept = about_systems(Judgments(table)).table
+    assert kept.height == sum(at % 7 != 0 and at % 13 != 2 for at in range(len(table)))
+    assert 0 < kept.height < len(table)
+
+
+def test_nothing_and_little_is_no_fault():
+    empty = take_snapshot(DATA, SELECTION, Judgments(judged().table.head(0)))
+    assert in_words(empty) == ("Nothing is judged yet.",)
+    assert all(math.isnan(row.estimate) for row in empty.systems)
+    one = take_snapshot(DATA, SELECTION, Judgments(judged().table.head(1)))
+    assert not one.stop
+    assert one.judgments == 1
+
+
+def test_it_never_stops_before_every_system_is_judged():
+    clear = DATA.with_score("human", np.where(np.arange(4) == 0, 50.0, -50.0) + DATA.human_score() * 0.01)
+    table = pl.DataFrame(
+        [{"item": item, "system": s, "value": float(clear.scores["human"][row, at])}
+         for row, item in enumerate(DATA.ids) for at, s in enumerate(DATA.systems[:3])]
+    )  # fmt: skip
+    now = take_snapshot(DATA, None, Judgments(table))
+    assert not now.stop
+    assert DATA.systems[3] in now.advice
+    without = take_snapshot(DATA.keep(systems=list(DATA.systems[:3])), None, Judgments(table))
+    assert without.stop
+
+
+def test_criteria_are_not_averaged():
+    table = judged().table
+    second = table.with_columns(criterion=pl.lit("fluency"), value=-pl.col("value"))
+    first = table.with_columns(criterion=pl.lit("adequacy"))
+    both = take_snapshot(DATA, SELECTION, Judgments(pl.concat([first, second])))
+    alone = take_snapshot(DATA, SELECTION, Judgments(first))
+    assert [(row.system, row.estimate) for row in both.systems] == [(row.system, row.estimate) for row in alone.systems]
+    assert any("adequacy" in note and "fluency" in note for note in both.notes)

@@ -1,0 +1,93 @@
+"""The printed formulas of Saldias et al. 2022: eq. 1, 3 and 4 by hand, bounds with a range of one's own."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+
+import aliquot
+from aliquot import AliquotWarning
+from aliquot.core.registry import parse_spec
+from aliquot.estimation.estimators import run_estimator
+from aliquot.estimation.sample import Sample
+from aliquot.stats.sequences import bernstein_half_width, hoeffding_half_width
+
+DATA = aliquot.synthetic(items=90, systems=3, seed=2)
+ROWS = np.random.default_rng(1).choice(90, 25, replace=False)
+METRICS = ("metricA", "metricB", "metricC")
+
+
+def estimated(spec: str) -> np.ndarray:
+    sample = Sample(DATA, ROWS, DATA.human_score()[ROWS], None, np.ones(len(ROWS)), kind="unordered")
+    values: np.ndarray = run_estimator(sample, parse_spec(spec)).values
+    return values
+
+
+def standard(values: np.ndarray) -> np.ndarray:
+    shifted: np.ndarray = (values - values.mean(axis=0)) / values.std(axis=0)
+    return shifted
+
+
+def proxies(kind: str, system: int) -> np.ndarray:
+    """Z of one system: N x 1, or N x 3 for several."""
+    each = np.column_stack([standard(DATA.scores[name][:, system]) for name in METRICS])
+    if kind == "one":
+        return each[:, :1]
+    return standard(each.mean(axis=1, keepdims=True)) if kind == "mean" else each
+
+
+@pytest.mark.parametrize("covariance", ["printed", "centred"])
+@pytest.mark.parametrize("kind", ["one", "mean", "several"])
+def test_control_variates_by_hand(kind, covariance):
+    given = {"one": "metrics=metricA", "mean": "proxy=mean", "several": "proxy=several"}[kind]
+    found = estimated(f"cv_published:{given},covariance={covariance}")
+    for system in range(3):
+        z, x = proxies(kind, system), DATA.human_score()[ROWS, system]
+        if covariance == "printed":
+            moment = np.array([np.mean([x[i] * z[row, p] for i, row in enumerate(ROWS)]) for p in range(z.shape[1])])
+        else:
+            moment = np.array([np.cov(x, z[ROWS, p], ddof=0)[0, 1] for p in range(z.shape[1])])
+        second = np.mean([np.outer(row, row) for row in z], axis=0)
+        beta = np.linalg.inv(second) @ moment
+        assert found[system] == pytest.approx(x.mean() - beta @ z[ROWS].mean(axis=0))
+
+
+def test_the_best_published_one_is_the_stratified_one_with_neighbours():
+    both = [estimated(spec) for spec in ("paper_best", "cv_published:proxy=knn,covariance=centred,stratified=yes")]
+    np.testing.assert_allclose(both[0], both[1])
+    printed = estimated("cv_published:proxy=knn,stratified=yes")
+    assert not np.allclose(printed, both[0])
+    np.testing.assert_allclose(printed, estimated("paper_best:covariance=printed"))
+
+
+def test_documents_means_are_weighed_by_their_sizes():
+    """Equation 1, with a control variate that explains nothing."""
+    noise = DATA.with_score("flat", np.ones((90, 3)))
+    sample = Sample(noise, ROWS, DATA.human_score()[ROWS], None, np.ones(len(ROWS)), kind="unordered")
+    found = run_estimator(sample, parse_spec("cv_published:metrics=flat,stratified=yes")).values
+    codes = DATA.documents
+    assert codes is not None
+    judged = [code for code in np.unique(codes) if code in codes[ROWS]]
+    sizes = np.array([(codes == code).sum() for code in judged])
+    means = np.array([DATA.human_score()[ROWS][codes[ROWS] == code].mean(axis=0) for code in judged])
+    np.testing.assert_allclose(found, sizes @ means / sizes.sum())
+
+
+@pytest.mark.parametrize("kind", ["hoeffding", "bernstein"])
+def test_a_range_narrower_than_the_scores_is_used_with_a_warning(kind):
+    """Their Table 5: R = 4 for scores from 0 to 25. Only the width counts."""
+    chosen = aliquot.select(DATA, "segments", 40, seed=3)
+    scores = DATA.human_score()[[DATA.ids.index(item) for item in chosen.ids]]
+    low = float(scores.min()) + 1
+    with pytest.warns(AliquotWarning, match="lies outside --range .* its width 4 is used"):
+        found = aliquot.estimate(DATA, "mean", selection=chosen, interval=kind, value_range=(low, low + 4))
+    half = (
+        hoeffding_half_width(np.full(3, 40), 90, 4.0)
+        if kind == "hoeffding"
+        else bernstein_half_width(scores.std(axis=0, ddof=1), np.full(3, 40), 4.0)
+    )
+    table = found.to_frame().sort("system")
+    width = (table["high"] - table["low"]).to_numpy() / 2
+    np.testing.assert_allclose(width, half[np.argsort(DATA.systems)])
+    assert isinstance(table, pl.DataFrame)

@@ -1,0 +1,389 @@
+"""Every reader on damaged files: an AliquotError or an OSError, or it reads; nothing else, and no hang.
+
+Files that are whole are damaged at random: bytes flipped, cut, doubled, and tokens put in that break parsers (numbers
+of 400 digits, NaN, deep nesting, halves of characters). A time for each reader bounds the work (ALIQUOT_FUZZ_SECONDS:
+few in CI; `make fuzz` gives half a minute each, and other damage every day). A failure names the reader and the seed;
+ALIQUOT_FUZZ_SEED runs that seed alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import io
+import json
+import os
+import random
+import signal
+import tempfile
+import time
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.io import exports
+
+import aliquot
+from aliquot.core.selection import Selection
+from aliquot.errors import AliquotError
+from aliquot.io.journal import journal_path, open_journal
+from aliquot.report import datasheet
+from aliquot.sampling.source_model import SourceModel
+
+SECONDS = float(os.environ.get("ALIQUOT_FUZZ_SECONDS", "3"))
+SEED = os.environ.get("ALIQUOT_FUZZ_SEED")
+FIRST = 0 if SECONDS < 10 else dt.datetime.now(dt.UTC).toordinal() * 1_000_000
+HANG = 20  # seconds
+
+TOKENS = [
+    b"null", b"NaN", b"Infinity", b"-1", b"1e999", b"1" + b"0" * 400, b"1e-400", b"true", b"[]", b"{}", b'""', b'"',
+    b"'", b",", b":", b"\t", b"\n", b"\r\n", b";", b"[" * 3000, b'{"a":' * 1500, b"\x00", b"\xff", b"\xed\xa0\x80",
+    b"\xf0\x9f", b"\xef\xbb\xbf", b"\x1b[2J", b"9223372036854775808", b"-0.0", b"\xe2\x80\xa8", b'"i":', b'"i":1,',
+    b'"value":', b"=1+1", b"None", b"--", b"../", b"\\u0000", b"\\ud800", b"PAR1", b"\x1f\x8b", b"PK\x03\x04", b"#",
+    b"[[criterion]]", b" ",
+]  # fmt: skip
+
+
+def damaged(raw: bytes, seed: int) -> bytes:
+    """One to six changes of a file, by the seed alone."""
+    rng = random.Random(seed)
+    data = bytearray(raw)
+    for _ in range(rng.choice([1, 1, 2, 3, 6])):
+        at, size = rng.randrange(len(data) + 1), rng.choice([1, 1, 2, 8, 40, 400])
+        kind = rng.randrange(8)
+        if kind == 0 and data:
+            data[at % len(data)] ^= 1 << rng.randrange(8)
+        elif kind == 1:
+            data[at : at + size] = rng.randbytes(min(size, 8))
+        elif kind == 2:
+            del data[at : at + size]
+        elif kind == 3:
+            data[at:at] = data[max(0, at - size) : at]
+        elif kind == 4:
+            data[at:at] = rng.choice(TOKENS)
+        elif kind == 5:
+            _swap_a_value(data, rng)
+        elif kind == 6:
+            lines = bytes(data).split(b"\n")
+            rng.shuffle(lines)
+            data = bytearray(b"\n".join(lines))
+        else:
+            del data[at:]
+        if not data:
+            break
+    return bytes(data)
+
+
+def _swap_a_value(data: bytearray, rng: random.Random) -> None:
+    """Put a token in the place of what stands between two separators: the file stays well formed more often."""
+    marks = [at for at, byte in enumerate(data) if byte in b",:\t;{}[]\n"]
+    if len(marks) > 1:
+        at = rng.randrange(len(marks) - 1)
+        data[marks[at] + 1 : marks[at + 1]] = rng.choice(TOKENS)
+
+
+# -- readers, each with whole files to begin with ------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Target:
+    """A file's name, how whole ones look, and what reads it."""
+
+    name: str
+    whole: Callable[[Path], list[bytes]]
+    read: Callable[[Path], object]
+
+
+DATA = aliquot.synthetic(items=8, systems=3, annotators=3, seed=5)
+LIKERT = aliquot.synthetic(items=8, systems=2, protocol="likert", annotators=2, judgments_per_output=2, seed=5)
+
+
+def saved(name: str, *sets: aliquot.EvalSet, **options: str) -> Callable[[Path], list[bytes]]:
+    def whole(folder: Path) -> list[bytes]:
+        found = []
+        for data in sets:
+            aliquot.save(data, folder / name, **options)
+            found.append((folder / name).read_bytes())
+        return found
+
+    return whole
+
+
+def summeval(_: Path) -> list[bytes]:
+    answers = {"coherence": 4, "fluency": 5}
+    whole = {"decoded": "a summary", "text": "an article", "references": ["a reference"],
+             "expert_annotations": [answers, answers], "turker_annotations": [answers]}  # fmt: skip
+    lines = [{"id": f"d{i}", "model_id": f"M{m}", **whole} for i in range(3) for m in range(2)]
+    return ["".join(json.dumps(line) + "\n" for line in lines).encode()]
+
+
+def mqm(_: Path) -> list[bytes]:
+    header = "system\tdoc\tdoc_id\tseg_id\trater\tsource\ttarget\tcategory\tseverity\n"
+    rows = [
+        f"{s}\td1\t1\t{i}\tr{i % 2}\tein Satz\ta <v>bad</v> one\tAccuracy/Mistranslation\tMajor\n"
+        for i in range(4)
+        for s in "AB"
+    ]
+    return [(header + "".join(rows)).encode()]
+
+
+def sheet(_: Path) -> list[bytes]:
+    import openpyxl  # type: ignore[import-untyped]
+
+    book = openpyxl.Workbook()
+    for row in (("item", "system", "annotator", "score"), (1, "A", "x", 3.5), (1, "B", "x", 4), (2, "A", "y", None)):
+        book.active.append(row)
+    out = io.BytesIO()
+    book.save(out)
+    return [out.getvalue()]
+
+
+def records(_: Path) -> list[bytes]:
+    rows = [{"item": i, "system": s, "annotator": "x", "score": i + 0.5} for i in range(4) for s in "AB"]
+    return ["".join(json.dumps(row) + "\n" for row in rows).encode(), json.dumps(rows).encode()]
+
+
+def foreign(folder: Path) -> list[bytes]:
+    """Parquet without our checksum."""
+    assert DATA.judgments is not None
+    DATA.judgments.table.write_parquet(folder / "t.parquet")
+    long = (folder / "t.parquet").read_bytes()
+    nested = pl.DataFrame(
+        {"i": [1, 2], "scores": [{"A": {"m": 1.0}}, {"A": {"m": 2.0}}], "tgt": [{"A": "x"}, {"A": "y"}]}
+    )
+    nested.write_parquet(folder / "t.parquet")
+    return [long, (folder / "t.parquet").read_bytes()]
+
+
+def selections(folder: Path) -> list[bytes]:
+    found = []
+    for method, texts in (("pps", None), ("metric_var:metric=metricA", DATA), ("segments", None)):
+        aliquot.select(DATA, method, 4, seed=1).save(folder / "s.jsonl", texts)
+        found.append((folder / "s.jsonl").read_bytes())
+    return found
+
+
+def estimate_with(path: Path) -> object:
+    return aliquot.estimate(DATA, selection=Selection.load(path))
+
+
+def journals(folder: Path) -> list[bytes]:
+    output = folder / "out.csv"
+    with open_journal(output, "the run") as journal:
+        journal.add("a", [{"x": 1.0, "y": None}])
+        journal.add("b", [{"x": 2.0}], b"payload")
+    raw = journal_path(output).read_bytes()
+    journal_path(output).unlink()
+    return [raw]
+
+
+def read_journal(path: Path) -> object:
+    with open_journal(path.with_name(path.name.removesuffix(".part")), "the run") as journal:
+        return [journal.payload(key, 0, 10) for key in journal.done]
+
+
+def models(folder: Path) -> list[bytes]:
+    past = aliquot.synthetic(items=60, systems=3, seed=8)
+    aliquot.learn(past).model.save(folder / "m.aliquot")
+    return [(folder / "m.aliquot").read_bytes()]
+
+
+def read_model(path: Path) -> object:
+    return SourceModel.load(path).predict(["a source", None])
+
+
+def datasheets(ending: str) -> Callable[[Path], list[bytes]]:
+    def whole(folder: Path) -> list[bytes]:
+        path = folder / f"sheet.{ending}"
+        datasheet.new(DATA).save(path, force=True)
+        return [path.read_bytes()]
+
+    return whole
+
+
+def results(_: Path) -> list[bytes]:
+    chosen = aliquot.select(DATA, "pps", 5, seed=1)
+    documents = [aliquot.estimate(DATA, selection=chosen).to_dict(), aliquot.agreement(LIKERT, bootstrap=0).to_dict(),
+                 aliquot.clean(LIKERT, "crowd").to_dict(), aliquot.plan(difference=1, sd=20).to_dict()]  # fmt: skip
+    return [json.dumps(document, default=str).encode() for document in documents]
+
+
+def exported(*names: str) -> Callable[[Path], list[bytes]]:
+    """What annotation tools export, as their documentation says, and the key beside it."""
+
+    def whole(folder: Path) -> list[bytes]:
+        (folder / "key.csv").write_text(exports.key())
+        return [exports.files()[name][1].encode() for name in names]
+
+    return whole
+
+
+def read_with_key(path: Path) -> object:
+    try:
+        return aliquot.load_judgments(path)
+    except AliquotError:
+        return aliquot.load_judgments(path, key=path.parent / "key.csv")
+
+
+def read_key_of(path: Path) -> object:
+    (path.parent / "o.jsonl").write_text(exports.files()["potato"][1])
+    return aliquot.load_judgments(path.parent / "o.jsonl", key=path)
+
+
+def mtme_file(text: str) -> Callable[[Path], list[bytes]]:
+    """One file of a folder of mt-metrics-eval; the others are whole."""
+    return lambda _: [text.encode()]
+
+
+def read_mtme(path: Path) -> object:
+    return aliquot.load(next(parent for parent in path.parents if (parent / "sources").is_dir()))
+
+
+MTME = {
+    "sources/en-de.txt": "eins\nzwei\n",
+    "references/en-de.refA.txt": "one\ntwo\n",
+    "documents/en-de.docs": "news\td1\nnews\td1\n",
+    "system-outputs/en-de/A.txt": "a1\na2\n",
+    "system-outputs/en-de/B.txt": "b1\nb2\n",
+    "human-scores/en-de.mqm.seg.score": "A\t0\nA\t-1\nB\t-5\nB\tNone\n",
+    "metric-scores/en-de/COMET-refA.seg.score": "A\t0.9\nA\t0.8\nB\t0.7\nB\t0.6\n",
+}
+
+TARGETS = {
+    "items": Target("d.jsonl", saved("d.jsonl", DATA, LIKERT), aliquot.load),
+    "items to a description": Target("d.jsonl", saved("d.jsonl", DATA), lambda path: aliquot.load(path).describe()),
+    "items packed": Target("d.jsonl.gz", saved("d.jsonl.gz", DATA), aliquot.load),
+    "parquet": Target("d.parquet", saved("d.parquet", DATA, LIKERT), aliquot.load),
+    "parquet of others": Target("t.parquet", foreign, aliquot.load),
+    "scores": Target("t.csv", saved("t.csv", DATA), aliquot.load),
+    "judgments": Target("t.tsv", saved("t.tsv", DATA, LIKERT, what="judgments"), aliquot.load_judgments),
+    "records": Target("t.jsonl", records, aliquot.load_judgments),
+    "excel": Target("t.xlsx", sheet, aliquot.load_judgments),
+    "mqm": Target("m.tsv", mqm, aliquot.load),
+    "summeval": Target("s.jsonl", summeval, aliquot.load),
+    "selections": Target("s.jsonl", selections, Selection.load),
+    "selections in use": Target("s.jsonl", selections, estimate_with),
+    "journals": Target("out.csv.part", journals, read_journal),
+    "models": Target("m.aliquot", models, read_model),
+    "datasheets": Target("sheet.toml", datasheets("toml"), datasheet.load),
+    "datasheets in JSON": Target("sheet.json", datasheets("json"), datasheet.load),
+    "results": Target("r.json", results, lambda path: datasheet.new(DATA, results=[path])),
+    "tool pearmut": Target("p.json", exported("pearmut", "pearmut download"), read_with_key),
+    "tool appraise": Target("a.csv", exported("appraise", "appraise json"), read_with_key),
+    "tool label studio": Target(
+        "l.json", exported("label studio", "label studio min", "label studio csv"), read_with_key
+    ),
+    "tool potato": Target("o.jsonl", exported("potato", "potato 1", "potato csv"), read_with_key),
+    "tool others": Target("g.json", exported("prodigy", "argilla", "argilla flat", "argilla 1"), read_with_key),
+    "tool key": Target("key.csv", lambda _: [exports.key().encode()], read_key_of),
+    **{f"mtme {name.split('/')[0]}": Target(name, mtme_file(text), read_mtme) for name, text in MTME.items()},
+}
+
+
+# -- the tests -----------------------------------------------------------------------------------------------------
+
+
+class HangError(Exception):
+    """A reader that takes too long."""
+
+
+@contextlib.contextmanager
+def alarm() -> Iterator[None]:
+    def ring(*_: object) -> None:
+        raise HangError
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, HANG)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def holds(target: Target, path: Path, content: bytes, about: str) -> None:
+    path.write_bytes(content)
+    message = "read"
+    try:
+        with alarm(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            target.read(path)
+    except (AliquotError, OSError) as error:
+        message = str(error)
+    except BaseException as error:  # noqa: BLE001  (panics of Polars are no Exceptions)
+        kept = Path(os.environ.get("ALIQUOT_FUZZ_KEEP", tempfile.gettempdir())) / f"fuzz-{path.name}"
+        kept.write_bytes(content)
+        pytest.fail(
+            f"{about} ({kept}): {type(error).__name__}: {error}\n" + "".join(traceback.format_exception(error)[-6:])
+        )
+    assert message, about
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_damaged_files(name, tmp_path):
+    target = TARGETS[name]
+    for other, text in MTME.items() if name.startswith("mtme") else ():
+        (tmp_path / other).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / other).write_text(text)
+    whole = target.whole(tmp_path)
+    path = tmp_path / target.name
+    for raw in whole:
+        path.write_bytes(raw)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            target.read(path)  # whole files are read, or this test proves nothing
+    share = SECONDS / (4 if name.startswith(("mtme", "tool")) else 1)
+    until, seed = time.monotonic() + share, FIRST if SEED is None else int(SEED)
+    while time.monotonic() < until:
+        about = f"{name}: ALIQUOT_FUZZ_SEED={seed}"
+        holds(target, path, damaged(whole[seed % len(whole)], seed), about)
+        seed += 1
+        if SEED is not None:
+            break
+    assert seed > (FIRST if SEED is None else int(SEED))
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=6,
+)
+FIELDS = ["i", "src", "tgt", "scores", "judgments", "doc", "cost", "aliquot", "selection", "id", "model_id",
+          "expert_annotations", "item", "system", "value", "annotator", "A", "human", "data", "annotations", "result",
+          "labels", "spans", "instance_id", "user_id", "responses", "fields", "answer", "_task_hash", "annotation",
+          "item_i", "accept"]  # fmt: skip
+OBJECTS = st.dictionaries(
+    st.sampled_from(FIELDS), VALUES | st.dictionaries(st.sampled_from(FIELDS), VALUES, max_size=3)
+)
+
+
+@settings(max_examples=int(60 * max(1.0, SECONDS)))
+@given(st.lists(OBJECTS, min_size=1, max_size=3))
+def test_any_json(tmp_path_factory, objects):
+    path = tmp_path_factory.getbasetemp() / "any.jsonl"
+    content = "".join(json.dumps(one) + "\n" for one in objects).encode()
+    for reader in (aliquot.load, aliquot.load_judgments, Selection.load):
+        holds(Target("any.jsonl", lambda _: [], reader), path, content, f"{reader} of {content!r}")
+
+
+@settings(max_examples=int(40 * max(1.0, SECONDS)))
+@given(st.lists(st.lists(st.text(max_size=4), min_size=4, max_size=4), min_size=1, max_size=4))
+def test_any_table(tmp_path_factory, rows):
+    path = tmp_path_factory.getbasetemp() / "any.csv"
+    text = "item,system,annotator,score\n" + "".join(",".join(row) + "\n" for row in rows)
+    holds(
+        Target("any.csv", lambda _: [], aliquot.load_judgments), path, text.encode("utf-8", "surrogatepass"), repr(text)
+    )
+
+
+def test_the_damage_is_the_same_for_a_seed():
+    raw = bytes(np.arange(256, dtype=np.uint8)) * 4
+    assert [damaged(raw, seed) for seed in range(20)] == [damaged(raw, seed) for seed in range(20)]
+    assert sum(damaged(raw, seed) != raw for seed in range(50)) > 40

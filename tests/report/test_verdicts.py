@@ -1,0 +1,254 @@
+"""Verdicts of results made by hand: every sentence follows from the numbers, and none says more."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import aliquot
+from aliquot.annotation.agreement_result import Agreement, table_of
+from aliquot.annotation.preferences import Comparison, Position, SystemPreference
+from aliquot.core.selection import Selection
+from aliquot.estimation.estimate import UNKNOWN_CHANCES, Estimates, PairEstimate, SystemEstimate
+from aliquot.estimation.monitor import Picture
+from aliquot.estimation.sequential import Replay
+from aliquot.report import verdicts
+from aliquot.report.verdicts import pairs_verdict
+from aliquot.simulation.simulate import Simulation
+from aliquot.simulation.summary import EVERYTHING, Row
+from aliquot.simulation.units import Cell
+
+NAN = math.nan
+
+
+def verdict(result: Any) -> str:
+    """A verdict where there must be one."""
+    words = verdicts.verdict(result)
+    assert words is not None
+    return words
+
+
+def system(name, cluster, estimate=1.0, p_best=NAN):
+    judged = cluster is not None
+    low, high = (estimate - 0.2, estimate + 0.2) if judged else (NAN, NAN)
+    best, worst = (1, 2) if judged else (None, None)
+    n = 10 if judged else 0
+    return SystemEstimate(name, estimate, 0.1, low, high, n, 10.0, NAN, best, worst, p_best, cluster)
+
+
+def estimates(systems, p, *, interval="t", notes=()):
+    """Estimates with p-values given as {(a, b): p}; other pairs are undefined."""
+    names = [row.system for row in systems]
+    pairs = [
+        PairEstimate(a, b, 0.5, 0.1, 0.9, p.get((a, b), NAN), 0.1)
+        for at, a in enumerate(names) for b in names[at + 1 :]
+    ]  # fmt: skip
+    return Estimates(
+        tuple(systems), tuple(pairs), np.eye(len(names)), "mean", interval, 0.95, 100, 10, True, notes=notes
+    )
+
+
+class TestEstimate:
+    def test_two_lead(self):
+        result = estimates(
+            [system("HW-TSC", 1, p_best=0.6), system("IOL_Research", 1, p_best=0.4), system("X", 2), system("Y", 2)],
+            {("HW-TSC", "IOL_Research"): 0.3, ("HW-TSC", "X"): 0.003, ("IOL_Research", "X"): 0.02, ("X", "Y"): 0.4},
+        )
+        assert verdict(result) == (
+            "HW-TSC and IOL_Research lead and cannot be told apart; the next system, X, is worse than HW-TSC "
+            "(p = 0.003). HW-TSC has the highest estimate and is the best with a probability of 60%."
+        )
+        assert (
+            pairs_verdict(result)
+            == "2 of 4 pairs of systems are told apart (p < 0.05); the closest is X and Y (p = 0.40)."
+        )
+
+    def test_the_likeliest_best_may_be_another(self):
+        result = estimates([system("A", 1, p_best=0.1), system("B", 1, p_best=0.9)], {("A", "B"): 0.4})
+        assert verdict(result) == (
+            "The two systems cannot be told apart; A has the highest estimate, but B is the best with the highest "
+            "probability (90%)."
+        )
+
+    def test_one_leads(self):
+        result = estimates([system("A", 1), system("B", 2)], {("A", "B"): 1e-7})
+        assert verdict(result) == "A is best: the next system, B, is worse (p < 0.001)."
+        assert pairs_verdict(result) == "The two systems are told apart: A and B (p < 0.001)."
+
+    def test_all_tied(self):
+        systems = [system(name, 1, p_best=0.2) for name in "ABCDE"]
+        result = estimates(systems, {(a, b): 0.4 for a in "ABCDE" for b in "ABCDE"})
+        assert verdict(result) == (
+            "The 5 systems cannot be told apart; A has the highest estimate and is the best with a probability of 20%."
+        )
+        assert pairs_verdict(result).startswith("None of 10 pairs of systems is told apart")
+
+    def test_one_system(self):
+        assert verdict(estimates([system("A", 1, 3.25)], {})) == (
+            "A has an estimate of 3.25 (95% interval 3.05 to 3.45); there is no other system to compare with."
+        )
+        assert "without an interval" in verdict(estimates([replace(system("A", 1), low=NAN, high=NAN)], {}))
+        assert "no pair" in pairs_verdict(estimates([system("A", 1)], {}))
+
+    def test_systems_never_judged(self):
+        text = verdict(estimates([system("A", 1), system("B", 2), system("C", None)], {("A", "B"): 0.01}))
+        assert text == "A is best: the next system, B, is worse (p = 0.010). C was never judged."
+        assert "A has an estimate" in verdict(estimates([system("A", 1), system("C", None)], {}))
+        assert verdict(estimates([system("C", None)], {})).startswith("No system was judged")
+
+    def test_nothing_can_be_tested(self):
+        assert verdict(estimates([system("A", 1), system("B", 1)], {})).startswith("No difference between systems can")
+
+    def test_an_undefined_p_is_not_written(self):
+        text = verdict(estimates([system("A", 1), system("B", 2), system("C", 3)], {("B", "C"): 0.01}))
+        assert text == "A is best: the next system, B, is worse."
+
+    def test_cautions(self):
+        p = {("A", "B"): 0.01}
+        assert "not their means" in verdict(estimates([system("A", 1), system("B", 2)], p, notes=(UNKNOWN_CHANCES,)))
+        assert "every look" in verdict(estimates([system("A", 1), system("B", 2)], p, interval="sequence"))
+
+    def test_words_of_a_real_result(self):
+        data = aliquot.synthetic(items=60, systems=4, seed=1)
+        text = verdict(aliquot.estimate(data, selection=aliquot.select(data, budget=20)))
+        assert text.endswith(".")
+        assert "nan" not in text.lower().split()
+
+
+def test_sequential():
+    picture = Picture("best", 100, 200, (), {}, "A", True)
+    assert verdict(Replay(picture, 40, ())) == (
+        "One could have stopped after 40 of 100 items (60 fewer): A is the best system."
+    )
+    assert "with the last of 100" in verdict(Replay(picture, 100, ()))
+    assert "is open: no system has beaten" not in verdict(Replay(picture, None, ()))
+    assert verdict(Replay(replace(picture, stop=False, question="means", half_widths={"A": 0.5}), None, ())) == (
+        "After all 100 items the question is open: the widest interval is +-0.5."
+    )
+
+
+def agreement(values, level="interval", annotators=()):
+    rows = [{"kind": "all", "group": "all", "measure": name, "value": value, "low": low, "high": high}
+            for name, (value, low, high) in values.items()]  # fmt: skip
+    schema = {"annotator": pl.String, "compared": pl.Int64, "pearson": pl.Float64}
+    people = pl.DataFrame(annotators, schema=schema, orient="row")
+    empty = table_of("pairs")
+    coefficients = pl.DataFrame(rows, schema_overrides={"value": pl.Float64, "low": pl.Float64, "high": pl.Float64})
+    return Agreement(coefficients, empty, people, empty, empty, empty, empty, level)
+
+
+class TestAgreement:
+    @pytest.mark.parametrize(
+        ("value", "level", "grade"),
+        [(0.1, "interval", "low"), (0.3, "ordinal", "usual"), (0.6, "interval", "good"), (0.6, "nominal", "low"),
+         (0.7, "nominal", "fair"), (0.85, "nominal", "good"), (-0.1, "interval", "low")],
+    )  # fmt: skip
+    def test_grades_depend_on_the_kind_of_task(self, value, level, grade):
+        text = verdict(agreement({"alpha": (value, None, None)}, level))
+        assert text.startswith(f"Agreement is {grade} for {'labels' if level == 'nominal' else 'ratings'}")
+
+    def test_spearman_brown(self):
+        # 0.8 = k r / (1 + (k - 1) r) for r = 1/3: k = 8
+        assert "the mean of 8 is reliable (0.8)" in verdict(agreement({"alpha": (1 / 3, 0.2, 0.4)}))
+
+    def test_different_use_of_the_scale(self):
+        text = verdict(agreement({"alpha": (0.05, None, None), "pearson": (0.5, None, None)}))
+        assert "use the scale differently" in text
+
+    def test_someone_stands_out(self):
+        people = [("a", 50, 0.6), ("b", 50, 0.5), ("c", 50, 0.55), ("spam", 50, -0.02), ("rare", 3, -0.5)]
+        assert "Look first at spam: it agrees least" in verdict(
+            agreement({"alpha": (0.4, None, None)}, annotators=people)
+        )
+        nobody = [(name, 50, 0.0) for name in "abcd"]
+        assert "Look first" not in verdict(agreement({"alpha": (0.0, None, None)}, annotators=nobody))
+
+    def test_undefined(self):
+        assert verdict(agreement({"alpha": (None, None, None)})).startswith("Agreement cannot be measured")
+        assert verdict(agreement({"alpha": (NAN, None, None), "raw": (0.5, 0.4, 0.6)})).startswith("Annotators give")
+
+
+def row(method, measure, parity, gain, data="d"):
+    return Row(data, method, measure, 0.5, 0.01, 0.8, parity, 0.01, parity, 0, parity, gain)
+
+
+def simulation(*rows, **options):
+    cells = tuple(
+        Cell("d", "random", share, share, True, "mae", 0.5, 0.01, 200 * share, 100) for share in (0.1, 0.2, 0.4)
+    )
+    return Simulation(cells, rows, (), "", **options)
+
+
+class TestSimulate:
+    def test_items_and_money(self):
+        rows = [
+            row("random", "mae", 1.0, "unclear"),
+            row("auto", "mae", 0.6, "better"),
+            row("auto", "spa_full", 0.5, "better"),
+        ]
+        assert verdict(simulation(*rows, money_per_item=2.0)) == (
+            "On these data, the default (auto) gives equally precise means with 60% and an equally good ranking with "
+            "50% of a random sample's items. In the place of 40 random items, 24 are enough: 16 fewer (32 EUR)."
+        )
+        assert "EUR" not in verdict(simulation(*rows))
+        assert verdict(simulation(*rows, cost="seconds")).endswith("of a random sample's cost.")
+
+    def test_a_saving_is_claimed_only_beyond_the_error(self):
+        assert "Monte Carlo" in verdict(simulation(row("auto", "mae", 0.6, "unclear")))
+        assert "worse than a random sample" in verdict(simulation(row("auto", "mae", math.inf, "worse")))
+        assert "saves nothing" in verdict(simulation(row("auto", "mae", math.inf, "better")))
+
+    def test_other_methods_and_several_sets(self):
+        assert "metric_var gives" in verdict(simulation(row("metric_var", "mae", 0.6, "better")))
+        assert verdict(simulation(row("random", "mae", 1.0, "unclear"))).startswith("Only random samples")
+        several = [row("auto", "mae", 0.6, "better", data=name) for name in ("d", "e", EVERYTHING)]
+        assert verdict(simulation(*several)).startswith("On these 2 sets, on average, the default")
+        assert "add mae" in verdict(simulation(row("auto", "coverage", NAN, "unclear")))
+
+
+def test_selection_says_what_may_be_concluded():
+    drawn = Selection(ids=(4, 1), population=10, method="segments", probability=np.array([0.2, 0.2]))
+    assert "without bias" in verdict(drawn)
+    assert "rank systems" in verdict(Selection(ids=(4, 1), population=10, method="metric_var"))
+
+
+def preferred(name, cluster, component=1):
+    return SystemPreference(name, 10, 6, 2, 2, 0.7, 0.6, 0.8, 0.5, 0.1, 0.3, 0.7, 1, 2, cluster, component, NAN, NAN)
+
+
+class TestCompare:
+    def comparison(self, *systems, position=None):
+        return Comparison("pairwise", systems, (), 10, 10, 2, "item", "half", 0.0, "robust", 0.95, 0.0, position)
+
+    def test_who_is_preferred(self):
+        assert verdict(self.comparison(preferred("A", 1), preferred("B", 2))) == (
+            "People prefer A: it won 70% of its choices (95% interval 60% to 80%). The next system, B, is worse."
+        )
+        assert "cannot be told apart" in verdict(self.comparison(preferred("A", 1), preferred("B", 1)))
+        assert "only system" in verdict(self.comparison(preferred("A", 1)))
+        assert "no choices" in verdict(self.comparison())
+
+    def test_separate_groups_and_position(self):
+        text = verdict(self.comparison(preferred("A", 1), preferred("B", 2), preferred("C", 1, 2)))
+        assert "2 groups of systems were never compared" in text
+        biased = self.comparison(preferred("A", 1), preferred("B", 2), position=Position(100, 0.62, 0.55, 0.7))
+        assert "the output shown first won 62%" in verdict(biased)
+        fair = self.comparison(preferred("A", 1), preferred("B", 2), position=Position(100, 0.52, 0.45, 0.6))
+        assert "shown first" not in verdict(fair)
+
+
+def test_cleaning_and_combining():
+    data = aliquot.synthetic(items=30, systems=2, protocol="da", annotators=4, judgments_per_output=2, seed=3)
+    cleaned = aliquot.clean(data, "da_wmt")
+    marked = sum(step.marked for step in cleaned.steps)
+    assert verdict(cleaned).startswith(f"{marked} of ")
+    assert "puts sys" in verdict(aliquot.combine(data, "mean"))
+
+
+def test_a_result_without_a_verdict_has_none():
+    assert verdicts.verdict(object()) is None
