@@ -11,7 +11,8 @@ import subprocess
 import tempfile
 import uuid
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -145,9 +146,17 @@ def _user() -> str | None:
     return next((name for name in ("postgres", "nobody") if any(name == u.pw_name for u in pwd.getpwall())), None)
 
 
+@dataclass(frozen=True)
+class Postgres:
+    """A running server, `postgresql+psycopg://127.0.0.1:PORT`, that can be stopped and started again."""
+
+    url: str
+    stop: Callable[[], None]
+    start: Callable[[], None]
+
+
 @pytest.fixture(scope="session")
-def postgres_server() -> Iterator[str]:
-    """The address of a running server, `postgresql+psycopg://127.0.0.1:PORT`."""
+def postgres() -> Iterator[Postgres]:
     initdb, control = require_debian("postgresql", "initdb"), require_debian("postgresql", "pg_ctl")
     folder = Path(tempfile.mkdtemp(prefix="aliquot-pg-"))
     user = _user()
@@ -163,23 +172,25 @@ def postgres_server() -> Iterator[str]:
     data = str(folder / "data")
     run(str(initdb), "-D", data, "-U", "aliquot", "--auth=trust", "-E", "UTF8", "--locale=C")
     options = f"{_QUICK} -c port={port} -c unix_socket_directories={folder}"
-    run(str(control), "-D", data, "-w", "-l", str(folder / "log"), "-o", options, "start")
+    start = partial(run, str(control), "-D", data, "-w", "-l", str(folder / "log"), "-o", options, "start")
+    stop = partial(run, str(control), "-D", data, "-m", "immediate", "stop")
+    start()
     try:
-        yield f"postgresql+psycopg://aliquot@127.0.0.1:{port}"
+        yield Postgres(f"postgresql+psycopg://aliquot@127.0.0.1:{port}", stop, start)
     finally:
-        run(str(control), "-D", data, "-m", "immediate", "stop")
+        stop()
         shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture
-def postgres_url(postgres_server: str) -> str:
+def postgres_url(postgres: Postgres) -> str:
     """An empty database on it."""
     import psycopg
 
     name = f"test_{uuid.uuid4().hex}"
-    with psycopg.connect(postgres_server.replace("+psycopg", "") + "/postgres", autocommit=True) as connection:
+    with psycopg.connect(postgres.url.replace("+psycopg", "") + "/postgres", autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name}")
-    return f"{postgres_server}/{name}"
+    return f"{postgres.url}/{name}"
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

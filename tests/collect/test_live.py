@@ -13,8 +13,9 @@ import pytest
 import aliquot
 from aliquot.collect.actions import act
 from aliquot.collect.campaign import Campaign
+from aliquot.collect.errors import StorageError
 from aliquot.collect.events import sql
-from aliquot.collect.organiser import overview, page_values, snapshot_of
+from aliquot.collect.organiser import LiveView, overview, page_values, snapshot_of
 from aliquot.collect.protocols import Checks, Gold, Payment, Protocol, load_protocol
 from aliquot.collect.serving import Annotator
 from aliquot.errors import AliquotError
@@ -238,6 +239,35 @@ def test_the_overview_is_what_the_page_shows(made):
     view = page_values(now)
     assert [row["system"] for row in view["systems"]] == [row["system"] for row in plain["snapshot"]["systems"]]
     assert view["progress"]["end"] == "finished"
+
+
+def test_a_database_that_goes_away_for_a_while_loses_nothing(postgres, postgres_url, tmp_path, monkeypatch):
+    """Work that cannot be stored is refused, never acknowledged; it goes through afterwards, and the page follows."""
+    monkeypatch.chdir(tmp_path)
+    campaign = Campaign.create(DATA, SELECTION, protocol(), ["ann"], path=postgres_url, seed=4, unit_items=3)
+    bot, view = Bot(campaign, "ann"), LiveView(campaign, pause=0.05)
+    bot.work(most=3)
+    seen = view.wait(0, 10.0)
+    assert seen > 0
+    unit = campaign.next_unit(bot.who)["unit"]
+    change = [{"id": "x", "cell": unit["rows"][0]["outputs"][0]["cell"], "active_ms": 1, "idle_ms": 0,
+               "answer": {"score": 50.0}}]  # fmt: skip
+    postgres.stop()
+    try:
+        for attempt in (
+            lambda: campaign.save(bot.who, unit["assignment"], change),
+            lambda: campaign.next_unit(bot.who),
+        ):
+            with pytest.raises(StorageError, match="nothing of it was stored; start the server"):
+                attempt()
+    finally:
+        postgres.start()
+    assert campaign.save(bot.who, unit["assignment"], change)
+    assert view.wait(seen, 10.0) > seen
+    bot.work()
+    now = overview(campaign)
+    assert now.done == now.wanted
+    campaign.close()
 
 
 def adaptive(database, **options) -> Campaign:

@@ -13,6 +13,7 @@ from aliquot.collect import creating
 from aliquot.collect.allocation import Allocation
 from aliquot.collect.events import Log, decode, sql
 from aliquot.collect.protocols import Protocol, read_protocol
+from aliquot.collect.schema import in_words
 from aliquot.collect.store import Store
 from aliquot.collect.tokens import key_path
 from aliquot.collect.units import Texts
@@ -51,7 +52,9 @@ class OpenedCampaign:
             name = connection.execute(sql("SELECT MAX(name) FROM inputs WHERE name LIKE 'data%'")).scalar()
         content = None if name is None else self._input(str(name))
         if content is None:
-            raise DataError(f"{self.store.place}: the campaign's data are missing; restore the file from a backup")
+            raise DataError(
+                f"{in_words(self.store.place)}: the campaign's data are missing; restore the file from a backup"
+            )
         evalset = item_lines.read(gzip.decompress(content), self._meta["data_name"])
         return evalset.with_human(self._meta["human"]) if self._meta["human"] else evalset
 
@@ -154,4 +157,4 @@ def read_stored(content: bytes, place: str | Path) -> Protocol:
         import msgspec  # noqa: PLC0415
 
         return msgspec.json.decode(content, type=Protocol)
-    return read_protocol(text, f"{place} (protocol)")
+    return read_protocol(text, f"{in_words(place)} (protocol)")

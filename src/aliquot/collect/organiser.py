@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import logging
 import math
 import threading
 import time
@@ -22,6 +23,7 @@ from aliquot.collect import crowd
 from aliquot.collect.actions import ACTIONS, audit
 from aliquot.collect.campaign import Campaign
 from aliquot.collect.checks import AnnotatorCard, annotator_cards
+from aliquot.collect.errors import StorageError
 from aliquot.collect.events import decode, sql
 from aliquot.collect.planting import page_floors
 from aliquot.collect.snapshot import LiveSystem, Snapshot, in_words, take_snapshot
@@ -29,7 +31,9 @@ from aliquot.core.judgments import Judgments
 from aliquot.core.result import plain
 from aliquot.io.formats.campaign import read_table
 
+LOG = logging.getLogger("aliquot.collect")
 _PAUSE = 2.0  # seconds between two snapshots, at least
+_UNWATCHED = 120.0  # seconds without a look after which no more snapshots are taken
 _DRAWN = 240.0  # width of the drawn intervals
 _WORDS = {
     "annotator_state": "annotator", "campaign_state": "campaign", "wanted": "judgments an output",
@@ -137,13 +141,17 @@ def payments_of(campaign: Campaign) -> list[crowd.Payment]:
 
 
 class LiveView:
-    """Keeps the last snapshot and tells who waits when there is a new one; one background thread a server."""
+    """Keeps the last snapshot and tells who waits when there is a new one.
+
+    One background thread a server, while somebody looks. A database that goes away for a while only delays it.
+    """
 
     def __init__(self, campaign: Campaign, pause: float = _PAUSE) -> None:
         self._campaign, self._pause = campaign, pause
         self._changed = threading.Condition()
         self._snapshot: Snapshot | None = None
         self._version, self._seen = 0, -1
+        self._looked_at = 0.0
         self._thread: threading.Thread | None = None
 
     def overview(self) -> Overview:
@@ -163,25 +171,45 @@ class LiveView:
             return self._version
 
     def start(self) -> None:
-        """Begin to watch the campaign, once somebody looks."""
+        """Watch the campaign from now on, until nobody has looked for a while."""
         with self._changed:
+            self._looked_at = time.monotonic()
             if self._thread is None:
                 self._thread = threading.Thread(target=self._watch, name="aliquot-snapshots", daemon=True)
                 self._thread.start()
 
     def _watch(self) -> None:
-        while True:
-            last = self._last_event()
-            if last != self._seen:
-                started = time.monotonic()
-                taken = snapshot_of(self._campaign)
-                with self._changed:
-                    self._snapshot, self._seen = taken, last
-                    self._version += 1
-                    self._changed.notify_all()
-                # A large campaign's snapshot takes a while: at most a fifth of the time goes into them.
-                time.sleep(max(self._pause, 4 * (time.monotonic() - started)))
-            time.sleep(self._pause / 4)
+        resting = threading.Event()  # never set: its wait is a pause
+        told = False
+        while self._is_watched():
+            started = time.monotonic()
+            try:
+                fresh, told = self._look(), False
+            except StorageError as problem:
+                if not told:
+                    LOG.warning("the organiser's page waits for the database: %s", problem)
+                fresh = told = True
+            # A large campaign's snapshot takes a while: at most a fifth of the time goes into them.
+            resting.wait(max(self._pause, 4 * (time.monotonic() - started)) if fresh else self._pause / 4)
+
+    def _is_watched(self) -> bool:
+        with self._changed:
+            watched = time.monotonic() - self._looked_at < _UNWATCHED
+            if not watched:
+                self._thread = None
+            return watched
+
+    def _look(self) -> bool:
+        """Take a snapshot if anything has happened since the last one."""
+        last = self._last_event()
+        if last == self._seen:
+            return False
+        taken = snapshot_of(self._campaign)
+        with self._changed:
+            self._snapshot, self._seen = taken, last
+            self._version += 1
+            self._changed.notify_all()
+        return True
 
     def _last_event(self) -> int:
         with self._campaign.store.read() as connection:

@@ -127,6 +127,15 @@ def is_url(place: str | Path) -> bool:
     return "://" in str(place)
 
 
+def in_words(place: str | Path) -> str:
+    """Name a database in a message, without its password.
+
+    >>> in_words("postgresql+psycopg://me:secret@host/db"), in_words("campaign.db")
+    ('postgresql+psycopg://me:***@host/db', 'campaign.db')
+    """
+    return sa.make_url(str(place)).render_as_string(hide_password=True) if is_url(place) else str(place)
+
+
 def make_engine(place: str | Path) -> Engine:
     """Make the engine for a file or a URL; opens nothing yet."""
     if is_url(place):
@@ -181,12 +190,14 @@ def require_campaign(engine: Engine, place: str | Path) -> None:
                 connection.execute(sa.text("SELECT value FROM meta WHERE key = 'schema'")).scalar() if found else None
             )
     except DBAPIError as error:
-        raise FormatError(f"{place}: cannot be read as a campaign ({error.orig}); restore it from a backup") from None
+        raise FormatError(
+            f"{in_words(place)}: cannot be read as a campaign ({error.orig}); restore it from a backup"
+        ) from None
     if version is None:
-        raise FormatError(f"{place}: is a database, but no campaign; `aliquot collect new` makes one")
+        raise FormatError(f"{in_words(place)}: is a database, but no campaign; `aliquot collect new` makes one")
     if int(version) > VERSION:
-        raise FormatError(f"{place}: was made by a newer aliquot (version {version} of the tables; this one knows "
-                          f"{VERSION}); upgrade: pip install -U aliquot")  # fmt: skip
+        raise FormatError(f"{in_words(place)}: was made by a newer aliquot (version {version} of the tables; this one "
+                          f"knows {VERSION}); upgrade: pip install -U aliquot")  # fmt: skip
     for number in range(int(version) + 1, VERSION + 1):
         _migrate(engine, number)
 

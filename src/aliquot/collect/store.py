@@ -20,14 +20,13 @@ from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DBAPIError
 
 from aliquot.collect.errors import StorageError
-from aliquot.collect.schema import is_url, make_engine, require_campaign
+from aliquot.collect.schema import in_words, is_url, make_engine, require_campaign
 
 Result = TypeVar("Result")
 Change = Callable[[Connection], Result]
 _PASSING = ("40001", "40P01")  # serialization failure, deadlock: PostgreSQL asks to try again
 _RETRIES = 6
 _MOST = 256  # functions that share one commit
-_REMEDY = "nothing of it was stored; free space or unlock the file, and send it again"
 
 
 class Clock:
@@ -173,4 +172,8 @@ class Store:
 
 
 def _storage(place: str | Path, error: DBAPIError) -> StorageError:
-    return StorageError(f"{place}: cannot be written or read now ({error.orig}); {_REMEDY}")
+    where, remedy = in_words(place), "start the server" if is_url(place) else "free space or unlock the file"
+    said = str(error.orig).splitlines()[0] if str(error.orig) else type(error.orig).__name__
+    return StorageError(
+        f"{where}: cannot be written or read now ({said}); nothing of it was stored; {remedy}, and send it again"
+    )

@@ -16,6 +16,11 @@ difference of two scores, g of their metrics on the item and G over the test set
 items left, the value of the next item is G'b + c + (sum of e before + e L / z) / N. Given what came before, its mean is
 the mean of d over the test set (Des Raj 1956), whatever b and c, which come from earlier items only; its variance
 shrinks as (L / N)^2, so the sequence closes when all items are judged.
+
+A few outputs may be far worse than all others (penalties of -25 and more), and the sequence does not know of those that
+are still to come. So its half width h becomes sqrt(h^2 + (2 X / N)^2), X the largest |e| that any series has seen: two
+more such outputs may be among the items left. With equal systems made from MQM campaigns this took the runs with a
+false decision from 8 to 19% to 1 or 2% (alpha = 0.05) and made intervals 0 to 8% wider.
 """
 
 from __future__ import annotations
@@ -42,6 +47,7 @@ Kind = Literal["betting", "asymptotic"]
 KINDS = ("betting", "asymptotic")
 _ROUNDING = 1e-9
 _RIDGE = 10.0  # cells that stand for slopes of 0 before any is judged
+_UNSEEN = 2.0  # outputs as extreme as the most extreme seen that the items left may hold
 
 
 @dataclass(frozen=True)
@@ -170,6 +176,7 @@ class _Running:
         series, k = overall.shape
         self.count, self._sum, self._features = np.zeros(series), np.zeros(series), np.zeros((series, k))
         self._left = np.full(series, float(population))  # size of the items that a series has not seen
+        self._largest = 0.0  # largest deviation of a value from what was expected, over all series
 
     @property
     def mean(self) -> FloatArray:
@@ -179,14 +186,12 @@ class _Running:
         return np.asarray(np.divide(self._sum, self.count, out=np.full(len(self.count), np.nan), where=self.count > 0))
 
     @property
-    def lower(self) -> FloatArray:
-        """Lower bound of each series' mean."""
-        return self._exact(self.state.lower)
-
-    @property
-    def upper(self) -> FloatArray:
-        """Upper bound of each series' mean."""
-        return self._exact(self.state.upper)
+    def bounds(self) -> tuple[FloatArray, FloatArray]:
+        """Lower and upper bound of each series' mean."""
+        if isinstance(self.state, BettingState):
+            return self._exact(self.state.lower), self._exact(self.state.upper)
+        half = np.hypot(self.state.half_width, _UNSEEN * self._largest / self._population)
+        return self._exact(self.state.mean - half), self._exact(self.state.mean + half)
 
     def _exact(self, values: FloatArray) -> FloatArray:
         """What is known of series that have all items, and the given values of the others."""
@@ -212,6 +217,8 @@ class _Running:
             error = values - features @ slopes - centre
             value = self._overall @ slopes + centre + error * left / (size * self._population)
             self.state = self.state.update(value, (self._population / left) ** 2)
+            seen = np.abs(error[known & (self.count > 0)])  # a first value has nothing that it could deviate from
+            self._largest = max(self._largest, float(seen.max(initial=0.0)))
             self._left = self._left - np.where(known, size, 0.0)
             self._features += np.where(known[:, None], features, 0.0)
         self._sum += np.where(known, np.nan_to_num(values), 0.0)
@@ -326,7 +333,8 @@ class Monitor:
     def picture(self) -> Picture:
         """Return what is known now."""
         pairs = self._pair_states()
-        half = (self._means.upper - self._means.lower) / 2
+        low, high = self._means.bounds
+        half = (high - low) / 2
         best = self._best(pairs)
         if self._question == "best":
             stop = best is not None
@@ -339,13 +347,13 @@ class Monitor:
 
     def intervals(self) -> dict[str, tuple[float, float, float]]:
         """Each system's mean by now with an interval that holds at every look: (mean, low, high)."""
-        columns = np.column_stack([self._means.mean, self._means.lower, self._means.upper]).tolist()
+        columns = np.column_stack([self._means.mean, *self._means.bounds]).tolist()
         return {system: (mean, low, high) for system, (mean, low, high) in zip(self._systems, columns, strict=True)}
 
     def _pair_states(self) -> tuple[PairState, ...]:
         if not len(self._a):
             return ()
-        columns = (self._pairs.lower, self._pairs.upper, self._pairs.mean, _ROUNDING * self._pairs.scale)
+        columns = (*self._pairs.bounds, self._pairs.mean, _ROUNDING * self._pairs.scale)
         return tuple(self._pair(at, *row) for at, row in enumerate(np.column_stack(columns).tolist()))
 
     def _pair(self, at: int, low: float, high: float, difference: float, tiny: float) -> PairState:

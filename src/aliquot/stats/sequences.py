@@ -350,6 +350,7 @@ def tuned_rho(sd: FloatArray | float, target: int, level: float = 0.95, populati
 FIRST_LOOK = 30
 """Values from which an asymptotic sequence is looked at."""
 _POOLED = 8.0  # values that the other series' variance counts as, so that a series without spread yet is not certain
+_HEAVIEST = 15.0  # those before weigh together at least this many times as much as the next value
 
 
 @dataclass(frozen=True)
@@ -358,8 +359,12 @@ class AsymptoticState:
 
     Values need no range and no equal weights: each must have, given those before it, the mean that is sought. So a
     value may be weighted by its inclusion probability and be less a prediction learned from the values before. Values
-    may have a known `precision` l, their variance being s^2 / l: they are averaged with weights l, and the sum of the l
-    is the clock. Near the end of a finite population, where l grows without bound, the interval closes.
+    may have a known `precision` l, their variance being s^2 / l: they are averaged with weights w <= l, and the sum of
+    the w is the clock, since the variance of the mean is then at most s^2 / clock. Near the end of a finite population
+    l grows without bound; w is held at a fifteenth of the clock, because a mean of a few values is not normal.
+
+    Half widths are those of `asymptotic_sequence` at its own error rate for this look, by Student's t in the place of
+    the normal. Without both corrections, 1.3 to 8 times as many of the runs with equal systems had a false decision.
     """
 
     alpha: float
@@ -385,8 +390,10 @@ class AsymptoticState:
         ready = (self.t >= FIRST_LOOK) & (sd > 0)
         guess = np.where(sd > 0, sd, 1.0)
         level = 1.0 - self.alpha
-        bounds = asymptotic_sequence(0.0, guess, sizes, tuned_rho(guess, self.target, level), level)
-        return np.where(ready, bounds.upper, np.inf)
+        normal = asymptotic_sequence(0.0, guess, sizes, tuned_rho(guess, self.target, level), level).upper
+        z = normal * np.sqrt(sizes) / guess
+        student = -special.stdtrit(np.maximum(self.t - 1.0, 1.0), special.ndtr(-z))
+        return np.where(ready, student * guess / np.sqrt(sizes), np.inf)
 
     @property
     def lower(self) -> FloatArray:
@@ -405,14 +412,14 @@ class AsymptoticState:
         >>> for value in np.random.default_rng(0).normal(2.0, 1.0, 100):
         ...     state = state.update(np.array([value]))
         >>> state.lower.round(2).tolist(), state.upper.round(2).tolist()
-        ([1.79], [2.37])
+        ([1.78], [2.38])
         """
         known = np.isfinite(x)
-        weight = np.where(known, precision, 0.0)
+        weight = np.where(known, np.minimum(precision, np.maximum(self.clock / _HEAVIEST, 1.0)), 0.0)
         clock = self.clock + weight
         step = np.where(known, x - self.mean, 0.0)
         mean = self.mean + step * weight / np.where(clock > 0, clock, 1.0)
-        squares = self.squares + weight * np.where(known, step * (x - mean), 0.0)
+        squares = self.squares + precision * np.where(known, step * (x - mean), 0.0)
         return replace(self, t=self.t + known, clock=clock, mean=mean, squares=squares)
 
 
