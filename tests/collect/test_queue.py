@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import shutil
 import tempfile
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -223,6 +224,61 @@ def test_whoever_returns_a_unit_does_not_get_it_again(make):
     judge_all_as(campaign, ann)
     judge_all_as(campaign, bob)
     assert campaign.status().share == 1
+
+
+def test_submitted_work_cannot_be_returned(make):
+    """A provider that reports a return after the submission changes nothing: the work counts."""
+    campaign = make("da", 1)
+    ann = next(iter(people(campaign).values()))
+    unit = campaign.next_unit(ann)["unit"]
+    campaign.save(ann, unit["assignment"], changes(answers_for(campaign.protocol, unit, random.Random(0))))
+    campaign.submit(ann, unit["assignment"])
+    before = campaign.judgments().table
+    with pytest.raises(CollectError, match="submitted"):
+        campaign.give_back(ann, unit["assignment"])
+    assert campaign.judgments().table.equals(before)
+    assert campaign.status().units_done == 1
+
+
+def test_a_protocol_file_changed_in_mid_campaign_changes_nothing(make, folder):
+    """A campaign keeps the protocol it was made with; what may change has an action of its own and a version."""
+    file = folder / "own.toml"
+    file.write_text('name = "own"\ntitle = "T"\ninstructions = "I"\n[[widgets]]\nname = "score"\nkind = "score"\n')
+    campaign = make(file, 1)
+    place = campaign.store.place
+    judge_all(campaign, units=1)
+    file.write_text("not even TOML [")
+    with Campaign.open(place) as again:
+        assert again.protocol == campaign.protocol
+        judge_all(again)
+        assert again.status().share == 1
+        assert again.check().sound
+
+
+def test_leases_do_not_know_of_daylight_saving(make, monkeypatch):
+    """Times are seconds since 1970: an hour that happens twice on the wall neither ends a lease nor lengthens one."""
+    campaign = make("da", 2)
+    ann, bob = people(campaign).values()
+    unit = campaign.next_unit(ann)["unit"]
+    try:
+        for zone in ("Europe/Prague", "Pacific/Kiritimati", "America/St_Johns"):
+            monkeypatch.setenv("TZ", zone)
+            time.tzset()
+            assert campaign.next_unit(ann)["unit"]["assignment"] == unit["assignment"]
+            assert campaign.next_unit(bob)["unit"]["assignment"] != unit["assignment"]
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    judge_all(campaign)
+    seconds = [float(row[0]) for row in events(campaign)]
+    assert seconds == sorted(seconds)
+    assert abs(seconds[-1] - time.time()) < 60
+    assert campaign.check().sound
+
+
+def events(campaign: Campaign) -> list[Any]:
+    with campaign.store.read() as connection:
+        return list(connection.execute(sql("SELECT time FROM events ORDER BY id")).all())
 
 
 def test_order_effects_are_balanced(folder):
