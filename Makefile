@@ -7,7 +7,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # many tests start a process of their own. `worksteal` gives each process one stretch of tests, which share fixtures.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 POLARS_MAX_THREADS=1 PYTHONDONTWRITEBYTECODE=
 
-.PHONY: demo page test test-fast slow-list fuzz lint format bench study study-selectors study-sources study-cells study-adaptive docs site wheel-demo clean
+.PHONY: demo page test test-fast slow-list fuzz lint format bench study study-selectors study-sources study-cells study-adaptive study-bots docs site wheel-demo clean
 
 demo: $(VENV)/core.stamp
 	$(BIN)/aliquot demo
@@ -54,6 +54,10 @@ study-selectors: $(VENV)/dev.stamp
 # Adaptive campaigns against published samplers; goes on where it was stopped (build/study).
 study-adaptive: $(VENV)/dev.stamp
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/study_adaptive.py $(STUDY_ARGS)
+
+# Whole adaptive campaigns of bots; goes on where it was stopped (build/study).
+study-bots: $(VENV)/dev.stamp
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 POLARS_MAX_THREADS=1 $(BIN)/python benchmarks/study_bots.py $(STUDY_ARGS)
 
 study-sources: $(VENV)/dev.stamp
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/study_sources.py $(STUDY_ARGS)
