@@ -124,8 +124,12 @@ def _null(found: Sequence[dict[str, Any]], null: Mapping[str, list[Any]], size: 
         count = int(sum(run["wrong"] for run in runs))
         return f"{count} of {len(runs)} ({count / max(len(runs), 1):.1%})"
 
-    every = [{question: {"wrong": run[question]} for question in ("ranking", "best")} for run in null.get("length", [])]
-    real = [run for one in found for run in one["null"]]
+    def of(runs: Sequence[Any], question: str) -> list[Any]:
+        return [{"wrong": run[question]} for run in runs]
+
+    every, real = null.get("length", []), [run for one in found for run in one["null"]]
+    lengths = [run for one in found for run in one["lengths"]]
+    most = max((np.mean([run["ranking"] for run in one["lengths"]]) for one in found if one["lengths"]), default=0.0)
     return (
         "Each item's scores are shuffled over the systems and centred, so that all systems are equal and any decision is wrong; alpha = 0.05.\n\n"
         + table(
@@ -133,9 +137,12 @@ def _null(found: Sequence[dict[str, Any]], null: Mapping[str, list[Any]], size: 
             [
                 [f"synthetic, {size[0]} items x {size[1]} systems, all cells, 20 looks", "ranking: any pair decided", told(null["ranking"])],
                 ["the same", "best: a best system named", told(null["best"])],
-                ["the same, no policy: after every item from the 30th on", "ranking: any pair decided", told([run["ranking"] for run in every])],
-                ["the same", "best: a best system named", told([run["best"] for run in every])],
+                ["the same, no policy: after every item from the 30th on", "ranking: any pair decided", told(of(every, "ranking"))],
+                ["the same", "best: a best system named", told(of(every, "best"))],
                 ["the campaigns, half of the cells, 10 looks", "ranking: any pair decided", told(real)],
+                ["the campaigns, no policy: after every third item from the 30th on", "ranking: any pair decided",
+                 f"{told(of(lengths, 'ranking'))}, at most {most:.0%} on a campaign"],
+                ["the same", "best: a best system named", told(of(lengths, "best"))],
             ],
         )
     )  # fmt: skip

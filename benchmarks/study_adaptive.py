@@ -42,6 +42,7 @@ OURS = {"uniform, ours": "uniform", "auto": "auto"}
 PUBLISHED_RUNS = 50
 ENOUGH = 20  # items of a system from which its coverage is promised more closely
 NULL_ITEMS, NULL_SYSTEMS, NULL_RUNS = 80, 4, 1000
+REAL_NULL_RUNS = 67  # of each of 15 campaigns: 1,005
 
 Measured = dict[str, list[float]]
 
@@ -109,7 +110,7 @@ def null_run(data: EvalSet, question: str, seed: int, *, most: float) -> dict[st
     return {"wrong": float(run.decided if question == "best" else not run.right)}
 
 
-def null_at_every_length(data: EvalSet, seed: int) -> dict[str, float]:
+def null_at_every_length(data: EvalSet, seed: int, every: int = 1) -> dict[str, float]:
     """Equal systems as in `null_run`, looked at after every item: is any pair ever decided, is any best ever named?
 
     Whatever a policy does, its looks are at some of these lengths: a bound for all of them, at a hundredth of the time.
@@ -123,7 +124,8 @@ def null_at_every_length(data: EvalSet, seed: int) -> dict[str, float]:
         wrong = False
         for item, row in enumerate(scores.tolist()):
             monitor.add(item, dict(zip(data.systems, row, strict=True)))
-            picture = monitor.picture() if FIRST_LOOK <= item + 1 < data.n_items else None
+            look = FIRST_LOOK <= item + 1 < data.n_items and item % every == 0
+            picture = monitor.picture() if look else None
             wrong |= picture is not None and bool(picture.decided if question == "ranking" else picture.best)
         found[question] = float(wrong)
     return found
@@ -165,7 +167,9 @@ def of_campaign(data: EvalSet, kept: Kept, repeats: int, stops: int) -> dict[str
         for policy in ("uniform", "auto")
     }
     null = kept.more(f"{label}-null", stops, lambda seed: null_run(data, "ranking", seed, most=0.5))
-    return {"label": label, "runs": (theirs[0] if theirs else {}) | runs, "stops": stopped, "null": null}
+    lengths = kept.more(f"{label}-null-length", REAL_NULL_RUNS, partial(null_at_every_length, data, every=3))
+    runs = (theirs[0] if theirs else {}) | runs
+    return {"label": label, "runs": runs, "stops": stopped, "null": null, "lengths": lengths}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
