@@ -183,5 +183,6 @@ def choose(candidates: Sequence[Candidate], seen: dict[str, int], seed: int, ann
     (Candidate(id=2, systems=('B',)), 1.0)
     """
     mean = [sum(seen.get(system, 0) for system in unit.systems) / len(unit.systems) for unit in candidates]
-    least = [unit for unit, count in zip(candidates, mean, strict=True) if count <= min(mean)]
+    fewest = min(mean)
+    least = [unit for unit, count in zip(candidates, mean, strict=True) if count <= fewest]
     return min(least, key=lambda unit: draw(f"{seed}/{annotator}/{unit.id}")), 1.0 / len(least)
