@@ -103,6 +103,8 @@ def cast_column(column: pl.Series, dtype: pl.DataType, what: str) -> pl.Series:
         ...
     aliquot.errors.DataError: item column 'cost': row 2 holds 'dear', which is not a number
     """
+    if column.dtype == dtype:  # the rule wherever a set is made out of another one, thousands of times in a replay
+        return column
     kind = "a text" if dtype == pl.String else "a number" if dtype.is_float() else "a whole number"
     try:
         cast = column.cast(dtype, strict=False)
@@ -208,6 +210,8 @@ def checked_outputs(outputs: pl.DataFrame | None, systems: tuple[str, ...], n: i
             f"outputs have {outputs.height} rows and the columns {outputs.columns}; "
             f"{n} rows and one column for each of {list(systems)} are expected"
         )
+    if outputs.columns == list(systems) and set(outputs.dtypes) == {pl.String}:
+        return outputs
     return outputs.select(cast_column(outputs[system], pl.String(), f"outputs of '{system}'") for system in systems)
 
 

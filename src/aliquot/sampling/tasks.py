@@ -271,10 +271,15 @@ def _by_design(task: Task) -> Chosen:
         drawn = _drawn(task, task.seen, task.budget, task.cost)
         return _from_drawn(drawn, np.arange(len(task.evalset)))
     parts = [
-        _from_drawn(_drawn(task, at_rows(task.seen, members), budget, cost), members)
+        _from_drawn(_drawn(task, _group(task.seen, members), budget, cost), members)
         for members, budget, cost in _group_budgets(task.groups, task.budget, task.cost)
     ]
     return _merged(parts, len(task.evalset))
+
+
+def _group(evalset: EvalSet, members: IntArray) -> EvalSet:
+    """A group's items as a set of its own, made once for all draws of a replay."""
+    return evalset.derived(f"rows {members.tobytes().hex()}", lambda whole: at_rows(whole, members))
 
 
 def _drawn(
