@@ -1,7 +1,8 @@
 """A campaign under load: 200 active bots save answers; 50 bots judge while the server is killed again and again.
 
 The measure of saving is what it cannot do without, taken in the same seconds: a route that does nothing, and one
-durable commit to the same disk. `KILLS=100` is the number of kill -9.
+durable commit to the same disk. `KILLS=100` is the number of kill -9. Last, 500 bots and four processes, one of which
+is killed every few seconds for `MINUTES=5`, in an empty PostgreSQL database where `DATABASE` is its URL.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from tests.collect import crowd
 
 BOTS, SECONDS, PAUSE = 200, 20.0, 8.0  # an active annotator changes an answer every four seconds
 KILLS = int(os.environ.get("KILLS", "100"))
+MINUTES = float(os.environ.get("MINUTES", "5"))
 
 
 def percentile_95(times: list[float]) -> float:
@@ -138,8 +140,27 @@ def killed_row() -> harness.Row:
     )
 
 
+def workers_row() -> harness.Row:
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)  # where the key of a campaign in PostgreSQL is kept
+        place = os.environ.get("DATABASE", str(Path(folder) / "c.db"))
+        data = aliquot.synthetic(items=2000, systems=10, seed=1)
+        with Campaign.create(data, protocol="da", annotators=500, path=place, per_output=2, unit_items=10) as campaign:
+            server = crowd.Workers(place, 4)
+            people = crowd.make_crowd(campaign, server.port, 500)
+            protocol = campaign.protocol.for_page()
+        try:
+            kills = asyncio.run(crowd.workers_killed_while_judging(server, people, protocol, MINUTES * 60, PAUSE))
+        finally:
+            server.kill()
+        acknowledged, lost, doubled = crowd.lost_or_doubled(place, people)
+    print(f"{kills} workers killed: {acknowledged} acknowledged, {lost} lost, {doubled} doubled", file=sys.stderr)
+    name = f"4 workers, 500 bots, {kills} x kill -9"
+    return harness.Row(name, 60 * MINUTES, None, "k exact, nothing lost or doubled", lost == doubled == 0)
+
+
 def measure() -> list[harness.Row]:
-    return [saving_row(), killed_row()]
+    return [saving_row(), killed_row(), workers_row()]
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ import os
 import random
 import signal
 import socket
-import sqlite3
 import subprocess
 import sys
 import time
@@ -22,6 +21,7 @@ from typing import Any
 
 from aliquot.collect import bots
 from aliquot.collect.campaign import Campaign
+from aliquot.collect.events import sql
 
 SERVER = """
 import sys
@@ -72,6 +72,38 @@ class ServerProcess:
         if self.process is not None:
             self.process.send_signal(signal.SIGKILL)
             self.process.wait()
+            self.process = None
+
+
+class Workers(ServerProcess):
+    """`aliquot collect serve --workers N`, whose processes are killed one by one."""
+
+    def __init__(self, place: str | Path, count: int) -> None:
+        super().__init__(Path())
+        self.place, self.count = str(place), count
+
+    def start(self) -> None:
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", "POLARS_MAX_THREADS": "1"}
+        command = [sys.executable, "-m", "aliquot", "collect", "serve", self.place, "--port", str(self.port),
+                   "--workers", str(self.count)]  # fmt: skip
+        self.process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def kill_one(self, rng: random.Random) -> int:
+        """Kill -9 a process that serves; 0 where none runs at the moment."""
+        assert self.process is not None
+        task = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
+        serving = [
+            pid for pid in task.read_text().split() if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        ]
+        if serving:
+            os.kill(int(rng.choice(serving)), signal.SIGKILL)
+        return bool(serving)
+
+    def kill(self) -> None:
+        """End all of them."""
+        if self.process is not None:
+            self.process.terminate()
+            self.process.wait(30)
             self.process = None
 
 
@@ -179,21 +211,40 @@ async def killed_while_judging(server: ServerProcess, crowd: list[Bot], protocol
     server.kill()
 
 
-def lost_or_doubled(path: Path, crowd: list[Bot]) -> tuple[int, int, int]:
-    """After the storm: acknowledged answers, how many of them are missing or wrong, and how many stand twice."""
-    with Campaign.open(path) as campaign:
+async def workers_killed_while_judging(
+    server: Workers, crowd: list[Bot], protocol: dict[str, Any], seconds: float, pause: float
+) -> int:
+    """Let a crowd judge for so long while one of the server's processes is killed every few seconds; how many were."""
+    server.start()
+    await server.ready()
+    stop, rng, kills = asyncio.Event(), random.Random(5), 0
+    tasks = [asyncio.create_task(bot.judge(protocol, stop, cuts=0.02, pause=pause)) for bot in crowd]
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        await asyncio.sleep(2 + 2 * rng.random())
+        kills += server.kill_one(rng)
+    stop.set()
+    await asyncio.gather(*tasks)
+    return kills
+
+
+def lost_or_doubled(place: str | Path, crowd: list[Bot]) -> tuple[int, int, int]:
+    """After the storm: acknowledged answers, how many of them are missing or wrong, and how many stand twice.
+
+    Also looks whether the log still explains every table, and whether any unit was given to too many people.
+    """
+    with Campaign.open(place) as campaign:
         assert campaign.check().sound
-    connection = sqlite3.connect(path)
-    try:
-        stored = Counter(
-            name for (name,) in connection.execute("SELECT client_id FROM events WHERE client_id IS NOT NULL")
-        )
-        answers = {
-            (row[0], row[1]): json.loads(row[2])
-            for row in connection.execute("SELECT assignment_id, cell_id, answer FROM answers")
-        }
-    finally:
-        connection.close()
+        with campaign.store.read() as connection:
+            names = connection.execute(sql("SELECT client_id FROM events WHERE client_id IS NOT NULL")).all()
+            rows = connection.execute(sql("SELECT assignment_id, cell_id, answer FROM answers")).all()
+            done = connection.execute(
+                sql("SELECT MAX(n - wanted) FROM (SELECT u.wanted, COUNT(*) AS n FROM assignments a JOIN units u "
+                    "ON u.id = a.unit_id WHERE a.state IN ('done', 'leased') GROUP BY u.id, u.wanted) AS t")
+            ).scalar()  # fmt: skip
+    assert done is None or done <= 0
+    stored = Counter(row.client_id for row in names)
+    answers = {(row.assignment_id, row.cell_id): json.loads(row.answer) for row in rows}
     acknowledged = {name for bot in crowd for name in bot.acknowledged}
     missing = sum(stored[name] == 0 for name in acknowledged)
     wrong = sum(
