@@ -126,7 +126,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             print(rows[-1], flush=True)
     if options.only is None:
         before, rest = PAGE.read_text().split(BEGIN)
-        PAGE.write_text("\n".join([before + BEGIN, HEAD, *rows, END + rest.split(END)[1]]))
+        PAGE.write_text("\n".join([before + BEGIN, HEAD, *rows, "", END + rest.split(END)[1]]))
 
 
 if __name__ == "__main__":
