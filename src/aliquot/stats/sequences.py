@@ -364,7 +364,7 @@ class AsymptoticState:
     l grows without bound; w is held at a fifteenth of the clock, because a mean of a few values is not normal.
 
     Half widths are those of `asymptotic_sequence` at its own error rate for this look, by Student's t in the place of
-    the normal. Without both corrections, 1.3 to 8 times as many of the runs with equal systems had a false decision.
+    the normal. Without the cap and t, 1.4 to 8 times as many of the runs with equal systems had a false decision.
     """
 
     alpha: float
