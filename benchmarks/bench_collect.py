@@ -144,7 +144,7 @@ def workers_row() -> harness.Row:
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)  # where the key of a campaign in PostgreSQL is kept
         place = os.environ.get("DATABASE", str(Path(folder) / "c.db"))
-        data = aliquot.synthetic(items=2000, systems=10, seed=1)
+        data = aliquot.synthetic(items=1000, systems=10, seed=1)
         with Campaign.create(data, protocol="da", annotators=500, path=place, per_output=2, unit_items=10) as campaign:
             server = crowd.Workers(place, 4)
             people = crowd.make_crowd(campaign, server.port, 500)
