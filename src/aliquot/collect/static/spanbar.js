@@ -106,6 +106,9 @@ export class SpanBar {
   }
 
   #offer({ text, start, end }) {
+    // What is offered already stays: a button that is replaced between press and release loses the click.
+    const { target } = this;
+    if (this.open && target?.index === undefined && target?.text === text && target.start === start && target.end === end) return;
     this.target = { text, editors: text.editors(), side: text.side, start, end, from: text.element };
     const severities = this.target.editors[0].widget.severities;
     this.keys.clear(); // while the text has the focus its own keys mark
