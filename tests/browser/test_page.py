@@ -213,6 +213,19 @@ def test_narrow_pages_do_not_scroll_sideways(preset: str, serve: Serve, open_tab
         assert not overflows(tab), width
 
 
+def test_a_click_survives_news_of_the_selection(serve: Serve, open_tab: OpenTab):
+    """Browsers tell of a selection late: between press and release the button must stay the same."""
+    page = open_tab(serve("esa").links["kim"]).page
+    page.locator(".row:not(.context) .output .markable").first.dblclick(position={"x": 12, "y": 14})
+    box = page.locator(".spanbar .level-1").bounding_box()
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.mouse.down()
+    page.evaluate("document.dispatchEvent(new Event('selectionchange'))")
+    page.wait_for_timeout(150)
+    page.mouse.up()
+    page.locator(".chip.level-1").wait_for()
+
+
 def test_touch_marks_a_word(serve: Serve, open_tab: OpenTab):
     tab = open_tab(serve("esa").links["kim"], viewport={"width": 390, "height": 800}, has_touch=True, is_mobile=True)
     output = tab.page.locator(".output .markable").first
