@@ -60,6 +60,27 @@ def test_new_judgments_appear_by_themselves_and_actions_are_logged(serve: Serve,
     assert set(served.campaign.judgments().table["marked"]) == {"excluded"}
 
 
+def test_news_do_not_take_a_form_away(serve: Serve, organiser: Any):
+    """News come while a reason is typed, and the press of the button ends the typing: the action must go through."""
+    served = serve("da")
+    judge(served, "kim", 70)
+    organiser.goto(served.organiser)
+    card = organiser.locator("article", has_text="kim")
+    card.locator("summary").click()
+    form = card.locator("form", has_text="Exclude")
+    form.locator("input[name=reason]").fill("slow")
+    act(served.campaign, "message", "", "hello")
+    organiser.wait_for_timeout(4000)  # the server tells of it, and the page waits
+    box = form.get_by_role("button", name="Exclude").bounding_box()
+    organiser.mouse.move(box["x"] + 5, box["y"] + 5)
+    organiser.mouse.down()
+    organiser.wait_for_timeout(200)
+    organiser.mouse.up()
+    organiser.wait_for_selector(".done")
+    organiser.wait_for_timeout(3000)  # news of the action itself
+    assert "kim is excluded" in organiser.inner_text(".done")
+
+
 def test_a_wrong_link_and_a_forged_form_do_nothing(serve: Serve, organiser: Any):
     served = serve("da")
     answer = organiser.request.post(f"{served.organiser}/act", form={"action": "close", "csrf": "guessed"})

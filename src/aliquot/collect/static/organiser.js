@@ -1,21 +1,29 @@
 // The organiser's page is drawn by the server. When there is something new, the server says so (server-sent events, no
-// polling) and the page is loaded again, unless the organiser is typing; what was opened stays open.
+// polling) and the page is loaded again, unless the organiser fills in a form; what was opened stays open.
 const opened = "aliquot-opened";
 
 function details() {
   return [...document.querySelectorAll("details")];
 }
 
-function typing() {
-  const at = document.activeElement;
-  return at !== null && at.tagName === "INPUT" && at.value !== "";
+// Somebody fills in a form, is about to press its button, or has pressed it: a reload would lose that.
+function busy() {
+  const form = document.activeElement?.closest("form");
+  return leaving || (form ? [...form.querySelectorAll("input:not([type=hidden])")].some((field) => field.value !== "") : false);
 }
 
 let waiting = false;
+let leaving = false;
+// What an action did stays to be read for a while.
+const until = document.querySelector(".done") ? performance.now() + 5000 : 0;
 
 function update() {
-  waiting = typing();
+  waiting = busy();
   if (waiting) return;
+  if (performance.now() < until) {
+    setTimeout(update, until - performance.now());
+    return;
+  }
   sessionStorage.setItem(opened, JSON.stringify(details().map((part) => part.open)));
   location.replace(location.pathname);
 }
@@ -23,5 +31,6 @@ function update() {
 const before = JSON.parse(sessionStorage.getItem(opened) ?? "[]");
 sessionStorage.removeItem(opened);
 details().forEach((part, at) => { part.open = before[at] ?? part.open; });
+document.addEventListener("submit", () => { leaving = true; });
 document.addEventListener("focusout", () => { if (waiting) setTimeout(update, 0); });
 new EventSource(document.body.dataset.live).addEventListener("update", update);
