@@ -14,9 +14,9 @@ from scipy.stats import norm
 from aliquot.errors import OptionError
 from aliquot.stats.arrays import FloatArray
 from aliquot.stats.correlation import correlate_tables
-from aliquot.stats.system_correlation import extreme_curves, leave_one_system_out, soft_pairwise_accuracy
+from aliquot.stats.system_correlation import by_prefix, extreme_curves, leave_one_system_out, soft_pairwise_accuracy
 from aliquot.stats.system_correlation import metric_pairwise_accuracy as pairwise_accuracy
-from aliquot.stats.tied_correlation import kendall_like
+from aliquot.stats.tied_correlation import kendall_like, nested_kendall_like
 
 
 def table(seed: int = 0, items: int = 50, systems: int = 6, holes: float = 0.0) -> FloatArray:
@@ -93,29 +93,40 @@ def test_soft_accuracy_leaves_out_what_never_meets() -> None:
 def test_extremes() -> None:
     metric, human = table(4, systems=7, holes=0.2)
     order = np.argsort(-np.nanmean(human, axis=0))
-    curves = extreme_curves(metric, human, system_pearson)
+    curves = extreme_curves(metric, human, by_prefix(system_pearson))
     assert curves.order.tolist() == order.tolist()
     assert curves.sizes.tolist() == [7, 6, 5, 4, 3]
     for at, n in enumerate(curves.sizes):
-        assert curves.top[at] == system_pearson(metric[:, order[:n]], human[:, order[:n]])
-        assert curves.last[at] == system_pearson(metric[:, order[-n:]], human[:, order[-n:]])
+        top, last = (system_pearson(metric[:, some], human[:, some]) for some in (order[:n], order[-n:]))
+        assert (curves.top[at], curves.last[at]) == pytest.approx((top, last), abs=1e-12)
     assert curves.top[0] == pytest.approx(curves.last[0])
 
 
 def test_extremes_within_items() -> None:
     """Paper 9 draws the curves for the Kendall-like agreement within items."""
     metric, human = table(5)
-    curves = extreme_curves(metric, human, lambda x, y: kendall_like(x, y).value)
+    curves = extreme_curves(metric, human, nested_kendall_like)
     assert curves.top[0] == kendall_like(metric, human).value
+    best, worst = curves.order[:4], curves.order[-4:]
+    at = curves.sizes.tolist().index(4)
+    assert curves.top[at] == pytest.approx(kendall_like(metric[:, best], human[:, best]).value, abs=1e-12)
+    assert curves.last[at] == pytest.approx(kendall_like(metric[:, worst], human[:, worst]).value, abs=1e-12)
+
+
+@given(arrays(float, (2, 9, 5), elements=st.sampled_from([0.0, 1.0, 2.0, 3.5, np.nan])))
+def test_nested_agreement_is_that_of_every_prefix(tables: FloatArray) -> None:
+    metric, human = tables
+    expected = [kendall_like(metric[:, :n], human[:, :n]).value for n in range(2, 6)]
+    assert nested_kendall_like(metric, human) == pytest.approx(expected, abs=1e-12, nan_ok=True)
 
 
 def test_extremes_without_enough_systems() -> None:
     metric, human = table(6, systems=3)
     metric[:, 1] = np.nan
-    curves = extreme_curves(metric, human, system_pearson)
+    curves = extreme_curves(metric, human, by_prefix(system_pearson))
     assert (curves.order.tolist(), curves.sizes.tolist()) == ([2, 0], [])
     with pytest.raises(OptionError, match="fewest is 1"):
-        extreme_curves(metric, human, system_pearson, fewest=1)
+        extreme_curves(metric, human, by_prefix(system_pearson), fewest=1)
 
 
 def test_leave_one_out() -> None:

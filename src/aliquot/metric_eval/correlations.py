@@ -6,7 +6,7 @@ what is undefined is NaN and counted, never taken for 0.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import get_args
 
@@ -14,11 +14,25 @@ import numpy as np
 
 from aliquot.metric_eval.metric_inputs import Campaign, Inputs
 from aliquot.stats.arrays import FloatArray
-from aliquot.stats.correlation import Coefficient, Level, common_tables, correlate_tables, group_correlations
+from aliquot.stats.correlation import (
+    Coefficient,
+    Level,
+    common_tables,
+    correlate_tables,
+    group_correlations,
+    system_means,
+)
 from aliquot.stats.correlation_intervals import NOTHING, Ends, fisher_interval, table_interval
-from aliquot.stats.system_correlation import extreme_curves, leave_one_system_out, soft_pairwise_accuracy
+from aliquot.stats.system_correlation import (
+    NestedStatistic,
+    TableStatistic,
+    by_prefix,
+    extreme_curves,
+    leave_one_system_out,
+    soft_pairwise_accuracy,
+)
 from aliquot.stats.system_correlation import metric_pairwise_accuracy as pairwise_accuracy
-from aliquot.stats.tied_correlation import Average, MetricTies, kendall_like, tie_accuracy
+from aliquot.stats.tied_correlation import Average, MetricTies, kendall_like, nested_kendall_like, tie_accuracy
 
 LEVELS: dict[str, Level] = {
     "pooled": "pooled",
@@ -176,31 +190,34 @@ def _measures(label: tuple[str, str, str], campaign: Campaign, at: int, confiden
 
 # -- How much depends on single systems ------------------------------------------------------------------------------
 
-Statistic = Callable[[FloatArray, FloatArray], float]
 
-
-def _system_pearson(metric: FloatArray, human: FloatArray) -> float:
+def _pearson(metric: FloatArray, human: FloatArray) -> float:
     return correlate_tables(metric, human, "pearson", "system_means").value
-
-
-def _kendall_like(metric: FloatArray, human: FloatArray) -> float:
-    return kendall_like(metric, human).value
 
 
 def _accuracy(metric: FloatArray, human: FloatArray) -> float:
     return pairwise_accuracy(metric, human).value
 
 
-_EXTREMES: dict[str, Statistic] = {"system_pearson": _system_pearson, "kendall_like": _kendall_like}
-_LEFT_OUT: dict[str, Statistic] = {"system_pearson": _system_pearson, "accuracy": _accuracy}
+def _means(metric: FloatArray, human: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Tables of one row, the systems' means on the common cells: no other system has a part in a system's mean."""
+    first, second = system_means(metric, human)
+    return first[None], second[None]
+
+
+_EXTREMES: dict[str, NestedStatistic] = {
+    "system_pearson": lambda metric, human: by_prefix(_pearson)(*_means(metric, human)),
+    "kendall_like": nested_kendall_like,
+}
+_LEFT_OUT: dict[str, TableStatistic] = {"system_pearson": _pearson, "accuracy": _accuracy}
 
 
 def extreme_rows(inputs: Inputs) -> tuple[Extreme, ...]:
     """Recompute measures on the N best and the N worst systems, N = all..3; none with fewer than three systems."""
     rows = []
     for campaign, at, metric in _each(inputs):
-        for measure, statistic in _EXTREMES.items():
-            curves = extreme_curves(campaign.metrics[at], campaign.human, statistic)
+        for measure, curve in _EXTREMES.items():
+            curves = extreme_curves(campaign.metrics[at], campaign.human, curve)
             rows += [
                 Extreme(inputs.human, campaign.name, metric, measure, int(size), float(top), float(last))
                 for size, top, last in zip(curves.sizes, curves.top, curves.last, strict=True)
@@ -212,8 +229,9 @@ def left_out_rows(inputs: Inputs) -> tuple[LeftOut, ...]:
     """Recompute measures without each system in turn."""
     rows = []
     for campaign, at, metric in _each(inputs):
+        means = _means(campaign.metrics[at], campaign.human)
         for measure, statistic in _LEFT_OUT.items():
-            found = leave_one_system_out(campaign.metrics[at], campaign.human, statistic)
+            found = leave_one_system_out(*means, statistic)
             rows.append(
                 LeftOut(
                     inputs.human,

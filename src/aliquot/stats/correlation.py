@@ -149,6 +149,7 @@ def _with_target(values: FloatArray, target: FloatArray) -> tuple[FloatArray, Fl
     return _where_both(values, np.broadcast_to(target, values.shape))
 
 
+@kept_by_content(8)  # people's ranks are the same for every metric
 def ranks_of_rows(values: FloatArray) -> FloatArray:
     """Rank the values of every row, ties with their mean rank, missing cells left out.
 
@@ -327,7 +328,7 @@ def _kendall(x: FloatArray, y: FloatArray, variant: KendallVariant) -> float:
     return _both_kendalls(x[present], y[present])[variant == "c"]
 
 
-@kept_by_content(64)  # a metric's row of every system, and all together
+@kept_by_content(4096)  # of every metric the rows of all systems, for every part of a report: two numbers each
 def _both_kendalls(x: FloatArray, y: FloatArray) -> tuple[float, float]:
     """tau-b by scipy, and tau-c from the same C - D, a whole number: counting the pairs is what takes time."""
     # The p-value is not used; "asymptotic" is the one that costs nothing.

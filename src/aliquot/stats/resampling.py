@@ -246,7 +246,7 @@ class Contrasts:
         table = sums.reshape(len(self.tables), -1, sums.shape[1])
         difference = table[:, self.first] - table[:, self.second] if self.by_system else table
         tie = (size * self.tie)[:, :, None]
-        return np.add(difference > tie, difference >= -tie, dtype=np.int64)
+        return np.add(difference > tie, difference >= -tie, dtype=np.int8)
 
 
 def sign_counts(
@@ -294,9 +294,9 @@ def _batch(
     for some in blocks(trials, max(items, size, len(block.matrix), block.known.size), _CHUNK):
         counts = resampled_counts(rng, some.stop - some.start, items, size)
         signs = block.signs(block.add(counts), size)
-        won += signs.sum(axis=2) / 2
+        won += signs.sum(axis=2, dtype=np.int64) / 2
         if beside is not None:
-            both += np.einsum("tpn,pn->tp", signs, beside.signs(beside.add(counts), size)[0]) / 4
+            both += (signs * beside.signs(beside.add(counts), size)[0]).sum(axis=2, dtype=np.int64) / 4
     won[~block.known] = np.nan
     if beside is not None:
         both[~(block.known & beside.known)] = np.nan

@@ -162,6 +162,9 @@ def dice(one: IntArray, other: IntArray) -> float:
 TableStatistic = Callable[[FloatArray, FloatArray], float]
 """A number from the metric's and the human items x systems tables, such as a correlation at some level."""
 
+NestedStatistic = Callable[[FloatArray, FloatArray], FloatArray]
+"""Such a number of the first two columns of the tables, of the first three, and so on to all."""
+
 
 @dataclass(frozen=True)
 class SystemAccuracy:
@@ -236,15 +239,23 @@ def soft_pairwise_accuracy(
     return SystemAccuracy(float(1 - apart.mean()) if pairs else float("nan"), len(systems), pairs)
 
 
-def extreme_curves(metric: FloatArray, human: FloatArray, statistic: TableStatistic, fewest: int = 3) -> ExtremeCurves:
+def by_prefix(statistic: TableStatistic) -> NestedStatistic:
+    """A statistic of the first two columns of two tables, the first three, and so on."""
+    return lambda metric, human: np.array([
+        statistic(metric[:, :columns], human[:, :columns]) for columns in range(2, metric.shape[1] + 1)
+    ])  # fmt: skip
+
+
+def extreme_curves(metric: FloatArray, human: FloatArray, curve: NestedStatistic, fewest: int = 3) -> ExtremeCurves:
     """Recompute a statistic on the N best and the N worst systems, N = all..fewest (HumEval 2022, paper 9).
 
     A falling curve says that the metric tells good from bad systems, but not good ones from each other. Systems are
-    ordered by their human mean over all judged cells, the same for every metric.
+    ordered by their human mean over all judged cells, the same for every metric. `curve` gives the statistic of the
+    first two columns, the first three, ...: pairs of outputs are then compared once, not once for every N.
 
     >>> from aliquot.stats.correlation import correlate_tables
     >>> metric, human = np.array([[1.0, 3.0, 2.0, 9.0]]), np.array([[1.0, 2.0, 3.0, 4.0]])
-    >>> curves = extreme_curves(metric, human, lambda x, y: correlate_tables(x, y, "spearman").value)
+    >>> curves = extreme_curves(metric, human, by_prefix(lambda x, y: correlate_tables(x, y, "spearman").value))
     >>> curves.sizes, curves.top, curves.last
     (array([4, 3]), array([0.8, 0.5]), array([0.8, 0.5]))
     """
@@ -255,8 +266,10 @@ def extreme_curves(metric: FloatArray, human: FloatArray, statistic: TableStatis
     shared = np.flatnonzero(~np.isnan(common).all(axis=0))
     order = shared[np.argsort(-means[shared], kind="stable")]
     sizes = np.arange(len(order), fewest - 1, -1, dtype=np.int64)
-    top = np.array([statistic(metric[:, order[:n]], human[:, order[:n]]) for n in sizes])
-    last = np.array([statistic(metric[:, order[-n:]], human[:, order[-n:]]) for n in sizes])
+    if not len(sizes):
+        return ExtremeCurves(sizes, np.empty(0), np.empty(0), order)
+    top, last = (curve(metric[:, way], human[:, way])[sizes - 2] for way in (order, order[::-1]))
+    last[0] = top[0]  # all systems both times, added up in another order
     return ExtremeCurves(sizes, top, last, order)
 
 

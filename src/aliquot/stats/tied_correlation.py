@@ -25,6 +25,10 @@ _BLOCK = 1 << 19
 """Pairs gathered before a block is handed over."""
 
 
+_FEW_ROWS = 8
+"""Rows up to which all pairs of them are compared in one step."""
+
+
 @dataclass(frozen=True, eq=False)
 class PairBlock:
     """Some of the pairs, in no order."""
@@ -43,8 +47,7 @@ def pair_blocks(metric: FloatArray, human: FloatArray, least_difference: float =
     >>> block.gap, block.kind
     (array([1., 0., 1.]), array([2, 1, 2], dtype=int8))
     """
-    slack = rounding(human)
-    metric_tie, human_tie = rounding(metric), max(slack, least_difference - 2 * slack)
+    metric_tie, human_tie = _ties(metric, human, least_difference)
     rows = np.arange(len(metric))[:, None]
     complete = not np.isnan(metric).any()
     parts: list[tuple[FloatArray, IntArray, IntArray]] = []
@@ -170,6 +173,21 @@ def kendall_like(
     )
 
 
+def nested_kendall_like(metric: FloatArray, human: FloatArray) -> FloatArray:
+    """`kendall_like` of the first two columns, the first three, and so on; a pair is compared once for all of them.
+
+    >>> nested_kendall_like(np.array([[1.0, 2.0, 2.0]]), np.array([[5.0, 6.0, 7.0]])).round(3)
+    array([1.   , 0.333])
+    """
+    metric, human = common_tables(metric, human)
+    counts, found = np.zeros((4, len(metric)), dtype=np.int64), []
+    for added in _added_counts(metric, human, 0.0):
+        counts += added
+        values, weights = _coefficients(counts, "discordant")
+        found.append(float(values[weights > 0].mean()) if (weights > 0).any() else float("nan"))
+    return np.array(found)
+
+
 def item_kendall_like(
     metric: FloatArray, human: FloatArray, metric_ties: MetricTies = "discordant", least_difference: float = 0.0
 ) -> FloatArray:
@@ -188,21 +206,39 @@ def item_kendall_like(
 @kept_by_content(4)  # every policy of ties and every average is made from the same counts
 def _counts(metric: FloatArray, human: FloatArray, least_difference: float) -> IntArray:
     """Pairs of every kind (4) in every row, as `pair_blocks` tells them, without listing the pairs."""
-    slack = rounding(human)
-    metric_tie, human_tie = rounding(metric), max(slack, least_difference - 2 * slack)
-    across, people = np.ascontiguousarray(metric.T), np.ascontiguousarray(human.T)
+    if len(metric) <= _FEW_ROWS:  # all pairs at once: a step for every column would cost more than the pairs
+        first, second = np.triu_indices(metric.shape[1], 1)
+        change, wanted = ((table[:, second] - table[:, first]).T for table in (metric, human))
+        return _kinds(change, wanted, *_ties(metric, human, least_difference))
     counts = np.zeros((4, len(metric)), dtype=np.int64)
-    for lag in range(1, len(across)):
-        change, wanted = across[lag:] - across[:-lag], people[lag:] - people[:-lag]
-        apart = np.abs(wanted) > human_tie  # not so where a score is missing
-        told = apart & (np.abs(change) > metric_tie)
-        alike = told & ((change > 0) == (wanted > 0))
-        untied, told_apart = apart.sum(axis=0), told.sum(axis=0)
-        counts[CONCORDANT] += alike.sum(axis=0)
-        counts[DISCORDANT] += told_apart - alike.sum(axis=0)
-        counts[METRIC_TIE] += untied - told_apart
-        counts[HUMAN_TIE] += (~np.isnan(change)).sum(axis=0) - untied
+    for added in _added_counts(metric, human, least_difference):
+        counts += added
     return counts
+
+
+def _added_counts(metric: FloatArray, human: FloatArray, least_difference: float) -> Iterator[IntArray]:
+    """Pairs of every kind in every row that each column, from the second on, makes with those before it."""
+    ties = _ties(metric, human, least_difference)
+    across, people = np.ascontiguousarray(metric.T), np.ascontiguousarray(human.T)
+    for column in range(1, len(across)):
+        yield _kinds(across[column] - across[:column], people[column] - people[:column], *ties)
+
+
+def _ties(metric: FloatArray, human: FloatArray, least_difference: float) -> tuple[float, float]:
+    """Differences of the metric and of people up to which a pair is a tie."""
+    slack = rounding(human)
+    return rounding(metric), max(slack, least_difference - 2 * slack)
+
+
+def _kinds(change: FloatArray, wanted: FloatArray, metric_tie: float, human_tie: float) -> IntArray:
+    """Count every kind of pair in every column of two tables of differences, pairs x rows."""
+    apart = np.abs(wanted) > human_tie  # not so where a score is missing
+    told = apart & (np.abs(change) > metric_tie)
+    alike, there = told & ((change > 0) == (wanted > 0)), ~np.isnan(change)
+    both, untied, told_apart, concordant = (
+        np.add.reduce(kind.view(np.uint8), axis=0, dtype=np.int64) for kind in (there, apart, told, alike)
+    )
+    return np.stack([both - untied, untied - told_apart, concordant, told_apart - concordant])
 
 
 def _coefficients(counts: IntArray, metric_ties: MetricTies) -> tuple[FloatArray, FloatArray]:
@@ -270,11 +306,10 @@ def tie_accuracy(
     if not groups:
         return TieAccuracy(float("nan"), float("nan"), epsilon is None, float("nan"), 0, 0)
     weight = np.divide(1.0, pairs * groups, out=np.zeros(len(pairs)), where=pairs > 0)
-    step = _Steps(metric, human, weight)
     if epsilon is None:
-        accuracy, chosen, zero = step.calibrated() if pairs.sum() <= _SORTED else step.calibrated_in_bins()
+        accuracy, chosen, zero = _calibrated(metric, human, weight)
         return TieAccuracy(accuracy, chosen, True, zero, int(pairs.sum()), groups)
-    accuracy, zero = step.at(epsilon)
+    accuracy, zero = _Steps(metric, human, weight).at(epsilon)
     return TieAccuracy(accuracy, float(epsilon), False, zero, int(pairs.sum()), groups)
 
 
@@ -294,6 +329,12 @@ def item_tie_accuracies(metric: FloatArray, human: FloatArray, epsilon: float = 
         correct = np.where(tied, block.kind == HUMAN_TIE, block.kind == CONCORDANT)
         right += np.bincount(block.row, correct, minlength=len(metric))
     return np.where(pairs > 0, right / np.maximum(pairs, 1), np.nan)
+
+
+@kept_by_content(128)  # a report gives every metric's threshold, and tests metrics with it
+def _calibrated(metric: FloatArray, human: FloatArray, weight: FloatArray) -> tuple[float, float, float]:
+    step = _Steps(metric, human, weight)
+    return step.calibrated() if pairs_per_row(metric).sum() <= _SORTED else step.calibrated_in_bins()
 
 
 def _rows(metric: FloatArray, human: FloatArray, level: PairLevel) -> tuple[FloatArray, FloatArray]:
@@ -386,7 +427,7 @@ def _bins(gap: FloatArray, scale: float) -> IntArray:
 
 def _best(gap: FloatArray, gain: FloatArray, start: FloatArray, zero: float, tie: float) -> tuple[float, float]:
     """Best of the thresholds `gap` and 0: start + cumulated gains, counting gaps equal but for rounding together."""
-    order = np.argsort(gap, kind="stable")
+    order = np.argsort(gap)  # equal gaps count together: their order does not matter
     gap, reached = gap[order], start[order] + np.cumsum(gain[order])
     last = np.append(np.diff(gap) > tie, True)
     gap, reached = np.append(0.0, gap[last]), np.append(zero, reached[last])
