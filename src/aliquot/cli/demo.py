@@ -8,6 +8,7 @@ from typing import Annotated
 import numpy as np
 import typer
 from rich.console import Console
+from rich.text import Text
 
 from aliquot.cli import common, render
 from aliquot.cli.estimate import show as show_estimates
@@ -77,7 +78,7 @@ def run(
 
 def _headline(console: Console, text: str, command: str | None = None) -> None:
     console.print()
-    console.rule(f"[bold]{text}[/]", align="left")
+    console.rule(Text(text, style="bold"), align="left")
     if command:
         console.print(f"$ {command}", style="dim", markup=False, soft_wrap=True)
     console.print()

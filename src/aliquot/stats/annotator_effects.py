@@ -73,6 +73,33 @@ class CrossedEffects:
 
 
 @dataclass(frozen=True, eq=False)
+class _ByCount:
+    """Sums over the items that have equally many judgments: the weight of an item depends on nothing else."""
+
+    counts: IntArray  # judgments of an item
+    items: IntArray  # how many items have so many
+    products: FloatArray  # of their rows of `rest_items`, summed outer products: counts x (rest * rest)
+    right: FloatArray  # of the same rows times their sums of y: counts x rest
+    squares: FloatArray  # of their sums of y
+
+    def eliminated(self, ratio: float) -> _Eliminated:
+        weight = _weight(ratio, self.counts)
+        size = self.right.shape[1]
+        return _Eliminated((weight @ self.products).reshape(size, size), weight @ self.right,
+                           float(weight @ self.squares), float(self.items @ np.log1p(ratio**2 * self.counts)))  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class _Eliminated:
+    """What eliminating the items takes off the matrix and the right side of `rest`, explains of y'y, and log det."""
+
+    matrix: FloatArray
+    right: FloatArray
+    explained: float
+    determinant: float
+
+
+@dataclass(frozen=True, eq=False)
 class _Sums:
     """All that the likelihood needs of the judgments; `rest` is annotators, then groups."""
 
@@ -85,15 +112,16 @@ class _Sums:
     rest_y: FloatArray
     items_y: FloatArray
     square_y: float
-    by_count: tuple[IntArray, FloatArray] | None
+    by_count: _ByCount | None
 
-    def eliminated(self, ratio: float) -> FloatArray:
-        """What eliminating the items takes off `rest`: sum over items of w(n_i) times their rows' outer product."""
+    def eliminated(self, ratio: float) -> _Eliminated:
+        """Sums over items, each with its weight w(n_i)."""
         if self.by_count is not None:
-            counts, products = self.by_count
-            return np.asarray(np.tensordot(_weight(ratio, counts), products, axes=1))
-        weighted = self.rest_items * _weight(ratio, self.items)[None, :]
-        return np.asarray((weighted @ self.rest_items.T).toarray())
+            return self.by_count.eliminated(ratio)
+        weight = _weight(ratio, self.items)
+        products = (self.rest_items * weight[None, :]) @ self.rest_items.T
+        return _Eliminated(np.asarray(products.toarray()), self.rest_items @ (weight * self.items_y),
+                           float(weight @ self.items_y**2), float(np.log1p(ratio**2 * self.items).sum()))  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,18 +190,20 @@ def _weight(ratio: float, counts: FloatArray | IntArray) -> FloatArray:
     return np.asarray(ratio**2 / (ratio**2 * counts + 1.0))
 
 
-def _products_by_count(rest_items: sparse.csr_array, items: FloatArray) -> tuple[IntArray, FloatArray] | None:
-    """Outer products summed over items with equally many judgments: the weight of an item depends on nothing else."""
+def _by_count(rest_items: sparse.csr_array, items: FloatArray, items_y: FloatArray) -> _ByCount | None:
+    """Sums that make every step of the search quick, whatever the number of items; None where they would be many."""
     counts, place = np.unique(items.astype(np.int64), return_inverse=True)
     width = rest_items.shape[0]
     if len(counts) * width**2 > _HELD:
         return None
     columns = rest_items.tocsc()
-    products = np.empty((len(counts), width, width))
+    products, right = np.empty((len(counts), width**2)), np.empty((len(counts), width))
     for at in range(len(counts)):
-        part = columns[:, np.flatnonzero(place == at)].tocsr()
-        products[at] = (part @ part.T).toarray()
-    return counts, products
+        mine = np.flatnonzero(place == at)
+        part = columns[:, mine].tocsr()
+        products[at] = (part @ part.T).toarray().ravel()
+        right[at] = part @ items_y[mine]
+    return _ByCount(counts, np.bincount(place), products, right, group_sums(place, items_y**2, len(counts)))
 
 
 def _sums(y: FloatArray, annotators: IntArray, items: IntArray, groups: IntArray) -> _Sums:
@@ -188,11 +218,11 @@ def _sums(y: FloatArray, annotators: IntArray, items: IntArray, groups: IntArray
     both = group_sums(annotators * kinds + groups, once, n_annotators * kinds).reshape(n_annotators, kinds)
     rest[:n_annotators, n_annotators:], rest[n_annotators:, :n_annotators] = both, both.T
     rest_items = sparse.csr_array(sparse.vstack([of_annotator, of_group]))
-    counts = np.bincount(items, minlength=size).astype(np.float64)
+    counts, items_y = np.bincount(items, minlength=size).astype(np.float64), group_sums(items, y, size)
     return _Sums(
         n_annotators, kinds, len(y), rest, rest_items, counts,
         np.concatenate([group_sums(annotators, y, n_annotators), group_sums(groups, y, kinds)]),
-        group_sums(items, y, size), float(y @ y), _products_by_count(rest_items, counts),
+        items_y, float(y @ y), _by_count(rest_items, counts, items_y),
     )  # fmt: skip
 
 
@@ -224,14 +254,17 @@ def _best_ratios(sums: _Sums, free: BoolArray) -> FloatArray:
 def _solve(sums: _Sums, theta: FloatArray) -> _Solution:
     """Solve the penalised least squares system (Bates et al. 2015, eq. 17) and give the deviance (eq. 41)."""
     scale = np.concatenate([np.full(sums.n_annotators, theta[0]), np.ones(sums.groups)])
-    weight = _weight(theta[1], sums.items)
-    matrix = scale[:, None] * (sums.rest - sums.eliminated(theta[1])) * scale[None, :]
+    gone = sums.eliminated(float(theta[1]))
+    matrix = scale[:, None] * (sums.rest - gone.matrix) * scale[None, :]
     matrix[np.diag_indices(sums.n_annotators)] += 1.0
-    right = scale * (sums.rest_y - sums.rest_items @ (weight * sums.items_y))
-    factor = linalg.cho_factor(matrix, lower=True)
-    solution = linalg.cho_solve(factor, right)
-    explained = float(weight @ sums.items_y**2 + right @ solution)
+    right = scale * (sums.rest_y - gone.right)
+    # LAPACK itself: the search calls this hundreds of times, and what surrounds it would take most of the time.
+    factor, failed = linalg.lapack.dpotrf(matrix, lower=1)
+    if failed:
+        raise linalg.LinAlgError(f"the normal equations of {len(matrix)} effects are not positive definite")
+    solution, _ = linalg.lapack.dpotrs(factor, right, lower=1)
+    explained = gone.explained + float(right @ solution)
     free = sums.n - sums.groups
     left = max(sums.square_y - explained, 1e-12 * max(sums.square_y, 1e-300))
-    determinant = np.log1p(theta[1] ** 2 * sums.items).sum() + 2.0 * np.log(np.diag(factor[0])).sum()
-    return _Solution(float(determinant + free * np.log(left)), float(np.sqrt(left / free)), solution, factor[0])
+    determinant = gone.determinant + 2.0 * np.log(np.diag(factor)).sum()
+    return _Solution(float(determinant + free * np.log(left)), float(np.sqrt(left / free)), solution, factor)
