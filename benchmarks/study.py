@@ -15,6 +15,7 @@ import campaigns
 import harness
 import study_page
 from campaigns import CAMPAIGNS, Campaign
+from oracle import Oracle, oracle
 
 import aliquot
 from aliquot.core.evalset import EvalSet
@@ -53,6 +54,7 @@ class Study:
     costs: dict[str, Simulation] = field(default_factory=dict)
     coverage: dict[str, Simulation] = field(default_factory=dict)
     permutation: dict[str, Simulation] = field(default_factory=dict)
+    oracles: dict[str, Oracle] = field(default_factory=dict)
 
 
 def methods_for(campaign: Campaign, data: EvalSet) -> list[str]:
@@ -62,7 +64,8 @@ def methods_for(campaign: Campaign, data: EvalSet) -> list[str]:
         selectors = selectors[:4]
     unbiased = UNBIASED if campaign.metric else UNBIASED[:3]
     papers = (PUBLISHED_ESTIMATOR,) if campaign.metric and data.documents is not None else ()
-    return ["random", *selectors, *unbiased, *papers, *RANKING]
+    texts = (study_page.TEXTS,) if data.outputs is not None else ()
+    return ["random", *selectors, *unbiased, *texts, *papers, *RANKING]
 
 
 def fitting(data: EvalSet, parts: Sequence[str]) -> list[str]:
@@ -103,6 +106,7 @@ def run(study: Study, chosen: Sequence[Campaign], jobs: int) -> None:
             study.permutation[campaign.label] = aliquot.simulate(
                 data, ["random"], repeats=study.repeats, measures=["spa"], test="permutation", **common
             )
+        study.oracles[campaign.label] = oracle(data)
         print(f"{campaign.label}: {time.perf_counter() - start:.0f} s", flush=True)
 
 

@@ -85,8 +85,12 @@ class _ByCount:
     def eliminated(self, ratio: float) -> _Eliminated:
         weight = _weight(ratio, self.counts)
         size = self.right.shape[1]
-        return _Eliminated((weight @ self.products).reshape(size, size), weight @ self.right,
-                           float(weight @ self.squares), float(self.items @ np.log1p(ratio**2 * self.counts)))  # fmt: skip
+        return _Eliminated(
+            matrix=(weight @ self.products).reshape(size, size),
+            right=weight @ self.right,
+            explained=float(weight @ self.squares),
+            determinant=float(self.items @ np.log1p(ratio**2 * self.counts)),
+        )
 
 
 @dataclass(frozen=True, eq=False)
