@@ -9,12 +9,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from scipy.stats import norm
+from scipy.stats import norm, weightedtau
 
 from aliquot.errors import OptionError
 from aliquot.stats.arrays import FloatArray
 from aliquot.stats.correlation import correlate_tables
-from aliquot.stats.system_correlation import by_prefix, extreme_curves, leave_one_system_out, soft_pairwise_accuracy
+from aliquot.stats.system_correlation import (
+    by_prefix,
+    extreme_curves,
+    leave_one_system_out,
+    soft_pairwise_accuracy,
+    weighted_tau,
+)
 from aliquot.stats.system_correlation import metric_pairwise_accuracy as pairwise_accuracy
 from aliquot.stats.tied_correlation import kendall_like, nested_kendall_like
 
@@ -88,6 +94,13 @@ def test_soft_accuracy_leaves_out_what_never_meets() -> None:
     result = soft_pairwise_accuracy(metric, human)
     assert (result.systems, result.pairs) == (3, 2)
     assert soft_pairwise_accuracy(human, human).value == 1
+
+
+@given(arrays(float, (3, 6), elements=st.sampled_from([-1.0, 0.0, 0.5, 2.0, 7.0])))
+def test_weighted_tau_is_that_of_scipy(rows: FloatArray) -> None:
+    values, truth = rows[:2], rows[2]
+    expected = [weightedtau(truth, row, weigher=lambda rank: 1.0 / (rank + 1.0) ** 2).statistic for row in values]
+    assert weighted_tau(values, truth) == pytest.approx(expected, abs=1e-12, nan_ok=True)
 
 
 def test_extremes() -> None:

@@ -242,7 +242,11 @@ def group_codes(evalset: EvalSet, column: str) -> IntArray:
     >>> int(group_codes(aliquot.synthetic(items=10, systems=1), "domain").min())
     0
     """
-    return series_codes(evalset.column(column).cast(pl.String).fill_null("(none)"))
+
+    def codes(data: EvalSet) -> IntArray:
+        return series_codes(data.column(column).cast(pl.String).fill_null("(none)"))
+
+    return evalset.derived(f"codes of {column}", codes)  # every draw of a replay asks for them
 
 
 def series_codes(values: pl.Series) -> IntArray:

@@ -106,17 +106,23 @@ def weighted_tau(values: FloatArray, truth: FloatArray) -> FloatArray:
     >>> weighted_tau(np.array([[3.0, 2.0, 1.0], [2.0, 3.0, 1.0]]), np.array([3.0, 2.0, 1.0])).round(3).tolist()
     [1.0, 0.082]
     """
-    from scipy.stats import weightedtau  # noqa: PLC0415  (slow to import)
-
-    if len(truth) < 2:
-        return np.full(len(values), np.nan)
-    found = [
-        weightedtau(truth, row, rank=True, weigher=lambda rank: 1.0 / (rank + 1.0) ** 2).statistic
-        if np.isfinite(row).all()
-        else np.nan
-        for row in values
-    ]
-    return np.array(found, dtype=np.float64)
+    result = np.full(len(values), np.nan)
+    rows = np.flatnonzero(np.isfinite(values).all(axis=1))
+    if len(truth) < 2 or not np.isfinite(truth).all() or not len(rows):
+        return result
+    x, y = values[rows], np.broadcast_to(truth, (len(rows), len(truth)))
+    first, second = np.triu_indices(len(truth), 1)
+    sign_x, sign_y = np.sign(x[:, first] - x[:, second]), np.sign(y[:, first] - y[:, second])
+    taus = []
+    for one, other in ((x, y), (y, x)):
+        place = np.argsort(np.lexsort((other, one), axis=-1), axis=-1)
+        weight = 1.0 / (len(truth) - place) ** 2  # the highest has place M - 1, rank 0 and weight 1
+        pair = weight[:, first] + weight[:, second]
+        scale = np.sqrt((pair * np.abs(sign_x)).sum(axis=1) * (pair * np.abs(sign_y)).sum(axis=1))
+        with np.errstate(invalid="ignore", divide="ignore"):
+            taus.append(np.clip((pair * sign_x * sign_y).sum(axis=1) / scale, -1.0, 1.0))
+    result[rows] = (taus[0] + taus[1]) / 2
+    return result
 
 
 def top_share(values: FloatArray, truth: FloatArray, count: int) -> FloatArray:
