@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -241,7 +241,9 @@ class EvalSet(Shown):
         """Add or replace a score; a lower-is-better one is negated and remembered."""
         values = -np.asarray(values, dtype=np.float64) if lower_is_better else values
         flipped = self.flipped | {name} if lower_is_better else self.flipped - {name}
-        return replace(self, scores={**self.scores, name: values}, flipped=flipped)
+        check_names([str(name)], "score")
+        frozen = frozen_scores(name, values, (self.n_items, self.n_systems))
+        return _changed(self, scores=MappingProxyType({**self.scores, str(name): frozen}), flipped=frozenset(flipped))
 
     def with_human(self, name: str | None) -> EvalSet:
         """Name the human score."""
@@ -388,23 +390,39 @@ class EvalSet(Shown):
 def at_rows(evalset: EvalSet, rows: IntArray) -> EvalSet:
     """Return the items at these row numbers, in this order."""
     items = evalset.items[rows]
-    return replace(
-        evalset,
-        items=items,
-        scores={name: values[rows] for name, values in evalset.scores.items()},
-        outputs=None if evalset.outputs is None else evalset.outputs[rows],
-        judgments=None if evalset.judgments is None else evalset.judgments.keep(items=items["id"].to_list()),
-    )
+    parts: dict[str, Any] = {
+        "items": items,
+        "scores": {name: values[rows] for name, values in evalset.scores.items()},
+        "outputs": None if evalset.outputs is None else evalset.outputs[rows],
+        "judgments": None if evalset.judgments is None else evalset.judgments.keep(items=items["id"].to_list()),
+    }
+    ascending = bool(np.all(np.diff(rows) > 0))  # so no id occurs twice, and judgments stay in the order of items
+    return _changed(evalset, **_frozen(parts)) if ascending else replace(evalset, **parts)
 
 
 def replace_systems(evalset: EvalSet, systems: list[str]) -> EvalSet:
     """Return the set with these of its systems, in this order."""
+    check_names(systems, "system")
     column_of = {system: at for at, system in enumerate(evalset.systems)}
     columns = [column_of[system] for system in systems]
-    return replace(
-        evalset,
-        systems=tuple(systems),
-        scores={name: values[:, columns] for name, values in evalset.scores.items()},
-        outputs=None if evalset.outputs is None else evalset.outputs.select(systems),
-        judgments=None if evalset.judgments is None else evalset.judgments.keep(systems=systems),
-    )
+    outputs = None if evalset.outputs is None or not systems else evalset.outputs.select(systems)
+    judgments = None if evalset.judgments is None else evalset.judgments.keep(systems=systems)
+    scores = {name: np.ascontiguousarray(values[:, columns]) for name, values in evalset.scores.items()}
+    parts: dict[str, Any] = {"scores": scores, "judgments": judgments}
+    return _changed(evalset, systems=tuple(systems), outputs=outputs, **_frozen(parts))
+
+
+def _frozen(parts: dict[str, Any]) -> dict[str, Any]:
+    """Parts cut out of a set, in the form in which sets hold them."""
+    for values in parts["scores"].values():
+        values.setflags(write=False)
+    judgments = parts["judgments"]
+    return {**parts, "scores": MappingProxyType(parts["scores"]), "judgments": judgments or None}
+
+
+def _changed(evalset: EvalSet, **parts: Any) -> EvalSet:
+    """The set with parts that keep its invariants, which are not checked again: replays make thousands of sets."""
+    made = object.__new__(EvalSet)
+    for each in fields(EvalSet):
+        object.__setattr__(made, each.name, parts.get(each.name, getattr(evalset, each.name)))
+    return made

@@ -114,7 +114,9 @@ class Judgments(Shown):
             table = table.join(wanted.to_frame(), on="item", how="semi", maintain_order="left")
         if systems is not None:
             table = table.filter(pl.col("system").is_in(list(systems)))
-        return Judgments(table)
+        kept = object.__new__(Judgments)  # rows of a checked table: nothing is checked again
+        object.__setattr__(kept, "table", table)
+        return kept
 
     def cell_means(self, criterion: str | None = None) -> pl.DataFrame:
         """Mean value for each item and system over annotators (and criteria, unless one is named).

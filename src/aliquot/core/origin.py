@@ -71,9 +71,9 @@ def origin_of(evalset: EvalSet, ids: Sequence[ItemId], *, whole: bool = True) ->
 def _source_of(evalset: EvalSet, ids: Sequence[ItemId]) -> dict[str, str | None]:
     if "source" not in evalset.items.columns:
         return {}
-    table = pl.DataFrame({"id": evalset.items["id"].cast(pl.String), "source": evalset.items["source"]})
-    wanted = pl.Series([str(item) for item in ids], dtype=pl.String)
-    return dict(table.filter(pl.col("id").is_in(wanted.implode())).iter_rows())
+    names = evalset.derived("ids as texts", lambda data: data.items["id"].cast(pl.String))
+    named = names.is_in(pl.Series([str(item) for item in ids], dtype=pl.String).implode())
+    return dict(zip(names.filter(named).to_list(), evalset.items["source"].filter(named).to_list(), strict=True))
 
 
 def compare(
