@@ -23,9 +23,9 @@ test: $(VENV)/dev.stamp $(VENV)/debian.stamp
 test-fast: $(VENV)/dev.stamp
 	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow" --ignore tests/real $(PYTEST_ARGS)
 
-# Measure every test anew, in one process.
-slow-list: $(VENV)/dev.stamp
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest --write-slow-list --ignore tests/real
+# Measure every test anew.
+slow-list:
+	$(MAKE) test PYTEST_ARGS=--write-slow-list
 
 # Damaged files for every reader, half a minute each (about ten minutes), other damage every day.
 fuzz: $(VENV)/dev.stamp

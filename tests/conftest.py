@@ -15,7 +15,7 @@ import shutil
 from collections import defaultdict
 from collections.abc import Generator
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pytest
 from hypothesis import settings
@@ -61,11 +61,25 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
     return result
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """A process of pytest -n has ended: add what it measured."""
+    measured = node.config.stash.get(_MEASURED, None)
+    if measured is not None:
+        for path, name, seconds in getattr(node, "workeroutput", {}).get("measured", []):
+            measured[Path(path), name] += seconds
+
+
 def pytest_sessionfinish(session: pytest.Session) -> None:
     measured = session.config.stash.get(_MEASURED, None)
-    if measured is not None:
-        names = {name for (_, name), seconds in measured.items() if seconds > SLOW}
-        LIST.write_text("".join(f"{name}\n" for name in sorted(names)))
+    if measured is None:
+        return
+    if hasattr(session.config, "workeroutput"):
+        own = [(str(path), name, seconds) for (path, name), seconds in measured.items()]
+        session.config.workeroutput["measured"] = own
+        return
+    names = {name for (path, name), seconds in measured.items() if seconds > SLOW and path.parent.name != "real"}
+    LIST.write_text("".join(f"{name}\n" for name in sorted(names)))
 
 
 def _function(item: pytest.Item) -> str:
