@@ -27,7 +27,6 @@ order (five campaigns, eight variants, another program). Later, ten runs each an
 or by the policy's own model in the place of `greg` (all campaigns); each system's own variance and effects of items proportional to it (nine campaigns);
 the average gain over all items left in the place of the next item's (three); weights of `best` mixed in (three); half of the cells by 1/rank² (three). For stopping, two
 runs each: alpha over all pairs or M - 1, four lengths at which sequences are narrowest, first look at 20 or 30 items; M - 1 was kept, the others as they were.
-The ten runs of `uniform, ours` and `auto` shown here come from an earlier form of this program with the same procedure (seeds 1000 to 1009).
 """
 
 

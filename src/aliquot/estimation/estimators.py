@@ -19,7 +19,7 @@ from aliquot.estimation.published import NEIGHBOURS, check_neighbours, neighbour
 from aliquot.estimation.sample import ESTIMATORS, Estimator, Fitted, Sample, estimator
 from aliquot.stats.arrays import FloatArray, IntArray
 from aliquot.stats.design_variance import contributions
-from aliquot.stats.mixed_model import item_effect_means, item_share, pooling_factors
+from aliquot.stats.mixed_model import cell_weights, item_effect_means, item_share, pooling_factors
 from aliquot.stats.regression import PooledFit, left_over, pooled_ridge, power, weighted_means
 from aliquot.stats.shrinkage import FEWEST_SYSTEMS, drawn_together, shrunk
 
@@ -267,9 +267,24 @@ def item_effects(sample: Sample, residual: FloatArray, unseen: FloatArray) -> Fi
     errors.
     """
     share = item_share(unseen, sample.cells)
-    means, _ = item_effect_means(residual, sample.cells, share)
+    # What is judged is known; only the cells that are not are estimated, by the judged ones with weights w - 1, which
+    # is what each of them stands for besides itself (Brewer 1999). A system judged on all items has its own mean.
+    means, _ = item_effect_means(residual, _beyond_itself(sample), share)
+    known = sample.counts / sample.population
+    own = np.where(sample.counts > 0, np.nansum(residual, axis=0) / np.maximum(sample.counts, 1), np.nan)
     _, influence = item_effect_means(unseen, sample.cells, share)
-    return Fitted(means, influence, residual=unseen, details={"item_share": share})
+    return Fitted(known * own + (1.0 - known) * means, influence, residual=unseen, details={"item_share": share})
+
+
+_ITSELF = 1e-6  # weight beyond itself of a cell that stands for no other: any small one, the same for all such cells
+
+
+def _beyond_itself(sample: Sample) -> FloatArray:
+    """How many unjudged cells of its system each judged cell stands for, the weights of a system adding up to N."""
+    weight = np.where(np.isfinite(sample.scores), cell_weights(sample.cells), 0.0)
+    total = weight.sum(axis=0)
+    scaled = weight * np.divide(sample.population, total, out=np.ones_like(total), where=total > 0)
+    return np.maximum(scaled - 1.0, _ITSELF)
 
 
 def taught(features: int, sample: Sample, ridge: float, enough: float) -> tuple[float, tuple[str, ...]]:

@@ -122,6 +122,7 @@ class Sample:
         gain = 1.0 - within_correlation(units, self.clusters) * (1.0 - left) if self.kind == "spread" else 1.0
         covariance = cell_covariance(self.residual_of(fitted), self.cells)
         factor = np.sqrt(gain) * pooling_factors(np.diag(covariance), self.counts)
+        factor[self.counts == self.population] = 0.0  # judged on all items: the mean is known
         return Errors(units * factor, factor[:, None] * factor * covariance / self.population)
 
     def residual_of(self, fitted: Fitted) -> FloatArray:
