@@ -262,7 +262,7 @@ def _covered_table(study: Study) -> str:
             found = [
                 cell.value
                 for cell in result.cells
-                if (cell.method, cell.measure) == (method, "coverage") and cell.items >= ENOUGH
+                if (cell.method, cell.measure) == (method, "coverage") and cell.asked and cell.items >= ENOUGH
             ]
             cells.append(f"{np.mean(found):.3f} ({min(found):.3f} to {max(found):.3f})" if found else "-")
         rows.append([label, *cells])

@@ -52,6 +52,20 @@ def test_no_false_certainty_when_every_item_is_judged_for_some_systems(past: ali
     assert any("systems were judged on different items" in note for note in result.notes)
 
 
+@pytest.mark.parametrize("method", ["greg", "multilevel", "informed"])
+def test_a_system_judged_on_all_items_has_its_mean(past: aliquot.EvalSet, method: str) -> None:
+    """Whatever the others show: item effects seen in them must not move what is known."""
+    human = past.human_score().copy()
+    human[:, 1] *= 6.0  # another spread than the others
+    ragged = np.where(np.random.default_rng(3).random(human.shape) < 0.3, human, np.nan)
+    ragged[:, :2] = human[:, :2]
+    result = aliquot.estimate(past.with_score("human", ragged), method, target="given")
+    for at in range(2):
+        row = next(row for row in result.systems if row.system == past.systems[at])
+        assert row.estimate == pytest.approx(human[:, at].mean(), abs=1e-9)
+        assert row.high - row.low == pytest.approx(0.0, abs=1e-9)
+
+
 def test_item_effects_and_metrics_lower_the_error(past: aliquot.EvalSet) -> None:
     truth = past.human_score().mean(axis=0)
     errors: dict[str, list[FloatArray]] = {"mean": [], "auto": []}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -133,6 +134,16 @@ def test_outputs_that_are_missing_are_never_asked():
     assert all(ask.item % 2 == 0 for ask in asks if "C" in (ask.a, ask.b))
     with pytest.raises(DataError, match="item 1: 'A' or 'C' has no output"):
         allocator.add([(1, "A", "C", "A")])
+
+
+def test_a_system_without_outputs_is_no_candidate():
+    data = aliquot.synthetic(items=20, systems=3, seed=2)
+    assert data.outputs is not None
+    silent = replace(data, outputs=data.outputs.with_columns(pl.lit(None, dtype=pl.String).alias("sys2")))
+    with pytest.warns(aliquot.AliquotWarning, match="left out: 'sys2'"):
+        allocator = PairAllocator(silent, "best", seed=1)
+    assert set(allocator.counts) == {("sys1", "sys3")}
+    assert set(allocator.advice().beaten) == {"sys1", "sys3"}
 
 
 def test_budgets():

@@ -267,23 +267,34 @@ def item_effects(sample: Sample, residual: FloatArray, unseen: FloatArray) -> Fi
     errors.
     """
     share = item_share(unseen, sample.cells)
-    # What is judged is known; only the cells that are not are estimated, by the judged ones with weights w - 1, which
-    # is what each of them stands for besides itself (Brewer 1999). A system judged on all items has its own mean.
-    means, _ = item_effect_means(residual, _beyond_itself(sample), share)
-    known = sample.counts / sample.population
-    own = np.where(sample.counts > 0, np.nansum(residual, axis=0) / np.maximum(sample.counts, 1), np.nan)
     _, influence = item_effect_means(unseen, sample.cells, share)
-    return Fitted(known * own + (1.0 - known) * means, influence, residual=unseen, details={"item_share": share})
+    means, _ = item_effect_means(residual, _beyond_itself(sample), share)
+    values = _population_means(sample, residual, means, share)
+    return Fitted(values, influence, residual=unseen, details={"item_share": share})
+
+
+def _population_means(sample: Sample, residual: FloatArray, means: FloatArray, share: float) -> FloatArray:
+    """Mean residual of each system over all items: judged cells as they are, the others by system and item effect.
+
+    With equal weights these are the system effects themselves; with weights of their own, systems judged on most items
+    come close to what is known, and one judged on all has exactly its mean.
+    """
+    there = np.isfinite(residual)
+    left = np.where(there, residual - means, 0.0)
+    effect = share / (1.0 - share + there.sum(axis=1) * share) * left.sum(axis=1)
+    unjudged = (sample.population - sample.counts) * means + (~there).T @ effect
+    total = np.where(there, residual, 0.0).sum(axis=0) + unjudged
+    return np.where(sample.counts > 0, total / sample.population, np.nan)
 
 
 _ITSELF = 1e-6  # weight beyond itself of a cell that stands for no other: any small one, the same for all such cells
 
 
 def _beyond_itself(sample: Sample) -> FloatArray:
-    """How many unjudged cells of its system each judged cell stands for, the weights of a system adding up to N."""
+    """How many unjudged cells of its system each judged cell stands for, w - 1 (Brewer 1999); a system's w sum to N."""
     weight = np.where(np.isfinite(sample.scores), cell_weights(sample.cells), 0.0)
     total = weight.sum(axis=0)
-    scaled = weight * np.divide(sample.population, total, out=np.ones_like(total), where=total > 0)
+    scaled: FloatArray = weight * np.divide(sample.population, total, out=np.ones_like(total), where=total > 0)
     return np.maximum(scaled - 1.0, _ITSELF)
 
 

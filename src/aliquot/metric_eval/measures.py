@@ -162,7 +162,8 @@ def _changed(outcomes: Outcomes, truth: Truth) -> FloatArray:
 
 
 def _coverage(outcomes: Outcomes, truth: Truth) -> FloatArray:
-    inside = np.abs(_errors(outcomes, truth)) <= outcomes.half
+    rounding = 1e-12 * float(np.abs(truth.means).max(initial=0.0))  # of a mean that is known, with width 0
+    inside = np.abs(_errors(outcomes, truth)) <= outcomes.half + rounding
     return _mean_of_known(_where_known(inside, outcomes.half))
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 
 from aliquot.annotation.choice_tables import ChoiceTable, choice_table, sides
 from aliquot.core.evalset import EvalSet, ItemId
-from aliquot.errors import DataError, OptionError
+from aliquot.errors import AliquotWarning, DataError, OptionError, quoted
 from aliquot.io.files import read_bytes
 from aliquot.io.formats.table_files import read_frame
 from aliquot.io.inputs import DataLike, as_evalset
@@ -86,6 +88,13 @@ def named_sets(
             raise OptionError("items come with the data; give items only with names of systems")
         systems, ids, print_ = tuple(evalset.systems), list(evalset.ids), evalset.fingerprint
         present = None if evalset.outputs is None else evalset.outputs.select(pl.all().is_not_null()).to_numpy()
+        shown = np.ones(len(systems), dtype=bool) if present is None else np.asarray(present.any(axis=0))
+        if present is not None and not shown.all():
+            silent = [name for name, there in zip(systems, shown, strict=True) if not there]
+            warnings.warn(
+                f"without outputs there is nothing to choose; left out: {quoted(silent, 4)}", AliquotWarning, 3
+            )
+            systems, present = tuple(name for name in systems if name not in silent), present[:, shown]
         present = None if present is None or present.all() else present
     if len(systems) < 2:
         raise DataError(f"{len(systems)} system: choices are between two; give at least 2 systems")

@@ -71,7 +71,8 @@ def shrunk(values: FloatArray, prediction: FloatArray, covariance: FloatArray) -
     """Estimates drawn towards a prediction of them, as far as the estimates themselves say that it can be trusted.
 
     values - prediction = common shift + deviations; the shift is kept, the deviations are multiplied by the share of
-    them that is real. Fewer than four systems stay unchanged, with factor 1; NaN stays NaN and takes no part.
+    them that is real. What is known exactly stays. Fewer than four systems stay unchanged, with factor 1; NaN stays NaN
+    and takes no part.
 
     >>> shrunk(np.array([1.0, 2.0, 3.0, 4.0]), np.zeros(4), np.zeros((4, 4)))
     (array([1., 2., 3., 4.]), 1.0)
@@ -82,8 +83,9 @@ def shrunk(values: FloatArray, prediction: FloatArray, covariance: FloatArray) -
     gap = (values - prediction)[known]
     deviations = gap - gap.mean()
     share = real_share(deviations, contrast_variance(covariance[np.ix_(known, known)]))
+    drawn = prediction[known] + gap.mean() + share * deviations
     result = values.copy()
-    result[known] = prediction[known] + gap.mean() + share * deviations
+    result[known] = np.where(np.diag(covariance)[known] > 0, drawn, values[known])
     return result, share
 
 
@@ -115,6 +117,7 @@ def drawn_together(values: FloatArray, prediction: FloatArray, covariance: Float
     variance = contrast_variance(covariance[np.ix_(inner, inner)])
     share = real_share(deviations[like] - deviations[like].mean(), variance)
     result = values.copy()
+    drawn = np.where(np.diag(covariance)[known] > 0, drawn, 0.0)
     result[known] = values[known] - drawn * (1.0 - share) * deviations
     return result, share
 
