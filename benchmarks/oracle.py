@@ -78,5 +78,6 @@ def left_by_documents(residual: FloatArray, documents: IntArray) -> FloatArray:
     own = np.where(others > 0, (total[documents] - residual) / np.maximum(others, 1), 0.0)
     x = np.stack([own, np.broadcast_to(own.mean(axis=1, keepdims=True), own.shape)], axis=2).reshape(-1, 2)
     slopes = np.linalg.lstsq(x, residual.ravel(), rcond=None)[0]
-    left: FloatArray = residual - (x @ slopes).reshape(residual.shape)
-    return left - left.mean(axis=0)
+    left = residual - (x @ slopes).reshape(residual.shape)
+    centred: FloatArray = left - left.mean(axis=0)
+    return centred
