@@ -422,7 +422,7 @@ def _frozen(parts: dict[str, Any]) -> dict[str, Any]:
 
 def _changed(evalset: EvalSet, **parts: Any) -> EvalSet:
     """The set with parts that keep its invariants, which are not checked again: replays make thousands of sets."""
-    made = object.__new__(EvalSet)
-    for each in fields(EvalSet):
+    made = object.__new__(type(evalset))
+    for each in fields(evalset):
         object.__setattr__(made, each.name, parts.get(each.name, getattr(evalset, each.name)))
     return made
