@@ -19,7 +19,7 @@ page: $(VENV)/serve.stamp
 test: $(VENV)/dev.stamp $(VENV)/debian.stamp
 	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist worksteal $(PYTEST_ARGS)
 
-# Without the tests in tests/slow.txt and those on real data: 90 seconds of processor time, for the minutes between two edits.
+# Without the tests in tests/slow.txt and those on real data, for the time between two edits; some minutes.
 test-fast: $(VENV)/dev.stamp
 	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow" --ignore tests/real $(PYTEST_ARGS)
 

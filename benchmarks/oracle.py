@@ -1,9 +1,9 @@
 """How small an error of the means could be: predictions, documents and sizes that know nearly all human scores.
 
-What an unbiased design can reach with the metrics and texts of a campaign is bounded by what is left over once
-everything that can be known of an output is known. Here it is known from four fifths of *all* human scores (the better
-of a ridge and of gradient boosting, tested on the fifth they have not seen), from the other items of the same
-document, and from the true size of what is left of each item. No campaign has any of it beforehand.
+A yardstick for unbiased designs, not a bound: what is left of the scores once as much as possible is known of each
+output. It is known from four fifths of *all* human scores (the better of a ridge and of gradient boosting, tested on
+the fifth they have not seen), from the other items of the same document, and from the true size of what is left of
+each item. No campaign has any of it beforehand.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def oracle(data: EvalSet) -> Oracle:
     """What is left at each step."""
     scores = data.human_score()
     residual = left_by_prediction(data, scores)
-    spread = (scores - scores.mean(axis=0)).std(axis=0)
+    spread = scores.std(axis=0)
     predicted = float((residual.std(axis=0) / spread).mean())
     if data.documents is not None:
         residual = left_by_documents(residual, data.documents)

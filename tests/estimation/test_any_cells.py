@@ -7,7 +7,10 @@ import polars as pl
 import pytest
 
 import aliquot
+from aliquot.core.registry import Spec
 from aliquot.errors import NameUnknownError
+from aliquot.estimation.pipeline import infer
+from aliquot.estimation.sample import Sample
 from aliquot.stats.arrays import FloatArray
 
 SYSTEMS = ("A", "B", "C", "D", "E", "F")
@@ -64,6 +67,20 @@ def test_a_system_judged_on_all_items_has_its_mean(past: aliquot.EvalSet, method
         row = next(row for row in result.systems if row.system == past.systems[at])
         assert row.estimate == pytest.approx(human[:, at].mean(), abs=1e-9)
         assert row.high - row.low == pytest.approx(0.0, abs=1e-9)
+
+
+def test_weights_of_cells_do_not_move_a_system_judged_on_all_items(past: aliquot.EvalSet) -> None:
+    """The others are judged with unequal chances, as in adaptive campaigns, and have another spread."""
+    human = past.human_score().copy()
+    human[:, 1:] *= 6.0
+    chance = np.broadcast_to(np.linspace(0.1, 0.6, past.n_items)[:, None], human.shape).copy()
+    chance[:, 0] = 1.0
+    scores = np.where(np.random.default_rng(3).random(human.shape) < chance, human, np.nan)
+    rows = np.arange(past.n_items)
+    sample = Sample(past, rows, scores, None, np.ones(past.n_items), cell_weight=1.0 / chance)
+    found = infer(sample, Spec("greg", {}))
+    assert found.values[0] == pytest.approx(human[:, 0].mean(), abs=1e-9)
+    assert found.se[0] == 0
 
 
 def test_item_effects_and_metrics_lower_the_error(past: aliquot.EvalSet) -> None:
