@@ -13,7 +13,7 @@ from aliquot.annotation.choice_tables import ChoiceTable, choice_table
 from aliquot.core.result import Result, frame_of, signature
 from aliquot.errors import DataError, OptionError, quoted, unknown_name
 from aliquot.stats.clustered import ChangeTest, change_test
-from aliquot.stats.ranks import ADJUSTMENTS, adjusted
+from aliquot.stats.multiple_testing import ADJUSTMENTS, adjusted
 
 ONLY = "change"
 """Name of a single measure that has none."""

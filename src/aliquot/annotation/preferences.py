@@ -14,8 +14,9 @@ from aliquot.stats.arrays import IntArray, Seed
 from aliquot.stats.bradley_terry import BradleyTerry, bradley_terry
 from aliquot.stats.choices import choices_of_system, clustered_sign_test, sign_test, tally
 from aliquot.stats.clustered import clustered_share, wilson_interval
-from aliquot.stats.ranks import adjusted, holm, rank_intervals, student_p
+from aliquot.stats.multiple_testing import adjust_pairs, adjusted, significantly_better, two_sided
 from aliquot.stats.ranks import cluster as cluster_numbers
+from aliquot.stats.ranks import rank_intervals, student_p
 
 
 @dataclass(frozen=True)
@@ -207,8 +208,7 @@ def _ranks(fit: BradleyTerry, alpha: float, *, adjust: bool) -> tuple[IntArray, 
         se[se <= 1e-9] = np.nan  # a difference that was never seen to vary is not known for sure
         p = student_p(scores[:, None] - scores[None, :], se, fit.df)
         np.fill_diagonal(p, 0.5)
-        p = holm(p) if adjust and len(here) > 1 else p
-        better = np.nan_to_num(p, nan=1.0) < alpha
+        better = significantly_better(scores, adjust_pairs(two_sided(p), "holm" if adjust else "bh"), alpha)
         low[here], high[here] = rank_intervals(better)
         clusters[here] = cluster_numbers(scores, better)
     return low, high, clusters

@@ -13,8 +13,9 @@ from aliquot.estimation.pipeline import Inference, pair_errors, significantly_be
 from aliquot.estimation.sample import Sample
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, Seed
 from aliquot.stats.mixed_model import shrunk_to_common
+from aliquot.stats.multiple_testing import adjust_pairs, two_sided
 from aliquot.stats.pairwise import analytic_p, permutation_p, wilcoxon_p
-from aliquot.stats.ranks import full_set_p, holm, probability_best, rank_intervals
+from aliquot.stats.ranks import full_set_p, probability_best, rank_intervals
 from aliquot.stats.shrinkage import shrunk
 
 Test = Literal["estimator", "permutation", "analytic", "wilcoxon"]
@@ -63,7 +64,7 @@ def rank(
     if test != "estimator":  # paired tests know nothing of systems that were never judged on the same item
         present = np.isfinite(sample.scores).astype(np.float64)
         p[(present.T @ present) == 0] = np.nan
-    p = holm(p) if adjust and len(p) > 1 else p
+    p = adjust_pairs(two_sided(p), "holm") if adjust and len(p) > 1 else p
     low, high = _ranks_of_judged(significantly_better(p, alpha), judged)
     clusters = inference.clusters(p, alpha, "neighbour" if rule == "neighbour" else "any")
     best = p_best(inference, seed)

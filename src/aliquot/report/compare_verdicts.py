@@ -1,10 +1,12 @@
-"""Verdicts of the other kinds of `compare`, and the words that all verdicts share."""
+"""Verdicts of the other kinds of `compare`, and those of questionnaires."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
+
+from aliquot.core.verdict_words import join_names, p_words
 
 if TYPE_CHECKING:
     from aliquot.annotation.criteria import Criteria
@@ -14,29 +16,6 @@ if TYPE_CHECKING:
     from aliquot.annotation.surveys import AffectScores, PoolReduction
 
 _ALPHA = 0.05
-_MOST = 3  # names that are written out
-
-
-def joined(names: Sequence[str], most: int = _MOST) -> str:
-    """Write names as a list in a sentence.
-
-    >>> joined(["A", "B", "C"]), joined(list("ABCDE"))
-    ('A, B and C', 'A, B, C and 2 more')
-    """
-    if len(names) > most + 1:
-        return f"{', '.join(names[:most])} and {len(names) - most} more"
-    return " and ".join(part for part in (", ".join(names[:-1]), names[-1]) if part)
-
-
-def p_words(p: float) -> str:
-    """Write a p-value.
-
-    >>> p_words(0.0034), p_words(1e-9), p_words(0.21)
-    ('p = 0.003', 'p < 0.001', 'p = 0.21')
-    """
-    if math.isnan(p):
-        return "p unknown"
-    return "p < 0.001" if p < 0.001 else f"p = {p:.3f}" if p < 0.1 else f"p = {p:.2f}"
 
 
 def verification_verdict(result: Verification) -> str:
@@ -100,7 +79,7 @@ def groups_verdict(result: GroupChanges) -> str:
         return f"None of {len(result.rows)} measures changed more in one group than in the other."
     texts = [f"{row.measure} ({p_words(row.p_adjusted)})" for row in found]
     groups = f"{result.rows[0].first} and {result.rows[0].second}"
-    return f"{groups} changed differently in {len(found)} of {len(result.rows)} measures: {joined(texts)}."
+    return f"{groups} changed differently in {len(found)} of {len(result.rows)} measures: {join_names(texts)}."
 
 
 def pool_verdict(result: PoolReduction) -> str:

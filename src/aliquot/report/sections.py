@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 
 from aliquot.annotation.preferences import Comparison
+from aliquot.core.verdict_words import p_words
 from aliquot.core.written import fixed, number, percent, scientific
 from aliquot.estimation.estimate import Estimates
 from aliquot.report import drawings
-from aliquot.report.compare_verdicts import p_words
 from aliquot.report.findings import Findings
 from aliquot.report.verdicts import pairs_verdict, verdict
 from aliquot.stats.arrays import FloatArray
-from aliquot.stats.ranks import holm
+from aliquot.stats.multiple_testing import adjust_pairs, two_sided
 
 MOST_IN_MATRIX = 40
 """Systems up to which all pairs are shown as a square."""
@@ -186,7 +186,7 @@ def _adjusted(systems: Sequence[str], p: Mapping[tuple[str, str], float]) -> dic
     np.fill_diagonal(square, 0.5)
     for (a, b), value in p.items():
         square[place[a], place[b]], square[place[b], place[a]] = value, 1 - value
-    done = holm(square)
+    done = adjust_pairs(two_sided(square), "holm")
     return {(a, b): float(done[place[a], place[b]]) for a, b in p}
 
 

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from aliquot.report.compare_verdicts import COMPARED, joined, p_words
+from aliquot.core.verdict_words import join_names, p_words
+from aliquot.report.compare_verdicts import COMPARED
 
 if TYPE_CHECKING:  # a result's own room is loaded already; the others would only cost time
     from aliquot.annotation.agreement_result import Agreement
@@ -75,7 +76,7 @@ def _leaders(result: Estimates, judged: Sequence[SystemEstimate]) -> str:
     if len(top) == 1:
         return f"{top[0].system} is best: the next system, {following.system}, is worse{p}."
     than = "" if pair is None else f" than {pair.a}"
-    lead = f"{joined([row.system for row in top])} lead and cannot be told apart"
+    lead = f"{join_names([row.system for row in top])} lead and cannot be told apart"
     return f"{lead}; the next system, {following.system}, is worse{than}{p}. {_highest(top)}."
 
 
@@ -113,7 +114,7 @@ def _cautions(result: Estimates, never: Sequence[str]) -> list[str]:
 
     found = []
     if never:
-        found.append(f"{joined(never)} {'was' if len(never) == 1 else 'were'} never judged.")
+        found.append(f"{join_names(never)} {'was' if len(never) == 1 else 'were'} never judged.")
     if any(note.startswith(UNKNOWN_CHANCES) for note in result.notes):
         found.append("The items were not drawn at random: trust the order of the systems, not their means.")
     if result.interval == "sequence":
@@ -231,7 +232,7 @@ def _advice(result: Agreement, measure: str, value: float, grade: str) -> list[s
         advice.append("Judgments agree no more than chance: check the guideline and the controls before using them.")
     far = _far_from_the_rest(result)
     if far:
-        advice.append(f"Look first at {joined(far)}: {'it agrees' if len(far) == 1 else 'they agree'} least with the "
+        advice.append(f"Look first at {join_names(far)}: {'it agrees' if len(far) == 1 else 'they agree'} least with the "
                       "others.")  # fmt: skip
     return advice
 
@@ -292,7 +293,7 @@ def _savings(result: Simulation, name: str, rows: Sequence[Row], sets: int) -> s
         return f"On {on}, no saving by {name} is seen beyond the Monte Carlo error; more --repeats would tell."
     unit = "items" if result.cost is None else "cost"
     ways = [f"{_GOALS[row.measure]} with {row.parity:.0%}" for row in helped]
-    first = f"On {on}, {name} gives {joined(ways)} of a random sample's {unit}."
+    first = f"On {on}, {name} gives {join_names(ways)} of a random sample's {unit}."
     return f"{first}{_in_items(result, helped[0])}"
 
 
@@ -380,7 +381,7 @@ def _preferred(result: Comparison, rows: Sequence[SystemPreference]) -> str:
     following = rows[len(top)].system
     if len(top) == 1:
         return f"People prefer {first.system}: {won}. The next system, {following}, is worse."
-    lead = joined([row.system for row in top])
+    lead = join_names([row.system for row in top])
     return f"{lead} lead and cannot be told apart; the next system, {following}, is worse."
 
 

@@ -1,4 +1,4 @@
-"""Who is better, how surely, and on which rank: p-values from estimates, Holm, rank intervals, P(best)."""
+"""Who is better, how surely, and on which rank: p-values from estimates, clusters, rank intervals, P(best)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Literal, get_args
 import numpy as np
 from scipy.special import ndtr, stdtr
 
-from aliquot.errors import OptionError, unknown_name
+from aliquot.errors import OptionError
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, Seed, blocks
 
 ClusterRule = Literal["any", "neighbour"]
@@ -106,28 +106,6 @@ def full_set_p(difference: FloatArray | float, sd_difference: FloatArray | float
     return normal_p(difference, np.asarray(sd_difference, dtype=np.float64) / np.sqrt(population))
 
 
-def holm(p: FloatArray) -> FloatArray:
-    """Adjust the p-values of all pairs by Holm's step-down method (docs/methods.md, section 5; Holm 1979).
-
-    The family are the M (M - 1) / 2 two-sided values q = min(1, 2 min(p_ab, p_ba)), adjusted by `adjusted` and returned
-    one-sided: q'/2 for the better, 1 - q'/2 for the worse. NaN pairs are not counted as tests and stay NaN.
-
-    >>> holm(np.array([[0.5, 0.01, 0.02], [0.99, 0.5, 0.4], [0.98, 0.6, 0.5]])).round(2)
-    array([[0.5 , 0.03, 0.04],
-           [0.97, 0.5 , 0.4 ],
-           [0.96, 0.6 , 0.5 ]])
-    """
-    _check_one_sided(p)
-    first, second = np.triu_indices(len(p), 1)
-    forward, backward = p[first, second], p[second, first]
-    two_sided = np.minimum(2 * np.minimum(forward, backward), 1.0)
-    half = adjusted(two_sided, "holm") / 2
-    result, ahead = np.full(p.shape, 0.5), forward <= backward
-    result[first, second] = np.where(ahead, half, 1 - half)
-    result[second, first] = np.where(ahead, 1 - half, half)
-    return result
-
-
 def rank_intervals(better: BoolArray) -> tuple[IntArray, IntArray]:
     """Lowest and highest rank a system may have: 1 + number significantly better, M - number significantly worse.
 
@@ -156,7 +134,7 @@ def probability_best(estimates: FloatArray, covariance: FloatArray, draws: int =
     if not len(known) or np.isnan(cov).any():
         return np.full(len(estimates), np.nan)
     sd = _checked_sd(mean, cov)
-    factor, rng = sd[:, None] * _correlation_root(cov, sd), np.random.default_rng(seed)
+    factor, rng = sd[:, None] * correlation_root(cov, sd), np.random.default_rng(seed)
     rounding = _TIE * sd + _RANK * np.abs(mean)
     wins = np.zeros(len(known))
     for block in blocks(draws, len(known), _CHUNK):
@@ -179,20 +157,6 @@ def _ratio(difference: FloatArray | float, se: FloatArray | float) -> FloatArray
     return np.where(np.isnan(d) | np.isnan(s), np.nan, ratio)
 
 
-def _check_one_sided(p: FloatArray) -> None:
-    if p.ndim != 2 or p.shape[0] != p.shape[1]:
-        raise OptionError(f"p has shape {p.shape}; give a systems x systems table")
-    bad = p[(p < 0) | (p > 1)]
-    if bad.size:
-        raise OptionError(f"p holds {bad[0]}; p-values lie between 0 and 1")
-    low = np.argwhere(np.triu(p + p.T < 1 - 1e-6, 1))
-    if len(low):
-        a, b = (int(system) for system in low[0])
-        raise OptionError(
-            f"p[{a}, {b}] is {p[a, b]} and p[{b}, {a}] is {p[b, a]}; give one-sided values, which sum to at least 1"
-        )
-
-
 def _checked_sd(mean: FloatArray, cov: FloatArray) -> FloatArray:
     if np.isinf(mean).any() or np.isinf(cov).any():
         raise OptionError("estimates or covariance hold infinite values; give NaN for a system without an estimate")
@@ -205,37 +169,8 @@ def _checked_sd(mean: FloatArray, cov: FloatArray) -> FloatArray:
     return sd
 
 
-def _correlation_root(cov: FloatArray, sd: FloatArray) -> FloatArray:
+def correlation_root(cov: FloatArray, sd: FloatArray) -> FloatArray:
     """Return F with F F' = the correlation matrix; negative eigenvalues and rounding are taken for 0."""
     scale = np.where(sd > 0, sd, 1.0)
     values, vectors = np.linalg.eigh(cov / np.outer(scale, scale))
     return np.asarray(vectors * np.sqrt(np.where(values > _RANK * values[-1], values, 0.0)), dtype=np.float64)
-
-
-ADJUSTMENTS = ("holm", "sidak", "none")
-
-
-def adjusted(p: FloatArray, method: str = "holm") -> FloatArray:
-    """Adjust a family of p-values.
-
-    holm: step-down, p'_(i) = min(1, max_{j <= i} (m - j + 1) p_(j)) (Holm 1979), valid whatever the dependence.
-    sidak: p' = 1 - (1 - p)^m, exact for independent tests. m counts the tests that have a p-value; NaN stays NaN.
-
-    >>> adjusted(np.array([0.01, 0.04, np.nan]), "sidak").round(4)
-    array([0.0199, 0.0784,    nan])
-    """
-    if method not in ADJUSTMENTS:
-        raise unknown_name("adjustment", method, ADJUSTMENTS)
-    p = np.asarray(p, dtype=np.float64)
-    known = ~np.isnan(p)
-    m = int(known.sum())
-    result = p.copy()
-    if method == "sidak":
-        result[known] = -np.expm1(m * np.log1p(-np.minimum(p[known], 1.0 - 1e-16)))
-    elif method == "holm":
-        order = np.argsort(p[known], kind="stable")
-        steps = np.maximum.accumulate(p[known][order] * np.arange(m, 0, -1))
-        values = np.empty(m)
-        values[order] = np.minimum(steps, 1.0)
-        result[known] = values
-    return result

@@ -1,0 +1,116 @@
+"""From p-values to words: who leads, who cannot be told apart, who is worse. Every verb says it through these.
+
+A sentence never says more than its own p: "is worse" is said only of a pair whose adjusted p is below alpha, and "is
+best" only of a system all of whose pairs are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from aliquot.stats.multiple_testing import adjusted
+
+MAX_NAMES = 3  # names that are written out
+
+
+@dataclass(frozen=True)
+class PairTest:
+    """Two systems, the one with the higher value first, with two-sided p-values; NaN where nothing can be tested."""
+
+    a: str
+    b: str
+    p: float
+    p_adjusted: float
+
+
+def join_names(names: Sequence[str], most: int = MAX_NAMES) -> str:
+    """Write names as a list in a sentence.
+
+    >>> join_names(["A", "B", "C"]), join_names(list("ABCDE"))
+    ('A, B and C', 'A, B, C and 2 more')
+    """
+    if len(names) > most + 1:
+        return f"{', '.join(names[:most])} and {len(names) - most} more"
+    return " and ".join(part for part in (", ".join(names[:-1]), names[-1]) if part)
+
+
+def p_words(p: float, p_adjusted: float | None = None) -> str:
+    """Write a p-value, and the adjusted one where it reads differently.
+
+    >>> p_words(0.0034), p_words(1e-9), p_words(0.21), p_words(0.0034, 0.012)
+    ('p = 0.003', 'p < 0.001', 'p = 0.21', 'p = 0.003, adjusted 0.012')
+    """
+    if math.isnan(p):
+        return "p unknown"
+    text = f"p {_number(p)}"
+    if p_adjusted is None or math.isnan(p_adjusted) or _number(p_adjusted) == _number(p):
+        return text
+    return f"{text}, adjusted {_number(p_adjusted).removeprefix('= ')}"
+
+
+def _number(p: float) -> str:
+    return "< 0.001" if p < 0.001 else f"= {p:.3f}" if p < 0.1 else f"= {p:.2f}"
+
+
+@dataclass(frozen=True)
+class Lead:
+    """Who leads: the systems of the first cluster, the first system below it, and the pair that tells them apart."""
+
+    leaders: tuple[str, ...]
+    following: str | None
+    pair: PairTest | None
+    rivals: tuple[str, ...]  # below the first cluster, but not told apart from its only member
+    testable: bool
+
+    @property
+    def best(self) -> str | None:
+        """The system that is better than all others, or None."""
+        return self.leaders[0] if len(self.leaders) == 1 and self.following and not self.rivals else None
+
+    @property
+    def sentence(self) -> str:
+        """Who leads, as a clause without a full stop."""
+        first = self.leaders[0]
+        if not self.testable:
+            return "No difference between systems can be tested (the notes say why)"
+        if self.following is None:
+            both = "The two systems" if len(self.leaders) == 2 else f"The {len(self.leaders)} systems"
+            return f"{both} cannot be told apart"
+        p = "" if self.pair is None else f" ({p_words(self.pair.p, self.pair.p_adjusted)})"
+        if self.best is not None:
+            return f"{first} is best: the next system, {self.following}, is worse{p}"
+        if self.rivals:
+            return f"{first} leads and {self.following} is worse{p}, but {first} and {join_names(self.rivals)} cannot be told apart"
+        than = "" if self.pair is None else f" than {self.pair.a}"
+        return f"{join_names(self.leaders)} lead and cannot be told apart; the next system, {self.following}, is worse{than}{p}"
+
+
+def find_lead(
+    systems: Sequence[str], clusters: Sequence[int], tests: Sequence[PairTest], *, alpha: float, method: str = "bh"
+) -> Lead:
+    """Find who leads from systems (best first), their clusters and the tests of all pairs.
+
+    A single leader is the best only if all its pairs are significant, adjusted over the M - 1 of them by `method`
+    (max-t values, which hold for all pairs, are taken as they are).
+
+    >>> tests = [PairTest("A", "B", 0.001, 0.002), PairTest("A", "C", 0.3, 0.3), PairTest("B", "C", 0.6, 0.6)]
+    >>> find_lead(["A", "B", "C"], [1, 2, 2], tests, alpha=0.05).sentence
+    'A leads and B is worse (p = 0.001, adjusted 0.002), but A and C cannot be told apart'
+    """
+    leaders = tuple(name for name, cluster in zip(systems, clusters, strict=True) if cluster == clusters[0])
+    below = [name for name in systems if name not in leaders]
+    testable = [test for test in tests if not math.isnan(test.p)]
+    separating = [test for test in testable if test.a in leaders and below and test.b == below[0]]
+    pair = min(separating, key=lambda test: test.p, default=None)
+    rivals: tuple[str, ...] = ()
+    if len(leaders) == 1 and below:
+        own = {test.b: test for test in testable if test.a == leaders[0]}
+        p = np.array([own[name].p_adjusted if method == "maxt" else own[name].p for name in below if name in own])
+        held = p if method == "maxt" else adjusted(p, method)
+        sure = {name for name, value in zip([n for n in below if n in own], held, strict=True) if value < alpha}
+        rivals = tuple(name for name in below if name not in sure)
+    return Lead(leaders, below[0] if below else None, pair, rivals, bool(testable))
