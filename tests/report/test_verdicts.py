@@ -14,8 +14,9 @@ import aliquot
 from aliquot.annotation.agreement_result import Agreement, table_of
 from aliquot.annotation.preferences import Comparison, Position, SystemPreference
 from aliquot.core.selection import Selection
-from aliquot.estimation.estimate import UNKNOWN_CHANCES, Estimates, PairEstimate, SystemEstimate
+from aliquot.estimation.estimate import Estimates, PairEstimate, SystemEstimate
 from aliquot.estimation.monitor import Picture
+from aliquot.estimation.notes import UNKNOWN_CHANCES
 from aliquot.estimation.sequential import Replay
 from aliquot.report import verdicts
 from aliquot.report.verdicts import pairs_verdict

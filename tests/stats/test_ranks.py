@@ -1,8 +1,6 @@
-"""P-values against scipy, Holm by hand and by its definition, rank intervals, and P(best) against closed forms."""
+"""P-values against scipy, rank intervals, and P(best) against closed forms."""
 
 from __future__ import annotations
-
-from itertools import combinations
 
 import numpy as np
 import pytest
@@ -13,8 +11,7 @@ from scipy import stats
 from aliquot.errors import OptionError
 from aliquot.stats import ranks
 from aliquot.stats.arrays import FloatArray
-from aliquot.stats.pairwise import analytic_p, permutation_p
-from aliquot.stats.ranks import full_set_p, holm, normal_p, probability_best, rank_intervals, student_p
+from aliquot.stats.ranks import full_set_p, normal_p, probability_best, rank_intervals, student_p
 
 NAN, INF = np.nan, np.inf
 
@@ -75,57 +72,6 @@ def test_full_set_p_predicts_the_median() -> None:
     means = rng.normal(d, sd / np.sqrt(population), 20000)
     on_whole_sets = normal_p(means, sd / np.sqrt(population))
     assert (on_whole_sets < full_set_p(d, sd, population)).mean() == pytest.approx(0.5, abs=0.015)
-
-
-# Holm
-
-
-def test_holm_by_hand() -> None:
-    # Two-sided 0.02, 0.01, 0.6 -> sorted 0.01 x 3 = 0.03, 0.02 x 2 = 0.04, 0.6 x 1 = 0.6; halves are returned.
-    np.testing.assert_allclose(holm(one_sided([0.01, 0.005, 0.7], 3)), one_sided([0.02, 0.015, 0.7], 3))
-    # A later value may not undercut an earlier one: 0.02 x 3 = 0.06, 0.022 x 2 = 0.044 -> 0.06.
-    np.testing.assert_allclose(holm(one_sided([0.01, 0.989, 0.5], 3)), one_sided([0.03, 0.97, 0.5], 3))
-    # Nothing exceeds 1, that is 0.5 on each side.
-    np.testing.assert_allclose(holm(one_sided([0.3, 0.4, 0.6], 3)), np.full((3, 3), 0.5))
-
-
-UNIT = st.one_of(st.floats(0, 1), st.sampled_from([0.0, 0.001, 0.01, 0.5, 0.99, 1.0]))
-
-
-@settings(max_examples=150, deadline=None)
-@given(systems=st.integers(0, 5), data=st.data())
-def test_holm_is_its_definition(systems: int, data: st.DataObject) -> None:
-    pairs = list(combinations(range(systems), 2))
-    p = one_sided([data.draw(UNIT) for _ in pairs], systems)
-    adjusted = holm(p)
-    two = {pair: min(1.0, 2 * min(p[pair], p[pair[::-1]])) for pair in pairs}
-    # Step down: hypotheses are rejected from the smallest on while q <= alpha / (remaining).
-    for alpha in (0.01, 0.05, 0.3):
-        rejected, left = set(), sorted(pairs, key=lambda pair: two[pair])
-        while left and len(left) * two[left[0]] <= alpha:
-            rejected.add(left.pop(0))
-        found = {pair for pair in pairs if 2 * min(adjusted[pair], adjusted[pair[::-1]]) <= alpha}
-        assert found == rejected
-    for a, b in pairs:
-        assert adjusted[a, b] + adjusted[b, a] == pytest.approx(1)
-        assert 2 * min(adjusted[a, b], adjusted[b, a]) >= two[a, b] * (1 - 1e-12)
-        assert (adjusted[a, b] - 0.5) * (p[a, b] - p[b, a]) >= 0
-
-
-def test_holm_keeps_the_family_wise_error() -> None:
-    """Six equal systems: the share of tables with any significant pair is below 5%, and without Holm far above."""
-    tables = [analytic_p(np.random.default_rng(seed).normal(size=(60, 6))) for seed in range(400)]
-    assert np.mean([(holm(p) < 0.025).any() for p in tables]) < 0.07
-    assert np.mean([(p < 0.025).any() for p in tables]) > 0.2
-
-
-def test_holm_leaves_out_untested_pairs_and_works_on_counted_p_values() -> None:
-    p = one_sided([0.01, NAN, 0.02], 3)
-    np.testing.assert_allclose(holm(p), one_sided([0.02, NAN, 0.02], 3))
-    counted = permutation_p(np.random.default_rng(0).normal(size=(30, 4)) + np.arange(4) / 3, 500)
-    two = 2 * np.minimum(counted, counted.T)[np.triu_indices(4, 1)]
-    adjusted = holm(counted)
-    assert 2 * np.minimum(adjusted, adjusted.T)[np.triu_indices(4, 1)].min() == pytest.approx(6 * two.min())
 
 
 # Rank intervals
@@ -246,12 +192,6 @@ def test_errors_name_the_argument_the_value_and_the_remedy() -> None:
         normal_p(two, np.array([1.0, -1.0]))
     with pytest.raises(OptionError, match="population is 0; give"):
         full_set_p(two, 1.0, 0)
-    with pytest.raises(OptionError, match=r"p has shape \(2,\)"):
-        holm(two)
-    with pytest.raises(OptionError, match=r"p holds 1\.5"):
-        holm(np.array([[0.5, 1.5], [0.5, 0.5]]))
-    with pytest.raises(OptionError, match=r"p\[0, 1\] is 0\.02 and p\[1, 0\] is 0\.02; give one-sided"):
-        holm(np.array([[1.0, 0.02], [0.02, 1.0]]))
     with pytest.raises(OptionError, match="both true"):
         rank_intervals(np.ones((2, 2), dtype=bool))
     with pytest.raises(OptionError, match="draws is 0"):

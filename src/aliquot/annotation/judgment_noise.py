@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 
 from aliquot.core.evalset import EvalSet
+from aliquot.core.judgments import MergedRepeats, merge_repeats
 from aliquot.errors import DataError
 from aliquot.stats.arrays import FloatArray
 from aliquot.stats.correlation import pearson
@@ -27,13 +28,18 @@ _CROWD = 30
 class ScoreJudgments:
     """The judgments of which a human score is the mean."""
 
-    table: pl.DataFrame  # one row per judgment: item, system, annotator, turn (0, 1, ... for repeats), value
+    table: (
+        pl.DataFrame
+    )  # one row per annotator and output: item, system, annotator, turn (0, 1, ... without an id), value
     slope: float  # of the human score on the judgments' means
     source: str  # which judgments these are, in words
+    merged: MergedRepeats  # what was said more than once by one annotator
 
 
 def judgments_of_score(data: EvalSet, human: str) -> ScoreJudgments:
     """Find the judgments whose means are this human score: all, of one criterion or protocol, or of some annotators.
+
+    Repeats of one annotator on one output are merged: they say nothing of how annotators differ.
 
     >>> import aliquot
     >>> judgments_of_score(aliquot.synthetic(items=10, systems=2, annotators=0), "human")
@@ -46,14 +52,15 @@ def judgments_of_score(data: EvalSet, human: str) -> ScoreJudgments:
     table = data.judgments.answers().filter(pl.col("value").is_not_null())
     if "control" in table.columns:
         table = table.filter(pl.col("control").is_null() | pl.col("control").cast(pl.String).is_in(["", "false", "0"]))
+    merged = merge_repeats(table)
     scores = data.score(human)
     best: tuple[float, ScoreJudgments] | None = None
-    for source, part in _candidates(table):
+    for source, part in _candidates(merged.table):
         rows = _one_each(part)
         for words, some in [(source, rows), *_of_some_annotators(data, rows, scores, source)]:
             found = _fit(data, some, scores)
             if found is not None and (best is None or found[0] > best[0] + 1e-9):
-                best = found[0], ScoreJudgments(some, found[1], words)
+                best = found[0], ScoreJudgments(some, found[1], words, merged)
     if best is None or best[0] < SAME:
         closest = "" if best is None else f" (correlation with the nearest: {best[0]:.2f})"
         raise DataError(
@@ -78,7 +85,7 @@ def _candidates(table: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
 
 
 def _one_each(table: pl.DataFrame) -> pl.DataFrame:
-    """One row for each item, system, annotator and turn: the mean over criteria."""
+    """One row for each item, system and annotator (and turn, without an annotator id): the mean over criteria."""
     keys = ["item", "system", "annotator"]
     turn = pl.int_range(pl.len()).over(*keys, "criterion").alias("turn")
     grouped = table.with_columns(turn).group_by(*keys, "turn", maintain_order=True)

@@ -19,8 +19,9 @@ from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import Judgments
 from aliquot.core.selection import Selection
 from aliquot.errors import OptionError
-from aliquot.estimation.estimate import UNKNOWN_CHANCES, Estimates, estimate
+from aliquot.estimation.estimate import Estimates, estimate
 from aliquot.estimation.inputs import Mismatch
+from aliquot.estimation.notes import UNKNOWN_CHANCES
 from aliquot.estimation.sequential import Replay
 from aliquot.estimation.sequential import sequential as replay_in_time
 from aliquot.io.formats import tables
@@ -62,9 +63,15 @@ def run(
     test: Annotated[
         str, typer.Option("--test", help="estimator, permutation, analytic or wilcoxon.", rich_help_panel=_HOW)
     ] = "estimator",
-    rule: Annotated[str, typer.Option("--rule", help="Clusters: any or neighbour.", rich_help_panel=_HOW)] = "any",
+    rule: Annotated[
+        str, typer.Option("--rule", help="Clusters: any, neighbour or published.", rich_help_panel=_HOW)
+    ] = "any",
     alpha: Annotated[float, typer.Option("--alpha", help="Significance of clusters.", rich_help_panel=_HOW)] = 0.05,
-    holm: Annotated[bool, typer.Option("--holm", help="Correct for many pairs.", rich_help_panel=_HOW)] = False,
+    adjust: Annotated[
+        str | None,
+        typer.Option("--adjust", help="For many pairs: bh (default), holm, maxt or none.", rich_help_panel=_HOW),
+    ] = None,
+    holm: Annotated[bool, typer.Option("--holm", help="The same as --adjust holm.", rich_help_panel=_HOW)] = False,
     pairs: Annotated[bool, typer.Option("--pairs", help="Show (or write with -o) all pairs, too.")] = False,
     target: Annotated[
         str,
@@ -129,8 +136,9 @@ def run(
         warnings.filterwarnings("ignore", UNKNOWN_CHANCES)  # it stands among the notes of the result
         result = estimate(
             evalset, method, selection=chosen, judgments=answers, human=human, criterion=criterion, interval=interval,
-            level=level, value_range=scale, test=test, rule=rule, alpha=alpha, adjust=holm, strict=strict,
-            target=target, past=past or (), seed=seed, metrics=common.names(metrics) or None,
+            level=level, value_range=scale, test=test, rule=rule, alpha=alpha,
+            adjust=common.adjustment(adjust, holm=holm), strict=strict, target=target, past=past or (), seed=seed,
+            metrics=common.names(metrics) or None,
         )  # fmt: skip
     if output is not None:
         write(result, output, pairs=pairs)
@@ -181,11 +189,18 @@ _TARGETS = {
 }
 
 
+_BY_FEW = {"testset": "this test set, judged by {people}", "beyond": "items of this kind, judged by {people}"}
+
+
 def _about(result: Estimates) -> str:
     """What the numbers are about, and where the uncertainty of a mean comes from."""
     parts = [f"{render.percent(share)} {name}" for name, share in result.variance.items() if share > 0]
     sources = f"; variance of a mean: {', '.join(parts)}" if len(parts) > 1 else ""
-    return f"about {_TARGETS.get(result.target, result.target)}{sources}"
+    target = _TARGETS.get(result.target, result.target)
+    if result.annotators in (1, 2):
+        people = "this annotator" if result.annotators == 1 else "these two annotators"
+        target = _BY_FEW.get(result.target, target).format(people=people)
+    return f"about {target}{sources}"
 
 
 def _system_table(result: Estimates) -> Table:
@@ -195,8 +210,16 @@ def _system_table(result: Estimates) -> Table:
     for name in ("estimate", "se", "interval"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)
-    lacking = any(row.missing for row in result.systems)
-    for name in ("n", *(["missing"] if lacking else []), "worth", "rank", "P(best)", "cluster"):
+    lacking, changed = any(row.missing for row in result.systems), bool(result.changes)
+    for name in (
+        *(["plain mean"] if changed else []),
+        "n",
+        *(["missing"] if lacking else []),
+        "worth",
+        "rank",
+        "P(best)",
+        "cluster",
+    ):
         table.add_column(name, justify="right", no_wrap=True)
     known = [row for row in result.systems if row.low == row.low]
     scale = (min(row.low for row in known), max(row.high for row in known)) if known else (0.0, 1.0)
@@ -210,11 +233,12 @@ def _system_table(result: Estimates) -> Table:
             written(row.estimate),
             written(row.se),
             f"{written(row.low)} to {written(row.high)}",
-            render.bar(row.low, row.estimate, row.high, scale, width=7 if lacking else 14),
+            render.bar(row.low, row.estimate, row.high, scale, width=7 if lacking or changed else 14),
+            *([written(row.plain_mean)] if changed else []),
             str(row.n),
             *([str(row.missing)] if lacking else []),
             "-" if row.effective_n != row.effective_n else f"{row.effective_n:.0f}",
-            "not judged" if row.rank_low is None else ranks,
+            "not judged" if not row.n else "-" if row.rank_low is None else ranks,
             render.fixed(row.p_best, 2),
             "-" if row.cluster is None else str(row.cluster),
             end_section=last,
@@ -233,15 +257,28 @@ def _places(scale: tuple[float, float]) -> int:
     return 2 if width >= 2 else 3 if width >= 0.2 else 4
 
 
+_ADJUSTED = {
+    "bh": "adjusted: at most 5% of the differences named are expected to be wrong",
+    "holm": "adjusted by Holm: no wrong difference in 95% of cases",
+    "maxt": "adjusted by max-t: no wrong difference in 95% of cases",
+    "none": "not adjusted for the number of pairs",
+}
+
+
 def _pair_table(result: Estimates) -> Table:
     table = render.table(
-        "pairs (one-sided p that the first is not better: on the sample, and predicted for the full set)"
+        f"pairs (p two-sided; {_ADJUSTED[result.adjust]}; p full: one-sided, predicted for the full set)"
+        if result.rule != "published"
+        else "pairs (published convention: one-sided p of each pair alone, and predicted for the full set)"
     )
-    render.columns(table, left=["better", "worse"], right=["difference", "interval", "p sample", "p full"])
-    table.priority = [row.p_sample for row in result.pairs]  # the close pairs are the ones to look at
+    published = result.rule == "published"
+    columns = ["p sample"] if published else ["p", "adjusted"]
+    render.columns(table, left=["better", "worse"], right=["difference", "interval", *columns, "p full"])
+    table.priority = [row.p for row in result.pairs]  # the close pairs are the ones to look at
     for row in result.pairs:
         interval = f"{render.number(row.low)} to {render.number(row.high)}"
-        table.add_row(row.a, row.b, render.number(row.difference), interval, render.fixed(row.p_sample),
+        values = [row.p_sample] if published else [row.p, row.p_adjusted]
+        table.add_row(row.a, row.b, render.number(row.difference), interval, *map(render.fixed, values),
                       render.fixed(row.p_full))  # fmt: skip
     return table
 

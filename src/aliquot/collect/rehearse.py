@@ -64,7 +64,7 @@ class Rehearsal:
     """What a campaign would take and give.
 
     `half_width`, `coverage` and `power` are means over the replays; power is the share of pairs of systems told apart
-    rightly (one-sided p below 0.05), `wrong` the share told apart the wrong way round.
+    rightly (adjusted p below 0.05), `wrong` the share told apart the wrong way round.
     """
 
     annotators: int
@@ -399,7 +399,7 @@ def _redrawn(table: pl.DataFrame, by_name: Mapping[str, Person], run: _Run, scor
 
 def _pairs(found: Estimates, truth: Mapping[str, float]) -> tuple[float, float]:
     """Return the shares of pairs told apart rightly, and wrongly."""
-    sure = [pair for pair in found.pairs if pair.p_sample < _ALPHA]
+    sure = [pair for pair in found.pairs if pair.p_adjusted < _ALPHA]
     right = sum(truth[pair.a] > truth[pair.b] for pair in sure)
     return (right / len(found.pairs), (len(sure) - right) / len(found.pairs)) if found.pairs else (0.0, 0.0)
 

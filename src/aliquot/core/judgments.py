@@ -121,22 +121,81 @@ class Judgments(Shown):
     def cell_means(self, criterion: str | None = None) -> pl.DataFrame:
         """Mean value for each item and system over annotators (and criteria, unless one is named).
 
-        Answers that are marked or have no value (pending, skipped) leave the mean; a cell without any has no row.
+        Answers that are marked or have no value (pending, skipped) leave the mean; a cell without any has no row. What
+        one annotator said of an output more than once counts as one answer (`merge_repeats`).
         """
         table = self.answers()
         if criterion is not None:
             if criterion not in self.criteria:
                 raise unknown_name("criterion", criterion, self.criteria)
             table = table.filter(pl.col("criterion") == criterion)
-        return (
-            table.filter(pl.col("value").is_not_null())
-            .group_by("item", "system", maintain_order=True)
-            .agg(pl.col("value").mean())
-        )
+        each = merge_repeats(table.filter(pl.col("value").is_not_null())).table
+        return each.group_by("item", "system", maintain_order=True).agg(pl.col("value").mean())
 
     def to_frame(self) -> pl.DataFrame:
         """Return the table itself."""
         return self.table
+
+
+@dataclass(frozen=True, eq=False)
+class MergedRepeats:
+    """Answers with one row for each annotator and output.
+
+    Attributes:
+        table: the answers.
+        copies: rows that were identical to another one, and count once.
+        repeats: further answers of an annotator on the same output, which are averaged.
+        disagreeing: outputs whose repeated answers by one annotator differ.
+        example: the first output with copies or repeats, in words; empty where there are none.
+    """
+
+    table: pl.DataFrame
+    copies: int = 0
+    repeats: int = 0
+    disagreeing: int = 0
+    example: str = ""
+
+
+def merge_repeats(table: pl.DataFrame) -> MergedRepeats:
+    """Merge what one annotator said of one output more than once: identical rows are one answer, others are averaged.
+
+    Repeats of one annotator say how consistent that annotator is, and nothing of how annotators differ: everything
+    that measures noise between annotators, or averages over them, starts from here. Rows of single errors are parts of
+    an answer (see `Judgments.answers`) and stay. Without an annotator id, only rows with a time or an order can be
+    told to be copies.
+
+    >>> rows = {"item": [0, 0, 0], "system": ["A"] * 3, "annotator": ["x"] * 3, "value": [1.0, 1.0, 3.0]}
+    >>> merged = merge_repeats(Judgments(pl.DataFrame(rows)).table)
+    >>> merged.table["value"].to_list(), merged.copies, merged.repeats
+    ([2.0], 1, 1)
+    """
+    if "error" in table.columns:
+        return MergedRepeats(table)
+    keys = [name for name in ("item", "system", "annotator", "criterion", "protocol", "control")
+            if name in table.columns]  # fmt: skip
+    stamps = [pl.col(name).is_not_null() for name in ("time", "order") if name in table.columns]
+    identified = pl.any_horizontal(pl.col("annotator").is_not_null(), *stamps)
+    named = pl.col("annotator").is_not_null()
+    if not table.filter(identified).select(keys).is_duplicated().any():
+        return MergedRepeats(table)
+    plain = [name for name, dtype in table.schema.items() if not dtype.is_nested()]
+    rows = table.with_row_index("_row")
+    distinct = pl.concat([
+        rows.filter(identified).unique(subset=plain, keep="first", maintain_order=True), rows.filter(~identified)
+    ]).sort("_row")  # fmt: skip
+    groups = distinct.filter(named).group_by(keys, maintain_order=True).agg(
+        pl.col("value").mean(), pl.col("seconds").sum(), pl.len().alias("_times"),
+        pl.col("value").n_unique().alias("_kinds"), pl.exclude(*keys, "value", "seconds").first(),
+    )  # fmt: skip
+    merged = pl.concat([groups.select(rows.columns), distinct.filter(~named)]).sort("_row").drop("_row")
+    repeated = groups.filter(pl.col("_times") > 1)
+    copies, repeats = table.height - distinct.height, int((groups["_times"] - 1).sum())
+    if not copies + repeats:
+        return MergedRepeats(table)
+    again = rows.filter(rows.select(keys).is_duplicated() & identified)
+    first = again.row(0, named=True) if again.height else {}
+    example = f"item {first.get('item')}, {first.get('system')}, {first.get('annotator')}"
+    return MergedRepeats(merged, copies, repeats, repeated.filter(pl.col("_kinds") > 1).height, example)
 
 
 def _normalised(table: pl.DataFrame) -> pl.DataFrame:

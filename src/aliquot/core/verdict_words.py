@@ -52,6 +52,15 @@ def p_words(p: float, p_adjusted: float | None = None) -> str:
     return f"{text}, adjusted {_number(p_adjusted).removeprefix('= ')}"
 
 
+def probability_words(p: float) -> str:
+    """Write a probability; one that was computed is never 0% or 100%.
+
+    >>> probability_words(0.58), probability_words(0.9999)
+    ('58%', 'more than 99%')
+    """
+    return "more than 99%" if p > 0.99 else "less than 1%" if p < 0.01 else f"{p:.0%}"
+
+
 def _number(p: float) -> str:
     return "< 0.001" if p < 0.001 else f"= {p:.3f}" if p < 0.1 else f"= {p:.2f}"
 
@@ -84,9 +93,11 @@ class Lead:
         if self.best is not None:
             return f"{first} is best: the next system, {self.following}, is worse{p}"
         if self.rivals:
-            return f"{first} leads and {self.following} is worse{p}, but {first} and {join_names(self.rivals)} cannot be told apart"
+            apart = f"{first} and {join_names(self.rivals)} cannot be told apart"
+            return f"{first} leads and {self.following} is worse{p}, but {apart}"
         than = "" if self.pair is None else f" than {self.pair.a}"
-        return f"{join_names(self.leaders)} lead and cannot be told apart; the next system, {self.following}, is worse{than}{p}"
+        lead = f"{join_names(self.leaders)} lead and cannot be told apart"
+        return f"{lead}; the next system, {self.following}, is worse{than}{p}"
 
 
 def find_lead(

@@ -6,6 +6,7 @@ import hashlib
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -35,12 +36,22 @@ from aliquot.estimation.inputs import (
 )
 from aliquot.estimation.intervals import Bounds, bounds, check_level
 from aliquot.estimation.missing import Missing, missing_cells, missing_notes, refuse_missing
+from aliquot.estimation.notes import (
+    MODELS,
+    PUBLISHED_RULE,
+    change_cause,
+    direction_notes,
+    find_changes,
+    no_spread_notes,
+    plain_means,
+    sampling_notes,
+)
 from aliquot.estimation.past import with_past
-from aliquot.estimation.pipeline import Inference, infer, without_spread
-from aliquot.estimation.proxies import standard_metric, usable
+from aliquot.estimation.pipeline import Inference, infer
 from aliquot.estimation.ranking import Ranking, rank
 from aliquot.estimation.sample import Fitted, Sample, proxy_correlation, sample_of
-from aliquot.estimation.targets import JudgingNoise, check_target, judging_noise, target_variance
+from aliquot.estimation.scales import Scale, find_scale, scale_of_range
+from aliquot.estimation.targets import JudgingNoise, TargetVariance, check_target, judging_noise, target_variance
 from aliquot.io.inputs import (
     DataLike,
     JudgmentsLike,
@@ -51,8 +62,6 @@ from aliquot.io.inputs import (
     as_selection,
 )
 from aliquot.stats.arrays import FloatArray, IntArray
-from aliquot.stats.correlation import pearson
-from aliquot.stats.mixed_model import overlap
 
 
 @dataclass(frozen=True)
@@ -75,13 +84,15 @@ class SystemEstimate:
     p_best: float
     cluster: int | None
     missing: int = 0  # selected outputs without a judgment
+    plain_mean: float = float("nan")  # of the judged outputs, without weights, metrics or adjustment
 
 
 @dataclass(frozen=True)
 class PairEstimate:
-    """Two systems, the better one first: their difference, and one-sided p-values that `a` is not better.
+    """Two systems, the better one first: their difference, and p-values.
 
-    `p_sample` says how sure the judged items are; `p_full` predicts what judging all items would say.
+    `p` is two-sided, `p_adjusted` takes all pairs into account (and decides clusters and ranks). One-sided, that `a` is
+    not better: `p_sample` says how sure the judged items are; `p_full` predicts what judging all items would say.
     """
 
     a: str
@@ -89,6 +100,8 @@ class PairEstimate:
     difference: float
     low: float
     high: float
+    p: float
+    p_adjusted: float
     p_sample: float
     p_full: float
 
@@ -107,6 +120,11 @@ class Estimates(Shown):
     judged: int
     unbiased: bool
     target: str = "testset"
+    alpha: float = 0.05
+    adjust: str = "bh"
+    rule: str = "any"
+    annotators: int = 0  # behind the score; 0 where they have no ids
+    changes: tuple[str, ...] = ()  # where adjustment, weights or a model change what plain means say
     variance: Mapping[str, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     details: Mapping[str, Any] = field(default_factory=dict)
@@ -144,6 +162,9 @@ class Estimates(Shown):
             "judged": self.judged,
             "unbiased": self.unbiased,
             "target": self.target,
+            "alpha": self.alpha,
+            "adjust": self.adjust,
+            "rule": self.rule,
             "variance": {name: None if np.isnan(share) else share for name, share in self.variance.items()},
             "notes": list(self.notes),
             "mismatches": [vars(row) for row in self.details.get("mismatches", ())],
@@ -155,8 +176,6 @@ def _plain(row: SystemEstimate | PairEstimate) -> dict[str, Any]:
     return {k: None if isinstance(v, float) and np.isnan(v) else v for k, v in vars(row).items()}
 
 
-_AGAINST = -0.6  # median correlation with the metrics over systems below which a score may be upside down
-UNKNOWN_CHANCES = "the items were not drawn with known probabilities"
 DEFAULTS = {"means": "greg", "ranking": "multilevel"}
 """What `auto` and `auto:goal=ranking` stand for; docs/evidence.md gives the evidence."""
 WITH_PAST = "informed"
@@ -177,7 +196,7 @@ def estimate(
     test: str = "estimator",
     rule: str = "any",
     alpha: float = 0.05,
-    adjust: bool = False,
+    adjust: str = "bh",
     strict: bool = False,
     target: str = "testset",
     past: Sequence[DataLike] = (),
@@ -197,11 +216,14 @@ def estimate(
         criterion: which of several criteria of the judgments the estimate is about.
         interval: t, bootstrap, hoeffding, bernstein or sequence (valid at every look).
         level: coverage of the intervals.
-        value_range: ends of the scale, for hoeffding, bernstein and sequence.
+        value_range: ends of the scale, which intervals do not pass; needed for hoeffding, bernstein and sequence. Usual
+            scales (0/1, 1-5, 0-100, penalties up to 0) are told from the scores.
         test: p-values from the estimator, or permutation, analytic, wilcoxon on the judged items.
-        rule: clusters: "any" member of the cluster above is better, or only the last "neighbour".
-        alpha: significance for clusters and rank intervals, one-sided.
-        adjust: Holm's correction over all pairs.
+        rule: clusters: "any" member of the cluster above is better, or only the last "neighbour"; "published" is the
+            common practice of one-sided tests, each pair alone, which calls equal systems different more often.
+        alpha: significance for clusters and rank intervals.
+        adjust: how two-sided p-values account for the number of pairs: bh (Benjamini-Hochberg: at most 5% of the
+            differences named are expected to be wrong), holm or maxt (no wrong one in 95% of cases), none.
         strict: refuse judgments that do not fit, and selected outputs without a judgment, instead of reporting them.
         target: what the estimates are about: testset (this test set, if the annotators had been others of their
             kind), given (the mean of these very judgments over the test set), or beyond (other items like these too).
@@ -251,31 +273,32 @@ def estimate(
         refuse_missing(missing)
     noise = JudgingNoise(np.nan) if target == "given" or name is None else judging_noise(data, name, selected)
     adjusted = target == "testset" and noise.unbalanced and spec.name != "mean"
-    judged = _without_severity(data, name, noise) if adjusted and name is not None else data
-    sample = sample_of(judged, human, selection)
+    sample = sample_of(_without_severity(data, name, noise) if adjusted and name else data, human, selection)
     require_known_of_pool(data, sample.evalset, spec)
-    inference = infer(with_past(sample, campaigns), spec)
-    goal = target_variance(inference, target, noise, adjusted=adjusted)
-    inference = replace(inference, added=goal.added)
+    raw = _quiet_sample(data, human, selection) if adjusted else sample
+    question = _Question(target, noise, campaigns, _scale_of(raw, value_range, adjusted=adjusted))
+    inference, goal = question.infer(sample, spec, adjusted=adjusted)
     fitted = inference.fitted
-    notes = [*other_data, *_warnings(sample, selection), *_no_spread_notes(sample), *fitted.notes, *goal.notes]
-    if adjusted:
-        notes.append(f"{len(noise.shares)} annotators judged the systems in different shares: severity is adjusted for")
-    notes += _direction_notes(inference, name)
-    notes += missing_notes(data, human, missing, selected=selection is not None)
-    notes += [*criteria_note(data, name), *annotator_notes(data)]
-    limits = bounds(interval, inference, level=level, value_range=value_range, seed=seed)
-    if adjust:  # intervals of differences that hold for all pairs at once, as the adjusted p-values do
-        pairs = max(1, len(fitted.values) * (len(fitted.values) - 1) // 2)
-        wide = bounds(interval, inference, level=1 - (1 - level) / pairs, value_range=value_range, seed=seed)
-        limits = replace(limits, pair_low=wide.pair_low, pair_high=wide.pair_high)
-    ranking = rank(inference, test=test, rule=rule, alpha=alpha, adjust=adjust, seed=seed)
-    systems = _system_rows(inference, limits, ranking, missing)
+    severity = f"{len(noise.shares)} annotators judged the systems in different shares: severity is adjusted for"
+    notes = [
+        *other_data, *sampling_notes(sample, selection), *no_spread_notes(inference), *fitted.notes, *goal.notes,
+        *([severity] if adjusted else []), *([PUBLISHED_RULE] if rule == "published" else []),
+        *direction_notes(inference, name), *missing_notes(data, human, missing, selected=selection is not None),
+        *criteria_note(data, name), *annotator_notes(data),
+    ]  # fmt: skip
+    limits = _limits(inference, interval, adjust, level=level, value_range=value_range, seed=seed)
+    compare = partial(rank, test=test, rule=rule, alpha=alpha, adjust=adjust, seed=seed)
+    ranking, before = compare(inference), None
+    if adjusted or spec.name in MODELS:
+        before = compare(question.infer(raw, spec if adjusted else Spec("mean", {}), adjusted=False)[0])
+    plain = plain_means(raw)
+    changes = find_changes(inference, plain, ranking, before, alpha, change_cause(spec, raw, adjusted=adjusted))
+    systems = _system_rows(inference, limits, ranking, missing, plain)
     order = np.argsort(-np.nan_to_num(fitted.values, nan=-np.inf), kind="stable")
     return Estimates(
         systems=tuple(systems[at] for at in order),
         pairs=_pair_rows(sample, fitted, limits, ranking, order),
-        covariance=inference.covariance,
+        covariance=inference.covariance + np.diag(inference.unseen),
         method=str(spec),
         interval=interval,
         level=level,
@@ -284,6 +307,11 @@ def estimate(
         unbiased=sample.pi is not None and "share" not in fitted.details,
         notes=tuple(notes),
         target=target,
+        alpha=alpha,
+        adjust=adjust,
+        rule=rule,
+        annotators=noise.annotators,
+        changes=changes,
         variance=goal.parts,
         details=dict(fitted.details) | {"mismatches": mismatches},
         signature=signature(
@@ -291,18 +319,59 @@ def estimate(
             interval=interval, level=level,
             range=None if value_range is None else f"{value_range[0]:g},{value_range[1]:g}",
             test=None if test == "estimator" else test, alpha=None if alpha == 0.05 else alpha,
-            rule=None if rule == "any" else rule, holm="yes" if adjust else None,
+            rule=None if rule == "any" else rule, adjust=None if adjust == "bh" else adjust,
             target=None if target == "testset" else target, past=_named(campaigns), seed=seed,
         ),
     )  # fmt: skip
 
 
+@dataclass(frozen=True, eq=False)
+class _Question:
+    """What the estimates are about: the target, the noise of judging, earlier campaigns, and the scale."""
+
+    target: str
+    noise: JudgingNoise
+    campaigns: Sequence[EvalSet]
+    scale: Scale | None
+
+    def infer(self, sample: Sample, spec: Spec, *, adjusted: bool) -> tuple[Inference, TargetVariance]:
+        """Fit an estimator, and add to its covariance what the target asks for."""
+        given = self.target == "given"
+        base = infer(with_past(sample, self.campaigns), spec, scale=self.scale, census_is_exact=given)
+        goal = target_variance(base, self.target, self.noise, adjusted=adjusted)
+        return (base if given else replace(base, added=goal.added)), goal
+
+
+def _limits(inference: Inference, interval: str, adjust: str, *, level: float, **options: Any) -> Bounds:
+    """Intervals; those of differences hold for all pairs at once where the adjusted p-values do."""
+    limits = bounds(interval, inference, level=level, **options)
+    if adjust not in ("holm", "maxt"):
+        return limits
+    pairs = max(1, len(inference.values) * (len(inference.values) - 1) // 2)
+    wide = bounds(interval, inference, level=1 - (1 - level) / pairs, **options)
+    return replace(limits, pair_low=wide.pair_low, pair_high=wide.pair_high)
+
+
+def _scale_of(sample: Sample, value_range: tuple[float, float] | None, *, adjusted: bool) -> Scale | None:
+    """The scale of the scores as people gave them; adjusted for severity, they are no longer at its two ends."""
+    scale = find_scale(sample.scores) if value_range is None else scale_of_range(value_range, sample.scores)
+    return replace(scale, binary=False) if scale is not None and adjusted else scale
+
+
+def _quiet_sample(data: EvalSet, human: str | None, selection: Selection | None) -> Sample:
+    """The judged sample as people scored it; what there is to warn of has been said of the adjusted one."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", AliquotWarning)
+        return sample_of(data, human, selection)
+
+
 def _times(found: Estimates, size: float) -> Estimates:
     """The result on the scale of the data."""
     systems = tuple(
-        replace(row, estimate=row.estimate * size, se=row.se * size, low=row.low * size, high=row.high * size)
+        replace(row, estimate=row.estimate * size, se=row.se * size, low=row.low * size, high=row.high * size,
+                plain_mean=row.plain_mean * size)
         for row in found.systems
-    )
+    )  # fmt: skip
     pairs = tuple(
         replace(row, difference=row.difference * size, low=row.low * size, high=row.high * size) for row in found.pairs
     )
@@ -346,74 +415,6 @@ def auto_estimator(spec: Spec, *, past: bool = False) -> Spec:
     return Spec(WITH_PAST if past and goal == "means" else DEFAULTS[goal], rest)
 
 
-def _warnings(sample: Sample, selection: Selection | None) -> list[str]:
-    notes = []
-    if selection is None and (sample.n < sample.population or sample.ragged):
-        notes.append("no selection given: the judged items are taken for a simple random sample")
-    if sample.ragged:
-        notes.append(_overlap_note(sample))
-    if sample.pi is None:
-        text = (
-            f"{UNKNOWN_CHANCES}: means are biased and only the ranking is meaningful; "
-            "greg corrects means by a model, use a design if you need them"
-        )
-        notes.append(text)
-        warnings.warn(text, AliquotWarning, 3)
-    if selection is not None and selection.design.coverage < 1.0:
-        reached = f"only {selection.design.coverage:.0%} of the items had a probability above 0 of being drawn"
-        notes.append(f"{reached}: the estimates are about those")
-    if selection is not None and selection.population != sample.population:
-        notes.append(
-            f"the selection was drawn from {selection.population} items and the data have {sample.population}: the "
-            "estimates are about the items it was drawn from"
-        )
-    if sample.n == 1:
-        notes.append("one judged item: no standard error can be given")
-    never = [
-        s
-        for s, judged in zip(sample.evalset.systems, np.isfinite(sample.scores).sum(axis=0), strict=True)
-        if not judged
-    ]
-    if never:
-        notes.append(f"never judged, so without an estimate: {', '.join(never)}")
-    return notes
-
-
-def _direction_notes(inference: Inference, human: str | None) -> list[str]:
-    """Warn where the systems' means run against nearly all metrics: penalties given as positive numbers do that."""
-    evalset, known = inference.sample.evalset, inference.judged
-    names = usable(evalset, None)
-    if known.sum() < 4 or len(names) < 1:
-        return []
-    metrics = np.array([standard_metric(evalset, name).mean(axis=0)[known] for name in names])
-    found = np.array([pearson(metric, inference.values[known]) for metric in metrics])
-    typical = float(np.nanmedian(found)) if np.isfinite(found).any() else 0.0
-    if typical > _AGAINST:
-        return []
-    against = f"median correlation {typical:.2f} over {int(known.sum())} systems"
-    remedy = f"if lower scores are better, load them with --lower-is-better {human or 'NAME'}"
-    return [f"the systems' means run against the metrics ({against}): {remedy}"]
-
-
-def _overlap_note(sample: Sample) -> str:
-    present = np.isfinite(sample.scores).astype(np.float64)
-    counts, shared = overlap(present[:, present.any(axis=0)])
-    first, second = np.triu_indices(len(counts), 1)
-    typical = float(np.median(shared[first, second])) if len(first) else 1.0
-    return (
-        f"systems were judged on different items ({counts.min()} to {counts.max()} each); two systems typically share "
-        f"{typical:.0%} of the smaller one's items: each has its own error, and shared items pair the differences"
-    )
-
-
-def _no_spread_notes(sample: Sample) -> list[str]:
-    several = np.isfinite(sample.scores).sum(axis=0) > 1
-    names = [sample.evalset.systems[at] for at in np.flatnonzero(without_spread(sample) & several)]
-    if not names:
-        return []
-    return [f"all judgments of {', '.join(names)} are equal: no spread was seen, so no standard error can be given"]
-
-
 def _effective_n(inference: Inference, n: FloatArray) -> FloatArray:
     """How many judgments of a simple random sample with its plain mean would be as precise: n Var_mean / Var_est."""
     sample, variance = inference.sample, inference.se**2
@@ -424,13 +425,16 @@ def _effective_n(inference: Inference, n: FloatArray) -> FloatArray:
     plain = spread / np.maximum(n, 1) * (1 - n / sample.population)
     if inference.added is not None:  # a plain mean has the noise of judging, too
         plain = plain + np.diag(inference.added)
-    return np.where((n > 1) & (variance > 0), n * plain / np.where(variance > 0, variance, 1.0), np.nan)
+    usable = (n > 1) & (variance > 0) & ~(inference.unseen > 0)
+    return np.where(usable, n * plain / np.where(usable, variance, 1.0), np.nan)
 
 
-def _system_rows(inference: Inference, limits: Bounds, ranking: Ranking, missing: Missing) -> list[SystemEstimate]:
+def _system_rows(
+    inference: Inference, limits: Bounds, ranking: Ranking, missing: Missing, plain: FloatArray
+) -> list[SystemEstimate]:
     sample, fitted, se = inference.sample, inference.fitted, inference.se
     n = np.isfinite(sample.scores).sum(axis=0)
-    known = n > 1
+    known, several = n > 1, (n > 0).sum() > 1
     effective, correlation = _effective_n(inference, n.astype(np.float64)), proxy_correlation(fitted, sample)
     return [
         SystemEstimate(
@@ -442,11 +446,12 @@ def _system_rows(inference: Inference, limits: Bounds, ranking: Ranking, missing
             n=int(n[at]),
             effective_n=float(effective[at]),
             proxy_correlation=float(correlation[at]),
-            rank_low=int(ranking.rank_low[at]) if n[at] else None,
-            rank_high=int(ranking.rank_high[at]) if n[at] else None,
+            rank_low=int(ranking.rank_low[at]) if n[at] and several else None,
+            rank_high=int(ranking.rank_high[at]) if n[at] and several else None,
             p_best=float(ranking.p_best[at]),
             cluster=int(ranking.cluster[at]) if n[at] else None,
             missing=int(missing.counts[at]),
+            plain_mean=float(plain[at]),
         )
         for at, system in enumerate(sample.evalset.systems)
     ]
@@ -463,6 +468,8 @@ def _pair_rows(
             difference=float(fitted.values[a] - fitted.values[b]),
             low=float(limits.pair_low[a, b]),
             high=float(limits.pair_high[a, b]),
+            p=float(ranking.p[a, b]),
+            p_adjusted=float(ranking.p_adjusted[a, b]),
             p_sample=float(ranking.p_sample[a, b]),
             p_full=float(ranking.p_full[a, b]),
         )

@@ -11,7 +11,7 @@ import polars as pl
 from aliquot.core import memory
 from aliquot.core.conventions import looks_human
 from aliquot.core.evalset import EvalSet, at_rows
-from aliquot.core.judgments import MARKED, MODEL, Judgments
+from aliquot.core.judgments import MARKED, MODEL, Judgments, MergedRepeats, merge_repeats
 from aliquot.core.registry import Spec
 from aliquot.core.selection import Selection
 from aliquot.errors import AliquotWarning, DataError, OptionError, quoted, unknown_name
@@ -70,9 +70,9 @@ def with_judgments(
     if not table.height:
         raise DataError(f"{data.name}: no judgment fits the data" + _listed(found))
     table = table.drop("item").join(known_items, on="_key", how="left").drop("_key")
-    table, repeated = _averaged_repeats(table)
-    if repeated is not None:
-        found.append(repeated)
+    merged = merge_repeats(table)
+    table = merged.table
+    found += repeat_mismatches(merged)
     name = human or HUMAN
     bare = EvalSet(
         items=data.items, systems=data.systems, scores={k: v for k, v in data.scores.items() if k != name},
@@ -180,28 +180,15 @@ def _note(found: list[Mismatch], what: str, rows: pl.DataFrame, column: str, act
         found.append(Mismatch(what, rows.height, example, action))
 
 
-def _averaged_repeats(table: pl.DataFrame) -> tuple[pl.DataFrame, Mismatch | None]:
-    """Average what one annotator said of one output more than once; errors of one answer are not repeats."""
-    if "error" in table.columns:
-        return table, None
-    keys = ["item", "system", "annotator", "criterion"]
-    groups = table.group_by(keys, maintain_order=True).agg(
-        pl.col("value").mean(),
-        pl.col("seconds").sum(),
-        pl.len().alias("_times"),
-        pl.col("value").n_unique().alias("_kinds"),
-        pl.exclude(*keys, "value", "seconds").first(),
-    )
-    named = groups.filter((pl.col("_times") > 1) & pl.col("annotator").is_not_null())
-    if not named.height:
-        return table, None
-    differing = named.filter(pl.col("_kinds") > 1).height
-    row = named.row(0, named=True)
-    example = f"item {row['item']}, {row['system']}, {row['annotator']}; {differing} disagree"
-    count = int((named["_times"] - 1).sum())
-    unnamed = table.filter(pl.col("annotator").is_null())
-    merged = groups.filter(pl.col("annotator").is_not_null()).drop("_times", "_kinds").select(table.columns)
-    return pl.concat([merged, unnamed]), Mismatch("repeats by the same annotator", count, example, "averaged")
+def repeat_mismatches(merged: MergedRepeats) -> list[Mismatch]:
+    """Say how many judgments were copies of others, and how many repeats of one annotator were averaged."""
+    rows = []
+    if merged.copies:
+        rows.append(Mismatch("copies of a judgment", merged.copies, merged.example, "counted once"))
+    if merged.repeats:
+        example = f"{merged.example}; {merged.disagreeing} disagree"
+        rows.append(Mismatch("repeats by the same annotator", merged.repeats, example, "averaged"))
+    return rows
 
 
 def refuse(mismatches: tuple[Mismatch, ...]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import ndtri, stdtrit
@@ -11,7 +11,9 @@ from scipy.special import ndtri, stdtrit
 from aliquot.errors import AliquotWarning, DataError, OptionError, unknown_name
 from aliquot.estimation.pipeline import Inference, pair_errors
 from aliquot.estimation.sample import Sample
-from aliquot.stats.arrays import BoolArray, FloatArray, Seed
+from aliquot.estimation.scales import Scale
+from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, Seed
+from aliquot.stats.proportions import korn_graubard, tango_interval
 from aliquot.stats.resampling import resampled_sums
 from aliquot.stats.sequences import (
     asymptotic_sequence,
@@ -57,12 +59,92 @@ def bounds(
     if not 0.0 < level < 1.0:
         raise OptionError(f"level is {level}; choose between 0 and 1, for instance 0.95")
     if kind == "t":
-        return _around(inference.values, inference.half_widths(level), inference.pair_half_widths(level))
+        limits = _around(inference.values, inference.half_widths(level), inference.pair_half_widths(level))
+        return limits if inference.scale is None else _on_scale(limits, inference, inference.scale, level)
     if kind == "bootstrap":
-        return _bootstrap(inference, level, seed)
-    if kind == "sequence":
-        return _sequence(inference, level, value_range)
-    return _distribution_free(kind, inference, level, value_range)
+        limits = _bootstrap(inference, level, seed)
+    elif kind == "sequence":
+        limits = _sequence(inference, level, value_range)
+    else:
+        limits = _distribution_free(kind, inference, level, value_range)
+    return limits if inference.scale is None else _cut(limits, inference.scale)
+
+
+def _cut(limits: Bounds, scale: Scale) -> Bounds:
+    return Bounds(
+        np.clip(limits.low, scale.low, scale.high), np.clip(limits.high, scale.low, scale.high),
+        np.clip(limits.pair_low, -scale.width, scale.width), np.clip(limits.pair_high, -scale.width, scale.width),
+    )  # fmt: skip
+
+
+def _on_scale(limits: Bounds, inference: Inference, scale: Scale, level: float) -> Bounds:
+    """Intervals that end where the scale ends (docs/methods.md, section 4).
+
+    Pass/fail: Korn and Graubard's interval for means, Tango's for differences, both with the effective size that the
+    variance implies. Other scales with two ends: the former where t would pass an end, or nothing varied: a mean cannot
+    vary more than that of scores at the ends. Penalties: t, cut at 0.
+    """
+    if np.isfinite(scale.width):
+        regular = scale.binary | (limits.low < scale.low) | (limits.high > scale.high) | (inference.unseen > 0)
+        use = regular & ~inference.exact
+        mean, variance = (inference.values - scale.low) / scale.width, (inference.se / scale.width) ** 2
+        wider = _against(inference.sample.counts, inference.freedom, level)
+        low, high = korn_graubard(mean, variance * wider**2, _effective_sizes(inference), level)
+        limits = replace(
+            limits, low=np.where(use, scale.low + scale.width * low, limits.low),
+            high=np.where(use, scale.low + scale.width * high, limits.high),
+        )  # fmt: skip
+        if scale.binary:
+            limits = _binary_pairs(limits, inference, scale, level)
+    return _cut(limits, scale)
+
+
+def _against(counts: IntArray, freedom: FloatArray, level: float) -> FloatArray:
+    """How much wider t is with the design's degrees of freedom than with those of as many independent items."""
+    upper = 0.5 + level / 2
+    wider: FloatArray = stdtrit(freedom, upper) / stdtrit(np.maximum(counts - 1.0, 1.0), upper)
+    return np.maximum(wider, 1.0)
+
+
+def _effective_sizes(inference: Inference) -> FloatArray:
+    """Independent judgments behind each mean where its variance does not tell: n less Kish's design effect."""
+    sample = inference.sample
+    weight = np.where(np.isfinite(sample.scores), sample.weight[:, None], 0.0)
+    size = weight.sum(axis=0) ** 2 / np.maximum((weight**2).sum(axis=0), 1e-300)
+    size = np.minimum(size, float(sample.units))
+    if inference.added is None:  # the finite population counts
+        left = np.maximum(1.0 - sample.counts / sample.population, 1.0 / sample.population)
+        size = np.minimum(size / left, sample.population)
+    return np.asarray(size, dtype=np.float64)
+
+
+def _binary_pairs(limits: Bounds, inference: Inference, scale: Scale, level: float) -> Bounds:
+    """Tango's intervals of differences of pass rates, with the size that the variance of the difference implies."""
+    sample, m = inference.sample, len(inference.values)
+    passed = (sample.scores - scale.low) / scale.width
+    mean = (inference.values - scale.low) / scale.width
+    present = np.isfinite(passed)
+    common = present.T.astype(np.float64) @ (present * sample.weight[:, None])
+    one = np.where(present, passed, 0.0)
+    both = one.T @ (one * sample.weight[:, None])
+    own = one.T @ (present * sample.weight[:, None])
+    with np.errstate(invalid="ignore", divide="ignore"):
+        unlike = np.where(common > 0, (own + own.T - 2 * both) / common, np.nan)
+    apart = mean[:, None] * (1 - mean[None, :])
+    gap = mean[:, None] - mean[None, :]
+    unlike = np.clip(np.where(np.isnan(unlike), apart + apart.T, unlike), np.abs(gap), 1.0)
+    counts = np.minimum.outer(sample.counts, sample.counts)
+    variance = (inference.pair_se / scale.width * _against(counts, inference.pair_freedom, level)) ** 2
+    sizes = _effective_sizes(inference)
+    most = np.minimum.outer(sizes, sizes)
+    spread = unlike - gap**2
+    seen = (spread > 1e-12) & (variance > 1e-12 * spread)
+    size = np.where(seen, np.minimum(spread / np.where(seen, variance, 1.0), 4.0 * most), most)
+    size[np.isnan(inference.pair_se)] = np.nan
+    low, high = tango_interval(size * (unlike + gap) / 2, size * (unlike - gap) / 2, size, level)
+    use = ~(inference.exact[:, None] & inference.exact[None, :]) & ~np.eye(m, dtype=bool)
+    return replace(limits, pair_low=np.where(use, low * scale.width, limits.pair_low),
+                   pair_high=np.where(use, high * scale.width, limits.pair_high))  # fmt: skip
 
 
 def _around(values: FloatArray, half: FloatArray, pair_half: FloatArray) -> Bounds:

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -15,12 +15,14 @@ from scipy.special import stdtrit
 from aliquot.core.registry import Spec
 from aliquot.estimation.estimators import run_estimator
 from aliquot.estimation.sample import Errors, Fitted, Sample
+from aliquot.estimation.scales import Scale, find_scale
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
 from aliquot.stats.design_variance import degrees_of_freedom, pair_degrees_of_freedom
 from aliquot.stats.mixed_model import POOLED_CELLS, cell_covariance
 from aliquot.stats.ranks import ClusterRule, cluster, student_p
 
 ALPHA = 0.05
+_ROUNDING = 1e-12  # relative to the largest score
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,12 +34,18 @@ class Inference:
         fitted: what the estimator found.
         error_parts: the errors of independent units, and what the finite population takes off.
         added: what the target adds to the covariance (estimation/targets.py); None for the mean of these judgments.
+        scale: ends that no score can pass; None where they are not known.
+        exact: systems whose mean is the target itself: all items are judged, and judging noise is not part of it.
+        unseen: variance of a mean whose scores showed no spread, from the scale's ends; 0 for the others.
     """
 
     sample: Sample
     fitted: Fitted
     error_parts: Errors
     added: FloatArray | None = None
+    scale: Scale | None = None
+    exact: BoolArray = field(default_factory=lambda: np.zeros(0, dtype=bool))
+    unseen: FloatArray = field(default_factory=lambda: np.zeros(0))
 
     @property
     def errors(self) -> FloatArray:
@@ -57,7 +65,7 @@ class Inference:
     @cached_property
     def se(self) -> FloatArray:
         """Standard errors of the means."""
-        return np.sqrt(np.clip(np.diag(self.covariance), 0.0, None))
+        return np.sqrt(np.clip(np.diag(self.covariance), 0.0, None) + self.unseen)
 
     @property
     def covariance(self) -> FloatArray:
@@ -126,35 +134,48 @@ class Inference:
         p[~self.judged] = p[:, ~self.judged] = np.nan
         return p
 
-    def clusters(self, p: FloatArray | None = None, alpha: float = ALPHA, rule: ClusterRule = "any") -> IntArray:
-        """Clusters of systems that these p-values do not tell apart (by default the estimator's own), 1 = best."""
-        return cluster(self.values, significantly_better(self.p_sample if p is None else p, alpha), rule)
+    def clusters(self, alpha: float = ALPHA, rule: ClusterRule = "any") -> IntArray:
+        """Clusters by the published convention: one-sided p of each pair alone, 1 = best."""
+        return cluster(self.values, one_sided_better(self.p_sample, alpha), rule)
 
 
-def infer(sample: Sample, spec: Spec) -> Inference:
+def infer(sample: Sample, spec: Spec, *, scale: Scale | None = None, census_is_exact: bool = True) -> Inference:
     """Fit the estimator that a spec names, and work out its errors.
 
     Systems without spread are blanked here, before degrees of freedom and covariances are taken: an error that was
-    not seen is unknown, not 0, and must not count in what is pooled over systems.
+    not seen is unknown, not 0, and must not count in what is pooled over systems. On a scale with two ends it is known
+    how large it can be: with m the rescaled mean and n judged items, (m n + 2) / (n + 4) takes the place of m (Agresti
+    and Coull 1998). The mean of all items is exact only where the target is the mean of these very judgments.
     """
     fitted = run_estimator(sample, spec)
     errors = sample.errors(fitted)
-    errors.units[:, without_spread(sample)] = np.nan
-    return Inference(sample, fitted, errors)
+    scale = find_scale(sample.scores) if scale is None else scale
+    exact = (sample.counts == sample.population) & census_is_exact
+    blank = without_spread(sample) & ~exact
+    unseen = np.zeros(len(blank))
+    if scale is not None:
+        fitted = replace(fitted, values=np.clip(fitted.values, scale.low, scale.high))
+        if np.isfinite(scale.width):
+            seen_equal, n = blank & (sample.counts > 1), sample.counts.astype(np.float64)
+            share = ((fitted.values - scale.low) / scale.width * n + 2.0) / (n + 4.0)
+            unseen = np.where(seen_equal, scale.width**2 * share * (1.0 - share) / (n + 4.0), 0.0)
+            blank = blank & ~seen_equal
+    errors.units[:, blank] = np.nan
+    return Inference(sample, fitted, errors, scale=scale, exact=exact, unseen=unseen)
 
 
 def without_spread(sample: Sample) -> BoolArray:
-    """Systems whose judgments are fewer than two, or all equal although not all items are judged."""
+    """Systems whose judgments are fewer than two, or all equal up to rounding."""
     present = np.isfinite(sample.scores)
-    count = present.sum(axis=0)
     highest = np.where(present, sample.scores, -np.inf).max(axis=0)
     lowest = np.where(present, sample.scores, np.inf).min(axis=0)
-    unseen: BoolArray = (count < 2) | ((highest == lowest) & (count < sample.population))
-    return unseen
+    size = np.where(present, np.abs(sample.scores), 0.0).max(axis=0)
+    equal: BoolArray = (present.sum(axis=0) < 2) | (highest - lowest <= _ROUNDING * size)
+    return equal
 
 
-def significantly_better(p: FloatArray, alpha: float) -> BoolArray:
-    """Pairs in which the row is significantly better; ties of discrete tests, which point both ways, are neither."""
+def one_sided_better(p: FloatArray, alpha: float) -> BoolArray:
+    """Pairs in which the row's one-sided p is below alpha; ties of discrete tests point both ways, and are neither."""
     better = np.nan_to_num(p, nan=1.0) < alpha
     return better & ~better.T
 

@@ -18,6 +18,7 @@ import polars as pl
 from aliquot.annotation.judgment_noise import judgments_of_score
 from aliquot.core.evalset import EvalSet, ItemId
 from aliquot.errors import DataError, unknown_name
+from aliquot.estimation.inputs import repeat_mismatches
 from aliquot.estimation.pipeline import Inference
 from aliquot.stats.annotator_effects import crossed_effects
 from aliquot.stats.arrays import FloatArray, IntArray
@@ -39,6 +40,8 @@ class JudgingNoise:
         shares: J x M, each annotator's share of the judgments of a system.
         unexplained: J, the share of each severity that the judgments do not tell.
         effect: N x M, what the severities add to each cell's score, as far as they are known; 0 elsewhere.
+        annotators: number of annotators behind the score; 0 where they have no ids.
+        notes: what a reader should know of the judgments.
     """
 
     cell: float
@@ -46,6 +49,17 @@ class JudgingNoise:
     shares: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
     unexplained: FloatArray = field(default_factory=lambda: np.zeros(0))
     effect: FloatArray | None = None
+    annotators: int = 0
+    notes: tuple[str, ...] = ()
+
+    @property
+    def unknown_note(self) -> str:
+        """Why the interval assumes the largest noise of judging, and what to do; for noise that is not known."""
+        repeats = "fewer than " + str(FEWEST_REPEATS) if self.annotators else "no"
+        reason = "the noise of judging is unknown" if any("not the mean" in note for note in self.notes) else (
+            f"{repeats} outputs were judged by a second annotator")  # fmt: skip
+        return (f"{reason}: the interval assumes the largest judging noise the data allow; have some outputs judged by "
+                "another annotator to narrow it, or ask for --target given")  # fmt: skip
 
     @property
     def unbalanced(self) -> bool:
@@ -83,26 +97,36 @@ def judging_noise(data: EvalSet, human: str, items: Sequence[ItemId] | None = No
     Only judgments of `items` count, where a selection names them: what else the data hold was not part of it.
     """
     try:
-        found = judgments_of_score(data, human)
-    except DataError:  # a score without judgments: nothing is known of its noise
-        return JudgingNoise(np.nan)
-    table = found.table.filter(pl.col("value").is_not_null())
+        behind = judgments_of_score(data, human)
+    except DataError:  # nothing is known of the noise of a score without judgments
+        return JudgingNoise(np.nan, notes=_unrelated_judgments(data, human))
+    table = behind.table
     if items is not None:
         table = table.filter(pl.col("item").is_in(pl.Series(list(items), dtype=table["item"].dtype).implode()))
-    per_cell = table.group_by("item", "system").agg(
-        pl.len().alias("k"), pl.col("value").var().alias("var"), pl.col("annotator").n_unique().alias("annotators")
-    )
+    notes = tuple(f"{row.count} {row.what} {row.action} ({row.example})" for row in repeat_mismatches(behind.merged))
+    per_cell = table.group_by("item", "system").agg(pl.len().alias("k"), pl.col("value").var().alias("var"))
     repeated = per_cell.filter(pl.col("k") > 1)
     free = int((repeated["k"] - 1).sum()) if repeated.height else 0
-    severity = _severities(data, table, found.slope)
-    if free < FEWEST_REPEATS:
-        return JudgingNoise(np.nan, *severity)
-    k, variance = repeated["k"].to_numpy(), repeated["var"].to_numpy()
-    within = float((variance * (k - 1)).sum()) / free * found.slope**2
-    others = float((repeated["annotators"].to_numpy() > 1).mean())
-    if others > 0.5:  # repeats by other annotators contain their severity
-        within = max(within - severity[0], 0.0)
-    return JudgingNoise(within * float((1.0 / per_cell["k"].to_numpy()).mean()), *severity)
+    severity = _severities(data, table, behind.slope)
+    people = 0 if table["annotator"].null_count() else table["annotator"].n_unique()
+    cell = np.nan
+    if free >= FEWEST_REPEATS:
+        k, variance = repeated["k"].to_numpy(), repeated["var"].to_numpy()
+        # Different annotators judged these cells, so that their squares contain the severities.
+        squares = max(float((variance * (k - 1)).sum()) * behind.slope**2 - free * severity[0], 0.0)
+        # One more degree of freedom stands for the largest noise there can be: few repeats that agree prove little.
+        largest = table.group_by("system").agg(pl.col("value").var())["value"].drop_nulls().to_numpy()
+        within = (squares + float(largest.mean()) * behind.slope**2) / (free + 1)
+        cell = within * float((1.0 / per_cell["k"].to_numpy()).mean())
+    return JudgingNoise(cell, *severity, people, notes)
+
+
+def _unrelated_judgments(data: EvalSet, human: str) -> tuple[str, ...]:
+    """Say that there are judgments, but not those of which the score is made."""
+    if data.judgments is None or not len(data.judgments):
+        return ()
+    count = len(data.judgments)
+    return (f"'{human}' is not the mean of any of the {count} judgments in the data: they do not tell its noise",)
 
 
 def _severities(data: EvalSet, table: pl.DataFrame, slope: float) -> Severities:
@@ -154,16 +178,23 @@ def target_variance(inference: Inference, target: str, noise: JudgingNoise, *, a
                 "the noise of judging")  # fmt: skip
         return TargetVariance(nothing, _parts(inference, nothing, nothing), (note,) if everything else ())
     annotators = noise.covariance(adjusted=adjusted) if len(noise.shares) else nothing
+    about = (*noise.notes, *_few_annotators(noise.annotators))
     if target == "beyond":  # the choice of items, noise of judging included
         choice = np.nan_to_num(inference.score_covariance) / n
-        return TargetVariance(annotators + choice, _parts(inference, annotators, nothing, choice))
+        return TargetVariance(annotators + choice, _parts(inference, annotators, nothing, choice), about)
     if np.isfinite(noise.cell):
         judging = np.eye(len(nothing)) * noise.cell / n
-        return TargetVariance(annotators + judging, _parts(inference, annotators, judging))
+        return TargetVariance(annotators + judging, _parts(inference, annotators, judging), about)
     judging = np.nan_to_num(inference.residual_covariance) / n
-    note = ("no output was judged twice, so the interval is the widest of what is possible; judge some twice to "
-            "narrow it, or ask for --target given")  # fmt: skip
-    return TargetVariance(annotators + judging, _parts(inference, annotators, judging), (note,))
+    return TargetVariance(annotators + judging, _parts(inference, annotators, judging), (*about, noise.unknown_note))
+
+
+def _few_annotators(annotators: int) -> tuple[str, ...]:
+    """Say what one or two annotators cannot show."""
+    if annotators not in (1, 2):
+        return ()
+    who = "one annotator" if annotators == 1 else "two annotators"
+    return (f"only {who} judged: how far others would differ cannot be known, and the intervals do not cover it",)
 
 
 def _parts(

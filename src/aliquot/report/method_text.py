@@ -63,10 +63,11 @@ REFERENCES = {
         "Särndal et al. 1992", "book", author="Särndal, Carl-Erik and Swensson, Bengt and Wretman, Jan",
         title="Model Assisted Survey Sampling", publisher="Springer", year="1992",
     ),
-    "holm1979": _reference(
-        "Holm 1979", "article", author="Holm, Sture",
-        title="A Simple Sequentially Rejective Multiple Test Procedure", journal="Scandinavian Journal of Statistics",
-        volume="6", number="2", pages="65--70", year="1979",
+    "benjamini1995": _reference(
+        "Benjamini and Hochberg 1995", "article", author="Benjamini, Yoav and Hochberg, Yosef",
+        title="Controlling the False Discovery Rate: A Practical and Powerful Approach to Multiple Testing",
+        journal="Journal of the Royal Statistical Society: Series B", volume="57", number="1", pages="289--300",
+        year="1995",
     ),
     "krippendorff2011": _reference(
         "Krippendorff 2011", "misc", author="Krippendorff, Klaus",
@@ -135,9 +136,9 @@ def _scores(found: Findings) -> Iterator[Piece]:
         listed = ", ".join(helping[:3]) + (f" and {len(helping) - 3} more" if len(helping) > 3 else "")
         yield f" with the automatic metrics {listed} as auxiliary variables"
     yield f", with {result.level:.0%} intervals ({result.interval}). "
-    yield f"Two systems differ if a one-sided test of the difference of their means gives p < {found.options.alpha:g}; "
-    yield "p-values adjusted for all pairs follow Holm"
-    yield Cite("holm1979")
+    yield f"Two systems differ if a two-sided test of their means gives p < {found.options.alpha:g} after adjustment"
+    yield " for all pairs by Benjamini and Hochberg"
+    yield Cite("benjamini1995")
     yield ". "
     yield from _agreed(found)
     yield from _measured(found)
@@ -206,8 +207,8 @@ def _choices(found: Findings) -> Iterator[Piece]:
     else:
         yield "; ties count half" if result.ties == "half" else "; ties are left out"
     yield f". {result.level:.0%} intervals and tests allow for several choices on one {result.clusters}; p-values "
-    yield "adjusted for all pairs follow Holm"
-    yield Cite("holm1979")
+    yield "are adjusted for all pairs by Benjamini and Hochberg"
+    yield Cite("benjamini1995")
     yield ". "
     yield from _closing(found)
 
@@ -230,8 +231,8 @@ def _cited(key: str | None) -> Iterator[Piece]:
 def to_markdown(pieces: Sequence[Piece]) -> str:
     r"""The paragraph as Markdown, with citations in words.
 
-    >>> print(to_markdown(["50% of *A*", Cite("holm1979"), "."]))
-    50% of \*A\* (Holm 1979).
+    >>> print(to_markdown(["50% of *A*", Cite("benjamini1995"), "."]))
+    50% of \*A\* (Benjamini and Hochberg 1995).
     """
     return _joined(pieces, lambda text: escape.markdown_cell(f"x{text}x")[1:-1], _in_words)
 
@@ -239,8 +240,8 @@ def to_markdown(pieces: Sequence[Piece]) -> str:
 def to_latex(pieces: Sequence[Piece]) -> str:
     r"""The paragraph as LaTeX, with natbib's citations.
 
-    >>> print(to_latex(["50% of A", Cite("holm1979"), "."]))
-    50\% of A \citep{holm1979}.
+    >>> print(to_latex(["50% of A", Cite("benjamini1995"), "."]))
+    50\% of A \citep{benjamini1995}.
     """
     return _joined(pieces, lambda text: escape.plain_latex(" ".join(f"x{text}x".split()))[1:-1],
                    lambda key: rf" \citep{{{key}}}")  # fmt: skip
@@ -257,8 +258,8 @@ def _in_words(key: str) -> str:
 def bibtex(keys: Sequence[str]) -> str:
     """The entries of these references.
 
-    >>> print(bibtex(["holm1979"]).splitlines()[0])
-    @article{holm1979,
+    >>> print(bibtex(["benjamini1995"]).splitlines()[0])
+    @article{benjamini1995,
     """
     return "\n".join(_entry(key, REFERENCES[key]) for key in dict.fromkeys(keys))
 

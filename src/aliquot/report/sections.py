@@ -12,8 +12,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from aliquot.annotation.preferences import Comparison
 from aliquot.core.verdict_words import p_words
 from aliquot.core.written import fixed, number, percent, scientific
@@ -21,8 +19,6 @@ from aliquot.estimation.estimate import Estimates
 from aliquot.report import drawings
 from aliquot.report.findings import Findings
 from aliquot.report.verdicts import pairs_verdict, verdict
-from aliquot.stats.arrays import FloatArray
-from aliquot.stats.multiple_testing import adjust_pairs, two_sided
 
 MOST_IN_MATRIX = 40
 """Systems up to which all pairs are shown as a square."""
@@ -148,11 +144,9 @@ def pairs(found: Findings) -> Section | None:
         return None
     alpha = found.options.alpha
     if found.estimates is not None:
-        says, difference = pairs_verdict(found.estimates, alpha), "difference"
+        says, difference = pairs_verdict(found.estimates), "difference"
     else:
         says, difference = _choices_verdict(rows, alpha), "win rate"
-    survive = sum(row.adjusted < alpha for row in rows)
-    says += f" After Holm's correction for {len(rows)} pairs {_count(survive)} left."
     shown = {
         "systems": systems, "difference": difference, "alpha": f"{alpha:g}",
         "matrix": _matrix(systems, rows, alpha) if 2 < len(systems) <= MOST_IN_MATRIX else None,
@@ -162,32 +156,16 @@ def pairs(found: Findings) -> Section | None:
     return Section("pairs", "Who is really better than whom?", says, "pairs.html", shown)
 
 
-def _count(survive: int) -> str:
-    return "none is" if survive == 0 else "one is" if survive == 1 else f"{survive} are"
-
-
 def _score_pairs(result: Estimates | None) -> list[_Pair]:
     if result is None:
         return []
-    known = [pair for pair in result.pairs if math.isfinite(pair.p_sample)]
-    adjusted = _adjusted([row.system for row in result.systems], {(pair.a, pair.b): pair.p_sample for pair in known})
+    known = [pair for pair in result.pairs if math.isfinite(pair.p)]
     written = _writer([abs(pair.difference) for pair in known] + [0.0])
     return [
-        _Pair(pair.a, pair.b, written(pair.difference), f"{written(pair.low)} to {written(pair.high)}", pair.p_sample,
-              adjusted[pair.a, pair.b], written(-pair.difference), pair.p_full)
+        _Pair(pair.a, pair.b, written(pair.difference), f"{written(pair.low)} to {written(pair.high)}", pair.p,
+              pair.p_adjusted, written(-pair.difference), pair.p_full)
         for pair in known
     ]  # fmt: skip
-
-
-def _adjusted(systems: Sequence[str], p: Mapping[tuple[str, str], float]) -> dict[tuple[str, str], float]:
-    """Holm's correction of the one-sided p-values of all pairs."""
-    place = {name: at for at, name in enumerate(systems)}
-    square: FloatArray = np.full((len(systems), len(systems)), np.nan)
-    np.fill_diagonal(square, 0.5)
-    for (a, b), value in p.items():
-        square[place[a], place[b]], square[place[b], place[a]] = value, 1 - value
-    done = adjust_pairs(two_sided(square), "holm")
-    return {(a, b): float(done[place[a], place[b]]) for a, b in p}
 
 
 def _choice_pairs(result: Comparison | None) -> list[_Pair]:
@@ -207,10 +185,10 @@ def _choice_pairs(result: Comparison | None) -> list[_Pair]:
 
 
 def _choices_verdict(rows: Sequence[_Pair], alpha: float) -> str:
-    apart = sum(row.p < alpha for row in rows)
-    closest = max(rows, key=lambda row: row.p)
-    return (f"{apart} of {len(rows)} pairs of systems are told apart (p < {alpha:g}); the closest is {closest.a} and "
-            f"{closest.b} ({p_words(closest.p)}).")  # fmt: skip
+    apart = sum(row.adjusted < alpha for row in rows)
+    closest = max(rows, key=lambda row: (row.adjusted, row.p))
+    return (f"{apart} of {len(rows)} pairs of systems are told apart (adjusted p < {alpha:g}); the closest is "
+            f"{closest.a} and {closest.b} ({p_words(closest.p, closest.adjusted)}).")  # fmt: skip
 
 
 def _pair_row(row: _Pair, alpha: float) -> dict[str, str]:
@@ -274,7 +252,7 @@ def enough(found: Findings) -> Section | None:
         for p in plan.curve(methods[-1])
     ]  # fmt: skip
     judged = None if plan.basis == "replay" else float(found.estimates.judged)
-    open_pairs = [pair for pair in found.estimates.pairs if pair.p_sample >= found.options.alpha]
+    open_pairs = [pair for pair in found.estimates.pairs if not pair.p_adjusted < found.estimates.alpha]
     shown = {
         "picture": drawings.lines(curves, "items judged", "probability", mark=judged),
         "legend": [words for words, _ in curves], "rows": rows, "pairs": len(plan.pairs),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from aliquot.core.verdict_words import join_names, p_words
+from aliquot.core.verdict_words import Lead, PairTest, find_lead, join_names, p_words, probability_words
 from aliquot.report.compare_verdicts import COMPARED
 
 if TYPE_CHECKING:  # a result's own room is loaded already; the others would only cost time
@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # a result's own room is loaded already; the others would onl
     from aliquot.annotation.combine import Combined
     from aliquot.annotation.preferences import Comparison, SystemPreference
     from aliquot.core.selection import Selection
-    from aliquot.estimation.estimate import Estimates, PairEstimate, SystemEstimate
+    from aliquot.estimation.estimate import Estimates, SystemEstimate
     from aliquot.estimation.sequential import Replay
     from aliquot.planning.adaptive import AdaptivePlan
     from aliquot.planning.power import PowerPlan
@@ -31,6 +31,7 @@ if TYPE_CHECKING:  # a result's own room is loaded already; the others would onl
     from aliquot.simulation.summary import Row
 
 DEFAULT_METHOD = "auto"
+_ROUNDING = 1e-9  # relative difference of two estimates that is rounding
 
 
 def verdict(result: Any) -> str | None:
@@ -54,7 +55,7 @@ def estimate_verdict(result: Estimates) -> str:
     """Who is best, who cannot be told apart from the best, and how sure the next one is worse."""
     judged = [row for row in result.systems if row.cluster is not None]
     never = [row.system for row in result.systems if row.cluster is None]
-    return " ".join([_leaders(result, judged), *_cautions(result, never)])
+    return " ".join([_leaders(result, judged), *result.changes, *_cautions(result, never)])
 
 
 def _leaders(result: Estimates, judged: Sequence[SystemEstimate]) -> str:
@@ -62,22 +63,26 @@ def _leaders(result: Estimates, judged: Sequence[SystemEstimate]) -> str:
         return "No system was judged, so nothing can be said."
     if len(judged) == 1:
         return _alone(result, judged[0])
-    among = {row.system for row in judged}
-    if all(math.isnan(pair.p_sample) for pair in result.pairs if {pair.a, pair.b} <= among):
-        return (f"No difference between systems can be tested (the notes say why); {judged[0].system} has the highest "
-                "estimate.")  # fmt: skip
-    top = [row for row in judged if row.cluster == judged[0].cluster]
-    if len(top) == len(judged):
-        both = "The two systems" if len(judged) == 2 else f"The {len(judged)} systems"
-        return f"{both} cannot be told apart; {_highest(top)}."
-    following = judged[len(top)]
-    pair = _surest(result, [row.system for row in top], following.system)
-    p = "" if pair is None else f" ({p_words(pair.p_sample)})"
-    if len(top) == 1:
-        return f"{top[0].system} is best: the next system, {following.system}, is worse{p}."
-    than = "" if pair is None else f" than {pair.a}"
-    lead = f"{join_names([row.system for row in top])} lead and cannot be told apart"
-    return f"{lead}; the next system, {following.system}, is worse{than}{p}. {_highest(top)}."
+    lead = estimate_lead(result)
+    if lead.best is not None:
+        return f"{lead.sentence}."
+    if lead.rivals:
+        return f"{lead.sentence}."
+    top = [row for row in judged if row.system in lead.leaders] if lead.testable else judged
+    joint = "; " if lead.following is None or not lead.testable else ". "
+    return f"{lead.sentence}{joint}{_highest(top)}."
+
+
+def estimate_lead(result: Estimates) -> Lead:
+    """Who leads, by the p-values that the result shows; for at least two judged systems."""
+    judged = [row for row in result.systems if row.cluster is not None]
+    published = result.rule == "published"
+    tests = [
+        PairTest(pair.a, pair.b, pair.p_sample if published else pair.p, pair.p_adjusted)
+        for pair in result.pairs if pair.a in {row.system for row in judged}
+    ]  # fmt: skip
+    names, clusters = [row.system for row in judged], [row.cluster or 0 for row in judged]
+    return find_lead(names, clusters, tests, alpha=result.alpha, method="none" if published else result.adjust)
 
 
 def _alone(result: Estimates, row: SystemEstimate) -> str:
@@ -92,54 +97,57 @@ def _highest(top: Sequence[SystemEstimate]) -> str:
 
     They may differ: a system that was judged on few items can have the highest estimate and a wide interval.
     """
+    equal = [row for row in top if top[0].estimate - row.estimate <= _ROUNDING * abs(top[0].estimate)]
+    if len(equal) == len(top):
+        return "all have the same estimate"
+    if len(equal) > 1:
+        return f"{join_names([row.system for row in equal])} have the highest estimate"
     first = f"{top[0].system} has the highest estimate"
     known = [row for row in top if not math.isnan(row.p_best)]
     if not known:
         return first
     likeliest = max(known, key=lambda row: row.p_best)
     if likeliest is top[0]:
-        return f"{first} and is the best with a probability of {likeliest.p_best:.0%}"
-    return f"{first}, but {likeliest.system} is the best with the highest probability ({likeliest.p_best:.0%})"
-
-
-def _surest(result: Estimates, leaders: Sequence[str], following: str) -> PairEstimate | None:
-    """The pair that sets the next system apart: the leader that it is most surely worse than."""
-    pairs = [pair for pair in result.pairs if pair.a in leaders and pair.b == following]
-    known = [pair for pair in pairs if not math.isnan(pair.p_sample)]
-    return min(known, key=lambda pair: pair.p_sample, default=None)
+        return f"{first} and is the best with a probability of {probability_words(likeliest.p_best)}"
+    return (f"{first}, but {likeliest.system} is the best with the highest probability "
+            f"({probability_words(likeliest.p_best)})")  # fmt: skip
 
 
 def _cautions(result: Estimates, never: Sequence[str]) -> list[str]:
-    from aliquot.estimation.estimate import UNKNOWN_CHANCES  # noqa: PLC0415
+    from aliquot.estimation.notes import UNKNOWN_CHANCES  # noqa: PLC0415
 
     found = []
     if never:
         found.append(f"{join_names(never)} {'was' if len(never) == 1 else 'were'} never judged.")
     if any(note.startswith(UNKNOWN_CHANCES) for note in result.notes):
         found.append("The items were not drawn at random: trust the order of the systems, not their means.")
+    if result.rule == "published":
+        found.append("Each pair was tested alone and one-sided, as is common: some of the differences may be chance.")
     if result.interval == "sequence":
         found.append("The intervals hold at every look; the p-values hold for one look only.")
     return found
 
 
-def pairs_verdict(result: Estimates, alpha: float = 0.05) -> str:
-    """How many pairs of systems are told apart, one-sided at alpha, and which one is closest.
+def pairs_verdict(result: Estimates) -> str:
+    """How many pairs of systems are told apart, and which one is closest.
 
     >>> import aliquot
     >>> print(pairs_verdict(aliquot.estimate(aliquot.synthetic(items=200, systems=3, seed=5))))
-    All 3 pairs of systems are told apart (p < 0.05); the closest is sys1 and sys2 (p < 0.001).
+    All 3 pairs of systems are told apart (adjusted p < 0.05); the closest is sys1 and sys2 (p < 0.001).
     """
-    known = [pair for pair in result.pairs if not math.isnan(pair.p_sample)]
+    known = [pair for pair in result.pairs if not math.isnan(pair.p_adjusted)]
     if not known:
         return "There is no pair of systems whose difference can be tested."
-    apart = sum(pair.p_sample < alpha for pair in known)
-    closest = max(known, key=lambda pair: pair.p_sample)
-    near = f"{closest.a} and {closest.b} ({p_words(closest.p_sample)})"
+    apart = sum(pair.p_adjusted < result.alpha for pair in known)
+    closest = max(known, key=lambda pair: (pair.p_adjusted, pair.p))
+    published = result.rule == "published"
+    near = f"{closest.a} and {closest.b} ({p_words(closest.p_sample if published else closest.p, closest.p_adjusted)})"
     if len(known) == 1:
         return f"{'The two systems are told apart' if apart else 'The two systems cannot be told apart'}: {near}."
     how_many = f"All {apart}" if apart == len(known) else "None" if not apart else f"{apart}"
     of = "pairs of systems are" if apart == len(known) else f"of {len(known)} pairs of systems {_are(apart)}"
-    return f"{how_many} {of} told apart (p < {alpha:g}); the closest is {near}."
+    word = "one-sided p" if published else "p" if result.adjust == "none" else "adjusted p"
+    return f"{how_many} {of} told apart ({word} < {result.alpha:g}); the closest is {near}."
 
 
 def _are(count: int) -> str:
@@ -232,8 +240,8 @@ def _advice(result: Agreement, measure: str, value: float, grade: str) -> list[s
         advice.append("Judgments agree no more than chance: check the guideline and the controls before using them.")
     far = _far_from_the_rest(result)
     if far:
-        advice.append(f"Look first at {join_names(far)}: {'it agrees' if len(far) == 1 else 'they agree'} least with the "
-                      "others.")  # fmt: skip
+        agree = "it agrees" if len(far) == 1 else "they agree"
+        advice.append(f"Look first at {join_names(far)}: {agree} least with the others.")
     return advice
 
 

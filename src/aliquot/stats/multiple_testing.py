@@ -24,8 +24,8 @@ def adjusted(p: FloatArray, method: str = "holm") -> FloatArray:
 
     bh: p'_(i) = min_{j >= i} m p_(j) / j; of the differences named at p' < alpha, at most a share alpha is expected to
     be false (Benjamini and Hochberg 1995), for independent or positively dependent tests. holm: step-down,
-    p'_(i) = min(1, max_{j <= i} (m - j + 1) p_(j)) (Holm 1979), valid whatever the dependence. sidak: p' = 1 - (1 - p)^m,
-    exact for independent tests. m counts the tests that have a p-value; NaN stays NaN.
+    p'_(i) = min(1, max_{j <= i} (m - j + 1) p_(j)) (Holm 1979), valid whatever the dependence. sidak:
+    p' = 1 - (1 - p)^m, exact for independent tests. m counts the tests that have a p-value; NaN stays NaN.
 
     >>> adjusted(np.array([0.01, 0.04, np.nan]), "sidak").round(4)
     array([0.0199, 0.0784,    nan])

@@ -236,16 +236,21 @@ def aggregation(result: Result) -> str | None:
     return None
 
 
+_ADJUSTMENTS = {"bh": "Benjamini-Hochberg over pairs", "holm": "Holm over pairs", "maxt": "max-t over pairs"}
+
+
 def significance(result: Result) -> str | None:
     """Say how effect sizes and significance were determined (4.3.10)."""
     fields = result.fields
     if result.verb == "estimate" and "pairs" in result.document:
         test = fields.get("test", "estimator")
-        of_test = "z test from the estimator's covariance" if test == "estimator" else f"{test} test"
-        holm = ", Holm over pairs" if fields.get("holm") == "yes" else ""
+        of_test = "t test from the estimator's covariance" if test == "estimator" else f"{test} test"
+        published = fields.get("rule") == "published"
+        pairs = "one-sided" if published else "two-sided"
+        many = "each pair alone" if published else _ADJUSTMENTS.get(fields.get("adjust", "bh"), "unadjusted")
         return (
             f"differences of means with {float(result.document.get('level', 0.95)):.0%} intervals "
-            f"({result.document.get('interval')}); one-sided {of_test}{holm}; clusters at alpha "
+            f"({result.document.get('interval')}); {pairs} {of_test}, {many}; clusters at alpha "
             f"{fields.get('alpha', '0.05')} ({result.signature})"
         )
     if result.verb == "compare":

@@ -101,7 +101,7 @@ def pairs_figure(result: Estimates, title: str | None = None) -> Any:
     levels = [0.0, 0.001, 0.01, 0.05, 1.0]
     shades = mpl.colors.ListedColormap(["#0b4a7d", "#3d82b8", "#a9cbe4", "#f4f4f4"]).with_extremes(bad="1.0")
     image = axis.imshow(np.ma.masked_invalid(square), cmap=shades, norm=mpl.colors.BoundaryNorm(levels, shades.N))
-    bar = figure.colorbar(image, ax=axis, shrink=0.7, spacing="uniform", label="p, one-sided")
+    bar = figure.colorbar(image, ax=axis, shrink=0.7, spacing="uniform", label="p, adjusted for all pairs")
     bar.ax.set_yticks(levels, ["0", ".001", ".01", ".05", "1"])
     axis.grid(visible=False)
     axis.spines[:].set_visible(False)
@@ -121,7 +121,7 @@ def _square(result: Estimates, systems: Sequence[str]) -> tuple[FloatArray, Floa
     p, difference = (np.full((len(systems), len(systems)), np.nan) for _ in range(2))
     for pair in result.pairs:
         if pair.a in place and pair.b in place:
-            p[place[pair.a], place[pair.b]], difference[place[pair.a], place[pair.b]] = pair.p_sample, pair.difference
+            p[place[pair.a], place[pair.b]], difference[place[pair.a], place[pair.b]] = pair.p_adjusted, pair.difference
     return p, difference
 
 

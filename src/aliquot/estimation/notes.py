@@ -1,0 +1,139 @@
+"""What a reader should know of an estimate: how items were drawn, what differs from plain means, what looks wrong."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+
+from aliquot.core.registry import Spec
+from aliquot.core.selection import Selection
+from aliquot.errors import AliquotWarning
+from aliquot.estimation.pipeline import Inference, without_spread
+from aliquot.estimation.proxies import standard_metric, usable
+from aliquot.estimation.ranking import Ranking
+from aliquot.estimation.sample import Sample
+from aliquot.stats.arrays import FloatArray
+from aliquot.stats.correlation import pearson
+from aliquot.stats.mixed_model import overlap
+
+MODELS = ("multilevel", "informed")
+"""Estimators that draw means towards a model."""
+
+UNKNOWN_CHANCES = "the items were not drawn with known probabilities"
+PUBLISHED_RULE = (
+    "clusters by the published convention: one-sided p of each pair alone, which calls equal systems different often"
+)
+_AGAINST = -0.6  # median correlation with the metrics over systems below which a score may be upside down
+
+
+def sampling_notes(sample: Sample, selection: Selection | None) -> list[str]:
+    """How the judged items were drawn, and what follows for the estimates."""
+    notes = []
+    if selection is None and (sample.n < sample.population or sample.ragged):
+        notes.append("no selection given: the judged items are taken for a simple random sample")
+    if sample.ragged:
+        notes.append(_overlap_note(sample))
+    if sample.pi is None:
+        text = (
+            f"{UNKNOWN_CHANCES}: means are biased and only the ranking is meaningful; "
+            "greg corrects means by a model, use a design if you need them"
+        )
+        notes.append(text)
+        warnings.warn(text, AliquotWarning, 3)
+    if selection is not None and selection.design.coverage < 1.0:
+        reached = f"only {selection.design.coverage:.0%} of the items had a probability above 0 of being drawn"
+        notes.append(f"{reached}: the estimates are about those")
+    if selection is not None and selection.population != sample.population:
+        notes.append(
+            f"the selection was drawn from {selection.population} items and the data have {sample.population}: the "
+            "estimates are about the items it was drawn from"
+        )
+    if sample.n == 1:
+        notes.append("one judged item: no standard error can be given")
+    never = [
+        s
+        for s, judged in zip(sample.evalset.systems, np.isfinite(sample.scores).sum(axis=0), strict=True)
+        if not judged
+    ]
+    if never:
+        notes.append(f"never judged, so without an estimate: {', '.join(never)}")
+    return notes
+
+
+def direction_notes(inference: Inference, human: str | None) -> list[str]:
+    """Warn where the systems' means run against nearly all metrics: penalties given as positive numbers do that."""
+    evalset, known = inference.sample.evalset, inference.judged
+    names = usable(evalset, None)
+    if known.sum() < 4 or len(names) < 1:
+        return []
+    metrics = np.array([standard_metric(evalset, name).mean(axis=0)[known] for name in names])
+    found = np.array([pearson(metric, inference.values[known]) for metric in metrics])
+    typical = float(np.nanmedian(found)) if np.isfinite(found).any() else 0.0
+    if typical > _AGAINST:
+        return []
+    against = f"median correlation {typical:.2f} over {int(known.sum())} systems"
+    remedy = f"if lower scores are better, load them with --lower-is-better {human or 'NAME'}"
+    return [f"the systems' means run against the metrics ({against}): {remedy}"]
+
+
+def _overlap_note(sample: Sample) -> str:
+    present = np.isfinite(sample.scores).astype(np.float64)
+    counts, shared = overlap(present[:, present.any(axis=0)])
+    first, second = np.triu_indices(len(counts), 1)
+    typical = float(np.median(shared[first, second])) if len(first) else 1.0
+    return (
+        f"systems were judged on different items ({counts.min()} to {counts.max()} each); two systems typically share "
+        f"{typical:.0%} of the smaller one's items: each has its own error, and shared items pair the differences"
+    )
+
+
+def plain_means(sample: Sample) -> FloatArray:
+    """Unweighted means of the judged outputs; NaN for systems never judged."""
+    present = np.isfinite(sample.scores)
+    total = np.where(present, sample.scores, 0.0).sum(axis=0)
+    return np.where(sample.counts > 0, total / np.maximum(sample.counts, 1), np.nan)
+
+
+def change_cause(spec: Spec, sample: Sample, *, adjusted: bool) -> str:
+    """What makes estimates differ from plain means."""
+    causes = [
+        "the adjustment for annotators' severity" if adjusted else "",
+        "the model" if spec.name in MODELS else "",
+        "the use of metrics" if spec.name not in (*MODELS, "mean", "stratified") else "",
+        "the weighting of items" if spec.name == "stratified" or np.ptp(sample.weight) > 1e-9 else "",
+    ]  # fmt: skip
+    return " and ".join(cause for cause in causes if cause) or "the estimator"
+
+
+def find_changes(
+    inference: Inference, plain: FloatArray, ranking: Ranking, before: Ranking | None, alpha: float, cause: str
+) -> tuple[str, ...]:
+    """Say where estimates name another leader than plain means, or other pairs as different than without `cause`."""
+    values, names = inference.values, inference.sample.evalset.systems
+    if inference.judged.sum() < 2:
+        return ()
+    sentences = []
+    first, plainly_first = int(np.nanargmax(values)), int(np.nanargmax(plain))
+    if plain[plainly_first] - plain[first] > 1e-9 * np.nanmax(np.abs(plain)):
+        sentences.append(f"By the plain means of the judged outputs {names[plainly_first]} would be first: {cause} "
+                         f"changes who leads.")  # fmt: skip
+    if before is not None:
+        upper = np.triu_indices(len(values), 1)
+        now, then = (np.nan_to_num(r.p_adjusted, nan=1.0)[upper] < alpha for r in (ranking, before))
+        if (now != then).any():
+            sentences.append(f"{cause[0].upper()}{cause[1:]} changes which pairs are told apart: {int(now.sum())} of "
+                             f"{len(now)} with it, {int(then.sum())} without.")  # fmt: skip
+    return tuple(sentences)
+
+
+def no_spread_notes(inference: Inference) -> list[str]:
+    """Name the systems whose judgments are all equal."""
+    sample = inference.sample
+    several = (sample.counts > 1) & ~inference.exact
+    bounded = inference.scale is not None and np.isfinite(inference.scale.width)
+    names = [sample.evalset.systems[at] for at in np.flatnonzero(without_spread(sample) & several)]
+    if not names:
+        return []
+    means = "the interval comes from the ends of the scale" if bounded else "no standard error can be given"
+    return [f"all judgments of {', '.join(names)} are equal: no spread was seen, so {means}"]
