@@ -18,7 +18,7 @@ from aliquot import EvalSet, __version__, estimate, save, select, synthetic
 WIDTH = 100
 SYSTEM = ["system", "estimate", "se", "low", "high", "n", "effective_n", "rank_low", "rank_high", "p_best", "cluster",
           "missing"]  # fmt: skip
-PAIR = ["a", "b", "difference", "low", "high", "p_sample", "p_full"]
+PAIR = ["a", "b", "difference", "low", "high", "p", "p_adjusted", "p_sample", "p_full"]
 
 
 @dataclass(frozen=True)
@@ -124,18 +124,18 @@ def test_large_numbers_fit(estimated, files, campaign, tmp_path):
 def test_pairs(estimated, files):
     said = estimated(*files.three, "--pairs")
     assert said.fits
-    assert "better worse difference interval p sample p full" in said.words
+    assert "better worse difference interval p adjusted p full" in said.words
     result = estimated(*files.three, "--json").json
     assert f"{result['pairs'][0]['a']} {result['pairs'][0]['b']}" in said.words
-    assert "p sample" not in estimated(*files.three).words
+    assert "p full" not in estimated(*files.three).words
 
 
 def test_what_does_not_fit_is_shown_in_one_table(estimated, files):
     said = estimated(files.data, "--selection", files.selection, "--judgments", files.untidy)
     assert said.fits
-    for what in ("unknown items", "unknown systems", "outside the selection", "repeats by the same annotator"):
+    for what in ("unknown items", "unknown systems", "outside the selection", "copies of a judgment"):
         assert what in said.out
-    assert "averaged" in said.out
+    assert "counted once" in said.out
 
 
 def test_strict_refuses_what_does_not_fit(aliquot, estimated, files):
@@ -288,7 +288,7 @@ def test_nothing_is_written_when_it_fails(aliquot, files, tmp_path):
         (("--test", "wilcoxon"), {"test": "wilcoxon"}),
         (("--rule", "neighbour"), {"rule": "neighbour"}),
         (("--alpha", "0.2"), {"alpha": 0.2}),
-        (("--holm",), {"adjust": True}),
+        (("--holm",), {"adjust": "holm"}),
     ],
 )  # fmt: skip
 def test_options_are_those_of_the_library(estimated, files, campaign, options, given):

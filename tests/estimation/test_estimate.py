@@ -297,7 +297,8 @@ def test_intervals_hold_the_estimate_and_grow_with_the_level(campaign, kind, spe
     for result in results:
         assert all(row.low < row.estimate < row.high for row in result.systems)
         assert all(pair.low < pair.difference < pair.high for pair in result.pairs)
-    assert (np.diff([widths(result) for result in results], axis=0) > 0).all()
+    growth = np.diff([widths(result) for result in results], axis=0)
+    assert (growth >= 0).all() if kind == "bernstein" else (growth > 0).all()  # the scale's ends limit wide ones
 
 
 @pytest.mark.parametrize("spec", ["mean", "greg"])
@@ -507,8 +508,8 @@ def test_the_same_system_twice(campaign):
 # -- the result ----------------------------------------------------------------------------------------------------
 
 SYSTEM_FIELDS = ["system", "estimate", "se", "low", "high", "n", "effective_n", "rank_low", "rank_high", "p_best",
-                 "cluster", "missing"]  # fmt: skip
-PAIR_FIELDS = ["a", "b", "difference", "low", "high", "p_sample", "p_full"]
+                 "cluster", "missing", "plain_mean"]  # fmt: skip
+PAIR_FIELDS = ["a", "b", "difference", "low", "high", "p", "p_adjusted", "p_sample", "p_full"]
 MORE = {"verdict", "target", "variance", "method", "interval", "level", "population", "judged", "unbiased", "notes"}
 MORE |= {"mismatches", "alpha", "adjust", "rule"}
 
@@ -566,7 +567,7 @@ def test_the_signature_says_how(campaign):
     "change",
     [
         {"method": "mean"}, {"method": "greg:ridge=2"}, {"metrics": ["m0"]}, {"interval": "bootstrap"}, {"level": 0.9},
-        {"test": "wilcoxon"}, {"rule": "neighbour"}, {"adjust": True}, {"seed": 1}, {"alpha": 0.01},
+        {"test": "wilcoxon"}, {"rule": "neighbour"}, {"adjust": "holm"}, {"seed": 1}, {"alpha": 0.01},
         {"interval": "hoeffding", "value_range": (0, 130)}, {"selection": drawn(ids=tuple(range(1, 60, 3)))},
         {"selection": drawn(probability=np.linspace(0.1, 0.9, 20))},
     ],

@@ -295,7 +295,7 @@ def test_a_cleaning_tells_whether_people_or_judgments_were_left_out(data, marked
 
 def test_results_of_other_verbs(data, tmp_path):
     selection = aliquot.select(data, "segments", budget=30)
-    estimates = aliquot.estimate(data, selection=selection, level=0.9, test="wilcoxon", adjust=True)
+    estimates = aliquot.estimate(data, selection=selection, level=0.9, test="wilcoxon", adjust="holm")
     agreement = {
         "coefficients": [
             {"kind": "all", "group": "all", "measure": "alpha", "value": 0.5, "low": 0.4, "high": 0.6},

@@ -81,7 +81,7 @@ def test_the_matrix_shows_who_is_better():
     shown = np.ma.getdata(axis.images[0].get_array())
     first = result.pairs[0]
     order = [row.system for row in result.systems]
-    assert shown[order.index(first.a), order.index(first.b)] == pytest.approx(first.p_sample)
+    assert shown[order.index(first.a), order.index(first.b)] == pytest.approx(first.p_adjusted)
 
 
 def test_nothing_to_draw_is_said():

@@ -46,7 +46,7 @@ def estimates(systems, p, *, interval="t", notes=()):
     """Estimates with p-values given as {(a, b): p}; other pairs are undefined."""
     names = [row.system for row in systems]
     pairs = [
-        PairEstimate(a, b, 0.5, 0.1, 0.9, p.get((a, b), NAN), 0.1)
+        PairEstimate(a, b, 0.5, 0.1, 0.9, *[p.get((a, b), NAN)] * 3, 0.1)
         for at, a in enumerate(names) for b in names[at + 1 :]
     ]  # fmt: skip
     return Estimates(

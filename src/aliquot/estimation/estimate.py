@@ -34,7 +34,7 @@ from aliquot.estimation.inputs import (
     score_of_criterion,
     with_judgments,
 )
-from aliquot.estimation.intervals import Bounds, bounds, check_level
+from aliquot.estimation.intervals import Bounds, bounds, check_level, cut_to_scale
 from aliquot.estimation.missing import Missing, missing_cells, missing_notes, refuse_missing
 from aliquot.estimation.notes import (
     MODELS,
@@ -344,11 +344,11 @@ class _Question:
 
 def _limits(inference: Inference, interval: str, adjust: str, *, level: float, **options: Any) -> Bounds:
     """Intervals; those of differences hold for all pairs at once where the adjusted p-values do."""
-    limits = bounds(interval, inference, level=level, **options)
+    limits = cut_to_scale(bounds(interval, inference, level=level, **options), inference.scale)
     if adjust not in ("holm", "maxt"):
         return limits
     pairs = max(1, len(inference.values) * (len(inference.values) - 1) // 2)
-    wide = bounds(interval, inference, level=1 - (1 - level) / pairs, **options)
+    wide = cut_to_scale(bounds(interval, inference, level=1 - (1 - level) / pairs, **options), inference.scale)
     return replace(limits, pair_low=wide.pair_low, pair_high=wide.pair_high)
 
 

@@ -62,15 +62,16 @@ def bounds(
         limits = _around(inference.values, inference.half_widths(level), inference.pair_half_widths(level))
         return limits if inference.scale is None else _on_scale(limits, inference, inference.scale, level)
     if kind == "bootstrap":
-        limits = _bootstrap(inference, level, seed)
-    elif kind == "sequence":
-        limits = _sequence(inference, level, value_range)
-    else:
-        limits = _distribution_free(kind, inference, level, value_range)
-    return limits if inference.scale is None else _cut(limits, inference.scale)
+        return _bootstrap(inference, level, seed)
+    if kind == "sequence":
+        return _sequence(inference, level, value_range)
+    return _distribution_free(kind, inference, level, value_range)
 
 
-def _cut(limits: Bounds, scale: Scale) -> Bounds:
+def cut_to_scale(limits: Bounds, scale: Scale | None) -> Bounds:
+    """Cut intervals where the scale ends."""
+    if scale is None:
+        return limits
     return Bounds(
         np.clip(limits.low, scale.low, scale.high), np.clip(limits.high, scale.low, scale.high),
         np.clip(limits.pair_low, -scale.width, scale.width), np.clip(limits.pair_high, -scale.width, scale.width),
@@ -96,7 +97,7 @@ def _on_scale(limits: Bounds, inference: Inference, scale: Scale, level: float) 
         )  # fmt: skip
         if scale.binary:
             limits = _binary_pairs(limits, inference, scale, level)
-    return _cut(limits, scale)
+    return cut_to_scale(limits, scale)
 
 
 def _against(counts: IntArray, freedom: FloatArray, level: float) -> FloatArray:

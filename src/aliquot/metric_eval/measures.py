@@ -91,6 +91,7 @@ class Outcomes:
     cost: FloatArray  # R, spent, as a share of judging everything
     scores: tuple[FloatArray, ...] = ()  # the judged items' scores, n x M, of each replay
     watched: FloatArray | None = None  # R x 3, of adaptive campaigns: pairs decided, wrongly, cost at which to stop
+    centre: FloatArray | None = None  # R x M middles of the intervals; None: the estimates
 
     @cached_property
     def published(self) -> list[IntArray]:
@@ -163,7 +164,8 @@ def _changed(outcomes: Outcomes, truth: Truth) -> FloatArray:
 
 def _coverage(outcomes: Outcomes, truth: Truth) -> FloatArray:
     rounding = 1e-12 * float(np.abs(truth.means).max(initial=0.0))  # of a mean that is known, with width 0
-    inside = np.abs(_errors(outcomes, truth)) <= outcomes.half + rounding
+    centre = outcomes.means if outcomes.centre is None else outcomes.centre
+    inside = np.abs(centre - truth.means) <= outcomes.half + rounding
     return _mean_of_known(_where_known(inside, outcomes.half))
 
 

@@ -117,6 +117,7 @@ class Outcome:
     cost: float
     items: int
     scores: FloatArray  # of the judged items
+    centre: FloatArray = field(default_factory=lambda: np.zeros(0))  # of the intervals
     # of adaptive campaigns that are watched: pairs decided, of them wrongly, and the cost at which it said stop
     watched: tuple[float, float, float] = (float("nan"), float("nan"), float("nan"))
 
@@ -127,7 +128,7 @@ def stacked(outcomes: list[Outcome]) -> Outcomes:
         np.array([o.means for o in outcomes]), np.array([o.half for o in outcomes]), np.array([o.p for o in outcomes]),
         np.array([o.p_full for o in outcomes]), np.array([o.clusters for o in outcomes]),
         np.array([o.cost for o in outcomes]), tuple(o.scores for o in outcomes),
-        np.array([o.watched for o in outcomes]),
+        np.array([o.watched for o in outcomes]), np.array([o.centre for o in outcomes]),
     )  # fmt: skip
 
 
@@ -217,24 +218,27 @@ def outcome(stage: Stage, plan: ReplayMethod, chosen: Chosen, rng: np.random.Gen
         warnings.simplefilter("ignore", AliquotWarning)
         found = infer(sample, plan.estimator)
     values = np.where(np.abs(found.values - stage.truth.means) <= stage.rounding, stage.truth.means, found.values)
+    half, centre = _intervals(stage, found)
     return Outcome(
-        values, _half_widths(stage, found), _p_for_accuracy(stage, plan, found, rng), found.p_sample,
+        values, half, _p_for_accuracy(stage, plan, found, rng), found.p_sample,
         full_p(found), found.clusters(), _spent(stage, sample), sample.n, sample.scores,
+        centre=values if centre is None else centre,
     )  # fmt: skip
 
 
 INTERVALS = ("t", "hoeffding", "bernstein")
 
 
-def _half_widths(stage: Stage, found: Inference) -> FloatArray:
-    """Half widths of the intervals that are asked for."""
-    if stage.interval == "t":
-        return found.half_widths(stage.level)
+def _intervals(stage: Stage, found: Inference) -> tuple[FloatArray, FloatArray | None]:
+    """Half widths of the intervals that are asked for, and their middles where these are not the estimates."""
+    if stage.interval == "t" and (found.scale is None or not np.isfinite(found.scale.low)):
+        return found.half_widths(stage.level), None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AliquotWarning)  # a narrower range is noted once, not in every replay
         limits = bounds(stage.interval, found, level=stage.level, value_range=stage.ends, seed=0)
-    half: FloatArray = limits.high - found.values
-    return half
+    if stage.interval == "t":
+        return (limits.high - limits.low) / 2, (limits.high + limits.low) / 2
+    return limits.high - found.values, None
 
 
 def _p_for_accuracy(stage: Stage, plan: ReplayMethod, found: Inference, rng: np.random.Generator) -> FloatArray:
