@@ -68,6 +68,12 @@ REFERENCES = {
         title="A Simple Sequentially Rejective Multiple Test Procedure", journal="Scandinavian Journal of Statistics",
         volume="6", number="2", pages="65--70", year="1979",
     ),
+    "benjamini1995": _reference(
+        "Benjamini and Hochberg 1995", "article", author="Benjamini, Yoav and Hochberg, Yosef",
+        title="Controlling the False Discovery Rate: A Practical and Powerful Approach to Multiple Testing",
+        journal="Journal of the Royal Statistical Society: Series B", volume="57", number="1", pages="289--300",
+        year="1995",
+    ),
     "krippendorff2011": _reference(
         "Krippendorff 2011", "misc", author="Krippendorff, Klaus",
         title="Computing {Krippendorff's} Alpha-Reliability", howpublished="University of Pennsylvania", year="2011",
@@ -206,8 +212,8 @@ def _choices(found: Findings) -> Iterator[Piece]:
     else:
         yield "; ties count half" if result.ties == "half" else "; ties are left out"
     yield f". {result.level:.0%} intervals and tests allow for several choices on one {result.clusters}; p-values "
-    yield "adjusted for all pairs follow Holm"
-    yield Cite("holm1979")
+    yield "are two-sided and adjusted for all pairs after Benjamini and Hochberg"
+    yield Cite("benjamini1995")
     yield ". "
     yield from _closing(found)
 

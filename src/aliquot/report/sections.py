@@ -149,10 +149,10 @@ def pairs(found: Findings) -> Section | None:
     alpha = found.options.alpha
     if found.estimates is not None:
         says, difference = pairs_verdict(found.estimates, alpha), "difference"
+        survive = sum(row.adjusted < alpha for row in rows)
+        says += f" After Holm's correction for {len(rows)} pairs {_count(survive)} left."
     else:
         says, difference = _choices_verdict(rows, alpha), "win rate"
-    survive = sum(row.adjusted < alpha for row in rows)
-    says += f" After Holm's correction for {len(rows)} pairs {_count(survive)} left."
     shown = {
         "systems": systems, "difference": difference, "alpha": f"{alpha:g}",
         "matrix": _matrix(systems, rows, alpha) if 2 < len(systems) <= MOST_IN_MATRIX else None,
@@ -201,16 +201,16 @@ def _choice_pairs(result: Comparison | None) -> list[_Pair]:
         if rate < 0.5:
             a, b, rate, low, high = b, a, 1 - rate, 1 - high, 1 - low
         found.append(
-            _Pair(a, b, percent(rate), f"{percent(low)} to {percent(high)}", pair.p, pair.p_holm, percent(1 - rate))
+            _Pair(a, b, percent(rate), f"{percent(low)} to {percent(high)}", pair.p, pair.p_adjusted, percent(1 - rate))
         )
     return found
 
 
 def _choices_verdict(rows: Sequence[_Pair], alpha: float) -> str:
-    apart = sum(row.p < alpha for row in rows)
+    apart = sum(row.adjusted < alpha for row in rows)
     closest = max(rows, key=lambda row: row.p)
-    return (f"{apart} of {len(rows)} pairs of systems are told apart (p < {alpha:g}); the closest is {closest.a} and "
-            f"{closest.b} ({p_words(closest.p)}).")  # fmt: skip
+    return (f"{apart} of {len(rows)} pairs of systems are told apart (adjusted p < {alpha:g}); the closest is "
+            f"{closest.a} and {closest.b} ({p_words(closest.p, closest.adjusted)}).")  # fmt: skip
 
 
 def _pair_row(row: _Pair, alpha: float) -> dict[str, str]:
