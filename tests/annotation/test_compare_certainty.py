@@ -99,16 +99,28 @@ def test_few_choices_are_tested_exactly():
     assert result.pair("s0", "s2").p_adjusted < ALPHA
 
 
+def _cycle(b_over_a: int, c_over_b: int, a_over_c: int) -> Comparison:
+    counts = [b_over_a, c_over_b, a_over_c]
+    first, second = np.repeat([1, 2, 0], counts), np.repeat([0, 1, 2], counts)
+    return of_choices(choices_of_rows(first, second, np.ones(sum(counts), dtype=int), np.arange(sum(counts)), 3))
+
+
 def test_choices_against_the_scores_prove_nothing():
-    """B beat A on all 8 items, but lost to C what A won: the scores put A first, and no test says so."""
-    rows = [(0, 1, -1)] * 8 + [(0, 2, 1)] * 30 + [(0, 2, -1)] * 2 + [(1, 2, 1)] * 8 + [(1, 2, -1)] * 30
-    first, second, outcome = np.array(rows).T
-    result = of_choices(choices_of_rows(first, second, outcome, np.arange(len(rows)), 3))
+    """The scores put the first before the second, which won all five choices between them."""
+    result = _cycle(5, 4, 40)
     pair = result.pair("s0", "s1")
-    assert (pair.a, pair.b, pair.wins, pair.losses) == ("s0", "s1", 0, 8)
-    assert pair.p_direct == pytest.approx(2 / 2**8)
-    if pair.p != pytest.approx(pair.p_direct):  # the scores' own test, or 1
-        assert pair.p > pair.p_direct
+    assert (pair.a, pair.b, pair.wins, pair.losses) == ("s0", "s1", 0, 5)
+    assert (pair.p, pair.p_direct) == pytest.approx((1.0, 0.0625))
+
+
+def test_a_worse_system_is_not_said_to_be_level():
+    """Over all pairs p = 0.031 is adjusted to 0.047, over the leader's two to 0.062; the sentence said both."""
+    result = _cycle(6, 3, 30)
+    assert result.pair("s0", "s1").p_adjusted == pytest.approx(0.03125 * 1.5)
+    assert result.verdict is not None
+    assert result.verdict.startswith(
+        "s1 leads and s0 is worse (p = 0.031, adjusted 0.047), but s1 and s2 cannot be told apart."
+    )
 
 
 # -- adjustments and the published convention ------------------------------------------------------------------------
