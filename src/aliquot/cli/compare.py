@@ -78,7 +78,7 @@ def run(
         str | None,
         typer.Option(
             "--adjust",
-            help="For many tests: bh (default), holm, none; of choices maxt, too; sidak of other kinds. Groups: holm.",
+            help="For many tests: bh (default; groups: holm), holm, none; maxt of choices; sidak of other kinds.",
         ),
     ] = None,
     holm: Annotated[bool, typer.Option("--holm", help="The same as --adjust holm.")] = False,
