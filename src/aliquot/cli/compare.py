@@ -352,7 +352,7 @@ def _postediting(result: PostEditing) -> list[Table | str]:
     edits = [
         (row.group, row.a, row.b, str(row.segments), render.fixed(row.edits_a, 2), render.fixed(row.edits_b, 2),
          render.fixed(row.difference, 2), _span(row.low, row.high, 1), _counts(row.fewer_a, row.equal, row.fewer_b),
-         _p(row.p_fewer), _p(row.p), _p(row.p_adjusted))
+         _p(row.p), _p(row.p_adjusted))
         for row in result.rows
     ]  # fmt: skip
     choice = [
@@ -363,8 +363,8 @@ def _postediting(result: PostEditing) -> list[Table | str]:
     shown: list[Table | str] = [_table(
         "mean character edits from each output to the final text (p: which needs fewer, sign test"
         f"{_adjusted_by(result.adjust)})", left,
-        ["n", "edits a", "edits b", "difference", "interval", "fewer a/=/b", "p", f"p by {result.clusters}",
-         "adjusted"], edits,
+        ["n", "edits a", "edits b", "difference", "interval", "fewer a/=/b", f"p by {result.clusters}", "adjusted"],
+        edits,
     )]  # fmt: skip
     if any(row.chosen_a + row.chosen_b for row in result.rows):
         right = ["chosen a", "chosen b", "identical", "share a", "interval", "p", f"p by {result.clusters}"]
