@@ -316,7 +316,8 @@ def informative_clusters(choices: Choices) -> IntArray:
         by_cluster = np.bincount(cluster, outcome, minlength=choices.clusters).astype(np.int64)
         net[:, a] += by_cluster
         net[:, b] -= by_cluster
-        decided[np.ix_(np.unique(cluster[outcome != 0]), [a, b])] = True
+        rows = np.unique(cluster[outcome != 0])
+        decided[rows, a] = decided[rows, b] = True
     differing = np.array([(net != net[:, [system]]).sum(axis=0) for system in range(choices.systems)])
     own = decided.sum(axis=0)
     return np.asarray(np.minimum(differing, np.minimum(own[:, None], own[None, :])), dtype=np.int64)
