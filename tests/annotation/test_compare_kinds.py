@@ -66,7 +66,8 @@ def test_verify_leaves_contradictions_out():
 
 def test_verify_without_differences_tests_nothing():
     pair = compare(pl.DataFrame({"item": [1, 2], "choice": ["both", "none"]}), "verify", systems=["X", "Y"]).pairs[0]
-    assert np.isnan([pair.p, pair.p_exact, pair.chi2, pair.low]).all()
+    assert np.isnan([pair.p, pair.p_exact, pair.chi2]).all()
+    assert -1 < pair.low < pair.difference < pair.high < 1
 
 
 # -- post-editing --------------------------------------------------------------------------------------------------

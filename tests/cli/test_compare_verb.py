@@ -78,7 +78,7 @@ def test_pairs_are_shown_and_written(tmp_path, capsys):
     assert run(["compare", str(data)]) == 0
     assert "10 pairs: see them with --pairs" in capsys.readouterr().out
     assert run(["compare", str(data), "--pairs", "-o", str(tmp_path / "p.csv")]) == 0
-    assert "preferred" in capsys.readouterr().out
+    assert "against" in capsys.readouterr().out
     assert pl.read_csv(tmp_path / "p.csv").height == 10
 
 

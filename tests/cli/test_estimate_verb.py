@@ -17,7 +17,7 @@ from aliquot import EvalSet, __version__, estimate, save, select, synthetic
 
 WIDTH = 100
 SYSTEM = ["system", "estimate", "se", "low", "high", "n", "effective_n", "rank_low", "rank_high", "p_best", "cluster",
-          "missing"]  # fmt: skip
+          "missing", "plain_mean"]  # fmt: skip
 PAIR = ["a", "b", "difference", "low", "high", "p", "p_adjusted", "p_sample", "p_full"]
 
 

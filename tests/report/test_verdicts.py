@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import aliquot
 from aliquot.annotation.agreement_result import Agreement, table_of
 from aliquot.annotation.preferences import Comparison, Position, SystemPreference
 from aliquot.core.selection import Selection
+from aliquot.core.verdict_words import PairTest
 from aliquot.estimation.estimate import Estimates, PairEstimate, SystemEstimate
 from aliquot.estimation.monitor import Picture
 from aliquot.estimation.notes import UNKNOWN_CHANCES
@@ -223,14 +225,19 @@ def preferred(name, cluster, component=1):
 
 
 class TestCompare:
-    def comparison(self, *systems, position=None):
-        return Comparison("pairwise", systems, (), 10, 10, 2, "item", "half", 0.0, "robust", 0.95, 0.0, position)
+    def comparison(self, *systems, position=None, p=0.004):
+        tests = tuple(PairTest(a.system, b.system, p, p) for a, b in combinations(systems, 2))
+        return Comparison(
+            "pairwise", systems, (), 10, 10, 2, "item", "half", 0.0, "robust", 0.95, 0.0, position, tests=tests
+        )
 
     def test_who_is_preferred(self):
         assert verdict(self.comparison(preferred("A", 1), preferred("B", 2))) == (
-            "People prefer A: it won 70% of its choices (95% interval 60% to 80%). The next system, B, is worse."
+            "A is best: the next system, B, is worse (p = 0.004). A won 70% of its choices (95% interval 60% to 80%)."
         )
         assert "cannot be told apart" in verdict(self.comparison(preferred("A", 1), preferred("B", 1)))
+        untested = self.comparison(preferred("A", 1), preferred("B", 1), p=NAN)
+        assert "No difference between systems can be tested" in verdict(untested)
         assert "only system" in verdict(self.comparison(preferred("A", 1)))
         assert "no choices" in verdict(self.comparison())
 

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 from statsmodels.stats.contingency_tables import mcnemar as reference_mcnemar
-from statsmodels.stats.proportion import proportion_confint
 
 from aliquot.errors import OptionError
 from aliquot.stats.choices import clustered_sign_test, mcnemar, sign_test
-from aliquot.stats.clustered import clustered_mean, clustered_share, student_quantile, wilson_interval
+from aliquot.stats.clustered import clustered_difference, clustered_mean, clustered_share, student_quantile
+from aliquot.stats.proportions import tango_interval
 
 PARACRAWL = {"cs": (98, 38, 2.7e-7), "de": (86, 62, 0.058), "fi": (134, 16, 2.2e-24), "lv": (99, 44, 4.9e-6),
              "ro": (124, 31, 2.2e-14)}  # fmt: skip
@@ -122,22 +122,11 @@ def test_mcnemar_is_that_of_statsmodels(only_a, only_b):
 # -- shares and means ----------------------------------------------------------------------------------------------
 
 
-@given(st.integers(1, 200), st.data())
-@settings(max_examples=40, deadline=None)
-def test_wilson_interval_is_that_of_statsmodels(n, data):
-    yes = data.draw(st.integers(0, n))
-    np.testing.assert_allclose(wilson_interval(yes / n, n), proportion_confint(yes, n, method="wilson"), atol=1e-12)
-
-
-def test_wilson_of_the_german_post_editors():
-    """Notes, P4: [.501, .658] for 86 of 148."""
-    assert wilson_interval(86 / 148, 148) == pytest.approx((0.501, 0.658), abs=5e-4)
-
-
-def test_clustered_share_with_one_answer_each_is_wilson():
-    values = np.array([1.0, 0.0, 1.0, 1.0, 0.0, 1.0])
-    found = clustered_share(values, np.arange(6))
-    assert (found.low, found.high) == pytest.approx(wilson_interval(4 / 6, 6))
+def test_clustered_share_with_one_answer_each_is_clopper_pearson():
+    found = clustered_share(np.array([1.0] * 86 + [0.0] * 62), np.arange(148))  # post-editors of German
+    assert (found.low, found.high) == pytest.approx(tuple(binomtest(86, 148).proportion_ci(method="exact")))
+    single = clustered_share(np.ones(1), np.zeros(1, dtype=int))
+    assert (single.low, single.high) == pytest.approx((0.025, 1.0))
 
 
 @given(st.lists(st.tuples(st.sampled_from([0.0, 0.5, 1.0]), st.integers(0, 5)), min_size=1, max_size=40))
@@ -149,6 +138,7 @@ def test_clustered_share_holds_its_bounds(rows):
     assert found.clusters == len(set(cluster.tolist()))
     if np.isfinite(found.low):
         assert 0 <= found.low <= found.share <= found.high <= 1
+        assert found.high - found.low > 0.05
         mirrored = clustered_share(1 - values, cluster)
         assert (1 - mirrored.high, 1 - mirrored.low) == pytest.approx((found.low, found.high))
     else:
@@ -168,8 +158,26 @@ def test_doubling_answers_within_clusters_adds_nothing():
 
 def test_all_ties_are_no_certainty():
     found = clustered_share(np.full(12, 0.5), np.repeat(np.arange(4), 3))
-    assert found.effective_n == 4
-    assert found.low < 0.3
+    assert (found.low, found.high) == pytest.approx(tuple(binomtest(2, 4).proportion_ci(method="exact")))
+
+
+@given(st.lists(st.tuples(st.sampled_from([-1.0, 0.0, 1.0]), st.integers(0, 5)), min_size=1, max_size=40))
+@settings(max_examples=80, deadline=None)
+def test_clustered_differences_hold_their_bounds(rows):
+    values, cluster = np.array([row[0] for row in rows]), np.array([row[1] for row in rows])
+    found, alone = clustered_difference(values, cluster), clustered_difference(values, np.arange(len(rows)))
+    if np.isfinite(found.low):
+        assert -1 <= found.low <= found.share <= found.high <= 1
+        assert found.high - found.low >= (alone.high - alone.low) * (1 - 1e-9) > 0
+    else:
+        assert found.clusters == 1
+        assert len(values) > 1
+
+
+def test_clustered_difference_with_one_answer_each_is_that_of_tango():
+    found = clustered_difference(np.array([1.0] * 5 + [-1.0] * 2 + [0.0] * 9), np.arange(16))
+    ends = tango_interval(np.array([5.0]), np.array([2.0]), np.array([16.0]))
+    assert (found.low, found.high) == pytest.approx((ends[0].item(), ends[1].item()))
 
 
 def test_coverage_of_clustered_shares():
@@ -181,7 +189,7 @@ def test_coverage_of_clustered_shares():
         answers = (rng.random((25, 4)) < 1 / (1 + np.exp(-lean[:, None]))).astype(float)
         found = clustered_share(answers.ravel(), np.repeat(np.arange(25), 4))
         hits.append(found.low <= truth <= found.high)
-    assert 0.92 <= np.mean(hits) <= 0.99
+    assert 0.93 <= np.mean(hits) <= 0.995
 
 
 def test_clustered_mean_is_the_t_interval_of_single_answers():
@@ -202,4 +210,4 @@ def test_means_without_spread_or_clusters_are_not_certain():
 @pytest.mark.parametrize("level", [0.0, 1.0, -1.0, 95.0])
 def test_impossible_levels_are_refused(level):
     with pytest.raises(OptionError, match="level"):
-        wilson_interval(0.5, 10, level)
+        clustered_share(np.ones(3), np.arange(3), level)

@@ -97,9 +97,9 @@ def compare(data: Source, kind: str | None = None, **options: Any) -> CompareRes
             - panas: a column for each of the 20 adjectives of PANAS, participant, time
         **options: Of most kinds: systems (keep only these), columns (our column role -> the table's column), level
             (coverage of the intervals), cluster (item, annotator or none: choices that depend on each other), seed,
-            where (file name, for messages). Preferences also take ties, interval, prior, alpha, adjust, draws, ignore,
-            strict, and from scores criterion, human, within, margin; postedit outputs,
-            by; criteria only, rows, correlation, factors, gap, communality, drop, flip, scale; importance target,
+            where (file name, for messages). Preferences also take ties, interval, prior, alpha, adjust, rule, draws,
+            ignore, strict, and from scores criterion, human, within, margin; verify adjust; postedit outputs, by,
+            adjust; criteria only, rows, correlation, factors, gap, communality, drop, flip, scale; importance target,
             errors, types, per_annotator; groups groups, lower_is_better, adjust, equal_variances; pool minimum, spread,
             rule.
 
@@ -160,7 +160,7 @@ def _kind_of(data: Data, options: Mapping[str, Any]) -> str:
 _FOR_ALL = ("seed", "where", "level")
 """Options that every kind takes; kinds that draw nothing ignore the seed, those without intervals the level."""
 
-_SCORING = ("ties", "interval", "level", "alpha", "adjust", "prior", "draws", "seed")
+_SCORING = ("ties", "interval", "level", "alpha", "adjust", "rule", "prior", "draws", "seed")
 """Options of `compare_preferences`."""
 
 

@@ -74,7 +74,7 @@ def group_changes(
         table: participant, group, before, after, and where there are several, measure: a row per person and measure.
         groups: The two groups, in the order to report them; by default those that occur.
         lower_is_better: Measures of which less is better, such as negative affect.
-        adjust: holm, sidak or none, over the measures.
+        adjust: holm, bh, sidak or none, over the measures.
         equal_variances: Student's t test instead of Welch's.
 
     >>> table = pl.DataFrame({"participant": range(6), "group": ["r", "r", "r", "c", "c", "c"],

@@ -2,21 +2,39 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import polars as pl
 
 from aliquot.annotation.choices import Preferences
 from aliquot.core.result import Result, frame_of, signature
+from aliquot.core.verdict_words import PairTest
 from aliquot.errors import OptionError, unknown_name
-from aliquot.stats.arrays import IntArray, Seed
+from aliquot.stats.arrays import FloatArray, IntArray, Seed
 from aliquot.stats.bradley_terry import BradleyTerry, bradley_terry
-from aliquot.stats.choices import choices_of_system, clustered_sign_test, sign_test, tally
-from aliquot.stats.clustered import clustered_share, wilson_interval
-from aliquot.stats.multiple_testing import adjust_pairs, adjusted, significantly_better, two_sided
+from aliquot.stats.choices import (
+    Choices,
+    choices_of_system,
+    informative_clusters,
+    pair_sign_tests,
+    sign_test,
+    tally,
+)
+from aliquot.stats.clustered import clustered_share
+from aliquot.stats.multiple_testing import PAIR_ADJUSTMENTS, adjust_pairs, max_t, significantly_better, two_sided
 from aliquot.stats.ranks import cluster as cluster_numbers
 from aliquot.stats.ranks import rank_intervals, student_p
+
+RULES = ("any", "published")
+"""How ranks and clusters are decided: adjusted two-sided p-values, or one-sided ones of each pair alone."""
+
+PUBLISHED = "p-values, ranks and clusters are by the published convention (--rule): one-sided, each pair alone"
+
+FEW = 10
+"""Informative clusters below which a difference of scores is too far from normal, and exact tests take its place."""
 
 
 @dataclass(frozen=True)
@@ -50,11 +68,13 @@ class SystemPreference:
 
 @dataclass(frozen=True)
 class PairPreference:
-    """Two systems, the more often chosen one first.
+    """Two systems that were compared, the one with the higher score first.
 
-    `win_rate` counts ties half, `low` and `high` its interval over clusters. `share` is the first's share of the
-    choices that were not ties, with Wilson's interval as if choices were independent. `p_sign` is the exact sign test
-    of those choices, `p` the sign test over clusters, `p_holm` the latter corrected for the number of pairs.
+    `win_rate` counts ties half; `share` is the first's share of the choices that were not ties. Both have intervals
+    over clusters. `p_sign` is the exact sign test of those choices as if they were independent, `p_direct` that over
+    clusters. `p` is the two-sided test that ranks, clusters and verdict rest on, `p_adjusted` the same for all pairs at
+    once. Of two systems, or where fewer than 10 clusters inform the difference, `p` is `p_direct` (1 where these
+    choices go against the scores); otherwise it is the test of the difference of the scores, which use all choices.
     """
 
     a: str
@@ -71,8 +91,9 @@ class PairPreference:
     share_low: float
     share_high: float
     p_sign: float
+    p_direct: float
     p: float
-    p_holm: float
+    p_adjusted: float
 
 
 @dataclass(frozen=True)
@@ -87,7 +108,10 @@ class Position:
 
 @dataclass(frozen=True, eq=False)
 class Comparison(Result):
-    """The result of `compare` for choices, ballots and scores."""
+    """The result of `compare` for choices, ballots and scores.
+
+    `tests` has every two systems of a component, the higher score first; `pairs` those that were compared.
+    """
 
     kind: str
     systems: tuple[SystemPreference, ...]
@@ -102,6 +126,10 @@ class Comparison(Result):
     level: float
     prior: float
     position: Position | None = None
+    alpha: float = 0.05
+    adjust: str = "bh"
+    rule: str = "any"
+    tests: tuple[PairTest, ...] = ()
     notes: tuple[str, ...] = ()
     signature: str = ""
 
@@ -126,6 +154,10 @@ class Comparison(Result):
         """One row per system, best first."""
         return frame_of(self.systems, SystemPreference)
 
+    def document(self) -> Mapping[str, Any]:
+        """The fields, without the tests of pairs that were never compared."""
+        return self.fields_without("tests")
+
     def pairs_frame(self) -> pl.DataFrame:
         """One row per pair that was compared."""
         return frame_of(self.pairs, PairPreference)
@@ -138,7 +170,8 @@ def compare_preferences(
     interval: str = "robust",
     level: float = 0.95,
     alpha: float = 0.05,
-    adjust: bool = False,
+    adjust: str | None = None,
+    rule: str = "any",
     prior: float | None = None,
     draws: int = 1000,
     seed: Seed = 0,
@@ -151,12 +184,14 @@ def compare_preferences(
             them out.
         interval: Of the scores: robust, bootstrap or information.
         level: Coverage of all intervals.
-        alpha: Significance of ranks and clusters, one-sided.
-        adjust: Holm's correction over pairs, for ranks and clusters.
+        alpha: Significance of ranks, clusters and verdict.
+        adjust: For the pairs of a component: bh (Benjamini-Hochberg, the default: of the differences named, at most a
+            share alpha is expected to be wrong), holm, maxt (step-down max-t) or none.
+        rule: any, or published (the usual convention: one-sided p-values of the scores, each pair alone).
         prior: Choices to add to every compared pair for the scores, half won by either side; None adds one only where
             they would be infinite.
         draws: Bootstrap draws.
-        seed: Of the bootstrap.
+        seed: Of the bootstrap and of max-t.
 
     >>> import aliquot
     >>> from aliquot.annotation.choices import score_preferences
@@ -164,17 +199,17 @@ def compare_preferences(
     >>> compare_preferences(score_preferences(data, within="item")).systems[0].system
     'sys1'
     """
-    if not 0.0 < alpha < 0.5:
-        raise OptionError(f"alpha is {alpha}; choose between 0 and 0.5, for instance 0.05")
+    adjust = _checked_adjustment(alpha, adjust, rule)
     fit = bradley_terry(
         preferences.choices, ties=ties, interval=interval, level=level, prior=prior, draws=draws, seed=seed
     )
-    rows = _system_rows(preferences, fit, _ranks(fit, alpha, adjust=adjust), level)
-    seeded = seed if isinstance(seed, int) and interval == "bootstrap" else None
+    tests = _pair_tests(preferences.choices, fit, adjust, rule, seed)
+    rows = _system_rows(preferences, fit, _ranks(fit, tests, alpha), level)
+    seeded = seed if isinstance(seed, int) and (interval == "bootstrap" or adjust == "maxt") else None
     return Comparison(
         kind=preferences.kind,
         systems=tuple(sorted(rows, key=lambda row: (row.component, -np.nan_to_num(row.score, nan=-np.inf)))),
-        pairs=_pair_rows(preferences, level),
+        pairs=_pair_rows(preferences, tests, level),
         choices=len(preferences.choices),
         items=preferences.items,
         annotators=preferences.annotators,
@@ -185,32 +220,89 @@ def compare_preferences(
         level=level,
         prior=fit.prior,
         position=_position(preferences, level),
-        notes=(*preferences.notes, *_fit_notes(preferences, fit, ties, prior)),
+        alpha=alpha,
+        adjust=adjust,
+        rule=rule,
+        tests=tests.named(preferences.systems, fit.component),
+        notes=(*preferences.notes, *_fit_notes(preferences, fit, ties, prior), *([PUBLISHED] if rule != "any" else [])),
         signature=signature(
             f"compare:{preferences.kind}", None, **dict(preferences.options), ties=ties, interval=interval, level=level,
             cluster=None if preferences.cluster == "item" else preferences.cluster, prior=prior,
-            alpha=None if alpha == 0.05 else alpha, holm="yes" if adjust else None,
-            draws=draws if seeded is not None else None, seed=seeded, data=preferences.fingerprint,
+            alpha=None if alpha == 0.05 else alpha, adjust=None if adjust == "bh" or rule == "published" else adjust,
+            rule=None if rule == "any" else rule, draws=draws if interval == "bootstrap" else None, seed=seeded,
+            data=preferences.fingerprint,
         ),
     )  # fmt: skip
 
 
-def _ranks(fit: BradleyTerry, alpha: float, *, adjust: bool) -> tuple[IntArray, IntArray, IntArray]:
+def _checked_adjustment(alpha: float, adjust: str | None, rule: str) -> str:
+    if not 0.0 < alpha < 0.5:
+        raise OptionError(f"alpha is {alpha}; choose between 0 and 0.5, for instance 0.05")
+    if rule not in RULES:
+        raise unknown_name("rule", rule, RULES)
+    if adjust is not None and adjust not in PAIR_ADJUSTMENTS:
+        raise unknown_name("adjustment", adjust, PAIR_ADJUSTMENTS)
+    if rule == "published" and adjust not in (None, "none"):
+        raise OptionError(f"the rule 'published' tests each pair alone; leave adjust ('{adjust}') or the rule out")
+    return adjust or ("none" if rule == "published" else "bh")
+
+
+@dataclass(frozen=True, eq=False)
+class _PairTests:
+    """Tests of all pairs, systems x systems: the clustered sign test, p, and p for all pairs of a component at once."""
+
+    scores: FloatArray
+    direct: FloatArray
+    net: IntArray  # wins minus losses of the row
+    p: FloatArray
+    p_adjusted: FloatArray
+
+    def ordered(self, a: int, b: int) -> tuple[int, int]:
+        """The system with the higher score first; where scores are equal, the more often chosen one."""
+        gap = float(self.scores[a] - self.scores[b])
+        return (b, a) if (gap if abs(gap) > 1e-9 else self.net[a, b]) < 0 else (a, b)
+
+    def named(self, systems: Sequence[str], component: IntArray) -> tuple[PairTest, ...]:
+        """The test of every two systems of a component."""
+        return tuple(
+            PairTest(systems[a], systems[b], float(self.p[a, b]), float(self.p_adjusted[a, b]))
+            for first, second in np.argwhere(np.triu(component[:, None] == component[None, :], 1)).tolist()
+            for a, b in [self.ordered(first, second)]
+        )
+
+
+def _pair_tests(choices: Choices, fit: BradleyTerry, adjust: str, rule: str, seed: Seed) -> _PairTests:
+    direct, net = pair_sign_tests(choices)
+    gap, variances = fit.scores[:, None] - fit.scores[None, :], np.diag(fit.covariance)
+    se = np.sqrt(np.maximum(variances[:, None] + variances[None, :] - 2 * fit.covariance, 0.0))
+    se[se <= 1e-9] = np.nan  # a difference that was never seen to vary is not known for sure
+    one_sided = student_p(gap, se, fit.df)
+    np.fill_diagonal(one_sided, 0.5)
+    if rule == "published":
+        p = np.minimum(one_sided, one_sided.T)
+        return _PairTests(fit.scores, direct, net, p, p)
+    alone = np.bincount(fit.component)[fit.component] == 2  # nothing but the two systems' own choices
+    exact = alone[:, None] | (informative_clusters(choices) < FEW)
+    p = np.where(exact, np.where(gap * net < -1e-9, 1.0, direct), two_sided(one_sided))
+    p_adjusted = np.full(p.shape, np.nan)
+    for part in np.unique(fit.component):
+        here = np.ix_(fit.component == part, fit.component == part)
+        p_adjusted[here] = (
+            max_t(p[here], fit.covariance[here], np.array(fit.df), seed=seed)
+            if adjust == "maxt"
+            else adjust_pairs(p[here], adjust)
+        )
+    return _PairTests(fit.scores, direct, net, p, p_adjusted)
+
+
+def _ranks(fit: BradleyTerry, tests: _PairTests, alpha: float) -> tuple[IntArray, IntArray, IntArray]:
     """Lowest and highest rank and the cluster of each system, among the systems of its component."""
-    number = len(fit.scores)
-    low, high, clusters = (np.ones(number, dtype=np.int64) for _ in range(3))
-    variances = np.diag(fit.covariance)
+    low, high, clusters = (np.ones(len(fit.scores), dtype=np.int64) for _ in range(3))
     for part in np.unique(fit.component):
         here = np.flatnonzero(fit.component == part)
-        scores = fit.scores[here]
-        variance = variances[here][:, None] + variances[here][None, :] - 2 * fit.covariance[np.ix_(here, here)]
-        se = np.sqrt(np.maximum(variance, 0.0))
-        se[se <= 1e-9] = np.nan  # a difference that was never seen to vary is not known for sure
-        p = student_p(scores[:, None] - scores[None, :], se, fit.df)
-        np.fill_diagonal(p, 0.5)
-        better = significantly_better(scores, adjust_pairs(two_sided(p), "holm" if adjust else "bh"), alpha)
+        better = significantly_better(fit.scores[here], tests.p_adjusted[np.ix_(here, here)], alpha)
         low[here], high[here] = rank_intervals(better)
-        clusters[here] = cluster_numbers(scores, better)
+        clusters[here] = cluster_numbers(fit.scores[here], better)
     return low, high, clusters
 
 
@@ -238,29 +330,24 @@ def _system_rows(
     return rows
 
 
-def _pair_rows(preferences: Preferences, level: float) -> tuple[PairPreference, ...]:
+def _pair_rows(preferences: Preferences, tests: _PairTests, level: float) -> tuple[PairPreference, ...]:
     rows = []
     for first, second, cluster, outcome in preferences.choices:
-        names, turned = (preferences.systems[first], preferences.systems[second]), outcome.astype(np.int64)
-        if turned.sum() < 0:  # the more often chosen one stands first
-            names, turned = names[::-1], -turned
-        rows.append(_pair_row(*names, cluster.astype(np.int64), turned, level))
-    p = adjusted(np.array([row.p for row in rows], dtype=np.float64), "holm")
-    full = [replace(row, p_holm=float(value)) for row, value in zip(rows, p, strict=True)]
-    return tuple(sorted(full, key=lambda row: (-row.win_rate, row.a, row.b)))
-
-
-def _pair_row(a: str, b: str, cluster: IntArray, outcome: IntArray, level: float) -> PairPreference:
-    wins, losses = int((outcome == 1).sum()), int((outcome == -1).sum())
-    rate = clustered_share((1.0 + outcome) / 2, cluster, level)
-    share = wins / (wins + losses) if wins + losses else float("nan")
-    share_low, share_high = wilson_interval(share, wins + losses, level)
-    return PairPreference(
-        a=a, b=b, n=len(outcome), clusters=rate.clusters, wins=wins, ties=len(outcome) - wins - losses, losses=losses,
-        win_rate=rate.share, low=rate.low, high=rate.high, share=share, share_low=share_low, share_high=share_high,
-        p_sign=float(sign_test(wins, losses)), p=clustered_sign_test(np.bincount(cluster, outcome).astype(np.int64)),
-        p_holm=float("nan"),
-    )  # fmt: skip
+        pair = tests.ordered(first, second)
+        turned = outcome.astype(np.int64) * (1 if pair == (first, second) else -1)
+        a, b = (preferences.systems[system] for system in pair)
+        direct, p, p_adjusted = (float(table[pair]) for table in (tests.direct, tests.p, tests.p_adjusted))
+        wins, losses = int((turned == 1).sum()), int((turned == -1).sum())
+        rate = clustered_share((1.0 + turned) / 2, cluster.astype(np.int64), level)
+        decided = turned != 0
+        share = clustered_share((turned[decided] + 1.0) / 2, cluster[decided].astype(np.int64), level)
+        row = PairPreference(
+            a=a, b=b, n=len(turned), clusters=rate.clusters, wins=wins, ties=len(turned) - wins - losses, losses=losses,
+            win_rate=rate.share, low=rate.low, high=rate.high, share=share.share, share_low=share.low,
+            share_high=share.high, p_sign=float(sign_test(wins, losses)), p_direct=direct, p=p, p_adjusted=p_adjusted,
+        )  # fmt: skip
+        rows.append(row)
+    return tuple(sorted(rows, key=lambda row: (-row.win_rate, row.a, row.b)))
 
 
 def _position(preferences: Preferences, level: float) -> Position | None:

@@ -8,8 +8,8 @@ whichever was picked; means over jobs or languages are means over their segments
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import numpy as np
 import polars as pl
@@ -21,7 +21,8 @@ from aliquot.core.result import Result, frame_of, signature
 from aliquot.errors import DataError, OptionError, unknown_name
 from aliquot.stats.arrays import BoolArray, IntArray
 from aliquot.stats.choices import clustered_sign_test, mcnemar, sign_test
-from aliquot.stats.clustered import clustered_mean, clustered_share, wilson_interval
+from aliquot.stats.clustered import clustered_difference, clustered_mean, clustered_share
+from aliquot.stats.multiple_testing import adjusted
 from aliquot.stats.text_similarity import edit_distances, fewer_edits, text_lengths
 
 # -- verify --------------------------------------------------------------------------------------------------------
@@ -32,7 +33,8 @@ class VerifiedPair:
     """Two systems: counts of the four judgments, accuracies with intervals over clusters, and the tests.
 
     `both_share` is the share of judgments on which both are right; `difference` is accuracy_a - accuracy_b. `p_exact`
-    and `chi2` (continuity-corrected, with its `p_chi2`) are McNemar's; `p` is its test over clusters.
+    and `chi2` (continuity-corrected, with its `p_chi2`) are McNemar's; `p` is its exact test over clusters, and
+    `p_adjusted` the same for all pairs at once.
     """
 
     a: str
@@ -57,6 +59,7 @@ class VerifiedPair:
     chi2: float
     p_chi2: float
     p: float
+    p_adjusted: float = float("nan")
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +72,7 @@ class Verification(Result):
     annotators: int
     clusters: str
     level: float
+    adjust: str = "bh"
     notes: tuple[str, ...] = ()
     signature: str = ""
 
@@ -92,6 +96,7 @@ def verify(
     ignore: Collection[str] = (),
     cluster: str = "item",
     level: float = 0.95,
+    adjust: str = "bh",
     strict: bool = False,
     where: str = "table",
 ) -> Verification:
@@ -101,6 +106,7 @@ def verify(
         table: item, annotator, system_a, system_b, choice.
         systems: Keep only these; also the names of a and b where the table has none.
         ignore: Labels to leave out, for instance those for words that should not have been shown.
+        adjust: bh, holm, sidak or none, over the pairs of systems.
         strict: Refuse contradictory duplicates instead of leaving them out.
 
     >>> table = pl.DataFrame({"item": range(6), "choice": ["1", "1", "2", "both", "0", "1"]})
@@ -121,15 +127,17 @@ def verify(
     by_pair = rows.with_columns(pl.Series("code", codes)).group_by("a", "b", maintain_order=True)
     pairs = [_verified(str(a), str(b), part["side"], part["code"].to_numpy(), level) for (a, b), part in by_pair]
     return Verification(
-        pairs=tuple(pairs),
+        pairs=_with_adjusted_p(pairs, adjust),
         answers=rows.height,
         items=rows["item"].n_unique(),
         annotators=rows["annotator"].drop_nulls().n_unique(),
         clusters=cluster,
         level=level,
+        adjust=adjust,
         notes=(*notes, *merge_notes, *annotator_notes(rows)),
         signature=signature("compare:verify", level=level, cluster=None if cluster == "item" else cluster,
-                            ignore=",".join(sorted(ignore)) or None, data=named.fingerprint),
+                            ignore=",".join(sorted(ignore)) or None, adjust=None if adjust == "bh" else adjust,
+                            data=named.fingerprint),
     )  # fmt: skip
 
 
@@ -166,17 +174,24 @@ def _verified(a: str, b: str, side: pl.Series, cluster: IntArray, level: float) 
     both = (side == "both").to_numpy()
     right_a, right_b = (only_a | both).astype(np.float64), (only_b | both).astype(np.float64)
     share_a, share_b = clustered_share(right_a, cluster, level), clustered_share(right_b, cluster, level)
-    gap = clustered_mean(right_a - right_b, cluster, level)
-    low, high = np.clip([gap.low, gap.high], -1.0, 1.0).tolist()
+    gap = clustered_difference(right_a - right_b, cluster, level)
     test = mcnemar(int(only_a.sum()), int(only_b.sum()))
     net = np.bincount(cluster, right_a - right_b).astype(np.int64)
     return VerifiedPair(
         a=a, b=b, n=len(side), clusters=share_a.clusters, only_a=test.only_a, only_b=test.only_b, both=int(both.sum()),
         none=int((side == "none").sum()), accuracy_a=share_a.share, a_low=share_a.low, a_high=share_a.high,
         accuracy_b=share_b.share, b_low=share_b.low, b_high=share_b.high, both_share=float(both.mean()),
-        difference=gap.mean, low=low, high=high, p_exact=test.p_exact, chi2=test.chi2, p_chi2=test.p_chi2,
+        difference=gap.share, low=gap.low, high=gap.high, p_exact=test.p_exact, chi2=test.chi2, p_chi2=test.p_chi2,
         p=clustered_sign_test(net),
     )  # fmt: skip
+
+
+Row = TypeVar("Row", "VerifiedPair", "PostEdited")
+
+
+def _with_adjusted_p(rows: Sequence[Row], adjust: str) -> tuple[Row, ...]:
+    p = adjusted(np.array([row.p for row in rows], dtype=np.float64), adjust)
+    return tuple(replace(row, p_adjusted=float(value)) for row, value in zip(rows, p, strict=True))
 
 
 # -- postedit ------------------------------------------------------------------------------------------------------
@@ -192,9 +207,10 @@ class PostEdited:
 
     `edits_a` and `edits_b` are mean character edit distances of the final text to the outputs, `rate_a` and `rate_b`
     edits per character of the final texts, `difference` edits_a - edits_b with its interval over clusters. `fewer_a`
-    of the segments need fewer edits from a; `p_fewer` is the exact sign test of that, `p` the same over clusters.
-    `chosen_a` of the segments were made from a's output; `share_a` with Wilson's interval and `p_chosen`,
-    `p_chosen_clustered` are about the choice, identical outputs left out.
+    of the segments need fewer edits from a; `p_fewer` is the exact sign test of that, `p` the same over clusters, and
+    `p_adjusted` for all groups, or all pairs of systems, at once. `chosen_a` of the segments were made from a's output;
+    `share_a` with its interval over clusters and `p_chosen`, `p_chosen_clustered` are about the choice, identical
+    outputs left out.
     """
 
     group: str
@@ -222,6 +238,7 @@ class PostEdited:
     share_high: float
     p_chosen: float
     p_chosen_clustered: float
+    p_adjusted: float = float("nan")
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,6 +249,7 @@ class PostEditing(Result):
     by: str | None
     clusters: str
     level: float
+    adjust: str = "bh"
     notes: tuple[str, ...] = ()
     signature: str = ""
 
@@ -262,6 +280,7 @@ def postedit(
     by: str | None = None,
     cluster: str = "item",
     level: float = 0.95,
+    adjust: str = "bh",
     where: str = "table",
 ) -> PostEditing:
     """Compare two systems by what post-editors made of their outputs.
@@ -271,6 +290,7 @@ def postedit(
         outputs: Data that hold the outputs, where the table names systems instead of giving texts.
         systems: The two systems, where the table does not name them; otherwise keep only these.
         by: A column whose values make groups (job, language, annotator).
+        adjust: bh, holm, sidak or none, over the pairs of systems, and over the rows of groups.
 
     >>> table = pl.DataFrame({"item": [1, 2], "final": ["a cat", "two dogs"],
     ...                       "output_a": ["the cat", "two dogs"], "output_b": ["the dog", "dogs"]})
@@ -284,20 +304,24 @@ def postedit(
     rows, notes = _segments(named, outputs, systems, by)
     rows = rows.with_columns(pl.Series("cluster", cluster_codes(rows, cluster)))
     parts = [] if by is None else [(str(key[0]), part) for key, part in rows.group_by(["group"], maintain_order=True)]
-    found = [
-        _edited(group, str(a), str(b), pair, level)
-        for group, part in [*parts, (ALL, rows)]
-        for (a, b), pair in part.group_by("a", "b", maintain_order=True)
+    families = [
+        [
+            _edited(group, str(a), str(b), pair, level)
+            for group, part in family
+            for (a, b), pair in part.group_by("a", "b", maintain_order=True)
+        ]
+        for family in (parts, [(ALL, rows)])
     ]
     return PostEditing(
-        rows=tuple(found),
+        rows=tuple(row for family in families for row in _with_adjusted_p(family, adjust)),
         by=by,
         clusters=cluster,
         level=level,
+        adjust=adjust,
         notes=(*notes, *annotator_notes(rows)),
         signature=signature(
             "compare:postedit", outputs, by=by, level=level, cluster=None if cluster == "item" else cluster,
-            table=named.fingerprint,
+            adjust=None if adjust == "bh" else adjust, table=named.fingerprint,
         ),
     )  # fmt: skip
 
@@ -380,8 +404,7 @@ def _edited(group: str, a: str, b: str, rows: pl.DataFrame, level: float) -> Pos
     same = (rows["output_a"] == rows["output_b"]).to_numpy()
     chosen = _chosen(rows["side"], same)
     chosen_a, chosen_b = int((chosen == 1).sum()), int((chosen == -1).sum())
-    share = chosen_a / (chosen_a + chosen_b) if chosen_a + chosen_b else float("nan")
-    share_low, share_high = wilson_interval(share, chosen_a + chosen_b, level)
+    share = clustered_share((chosen[chosen != 0] + 1.0) / 2, cluster[chosen != 0], level)
     fewer_a, fewer_b = int((fewer == 1).sum()), int((fewer == -1).sum())
     return PostEdited(
         group=group, a=a, b=b, segments=rows.height, clusters=gap.clusters, edits_a=float(to_a.mean()),
@@ -389,8 +412,8 @@ def _edited(group: str, a: str, b: str, rows: pl.DataFrame, level: float) -> Pos
         rate_a=float(to_a.sum()) / length, rate_b=float(to_b.sum()) / length, difference=gap.mean, low=gap.low,
         high=gap.high, fewer_a=fewer_a, fewer_b=fewer_b, equal=rows.height - fewer_a - fewer_b,
         p_fewer=float(sign_test(fewer_a, fewer_b)), p=clustered_sign_test(np.bincount(cluster, fewer).astype(np.int64)),
-        chosen_a=chosen_a, chosen_b=chosen_b, identical=int(same.sum()), share_a=share, share_low=share_low,
-        share_high=share_high, p_chosen=float(sign_test(chosen_a, chosen_b)),
+        chosen_a=chosen_a, chosen_b=chosen_b, identical=int(same.sum()), share_a=share.share,
+        share_low=share.low, share_high=share.high, p_chosen=float(sign_test(chosen_a, chosen_b)),
         p_chosen_clustered=clustered_sign_test(np.bincount(cluster, chosen).astype(np.int64)),
     )  # fmt: skip
 

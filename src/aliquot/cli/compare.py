@@ -74,7 +74,22 @@ def run(
         float | None, _choice("--prior", help="Choices added to each pair, half won by either; 1 where needed.")
     ] = None,
     alpha: Annotated[float | None, _choice("--alpha", help="Significance of ranks and clusters (0.05).")] = None,
-    holm: Annotated[bool, _choice("--holm", help="Correct ranks for many pairs.")] = False,
+    adjust: Annotated[
+        str | None,
+        typer.Option(
+            "--adjust",
+            help="For many tests: bh (default; groups: holm), holm, none; maxt of choices; sidak of other kinds.",
+        ),
+    ] = None,
+    holm: Annotated[bool, typer.Option("--holm", help="The same as --adjust holm.")] = False,
+    rule: Annotated[
+        str | None,
+        typer.Option(
+            "--rule",
+            help="Of ranks: any (default) or published (one-sided p, each pair alone). Of --kind pool: drop if both "
+            "fail: and (default), or either: or.",
+        ),
+    ] = None,
     ignore: Annotated[str | None, _choice("--ignore", metavar="A,B", help="Choices to leave out.")] = None,
     criterion: Annotated[str | None, _score("--criterion", metavar="NAME", help="Compare by this one.")] = None,
     human: Annotated[str | None, _score("--human", metavar="NAME", help="Compare by this score.")] = None,
@@ -105,12 +120,10 @@ def run(
     per_annotator: Annotated[bool, _error("--per-annotator", help="Slopes of each annotator, too.")] = False,
     minimum: Annotated[float | None, _pool("--minimum", help="Of a question's mean (3.2).")] = None,
     spread: Annotated[float | None, _pool("--spread", help="Most of its standard deviation (1.2).")] = None,
-    rule: Annotated[str | None, _pool("--rule", help="Drop if both fail: and (default), or either: or.")] = None,
     groups: Annotated[str | None, _group("--groups", metavar="A,B", help="The two groups, in this order.")] = None,
     lower_is_better: Annotated[
         str | None, _group("--lower-is-better", metavar="A,B", help="Measures that should fall.")
     ] = None,
-    adjust: Annotated[str | None, _group("--adjust", help="holm (default), sidak or none.")] = None,
     equal_variances: Annotated[bool, _group("--equal-variances", help="Student's t test, not Welch's.")] = False,
     draws: Annotated[int | None, typer.Option("--draws", max=10**6, help="Bootstrap draws (1000).")] = None,
     plot: common.PlotOption = None,
@@ -149,8 +162,8 @@ def run(
         "minimum": minimum, "spread": spread, "rule": rule,
     }  # fmt: skip
     if holm and adjust is not None:
-        raise OptionError("--holm corrects ranks of systems and --adjust is for --kind groups; give one of them")
-    given["adjust"] = adjust if adjust is not None else (True if holm else None)
+        raise OptionError("--holm is the same as --adjust holm; give one of them")
+    given["adjust"] = "holm" if holm else adjust
     with render.busy("comparing"):
         result = compare(data, kind, seed=seed, **given)
     common.draw(plot, lambda: _figure(result))
@@ -290,16 +303,24 @@ def _system_table(result: Comparison) -> Table:
 
 
 def _pair_table(result: Comparison) -> Table:
-    title = "pairs (p: sign test, ties left out; alone, over clusters, and corrected for the number of pairs)"
-    names = ["won/tied/lost", "win rate", "interval", "p alone", f"p by {result.clusters}", "p Holm"]
+    how = "one-sided, each pair alone: the published convention" if result.rule == "published" else "two-sided"
+    title = f"pairs, the higher score first (p: {how}{_adjusted_by(result.adjust)})"
+    names = ["won/tied/lost", "win rate", "interval", f"p by {result.clusters}", "adjusted"]
     rows = [
         (row.a, row.b, _counts(row.wins, row.ties, row.losses), render.fixed(row.win_rate, 2),
-         _span(row.low, row.high), _p(row.p_sign), _p(row.p), _p(row.p_holm))
+         _span(row.low, row.high), _p(row.p), _p(row.p_adjusted))
         for row in result.pairs
     ]  # fmt: skip
-    table = _table(title, ["preferred", "over"], names, rows)
+    table = _table(title, ["system", "against"], names, rows)
     table.priority = [row.p for row in result.pairs]  # the close pairs are the ones to look at
     return table
+
+
+_ADJUSTED = {"bh": "Benjamini-Hochberg", "holm": "Holm", "maxt": "step-down max-t", "sidak": "Sidak"}
+
+
+def _adjusted_by(adjust: str) -> str:
+    return "" if adjust == "none" else f"; adjusted by {_ADJUSTED[adjust]}"
 
 
 def _verification(result: Verification) -> list[Table | str]:
@@ -310,7 +331,7 @@ def _verification(result: Verification) -> list[Table | str]:
     ]  # fmt: skip
     tests = [
         (row.a, row.b, render.fixed(row.difference), _span(row.low, row.high, 3), _p(row.p_exact),
-         render.fixed(row.chi2, 1), _p(row.p_chi2), _p(row.p))
+         render.fixed(row.chi2, 1), _p(row.p_chi2), _p(row.p), _p(row.p_adjusted))
         for row in result.pairs
     ]  # fmt: skip
     return [
@@ -319,8 +340,9 @@ def _verification(result: Verification) -> list[Table | str]:
             ["only a", "only b", "both", "none", "a right", "interval", "b right", "interval"], counts,
         ),
         _table(
-            "difference of the shares that are right (p: McNemar, exact, chi-square, and over clusters)", ["a", "b"],
-            ["difference", "interval", "p exact", "chi2", "p chi2", f"p by {result.clusters}"], tests,
+            "difference of the shares that are right (p: McNemar, exact, chi-square, and over clusters"
+            f"{_adjusted_by(result.adjust)})", ["a", "b"],
+            ["difference", "interval", "p exact", "chi2", "p chi2", f"p by {result.clusters}", "adjusted"], tests,
         ),
     ]  # fmt: skip
 
@@ -330,7 +352,7 @@ def _postediting(result: PostEditing) -> list[Table | str]:
     edits = [
         (row.group, row.a, row.b, str(row.segments), render.fixed(row.edits_a, 2), render.fixed(row.edits_b, 2),
          render.fixed(row.difference, 2), _span(row.low, row.high, 1), _counts(row.fewer_a, row.equal, row.fewer_b),
-         _p(row.p_fewer), _p(row.p))
+         _p(row.p), _p(row.p_adjusted))
         for row in result.rows
     ]  # fmt: skip
     choice = [
@@ -339,8 +361,10 @@ def _postediting(result: PostEditing) -> list[Table | str]:
         for row in result.rows
     ]  # fmt: skip
     shown: list[Table | str] = [_table(
-        "mean character edits from each output to the final text (p: which needs fewer, sign test)", left,
-        ["n", "edits a", "edits b", "difference", "interval", "fewer a/=/b", "p", f"p by {result.clusters}"], edits,
+        "mean character edits from each output to the final text (p: which needs fewer, sign test"
+        f"{_adjusted_by(result.adjust)})", left,
+        ["n", "edits a", "edits b", "difference", "interval", "fewer a/=/b", f"p by {result.clusters}", "adjusted"],
+        edits,
     )]  # fmt: skip
     if any(row.chosen_a + row.chosen_b for row in result.rows):
         right = ["chosen a", "chosen b", "identical", "share a", "interval", "p", f"p by {result.clusters}"]

@@ -106,7 +106,8 @@ def find_lead(
     """Find who leads from systems (best first), their clusters and the tests of all pairs.
 
     A single leader is the best only if all its pairs are significant, adjusted over the M - 1 of them by `method`
-    (max-t values, which hold for all pairs, are taken as they are).
+    or, as the tables show them, over all pairs (max-t values are taken as they are). By Benjamini-Hochberg either can be
+    the smaller one.
 
     >>> tests = [PairTest("A", "B", 0.001, 0.002), PairTest("A", "C", 0.3, 0.3), PairTest("B", "C", 0.6, 0.6)]
     >>> find_lead(["A", "B", "C"], [1, 2, 2], tests, alpha=0.05).sentence
@@ -122,6 +123,7 @@ def find_lead(
         own = {test.b: test for test in testable if test.a == leaders[0]}
         p = np.array([own[name].p_adjusted if method == "maxt" else own[name].p for name in below if name in own])
         held = p if method == "maxt" else adjusted(p, method)
-        sure = {name for name, value in zip([n for n in below if n in own], held, strict=True) if value < alpha}
+        tested = [name for name in below if name in own]
+        sure = {n for n, value in zip(tested, held, strict=True) if min(value, own[n].p_adjusted) < alpha}
         rivals = tuple(name for name in below if name not in sure)
     return Lead(leaders, below[0] if below else None, pair, rivals, bool(testable))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from aliquot.core.verdict_words import join_names, p_words
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from aliquot.annotation.criteria import Criteria
     from aliquot.annotation.error_importance import ErrorImportance
     from aliquot.annotation.group_changes import GroupChanges
-    from aliquot.annotation.side_by_side import PostEditing, Verification
+    from aliquot.annotation.side_by_side import PostEdited, PostEditing, Verification, VerifiedPair
     from aliquot.annotation.surveys import AffectScores, PoolReduction
 
 _ALPHA = 0.05
@@ -20,29 +20,37 @@ _ALPHA = 0.05
 
 def verification_verdict(result: Verification) -> str:
     """Which system is right more often."""
-    known = [row for row in result.pairs if not math.isnan(row.difference)]
+    known = [row for row in result.pairs if not math.isnan(row.p)]
     if not known:
-        return "There is no pair of systems to compare."
-    row = max(known, key=lambda pair: abs(pair.difference))
+        return "No two systems were told apart by any judgment: there is no difference to test."
+    row = min(known, key=lambda pair: (pair.p_adjusted, pair.p, -abs(pair.difference)))
     better, worse = (row.a, row.b) if row.difference >= 0 else (row.b, row.a)
     accuracy = sorted((row.accuracy_a, row.accuracy_b), reverse=True)
-    shares = f"{accuracy[0]:.0%} against {accuracy[1]:.0%}, {p_words(row.p)}"
-    first = (f"{better} is right more often than {worse} ({shares})." if row.p < _ALPHA
-             else f"{row.a} and {row.b} cannot be told apart ({shares}).")  # fmt: skip
-    return first if len(known) == 1 else f"{first} That is the largest difference of {len(known)} pairs."
+    shares = f"{accuracy[0]:.0%} against {accuracy[1]:.0%}, {p_words(row.p, row.p_adjusted)}"
+    clearest = (f"{better} is right more often than {worse} ({shares})." if row.p_adjusted < _ALPHA
+                else f"{row.a} and {row.b} cannot be told apart ({shares}).")  # fmt: skip
+    return f"{clearest}{_told_apart(known)}"
 
 
 def postedit_verdict(result: PostEditing) -> str:
     """Whose outputs need fewer edits."""
-    row = result.rows[-1]
-    if math.isnan(row.difference):
-        return f"The edits of {row.a} and {row.b} cannot be compared."
-    fewer, more = (row.a, row.b) if row.difference <= 0 else (row.b, row.a)
-    edits = sorted((row.edits_a, row.edits_b))
-    text = f"{edits[0]:.1f} against {edits[1]:.1f} characters per segment, {p_words(row.p)}"
-    if not row.p < _ALPHA:
-        return f"{row.a} and {row.b} need about as many edits ({text})."
-    return f"Outputs of {fewer} need fewer edits than those of {more} ({text})."
+    known = [row for row in result.rows if row.group == result.rows[-1].group and not math.isnan(row.p)]
+    if not known:
+        return f"The edits of {result.rows[-1].a} and {result.rows[-1].b} do not differ: there is nothing to test."
+    row = min(known, key=lambda pair: (pair.p_adjusted, pair.p))
+    (most, fewer), (least, more) = sorted([(row.fewer_a, row.a), (row.fewer_b, row.b)], reverse=True)
+    text = (f"{most} of {row.segments} segments against {least}, {p_words(row.p, row.p_adjusted)}; on average "
+            f"{row.edits_a:.1f} characters from {row.a} and {row.edits_b:.1f} from {row.b}")  # fmt: skip
+    clearest = (f"Outputs of {fewer} need fewer edits than those of {more} ({text})." if row.p_adjusted < _ALPHA
+                else f"{row.a} and {row.b} cannot be told apart by their edits ({text}).")  # fmt: skip
+    return f"{clearest}{_told_apart(known)}"
+
+
+def _told_apart(rows: Sequence[VerifiedPair | PostEdited]) -> str:
+    """How many pairs are told apart, where there are several."""
+    apart = sum(row.p_adjusted < _ALPHA for row in rows)
+    clearest = "That is the clearest difference" if apart else "No difference is clearer"
+    return "" if len(rows) == 1 else f" {clearest}: {apart} of {len(rows)} pairs of systems are told apart."
 
 
 def criteria_verdict(result: Criteria) -> str:
@@ -64,8 +72,9 @@ def importance_verdict(result: ErrorImportance) -> str:
     texts = []
     for target in dict.fromkeys(row.target for row in known):
         worst = min((row for row in known if row.target == target), key=lambda row: row.standardised)
-        if worst.high < 0:
-            texts.append(f"{worst.error} costs most of {target}: {abs(worst.slope):.3g} points per error")
+        if worst.slope < 0 and worst.p < _ALPHA:
+            cost = f"{abs(worst.slope):.3g} points per error, {p_words(worst.p)}"
+            texts.append(f"{worst.error} costs most of {target}: {cost}")
         else:
             texts.append(f"no type of error is sure to lower {target}")
     text = "; ".join(texts)
@@ -74,12 +83,17 @@ def importance_verdict(result: ErrorImportance) -> str:
 
 def groups_verdict(result: GroupChanges) -> str:
     """Which measures changed more in one group than in the other."""
-    found = [row for row in result.rows if row.p_adjusted < _ALPHA]
+    known = [row for row in result.rows if not math.isnan(row.p)]
+    if not known:
+        return "No measure can be tested (the notes say why)."
+    groups, number = f"{known[0].first} and {known[0].second}", len(known)
+    found = [row for row in known if row.p_adjusted < _ALPHA]
     if not found:
-        return f"None of {len(result.rows)} measures changed more in one group than in the other."
-    texts = [f"{row.measure} ({p_words(row.p_adjusted)})" for row in found]
-    groups = f"{result.rows[0].first} and {result.rows[0].second}"
-    return f"{groups} changed differently in {len(found)} of {len(result.rows)} measures: {join_names(texts)}."
+        closest = min(known, key=lambda row: row.p)
+        near = f"{closest.measure}, {p_words(closest.p, closest.p_adjusted)}"
+        return f"The changes of {groups} cannot be told apart in any of {number} measures (the clearest: {near})."
+    texts = [f"{row.measure} ({p_words(row.p, row.p_adjusted)})" for row in found]
+    return f"{groups} changed differently in {len(found)} of {number} measures: {join_names(texts)}."
 
 
 def pool_verdict(result: PoolReduction) -> str:

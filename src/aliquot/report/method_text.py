@@ -207,7 +207,7 @@ def _choices(found: Findings) -> Iterator[Piece]:
     else:
         yield "; ties count half" if result.ties == "half" else "; ties are left out"
     yield f". {result.level:.0%} intervals and tests allow for several choices on one {result.clusters}; p-values "
-    yield "are adjusted for all pairs by Benjamini and Hochberg"
+    yield "are two-sided and adjusted for all pairs after Benjamini and Hochberg"
     yield Cite("benjamini1995")
     yield ". "
     yield from _closing(found)

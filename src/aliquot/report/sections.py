@@ -179,7 +179,7 @@ def _choice_pairs(result: Comparison | None) -> list[_Pair]:
         if rate < 0.5:
             a, b, rate, low, high = b, a, 1 - rate, 1 - high, 1 - low
         found.append(
-            _Pair(a, b, percent(rate), f"{percent(low)} to {percent(high)}", pair.p, pair.p_holm, percent(1 - rate))
+            _Pair(a, b, percent(rate), f"{percent(low)} to {percent(high)}", pair.p, pair.p_adjusted, percent(1 - rate))
         )
     return found
 

@@ -372,6 +372,8 @@ def preference_verdict(result: Comparison) -> str:
     sentences = [_preferred(result, rows)]
     if parts > 1:
         sentences.append(f"{parts} groups of systems were never compared with each other; nothing is said across them.")
+    if result.rule == "published":
+        sentences.append("By the published convention p is one-sided and each pair stands alone.")
     side = result.position
     if side is not None and (side.low > 0.5 or side.high < 0.5):
         sentences.append(f"The side matters: the output shown first won {side.first_won:.0%} of choices.")
@@ -379,18 +381,16 @@ def preference_verdict(result: Comparison) -> str:
 
 
 def _preferred(result: Comparison, rows: Sequence[SystemPreference]) -> str:
-    top = [row for row in rows if row.cluster == rows[0].cluster]
-    first, interval = rows[0], f"{result.level:.0%} interval {rows[0].low:.0%} to {rows[0].high:.0%}"
-    won = f"it won {first.win_rate:.0%} of its choices ({interval})"
+    first = rows[0]
+    won = (f"won {first.win_rate:.0%} of its choices ({result.level:.0%} interval {first.low:.0%} to "
+           f"{first.high:.0%}).")  # fmt: skip
     if len(rows) == 1:
-        return f"{first.system} is the only system: {won}."
-    if len(top) == len(rows):
-        return f"The {len(rows)} systems cannot be told apart; {first.system} comes first: {won}."
-    following = rows[len(top)].system
-    if len(top) == 1:
-        return f"People prefer {first.system}: {won}. The next system, {following}, is worse."
-    lead = join_names([row.system for row in top])
-    return f"{lead} lead and cannot be told apart; the next system, {following}, is worse."
+        return f"{first.system} is the only system: it {won}"
+    lead = find_lead(
+        [row.system for row in rows], [row.cluster for row in rows], result.tests, alpha=result.alpha,
+        method=result.adjust,
+    )  # fmt: skip
+    return f"{lead.sentence}. {first.system} {won}"
 
 
 _VERDICTS: Mapping[str, Callable[[Any], str]] = {

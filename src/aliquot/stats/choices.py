@@ -282,6 +282,47 @@ def clustered_sign_test(net: IntArray) -> float:
     return min(1.0, 2 * float(_other_side(values, counts, end).sum()))
 
 
+def pair_sign_tests(choices: Choices) -> tuple[FloatArray, IntArray]:
+    """Clustered sign tests of every pair (NaN where nothing was decided), and wins minus losses of the row.
+
+    >>> p, net = pair_sign_tests(choices_of_scores(np.array([[3.0, 1.0], [2.0, 1.0]]), np.array([0, 1])))
+    >>> float(p[0, 1]), int(net[1, 0])
+    (0.5, -2)
+    """
+    p = np.full((choices.systems, choices.systems), np.nan)
+    net = np.zeros(p.shape, dtype=np.int64)
+    for a, b, cluster, outcome in choices:
+        by_cluster = np.bincount(cluster, outcome).astype(np.int64)
+        p[a, b] = p[b, a] = clustered_sign_test(by_cluster)
+        net[a, b], net[b, a] = by_cluster.sum(), -by_cluster.sum()
+    return p, net
+
+
+def informative_clusters(choices: Choices) -> IntArray:
+    """Number of clusters that a difference of two systems rests on, systems x systems.
+
+    That is the smallest of three numbers: clusters in which the two systems' wins minus losses differ, and those in
+    which each system won or lost.
+
+    >>> scores = np.array([[2.0, 1.0, 1.0], [2.0, 2.0, 1.0], [1.0, 1.0, 1.0]])
+    >>> informative_clusters(choices_of_scores(scores, np.arange(3)))
+    array([[0, 1, 2],
+           [1, 0, 1],
+           [2, 1, 0]])
+    """
+    net = np.zeros((choices.clusters, choices.systems), dtype=np.int64)
+    decided = np.zeros(net.shape, dtype=np.bool_)
+    for a, b, cluster, outcome in choices:
+        by_cluster = np.bincount(cluster, outcome, minlength=choices.clusters).astype(np.int64)
+        net[:, a] += by_cluster
+        net[:, b] -= by_cluster
+        rows = np.unique(cluster[outcome != 0])
+        decided[rows, a] = decided[rows, b] = True
+    differing = np.array([(net != net[:, [system]]).sum(axis=0) for system in range(choices.systems)])
+    own = decided.sum(axis=0)
+    return np.asarray(np.minimum(differing, np.minimum(own[:, None], own[None, :])), dtype=np.int64)
+
+
 def _other_side(values: IntArray, counts: IntArray, end: int) -> FloatArray:
     """Probabilities of 0, ..., end for the sum of v Bin(k_v, 1/2) over the distinct sizes v."""
     order = np.argsort(-counts, kind="stable")  # the commonest size starts, at no cost

@@ -14,6 +14,7 @@ from scipy.special import ndtri, stdtrit
 
 from aliquot.errors import OptionError
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
+from aliquot.stats.proportions import check_level, korn_graubard, tango_interval
 
 _SAME = 1e-14
 """Squared spread, relative to the values' scale of 1, that is rounding."""
@@ -33,14 +34,13 @@ class Mean:
 
 @dataclass(frozen=True)
 class Share:
-    """A share of judgments with its Wilson interval; `effective_n` is the number of independent ones they are worth."""
+    """A share of `n` judgments in `clusters` clusters, or a difference of two shares, with its interval."""
 
     share: float
     low: float
     high: float
     n: int
     clusters: int
-    effective_n: float
 
 
 def normal_quantile(level: float) -> float:
@@ -49,7 +49,8 @@ def normal_quantile(level: float) -> float:
     >>> round(normal_quantile(0.95), 2)
     1.96
     """
-    return float(ndtri(0.5 + _checked_level(level) / 2))
+    check_level(level)
+    return float(ndtri(0.5 + level / 2))
 
 
 def student_quantile(level: float, df: float) -> float:
@@ -58,60 +59,69 @@ def student_quantile(level: float, df: float) -> float:
     >>> round(student_quantile(0.95, 10), 2)
     2.23
     """
-    _checked_level(level)
+    check_level(level)
     return float(stdtrit(df, 0.5 + level / 2)) if df > 0 else float("nan")
 
 
-def _checked_level(level: float) -> float:
-    if not 0.0 < level < 1.0:
-        raise OptionError(f"level is {level}; choose between 0 and 1, for instance 0.95")
-    return level
-
-
-def wilson_interval(share: FloatArray | float, n: FloatArray | float, level: float = 0.95) -> tuple[float, float]:
-    """Wilson's score interval of a share (Wilson 1927); `n` counts independent judgments and need not be whole.
-
-    >>> tuple(round(end, 3) for end in wilson_interval(86 / 148, 148))  # post-editors of German
-    (0.501, 0.658)
-    """
-    z = normal_quantile(level)
-    if not n > 0:
-        return float("nan"), float("nan")
-    centre = (share + z**2 / (2 * n)) / (1 + z**2 / n)
-    half = z / (1 + z**2 / n) * np.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
-    return max(0.0, float(centre - half)), min(1.0, float(centre + half))
-
-
 def clustered_share(values: FloatArray, cluster: IntArray, level: float = 0.95) -> Share:
-    """Share of judgments (1 yes, 0 no, 1/2 a tie) with Wilson's interval for clustered judgments.
+    """Share of judgments (1 yes, 0 no, 1/2 a tie) with the interval of Korn and Graubard for clustered judgments.
 
-    The variance of the share over clusters, g/(g-1) sum_c e_c^2 / n^2 with e_c = sum in c of (v - p), gives the
-    effective number of judgments n* = p(1-p)/Var, times (z/t)^2 for few clusters (Korn and Graubard 1998; Dean and
-    Pagano 2015 for Wilson's form). Where all judgments are equal there is no spread: n* is the number of clusters. The
-    interval is NaN where several judgments come from one single cluster.
+    The variance of the share over clusters is g/(g-1) sum_c e_c^2 / n^2 with e_c = sum in c of (v - p), times
+    (t_{g-1} / t_{n-1})^2 for few clusters. Where all judgments are equal the effective size is the number of clusters.
+    The interval is NaN where several judgments come from one single cluster.
 
-    >>> share = clustered_share(np.array([1.0, 1.0, 0.0, 0.0]), np.array([0, 0, 1, 1]))
-    >>> share.share, share.effective_n < 2
-    (0.5, True)
+    >>> share = clustered_share(np.array([1.0, 1.0, 0.0, 0.0]), np.array([0, 0, 1, 1]))  # two items are not four
+    >>> share.share, round(share.low, 3), round(share.high, 3)
+    (0.5, 0.0, 1.0)
     """
+    spread = _spread(values, cluster, level)
+    size = spread.clusters if spread.plain * spread.n <= _SAME else spread.n
+    ends = korn_graubard(np.array([spread.mean]), np.array([spread.variance]), np.array([float(size)]), level)
+    return Share(spread.mean, ends[0].item(), ends[1].item(), spread.n, spread.clusters)
+
+
+def clustered_difference(values: FloatArray, cluster: IntArray, level: float = 0.95) -> Share:
+    """Difference of two paired shares (1 only the first, -1 only the second, 0 both or none), with Tango's interval.
+
+    The interval takes n* = n / deff pairs, deff the variance over clusters by that of independent pairs, as in
+    `clustered_share`.
+
+    >>> gap = clustered_difference(np.array([1.0] * 3 + [0.0] * 17), np.arange(20))
+    >>> gap.share, round(gap.low, 3), round(gap.high, 3)
+    (0.15, -0.035, 0.36)
+    """
+    spread = _spread(values, cluster, level)
+    equal = spread.plain * spread.n <= _SAME
+    size = np.array([spread.clusters if equal else spread.n * spread.plain / spread.variance])
+    first, second = (np.count_nonzero(values == sign) / max(1, spread.n) * size for sign in (1, -1))
+    ends = tango_interval(first, second, size, level)
+    return Share(spread.mean, ends[0].item(), ends[1].item(), spread.n, spread.clusters)
+
+
+@dataclass(frozen=True)
+class _Spread:
+    """A mean, its variance if judgments were independent (`plain`), and over clusters; NaN for a single cluster."""
+
+    mean: float
+    plain: float
+    variance: float
+    n: int
+    clusters: int
+
+
+def _spread(values: FloatArray, cluster: IntArray, level: float) -> _Spread:
     n, nothing = len(values), float("nan")
     if not n:
-        return Share(nothing, nothing, nothing, 0, 0, nothing)
-    share = float(values.mean())
-    sums, g = _cluster_sums(values - share, cluster)
-    plain = float(((values - share) ** 2).sum()) / n**2
-    if g == 1 and n > 1:
-        return Share(share, nothing, nothing, n, g, nothing)
-    if plain * n <= _SAME:
-        effective = float(g)
-    elif g == n:
-        effective = share * (1 - share) / plain
-    else:
-        variance = max(g / (g - 1) * float(sums @ sums) / n**2, plain)
-        few = normal_quantile(level) / student_quantile(level, g - 1)
-        effective = share * (1 - share) / variance * few**2
-    low, high = wilson_interval(share, effective, level)
-    return Share(share, low, high, n, g, effective)
+        return _Spread(nothing, nothing, nothing, 0, 0)
+    mean = float(values.mean())
+    sums, g = _cluster_sums(values - mean, cluster)
+    plain = float(((values - mean) ** 2).sum()) / n**2
+    if g == n:
+        return _Spread(mean, plain, plain, n, g)
+    if g == 1:
+        return _Spread(mean, nothing, nothing, n, g)
+    few = student_quantile(level, g - 1) / student_quantile(level, n - 1)
+    return _Spread(mean, plain, max(g / (g - 1) * float(sums @ sums) / n**2, plain) * few**2, n, g)
 
 
 def clustered_mean(values: FloatArray, cluster: IntArray, level: float = 0.95) -> Mean:
@@ -188,6 +198,7 @@ def change_test(
     >>> test.difference, round(test.p, 3)
     (-3.0, 0.021)
     """
+    check_level(level)
     if not len(before) == len(after) == len(second):
         raise OptionError(
             f"before, after and group have {len(before)}, {len(after)} and {len(second)} values; give one each"
@@ -195,7 +206,7 @@ def change_test(
     known = np.isfinite(before) & np.isfinite(after)
     change, start, of_second = (after - before)[known], before[known], np.asarray(second, dtype=np.bool_)[known]
     one, two = change[~of_second], change[of_second]
-    test = _t_test(one, two, _checked_level(level), equal_variances=equal_variances)
+    test = _t_test(one, two, level, equal_variances=equal_variances)
     better = change < 0 if lower_is_better else change > 0
     return ChangeTest(
         n_first=len(one),

@@ -41,7 +41,7 @@ def korn_graubard(
     >>> low.round(3), high.round(3)
     (array([0.621, 0.832]), array([0.968, 1.   ]))
     """
-    _check_level(level)
+    check_level(level)
     values = (np.asarray(value, dtype=np.float64) for value in (mean, variance, n))
     p, v, size = np.broadcast_arrays(*values)
     p = np.clip(p, 0.0, 1.0)
@@ -71,7 +71,7 @@ def tango_interval(
     >>> low.round(3), high.round(3)
     (array([-0.035]), array([0.36]))
     """
-    _check_level(level)
+    check_level(level)
     values = (np.asarray(value, dtype=np.float64) for value in (positive, negative, n))
     b, c, size = np.broadcast_arrays(*values)
     known = (size > 0) & ~np.isnan(b + c)
@@ -110,6 +110,7 @@ def mcnemar_p(positive: IntArray | int, negative: IntArray | int, *, mid_p: bool
     return np.where(np.isnan(exact), np.nan, np.minimum(p, 1.0))
 
 
-def _check_level(level: float) -> None:
+def check_level(level: float) -> None:
+    """Raise OptionError for a coverage that is no probability between 0 and 1."""
     if not 0.0 < level < 1.0:
         raise OptionError(f"level is {level}; choose between 0 and 1, for instance 0.95")
