@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -21,12 +22,12 @@ from aliquot.stats.multiple_testing import adjusted
 ALPHA = 0.05
 
 
-def of_choices(choices: Choices, **options: object) -> Comparison:
+def of_choices(choices: Choices, **options: Any) -> Comparison:
     names = tuple(f"s{at}" for at in range(choices.systems))
     return compare_preferences(Preferences(names, choices, "scores", choices.clusters, 0, "item"), **options)
 
 
-def of_scores(scores: np.ndarray, **options: object) -> Comparison:
+def of_scores(scores: np.ndarray, **options: Any) -> Comparison:
     return of_choices(choices_of_scores(scores, np.arange(len(scores))), **options)
 
 
@@ -167,9 +168,10 @@ def test_options_of_the_command_line(tmp_path, capsys):
     rows = [f"{item},p,X,Y,{'a' if item % 4 else 'b'}\n{item},p,Y,Z,a" for item in range(24)]
     path.write_text("item,annotator,system_a,system_b,choice\n" + "\n".join(rows) + "\n")
 
-    def document(*options: str) -> dict[str, object]:
+    def document(*options: str) -> dict[str, Any]:
         assert run(["compare", str(path), "--json", *options]) == 0
-        return json.loads(capsys.readouterr().out)
+        result: dict[str, Any] = json.loads(capsys.readouterr().out)
+        return result
 
     assert document("--holm") == document("--adjust", "holm")
     assert document("--adjust", "none")["adjust"] == "none"

@@ -93,8 +93,8 @@ class Lead:
         if self.best is not None:
             return f"{first} is best: the next system, {self.following}, is worse{p}"
         if self.rivals:
-            apart = f"{first} and {join_names(self.rivals)} cannot be told apart"
-            return f"{first} leads and {self.following} is worse{p}, but {apart}"
+            worse = "" if self.following in self.rivals else f" and {self.following} is worse{p}"
+            return f"{first} leads{worse}, but {join_names(self.rivals)} cannot be told apart from it"
         than = "" if self.pair is None else f" than {self.pair.a}"
         lead = f"{join_names(self.leaders)} lead and cannot be told apart"
         return f"{lead}; the next system, {self.following}, is worse{than}{p}"
@@ -106,12 +106,12 @@ def find_lead(
     """Find who leads from systems (best first), their clusters and the tests of all pairs.
 
     A single leader is the best only if all its pairs are significant, adjusted over the M - 1 of them by `method`
-    or, as the tables show them, over all pairs (max-t values are taken as they are). By Benjamini-Hochberg either can be
-    the smaller one.
+    or, as the tables show them, over all pairs (max-t values are taken as they are): by Benjamini-Hochberg either can
+    be the smaller one.
 
     >>> tests = [PairTest("A", "B", 0.001, 0.002), PairTest("A", "C", 0.3, 0.3), PairTest("B", "C", 0.6, 0.6)]
     >>> find_lead(["A", "B", "C"], [1, 2, 2], tests, alpha=0.05).sentence
-    'A leads and B is worse (p = 0.001, adjusted 0.002), but A and C cannot be told apart'
+    'A leads and B is worse (p = 0.001, adjusted 0.002), but C cannot be told apart from it'
     """
     leaders = tuple(name for name, cluster in zip(systems, clusters, strict=True) if cluster == clusters[0])
     below = [name for name in systems if name not in leaders]
