@@ -120,7 +120,7 @@ def test_a_worse_system_is_not_said_to_be_level():
     assert result.pair("s0", "s1").p_adjusted == pytest.approx(0.03125 * 1.5)
     assert result.verdict is not None
     assert result.verdict.startswith(
-        "s1 leads and s0 is worse (p = 0.031, adjusted 0.047), but s1 and s2 cannot be told apart."
+        "s1 leads and s0 is worse (p = 0.031, adjusted 0.047), but s2 cannot be told apart from it."
     )
 
 
