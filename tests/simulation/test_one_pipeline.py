@@ -47,7 +47,7 @@ def test_simulate_and_plan_replay_what_estimate_prints(seed: int, method: str) -
         )  # fmt: skip
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", AliquotWarning)
-            printed = estimate_given(stage.evalset, str(plan.estimator), selection=selection, rule="published")
+            printed = estimate_given(stage.evalset, str(plan.estimator), selection=selection)
         row_of = {row.system: row for row in printed.systems}
         rows = [row_of[system] for system in stage.evalset.systems]
         np.testing.assert_allclose(found.means, [row.estimate for row in rows], rtol=1e-12)

@@ -16,10 +16,10 @@ from aliquot.core.registry import Spec
 from aliquot.estimation.estimators import run_estimator
 from aliquot.estimation.sample import Errors, Fitted, Sample
 from aliquot.estimation.scales import Scale, find_scale
-from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
+from aliquot.stats.arrays import BoolArray, FloatArray
 from aliquot.stats.design_variance import degrees_of_freedom, pair_degrees_of_freedom
 from aliquot.stats.mixed_model import POOLED_CELLS, cell_covariance
-from aliquot.stats.ranks import ClusterRule, cluster, student_p
+from aliquot.stats.ranks import student_p
 
 ALPHA = 0.05
 _ROUNDING = 1e-12  # relative to the largest score
@@ -133,10 +133,6 @@ class Inference:
         np.fill_diagonal(p, 0.5)
         p[~self.judged] = p[:, ~self.judged] = np.nan
         return p
-
-    def clusters(self, alpha: float = ALPHA, rule: ClusterRule = "any") -> IntArray:
-        """Clusters by the published convention: one-sided p of each pair alone, 1 = best."""
-        return cluster(self.values, one_sided_better(self.p_sample, alpha), rule)
 
 
 def infer(sample: Sample, spec: Spec, *, scale: Scale | None = None, census_is_exact: bool = True) -> Inference:

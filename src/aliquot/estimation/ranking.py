@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from aliquot.errors import OptionError, unknown_name
-from aliquot.estimation.pipeline import Inference, one_sided_better, pair_errors
+from aliquot.estimation.pipeline import ALPHA, Inference, one_sided_better, pair_errors
 from aliquot.estimation.sample import Sample
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, Seed
 from aliquot.stats.mixed_model import shrunk_to_common
@@ -60,9 +60,7 @@ def rank(inference: Inference, *, test: str, rule: str, alpha: float, adjust: st
     if not 0.0 < alpha < 0.5:
         raise OptionError(f"alpha is {alpha}; choose between 0 and 0.5, for instance 0.05")
     p_sample = _one_sided_p(inference, test, seed)
-    p = two_sided(p_sample)
-    if test == "estimator":
-        p = _with_exact_tests(p, inference, seed)
+    p = _two_sided_p(inference, p_sample, test, seed)
     if rule == "published":
         p_adjusted, better = p_sample, one_sided_better(p_sample, alpha)
     else:
@@ -71,6 +69,17 @@ def rank(inference: Inference, *, test: str, rule: str, alpha: float, adjust: st
     low, high = _ranks_of_judged(better, inference.judged)
     clusters = cluster(inference.values, better, "neighbour" if rule == "neighbour" else "any")
     return Ranking(p_sample, full_p(inference), p, p_adjusted, clusters, low, high, p_best(inference, seed))
+
+
+def cluster_systems(inference: Inference, alpha: float = ALPHA, seed: Seed = 0) -> IntArray:
+    """Clusters as `estimate` prints them by default, without the rest of a ranking."""
+    p = _two_sided_p(inference, inference.p_sample, "estimator", seed)
+    return cluster(inference.values, significantly_better(inference.values, adjust_pairs(p), alpha))
+
+
+def _two_sided_p(inference: Inference, p_sample: FloatArray, test: str, seed: Seed) -> FloatArray:
+    p = two_sided(p_sample)
+    return _with_exact_tests(p, inference, seed) if test == "estimator" else p
 
 
 def _one_sided_p(inference: Inference, test: str, seed: Seed) -> FloatArray:

@@ -17,7 +17,7 @@ from aliquot.core.selection import Design, cell_probability
 from aliquot.errors import AliquotWarning
 from aliquot.estimation.intervals import bounds
 from aliquot.estimation.pipeline import Inference, infer, pair_errors
-from aliquot.estimation.ranking import full_p
+from aliquot.estimation.ranking import cluster_systems, full_p
 from aliquot.estimation.sample import Sample, adaptive_sample
 from aliquot.metric_eval.measures import Outcomes, Truth, p_values, truth_of
 from aliquot.sampling.active import Incremental
@@ -221,7 +221,7 @@ def outcome(stage: Stage, plan: ReplayMethod, chosen: Chosen, rng: np.random.Gen
     half, centre = _intervals(stage, found)
     return Outcome(
         values, half, _p_for_accuracy(stage, plan, found, rng), found.p_sample,
-        full_p(found), found.clusters(), _spent(stage, sample), sample.n, sample.scores,
+        full_p(found), cluster_systems(found), _spent(stage, sample), sample.n, sample.scores,
         centre=values if centre is None else centre,
     )  # fmt: skip
 
