@@ -96,14 +96,14 @@ def plain_means(sample: Sample) -> FloatArray:
 
 
 def change_cause(spec: Spec, sample: Sample, *, adjusted: bool) -> str:
-    """What makes estimates differ from plain means."""
-    causes = [
-        "the adjustment for annotators' severity" if adjusted else "",
-        "the model" if spec.name in MODELS else "",
-        "the use of metrics" if spec.name not in (*MODELS, "mean", "stratified") else "",
-        "the weighting of items" if spec.name == "stratified" or np.ptp(sample.weight) > 1e-9 else "",
-    ]  # fmt: skip
-    return " and ".join(cause for cause in causes if cause) or "the estimator"
+    """Name what makes estimates differ most from plain means."""
+    if adjusted:
+        return "the adjustment for annotators' severity"
+    if spec.name in MODELS:
+        return "the model"
+    if sample.n < sample.population and spec.name not in ("mean", "stratified"):
+        return "the use of metrics"
+    return "the weighting of items"
 
 
 def find_changes(
