@@ -4,8 +4,8 @@
 |---|---|
 | pairwise | item, annotator, system_a, system_b, choice: a, b or tie |
 | verify | the same; choice: only a, only b, both or none |
-| best-worst | item, annotator, shown (A;B;C;D), best, worst |
-| ranking | item, annotator, system, rank (1 best); or item, annotator, ranking (A > B = C) |
+| best-worst | item, annotator, shown (["A", "B", "C"], or by hand A;B;C), best, worst |
+| ranking | item, annotator, system, rank (1 best); or item, annotator, ranking ([["A"], ["B", "C"]], or A > B = C) |
 | postedit | item, annotator, final, output_a, output_b, and where known system_a, system_b, choice |
 | groups | participant, group, before, after, and where there are several, measure |
 """
@@ -17,6 +17,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
+import msgspec
 import numpy as np
 import polars as pl
 
@@ -88,8 +89,11 @@ class ChoiceTable:
         return self.frame.height
 
     def whole_texts(self, role: str) -> pl.Series:
-        """A column as texts, blanks and all."""
+        """A column as texts, blanks and all; lists of systems as JSON."""
         column = self.frame[role]
+        if role in ("shown", "ranking") and column.dtype == pl.List:
+            lists = [None if cell is None else msgspec.json.encode(cell).decode() for cell in column.to_list()]
+            return pl.Series(role, lists, dtype=pl.String)
         if column.dtype.is_nested() or column.dtype == pl.Object:
             raise DataError(f"{self.where}: the column '{role}' holds {column.dtype}; it should hold texts")
         return column.cast(pl.String)
