@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from dataclasses import replace
 
 import polars as pl
@@ -17,7 +18,7 @@ from aliquot.collect.protocols import Choice, Protocol, list_protocols, load_pro
 from aliquot.collect.sheets import read_sheets
 from aliquot.core.columns import column_of
 from aliquot.core.evalset import EvalSet
-from aliquot.errors import DataError
+from aliquot.errors import DataError, FormatError
 
 SYSTEMS = ("gpt t=0.2", "a>b", "x;y", "p,q", "r|s", "it's \"best\"", "two\nlines", "🦜 v2", "-o", "A/B", "n" * 300,
            "=1+1", '["a"]')  # fmt: skip
@@ -129,3 +130,22 @@ def test_an_mqm_file_holds_the_names_or_is_refused(make, tmp_path):
     with pytest.raises(DataError, match="line end, which an MQM file cannot hold"):
         broken.export(tmp_path / "broken.tsv", format="mqm")
     assert not (tmp_path / "broken.tsv").exists()
+
+
+@pytest.mark.parametrize("name", ["best-worst", "ranks"])
+def test_a_campaign_of_the_first_version_is_brought_up_to_date(name, make):
+    """Its lists of systems are texts; they are made again from the log."""
+    campaign = make(EVERY_PROTOCOL[name], PEOPLE, data=DATA)
+    judge_all(campaign)
+    before = campaign.choices()
+    campaign.close()
+    with sqlite3.connect(campaign.store.place) as old:
+        old.execute("UPDATE choices SET shown = 'a;b', ranking = 'a > b' WHERE TRUE")
+        old.execute("ALTER TABLE answers DROP COLUMN writer")
+        old.execute("UPDATE meta SET value = '1' WHERE key = 'schema'")
+    with pytest.raises(FormatError, match="aliquot collect check"):
+        aliquot.compare(campaign.store.place)
+    with Campaign.open(campaign.store.place) as opened:
+        assert opened.check().sound
+        after = opened.choices()
+    assert after.sort(after.columns).equals(before.sort(before.columns))
