@@ -149,3 +149,13 @@ def test_a_campaign_of_the_first_version_is_brought_up_to_date(name, make):
         assert opened.check().sound
         after = opened.choices()
     assert after.sort(after.columns).equals(before.sort(before.columns))
+
+
+def test_systems_may_be_called_like_the_sides_of_a_pair(make):
+    campaign = make("pairwise", data=hostile_data(("a", "b", "left", "tie", "same")), pairs="all")
+    judge_all(campaign)
+    table = campaign.judgments().table
+    result = aliquot.compare(campaign.store.place)
+    for row in result.systems:
+        own = table.filter(system=row.system)["value"]
+        assert row.win_rate == pytest.approx(own.mean())

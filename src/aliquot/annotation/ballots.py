@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -24,7 +24,6 @@ from aliquot.annotation.choices import (
     score_matrix,
 )
 from aliquot.annotation.judgment_rows import group_codes
-from aliquot.core.judgments import MARKED
 from aliquot.errors import DataError, OptionError, quoted
 from aliquot.stats.arrays import FloatArray, IntArray
 from aliquot.stats.choices import choices_of_scores
@@ -242,11 +241,9 @@ def table_preferences(
     >>> table_preferences(table).choices.outcome.tolist()
     [1, 1]
     """
-    table, marks = _unmarked(table, where)
     named = choice_table(table, kind, columns, where)
     if kind == "pairwise":
-        pairs = pair_preferences(named, systems, ignore, cluster, strict=strict)
-        return replace(pairs, notes=(*marks, *pairs.notes))
+        return pair_preferences(named, systems, ignore, cluster, strict=strict)
     found = (best_worst if kind == "best-worst" else rankings)(named, systems, strict=strict)
     choices = choices_of_scores(found.values, cluster_codes(found.keys, cluster), ties=kind == "ranking")
     if not len(choices):
@@ -259,20 +256,7 @@ def table_preferences(
         annotators=found.keys["annotator"].drop_nulls().n_unique(),
         cluster=cluster,
         shown=found.shown,
-        notes=(*marks, *found.notes, *annotator_notes(found.keys)),
+        notes=(*named.notes, *found.notes, *annotator_notes(found.keys)),
         fingerprint=named.fingerprint,
         options=(("systems", joined(systems)), ("ignore", joined(ignore))),
     )
-
-
-def _unmarked(table: pl.DataFrame, where: str) -> tuple[pl.DataFrame, list[str]]:
-    """Leave out choices that are marked: of excluded annotators and judge models, or surplus."""
-    if MARKED not in table.columns:
-        return table, []
-    reasons = table[MARKED].cast(pl.String).str.strip_chars().fill_null("")
-    counts = reasons.str.to_lowercase().is_in(["", "false"])
-    if counts.all():
-        return table, []
-    if not counts.any():
-        raise DataError(f"{where}: all choices are marked ({reasons[0]}); there is nothing to compare")
-    return table.filter(counts), [f"choices that are marked, left out: {int((~counts).sum())}"]

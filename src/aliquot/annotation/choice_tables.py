@@ -21,6 +21,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
+from aliquot.core.judgments import MARKED
 from aliquot.errors import DataError, NameUnknownError, OptionError, closest, quoted, unknown_name
 from aliquot.io.formats.table_columns import SYNONYMS, numbers_of
 from aliquot.stats.arrays import FloatArray
@@ -63,6 +64,9 @@ _NEEDS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = MappingProxyType
 )
 """Kind -> the roles a table of it must have, and those it may have; the order in which kinds are recognised."""
 
+_MARKABLE = ("pairwise", "verify", "best-worst", "ranking")
+"""Kinds whose rows are choices of annotators, as a campaign has them."""
+
 
 @dataclass(frozen=True, eq=False)
 class ChoiceTable:
@@ -71,6 +75,7 @@ class ChoiceTable:
     frame: pl.DataFrame
     kind: str
     where: str
+    notes: tuple[str, ...] = ()
 
     def has(self, role: str) -> bool:
         """Tell whether a column plays this role and holds anything."""
@@ -156,7 +161,8 @@ def kind_of(present: Sequence[str], columns: Mapping[str, str] | None = None) ->
 def choice_table(table: pl.DataFrame, kind: str, columns: Mapping[str, str] | None, where: str) -> ChoiceTable:
     """Give the columns of a table of this kind our names.
 
-    `columns` maps our roles to the table's columns where names alone do not say; other columns stay.
+    `columns` maps our roles to the table's columns where names alone do not say; other columns stay. Choices that are
+    marked are left out, as marked judgments are: those of excluded annotators or of judge models.
 
     >>> table = pl.DataFrame({"segment": [1], "winner": ["A"]})
     >>> choice_table(table, "pairwise", None, "t.csv").frame.columns
@@ -164,6 +170,7 @@ def choice_table(table: pl.DataFrame, kind: str, columns: Mapping[str, str] | No
     """
     if not table.height:
         raise DataError(f"{where}: the table has a header but no rows; there is nothing to compare")
+    table, notes = _unmarked(table, where) if kind in _MARKABLE else (table, ())
     needed, possible = _NEEDS[kind]
     found = _mapped(table.columns, columns)
     roles = {role: found[role] for role in (*needed, *possible) if role in found}
@@ -176,7 +183,18 @@ def choice_table(table: pl.DataFrame, kind: str, columns: Mapping[str, str] | No
     taken = {name: role for role, name in roles.items()}
     clash = {role: f"{role}_" for role in roles if role in table.columns and role not in taken}
     frame = table.rename(clash | taken).select(*roles, pl.exclude(*roles))
-    return ChoiceTable(frame.with_columns(pl.col(pl.Categorical, pl.Enum).cast(pl.String)), kind, where)
+    return ChoiceTable(frame.with_columns(pl.col(pl.Categorical, pl.Enum).cast(pl.String)), kind, where, notes)
+
+
+def _unmarked(table: pl.DataFrame, where: str) -> tuple[pl.DataFrame, tuple[str, ...]]:
+    if MARKED not in table.columns:
+        return table, ()
+    reasons = table[MARKED].cast(pl.String).str.strip_chars().fill_null("")
+    counts = reasons.str.to_lowercase().is_in(["", "false"])
+    if not counts.any():
+        raise DataError(f"{where}: all choices are marked ({reasons[0]}); there is nothing to compare")
+    left = int((~counts).sum())
+    return table.filter(counts), (f"choices that are marked, left out: {left}",) if left else ()
 
 
 def _mapped(present: Sequence[str], columns: Mapping[str, str] | None) -> dict[str, str]:

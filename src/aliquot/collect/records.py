@@ -25,6 +25,8 @@ from aliquot.collect.protocols import Choice, Protocol, Score, Spans, Text, Widg
 from aliquot.io.formats.mqm import MQMWeights
 
 _NO_ERROR = "no-error"
+_SIDES = (("a", "b", "tie"), ("left", "right", "equal"), ("first", "second", "same"))
+"""What the column `choice` says: the first labels of which none is the name of one of the two systems."""
 Record = dict[str, Any]
 
 
@@ -214,7 +216,8 @@ def _choice_row(widget: Choice, value: Any, systems: Mapping[str, str]) -> Recor
     if widget.style == "pairwise":
         chosen, strength = (value["choice"], value.get("strength")) if isinstance(value, dict) else (value, None)
         (first, a), (_, b) = systems.items()
-        side = "tie" if chosen == "tie" else "a" if chosen == first else "b"
+        left, right, tie = next(labels for labels in _SIDES if not {a, b} & {*labels})
+        side = tie if chosen == "tie" else left if chosen == first else right
         return {"system_a": a, "system_b": b, "choice": side, "strength": strength}
     if widget.style == "best-worst":
         shown = _json(list(systems.values()))
