@@ -118,6 +118,56 @@ def test_leaving_saves_at_once_and_another_device_goes_on(serve: Serve, open_tab
     assert other.page.locator(".chip q").text_content() == "The"
 
 
+def test_a_stale_tab_loads_the_newer_answers_and_says_so(serve: Serve, open_tab: OpenTab):
+    site = serve("da", locale="de")
+    stale, tab = open_tab(site.links["kim"]), open_tab(site.links["kim"])
+    tab.keys("j", "7", "3", "Enter", "4", "1")
+    tab.submit_by_key()
+    stale.keys("j", "1", "0")
+    stale.page.wait_for_selector(".message.warning:has-text('in einem anderen Tab')")
+    assert [field.input_value() for field in stale.page.locator(".number").all()] == ["73", "41"]
+    assert stale.page.locator(".notice").is_visible()  # it was submitted
+    assert [value for _, _, value in values(site)] == [73, 41]
+    stale.keys("j", "9", "9")  # now that the newer answers are seen
+    stale.submit_by_key()
+    assert sorted(value for _, _, value in values(site)) == [41, 99]
+    assert len(stale.said) == 1
+    assert "status of 409" in stale.said.pop()
+
+
+def test_submitting_in_a_stale_tab_shows_the_newer_answers_first(serve: Serve, open_tab: OpenTab):
+    site = serve("da")
+    stale, tab = open_tab(site.links["kim"]), open_tab(site.links["kim"])
+    tab.keys("j", "7", "3", "Enter", "4", "1")
+    tab.saved()
+    stale.keys("j", "1", "0", "Enter", "2", "0", "Control+Enter")  # before its first save
+    stale.page.wait_for_selector(".message.warning:has-text('in another tab')")
+    assert [field.input_value() for field in stale.page.locator(".number").all()] == ["73", "41"]
+    assert values(site) == []  # nothing is submitted yet
+    stale.said.clear()
+    stale.submit_by_key()
+    assert [value for _, _, value in values(site)] == [73, 41]
+
+
+def test_a_lost_acknowledgement_is_not_taken_for_another_tab(serve: Serve, open_tab: OpenTab):
+    site = serve("da")
+    tab = open_tab(site.links["kim"])
+
+    def lose(route: Any) -> None:
+        route.fetch()  # the server stores it
+        route.abort()
+
+    tab.page.route("**/api/save", lose)
+    tab.keys("j", "7", "3")
+    tab.page.wait_for_selector(".save-state.unsaved")
+    tab.page.unroute("**/api/save")
+    tab.keys("Enter", "4", "1", "k", "9", "9")
+    tab.submit_by_key()
+    assert sorted(value for _, _, value in values(site)) == [41, 99]
+    assert all("409" not in line for line in tab.said)
+    tab.said.clear()
+
+
 def test_back_and_change(serve: Serve, open_tab: OpenTab):
     site = serve("da")
     tab = open_tab(site.links["kim"])

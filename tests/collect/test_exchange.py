@@ -18,6 +18,7 @@ from aliquot.collect.exchange import KEY, TOOLS, write_for
 from aliquot.collect.gathering import gather
 from aliquot.core.columns import column_of
 from aliquot.errors import NameUnknownError, OptionError
+from aliquot.io.formats.table_files import read_frame
 
 NAMES = ("secret-alpha", "secret-beta", "secret-gamma")
 PEOPLE = ("ann", "robert")
@@ -53,7 +54,7 @@ def made(tool, protocol="esa", *, selection=None, data=DATA, per_output=2, annot
 
 
 def of_key(files) -> dict[str, tuple[str, str]]:
-    key = pl.read_csv(files[KEY], infer_schema=False)
+    key = read_frame(files[KEY], KEY)
     return {row["cell"]: (row["item"], row["system"]) for row in key.iter_rows(named=True)}
 
 

@@ -53,7 +53,7 @@ def test_a_judge_takes_nothing_from_people_and_covers_the_whole_set(campaign):
     assert campaign.status().units_wanted == wanted
     judge_all(campaign, "gpt", length)
     status = campaign.status()
-    assert (status.units_done, status.judgments) == (0, 0)
+    assert (status.units_done, status.answers) == (0, 0)
     judge_all(campaign, "ann", lambda _: 50)
     assert campaign.status().units_done == campaign.status().units_wanted
     table = campaign.judgments().table

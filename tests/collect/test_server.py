@@ -253,7 +253,7 @@ def test_a_save_sent_twice_is_stored_once(web: Web):
     }
     first, second = (web.post("/api/save", sent, "ann1").json() for _ in range(2))
     assert first["saved"] == second["saved"]
-    assert first["revision"] == second["revision"]
+    assert first["revisions"] == second["revisions"]
 
 
 # -- files and words

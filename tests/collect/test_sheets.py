@@ -70,6 +70,8 @@ def put(row: dict[str, str], widget: Widget, end: str, value: Any, text: str) ->
         row[f"{widget.name}{end}"] = "\n".join(lines) or "none"
     elif isinstance(widget, Choice) and widget.style == "best-worst":
         row |= value
+    elif isinstance(widget, Choice) and widget.style == "ranking":
+        row["choice"] = " > ".join(" = ".join(level) for level in value)
     elif isinstance(widget, Choice) and isinstance(value, dict):
         row["choice"] = value["choice"].lower()
         row["strength"] = str(value.get("strength", ""))

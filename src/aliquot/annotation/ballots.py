@@ -8,7 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+import msgspec
 import numpy as np
 import polars as pl
 
@@ -43,8 +45,8 @@ class Ballots:
 def best_worst(table: ChoiceTable, systems: Sequence[str] | None = None, *, strict: bool = False) -> Ballots:
     """Read best-worst ballots: the best is 1, the worst -1, what else was shown 0.
 
-    Without a column `shown` ("A;B;C;D") all of `systems` were shown. `strict` refuses an annotator's second ballot on
-    the same systems of an item.
+    Without a column `shown` (["A", "B", "C"], or by hand A;B;C) all of `systems` were shown. `strict` refuses an
+    annotator's second ballot on the same systems of an item.
 
     >>> frame = pl.DataFrame({"item": ["1"], "best": ["B"], "worst": ["C"], "shown": ["A;B;C"]})
     >>> ballots = best_worst(ChoiceTable(frame, "best-worst", "t.csv"))
@@ -70,7 +72,8 @@ def best_worst(table: ChoiceTable, systems: Sequence[str] | None = None, *, stri
 def _shown(table: ChoiceTable, systems: Sequence[str] | None) -> pl.Series:
     """What was shown on each ballot, as lists."""
     if table.has("shown"):
-        lists = [_SEPARATORS.split(text) for text in table.required("shown").to_list()]
+        texts = table.required("shown").to_list()
+        lists = [_json_list(text, list[str]) or _SEPARATORS.split(text) for text in texts]
         return pl.Series("shown", lists, dtype=pl.List(pl.String))
     if systems is None:
         raise OptionError(
@@ -78,6 +81,15 @@ def _shown(table: ChoiceTable, systems: Sequence[str] | None) -> pl.Series:
             "shown=NAME, or, if the same were always shown, name them with --systems A,B,C"
         )
     return pl.Series("shown", [list(systems)] * len(table), dtype=pl.List(pl.String))
+
+
+def _json_list(text: str, kind: Any) -> list[Any] | None:
+    """Return the JSON list that a cell holds, as aliquot writes it; None for a text written by hand."""
+    try:
+        names: list[Any] = msgspec.json.decode(text, type=kind)
+    except msgspec.MsgspecError:
+        return None
+    return names
 
 
 def _check_best_worst(rows: pl.DataFrame, table: ChoiceTable) -> None:
@@ -96,8 +108,9 @@ def _check_best_worst(rows: pl.DataFrame, table: ChoiceTable) -> None:
 
 
 def rankings(table: ChoiceTable, systems: Sequence[str] | None = None, *, strict: bool = False) -> Ballots:
-    """Read rankings: a row per system with its rank (1 best, equal ranks are ties), or a text such as "A > B = C".
+    """Read rankings: a row per system with its rank (1 best, equal ranks are ties), or a column `ranking`.
 
+    That column holds lists such as [["A"], ["B", "C"]], as JSON in a text file, or, by hand, texts such as A > B = C.
     `strict` refuses an annotator's second ranking of an item, which is averaged otherwise.
 
     >>> frame = pl.DataFrame({"item": ["1"], "ranking": ["B > A = C"]})
@@ -132,7 +145,8 @@ def _from_texts(table: ChoiceTable) -> tuple[pl.DataFrame, pl.DataFrame]:
     keys = keys.filter(pl.col("ranking").is_not_null())
     cells: list[tuple[int, str, float]] = []
     for row, text in keys.select("row", "ranking").iter_rows():
-        levels = [[name.strip() for name in level.split("=")] for level in text.split(">")]
+        by_hand = [[name.strip() for name in level.split("=")] for level in text.split(">")]
+        levels = _json_list(text, list[list[str]]) or by_hand
         names = [name for level in levels for name in level]
         if "" in names or len(set(names)) < len(names):
             raise table.fault(row, f"the ranking '{text}' cannot be read; write each system once, e.g. A > B = C")
@@ -242,7 +256,7 @@ def table_preferences(
         annotators=found.keys["annotator"].drop_nulls().n_unique(),
         cluster=cluster,
         shown=found.shown,
-        notes=(*found.notes, *annotator_notes(found.keys)),
+        notes=(*named.notes, *found.notes, *annotator_notes(found.keys)),
         fingerprint=named.fingerprint,
         options=(("systems", joined(systems)), ("ignore", joined(ignore))),
     )

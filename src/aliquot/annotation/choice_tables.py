@@ -4,8 +4,8 @@
 |---|---|
 | pairwise | item, annotator, system_a, system_b, choice: a, b or tie |
 | verify | the same; choice: only a, only b, both or none |
-| best-worst | item, annotator, shown (A;B;C;D), best, worst |
-| ranking | item, annotator, system, rank (1 best); or item, annotator, ranking (A > B = C) |
+| best-worst | item, annotator, shown (["A", "B", "C"], or by hand A;B;C), best, worst |
+| ranking | item, annotator, system, rank (1 best); or item, annotator, ranking ([["A"], ["B", "C"]], or A > B = C) |
 | postedit | item, annotator, final, output_a, output_b, and where known system_a, system_b, choice |
 | groups | participant, group, before, after, and where there are several, measure |
 """
@@ -17,9 +17,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
+import msgspec
 import numpy as np
 import polars as pl
 
+from aliquot.core.judgments import MARKED
 from aliquot.errors import DataError, NameUnknownError, OptionError, closest, quoted, unknown_name
 from aliquot.io.formats.table_columns import SYNONYMS, numbers_of
 from aliquot.stats.arrays import FloatArray
@@ -62,6 +64,9 @@ _NEEDS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = MappingProxyType
 )
 """Kind -> the roles a table of it must have, and those it may have; the order in which kinds are recognised."""
 
+_MARKABLE = ("pairwise", "verify", "best-worst", "ranking")
+"""Kinds whose rows are choices of annotators, as a campaign has them."""
+
 
 @dataclass(frozen=True, eq=False)
 class ChoiceTable:
@@ -70,6 +75,7 @@ class ChoiceTable:
     frame: pl.DataFrame
     kind: str
     where: str
+    notes: tuple[str, ...] = ()
 
     def has(self, role: str) -> bool:
         """Tell whether a column plays this role and holds anything."""
@@ -88,8 +94,11 @@ class ChoiceTable:
         return self.frame.height
 
     def whole_texts(self, role: str) -> pl.Series:
-        """A column as texts, blanks and all."""
+        """A column as texts, blanks and all; lists of systems as JSON."""
         column = self.frame[role]
+        if role in ("shown", "ranking") and column.dtype == pl.List:
+            lists = [None if cell is None else msgspec.json.encode(cell).decode() for cell in column.to_list()]
+            return pl.Series(role, lists, dtype=pl.String)
         if column.dtype.is_nested() or column.dtype == pl.Object:
             raise DataError(f"{self.where}: the column '{role}' holds {column.dtype}; it should hold texts")
         return column.cast(pl.String)
@@ -152,7 +161,8 @@ def kind_of(present: Sequence[str], columns: Mapping[str, str] | None = None) ->
 def choice_table(table: pl.DataFrame, kind: str, columns: Mapping[str, str] | None, where: str) -> ChoiceTable:
     """Give the columns of a table of this kind our names.
 
-    `columns` maps our roles to the table's columns where names alone do not say; other columns stay.
+    `columns` maps our roles to the table's columns where names alone do not say; other columns stay. Choices that are
+    marked are left out, as marked judgments are: those of excluded annotators or of judge models.
 
     >>> table = pl.DataFrame({"segment": [1], "winner": ["A"]})
     >>> choice_table(table, "pairwise", None, "t.csv").frame.columns
@@ -160,6 +170,7 @@ def choice_table(table: pl.DataFrame, kind: str, columns: Mapping[str, str] | No
     """
     if not table.height:
         raise DataError(f"{where}: the table has a header but no rows; there is nothing to compare")
+    table, notes = _unmarked(table, where) if kind in _MARKABLE else (table, ())
     needed, possible = _NEEDS[kind]
     found = _mapped(table.columns, columns)
     roles = {role: found[role] for role in (*needed, *possible) if role in found}
@@ -172,7 +183,18 @@ def choice_table(table: pl.DataFrame, kind: str, columns: Mapping[str, str] | No
     taken = {name: role for role, name in roles.items()}
     clash = {role: f"{role}_" for role in roles if role in table.columns and role not in taken}
     frame = table.rename(clash | taken).select(*roles, pl.exclude(*roles))
-    return ChoiceTable(frame.with_columns(pl.col(pl.Categorical, pl.Enum).cast(pl.String)), kind, where)
+    return ChoiceTable(frame.with_columns(pl.col(pl.Categorical, pl.Enum).cast(pl.String)), kind, where, notes)
+
+
+def _unmarked(table: pl.DataFrame, where: str) -> tuple[pl.DataFrame, tuple[str, ...]]:
+    if MARKED not in table.columns:
+        return table, ()
+    reasons = table[MARKED].cast(pl.String).str.strip_chars().fill_null("")
+    counts = reasons.str.to_lowercase().is_in(["", "false"])
+    if not counts.any():
+        raise DataError(f"{where}: all choices are marked ({reasons[0]}); there is nothing to compare")
+    left = int((~counts).sum())
+    return table.filter(counts), (f"choices that are marked, left out: {left}",) if left else ()
 
 
 def _mapped(present: Sequence[str], columns: Mapping[str, str] | None) -> dict[str, str]:

@@ -110,7 +110,7 @@ def pair_rows(
     rows = of_systems(rows.with_row_index("row"), systems, table)
     pending = rows["side"].null_count()
     notes = [f"rows without a choice (pending, or ignored labels), left out: {pending}"] if pending else []
-    return rows.filter(pl.col("side").is_not_null()), notes
+    return rows.filter(pl.col("side").is_not_null()), [*table.notes, *notes]
 
 
 def of_systems(rows: pl.DataFrame, systems: Sequence[str] | None, table: ChoiceTable) -> pl.DataFrame:

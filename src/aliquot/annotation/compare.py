@@ -85,8 +85,9 @@ def compare(data: Source, kind: str | None = None, **options: Any) -> CompareRes
         kind: What the table holds; found from its columns when not given.
 
             - pairwise: item, annotator, system_a, system_b, choice (a, b, tie)
-            - best-worst: item, annotator, shown (A;B;C;D), best, worst
-            - ranking: item, annotator, system, rank; or item, annotator, ranking (A > B = C)
+            - best-worst: item, annotator, shown (["A", "B", "C"], or by hand A;B;C), best, worst
+            - ranking: item, annotator, system, rank; or item, annotator, ranking ([["A"], ["B", "C"]], or by hand
+              A > B = C)
             - scores: judgments or scores, of which the higher one of two on the same item is chosen
             - verify: as pairwise, with the choices only a, only b, both, none
             - postedit: item, annotator, final, output_a, output_b, system_a, system_b, choice

@@ -178,7 +178,7 @@ def status(campaign: CampaignArgument, json: common.JsonOption = False, output: 
 
     with _open(campaign) as opened:
         found = opened.status()
-        now = overview(opened).to_dict() if json or found.judgments else None
+        now = overview(opened).to_dict() if json or found.answers else None
     if output is not None:
         common.write_result(found.to_frame(), found.to_dict(), output)
     if json:
@@ -205,7 +205,7 @@ def _show_status(found: Status) -> None:
     table.add_column("last seen")
     for one in found.annotators:
         seen = "never" if one.last_seen is None else one.last_seen[:16].replace("T", " ")
-        table.add_row(one.annotator, one.state, str(one.units_done), str(one.units_open), str(one.judgments),
+        table.add_row(one.annotator, one.state, str(one.units_done), str(one.units_open), str(one.answers),
                       render.number(one.pace), seen)  # fmt: skip
     console.print(table)
 

@@ -86,6 +86,11 @@ class Log:
         self.apply(connection, time, kind, payload)
         return True
 
+    def has(self, connection: Connection, client_id: str) -> bool:
+        """Tell whether an event of this client id is there."""
+        query = sql("SELECT COUNT(*) FROM events WHERE client_id = :id")
+        return bool(connection.execute(query, {"id": client_id}).scalar())
+
     def apply(self, connection: Connection, time: float, kind: str, payload: Payload) -> None:
         """Change the derived tables as an event says."""
         handler = _HANDLERS.get(kind)
@@ -392,13 +397,14 @@ def _freed(state: str) -> Callable[[Log, Connection, float, Payload], None]:
 def _saved(log: Log, connection: Connection, time: float, payload: Payload) -> None:
     connection.execute(
         sql("INSERT INTO answers (assignment_id, cell_id, answer, revision, active_ms, idle_ms, guidelines_version, "
-            "saved_at) VALUES (:assignment, :cell, :answer, 1, :active, :idle, :guidelines, :now) "
+            "saved_at, writer) VALUES (:assignment, :cell, :answer, 1, :active, :idle, :guidelines, :now, :writer) "
             "ON CONFLICT (assignment_id, cell_id) DO UPDATE SET answer = excluded.answer, "
             "revision = answers.revision + 1, active_ms = answers.active_ms + excluded.active_ms, "
             "idle_ms = answers.idle_ms + excluded.idle_ms, guidelines_version = excluded.guidelines_version, "
-            "saved_at = excluded.saved_at"),
+            "saved_at = excluded.saved_at, writer = excluded.writer"),
         {"assignment": payload["assignment"], "cell": payload["cell"], "answer": encode(payload["answer"]),
-         "active": payload["active_ms"], "idle": payload["idle_ms"], "guidelines": payload["guidelines"], "now": time},
+         "active": payload["active_ms"], "idle": payload["idle_ms"], "guidelines": payload["guidelines"], "now": time,
+         "writer": payload.get("writer")},
     )  # fmt: skip
     connection.execute(
         sql("UPDATE assignments SET expires_at = :expires WHERE id = :id AND state = 'leased'"),

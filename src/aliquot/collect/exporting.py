@@ -40,11 +40,11 @@ def write_mqm(judgments: pl.DataFrame, data: EvalSet, path: Path | str) -> None:
         raise OptionError("an MQM file holds errors, and this campaign's protocol asks for other things; leave "
                           "--format mqm out")  # fmt: skip
     rows = ["\t".join(_MQM)]
-    rows += ["\t".join(map(_field, row)) for row in _mqm_rows(judgments, data)]
+    rows += ["\t".join(map(_field, row)) for row in _mqm_rows(judgments, data, path)]
     write_bytes(path, ("\n".join(rows) + "\n").encode())
 
 
-def _mqm_rows(judgments: pl.DataFrame, data: EvalSet) -> Iterator[tuple[Any, ...]]:
+def _mqm_rows(judgments: pl.DataFrame, data: EvalSet, path: Path | str) -> Iterator[tuple[Any, ...]]:
     if data.outputs is None:
         raise DataError(f"{data.name}: there are no outputs; an MQM file shows them")
     row_of = {item: row for row, item in enumerate(data.ids)}
@@ -60,7 +60,8 @@ def _mqm_rows(judgments: pl.DataFrame, data: EvalSet) -> Iterator[tuple[Any, ...
             side, start, end = error.get("span_in") or "output", error["start"], error["end"]
             text = texts[side]
             texts[side] = f"{text[:start]}<v>{text[start:end]}</v>{text[end:]}"
-        yield (error["system"], documents[at] or error["item"], places[at], error["item"], error["annotator"],
+        system, item, annotator = (_name(error[role], path) for role in ("system", "item", "annotator"))
+        yield (system, _name(documents[at] or item, path), places[at], item, annotator,
                texts["source"], texts["output"], error["category"], error["severity"])  # fmt: skip
 
 
@@ -77,6 +78,14 @@ def _places(documents: list[Any]) -> list[int]:
 def _field(value: Any) -> str:
     """A field of a TSV without quotes: tabs and line ends become spaces of the same length, so that offsets hold."""
     return str(value).replace("\t", " ").replace("\r", " ").replace("\n", " ")
+
+
+def _name(name: Any, path: Path | str) -> str:
+    """Return a name as text; refuse one that a TSV without quotes cannot hold."""
+    if _field(name) != str(name):
+        raise DataError(f"{path}: the name {str(name)!r} has a tab or a line end, which an MQM file cannot hold; leave "
+                        "--format mqm out, or give it another name")  # fmt: skip
+    return str(name)
 
 
 def check_what(what: str, format: str) -> None:  # noqa: A002

@@ -13,7 +13,8 @@ from aliquot.collect import creating
 from aliquot.collect.allocation import Allocation
 from aliquot.collect.events import Log, decode, sql
 from aliquot.collect.protocols import Protocol, read_protocol
-from aliquot.collect.schema import in_words
+from aliquot.collect.rebuilding import rebuilt
+from aliquot.collect.schema import REDERIVE, in_words, metadata
 from aliquot.collect.store import Store
 from aliquot.collect.tokens import key_path
 from aliquot.collect.units import Texts
@@ -29,6 +30,16 @@ class OpenedCampaign:
     def __init__(self, store: Store) -> None:
         self.store = store
         self.log = Log(self.protocol, lambda: self._texts)
+        if REDERIVE in self._meta:
+            self.store.write(self._rederive)
+
+    def _rederive(self, connection: Connection) -> None:
+        """Make the choices of a campaign of version 1 again from the log: its lists of systems were texts."""
+        rows = rebuilt(connection, self.protocol, lambda: self._texts)["choices"]
+        connection.execute(sql("DELETE FROM choices"))
+        if rows:
+            connection.execute(metadata.tables["choices"].insert(), sorted(rows, key=lambda row: row["time"]))
+        connection.execute(sql("DELETE FROM meta WHERE key = :key"), {"key": REDERIVE})
 
     @cached_property
     def _meta(self) -> dict[str, str]:

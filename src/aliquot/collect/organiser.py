@@ -18,6 +18,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from aliquot.annotation.ballots import table_preferences
+from aliquot.annotation.choice_tables import kind_of
 from aliquot.annotation.clean import clean
 from aliquot.collect import crowd
 from aliquot.collect.actions import ACTIONS, audit
@@ -29,7 +31,8 @@ from aliquot.collect.planting import page_floors
 from aliquot.collect.snapshot import LiveSystem, Snapshot, in_words, take_snapshot
 from aliquot.core.judgments import Judgments
 from aliquot.core.result import plain
-from aliquot.io.formats.campaign import read_table
+from aliquot.errors import DataError
+from aliquot.io.formats.campaign import read_choices, read_table
 
 LOG = logging.getLogger("aliquot.collect")
 _PAUSE = 2.0  # seconds between two snapshots, at least
@@ -110,7 +113,19 @@ def snapshot_of(campaign: Campaign) -> Snapshot:
         with campaign.store.read() as connection:
             picture = campaign.allocation.advice(connection).picture
     taken = take_snapshot(campaign.data, campaign.selection, judgments, picture=picture)
-    return replace(taken, annotators=annotator_cards(judgments, floor=floors)) if floors else taken
+    cards = annotator_cards(judgments, floor=floors) if floors else taken.annotators
+    return replace(taken, annotators=cards, choices=_count_choices(campaign))
+
+
+def _count_choices(campaign: Campaign) -> int | None:
+    """Count choices between two systems as `compare` does; None where the protocol asks for none."""
+    frame = read_choices(campaign.store.place)
+    if frame is None:
+        return None
+    try:
+        return len(table_preferences(frame, kind_of(frame.columns) or "pairwise").choices)
+    except DataError:  # none counts
+        return 0
 
 
 def _cleaned(campaign: Campaign, judgments: Judgments) -> Judgments:

@@ -25,6 +25,8 @@ from aliquot.collect.protocols import Choice, Protocol, Score, Spans, Text, Widg
 from aliquot.io.formats.mqm import MQMWeights
 
 _NO_ERROR = "no-error"
+_SIDES = (("a", "b", "tie"), ("left", "right", "equal"), ("first", "second", "same"))
+"""What the column `choice` says: the first labels of which none is the name of one of the two systems."""
 Record = dict[str, Any]
 
 
@@ -87,8 +89,8 @@ def _common(protocol: Protocol, page: Page, cell: Cell, given: Given, number: in
     }  # fmt: skip
 
 
-def _key(item: Any) -> str:
-    return msgspec.json.encode(item).decode()
+def _json(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
 
 
 def _judgment_rows(protocol: Protocol, page: Page, cell: Cell, given: Given) -> Iterator[Record]:
@@ -98,7 +100,7 @@ def _judgment_rows(protocol: Protocol, page: Page, cell: Cell, given: Given) -> 
     spans = next((given.answer.get(w.name) for w in widgets if isinstance(w, Spans)), None)
     extra: Record = {"text": comment or None}
     if spans is not None and any(isinstance(w, Score) for w in asked):
-        extra["spans"] = msgspec.json.encode(spans).decode()
+        extra["spans"] = _json(spans)
     for widget in asked:
         value = given.answer.get(widget.name)
         if value is None:
@@ -134,12 +136,12 @@ def _rows_of(widget: Widget, value: Any, name: str | None, page: Page, cell: Cel
 def _places(page: Page, cell: Cell) -> Iterator[Record]:
     """Yield item and system of the outputs that an answer is about."""
     if cell.output is not None:
-        yield {"item": _key(page.shown.item(cell)), "system": page.shown.systems[cell.output]}
+        yield {"item": _json(page.shown.item(cell)), "system": page.shown.systems[cell.output]}
         return
     items = page.shown.judged_items() if cell.row is None else [page.shown.item(cell)]
     for item in items:
         for system in page.shown.systems:
-            yield {"item": _key(item), "system": system}
+            yield {"item": _json(item), "system": system}
 
 
 def _errors(widget: Spans, spans: Sequence[Mapping[str, Any]], name: str | None) -> Iterator[Record]:
@@ -191,7 +193,7 @@ def _choice_values(widget: Choice, value: Any, slots: Sequence[str]) -> dict[str
 
 def _choice_common(page: Page, cell: Cell, given: Given) -> Record:
     item = (page.shown.document or page.shown.judged_items()[0]) if cell.row is None else page.shown.item(cell)
-    return {"assignment_id": page.assignment, "cell_id": cell.id, "item": _key(item), "annotator": page.annotator,
+    return {"assignment_id": page.assignment, "cell_id": cell.id, "item": _json(item), "annotator": page.annotator,
             "seconds": given.seconds, "time": given.time, "marked": page.marked}  # fmt: skip
 
 
@@ -214,12 +216,13 @@ def _choice_row(widget: Choice, value: Any, systems: Mapping[str, str]) -> Recor
     if widget.style == "pairwise":
         chosen, strength = (value["choice"], value.get("strength")) if isinstance(value, dict) else (value, None)
         (first, a), (_, b) = systems.items()
-        side = "tie" if chosen == "tie" else "a" if chosen == first else "b"
+        left, right, tie = next(labels for labels in _SIDES if not {a, b} & {*labels})
+        side = tie if chosen == "tie" else left if chosen == first else right
         return {"system_a": a, "system_b": b, "choice": side, "strength": strength}
     if widget.style == "best-worst":
-        shown = ";".join(systems.values())
+        shown = _json(list(systems.values()))
         return {"shown": shown, "best": systems[value["best"]], "worst": systems[value["worst"]]}
-    return {"ranking": " > ".join(" = ".join(systems[slot] for slot in group) for group in value)}
+    return {"ranking": _json([[systems[slot] for slot in group] for group in value])}
 
 
 def edit_rate(output: str, final: str) -> float:

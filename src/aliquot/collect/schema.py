@@ -21,7 +21,7 @@ except ImportError:  # pragma: no cover
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection, Engine
 
-VERSION = 1
+VERSION = 2
 APPLICATION = 0x414C5154  # "ALQT" in the header of the SQLite file: tells a campaign from other databases
 BUSY_SECONDS = 10.0
 SQLITE_MAGIC = b"SQLite format 3\0"
@@ -76,7 +76,7 @@ sa.Table(
 sa.Table(
     "answers", metadata, _column("assignment_id", _text, primary_key=True), _column("cell_id", _text, primary_key=True),
     _column("answer", _text), _column("revision", _whole), _column("active_ms", _whole), _column("idle_ms", _whole),
-    _column("guidelines_version", _whole), _column("saved_at", _real),
+    _column("guidelines_version", _whole), _column("saved_at", _real), _maybe("writer", _text),
 )  # fmt: skip
 sa.Table("exposures", metadata, _column("annotator_id", _text, primary_key=True),
          _column("system", _text, primary_key=True), _column("slot", _whole, primary_key=True),
@@ -175,8 +175,9 @@ def create(engine: Engine) -> None:
         connection.execute(sa.text("INSERT INTO meta VALUES ('schema', :version)"), {"version": str(VERSION)})
 
 
-MIGRATIONS: dict[int, str] = {}
-"""Version -> the SQL that leads to it from the version before; version 1 is the tables above."""
+REDERIVE = "rederive"  # a key of `meta`: the choices are to be made again from the log
+MIGRATIONS = {2: "ALTER TABLE answers ADD COLUMN writer TEXT; INSERT INTO meta VALUES ('rederive', 'choices')"}
+"""Version -> the SQL that leads to it from the version before. Version 2: writers of answers; JSON lists of systems."""
 
 
 def require_campaign(engine: Engine, place: str | Path) -> None:
@@ -198,15 +199,23 @@ def require_campaign(engine: Engine, place: str | Path) -> None:
     if int(version) > VERSION:
         raise FormatError(f"{in_words(place)}: was made by a newer aliquot (version {version} of the tables; this one "
                           f"knows {VERSION}); upgrade: pip install -U aliquot")  # fmt: skip
-    for number in range(int(version) + 1, VERSION + 1):
-        _migrate(engine, number)
+    try:
+        for number in range(int(version) + 1, VERSION + 1):
+            _migrate(engine, number)
+    except DBAPIError as error:
+        raise FormatError(f"{in_words(place)}: was made by an older aliquot and cannot be brought up to date "
+                          f"({error.orig}); make it writable, or copy it") from None  # fmt: skip
 
 
 def _migrate(engine: Engine, number: int) -> None:
+    """Lead to a version from the one before, unless another process has just done so."""
     with engine.begin() as connection:
-        for statement in filter(str.strip, MIGRATIONS[number].split(";")):
+        done = connection.execute(
+            sa.text("UPDATE meta SET value = :version WHERE key = 'schema' AND value = :before"),
+            {"version": str(number), "before": str(number - 1)},
+        )
+        for statement in MIGRATIONS[number].split(";") if done.rowcount else []:
             connection.execute(sa.text(statement))
-        connection.execute(sa.text("UPDATE meta SET value = :version WHERE key = 'schema'"), {"version": str(number)})
 
 
 def _require_file(path: Path) -> None:

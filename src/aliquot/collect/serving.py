@@ -49,6 +49,14 @@ class Annotator:
     locale: str
 
 
+@dataclass(frozen=True)
+class _Version:
+    """How often an answer was saved, and which page saved it last."""
+
+    revision: int
+    writer: str | None
+
+
 class ServedCampaign(OpenedCampaign):
     """Serves annotators; returns plain values, as they go over the wire."""
 
@@ -172,7 +180,9 @@ class ServedCampaign(OpenedCampaign):
         """Store changes of answers; each is stored once, however often it is sent.
 
         A change is {id: unique text of the client, cell, answer: the whole answer of the cell, active_ms, idle_ms: time
-        since the last change of this cell}. The last that arrives wins; all stay in the log.
+        since the last change of this cell, base: revision of the answer that was changed, writer: text of this page
+        alone}. A change of an answer that another page has changed since raises "stale", and nothing is stored; without
+        `base` the last that arrives wins. All stay in the log.
         """
         return self.store.write(lambda connection: self._save(connection, annotator, assignment, changes))
 
@@ -198,8 +208,11 @@ class ServedCampaign(OpenedCampaign):
             given = change.get(name) or 0
             usable = isinstance(given, int | float) and not isinstance(given, bool) and given == given  # noqa: PLR0124
             times[name] = int(min(max(given, 0), _MOST_MS)) if usable else 0
+        base, writer = change.get("base"), change.get("writer")
+        if not isinstance(base, int | None) or not (writer is None or (isinstance(writer, str) and len(writer) <= 100)):
+            raise CollectError("bad_answer", "base should be a whole number, and writer a text of up to 100 characters")
         answer = check_answer(self.protocol, shown, cell, change.get("answer"))
-        return {"id": change["id"], "cell": cell, "answer": answer, **times}
+        return {"id": change["id"], "cell": cell, "answer": answer, "base": base, "writer": writer, **times}
 
     def _save(
         self, connection: Connection, annotator: Annotator, assignment: str, given: Sequence[Any]
@@ -218,21 +231,27 @@ class ServedCampaign(OpenedCampaign):
         if found.state in ("expired", "planned"):
             self._revive(connection, found, now)
         expires = now + queue.lease_seconds(facts.n_cells, facts.n_chars)
+        versions = self._versions(connection, found.id)
+        revisions: dict[str, int] = {}
         for change in changes:
-            if change["cell"] == FORM:
-                payload: dict[str, Any] = {"annotator": annotator.id, "answer": change["answer"]}
-                kind = "form"
-            else:
-                kind = "save"
-                payload = {"assignment": found.id, "cell": change["cell"], "answer": change["answer"],
-                           "active_ms": change["active_ms"], "idle_ms": change["idle_ms"],
-                           "guidelines": facts.guidelines, "expires": expires}  # fmt: skip
             # Ids of clients are unique for an assignment only: nobody can hinder others by guessing theirs.
-            self.log.append(connection, now, annotator.id, kind, payload, f"{found.id}/{change['id']}")
-        revision = connection.execute(
-            sql("SELECT SUM(revision) FROM answers WHERE assignment_id = :id"), {"id": found.id}
-        ).scalar()
-        return {"saved": [change["id"] for change in changes], "revision": int(revision or 0),
+            cell, client_id = change["cell"], f"{found.id}/{change['id']}"
+            if cell == FORM:
+                payload: dict[str, Any] = {"annotator": annotator.id, "answer": change["answer"]}
+                self.log.append(connection, now, annotator.id, "form", payload, client_id)
+                continue
+            if _is_stale(change, versions.get(cell)):
+                if self.log.has(connection, client_id):
+                    continue  # sent again: it was stored before the other change, whose revision this page has not seen
+                raise CollectError("stale", "this answer was changed in another tab or on another device meanwhile; "
+                                   "load the unit again")  # fmt: skip
+            payload = {"assignment": found.id, "cell": cell, "answer": change["answer"],
+                       "active_ms": change["active_ms"], "idle_ms": change["idle_ms"], "writer": change["writer"],
+                       "guidelines": facts.guidelines, "expires": expires}  # fmt: skip
+            if self.log.append(connection, now, annotator.id, "save", payload, client_id):
+                versions[cell] = _Version(versions[cell].revision + 1 if cell in versions else 1, change["writer"])
+            revisions[cell] = versions[cell].revision
+        return {"saved": [change["id"] for change in changes], "revisions": revisions,
                 "progress": self._progress(connection, annotator.id)}  # fmt: skip
 
     def _revive(self, connection: Connection, found: Lease, now: float) -> None:
@@ -307,6 +326,12 @@ class ServedCampaign(OpenedCampaign):
         )
         return {row.cell_id: decode(row.answer) for row in rows}
 
+    def _versions(self, connection: Connection, assignment: str) -> dict[str, _Version]:
+        rows = connection.execute(
+            sql("SELECT cell_id, revision, writer FROM answers WHERE assignment_id = :id"), {"id": assignment}
+        )
+        return {row.cell_id: _Version(row.revision, row.writer) for row in rows}
+
     def _form_answer(self, connection: Connection, annotator: str) -> dict[str, Any] | None:
         extra = connection.execute(sql("SELECT extra FROM annotators WHERE id = :id"), {"id": annotator}).scalar()
         found: dict[str, Any] | None = decode(str(extra)).get(FORM)
@@ -336,6 +361,7 @@ class ServedCampaign(OpenedCampaign):
             "of": self._progress(connection, annotator.id)["total"],
             "rows": [_wire_row(row, slots, names) for row in shown.rows],
             "answers": answers,
+            "revisions": {cell: v.revision for cell, v in self._versions(connection, found.id).items()},
             "submitted": found.state in ("done", "surplus"),
         }
         if shown.document_cell:
@@ -361,6 +387,13 @@ class ServedCampaign(OpenedCampaign):
         with self.store.read() as connection:
             row = connection.execute(sql("SELECT AVG(n_cells) AS cells, AVG(n_chars) AS chars FROM units")).one()
         return expected_seconds(int(row.cells or 1), int(row.chars or 0))
+
+
+def _is_stale(change: Mapping[str, Any], stored: _Version | None) -> bool:
+    """Tell whether an answer was changed elsewhere since; a page that wrote last builds on what it wrote itself."""
+    revision, writer = (stored.revision, stored.writer) if stored is not None else (0, None)
+    own = writer is not None and writer == change["writer"]
+    return change["base"] is not None and change["base"] != revision and not own
 
 
 def _wire_row(row: Mapping[str, Any], slots: Sequence[int], names: Sequence[str]) -> dict[str, Any]:

@@ -66,6 +66,7 @@ class Snapshot(Result):
     agreement: float  # Krippendorff's alpha over outputs judged more than once; NaN where there are none
     annotators: tuple[AnnotatorCard, ...]
     notes: tuple[str, ...] = ()
+    choices: int | None = None  # between two systems, as `compare` counts them; None where nothing is compared
 
     def to_frame(self) -> pl.DataFrame:
         """One row for each system."""
@@ -272,7 +273,9 @@ def in_words(now: Snapshot) -> Sequence[str]:
         return ("Nothing is judged yet.",)
     leaders = [row.system for row in known if row.cluster == 1] or [known[0].system]
     lead = f"{leaders[0]} leads" if len(leaders) == 1 else f"{listed(leaders)} lead and cannot be told apart"
-    words = [f"{lead}, after {now.judgments} judgments.", now.advice[:1].upper() + now.advice[1:] + "."]
+    compared = now.choices is not None
+    after = f"{now.choices} choices ({now.judgments} outputs seen)" if compared else f"{now.judgments} judgments"
+    words = [f"{lead}, after {after}.", now.advice[:1].upper() + now.advice[1:] + "."]
     if now.gain >= 1:
         words.append(f"Metrics and design make this as good as {now.gain:.0f} more judgments.")
     return tuple(words)

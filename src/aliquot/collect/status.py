@@ -16,14 +16,18 @@ _DAY = 86400.0
 
 @dataclass(frozen=True)
 class AnnotatorStatus:
-    """One annotator's work so far; `pace` is seconds of active work a unit."""
+    """One annotator's work so far.
+
+    `answers` counts what was asked and answered: a comparison of four outputs is one answer. `pace` is seconds of
+    active work a unit.
+    """
 
     annotator: str
     kind: str
     state: str
     units_done: int
     units_open: int
-    judgments: int
+    answers: int
     active_seconds: float
     pace: float | None
     last_seen: str | None
@@ -39,7 +43,7 @@ class Status:
     units_done: int
     units_wanted: int
     units_leased: int
-    judgments: int
+    answers: int
     active_seconds: float
     seconds_left: float | None
     finished_by: str | None
@@ -76,7 +80,7 @@ def status_of(connection: Connection, title: str, protocol: str, now: float) -> 
     spent = sum(one.active_seconds for one in humans)
     finished = sum(one.units_done for one in humans)
     left = None if not finished else round((wanted - done) * spent / finished, 1)
-    return Status(title, protocol, state, done, wanted, sum(open_units.values()), sum(one.judgments for one in humans),
+    return Status(title, protocol, state, done, wanted, sum(open_units.values()), sum(one.answers for one in humans),
                   round(spent, 1), left, _forecast(first, now, done, wanted), people)  # fmt: skip
 
 

@@ -64,6 +64,8 @@ def _table(choices: str | Path | pl.DataFrame, columns: Mapping[str, str] | None
     where = "choices" if isinstance(choices, pl.DataFrame) else str(choices)
     frame = choices if isinstance(choices, pl.DataFrame) else read_frame(read_bytes(choices), choices)
     table = choice_table(frame, "pairwise", columns, where)
+    for note in table.notes:
+        warnings.warn(f"{where}: {note}", AliquotWarning, 4)
     for role in ("system_a", "system_b"):
         if role not in table.frame.columns:
             raise DataError(f"{where}: no column '{role}'; choices are item, system_a, system_b, choice (a, b or tie)")

@@ -66,8 +66,10 @@ class Page {
   async refresh() {
     if (!(await this.outbox.flush())) return;
     try {
-      const reply = await this.api.unit(this.unit.assignment);
-      this.answers.adopt((reply.unit ?? reply).answers ?? {});
+      const { unit } = await this.api.unit(this.unit.assignment);
+      if (unit.assignment !== this.unit?.assignment) return;
+      this.outbox.know(unit.assignment, unit.revisions);
+      this.answers.adopt({ ...unit.answers, ...this.outbox.unsent(unit.assignment) });
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
     }
@@ -119,6 +121,7 @@ class Page {
 
   show(unit) {
     this.unit = unit;
+    this.outbox.know(unit.assignment, unit.revisions);
     this.answers = new Answers({ ...unit, answers: { ...unit.answers, ...this.outbox.unsent(unit.assignment) } });
     this.clock.reset();
     this.spanbar.close();
@@ -142,6 +145,8 @@ class Page {
     shell.title.focus({ preventScroll: true });
     const place = unit.number ? t('document_of', { n: number(unit.number), of: number(unit.of ?? unit.number) }) : '';
     shell.announce(place);
+    if (this.stale) shell.say(said(this.stale), 'warning');
+    this.stale = null;
     if (this.stops.length) this.clock.focus(this.stops[0].cell);
   }
 
@@ -173,7 +178,15 @@ class Page {
   reported(report) {
     this.shell.showSaved(report);
     if (report.progress) this.shell.showProgress(report.progress);
-    if (report.refused) this.shell.say(said(report.refused), 'warning');
+    if (report.refused?.code === 'stale') this.reload(report.refused);
+    else if (report.refused) this.shell.say(said(report.refused), 'warning');
+  }
+
+  /** An answer was changed in another tab or on another device: show what the server has, and say so. */
+  async reload(refused) {
+    if (this.unit && this.unit.assignment !== refused.assignment) return this.shell.say(said(refused), 'warning');
+    this.stale = refused; // whatever shows a unit next says so
+    return this.unit && !this.submitting && this.reopen(refused.assignment);
   }
 
   undo() {
@@ -280,6 +293,10 @@ class Page {
       this.finishAnswers();
       if (!(await this.outbox.flush())) {
         this.shell.say(t('submit_later'), 'warning');
+        return;
+      }
+      if (this.stale) {
+        await this.reopen(this.unit.assignment); // to be looked at before it is submitted
         return;
       }
       const reply = await this.api.submit(this.unit.assignment);

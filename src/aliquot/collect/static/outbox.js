@@ -1,6 +1,8 @@
 // Answers that the server has not acknowledged yet. They live in localStorage, one entry per cell, so that a cut
 // network, a closed laptop or a crashed tab loses nothing. A newer answer of a cell replaces the unsent one; the
-// server keeps every version it was sent. Each entry has a client id: sent twice, it is stored once.
+// server keeps every version it was sent. Each entry has a client id: sent twice, it is stored once. It says which
+// revision of the answer it changes (base) and which page wrote it: the server refuses a change of an answer that
+// another page has changed since, and takes one that follows on this page's own, acknowledged or not.
 
 import { ApiError } from './api.js';
 
@@ -55,6 +57,8 @@ export class Outbox {
     this.disk = storage();
     this.prefix = `aliquot:out:${digest(api.token)}:`;
     this.entries = new Map();
+    this.writer = uuid();
+    this.revisions = new Map();
     for (const key of this.disk.keys()) {
       if (!key.startsWith(this.prefix)) continue;
       const entry = this.#read(key);
@@ -84,6 +88,7 @@ export class Outbox {
     const name = `${assignment} ${cell}`;
     const unsent = this.entries.get(name);
     const earlier = unsent && !unsent.sent ? unsent : { active_ms: 0, idle_ms: 0 };
+    const { base, writer } = unsent ?? { base: this.revisions.get(name) ?? 0, writer: this.writer };
     const entry = {
       assignment,
       id: uuid(),
@@ -91,6 +96,8 @@ export class Outbox {
       answer,
       active_ms: earlier.active_ms + times.active_ms,
       idle_ms: earlier.idle_ms + times.idle_ms,
+      base,
+      writer,
     };
     this.entries.set(name, entry);
     try {
@@ -100,6 +107,11 @@ export class Outbox {
     }
     this.#say();
     this.schedule(DELAY);
+  }
+
+  /** Remember the revisions of answers that the page shows: {cell: number}. */
+  know(assignment, revisions = {}) {
+    for (const [cell, revision] of Object.entries(revisions)) this.revisions.set(`${assignment} ${cell}`, revision);
   }
 
   /** Unsent answers of an assignment, as {cell: answer}. */
@@ -137,7 +149,7 @@ export class Outbox {
     for (const [assignment, changes] of this.#batches()) {
       if (JSON.stringify(changes).length < KEEPALIVE_BYTES) {
         this.api.save(assignment, changes, { keepalive: true }).then(
-          () => this.#sent(assignment, changes),
+          (reply) => this.#sent(assignment, changes, reply),
           () => {},
         );
       }
@@ -154,7 +166,7 @@ export class Outbox {
     for (const [assignment, entries] of groups) {
       for (let start = 0; start < entries.length; start += CHUNK) {
         const part = entries.slice(start, start + CHUNK);
-        batches.push([assignment, part.map(({ id, cell, answer, active_ms, idle_ms }) => ({ id, cell, answer, active_ms, idle_ms }))]);
+        batches.push([assignment, part.map(({ id, cell, answer, active_ms, idle_ms, base, writer }) => ({ id, cell, answer, active_ms, idle_ms, base, writer }))]);
       }
     }
     return batches;
@@ -169,13 +181,13 @@ export class Outbox {
       this.#say(true);
       try {
         const reply = await this.api.save(assignment, changes);
-        this.#sent(assignment, changes);
+        this.#sent(assignment, changes, reply);
         this.failures = 0;
         this.trouble = null;
         this.progress = reply.progress;
       } catch (error) {
         if (!(error instanceof ApiError)) throw error;
-        this.trouble = error;
+        this.trouble = error.passing ? error : null;
         if (error.passing) {
           for (const entry of this.entries.values()) entry.sent = false;
           this.failures += 1;
@@ -190,23 +202,21 @@ export class Outbox {
 
   /** The server will never take this batch: find the change it refuses, set it aside, send the rest. */
   async #refused(assignment, changes, error) {
-    if (changes.length > 1) {
-      for (const change of changes) {
-        try {
-          await this.api.save(assignment, [change]);
-          this.#sent(assignment, [change]);
-        } catch (single) {
-          if (!(single instanceof ApiError)) throw single;
-          if (single.passing) return this.schedule(1000);
-          this.#setAside(assignment, change);
-        }
+    if (changes.length === 1) return this.#setAside(assignment, changes[0], error);
+    for (const change of changes) {
+      try {
+        this.#sent(assignment, [change], await this.api.save(assignment, [change]));
+      } catch (single) {
+        if (!(single instanceof ApiError)) throw single;
+        if (single.passing) return this.schedule(1000);
+        this.#setAside(assignment, change, single);
       }
-    } else this.#setAside(assignment, changes[0]);
-    this.refused = error;
+    }
     return null;
   }
 
-  #setAside(assignment, change) {
+  #setAside(assignment, change, error) {
+    if (this.refused?.code !== 'stale') this.refused = Object.assign(error, { assignment });
     try {
       this.disk.set(`aliquot:kept:${change.id}`, JSON.stringify({ assignment, ...change }));
     } catch {
@@ -215,7 +225,8 @@ export class Outbox {
     this.#sent(assignment, [change]);
   }
 
-  #sent(assignment, changes) {
+  #sent(assignment, changes, reply) {
+    this.know(assignment, reply?.revisions);
     for (const { cell, id } of changes) {
       const name = `${assignment} ${cell}`;
       if (this.entries.get(name)?.id !== id) continue; // a newer answer has replaced it

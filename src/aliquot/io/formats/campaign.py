@@ -22,7 +22,7 @@ from aliquot.core.columns import column_of, ids_of_one_kind
 from aliquot.errors import DataError, FormatError, MissingExtraError
 
 MAGIC = b"SQLite format 3\0"
-VERSION = 1
+VERSION = 2
 """The newest version of the tables that is read; the same as in `aliquot.collect.schema`."""
 
 _URL = re.compile(r"^(postgresql(\+\w+)?):/{1,2}(?=[^/])")
@@ -57,8 +57,12 @@ def is_campaign(source: str | Path) -> bool:
 def read_table(source: str | Path, table: str = "judgments") -> pl.DataFrame:
     """Return the table `judgments` or `choices` under the names that other verbs know; empty columns are left out."""
     url = as_url(source)
-    names, rows = _from_url(url, table) if url is not None else _from_file(Path(source), table)
-    return _frame(names, rows)
+    version, names, rows = _from_url(url, table) if url is not None else _from_file(Path(source), table)
+    frame = _frame(names, rows)
+    if version < 2 and {"shown", "ranking"} & set(frame.columns):  # lists of systems as texts: names may not survive
+        raise FormatError(f"{source}: was made by an older aliquot; bring it up to date first: aliquot collect check "
+                          f"{source}")  # fmt: skip
+    return frame
 
 
 def read_judgments(source: str | Path) -> pl.DataFrame:
@@ -76,13 +80,13 @@ def read_choices(source: str | Path) -> pl.DataFrame | None:
     return frame if frame.height and {"choice", "best", "ranking"} & set(frame.columns) else None
 
 
-def _from_file(path: Path, table: str) -> tuple[list[str], Sequence[Sequence[Any]]]:
+def _from_file(path: Path, table: str) -> tuple[int, list[str], Sequence[Sequence[Any]]]:
     try:
         with closing(_connect(path)) as connection:
-            _require_campaign(connection, path)
+            version = _require_campaign(connection, path)
             cursor = connection.execute(f'SELECT * FROM "{table}" ORDER BY rowid')  # noqa: S608  (one of ours)
             names = [column[0] for column in cursor.description]
-            return names, cursor.fetchall()
+            return version, names, cursor.fetchall()
     except sqlite3.Error as error:
         raise FormatError(f"{path}: cannot be read as a campaign ({error}); restore it from a backup") from None
 
@@ -100,24 +104,25 @@ def _connect(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def _require_campaign(connection: sqlite3.Connection, path: Path) -> None:
+def _require_campaign(connection: sqlite3.Connection, path: Path) -> int:
     names = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     if not {"meta", "judgments", "choices", "events"} <= names:
         raise FormatError(f"{path}: is an SQLite database, but no campaign; name a file that `aliquot collect new` "
                           "made, or write its table as CSV")  # fmt: skip
     found = connection.execute("SELECT value FROM meta WHERE key = 'schema'").fetchone()
-    _require_version(None if found is None else found[0], path)
+    return _require_version(None if found is None else found[0], path)
 
 
-def _require_version(found: str | None, where: object) -> None:
+def _require_version(found: str | None, where: object) -> int:
     if found is None or not found.isdigit():
         raise FormatError(f"{where}: the campaign does not say its version; restore it from a backup")
     if int(found) > VERSION:
         raise FormatError(f"{where}: was made by a newer aliquot (version {found} of the tables; this one knows "
                           f"{VERSION}); upgrade: pip install -U aliquot")  # fmt: skip
+    return int(found)
 
 
-def _from_url(url: str, table: str) -> tuple[list[str], Sequence[Sequence[Any]]]:
+def _from_url(url: str, table: str) -> tuple[int, list[str], Sequence[Sequence[Any]]]:
     if find_spec("sqlalchemy") is None:
         raise MissingExtraError("campaigns in PostgreSQL need SQLAlchemy: pip install 'aliquot[serve,postgres]'")
     import sqlalchemy as sa  # noqa: PLC0415  (an extra)
@@ -126,11 +131,11 @@ def _from_url(url: str, table: str) -> tuple[list[str], Sequence[Sequence[Any]]]
     try:
         engine = sa.create_engine(url)
         with engine.connect() as connection:
-            version = connection.execute(sa.text("SELECT value FROM meta WHERE key = 'schema'")).scalar()
-            _require_version(version, place)
+            stored = connection.execute(sa.text("SELECT value FROM meta WHERE key = 'schema'")).scalar()
+            version = _require_version(stored, place)
             order = '"order"' if table == "judgments" else '"time"'
             result = connection.execute(sa.text(f'SELECT * FROM "{table}" ORDER BY "time", {order}'))  # noqa: S608
-            return list(result.keys()), [tuple(row) for row in result]
+            return version, list(result.keys()), [tuple(row) for row in result]
     except ModuleNotFoundError as error:
         raise MissingExtraError(f"{place}: needs {error.name}: pip install 'aliquot[postgres]'") from None
     except sa.exc.SQLAlchemyError as error:

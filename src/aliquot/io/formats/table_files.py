@@ -32,6 +32,9 @@ Decoded = TypeVar("Decoded")
 _QUOTE = '"'
 _JUDGED = ({"system", "value"}, {"system", "metric"}, {"annotator", "value"}, {"system", "output"})
 """Roles of which flat records have at least one pair; items have nested outputs, scores or judgments instead."""
+_COMPARED = ({"item", "choice"}, {"item", "best", "worst"}, {"item", "ranking"})
+"""Fields of which choices have at least one set, as `collect export --what choices` writes them."""
+_LISTS = ("shown", "ranking")  # of systems, in a choice
 
 
 def read_frame(raw: bytes, path: Path | str) -> pl.DataFrame:
@@ -82,8 +85,10 @@ def is_record(fields: dict[str, Any]) -> bool:
     >>> is_record({"item": 1, "system": "A", "score": 0.5}), is_record({"i": 1, "tgt": {"A": "Hallo"}})
     (True, False)
     """
-    if any(isinstance(value, (dict, list)) for value in fields.values()):
+    if any(isinstance(value, (dict, list)) for name, value in fields.items() if name not in _LISTS):
         return False
+    if any(names <= fields.keys() for names in _COMPARED):
+        return True
     return any(roles <= map_columns(list(fields), None, "").keys() for roles in _JUDGED)
 
 
