@@ -211,15 +211,8 @@ def _system_table(result: Estimates) -> Table:
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)
     lacking, changed = any(row.missing for row in result.systems), bool(result.changes)
-    for name in (
-        *(["plain mean"] if changed else []),
-        "n",
-        *(["missing"] if lacking else []),
-        "worth",
-        "rank",
-        "P(best)",
-        "cluster",
-    ):
+    optional = (["plain"] if changed else [], ["missing"] if lacking else [])
+    for name in (*optional[0], "n", *optional[1], "worth", "rank", "P(best)", "cluster"):
         table.add_column(name, justify="right", no_wrap=True)
     known = [row for row in result.systems if row.low == row.low]
     scale = (min(row.low for row in known), max(row.high for row in known)) if known else (0.0, 1.0)
@@ -233,7 +226,9 @@ def _system_table(result: Estimates) -> Table:
             written(row.estimate),
             written(row.se),
             f"{written(row.low)} to {written(row.high)}",
-            render.bar(row.low, row.estimate, row.high, scale, width=7 if lacking or changed else 14),
+            render.bar(
+                row.low, row.estimate, row.high, scale, width=14 - 7 * (lacking or changed) - 4 * (lacking and changed)
+            ),
             *([written(row.plain_mean)] if changed else []),
             str(row.n),
             *([str(row.missing)] if lacking else []),

@@ -55,22 +55,21 @@ def estimate_verdict(result: Estimates) -> str:
     """Who is best, who cannot be told apart from the best, and how sure the next one is worse."""
     judged = [row for row in result.systems if row.cluster is not None]
     never = [row.system for row in result.systems if row.cluster is None]
-    return " ".join([_leaders(result, judged), *result.changes, *_cautions(result, never)])
+    first, *more = _leaders(result, judged)
+    return " ".join([first, *result.changes, *more, *_cautions(result, never)])
 
 
-def _leaders(result: Estimates, judged: Sequence[SystemEstimate]) -> str:
+def _leaders(result: Estimates, judged: Sequence[SystemEstimate]) -> list[str]:
     if not judged:
-        return "No system was judged, so nothing can be said."
+        return ["No system was judged, so nothing can be said."]
     if len(judged) == 1:
-        return _alone(result, judged[0])
+        return [_alone(result, judged[0])]
     lead = estimate_lead(result)
-    if lead.best is not None:
-        return f"{lead.sentence}."
-    if lead.rivals:
-        return f"{lead.sentence}."
-    top = [row for row in judged if row.system in lead.leaders] if lead.testable else judged
-    joint = "; " if lead.following is None or not lead.testable else ". "
-    return f"{lead.sentence}{joint}{_highest(top)}."
+    if lead.best is not None or lead.rivals:
+        return [f"{lead.sentence}."]
+    if lead.following is None or not lead.testable:
+        return [f"{lead.sentence}; {_highest(judged)}."]
+    return [f"{lead.sentence}.", f"{_highest([row for row in judged if row.system in lead.leaders])}."]
 
 
 def estimate_lead(result: Estimates) -> Lead:
