@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 from tests.cli.conftest import caller
 from tests.collect.conftest import judge_all
 
 import aliquot
+from aliquot.annotation.preferences import Comparison
 from aliquot.collect.actions import act
 from aliquot.collect.organiser import overview
 from aliquot.collect.protocols import Choice, Protocol
 from aliquot.errors import DataError
+
+
+def compare_choices(source: Any) -> Comparison:
+    result = aliquot.compare(source)
+    assert isinstance(result, Comparison)
+    return result
+
 
 RANKING = Protocol(name="ranks", title="Ranks", instructions="Rank.", unit="side-by-side", show=4,
                    widgets=(Choice(style="ranking"),))  # fmt: skip
@@ -24,7 +33,7 @@ def test_status_and_compare_count_choices_alike(make, protocol, capsys):
     campaign = make(protocol, per_output=2)
     judge_all(campaign)
     call, where = caller(capsys), campaign.store.place
-    compared = int(re.search(r"(\d+) choices by", call("compare", where).words).group(1))
+    compared = int(re.findall(r"(\d+) choices by", call("compare", where).words)[0])
     status = call("collect", "status", where).words
     assert f"after {compared} choices ({len(campaign.judgments())} outputs seen)" in status
     assert "judgments" not in status
@@ -48,7 +57,7 @@ def test_choices_of_excluded_annotators_count_nowhere(make, tmp_path):
     campaign.export(tmp_path / "choices.csv", what="choices")
     left = campaign.choices().filter(annotator="ann1", marked="excluded").height
     for source in (campaign.store.place, tmp_path / "choices.csv"):
-        result = aliquot.compare(source)
+        result = compare_choices(source)
         assert result.annotators == 2
         assert result.choices == campaign.choices().height - left == overview(campaign).snapshot.choices
         assert f"choices that are marked, left out: {left}" in result.notes
@@ -56,4 +65,4 @@ def test_choices_of_excluded_annotators_count_nowhere(make, tmp_path):
         act(campaign, "exclude", name)
     assert overview(campaign).snapshot.choices == 0
     with pytest.raises(DataError, match=r"all choices are marked \(excluded\)"):
-        aliquot.compare(campaign.store.place)
+        compare_choices(campaign.store.place)

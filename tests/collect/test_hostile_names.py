@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from dataclasses import replace
+from typing import Any
 
 import polars as pl
 import pytest
@@ -11,6 +12,7 @@ from tests.collect import test_exchange, test_sheets
 from tests.collect.conftest import judge_all
 
 import aliquot
+from aliquot.annotation.preferences import Comparison
 from aliquot.collect.campaign import Campaign
 from aliquot.collect.exchange import KEY, TOOLS
 from aliquot.collect.exporting import write_table
@@ -19,6 +21,13 @@ from aliquot.collect.sheets import read_sheets
 from aliquot.core.columns import column_of
 from aliquot.core.evalset import EvalSet
 from aliquot.errors import DataError, FormatError
+
+
+def compare_choices(source: Any) -> Comparison:
+    result = aliquot.compare(source)
+    assert isinstance(result, Comparison)
+    return result
+
 
 SYSTEMS = ("gpt t=0.2", "a>b", "x;y", "p,q", "r|s", "it's \"best\"", "two\nlines", "🦜 v2", "-o", "A/B", "n" * 300,
            "=1+1", '["a"]')  # fmt: skip
@@ -70,7 +79,7 @@ def test_a_campaign_names_what_was_judged(judged):
     assert set(table["annotator"]) <= set(PEOPLE)
     assert {row.system for row in estimated(name, campaign.store.place)} == set(SYSTEMS)
     if name in COMPARISONS:
-        assert {row.system for row in aliquot.compare(campaign.store.place).systems} == set(SYSTEMS)
+        assert {row.system for row in compare_choices(campaign.store.place).systems} == set(SYSTEMS)
     assert campaign.check().sound
 
 
@@ -83,8 +92,8 @@ def test_an_export_names_what_was_judged(judged, ending):
     assert sorted(back.select(columns).rows()) == sorted(own.select(columns).rows())
     if name in COMPARISONS:
         campaign.export(folder / f"choices{ending}", what="choices")
-        there = aliquot.compare(folder / f"choices{ending}")
-        here = aliquot.compare(campaign.store.place)
+        there = compare_choices(folder / f"choices{ending}")
+        here = compare_choices(campaign.store.place)
         assert {row.system for row in there.systems} == set(SYSTEMS)
         assert there.to_frame().equals(here.to_frame())
 
@@ -103,7 +112,7 @@ def test_sheets_name_what_was_judged(name, tmp_path):
     assert set(found.judgments["annotator"]) == set(PEOPLE)
     if name in COMPARISONS:
         write_table(found.choices, tmp_path / "choices.csv")
-        assert {row.system for row in aliquot.compare(tmp_path / "choices.csv").systems} == set(SYSTEMS)
+        assert {row.system for row in compare_choices(tmp_path / "choices.csv").systems} == set(SYSTEMS)
 
 
 @pytest.mark.parametrize("tool", TOOLS)
@@ -144,7 +153,7 @@ def test_a_campaign_of_the_first_version_is_brought_up_to_date(name, make):
         old.execute("ALTER TABLE answers DROP COLUMN writer")
         old.execute("UPDATE meta SET value = '1' WHERE key = 'schema'")
     with pytest.raises(FormatError, match="aliquot collect check"):
-        aliquot.compare(campaign.store.place)
+        compare_choices(campaign.store.place)
     with Campaign.open(campaign.store.place) as opened:
         assert opened.check().sound
         after = opened.choices()
@@ -155,7 +164,7 @@ def test_systems_may_be_called_like_the_sides_of_a_pair(make):
     campaign = make("pairwise", data=hostile_data(("a", "b", "left", "tie", "same")), pairs="all")
     judge_all(campaign)
     table = campaign.judgments().table
-    result = aliquot.compare(campaign.store.place)
+    result = compare_choices(campaign.store.place)
     for row in result.systems:
         own = table.filter(system=row.system)["value"]
         assert row.win_rate == pytest.approx(own.mean())

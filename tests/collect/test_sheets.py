@@ -38,7 +38,7 @@ def write_rows(path: Path, rows: list[dict[str, str]]) -> None:
         writer.writerows(rows)
 
 
-def fill(rows: list[dict[str, str]], name: str, seed: int = 0) -> None:
+def fill(rows: list[dict[str, str]], name: str | Protocol, seed: int = 0) -> None:
     """Fill in every row that is to be judged."""
     protocol = load_protocol(name)
     rng = random.Random(seed)
