@@ -15,7 +15,7 @@ from tests.collect.conftest import some_value
 
 import aliquot
 from aliquot.collect.gathering import gather
-from aliquot.collect.protocols import Choice, Score, Spans, Text, Widget, list_protocols, load_protocol
+from aliquot.collect.protocols import Choice, Protocol, Score, Spans, Text, Widget, list_protocols, load_protocol
 from aliquot.collect.sheets import answer_columns, read_sheets, write_sheets
 from aliquot.core.evalset import EvalSet
 from aliquot.errors import AliquotError, AliquotWarning, FormatError
