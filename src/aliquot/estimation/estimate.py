@@ -19,6 +19,7 @@ from aliquot.core.registry import Spec, merged, parse_spec
 from aliquot.core.result import signature
 from aliquot.core.selection import Selection
 from aliquot.core.shown import Shown
+from aliquot.core.verdict_words import Lead, PairTest, find_lead
 from aliquot.errors import AliquotWarning, unknown_name
 from aliquot.estimation.estimators import mean
 from aliquot.estimation.inputs import (
@@ -139,6 +140,16 @@ class Estimates(Shown):
     def __repr__(self) -> str:
         best = self.systems[0].system if self.systems else "nobody"
         return f"Estimates({len(self.systems)} systems by {self.method}, {self.judged} items judged, best: {best})"
+
+    @property
+    def lead(self) -> Lead:
+        """Who leads, by the p-values that the result shows; for at least two judged systems."""
+        judged = [row for row in self.systems if row.cluster is not None]
+        published, names = self.rule == "published", [row.system for row in judged]
+        tests = [PairTest(pair.a, pair.b, pair.p_sample if published else pair.p, pair.p_adjusted)
+                 for pair in self.pairs if {pair.a, pair.b} <= set(names)]  # fmt: skip
+        clusters, method = [row.cluster or 0 for row in judged], "none" if published else self.adjust
+        return find_lead(names, clusters, tests, alpha=self.alpha, method=method)
 
     def to_frame(self) -> pl.DataFrame:
         """One row per system, best first."""

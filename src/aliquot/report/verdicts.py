@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from aliquot.core.verdict_words import Lead, PairTest, find_lead, join_names, p_words, probability_words
+from aliquot.core.verdict_words import find_lead, join_names, p_words, probability_words
 from aliquot.report.compare_verdicts import COMPARED
 
 if TYPE_CHECKING:  # a result's own room is loaded already; the others would only cost time
@@ -64,24 +64,12 @@ def _leaders(result: Estimates, judged: Sequence[SystemEstimate]) -> list[str]:
         return ["No system was judged, so nothing can be said."]
     if len(judged) == 1:
         return [_alone(result, judged[0])]
-    lead = estimate_lead(result)
+    lead = result.lead
     if lead.best is not None or lead.rivals:
         return [f"{lead.sentence}."]
     if lead.following is None or not lead.testable:
         return [f"{lead.sentence}; {_highest(judged)}."]
     return [f"{lead.sentence}.", f"{_highest([row for row in judged if row.system in lead.leaders])}."]
-
-
-def estimate_lead(result: Estimates) -> Lead:
-    """Who leads, by the p-values that the result shows; for at least two judged systems."""
-    judged = [row for row in result.systems if row.cluster is not None]
-    published = result.rule == "published"
-    tests = [
-        PairTest(pair.a, pair.b, pair.p_sample if published else pair.p, pair.p_adjusted)
-        for pair in result.pairs if pair.a in {row.system for row in judged}
-    ]  # fmt: skip
-    names, clusters = [row.system for row in judged], [row.cluster or 0 for row in judged]
-    return find_lead(names, clusters, tests, alpha=result.alpha, method="none" if published else result.adjust)
 
 
 def _alone(result: Estimates, row: SystemEstimate) -> str:
