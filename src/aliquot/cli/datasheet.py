@@ -45,8 +45,7 @@ def new(
         Path | None, typer.Option("--selection", "-s", metavar="FILE", help="What `aliquot select` wrote.")
     ] = None,
     judgments: Annotated[
-        Path | None,
-        typer.Option("--judgments", "-j", metavar="FILE", help="People's answers: item, system, value, ..."),
+        list[Path] | None, common.judgments_option(help="People's answers: item, system, value, ...; may be repeated.")
     ] = None,
     results: Annotated[
         list[Path] | None,

@@ -27,8 +27,8 @@ _ENDINGS = (".csv", ".tsv", ".jsonl", ".parquet")
 def run(
     data: common.DataArgument,
     judgments: Annotated[
-        Path | None,
-        typer.Option("--judgments", "-j", metavar="FILE", help="All answers so far; none before the first batch."),
+        list[Path] | None,
+        common.judgments_option(help="All answers so far; none before the first batch; may be repeated."),
     ] = None,
     asked: Annotated[
         list[Path] | None,

@@ -29,8 +29,8 @@ def run(
     ] = None,
     judgments: Annotated[
         list[Path] | None,
-        typer.Option(
-            "--judgments", "-j", metavar="FILE", help="People's answers, scores or choices; once for each test set."
+        common.judgments_option(
+            help="People's answers, scores or choices; may be repeated, or once for each test set."
         ),
     ] = None,
     title: Annotated[str | None, typer.Option("--title", metavar="TEXT", help="Of the page.")] = None,
@@ -87,7 +87,7 @@ def run(
         "human": human, "systems": systems, "exclude": exclude, "format": format, "lower_is_better": lower_is_better,
         "columns": columns, "wide": wide, "pair": pair,
     }  # fmt: skip
-    answers = _for_each(judgments, len(data), "--judgments")
+    answers = [judgments] if len(data) == 1 else _for_each(judgments, len(data), "--judgments")
     loaded = [_load(source, made, reading) for source, made in zip(data, answers, strict=True)]
     with render.counting("reporting") as told, render.busy("making the report"):
         page = make_report(
@@ -114,14 +114,14 @@ def _for_each(files: list[Path] | None, count: int, option: str) -> list[Any]:
     return list(files)
 
 
-def _load(data: str, judgments: Path | None, reading: dict[str, Any]) -> tuple[Any, Judgments | Any]:
+def _load(data: str, judgments: list[Path] | Path | None, reading: dict[str, Any]) -> tuple[Any, Judgments | Any]:
     """Load data and judgments; a table of choices stays a table."""
     if choice_table_of(data) is not None:
         return data, judgments
     if judgments is not None and choice_table_of(judgments) is not None:
         evalset: EvalSet = common.load_data(data, **reading)
         return evalset, judgments
-    return common.load_with_judgments(data, judgments, **reading)
+    return common.load_with_judgments(data, [judgments] if isinstance(judgments, Path) else judgments, **reading)
 
 
 def show(page: Report, console: Console, output: Path | None) -> None:

@@ -29,7 +29,7 @@ from aliquot.errors import AliquotError, AliquotWarning, DataError, OptionError
 from aliquot.estimation.estimate import Estimates, estimate
 from aliquot.estimation.inputs import of_criterion, score_of_criterion, with_judgments
 from aliquot.io.files import read_bytes
-from aliquot.io.formats.table_files import any_frame, read_frame
+from aliquot.io.formats.table_files import any_frame, read_frame, stack_tables
 from aliquot.io.inputs import as_evalset, as_judgments, as_selection
 from aliquot.io.load import recognise
 from aliquot.metric_eval.metrics import MetricReport, metrics
@@ -133,9 +133,14 @@ def _name(data: Any) -> str:
 
 
 def choice_table_of(data: Any) -> pl.DataFrame | None:
-    """Return the table, if the data are choices between systems."""
+    """Return the table, if the data (one source or several) are choices between systems."""
     if isinstance(data, (EvalSet, Judgments)):
         return None
+    if isinstance(data, (list, tuple)):
+        parts = [table for part in data if (table := choice_table_of(part)) is not None]
+        if 0 < len(parts) < len(data):
+            raise DataError("some of the judgment files are choices between systems and some are not; give one kind")
+        return stack_tables(parts) if parts else None
     if isinstance(data, (str, Path)):
         tables = (".csv", ".tsv", ".parquet", ".xlsx", ".csv.gz", ".tsv.gz")
         if not (str(data).endswith(tables) and Path(data).is_file()):

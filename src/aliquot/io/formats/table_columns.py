@@ -61,7 +61,8 @@ def map_columns(
 ) -> dict[str, str]:
     """Return our name -> the table's column name; the user's mapping first, then exact names, then synonyms.
 
-    A column that is asked for and not there is an error, or is added to `absent` where another file may have it.
+    A column that is asked for and not there is an error, or is added to `absent` where another file may have it; one
+    that is there is removed from it.
 
     >>> map_columns(["segment_id", "model", "score"], None, "t.csv")
     {'item': 'segment_id', 'system': 'model', 'value': 'score'}
@@ -79,6 +80,8 @@ def map_columns(
         if theirs in found.values():
             raise OptionError(f"--columns gives the column '{theirs}' two roles; each column plays one")
         found[ours] = theirs
+        if absent is not None:
+            absent.pop(f"{ours}={theirs}", None)
     free = {name.strip().casefold().replace(" ", "_"): name for name in present if name not in found.values()}
     for ours, names in SYNONYMS.items():
         match = next((free[name] for name in names if name in free), None)
