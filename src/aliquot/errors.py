@@ -112,6 +112,10 @@ class AliquotWarning(UserWarning):
     """Something the user should know although work goes on: flipped scores, ignored columns, biased means."""
 
 
+class LeftOutWarning(AliquotWarning):
+    """Judgments that were given and do not count."""
+
+
 # -- Optional libraries: imported where they are used, and named with their remedy where they are absent -------------
 
 

@@ -192,7 +192,9 @@ def load_with_judgments(
             return None, io_load.load_judgments(judgments, wide=reading.get("wide"), **apart)
         options["human"] = None  # it may be the name of the score that the judgments become
         evalset, judged = io_load.load_with_judgments(data, judgments, **options)
-    return _chosen_systems(evalset, reading), judged
+    kept = _chosen_systems(evalset, reading)
+    out = set(evalset.systems) - set(kept.systems)  # judgments of unknown systems stay, so that they are reported
+    return kept, judged.keep(systems=[name for name in judged.table["system"].unique() if name not in out])
 
 
 def _options(reading: Reading) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,7 +13,7 @@ from rich.text import Text
 from aliquot.cli import common, render
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import Judgments
-from aliquot.errors import OptionError
+from aliquot.errors import LeftOutWarning, OptionError
 from aliquot.report.findings import choice_table_of
 from aliquot.report.page import PARTS, Report, make_report, require_page
 
@@ -89,7 +90,8 @@ def run(
     }  # fmt: skip
     answers = [judgments] if len(data) == 1 else _for_each(judgments, len(data), "--judgments")
     loaded = [_load(source, made, reading) for source, made in zip(data, answers, strict=True)]
-    with render.counting("reporting") as told, render.busy("making the report"):
+    with render.counting("reporting") as told, render.busy("making the report"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", LeftOutWarning)  # it stands among what is not in the report
         page = make_report(
             [one for one, _ in loaded],
             selection=_for_each(selection, len(data), "--selection") if selection else None,
@@ -133,7 +135,7 @@ def show(page: Report, console: Console, output: Path | None) -> None:
             console.print(Text(section.title, style="bold"))
             console.print(f"{section.verdict}\n", markup=False)
         for line in one.findings.left_out:
-            console.print(f"note: left out: {line}", markup=False)
+            console.print(f"note: not in this report: {line}", markup=False)
     size = len(page.html.encode("utf-8", "replace")) / 1e6
     console.print(f"wrote {output} ({size:.2f} MB)" if output else "nothing written; give -o report.html", markup=False)
     render.signature(page.signature, console)
