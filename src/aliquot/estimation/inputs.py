@@ -15,7 +15,16 @@ from aliquot.core.evalset import EvalSet, at_rows
 from aliquot.core.judgments import MARKED, MODEL, Judgments
 from aliquot.core.registry import Spec
 from aliquot.core.selection import Selection
-from aliquot.errors import AliquotWarning, DataError, LeftOutWarning, OptionError, closest, quoted, unknown_name
+from aliquot.errors import (
+    AliquotWarning,
+    DataError,
+    LeftOutWarning,
+    OptionError,
+    closest,
+    quoted,
+    unknown_name,
+    warn_caller,
+)
 from aliquot.io.inputs import JudgmentsLike, as_judgments
 from aliquot.stats.arrays import FloatArray, extreme_size
 
@@ -232,7 +241,7 @@ def warn_left_out(name: str, mismatches: Sequence[Mismatch]) -> None:
     """Warn about judgments that do not count; those that were marked on purpose are no surprise."""
     for mismatch in _faults(mismatches):
         if mismatch.action == _LEFT_OUT:
-            warnings.warn(f"{name}: {mismatch.sentence}", LeftOutWarning, 4)
+            warn_caller(f"{name}: {mismatch.sentence}", LeftOutWarning)
 
 
 def refuse(mismatches: tuple[Mismatch, ...]) -> None:
