@@ -194,7 +194,8 @@ def load_with_judgments(
         evalset, judged = io_load.load_with_judgments(data, judgments, **options)
     kept = _chosen_systems(evalset, reading)
     out = set(evalset.systems) - set(kept.systems)  # judgments of unknown systems stay, so that they are reported
-    return kept, judged.keep(systems=[name for name in judged.table["system"].unique() if name not in out])
+    named = [name for name in judged.table["system"].unique() if name not in out]
+    return kept, judged.keep(systems=named) if out else judged
 
 
 def _options(reading: Reading) -> dict[str, Any]:
