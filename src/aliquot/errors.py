@@ -7,6 +7,8 @@ with the kind's `exit_code`; a traceback is never a user's mistake.
 from __future__ import annotations
 
 import difflib
+import inspect
+import warnings
 from collections.abc import Iterable
 from importlib import import_module
 from importlib.util import find_spec
@@ -110,6 +112,18 @@ def unknown_name(kind: str, name: object, known: Iterable[object], remedy: str =
 
 class AliquotWarning(UserWarning):
     """Something the user should know although work goes on: flipped scores, ignored columns, biased means."""
+
+
+class LeftOutWarning(AliquotWarning):
+    """Judgments that were given and do not count."""
+
+
+def warn_caller(message: str, category: type[AliquotWarning] = AliquotWarning) -> None:
+    """Warn at the line of the user's program that called aliquot, however deep in aliquot this is."""
+    frame, level = inspect.currentframe(), 1
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == __package__:
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, level)
 
 
 # -- Optional libraries: imported where they are used, and named with their remedy where they are absent -------------

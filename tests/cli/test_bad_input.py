@@ -542,7 +542,8 @@ def option(*options: str, says: Sequence[str], content: str = WHOLE_FILE, out: s
 
 
 def synth(*options: str, says: Sequence[str]) -> Case:
-    return Case(None, tuple(says), arguments=("synth", "-o", "{out}", "--items", "20", *options))
+    items = () if "--items" in options else ("--items", "20")
+    return Case(None, tuple(says), arguments=("synth", "-o", "{out}", *items, *options))
 
 
 OPTIONS = {

@@ -222,7 +222,8 @@ def test_the_systems_to_judge_are_in_the_file_of_a_non_matching_design(chosen, t
 )
 @pytest.mark.parametrize("method", ["pps", "metric_var:metric=metricB"])
 def test_options_are_those_of_the_library(chosen, campaign, method, options, given):
-    said = chosen("--method", method, "--budget", "12", *options, "--format", "ids")
+    budget = () if "--budget" in options else ("--budget", "12")
+    said = chosen("--method", method, *budget, *options, "--format", "ids")
     arguments: dict[str, Any] = {"budget": 12} | given
     assert said.out.split() == [str(item) for item in select(campaign, method, **arguments).ids]
 

@@ -208,7 +208,7 @@ def test_judgments_apart_from_the_data(data):
     stray = table.head(1).with_columns(pl.lit("nobody").alias("system"))
     sheet = new(bare, judgments=aliquot.Judgments(pl.concat([table, stray])))
     assert sheet.answer("3.2.1").text == "5"
-    assert any("unknown systems: 1" in note for note in sheet.notes)
+    assert any("1 judgment of unknown systems left out" in note for note in sheet.notes)
     assert "2 judgments per output" in sheet.answer("4.3.9", "mqm").text
 
 

@@ -259,5 +259,24 @@ def test_cleaning_and_combining():
     assert "puts sys" in verdict(aliquot.combine(data, "mean"))
 
 
+def test_cleaning_names_the_steps_that_did_not_apply():
+    data = aliquot.synthetic(items=30, systems=2, annotators=4, seed=3)
+    untimed = aliquot.Judgments(data.judgments.table.drop("seconds"))
+    assert verdict(aliquot.clean(untimed, "crowd")) == (
+        "No judgment was marked, but only 1 of 4 steps applied (skips). Not applied: exam and controls (no column "
+        "'control' says which items are controls), fast_pages (no judgment has seconds)."
+    )
+    nothing = verdict(aliquot.clean(untimed, steps="exam+fast_pages"))
+    assert nothing.startswith("Nothing was checked: no step applies to these data. Not applied: exam (")
+    assert verdict(aliquot.clean(untimed, steps="skips")) == f"No judgment was marked: all {len(untimed)} count."
+    some = verdict(aliquot.clean(untimed, steps="burn_in:first=2+exam"))
+    assert some.startswith("4 of ")
+    assert "Not applied: exam" in some
+    everything = aliquot.clean(data, steps="fast_pages:seconds=9999")
+    assert "none is left" in verdict(everything)
+    again = aliquot.clean(aliquot.clean(untimed, steps="burn_in:first=2").judgments, steps="skips")
+    assert verdict(again) == f"No judgment was marked: all {len(untimed) - 4} count."
+
+
 def test_a_result_without_a_verdict_has_none():
     assert verdicts.verdict(object()) is None

@@ -30,8 +30,8 @@ PICTURES = ("pairs", "annotators")
 def run(
     data: common.DataArgument,
     judgments: Annotated[
-        Path | None,
-        typer.Option("--judgments", "-j", metavar="FILE", help="People's judgments, where DATA has none or others."),
+        list[Path] | None,
+        common.judgments_option(help="People's judgments, where DATA has none or others; may be repeated."),
     ] = None,
     criterion: Annotated[str | None, _what("--criterion", metavar="NAME", help="Only this one.")] = None,
     by: Annotated[

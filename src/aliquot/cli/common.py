@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, TypedDict, Unpack, overload
 
@@ -56,6 +57,8 @@ HumanOption = Annotated[str | None, typer.Option("--human", metavar="NAME", help
 CriterionOption = Annotated[
     str | None, typer.Option("--criterion", metavar="NAME", help="Which of several criteria that people judged.")
 ]
+judgments_option = partial(typer.Option, "--judgments", "-j", metavar="FILE")
+"""The option of judgment files: every verb that has it takes several."""
 SystemsOption = Annotated[
     str | None, typer.Option("--systems", metavar="A,B", help="Keep only these systems.", rich_help_panel=_READING)
 ]
@@ -168,20 +171,20 @@ def load_data(data: str, sources_only: bool = False, /, **reading: Unpack[Readin
 
 @overload
 def load_with_judgments(
-    data: str, judgments: Path | None, /, **reading: Unpack[Reading]
+    data: str, judgments: Sequence[Path] | None, /, **reading: Unpack[Reading]
 ) -> tuple[EvalSet, Judgments | None]: ...
 @overload
 def load_with_judgments(
-    data: str | None, judgments: Path | None, /, **reading: Unpack[Reading]
+    data: str | None, judgments: Sequence[Path] | None, /, **reading: Unpack[Reading]
 ) -> tuple[EvalSet | None, Judgments | None]: ...
 def load_with_judgments(
-    data: str | None, judgments: Path | None, /, **reading: Unpack[Reading]
+    data: str | None, judgments: Sequence[Path] | None, /, **reading: Unpack[Reading]
 ) -> tuple[EvalSet | None, Judgments | None]:
-    """Load data and the judgments of a file apart, as far as they are given; the options hold for both files."""
-    if judgments is None:
+    """Load data and the judgments of files apart, as far as they are given; the options hold for all files."""
+    if not judgments:
         return None if data is None else load_data(data, **reading), None
     options = _options(reading)
-    with busy(f"reading {judgments}"):
+    with busy(f"reading {', '.join(map(str, judgments))}"):
         if data is None:
             apart = {
                 name: options[name] for name in ("lower_is_better", "columns", "mqm_weights", "key") if name in options
@@ -189,7 +192,10 @@ def load_with_judgments(
             return None, io_load.load_judgments(judgments, wide=reading.get("wide"), **apart)
         options["human"] = None  # it may be the name of the score that the judgments become
         evalset, judged = io_load.load_with_judgments(data, judgments, **options)
-    return _chosen_systems(evalset, reading), judged
+    kept = _chosen_systems(evalset, reading)
+    out = set(evalset.systems) - set(kept.systems)  # judgments of unknown systems stay, so that they are reported
+    named = [name for name in judged.table["system"].unique() if name not in out]
+    return kept, judged.keep(systems=named) if out else judged
 
 
 def _options(reading: Reading) -> dict[str, Any]:

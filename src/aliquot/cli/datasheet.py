@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -13,7 +14,7 @@ from rich.text import Text
 from aliquot.cli import common, render
 from aliquot.core import escape
 from aliquot.core.selection import Selection
-from aliquot.errors import OptionError, OutputError
+from aliquot.errors import LeftOutWarning, OptionError, OutputError
 from aliquot.io.overwrite import allow_in_place
 from aliquot.io.writing import format_name, write_bytes
 from aliquot.report import datasheet
@@ -45,8 +46,7 @@ def new(
         Path | None, typer.Option("--selection", "-s", metavar="FILE", help="What `aliquot select` wrote.")
     ] = None,
     judgments: Annotated[
-        Path | None,
-        typer.Option("--judgments", "-j", metavar="FILE", help="People's answers: item, system, value, ..."),
+        list[Path] | None, common.judgments_option(help="People's answers: item, system, value, ...; may be repeated.")
     ] = None,
     results: Annotated[
         list[Path] | None,
@@ -85,7 +85,8 @@ def new(
         data, judgments, human=human, systems=systems, exclude=exclude, format=format,
         lower_is_better=lower_is_better, columns=columns, key=key, wide=wide, pair=pair,
     )  # fmt: skip
-    with render.busy("filling in"):
+    with render.busy("filling in"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", LeftOutWarning)  # it stands among the notes of the sheet
         sheet = datasheet.new(
             evalset, selection=None if selection is None else Selection.load(selection),
             judgments=judged, results=list(results or ()), criteria=common.names(criteria) or None, protocol=protocol,

@@ -18,7 +18,7 @@ from aliquot.cli.render import latex, markdown
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import Judgments
 from aliquot.core.selection import Selection
-from aliquot.errors import OptionError
+from aliquot.errors import LeftOutWarning, OptionError
 from aliquot.estimation.estimate import Estimates, estimate
 from aliquot.estimation.inputs import Mismatch
 from aliquot.estimation.notes import UNKNOWN_CHANCES
@@ -38,8 +38,7 @@ def run(
         Path | None, typer.Option("--selection", "-s", metavar="FILE", help="What `aliquot select` wrote.")
     ] = None,
     judgments: Annotated[
-        Path | None,
-        typer.Option("--judgments", "-j", metavar="FILE", help="People's answers: item, system, value, ..."),
+        list[Path] | None, common.judgments_option(help="People's answers: item, system, value, ...; may be repeated.")
     ] = None,
     method: Annotated[
         str,
@@ -134,6 +133,7 @@ def run(
         return
     with render.busy("estimating"), warnings.catch_warnings():
         warnings.filterwarnings("ignore", UNKNOWN_CHANCES)  # it stands among the notes of the result
+        warnings.simplefilter("ignore", LeftOutWarning)  # the table of what does not fit shows it
         result = estimate(
             evalset, method, selection=chosen, judgments=answers, human=human, criterion=criterion, interval=interval,
             level=level, value_range=scale, test=test, rule=rule, alpha=alpha,

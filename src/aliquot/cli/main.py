@@ -5,12 +5,14 @@ from __future__ import annotations
 import codecs
 import sys
 import warnings
+from collections import Counter
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from io import TextIOWrapper
 from typing import Annotated, Any, TextIO
 
 import typer
+from typer.core import TyperCommand, TyperOption
 from typer.exceptions import TyperException
 
 from aliquot._version import __version__
@@ -74,9 +76,29 @@ def build(verb: str | None) -> typer.Typer:
 def _add(app: typer.Typer, name: str, summary: str, *, real: bool) -> None:
     below = _subcommand_app(name) if real else None
     if below is not None:
+        for info in below.registered_commands:
+            info.cls = StrictCommand
         app.add_typer(below, name=name, short_help=summary)
     else:
-        app.command(name, short_help=summary)(_real(name) if real else _stub(summary))
+        app.command(name, short_help=summary, cls=StrictCommand)(_real(name) if real else _stub(summary))
+
+
+class StrictCommand(TyperCommand):
+    """A command that refuses a second value for an option that takes one; typer keeps the last and drops the rest."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse as typer does, after counting how often each option is given."""
+        _, _, order = self.make_parser(ctx).parse_args(list(args))
+        for option, times in Counter(order).items():
+            if isinstance(option, TyperOption) and times > 1 and not _may_repeat(option):
+                several = f", as {option.opts[0]} {option.metavar}" if "," in (option.metavar or "") else ""
+                ctx.fail(f"{'/'.join(option.opts)} is given {times} times and takes one value; give it once{several}")
+        return super().parse_args(ctx, args)
+
+
+def _may_repeat(option: TyperOption) -> bool:
+    """Whether a second use adds a value, or says the same again."""
+    return option.multiple or option.count or (option.is_flag and not option.secondary_opts)
 
 
 def _real(name: str) -> Callable[..., Any]:

@@ -13,7 +13,6 @@ from rich.table import Table
 
 from aliquot.cli import common, next_pairs, render
 from aliquot.core.evalset import EvalSet
-from aliquot.core.judgments import Judgments
 from aliquot.errors import OptionError, unknown_name
 from aliquot.io.formats import tables
 from aliquot.io.writing import format_name, write_bytes
@@ -27,8 +26,8 @@ _ENDINGS = (".csv", ".tsv", ".jsonl", ".parquet")
 def run(
     data: common.DataArgument,
     judgments: Annotated[
-        Path | None,
-        typer.Option("--judgments", "-j", metavar="FILE", help="All answers so far; none before the first batch."),
+        list[Path] | None,
+        common.judgments_option(help="All answers so far; none before the first batch; may be repeated."),
     ] = None,
     asked: Annotated[
         list[Path] | None,
@@ -124,7 +123,7 @@ def run(
     )  # fmt: skip
     evalset = evalset.with_human(_known_score(human, evalset)) if human is not None else evalset
     allocator = Allocator.from_judgments(
-        evalset, _of_kept(answers, systems, exclude, evalset), asked=asked or [], question=question, policy=policy,
+        evalset, answers, asked=asked or [], question=question, policy=policy,
         budget=budget, metrics=common.names(metrics) or None, unit=unit, protocol_scale=scale, cost=cost, margin=margin,
         alpha=alpha, seed=seed,
     )  # fmt: skip
@@ -155,16 +154,6 @@ def _check(count: int, output: Path | None, unit: str) -> None:
 def _known_score(human: str, evalset: EvalSet) -> str | None:
     """The named score where the data have it; judgments become it otherwise."""
     return human if human in evalset.scores else evalset.human
-
-
-def _of_kept(answers: Judgments | None, systems: str | None, exclude: str | None, data: EvalSet) -> Judgments | None:
-    """Judgments without those of systems that options leave out; unknown systems stay, to be complained of."""
-    if answers is None or (systems is None and exclude is None):
-        return answers
-    if systems is not None:
-        return answers.keep(systems=data.systems)
-    out = set(common.names(exclude))
-    return answers.keep(systems=[name for name in answers.table["system"].unique() if name not in out])
 
 
 # -- writing -------------------------------------------------------------------------------------------------------

@@ -20,7 +20,12 @@ from aliquot.sampling.pair_decisions import PairAdvice
 
 
 def decided(
-    evalset: EvalSet, choices: Path | None, asked: Sequence[Path], columns: str | None, options: dict[str, Any], k: int
+    evalset: EvalSet,
+    choices: Sequence[Path] | None,
+    asked: Sequence[Path],
+    columns: str | None,
+    options: dict[str, Any],
+    k: int,
 ) -> tuple[PairAllocator, PairAdvice, list[PairAsk]]:
     """The allocator after all choices so far, what it says, and the next pairs."""
     allocator = PairAllocator.from_choices(

@@ -104,8 +104,7 @@ def run(
         typer.Option("--selection", "-s", metavar="FILE", help="How the pilot was drawn.", rich_help_panel=_DATA),
     ] = None,
     judgments: Annotated[
-        Path | None,
-        typer.Option("--judgments", "-j", metavar="FILE", help="Judgments of it.", rich_help_panel=_DATA),
+        list[Path] | None, common.judgments_option(help="Judgments of it; may be repeated.", rich_help_panel=_DATA)
     ] = None,
     past: Annotated[
         bool,

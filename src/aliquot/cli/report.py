@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,7 +13,7 @@ from rich.text import Text
 from aliquot.cli import common, render
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import Judgments
-from aliquot.errors import OptionError
+from aliquot.errors import LeftOutWarning, OptionError
 from aliquot.report.findings import choice_table_of
 from aliquot.report.page import PARTS, Report, make_report, require_page
 
@@ -29,8 +30,8 @@ def run(
     ] = None,
     judgments: Annotated[
         list[Path] | None,
-        typer.Option(
-            "--judgments", "-j", metavar="FILE", help="People's answers, scores or choices; once for each test set."
+        common.judgments_option(
+            help="People's answers, scores or choices; may be repeated, or once for each test set."
         ),
     ] = None,
     title: Annotated[str | None, typer.Option("--title", metavar="TEXT", help="Of the page.")] = None,
@@ -87,9 +88,10 @@ def run(
         "human": human, "systems": systems, "exclude": exclude, "format": format, "lower_is_better": lower_is_better,
         "columns": columns, "wide": wide, "pair": pair,
     }  # fmt: skip
-    answers = _for_each(judgments, len(data), "--judgments")
+    answers = [judgments] if len(data) == 1 else _for_each(judgments, len(data), "--judgments")
     loaded = [_load(source, made, reading) for source, made in zip(data, answers, strict=True)]
-    with render.counting("reporting") as told, render.busy("making the report"):
+    with render.counting("reporting") as told, render.busy("making the report"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", LeftOutWarning)  # it stands among what is not in the report
         page = make_report(
             [one for one, _ in loaded],
             selection=_for_each(selection, len(data), "--selection") if selection else None,
@@ -114,14 +116,14 @@ def _for_each(files: list[Path] | None, count: int, option: str) -> list[Any]:
     return list(files)
 
 
-def _load(data: str, judgments: Path | None, reading: dict[str, Any]) -> tuple[Any, Judgments | Any]:
+def _load(data: str, judgments: list[Path] | Path | None, reading: dict[str, Any]) -> tuple[Any, Judgments | Any]:
     """Load data and judgments; a table of choices stays a table."""
     if choice_table_of(data) is not None:
         return data, judgments
     if judgments is not None and choice_table_of(judgments) is not None:
         evalset: EvalSet = common.load_data(data, **reading)
         return evalset, judgments
-    return common.load_with_judgments(data, judgments, **reading)
+    return common.load_with_judgments(data, [judgments] if isinstance(judgments, Path) else judgments, **reading)
 
 
 def show(page: Report, console: Console, output: Path | None) -> None:
@@ -133,7 +135,7 @@ def show(page: Report, console: Console, output: Path | None) -> None:
             console.print(Text(section.title, style="bold"))
             console.print(f"{section.verdict}\n", markup=False)
         for line in one.findings.left_out:
-            console.print(f"note: left out: {line}", markup=False)
+            console.print(f"note: not in this report: {line}", markup=False)
     size = len(page.html.encode("utf-8", "replace")) / 1e6
     console.print(f"wrote {output} ({size:.2f} MB)" if output else "nothing written; give -o report.html", markup=False)
     render.signature(page.signature, console)

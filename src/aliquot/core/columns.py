@@ -186,7 +186,12 @@ def frozen_scores(name: str, values: Any, shape: tuple[int, int]) -> FloatArray:
     if array.shape != shape:
         raise DataError(f"score '{name}' has shape {array.shape}; {shape[0]} items x {shape[1]} systems are expected")
     if array.dtype != np.float64 or not array.flags.c_contiguous or not _out_of_reach(array):
-        array = np.array(array, dtype=np.float64, order="C")
+        try:
+            array = np.array(array, dtype=np.float64, order="C")
+        except (TypeError, ValueError) as error:
+            raise DataError(
+                f"score '{name}' holds something that is no number ({error}); use NaN for missing"
+            ) from None
         array.setflags(write=False)
     if np.isinf(array).any():
         row, column = np.argwhere(np.isinf(array))[0]

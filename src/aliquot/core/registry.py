@@ -13,13 +13,15 @@ import types
 import typing
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, wraps
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, ParamSpec, TypeVar
 from urllib.parse import quote, unquote
 
 from aliquot.errors import NameUnknownError, OptionError, closest, quoted
 
+P = ParamSpec("P")
+R = TypeVar("R")
 _CLOSING = {")": -1, "(": 1}
 _SPECIAL = set(",|+()%")
 
@@ -294,14 +296,44 @@ def _descriptions(doc: str) -> dict[str, str]:
     return found
 
 
-def bind(method: str, known: Mapping[str, Parameter], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Check and convert what was given; an unknown parameter gets a suggestion and the list of those there are."""
+class ParameterUnknownError(NameUnknownError):
+    """A parameter `name` that a method lacks; it has those `known`."""
+
+    def __init__(self, method: str, name: str, known: Collection[str]) -> None:
+        guess = closest(name, known)
+        hint = f" did you mean '{guess}'?" if guess else ""
+        there = f"it has {quoted(known)}" if known else "it has none"
+        super().__init__(f"{method}: no parameter '{name}';{hint} {there}")
+        self.name, self.known = name, tuple(known)
+
+
+def refuse_unknown(method: str, known: Collection[str], given: Collection[str]) -> None:
+    """Raise for the first parameter that the method lacks, with a suggestion and the list of those there are."""
     for name in given:
         if name not in known:
-            guess = closest(name, known)
-            hint = f" did you mean '{guess}'?" if guess else ""
-            there = f"it has {quoted(known)}" if known else "it has none"
-            raise NameUnknownError(f"{method}: no parameter '{name}';{hint} {there}")
+            raise ParameterUnknownError(method, name, known)
+
+
+def suggest_arguments(function: Callable[P, R]) -> Callable[P, R]:
+    """Answer a misspelt argument of a function that passes unknown ones on to a method as its parameters."""
+    arguments = inspect.signature(function).parameters
+
+    @wraps(function)
+    def suggesting(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return function(*args, **kwargs)
+        except ParameterUnknownError as error:
+            guess = closest(error.name, [*arguments, *error.known])
+            if error.name not in kwargs or guess not in arguments:
+                raise
+            raise NameUnknownError(f"unknown argument '{error.name}'; did you mean '{guess}'? ({error})") from None
+
+    return suggesting
+
+
+def bind(method: str, known: Mapping[str, Parameter], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Check and convert what was given."""
+    refuse_unknown(method, known, given)
     bound = {name: known[name].parse(value, method) for name, value in given.items()}
     for parameter in known.values():
         if parameter.default is inspect.Parameter.empty and parameter.name not in bound:

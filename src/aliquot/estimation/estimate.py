@@ -15,7 +15,7 @@ import polars as pl
 from aliquot.core import memory
 from aliquot.core.annotator_scales import annotator_notes
 from aliquot.core.evalset import EvalSet
-from aliquot.core.registry import Spec, merged, parse_spec
+from aliquot.core.registry import Spec, merged, parse_spec, suggest_arguments
 from aliquot.core.result import signature
 from aliquot.core.selection import Selection
 from aliquot.core.shown import Shown
@@ -193,6 +193,7 @@ WITH_PAST = "informed"
 """What `auto` stands for with earlier campaigns."""
 
 
+@suggest_arguments
 def estimate(
     data: DataLike,
     method: str = "auto",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,7 +15,16 @@ from aliquot.core.evalset import EvalSet, at_rows
 from aliquot.core.judgments import MARKED, MODEL, Judgments, MergedRepeats, merge_repeats
 from aliquot.core.registry import Spec
 from aliquot.core.selection import Selection
-from aliquot.errors import AliquotWarning, DataError, OptionError, quoted, unknown_name
+from aliquot.errors import (
+    AliquotWarning,
+    DataError,
+    LeftOutWarning,
+    OptionError,
+    closest,
+    quoted,
+    unknown_name,
+    warn_caller,
+)
 from aliquot.io.inputs import JudgmentsLike, as_judgments
 from aliquot.stats.arrays import FloatArray, extreme_size
 
@@ -23,6 +33,8 @@ from aliquot.stats.arrays import FloatArray, extreme_size
 
 HUMAN = "human"
 _LEFT_OUT_BY_CLEAN = "judgments marked by clean"
+_LEFT_OUT = "left out"
+_MAX_EXAMPLES = 3
 
 
 @dataclass(frozen=True)
@@ -34,6 +46,12 @@ class Mismatch:
     example: str
     action: str
 
+    @property
+    def sentence(self) -> str:
+        """The same in one sentence."""
+        what = f"judgments of {self.what}" if self.what.startswith("unknown") else self.what
+        return f"{self.count} {what.replace('judgments', 'judgment', self.count == 1)} {self.action}: {self.example}"
+
 
 def with_judgments(
     data: EvalSet, judgments: JudgmentsLike, selection: Selection | None = None, human: str | None = None
@@ -41,22 +59,24 @@ def with_judgments(
     """Return the data with the judgments' cell means as human score, and what did not fit.
 
     Judgments of unknown items or systems are left out, those outside the selection too (their items had no chance) and
-    those that are marked; several judgments of an output are averaged; the same annotator's repeated judgments are
-    averaged first. Judgments of automatic judges become scores `judge:NAME`, as of a metric, and nothing else.
+    those without a value, each with a `LeftOutWarning`; so are those that are marked. Several judgments of an output
+    are averaged; the same annotator's repeated judgments are averaged first. Judgments of automatic judges become
+    scores `judge:NAME`, as of a metric, and nothing else.
     """
-    data, table = _with_judges(data, as_judgments(judgments).table)
     id_type = data.items["id"].dtype
-    table = table.with_columns(pl.col("item").cast(pl.String).alias("_key"))
+    table = as_judgments(judgments).table.with_columns(pl.col("item").cast(pl.String).alias("_key"))
     known_items = pl.DataFrame({"_key": data.items["id"].cast(pl.String), "item": data.items["id"]})
     found: list[Mismatch] = []
 
     if MARKED in table.columns:
-        table, marked = _split(table, pl.col(MARKED).is_null())
-        _note(found, _LEFT_OUT_BY_CLEAN, marked, MARKED, "left out")
+        table, marked = _split(table, pl.col(MARKED).is_null() | (pl.col(MARKED) == MODEL))
+        _note(found, _LEFT_OUT_BY_CLEAN, marked, MARKED, _LEFT_OUT)
     table, unknown = _split(table, pl.col("_key").is_in(known_items["_key"].implode()))
-    _note(found, "unknown items", unknown, "_key", "left out")
+    ids = () if id_type.is_integer() else data.ids
+    _note(found, "unknown items", unknown, "_key", _LEFT_OUT, ids)
     table, unknown = _split(table, pl.col("system").is_in(list(data.systems)))
-    _note(found, "unknown systems", unknown, "system", "left out")
+    _note(found, "unknown systems", unknown, "system", _LEFT_OUT, data.systems)
+    data, table = _with_judges(data, table)
     if selection is not None:
         chosen = [str(item) for item in selection.ids]
         table, outside = _split(table, pl.col("_key").is_in(chosen))
@@ -64,11 +84,12 @@ def with_judgments(
             asked = [f"{i}\x1f{s}" for i, names in zip(selection.ids, selection.systems, strict=True) for s in names]
             table, unasked = _split(table, pl.concat_str("_key", "system", separator="\x1f").is_in(asked))
             outside = pl.concat([outside, unasked])
-        _note(found, "judgments outside the selection", outside, "_key", "left out")
+        _note(found, "judgments outside the selection", outside, "_key", _LEFT_OUT)
     table, empty = _split(table, pl.col("value").is_not_null())
-    _note(found, "judgments without a value", empty, "_key", "left out")
+    _note(found, "judgments without a value", empty, "_key", _LEFT_OUT)
     if not table.height:
         raise DataError(f"{data.name}: no judgment fits the data" + _listed(found))
+    warn_left_out(data.name, found)
     table = table.drop("item").join(known_items, on="_key", how="left").drop("_key")
     merged = merge_repeats(table)
     table = merged.table
@@ -85,14 +106,13 @@ def _with_judges(data: EvalSet, table: pl.DataFrame) -> tuple[EvalSet, pl.DataFr
     """Return the data with a score for each automatic judge, and the judgments of people."""
     if MARKED not in table.columns:
         return data, table
-    machines, people = _split(table, pl.col(MARKED).cast(pl.String).eq_missing(MODEL))
+    machines, people = _split(table, pl.col(MARKED).eq_missing(MODEL))
     rows = {str(item): at for at, item in enumerate(data.ids)}
     columns = {system: at for at, system in enumerate(data.systems)}
     for (name,), part in machines.group_by("annotator", maintain_order=True):
         score = np.full((data.n_items, data.n_systems), np.nan)
         for item, system, value in Judgments(part.drop(MARKED)).cell_means().iter_rows():
-            if str(item) in rows and system in columns:
-                score[rows[str(item)], columns[system]] = value
+            score[rows[str(item)], columns[system]] = value
         if np.isfinite(score).any():
             data = data.with_score(f"judge:{name}", score)
     return data, people
@@ -173,11 +193,24 @@ def _split(table: pl.DataFrame, fits: pl.Expr) -> tuple[pl.DataFrame, pl.DataFra
     return table.filter(fits), table.filter(~fits)
 
 
-def _note(found: list[Mismatch], what: str, rows: pl.DataFrame, column: str, action: str) -> None:
-    if rows.height:
-        distinct = rows[column].n_unique()
-        example = f"{rows[column][0]}" + (f" and {distinct - 1} more" if distinct > 1 else "")
-        found.append(Mismatch(what, rows.height, example, action))
+def _note(
+    found: list[Mismatch], what: str, rows: pl.DataFrame, column: str, action: str, names: Sequence[object] = ()
+) -> None:
+    """Note rows that do not fit; unknown names get their count and the nearest of `names`."""
+    if not rows.height:
+        return
+    counts = rows.group_by(column, maintain_order=True).len().rows()
+    shown = counts[: _MAX_EXAMPLES if names else 1]
+    example = ", ".join(_named(str(name), count if len(counts) > 1 else None, names) for name, count in shown)
+    more = f" and {len(counts) - len(shown)} more" if len(counts) > len(shown) else ""
+    found.append(Mismatch(what, rows.height, example + more, action))
+
+
+def _named(name: str, count: int | None, names: Sequence[object]) -> str:
+    """An unknown name, how often it occurs among others, and what may be meant."""
+    guess = closest(name, names)
+    told = [f"{count}"] * (count is not None and bool(names)) + [f"did you mean '{guess}'?"] * (guess is not None)
+    return f"{name} ({'; '.join(told)})" if told else name
 
 
 def repeat_mismatches(merged: MergedRepeats) -> list[Mismatch]:
@@ -191,11 +224,22 @@ def repeat_mismatches(merged: MergedRepeats) -> list[Mismatch]:
     return rows
 
 
+def warn_left_out(name: str, mismatches: Sequence[Mismatch]) -> None:
+    """Warn about judgments that do not count; those that were marked on purpose are no surprise."""
+    for mismatch in _faults(mismatches):
+        if mismatch.action == _LEFT_OUT:
+            warn_caller(f"{name}: {mismatch.sentence}", LeftOutWarning)
+
+
 def refuse(mismatches: tuple[Mismatch, ...]) -> None:
     """Raise when anything does not fit (`--strict`); judgments that were marked on purpose are no mistake."""
-    faults = [mismatch for mismatch in mismatches if mismatch.what != _LEFT_OUT_BY_CLEAN]
+    faults = _faults(mismatches)
     if faults:
         raise DataError("--strict: judgments do not fit the data" + _listed(faults))
+
+
+def _faults(mismatches: Sequence[Mismatch]) -> list[Mismatch]:
+    return [mismatch for mismatch in mismatches if mismatch.what != _LEFT_OUT_BY_CLEAN]
 
 
 def _listed(found: list[Mismatch]) -> str:

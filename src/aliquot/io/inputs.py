@@ -13,10 +13,10 @@ from aliquot.core.judgments import Judgments
 from aliquot.core.selection import Selection
 from aliquot.io.formats.table_columns import ids_of, map_columns, require
 from aliquot.io.formats.table_files import Table, any_frame
-from aliquot.io.load import load, load_judgments
+from aliquot.io.load import JudgmentSource, load, load_judgments
 
 DataLike = EvalSet | str | Path | Table
-JudgmentsLike = Judgments | EvalSet | str | Path | Table
+JudgmentsLike = JudgmentSource | Sequence[JudgmentSource]
 SelectionLike = Selection | str | Path | Table
 _NUMBERS = ("utility", "probability", "weight", "cost")
 
@@ -37,7 +37,7 @@ def as_evalsets(data: DataLike | Sequence[DataLike]) -> list[EvalSet]:
 
 
 def as_judgments(judgments: JudgmentsLike) -> Judgments:
-    """Return judgments: a path or a table is read as `load_judgments` reads it.
+    """Return judgments: a path or a table, or a list of these, is read as `load_judgments` reads it.
 
     >>> as_judgments(pl.DataFrame({"segment_id": [1], "model": ["A"], "rater": ["ann"], "score": [0.5]}))
     Judgments(1 row, 1 item, 1 system, 1 annotator)

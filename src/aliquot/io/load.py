@@ -34,7 +34,15 @@ from aliquot.io.formats import (
 )
 from aliquot.io.formats.answers import Key, read_key, unlocked
 from aliquot.io.formats.table_columns import Absent
-from aliquot.io.formats.table_files import PARQUET_MAGIC, ZIP_MAGIC, Table, any_frame, is_record, read_frame
+from aliquot.io.formats.table_files import (
+    PARQUET_MAGIC,
+    ZIP_MAGIC,
+    Table,
+    any_frame,
+    is_record,
+    read_frame,
+    stack_tables,
+)
 from aliquot.io.formats.tables import TableOptions
 from aliquot.io.parquet_seal import UNREADABLE, quiet_panics, require_intact
 from aliquot.io.writing import format_name
@@ -42,6 +50,8 @@ from aliquot.io.writing import format_name
 FORMATS = (
     "items", "mtme", "mqm", "table", "summeval", "texts", "campaign", "pearmut", "appraise", *annotation_tools.TOOLS,
 )  # fmt: skip
+
+JudgmentSource = str | Path | EvalSet | Judgments | Table
 
 
 @dataclass(frozen=True)
@@ -121,7 +131,7 @@ def load(
 
 
 def load_judgments(
-    source: str | Path | EvalSet | Judgments | Table,
+    source: JudgmentSource | Sequence[JudgmentSource],
     *,
     columns: Mapping[str, str] | None = None,
     wide: str | None = None,
@@ -131,13 +141,15 @@ def load_judgments(
     mqm_weights: mqm.MQMWeights | None = None,
     key: str | Path | None = None,
 ) -> Judgments:
-    r"""Load the judgments of any file that may hold some, or of a Polars or pandas table.
+    r"""Load the judgments of any file that may hold some, or of a Polars or pandas table, or of several of these.
 
-    A file without single judgments gives its human score (or its only score) as judgments without an annotator.
+    Rows of several sources stand in the order given; a column that one of them lacks is empty there. A file without
+    single judgments gives its human score (or its only score) as judgments without an annotator.
 
     Args:
-        source: what `load` reads, or a table in memory; Judgments and an EvalSet's judgments are returned as they are.
-        columns: as for `load`.
+        source: what `load` reads, or a table in memory, or a list of these; Judgments and an EvalSet's judgments are
+            returned as they are.
+        columns: as for `load`; of several sources at least one must have the column.
         wide: as for `load`; with annotators, "metrics" are criteria.
         lower_is_better: criteria whose values to flip, or "human" for all.
         answer: as for `load`.
@@ -151,40 +163,64 @@ def load_judgments(
     >>> aliquot.load_judgments(path)
     Judgments(2 rows, 1 item, 2 systems, 2 annotators)
     """
-    if isinstance(source, Judgments):
-        return source
-    if isinstance(source, EvalSet):
-        return _judgments_in(source, source.name)
     options = _Options(format, None, lower_is_better, columns, wide, None, answer, None, mqm_weights, key=key)
-    if isinstance(source, (str, Path)):
-        return _judgments_in(_load(source, options), source)
-    frame = _unlocked(any_frame(source), "the table", _key_of(options))
-    table = tables.from_table(frame, "the table", replace(options.table, judgments=True))
-    return _judgments_in(_finished(table, options), "the table")
+    return _judgments_of_all(source, options)
 
 
 def load_with_judgments(
     data: str | Path,
-    judgments: str | Path,
+    judgments: JudgmentSource | Sequence[JudgmentSource],
     *,
     answer: str | None = None,
     key: str | Path | None = None,
     **options: Any,
 ) -> tuple[EvalSet, Judgments]:
-    """Load data and, from a file apart, judgments, with the same options of `load`.
+    """Load data and, from one or several files apart, judgments, with the same options of `load`.
 
-    A column or score that an option names must be in at least one of the two files. The options format, human, pair and
+    A column or score that an option names must be in at least one of the files. The options format, human, pair and
     score_name are about the data, `answer` and `key` about the judgments.
     """
-    in_data: Absent = {}
-    in_judgments: Absent = {}
+    in_data = _all_absent(options.get("columns"))
     evalset = _load(data, _Options(**options, absent=in_data))
     shared = {name: options[name] for name in ("lower_is_better", "columns", "wide", "mqm_weights") if name in options}
-    judged = _load(judgments, _Options(**shared, answer=answer, key=key, absent=in_judgments))
-    for name, error in in_judgments.items():
-        if name in in_data:
+    return evalset, _judgments_of_all(judgments, _Options(**shared, answer=answer, key=key), in_data)
+
+
+def _judgments_of_all(
+    source: JudgmentSource | Sequence[JudgmentSource], options: _Options, in_data: Absent | None = None
+) -> Judgments:
+    """Load one source or several; what an option names must be in one of them, or in the data (`in_data`)."""
+    sources: list[Any] = list(source) if isinstance(source, (list, tuple)) else [source]
+    if not sources:
+        raise OptionError("judgments are an empty list; give at least one file or table")
+    if len(sources) == 1 and in_data is None:
+        return _judgments_of(sources[0], options)
+    absent = [_all_absent(options.columns) for _ in sources]
+    parts = [_judgments_of(part, replace(options, absent=out)) for part, out in zip(sources, absent, strict=True)]
+    for name, error in absent[-1].items():
+        if all(name in others for others in (*absent, *([] if in_data is None else [in_data]))):
             raise error
-    return evalset, _judgments_in(judged, judgments)
+    return parts[0] if len(parts) == 1 else Judgments(stack_tables([part.table for part in parts]))
+
+
+def _all_absent(columns: Mapping[str, str] | None) -> Absent:
+    """Every column asked for, which only a table can have."""
+    return {
+        f"{role}={name}": FormatError(f"no column '{name}': none of the files is a table that has it; check --columns")
+        for role, name in (columns or {}).items()
+    }
+
+
+def _judgments_of(source: JudgmentSource, options: _Options) -> Judgments:
+    if isinstance(source, Judgments):
+        return source
+    if isinstance(source, EvalSet):
+        return _judgments_in(source, source.name)
+    if isinstance(source, (str, Path)):
+        return _judgments_in(_load(source, options), source)
+    frame = _unlocked(any_frame(source), "the table", _key_of(options))
+    table = tables.from_table(frame, "the table", replace(options.table, judgments=True))
+    return _judgments_in(_finished(table, options), "the table")
 
 
 def _judgments_in(evalset: EvalSet, where: str | Path) -> Judgments:

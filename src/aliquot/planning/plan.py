@@ -147,7 +147,7 @@ def plan(
     extra: tuple[str, ...] = () if data is None or selection is None else selection.check(data)
     if data is not None and judgments is not None:
         data, mismatches = with_judgments(data, of_criterion(judgments, criterion, human), selection, human)
-        extra += tuple(f"{m.count} {m.what} ({m.example}): {m.action}" for m in mismatches)
+        extra += tuple(mismatch.sentence for mismatch in mismatches)
     elif data is not None and criterion is not None:
         data = score_of_criterion(data, criterion, human)
         human = data.human

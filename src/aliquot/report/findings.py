@@ -7,7 +7,7 @@ not allow is left out, and `left_out` says why.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -27,9 +27,9 @@ from aliquot.core.judgments import Judgments
 from aliquot.core.selection import Selection
 from aliquot.errors import AliquotError, AliquotWarning, DataError, OptionError
 from aliquot.estimation.estimate import Estimates, estimate
-from aliquot.estimation.inputs import of_criterion, score_of_criterion, with_judgments
+from aliquot.estimation.inputs import Mismatch, of_criterion, score_of_criterion, warn_left_out, with_judgments
 from aliquot.io.files import read_bytes
-from aliquot.io.formats.table_files import any_frame, read_frame
+from aliquot.io.formats.table_files import any_frame, read_frame, stack_tables
 from aliquot.io.inputs import as_evalset, as_judgments, as_selection
 from aliquot.io.load import recognise
 from aliquot.metric_eval.metrics import MetricReport, metrics
@@ -125,7 +125,9 @@ def findings(data: Any, selection: Any = None, judgments: Any = None, options: O
         if answers is not None:
             return _of_choices(evalset.name, evalset, answers, chosen, options)
         made = None if judgments is None else as_judgments(judgments)
-        return _of_scores(evalset, chosen, made, options)
+        found, mismatches = _of_scores(evalset, chosen, made, options)
+    warn_left_out(found.name, mismatches)
+    return found
 
 
 def _name(data: Any) -> str:
@@ -133,9 +135,14 @@ def _name(data: Any) -> str:
 
 
 def choice_table_of(data: Any) -> pl.DataFrame | None:
-    """Return the table, if the data are choices between systems."""
+    """Return the table, if the data (one source or several) are choices between systems."""
     if isinstance(data, (EvalSet, Judgments)):
         return None
+    if isinstance(data, (list, tuple)):
+        parts = [table for part in data if (table := choice_table_of(part)) is not None]
+        if 0 < len(parts) < len(data):
+            raise DataError("some of the judgment files are choices between systems and some are not; give one kind")
+        return stack_tables(parts) if parts else None
     if isinstance(data, (str, Path)):
         tables = (".csv", ".tsv", ".parquet", ".xlsx", ".csv.gz", ".tsv.gz")
         if not (str(data).endswith(tables) and Path(data).is_file()):
@@ -170,7 +177,9 @@ def _of_choices(
 # -- Scores ----------------------------------------------------------------------------------------------------------
 
 
-def _of_scores(data: EvalSet, selection: Selection | None, judgments: Judgments | None, options: Options) -> Findings:
+def _of_scores(
+    data: EvalSet, selection: Selection | None, judgments: Judgments | None, options: Options
+) -> tuple[Findings, Sequence[Mismatch]]:
     left_out: list[str] = []
 
     def attempt(part: str, make: Callable[[], Part]) -> Part | None:
@@ -191,6 +200,8 @@ def _of_scores(data: EvalSet, selection: Selection | None, judgments: Judgments 
         criterion=options.criterion, level=options.level, alpha=options.alpha, target=options.target,
         seed=options.seed,
     )  # fmt: skip
+    mismatches: Sequence[Mismatch] = result.details["mismatches"]
+    left_out += [row.sentence for row in mismatches if row.action == "left out"]
     judged, human = _judged(data, selection, judgments, options)
     made, source = _behind(judged, human)
     findings = Findings(
@@ -202,7 +213,7 @@ def _of_scores(data: EvalSet, selection: Selection | None, judgments: Judgments 
         datasheet=None, options=options,
     )  # fmt: skip
     sheet = attempt("datasheet", lambda: _datasheet(findings))
-    return replace(findings, datasheet=sheet, left_out=tuple(left_out))
+    return replace(findings, datasheet=sheet, left_out=tuple(left_out)), mismatches
 
 
 def _judged(

@@ -131,7 +131,8 @@ def make_report(
     Args:
         data: the whole test set, or several; or a table of choices (see `compare`).
         selection: how the judged items were chosen; for several test sets one each, in the same order.
-        judgments: people's answers, where they are not in the data: scores, or a table of choices.
+        judgments: people's answers, where they are not in the data: scores, or a table of choices; for one test set
+            several files or tables, for several test sets one each.
         title: of the page.
         method: the estimator, as in `estimate`.
         human: the name of the human score.
@@ -177,10 +178,12 @@ def make_report(
 
 
 def _each(given: Any, count: int, what: str) -> list[Any]:
-    """One for each test set; None for none."""
+    """One for each test set; None for none; several judgments for one test set are all about it."""
     if given is None:
         return [None] * count
     several = list(given) if isinstance(given, (list, tuple)) else [given]
+    if count == 1 and len(several) > 1 and what == "judgments":
+        return [several]
     if len(several) != count:
         raise OptionError(f"{count} test set{'s' * (count != 1)} and {len(several)} {what}: give one for each, in the "
                           "same order, or none")  # fmt: skip

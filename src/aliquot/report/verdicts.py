@@ -326,16 +326,34 @@ def selection_verdict(result: Selection) -> str:
 
 
 def clean_verdict(result: Cleaned) -> str:
-    """How many judgments the steps marked, which step most, and whether the order of systems changes."""
-    total, marked = result.counts.get("answered", 0), sum(step.marked for step in result.steps)
+    """How many judgments the steps marked, which step most, whether systems change order, and what was not checked."""
+    total = result.counts.get("answered", 0) - result.counts.get("marked_before", 0)
+    marked, unchecked = sum(step.marked for step in result.steps), _unchecked(result)
     if not marked:
-        return f"No judgment was marked: all {total} count."
+        ran = [step.step.partition(":")[0] for step in result.steps if step.applied]
+        if not ran:
+            return f"Nothing was checked: no step applies to these data. {unchecked}"
+        if not unchecked:
+            return f"No judgment was marked: all {total} count."
+        only = f"only {len(ran)} of {len(result.steps)} steps applied ({join_names(ran)})"
+        return f"No judgment was marked, but {only}. {unchecked}"
     most = max(result.steps, key=lambda step: step.marked)
     head = f"{marked} of {total} judgments ({marked / max(1, total):.0%}) are marked, most of them ({most.marked}) by "
     swaps = sum(step.swaps for step in result.steps)
     pairs = "pair" if swaps == 1 else "pairs"
     order = "the order of the systems stays" if not swaps else f"{swaps} {pairs} of systems changed order"
-    return f"{head}{most.step}; {order}."
+    order = "none is left" if marked >= total else order
+    return f"{head}{most.step}; {order}. {unchecked}".rstrip()
+
+
+def _unchecked(result: Cleaned) -> str:
+    """The steps that did not apply, and why; steps with the same reason together."""
+    reasons: dict[str, list[str]] = {}
+    for step in result.steps:
+        if not step.applied:
+            reasons.setdefault(step.note.removeprefix("not applied: "), []).append(step.step.partition(":")[0])
+    parts = [f"{join_names(names)} ({reason})" for reason, names in reasons.items()]
+    return f"Not applied: {', '.join(parts)}." if parts else ""
 
 
 def combine_verdict(result: Combined) -> str:

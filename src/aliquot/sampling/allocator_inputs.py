@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 
 from aliquot.core.evalset import EvalSet, ItemId
+from aliquot.core.judgments import Judgments
 from aliquot.errors import DataError, OptionError, unknown_name
 from aliquot.io.files import read_bytes
 from aliquot.io.formats.table_columns import ids_of, map_columns, names_of, require
@@ -79,6 +80,7 @@ def budget_in_cells(budget: int | str | None, data: EvalSet) -> int | None:
 
 
 WHO = ("annotator", "criterion", "repeat")
+_SOURCES = (str, Path, EvalSet, Judgments, pl.DataFrame)
 Who = tuple[Any, Any, Any]  # whose answer, to which question, which time
 
 
@@ -86,7 +88,7 @@ def read_answers(judgments: JudgmentsLike | Iterable[tuple[Any, ...]]) -> list[t
     """Answers one by one; those without a value are skipped, those that are marked and an answer's errors summed up."""
     if isinstance(judgments, Iterator):
         judgments = list(judgments)
-    if isinstance(judgments, list | tuple):
+    if isinstance(judgments, list | tuple) and not any(isinstance(part, _SOURCES) for part in judgments[:1]):
         return [_row(row) for row in judgments]
     table = as_judgments(judgments).answers()  # type: ignore[arg-type]
     told = [pl.col(name) if name in table.columns else pl.lit(None).alias(name) for name in WHO]

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Literal
 
 from aliquot.core.conventions import usable_metrics
 from aliquot.core.evalset import EvalSet
-from aliquot.core.registry import Registered, Spec, merged, parse_spec
+from aliquot.core.registry import Registered, Spec, merged, parse_spec, refuse_unknown
 from aliquot.errors import DataError, OptionError, unknown_name
 from aliquot.stats.arrays import FloatArray, IntArray
 
@@ -249,8 +249,8 @@ def resolved(data: EvalSet, spec: Spec, parameters: Mapping[str, Any]) -> tuple[
         if goal not in ("means", "ranking"):
             raise unknown_name("goal", goal, ["means", "ranking"])
         choice = choose_method(data, goal)
-        _refuse_unknown_for_auto(given, lookup(parse_spec(choice.spec).name)[0])
         chosen = parse_spec(choice.spec)
+        refuse_unknown("auto", ["goal", "metric", *lookup(chosen.name)[0].parameters], given)
         details["auto"] = f"{choice.spec}: {choice.reason}"
         given = dict(chosen.parameters) | _accepted(lookup(chosen.name)[0], given)
         name = chosen.name
@@ -258,13 +258,6 @@ def resolved(data: EvalSet, spec: Spec, parameters: Mapping[str, Any]) -> tuple[
     given = with_old_similarity(found.name, implied | given)
     as_typed = {*spec.parameters, *implied, *(name for name, p in found.parameters.items() if p.is_list)}
     return merged(Spec(found.name), given, as_typed), details
-
-
-def _refuse_unknown_for_auto(given: Mapping[str, Any], method: Method) -> None:
-    known = ["goal", "metric", *method.parameters]
-    for name in given:
-        if name not in known:
-            raise unknown_name("parameter of auto", name, known)
 
 
 def _accepted(method: Method, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from aliquot.sampling.budgets import parse_amount
 from aliquot.stats.arrays import BoolArray
 
 Choice = tuple[ItemId, str, str, str | None] | tuple[ItemId, str, str, str | None, str | None]
-ChoicesLike = str | Path | pl.DataFrame | Iterable[Choice]
+ChoicesLike = str | Path | pl.DataFrame | Iterable[Choice] | Sequence[str | Path | pl.DataFrame]
 
 
 def read_choices(choices: ChoicesLike, columns: Mapping[str, str] | None = None) -> list[Choice]:
@@ -30,7 +30,8 @@ def read_choices(choices: ChoicesLike, columns: Mapping[str, str] | None = None)
     [('1', 'A', 'B', 'A', None), ('2', 'B', 'A', None, None)]
     """
     if not isinstance(choices, str | Path | pl.DataFrame):
-        return list(choices)
+        parts = [[part] if isinstance(part, tuple) else read_choices(part, columns) for part in choices]
+        return [choice for part in parts for choice in part]
     table = _table(choices, columns)
     a, b = table.required("system_a"), table.required("system_b")
     chosen = sides(table, a, b)

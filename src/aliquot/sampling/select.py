@@ -14,7 +14,7 @@ import polars as pl
 from aliquot.core.columns import group_codes
 from aliquot.core.evalset import EvalSet, ItemId, at_rows
 from aliquot.core.origin import origin_of
-from aliquot.core.registry import Spec, parse_spec
+from aliquot.core.registry import Spec, parse_spec, suggest_arguments
 from aliquot.core.result import signature
 from aliquot.core.selection import Selection
 from aliquot.errors import AliquotWarning, DataError, OptionError, quoted, unknown_name
@@ -31,6 +31,7 @@ UNITS = ("item", "document")
 _UNFAIR = ("metric_avg", "irt_diff")
 
 
+@suggest_arguments
 def select(
     data: DataLike,
     method: str = "auto",

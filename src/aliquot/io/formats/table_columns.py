@@ -61,7 +61,8 @@ def map_columns(
 ) -> dict[str, str]:
     """Return our name -> the table's column name; the user's mapping first, then exact names, then synonyms.
 
-    A column that is asked for and not there is an error, or is added to `absent` where another file may have it.
+    A column that is asked for and not there is an error, or is added to `absent` where another file may have it; one
+    that is there is removed from it.
 
     >>> map_columns(["segment_id", "model", "score"], None, "t.csv")
     {'item': 'segment_id', 'system': 'model', 'value': 'score'}
@@ -79,6 +80,8 @@ def map_columns(
         if theirs in found.values():
             raise OptionError(f"--columns gives the column '{theirs}' two roles; each column plays one")
         found[ours] = theirs
+        if absent is not None:
+            absent.pop(f"{ours}={theirs}", None)
     free = {name.strip().casefold().replace(" ", "_"): name for name in present if name not in found.values()}
     for ours, names in SYNONYMS.items():
         match = next((free[name] for name in names if name in free), None)
@@ -114,8 +117,11 @@ def parse_mapping(text: str) -> dict[str, str]:
 # -- cells ---------------------------------------------------------------------------------------------------------
 
 
-_MISSING = ("", "NA", "N/A", "NaN", "nan", "None", "null", "NULL")
-"""What people write where a number is missing; in a column of texts these are texts."""
+_MISSING = ("", "na", "n/a", "#n/a", "nan", "none", "null")
+"""What people write, in any case, where a number is missing; in a column of texts these are texts."""
+
+_FEW = 10
+"""Up to one cell in so many that is no number is a mistake in a column of numbers."""
 
 _DECIMAL_COMMA, _THOUSANDS = r"^[+-]?\d*,\d+$", r"^[+-]?[1-9]\d{0,2},\d{3}$"
 
@@ -165,7 +171,7 @@ def _as_text(column: pl.Series, where: str) -> pl.Series:
 
 
 def numbers_of(column: pl.Series, where: str) -> FloatArray:
-    """Return finite numbers, NaN where missing."""
+    """Return finite numbers, NaN where missing; words that say so are told in a warning."""
     if column.dtype == pl.Boolean:
         raise NotNumericError(f"{where}: the column '{column.name}' holds true and false; scores must be numbers",
                               column.name)  # fmt: skip
@@ -180,9 +186,13 @@ def numbers_of(column: pl.Series, where: str) -> FloatArray:
             remedy = "write it with a decimal point and without thousands separators"
         else:
             remedy = "correct it, or leave it empty if it is missing"
+        more = f" (nor are {bad.sum() - 1} more of {len(bad)} cells)" if bad.sum() > 1 else ""
         raise NotNumericError(
-            f"{where} row {row}: '{column[row - 1]}' in column '{column.name}' is not a number; {remedy}", column.name
+            f"{where} row {row}: '{column[row - 1]}' in column '{column.name}' is not a number{more}; {remedy}",
+            column.name,
         )
+    if column.dtype == pl.String:
+        _warn_missing_words(column, numbers.is_null() & (column.str.strip_chars() != ""), where)
     values: FloatArray = numbers.to_numpy()
     if np.isinf(values).any():
         row = int(np.flatnonzero(np.isinf(values))[0]) + 1
@@ -202,11 +212,45 @@ def whole_numbers_of(column: pl.Series, where: str) -> pl.Series:
     return numbers.cast(pl.Int64)
 
 
-def is_numeric(column: pl.Series) -> bool:
-    """Tell whether all that is there are numbers."""
+def _warn_missing_words(column: pl.Series, words: pl.Series, where: str) -> None:
+    count = int(words.sum())
+    if count:
+        row = _first(words)
+        warnings.warn(
+            f"{where} row {row}: '{column[row - 1]}' in column '{column.name}' is read as missing ({count} of "
+            f"{len(column)} cells)", AliquotWarning, 3,
+        )  # fmt: skip
+
+
+def is_numeric(column: pl.Series, where: str) -> bool:
+    """Tell whether all that is there are numbers; a few other cells among many numbers are an error.
+
+    >>> is_numeric(pl.Series(["1", "n/a", "2.5"]), "t.csv"), is_numeric(pl.Series(["1", "good"]), "t.csv")
+    (True, False)
+    """
     if column.dtype != pl.String:
         return column.dtype.is_numeric()
-    return not _as_numbers(column)[1].any()
+    numbers, bad = _as_numbers(column)
+    odd, good = int(bad.sum()), numbers.count()
+    if 0 < odd <= max(1, good // _FEW) and good > 1:
+        numbers_of(column, where)  # raises, naming row and value
+    return odd == 0
+
+
+def describe_texts(columns: pl.DataFrame) -> str:
+    """List columns that are not read as numbers, with the first text of those that hold some numbers.
+
+    >>> print(describe_texts(pl.DataFrame({"note": ["good", "bad"], "BLEU": ["30", "?"]})))
+    'note', 'BLEU' (row 2: '?'; 1 of 2 cells are no numbers)
+    """
+    parts = []
+    for column in columns:
+        numbers, bad = _as_numbers(column) if column.dtype == pl.String else (column, pl.Series([False]))
+        mixed = bad.any() and numbers.count()
+        row = _first(bad)
+        odd = f" (row {row}: '{column[row - 1]}'; {bad.sum()} of {len(column)} cells are no numbers)"
+        parts.append(f"'{column.name}'{odd if mixed else ''}")
+    return ", ".join(parts)
 
 
 def guess_type(column: pl.Series) -> pl.Series:
@@ -228,7 +272,7 @@ def _as_numbers(column: pl.Series) -> tuple[pl.Series, pl.Series]:
     if column.dtype != pl.String:
         return column.cast(pl.Float64, strict=False), pl.repeat(value=False, n=len(column), eager=True)
     text = column.str.strip_chars()
-    missing = column.is_null() | text.is_in(_MISSING)
+    missing = column.is_null() | text.str.to_lowercase().is_in(_MISSING)
     numbers = text.cast(pl.Float64, strict=False).set(missing, None)
     bad = numbers.is_null() & ~missing
     if bad.any() and _has_decimal_commas(text.filter(~missing)):

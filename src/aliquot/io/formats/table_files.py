@@ -76,6 +76,19 @@ def any_frame(table: Table) -> pl.DataFrame:
         return _without_mixtures(pl.DataFrame(columns))
 
 
+def stack_tables(tables: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """Stack tables by the names of their columns; a column that one lacks is empty there, numbers and texts are texts.
+
+    >>> stack_tables([pl.DataFrame({"item": [1]}), pl.DataFrame({"item": ["b"], "note": ["x"]})]).rows()
+    [('1', None), ('b', 'x')]
+    """
+    try:
+        return pl.concat(tables, how="diagonal_relaxed")
+    except pl.exceptions.PolarsError as error:
+        raise FormatError(f"the tables do not fit together ({str(error).splitlines()[0]}); give columns of one name "
+                          "the same kind of content") from None  # fmt: skip
+
+
 # -- JSON ----------------------------------------------------------------------------------------------------------
 
 

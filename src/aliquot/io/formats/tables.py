@@ -32,6 +32,7 @@ from aliquot.io.formats.table_columns import (
     MAY_BE_SCORES,
     SYNONYMS,
     Absent,
+    describe_texts,
     guess_type,
     ids_of,
     is_numeric,
@@ -147,7 +148,7 @@ def _sort_out(table: pl.DataFrame, where: str, options: TableOptions) -> _Table:
     if options.answer is not None:
         roles.pop("value", None)  # a free column like any other
     if options.wide is not None:
-        scores = [r for r in MAY_BE_SCORES if r in roles and r not in asked and is_numeric(table[roles[r]])]
+        scores = [r for r in MAY_BE_SCORES if r in roles and r not in asked and is_numeric(table[roles[r]], where)]
         roles = {role: column for role, column in roles.items() if role not in scores}
     known = table.select(pl.col(theirs).alias(ours) for ours, theirs in roles.items())
     return _Table(known, table.select(present).drop(roles.values()), roles, where)
@@ -162,7 +163,7 @@ def _by_system(table: _Table, options: TableOptions) -> _Table:
         return table
     outputs = {_OUTPUT_OF.sub(r"\1", name): name for name in table.others.columns if _OUTPUT_OF.match(name)}
     if options.wide == "systems":
-        texts = not any(is_numeric(column) for column in table.others)
+        texts = not any(is_numeric(column, table.where) for column in table.others)
         outputs = {name: name for name in table.others.columns} if texts else {}
         if not texts:
             return _score_columns(table, options)
@@ -175,7 +176,7 @@ def _by_system(table: _Table, options: TableOptions) -> _Table:
         if (name := _score_of(column, system)) is not None and column not in outputs.values()
     }
     left_out = [name for name in table.others.columns if name not in (*outputs.values(), *scores.values())]
-    _warn_left_out(left_out, table)
+    _warn_left_out(quoted(left_out), table)
     table = table if "item" in table.roles else table.with_known("item", pl.int_range(table.known.height, eager=True))
     metrics = list(dict.fromkeys(name for name, _ in scores))
     empty = pl.Series(np.full(table.known.height, np.nan))
@@ -232,10 +233,13 @@ def _stacked(table: _Table, parts: Sequence[pl.DataFrame], others: Mapping[str, 
 def _by_criterion(table: _Table) -> _Table:
     """Return a table with a column of numbers for each criterion as one with a row for each judgment."""
     table.require_judgments("item", "system")
-    criteria = [name for name in table.others.columns if is_numeric(table.others[name])]
+    criteria = [name for name in table.others.columns if is_numeric(table.others[name], table.where)]
     if not criteria or "criterion" in table.roles:
         table.require_judgments("value")
-    warnings.warn(f"{table.where}: no column 'value'; {quoted(criteria)} are read as criteria", AliquotWarning, 2)
+    free = table.others.drop(criteria)
+    others = f"; {describe_texts(free)} are not" if free.columns else ""
+    told = f"no column 'value'; {quoted(criteria)} are read as criteria{others}"
+    warnings.warn(f"{table.where}: {told}", AliquotWarning, 2)
     parts = [
         table.known.with_columns(pl.lit(name).alias("criterion"), pl.Series("value", table.numbers(table.others[name])))
         for name in criteria
@@ -244,7 +248,6 @@ def _by_criterion(table: _Table) -> _Table:
         parts[1:] = [
             part.with_columns(pl.lit(None, dtype=part["seconds"].dtype).alias("seconds")) for part in parts[1:]
         ]
-    free = table.others.drop(criteria)
     whole = pl.concat(part.hstack(free) for part in parts).filter(pl.col("value").is_not_nan())
     roles = {**table.roles, "criterion": "criterion", "value": "value"}
     return _Table(whole.drop(free.columns), whole.select(free.columns), roles, table.where)
@@ -266,7 +269,8 @@ def _from_long(table: _Table, options: TableOptions) -> EvalSet:
     shape = (len(names), len(items), len(systems))
     cell = (which * shape[1] + rows) * shape[2] + columns
     scores = _scatter(value, cell, shape, table, None if "metric" in table.roles else names[0])
-    _warn_left_out([r for name, r in table.roles.items() if name not in _USED] + table.others.columns, table)
+    left_out = [r for name, r in table.roles.items() if name not in _USED] + table.others.columns
+    _warn_left_out(quoted(left_out), table)
     return _evalset(table, items, rows, systems, columns, dict(zip(names, scores, strict=True)))
 
 
@@ -294,9 +298,9 @@ def _scatter(
     return scores.reshape(shape)
 
 
-def _warn_left_out(names: Sequence[str], table: _Table) -> None:
+def _warn_left_out(names: str, table: _Table) -> None:
     if names:
-        warnings.warn(f"{table.where}: the columns {quoted(names)} are not read as scores: left out", AliquotWarning, 2)
+        warnings.warn(f"{table.where}: the columns {names} are not read as scores: left out", AliquotWarning, 2)
 
 
 def _from_metric_columns(table: _Table, options: TableOptions) -> EvalSet:
@@ -309,12 +313,12 @@ def _from_metric_columns(table: _Table, options: TableOptions) -> EvalSet:
     if not others and "output" not in table.roles:
         raise FormatError(f"{table.where}: no column holds scores; there are {quoted(table.roles.values())}")
     table.require(["system"], "tables with one column a metric")
-    numeric = [name for name in others if is_numeric(table.others[name])]
+    numeric = [name for name in others if is_numeric(table.others[name], table.where)]
     if not numeric and "output" not in table.roles:
         raise FormatError(
             f"{table.where}: none of the columns {quoted(others)} holds numbers only; name them with --columns"
         )
-    _warn_left_out([name for name in others if name not in numeric], table)
+    _warn_left_out(describe_texts(table.others.drop(numeric)), table)
     items, rows = codes(table.ids())
     systems, columns = codes(table.names("system"))
     shape = (len(items), len(systems))

@@ -77,7 +77,7 @@ def new(
         notes += () if selection is None else selection.check(described)
         if judgments is not None:
             described, mismatches = with_judgments(described, judgments, selection, human)
-            notes += [f"{m.what}: {m.count} ({m.example}), {m.action}" for m in mismatches]
+            notes += [mismatch.sentence for mismatch in mismatches]
         elif selection is not None:
             described = _selected(described, selection)
         if protocol is not None:
