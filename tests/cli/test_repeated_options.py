@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -55,7 +56,7 @@ def test_all_files_of_judgments_count(command: tuple[str, ...], files: Files, al
 
 
 def test_python_takes_a_list_of_judgments(files: Files) -> None:
-    parts = [files.first, pl.read_csv(files.second)]
+    parts: list[Any] = [files.first, pl.read_csv(files.second)]
     whole = al.load_judgments(files.whole)
     assert al.load_judgments(parts).table.drop("note").equals(whole.table)
     alone, both = (al.estimate(files.data, judgments=made) for made in (whole, parts))

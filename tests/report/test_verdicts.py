@@ -261,6 +261,7 @@ def test_cleaning_and_combining():
 
 def test_cleaning_names_the_steps_that_did_not_apply():
     data = aliquot.synthetic(items=30, systems=2, annotators=4, seed=3)
+    assert data.judgments is not None
     untimed = aliquot.Judgments(data.judgments.table.drop("seconds"))
     assert verdict(aliquot.clean(untimed, "crowd")) == (
         "No judgment was marked, but only 1 of 4 steps applied (skips). Not applied: exam and controls (no column "
