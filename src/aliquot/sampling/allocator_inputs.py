@@ -78,20 +78,32 @@ def budget_in_cells(budget: int | str | None, data: EvalSet) -> int | None:
     raise OptionError(f"budget {budget}: give cells (500), 40items, or a share of all cells (30%)")
 
 
-WHO = ("annotator", "criterion", "repeat")
-Who = tuple[Any, Any, Any]  # whose answer, to which question, which time
+WHO = ("annotator", "criterion")
+Who = tuple[Any, Any]  # whose answer, to which question
 
 
 def read_answers(judgments: JudgmentsLike | Iterable[tuple[Any, ...]]) -> list[tuple[ItemId, str, float, Who]]:
-    """Answers one by one; those without a value are skipped, those that are marked and an answer's errors summed up."""
+    """Answers one by one: errors of an answer are summed up, and a table's repeats by one annotator averaged.
+
+    Answers that are marked or have no value are skipped.
+    """
     if isinstance(judgments, Iterator):
         judgments = list(judgments)
     if isinstance(judgments, list | tuple):
         return [_row(row) for row in judgments]
     table = as_judgments(judgments).answers()  # type: ignore[arg-type]
-    told = [pl.col(name) if name in table.columns else pl.lit(None).alias(name) for name in WHO]
-    rows = table.filter(pl.col("value").is_not_null()).select("item", "system", "value", *told)
-    return [_row(row) for row in rows.iter_rows()]
+    table = _merge_repeats(table.filter(pl.col("value").is_not_null()))
+    return [_row(row) for row in table.select("item", "system", "value", *WHO).iter_rows()]
+
+
+def _merge_repeats(table: pl.DataFrame) -> pl.DataFrame:
+    """One answer for each annotator and output: identical rows are one, others are averaged."""
+    named = pl.col("annotator").is_not_null()
+    keys = ["item", "system", "annotator", "criterion"]
+    rows = table.with_row_index("_row")
+    merged = rows.filter(named).unique(table.columns, keep="first", maintain_order=True)
+    merged = merged.group_by(keys, maintain_order=True).agg(pl.col("value").mean(), pl.col("_row").first())
+    return pl.concat([merged, rows.filter(~named).select(merged.columns)]).sort("_row")
 
 
 CellsLike = str | Path | pl.DataFrame | Iterable[Ask | tuple[ItemId, str] | str | Path | pl.DataFrame]
@@ -119,5 +131,5 @@ def _row(row: Any) -> tuple[ItemId, str, float, Who]:
     if not isinstance(row, tuple) or not 3 <= len(row) <= 3 + len(WHO) or not isinstance(row[2], Real):
         raise DataError(f"a judgment is (item, system, value) or (item, system, value, annotator), found {row!r}")
     item, system, value, *who = row
-    told = [*who, None, None, None]
-    return item, system, float(value), (told[0], told[1], told[2])
+    told = [*who, None, None]
+    return item, system, float(value), (told[0], told[1])
