@@ -174,7 +174,6 @@ def test_a_budget_ends_it(following):
         (("-j", "items.csv"), "'elsewhere' is not in the data"),
         (("-j", "systems.csv"), "no system 'sys9'"),
         (("-j", "twice.csv"), "item 0, system sys1"),
-        (("-j", "same_annotator.csv"), "two judgments by 'ann'"),
         (("--asked", "items.csv"), "'elsewhere' is not in the data"),
         (("-o", "judgments.csv", "-j", "judgments.csv"), "is read by this run"),
     ],
@@ -185,7 +184,6 @@ def test_bad_input_is_one_line_and_loses_nothing(following, options, message):
     Path("items.csv").write_text("item,system,value\nelsewhere,sys1,3\n")
     Path("systems.csv").write_text("item,system,value\n0,sys9,3\n")
     Path("twice.csv").write_text("item,system,value\n0,sys1,3\n0,sys1,4\n")
-    Path("same_annotator.csv").write_text("item,system,annotator,value\n0,sys1,ann,3\n0,sys1,ann,4\n")
     Path("judgments.csv").write_text("item,system,value\n0,sys1,3\n")
     before = {path: path.read_bytes() for path in Path().iterdir()}
     said = following(*options)

@@ -223,6 +223,8 @@ class _Running:
 
     def noise_half_width(self, cells: float, annotators: FloatArray) -> FloatArray:
         """What judging adds to half widths; `cells`: variance of the noise of a value, NaN where it is not known."""
+        if cells == 0 and not annotators.any():
+            return np.zeros(len(self.count))
         usual = self._squares.sum() / max(self._weights.sum(), 1.0)
         residual = (self._squares + _POOLED * usual) / (self._weights + _POOLED)
         variance = (residual if math.isnan(cells) else cells) / self._population + annotators

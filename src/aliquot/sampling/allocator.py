@@ -139,6 +139,7 @@ class Allocator:
         stack = np.stack([standard_metric(self.data, name) for name in names], 2) if names else np.zeros((*cells, 0))
         self._model = CellModel(stack, self.order.weight, item_effects=model == "mixed")
         self._target = target
+        self.noise: JudgingNoise | None = None  # set it where the noise of judging is known from elsewhere
         self._start_monitor = partial(self._new_monitor, stack, margin, alpha)
         self._monitor = self._start_monitor()
         self._ids = self.data.ids  # a list that is made anew at each access
@@ -409,7 +410,9 @@ class Allocator:
         return self._monitor.picture()
 
     def _noise(self) -> JudgingNoise:
-        """The noise of judging by the answers so far, as `estimate` measures it."""
+        """The noise of judging: what is known from elsewhere, or as `estimate` measures it on the answers so far."""
+        if self.noise is not None:
+            return self.noise
         people = {who[0] for answers in self._answers.values() for who in answers} if self._target == "testset" else ()
         if len(people) < 2:  # nobody has judged what somebody else did
             return JudgingNoise(np.nan if self._target == "testset" else 0.0)
@@ -425,7 +428,7 @@ class Allocator:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", AliquotWarning)
-                systems = self.estimate().systems
+                systems = self.estimate(target=self._target).systems
         except AliquotError:  # nothing that could speak against it
             return picture
         return picture.confirm([row.system for row in systems if row.cluster == 1])
