@@ -161,6 +161,8 @@ def test_a_budget_ends_it(following):
         (("--question", "means", "--margin", "-1"), "margin"),
         (("--unit", "page"), "no unit 'page'"),
         (("--scale", "stars"), "no scale 'stars'"),
+        (("--target", "beyond"), "no target of a sequence 'beyond'"),
+        (("--unit", "pair", "--target", "given"), "--target is for cells"),
         (("--cost", "euros"), "no cost 'euros'"),
         (("--metrics", "COMET"), "no metric 'COMET'"),
         (("--budget", "5h"), "give cells (500)"),
@@ -247,3 +249,13 @@ def test_mistakes_with_pairs_are_named(following, arguments, says):
     said = following(*arguments)
     assert said.code == 2
     assert says in " ".join(said.err.split())
+
+
+def test_repeats_by_one_annotator_are_averaged(following):
+    following("-n", 24, "-o", "next.csv")
+    cells = read("next.csv").select("item", "system").with_columns(annotator=pl.lit("ann"), value=pl.lit(-3.0))
+    again = cells.head(5).with_columns(value=pl.lit(-5.0))
+    pl.concat([cells, again, cells.head(3)]).write_csv("judgments.csv")
+    said = following("-j", "judgments.csv", "-n", 10, "-o", "more.csv")
+    assert said.code == 0, said.err
+    assert "24 cells judged" in said.words
