@@ -152,7 +152,7 @@ class Allocator:
         self._spent, self._ended = 0, False  # cells asked; whether the rest of the budget is smaller than a unit
         self._unasked: set[tuple[int, int]] = set()  # cells judged before the order has reached them
         self._counted: list[tuple[int, int]] = []  # judged cells, in the order in which the monitor takes them
-        self._watched = 0  # of these, taken
+        self._watched, self._revised = 0, False  # how many of these it took; whether a score has changed since
         self._noise_at = (0, JudgingNoise(np.nan))  # length of the log at which the noise was measured, and the noise
         self._place = np.empty(self.data.n_items, dtype=np.int64)
         self._place[self.order.rows] = np.arange(self.data.n_items)
@@ -328,7 +328,7 @@ class Allocator:
         if first:
             self._counted.append(cell)
         else:
-            self._monitor, self._watched = self._start_monitor(), 0
+            self._revised = True
 
     def _mean(self, cell: tuple[int, int]) -> float:
         return float(np.mean(list(self._answers[cell].values())))
@@ -401,6 +401,8 @@ class Allocator:
 
     def _picture(self) -> Picture:
         """What the monitor says of all judgments by now."""
+        if self._revised:
+            self._monitor, self._watched, self._revised = self._start_monitor(), 0, False
         waiting = self._counted[self._watched :]
         for row, cells in groupby(waiting, key=lambda cell: cell[0]):  # an item's answers that came together
             scores = {self.data.systems[cell[1]]: self._mean(cell) for cell in cells}

@@ -44,7 +44,7 @@ class PairDecisions:
 
     >>> decisions = PairDecisions(("A", "B"), np.array([100]), "best", 0.05)
     >>> for _ in range(30):
-    ...     decisions.watch(0, 1.0)
+    ...     place = decisions.watch(0, 1.0)
     >>> decisions.better.tolist()
     [[False, True], [False, False]]
     """
