@@ -91,8 +91,9 @@ SMALL = aliquot.EvalSet(items=pl.DataFrame({"id": np.arange(14)}), systems=tuple
 
 
 def random_scores(rng: np.random.Generator, items: int, judgments: int) -> list[tuple[Any, ...]]:
+    drawn = rng.permutation(14)[:items]
     return [(int(item), system, f"p{who}", float(rng.integers(0, 101)), None)
-            for item in rng.permutation(14)[:items] for system in "ABCD" for who in rng.permutation(4)[:judgments]]  # fmt: skip
+            for item in drawn for system in "ABCD" for who in rng.permutation(4)[:judgments]]  # fmt: skip
 
 
 def random_choices(rng: np.random.Generator, items: int, judgments: int) -> list[tuple[Any, ...]]:

@@ -704,7 +704,9 @@ def test_it_stops_only_where_the_estimates_name_the_same_system():
     assert picture.confirm(["A"]) == picture
     doubted = picture.confirm(["A", "C"])
     assert (doubted.stop, doubted.best) == (False, None)
-    assert doubted.reason == "go on: by the estimates A and C cannot be told apart"
+    said = "go on: by the estimates A and C cannot be told apart; judge more outputs, or some once more"
+    assert doubted.reason == said
+    assert picture.confirm(["B"]).reason.startswith("go on: by the estimates B leads;")
 
 
 def test_the_command_has_the_target_of_estimate(capsys, files):

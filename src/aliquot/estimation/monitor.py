@@ -94,13 +94,13 @@ class Picture(Shown):
     best: str | None
     stop: bool
     noise_known: bool = True  # whether outputs were judged by several annotators, so that the noise is known
-    leaders: tuple[str, ...] = ()  # systems that the estimates cannot tell apart, where they speak against stopping
+    leaders: tuple[str, ...] = ()  # first cluster of the estimates, where they speak against stopping
 
     def confirm(self, leaders: Sequence[str]) -> Picture:
         """Return the picture beside estimates with these leaders: it stops only where they name the same system."""
         every = len(self.pairs) == math.comb(len(self.half_widths), 2)  # otherwise only listed pairs were asked for
-        asked = self.question == "best" or (self.question == "ranking" and every)
-        if not self.stop or not asked or tuple(leaders) == (self.best,):
+        about_leader = self.question == "best" or (self.question == "ranking" and every)
+        if not self.stop or not about_leader or not leaders or tuple(leaders) == (self.best,):
             return self
         return replace(self, stop=False, best=None, leaders=tuple(leaders))
 
@@ -128,7 +128,12 @@ class Picture(Shown):
             return f"stop: {answers[self.question]}"
         left = self.ambiguous
         if self.leaders:
-            return f"go on: by the estimates {join_names(self.leaders)} cannot be told apart"
+            who = (
+                f"{join_names(self.leaders)} cannot be told apart"
+                if len(self.leaders) > 1
+                else f"{self.leaders[0]} leads"
+            )
+            return f"go on: by the estimates {who}; judge more outputs, or some once more"
         if self.question == "means" or not left:
             return f"go on: the widest interval is +-{max(self.half_widths.values(), default=math.nan):.3g}"
         if self.question == "best":
@@ -427,8 +432,8 @@ class Monitor:
         else:
             stop = bool((half <= (self._margin or 0.0)).all())
         widths = dict(zip(self._systems, half.tolist(), strict=True))
-        known = not math.isnan(self._noise.cell)
-        return Picture(self._question, len(self._scores), self._judgments, pairs, widths, best, stop, known)
+        noise_known = not math.isnan(self._noise.cell)
+        return Picture(self._question, len(self._scores), self._judgments, pairs, widths, best, stop, noise_known)
 
     def intervals(self) -> dict[str, tuple[float, float, float]]:
         """Each system's mean by now with an interval that holds at every look: (mean, low, high)."""

@@ -151,8 +151,8 @@ class Allocator:
         self._log: list[dict[str, Any]] = []
         self._spent, self._ended = 0, False  # cells asked; whether the rest of the budget is smaller than a unit
         self._unasked: set[tuple[int, int]] = set()  # cells judged before the order has reached them
-        self._counted: list[tuple[int, int]] = []  # judged cells, in the order in which the monitor takes them
-        self._watched, self._revised = 0, False  # how many of these it took; whether a score has changed since
+        self._cell_order: list[tuple[int, int]] = []  # judged cells, in the order in which the monitor takes them
+        self._cells_fed, self._monitor_stale = 0, False  # how many of these it took; whether a score has changed since
         self._noise_at = (0, JudgingNoise(np.nan))  # length of the log at which the noise was measured, and the noise
         self._place = np.empty(self.data.n_items, dtype=np.int64)
         self._place[self.order.rows] = np.arange(self.data.n_items)
@@ -326,9 +326,9 @@ class Allocator:
         """Let an answered cell inform the policy and the monitor, which begins anew where a score has changed."""
         self._model.put(*cell, self._mean(cell))
         if first:
-            self._counted.append(cell)
+            self._cell_order.append(cell)
         else:
-            self._revised = True
+            self._monitor_stale = True
 
     def _mean(self, cell: tuple[int, int]) -> float:
         return float(np.mean(list(self._answers[cell].values())))
@@ -392,7 +392,7 @@ class Allocator:
 
     def advice(self) -> Advice:
         """Say what is decided, valid at every look, and whether to stop."""
-        picture = self._confirmed(self._asked_for(self._picture()))
+        picture = self._confirm(self._asked_for(self._picture()))
         out = self._budget is not None and (self._ended or self._spent >= self._budget)
         text = picture.reason
         if out and not picture.stop:
@@ -401,13 +401,13 @@ class Allocator:
 
     def _picture(self) -> Picture:
         """What the monitor says of all judgments by now."""
-        if self._revised:
-            self._monitor, self._watched, self._revised = self._start_monitor(), 0, False
-        waiting = self._counted[self._watched :]
+        if self._monitor_stale:
+            self._monitor, self._cells_fed, self._monitor_stale = self._start_monitor(), 0, False
+        waiting = self._cell_order[self._cells_fed :]
         for row, cells in groupby(waiting, key=lambda cell: cell[0]):  # an item's answers that came together
             scores = {self.data.systems[cell[1]]: self._mean(cell) for cell in cells}
             self._monitor.add(self._ids[row], scores, float(self.order.weight[row]))
-        self._watched = len(self._counted)
+        self._cells_fed = len(self._cell_order)
         self._monitor.noise = self._noise()
         return self._monitor.picture()
 
@@ -418,12 +418,12 @@ class Allocator:
         people = {who[0] for answers in self._answers.values() for who in answers} if self._target == "testset" else ()
         if len(people) < 2:  # nobody has judged what somebody else did
             return JudgingNoise(np.nan if self._target == "testset" else 0.0)
-        if self._noise_at[0] != len(self._log) and self._counted:
+        if self._noise_at[0] != len(self._log) and self._cell_order:
             evalset, _ = with_judgments(self.data, self.judgments, human=self.data.human)
             self._noise_at = len(self._log), noise_of_systems(evalset, self.data.systems)
         return self._noise_at[1]
 
-    def _confirmed(self, picture: Picture) -> Picture:
+    def _confirm(self, picture: Picture) -> Picture:
         """Before it stops, `estimate` must find the same system alone in front."""
         if not picture.stop or picture.question == "means":
             return picture

@@ -118,7 +118,7 @@ class PairAllocator:
         self._log: list[dict[str, Any]] = []
         self._memory: dict[str, Any] = {}
         self._spent = 0
-        self._watched: dict[tuple[int, int], int] = {}  # place of an item's value in the sequence of a pair
+        self._sequence_place: dict[tuple[int, int], int] = {}  # place of an item's value in the sequence of a pair
         self._decisions = PairDecisions(self.systems, self._population, question, alpha)
         if present is not None:
             for pair in range(count):
@@ -270,10 +270,10 @@ class PairAllocator:
     def _watch(self, pair: int, row: int) -> None:
         """Let the sequences take an item's value, the mean of its annotators' choices; a later choice revises it."""
         value = float(np.mean(list(self._answers[pair, row].values())))
-        if (pair, row) in self._watched:
-            self._decisions.revise(pair, self._watched[pair, row], value)
+        if (pair, row) in self._sequence_place:
+            self._decisions.revise(pair, self._sequence_place[pair, row], value)
         else:
-            self._watched[pair, row] = self._decisions.watch(pair, value)
+            self._sequence_place[pair, row] = self._decisions.watch(pair, value)
 
     # -- results -------------------------------------------------------------------------------------------------------
 

@@ -59,7 +59,7 @@ class PairDecisions:
 
     def _restart(self) -> None:
         self._sequences = self._start(series=len(self.population))
-        self._taken = np.zeros(len(self.population), dtype=np.int64)  # values that the sequences have seen
+        self._fed = np.zeros(len(self.population), dtype=np.int64)  # values that the sequences have seen
 
     def watch(self, pair: int, value: float) -> int:
         """Take one more value of a pair; return its place, by which it can be revised."""
@@ -75,11 +75,11 @@ class PairDecisions:
     @property
     def better(self) -> BoolArray:
         """M x M: the row's system is decided to be better than the column's."""
-        while waiting := [pair for pair, values in enumerate(self._values) if self._taken[pair] < len(values)]:
+        while waiting := [pair for pair, values in enumerate(self._values) if self._fed[pair] < len(values)]:
             values = np.full(len(self._first), np.nan)
-            values[waiting] = [self._values[pair][self._taken[pair]] for pair in waiting]
+            values[waiting] = [self._values[pair][self._fed[pair]] for pair in waiting]
             self._sequences = self._sequences.update(values)
-            self._taken[waiting] += 1
+            self._fed[waiting] += 1
         better = np.zeros((len(self.systems),) * 2, dtype=np.bool_)
         seen = self._sequences.t > 0
         better[self._first, self._second] = seen & (self._sequences.lower > 0.5)
