@@ -111,7 +111,8 @@ def _stopping(found: Sequence[dict[str, Any]]) -> str:
     head = ["campaign", "runs", "uniform decides", "auto decides", "uniform: cells", "auto: cells", "ratio"]
     return (
         "The question `best`, looked at every 2% of cells with anytime-valid sequences at alpha = 0.05, until it is decided; cells as a share of "
-        "all. Both have the same guarantee: each of the M - 1 pairs of the best system has alpha / (M - 1), and a system is out when any other has "
+        "all. The target is `given`: the truth of a replay are the scores themselves, and nothing is known of other annotators. "
+        "Both have the same guarantee: each of the M - 1 pairs of the best system has alpha / (M - 1), and a system is out when any other has "
         "beaten it.\n\n"
         + table(head, rows)
         + f"\nMean ratio where uniform allocation decides: {np.mean(ratios):.2f}. Wrong answers: {int(sum(wrong))} of {len(wrong)} runs.\n"

@@ -122,7 +122,7 @@ def null_at_every_length(data: EvalSet, seed: int, every: int = 1) -> dict[str, 
     scores = (scores - scores.mean(axis=0))[rng.permutation(data.n_items)]
     found = {}
     for question in ("ranking", "best"):
-        monitor = Monitor(data.systems, data.n_items, question=question, kind="asymptotic")
+        monitor = Monitor(data.systems, data.n_items, question=question, kind="asymptotic", noise=0.0)
         wrong = False
         for item, row in enumerate(scores.tolist()):
             monitor.add(item, dict(zip(data.systems, row, strict=True)))

@@ -161,6 +161,8 @@ def test_a_budget_ends_it(following):
         (("--question", "means", "--margin", "-1"), "margin"),
         (("--unit", "page"), "no unit 'page'"),
         (("--scale", "stars"), "no scale 'stars'"),
+        (("--target", "beyond"), "no target of a sequence 'beyond'"),
+        (("--unit", "pair", "--target", "given"), "--target is for cells"),
         (("--cost", "euros"), "no cost 'euros'"),
         (("--metrics", "COMET"), "no metric 'COMET'"),
         (("--budget", "5h"), "give cells (500)"),
@@ -174,7 +176,6 @@ def test_a_budget_ends_it(following):
         (("-j", "items.csv"), "'elsewhere' is not in the data"),
         (("-j", "systems.csv"), "no system 'sys9'"),
         (("-j", "twice.csv"), "item 0, system sys1"),
-        (("-j", "same_annotator.csv"), "two judgments by 'ann'"),
         (("--asked", "items.csv"), "'elsewhere' is not in the data"),
         (("-o", "judgments.csv", "-j", "judgments.csv"), "is read by this run"),
     ],
@@ -185,7 +186,6 @@ def test_bad_input_is_one_line_and_loses_nothing(following, options, message):
     Path("items.csv").write_text("item,system,value\nelsewhere,sys1,3\n")
     Path("systems.csv").write_text("item,system,value\n0,sys9,3\n")
     Path("twice.csv").write_text("item,system,value\n0,sys1,3\n0,sys1,4\n")
-    Path("same_annotator.csv").write_text("item,system,annotator,value\n0,sys1,ann,3\n0,sys1,ann,4\n")
     Path("judgments.csv").write_text("item,system,value\n0,sys1,3\n")
     before = {path: path.read_bytes() for path in Path().iterdir()}
     said = following(*options)
@@ -249,3 +249,13 @@ def test_mistakes_with_pairs_are_named(following, arguments, says):
     said = following(*arguments)
     assert said.code == 2
     assert says in " ".join(said.err.split())
+
+
+def test_repeats_by_one_annotator_are_averaged(following):
+    following("-n", 24, "-o", "next.csv")
+    cells = read("next.csv").select("item", "system").with_columns(annotator=pl.lit("ann"), value=pl.lit(-3.0))
+    again = cells.head(5).with_columns(value=pl.lit(-5.0))
+    pl.concat([cells, again, cells.head(3)]).write_csv("judgments.csv")
+    said = following("-j", "judgments.csv", "-n", 10, "-o", "more.csv")
+    assert said.code == 0, said.err
+    assert "24 cells judged" in said.words

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -82,3 +83,73 @@ def test_criteria_are_not_averaged():
     alone = take_snapshot(DATA, SELECTION, Judgments(first))
     assert [(row.system, row.estimate) for row in both.systems] == [(row.system, row.estimate) for row in alone.systems]
     assert any("adequacy" in note and "fluency" in note for note in both.notes)
+
+
+# -- random judges -------------------------------------------------------------------------------------------------
+
+SMALL = aliquot.EvalSet(items=pl.DataFrame({"id": np.arange(14)}), systems=tuple("ABCD"), scores={})
+
+
+def random_scores(rng: np.random.Generator, items: int, judgments: int) -> list[tuple[Any, ...]]:
+    drawn = rng.permutation(14)[:items]
+    return [(int(item), system, f"p{who}", float(rng.integers(0, 101)), None)
+            for item in drawn for system in "ABCD" for who in rng.permutation(4)[:judgments]]  # fmt: skip
+
+
+def random_choices(rng: np.random.Generator, items: int, judgments: int) -> list[tuple[Any, ...]]:
+    """Two pairs of systems an item and annotator, as a pairwise protocol stores them."""
+    rows: list[tuple[Any, ...]] = []
+    for item in rng.permutation(14)[:items]:
+        for who in rng.permutation(4)[:judgments]:
+            names, first = rng.permutation(list("ABCD")), rng.integers(0, 2, 2)
+            for name, value in zip(names, (first[0], 1 - first[0], first[1], 1 - first[1]), strict=True):
+                rows.append((int(item), str(name), f"p{who}", float(value), "preference"))
+    return rows
+
+
+def made(rows: list[tuple[Any, ...]]) -> Judgments:
+    names = ["item", "system", "annotator", "value", "criterion"]
+    table = pl.DataFrame(rows, schema=names, orient="row", infer_schema_length=None)
+    return Judgments(table.with_columns(time=pl.int_range(pl.len()).cast(pl.Float64)))
+
+
+@pytest.mark.parametrize("judgments", [1, 2])
+@pytest.mark.parametrize("items", [14, 9])
+@pytest.mark.parametrize(("draw", "runs"), [(random_scores, 75), (random_choices, 15)])
+def test_random_judges_name_no_best_system(monkeypatch, draw, runs, items, judgments):
+    """Finished and unfinished campaigns of pure noise: at most 5% stop, and none while systems cannot be told apart."""
+    monkeypatch.setattr("aliquot.collect.snapshot.annotator_cards", lambda _: ())
+    monkeypatch.setattr("aliquot.collect.snapshot._alpha", lambda _: math.nan)
+    stopped = 0
+    for seed in range(runs):
+        now = take_snapshot(SMALL, None, made(draw(np.random.default_rng(seed), items, judgments)))
+        words = " ".join(in_words(now))
+        assert not ("Stop" in words and "cannot be told apart" in words)
+        stopped += now.stop
+        if items == 14 and not now.stop:
+            assert "more items" not in words
+            assert "judgments per output" in words if judgments > 1 else "judge some outputs twice" in words
+    assert stopped <= 0.05 * runs
+
+
+@pytest.mark.parametrize("judgments", [1, 2])
+def test_a_clear_best_system_is_named(judgments):
+    rng = np.random.default_rng(1)
+    level = dict(zip("ABCD", (90.0, 55.0, 50.0, 45.0), strict=True))
+    rows = [(item, system, f"p{who}", level[system] + rng.normal(0, 6), None)
+            for item in range(14) for system in "ABCD" for who in rng.permutation(4)[:judgments]]  # fmt: skip
+    now = take_snapshot(SMALL, None, made(rows))
+    assert now.stop
+    assert now.advice == "stop: A is the best system"
+    assert "A leads" in in_words(now)[0]
+
+
+def test_more_items_than_are_selected_are_asked_for_as_such():
+    rng = np.random.default_rng(2)
+    data = aliquot.EvalSet(items=pl.DataFrame({"id": np.arange(400)}), systems=("A", "B"), scores={})
+    selection = aliquot.select(data, "segments", 50, seed=1)
+    rows = [(item, system, "p", 50.0 + 1.5 * (system == "A") + rng.normal(0, 10), None)
+            for item in selection.ids for system in "AB"]  # fmt: skip
+    now = take_snapshot(data, selection, made(rows))
+    assert not now.stop
+    assert now.advice.endswith("more items (50 are selected: top up)")

@@ -14,8 +14,10 @@ from scipy import stats
 import aliquot
 from aliquot import AliquotError, Judgments, Monitor, save
 from aliquot.cli.main import run
+from aliquot.estimation.inputs import with_judgments
 from aliquot.estimation.monitor import Features, PairState, Picture
 from aliquot.estimation.sequential import replay
+from aliquot.estimation.targets import JudgingNoise, judging_noise
 from aliquot.stats.arrays import FloatArray, IntArray
 
 NAMES = ("A", "B", "C", "D")
@@ -53,7 +55,7 @@ def falsely_decided(decided: Iterable[tuple[int, int]], truth: FloatArray) -> bo
 
 def ever_wrong(scores: FloatArray, order: Iterable[int], alpha: float) -> bool:
     truth = scores.mean(axis=0)
-    monitor = Monitor(NAMES, 60, value_range=(0, 100), question="ranking", alpha=alpha)
+    monitor = Monitor(NAMES, 60, value_range=(0, 100), question="ranking", alpha=alpha, noise=0.0)
     return any(
         falsely_decided([(NAMES.index(pair.a), NAMES.index(pair.b)) for pair in picture.decided], truth)
         for picture in watch(monitor, scores, order)
@@ -111,7 +113,7 @@ def test_the_best_system_is_rarely_named_wrongly(population):
     for seed in range(runs):
         rng = np.random.default_rng(seed)
         scores = population(rng)
-        monitor = Monitor(NAMES, 60, value_range=(0, 100), question="best", alpha=alpha)
+        monitor = Monitor(NAMES, 60, value_range=(0, 100), question="best", alpha=alpha, noise=0.0)
         named = {picture.best for picture in watch(monitor, scores, rng.permutation(60))} - {None}
         means = scores.mean(axis=0)
         wrong += any(means[NAMES.index(name)] <= np.delete(means, NAMES.index(name)).max() + 1e-9 for name in named)
@@ -142,7 +144,7 @@ def test_pairs_are_not_easier_to_decide_when_means_are_asked_for():
 def test_means_lie_in_their_intervals_at_every_look():
     """Half widths only: at the end they are 0, and on the way they do not grow."""
     scores = close(np.random.default_rng(2))
-    monitor = Monitor(NAMES, 60, value_range=(0, 100), question="means", margin=1.0)
+    monitor = Monitor(NAMES, 60, value_range=(0, 100), question="means", margin=1.0, noise=0.0)
     widths = [[*picture.half_widths.values()] for picture in watch(monitor, scores, range(60))]
     assert (np.diff(widths, axis=0) <= 1e-9).all()
     assert widths[0] == pytest.approx([50.0] * 4, rel=0.05)
@@ -234,7 +236,7 @@ def test_how_many_more_items_the_closest_pair_needs():
 
 
 def test_ambiguous_pairs_come_with_the_nearest_first():
-    monitor = Monitor(NAMES, 200, value_range=(0, 100))
+    monitor = Monitor(NAMES, 200, value_range=(0, 100), noise=0.0)
     *_, picture = watch(monitor, close(np.random.default_rng(3)), range(30))
     left = [pair.more_items for pair in picture.ambiguous]
     assert left == sorted(left)
@@ -366,7 +368,7 @@ def test_more_items_than_there_are():
 
 def test_replay_says_when_one_could_have_stopped():
     scores: dict[int | str, dict[str, float]] = {item: scores_of(row) for item, row in enumerate(clear())}
-    outcome = replay(Monitor(NAMES[:3], 100, value_range=(0, 1)), list(scores), scores)
+    outcome = replay(Monitor(NAMES[:3], 100, value_range=(0, 1), noise=0.0), list(scores), scores)
     assert outcome.stopped_after is not None
     assert [items for items, _ in outcome.path] == list(range(1, 101))
     decided = dict(outcome.path)
@@ -406,7 +408,9 @@ def test_the_command_replays_in_time_order(capsys, files):
     scores: dict[int | str, dict[str, float]] = {item: {} for item in order}
     for item, system, value in cells.iter_rows():
         scores[item][system] = value
-    expected = replay(Monitor(NAMES[:3], 80, value_range=(0, 100)), order, scores)
+    noise = judging_noise(with_judgments(aliquot.load(files[0]), answers)[0], "human")
+    assert noise.cell >= 0
+    expected = replay(Monitor(NAMES[:3], 80, value_range=(0, 100), noise=noise), order, scores)
     assert document["stopped_after"] == expected.stopped_after
     assert (document["best"], document["items"], document["judgments"]) == ("A", 80, 240)
     assert document["path"] == [{"items": items, "decided": decided} for items, decided in expected.path]
@@ -477,7 +481,7 @@ def test_weighted_sequences_are_rarely_wrong(helped):
         sizes = 0.2 + hard / hard.mean()
         metric = scores + rng.normal(size=scores.shape) * 10
         features = Features(tuple(range(300)), (metric - metric.mean(axis=0))[:, :, None] / 10) if helped else None
-        monitor = Monitor(NAMES, 300, question="ranking", kind="asymptotic", features=features)
+        monitor = Monitor(NAMES, 300, question="ranking", kind="asymptotic", features=features, noise=0.0)
         rows = drawn_by_size(sizes, 120, rng)
         decided = False
         for at, row in enumerate(rows):
@@ -499,7 +503,7 @@ def test_weighted_sequences_hold_to_the_last_item(helped):
         scores = np.column_stack([difference - difference.mean(), np.zeros(150)])
         metric = np.column_stack([rng.normal(size=150), rng.normal(size=150)])[:, :, None]
         features = Features(tuple(range(150)), metric) if helped else None
-        monitor = Monitor(NAMES[:2], 150, question="ranking", kind="asymptotic", features=features)
+        monitor = Monitor(NAMES[:2], 150, question="ranking", kind="asymptotic", features=features, noise=0.0)
         decided = False
         for at, row in enumerate(drawn_by_size(sizes, 150, rng)):
             monitor.add(int(row), scores_of(scores[row]), weight=float(sizes.mean() / sizes[row]))
@@ -522,7 +526,7 @@ def test_rare_catastrophes_do_not_make_false_decisions():
         rng = np.random.default_rng(seed)
         catastrophes = rng.random((120, 4)) < 0.03
         scores = -rng.exponential(size=(120, 4)) - catastrophes * rng.uniform(25, 50, (120, 4))
-        monitor = Monitor(NAMES, 120, question="ranking", kind="asymptotic")
+        monitor = Monitor(NAMES, 120, question="ranking", kind="asymptotic", noise=0.0)
         pictures = watch(monitor, scores - scores.mean(axis=0), range(119))
         wrong += any(at >= 29 and picture.decided for at, picture in enumerate(pictures))
     assert wrong <= 3
@@ -610,3 +614,115 @@ def test_systems_never_judged_are_not_compared():
     outcome = aliquot.sequential(data.with_score("human", scores), value_range=(-300, 0), judgments=judged)
     assert len(outcome.final.pairs) == 1
     assert any("never judged, so not compared: sys3" in note for note in outcome.notes)
+
+
+# -- the noise of judging ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["betting", "asymptotic"])
+def test_judging_all_items_leaves_the_noise_of_judging(kind):
+    """The mean of these judgments is known; what other annotators would say is not."""
+    scores = close(np.random.default_rng(4))
+    monitor = Monitor(NAMES, 60, value_range=(0, 100), question="ranking", kind=kind)
+    *_, unknown = watch(monitor, scores, range(60))
+    gap = scores[:, 0] - scores[:, 1]
+    monitor.noise = 0.0
+    given = monitor.picture()
+    monitor.noise = 40.0
+    known = monitor.picture()
+    quantile = stats.t.ppf(1 - 0.05 / 6 / 8, 59)
+    assert [pair.high - pair.low for pair in given.pairs] == pytest.approx([0.0] * 6, abs=1e-9)
+    assert [pair.high - pair.low for pair in known.pairs] == pytest.approx([2 * quantile * np.sqrt(80 / 60)] * 6)
+    assert [*known.half_widths.values()] == pytest.approx([stats.t.ppf(1 - 0.05 / 4 / 8, 59) * np.sqrt(40 / 60)] * 4)
+    first = next(pair for pair in unknown.pairs if {pair.a, pair.b} == {"A", "B"})
+    assert (first.high - first.low) / 2 == pytest.approx(quantile * gap.std(ddof=1) / np.sqrt(60), rel=0.1)
+    assert given.stop
+    assert not unknown.stop
+    assert (unknown.noise_known, known.noise_known) == (False, True)
+
+
+def test_annotators_who_judged_other_systems_add_to_the_noise():
+    scores = close(np.random.default_rng(4))
+    monitor = Monitor(NAMES[:3], 60, kind="asymptotic", question="ranking")
+    *_, _ = watch(monitor, scores[:, :3], range(60))
+    shares = np.array([[1.0, 1.0, 0.0], [0.0, 0.0, 1.0]])  # one annotator judged A and B, the other C
+    monitor.noise = JudgingNoise(6.0, severity=4.0, shares=shares, unexplained=np.ones(2))
+    widths = {pair.a + pair.b: (pair.high - pair.low) / 2 for pair in monitor.picture().pairs}
+    quantile = stats.t.ppf(1 - 0.05 / 3 / 8, 59)
+    for pair, width in widths.items():
+        assert width == pytest.approx(quantile * np.sqrt(12 / 60 + (8.0 if "C" in pair else 0.0)))
+    with pytest.raises(AliquotError, match="these 3 systems"):
+        monitor.noise = JudgingNoise(1.0, severity=1.0, shares=np.ones((1, 2)))
+    with pytest.raises(AliquotError, match="give a variance"):
+        monitor.noise = -1.0
+
+
+@pytest.mark.parametrize(("kind", "known"), [("betting", None), ("asymptotic", None), ("asymptotic", 100.0)])
+def test_random_scores_rarely_decide_anything(kind, known):
+    """Pure noise, looked at from half of the items to the last: any decided pair is wrong."""
+    wrong = 0
+    for seed in range(60):
+        scores = np.clip(np.random.default_rng(seed).normal(50, 10, (60, 4)), 0, 100)
+        monitor = Monitor(NAMES, 60, value_range=(0, 100), question="ranking", kind=kind, noise=known)
+        decided = False
+        for item, row in enumerate(scores):
+            monitor.add(item, scores_of(row))
+            decided |= item >= 30 and item % 5 == 4 and bool(monitor.picture().decided)
+        wrong += decided
+    assert wrong <= 3
+
+
+@pytest.mark.parametrize("noise", [None, 64.0])
+def test_clear_differences_are_decided(noise):
+    """Without repeats as well, where there are items enough."""
+    rng = np.random.default_rng(3)
+    scores = rng.normal([80.0, 70.0, 60.0, 60.0], 8.0, (100, 4))
+    monitor = Monitor(NAMES, 100, kind="asymptotic", noise=noise)
+    pictures = [*watch(monitor, scores, range(100))]
+    first = next(picture for picture in pictures if picture.stop)
+    assert (first.best, first.items < 60) == ("A", True)
+
+
+def test_advice_can_be_followed():
+    """Where no item is left, only more judgments of an output help; items asked for are never more than are left."""
+    scores = np.random.default_rng(2).normal(50, 10, (40, 4))
+    for question in ("best", "ranking"):
+        monitor = Monitor(NAMES, 40, kind="asymptotic", question=question)
+        pictures = [*watch(monitor, scores, range(40))]
+        assert all(pair.more_items <= 40 - picture.items for picture in pictures for pair in picture.pairs)
+        assert "more item" in pictures[34].reason
+        assert pictures[-1].reason.endswith("all items are judged: judge some outputs twice, by another annotator")
+        monitor.noise = 100.0
+        assert "need more judgments per output, by other annotators" in monitor.picture().reason
+        assert "about 0" not in monitor.picture().reason
+
+
+def test_it_stops_only_where_the_estimates_name_the_same_system():
+    monitor = Monitor(NAMES[:3], 100, value_range=(0, 1))
+    *_, picture = watch(monitor, clear(), range(60))
+    assert picture.stop
+    assert picture.confirm(["A"]) == picture
+    doubted = picture.confirm(["A", "C"])
+    assert (doubted.stop, doubted.best) == (False, None)
+    said = "go on: by the estimates A and C cannot be told apart; judge more outputs, or some once more"
+    assert doubted.reason == said
+    assert picture.confirm(["B"]).reason.startswith("go on: by the estimates B leads;")
+
+
+def test_the_command_has_the_target_of_estimate(capsys, files):
+    """The same judgments: other annotators might say otherwise, so `testset` stops later, if at all."""
+    stops = {}
+    for target in ("given", "testset"):
+        code, out, err = sequential(
+            capsys, files, "--range", "0,100", "--question", "ranking", "--target", target, "--json"
+        )
+        assert code == 0, err
+        stops[target] = json.loads(out)
+    widths = {
+        target: np.mean([pair["high"] - pair["low"] for pair in found["pairs"]]) for target, found in stops.items()
+    }
+    assert widths["given"] == pytest.approx(0.0, abs=1e-9)
+    assert widths["testset"] > 0.1
+    code, _, err = sequential(capsys, files, "--range", "0,100", "--target", "beyond")
+    assert code == 2
+    assert "no target of a sequence 'beyond'" in err

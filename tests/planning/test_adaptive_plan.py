@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from tests.planning.conftest import judged_only
 
 import aliquot
-from aliquot import synthetic
+from aliquot import Judgments, synthetic
 from aliquot.errors import AliquotError
 from aliquot.planning.adaptive import AdaptivePlan, made_up
 from aliquot.planning.plan_inputs import Pilot, pilot_sample
@@ -17,8 +18,10 @@ from aliquot.planning.plan_inputs import Pilot, pilot_sample
 
 @pytest.fixture(scope="module")
 def campaign():
-    """Systems half a point apart: the best is decided after some hundred cells."""
-    return synthetic(items=90, systems=4, annotators=0, seed=3)
+    """Systems more than a point apart, outputs judged three times: the best is decided after some hundred cells."""
+    data = synthetic(items=90, systems=4, annotators=4, judgments_per_output=3, seed=3)
+    assert data.judgments is not None
+    return replace(data, judgments=Judgments(data.judgments.table.drop("seconds")))
 
 
 def planned(data, **given: Any) -> AdaptivePlan:
@@ -43,7 +46,7 @@ def test_a_past_campaign_is_run_until_it_decides(past):
     assert auto.decided == 1.0
     assert auto.cells < uniform.cells
     assert auto.cells <= auto.cells_90 <= found.most
-    assert auto.hours == pytest.approx(auto.cells * 36 / 3600)
+    assert auto.hours == pytest.approx(3 * auto.cells * 36 / 3600)
     assert auto.money == pytest.approx(20 * auto.hours)
     assert f"after about {auto.cells:.0f} cells" in found.text[0]
     assert f"{uniform.cells:.0f} cells with the same guarantee" in found.text[1]

@@ -389,7 +389,7 @@ def test_intervals_cover_although_the_policy_looks():
 def test_two_systems_with_all_items_judged_are_exact():
     data = hard_campaign(2, items=30, systems=2)
     human = data.human_score()
-    allocator = Allocator(data, seed=1)
+    allocator = Allocator(data, seed=1, target="given")
     while cells := allocator.next(20):
         allocator.add([(c.item, c.system, human[int(c.item), data.systems.index(c.system)]) for c in cells])
     found = {row.system: row for row in allocator.estimate(target="given").systems}
@@ -443,3 +443,74 @@ def test_systems_out_of_the_question_get_no_more_cells():
         shares[question] = (allocator.counts["sys3"] + allocator.counts["sys4"]) / allocator.asked
         assert allocator.restore(data, allocator.state()).next(5) == allocator.next(5)
     assert shares["best"] < shares["top"]
+
+
+# -- the noise of judging, and repeats -----------------------------------------------------------------------------
+
+
+def complete(rng: np.random.Generator, levels: Iterable[float], judgments: int, **options: Any) -> Allocator:
+    """A finished campaign: 40 items, each cell judged by some of three annotators, noise of 8 points."""
+    levels = list(levels)
+    data = EvalSet(pl.DataFrame({"id": np.arange(40)}), tuple("ABCDEF"[: len(levels)]), {})
+    allocator = Allocator(data, "best", seed=1, **options)
+    cells = [(item, system) for item in range(40) for system in range(len(levels))]
+    allocator._resume(set(cells))
+    allocator.add([
+        (item, data.systems[system], levels[system] + rng.normal(0, 8), f"p{who}")
+        for item, system in cells for who in rng.permutation(3)[:judgments]
+    ])  # fmt: skip
+    return allocator
+
+
+@pytest.mark.parametrize("judgments", [1, 2])
+def test_random_answers_do_not_stop_it(judgments):
+    stopped = 0
+    for seed in range(12):
+        advice = complete(np.random.default_rng(seed), [50.0] * 4, judgments).advice()
+        stopped += advice.stop
+        said = "need more judgments per output" if judgments > 1 else "judge some outputs twice, by another annotator"
+        assert advice.stop or said in advice.text
+    assert stopped <= 1
+
+
+@pytest.mark.parametrize("judgments", [1, 2])
+def test_a_clear_best_system_stops_it(judgments):
+    advice = complete(np.random.default_rng(1), [80.0, 60.0, 55.0], judgments).advice()
+    assert (advice.stop, advice.text) == (True, "stop: A is the best system")
+
+
+def test_judging_outputs_once_more_narrows_what_is_known():
+    """Second annotators make the noise known, and their answers count in the sequences."""
+    allocator = complete(np.random.default_rng(2), [60.0, 56.0], 1)
+    (before,) = allocator.advice().picture.pairs
+    rng = np.random.default_rng(3)
+    allocator.add([(item, system, 60.0 - 4 * (system == "B") + rng.normal(0, 8), f"q{who}")
+                   for item in range(40) for system in "AB" for who in range(3)])  # fmt: skip
+    (after,) = allocator.advice().picture.pairs
+    assert allocator.advice().picture.noise_known
+    assert after.high - after.low < 0.7 * (before.high - before.low)
+    means = allocator.judgments.cell_means().group_by("system").agg(pl.col("value").mean()).sort("system")["value"]
+    assert after.difference == pytest.approx(abs(means[0] - means[1]))
+    assert Allocator.restore(allocator.data, allocator.state()).advice() == allocator.advice()
+
+
+def test_it_does_not_stop_against_the_estimate(monkeypatch):
+    allocator = complete(np.random.default_rng(1), [80.0, 60.0, 55.0], 2)
+    together = allocator.estimate()
+    together = replace(together, systems=tuple(replace(row, cluster=1) for row in together.systems))
+    monkeypatch.setattr(allocator, "estimate", lambda **_: together)
+    advice = allocator.advice()
+    assert not advice.stop
+    assert advice.text.startswith("go on: by the estimates A, B and C cannot be told apart;")
+
+
+def test_repeats_of_one_annotator_in_a_table_are_averaged():
+    """Identical rows are one answer; others are averaged before annotators are."""
+    allocator = Allocator(DATA, seed=1)
+    item, system = plain(allocator.next(1))[0]
+    table = pl.DataFrame({"item": [item] * 5, "system": [system] * 5, "annotator": ["ann"] * 4 + ["bob"],
+                          "value": [2.0, 2.0, 4.0, 6.0, 10.0]})  # fmt: skip
+    allocator.add(table)
+    assert allocator.judgments.table["value"].to_list() == [4.0, 10.0]
+    again = Allocator.from_judgments(DATA, table, seed=1)
+    assert again.judgments.cell_means()["value"].to_list() == [7.0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -431,17 +432,62 @@ def test_pairs_are_numbered_as_numpy_does():
 # -- decisions ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_winner_is_named_and_all_items_decide_exactly():
-    allocator = PairAllocator(["A", "B"], "best", policy="uniform", items=range(9))
-    asks = allocator.next(20)
-    assert len(asks) == 9
-    allocator.add([(ask.item, "A", "B", "A" if i < 5 else "B") for i, ask in enumerate(asks)])
+def test_a_winner_is_named_where_other_annotators_would_choose_it_too():
+    allocator = PairAllocator(["A", "B"], "best", policy="uniform", items=range(30))
+    asks = allocator.next(40)
+    assert len(asks) == 30
+    allocator.add([(ask.item, "A", "B", "A" if i < 27 else "B") for i, ask in enumerate(asks)])
     advice = allocator.advice()
     assert (advice.winner, advice.stop, advice.text) == ("A", True, "stop: A is preferred to every other system")
     assert advice.beaten == {"A": (), "B": ("A",)}
     tied = PairAllocator(["A", "B"], "best", policy="uniform", items=range(10))
     tied.add([(ask.item, "A", "B", None) for ask in tied.next(20)])
-    assert tied.advice().text == "stop: all items are judged; 2 of 2 systems may be the best"
+    assert tied.advice().text == (
+        "stop: all items are judged, so that only choices of other annotators on them can tell more; "
+        "2 of 2 systems may be the best"
+    )
+
+
+def test_a_choice_on_every_item_leaves_the_noise_of_choosing():
+    """5 of 9 by one annotator says nothing of what others would choose; four who agree say more."""
+    allocator = PairAllocator(["A", "B"], "best", policy="uniform", items=range(9))
+    asks = allocator.next(20)
+    allocator.add([(ask.item, "A", "B", "A" if i < 5 else "B", "ann") for i, ask in enumerate(asks)])
+    assert allocator.advice().winner is None
+    again = PairAllocator(["A", "B"], "best", policy="uniform", items=range(16))
+    asks = again.next(20)
+    for who, wins in (("ann", 12), ("bob", 16), ("cyd", 16), ("dan", 16)):
+        again.add([(ask.item, "A", "B", "B" if i < 16 - wins else "A", who) for i, ask in enumerate(asks)])
+        if who == "ann":
+            assert again.advice().winner is None
+    assert again.advice().winner == "A"
+    restored = PairAllocator.restore(["A", "B"], again.state(), items=range(16))
+    assert restored.advice() == again.advice()
+
+
+@pytest.mark.parametrize(("annotators", "share"), [(1, 1.0), (1, 0.6), (2, 1.0), (2, 0.6)])
+def test_random_choices_rarely_name_a_winner(annotators, share):
+    """14 items, 4 systems: 75 campaigns each, complete and partial, with one and two annotators."""
+    named, pairs = 0, list(combinations(NAMES[:4], 2))
+    for seed in range(75):
+        rng = np.random.default_rng(seed)
+        allocator = PairAllocator(NAMES[:4], "best", policy="uniform", items=range(14), seed=seed)
+        asks = allocator.next(round(share * 14 * len(pairs)))
+        for who in range(annotators):
+            chosen = rng.integers(0, 3, len(asks))
+            allocator.add(
+                [(a.item, a.a, a.b, (a.a, a.b, None)[c], f"p{who}") for a, c in zip(asks, chosen, strict=True)]
+            )
+        named += allocator.advice().winner is not None
+    assert named <= 0.05 * 75
+
+
+def test_repeats_of_one_annotator_in_a_table_are_one_choice():
+    rows = [("1", "A", "B", "a", "ann"), ("1", "B", "A", "a", "ann"), ("2", "A", "B", "a", "ann"),
+            ("2", "A", "B", "a", "ann"), ("2", "B", "A", "a", "ann"), ("3", "A", "B", "b", "bob")]  # fmt: skip
+    table = pl.DataFrame(rows, schema=["item", "system_a", "system_b", "choice", "annotator"], orient="row")
+    allocator = PairAllocator.from_choices(["A", "B"], table, items=["1", "2", "3"])
+    assert allocator.choices.sort("item")["choice"].to_list() == ["tie", "a", "b"]
 
 
 def test_a_circle_has_no_winner():

@@ -128,7 +128,7 @@ def run(
     chosen = Selection.load(selection) if selection is not None else None
     scale = common.value_range(value_range)
     if sequential:
-        _sequential(evalset, chosen, answers, human, scale, question, margin, alpha, seed, criterion=criterion,
+        _sequential(evalset, chosen, answers, human, scale, question, margin, alpha, seed, target, criterion=criterion,
                     strict=strict, json=json, output=output)  # fmt: skip
         return
     with render.busy("estimating"), warnings.catch_warnings():
@@ -317,6 +317,7 @@ def _sequential(
     margin: float | None,
     alpha: float,
     seed: int,
+    target: str,
     *,
     criterion: str | None,
     strict: bool,
@@ -328,7 +329,7 @@ def _sequential(
     outcome = replay_in_time(
         evalset, value_range=scale, selection=selection, judgments=answers, human=human,
         criterion=criterion, question=question, margin=margin, alpha=alpha, strict=strict,  # type: ignore[arg-type]
-        seed=seed,
+        seed=seed, target=target,
     )  # fmt: skip
     if output is not None:
         if not format_name(output, ".json").endswith(".json"):
@@ -345,7 +346,7 @@ def _show_replay(outcome: Replay, console: Console) -> None:
     render.verdict(outcome.verdict, console)
     table = render.columns(render.table("pairs"), left=["better", "worse"], right=["difference", "interval", "state"])
     for pair in picture.pairs:
-        state = "decided" if pair.decided else f"about {pair.more_items} more"
+        state = "decided" if pair.decided else f"about {pair.more_items} more" if pair.more_items else "open"
         known = math.isfinite(pair.low)
         interval = f"{render.number(pair.low)} to {render.number(pair.high)}" if known else "-"
         table.add_row(pair.a, pair.b, render.number(pair.difference), interval, state)

@@ -67,6 +67,12 @@ def run(
     margin: Annotated[
         float | None, typer.Option("--margin", help="Means: wanted half width.", rich_help_panel=_HOW)
     ] = None,
+    target: Annotated[
+        str,
+        typer.Option(
+            "--target", help="What decisions are about: testset (other annotators, too) or given.", rich_help_panel=_HOW
+        ),
+    ] = "testset",
     texts: Annotated[bool, typer.Option("--texts", help="Write the source and the output of every cell, too.")] = False,
     selection_out: Annotated[
         Path | None,
@@ -104,6 +110,7 @@ def run(
         common.require_writable(path)
     if unit == "pair":
         next_pairs.refuse_cell_options({"cost": cost, "metrics": metrics, "margin": margin, "wide": wide,
+                                        "target": None if target == "testset" else target,
                                         "selection-out": selection_out})  # fmt: skip
         evalset = common.load_data(data, human=human, systems=systems, exclude=exclude, format=format,
                                    lower_is_better=lower_is_better, pair=pair)  # fmt: skip
@@ -125,7 +132,7 @@ def run(
     allocator = Allocator.from_judgments(
         evalset, answers, asked=asked or [], question=question, policy=policy,
         budget=budget, metrics=common.names(metrics) or None, unit=unit, protocol_scale=scale, cost=cost, margin=margin,
-        alpha=alpha, seed=seed,
+        target=target, alpha=alpha, seed=seed,
     )  # fmt: skip
     before = dict(allocator.counts)
     with render.busy("deciding"):

@@ -24,6 +24,8 @@ from aliquot.collect.answers import Cell, Shown, missing_widgets, slot_names
 from aliquot.collect.protocols import Choice, Protocol, Score, Spans, Text, Widget
 from aliquot.io.formats.mqm import MQMWeights
 
+PREFERENCE = "preference"
+"""The criterion of judgments that come from comparisons."""
 _NO_ERROR = "no-error"
 _SIDES = (("a", "b", "tie"), ("left", "right", "equal"), ("first", "second", "same"))
 """What the column `choice` says: the first labels of which none is the name of one of the two systems."""
@@ -175,7 +177,7 @@ def _preferences(widget: Choice, value: Any, page: Page, cell: Cell, given: Give
         slot = next(slot for slot, system in systems.items() if system == place["system"])
         count = len(systems) * (len(page.shown.judged_items()) if cell.row is None else 1)
         seconds = None if given.seconds is None else round(given.seconds / count, 3)  # so that they add up
-        yield place | {"criterion": "preference", "value": values[slot], "seconds": seconds}
+        yield place | {"criterion": PREFERENCE, "value": values[slot], "seconds": seconds}
 
 
 def _choice_values(widget: Choice, value: Any, slots: Sequence[str]) -> dict[str, float]:

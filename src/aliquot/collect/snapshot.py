@@ -10,23 +10,25 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
 
 from aliquot.annotation.agreement import agreement
 from aliquot.collect.checks import AnnotatorCard, annotator_cards
+from aliquot.collect.records import PREFERENCE
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import Judgments
 from aliquot.core.result import Result
 from aliquot.core.selection import Selection
 from aliquot.errors import AliquotError, AliquotWarning
-from aliquot.estimation.estimate import Estimates, SystemEstimate, estimate
+from aliquot.estimation.estimate import Estimates, estimate
 from aliquot.estimation.inputs import with_judgments
 from aliquot.estimation.monitor import Features, Monitor, PairState, Picture, Question
 from aliquot.estimation.proxies import standard_metric, usable
-from aliquot.estimation.sequential import item_weights, time_order
+from aliquot.estimation.sequential import item_weights, noise_of_systems, time_order
+from aliquot.estimation.targets import JudgingNoise
 
 _FEWEST = 2  # judged items of a system from which there is a standard error
 
@@ -109,9 +111,11 @@ def take_snapshot(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AliquotWarning)
         found = _estimates(data, selection, counted, notes)
-        monitor = None
+        monitor, selected = None, selection if picture is None else None  # an allocator selects more by itself
         if picture is None:
             monitor, picture = _watch(data, selection, counted, question, alpha, notes)
+    if picture is not None and found is not None:
+        picture = picture.confirm([row.system for row in found.systems if row.cluster == 1])
     systems = _systems(data, counted, found, _always(found, monitor, picture))
     gain = 0.0 if found is None else sum(s.effective_n - s.n for s in found.systems if math.isfinite(s.effective_n))
     pairs = picture.pairs if picture is not None else ()
@@ -120,25 +124,29 @@ def take_snapshot(
     cells = counted.cell_means().height if len(counted) else 0
     return Snapshot(
         systems, pairs, decided, len(pairs) - decided, picture is not None and picture.stop and not waiting,
-        _advice(picture, systems, waiting), max(0.0, gain), len(counted), cells,
+        _advice(picture, systems, waiting, selected), max(0.0, gain), len(counted), cells,
         float(judgments.table["seconds"].sum() or 0.0), _alpha(counted), cards, tuple(notes),
     )  # fmt: skip
 
 
-def _advice(picture: Picture | None, systems: Sequence[LiveSystem], waiting: Sequence[str]) -> str:
+def _advice(
+    picture: Picture | None, systems: Sequence[LiveSystem], waiting: Sequence[str], selection: Selection | None
+) -> str:
     """What to do; the leader is that of the estimates, so that page and advice speak of the same systems."""
     if picture is None:
         return "go on: too little is judged to say anything"
     if waiting:
         return f"go on: no output of {listed(waiting)} is judged yet"
-    if picture.stop or picture.question != "best":
+    if picture.stop or picture.leaders or picture.question != "best":
         return picture.reason
     beaten = {pair.b for pair in picture.decided}
     rivals = [row.system for row in systems if row.system not in beaten]
-    more = {frozenset((pair.a, pair.b)): pair.more_items for pair in picture.pairs}
-    leader = rivals[0]
-    needs = f"; {leader} and {rivals[1]} need about {more[frozenset(rivals[:2])]} more items" if len(rivals) > 1 else ""
-    return f"go on: {listed(rivals)} may still be the best{needs}"
+    said = f"go on: {listed(rivals)} may still be the best"
+    pair = next((pair for pair in picture.pairs if {pair.a, pair.b} == set(rivals[:2])), None)
+    if pair is None:
+        return said
+    lacking = selection is not None and pair.more_items and pair.items + pair.more_items > len(selection)
+    return f"{said}; {picture.needs(pair)}{f' ({len(selection or ())} are selected: top up)' if lacking else ''}"
 
 
 def listed(names: Sequence[str], most: int = 4) -> str:
@@ -195,11 +203,19 @@ def _watch(
     row_of = {item: row for row, item in enumerate(evalset.ids)}
     monitor = Monitor(systems, data.n_items, question=question, alpha=alpha, kind="asymptotic",
                       features=_features(data, systems))  # fmt: skip
+    monitor.noise = _noise(evalset, systems)
     for item in order:
         cells = {s: float(v) for s, v in zip(data.systems, scores[row_of[item]], strict=True) if np.isfinite(v)}
         if cells:
             monitor.add(item, cells, weight.get(item, 1.0))
     return monitor, monitor.picture()
+
+
+def _noise(evalset: EvalSet, systems: Sequence[str]) -> JudgingNoise:
+    """The noise of judging, as `estimate` measures it; where outputs are compared, what one wins another loses."""
+    noise = noise_of_systems(evalset, systems)
+    compared = evalset.judgments is not None and evalset.judgments.criteria == [PREFERENCE]
+    return replace(noise, cell=2.0 * noise.cell) if compared else noise
 
 
 def _features(data: EvalSet, systems: Sequence[str]) -> Features | None:
@@ -233,21 +249,13 @@ def _systems(
     for name in data.systems:
         mean, n = plain.get(name, (nan, 0))
         row = by_name.get(name)
-        low, high = _wider(*always.get(name, (nan, nan, nan))[1:], row, found)
+        _, low, high = always.get(name, (nan, nan, nan))
         if row is None:
             rows.append(LiveSystem(name, n, mean, nan, nan, nan, low, high, None, None, nan, None))
         else:
             rows.append(LiveSystem(name, n, mean, row.estimate, row.low, row.high, low, high, row.rank_low,
                                    row.rank_high, row.p_best, row.cluster))  # fmt: skip
     return tuple(sorted(rows, key=_best_first))
-
-
-def _wider(low: float, high: float, row: SystemEstimate | None, found: Estimates | None) -> tuple[float, float]:
-    """Sequences count the sampling of items only; what annotators and noise add is added to both ends."""
-    if row is None or found is None or not math.isfinite(row.high - row.low):
-        return low, high
-    more = (row.high - row.low) / 2 * math.sqrt(max(0.0, 1.0 - found.variance.get("items", 1.0)))
-    return low - more, high + more
 
 
 def _best_first(row: LiveSystem) -> tuple[bool, float]:

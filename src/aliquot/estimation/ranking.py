@@ -102,8 +102,9 @@ def _adjust(p: FloatArray, inference: Inference, method: str, seed: Seed) -> Flo
 def _with_exact_tests(p: FloatArray, inference: Inference, seed: Seed) -> FloatArray:
     """Raise two-sided p-values to those of a sign-flip test where few pairs of scores are behind them.
 
-    Student's t needs more than a handful of differences: with fewer than 30 common items, or fewer than 10 on which
-    two systems differ, the larger p counts. Systems judged mostly on different items have no pairs to flip.
+    Student's t needs more than a handful of differences: with fewer than 30 items, or fewer than 10 on which two
+    systems differ, the larger p counts. Where systems were judged on different items, the one with more of them counts:
+    variances are pooled over systems there. Systems judged mostly on different items have no pairs to flip.
     """
     sample = inference.sample
     first, second = np.triu_indices(len(p), 1)
@@ -112,7 +113,10 @@ def _with_exact_tests(p: FloatArray, inference: Inference, seed: Seed) -> FloatA
     unlike = (np.nan_to_num(np.abs(gap)) > _ROUNDING * np.nanmax(np.abs(sample.scores), initial=0.0)).sum(axis=0)
     n, fewer = common.sum(axis=0), np.minimum(sample.counts[first], sample.counts[second])
     paired = (n > 0) & (2 * n >= fewer) & ~(inference.exact[first] & inference.exact[second])
-    few = paired & ((n < MIN_ITEMS_FOR_T) | (unlike < MIN_UNLIKE_FOR_T)) & np.isfinite(p[first, second])
+    binary = inference.scale is not None and inference.scale.binary
+    sparse = (unlike < MIN_UNLIKE_FOR_T) & ((n >= MIN_UNLIKE_FOR_T) | binary)
+    short = np.maximum(sample.counts[first], sample.counts[second]) < MIN_ITEMS_FOR_T
+    few = paired & (short | sparse) & np.isfinite(p[first, second])
     if not few.any():
         return p
     a, b = first[few], second[few]

@@ -13,12 +13,14 @@ import polars as pl
 from aliquot.core.evalset import EvalSet, ItemId
 from aliquot.core.selection import Selection
 from aliquot.core.shown import Shown
-from aliquot.errors import AliquotWarning, OptionError
+from aliquot.errors import AliquotWarning, OptionError, unknown_name
 from aliquot.estimation.inputs import of_criterion, refuse, with_judgments
 from aliquot.estimation.monitor import Monitor, Picture, Question
+from aliquot.estimation.targets import JudgingNoise, judging_noise
 from aliquot.io.inputs import DataLike, JudgmentsLike, SelectionLike, as_evalset, as_judgments, as_selection
 from aliquot.stats.sequences import FIRST_LOOK
 
+SEQUENCE_TARGETS = ("testset", "given")
 _ROUNDING = 1e-9
 
 
@@ -81,6 +83,7 @@ def sequential(
     question: Question = "best",
     margin: float | None = None,
     alpha: float = 0.05,
+    target: str = "testset",
     strict: bool = False,
     seed: int = 0,
 ) -> Replay:
@@ -96,6 +99,8 @@ def sequential(
         question: "best" system, full "ranking", or all "means" within +- `margin`.
         margin: for means, the half width asked for.
         alpha: the error rate over the whole run.
+        target: "testset", the test set judged by other annotators, or "given", the mean of these very judgments. The
+            noise of judging is measured on all judgments and counts from the first look on.
         strict: refuse a selection from other data, and judgments that do not fit.
         seed: of the order in which items are replayed, where a selection is spread over documents and no time of
             judging is recorded: its own order runs along the documents, so that its beginning is no sample.
@@ -105,6 +110,7 @@ def sequential(
     >>> aliquot.sequential(data, value_range=(-200, 200)).final.items
     60
     """
+    check_sequence_target(target)
     data, selection = as_evalset(data), None if selection is None else as_selection(selection)
     weight_of, notes = ({}, []) if selection is None else item_weights(selection)
     for note in () if selection is None else selection.check(data, strict=strict):
@@ -129,11 +135,34 @@ def sequential(
         item: {s: float(v) for s, v in zip(evalset.systems, scores[row_of[item]], strict=True) if np.isfinite(v)}
         for item in order
     }
+    systems = [name for name in evalset.systems if name not in never]
+    noise = JudgingNoise(0.0) if target == "given" else noise_of_systems(evalset, systems)
+    if np.isnan(noise.cell):
+        notes.append(NOISE_UNKNOWN)
     monitor = Monitor(
-        [name for name in evalset.systems if name not in never], evalset.n_items, value_range=value_range,
-        question=question, margin=margin, alpha=alpha, kind="asymptotic" if weight_of else "betting",
+        systems, evalset.n_items, value_range=value_range, question=question, margin=margin, alpha=alpha,
+        kind="asymptotic" if weight_of else "betting", noise=noise,
     )  # fmt: skip
     return replace(replay(monitor, order, values, weight_of or None), notes=tuple(notes))
+
+
+NOISE_UNKNOWN = (
+    "too few outputs were judged by several annotators to know the noise of judging: intervals for every look count "
+    "all that varies as noise"
+)
+
+
+def check_sequence_target(target: str) -> None:
+    """Refuse a target that no sequence is about."""
+    if target not in SEQUENCE_TARGETS:
+        raise unknown_name("target of a sequence", target, SEQUENCE_TARGETS)
+
+
+def noise_of_systems(evalset: EvalSet, systems: Sequence[str]) -> JudgingNoise:
+    """The noise of judging in an evalset's human score, with the annotators' shares of these systems."""
+    noise = judging_noise(evalset, str(evalset.human))
+    columns = [evalset.systems.index(name) for name in systems]
+    return replace(noise, shares=noise.shares[:, columns]) if len(noise.shares) else noise
 
 
 _ORDER = {

@@ -119,7 +119,7 @@ def _run(task: tuple[PlanInputs, str, str, float, float, list[int]]) -> Run:
     inputs, question, policy, share, alpha, seed = task
     rng = np.random.default_rng(seed)
     scores = made_up(inputs.basis, rng) if isinstance(inputs.basis, Pilot) else inputs.evalset.human_score()
-    options: dict[str, Any] = {"question": question, "policy": policy, "alpha": alpha}
+    options: dict[str, Any] = {"question": question, "policy": policy, "alpha": alpha, "target": "testset"}
     return run_until_decided(inputs.evalset, scores, int(rng.integers(2**31)), options, most=share, looks=_LOOKS)
 
 
@@ -162,8 +162,10 @@ def _words(question: str, costs: list[PolicyCost], most: int, inputs: PlanInputs
     ours, uniform = costs[0], costs[-1]
     what = _WORDS[question]
     if ours.decided < 0.5:
+        every = most >= inputs.evalset.n_items * inputs.evalset.n_systems
+        remedy = "plan several judgments per output" if every else "raise the budget"
         first = (f"With {most} cells an adaptive campaign decides {what} in {ours.decided:.0%} of runs: expect to end "
-                 "undecided, or raise the budget.")  # fmt: skip
+                 f"undecided, or {remedy}.")  # fmt: skip
     else:
         spent = f", {in_words(ours.hours)} hours" if np.isfinite(ours.hours) else ""
         spent += f", {ours.money:.0f} {inputs.prices.currency}" if np.isfinite(ours.money) else ""

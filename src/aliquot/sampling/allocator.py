@@ -10,6 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import groupby
 from typing import Any
 
@@ -23,10 +24,13 @@ from aliquot.core.origin import origin_of
 from aliquot.core.registry import parse_spec
 from aliquot.core.result import signature
 from aliquot.core.selection import Selection
-from aliquot.errors import AliquotWarning, DataError, OptionError, unknown_name
+from aliquot.errors import AliquotError, AliquotWarning, DataError, OptionError, unknown_name
 from aliquot.estimation.estimate import Estimates, estimate
+from aliquot.estimation.inputs import with_judgments
 from aliquot.estimation.monitor import Features, Monitor, Picture
 from aliquot.estimation.proxies import standard_metric, usable
+from aliquot.estimation.sequential import check_sequence_target, noise_of_systems
+from aliquot.estimation.targets import JudgingNoise
 from aliquot.io.inputs import DataLike, JudgmentsLike, as_evalset
 from aliquot.sampling.allocator_inputs import (
     WHO,
@@ -79,6 +83,8 @@ class Allocator:
         cost: an item column or "esa_time": gains are compared per cost.
         repeats: "auto" judges cells again where a system has no item left; "never" stops there.
         margin: for means, the half width at which it stops.
+        target: "testset", the test set judged by other annotators: decisions count the noise of judging; or "given",
+            the mean of these very judgments.
         alpha: error rate of all decisions of a run together.
         seed: same seed and same log, same cells.
 
@@ -108,9 +114,11 @@ class Allocator:
         cost: str | None = None,
         repeats: str = "never",
         margin: float | None = None,
+        target: str = "testset",
         alpha: float = 0.05,
         seed: int = 0,
     ) -> None:
+        check_sequence_target(target)
         self._options = {name: value for name, value in locals().items() if name not in ("self", "data")}
         self.data = as_evalset(data)
         scale: Any = protocol_scale
@@ -130,7 +138,10 @@ class Allocator:
         cells = (self.data.n_items, self.data.n_systems)
         stack = np.stack([standard_metric(self.data, name) for name in names], 2) if names else np.zeros((*cells, 0))
         self._model = CellModel(stack, self.order.weight, item_effects=model == "mixed")
-        self._monitor = self._start_monitor(stack, margin, alpha)
+        self._target = target
+        self.noise: JudgingNoise | None = None  # set it where the noise of judging is known from elsewhere
+        self._start_monitor = partial(self._new_monitor, stack, margin, alpha)
+        self._monitor = self._start_monitor()
         self._ids = self.data.ids  # a list that is made anew at each access
         self.rows = {str(item): row for row, item in enumerate(self._ids)}  # files may write 7 as "7"
         self.columns = {name: at for at, name in enumerate(self.data.systems)}
@@ -140,11 +151,13 @@ class Allocator:
         self._log: list[dict[str, Any]] = []
         self._spent, self._ended = 0, False  # cells asked; whether the rest of the budget is smaller than a unit
         self._unasked: set[tuple[int, int]] = set()  # cells judged before the order has reached them
-        self._unwatched: list[tuple[int, int, float]] = []  # judged cells that the monitor has not seen yet
+        self._cell_order: list[tuple[int, int]] = []  # judged cells, in the order in which the monitor takes them
+        self._cells_fed, self._monitor_stale = 0, False  # how many of these it took; whether a score has changed since
+        self._noise_at = (0, JudgingNoise(np.nan))  # length of the log at which the noise was measured, and the noise
         self._place = np.empty(self.data.n_items, dtype=np.int64)
         self._place[self.order.rows] = np.arange(self.data.n_items)
 
-    def _start_monitor(self, stack: FloatArray, margin: float | None, alpha: float) -> Monitor:
+    def _new_monitor(self, stack: FloatArray, margin: float | None, alpha: float) -> Monitor:
         features = Features(tuple(self.data.ids), stack) if stack.shape[2] else None
         asked = "ranking" if self._question == "means" and margin is None else _MONITORED[self._question]
         return Monitor(self.data.systems, self.data.n_items, question=asked, margin=margin,  # type: ignore[arg-type]
@@ -310,10 +323,12 @@ class Allocator:
             self._reach(system, int(self._asked[system]))
 
     def _count(self, cell: tuple[int, int], *, first: bool = True) -> None:
-        """Let an answered cell inform the policy, and, once, the monitor."""
+        """Let an answered cell inform the policy and the monitor, which begins anew where a score has changed."""
         self._model.put(*cell, self._mean(cell))
         if first:
-            self._unwatched.append((*cell, self._mean(cell)))
+            self._cell_order.append(cell)
+        else:
+            self._monitor_stale = True
 
     def _mean(self, cell: tuple[int, int]) -> float:
         return float(np.mean(list(self._answers[cell].values())))
@@ -377,26 +392,54 @@ class Allocator:
 
     def advice(self) -> Advice:
         """Say what is decided, valid at every look, and whether to stop."""
-        picture = self._asked_for(self._watched())
+        picture = self._confirm(self._asked_for(self._picture()))
         out = self._budget is not None and (self._ended or self._spent >= self._budget)
         text = picture.reason
         if out and not picture.stop:
             text = f"stop: the budget of {self._budget} cells is spent; {picture.reason.removeprefix('go on: ')}"
         return Advice(picture, len(self._answers), self._spent, picture.stop or out, text)
 
-    def _watched(self) -> Picture:
+    def _picture(self) -> Picture:
         """What the monitor says of all judgments by now."""
-        for row, cells in groupby(self._unwatched, key=lambda cell: cell[0]):  # an item's answers that came together
-            scores = {self.data.systems[system]: value for _, system, value in cells}
+        if self._monitor_stale:
+            self._monitor, self._cells_fed, self._monitor_stale = self._start_monitor(), 0, False
+        waiting = self._cell_order[self._cells_fed :]
+        for row, cells in groupby(waiting, key=lambda cell: cell[0]):  # an item's answers that came together
+            scores = {self.data.systems[cell[1]]: self._mean(cell) for cell in cells}
             self._monitor.add(self._ids[row], scores, float(self.order.weight[row]))
-        self._unwatched.clear()
+        self._cells_fed = len(self._cell_order)
+        self._monitor.noise = self._noise()
         return self._monitor.picture()
+
+    def _noise(self) -> JudgingNoise:
+        """The noise of judging: what is known from elsewhere, or as `estimate` measures it on the answers so far."""
+        if self.noise is not None:
+            return self.noise
+        people = {who[0] for answers in self._answers.values() for who in answers} if self._target == "testset" else ()
+        if len(people) < 2:  # nobody has judged what somebody else did
+            return JudgingNoise(np.nan if self._target == "testset" else 0.0)
+        if self._noise_at[0] != len(self._log) and self._cell_order:
+            evalset, _ = with_judgments(self.data, self.judgments, human=self.data.human)
+            self._noise_at = len(self._log), noise_of_systems(evalset, self.data.systems)
+        return self._noise_at[1]
+
+    def _confirm(self, picture: Picture) -> Picture:
+        """Before it stops, `estimate` must find the same system alone in front."""
+        if not picture.stop or picture.question == "means":
+            return picture
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", AliquotWarning)
+                systems = self.estimate(target=self._target).systems
+        except AliquotError:  # nothing that could speak against it
+            return picture
+        return picture.confirm([row.system for row in systems if row.cluster == 1])
 
     def _beaten(self) -> BoolArray:
         """Systems that cannot be the best any more, where that is the question; more cells of theirs decide nothing."""
         beaten = np.zeros(self.data.n_systems, dtype=np.bool_)
         if self._question == "best":
-            beaten[[self.columns[pair.b] for pair in self._watched().decided]] = True
+            beaten[[self.columns[pair.b] for pair in self._picture().decided]] = True
         return beaten
 
     def _asked_for(self, picture: Picture) -> Picture:
@@ -439,8 +482,7 @@ class Allocator:
         """Take one event of a log as it happened."""
         if event.get("event") == "judgment":
             row, system = self._known_cell(event["item"], event["system"], event["value"])
-            self._take(row, system, (event.get("annotator"), event.get("criterion"), event.get("repeat")),
-                       event["value"])  # fmt: skip
+            self._take(row, system, (event.get("annotator"), event.get("criterion")), event["value"])
         elif event.get("event") == "ask":
             row, system = self._known_cell(event["item"], event["system"], 0.0)
             repeat = bool(event.get("repeat", False))

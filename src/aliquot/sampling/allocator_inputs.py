@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from aliquot.core.evalset import EvalSet, ItemId
-from aliquot.core.judgments import Judgments
+from aliquot.core.judgments import Judgments, merge_repeats
 from aliquot.errors import DataError, OptionError, unknown_name
 from aliquot.io.files import read_bytes
 from aliquot.io.formats.table_columns import ids_of, map_columns, names_of, require
@@ -79,21 +79,23 @@ def budget_in_cells(budget: int | str | None, data: EvalSet) -> int | None:
     raise OptionError(f"budget {budget}: give cells (500), 40items, or a share of all cells (30%)")
 
 
-WHO = ("annotator", "criterion", "repeat")
+WHO = ("annotator", "criterion")
 _SOURCES = (str, Path, EvalSet, Judgments, pl.DataFrame)
-Who = tuple[Any, Any, Any]  # whose answer, to which question, which time
+Who = tuple[Any, Any]  # whose answer, to which question
 
 
 def read_answers(judgments: JudgmentsLike | Iterable[tuple[Any, ...]]) -> list[tuple[ItemId, str, float, Who]]:
-    """Answers one by one; those without a value are skipped, those that are marked and an answer's errors summed up."""
+    """Answers one by one: errors of an answer are summed up, and a table's repeats by one annotator averaged.
+
+    Answers that are marked or have no value are skipped.
+    """
     if isinstance(judgments, Iterator):
         judgments = list(judgments)
     if isinstance(judgments, list | tuple) and not any(isinstance(part, _SOURCES) for part in judgments[:1]):
         return [_row(row) for row in judgments]
     table = as_judgments(judgments).answers()  # type: ignore[arg-type]
-    told = [pl.col(name) if name in table.columns else pl.lit(None).alias(name) for name in WHO]
-    rows = table.filter(pl.col("value").is_not_null()).select("item", "system", "value", *told)
-    return [_row(row) for row in rows.iter_rows()]
+    table = merge_repeats(table.filter(pl.col("value").is_not_null())).table
+    return [_row(row) for row in table.select("item", "system", "value", *WHO).iter_rows()]
 
 
 CellsLike = str | Path | pl.DataFrame | Iterable[Ask | tuple[ItemId, str] | str | Path | pl.DataFrame]
@@ -121,5 +123,5 @@ def _row(row: Any) -> tuple[ItemId, str, float, Who]:
     if not isinstance(row, tuple) or not 3 <= len(row) <= 3 + len(WHO) or not isinstance(row[2], Real):
         raise DataError(f"a judgment is (item, system, value) or (item, system, value, annotator), found {row!r}")
     item, system, value, *who = row
-    told = [*who, None, None, None]
-    return item, system, float(value), (told[0], told[1], told[2])
+    told = [*who, None, None]
+    return item, system, float(value), (told[0], told[1])

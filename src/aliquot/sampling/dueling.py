@@ -118,6 +118,7 @@ class PairAllocator:
         self._log: list[dict[str, Any]] = []
         self._memory: dict[str, Any] = {}
         self._spent = 0
+        self._sequence_place: dict[tuple[int, int], int] = {}  # place of an item's value in the sequence of a pair
         self._decisions = PairDecisions(self.systems, self._population, question, alpha)
         if present is not None:
             for pair in range(count):
@@ -252,7 +253,7 @@ class PairAllocator:
         self._count(pair, found, 1.0)
         if not asked:
             self._settle(pair)
-        elif not before:
+        else:
             self._watch(pair, row)
 
     def _count(self, pair: int, found: Mapping[str | None, float], sign: float) -> None:
@@ -267,8 +268,12 @@ class PairAllocator:
         self._ties += sign * (1.0 - abs(2.0 * value - 1.0))
 
     def _watch(self, pair: int, row: int) -> None:
-        """The sequences take the first answer: a later one of somebody else cannot change what was looked at."""
-        self._decisions.watch(pair, next(iter(self._answers[pair, row].values())))
+        """Let the sequences take an item's value, the mean of its annotators' choices; a later choice revises it."""
+        value = float(np.mean(list(self._answers[pair, row].values())))
+        if (pair, row) in self._sequence_place:
+            self._decisions.revise(pair, self._sequence_place[pair, row], value)
+        else:
+            self._sequence_place[pair, row] = self._decisions.watch(pair, value)
 
     # -- results -------------------------------------------------------------------------------------------------------
 
@@ -308,7 +313,7 @@ class PairAllocator:
         if self._budget is not None and self._spent >= self._budget:
             ended = f"the budget of {self._budget} choices is spent"
         elif not (self._asked < self._population).any() and not self._open:
-            ended = "all items are judged"
+            ended = "all items are judged, so that only choices of other annotators on them can tell more"
         return self._decisions.advice(found.mean, spread, self._number, self._spent, ended)
 
     # -- the log -------------------------------------------------------------------------------------------------------

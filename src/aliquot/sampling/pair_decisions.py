@@ -1,7 +1,11 @@
 """What pairwise choices decide, at every look with the same guarantee, and how far it is to the end.
 
-A pair is decided when the betting confidence sequence of its share of wins over all items (ties half a win) leaves out
-1/2. Invariant: in at most alpha of whole runs, whatever the policy did and whenever it stopped, an answer is wrong.
+A pair is decided when the betting confidence sequence of its share of wins (ties half a win) leaves out 1/2. The share
+is what other annotators would choose on such items, so the sequence is that of an unlimited population: a choice on
+every item leaves the noise of choosing, and nothing closes at the end. (Where choices have no noise that is safe: with
+a fixed bet, capital grows at most as with replacement, by Maclaurin's inequality.)
+
+Invariant: in at most alpha of whole runs, whatever the policy did and whenever it stopped, an answer is wrong.
 "ranking": all pairs share alpha. "top" and "best": the winner is the only system that no other has beaten. To name a
 wrong one, the best system or, of two that are equally good, at least one must be called beaten by one of its M - 1
 rivals; so pairs have the error alpha / (M - 1) each, half of it on either side.
@@ -17,6 +21,8 @@ import numpy as np
 
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
 from aliquot.stats.sequences import start_betting
+
+_UNLIMITED = 10**12
 
 
 @dataclass(frozen=True)
@@ -38,7 +44,7 @@ class PairDecisions:
 
     >>> decisions = PairDecisions(("A", "B"), np.array([100]), "best", 0.05)
     >>> for _ in range(30):
-    ...     decisions.watch(0, 1.0)
+    ...     place = decisions.watch(0, 1.0)
     >>> decisions.better.tolist()
     [[False, True], [False, False]]
     """
@@ -47,25 +53,33 @@ class PairDecisions:
         self.systems, self.question, self.population = systems, question, population
         self._first, self._second = np.triu_indices(len(systems), 1)
         shared = len(population) if question == "ranking" else len(systems) - 1
-        # A pair without a common item has no share of wins; it stays open.
-        self._start = partial(start_betting, np.maximum(population, 1), 0.0, 1.0, level=1.0 - alpha / shared)
-        self._sequences = self._start(series=len(population))
-        self._waiting: dict[int, list[float]] = {}  # values that the sequences have not seen yet
+        self._start = partial(start_betting, _UNLIMITED, 0.0, 1.0, level=1.0 - alpha / shared)
+        self._values: list[list[float]] = [[] for _ in population]
+        self._restart()
 
-    def watch(self, pair: int, value: float) -> None:
-        """Take one more value of a pair."""
-        self._waiting.setdefault(pair, []).append(value)
+    def _restart(self) -> None:
+        self._sequences = self._start(series=len(self.population))
+        self._fed = np.zeros(len(self.population), dtype=np.int64)  # values that the sequences have seen
+
+    def watch(self, pair: int, value: float) -> int:
+        """Take one more value of a pair; return its place, by which it can be revised."""
+        self._values[pair].append(value)
+        return len(self._values[pair]) - 1
+
+    def revise(self, pair: int, place: int, value: float) -> None:
+        """Replace a value, because another annotator has chosen on the same item; sequences begin anew."""
+        if self._values[pair][place] != value:
+            self._values[pair][place] = value
+            self._restart()
 
     @property
     def better(self) -> BoolArray:
         """M x M: the row's system is decided to be better than the column's."""
-        for step in range(max(map(len, self._waiting.values()), default=0)):
+        while waiting := [pair for pair, values in enumerate(self._values) if self._fed[pair] < len(values)]:
             values = np.full(len(self._first), np.nan)
-            for pair, found in self._waiting.items():
-                if step < len(found):
-                    values[pair] = found[step]
+            values[waiting] = [self._values[pair][self._fed[pair]] for pair in waiting]
             self._sequences = self._sequences.update(values)
-        self._waiting.clear()
+            self._fed[waiting] += 1
         better = np.zeros((len(self.systems),) * 2, dtype=np.bool_)
         seen = self._sequences.t > 0
         better[self._first, self._second] = seen & (self._sequences.lower > 0.5)

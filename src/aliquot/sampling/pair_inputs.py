@@ -25,6 +25,8 @@ ChoicesLike = str | Path | pl.DataFrame | Iterable[Choice] | Sequence[str | Path
 def read_choices(choices: ChoicesLike, columns: Mapping[str, str] | None = None) -> list[Choice]:
     """Choices one by one, from a table as `aliquot.compare` reads it; rows without a choice are skipped.
 
+    What an annotator chose on the same two outputs more than once is one choice: the more frequent one, or a tie.
+
     >>> table = pl.DataFrame({"item": [1, 2], "system_a": ["A", "B"], "system_b": ["B", "A"], "choice": ["a", "tie"]})
     >>> read_choices(table)
     [('1', 'A', 'B', 'A', None), ('2', 'B', 'A', None, None)]
@@ -40,11 +42,27 @@ def read_choices(choices: ChoicesLike, columns: Mapping[str, str] | None = None)
         row = int(odd.arg_max() or 0)
         raise table.fault(row, f"the choice is '{chosen[row]}'; write a, b or tie")
     frame = table.keys().with_columns(a.alias("a"), b.alias("b"), chosen.alias("side"))
-    return [
+    return _merge_repeats([
         (item, first, second, {"a": first, "b": second, "tie": None}[side], who)
         for item, who, first, second, side in frame.iter_rows()
         if side is not None
-    ]
+    ])  # fmt: skip
+
+
+def _merge_repeats(rows: list[tuple[ItemId, str, str, str | None, str | None]]) -> list[Choice]:
+    """One choice for each annotator who has a name, item and pair."""
+    balance: dict[tuple[ItemId, frozenset[str], str | None], int] = {}
+    for item, a, b, winner, who in rows:
+        key = (item, frozenset((a, b)), who)
+        balance[key] = balance.get(key, 0) + (winner == min(a, b)) - (winner == max(a, b))
+    merged: dict[object, Choice] = {}
+    for place, (item, a, b, winner, who) in enumerate(rows):
+        if who is None:
+            merged[place] = (item, a, b, winner, who)
+        else:
+            lead = balance[key := (item, frozenset((a, b)), who)]
+            merged.setdefault(key, (item, a, b, (min(a, b), max(a, b))[lead < 0] if lead else None, who))
+    return list(merged.values())
 
 
 def read_pairs(asked: Sequence[str | Path | pl.DataFrame]) -> list[tuple[str, str, str]]:

@@ -13,6 +13,7 @@ import numpy as np
 
 from aliquot.core.evalset import EvalSet
 from aliquot.estimation.monitor import Picture
+from aliquot.estimation.targets import JudgingNoise, judging_noise
 from aliquot.sampling.allocator import Allocator
 from aliquot.stats.arrays import FloatArray
 
@@ -28,10 +29,16 @@ def allocations(
     options: Mapping[str, Any],
     costs: FloatArray | None = None,
 ) -> Iterator[Allocator]:
-    """Run an allocator on known scores and give it after each share (ascending) of all cells, or of their cost."""
+    """Run an allocator on known scores and give it after each share (ascending) of all cells, or of their cost.
+
+    The truth of a replay are the scores themselves, the target `given`. With the option target="testset" decisions
+    count the noise of judging that the campaign's own judgments show.
+    """
     price = np.ones(len(scores)) if costs is None else costs
     total = float(price.sum()) * scores.shape[1]
-    allocator = Allocator(evalset, seed=seed, **options)
+    allocator = Allocator(evalset, seed=seed, **({"target": "given"} | dict(options)))
+    if options.get("target") == "testset":
+        allocator.noise = JudgingNoise(judging_noise(evalset, str(evalset.human)).cell)
     step, spent = max(1, round(BATCH * scores.size)), 0.0
     for share in shares:
         while spent < share * total - 1e-9:
