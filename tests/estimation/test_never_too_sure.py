@@ -234,7 +234,8 @@ def test_equal_systems_share_one_cluster(systems, ragged):
         if ragged:
             scores[rng.random(scores.shape) < 0.4] = np.nan
         rows = np.flatnonzero(np.isfinite(scores).any(axis=1))
-        sample = Sample(campaign(scores), rows, scores[rows], np.full(len(rows), 0.06), np.ones(len(rows)))
+        population = campaign(np.vstack([scores, np.full((940, systems), np.nan)]))
+        sample = Sample(population, rows, scores[rows], np.full(len(rows), 0.06), np.ones(len(rows)))
         inference = infer(sample, Spec("mean", {}))
         for rule in several:
             ranking = rank(inference, test="estimator", rule=rule, alpha=0.05, adjust="bh", seed=0)
