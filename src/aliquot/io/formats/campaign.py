@@ -58,7 +58,10 @@ def read_table(source: str | Path, table: str = "judgments") -> pl.DataFrame:
     """Return the table `judgments` or `choices` under the names that other verbs know; empty columns are left out."""
     url = as_url(source)
     names, rows = _from_url(url, table) if url is not None else _from_file(Path(source), table)
-    return _frame(names, rows)
+    try:
+        return _frame(names, rows)
+    except (msgspec.MsgspecError, ValueError, TypeError, OverflowError, OSError, pl.exceptions.PolarsError) as error:
+        raise _unreadable(source, error) from None
 
 
 def read_judgments(source: str | Path) -> pl.DataFrame:
@@ -83,8 +86,16 @@ def _from_file(path: Path, table: str) -> tuple[list[str], Sequence[Sequence[Any
             cursor = connection.execute(f'SELECT * FROM "{table}" ORDER BY rowid')  # noqa: S608  (one of ours)
             names = [column[0] for column in cursor.description]
             return names, cursor.fetchall()
-    except sqlite3.Error as error:
-        raise FormatError(f"{path}: cannot be read as a campaign ({error}); restore it from a backup") from None
+    except (sqlite3.Error, UnicodeDecodeError) as error:
+        raise _unreadable(path, error) from None
+
+
+def _unreadable(source: str | Path, error: Exception) -> FormatError:
+    return FormatError(f"{_without_password(source)}: cannot be read as a campaign ({error}); restore it from a backup")
+
+
+def _without_password(source: str | Path) -> str:
+    return re.sub(r"//[^@/]*@", "//", str(source))
 
 
 def _connect(path: Path) -> sqlite3.Connection:
@@ -106,7 +117,7 @@ def _require_campaign(connection: sqlite3.Connection, path: Path) -> None:
         raise FormatError(f"{path}: is an SQLite database, but no campaign; name a file that `aliquot collect new` "
                           "made, or write its table as CSV")  # fmt: skip
     found = connection.execute("SELECT value FROM meta WHERE key = 'schema'").fetchone()
-    _require_version(None if found is None else found[0], path)
+    _require_version(None if found is None else str(found[0]), path)
 
 
 def _require_version(found: str | None, where: object) -> None:
@@ -122,7 +133,7 @@ def _from_url(url: str, table: str) -> tuple[list[str], Sequence[Sequence[Any]]]
         raise MissingExtraError("campaigns in PostgreSQL need SQLAlchemy: pip install 'aliquot[serve,postgres]'")
     import sqlalchemy as sa  # noqa: PLC0415  (an extra)
 
-    place = re.sub(r"//[^@/]*@", "//", url)  # without the password
+    place = _without_password(url)
     try:
         engine = sa.create_engine(url)
         with engine.connect() as connection:
