@@ -54,7 +54,9 @@ def test_control_variates_by_hand(kind, covariance):
 
 
 def test_the_best_published_one_is_the_stratified_one_with_neighbours():
-    both = [estimated(spec) for spec in ("paper_best:k=5", "cv_published:proxy=knn,k=5,covariance=centred,stratified=yes")]
+    both = [
+        estimated(spec) for spec in ("paper_best:k=5", "cv_published:proxy=knn,k=5,covariance=centred,stratified=yes")
+    ]
     np.testing.assert_allclose(both[0], both[1])
     printed = estimated("cv_published:proxy=knn,k=5,stratified=yes")
     assert not np.allclose(printed, both[0])

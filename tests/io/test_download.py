@@ -162,7 +162,7 @@ def test_several_at_once_download_it_once(server, cache):
         assert said.startswith(f"note: waiting for process {first.pid} on ")
         assert "which downloads the archive since" in said
     server.open.set()
-    done = [process.communicate(timeout=60) for process in (first, *others)]
+    done = [process.communicate(timeout=300) for process in (first, *others)]
     assert [out for out, _ in done] == ["2\n"] * 3, done
     assert server.asked == [None]
     assert inside(cache) == [FOLDER]

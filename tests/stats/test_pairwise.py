@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import combinations, product
-from time import perf_counter
+from time import process_time
 
 import numpy as np
 import pytest
@@ -290,9 +290,9 @@ def test_search_is_twenty_times_faster_than_permuting() -> None:
     """Against the sign-flip test on every subset, which is what the published implementation does."""
     scores = table(21, items=1000, systems=15)
     best_random_subset(scores, 100, 10, 0)
-    begin = perf_counter()
+    begin = process_time()
     best_random_subset(scores, 100, 1000, 0)
-    analytic = perf_counter() - begin
-    begin = perf_counter()
+    analytic = process_time() - begin
+    begin = process_time()
     best_random_subset(scores, 100, 50, 0, analytic=False)
-    assert 20 * (perf_counter() - begin) > 20 * analytic
+    assert process_time() - begin > analytic
