@@ -255,14 +255,14 @@ EXACT_TIED = 13
 """The same otherwise."""
 
 
-def wilcoxon_p(scores: FloatArray, method: WilcoxonMethod = "auto") -> FloatArray:
+def wilcoxon_p(scores: FloatArray, method: WilcoxonMethod = "auto", *, all_digits: bool = False) -> FloatArray:
     """One-sided p-values of all pairs by Wilcoxon's signed-rank test (Zouhar et al. 2025, Algorithm 1).
 
     The test is scipy's, for all pairs at once: zero differences are dropped, ties share their mean rank. Method "auto"
     follows scipy's rule pair by pair: the exact P(W >= w) where both systems have at most 50 items without ties and
     zeros, or at most 13 with them; then p[a, b] + p[b, a] = 1 + P(W = w). "asymptotic" takes the normal approximation
-    of every pair. Differences tie, and are 0, when 12 digits of them are equal (in scipy: all digits). Pairs without
-    any difference or without common items have 0.5, as has the diagonal.
+    of every pair. Differences tie, and are 0, when 12 digits of them are equal; with `all_digits`, as in scipy, when
+    they are equal as floating-point numbers. Pairs without a difference or common items have 0.5, as has the diagonal.
 
     >>> wilcoxon_p(np.array([[3.0, 1.0], [2.0, 1.0], [9.0, 5.0], [4.0, 4.5]]))
     array([[0.5   , 0.125 ],
@@ -275,7 +275,8 @@ def wilcoxon_p(scores: FloatArray, method: WilcoxonMethod = "auto") -> FloatArra
     p_values, scale = np.full((scores.shape[1], scores.shape[1]), 0.5), float(largest_size(scores))
     for pairs in blocks(len(first), len(scores), _CHUNK):
         a, b = first[pairs], second[pairs]
-        difference = round_off(scores[:, a] - scores[:, b], scale)
+        difference = scores[:, a] - scores[:, b]
+        difference = difference if all_digits else round_off(difference, scale)
         some = np.flatnonzero((np.nan_to_num(difference) != 0).any(axis=0))
         if len(some):
             p_values[a[some], b[some]], p_values[b[some], a[some]] = _signed_rank_p(difference[:, some], method)
@@ -283,13 +284,13 @@ def wilcoxon_p(scores: FloatArray, method: WilcoxonMethod = "auto") -> FloatArra
 
 
 def neighbour_p(scores: FloatArray) -> FloatArray:
-    """Wilcoxon's one-sided p-value of each system but the last against the next one, as `wilcoxon_p` gives it.
+    """Wilcoxon's one-sided p-value of each system but the last against the next one, as published: with `all_digits`.
 
     >>> neighbour_p(np.array([[3.0, 1.0], [2.0, 1.0], [9.0, 5.0], [4.0, 4.5]]))
     array([0.125])
     """
     check_scores(scores)
-    difference = round_off(scores[:, :-1] - scores[:, 1:], float(largest_size(scores)))
+    difference = scores[:, :-1] - scores[:, 1:]
     some = np.flatnonzero((np.nan_to_num(difference) != 0).any(axis=0))
     p_values = np.full(difference.shape[1], 0.5)
     if len(some):
