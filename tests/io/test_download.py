@@ -317,12 +317,11 @@ def test_offline(cache):
 
 
 def test_a_full_disk_while_unpacking(server, cache, monkeypatch):
-    def full(tar: tarfile.TarFile, path: Path, **options: object) -> None:
-        del tar, options
-        (Path(path) / "half").write_text("half")
+    def full(_: tarfile.TarFile, folder: Path) -> None:
+        (folder / "half").write_text("half")
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(tarfile.TarFile, "extractall", full)
+    monkeypatch.setattr(catalog, "_extract", full)
     with pytest.raises(DownloadError, match="No space left"):
         load("wmt23/en-de")
     assert FOLDER not in inside(cache)
