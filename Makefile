@@ -27,9 +27,10 @@ test-fast: $(VENV)/dev.stamp
 slow-list:
 	$(MAKE) test PYTEST_ARGS=--write-slow-list
 
-# Damaged files for every reader, half a minute each (about ten minutes), other damage every day.
+# Damaged files for every reader, half a minute each (about ten minutes), by other seeds each time: FUZZ_FIRST=... repeats.
 fuzz: $(VENV)/dev.stamp
-	ALIQUOT_FUZZ_SECONDS=$(or $(FUZZ_SECONDS),30) $(BIN)/python -m pytest tests/fuzz $(PYTEST_ARGS)
+	@first=$(or $(FUZZ_FIRST),$$(od -An -N4 -tu4 /dev/urandom | tr -d ' ')); echo "make fuzz FUZZ_FIRST=$$first"; \
+	ALIQUOT_FUZZ_FIRST=$$first ALIQUOT_FUZZ_SECONDS=$(or $(FUZZ_SECONDS),30) $(BIN)/python -m pytest tests/fuzz $(PYTEST_ARGS)
 
 lint: $(VENV)/dev.stamp
 	$(BIN)/ruff check .

@@ -60,6 +60,14 @@ def test_stats_knows_no_tables():
         assert "polars" not in path.read_text(), f"{path.name}: stats is arrays in, arrays out"
 
 
+def test_spreads_are_compared_with_0_by_a_scale():
+    """Whether a computed spread is exactly 0 depends on the processor: see `is_negligible` in stats/arrays.py."""
+    exact = re.compile(r"(std|var|ptp)\([^()]*(\([^()]*\))?[^()]*\) *(==|!=|>|<=) *0|max\(.*\) == .*min\(")
+    for path in MODULES:
+        assert not exact.search(path.read_text()), f"{path.name}: use is_constant or is_negligible"
+    assert exact.search("if not np.nanstd(values) > 0:")
+
+
 def test_only_what_is_shown_names_a_room_above_as_text():
     """Results reach `report` by a name in core/shown.py; no other import is hidden from the rule above."""
     named = {

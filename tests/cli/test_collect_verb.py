@@ -291,7 +291,7 @@ campaign.close()
 
 def test_a_full_disk_is_said_and_nothing_is_lost(judged):
     pytest.importorskip("resource")
-    done = subprocess.run([sys.executable, "-c", FULL], capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run([sys.executable, "-c", FULL], capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stderr
     assert done.stderr.startswith("error: big.db: cannot be written (")
     assert done.stderr.count("\n") == 1

@@ -298,7 +298,7 @@ def test_any_encoding_of_the_terminal(tmp_path, encoding):
         for arguments in (["inspect", "d.jsonl"], ["estimate", "d.jsonl", "--json"], ["estimate", "d.jsonl"])
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, check=False, timeout=100,
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, check=False, timeout=300,
         env={**os.environ, "PYTHONIOENCODING": encoding, "PYTHONPATH": os.pathsep.join(sys.path)},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -322,5 +322,5 @@ def test_a_reader_of_the_help_may_go_away(verb):
     process.stdout.close()
     assert process.stderr is not None
     said = process.stderr.read().decode()
-    process.wait(timeout=60)
+    process.wait(timeout=300)
     assert "fault of aliquot" not in said

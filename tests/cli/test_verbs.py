@@ -94,7 +94,7 @@ def test_common_options(aliquot, verb, option):
 
 def python(code: str, *arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
     command = [sys.executable, "-c", code, *arguments]
-    return subprocess.run(command, input=stdin, capture_output=True, check=False, timeout=60)
+    return subprocess.run(command, input=stdin, capture_output=True, check=False, timeout=300)
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["inspct"]])
@@ -116,10 +116,14 @@ def test_importing_the_package_costs_nothing():
 def test_the_installed_command_reads_standard_input_and_exits_with_the_code(path):
     command = [str(Path(sys.executable).parent / "aliquot")]
     piped = subprocess.run(
-        [*command, "inspect", "-", "--json"], input=Path(path).read_bytes(), capture_output=True, check=True, timeout=60
+        [*command, "inspect", "-", "--json"],
+        input=Path(path).read_bytes(),
+        capture_output=True,
+        check=True,
+        timeout=300,
     )
     assert json.loads(piped.stdout)["items"] == 40
-    wrong = subprocess.run([*command, "inspect", "nothing.jsonl"], capture_output=True, check=False, timeout=60)
+    wrong = subprocess.run([*command, "inspect", "nothing.jsonl"], capture_output=True, check=False, timeout=300)
     assert (wrong.returncode, wrong.stdout) == (2, b"")
     assert wrong.stderr.startswith(b"error: nothing.jsonl: no such file")
 
@@ -129,7 +133,7 @@ def test_a_reader_that_goes_away_is_no_error(path):
     reading, writing = os.pipe()
     os.close(reading)
     command = [str(Path(sys.executable).parent / "aliquot"), "inspect", path]
-    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, check=False, timeout=60)
+    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, check=False, timeout=300)
     os.close(writing)
     assert done.stderr == b""
 

@@ -167,7 +167,7 @@ def postgres() -> Iterator[Postgres]:
         port = free.getsockname()[1]
 
     def run(*command: str) -> None:
-        subprocess.run(command, check=True, user=user, cwd="/", stdout=subprocess.DEVNULL, timeout=60)
+        subprocess.run(command, check=True, user=user, cwd="/", stdout=subprocess.DEVNULL, timeout=300)
 
     data = str(folder / "data")
     run(str(initdb), "-D", data, "-U", "aliquot", "--auth=trust", "-E", "UTF8", "--locale=C")

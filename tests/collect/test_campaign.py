@@ -241,13 +241,15 @@ def test_changes_that_wait_share_a_commit(make):
         whole(batch)
 
     campaign.store._commit = counted
-    first = campaign.store.submit(lambda _: time.sleep(0.3))
+    waiting = threading.Event()
+    first = campaign.store.submit(lambda _: waiting.wait(60))
     futures = [campaign.store.submit(lambda _, n=n: n) for n in range(20)]
     failing = campaign.store.submit(lambda _: 1 // 0)
-    assert [future.result(5) for future in futures] == list(range(20))
+    waiting.set()
+    assert [future.result(60) for future in futures] == list(range(20))
     with pytest.raises(ZeroDivisionError):
-        failing.result(5)
-    first.result(5)
+        failing.result(60)
+    first.result(60)
     assert len(commits) <= 3
     assert sum(commits) == 22
 
@@ -263,12 +265,14 @@ def test_a_failing_change_undoes_only_itself(make):
         connection.execute(insert, {"name": "bad"})
         raise ValueError
 
-    hold = campaign.store.submit(lambda _: time.sleep(0.2))
+    waiting = threading.Event()
+    hold = campaign.store.submit(lambda _: waiting.wait(60))
     futures = [campaign.store.submit(change) for change in (good, bad)]
-    hold.result(5)
-    futures[0].result(5)
+    waiting.set()
+    hold.result(60)
+    futures[0].result(60)
     with pytest.raises(ValueError):  # noqa: PT011
-        futures[1].result(5)
+        futures[1].result(60)
     with campaign.store.read() as connection:
         names = connection.execute(sql("SELECT name FROM counters")).scalars().all()
     assert "good" in names

@@ -54,11 +54,19 @@ def test_control_variates_by_hand(kind, covariance):
 
 
 def test_the_best_published_one_is_the_stratified_one_with_neighbours():
-    both = [estimated(spec) for spec in ("paper_best", "cv_published:proxy=knn,covariance=centred,stratified=yes")]
+    both = [
+        estimated(spec) for spec in ("paper_best:k=5", "cv_published:proxy=knn,k=5,covariance=centred,stratified=yes")
+    ]
     np.testing.assert_allclose(both[0], both[1])
-    printed = estimated("cv_published:proxy=knn,stratified=yes")
+    printed = estimated("cv_published:proxy=knn,k=5,stratified=yes")
     assert not np.allclose(printed, both[0])
-    np.testing.assert_allclose(printed, estimated("paper_best:covariance=printed"))
+    np.testing.assert_allclose(printed, estimated("paper_best:k=5,covariance=printed"))
+
+
+def test_neighbours_that_are_all_judged_items_explain_nothing():
+    """Their mean is the same for every output but for rounding, which is no proxy."""
+    plain = estimated("cv_published:metrics=metricA,stratified=yes,proxy=knn,k=25")
+    np.testing.assert_allclose(plain, estimated("cv_published:metrics=metricB,stratified=yes,proxy=knn,k=90"))
 
 
 def test_documents_means_are_weighed_by_their_sizes():

@@ -71,8 +71,8 @@ def test_a_second_run_waits_and_goes_on_from_there(tmp_path):
         with writer(output, "b", "ends") as second:
             assert second.stderr is not None
             err = second.stderr.readline()
-            first.communicate("go on\n", timeout=30)
-            out, rest = second.communicate(timeout=30)
+            first.communicate("go on\n", timeout=300)
+            out, rest = second.communicate(timeout=300)
         assert first.returncode == second.returncode == 0, rest
     assert out == "['a']\n"
     assert f"waiting for process {first.pid} on " in err

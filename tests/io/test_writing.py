@@ -182,7 +182,7 @@ def test_a_pipe_is_written_to(tmp_path):
     reader.start()
     table = pl.DataFrame({"a": range(50_000)})  # more than a pipe holds at once
     write_parquet(table, pipe)
-    reader.join(timeout=20)
+    reader.join(timeout=300)
     assert pipe.is_fifo()
     assert pl.read_parquet(got[0]).equals(table)
     assert names(tmp_path) == ["pipe.parquet"]

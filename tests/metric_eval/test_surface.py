@@ -120,7 +120,7 @@ def test_parameters_are_part_of_the_key(data, own_cache):
     assert len(list(own_cache.rglob("*.npy"))) == 4
 
 
-@pytest.mark.parametrize("damage", [b"", b"rubbish", b"\x93NUMPY\x01\x00"])
+@pytest.mark.parametrize("damage", [b"", b"rubbish", b"\x93NUMPY\x01\x00", b"\x93NUMPY\x01\x00\x02\x00(("])
 def test_a_damaged_cache_is_computed_anew(data, own_cache, damage):
     first = surface(data, "chrf")
     for path in own_cache.rglob("*.npy"):

@@ -75,7 +75,7 @@ DOMAINS = ("news", "talk", "news", "talk", "talk", "news")
 N = sum(DOCUMENT_LENGTHS)
 BUDGET = 7
 EXACT = ("segments", "stratified", "pps", "balanced", "snippets_budgeted", "casf")
-MANY, FEWER = 20_000, 2_000
+MANY, FEWER = 8_000, 2_000
 
 
 def interleaved(seed: int = 1, **changes: Any) -> EvalSet:

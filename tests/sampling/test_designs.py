@@ -1,6 +1,6 @@
 """Designs: how often each item is drawn against its recorded probability, and what each design promises.
 
-The first variant of each design is drawn 20,000 times, its other variants 2,000 times; all items must be within four
+The first variant of each design is drawn 8,000 times, its other variants 2,000 times; all items must be within four
 standard errors of their probability, and exactly right where it is 0 or 1. The balanced designs, which are slow, draw
 from a third of the items.
 """

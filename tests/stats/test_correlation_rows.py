@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from time import perf_counter
+from time import process_time
 
 import numpy as np
 import pytest
@@ -115,12 +115,12 @@ def test_bad_arguments() -> None:
 def test_a_hundred_times_faster_than_a_loop() -> None:
     values = np.random.default_rng(0).normal(size=(557, 12))
     target = values.mean(axis=0)
-    begin = perf_counter()
+    begin = process_time()
     by_scipy(values, target, "c")
-    loop = perf_counter() - begin
+    loop = process_time() - begin
     times = []
     for _ in range(10):
-        begin = perf_counter()
+        begin = process_time()
         kendall_rows(values, target, "c")
-        times.append(perf_counter() - begin)
+        times.append(process_time() - begin)
     assert loop > 100 * min(times)

@@ -200,7 +200,7 @@ def _neighbours(ranked: FloatArray) -> tuple[BoolArray, FloatArray]:
     below, above = ranked[:, 1:], ranked[:, :-1]
     same = (below == above).all(axis=0)
     if len(ranked) <= EXACT_UNTIED:
-        return same, np.diagonal(wilcoxon_p(ranked), 1)
+        return same, np.diagonal(wilcoxon_p(ranked, all_digits=True), 1)
     # With more items scipy approximates whatever the ties, and so tests neighbours at once: fewer pairs than all.
     p_values = np.full(len(same), 0.5)
     differences = (below - above)[:, ~same]

@@ -27,7 +27,7 @@ from aliquot.compat.significance import (
     two_tables,
 )
 from aliquot.errors import DataError, OptionError, quoted, unknown_name
-from aliquot.stats.arrays import FloatArray
+from aliquot.stats.arrays import FloatArray, is_constant
 
 Correlation = Literal["kendall", "spearman", "pearson"]
 Error = Literal["absolute", "squared", "root_squared"]
@@ -185,6 +185,6 @@ def eval_metrics_correlations(data: Data, metric_target: str = "human", display:
 
 
 def _pearson(values: FloatArray, target: FloatArray) -> float:
-    if len(values) < 2 or np.ptp(values) == 0 or np.ptp(target) == 0:
+    if len(values) < 2 or is_constant(values) or is_constant(target):
         return float("nan")
     return float(pearsonr(values, target).statistic)

@@ -11,7 +11,7 @@ import polars as pl
 from aliquot.core.conventions import usable_metrics
 from aliquot.core.evalset import EvalSet
 from aliquot.stats.annotator_scales import OtherScale, Reversed, other_scales, reversed_annotators
-from aliquot.stats.arrays import FloatArray, codes_of
+from aliquot.stats.arrays import FloatArray, codes_of, spread_of
 from aliquot.stats.correlation import pearson
 
 _REMEDY = "correct or leave out these judgments"
@@ -104,7 +104,7 @@ def _standardised_mean(evalset: EvalSet) -> FloatArray | None:
     total, known = np.zeros((evalset.n_items, evalset.n_systems)), np.zeros((evalset.n_items, evalset.n_systems))
     for name in names:
         scores = evalset.scores[name]
-        standardised = (scores - np.nanmean(scores)) / (float(np.nanstd(scores)) or 1.0)
+        standardised = (scores - np.nanmean(scores)) / (float(spread_of(scores)) or 1.0)
         known += np.isfinite(standardised)
         total += np.where(np.isfinite(standardised), standardised, 0.0)
     return np.where(known > 0, total / np.maximum(known, 1), np.nan)

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from aliquot.errors import DataError
-from aliquot.stats.arrays import FloatArray, extreme_size
+from aliquot.stats.arrays import FloatArray, extreme_size, is_constant
 
 if TYPE_CHECKING:  # which imports this file
     from aliquot.core.evalset import EvalSet
@@ -101,7 +101,7 @@ def _flags(evalset: EvalSet) -> FloatArray:
 def is_usable(values: FloatArray) -> bool:
     """Tell whether a score varies and covers at least half of the cells."""
     present = np.isfinite(values)
-    return bool(present.mean() >= _COVERED and values[present].std() > 0)
+    return bool(present.mean() >= _COVERED and not is_constant(values))
 
 
 # -- Lengths of sources: a free proxy of difficulty, and the base of cost models -------------------------------------

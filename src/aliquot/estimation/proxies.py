@@ -16,7 +16,7 @@ import polars as pl
 from aliquot.core.conventions import log_lengths, usable_metrics
 from aliquot.core.evalset import EvalSet
 from aliquot.errors import AliquotWarning, DataError, OptionError, unknown_name
-from aliquot.stats.arrays import FloatArray, IntArray
+from aliquot.stats.arrays import FloatArray, IntArray, is_constant, is_negligible, spread_of
 from aliquot.stats.text_similarity import similarity_to_others
 
 # -- What metrics and sources say about every output: the features of the regression estimators ----------------------
@@ -62,7 +62,7 @@ def usable(evalset: EvalSet, names: Sequence[str] | None) -> list[str]:
 
 
 def _varies(values: FloatArray, name: str) -> bool:
-    if np.isfinite(values).any() and np.nanstd(values) > 0:
+    if np.isfinite(values).any() and not is_constant(values):
         return True
     warnings.warn(f"the metric '{name}' is constant or empty and tells nothing: left out", AliquotWarning, 2)
     return False
@@ -91,7 +91,7 @@ def standard_metric(evalset: EvalSet, name: str) -> FloatArray:
 
     def make(evalset: EvalSet) -> FloatArray:
         values = filled_additively(evalset.scores[name])
-        standard: FloatArray = (values - values.mean()) / (float(values.std()) or 1.0)
+        standard: FloatArray = (values - values.mean()) / (float(spread_of(values)) or 1.0)
         return standard
 
     return evalset.derived(f"standard metric {name}", make)
@@ -146,8 +146,8 @@ def _rich(evalset: EvalSet, names: Sequence[str], rows: IntArray, *, texts: bool
 def _shared(evalset: EvalSet, consensus: FloatArray, *, metrics: bool) -> list[FloatArray]:
     """Length, consensus x length, consensus squared; what cannot be known is left out."""
     features = []
-    spread = consensus.std()
-    standard = (consensus - consensus.mean()) / spread if metrics and spread > 0 else None
+    varies = metrics and not is_negligible(consensus.std(), 1.0)  # a sum of metrics of unit size
+    standard = (consensus - consensus.mean()) / consensus.std() if varies else None
     lengths = standard_length(evalset)
     if lengths is not None:
         features.append(_EXTRA * np.broadcast_to(lengths[:, None], consensus.shape))
@@ -170,7 +170,7 @@ def text_features(evalset: EvalSet) -> dict[str, FloatArray]:
     lengths = evalset.derived("lengths of outputs", _length_deviation)
     features: dict[str, FloatArray] = {}
     for name, values in (("agreement", agreement), ("length", lengths)):
-        if np.isfinite(values).mean() < _HALF or not np.nanstd(values) > 0:
+        if np.isfinite(values).mean() < _HALF or is_constant(values):
             continue
         filled = filled_additively(values)
         standard = (filled - filled.mean()) / filled.std()
@@ -204,7 +204,7 @@ def standard_length(evalset: EvalSet) -> FloatArray | None:
         return None
     lengths = log_lengths(evalset)
     known = np.isfinite(lengths)
-    if not known.any() or lengths[known].std() == 0:
+    if not known.any() or is_constant(lengths[known]):
         return None
     centred = np.where(known, lengths - lengths[known].mean(), 0.0)
     return centred / float(lengths[known].std())

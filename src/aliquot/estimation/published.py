@@ -14,7 +14,7 @@ from scipy.spatial import cKDTree
 from aliquot.errors import OptionError
 from aliquot.estimation.proxies import standard_metric, usable
 from aliquot.estimation.sample import Fitted, Sample, estimator
-from aliquot.stats.arrays import FloatArray
+from aliquot.stats.arrays import FloatArray, spread_of
 from aliquot.stats.design_variance import contributions
 from aliquot.stats.regression import weighted_means
 
@@ -112,7 +112,7 @@ def _published(
 
 def _standard(values: FloatArray) -> FloatArray:
     """Columns with mean 0 and variance 1 over the test set; one without spread is 0."""
-    spread = values.std(axis=0)
+    spread = spread_of(values, axis=0)
     standard: FloatArray = np.divide(values - values.mean(axis=0), spread, out=np.zeros_like(values), where=spread > 0)
     return standard
 

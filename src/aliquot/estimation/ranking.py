@@ -11,7 +11,16 @@ import numpy as np
 from aliquot.errors import OptionError, unknown_name
 from aliquot.estimation.pipeline import ALPHA, Inference, one_sided_better, pair_errors
 from aliquot.estimation.sample import Sample
-from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, Seed
+from aliquot.stats.arrays import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    Seed,
+    is_constant,
+    is_negligible,
+    largest_size,
+    snapped,
+)
 from aliquot.stats.mixed_model import shrunk_to_common
 from aliquot.stats.multiple_testing import PAIR_ADJUSTMENTS, adjust_pairs, max_t, significantly_better, two_sided
 from aliquot.stats.pairwise import analytic_p, permutation_p, sign_flip_p, wilcoxon_p
@@ -178,17 +187,20 @@ def _differences(values: FloatArray, spread: FloatArray, sample: Sample) -> Floa
     Without any spread the slightest difference that a model expects would look certain, although nobody saw it.
     """
     difference: FloatArray = values[:, None] - values[None, :]
-    first, second = np.nonzero(np.triu(spread == 0, 1))
-    if len(first):
-        seen = np.nanmax(sample.scores[:, first] - sample.scores[:, second], axis=0)
-        difference[first, second], difference[second, first] = seen, -seen
+    scores, size = sample.scores, largest_size(sample.scores)
+    first, second = np.nonzero(np.triu(is_negligible(spread, size), 1))
+    gap = scores[:, first] - scores[:, second]
+    apart = np.isnan(gap).all(axis=0)  # no item was judged for both: two systems of one value each
+    gap[0, apart] = np.nanmax(scores[:, first[apart]], axis=0) - np.nanmax(scores[:, second[apart]], axis=0)
+    seen = snapped(np.nanmax(gap, axis=0), size)
+    difference[first, second], difference[second, first] = seen, -seen
     return difference
 
 
 def _difference_spread(sample: Sample) -> FloatArray:
     """Weighted standard deviation over the judged items of every difference of two systems."""
     scores, share = sample.scores, sample.weight / sample.weight.sum()
-    centred = scores - share @ scores
+    centred = snapped(scores - share @ scores, largest_size(scores, axis=0))
     inner = (centred * share[:, None]).T @ centred * (sample.n / max(sample.n - 1, 1))
     alone = np.diag(inner)
     variance = np.clip(alone[:, None] + alone[None, :] - 2 * inner, 0.0, None)
@@ -201,10 +213,8 @@ def _ragged_spread(inference: Inference) -> FloatArray:
     spread, scores = pair_errors(inference.score_covariance), inference.sample.scores
     for a in range(scores.shape[1]):
         gap = scores[:, [a]] - scores
-        common = np.isfinite(gap)
-        highest = np.where(common, gap, -np.inf).max(axis=0)
-        lowest = np.where(common, gap, np.inf).min(axis=0)
-        spread[a, (common.sum(axis=0) > 1) & (highest == lowest)] = 0.0
+        several = np.isfinite(gap).sum(axis=0) > 1
+        spread[a, several & is_constant(gap, axis=0, scale=largest_size(scores))] = 0.0
     return spread
 
 
@@ -212,5 +222,5 @@ def _exactly_alike(variance: FloatArray, alone: FloatArray, scores: FloatArray) 
     """Set what the subtraction left of the variance of constant differences to 0: it is rounding."""
     first, second = np.nonzero(np.triu(variance <= _ROUNDING * (alone[:, None] + alone[None, :]), 1))
     gap = scores[:, first] - scores[:, second]
-    constant = gap.max(axis=0, initial=-np.inf) == gap.min(axis=0, initial=np.inf)
+    constant = is_constant(gap, axis=0, scale=largest_size(scores))
     variance[first[constant], second[constant]] = variance[second[constant], first[constant]] = 0.0

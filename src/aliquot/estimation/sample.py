@@ -16,7 +16,7 @@ from aliquot.core.selection import Selection
 from aliquot.errors import AliquotWarning, DataError, OptionError
 from aliquot.estimation.inputs import whole_pool
 from aliquot.estimation.proxies import standard_metric, usable
-from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, codes_of
+from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, codes_of, spread_of
 from aliquot.stats.correlation import pearson
 from aliquot.stats.design_variance import clustered, spread, stratified, unordered, within_correlation
 from aliquot.stats.mixed_model import cell_covariance, cell_weights, pooling_factors, positive_part
@@ -165,7 +165,7 @@ class Sample:
         if not names:
             return None
         means = [standard_metric(self.evalset, name).mean(axis=1) for name in names]
-        together: FloatArray = np.mean([(mean - mean.mean()) / (mean.std() or 1.0) for mean in means], axis=0)
+        together: FloatArray = np.mean([(mean - mean.mean()) / (spread_of(mean) or 1.0) for mean in means], axis=0)
         return together
 
     @property

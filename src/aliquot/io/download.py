@@ -121,7 +121,7 @@ def unpack(archive: Path, target: Path) -> Path:
     beside = temporary_beside(target, folder=True)
     try:
         with gzip.open(archive) as plain, tarfile.open(fileobj=plain, mode="r|") as tar:
-            tar.extractall(beside, filter="data")  # refuses paths outside the folder
+            _extract(tar, beside)
             while plain.read(_BLOCK):  # the checksum stands at the very end
                 pass
         inner = beside / target.name
@@ -135,6 +135,20 @@ def unpack(archive: Path, target: Path) -> Path:
         shutil.rmtree(beside, ignore_errors=True)
     archive.unlink(missing_ok=True)  # the unpacked folder is what is used; the archive would double the space
     return target
+
+
+def _extract(tar: tarfile.TarFile, folder: Path) -> None:
+    """Extract files, folders and links, and refuse what would lie outside the folder."""
+    if hasattr(tarfile, "data_filter"):
+        tar.extractall(folder, filter="data")
+        return
+    root = folder.resolve()  # Python 3.11.0 to 3.11.3, such as that of Debian 12
+    for member in tar:
+        place = root / member.name
+        target = (place.parent if member.issym() else root) / member.linkname
+        if member.isdev() or not all(path.resolve().is_relative_to(root) for path in (place, target)):
+            raise tarfile.ExtractError(f"'{member.name}' would be extracted outside the folder, or is a device")
+        tar.extract(member, folder)
 
 
 # -- Named data: "wmt23/en-de" means a pair of WMT's mt-metrics-eval archive, found locally or downloaded once -------

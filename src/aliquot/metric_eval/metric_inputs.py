@@ -15,7 +15,7 @@ import numpy as np
 from aliquot.core.conventions import looks_human
 from aliquot.core.evalset import EvalSet
 from aliquot.errors import DataError, OptionError, quoted, unknown_name
-from aliquot.stats.arrays import BoolArray, FloatArray
+from aliquot.stats.arrays import BoolArray, FloatArray, is_constant
 
 _COVERED = 0.5
 """Share of the judged outputs that a metric must have to be taken without being named."""
@@ -203,7 +203,7 @@ def _unfit(values: FloatArray) -> str | None:
     present = np.isfinite(values)
     if present.mean() < _COVERED:
         return f"has scores on {present.mean():.0%} of the judged outputs only"
-    return None if np.ptp(values[present]) > 0 else "is constant"
+    return "is constant" if is_constant(values) else None
 
 
 def _campaign(data: EvalSet, human: str | None, metrics: Sequence[str]) -> Campaign:
@@ -273,5 +273,4 @@ def _coverage_notes(inputs: Inputs, *, common: bool) -> list[str]:
 
 def _is_constant(inputs: Inputs, metric: int) -> bool:
     values = [campaign.metrics[metric] for campaign in inputs.campaigns]
-    found = [one[np.isfinite(one)] for one in values]
-    return all(not len(one) or np.ptp(one) == 0 for one in found)
+    return all(is_constant(one) for one in values if np.isfinite(one).any())

@@ -25,7 +25,7 @@ from aliquot.sampling.methods import Drawn, lookup
 from aliquot.simulation.replay import Stage
 from aliquot.simulation.setup import BASELINE, ReplayMethod, replay_method
 from aliquot.simulation.setup import population as past_population
-from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
+from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, is_constant
 from aliquot.stats.design_variance import within_correlation
 from aliquot.stats.shrinkage import Forecast, continued, forecast, joined, pairs_in, root, smaller, truth_draws
 
@@ -267,7 +267,7 @@ def _require(data: EvalSet, count: int) -> None:
 
 
 def _require_spread(sample: Sample) -> None:
-    equal = np.ptp(sample.scores, axis=0) == 0
+    equal = is_constant(sample.scores, axis=0)
     if equal.any():
         name = sample.evalset.systems[int(np.flatnonzero(equal)[0])]
         raise DataError(f"{sample.evalset.name}: all {sample.n} judged scores of '{name}' are equal, so its spread is "

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import io
 import zipfile
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -102,11 +101,6 @@ FORMAT = 1
 _MAGIC = "aliquot source model"
 _ARRAYS = ("centre", "scale", "slopes", "whitening", "ngrams", "memory", "limits")
 _TREES = ("root", "feature", "threshold", "left", "right", "value")
-# What zipfile, zlib and numpy raise for an archive that aliquot did not write.
-_UNUSABLE = (
-    ValueError, KeyError, TypeError, IndexError, EOFError, OSError, MemoryError, RuntimeError, zlib.error,
-    zipfile.BadZipFile, msgspec.MsgspecError, DataError,
-)  # fmt: skip
 _LARGEST = 1 << 29
 CHUNK = 20_000
 
@@ -267,12 +261,8 @@ class SourceModel:
         """Read a model that `save` wrote; anything else is refused."""
         header, payload = _checked(read_bytes(path), path)
         try:
-            with zipfile.ZipFile(io.BytesIO(payload)) as archive:
-                if sum(entry.file_size for entry in archive.infolist()) > _LARGEST:
-                    raise FormatError(f"{path}: the model is implausibly large; it is not one that aliquot wrote")
-            with np.load(io.BytesIO(payload), allow_pickle=False) as stored:
-                return _from_arrays(dict(stored), header)
-        except _UNUSABLE as error:
+            return _from_arrays(_unpack(payload), header)
+        except Exception as error:  # noqa: BLE001  (zipfile, zlib and numpy raise a dozen classes for a damaged archive)
             raise FormatError(
                 f"{path}: not a usable source model ({error}); train it again with `aliquot learn`"
             ) from None
@@ -321,6 +311,14 @@ def _checked(raw: bytes, path: str | Path) -> tuple[Header, bytes]:
     if hashlib.sha256(payload).hexdigest() != header.sha256:
         raise FormatError(f"{path}: the model was damaged or changed after it was written; copy or train it again")
     return header, payload
+
+
+def _unpack(payload: bytes) -> dict[str, Any]:
+    with zipfile.ZipFile(io.BytesIO(payload)) as archive:
+        if sum(entry.file_size for entry in archive.infolist()) > _LARGEST:
+            raise DataError("the model is implausibly large; it is not one that aliquot wrote")
+    with np.load(io.BytesIO(payload), allow_pickle=False) as stored:
+        return dict(stored)
 
 
 def _from_arrays(stored: dict[str, Any], header: Header) -> SourceModel:

@@ -18,7 +18,7 @@ from aliquot.sampling.budgets import Budget
 from aliquot.sampling.drawing_order import drawing_order, reordered
 from aliquot.sampling.methods import Drawn, Method, Subset, all_methods
 from aliquot.stats.allocation import equal_split, round_nearest, water_fill
-from aliquot.stats.arrays import FloatArray, IntArray, codes_of, group_means, group_sums
+from aliquot.stats.arrays import FloatArray, IntArray, codes_of, group_means, group_sums, is_constant
 from aliquot.stats.subset_search import knapsack
 
 
@@ -96,7 +96,7 @@ def positive(utility: FloatArray) -> FloatArray:
     Without it a knapsack would leave money unspent; unknown utilities (-inf) are worth almost nothing.
     """
     known = utility[np.isfinite(utility)]
-    if not len(known) or known.max() == known.min():
+    if not len(known) or is_constant(known):
         return np.where(np.isfinite(utility), 1.0, 1e-6)
     spread = known.max() - known.min()
     return np.where(np.isfinite(utility), (utility - known.min()) / spread + _OFFSET, 1e-6)
@@ -232,7 +232,7 @@ def _by_utility(task: Task) -> Chosen:
         warnings.warn(f"{unknown} of {len(utility)} items lack what '{task.method.name}' needs: they come last",
                       AliquotWarning, 2)  # fmt: skip
     known = utility[np.isfinite(utility)]
-    if len(known) > 1 and known.max() == known.min():
+    if len(known) > 1 and is_constant(known):
         warnings.warn(f"'{task.method.name}' finds all items equally useful: the choice is random", AliquotWarning, 2)
     if task.unit == "document":
         taken = take_documents(utility, task.budget, task.cost, _document_codes(task), task.groups, task.rng)

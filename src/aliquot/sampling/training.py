@@ -26,7 +26,7 @@ from aliquot.sampling.source_features import UNSEEN, Known, dense_features, lang
 from aliquot.sampling.source_model import Trees, apply_trees, trees_of
 from aliquot.sampling.text_methods import diversity
 from aliquot.sampling.text_vectors import NGRAMS, embed
-from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
+from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, is_constant
 from aliquot.stats.correlation import kendall_rows
 from aliquot.stats.irt import fit_irt
 from aliquot.stats.regression import centred, group_weights, pooled_ridge, sparse_within_ridge, within_ridge
@@ -339,10 +339,9 @@ def folds(corpus: Corpus, seed: int) -> Iterator[tuple[str, IntArray, IntArray]]
 
 def spearman(values: FloatArray, target: FloatArray) -> float:
     """Rank correlation; 0 where the prediction does not vary."""
-    a, b = rankdata(values), rankdata(target)
-    if np.ptp(a) == 0 or np.ptp(b) == 0:
+    if is_constant(values) or is_constant(target):
         return 0.0
-    return float(np.corrcoef(a, b)[0, 1])
+    return float(np.corrcoef(rankdata(values), rankdata(target))[0, 1])
 
 
 def cross_validated(corpus: Corpus, seed: int) -> tuple[Candidate, dict[str, dict[str, float]]]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import linalg, optimize, sparse
 
-from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, group_sums
+from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, group_sums, is_negligible, largest_size
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +42,7 @@ def group_zscores(values: FloatArray, groups: IntArray, minimum: int = 2) -> Gro
     centred = np.where(present, values - mean[groups], 0.0)
     # Two passes: the sum of squares of 0-100 ratings loses digits that the sum of squared deviations keeps.
     sd = np.sqrt(group_sums(groups, centred**2, size) / safe)
-    flat = sd <= 1e-12 * np.maximum(1.0, np.abs(mean))
+    flat = is_negligible(sd, largest_size(values))
     few = (count > 0) & (count < max(minimum, 1))
     defined = (count > 0) & ~few & ~flat
     scale = np.where(defined, sd, np.nan)

@@ -17,6 +17,7 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 
+ROUNDING = 1e-12  # what the order of a sum, or the processor, changes in a number, as a share of its terms
 _SQUARABLE = (1e-75, 1e75)  # squares of sums of many such values, and of their differences, are normal numbers
 
 Seed = int | np.random.Generator
@@ -42,6 +43,74 @@ def extreme_size(values: FloatArray) -> float:
     known = np.abs(values[np.isfinite(values) & (values != 0)])
     largest = float(known.max()) if known.size else 1.0
     return 1.0 if _SQUARABLE[0] < largest < _SQUARABLE[1] else float(10.0 ** np.floor(np.log10(largest)))
+
+
+def is_negligible(values: FloatArray | float, scale: FloatArray | float, rounding: float = ROUNDING) -> BoolArray:
+    """Return where computed numbers are 0 but for rounding. `scale` is the size of what they were computed from.
+
+    Use it where a computed number is compared with 0; whether a sum is exactly 0 depends on the processor. NaN is not
+    negligible.
+
+    >>> is_negligible(0.1 + 0.2 - 0.3, 0.3), is_negligible(np.array([0.0, 1e-9, np.nan]), 50.0)
+    (array(True), array([ True, False, False]))
+    """
+    return np.asarray(np.abs(values) <= rounding * np.abs(scale), dtype=np.bool_)
+
+
+def snapped(values: FloatArray, scale: FloatArray | float) -> FloatArray:
+    """Return the values with those that are negligible set to 0.
+
+    >>> snapped(np.array([1.0, 7.8e-15]), 50.0)
+    array([1., 0.])
+    """
+    return np.where(is_negligible(values, scale), 0.0, values)
+
+
+def largest_size(values: FloatArray, axis: int | None = None) -> FloatArray:
+    """Largest absolute value of what is there, 0 of nothing.
+
+    >>> largest_size(np.array([[3.0, np.nan], [-4.0, np.nan]]), axis=0)
+    array([4., 0.])
+    """
+    return np.asarray(np.abs(np.where(np.isfinite(values), values, 0.0)).max(axis=axis, initial=0.0), dtype=np.float64)
+
+
+def is_constant(values: FloatArray, axis: int | None = None, scale: FloatArray | float | None = None) -> BoolArray:
+    """Return where values are all the same but for rounding; NaN takes no part, and nothing is not constant.
+
+    `scale` is the size of what the values were computed from, by default their own.
+
+    >>> is_constant(np.array([[0.3, 1.0], [0.1 + 0.2, 2.0]]), axis=0)
+    array([ True, False])
+    """
+    present = np.isfinite(values)
+    highest = np.where(present, values, -np.inf).max(axis=axis, initial=-np.inf)
+    lowest = np.where(present, values, np.inf).min(axis=axis, initial=np.inf)
+    size = largest_size(values, axis) if scale is None else scale
+    return np.asarray(is_negligible(highest - lowest, size) & present.any(axis=axis), dtype=np.bool_)
+
+
+def spread_of(values: FloatArray, axis: int | None = None) -> FloatArray:
+    """Standard deviation of what is there; exactly 0 for values that are the same but for rounding.
+
+    >>> float(np.full(3, 0.1).std()) > 0, float(spread_of(np.full(3, 0.1)))
+    (True, 0.0)
+    """
+    return snapped(np.asarray(np.nanstd(values, axis=axis)), largest_size(values, axis))
+
+
+def round_off(values: FloatArray, scale: float | None = None) -> FloatArray:
+    """Round to 12 significant digits of the largest value, so that equal numbers summed in other orders are equal.
+
+    `scale` is the size of what the values were computed from, by default their own.
+
+    >>> round_off(np.array([0.1 + 0.2, 0.3, 100.0])).tolist()
+    [0.3, 0.3, 100.0]
+    """
+    largest = float(largest_size(values)) if scale is None else scale
+    if not _SQUARABLE[0] < largest < _SQUARABLE[1]:
+        return values
+    return np.round(values, 12 - int(np.ceil(np.log10(largest))))
 
 
 def group_sums(codes: IntArray, values: FloatArray, groups: int = 0) -> FloatArray:

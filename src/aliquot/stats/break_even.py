@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from aliquot.errors import DataError, OptionError
-from aliquot.stats.arrays import FloatArray, IntArray, Seed, blocks, check_scores
+from aliquot.stats.arrays import FloatArray, IntArray, Seed, blocks, check_scores, is_negligible, snapped
 from aliquot.stats.pairwise import pairwise_sums
 from aliquot.stats.resampling import central_interval, child_seeds, contrasts, resampled_counts, signs_on_all
 from aliquot.stats.sequences import error_rate
@@ -189,7 +189,8 @@ def _paired_moments(human: FloatArray) -> tuple[FloatArray, FloatArray]:
     sums = pairwise_sums(human)
     count = np.where(sums.count > 0, sums.count, np.nan)
     mean = sums.total / count
-    return mean, np.sqrt(np.maximum(sums.squares / count - mean**2, 0.0))
+    square = sums.squares / count
+    return mean, np.sqrt(np.maximum(snapped(square - mean**2, square), 0.0))
 
 
 def _normal_errors(mean: FloatArray, sd: FloatArray, sizes: FloatArray) -> FloatArray:
@@ -273,9 +274,9 @@ def break_even(
         if sum(int(_has(campaign, metric).sum()) for campaign in listed) >= 3:
             low[metric], high[metric] = central_interval(drawn, level)
             (curve, (bias,)), unseen = found[0], _unseen_bias(listed, metric, level)
-            if bias == 0:
+            if is_negligible(bias, 1.0):
                 low[metric] = crossing(at, curve, np.array([unseen]))[0]
-            elif bias == 1:
+            elif is_negligible(1.0 - bias, 1.0):
                 high[metric] = crossing(at, curve, np.array([1 - unseen]))[0]
     return BreakEven(judgments, low, high)
 

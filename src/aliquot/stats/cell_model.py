@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from aliquot.stats.arrays import FloatArray, IntArray
+from aliquot.stats.arrays import FloatArray, IntArray, is_negligible
 from aliquot.stats.mixed_model import item_share
 
 RIDGE = 20.0
@@ -61,7 +61,8 @@ class CellModel:
     ) -> None:
         centred = features - features.mean(axis=0, keepdims=True)  # so that a mean over all items is mu alone
         spread = centred.std(axis=(0, 1)) if features.size else np.zeros(0)
-        self.features: FloatArray = centred[:, :, spread > _TINY] / spread[spread > _TINY]
+        varies = ~is_negligible(spread, np.abs(features).max(axis=(0, 1), initial=0.0))
+        self.features: FloatArray = centred[:, :, varies] / spread[varies]
         n, m, k = self.features.shape
         self.weight = np.ones(n) if weight is None else weight
         self.scores = np.full((n, m), np.nan)

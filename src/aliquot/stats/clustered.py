@@ -13,7 +13,7 @@ from scipy import stats
 from scipy.special import ndtri, stdtrit
 
 from aliquot.errors import OptionError
-from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
+from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, is_constant, largest_size
 from aliquot.stats.proportions import check_level, korn_graubard, tango_interval
 
 _SAME = 1e-14
@@ -206,7 +206,8 @@ def change_test(
     known = np.isfinite(before) & np.isfinite(after)
     change, start, of_second = (after - before)[known], before[known], np.asarray(second, dtype=np.bool_)[known]
     one, two = change[~of_second], change[of_second]
-    test = _t_test(one, two, level, equal_variances=equal_variances)
+    size = float(largest_size(np.concatenate([start, after[known]])))
+    test = _t_test(one, two, level, size, equal_variances=equal_variances)
     better = change < 0 if lower_is_better else change > 0
     return ChangeTest(
         n_first=len(one),
@@ -219,7 +220,7 @@ def change_test(
         improved_second=_mean(better[of_second].astype(np.float64)),
         p_improved=share_test(better[~of_second].sum(), len(one), better[of_second].sum(), len(two)),
         baseline_difference=_mean(start[~of_second]) - _mean(start[of_second]),
-        p_baseline=_t_test(start[~of_second], start[of_second], level, equal_variances=equal_variances)["p"],
+        p_baseline=_t_test(start[~of_second], start[of_second], level, size, equal_variances=equal_variances)["p"],
     )
 
 
@@ -242,19 +243,14 @@ def share_test(yes_first: int, n_first: int, yes_second: int, n_second: int) -> 
     return float(stats.chi2_contingency(table, correction=False)[1])
 
 
-def _t_test(one: FloatArray, two: FloatArray, level: float, *, equal_variances: bool) -> dict[str, float]:
+def _t_test(one: FloatArray, two: FloatArray, level: float, size: float, *, equal_variances: bool) -> dict[str, float]:
     """Student's or Welch's test and interval; NaN below two people in a group or without any spread."""
-    if min(len(one), len(two)) < 2 or (_constant(one) and _constant(two)):
+    if min(len(one), len(two)) < 2 or (is_constant(one, scale=size) and is_constant(two, scale=size)):
         return dict.fromkeys(("low", "high", "t", "df", "p"), float("nan"))
     found = stats.ttest_ind(one, two, equal_var=equal_variances)
     low, high = found.confidence_interval(level)
     values = (low, high, found.statistic, found.df, found.pvalue)
     return dict(zip(("low", "high", "t", "df", "p"), map(float, values), strict=True))
-
-
-def _constant(values: FloatArray) -> bool:
-    """Tell whether values differ by rounding only."""
-    return bool(np.ptp(values) <= 1e-12 * max(1.0, float(np.abs(values).max())))
 
 
 def _mean(values: FloatArray) -> float:

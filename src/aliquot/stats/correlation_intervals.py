@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import stdtrit
 
-from aliquot.stats.arrays import FloatArray
+from aliquot.stats.arrays import FloatArray, is_negligible, largest_size
 from aliquot.stats.clustered import normal_quantile
 from aliquot.stats.correlation import Coefficient, Level, common_tables, group_correlations, ranks_of_rows
 
@@ -91,7 +91,7 @@ def _influence(x: FloatArray, y: FloatArray, *, ranks: bool) -> FloatArray:
         mean = np.nansum(z, axis=1, keepdims=True) / np.maximum(count, 1)
         centred = np.where(there, z - mean, 0.0)
         sd = np.sqrt((centred**2).sum(axis=1, keepdims=True) / np.maximum(count, 1))
-        return centred / np.where(sd > 0, sd, np.nan)
+        return centred / np.where(is_negligible(sd, largest_size(z, axis=1)[:, None]), np.nan, sd)
 
     a, b = standard(x), standard(y)
     r = (a * b).sum(axis=1, keepdims=True) / np.maximum(count, 1)

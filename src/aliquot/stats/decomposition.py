@@ -23,7 +23,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from aliquot.errors import DataError, OptionError
-from aliquot.stats.arrays import FloatArray, IntArray, Seed, check_scores, check_stack
+from aliquot.stats.arrays import FloatArray, IntArray, Seed, check_scores, check_stack, snapped
 from aliquot.stats.pairwise import pairwise_sums
 from aliquot.stats.resampling import SignCounts, child_seeds, sign_counts, signs_on_all
 
@@ -259,7 +259,8 @@ def _difference_moments(scores: FloatArray) -> tuple[FloatArray, FloatArray]:
     sums = pairwise_sums(scores)
     count = np.where(sums.count > 0, sums.count, np.nan)
     mean = sums.total / count
-    return mean, np.maximum(sums.squares / count - mean**2, 0.0) / count
+    square = sums.squares / count
+    return mean, np.maximum(snapped(square - mean**2, square), 0.0) / count
 
 
 # -- Where human and metric find significant differences, and how fast a metric makes up its mind --------

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from aliquot.stats.arrays import FloatArray, IntArray
+from aliquot.stats.arrays import FloatArray, IntArray, largest_size, snapped
 
 
 def contributions(residual: FloatArray, weight: FloatArray) -> FloatArray:
@@ -23,7 +23,8 @@ def contributions(residual: FloatArray, weight: FloatArray) -> FloatArray:
     total = cells.sum(axis=0)
     safe = np.where(total > 0, total, 1.0)
     mean = (np.where(present, residual, 0.0) * cells).sum(axis=0) / safe
-    return np.where(present, cells * (residual - mean) / safe, 0.0)
+    deviation = snapped(np.where(present, residual - mean, 0.0), largest_size(residual, axis=0))
+    return cells * deviation / safe
 
 
 def unordered(z: FloatArray, pi: FloatArray) -> FloatArray:

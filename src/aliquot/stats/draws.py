@@ -10,7 +10,7 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from aliquot.errors import OptionError
-from aliquot.stats.arrays import FloatArray, IntArray, Seed
+from aliquot.stats.arrays import FloatArray, IntArray, Seed, spread_of
 
 ROUNDING = 1e-9
 """A sum of probabilities this near to a whole number (relatively) is that number, spoilt by floating point."""
@@ -164,7 +164,7 @@ def local_pivotal(pi: FloatArray, covariates: FloatArray, seed: Seed) -> IntArra
     values = checked_pi(pi)
     matrix = _columns("covariates", covariates, len(values))
     rng = np.random.default_rng(seed)
-    spread = matrix.std(axis=0) if len(matrix) else np.ones(matrix.shape[1])
+    spread = spread_of(matrix, axis=0) if len(matrix) else np.ones(matrix.shape[1])
     points = matrix / np.where(spread > 0.0, spread, 1.0)
     # In random order, equally near neighbours are not always met in the order of the file.
     free = rng.permutation(np.flatnonzero((values > 0.0) & (values < 1.0)))

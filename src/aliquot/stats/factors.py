@@ -14,7 +14,7 @@ from scipy.optimize import minimize
 from scipy.stats import chi2, rankdata
 
 from aliquot.errors import OptionError, judge_extra
-from aliquot.stats.arrays import FloatArray, IntArray, Seed
+from aliquot.stats.arrays import FloatArray, IntArray, Seed, is_constant
 from aliquot.stats.clustered import normal_quantile
 from aliquot.stats.resampling import resampled_sums
 
@@ -329,7 +329,7 @@ def correlations(
     whole = there.all(axis=1)
     complete = np.full(shape, np.nan)
     if whole.sum() > 1:
-        vary = np.ptp(values[whole], axis=0) > 0
+        vary = ~is_constant(values[whole], axis=0)
         complete[np.ix_(vary, vary)] = np.atleast_2d(np.corrcoef(values[whole][:, vary], rowvar=False))
     return Correlations(value, low, high, count, complete, len(values), int(whole.sum()))
 
@@ -344,7 +344,7 @@ def _pair(
 ) -> tuple[float, float, float]:
     """Correlation and its percentile interval, from sums over clusters of x, y, x^2, y^2, xy and rows."""
     nothing = float("nan")
-    if len(x) < 2 or np.ptp(x) == 0 or np.ptp(y) == 0:
+    if len(x) < 2 or is_constant(x) or is_constant(y):
         return nothing, nothing, nothing
     x, y = (x - x.mean()) / x.std(), (y - y.mean()) / y.std()
     codes = np.unique(cluster, return_inverse=True)[1]

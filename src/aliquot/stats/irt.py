@@ -13,7 +13,7 @@ from scipy.special import expit, logit
 from threadpoolctl import threadpool_limits
 
 from aliquot.errors import OptionError
-from aliquot.stats.arrays import BoolArray, FloatArray
+from aliquot.stats.arrays import BoolArray, FloatArray, is_constant, is_negligible, largest_size
 
 # Normal priors, on the scale of the unconstrained parameters. Ability and difficulty are N(0, 1), which fixes
 # the origin and the unit that the likelihood leaves open. Discrimination is centred on 1. Feasibility is centred
@@ -129,7 +129,7 @@ def _check(scores: FloatArray, max_iterations: int) -> BoolArray:
     if systems < 2:
         raise OptionError(f"scores has {systems} system(s) with scores; item response theory compares at least 2")
     seen = scores[present]
-    if seen.min() == seen.max():
+    if is_constant(seen):
         raise OptionError(f"scores are all {seen[0]:g}; nothing tells items apart, choose a score that varies")
     return present
 
@@ -155,8 +155,8 @@ def _start(problem: _Problem) -> FloatArray:
     totals, weight = problem.scores * problem.weight, problem.weight
     system_logit = _clipped_logit(totals.sum(axis=0) / weight.sum(axis=0))
     ability = system_logit - system_logit.mean()
-    spread = ability.std()
-    if spread > 0:
+    spread = float(ability.std())
+    if not is_negligible(spread, largest_size(system_logit)):
         ability = ability / spread
     feasibility = expit(_LOGIT_FEASIBILITY_MEAN)
     difficulty = -_clipped_logit(totals.sum(axis=1) / weight.sum(axis=1) / feasibility)

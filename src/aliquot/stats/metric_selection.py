@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from aliquot.errors import OptionError
-from aliquot.stats.arrays import FloatArray, IntArray, Seed, check_stack, group_centred
+from aliquot.stats.arrays import FloatArray, IntArray, Seed, check_stack, group_centred, is_negligible
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ def _cells(metrics: FloatArray, human: FloatArray) -> _Cells:
     raw = np.column_stack([human[present], *(metric[present] for metric in metrics)])
     centred = group_centred(kept, raw)
     size = np.sqrt((centred**2).mean(axis=0))
-    varies = size > 1e-13 * np.abs(raw).max(axis=0)
+    varies = ~is_negligible(size, np.abs(raw).max(axis=0))
     if not varies[0]:
         raise OptionError("the human scores are constant within every system; there is no variance to remove")
     centred[:, 1:] = centred[:, 1:] * np.where(varies, 1.0 / np.where(varies, size, 1.0), 0.0)[1:]

@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_limits
 
 from aliquot.errors import OptionError, unknown_name
 from aliquot.stats import metric_permutations
-from aliquot.stats.arrays import FloatArray, IntArray, Seed, check_stack
+from aliquot.stats.arrays import FloatArray, IntArray, Seed, check_stack, is_negligible
 from aliquot.stats.correlation import Level
 from aliquot.stats.metric_permutations import Both, Scores
 from aliquot.stats.pairwise import permutation_p
@@ -169,7 +169,7 @@ def _common(metrics: FloatArray, human: FloatArray) -> Scores:
     centred = kept - kept[:, present].mean(axis=1)[:, None, None]
     spread = centred[:, present].std(axis=1)
     # A constant keeps nothing, not even the rounding of its mean.
-    varies = spread > 1e-13 * np.abs(kept[:, present]).max(axis=1)
+    varies = ~is_negligible(spread, np.abs(kept[:, present]).max(axis=1))
     scale = np.where(varies, 1.0 / np.where(varies, spread, 1.0), 0.0)
     return Scores(human[cut] + blank, centred * scale[:, None, None])
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import chdtrc, stdtr
 
-from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
+from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, largest_size, snapped
 
 FEWEST = 5
 """Gaps, and cells that are there, from which a column is tested."""
@@ -43,7 +43,7 @@ def relation(covariate: FloatArray, present: BoolArray, asked: BoolArray, units:
     tested = (there.sum(axis=0) >= FEWEST) & (gone.sum(axis=0) >= FEWEST)
     count = np.maximum(known.sum(axis=0), 1)
     value = np.where(known, covariate, 0.0)
-    centred = np.where(known, value - value.sum(axis=0) / count, 0.0)
+    centred = snapped(np.where(known, value - value.sum(axis=0) / count, 0.0), largest_size(value, axis=0))
     spread = np.sqrt((centred**2).sum(axis=0) / count)
     share = there.sum(axis=0) / count
     contribution = np.where(known, (there - share) * centred, 0.0)

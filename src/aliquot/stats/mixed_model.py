@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
+from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, largest_size, snapped
 
 POOLED_CELLS = 8.0  # cells that the variance common to all systems counts as
 _SHRINK = 12.0  # pairs of cells that count as much as the guess of no item effect, as for documents in design_variance
@@ -40,7 +40,7 @@ def centred(residual: FloatArray, weight: FloatArray) -> FloatArray:
     cells = np.where(present, cell_weights(weight), 0.0)
     filled = np.where(present, residual, 0.0)
     mean = (filled * cells).sum(axis=0) / np.maximum(cells.sum(axis=0), 1e-300)
-    return np.where(present, filled - mean, 0.0)
+    return snapped(np.where(present, filled - mean, 0.0), largest_size(residual, axis=0))
 
 
 def item_share(residual: FloatArray, weight: FloatArray) -> float:

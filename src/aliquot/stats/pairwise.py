@@ -13,13 +13,26 @@ from scipy.special import ndtr
 from scipy.stats import rankdata, wilcoxon
 
 from aliquot.errors import OptionError
-from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, Seed, blocks, check_scores
+from aliquot.stats.arrays import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    Seed,
+    blocks,
+    check_scores,
+    is_negligible,
+    largest_size,
+    round_off,
+)
 
 _CHUNK = 1 << 22
 """Numbers that a temporary array may hold."""
 
 _TIE = 1e-11
 """Relative difference of two sums of the same numbers in another order that is taken for rounding."""
+
+_EQUAL = 1e-14
+"""Difference of two scores, relative to the largest, that is rounding: means of the same judgments in another order."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +67,10 @@ def pairwise_sums(scores: FloatArray) -> PairSums:
     for pair in np.flatnonzero(squares <= 1e-4 * norms):
         difference = scores[:, first[pair]] - scores[:, second[pair]]
         total[pair], squares[pair] = np.nansum(difference), np.nansum(difference**2)
-    return PairSums(scores.shape[1], first, second, total, squares, both[first, second].astype(np.int64))
+    count = both[first, second]
+    equal = is_negligible(np.sqrt(np.maximum(squares, 0.0)), np.sqrt(count) * largest_size(scores), _EQUAL)
+    total[equal] = squares[equal] = 0.0
+    return PairSums(scores.shape[1], first, second, total, squares, count.astype(np.int64))
 
 
 def analytic_p(scores: FloatArray) -> FloatArray:
@@ -190,7 +206,7 @@ def pair_differences(scores: FloatArray) -> FloatArray:
     check_scores(scores)
     first, second = np.triu_indices(scores.shape[1], 1)
     difference = scores[:, first] - scores[:, second]
-    return np.where(np.isnan(difference), 0.0, difference)
+    return np.where(np.isnan(difference) | is_negligible(difference, largest_size(scores), _EQUAL), 0.0, difference)
 
 
 def spa_from_sums(total: FloatArray, squares: FloatArray, p_full: FloatArray) -> FloatArray:
@@ -239,14 +255,14 @@ EXACT_TIED = 13
 """The same otherwise."""
 
 
-def wilcoxon_p(scores: FloatArray, method: WilcoxonMethod = "auto") -> FloatArray:
+def wilcoxon_p(scores: FloatArray, method: WilcoxonMethod = "auto", *, all_digits: bool = False) -> FloatArray:
     """One-sided p-values of all pairs by Wilcoxon's signed-rank test (Zouhar et al. 2025, Algorithm 1).
 
     The test is scipy's, for all pairs at once: zero differences are dropped, ties share their mean rank. Method "auto"
     follows scipy's rule pair by pair: the exact P(W >= w) where both systems have at most 50 items without ties and
     zeros, or at most 13 with them; then p[a, b] + p[b, a] = 1 + P(W = w). "asymptotic" takes the normal approximation
-    of every pair. As in scipy differences tie when they are equal as floating-point numbers: round scores such as sums
-    of decimals. Pairs without any difference or without common items have 0.5, as has the diagonal.
+    of every pair. Differences tie, and are 0, when 12 digits of them are equal; with `all_digits`, as in scipy, when
+    they are equal as floating-point numbers. Pairs without a difference or common items have 0.5, as has the diagonal.
 
     >>> wilcoxon_p(np.array([[3.0, 1.0], [2.0, 1.0], [9.0, 5.0], [4.0, 4.5]]))
     array([[0.5   , 0.125 ],
@@ -256,10 +272,11 @@ def wilcoxon_p(scores: FloatArray, method: WilcoxonMethod = "auto") -> FloatArra
         raise OptionError(f"method is {method!r}; give 'auto' or 'asymptotic'")
     check_scores(scores)
     first, second = np.triu_indices(scores.shape[1], 1)
-    p_values = np.full((scores.shape[1], scores.shape[1]), 0.5)
+    p_values, scale = np.full((scores.shape[1], scores.shape[1]), 0.5), float(largest_size(scores))
     for pairs in blocks(len(first), len(scores), _CHUNK):
         a, b = first[pairs], second[pairs]
         difference = scores[:, a] - scores[:, b]
+        difference = difference if all_digits else round_off(difference, scale)
         some = np.flatnonzero((np.nan_to_num(difference) != 0).any(axis=0))
         if len(some):
             p_values[a[some], b[some]], p_values[b[some], a[some]] = _signed_rank_p(difference[:, some], method)
@@ -267,7 +284,7 @@ def wilcoxon_p(scores: FloatArray, method: WilcoxonMethod = "auto") -> FloatArra
 
 
 def neighbour_p(scores: FloatArray) -> FloatArray:
-    """Wilcoxon's one-sided p-value of each system but the last against the next one, as `wilcoxon_p` gives it.
+    """Wilcoxon's one-sided p-value of each system but the last against the next one, as published: with `all_digits`.
 
     >>> neighbour_p(np.array([[3.0, 1.0], [2.0, 1.0], [9.0, 5.0], [4.0, 4.5]]))
     array([0.125])

@@ -14,7 +14,7 @@ from scipy.sparse.linalg import LinearOperator, cg
 from scipy.special import stdtr
 
 from aliquot.errors import OptionError
-from aliquot.stats.arrays import FloatArray, IntArray, group_centred
+from aliquot.stats.arrays import FloatArray, IntArray, group_centred, is_negligible, largest_size
 from aliquot.stats.clustered import student_quantile
 
 
@@ -117,7 +117,7 @@ def power(target: FloatArray, left_out: FloatArray, weight: FloatArray) -> float
     cells = np.where(present, weight[:, None], 0.0)
     centred = np.where(present, target - weighted_means(target, weight), 0.0)
     explained = float((cells * left_out**2).sum())
-    if explained <= 0:
+    if is_negligible(np.sqrt(explained), largest_size(target) * np.sqrt(cells.sum())):
         return 0.0
     return float(np.clip((cells * left_out * centred).sum() / explained, 0.0, 1.0))
 

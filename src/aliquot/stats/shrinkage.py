@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 from scipy.special import gammainc
 
-from aliquot.stats.arrays import FloatArray, IntArray
+from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, is_negligible, snapped
 
 MOST = 0.9995
 _SHARES = np.linspace(0.0, MOST, 400)
@@ -63,8 +63,8 @@ def contrast_variance(covariance: FloatArray) -> float:
     >>> contrast_variance(np.full((3, 3), 5.0) + np.eye(3))
     1.0
     """
-    m = len(covariance)
-    return float((np.trace(covariance) - covariance.sum() / m) / (m - 1))
+    m, total = len(covariance), float(np.trace(covariance))
+    return float(snapped(np.asarray(total - covariance.sum() / m), total)) / (m - 1)
 
 
 def shrunk(values: FloatArray, prediction: FloatArray, covariance: FloatArray) -> tuple[FloatArray, float]:
@@ -85,8 +85,13 @@ def shrunk(values: FloatArray, prediction: FloatArray, covariance: FloatArray) -
     share = real_share(deviations, contrast_variance(covariance[np.ix_(known, known)]))
     drawn = prediction[known] + gap.mean() + share * deviations
     result = values.copy()
-    result[known] = np.where(np.diag(covariance)[known] > 0, drawn, values[known])
+    result[known] = np.where(_exact(values, covariance)[known], values[known], drawn)
     return result, share
+
+
+def _exact(values: FloatArray, covariance: FloatArray) -> BoolArray:
+    """Systems whose error is 0 but for rounding."""
+    return is_negligible(np.sqrt(np.clip(np.diag(covariance), 0.0, None)), values)
 
 
 _NEAR, _FAR = 1.5, 3.0  # robust standard deviations up to which a system is drawn fully, and from which not at all
@@ -117,7 +122,7 @@ def drawn_together(values: FloatArray, prediction: FloatArray, covariance: Float
     variance = contrast_variance(covariance[np.ix_(inner, inner)])
     share = real_share(deviations[like] - deviations[like].mean(), variance)
     result = values.copy()
-    drawn = np.where(np.diag(covariance)[known] > 0, drawn, 0.0)
+    drawn = np.where(_exact(values, covariance)[known], 0.0, drawn)
     result[known] = values[known] - drawn * (1.0 - share) * deviations
     return result, share
 
@@ -200,7 +205,7 @@ def forecast(residual: FloatArray, weight: FloatArray, expected: FloatArray, n: 
     parts = residual / expected[:, None]
     held = mass * free
     total = float(held.sum())
-    centre = (held @ parts) / total if total > 0 else np.zeros(residual.shape[1])
+    centre = (held @ parts) / total if not is_negligible(total, mass.sum()) else np.zeros(residual.shape[1])
     return Forecast(np.sqrt(free)[:, None] * (parts - centre), mass, float(weight.sum()), float(n))
 
 

@@ -12,7 +12,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from aliquot.errors import OptionError, unknown_name
-from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, kept_by_content
+from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, is_constant, kept_by_content
 from aliquot.stats.correlation import common_tables
 
 HUMAN_TIE, METRIC_TIE, CONCORDANT, DISCORDANT = 0, 1, 2, 3
@@ -391,7 +391,7 @@ class _Steps:
         No threshold inside a bin can do better than what lies below it, plus all its gains and none of its losses.
         """
         spread = float(np.nanmax(self.metric) - np.nanmin(self.metric))
-        scale = (_BINS - 2) / spread if spread > 0 else 0.0
+        scale = 0.0 if is_constant(self.metric) else (_BINS - 2) / spread
         total, gains, equal = np.zeros(_BINS), np.zeros(_BINS), 0.0
         for gap, gain in self.changes():
             number = _bins(gap, scale)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from aliquot.errors import DataError, OptionError
-from aliquot.stats.arrays import FloatArray, IntArray, Seed, blocks, group_means, group_sums
+from aliquot.stats.arrays import ROUNDING, FloatArray, IntArray, Seed, blocks, group_means, group_sums
 from aliquot.stats.pairwise import pairwise_sums
 from aliquot.stats.resampling import central_interval, resampled_counts
 
@@ -48,7 +48,7 @@ def efficiency_ratio(total: float, between: float) -> float:
     """
     if np.isnan(total) or np.isnan(between):
         return float("nan")
-    return float(total / between) if between > 0 else float("inf")
+    return float(total / between) if between > ROUNDING * total else float("inf")
 
 
 def variance_components(
@@ -129,7 +129,7 @@ def _interval(
         count = some.stop - some.start
         total, within = _variances(resampled_counts(rng, count, len(table), len(table)) @ table, freedom)
         between = total - within
-        ratios.append(np.divide(total, between, out=np.full(count, np.inf), where=~(between <= 0)))
+        ratios.append(np.divide(total, between, out=np.full(count, np.inf), where=~(between <= ROUNDING * total)))
     return central_interval(np.concatenate(ratios), level)
 
 

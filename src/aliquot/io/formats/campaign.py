@@ -58,7 +58,10 @@ def read_table(source: str | Path, table: str = "judgments") -> pl.DataFrame:
     """Return the table `judgments` or `choices` under the names that other verbs know; empty columns are left out."""
     url = as_url(source)
     version, names, rows = _from_url(url, table) if url is not None else _from_file(Path(source), table)
-    frame = _frame(names, rows)
+    try:
+        frame = _frame(names, rows)
+    except (msgspec.MsgspecError, ValueError, TypeError, OverflowError, OSError, pl.exceptions.PolarsError) as error:
+        raise _unreadable(source, error) from None
     if version < 2 and {"shown", "ranking"} & set(frame.columns):  # lists of systems as texts: names may not survive
         raise FormatError(f"{source}: was made by an older aliquot; bring it up to date first: aliquot collect check "
                           f"{source}")  # fmt: skip
@@ -87,8 +90,16 @@ def _from_file(path: Path, table: str) -> tuple[int, list[str], Sequence[Sequenc
             cursor = connection.execute(f'SELECT * FROM "{table}" ORDER BY rowid')  # noqa: S608  (one of ours)
             names = [column[0] for column in cursor.description]
             return version, names, cursor.fetchall()
-    except sqlite3.Error as error:
-        raise FormatError(f"{path}: cannot be read as a campaign ({error}); restore it from a backup") from None
+    except (sqlite3.Error, UnicodeDecodeError) as error:
+        raise _unreadable(path, error) from None
+
+
+def _unreadable(source: str | Path, error: Exception) -> FormatError:
+    return FormatError(f"{_without_password(source)}: cannot be read as a campaign ({error}); restore it from a backup")
+
+
+def _without_password(source: str | Path) -> str:
+    return re.sub(r"//[^@/]*@", "//", str(source))
 
 
 def _connect(path: Path) -> sqlite3.Connection:
@@ -110,7 +121,7 @@ def _require_campaign(connection: sqlite3.Connection, path: Path) -> int:
         raise FormatError(f"{path}: is an SQLite database, but no campaign; name a file that `aliquot collect new` "
                           "made, or write its table as CSV")  # fmt: skip
     found = connection.execute("SELECT value FROM meta WHERE key = 'schema'").fetchone()
-    return _require_version(None if found is None else found[0], path)
+    return _require_version(None if found is None else str(found[0]), path)
 
 
 def _require_version(found: str | None, where: object) -> int:
@@ -127,7 +138,7 @@ def _from_url(url: str, table: str) -> tuple[int, list[str], Sequence[Sequence[A
         raise MissingExtraError("campaigns in PostgreSQL need SQLAlchemy: pip install 'aliquot[serve,postgres]'")
     import sqlalchemy as sa  # noqa: PLC0415  (an extra)
 
-    place = re.sub(r"//[^@/]*@", "//", url)  # without the password
+    place = _without_password(url)
     try:
         engine = sa.create_engine(url)
         with engine.connect() as connection:

@@ -137,7 +137,7 @@ def _from_excel(raw: bytes, path: Path | str) -> pl.DataFrame:
     try:
         with zipfile.ZipFile(io.BytesIO(raw)) as archive:
             inside = archive.namelist()
-    except zipfile.BadZipFile:
+    except Exception:  # noqa: BLE001  (BadZipFile, but also NotImplementedError, struct.error, UnicodeDecodeError)
         raise FormatError(f"{path}: a damaged Excel or zip file; copy it again, or save the sheet as CSV") from None
     if "xl/workbook.xml" not in inside:
         raise FormatError(f"{path}: is a zip archive, which is not read; unpack it and name the file inside")
