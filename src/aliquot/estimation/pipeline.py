@@ -16,13 +16,12 @@ from aliquot.core.registry import Spec
 from aliquot.estimation.estimators import run_estimator
 from aliquot.estimation.sample import Errors, Fitted, Sample
 from aliquot.estimation.scales import Scale, find_scale
-from aliquot.stats.arrays import BoolArray, FloatArray
+from aliquot.stats.arrays import BoolArray, FloatArray, is_constant, largest_size, snapped
 from aliquot.stats.design_variance import degrees_of_freedom, pair_degrees_of_freedom
 from aliquot.stats.mixed_model import POOLED_CELLS, cell_covariance
 from aliquot.stats.ranks import student_p
 
 ALPHA = 0.05
-_ROUNDING = 1e-12  # relative to the largest score
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,7 +127,7 @@ class Inference:
     @cached_property
     def p_sample(self) -> FloatArray:
         """One-sided p-values of all pairs from the estimates' joint covariance; small where the row is better."""
-        difference = self.values[:, None] - self.values[None, :]
+        difference = snapped(self.values[:, None] - self.values[None, :], largest_size(self.values))
         p = student_p(difference, self.pair_se, self.pair_freedom)
         np.fill_diagonal(p, 0.5)
         p[~self.judged] = p[:, ~self.judged] = np.nan
@@ -162,12 +161,7 @@ def infer(sample: Sample, spec: Spec, *, scale: Scale | None = None, census_is_e
 
 def without_spread(sample: Sample) -> BoolArray:
     """Systems whose judgments are fewer than two, or all equal up to rounding."""
-    present = np.isfinite(sample.scores)
-    highest = np.where(present, sample.scores, -np.inf).max(axis=0)
-    lowest = np.where(present, sample.scores, np.inf).min(axis=0)
-    size = np.where(present, np.abs(sample.scores), 0.0).max(axis=0)
-    equal: BoolArray = (present.sum(axis=0) < 2) | (highest - lowest <= _ROUNDING * size)
-    return equal
+    return (sample.counts < 2) | is_constant(sample.scores, axis=0)
 
 
 def one_sided_better(p: FloatArray, alpha: float) -> BoolArray:
@@ -179,5 +173,5 @@ def one_sided_better(p: FloatArray, alpha: float) -> BoolArray:
 def pair_errors(covariance: FloatArray) -> FloatArray:
     """Standard deviation of every difference a - b."""
     squares = np.diag(covariance)
-    variance: FloatArray = squares[:, None] + squares[None, :] - 2 * covariance
-    return np.sqrt(np.clip(variance, 0.0, None))
+    total = squares[:, None] + squares[None, :]
+    return np.sqrt(np.clip(snapped(total - 2 * covariance, total), 0.0, None))
