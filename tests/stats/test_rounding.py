@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -48,10 +50,14 @@ TABLES = {
     "thirds": RNG.integers(0, 7, (24, 3)) / 3.0,
     "free": FREE,
 }
-SHAPES = {"complete": np.copy, "ragged": ragged}
+SHAPES: dict[str, Callable[[FloatArray], FloatArray]] = {"complete": lambda table: table, "ragged": ragged}
 
 
-PAIRED = {"analytic": analytic_p, "wilcoxon": wilcoxon_p, "permutation": lambda table: permutation_p(table, 99)}
+PAIRED: dict[str, Callable[[FloatArray], FloatArray]] = {
+    "analytic": analytic_p,
+    "wilcoxon": wilcoxon_p,
+    "permutation": lambda table: permutation_p(table, 99),
+}
 
 
 @pytest.mark.parametrize("test", PAIRED)
