@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -50,10 +50,10 @@ TABLES = {
     "thirds": RNG.integers(0, 7, (24, 3)) / 3.0,
     "free": FREE,
 }
-SHAPES: dict[str, Any] = {"complete": np.copy, "ragged": ragged}
+SHAPES: dict[str, Callable[[FloatArray], FloatArray]] = {"complete": lambda table: table, "ragged": ragged}
 
 
-PAIRED: dict[str, Any] = {
+PAIRED: dict[str, Callable[[FloatArray], FloatArray]] = {
     "analytic": analytic_p,
     "wilcoxon": wilcoxon_p,
     "permutation": lambda table: permutation_p(table, 99),
