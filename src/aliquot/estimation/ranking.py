@@ -117,9 +117,9 @@ def _with_exact_tests(p: FloatArray, inference: Inference, seed: Seed) -> FloatA
     """
     sample = inference.sample
     first, second = np.triu_indices(len(p), 1)
-    gap = sample.scores[:, first] - sample.scores[:, second]
+    gap = snapped(sample.scores[:, first] - sample.scores[:, second], largest_size(sample.scores))
     common = np.isfinite(gap)
-    unlike = (np.nan_to_num(np.abs(gap)) > _ROUNDING * np.nanmax(np.abs(sample.scores), initial=0.0)).sum(axis=0)
+    unlike = np.count_nonzero(np.nan_to_num(gap), axis=0)
     n, fewer = common.sum(axis=0), np.minimum(sample.counts[first], sample.counts[second])
     paired = (n > 0) & (2 * n >= fewer) & ~(inference.exact[first] & inference.exact[second])
     binary = inference.scale is not None and inference.scale.binary
