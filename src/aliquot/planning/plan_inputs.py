@@ -219,6 +219,20 @@ def _same_share(n: int, copies: float, population: int) -> int:
     return int(np.clip(round(n / copies), 2, population))
 
 
+def judged_within(data: EvalSet, selection: Selection | None, human: str) -> EvalSet:
+    """The data without what people said of items outside the selection: the estimates do not use it either."""
+    data = data.with_human(human)
+    if selection is None:
+        return data
+    chosen = set(selection.ids)
+    rows = np.array([item in chosen for item in data.ids])
+    if rows.all():
+        return data
+    scores = np.where(rows[:, None], data.human_score(human), np.nan)
+    made = None if data.judgments is None else data.judgments.keep(items=[item for item in data.ids if item in chosen])
+    return replace(data, judgments=made).with_score(human, scores)
+
+
 def pilot_sample(
     data: EvalSet, human: str | None = None, selection: Selection | None = None
 ) -> tuple[Sample, tuple[str, ...]]:

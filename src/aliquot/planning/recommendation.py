@@ -171,7 +171,8 @@ def _continue(inputs: PlanInputs, point: Point, now: Point, goal: Goal, amount: 
 
 
 def _spent(inputs: PlanInputs, judgments: float, hours: float, money: float) -> str:
-    parts = [f"{judgments:.0f} judgments"]
+    each = f"{inputs.per_output:.3g}"
+    parts = [f"{judgments:.0f} judgments{'' if each == '1' else f' ({each} of each output)'}"]
     if np.isfinite(hours):
         parts.append(f"{in_words(hours)} hours")
     if np.isfinite(money):
