@@ -72,19 +72,20 @@ def rank(
 
 
 def p_best(inference: Inference, seed: Seed) -> FloatArray:
-    """Probability of being the best, by draws from the estimates' distribution; NaN for systems never judged.
+    """Probability of being the best, by draws of the true means; NaN for systems never judged.
 
-    Where systems were judged on different items, often few, the estimates are drawn towards their common mean first:
-    the largest of many noisy ones is too large. Their errors are also taken for larger (`_RAGGED`): the best systems of
-    real campaigns are closer to each other than to the rest, which no common prior tells, and probabilities without it
-    were too high (docs/evidence-cells.md).
+    The estimates are drawn towards their common mean first, as in `plan`: the largest of many noisy ones is too large.
+    Where systems were judged on different items, often few, their errors are also taken for larger (`_RAGGED`): the
+    best systems of real campaigns are closer to each other than to the rest, which no common prior tells, and
+    probabilities without it were too high (docs/evidence-cells.md).
     """
     known = inference.judged
     values, covariance = inference.values[known], inference.covariance[np.ix_(known, known)]
-    if inference.sample.ragged and len(values) > 1 and not np.isnan(covariance).any():
+    ragged = inference.sample.ragged
+    if ragged and len(values) > 1 and not np.isnan(covariance).any():
         values, covariance = shrunk_to_common(values, covariance), covariance * _RAGGED**2
     best = np.full(len(known), np.nan)
-    best[known] = probability_best(values, covariance, seed=seed)
+    best[known] = probability_best(values, covariance, seed=seed, shrink=not ragged)
     return best
 
 

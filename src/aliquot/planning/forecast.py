@@ -39,6 +39,8 @@ class BudgetForecast:
         margin: likewise, the difference above which `estimate` tells two systems apart (one-sided, level alpha).
         pair_se: likewise, their standard errors.
         expected: N, how often each item is expected to be judged.
+        not_best: probability that the present leader is not a best system, as `estimate` says it with more draws,
+            over what these draws say: it scales theirs, so that a curve starts at what `estimate` says.
     """
 
     truth: FloatArray
@@ -48,6 +50,7 @@ class BudgetForecast:
     margin: FloatArray
     pair_se: FloatArray
     expected: FloatArray
+    not_best: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -128,9 +131,8 @@ def probabilities(forecast: BudgetForecast) -> Probabilities:
         right[rows] = (true_sign * said_sign >= 0).all(axis=1) & ((said_sign != 0) | (true_sign == 0)).all(axis=1)
         apart += ((np.abs(said) > margin) & (true_sign * said_sign > 0)).sum(axis=0)
     error = float(accuracy.std(ddof=1) / np.sqrt(draws)) if draws > 1 else 0.0
-    return Probabilities(
-        float(accuracy.mean()), error, float(_best(forecast).mean()), float(right.mean()), apart / draws
-    )  # fmt: skip
+    best = 1.0 - min(1.0, forecast.not_best * (1.0 - float(leader_is_best(forecast.estimates, forecast.truth).mean())))
+    return Probabilities(float(accuracy.mean()), error, best, float(right.mean()), apart / draws)
 
 
 def _rows(values: FloatArray, rows: slice) -> FloatArray:
@@ -144,13 +146,13 @@ def _differences(values: FloatArray, first: IntArray, second: IntArray) -> Float
     return np.where(np.abs(gaps) > noise, gaps, 0.0)
 
 
-def _best(forecast: BudgetForecast) -> BoolArray:
-    """Whether the system that comes first is a best one in truth."""
-    chosen = forecast.estimates.argmax(axis=1)
-    truth = np.broadcast_to(forecast.truth, forecast.estimates.shape)
+def leader_is_best(estimates: FloatArray, truth: FloatArray) -> BoolArray:
+    """Whether the system that comes first in each draw is a best one in truth."""
+    chosen = estimates.argmax(axis=1)
+    truth = np.broadcast_to(truth, estimates.shape)
     top = truth.max(axis=1)
-    found: BoolArray = truth[np.arange(len(chosen)), chosen] >= top - 1e-10 * np.abs(top)
-    return found
+    right: BoolArray = truth[np.arange(len(chosen)), chosen] >= top - 1e-10 * np.abs(top)
+    return right
 
 
 def widths(forecast: BudgetForecast, power: float) -> tuple[float, float, float]:

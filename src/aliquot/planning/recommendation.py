@@ -159,7 +159,7 @@ def _do(inputs: PlanInputs, point: Point, goal: Goal, amount: Amount | None, *, 
 def _continue(inputs: PlanInputs, point: Point, now: Point, goal: Goal, amount: Amount | None, *, reached: bool) -> str:
     """What to add to the items that are judged already."""
     more = point.items - inputs.judged
-    here = f"{inputs.judged} of {inputs.limit} items are judged"
+    here = f"{inputs.judged} of {inputs.limit} items are judged{' for all systems' if inputs.partly else ''}"
     if more <= 0:
         enough = f"enough for {goal.words}" if reached else "all that the budget buys"
         return f"{here}; that is {enough}."

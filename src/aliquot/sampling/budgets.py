@@ -278,8 +278,8 @@ def plain_prices(times: Times, outputs: int) -> Prices:
     elif times.seconds_per_item is not None:
         seconds, about = times.seconds_per_item, f"{times.seconds_per_item:g} s an item"
     _check_known(times, known=seconds is not None)
-    return Prices(None if seconds is None else np.array([seconds], dtype=np.float64), times.seconds_per_new_item, times.hourly,
-                  times.currency, about)  # fmt: skip
+    each = None if seconds is None else np.array([seconds], dtype=np.float64)
+    return Prices(each, times.seconds_per_new_item, times.hourly, times.currency, about)
 
 
 def data_prices(times: Times, evalset: EvalSet) -> Prices:
