@@ -136,7 +136,7 @@ def _in_all(inputs: PlanInputs, amount: Amount, curve: Sequence[Point]) -> Amoun
 
 
 def _seen(inputs: PlanInputs, method: ReplayMethod, n: int, forecast: BudgetForecast, *, asked: bool = True) -> _Seen:
-    found = probabilities(forecast)
+    found = probabilities(forecast, 1.0 - inputs.basis.level)
     width, width_difference, detects = widths(forecast, inputs.power)
     hours = inputs.hours(forecast.expected)
     point = Point(

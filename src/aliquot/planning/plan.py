@@ -88,8 +88,8 @@ def plan(
         difference: the smallest difference of two systems that matters; with data, the goal is to detect it. Several,
             with or without several `sd`, give a table.
         sd: standard deviation of a judgment of one system.
-        alpha: significance level: two-sided without data; with data, of the one-sided test behind the clusters of
-            `estimate`. Intervals have the level 1 - alpha.
+        alpha: significance level of two-sided tests; with data they are adjusted over all pairs, as in `estimate`
+            (Benjamini-Hochberg). Intervals have the level 1 - alpha.
         power: wanted probability of a significant difference.
         paired: the same items are judged for all systems.
         sd_difference: standard deviation over items of the difference of two systems; implies `paired`.

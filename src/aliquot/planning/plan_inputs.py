@@ -19,7 +19,7 @@ from aliquot.estimation.pipeline import Inference, infer, pair_errors
 from aliquot.estimation.ranking import p_best
 from aliquot.estimation.sample import Fitted, Sample, sample_of
 from aliquot.estimation.targets import judging_noise, target_variance
-from aliquot.planning.forecast import BudgetForecast, PastCampaign, Progress, leader_is_best, one_sided
+from aliquot.planning.forecast import BudgetForecast, PastCampaign, Progress, leader_is_best
 from aliquot.planning.repeats import judgments_per_output
 from aliquot.sampling.budgets import Prices, Times, data_prices
 from aliquot.sampling.methods import Drawn, lookup
@@ -197,14 +197,13 @@ class Pilot:
     def _told(
         self, estimates: FloatArray, covariance: FloatArray, freedom: tuple[float, FloatArray], expected: FloatArray
     ) -> BudgetForecast:
-        """Widths and margins as `estimate` will give them."""
+        """Widths and errors as `estimate` will give them."""
         pair_se = pair_errors(covariance)
         half = stdtrit(freedom[0], 0.5 + self.level / 2) * np.sqrt(np.diag(covariance))
-        pair_half, margin = (
-            stdtrit(freedom[1], 0.5 + level / 2) * pair_se for level in (self.level, one_sided(self.level))
-        )
+        pair_half = stdtrit(freedom[1], 0.5 + self.level / 2) * pair_se
         return BudgetForecast(
-            self.truth, estimates, half[None], pair_half[None], margin[None], pair_se[None], expected, self._not_best
+            self.truth, estimates, half[None], pair_half[None], freedom[1][None], pair_se[None], expected,
+            self._not_best,
         )  # fmt: skip
 
     @property
