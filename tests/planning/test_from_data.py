@@ -466,3 +466,17 @@ def test_identical_systems_are_not_told_apart(metrics, judged, rater_variance):
     assert "inf" not in text
     if judged < 40:
         assert any("'a' and 'b'" in note and "have the same scores" in note for note in result.notes)
+
+
+def test_plan_and_simulate_replay_the_same_draws(campaign):
+    """Shares of a whole number of items: both replay the same samples and count the same."""
+    sizes = [campaign.n_items // 10, campaign.n_items // 5]
+    told = {point.items: point for point in planned(campaign, budgets=sizes, replays=12).curve("auto")}
+    measures = ["accuracy", "top1", "width"]
+    replays = aliquot.simulate(campaign, ["auto"], sizes, repeats=12, measures=measures, parity=False)
+    cells = [cell for cell in replays.cells if cell.asked and cell.method == "auto"]
+    assert len(cells) == 2 * 3
+    for cell in cells:
+        point = told[round(cell.items)]
+        mine = {"accuracy": point.accuracy, "top1": point.best, "width": point.width}[cell.measure]
+        assert mine == pytest.approx(cell.value, rel=1e-9), (cell.share, cell.measure)

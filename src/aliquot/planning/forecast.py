@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -16,7 +15,7 @@ from aliquot.core.parallel import run_in_order
 from aliquot.errors import AliquotWarning
 from aliquot.estimation.pipeline import infer
 from aliquot.estimation.sample import Sample
-from aliquot.simulation.replay import Stage, draw, judged
+from aliquot.simulation.replay import Stage, draw, judged, replay_seeds
 from aliquot.simulation.setup import BudgetPoint, ReplayMethod
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
 from aliquot.stats.multiple_testing import named_by_bh
@@ -163,12 +162,15 @@ def _differences(values: FloatArray, first: IntArray, second: IntArray) -> Float
 
 
 def leader_is_best(estimates: FloatArray, truth: FloatArray) -> BoolArray:
-    """Whether the system that comes first in each draw is a best one in truth."""
-    chosen = estimates.argmax(axis=1)
-    truth = np.broadcast_to(truth, estimates.shape)
-    top = truth.max(axis=1)
-    right: BoolArray = truth[np.arange(len(chosen)), chosen] >= top - 1e-10 * np.abs(top)
+    """Whether all systems that come first in a draw are best in truth (the measure top1 of `simulate`)."""
+    right: BoolArray = (_are_first(truth) | ~_are_first(estimates)).all(axis=1)
     return right
+
+
+def _are_first(values: FloatArray) -> BoolArray:
+    top = values.max(axis=1, keepdims=True)
+    first: BoolArray = values >= top - 1e-10 * np.abs(values).max(axis=1, keepdims=True)
+    return first
 
 
 def widths(forecast: BudgetForecast, power: float) -> tuple[float, float, float]:
@@ -227,7 +229,7 @@ class PastCampaign:
         """Replay one number of items."""
         total = self.evalset.n_items
         share = BudgetPoint(n / total, n / total)
-        key = [self.seed, int(self.evalset.fingerprint, 16), zlib.crc32(method.typed.encode()), n]
+        key = replay_seeds(self.seed, self.evalset, method, n / total)
         drawn, counts = [], np.zeros(total)
         with threadpool_limits(limits=1):
             for replay in range(self.replays if n < total else 1):
