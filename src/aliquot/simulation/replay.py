@@ -133,7 +133,7 @@ def stacked(outcomes: list[Outcome]) -> Outcomes:
 
 
 def replay_seeds(seed: int, evalset: EvalSet, method: ReplayMethod, share: float) -> list[int]:
-    """Numbers that seed the replays of a method at a share of the items: `simulate` and `plan` replay the same draws."""
+    """Seed the replays of a method at a share of the items; `simulate` and `plan` replay the same draws."""
     return [seed, int(evalset.fingerprint, 16), zlib.crc32(method.typed.encode()), round(share * 1e9)]
 
 
