@@ -96,11 +96,14 @@ def _add_counts(found: Answers, told: Mapping[str, Any], verdicts: Mapping[str, 
         "estimate": estimate["population"],
         "plan": round(plan["population"]),
     }
-    found["systems"] |= {"inspect": len(inspect["systems"]), "estimate": len(estimate["systems"]),
-                         "plan": len(plan["systems"])}  # fmt: skip
+    found["systems"] |= {"inspect": len(inspect["systems"]), "estimate": len(estimate["systems"])}
+    if not any("left out" in note for note in plan["notes"]):
+        found["systems"] |= {"plan": len(plan["systems"])}
     found["judged items"] |= {"estimate": estimate["judged"], "report": int(_word_after(verdicts["judged"], "judged"))}
     used = not any("items judged for some systems only" in note for note in plan["notes"])
     found["judged items"] |= {"plan": plan["judged"]} if used else {}
+    if "aliquot agreement takes all" in verdicts.get("trust", ""):  # inspect and datasheet count all of them, too
+        return
     experiment = told["datasheet"]["experiment"]
     if "annotators" in verdicts["judged"]:
         found["annotators"] |= {"report": int(_word_before(verdicts["judged"], "annotators"))}
@@ -114,14 +117,12 @@ def _add_counts(found: Answers, told: Mapping[str, Any], verdicts: Mapping[str, 
 def _add_present(found: Answers, told: Mapping[str, Any]) -> None:
     """What a plan says of the items judged so far: the leader's chance, and the widths of intervals."""
     estimate, plan = told["estimate"], told["plan"]
-    if plan["basis"] != "pilot" or plan["judged"] != estimate["judged"]:
-        return
     now, systems = plan["curve"][0], estimate["systems"]
+    if plan["basis"] != "pilot" or plan["judged"] != estimate["judged"] or len(systems) != len(plan["systems"]):
+        return
     found["P(best)"] |= {"plan": now["best"], "estimate": systems[0]["p_best"]}
-    found["width"] |= {
-        "plan": now["width"],
-        "estimate": sum(row["high"] - row["low"] for row in systems) / len(systems),
-    }
+    width = sum(row["high"] - row["low"] for row in systems) / len(systems)
+    found["width"] |= {"plan": now["width"], "estimate": width}
 
 
 def _word_after(text: str, word: str) -> str:
