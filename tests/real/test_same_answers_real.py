@@ -10,7 +10,7 @@ from tests.real.conftest import SHARED
 pytest.importorskip("jinja2")
 
 
-@pytest.mark.parametrize("name", ["wmt22-calibration-en-cs", "wmt23-mqm3raters-en-de", "wmt23-en-de"])
+@pytest.mark.parametrize("name", ["wmt22-calibration-en-cs", "newstest2021-mqm-en-de", "wmt23-en-de"])
 def test_verbs_agree(capsys, name):
     path = SHARED / f"{name}.jsonl.gz"
     if not path.exists():

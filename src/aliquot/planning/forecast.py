@@ -163,8 +163,7 @@ def _differences(values: FloatArray, first: IntArray, second: IntArray) -> Float
 
 def leader_is_best(estimates: FloatArray, truth: FloatArray) -> BoolArray:
     """Whether all systems that come first in a draw are best in truth (the measure top1 of `simulate`)."""
-    right: BoolArray = (_are_first(truth) | ~_are_first(estimates)).all(axis=1)
-    return right
+    return np.asarray((_are_first(truth) | ~_are_first(estimates)).all(axis=1), dtype=np.bool_)
 
 
 def _are_first(values: FloatArray) -> BoolArray:
