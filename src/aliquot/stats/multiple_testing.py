@@ -61,7 +61,7 @@ def named_by_bh(p: FloatArray, alpha: float) -> BoolArray:
     """
     known = np.isfinite(p)
     ordered = np.sort(np.where(known, p, np.inf), axis=1)
-    below = ordered * known.sum(axis=1, keepdims=True) < alpha * np.arange(1, p.shape[1] + 1)
+    below = ordered < alpha * np.arange(1, p.shape[1] + 1) / np.maximum(known.sum(axis=1, keepdims=True), 1)
     last = np.where(below, np.arange(p.shape[1]), -1).max(axis=1, keepdims=True, initial=-1)
     limit = np.where(last >= 0, np.take_along_axis(ordered, np.maximum(last, 0), axis=1), -np.inf)
     named: BoolArray = known & (p <= limit)
