@@ -11,6 +11,7 @@ from aliquot.errors import NameUnknownError, OptionError
 from aliquot.planning import forecast as module
 from aliquot.planning.forecast import BudgetForecast, Point, probabilities, widths
 from aliquot.planning.recommendation import parse_goal
+from aliquot.stats.multiple_testing import adjusted, named_by_bh
 from aliquot.stats.system_correlation import pairwise_accuracy, rank_of_best, swapped_pairs
 
 
@@ -18,7 +19,7 @@ def looked(truth, estimates, half=0.0) -> BudgetForecast:
     truth, estimates = np.atleast_2d(truth).astype(float), np.atleast_2d(estimates).astype(float)
     m = estimates.shape[1]
     pair = np.full((1, m, m), half)
-    return BudgetForecast(truth, estimates, np.full((1, m), half), pair, pair, pair / 2, np.ones(1))
+    return BudgetForecast(truth, estimates, np.full((1, m), half), pair, pair * 0 + 1e9, pair / 1.96, np.ones(1))
 
 
 @settings(max_examples=40, deadline=None)
@@ -37,6 +38,19 @@ def test_significance_counts_the_right_way_only():
     found = probabilities(looked([2.0, 0.0], [[3.0, 0.0], [0.5, 0.0], [-3.0, 0.0], [1.1, 0.0]], half=1.0))
     assert found.pairs == pytest.approx([0.5])
     assert found.accuracy == pytest.approx(0.75)
+
+
+def test_differences_are_significant_by_the_rule_of_estimate():
+    rng = np.random.default_rng(1)
+    p = rng.beta(0.3, 2.0, size=(300, 10))
+    p[rng.random(p.shape) < 0.1] = np.nan
+    p[:3] = np.nan
+    expected = [adjusted(row, "bh") < 0.05 for row in p]
+    np.testing.assert_array_equal(named_by_bh(p, 0.05), expected)
+    # Three equal systems and one far away: a single small p of the six does not count as it would alone.
+    near = probabilities(looked([0.0, 0.1, 0.2, 0.2], [[0.0, 0.1, 0.2, 1.21]], half=1.0))
+    far = probabilities(looked([0.0, 0.1, 0.2, 9.0], [[0.0, 0.1, 0.2, 9.0]], half=1.0))
+    assert (near.pairs.sum(), far.pairs.sum()) == (0, 3)
 
 
 def test_an_unknown_error_tells_nothing_apart():

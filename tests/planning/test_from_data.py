@@ -14,9 +14,11 @@ from tests.planning.conftest import judged_only
 import aliquot
 from aliquot import EvalSet, synthetic
 from aliquot.errors import DataError, NameUnknownError, OptionError
+from aliquot.estimation.estimate import Estimates
 from aliquot.planning.plan_inputs import Pilot, pilot_sample
 from aliquot.planning.result import CampaignPlan
 from aliquot.simulation.setup import replay_method
+from aliquot.stats.multiple_testing import adjusted
 
 
 def planned(data: EvalSet, **given) -> CampaignPlan:
@@ -73,11 +75,17 @@ def test_a_whole_campaign_foreseen_is_the_campaign_replayed(campaign, replayed, 
 # -- continuing from what is judged --------------------------------------------------------------------------------
 
 
+def told_apart(result: Estimates) -> set[frozenset[str]]:
+    """Pairs with a significant difference: two-sided, Benjamini-Hochberg."""
+    p = adjusted(np.array([min(1.0, 2 * pair.p_sample) for pair in result.pairs]), "bh")
+    return {frozenset((pair.a, pair.b)) for pair, value in zip(result.pairs, p, strict=True) if value < 0.05}
+
+
 @pytest.mark.parametrize("target", ["testset", "given"])
 def test_the_first_point_is_what_estimate_says_now(pilot, target):
     """The same test: told apart by now are the pairs that `estimate` tells apart."""
     found, now = planned(pilot, budgets="30%", target=target), aliquot.estimate(pilot, target=target)
-    significant = {frozenset((pair.a, pair.b)) for pair in now.pairs if pair.p_sample < 0.05}
+    significant = told_apart(now)
     assert 0 < len(significant) < 15
     for pair in found.pairs:
         assert (pair.chance["auto"][0] > 0) == (frozenset((pair.a, pair.b)) in significant)
@@ -106,7 +114,7 @@ def test_promised_pairs_are_told_apart_when_the_items_are_judged():
         promised.append(point.curve("auto")[-1].apart)
         larger = aliquot.select(whole, add_to=first, budget=100, seed=seed)
         result = aliquot.estimate(whole, selection=larger, target="given")
-        happened.append(sum(pair.p_sample < 0.05 for pair in result.pairs))
+        happened.append(len(told_apart(result)))
     gap = np.array(promised) - np.array(happened)
     assert abs(gap.mean()) < 0.15 + 3 * gap.std(ddof=1) / np.sqrt(len(gap))
 
@@ -325,7 +333,7 @@ def test_the_chance_of_a_pair_is_that_of_its_final_estimate(pilot):
     known = Pilot(pilot_sample(data)[0])
     final = known.forecast(replay_method("auto", data), 100)
     spread = known.known[0, 0] + known.known[1, 1] - 2 * known.known[0, 1] - final.pair_se[0, 0, 1] ** 2
-    gap, bound = found.pairs[0].difference, final.margin[0, 0, 1]
+    gap, bound = found.pairs[0].difference, final.pair_half[0, 0, 1]
     wanted = ndtr((gap - bound) / np.sqrt(spread)) + ndtr((-gap - bound) / np.sqrt(spread))
     # The draws of two systems are not shrunk; the right way round is nearly certain once it is significant.
     assert found.pairs[0].chance["auto"][-1] == pytest.approx(float(wanted), abs=0.03)
@@ -458,3 +466,17 @@ def test_identical_systems_are_not_told_apart(metrics, judged, rater_variance):
     assert "inf" not in text
     if judged < 40:
         assert any("'a' and 'b'" in note and "have the same scores" in note for note in result.notes)
+
+
+def test_plan_and_simulate_replay_the_same_draws(campaign):
+    """Shares of a whole number of items: both replay the same samples and count the same."""
+    sizes = [campaign.n_items // 10, campaign.n_items // 5]
+    told = {point.items: point for point in planned(campaign, budgets=sizes, replays=12).curve("auto")}
+    measures = ["accuracy", "top1", "width"]
+    replays = aliquot.simulate(campaign, ["auto"], sizes, repeats=12, measures=measures, parity=False)
+    cells = [cell for cell in replays.cells if cell.asked and cell.method == "auto"]
+    assert len(cells) == 2 * 3
+    for cell in cells:
+        point = told[round(cell.items)]
+        mine = {"accuracy": point.accuracy, "top1": point.best, "width": point.width}[cell.measure]
+        assert mine == pytest.approx(cell.value, rel=1e-9), (cell.share, cell.measure)

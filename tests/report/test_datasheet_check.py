@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aliquot.report.datasheet import Datasheet, check
+from aliquot.report.datasheet import Datasheet, check, render
 from aliquot.report.datasheet.checking import ADVICE, RULE, UNANSWERED, read_scale
 from aliquot.report.datasheet.forms import by_code, pair_in, unknown_languages
 from aliquot.report.datasheet.questions import questions
@@ -35,7 +35,7 @@ def test_a_complete_sheet(complete):
 
 def test_every_question_of_a_blank_sheet_is_unanswered():
     result = check(blank(["a", "b"]))
-    listed = [(finding.question, finding.criterion) for finding in result.findings if "details" not in finding.problem]
+    listed = [(finding.question, finding.criterion) for finding in result.findings]
     assert listed == [(question.number, name) for question, name in blank(["a", "b"]).places()]
     assert {finding.kind for finding in result.findings} == {UNANSWERED}
     assert (result.answered, result.questions) == (0, 28 + 2 * 17)
@@ -121,7 +121,19 @@ def test_other_must_be_explained(complete, number):
 @pytest.mark.parametrize("number", ["3.2.2", "3.3.3", "3.3.5", "3.3.6"])
 def test_details_are_always_wanted(complete, number):
     answer = complete.answer(number)
-    assert found(complete.with_answer(number, answer.chosen, details="  ")) == [(number, UNANSWERED)]
+    assert found(complete.with_answer(number, answer.chosen, details="  ")) == [(number, RULE)]
+
+
+@pytest.mark.parametrize("criteria", [[], ["fluency"], ["a", "b"]])
+def test_unanswered_questions_are_all_that_are_not_answered(criteria):
+    sheet = blank(criteria).with_answer("3.2.1", 4).with_answer("3.3.3", [0]).with_answer("1.2", "TODO: link")  # type: ignore[list-item]
+    result = check(sheet)
+    kinds = [finding.kind for finding in result.findings]
+    assert kinds.count(UNANSWERED) == result.questions - result.answered
+    assert result.answered == 2
+    assert f"{result.answered} of {result.questions} questions answered" in repr(sheet)
+    page = render(sheet)
+    assert page.count("*not answered*") == kinds.count(UNANSWERED)
 
 
 def test_conditions_are_needed_unless_annotators_choose_the_place(complete):
@@ -186,7 +198,7 @@ def test_advice_does_not_make_a_sheet_incomplete(complete):
 
 def test_a_sheet_without_criteria_is_not_complete(complete):
     bare = Datasheet(answers=complete.answers)
-    assert [(finding.question, finding.kind) for finding in check(bare).findings] == [("4", UNANSWERED)]
+    assert [(finding.question, finding.kind) for finding in check(bare).findings] == [("4", RULE)]
 
 
 def test_todo_is_no_answer(complete):

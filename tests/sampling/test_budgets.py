@@ -5,13 +5,14 @@ from __future__ import annotations
 import itertools
 import warnings
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
 from tests.sampling.conftest import DATA, EVERY, UNRATED, chosen_by, every_method, small, total
 
-from aliquot import AliquotWarning, EvalSet
+from aliquot import AliquotWarning, EvalSet, plan, synthetic
 from aliquot.errors import DataError, NameUnknownError, OptionError
 from aliquot.sampling.budgets import item_costs
 from aliquot.sampling.select import select
@@ -49,6 +50,31 @@ def test_budgets(method, budget, expected):
 def test_broken_budgets(method, budget, message):
     with pytest.raises(OptionError, match=message):
         select(DATA, method, budget)
+
+
+TIMED = {"seconds_per_judgment": 40}  # a whole number, as people type it in Python
+
+
+@pytest.mark.parametrize(
+    ("budget", "options"),
+    [("15%", {}), ("12.4%", {}), ("50judgments", {}), (20, {}), ("1h", TIMED), ("20EUR", TIMED | {"hourly": 15})],
+)
+def test_a_budget_buys_the_same_number_of_items_in_every_verb(budget, options):
+    data = synthetic(items=97, systems=4, annotators=0, seed=1)
+    planned: Any = plan(data, budget=budget, budgets="10%,50%", replays=2, **options)
+    drawn = {
+        len(select(data, method, budget, seed=seed, **options)) for method in ("auto", "segments") for seed in (0, 1)
+    }
+    assert drawn == {planned.recommendation.point.items}
+
+
+def test_what_is_added_is_counted_alike():
+    data = synthetic(items=150, systems=4, annotators=0, seed=1)
+    pilot = select(data, budget=31, seed=1)
+    for more in ("+15%", "+90judgments", "+7"):
+        larger = select(data, add_to=pilot, budget=more, seed=1)
+        planned: Any = plan(data, selection=pilot, budget=more, budgets="50%")
+        assert planned.recommendation.more == larger.details["waves"][-1]["size"] - 31, more
 
 
 def assert_all_are_taken(name: str, budget: float | str) -> None:

@@ -140,22 +140,22 @@ def _with_exact_tests(p: FloatArray, inference: Inference, seed: Seed) -> FloatA
 
 
 def p_best(inference: Inference, seed: Seed) -> FloatArray:
-    """Probability of being the best, by draws from the estimates' distribution; NaN for systems never judged.
+    """Probability of being the best, by draws of the true means; NaN for systems never judged.
 
-    Where systems were judged on different items, often few, the estimates are drawn towards their common mean first:
-    the largest of many noisy ones is too large. Their errors are also taken for larger (`_RAGGED`): the best systems of
-    real campaigns are closer to each other than to the rest, which no common prior tells, and probabilities without it
-    were too high (docs/evidence-cells.md).
+    The estimates are drawn towards their common mean first, as in `plan`: the largest of many noisy ones is too large.
+    Where systems were judged on different items, often few, their errors are also taken for larger (`_RAGGED`): the
+    best systems of real campaigns are closer to each other than to the rest, which no common prior tells, and
+    probabilities without it were too high (docs/evidence-cells.md).
     """
     known = inference.judged
     if known.sum() < 2:  # nothing to be better than
         return np.full(len(known), np.nan)
-    values = inference.values[known]
+    values, ragged = inference.values[known], inference.sample.ragged
     covariance = inference.covariance[np.ix_(known, known)] + np.diag(inference.unseen[known])
-    if inference.sample.ragged and len(values) > 1 and not np.isnan(covariance).any():
+    if ragged and not np.isnan(covariance).any():
         values, covariance = shrunk_to_common(values, covariance), covariance * _RAGGED**2
     best = np.full(len(known), np.nan)
-    best[known] = probability_best(values, covariance, seed=seed)
+    best[known] = probability_best(values, covariance, seed=seed, shrink=not ragged)
     return best
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import warnings
-import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import ndtri, stdtr
 from threadpoolctl import threadpool_limits
 
 from aliquot.core.evalset import EvalSet
@@ -16,9 +15,10 @@ from aliquot.core.parallel import run_in_order
 from aliquot.errors import AliquotWarning
 from aliquot.estimation.pipeline import infer
 from aliquot.estimation.sample import Sample
-from aliquot.simulation.replay import Stage, draw, judged
+from aliquot.simulation.replay import Stage, draw, judged, replay_seeds
 from aliquot.simulation.setup import BudgetPoint, ReplayMethod
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
+from aliquot.stats.multiple_testing import named_by_bh
 
 # -- What a budget promises: truths and estimates, replayed or drawn, turned into widths and chances -----------------
 
@@ -36,18 +36,21 @@ class BudgetForecast:
         estimates: R x M.
         half: R x M or 1 x M, half widths of the means' intervals; NaN where no spread was seen.
         pair_half: R x M x M or 1 x M x M, half widths of the intervals of differences.
-        margin: likewise, the difference above which `estimate` tells two systems apart (one-sided, level alpha).
+        pair_freedom: likewise, degrees of freedom of their variances.
         pair_se: likewise, their standard errors.
         expected: N, how often each item is expected to be judged.
+        not_best: probability that the present leader is not a best system, as `estimate` says it with more draws,
+            over what these draws say: it scales theirs, so that a curve starts at what `estimate` says.
     """
 
     truth: FloatArray
     estimates: FloatArray
     half: FloatArray
     pair_half: FloatArray
-    margin: FloatArray
+    pair_freedom: FloatArray
     pair_se: FloatArray
     expected: FloatArray
+    not_best: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -100,15 +103,18 @@ class Probabilities:
     pairs: FloatArray
 
 
-def probabilities(forecast: BudgetForecast) -> Probabilities:
+def probabilities(forecast: BudgetForecast, alpha: float = 0.05) -> Probabilities:
     """Count over the draws how often pairs, the best and the whole order are right, and differences significant.
+
+    A difference is significant as in `estimate`: two-sided p-values, adjusted over all pairs (Benjamini-Hochberg).
 
     A pair tied in truth is right whatever is said of its order, counts half for the accuracy unless it is tied in the
     estimates, too, and cannot be told apart the right way.
 
     >>> ones = np.full((1, 2, 2), 1.0)
     >>> seen = np.array([[3.0, 0.0], [0.5, 0.0], [0.0, 0.5]])
-    >>> found = probabilities(BudgetForecast(np.array([[1.0, 0.0]]), seen, ones[0], ones, ones, ones, np.ones(1)))
+    >>> told = BudgetForecast(np.array([[1.0, 0.0]]), seen, ones[0], 2 * ones, 60 * ones, ones, np.ones(1))
+    >>> found = probabilities(told)
     >>> round(found.accuracy, 3), found.pairs.round(3)
     (0.667, array([0.333]))
     """
@@ -122,15 +128,26 @@ def probabilities(forecast: BudgetForecast) -> Probabilities:
             _differences(_rows(forecast.truth, rows), first, second),
             _differences(forecast.estimates[rows], first, second),
         )
-        margin = _rows(forecast.margin, rows)[:, first, second]
+        errors = (forecast.pair_half, forecast.pair_se, forecast.pair_freedom)
+        p = _two_sided_p(said, *(_rows(part, rows)[:, first, second] for part in errors))
+        significant = named_by_bh(p, alpha)
         true_sign, said_sign = np.sign(true), np.sign(said)
         accuracy[rows] = 1.0 - np.abs(true_sign - said_sign).mean(axis=1) / 2
         right[rows] = (true_sign * said_sign >= 0).all(axis=1) & ((said_sign != 0) | (true_sign == 0)).all(axis=1)
-        apart += ((np.abs(said) > margin) & (true_sign * said_sign > 0)).sum(axis=0)
+        apart += (significant & (true_sign * said_sign > 0)).sum(axis=0)
     error = float(accuracy.std(ddof=1) / np.sqrt(draws)) if draws > 1 else 0.0
-    return Probabilities(
-        float(accuracy.mean()), error, float(_best(forecast).mean()), float(right.mean()), apart / draws
-    )  # fmt: skip
+    best = 1.0 - min(1.0, forecast.not_best * (1.0 - float(leader_is_best(forecast.estimates, forecast.truth).mean())))
+    return Probabilities(float(accuracy.mean()), error, best, float(right.mean()), apart / draws)
+
+
+def _two_sided_p(difference: FloatArray, half: FloatArray, se: FloatArray, freedom: FloatArray) -> FloatArray:
+    """Two-sided p-values; 1 for differences inside their interval, of which none is named, and NaN without an error."""
+    half, se, freedom = (np.broadcast_to(part, difference.shape) for part in (half, se, freedom))
+    outside = np.abs(difference) > half
+    p = np.where(np.isfinite(half), 1.0, np.nan)
+    with np.errstate(divide="ignore"):
+        p[outside] = 2.0 * stdtr(freedom[outside], -np.abs(difference[outside]) / se[outside])
+    return p
 
 
 def _rows(values: FloatArray, rows: slice) -> FloatArray:
@@ -144,20 +161,22 @@ def _differences(values: FloatArray, first: IntArray, second: IntArray) -> Float
     return np.where(np.abs(gaps) > noise, gaps, 0.0)
 
 
-def _best(forecast: BudgetForecast) -> BoolArray:
-    """Whether the system that comes first is a best one in truth."""
-    chosen = forecast.estimates.argmax(axis=1)
-    truth = np.broadcast_to(forecast.truth, forecast.estimates.shape)
-    top = truth.max(axis=1)
-    found: BoolArray = truth[np.arange(len(chosen)), chosen] >= top - 1e-10 * np.abs(top)
-    return found
+def leader_is_best(estimates: FloatArray, truth: FloatArray) -> BoolArray:
+    """Whether all systems that come first in a draw are best in truth (the measure top1 of `simulate`)."""
+    return np.asarray((_are_first(truth) | ~_are_first(estimates)).all(axis=1), dtype=np.bool_)
+
+
+def _are_first(values: FloatArray) -> BoolArray:
+    top = values.max(axis=1, keepdims=True)
+    first: BoolArray = values >= top - 1e-10 * np.abs(values).max(axis=1, keepdims=True)
+    return first
 
 
 def widths(forecast: BudgetForecast, power: float) -> tuple[float, float, float]:
     """Mean widths of the intervals of means and of differences, and the difference that is detected with this power."""
     first, second = np.triu_indices(forecast.estimates.shape[1], 1)
-    half, margin, se = (part[:, first, second] for part in (forecast.pair_half, forecast.margin, forecast.pair_se))
-    return 2 * _mean(forecast.half), 2 * _mean(half), _mean(margin + ndtri(power) * se)
+    half, se = (part[:, first, second] for part in (forecast.pair_half, forecast.pair_se))
+    return 2 * _mean(forecast.half), 2 * _mean(half), _mean(half + ndtri(power) * se)
 
 
 def _mean(values: FloatArray) -> float:
@@ -194,6 +213,11 @@ class PastCampaign:
         """Each system's true mean."""
         return self.stage.truth.means
 
+    @property
+    def level(self) -> float:
+        """Coverage of the intervals."""
+        return self.stage.level
+
     def forecasts(
         self, tasks: Sequence[tuple[ReplayMethod, int]], progress: Progress | None = None
     ) -> list[BudgetForecast]:
@@ -204,7 +228,7 @@ class PastCampaign:
         """Replay one number of items."""
         total = self.evalset.n_items
         share = BudgetPoint(n / total, n / total)
-        key = [self.seed, int(self.evalset.fingerprint, 16), zlib.crc32(method.typed.encode()), n]
+        key = replay_seeds(self.seed, self.evalset, method, n / total)
         drawn, counts = [], np.zeros(total)
         with threadpool_limits(limits=1):
             for replay in range(self.replays if n < total else 1):
@@ -212,8 +236,8 @@ class PastCampaign:
                 sample = judged(self.stage, draw(self.stage, method, share, rng))
                 counts += np.bincount(sample.rows, minlength=total)
                 drawn.append(_interval_for_draw(sample, method, self.stage.level))
-        estimates, half, pair_half, margin, pair_se = (np.array(part) for part in zip(*drawn, strict=True))
-        return BudgetForecast(self.means[None], estimates, half, pair_half, margin, pair_se, counts / len(drawn))
+        estimates, half, pair_half, freedom, pair_se = (np.array(part) for part in zip(*drawn, strict=True))
+        return BudgetForecast(self.means[None], estimates, half, pair_half, freedom, pair_se, counts / len(drawn))
 
 
 def _work(task: tuple[ReplayMethod, int, PastCampaign]) -> BudgetForecast:
@@ -222,18 +246,8 @@ def _work(task: tuple[ReplayMethod, int, PastCampaign]) -> BudgetForecast:
 
 
 def _interval_for_draw(sample: Sample, method: ReplayMethod, level: float) -> tuple[FloatArray, ...]:
-    """Estimates, half widths, margins and errors of differences, in the order of `BudgetForecast`."""
+    """Estimates, half widths, degrees of freedom and errors of differences, in the order of `BudgetForecast`."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AliquotWarning)
         found = infer(sample, method.estimator)
-    halves = (found.pair_half_widths(level), found.pair_half_widths(one_sided(level)))
-    return found.values, found.half_widths(level), *halves, found.pair_se
-
-
-def one_sided(level: float) -> float:
-    """The level of the intervals that exclude 0 when a one-sided test at alpha = 1 - level is significant.
-
-    >>> round(one_sided(0.95), 9)
-    0.9
-    """
-    return max(0.0, 2 * level - 1)
+    return found.values, found.half_widths(level), found.pair_half_widths(level), found.pair_freedom, found.pair_se

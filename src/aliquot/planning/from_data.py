@@ -17,7 +17,7 @@ from aliquot.planning.plan_inputs import PlanInputs, find_basis, gather
 from aliquot.planning.recommendation import Goal, recommend
 from aliquot.planning.repeats import Noise, RepeatAdvice, advise_repeats, annotator_noise
 from aliquot.planning.result import CampaignPlan, PairPlan
-from aliquot.sampling.budgets import Amount, Times, parse_amount
+from aliquot.sampling.budgets import Amount, Times, count_items, parse_amount
 from aliquot.simulation.setup import BASELINE, ReplayMethod, parse_budgets, replay_method, with_parity_points
 from aliquot.stats.arrays import FloatArray
 
@@ -128,16 +128,15 @@ def _in_all(inputs: PlanInputs, amount: Amount, curve: Sequence[Point]) -> Amoun
         raise OptionError(
             f"--budget +{amount.written} adds to judged items, and this plan starts anew: leave out the +"
         )
-    now = curve[0]
-    spent = {"items": now.items, "judgments": now.judgments, "share": now.share, "hours": now.hours, "money": now.money}
-    already = spent.get(amount.unit, float("nan"))
-    return replace(
-        amount, value=amount.value + (already if np.isfinite(already) else 0.0), written=f"+{amount.written}"
-    )
+    now, written = curve[0], f"+{amount.written}"
+    if amount.timed:
+        already = now.hours if amount.unit == "hours" else now.money
+        return replace(amount, value=amount.value + (already if np.isfinite(already) else 0.0), written=written)
+    return Amount(now.items + _affordable(inputs, curve, amount), "items", written)
 
 
 def _seen(inputs: PlanInputs, method: ReplayMethod, n: int, forecast: BudgetForecast, *, asked: bool = True) -> _Seen:
-    found = probabilities(forecast)
+    found = probabilities(forecast, 1.0 - inputs.basis.level)
     width, width_difference, detects = widths(forecast, inputs.power)
     hours = inputs.hours(forecast.expected)
     point = Point(
@@ -191,16 +190,12 @@ def _confirmed(inputs: PlanInputs, method: ReplayMethod, goal: Goal, curve: Sequ
 
 def _affordable(inputs: PlanInputs, curve: Sequence[Point], amount: Amount) -> float:
     """Items that an amount buys; hours and money between the points of the curve, because designs draw long items."""
-    if amount.unit == "items":
-        return amount.value
-    if amount.unit == "judgments":
-        return amount.value / (inputs.evalset.n_systems * inputs.per_output)
     if amount.unit == "cost":
         raise OptionError(f"--budget {amount.written}: plan in items, judgments, hours or money; --cost holds seconds")
-    if amount.unit == "share":
-        if amount.value > 1:
-            raise OptionError(f"--budget {amount.written}: more than all items; give at most 100%")
-        return amount.value * inputs.limit
+    if amount.unit == "share" and amount.value > 1:
+        raise OptionError(f"--budget {amount.written}: more than all items; give at most 100%")
+    if not amount.timed:
+        return float(count_items(amount, inputs.limit, inputs.evalset.n_systems * inputs.per_output))
     hours = amount.value
     if amount.unit == "money":
         if inputs.prices.hourly is None:

@@ -16,7 +16,7 @@ from aliquot.estimation.inputs import of_criterion, score_of_criterion, with_jud
 from aliquot.io.inputs import DataLike, JudgmentsLike, SelectionLike, as_evalset, as_selection
 from aliquot.planning.adaptive import AdaptivePlan, plan_adaptive, share_of_cells
 from aliquot.planning.from_data import plan_campaign
-from aliquot.planning.plan_inputs import find_basis, gather
+from aliquot.planning.plan_inputs import find_basis, gather, judged_within
 from aliquot.planning.power import (
     PAPER_DIFFERENCES,
     PAPER_SDS,
@@ -88,8 +88,8 @@ def plan(
         difference: the smallest difference of two systems that matters; with data, the goal is to detect it. Several,
             with or without several `sd`, give a table.
         sd: standard deviation of a judgment of one system.
-        alpha: significance level: two-sided without data; with data, of the one-sided test behind the clusters of
-            `estimate`. Intervals have the level 1 - alpha.
+        alpha: significance level of two-sided tests; with data they are adjusted over all pairs, as in `estimate`
+            (Benjamini-Hochberg). Intervals have the level 1 - alpha.
         power: wanted probability of a significant difference.
         paired: the same items are judged for all systems.
         sd_difference: standard deviation over items of the difference of two systems; implies `paired`.
@@ -165,6 +165,9 @@ def plan(
     _refuse({"sd": sd, "sd_difference": sd_difference, "rho": rho, "system_correlation": system_correlation,
              "paired": paired, "systems": systems, "judgments_per_output": judgments_per_output, "table": table},
             "is for planning without data: the data say it themselves; leave it out")  # fmt: skip
+    name = human or data.human
+    if selection is not None and name is not None:
+        data = judged_within(data, selection, name)
     told_to = progress_of(progress, "replaying")
     _check_counts(items=items, replays=replays, draws=draws, rater_variance=rater_variance)
     if adaptive:

@@ -16,9 +16,10 @@ from aliquot.core.selection import Design, Selection
 from aliquot.errors import AliquotWarning, DataError, OptionError
 from aliquot.estimation.estimators import run_estimator
 from aliquot.estimation.pipeline import Inference, infer, pair_errors
+from aliquot.estimation.ranking import p_best
 from aliquot.estimation.sample import Fitted, Sample, sample_of
 from aliquot.estimation.targets import judging_noise, target_variance
-from aliquot.planning.forecast import BudgetForecast, PastCampaign, Progress, one_sided
+from aliquot.planning.forecast import BudgetForecast, PastCampaign, Progress, leader_is_best
 from aliquot.planning.repeats import judgments_per_output
 from aliquot.sampling.budgets import Prices, Times, data_prices
 from aliquot.sampling.methods import Drawn, lookup
@@ -183,17 +184,26 @@ class Pilot:
         estimates = np.tile(self.means, (len(self.truth), 1))
         return self._told(estimates, self.known, (self.now.freedom[0], self.now.pair_freedom), expected)
 
+    @cached_property
+    def _not_best(self) -> float:
+        """Ratio of what `estimate` and the draws here say: the probability that the leader is not a best system."""
+        if not self.continues:
+            return 1.0
+        leaders = self.same_as == self.same_as[int(self.means.argmax())]
+        said = float(p_best(replace(self.now, added=self.added), self.seed)[leaders].sum())
+        drawn = float(leader_is_best(np.tile(self.means, (len(self.truth), 1)), self.truth).mean())
+        return (1.0 - said) / (1.0 - drawn) if drawn < 1 and np.isfinite(said) else 1.0
+
     def _told(
         self, estimates: FloatArray, covariance: FloatArray, freedom: tuple[float, FloatArray], expected: FloatArray
     ) -> BudgetForecast:
-        """Widths and margins as `estimate` will give them."""
+        """Widths and errors as `estimate` will give them."""
         pair_se = pair_errors(covariance)
         half = stdtrit(freedom[0], 0.5 + self.level / 2) * np.sqrt(np.diag(covariance))
-        pair_half, margin = (
-            stdtrit(freedom[1], 0.5 + level / 2) * pair_se for level in (self.level, one_sided(self.level))
-        )
+        pair_half = stdtrit(freedom[1], 0.5 + self.level / 2) * pair_se
         return BudgetForecast(
-            self.truth, estimates, half[None], pair_half[None], margin[None], pair_se[None], expected
+            self.truth, estimates, half[None], pair_half[None], freedom[1][None], pair_se[None], expected,
+            self._not_best,
         )  # fmt: skip
 
     @property
@@ -217,6 +227,20 @@ def _same_share(n: int, copies: float, population: int) -> int:
     if not np.isfinite(copies):
         return max(2, min(population // 10, n))  # chances far from 1, as if items never ran out
     return int(np.clip(round(n / copies), 2, population))
+
+
+def judged_within(data: EvalSet, selection: Selection | None, human: str) -> EvalSet:
+    """The data without what people said of items outside the selection: the estimates do not use it either."""
+    data = data.with_human(human)
+    if selection is None:
+        return data
+    chosen = set(selection.ids)
+    rows = np.array([item in chosen for item in data.ids])
+    if rows.all():
+        return data
+    scores = np.where(rows[:, None], data.human_score(human), np.nan)
+    made = None if data.judgments is None else data.judgments.keep(items=[item for item in data.ids if item in chosen])
+    return replace(data, judgments=made).with_score(human, scores)
 
 
 def pilot_sample(
@@ -289,6 +313,7 @@ class PlanInputs:
     prices: Prices  # of the items of the present set
     per_output: float  # judgments behind a human score
     power: float  # asked for each pair
+    partly: int = 0  # items judged for some systems only, which the plan does not use
 
     @property
     def evalset(self) -> EvalSet:
@@ -344,8 +369,12 @@ def find_basis(
     copies = np.inf if beyond else 1.0 if items is None or items == present else items / present
     pilot = Pilot(sample, None, copies, level, draws, seed)
     if pilot.continues and target == "testset":
-        judged = [sample.evalset.ids[row] for row in sample.rows]
-        noise = judging_noise(data.keep(systems=list(pilot.evalset.systems)), human or str(data.human), judged)
+        name, judged = human or str(data.human), [sample.evalset.ids[row] for row in sample.rows]
+        noise = judging_noise(data.keep(systems=list(pilot.evalset.systems)), name, judged)
+        if noise.unbalanced and noise.effect is not None:  # as `estimate` adjusts for severity
+            kept = data.keep(systems=list(pilot.evalset.systems))
+            adjusted = kept.with_score(name, kept.score(name) - noise.effect)
+            pilot = replace(pilot, sample=pilot_sample(adjusted, name, selection)[0])
         goal = target_variance(pilot.now, target, noise, adjusted=noise.unbalanced)
         pilot = replace(pilot, added=goal.added)
     return pilot, [*notes, *_pilot_notes(pilot, given=selection is not None)]
@@ -387,8 +416,13 @@ def gather(data: EvalSet, basis: Basis, items: int | None, *, beyond: bool, time
     timed = evalset if evalset.judgments is not None else _with_judgments_of(evalset, data)
     present = evalset.n_items
     limit = items if items is not None else present
-    per_output = judgments_per_output(data.with_human(evalset.human))
-    return PlanInputs(basis, np.inf if beyond else float(limit), limit, data_prices(times, timed), per_output, power)
+    data = data.with_human(evalset.human)
+    items = int(np.isfinite(data.human_score()).any(axis=1).sum())
+    partly = items - basis.sample.n if isinstance(basis, Pilot) else 0
+    return PlanInputs(
+        basis, np.inf if beyond else float(limit), limit, data_prices(times, timed), judgments_per_output(data), power,
+        partly,
+    )  # fmt: skip
 
 
 def _with_judgments_of(evalset: EvalSet, data: EvalSet) -> EvalSet:

@@ -15,7 +15,7 @@ import polars as pl
 from aliquot.core.result import Result
 from aliquot.errors import OptionError
 from aliquot.planning.repeats import Noise, RepeatAdvice, advise_repeats
-from aliquot.sampling.budgets import Amount, Prices, Times, parse_amount, plain_prices
+from aliquot.sampling.budgets import Amount, Prices, Times, count_items, parse_amount, plain_prices
 from aliquot.stats.power import (
     paired_detectable,
     paired_power,
@@ -193,7 +193,7 @@ def _affordable(setting: Setting, prices: Prices, amount: Amount) -> tuple[int, 
     elif amount.unit == "share":
         if np.isinf(setting.items):
             raise OptionError(f"--budget {amount.written}: a share of how many? Give --items")
-        n = amount.value * setting.items
+        n = count_items(amount, int(setting.items), setting.systems)
     else:
         hours = prices.hours(np.ones(1), setting.judgments)
         cost = prices.money(hours) if amount.unit == "money" else hours

@@ -159,7 +159,7 @@ def _do(inputs: PlanInputs, point: Point, goal: Goal, amount: Amount | None, *, 
 def _continue(inputs: PlanInputs, point: Point, now: Point, goal: Goal, amount: Amount | None, *, reached: bool) -> str:
     """What to add to the items that are judged already."""
     more = point.items - inputs.judged
-    here = f"{inputs.judged} of {inputs.limit} items are judged"
+    here = f"{inputs.judged} of {inputs.limit} items are judged{' for all systems' if inputs.partly else ''}"
     if more <= 0:
         enough = f"enough for {goal.words}" if reached else "all that the budget buys"
         return f"{here}; that is {enough}."
@@ -171,7 +171,8 @@ def _continue(inputs: PlanInputs, point: Point, now: Point, goal: Goal, amount: 
 
 
 def _spent(inputs: PlanInputs, judgments: float, hours: float, money: float) -> str:
-    parts = [f"{judgments:.0f} judgments"]
+    each = f"{inputs.per_output:.3g}"
+    parts = [f"{judgments:.0f} judgments{'' if each == '1' else f' ({each} of each output)'}"]
     if np.isfinite(hours):
         parts.append(f"{in_words(hours)} hours")
     if np.isfinite(money):

@@ -193,6 +193,7 @@ def trust(found: Findings) -> Section | None:
         says = "Agreement cannot be measured: the judgments do not say who gave them, or no output was judged twice."
     if found.cleaned is not None:
         says = f"{says} {verdict(found.cleaned) or ''}".strip()
+    says = f"{says} {found.scope.get('agreement', '')}".strip()
     return Section("trust", title, says, "trust.html", shown)
 
 
@@ -307,8 +308,8 @@ def metrics(found: Findings) -> Section | None:
     tables = [table for table in (rows[:_METRICS], rows[_METRICS:]) if table]
     shown = {"tables": [_with_bars(table) for table in tables], "notes": report.notes,
              "unit": {"item": "judged items", "judgment": "judgments"}.get(_unit(report), "judgments")}  # fmt: skip
-    return Section("metrics", "What do the metrics say, and may they replace people?", report.verdict, "metrics.html",
-                   shown)  # fmt: skip
+    says = f"{report.verdict} {found.scope.get('metrics', '')}".strip()
+    return Section("metrics", "What do the metrics say, and may they replace people?", says, "metrics.html", shown)
 
 
 def _with_bars(rows: list[dict[str, Any]]) -> dict[str, Any]:

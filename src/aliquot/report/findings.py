@@ -7,8 +7,8 @@ not allow is left out, and `left_out` says why.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -34,12 +34,12 @@ from aliquot.io.inputs import as_evalset, as_judgments, as_selection
 from aliquot.io.load import recognise
 from aliquot.metric_eval.metrics import MetricReport, metrics
 from aliquot.planning.plan import plan
+from aliquot.planning.plan_inputs import judged_within
 from aliquot.planning.result import CampaignPlan
 from aliquot.report import datasheet
 from aliquot.report.datasheet import Datasheet
 
-_CELLS_TO_REPLAY = 40_000  # outputs up to which a past campaign is replayed: replays take longer than all the rest
-_TRIALS = 1000
+_CELLS_TO_REPLAY = 20_000  # outputs up to which a past campaign is replayed: replays take longer than all the rest
 _CHOICES = ("pairwise", "best-worst", "ranking")
 
 Part = TypeVar("Part")
@@ -72,7 +72,6 @@ class Findings:
     comparison: Comparison | None
     choices: pl.DataFrame | None  # the table that the comparison was made of
     judgments: Judgments | None  # those that the human score is made of, as far as that can be told
-    judgments_source: str  # which of the data's judgments these are, in words
     cleaned: Cleaned | None
     agreement: Agreement | None
     metrics: MetricReport | None
@@ -80,6 +79,8 @@ class Findings:
     datasheet: Datasheet | None
     options: Options
     left_out: tuple[str, ...] = ()
+    # sentences for parts that rest on fewer judgments or items than the verb takes; empty where they are the same
+    scope: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def systems(self) -> tuple[str, ...]:
@@ -169,7 +170,7 @@ def _of_choices(
                         "use aliquot compare")  # fmt: skip
     return Findings(
         name=name, data=data, human=None, selection=selection, estimates=None, comparison=result, choices=table,
-        judgments=None, judgments_source="", cleaned=None, agreement=None, metrics=None, plan=None, datasheet=None,
+        judgments=None, cleaned=None, agreement=None, metrics=None, plan=None, datasheet=None,
         options=options,
     )  # fmt: skip
 
@@ -203,14 +204,14 @@ def _of_scores(
     mismatches: Sequence[Mismatch] = result.details["mismatches"]
     left_out += [row.sentence for row in mismatches if row.action == "left out"]
     judged, human = _judged(data, selection, judgments, options)
-    made, source = _behind(judged, human)
+    made = _behind(judged, human)
     findings = Findings(
         name=data.name, data=judged, human=human, selection=selection, estimates=result, comparison=None,
-        choices=None, judgments=made, judgments_source=source, cleaned=cleaned,
+        choices=None, judgments=made, cleaned=cleaned,
         agreement=None if made is None else attempt("agreement", lambda: _agreement(judged, made, options)),
         metrics=attempt("metrics", lambda: _metrics(judged, human, options)) if judged.metrics else None,
-        plan=attempt("plan", lambda: _plan(judged, selection, human, options)),
-        datasheet=None, options=options,
+        plan=attempt("plan", lambda: _plan(data, selection, judgments, judged, options)),
+        datasheet=None, options=options, scope=_scope(data, judgments, judged, made, human),
     )  # fmt: skip
     sheet = attempt("datasheet", lambda: _datasheet(findings))
     return replace(findings, datasheet=sheet, left_out=tuple(left_out)), mismatches
@@ -228,65 +229,70 @@ def _judged(
     human = options.human or data.human
     if human is None:
         raise DataError(f"{data.name}: there is no human score; name it with --human NAME / human=")
-    if selection is not None:
-        data = _selected(data, selection, human)
-    return data.with_human(human), human
+    return judged_within(data, selection, human), human
 
 
-def _selected(data: EvalSet, selection: Selection, human: str) -> EvalSet:
-    """The data without what people said of items outside the selection: the estimates do not use it either."""
-    chosen = set(selection.ids)
-    rows = np.array([item in chosen for item in data.ids])
-    if rows.all():
-        return data
-    scores = np.where(rows[:, None], data.human_score(human), np.nan)
-    made = None if data.judgments is None else data.judgments.keep(items=[item for item in data.ids if item in chosen])
-    return replace(data, judgments=made).with_score(human, scores)
-
-
-def _behind(data: EvalSet, human: str) -> tuple[Judgments | None, str]:
+def _behind(data: EvalSet, human: str) -> Judgments | None:
     """The judgments that the score is made of; all of them where that cannot be told."""
     if data.judgments is None:
-        return None, ""
+        return None
     try:
         behind = judgments_of_score(data, human)
     except AliquotError:
-        return data.judgments, "all"
+        return data.judgments
     keys = ["item", "system", "annotator"]
     table = data.judgments.table.join(behind.table.select(keys).unique(), on=keys, how="semi", nulls_equal=True)
     column, _, value = behind.source.partition(" ")
     if column in table.columns and column in ("protocol", "criterion"):
         table = table.filter(pl.col(column) == value.split(",")[0])
-    return Judgments(table), behind.source
+    return Judgments(table)
+
+
+def _scope(
+    data: EvalSet, judgments: Judgments | None, judged: EvalSet, made: Judgments | None, human: str
+) -> dict[str, str]:
+    """Say where the verb by itself, which knows neither selection nor score, would take more of the data."""
+    given, found = judgments if judgments is not None else data.judgments, {}
+    if given is not None and made is not None and made.answers().height < given.answers().height:
+        found["agreement"] = (f"This is about the {made.answers().height:,} of {given.answers().height:,} judgments "
+                              f"that the estimates of '{human}' use; aliquot agreement takes all.")  # fmt: skip
+    if human in data.scores:
+        items, all_items = (int(np.isfinite(one.score(human)).any(axis=1).sum()) for one in (judged, data))
+        if judgments is None and items < all_items:
+            found["metrics"] = (f"This is about the {items:,} of {all_items:,} judged items that the estimates use; "
+                                "aliquot metrics takes all.")  # fmt: skip
+    return found
 
 
 def _agreement(data: EvalSet, judgments: Judgments, options: Options) -> Agreement:
-    return agreement(replace(data, judgments=judgments), bootstrap=300, confidence=options.level, seed=options.seed)
+    return agreement(replace(data, judgments=judgments), confidence=options.level, seed=options.seed)
 
 
 def _metrics(data: EvalSet, human: str, options: Options) -> MetricReport:
     return metrics(
-        data, human, parts=["decomposition", "breakeven", "value"], trials=_TRIALS, level=options.level,
-        alpha=options.alpha, seed=options.seed,
+        data, human, parts=["decomposition", "breakeven", "value"], level=options.level, alpha=options.alpha,
+        seed=options.seed,
     )  # fmt: skip
 
 
-def _plan(data: EvalSet, selection: Selection | None, human: str, options: Options) -> CampaignPlan:
-    """What other budgets promise; a past campaign that is large is not replayed."""
-    complete = bool(np.isfinite(data.human_score(human)).all(axis=1).sum() == data.n_items)
-    cells = data.n_items * data.n_systems
-    if complete and cells > _CELLS_TO_REPLAY:
+def _plan(
+    data: EvalSet, selection: Selection | None, judgments: Judgments | None, judged: EvalSet, options: Options
+) -> CampaignPlan:
+    """What other budgets promise, as `plan` says it; a past campaign that is large is not replayed."""
+    present = np.isfinite(judged.human_score())
+    cells = present.size
+    if present.all() and cells > _CELLS_TO_REPLAY:
         raise OptionError(f"replaying {cells:,} outputs takes long; run aliquot plan {data.name}")
-    replays = 50 if cells < _CELLS_TO_REPLAY // 8 else 10
     found = plan(
-        data, selection=selection, human=human, alpha=options.alpha, replays=replays, draws=1000,
-        budgets="10%:50%:3" if complete else "10%:100%:6", seed=options.seed,
+        data, selection=selection, judgments=judgments, human=options.human, criterion=options.criterion,
+        alpha=options.alpha, beyond=options.target == "beyond",
+        target="given" if options.target == "given" else "testset", seed=options.seed,
     )  # fmt: skip
     if not isinstance(found, CampaignPlan):
         raise DataError(f"{data.name}: these data allow no plan")
-    judged = int(np.isfinite(data.human_score(human)).any(axis=1).sum())
-    if found.basis == "pilot" and found.judged < judged:  # it would contradict the numbers of the other sections
-        raise DataError(f"{found.judged} of {judged} items are judged for all systems, and a plan rests on those only; "
+    items = int(present.any(axis=1).sum())
+    if found.basis == "pilot" and found.judged < items:  # it would contradict the numbers of the other sections
+        raise DataError(f"{found.judged} of {items} items are judged for all systems, and a plan rests on those only; "
                         "run aliquot plan")  # fmt: skip
     return found
 

@@ -55,7 +55,7 @@ class SetReport(Result):
         return {
             "name": self.name,
             "sections": [{"id": one.id, "title": one.title, "verdict": one.verdict} for one in self.sections],
-            "results": found.results, "texts": self.texts,
+            "results": {verb: result.to_dict() for verb, result in found.results.items()}, "texts": self.texts,
             "signatures": found.signatures, "left_out": found.left_out,
         }  # fmt: skip
 

@@ -107,39 +107,51 @@ def resolve_budget(
     """
     if population == 0:
         raise DataError("no item is left to choose from; check --exclude-items")
-    total = float(population) if cost is None else float(cost.sum())
     amount = Amount(1.0, "share", "100%") if budget is None else budget
     amount = amount if isinstance(amount, Amount) else parse_amount(amount)
-    if amount.unit in ("items", "judgments"):
-        return Budget(_number(amount, population, systems, priced=cost is not None))
-    if cost is None and amount.unit != "share":
-        need = "--cost COLUMN" if amount.unit == "cost" else "how long judging takes: --seconds-per-judgment or --cost"
-        raise OptionError(f"--budget {amount.written} needs {need}")
-    value = {"share": amount.value * total, "hours": amount.value * _HOUR}.get(amount.unit, amount.value)
-    if value > total * (1 + 1e-12):
-        _warn_of_all(amount, total, "items" if cost is None else "of cost")
-        value = total
-    return Budget(max(1, round(value))) if cost is None else Budget(n=population, amount=value)
-
-
-def _number(amount: Amount, population: int, systems: int, *, priced: bool) -> int:
-    """A whole number of items."""
-    if amount.bare and priced:
+    if amount.bare and cost is not None:
         raise OptionError(f"--budget {amount.written} with --cost: write {amount.written}cost for an amount of cost, "
                           f"or {amount.written}items for a number of items")  # fmt: skip
+    same = cost is None or np.allclose(cost, cost[0], rtol=1e-12, atol=0.0)
+    if amount.unit in ("items", "judgments") or (amount.unit == "share" and same):
+        n = count_items(amount, population, systems)
+        if n > population:
+            _warn_of_all(amount, population, "items")
+        return Budget(min(n, population))
+    if cost is None:
+        need = "--cost COLUMN" if amount.unit == "cost" else "how long judging takes: --seconds-per-judgment or --cost"
+        raise OptionError(f"--budget {amount.written} needs {need}")
+    total = float(cost.sum())
+    value = {"share": amount.value * total, "hours": amount.value * _HOUR}.get(amount.unit, amount.value)
+    if value > total * (1 + 1e-12):
+        _warn_of_all(amount, total, "of cost")
+        value = total
+    # Items of the same cost are a number of items: a design then draws just as many as `plan` says, not one more.
+    return Budget(int(value / cost[0] * (1 + 1e-12))) if same else Budget(n=population, amount=value)
+
+
+def count_items(amount: Amount, population: int, judgments_per_item: float) -> int:
+    """Items that a number of items or judgments, or a share of the population, buys; perhaps more than there are.
+
+    A share is rounded to the nearest number of items, at least one; judgments are rounded down.
+
+    >>> count_items(parse_amount("15%"), 297, 4), count_items(parse_amount("200judgments"), 297, 6)
+    (45, 33)
+    """
+    if amount.unit == "share":
+        return max(1, round(amount.value * population))
     value = amount.value
     if amount.unit == "judgments":
-        if not systems:
+        if not judgments_per_item:
             raise OptionError(f"--budget {amount.written}: the data have no systems to judge; write a number of items")
-        value = np.floor(value / systems + 1e-9)
+        value = float(np.floor(value / judgments_per_item + 1e-9))
         if value < 1:
-            raise OptionError(f"--budget {amount.written}: one item takes {systems} judgments, one for each system")
+            raise OptionError(f"--budget {amount.written}: one item takes {judgments_per_item:g} judgments, at least "
+                              "one for each system")  # fmt: skip
     if abs(round(value) - value) > 1e-9:
         raise OptionError(f"--budget {amount.written}: a number of items is whole; for an amount of cost give --cost "
                           f"too, and write {amount.written}cost")  # fmt: skip
-    if value > population:
-        _warn_of_all(amount, population, "items")
-    return min(round(value), population)
+    return round(value)
 
 
 def _warn_of_all(amount: Amount, total: float, unit: str) -> None:
@@ -266,8 +278,8 @@ def plain_prices(times: Times, outputs: int) -> Prices:
     elif times.seconds_per_item is not None:
         seconds, about = times.seconds_per_item, f"{times.seconds_per_item:g} s an item"
     _check_known(times, known=seconds is not None)
-    return Prices(None if seconds is None else np.array([seconds]), times.seconds_per_new_item, times.hourly,
-                  times.currency, about)  # fmt: skip
+    each = None if seconds is None else np.array([seconds], dtype=np.float64)
+    return Prices(each, times.seconds_per_new_item, times.hourly, times.currency, about)
 
 
 def data_prices(times: Times, evalset: EvalSet) -> Prices:

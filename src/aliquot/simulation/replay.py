@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -130,6 +131,11 @@ def stacked(outcomes: list[Outcome]) -> Outcomes:
         np.array([o.cost for o in outcomes]), tuple(o.scores for o in outcomes),
         np.array([o.watched for o in outcomes]), np.array([o.centre for o in outcomes]),
     )  # fmt: skip
+
+
+def replay_seeds(seed: int, evalset: EvalSet, method: ReplayMethod, share: float) -> list[int]:
+    """Seed the replays of a method at a share of the items; `simulate` and `plan` replay the same draws."""
+    return [seed, int(evalset.fingerprint, 16), zlib.crc32(method.typed.encode()), round(share * 1e9)]
 
 
 def draw(stage: Stage, plan: ReplayMethod, point: BudgetPoint, rng: np.random.Generator) -> Chosen:

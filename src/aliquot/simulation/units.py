@@ -7,7 +7,6 @@ any order, with any other methods beside it, gives the same table.
 from __future__ import annotations
 
 import warnings
-import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -22,7 +21,7 @@ from aliquot.metric_eval.measures import Measure, Outcomes, chosen_measures
 from aliquot.sampling.budgets import resolve_budget
 from aliquot.sampling.select import task_of
 from aliquot.sampling.tasks import Chosen, choose_rows
-from aliquot.simulation.replay import Outcome, Stage, allocated, draw, outcome, stacked
+from aliquot.simulation.replay import Outcome, Stage, allocated, draw, outcome, replay_seeds, stacked
 from aliquot.simulation.setup import BASELINE, FEWEST, BudgetPoint, ReplayMethod
 from aliquot.stats.arrays import FloatArray
 from aliquot.stats.pairwise import prefix_spa, random_spa
@@ -188,8 +187,7 @@ def _generator(unit: Unit, stage: Stage, point: BudgetPoint, repeat: int) -> np.
 
 
 def _seeds(unit: Unit, stage: Stage, point: BudgetPoint) -> list[int]:
-    method = zlib.crc32(unit.plan.typed.encode())
-    return [unit.seed, int(stage.evalset.fingerprint, 16), method, round(point.share * 1e9)]
+    return replay_seeds(unit.seed, stage.evalset, unit.plan, point.share)
 
 
 def _cells(

@@ -9,6 +9,7 @@ from scipy.special import ndtr, stdtr
 
 from aliquot.errors import OptionError
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, Seed, blocks
+from aliquot.stats.shrinkage import truth_draws
 
 ClusterRule = Literal["any", "neighbour"]
 
@@ -116,11 +117,14 @@ def rank_intervals(better: BoolArray) -> tuple[IntArray, IntArray]:
     return 1 + better.sum(axis=0, dtype=np.int64), len(better) - better.sum(axis=1, dtype=np.int64)
 
 
-def probability_best(estimates: FloatArray, covariance: FloatArray, draws: int = 10000, seed: Seed = 0) -> FloatArray:
-    """Probability that each system is the best: share of the draws from N(estimate, Cov) that it wins.
+def probability_best(
+    estimates: FloatArray, covariance: FloatArray, draws: int = 10000, seed: Seed = 0, *, shrink: bool = False
+) -> FloatArray:
+    """Probability that each system is the best: share of the draws of the true means that it wins.
 
-    Draws won by several systems are split. A system without an estimate has probability 0; all are NaN where no system
-    has an estimate, or their covariance is not known. It may be singular.
+    They are drawn from N(estimate, Cov), or, with `shrink`, by `truth_draws`: from four systems on, the largest of
+    noisy estimates is too large. Draws won by several systems are split. A system without an estimate has probability
+    0; all are NaN where no system has an estimate, or their covariance is not known. It may be singular.
 
     >>> probability_best(np.array([1.0, 1.0, 0.0, np.nan]), np.zeros((4, 4)))
     array([0.5, 0.5, 0. , 0. ])
@@ -138,7 +142,10 @@ def probability_best(estimates: FloatArray, covariance: FloatArray, draws: int =
     rounding = _TIE * sd + _RANK * np.abs(mean)
     wins = np.zeros(len(known))
     for block in blocks(draws, len(known), _CHUNK):
-        drawn = mean + rng.standard_normal((block.stop - block.start, len(known))) @ factor.T
+        size = block.stop - block.start
+        drawn = (
+            truth_draws(mean, cov, size, rng) if shrink else mean + rng.standard_normal((size, len(known))) @ factor.T
+        )
         won = drawn + rounding >= (drawn - rounding).max(axis=1, keepdims=True)
         wins += (won / won.sum(axis=1, keepdims=True)).sum(axis=0)
     result = np.zeros(len(estimates))

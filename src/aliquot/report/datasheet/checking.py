@@ -100,8 +100,8 @@ _SIZE, _VALUES, _LOOK, _TASK = "4.3.3", "4.3.4", "4.3.5", "4.3.6"
 class Finding:
     """One thing to do: the question, for which criterion (None: the whole experiment), what is wrong, what to do.
 
-    `kind` is "unanswered", "rule" (an answer breaks a rule of HEDS) or "advice" (worth a look; the sheet counts as
-    complete without it).
+    `kind` is "unanswered" (one for each question without an answer), "rule" (an answer, or the lack of a criterion or
+    of details, breaks a rule of HEDS) or "advice" (worth a look; the sheet counts as complete without it).
     """
 
     question: str
@@ -152,13 +152,13 @@ def check(sheet: Datasheet) -> Check:
     ["'a dozen' is not a whole number"]
     """
     places = [(question, name) for question, name in sheet.places() if is_needed(sheet, question.number)]
-    answered = sum(_is_answered(question, sheet.answer(question.number, name)) for question, name in places)
+    answered = sum(is_answered(question, sheet.answer(question.number, name)) for question, name in places)
     found = [finding for question, name in sheet.places() for finding in _of_question(sheet, question, name)]
     found += [finding for name in sheet.criterion_names for finding in _of_scale(sheet, name)]
     found += list(_of_task(sheet))
     if not sheet.criteria:
         remedy = "add a [[criterion]] with a name for each criterion that was judged"
-        found.append(Finding("4", None, UNANSWERED, "there is no criterion", remedy))
+        found.append(Finding("4", None, RULE, "there is no criterion", remedy))
     order = {place: at for at, place in enumerate([(q.number, name) for q, name in sheet.places()])}
     found.sort(key=lambda finding: order.get((finding.question, finding.criterion), len(order)))
     return Check(tuple(found), len(places), answered, sheet.name)
@@ -171,7 +171,8 @@ def is_needed(sheet: Datasheet, number: str) -> bool:
     return sheet.answer(_PLACE).chosen != questions()[_PLACE].labels[:1]
 
 
-def _is_answered(question: Question, answer: Answer) -> bool:
+def is_answered(question: Question, answer: Answer) -> bool:
+    """Return whether an answer counts: an option is chosen, or there is a text that is not just a reminder."""
     if question.options:
         return bool(answer.chosen)
     return bool(answer.text.strip()) and not answer.text.strip().casefold().startswith(_TODO)
@@ -179,7 +180,7 @@ def _is_answered(question: Question, answer: Answer) -> bool:
 
 def _of_question(sheet: Datasheet, question: Question, name: str | None) -> Iterator[Finding]:
     answer = sheet.answer(question.number, name)
-    if _is_answered(question, answer):
+    if is_answered(question, answer):
         rules = _of_choice(question, answer) if question.options else _of_text(question, answer)
         for kind, problem, remedy in rules:
             yield Finding(question.number, name, kind, problem, remedy)
@@ -187,10 +188,13 @@ def _of_question(sheet: Datasheet, question: Question, name: str | None) -> Iter
         remedy = {"one": "choose one option", "several": "choose all options that apply"}.get(
             question.kind, question.help or "write an answer"
         )
+        if question.details == "always" and not answer.text.strip():
+            remedy += f"; {_details_remedy(question)}"
         yield Finding(question.number, name, UNANSWERED, question.ask, remedy)
-    if question.details == "always" and not answer.text.strip():
-        remedy = f'say more in "{question.number} details"; HEDS wants it whatever is chosen'
-        yield Finding(question.number, name, UNANSWERED, "the details are missing", remedy)
+
+
+def _details_remedy(question: Question) -> str:
+    return f'say more in "{question.number} details"; HEDS wants it whatever is chosen'
 
 
 def _of_text(question: Question, answer: Answer) -> Iterator[tuple[str, str, str]]:
@@ -200,6 +204,8 @@ def _of_text(question: Question, answer: Answer) -> Iterator[tuple[str, str, str
 
 
 def _of_choice(question: Question, answer: Answer) -> Iterator[tuple[str, str, str]]:
+    if question.details == "always" and not answer.text.strip():
+        yield RULE, "the details are missing", _details_remedy(question)
     for label in answer.chosen:
         if question.option(label) is None:
             yield RULE, str(no_option(question, label)), "write the option as HEDS has it"

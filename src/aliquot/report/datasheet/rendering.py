@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from aliquot.core import escape
 from aliquot.errors import unknown_name
-from aliquot.report.datasheet.checking import check, is_needed
+from aliquot.report.datasheet.checking import check, is_answered, is_needed
 from aliquot.report.datasheet.questions import Question, sections
 from aliquot.report.datasheet.sheet import Datasheet
 
@@ -100,7 +100,7 @@ def _entry(sheet: Datasheet, question: Question, name: str | None, full: bool) -
     choices = [(label, label in answer.chosen) for label in question.labels]
     choices += [(f"{label} (not an option of HEDS)", True) for label in answer.chosen if label not in question.labels]
     missing = ""
-    if not answer.chosen if question.options else not answer.text.strip():
+    if not is_answered(question, answer):
         missing = "not answered" if is_needed(sheet, question.number) else "not needed"
     return Entry(
         question.number, question.title, question.ask, question.in_heds,

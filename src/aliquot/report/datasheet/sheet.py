@@ -155,9 +155,11 @@ class Datasheet:
         return pl.DataFrame(rows, schema=dict.fromkeys(columns, pl.String), orient="row")
 
     def __repr__(self) -> str:
-        given = sum(self.answer(question.number, name).given for question, name in self.places())
-        criteria = ", ".join(self.criterion_names) or "none"
-        return f"Datasheet('{self.name}': {given} of {len(self.places())} questions answered, criteria: {criteria})"
+        from aliquot.report.datasheet.checking import check  # noqa: PLC0415  (checking.py is built on this class)
+
+        status, criteria = check(self), ", ".join(self.criterion_names) or "none"
+        answered = f"{status.answered} of {status.questions} questions answered"
+        return f"Datasheet('{self.name}': {answered}, criteria: {criteria})"
 
 
 def make_answer(question: Question, value: str | float | Sequence[str], details: str = "", source: str = "") -> Answer:
