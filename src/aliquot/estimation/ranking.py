@@ -16,6 +16,7 @@ from aliquot.stats.arrays import (
     FloatArray,
     IntArray,
     Seed,
+    blocks,
     is_constant,
     is_negligible,
     largest_size,
@@ -32,6 +33,7 @@ TESTS = ("estimator", "permutation", "analytic", "wilcoxon")
 RULES = ("any", "neighbour", "published")
 MIN_ITEMS_FOR_T, MIN_UNLIKE_FOR_T = 30, 10  # below, a sign-flip test decides
 _ROUNDING = 1e-9
+_CHUNK = 1 << 22  # numbers that a temporary array may hold
 _RAGGED = 1.6  # chosen on the six campaigns of docs/evidence-cells.md: 1 gave 84% right where P(best) was 0.9 or more
 _PAIRED: Mapping[str, Callable[[FloatArray, Seed], FloatArray]] = {
     "permutation": lambda scores, seed: permutation_p(scores, seed=seed),
@@ -115,28 +117,32 @@ def _with_exact_tests(p: FloatArray, inference: Inference, seed: Seed) -> FloatA
     systems differ, the larger p counts. Where systems were judged on different items, the one with more of them counts:
     variances are pooled over systems there. Systems judged mostly on different items have no pairs to flip.
     """
-    sample = inference.sample
+    sample, result = inference.sample, p.copy()
     first, second = np.triu_indices(len(p), 1)
-    gap = snapped(sample.scores[:, first] - sample.scores[:, second], largest_size(sample.scores))
-    common = np.isfinite(gap)
-    unlike = np.count_nonzero(np.nan_to_num(gap), axis=0)
-    n, fewer = common.sum(axis=0), np.minimum(sample.counts[first], sample.counts[second])
-    paired = (n > 0) & (2 * n >= fewer) & ~(inference.exact[first] & inference.exact[second])
-    binary = inference.scale is not None and inference.scale.binary
-    sparse = (unlike < MIN_UNLIKE_FOR_T) & ((n >= MIN_UNLIKE_FOR_T) | binary)
-    short = np.maximum(sample.counts[first], sample.counts[second]) < MIN_ITEMS_FOR_T
-    few = paired & (short | sparse) & np.isfinite(p[first, second])
-    if not few.any():
-        return p
-    a, b = first[few], second[few]
-    if inference.fitted.proxy is not None and not sample.ragged:  # what metrics leave of the difference, around it
-        z = inference.fitted.z
-        values = (inference.values[a] - inference.values[b]) + sample.n * (z[:, a] - z[:, b])
-    else:
-        values = gap[:, few] * sample.weight[:, None]
-    result = p.copy()
-    result[a, b] = result[b, a] = np.maximum(p[a, b], sign_flip_p(values, seed))
+    for block in blocks(len(first), max(1, sample.n), _CHUNK):
+        a, b = first[block], second[block]
+        gap = snapped(sample.scores[:, a] - sample.scores[:, b], largest_size(sample.scores))
+        short, sparse = _few_pairs(inference, a, b, gap)
+        values = gap * sample.weight[:, None]
+        if inference.fitted.proxy is not None and not sample.ragged:  # what metrics leave of the difference, around it
+            z = inference.fitted.z
+            around = (inference.values[a] - inference.values[b]) + sample.n * (z[:, a] - z[:, b])
+            values = np.where(short, around, values)
+        few = np.flatnonzero((short | sparse) & np.isfinite(p[a, b]))
+        a, b = a[few], b[few]
+        result[a, b] = result[b, a] = np.maximum(p[a, b], sign_flip_p(values[:, few], seed))
     return result
+
+
+def _few_pairs(inference: Inference, a: IntArray, b: IntArray, gap: FloatArray) -> tuple[BoolArray, BoolArray]:
+    """Pairs of systems with few items, and those that differ on few of them, where there are pairs of scores at all."""
+    counts = inference.sample.counts
+    unlike, n = np.count_nonzero(np.nan_to_num(gap), axis=0), np.isfinite(gap).sum(axis=0)
+    paired = (n > 0) & (2 * n >= np.minimum(counts[a], counts[b])) & ~(inference.exact[a] & inference.exact[b])
+    binary = inference.scale is not None and inference.scale.binary
+    short = np.maximum(counts[a], counts[b]) < MIN_ITEMS_FOR_T
+    sparse = (unlike < MIN_UNLIKE_FOR_T) & ((n >= MIN_UNLIKE_FOR_T) | binary)
+    return paired & short, paired & sparse
 
 
 def p_best(inference: Inference, seed: Seed) -> FloatArray:
