@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import inspect
 import warnings
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
@@ -151,3 +151,14 @@ def judge_extra(module: str, what: str, instead: str = "") -> Any:
         remedy = f", or {instead}" if instead else ""
         raise MissingExtraError(f"{what} needs {library}: pip install 'aliquot[judge]'{remedy}")
     return import_module(module)
+
+
+class ParameterUnknownError(NameUnknownError):
+    """A parameter `name` that a method lacks; it has those `known`."""
+
+    def __init__(self, method: str, name: str, known: Collection[str]) -> None:
+        guess = closest(name, known)
+        hint = f" did you mean '{guess}'?" if guess else ""
+        there = f"it has {quoted(known)}" if known else "it has none"
+        super().__init__(f"{method}: no parameter '{name}';{hint} {there}")
+        self.name, self.known = name, tuple(known)

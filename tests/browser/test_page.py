@@ -231,7 +231,7 @@ def test_guidelines_and_keys(serve: Serve, open_tab: OpenTab):
     tab.keys("g")
     assert tab.page.locator("dialog li").all_text_contents() == ["<b>one</b>", "two"]
     tab.keys("Escape", "?")
-    assert "mark the selected words" in tab.page.locator("dialog").text_content()
+    assert "mark the selected words" in tab.page.locator("dialog[open]").text_content()
 
 
 def test_right_to_left_and_scripts_without_spaces(serve: Serve, open_tab: OpenTab):

@@ -148,15 +148,13 @@ def test_repeats_of_one_annotator():
     data = judged(true + noise)
     table = rows_of(data).with_columns(annotator=pl.lit("solo"))
     data = replace(data, judgments=Judgments(table))
-    row, notes = perfect_annotator(metric_inputs([data], "human", ["m"]).campaigns[0])
-    assert (row.annotators, row.repeated) == (1, 1500)
-    assert row.ratio == pytest.approx(5 / 4, rel=0.1)
-    assert "one annotator gave all judgments" in notes[0]
+    with pytest.raises(DataError, match="one annotator, whose repeats do not count"):
+        perfect_annotator(metric_inputs([data], "human", ["m"]).campaigns[0])
 
 
 def test_a_single_annotator_who_judged_everything_once():
     data = aliquot.synthetic(items=30, systems=3, annotators=1, seed=1)
-    with pytest.raises(DataError, match="all judgments are by one annotator, and none of the 90 outputs has two"):
+    with pytest.raises(DataError, match=r"all judgments are by one annotator, .* none of the 90 outputs has two"):
         aliquot.metrics(data, parts=["annotators"])
     report = aliquot.metrics(data, trials=100, permutations=10)
     assert report.annotators == ()

@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Literal, ParamSpec, TypeVar
 from urllib.parse import quote, unquote
 
-from aliquot.errors import NameUnknownError, OptionError, closest, quoted
+from aliquot.errors import NameUnknownError, OptionError, ParameterUnknownError, closest
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -294,17 +294,6 @@ def _descriptions(doc: str) -> dict[str, str]:
         elif name:
             found[name] += " " + line.strip()
     return found
-
-
-class ParameterUnknownError(NameUnknownError):
-    """A parameter `name` that a method lacks; it has those `known`."""
-
-    def __init__(self, method: str, name: str, known: Collection[str]) -> None:
-        guess = closest(name, known)
-        hint = f" did you mean '{guess}'?" if guess else ""
-        there = f"it has {quoted(known)}" if known else "it has none"
-        super().__init__(f"{method}: no parameter '{name}';{hint} {there}")
-        self.name, self.known = name, tuple(known)
 
 
 def refuse_unknown(method: str, known: Collection[str], given: Collection[str]) -> None:

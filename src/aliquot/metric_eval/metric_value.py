@@ -84,13 +84,10 @@ def perfect_annotator(
     try:
         parts = variance_components(output, value, level=level, replicates=1000, seed=seed)
     except DataError as error:
-        who = "all judgments are by one annotator, and " if people == 1 else ""
+        who = "all judgments are by one annotator, whose repeats do not count, and " if people == 1 else ""
         raise DataError(f"{name}: {who}{error}") from None
     own = variance_components(output, value, system=group_codes(table, ["system"]), replicates=1)
     notes = []
-    if people == 1:
-        notes.append(f"{name}: one annotator gave all judgments: the noise is that of one annotator's "
-                     "repeated judgments; disagreement between annotators is not in it")  # fmt: skip
     if not np.isfinite(parts.ratio):
         notes.append(f"{name}: judgments of the same output differ as much as those of different ones; people's noise "
                      "is all that can be seen, and the efficiency ratio is infinite")  # fmt: skip
