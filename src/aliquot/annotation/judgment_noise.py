@@ -26,11 +26,12 @@ _CROWD = 30
 
 @dataclass(frozen=True, eq=False)
 class ScoreJudgments:
-    """The judgments of which a human score is the mean."""
+    """The judgments of which a human score is the mean.
 
-    table: (
-        pl.DataFrame
-    )  # one row per annotator and output: item, system, annotator, turn (0, 1, ... without an id), value
+    `table` has a row per annotator and output: item, system, annotator, turn (0, 1, ... without an id) and value.
+    """
+
+    table: pl.DataFrame
     slope: float  # of the human score on the judgments' means
     source: str  # which judgments these are, in words
     merged: MergedRepeats  # what was said more than once by one annotator

@@ -24,7 +24,7 @@ from aliquot.stats.choices import (
     tally,
 )
 from aliquot.stats.clustered import clustered_share
-from aliquot.stats.multiple_testing import PAIR_ADJUSTMENTS, adjust_pairs, max_t, significantly_better, two_sided
+from aliquot.stats.multiple_testing import adjust_pairs, choose_adjustment, max_t, significantly_better, two_sided
 from aliquot.stats.ranks import cluster as cluster_numbers
 from aliquot.stats.ranks import rank_intervals, student_p
 
@@ -199,7 +199,8 @@ def compare_preferences(
     >>> compare_preferences(score_preferences(data, within="item")).systems[0].system
     'sys1'
     """
-    adjust = _checked_adjustment(alpha, adjust, rule)
+    _check_options(alpha, rule)
+    adjust = choose_adjustment(adjust, rule)
     fit = bradley_terry(
         preferences.choices, ties=ties, interval=interval, level=level, prior=prior, draws=draws, seed=seed
     )
@@ -235,16 +236,11 @@ def compare_preferences(
     )  # fmt: skip
 
 
-def _checked_adjustment(alpha: float, adjust: str | None, rule: str) -> str:
+def _check_options(alpha: float, rule: str) -> None:
     if not 0.0 < alpha < 0.5:
         raise OptionError(f"alpha is {alpha}; choose between 0 and 0.5, for instance 0.05")
     if rule not in RULES:
         raise unknown_name("rule", rule, RULES)
-    if adjust is not None and adjust not in PAIR_ADJUSTMENTS:
-        raise unknown_name("adjustment", adjust, PAIR_ADJUSTMENTS)
-    if rule == "published" and adjust not in (None, "none"):
-        raise OptionError(f"the rule 'published' tests each pair alone; leave adjust ('{adjust}') or the rule out")
-    return adjust or ("none" if rule == "published" else "bh")
 
 
 @dataclass(frozen=True, eq=False)

@@ -219,11 +219,11 @@ def _chosen_systems(evalset: EvalSet, reading: Reading, *, sources_only: bool = 
     return evalset
 
 
-def adjustment(adjust: str | None, *, holm: bool) -> str:
-    """Read --adjust and its alias --holm; Benjamini-Hochberg by default."""
+def adjustment(adjust: str | None, *, holm: bool) -> str | None:
+    """Read --adjust and its alias --holm."""
     if holm and adjust not in (None, "holm"):
         raise OptionError(f"--holm is --adjust holm, and --adjust {adjust} is given too; leave one out")
-    return "holm" if holm else adjust or "bh"
+    return "holm" if holm else adjust
 
 
 def value_range(text: str | None, option: str = "--range", mark: str = ",") -> tuple[float, float] | None:

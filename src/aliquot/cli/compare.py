@@ -161,9 +161,7 @@ def run(
         "scale": common.value_range(scale, "--scale", ":"), "per_annotator": per_annotator or None,
         "minimum": minimum, "spread": spread, "rule": rule,
     }  # fmt: skip
-    if holm and adjust is not None:
-        raise OptionError("--holm is the same as --adjust holm; give one of them")
-    given["adjust"] = "holm" if holm else adjust
+    given["adjust"] = common.adjustment(adjust, holm=holm)
     with render.busy("comparing"):
         result = compare(data, kind, seed=seed, **given)
     common.draw(plot, lambda: _figure(result))

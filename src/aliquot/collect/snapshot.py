@@ -115,7 +115,7 @@ def take_snapshot(
         if picture is None:
             monitor, picture = _watch(data, selection, counted, question, alpha, notes)
     if picture is not None and found is not None:
-        picture = picture.confirm([row.system for row in found.systems if row.cluster == 1])
+        picture = picture.confirm(found.contenders)
     systems = _systems(data, counted, found, _always(found, monitor, picture))
     gain = 0.0 if found is None else sum(s.effective_n - s.n for s in found.systems if math.isfinite(s.effective_n))
     pairs = picture.pairs if picture is not None else ()

@@ -101,6 +101,7 @@ class Judgments(Shown):
         table = self.usable().table
         if "error" not in table.columns:
             return table
+        table = drop_error_copies(table)
         extra = [name for name in ("repeat", "control") if name in table.columns]
         keys = ["item", "system", "annotator", "criterion", *extra]
         total = pl.when(pl.col("value").count() > 0).then(pl.col("value").sum())
@@ -135,6 +136,16 @@ class Judgments(Shown):
     def to_frame(self) -> pl.DataFrame:
         """Return the table itself."""
         return self.table
+
+
+def drop_error_copies(table: pl.DataFrame) -> pl.DataFrame:
+    """Drop rows that repeat an error of the same answer; errors without a place may be alike without being copies."""
+    if "start" not in table.columns:
+        return table
+    plain = [name for name, dtype in table.schema.items() if name != "error" and not dtype.is_nested()]
+    placed = pl.col("start").is_not_null()
+    copy = pl.struct(plain).is_duplicated() & ~pl.struct(plain).is_first_distinct() & placed
+    return table.filter(~copy)
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,7 +195,8 @@ def merge_repeats(table: pl.DataFrame) -> MergedRepeats:
         rows.filter(identified).unique(subset=plain, keep="first", maintain_order=True), rows.filter(~identified)
     ]).sort("_row")  # fmt: skip
     groups = distinct.filter(named).group_by(keys, maintain_order=True).agg(
-        pl.col("value").mean(), pl.col("seconds").sum(), pl.len().alias("_times"),
+        pl.col("value").mean(), pl.len().alias("_times"),
+        pl.when(pl.col("seconds").count() > 0).then(pl.col("seconds").sum()).alias("seconds"),
         pl.col("value").n_unique().alias("_kinds"), pl.exclude(*keys, "value", "seconds").first(),
     )  # fmt: skip
     merged = pl.concat([groups.select(rows.columns), distinct.filter(~named)]).sort("_row").drop("_row")

@@ -63,6 +63,7 @@ from aliquot.io.inputs import (
     as_selection,
 )
 from aliquot.stats.arrays import FloatArray, IntArray
+from aliquot.stats.multiple_testing import choose_adjustment
 
 
 @dataclass(frozen=True)
@@ -151,6 +152,13 @@ class Estimates(Shown):
         clusters, method = [row.cluster or 0 for row in judged], "none" if published else self.adjust
         return find_lead(names, clusters, tests, alpha=self.alpha, method=method)
 
+    @property
+    def contenders(self) -> tuple[str, ...]:
+        """Systems that may be the best: the first cluster, and those not told apart from its only member."""
+        if sum(row.cluster is not None for row in self.systems) < 2:
+            return tuple(row.system for row in self.systems if row.cluster == 1)
+        return (*self.lead.leaders, *self.lead.rivals)
+
     def to_frame(self) -> pl.DataFrame:
         """One row per system, best first."""
         return pl.DataFrame([vars(row) for row in self.systems])
@@ -208,7 +216,7 @@ def estimate(
     test: str = "estimator",
     rule: str = "any",
     alpha: float = 0.05,
-    adjust: str = "bh",
+    adjust: str | None = None,
     strict: bool = False,
     target: str = "testset",
     past: Sequence[DataLike] = (),
@@ -234,8 +242,8 @@ def estimate(
         rule: clusters: "any" member of the cluster above is better, or only the last "neighbour"; "published" is the
             common practice of one-sided tests, each pair alone, which calls equal systems different more often.
         alpha: significance for clusters and rank intervals.
-        adjust: how two-sided p-values account for the number of pairs: bh (Benjamini-Hochberg: at most 5% of the
-            differences named are expected to be wrong), holm or maxt (no wrong one in 95% of cases), none.
+        adjust: how two-sided p-values account for the number of pairs: bh (the default, Benjamini-Hochberg: at most 5%
+            of the differences named are expected to be wrong), holm or maxt (no wrong one in 95% of cases), none.
         strict: refuse judgments that do not fit, and selected outputs without a judgment, instead of reporting them.
         target: what the estimates are about: testset (this test set, if the annotators had been others of their
             kind), given (the mean of these very judgments over the test set), or beyond (other items like these too).
@@ -276,6 +284,7 @@ def estimate(
         human = data.human
     check_target(target)
     check_level(level)
+    adjust = choose_adjustment(adjust, rule)
     memory.require_for_pairs(data.n_systems)
     campaigns = as_evalsets(past)
     spec = auto_estimator(merged(parse_spec(method), parameters), past=bool(campaigns))
@@ -310,7 +319,7 @@ def estimate(
     return Estimates(
         systems=tuple(systems[at] for at in order),
         pairs=_pair_rows(sample, fitted, limits, ranking, order),
-        covariance=inference.covariance + np.diag(inference.unseen),
+        covariance=inference.whole_covariance,
         method=str(spec),
         interval=interval,
         level=level,
@@ -331,7 +340,7 @@ def estimate(
             interval=interval, level=level,
             range=None if value_range is None else f"{value_range[0]:g},{value_range[1]:g}",
             test=None if test == "estimator" else test, alpha=None if alpha == 0.05 else alpha,
-            rule=None if rule == "any" else rule, adjust=None if adjust == "bh" else adjust,
+            rule=None if rule == "any" else rule, adjust=None if adjust == "bh" or rule == "published" else adjust,
             target=None if target == "testset" else target, past=_named(campaigns), seed=seed,
         ),
     )  # fmt: skip
@@ -349,7 +358,7 @@ class _Question:
     def infer(self, sample: Sample, spec: Spec, *, adjusted: bool) -> tuple[Inference, TargetVariance]:
         """Fit an estimator, and add to its covariance what the target asks for."""
         given = self.target == "given"
-        base = infer(with_past(sample, self.campaigns), spec, scale=self.scale, census_is_exact=given)
+        base = infer(with_past(sample, self.campaigns), spec, question=(self.scale, given))
         goal = target_variance(base, self.target, self.noise, adjusted=adjusted)
         return (base if given else replace(base, added=goal.added)), goal
 

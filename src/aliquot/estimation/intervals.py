@@ -12,7 +12,7 @@ from aliquot.errors import AliquotWarning, DataError, OptionError, unknown_name
 from aliquot.estimation.pipeline import Inference, pair_errors
 from aliquot.estimation.sample import Sample
 from aliquot.estimation.scales import Scale
-from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, Seed
+from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, Seed, largest_size, snapped
 from aliquot.stats.proportions import korn_graubard, tango_interval
 from aliquot.stats.resampling import resampled_sums
 from aliquot.stats.sequences import (
@@ -27,6 +27,7 @@ KINDS = ("t", "bootstrap", "hoeffding", "bernstein", "sequence")
 DRAWS = 10_000
 _BY_WIDTH = ("hoeffding", "bernstein")
 MOST_SURE = 1 - 1e-9
+NOISE_SHARE = 4.0  # the noise of judging is held against this part of the error rate of an interval for every look
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,16 +57,39 @@ def bounds(
     """Return the asked kind of interval for systems and pairs."""
     if kind not in KINDS:
         raise unknown_name("interval", kind, KINDS)
-    if not 0.0 < level < 1.0:
-        raise OptionError(f"level is {level}; choose between 0 and 1, for instance 0.95")
+    check_level(level)
     if kind == "t":
         limits = _around(inference.values, inference.half_widths(level), inference.pair_half_widths(level))
         return limits if inference.scale is None else _on_scale(limits, inference, inference.scale, level)
     if kind == "bootstrap":
-        return _bootstrap(inference, level, seed)
+        regular = bounds("t", inference, level=level, value_range=value_range, seed=seed)
+        return _replace_unseen(_bootstrap(inference, level, seed), regular, inference.unseen > 0)
     if kind == "sequence":
-        return _sequence(inference, level, value_range)
-    return _distribution_free(kind, inference, level, value_range)
+        limits = _sequence(inference, level, value_range)
+    else:
+        limits = _distribution_free(kind, inference, level, value_range)
+    return limits if inference.added is None else _add_target(limits, inference, inference.added, level)
+
+
+def _replace_unseen(limits: Bounds, others: Bounds, unseen: BoolArray) -> Bounds:
+    """Take other intervals where nothing varied: resampling cannot show a spread that was not seen."""
+    either = unseen[:, None] | unseen[None, :]
+    return Bounds(
+        np.where(unseen, others.low, limits.low), np.where(unseen, others.high, limits.high),
+        np.where(either, others.pair_low, limits.pair_low), np.where(either, others.pair_high, limits.pair_high),
+    )  # fmt: skip
+
+
+def _add_target(limits: Bounds, inference: Inference, added: FloatArray, level: float) -> Bounds:
+    """Widen intervals about the mean of these judgments by what the target adds, as `Monitor` does."""
+    upper = 1 - (1 - level) / (2 * NOISE_SHARE)
+    half = stdtrit(inference.freedom, upper) * np.sqrt(np.clip(np.diag(added), 0.0, None))
+    pair_half = stdtrit(inference.pair_freedom, upper) * pair_errors(added)
+    values, gaps = inference.values, inference.values[:, None] - inference.values[None, :]
+    return Bounds(
+        values - np.hypot(values - limits.low, half), values + np.hypot(limits.high - values, half),
+        gaps - np.hypot(gaps - limits.pair_low, pair_half), gaps + np.hypot(limits.pair_high - gaps, pair_half),
+    )  # fmt: skip
 
 
 def cut_to_scale(limits: Bounds, scale: Scale | None) -> Bounds:
@@ -89,7 +113,7 @@ def _on_scale(limits: Bounds, inference: Inference, scale: Scale, level: float) 
         regular = scale.binary | (limits.low < scale.low) | (limits.high > scale.high) | (inference.unseen > 0)
         use = regular & ~inference.exact
         mean, variance = (inference.values - scale.low) / scale.width, (inference.se / scale.width) ** 2
-        wider = _against(inference.sample.counts, inference.freedom, level)
+        wider = _widening(inference.sample.counts, inference.freedom, level)
         low, high = korn_graubard(mean, variance * wider**2, _effective_sizes(inference), level)
         limits = replace(
             limits, low=np.where(use, scale.low + scale.width * low, limits.low),
@@ -100,7 +124,7 @@ def _on_scale(limits: Bounds, inference: Inference, scale: Scale, level: float) 
     return cut_to_scale(limits, scale)
 
 
-def _against(counts: IntArray, freedom: FloatArray, level: float) -> FloatArray:
+def _widening(counts: IntArray, freedom: FloatArray, level: float) -> FloatArray:
     """How much wider t is with the design's degrees of freedom than with those of as many independent items."""
     upper = 0.5 + level / 2
     wider: FloatArray = stdtrit(freedom, upper) / stdtrit(np.maximum(counts - 1.0, 1.0), upper)
@@ -126,16 +150,16 @@ def _binary_pairs(limits: Bounds, inference: Inference, scale: Scale, level: flo
     mean = (inference.values - scale.low) / scale.width
     present = np.isfinite(passed)
     common = present.T.astype(np.float64) @ (present * sample.weight[:, None])
-    one = np.where(present, passed, 0.0)
-    both = one.T @ (one * sample.weight[:, None])
-    own = one.T @ (present * sample.weight[:, None])
+    passes = np.where(present, passed, 0.0)
+    both = passes.T @ (passes * sample.weight[:, None])
+    own = passes.T @ (present * sample.weight[:, None])
     with np.errstate(invalid="ignore", divide="ignore"):
         unlike = np.where(common > 0, (own + own.T - 2 * both) / common, np.nan)
     apart = mean[:, None] * (1 - mean[None, :])
     gap = mean[:, None] - mean[None, :]
     unlike = np.clip(np.where(np.isnan(unlike), apart + apart.T, unlike), np.abs(gap), 1.0)
     counts = np.minimum.outer(sample.counts, sample.counts)
-    variance = (inference.pair_se / scale.width * _against(counts, inference.pair_freedom, level)) ** 2
+    variance = (inference.pair_se / scale.width * _widening(counts, inference.pair_freedom, level)) ** 2
     sizes = _effective_sizes(inference)
     most = np.minimum.outer(sizes, sizes)
     spread = unlike - gap**2
@@ -277,10 +301,13 @@ def _asymptotic(inference: Inference, level: float) -> Bounds:
     half = _asymptotic_half(np.sqrt((scaled**2).sum(axis=0)), len(errors), level)
     pair = _asymptotic_half(pair_errors(scaled.T @ scaled), len(errors), level)
     wider, pair_wider = _against_normal(inference, level)
+    unseen = inference.unseen > 0  # an error that was not seen is unknown, not 0
+    half, pair = np.where(unseen, np.nan, half), np.where(unseen[:, None] | unseen[None, :], np.nan, pair)
     return _around(inference.values, wider * half, pair_wider * pair)
 
 
 def _asymptotic_half(se: FloatArray, units: int, level: float) -> FloatArray:
+    se = snapped(se, largest_size(se))
     known = np.where(se > 0, se, np.nan) * np.sqrt(units)
     path = asymptotic_sequence(0.0, known, units, tuned_rho(known, units, level), level)
     return np.where(se == 0, 0.0, path.upper)

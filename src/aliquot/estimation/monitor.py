@@ -48,6 +48,7 @@ from aliquot.core.result import frame_of
 from aliquot.core.shown import Shown
 from aliquot.core.verdict_words import join_names
 from aliquot.errors import DataError, OptionError, unknown_name
+from aliquot.estimation.intervals import NOISE_SHARE
 from aliquot.estimation.targets import JudgingNoise
 from aliquot.io.inputs import JudgmentsLike, as_judgments
 from aliquot.stats.arrays import FloatArray
@@ -61,7 +62,6 @@ _ROUNDING = 1e-9
 _RIDGE = 10.0  # cells that stand for slopes of 0 before any is judged
 _UNSEEN = 2.0  # outputs as extreme as the most extreme seen that the items left may hold
 _POOLED = 8.0  # values that the other series' variance counts as
-_NOISE_SHARE = 4.0  # the noise of judging is held against this part of a series' error rate
 
 
 @dataclass(frozen=True)
@@ -233,7 +233,7 @@ class _Running:
         usual = self._squares.sum() / max(self._weights.sum(), 1.0)
         residual = (self._squares + _POOLED * usual) / (self._weights + _POOLED)
         variance = (residual if math.isnan(cells) else cells) / self._population + annotators
-        quantile = -special.stdtrit(np.maximum(self.count - 1.0, 1.0), self.state.alpha / (2.0 * _NOISE_SHARE))
+        quantile = -special.stdtrit(np.maximum(self.count - 1.0, 1.0), self.state.alpha / (2.0 * NOISE_SHARE))
         half: FloatArray = quantile * np.sqrt(variance)
         return half
 

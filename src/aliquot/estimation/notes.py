@@ -121,7 +121,7 @@ def find_changes(
     if before is not None:
         upper = np.triu_indices(len(values), 1)
         tested = np.isfinite(ranking.p_adjusted[upper])
-        now, then = (np.nan_to_num(r.p_adjusted, nan=1.0)[upper][tested] < alpha for r in (ranking, before))
+        now, then = (np.fmin(r.p_adjusted, r.p_adjusted.T)[upper][tested] < alpha for r in (ranking, before))
         if (now != then).any():
             sentences.append(f"{cause[0].upper()}{cause[1:]} changes which pairs are told apart: {int(now.sum())} of "
                              f"{len(now)} with it, {int(then.sum())} without.")  # fmt: skip

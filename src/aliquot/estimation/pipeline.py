@@ -64,13 +64,18 @@ class Inference:
     @cached_property
     def se(self) -> FloatArray:
         """Standard errors of the means."""
-        return np.sqrt(np.clip(np.diag(self.covariance), 0.0, None) + self.unseen)
+        return np.sqrt(np.clip(np.diag(self.whole_covariance), 0.0, None))
 
     @property
     def covariance(self) -> FloatArray:
-        """Joint covariance of the means."""
+        """Joint covariance of the means, as far as it was seen."""
         own = self.error_parts.covariance
         return own if self.added is None else own + self.added
+
+    @property
+    def whole_covariance(self) -> FloatArray:
+        """Joint covariance of the means, with what was not seen of some."""
+        return self.covariance + np.diag(self.unseen)
 
     @cached_property
     def residual_covariance(self) -> FloatArray:
@@ -84,8 +89,13 @@ class Inference:
 
     @cached_property
     def pair_se(self) -> FloatArray:
-        """Standard errors of all differences a - b."""
-        return pair_errors(self.covariance)
+        """Standard errors of all differences a - b; with what was not seen of a mean, unless shared items show it."""
+        seen, counts = pair_errors(self.covariance), self.sample.counts
+        present = np.isfinite(self.sample.scores).astype(np.float64)
+        paired = (2 * (present.T @ present) >= np.maximum.outer(counts, counts)) & (seen > 0)
+        unseen = np.where(paired, 0.0, self.unseen[:, None] + self.unseen[None, :])
+        np.fill_diagonal(unseen, 0.0)
+        return np.sqrt(seen**2 + unseen)
 
     @property
     def most_freedom(self) -> float:
@@ -134,17 +144,22 @@ class Inference:
         return p
 
 
-def infer(sample: Sample, spec: Spec, *, scale: Scale | None = None, census_is_exact: bool = True) -> Inference:
+def infer(sample: Sample, spec: Spec, *, question: tuple[Scale | None, bool] | None = None) -> Inference:
     """Fit the estimator that a spec names, and work out its errors.
 
     Systems without spread are blanked here, before degrees of freedom and covariances are taken: an error that was
     not seen is unknown, not 0, and must not count in what is pooled over systems. On a scale with two ends it is known
     how large it can be: with m the rescaled mean and n judged items, (m n + 2) / (n + 4) takes the place of m (Agresti
     and Coull 1998). The mean of all items is exact only where the target is the mean of these very judgments.
+
+    Args:
+        sample: the judged cells.
+        spec: the estimator.
+        question: the scale, and whether the mean of all items is exact; by default told from the scores, and yes.
     """
     fitted = run_estimator(sample, spec)
     errors = sample.errors(fitted)
-    scale = find_scale(sample.scores) if scale is None else scale
+    scale, census_is_exact = (find_scale(sample.scores), True) if question is None else question
     exact = (sample.counts == sample.population) & census_is_exact
     blank = without_spread(sample) & ~exact
     unseen = np.zeros(len(blank))

@@ -90,7 +90,10 @@ def cluster_systems(inference: Inference, alpha: float = ALPHA, seed: Seed = 0) 
 
 def _two_sided_p(inference: Inference, p_sample: FloatArray, test: str, seed: Seed) -> FloatArray:
     p = two_sided(p_sample)
-    return _with_exact_tests(p, inference, seed) if test == "estimator" else p
+    if test == "estimator":
+        return _with_exact_tests(p, inference, seed)
+    gap = inference.values[:, None] - inference.values[None, :]
+    return np.where(gap * (p_sample.T - p_sample) < 0, 1.0, p)  # a test for the other side says nothing for this one
 
 
 def _one_sided_p(inference: Inference, test: str, seed: Seed) -> FloatArray:
@@ -106,7 +109,7 @@ def _one_sided_p(inference: Inference, test: str, seed: Seed) -> FloatArray:
 
 def _adjust(p: FloatArray, inference: Inference, method: str, seed: Seed) -> FloatArray:
     if method == "maxt":
-        return max_t(p, inference.covariance, inference.pair_freedom, seed=seed)
+        return max_t(p, inference.whole_covariance, inference.pair_freedom, seed=seed)
     return adjust_pairs(p, method)
 
 
@@ -157,7 +160,7 @@ def p_best(inference: Inference, seed: Seed) -> FloatArray:
     if known.sum() < 2:  # nothing to be better than
         return np.full(len(known), np.nan)
     values, ragged = inference.values[known], inference.sample.ragged
-    covariance = inference.covariance[np.ix_(known, known)] + np.diag(inference.unseen[known])
+    covariance = inference.whole_covariance[np.ix_(known, known)]
     if ragged and not np.isnan(covariance).any():
         values, covariance = shrunk_to_common(values, covariance), covariance * _RAGGED**2
     best = np.full(len(known), np.nan)

@@ -9,7 +9,7 @@ import numpy as np
 
 from aliquot.stats.arrays import FloatArray, round_off
 
-_BY_BOTH_ENDS = ((1.0, 5.0), (1.0, 4.0), (1.0, 7.0), (1.0, 10.0), (0.0, 5.0), (0.0, 10.0))
+_BY_BOTH_ENDS = ((1.0, 5.0), (1.0, 7.0), (1.0, 10.0), (0.0, 5.0), (0.0, 10.0))
 _BY_ONE_END = ((0.0, 1.0), (0.0, 100.0))
 _MIN_OF_HUNDRED = 20.0  # largest score from which one that starts at 0 is taken to be on 0 to 100
 

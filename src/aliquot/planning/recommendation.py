@@ -146,7 +146,7 @@ def _at(curve: Sequence[Point], items: float, name: str) -> float:
 
 
 def _do(inputs: PlanInputs, point: Point, goal: Goal, amount: Amount | None, *, reached: bool) -> str:
-    why = f"For {goal.words}" if reached else "To get nearest"
+    why = f"For {goal.words}" if reached else "To come closest"
     if amount is not None:
         why = f"With a budget of {amount.written}"
     whole = point.items >= inputs.population
@@ -163,7 +163,7 @@ def _continue(inputs: PlanInputs, point: Point, now: Point, goal: Goal, amount: 
     if more <= 0:
         enough = f"enough for {goal.words}" if reached else "all that the budget buys"
         return f"{here}; that is {enough}."
-    why = f"for {goal.words}" if reached else "to get nearest"
+    why = f"for {goal.words}" if reached else "to come closest"
     if amount is not None:
         why = f"with a budget of {amount.written}"
     spent = _spent(inputs, point.judgments - now.judgments, point.hours - now.hours, point.money - now.money)

@@ -387,8 +387,9 @@ def preference_verdict(result: Comparison) -> str:
 
 def _preferred(result: Comparison, rows: Sequence[SystemPreference]) -> str:
     first = rows[0]
-    won = (f"won {first.win_rate:.0%} of its choices ({result.level:.0%} interval {first.low:.0%} to "
-           f"{first.high:.0%}).")  # fmt: skip
+    known = not math.isnan(first.low)
+    interval = f" ({result.level:.0%} interval {first.low:.0%} to {first.high:.0%})" if known else ""
+    won = f"won {first.win_rate:.0%} of its choices{interval}."
     if len(rows) == 1:
         return f"{first.system} is the only system: it {won}"
     lead = find_lead(

@@ -430,10 +430,10 @@ class Allocator:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", AliquotWarning)
-                systems = self.estimate(target=self._target).systems
+                contenders = self.estimate(target=self._target).contenders
         except AliquotError:  # nothing that could speak against it
             return picture
-        return picture.confirm([row.system for row in systems if row.cluster == 1])
+        return picture.confirm(contenders)
 
     def _beaten(self) -> BoolArray:
         """Systems that cannot be the best any more, where that is the question; more cells of theirs decide nothing."""

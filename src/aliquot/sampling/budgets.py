@@ -127,7 +127,12 @@ def resolve_budget(
         _warn_of_all(amount, total, "of cost")
         value = total
     # Items of the same cost are a number of items: a design then draws just as many as `plan` says, not one more.
-    return Budget(int(value / cost[0] * (1 + 1e-12))) if same else Budget(n=population, amount=value)
+    if not same:
+        return Budget(n=population, amount=value)
+    n = int(value / cost[0] * (1 + 1e-12))
+    if n < 1:
+        raise OptionError(f"the budget {amount.written} buys nothing: an item costs {cost[0]:g}; raise --budget")
+    return Budget(n)
 
 
 def count_items(amount: Amount, population: int, judgments_per_item: float) -> int:

@@ -52,6 +52,15 @@ def adjusted(p: FloatArray, method: str = "holm") -> FloatArray:
     return result
 
 
+def choose_adjustment(adjust: str | None, rule: str) -> str:
+    """Return the adjustment for all pairs: bh by default, none by the rule `published`, which tests each pair alone."""
+    if adjust is not None and adjust not in PAIR_ADJUSTMENTS:
+        raise unknown_name("adjustment", adjust, PAIR_ADJUSTMENTS)
+    if rule == "published" and adjust not in (None, "none"):
+        raise OptionError(f"the rule 'published' tests each pair alone; leave adjust ('{adjust}') or the rule out")
+    return adjust or ("none" if rule == "published" else "bh")
+
+
 def named_by_bh(p: FloatArray, alpha: float) -> BoolArray:
     """Whether each p-value is below `alpha` after Benjamini and Hochberg's adjustment over its row; NaN takes no part.
 
@@ -59,6 +68,8 @@ def named_by_bh(p: FloatArray, alpha: float) -> BoolArray:
     array([[ True,  True,  True],
            [ True, False, False]])
     """
+    if not p.shape[1]:
+        return np.zeros(p.shape, dtype=np.bool_)
     known = np.isfinite(p)
     ordered = np.sort(np.where(known, p, np.inf), axis=1)
     below = ordered < alpha * np.arange(1, p.shape[1] + 1) / np.maximum(known.sum(axis=1, keepdims=True), 1)
@@ -104,16 +115,18 @@ def max_t(
     Each p becomes the statistic |t| that has it with `freedom` degrees of freedom. Under equal means the largest
     statistic of a set of pairs is drawn from N(0, C) over the means, with a common chi-square divisor of the fewest
     degrees of freedom. The largest observed statistic is compared with the maximum over all pairs, the next with the
-    maximum over the pairs that are left, and so on. Pairs without a p-value or without variance keep their value.
+    maximum over the pairs that are left, and so on. Where a pair has no variance, Holm's adjustment takes its place.
     """
     first, second = np.triu_indices(len(p), 1)
     variance = np.diag(covariance)[first] + np.diag(covariance)[second] - 2 * covariance[first, second]
     total = np.diag(covariance)[first] + np.diag(covariance)[second]
     value = p[first, second]
     use = np.flatnonzero(np.isfinite(value) & (variance > 1e-12 * total))
-    result = p.copy()
-    if not len(use):
+    result, tested = p.copy(), int(np.isfinite(value).sum())
+    if tested < 2:
         return result
+    if len(use) < tested:  # some pairs showed no variance, so that no joint distribution covers all
+        return adjust_pairs(p, "holm")
     least = float(np.nanmin(np.broadcast_to(freedom, p.shape)[first, second][use]))
     statistic = np.abs(stdtrit(least, value[use] / 2)) if np.isfinite(least) else np.abs(ndtri(value[use] / 2))
     order = use[np.argsort(-statistic, kind="stable")]

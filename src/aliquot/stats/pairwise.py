@@ -353,7 +353,10 @@ def sign_flip_p(values: FloatArray, seed: Seed = 0) -> FloatArray:
         p[column] = (sums >= total[column] - tolerance[column]).mean()
     many = np.flatnonzero(count > _MAX_EXACT)
     if len(many):
-        signs = np.random.default_rng(seed).choice([-1.0, 1.0], size=(_FLIPS, len(x)))
-        reached = (np.abs(signs @ x[:, many]) >= total[many] - tolerance[many]).sum(axis=0)
+        x = x[active[:, many].any(axis=1)][:, many]
+        rng, reached = np.random.default_rng(seed), np.zeros(len(many))
+        for block in blocks(_FLIPS, len(x), _CHUNK):
+            signs = rng.choice([-1.0, 1.0], size=(block.stop - block.start, len(x)))
+            reached += (np.abs(signs @ x) >= total[many] - tolerance[many]).sum(axis=0)
         p[many] = (reached + 1.0) / (_FLIPS + 1.0)
     return p
