@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq
 from scipy.special import ndtri
 from scipy.stats import binomtest
-from statsmodels.stats.contingency_tables import mcnemar as reference_mcnemar
 
 from aliquot.errors import OptionError
-from aliquot.stats.proportions import korn_graubard, mcnemar_p, tango_interval
+from aliquot.stats.proportions import korn_graubard, tango_interval
 
 UNIT = st.floats(0.0, 1.0)
 
@@ -102,13 +101,6 @@ def test_tango_interval_is_antisymmetric_and_contains_the_difference(first, seco
     np.testing.assert_allclose([back_low, back_high], [-high, -low], atol=1e-12)
     assert -1.0 <= low[0] < high[0] <= 1.0
     assert low[0] - 1e-12 <= (b[0] - c[0]) / n <= high[0] + 1e-12
-
-
-def test_mcnemar_exact_and_mid_p():
-    """Mid-p of airway reactivity: 0.0391 (Fagerland, Lydersen and Laake 2013)."""
-    assert mcnemar_p(1, 7) == pytest.approx(reference_mcnemar([[1, 1], [7, 12]], exact=True).pvalue)
-    assert mcnemar_p(1, 7, mid_p=True) == pytest.approx(0.0391, abs=5e-5)
-    np.testing.assert_allclose(mcnemar_p(np.array([4, 0]), np.array([4, 0]), mid_p=True), [1.0, np.nan])
 
 
 def test_bad_levels_and_counts():

@@ -46,6 +46,7 @@ from aliquot.estimation.notes import (
     no_spread_notes,
     plain_means,
     sampling_notes,
+    scale_notes,
 )
 from aliquot.estimation.past import with_past
 from aliquot.estimation.pipeline import Inference, infer
@@ -300,14 +301,15 @@ def estimate(
     question = _Question(target, noise, campaigns, _scale_of(raw, value_range, adjusted=adjusted))
     inference, goal = question.infer(sample, spec, adjusted=adjusted)
     fitted = inference.fitted
+    limits = _limits(inference, interval, adjust, level=level, value_range=value_range, seed=seed)
     severity = f"{len(noise.shares)} annotators judged the systems in different shares: severity is adjusted for"
     notes = [
-        *other_data, *sampling_notes(sample, selection), *no_spread_notes(inference), *fitted.notes, *goal.notes,
+        *other_data, *sampling_notes(sample, selection), *no_spread_notes(inference),
+        *([] if value_range else scale_notes(inference, limits)), *fitted.notes, *goal.notes,
         *([severity] if adjusted else []), *([PUBLISHED_RULE] if rule == "published" else []),
         *direction_notes(inference, name), *missing_notes(data, human, missing, selected=selection is not None),
         *criteria_note(data, name), *annotator_notes(data),
     ]  # fmt: skip
-    limits = _limits(inference, interval, adjust, level=level, value_range=value_range, seed=seed)
     compare = partial(rank, test=test, rule=rule, alpha=alpha, adjust=adjust, seed=seed)
     ranking, before = compare(inference), None
     if adjusted or spec.name in MODELS:

@@ -9,6 +9,7 @@ import numpy as np
 from aliquot.core.registry import Spec
 from aliquot.core.selection import Selection
 from aliquot.errors import AliquotWarning
+from aliquot.estimation.intervals import Bounds
 from aliquot.estimation.pipeline import Inference, without_spread
 from aliquot.estimation.proxies import standard_metric, usable
 from aliquot.estimation.ranking import Ranking
@@ -126,6 +127,15 @@ def find_changes(
             sentences.append(f"{cause[0].upper()}{cause[1:]} changes which pairs are told apart: {int(now.sum())} of "
                              f"{len(now)} with it, {int(then.sum())} without.")  # fmt: skip
     return tuple(sentences)
+
+
+def scale_notes(inference: Inference, limits: Bounds) -> list[str]:
+    """Name a scale that was told from the scores, where it limits an interval."""
+    scale = inference.scale
+    if scale is None or scale.binary or not ((limits.low <= scale.low) | (limits.high >= scale.high)).any():
+        return []
+    ends = f"from {scale.low:g} to {scale.high:g}" if np.isfinite(scale.low) else f"up to {scale.high:g}"
+    return [f"the scores look like a scale {ends}, where intervals end; --range LOW,HIGH names another"]
 
 
 def no_spread_notes(inference: Inference) -> list[str]:

@@ -417,8 +417,8 @@ def gather(data: EvalSet, basis: Basis, items: int | None, *, beyond: bool, time
     present = evalset.n_items
     limit = items if items is not None else present
     data = data.with_human(evalset.human)
-    items = int(np.isfinite(data.human_score()).any(axis=1).sum())
-    partly = items - basis.sample.n if isinstance(basis, Pilot) else 0
+    judged_items = int(np.isfinite(data.human_score()).any(axis=1).sum())
+    partly = judged_items - basis.sample.n if isinstance(basis, Pilot) else 0
     return PlanInputs(
         basis, np.inf if beyond else float(limit), limit, data_prices(times, timed), judgments_per_output(data), power,
         partly,

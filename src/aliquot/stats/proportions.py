@@ -1,4 +1,4 @@
-"""Intervals and tests of proportions from few, dependent or weighted judgments.
+"""Intervals of proportions from few, dependent or weighted judgments.
 
 Invariant: an interval of a proportion stays inside [0, 1], one of a difference inside [-1, 1]; each contains its
 estimate and has a width above 0. Sizes and counts need not be whole.
@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import numpy as np
 from scipy.special import betaincinv, ndtri
-from scipy.stats import binom
 
 from aliquot.errors import OptionError
-from aliquot.stats.arrays import FloatArray, IntArray
-from aliquot.stats.choices import sign_test
+from aliquot.stats.arrays import FloatArray
 
 _ROUNDING = 1e-12
 """Share, or variance relative to that of one 0/1 value, that is rounding."""
 
-_MOST = 4.0
+MAX_EFFECTIVE_RATIO = 4.0
 """Times n that an effective size may be: a metric or ties may help, but not without limit."""
 
 _HALVINGS = 60  # of the interval [-1, 1]: below the spacing of floats
@@ -49,7 +47,7 @@ def korn_graubard(
     spread = p * (1 - p)
     regular = ~unknown & (spread > _ROUNDING) & (v > _ROUNDING * spread)
     effective = np.where(unknown, 1.0, size)
-    effective[regular] = np.minimum(spread[regular] / v[regular], _MOST * size[regular])
+    effective[regular] = np.minimum(spread[regular] / v[regular], MAX_EFFECTIVE_RATIO * size[regular])
     yes, tail = np.where(unknown, 0.0, p) * effective, (1 - level) / 2
     no = effective - yes
     with np.errstate(invalid="ignore"):  # a beta distribution without a parameter; replaced by the end of the scale
@@ -94,20 +92,6 @@ def _upper_end(b: FloatArray, c: FloatArray, n: FloatArray, level: float) -> Flo
         accepted = (b - c - n * d) ** 2 <= z2 * n * (2 * q + d * (1 - d))
         inside, outside = np.where(accepted, d, inside), np.where(accepted, outside, d)
     return np.asarray(outside, dtype=np.float64)
-
-
-def mcnemar_p(positive: IntArray | int, negative: IntArray | int, *, mid_p: bool = False) -> FloatArray:
-    """McNemar's exact two-sided test, which is the sign test; mid-p counts the observed split half.
-
-    >>> mcnemar_p(3, 0), mcnemar_p(3, 0, mid_p=True)
-    (array(0.25), array(0.125))
-    """
-    exact = sign_test(positive, negative)
-    if not mid_p:
-        return exact
-    b, c = np.asarray(positive), np.asarray(negative)
-    p = 2 * binom.cdf(np.minimum(b, c), b + c, 0.5) - binom.pmf(np.minimum(b, c), b + c, 0.5)
-    return np.where(np.isnan(exact), np.nan, np.minimum(p, 1.0))
 
 
 def check_level(level: float) -> None:
