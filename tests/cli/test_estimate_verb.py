@@ -133,7 +133,7 @@ def test_pairs(estimated, files):
 def test_what_does_not_fit_is_shown_in_one_table(estimated, files):
     said = estimated(files.data, "--selection", files.selection, "--judgments", files.untidy)
     assert said.fits
-    for what in ("unknown items", "unknown systems", "outside the selection", "copies of a judgment"):
+    for what in ("unknown items", "unknown systems", "outside the selection", "copies of judgments"):
         assert what in said.out
     assert "counted once" in said.out
 

@@ -49,7 +49,7 @@ def test_copies_and_repeats_of_one_annotator_are_no_agreement(single, shift):
     again = with_rows(single, table.head(20).with_columns(pl.col("value") + shift))
     plain, doubled = aliquot.estimate(single), aliquot.estimate(again)
     np.testing.assert_allclose(numbers(doubled)[:, 1], numbers(plain)[:, 1], rtol=0.05)
-    word = "copies of a judgment" if shift == 0.0 else "repeats by the same annotator"
+    word = "copies of judgments" if shift == 0.0 else "repeats by the same annotator"
     assert any(word in note for note in doubled.notes)
 
 
@@ -60,7 +60,7 @@ def test_embedded_and_separate_judgments_give_the_same(single):
     apart = aliquot.estimate(bare, judgments=copies)
     inside = aliquot.estimate(with_rows(single, table.head(20)))
     np.testing.assert_allclose(numbers(apart), numbers(inside), rtol=1e-9)
-    assert any(row.what == "copies of a judgment" and row.count == 20 for row in apart.details["mismatches"])
+    assert any(row.what == "copies of judgments" and row.count == 20 for row in apart.details["mismatches"])
 
 
 def test_few_repeats_that_agree_do_not_prove_that_judging_is_exact(single):

@@ -265,6 +265,9 @@ def score_preferences(
             raise OptionError("human= names a score, and judgments alone have none; give data with scores")
         found = _from_human_score(data, systems, human, margin, cluster)
     else:
+        if judgments.criteria == ["preference"]:
+            raise DataError("these judgments are outcomes of choices and do not say who was compared with whom; give the "
+                            "campaign itself, or its choices: aliquot collect export --what choices")  # fmt: skip
         found = _from_judgments(judgments, systems, criterion, within, margin, cluster)
     digest = data.fingerprint if isinstance(data, EvalSet) else fingerprint(data.table)
     return replace(found, fingerprint=digest, options=tuple(options.items()))

@@ -34,11 +34,15 @@ class OpenedCampaign:
             self.store.write(self._rederive)
 
     def _rederive(self, connection: Connection) -> None:
-        """Make the choices of a campaign of version 1 again from the log: its lists of systems were texts."""
-        rows = rebuilt(connection, self.protocol, lambda: self._texts)["choices"]
-        connection.execute(sql("DELETE FROM choices"))
-        if rows:
-            connection.execute(metadata.tables["choices"].insert(), sorted(rows, key=lambda row: row["time"]))
+        """Make choices and judgments of a campaign of version 1 again from the log.
+
+        Its lists of systems were texts, and answers about documents were repeated for each item.
+        """
+        tables = rebuilt(connection, self.protocol, lambda: self._texts)
+        for name in ("choices", "judgments"):
+            connection.execute(sql(f"DELETE FROM {name}"))  # noqa: S608  (one of ours)
+            if tables[name]:
+                connection.execute(metadata.tables[name].insert(), sorted(tables[name], key=lambda row: row["time"]))
         connection.execute(sql("DELETE FROM meta WHERE key = :key"), {"key": REDERIVE})
 
     @cached_property

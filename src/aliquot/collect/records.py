@@ -9,7 +9,8 @@
 | ranking | one a system | minus the rank |
 | post-edit | one an output | minus 100 edits per word of the output |
 
-Comparisons are rows of `choices`, too. An answer about a document counts for each of its items that was to be judged.
+Comparisons are rows of `choices`, too. An answer about a document is one judgment of each system: it stands at the
+first of the document's items that was to be judged, because repeating it for the others would make many of one.
 """
 
 from __future__ import annotations
@@ -140,10 +141,9 @@ def _places(page: Page, cell: Cell) -> Iterator[Record]:
     if cell.output is not None:
         yield {"item": _json(page.shown.item(cell)), "system": page.shown.systems[cell.output]}
         return
-    items = page.shown.judged_items() if cell.row is None else [page.shown.item(cell)]
-    for item in items:
-        for system in page.shown.systems:
-            yield {"item": _json(item), "system": system}
+    item = page.shown.judged_items()[0] if cell.row is None else page.shown.item(cell)
+    for system in page.shown.systems:
+        yield {"item": _json(item), "system": system}
 
 
 def _errors(widget: Spans, spans: Sequence[Mapping[str, Any]], name: str | None) -> Iterator[Record]:
@@ -175,8 +175,7 @@ def _preferences(widget: Choice, value: Any, page: Page, cell: Cell, given: Give
     values = _choice_values(widget, value, list(systems))
     for place in _places(page, cell):
         slot = next(slot for slot, system in systems.items() if system == place["system"])
-        count = len(systems) * (len(page.shown.judged_items()) if cell.row is None else 1)
-        seconds = None if given.seconds is None else round(given.seconds / count, 3)  # so that they add up
+        seconds = None if given.seconds is None else round(given.seconds / len(systems), 3)  # so that they add up
         yield place | {"criterion": PREFERENCE, "value": values[slot], "seconds": seconds}
 
 

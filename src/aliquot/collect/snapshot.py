@@ -140,7 +140,7 @@ def _advice(
     if picture.stop or picture.leaders or picture.question != "best":
         return picture.reason
     beaten = {pair.b for pair in picture.decided}
-    rivals = [row.system for row in systems if row.system not in beaten]
+    rivals = [row.system for row in systems if row.system not in beaten or row.cluster == 1]
     said = f"go on: {listed(rivals)} may still be the best"
     pair = next((pair for pair in picture.pairs if {pair.a, pair.b} == set(rivals[:2])), None)
     if pair is None:

@@ -23,6 +23,8 @@ from aliquot.core.verdict_words import Lead, PairTest, find_lead
 from aliquot.errors import AliquotWarning, unknown_name
 from aliquot.estimation.estimators import mean
 from aliquot.estimation.inputs import (
+    COPIES,
+    REPEATS,
     Mismatch,
     at_scale,
     criteria_note,
@@ -50,7 +52,7 @@ from aliquot.estimation.notes import (
 )
 from aliquot.estimation.past import with_past
 from aliquot.estimation.pipeline import Inference, infer
-from aliquot.estimation.ranking import Ranking, rank
+from aliquot.estimation.ranking import Ranking, follow_exact_tests, rank
 from aliquot.estimation.sample import Fitted, Sample, proxy_correlation, sample_of
 from aliquot.estimation.scales import Scale, find_scale, scale_of_range
 from aliquot.estimation.targets import JudgingNoise, TargetVariance, check_target, judging_noise, target_variance
@@ -306,6 +308,7 @@ def estimate(
     notes = [
         *other_data, *sampling_notes(sample, selection), *no_spread_notes(inference),
         *([] if value_range else scale_notes(inference, limits)), *fitted.notes, *goal.notes,
+        *(row.sentence for row in mismatches if row.what in (COPIES, REPEATS)),
         *([severity] if adjusted else []), *([PUBLISHED_RULE] if rule == "published" else []),
         *direction_notes(inference, name), *missing_notes(data, human, missing, selected=selection is not None),
         *criteria_note(data, name), *annotator_notes(data),
@@ -368,6 +371,8 @@ class _Question:
 def _limits(inference: Inference, interval: str, adjust: str, *, level: float, **options: Any) -> Bounds:
     """Intervals; those of differences hold for all pairs at once where the adjusted p-values do."""
     limits = cut_to_scale(bounds(interval, inference, level=level, **options), inference.scale)
+    if interval == "t":
+        limits = cut_to_scale(follow_exact_tests(limits, inference, options["seed"]), inference.scale)
     if adjust not in ("holm", "maxt"):
         return limits
     pairs = max(1, len(inference.values) * (len(inference.values) - 1) // 2)

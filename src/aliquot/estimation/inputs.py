@@ -32,6 +32,7 @@ from aliquot.stats.arrays import FloatArray, extreme_size
 
 
 HUMAN = "human"
+COPIES, REPEATS = "copies of judgments", "repeats by the same annotator"
 _LEFT_OUT_BY_CLEAN = "judgments marked by clean"
 _LEFT_OUT = "left out"
 _MAX_EXAMPLES = 3
@@ -217,10 +218,10 @@ def repeat_mismatches(merged: MergedRepeats) -> list[Mismatch]:
     """Say how many judgments were copies of others, and how many repeats of one annotator were averaged."""
     rows = []
     if merged.copies:
-        rows.append(Mismatch("copies of a judgment", merged.copies, merged.example, "counted once"))
+        rows.append(Mismatch(COPIES, merged.copies, merged.example, "counted once"))
     if merged.repeats:
         example = f"{merged.example}; {merged.disagreeing} disagree"
-        rows.append(Mismatch("repeats by the same annotator", merged.repeats, example, "averaged"))
+        rows.append(Mismatch(REPEATS, merged.repeats, example, "averaged"))
     return rows
 
 

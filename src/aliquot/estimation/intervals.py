@@ -12,7 +12,7 @@ from aliquot.errors import AliquotWarning, DataError, OptionError, unknown_name
 from aliquot.estimation.pipeline import Inference, pair_errors
 from aliquot.estimation.sample import Sample
 from aliquot.estimation.scales import Scale
-from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, Seed, largest_size, snapped
+from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, Seed, is_negligible, largest_size, snapped
 from aliquot.stats.proportions import korn_graubard, tango_interval
 from aliquot.stats.resampling import resampled_sums
 from aliquot.stats.sequences import (
@@ -63,7 +63,8 @@ def bounds(
         return limits if inference.scale is None else _on_scale(limits, inference, inference.scale, level)
     if kind == "bootstrap":
         regular = bounds("t", inference, level=level, value_range=value_range, seed=seed)
-        return _replace_unseen(_bootstrap(inference, level, seed), regular, inference.unseen > 0)
+        nothing_varied = is_negligible(np.sqrt((inference.errors**2).sum(axis=0)), inference.se)
+        return _replace_unseen(_bootstrap(inference, level, seed), regular, nothing_varied)
     if kind == "sequence":
         limits = _sequence(inference, level, value_range)
     else:

@@ -132,7 +132,9 @@ def find_changes(
 def scale_notes(inference: Inference, limits: Bounds) -> list[str]:
     """Name a scale that was told from the scores, where it limits an interval."""
     scale = inference.scale
-    if scale is None or scale.binary or not ((limits.low <= scale.low) | (limits.high >= scale.high)).any():
+    if scale is not None and scale.binary and not inference.exact.all():
+        return ["pass/fail scores: intervals by Clopper and Pearson with the effective size, of differences by Tango"]
+    if scale is None or not ((limits.low <= scale.low) | (limits.high >= scale.high)).any():
         return []
     ends = f"from {scale.low:g} to {scale.high:g}" if np.isfinite(scale.low) else f"up to {scale.high:g}"
     return [f"the scores look like a scale {ends}, where intervals end; --range LOW,HIGH names another"]

@@ -16,7 +16,7 @@ from aliquot.core.registry import Spec
 from aliquot.estimation.estimators import run_estimator
 from aliquot.estimation.sample import Errors, Fitted, Sample
 from aliquot.estimation.scales import Scale, find_scale
-from aliquot.stats.arrays import BoolArray, FloatArray, is_constant, largest_size, snapped
+from aliquot.stats.arrays import BoolArray, FloatArray, is_constant, is_negligible, largest_size, snapped
 from aliquot.stats.design_variance import degrees_of_freedom, pair_degrees_of_freedom
 from aliquot.stats.mixed_model import POOLED_CELLS, cell_covariance
 from aliquot.stats.ranks import student_p
@@ -150,7 +150,8 @@ def infer(sample: Sample, spec: Spec, *, question: tuple[Scale | None, bool] | N
     Systems without spread are blanked here, before degrees of freedom and covariances are taken: an error that was
     not seen is unknown, not 0, and must not count in what is pooled over systems. On a scale with two ends it is known
     how large it can be: with m the rescaled mean and n judged items, (m n + 2) / (n + 4) takes the place of m (Agresti
-    and Coull 1998). The mean of all items is exact only where the target is the mean of these very judgments.
+    and Coull 1998), but no more than the other systems show; that also serves where all scores are at the one end of
+    penalties. The mean of all items is exact only where the target is the mean of these very judgments.
 
     Args:
         sample: the judged cells.
@@ -165,13 +166,26 @@ def infer(sample: Sample, spec: Spec, *, question: tuple[Scale | None, bool] | N
     unseen = np.zeros(len(blank))
     if scale is not None:
         fitted = replace(fitted, values=np.clip(fitted.values, scale.low, scale.high))
-        if np.isfinite(scale.width):
-            seen_equal, n = blank & (sample.counts > 1), sample.counts.astype(np.float64)
-            share = ((fitted.values - scale.low) / scale.width * n + 2.0) / (n + 4.0)
-            unseen = np.where(seen_equal, scale.width**2 * share * (1.0 - share) / (n + 4.0), 0.0)
-            blank = blank & ~seen_equal
+        at_end = is_negligible(fitted.values - scale.high, scale.high - np.nanmin(sample.scores))
+        seen_equal = blank & (sample.counts > 1) & (at_end | np.isfinite(scale.width))
+        unseen = np.where(seen_equal, _unseen_variance(sample, fitted.values, scale, seen_equal), 0.0)
+        blank = blank & ~(seen_equal & np.isfinite(unseen))
+        unseen = np.nan_to_num(unseen)
     errors.units[:, blank] = np.nan
     return Inference(sample, fitted, errors, scale=scale, exact=exact, unseen=unseen)
+
+
+def _unseen_variance(sample: Sample, values: FloatArray, scale: Scale, equal: BoolArray) -> FloatArray:
+    """Variance of means whose scores are all equal: what the scale allows, or what the other systems show, if less."""
+    n = np.maximum(sample.counts.astype(np.float64), 1.0)
+    allowed = np.full(len(n), np.inf)
+    if np.isfinite(scale.width):
+        share = ((values - scale.low) / scale.width * n + 2.0) / (n + 4.0)
+        allowed = scale.width**2 * share * (1.0 - share) / (n + 4.0)
+    others = sample.scores[:, ~equal & (sample.counts > 1)]
+    usual = float(np.nanvar(others, axis=0, ddof=1).mean()) if others.size else np.inf
+    variance = np.minimum(allowed, usual / n)
+    return np.where(np.isfinite(variance), variance, np.nan)
 
 
 def without_spread(sample: Sample) -> BoolArray:

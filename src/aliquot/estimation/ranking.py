@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
+from scipy.special import stdtrit
 
 from aliquot.errors import OptionError, unknown_name
+from aliquot.estimation.intervals import Bounds
 from aliquot.estimation.pipeline import ALPHA, Inference, one_sided_better, pair_errors
 from aliquot.estimation.sample import Sample
 from aliquot.stats.arrays import (
@@ -84,14 +86,35 @@ def rank(inference: Inference, *, test: str, rule: str, alpha: float, adjust: st
 
 def cluster_systems(inference: Inference, alpha: float = ALPHA, seed: Seed = 0) -> IntArray:
     """Clusters as `estimate` prints them by default, without the rest of a ranking."""
-    p = _two_sided_p(inference, inference.p_sample, "estimator", seed)
+    p = exact_p(inference, seed)
     return cluster(inference.values, significantly_better(inference.values, adjust_pairs(p), alpha))
+
+
+def exact_p(inference: Inference, seed: Seed = 0) -> FloatArray:
+    """Two-sided p-values of all pairs from the estimator, raised to those of exact tests where few pairs differ."""
+    return _with_exact_tests(two_sided(inference.p_sample), inference, seed)
+
+
+def follow_exact_tests(limits: Bounds, inference: Inference, seed: Seed) -> Bounds:
+    """Widen intervals of differences where an exact test decides, so that they hold 0 where it finds nothing.
+
+    The standard error becomes the one with which Student's t has the exact p. Pass/fail has Tango's interval.
+    """
+    if inference.scale is not None and inference.scale.binary:
+        return limits
+    p, plain = exact_p(inference, seed), two_sided(inference.p_sample)
+    gap = inference.values[:, None] - inference.values[None, :]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = stdtrit(inference.pair_freedom, plain / 2) / stdtrit(inference.pair_freedom, np.minimum(p, 0.999) / 2)
+    ratio = np.where((p > plain + _ROUNDING) & np.isfinite(ratio), np.maximum(ratio, 1.0), 1.0)
+    return replace(limits, pair_low=gap - ratio * (gap - limits.pair_low),
+                   pair_high=gap + ratio * (limits.pair_high - gap))  # fmt: skip
 
 
 def _two_sided_p(inference: Inference, p_sample: FloatArray, test: str, seed: Seed) -> FloatArray:
     p = two_sided(p_sample)
     if test == "estimator":
-        return _with_exact_tests(p, inference, seed)
+        return exact_p(inference, seed)
     gap = inference.values[:, None] - inference.values[None, :]
     return np.where(gap * (p_sample.T - p_sample) < 0, 1.0, p)  # a test for the other side says nothing for this one
 
@@ -165,7 +188,23 @@ def p_best(inference: Inference, seed: Seed) -> FloatArray:
         values, covariance = shrunk_to_common(values, covariance), covariance * _RAGGED**2
     best = np.full(len(known), np.nan)
     best[known] = probability_best(values, covariance, seed=seed, shrink=not ragged)
-    return best
+    return _limit_leader(best, inference, seed)
+
+
+def _limit_leader(best: FloatArray, inference: Inference, seed: Seed) -> FloatArray:
+    """Let the leader be no more probably the best than the exact tests of few pairs allow: 1 - p / 2."""
+    one_sided = inference.p_sample
+    exact = exact_p(inference, seed)
+    leader = int(np.nanargmax(np.nan_to_num(best, nan=-1.0)))
+    raised = np.where(exact > two_sided(one_sided) + _ROUNDING, exact, 0.0)[leader]
+    raised[~inference.judged] = 0.0
+    rival = int(np.argmax(raised))
+    excess = best[leader] - (1.0 - raised[rival] / 2)
+    if not excess > 0:
+        return best
+    limited = best.copy()
+    limited[leader], limited[rival] = best[leader] - excess, best[rival] + excess
+    return limited
 
 
 def _ranks_of_judged(better: BoolArray, judged: BoolArray) -> tuple[IntArray, IntArray]:

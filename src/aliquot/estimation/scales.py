@@ -10,6 +10,7 @@ import numpy as np
 from aliquot.stats.arrays import FloatArray, round_off
 
 _BY_BOTH_ENDS = ((1.0, 5.0), (1.0, 7.0), (1.0, 10.0), (0.0, 5.0), (0.0, 10.0))
+_LIKERT_TOPS = (5.0, 7.0, 10.0)
 _BY_ONE_END = ((0.0, 1.0), (0.0, 100.0))
 _MIN_OF_HUNDRED = 20.0  # largest score from which one that starts at 0 is taken to be on 0 to 100
 
@@ -32,7 +33,7 @@ def find_scale(scores: FloatArray) -> Scale | None:
     """Tell the scale from scores; None where nothing says that they have one.
 
     0 and 1 only: pass/fail. Penalties: nothing above 0, and some 0. Other usual scales (1-5, 1-7, 0-10, ...) are told
-    by both of their ends, 0-1 and 0-100 by one of them.
+    by both of their ends, or by whole numbers up to 5, 7 or 10; 0-1 and 0-100 by one of their ends.
 
     >>> find_scale(np.array([0.0, 1.0, np.nan])), find_scale(np.array([-5.0, 0.0])), find_scale(np.array([0.1, 3.2]))
     (Scale(low=0.0, high=1.0, binary=True), Scale(low=-inf, high=0.0, binary=False), None)
@@ -48,6 +49,9 @@ def find_scale(scores: FloatArray) -> Scale | None:
     for low, high in _BY_BOTH_ENDS:
         if (least, most) == (low, high):
             return Scale(low, high)
+    whole = bool((values == np.round(values)).all())
+    if whole and least < most and least >= 0.0 and most in _LIKERT_TOPS:
+        return Scale(min(least, 1.0), most)
     for low, high in _BY_ONE_END:
         large_enough = least < most and (high == 1.0 or most >= _MIN_OF_HUNDRED)
         if least >= low and most <= high and (least == low or most == high) and large_enough:

@@ -77,10 +77,14 @@ class JudgingNoise:
         Where severities were adjusted for, what differs between systems is left only as far as it is not known; what
         is common to all systems cannot be adjusted for, and cancels in differences.
         """
+        judged = self.shares.any(axis=0)
+        common = self.shares[:, judged].mean(axis=1)
+        shares = np.where(
+            judged, self.shares, common[:, None]
+        )  # scores without judgments: by the same people as others
         if not adjusted:
-            return self.severity * (self.shares.T @ self.shares)
-        common = self.shares[:, self.shares.any(axis=0)].mean(axis=1)
-        own = (self.shares - common[:, None]) * np.sqrt(self.unexplained)[:, None]
+            return self.severity * (shares.T @ shares)
+        own = (shares - common[:, None]) * np.sqrt(self.unexplained)[:, None]
         left: FloatArray = self.severity * (float(common @ common) + own.T @ own)
         return left
 
@@ -103,7 +107,7 @@ def judging_noise(data: EvalSet, human: str, items: Sequence[ItemId] | None = No
     table = behind.table
     if items is not None:
         table = table.filter(pl.col("item").is_in(pl.Series(list(items), dtype=table["item"].dtype).implode()))
-    notes = tuple(f"{row.count} {row.what} {row.action} ({row.example})" for row in repeat_mismatches(behind.merged))
+    notes = tuple(row.sentence for row in repeat_mismatches(behind.merged))
     per_cell = table.group_by("item", "system").agg(pl.len().alias("k"), pl.col("value").var().alias("var"))
     repeated = per_cell.filter(pl.col("k") > 1)
     free = int((repeated["k"] - 1).sum()) if repeated.height else 0

@@ -9,7 +9,7 @@ import numpy as np
 
 from aliquot.errors import OptionError, unknown_name
 from aliquot.metric_eval.measures import first_crossings
-from aliquot.planning.forecast import Point
+from aliquot.planning.forecast import PastCampaign, Point
 from aliquot.planning.plan_inputs import PlanInputs
 from aliquot.planning.result import Recommendation
 from aliquot.sampling.budgets import Amount
@@ -192,16 +192,17 @@ def in_words(number: float) -> str:
 def _promise(inputs: PlanInputs, point: Point, alpha: float) -> str:
     if point.items >= inputs.population:
         return "Then nothing is left to estimate but what other annotators would have said."
+    that = "Against these judgments on all items, that" if isinstance(inputs.basis, PastCampaign) else "That"
     return (
-        f"That is expected to tell apart {point.apart:.0f} of {inputs.pairs} pairs of systems at {1 - alpha:.0%}, to "
+        f"{that} is expected to tell apart {point.apart:.0f} of {inputs.pairs} pairs of systems at {1 - alpha:.0%}, to "
         f"put {_percent(point.accuracy)} of pairs in the right order, and to find the best system with a probability "
         f"of {_percent(point.best)}; the interval of a difference is {point.width_difference:.3g} wide."
     )
 
 
 def _percent(value: float) -> str:
-    """Write a probability so that it is 100% only where it is certain."""
-    return f"{value:.0%}" if value == 1 or value < 0.995 else "more than 99%"
+    """Write a probability that was computed: never 100%."""
+    return f"{value:.0%}" if value < 0.995 else "more than 99%"
 
 
 def _missed(inputs: PlanInputs, goal: Goal, amount: Amount | None) -> str:
