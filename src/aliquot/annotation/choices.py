@@ -266,8 +266,8 @@ def score_preferences(
         found = _from_human_score(data, systems, human, margin, cluster)
     else:
         if judgments.criteria == ["preference"]:
-            raise DataError("these judgments are outcomes of choices and do not say who was compared with whom; give the "
-                            "campaign itself, or its choices: aliquot collect export --what choices")  # fmt: skip
+            raise DataError("these judgments are outcomes of choices and do not say who was compared with whom; give "
+                            "the campaign itself, or its choices: aliquot collect export --what choices")  # fmt: skip
         found = _from_judgments(judgments, systems, criterion, within, margin, cluster)
     digest = data.fingerprint if isinstance(data, EvalSet) else fingerprint(data.table)
     return replace(found, fingerprint=digest, options=tuple(options.items()))

@@ -144,9 +144,9 @@ def no_spread_notes(inference: Inference) -> list[str]:
     """Name the systems whose judgments are all equal."""
     sample = inference.sample
     several = (sample.counts > 1) & ~inference.exact
-    bounded = inference.scale is not None and np.isfinite(inference.scale.width)
+    bounded = bool((inference.unseen > 0).any())
     names = [sample.evalset.systems[at] for at in np.flatnonzero(without_spread(sample) & several)]
     if not names:
         return []
-    means = "the interval comes from the ends of the scale" if bounded else "no standard error can be given"
+    means = "the scale's ends and the other systems limit their error" if bounded else "no standard error can be given"
     return [f"all judgments of {', '.join(names)} are equal: no spread was seen, so {means}"]
