@@ -79,9 +79,8 @@ class JudgingNoise:
         """
         judged = self.shares.any(axis=0)
         common = self.shares[:, judged].mean(axis=1)
-        shares = np.where(
-            judged, self.shares, common[:, None]
-        )  # scores without judgments: by the same people as others
+        # Scores without judgments are taken to come from the same people as the others.
+        shares = np.where(judged, self.shares, common[:, None])
         if not adjusted:
             return self.severity * (shares.T @ shares)
         own = (shares - common[:, None]) * np.sqrt(self.unexplained)[:, None]
