@@ -37,6 +37,8 @@ def test_status_and_compare_count_choices_alike(make, protocol, capsys):
     status = call("collect", "status", where).words
     assert f"after {compared} choices ({len(campaign.judgments())} outputs seen)" in status
     assert not re.search(r"\d judgments", status)
+    if protocol == "document-comparison":  # an answer about a document is one judgment, not one for each item
+        assert len(campaign.judgments()) == 2 * compared
     told = call("collect", "status", where, "--json").json
     assert told["overview"]["snapshot"]["choices"] == call("compare", where, "--json").json["choices"] == compared
     assert told["answers"] == campaign.choices().height  # what annotators answered: one a comparison

@@ -367,3 +367,38 @@ def test_copies_of_errors_count_once_and_unknown_seconds_stay_unknown():
     assert Judgments(twice).cell_means()["value"].to_list() == [-6.0]
     rows = {"item": [0, 0, 1], "system": ["A"] * 3, "annotator": ["x"] * 3, "value": [1.0, 3.0, 2.0]}
     assert merge_repeats(Judgments(pl.DataFrame(rows)).table).table["seconds"].null_count() == 2
+
+
+def test_penalties_of_a_faultless_system_can_be_tested():
+    """A has 0 on all 20 items: six of six differences favour it, which an exact test of p = 0.031 can tell."""
+    scores = np.zeros((20, 2))
+    scores[:6, 1] = [-1, -1, -1, -5, -5, -5]
+    result = aliquot.estimate(campaign(scores))
+    (pair,) = result.pairs
+    assert 0.03 < pair.p < 0.05
+    assert result["A"].low < 0 == result["A"].high
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(6, 25), st.integers(0, 10_000))
+def test_intervals_of_few_pairs_hold_0_where_the_test_finds_nothing(items, seed):
+    rng = np.random.default_rng(seed)
+    scores = np.clip(np.round(rng.normal([3.5, 4.2], 0.8, size=(items, 2))), 1, 5)
+    result = aliquot.estimate(campaign(scores), "mean")
+    (pair,) = result.pairs
+    if np.isfinite(pair.p) and not 0.0499 < pair.p < 0.0501:
+        assert (pair.low > 0 or pair.high < 0) == (pair.p < 0.05)
+        assert max(row.p_best for row in result.systems) <= 1 - pair.p / 2 + 0.02
+
+
+def test_systems_without_judgments_share_the_annotators_noise():
+    data = aliquot.synthetic(items=40, systems=4, judgments_per_output=2, annotators=4, seed=2)
+    assert data.judgments is not None
+    some = replace(data, judgments=Judgments(data.judgments.table.filter(pl.col("system") != "sys4")))
+    errors = {row.system: row.se for row in aliquot.estimate(some).systems}
+    assert errors["sys4"] == pytest.approx(np.mean([errors[name] for name in ("sys1", "sys2", "sys3")]), rel=0.25)
+
+
+@pytest.mark.parametrize(("scores", "scale"), [([3, 4, 5], Scale(1, 5)), ([0, 2, 7], Scale(0, 7)), ([2.5, 5.0], None)])
+def test_likert_scales_are_told_by_whole_numbers(scores, scale):
+    assert find_scale(np.array(scores, dtype=np.float64)) == scale
