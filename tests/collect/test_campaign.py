@@ -35,7 +35,8 @@ def test_every_preset_from_the_page_to_the_estimate(protocol, make, folder, data
     for ending in ("csv", "tsv", "jsonl", "parquet"):
         assert campaign.export(folder / f"j.{ending}") == judged.height
     for name in (campaign.store.place, *(folder / f"j.{ending}" for ending in ("csv", "tsv", "jsonl", "parquet"))):
-        result = aliquot.estimate(data, judgments=aliquot.load_judgments(name), criterion=criterion, target="given")
+        result = aliquot.estimate(data, "mean", judgments=aliquot.load_judgments(name), criterion=criterion,
+                                  target="given")  # fmt: skip
         results.append(result.to_frame().select(pl.selectors.numeric()))
     means = results[0]["estimate"].to_list()
     if criterion is not None:
@@ -44,7 +45,8 @@ def test_every_preset_from_the_page_to_the_estimate(protocol, make, folder, data
         judged.filter(pl.col("system") == row.system)
         .group_by("item", "annotator").agg(pl.col("value").sum() if protocol == "mqm" else pl.col("value").mean())
         .group_by("item").agg(pl.col("value").mean())["value"].mean()
-        for row in aliquot.estimate(data, judgments=campaign.judgments(), criterion=criterion, target="given").systems
+        for row in aliquot.estimate(data, "mean", judgments=campaign.judgments(), criterion=criterion,
+                                    target="given").systems
     ])  # fmt: skip
     for other in results[1:]:
         for column in other.columns:
