@@ -114,7 +114,7 @@ def test_judgments_with_criteria_from_a_table(tmp_path, capsys):
         (["{pairwise}", "--level", "95"], "level is 95.0"),
         (["{pairwise}", "--prior", "-1"], "prior is -1.0"),
         (["{pairwise}", "--seed", "-1"], "-1 is negative"),
-        (["{pairwise}", "--holm", "--adjust", "holm"], "give one of them"),
+        (["{pairwise}", "--holm", "--adjust", "bh"], "leave one out"),
         (["{pairwise}", "--kind", "best-worst"], "needs a column 'best'"),
         (["{pairwise}", "-o", "r.docx"], "unknown ending"),
         (["{postedit}", "--outputs", "none.jsonl"], "none.jsonl: no such file"),
