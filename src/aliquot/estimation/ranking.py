@@ -98,14 +98,15 @@ def exact_p(inference: Inference, seed: Seed = 0) -> FloatArray:
 def follow_exact_tests(limits: Bounds, inference: Inference, seed: Seed) -> Bounds:
     """Widen intervals of differences where an exact test decides, so that they hold 0 where it finds nothing.
 
-    The standard error becomes the one with which Student's t has the exact p. Pass/fail has Tango's interval.
+    The standard error becomes the one with which Student's t has the exact p, or 0.5 if that is less. Pass/fail has
+    Tango's interval.
     """
     if inference.scale is not None and inference.scale.binary:
         return limits
     p, plain = exact_p(inference, seed), two_sided(inference.p_sample)
     gap = inference.values[:, None] - inference.values[None, :]
     with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = stdtrit(inference.pair_freedom, plain / 2) / stdtrit(inference.pair_freedom, np.minimum(p, 0.999) / 2)
+        ratio = stdtrit(inference.pair_freedom, plain / 2) / stdtrit(inference.pair_freedom, np.minimum(p, 0.5) / 2)
     ratio = np.where((p > plain + _ROUNDING) & np.isfinite(ratio), np.maximum(ratio, 1.0), 1.0)
     return replace(limits, pair_low=gap - ratio * (gap - limits.pair_low),
                    pair_high=gap + ratio * (limits.pair_high - gap))  # fmt: skip
