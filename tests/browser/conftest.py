@@ -75,7 +75,7 @@ class Tab:
     def __init__(self, context: Any, link: str) -> None:
         self.context = context
         self.page = context.new_page()
-        self.page.set_default_timeout(8000)
+        self.page.set_default_timeout(60_000)  # a guard against hanging, not a limit
         self.said: list[str] = []
         self.page.on("console", lambda message: self.said.append(f"{message.type}: {message.text}"))
         self.page.on("pageerror", lambda error: self.said.append(f"error: {error}"))

@@ -32,7 +32,7 @@ def judge(served: Served, name: str, score: int, units: int = 1) -> None:
 def organiser(browser: Any) -> Any:
     context = browser.new_context(viewport={"width": 1200, "height": 900})
     page = context.new_page()
-    page.set_default_timeout(15_000)
+    page.set_default_timeout(60_000)
     page.said = []
     page.on("console", lambda message: page.said.append(message.text))
     page.on("pageerror", lambda error: page.said.append(str(error)))

@@ -289,6 +289,7 @@ class Page {
     }
     this.submitting = true;
     this.shell.submit.setAttribute('aria-busy', 'true');
+    let reply = null;
     try {
       this.finishAnswers();
       if (!(await this.outbox.flush())) {
@@ -299,14 +300,9 @@ class Page {
         await this.reopen(this.unit.assignment); // to be looked at before it is submitted
         return;
       }
-      const reply = await this.api.submit(this.unit.assignment);
+      reply = await this.api.submit(this.unit.assignment);
       if (reply.missing?.length) this.serverMissing(reply.missing);
       else this.take(reply);
-      if (!reply.missing && !reply.progress) {
-        const state = await this.api.state();
-        this.shell.showProgress(state.progress);
-        showMessages(this.shell, state.messages);
-      }
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
       this.shell.say(error.status === 0 ? t('submit_later') : said(error), 'warning');
@@ -314,8 +310,19 @@ class Page {
         this.shell.say(said(error), 'warning', { label: t('go_on'), run: () => this.next() });
       }
     } finally {
-      this.submitting = false;
+      this.submitting = false; // before the progress is asked for: the next unit may be submitted at once
       this.shell.submit.removeAttribute('aria-busy');
+    }
+    if (reply && !reply.missing && !reply.progress) await this.refreshProgress();
+  }
+
+  async refreshProgress() {
+    try {
+      const state = await this.api.state();
+      this.shell.showProgress(state.progress);
+      showMessages(this.shell, state.messages);
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error; // without it the old progress stands until the next unit
     }
   }
 
