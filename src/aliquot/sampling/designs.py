@@ -27,7 +27,7 @@ from aliquot.sampling.item_scores import (
 )
 from aliquot.sampling.methods import Drawn, design, lookup
 from aliquot.stats.allocation import optimal, pps_probabilities, proportional, round_nearest, round_random
-from aliquot.stats.arrays import FloatArray, IntArray, group_sums
+from aliquot.stats.arrays import FloatArray, IntArray, group_sums, is_negligible
 from aliquot.stats.draws import cube, document_order, local_pivotal, simple_random, systematic
 from aliquot.stats.pairwise import analytic_p, spa
 from aliquot.stats.snippets import Draw, budgeted_snippets, fixed_snippets, runs_needed, whole_documents
@@ -49,11 +49,14 @@ def between_documents(probability: FloatArray, codes: IntArray) -> float:
     """What spreading over documents leaves of a free draw's variance between documents.
 
     sum_d f_d (1 - f_d) / sum_i pi_i (1 - pi_i), f_d the fractional part of the document's expected number of items.
+
+    >>> between_documents(np.nextafter(np.ones(6), 0), np.repeat([0, 1], 3))  # all items, but for rounding
+    0.0
     """
     free = float((probability * (1.0 - probability)).sum())
     parts = group_sums(codes, probability)
-    fraction = parts - np.floor(parts + 1e-9)
-    return float((fraction * (1.0 - fraction)).sum()) / free if free > 0 else 0.0
+    fraction = np.clip(parts - np.floor(parts + 1e-9), 0.0, 1.0)
+    return 0.0 if is_negligible(free, float(len(codes))) else float((fraction * (1.0 - fraction)).sum()) / free
 
 
 def _reading_order(evalset: EvalSet) -> IntArray:

@@ -26,7 +26,7 @@ from aliquot.sampling.budgets import resolve_budget
 from aliquot.sampling.item_scores import filled, item_quality
 from aliquot.sampling.methods import Drawn, Method, all_methods, lookup
 from aliquot.stats.allocation import equal_split, round_nearest
-from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, group_sums
+from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, group_sums, is_negligible
 from aliquot.stats.draws import document_order, systematic
 
 KEY = "waves"
@@ -159,7 +159,7 @@ def between_groups(probability: Sequence[FloatArray], drawn: Sequence[int], rows
         before = after
         left[part] = 0.0
     free = float((before * (1.0 - before)).sum())
-    return min(1.0, float(variance.sum()) / free) if free > 0 else 0.0
+    return 0.0 if is_negligible(free, float(len(codes))) else min(1.0, float(variance.sum()) / free)
 
 
 # -- What can be added to, and by how much -----------------------------------------------------------------------------
