@@ -297,7 +297,7 @@ def estimate(
         refuse_missing(missing)
     noise = JudgingNoise(np.nan) if target == "given" or name is None else judging_noise(data, name, selected)
     adjusted = target == "testset" and noise.unbalanced and spec.name != "mean"
-    sample = sample_of(_without_severity(data, name, noise) if adjusted and name else data, human, selection)
+    sample = sample_of(noise.without_severity(data, name) if adjusted and name else data, human, selection)
     require_known_of_pool(data, sample.evalset, spec)
     raw = _quiet_sample(data, human, selection) if adjusted else sample
     question = _Question(target, noise, campaigns, _scale_of(raw, value_range, adjusted=adjusted))
@@ -406,13 +406,6 @@ def _times(found: Estimates, size: float) -> Estimates:
     with np.errstate(over="ignore", under="ignore"):
         covariance = found.covariance * size * size
     return replace(found, systems=systems, pairs=pairs, covariance=covariance)
-
-
-def _without_severity(data: EvalSet, human: str, noise: JudgingNoise) -> EvalSet:
-    """The data with each cell's score less what its annotators' severities add to it."""
-    if noise.effect is None:
-        return data
-    return data.with_score(human, data.score(human) - noise.effect).with_human(human)
 
 
 def _drawn_by(selection: Selection | None) -> str | None:

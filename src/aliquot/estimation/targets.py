@@ -71,6 +71,12 @@ class JudgingNoise:
         gaps = np.diag(square)[:, None] + np.diag(square)[None, :] - 2 * square
         return bool(np.nanmax(gaps) > _UNBALANCED)
 
+    def without_severity(self, data: EvalSet, human: str) -> EvalSet:
+        """The data with each cell's score less what its annotators' severities add to it."""
+        if self.effect is None:
+            return data
+        return data.with_score(human, data.score(human) - self.effect).with_human(human)
+
     def covariance(self, *, adjusted: bool) -> FloatArray:
         """Covariance of the systems' means that comes from the choice of annotators.
 

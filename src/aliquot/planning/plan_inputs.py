@@ -370,11 +370,10 @@ def find_basis(
     pilot = Pilot(sample, None, copies, level, draws, seed)
     if pilot.continues and target == "testset":
         name, judged = human or str(data.human), [sample.evalset.ids[row] for row in sample.rows]
-        noise = judging_noise(data.keep(systems=list(pilot.evalset.systems)), name, judged)
-        if noise.unbalanced and noise.effect is not None:  # as `estimate` adjusts for severity
-            kept = data.keep(systems=list(pilot.evalset.systems))
-            adjusted = kept.with_score(name, kept.score(name) - noise.effect)
-            pilot = replace(pilot, sample=pilot_sample(adjusted, name, selection)[0])
+        kept = data.keep(systems=list(pilot.evalset.systems))
+        noise = judging_noise(kept, name, judged)
+        if noise.unbalanced:  # as `estimate` adjusts for severity
+            pilot = replace(pilot, sample=pilot_sample(noise.without_severity(kept, name), name, selection)[0])
         goal = target_variance(pilot.now, target, noise, adjusted=noise.unbalanced)
         pilot = replace(pilot, added=goal.added)
     return pilot, [*notes, *_pilot_notes(pilot, given=selection is not None)]
