@@ -14,6 +14,7 @@ import pytest
 
 from aliquot.core import parallel
 from aliquot.core.parallel import run_tasks
+from aliquot.errors import WorkerError
 
 PARENT = """
 import sys, time
@@ -75,3 +76,14 @@ def test_a_worker_of_threads_does_not_watch_itself(monkeypatch):
     monkeypatch.undo()
     with joblib.parallel_config(backend="threading"):
         assert sorted(run_tasks(abs, [-1, -2, -3], jobs=2)) == [1, 2, 3]
+
+
+def test_a_deleted_working_folder_is_named(tmp_path, monkeypatch):
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    assert list(run_tasks(abs, [-1, 2], jobs=1)) == [1, 2]
+    with pytest.raises(WorkerError, match="the working folder: was deleted"):
+        list(run_tasks(abs, [-1, 2], jobs=2))
+    with pytest.raises(WorkerError, match="gone: was deleted"):
+        parallel._in_folder(str(tmp_path / "gone"), abs, -1)

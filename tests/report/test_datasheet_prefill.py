@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import random
 from typing import Any
 
 import numpy as np
@@ -388,3 +390,40 @@ def test_a_filled_in_sheet_survives_its_file(data, tmp_path):
 def test_errors_are_of_the_right_kind(tmp_path):
     with pytest.raises(FormatError):
         read_result(str(tmp_path / "gone.json"))
+
+
+ODD = ("high", [0.9], None, {"a": {"b": 1}}, True, -1, 2.5, 10**400, "", [None, [1]], 1e308)
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [path] * bool(path) + [place for key, entry in inside for place in places(entry, (*path, key))]
+
+
+@pytest.mark.parametrize("verb", ["estimate", "agreement", "clean", "plan"])
+def test_odd_values_in_a_result_are_an_error_or_make_no_difference(tmp_path, data, verb):
+    judged = likert()
+    made = {"estimate": lambda: aliquot.estimate(data), "agreement": lambda: aliquot.agreement(judged, bootstrap=20),
+            "clean": lambda: aliquot.clean(judged, "crowd"), "plan": lambda: aliquot.plan(difference=1, sd=20)}  # fmt: skip
+    whole = json.dumps(made[verb]().to_dict(), default=str)
+    rng, path = random.Random(9), tmp_path / "r.json"  # noqa: S311
+    everywhere = places(json.loads(whole))
+    top = [place for place in everywhere if len(place) == 1]
+    for number in range(200):
+        document = json.loads(whole)
+        *above, last = rng.choice(top if number % 2 else everywhere)
+        entry = document
+        for key in above:
+            entry = entry[key]
+        entry[last] = rng.choice(ODD)
+        path.write_text(json.dumps(document))
+        with contextlib.suppress(AliquotError):
+            new(judged, results=[path])
+
+
+@pytest.mark.parametrize("level", ["high", [0.9], None, {"a": 1}, 95, True])
+def test_an_odd_level_is_named(tmp_path, data, level):
+    path = tmp_path / "r.json"
+    path.write_text(json.dumps(aliquot.estimate(data).to_dict() | {"level": level}, default=str))
+    with pytest.raises(FormatError, match=r"r.json: is no result of `aliquot estimate` \(.*level"):
+        new(data, results=[path])

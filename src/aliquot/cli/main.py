@@ -9,6 +9,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from io import TextIOWrapper
+from pathlib import Path
+from traceback import walk_tb
 from typing import Annotated, Any, TextIO
 
 import typer
@@ -168,7 +170,7 @@ def run(arguments: Sequence[str]) -> int:
             sys.stderr.close()  # the reader (head, less) went away: nothing to say
             return 1
         except OSError as error:
-            return _complain(f"{error.filename or 'file'}: {error.strerror or error}", 1)
+            return _complain(_system_fault(error, verb), 1)
         except MemoryError:
             return _complain("there is not enough memory for this; use a part of the data, fewer --jobs or a bigger "
                              "machine", 1)  # fmt: skip
@@ -186,6 +188,21 @@ def run(arguments: Sequence[str]) -> int:
 def _complain(message: str, code: int) -> int:
     sys.stderr.write(f"error: {escape.terminal(escape.one_line(message))}\n")
     return code
+
+
+def _system_fault(error: OSError, verb: str | None) -> str:
+    """Name the file that the system refused; where the error has none, what was being done."""
+    reason = error.strerror or str(error) or type(error).__name__
+    if error.filename is not None:
+        return f"{error.filename}: {reason}"
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        return f"the working folder was deleted ({reason}); go to another folder (cd), and name files by whole paths"
+    names = [frame.f_globals.get("__name__", "") + "." + frame.f_code.co_name for frame, _ in walk_tb(error.__traceback__)]
+    step = next((name for name in reversed(names) if name.startswith("aliquot.")), "aliquot")
+    return (f"aliquot {verb}: {reason}, without the name of a file (in {step}); was something deleted or unplugged "
+            f"meanwhile? Give the command again; {DEBUG} after aliquot shows more")  # fmt: skip
 
 
 def _own_fault(error: BaseException) -> int:

@@ -54,7 +54,7 @@ def run_tasks(
         parallel = joblib.Parallel(
             n_jobs=count, return_as="generator_unordered", batch_size=1, initializer=_end_with, initargs=(os.getpid(),)
         )
-        here = partial(_in_folder, str(Path.cwd()), work)
+        here = partial(_in_folder, _working_folder(), work)
         yield from parallel(joblib.delayed(here)(task) for task in tasks)
 
 
@@ -83,9 +83,24 @@ def _numbered(work: Callable[[Task], Done], task: tuple[int, Task]) -> tuple[int
     return task[0], work(task[1])
 
 
+def _working_folder() -> str:
+    try:
+        return str(Path.cwd())
+    except FileNotFoundError:  # the system's error names no file
+        raise _folder_deleted("the working folder") from None
+
+
+def _folder_deleted(folder: str) -> WorkerError:
+    return WorkerError(f"{folder}: was deleted, so that no other process can work there; go to another folder (cd), and "
+                       "give the command again with whole paths, or with --jobs 1")  # fmt: skip
+
+
 def _in_folder(folder: str, work: Callable[[Task], Done], task: Task) -> Done:
     """Work where the caller is: joblib's processes outlive a call, and the caller may have gone elsewhere since."""
-    os.chdir(folder)
+    try:
+        os.chdir(folder)
+    except FileNotFoundError:
+        raise _folder_deleted(folder) from None
     return work(task)
 
 
@@ -125,6 +140,7 @@ def _telling_of_killed_workers() -> Iterator[None]:
     try:
         yield
     except TerminatedWorkerError as error:
+        _working_folder()  # a worker cannot start in a folder that is gone
         raise WorkerError(
             "a worker process was killed, most often because memory ran out; use fewer --jobs or a bigger machine, and "
             "give the same command again"

@@ -81,8 +81,11 @@ class Journal:
         """Read `size` of a unit's bytes from its byte `start` on."""
         if self.file is None:
             return b""
-        self.file.seek(self.starts[key] + start)
-        return self.file.read(size)
+        try:
+            self.file.seek(self.starts[key] + start)
+            return self.file.read(size)
+        except OSError as error:
+            raise cannot_keep(self.file.name, error) from error
 
 
 @contextmanager
@@ -99,8 +102,11 @@ def open_journal(output: Path | None, signature: str) -> Iterator[Journal]:
     check_output(path)
     with _alone(path), _opened(path) as file:
         journal = Journal(file=file)
-        whole = _read(journal, file, path, signature)
-        file.truncate(whole)
+        try:
+            whole = _read(journal, file, path, signature)
+            file.truncate(whole)
+        except OSError as error:
+            raise cannot_keep(path, error) from error
         if not whole:
             try:
                 journal.write({"signature": signature})

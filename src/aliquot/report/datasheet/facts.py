@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+import msgspec
 import numpy as np
 import polars as pl
 from scipy.special import ndtri
@@ -169,6 +170,60 @@ _COEFFICIENTS = {
 """Names that a reader knows; those of aliquot where there is no other."""
 
 
+_Share = Annotated[float, msgspec.Meta(gt=0, lt=1)]
+
+
+class _Estimate(msgspec.Struct):
+    """What a sheet uses of an estimate; likewise the others below."""
+
+    method: str | None = None
+    interval: str | None = None
+    level: _Share = 0.95
+    population: int | None = None
+    judged: int | None = None
+
+
+class _Coefficient(msgspec.Struct):
+    kind: str | None = None
+    group: str | int | float | None = None
+    measure: str | None = None
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+
+class _Repeats(msgspec.Struct):
+    repeats: int | None = None
+    same: float | None = None
+    pearson: float | None = None
+
+
+class _Agreement(msgspec.Struct):
+    level: str | None = None
+    confidence: _Share = 0.95
+    coefficients: list[_Coefficient] = []
+    repeats: list[_Repeats] = []
+
+
+class _Step(msgspec.Struct):
+    step: str | None = None
+    applied: bool | None = None
+    marked: int | None = None
+
+
+class _Person(msgspec.Struct):
+    marked: int | None = None
+    answers: int | None = None
+
+
+class _Cleaning(msgspec.Struct):
+    steps: list[_Step] = []
+    annotators: list[_Person] = []
+
+
+_DOCUMENTS: Mapping[str, type[msgspec.Struct]] = {"estimate": _Estimate, "agreement": _Agreement, "clean": _Cleaning}
+
+
 @dataclass(frozen=True, eq=False)
 class Result:
     """One result: the verb that gave it, its signature taken apart, and the whole document."""
@@ -198,6 +253,10 @@ def read_result(result: object) -> Result:
     if not isinstance(result, Mapping) or not isinstance(result.get("signature"), str) or not result["signature"]:
         raise FormatError(f"{where}: no signature in it; give what an aliquot verb prints with --json")
     verb, fields = _taken_apart(result["signature"])
+    try:
+        msgspec.convert(result, _DOCUMENTS.get(verb, msgspec.Struct))
+    except (msgspec.ValidationError, OverflowError, RecursionError) as error:
+        raise FormatError(f"{where}: is no result of `aliquot {verb}` ({error}); give it as --json printed it") from None
     return Result(verb, result["signature"], fields, result)
 
 
