@@ -199,7 +199,9 @@ def _system_fault(error: OSError, verb: str | None) -> str:
         Path.cwd()
     except FileNotFoundError:
         return f"the working folder was deleted ({reason}); go to another folder (cd), and name files by whole paths"
-    names = [frame.f_globals.get("__name__", "") + "." + frame.f_code.co_name for frame, _ in walk_tb(error.__traceback__)]
+    names = [
+        frame.f_globals.get("__name__", "") + "." + frame.f_code.co_name for frame, _ in walk_tb(error.__traceback__)
+    ]
     step = next((name for name in reversed(names) if name.startswith("aliquot.")), "aliquot")
     return (f"aliquot {verb}: {reason}, without the name of a file (in {step}); was something deleted or unplugged "
             f"meanwhile? Give the command again; {DEBUG} after aliquot shows more")  # fmt: skip

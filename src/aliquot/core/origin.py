@@ -1,58 +1,73 @@
 """What a selection remembers of the data it was made from, so that its use with other data is noticed.
 
-What counts are the items' ids and sources, and the systems. Human scores and metrics are added after the selection and
-say nothing.
+What counts are the items' ids and sources, the systems and their outputs. Human scores and metrics are added after the
+selection and say nothing.
 """
 
 from __future__ import annotations
 
 import hashlib
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import polars as pl
 
 from aliquot.core.evalset import EvalSet, ItemId
 from aliquot.errors import DataError, quoted
+from aliquot.stats.arrays import BoolArray
 
 _EDITED = 0.1
 """Share of sources up to which a difference may be a correction of the texts; beyond it the data are others."""
+
+OUTPUT_DIGEST = "output_digest"
+"""Column of judgments with the digest of the text that was judged; null where the judgment is of no output as such."""
+
+_DIGITS = 8
+_BLANK = "-" * _DIGITS  # no text
 
 _REMEDY = "give the data that the selection was drawn from, or select again from these"
 
 
 @dataclass(frozen=True)
 class Origin:
-    """The data of a selection: the systems, a digest of all ids (or ""), and of each chosen item's source (or "")."""
+    """The data of a selection: the systems, a digest of all ids (or ""), and of each chosen item's source (or "").
+
+    `outputs` has the digests of each chosen item's outputs, joined in the order of the systems.
+    """
 
     systems: tuple[str, ...] = ()
     pool: str = ""
     sources: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """What the first line of a selection's file says of all its items."""
         return {"systems": list(self.systems), "pool": self.pool}
 
     @classmethod
-    def read(cls, said: Mapping[str, Any], sources: Sequence[str]) -> Origin | None:
+    def read(cls, said: Mapping[str, Any], sources: Sequence[str], outputs: Sequence[str]) -> Origin | None:
         """Read back what `to_dict` gave; None where a file tells nothing of its data."""
         systems, pool = said.get("systems"), said.get("pool")
         names = tuple(map(str, systems)) if isinstance(systems, list) else ()
-        known = cls(names, pool if isinstance(pool, str) else "", tuple(sources) if any(sources) else ())
+        whole = any(outputs) and all(len(digests) == _DIGITS * len(names) for digests in outputs)
+        known = cls(
+            names, pool if isinstance(pool, str) else "", tuple(sources) if any(sources) else (),
+            tuple(outputs) if whole else (),
+        )  # fmt: skip
         return None if known == cls() else known
 
 
-def source_digest(text: str | None) -> str:
-    """Eight hexadecimal digits of a source; white space and the form of accents do not count.
+def text_digest(text: str | None) -> str:
+    """Eight hexadecimal digits of a source or an output; white space and the form of accents do not count.
 
-    >>> source_digest("two  words") == source_digest(" two words") != source_digest("Two words")
+    >>> text_digest("two  words") == text_digest(" two words") != text_digest("Two words")
     True
     """
     if not text or text.isspace():
         return ""
-    plain = " ".join(unicodedata.normalize("NFC", text).split())
+    plain = " ".join((text if text.isascii() else unicodedata.normalize("NFC", text)).split())
     return hashlib.blake2b(plain.encode("utf-8", "replace"), digest_size=4).hexdigest()
 
 
@@ -63,9 +78,79 @@ def _pool_digest(ids: Iterable[ItemId]) -> str:
 def origin_of(evalset: EvalSet, ids: Sequence[ItemId], *, whole: bool = True) -> Origin:
     """What to remember of the data; `whole` says that the set is all that was chosen from."""
     sources = _source_of(evalset, ids)
-    digests = tuple(source_digest(sources.get(str(item))) for item in ids)
+    digests = tuple(text_digest(sources.get(str(item))) for item in ids)
     pool = _pool_digest(evalset.ids) if whole else ""
-    return Origin(evalset.systems, pool, digests if any(digests) else ())
+    return Origin(evalset.systems, pool, digests if any(digests) else (), _output_digests(evalset, ids))
+
+
+def _row_by_id(evalset: EvalSet) -> dict[str, int]:
+    return {str(item): row for row, item in enumerate(evalset.ids)}
+
+
+def _output_digests(evalset: EvalSet, ids: Sequence[ItemId]) -> tuple[str, ...]:
+    if evalset.outputs is None or not evalset.systems:
+        return ()
+    row_of = evalset.derived("rows by id", _row_by_id)
+    rows = [row_of[str(item)] for item in ids]
+    columns = [[text_digest(text) or _BLANK for text in evalset.outputs[name][rows]] for name in evalset.systems]
+    return tuple(map("".join, zip(*columns, strict=True)))
+
+
+def continued(earlier: Origin | None, later: Origin) -> Origin:
+    """Keep what the first items of a selection had as outputs when they were chosen, rather than what they have now."""
+    if earlier is None or not earlier.outputs or not later.outputs:
+        return later
+    places = [earlier.systems.index(name) * _DIGITS if name in earlier.systems else None for name in later.systems]
+    kept = [
+        "".join(now[at * _DIGITS :][:_DIGITS] if place is None else before[place:][:_DIGITS]
+                for at, place in enumerate(places))
+        for before, now in zip(earlier.outputs, later.outputs, strict=False)
+    ]  # fmt: skip
+    return replace(later, outputs=(*kept, *later.outputs[len(kept) :]))
+
+
+def same_outputs(evalset: EvalSet, cells: Iterable[tuple[ItemId, str, str]]) -> Iterator[bool]:
+    """Tell for each (item, system, digest) whether the output still has that digest; blank ones count as the same."""
+    texts = {} if evalset.outputs is None else {name: evalset.outputs[name].to_list() for name in evalset.systems}
+    row_of = evalset.derived("rows by id", _row_by_id)
+    for item, system, digest in cells:
+        now = text_digest(texts[system][row_of[str(item)]]) if system in texts else ""
+        yield not now or digest in (now, _BLANK, "")
+
+
+def changed_outputs(origin: Origin | None, ids: Sequence[ItemId], evalset: EvalSet) -> list[tuple[ItemId, str]]:
+    """Return the outputs (item, system) that have another text than when the selection was drawn."""
+    if origin is None or not origin.outputs or evalset.outputs is None:
+        return []
+    cells = [
+        (item, name, digests[at * _DIGITS :][:_DIGITS])
+        for item, digests in zip(ids, origin.outputs, strict=True)
+        for at, name in enumerate(origin.systems)
+    ]
+    return [cell[:2] for cell, same in zip(cells, same_outputs(evalset, cells), strict=True) if not same]
+
+
+def describe_outputs(cells: Sequence[tuple[ItemId, str]]) -> str:
+    """Name outputs, the first of many.
+
+    >>> describe_outputs([(3, "A"), (4, "A")])
+    "2 outputs (of 'A' on item 3, of 'A' on item 4)"
+    """
+    first = ", ".join(f"of '{system}' on item {item!r}" for item, system in cells[:3])
+    more = f" and {len(cells) - 3} more" if len(cells) > 3 else ""
+    return f"{len(cells)} output{'s' * (len(cells) != 1)} ({first}{more})"
+
+
+def refuse_judged_changes(origin: Origin | None, ids: Sequence[ItemId], evalset: EvalSet, judged: BoolArray) -> None:
+    """Refuse outputs that changed since the selection was drawn and are judged: which text was judged is not known."""
+    row_of = evalset.derived("rows by id", _row_by_id)
+    changed = changed_outputs(origin, ids, evalset)
+    wrong = [(item, name) for item, name in changed if judged[row_of[str(item)], evalset.systems.index(name)]]
+    if wrong:
+        raise DataError(
+            f"{evalset.name}: {describe_outputs(wrong)} changed since the selection was drawn, and have judgments, which "
+            "are of the earlier text; give the outputs that were judged, or leave these judgments out and judge anew"
+        )
 
 
 def _source_of(evalset: EvalSet, ids: Sequence[ItemId]) -> dict[str, str | None]:
@@ -97,6 +182,9 @@ def compare(
     faults, compared = _source_faults(origin, ids, evalset)
     if evalset.n_items == population and origin.pool and origin.pool != _pool_digest(known):
         faults.append("the items that were not selected have other ids than when the selection was drawn")
+    changed = changed_outputs(origin, ids, evalset)
+    if changed:
+        faults.append(f"{describe_outputs(changed)} changed since the selection was drawn")
     gone = [name for name in origin.systems if name not in evalset.systems]
     new = [name for name in evalset.systems if name not in origin.systems]
     notes: list[str] = []
@@ -116,7 +204,7 @@ def _source_faults(origin: Origin, ids: Sequence[ItemId], evalset: EvalSet) -> t
     pairs = [
         (item, before, digest)
         for item, before in zip(ids, origin.sources, strict=bool(origin.sources))
-        if before and (digest := source_digest(now.get(str(item))))
+        if before and (digest := text_digest(now.get(str(item))))
     ]
     other = [item for item, before, digest in pairs if before != digest]
     if not other:

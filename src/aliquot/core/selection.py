@@ -21,13 +21,13 @@ import polars as pl
 
 from aliquot.core.columns import ids_of_one_kind
 from aliquot.core.evalset import EvalSet, ItemId, at_rows
-from aliquot.core.origin import Origin, compare, source_digest
+from aliquot.core.origin import Origin, compare, refuse_judged_changes, text_digest
 from aliquot.core.shown import Shown
 from aliquot.errors import AliquotWarning, DataError, FormatError, OptionError
 from aliquot.io.files import decode_json, read_bytes
 from aliquot.io.formats import items as item_lines
 from aliquot.io.writing import write_bytes
-from aliquot.stats.arrays import FloatArray
+from aliquot.stats.arrays import BoolArray, FloatArray
 
 FIELD = "selection"
 _REMEDY = "a selection is item JSON lines, as `aliquot select -o` writes them"
@@ -43,7 +43,7 @@ _KINDS: Mapping[str, tuple[tuple[type, ...], str]] = MappingProxyType(
         "signature": ((str,), "a text"),
         "stratum": ((str,), "a name"),
         "systems": ((list,), "a list of systems"),
-        "source": ((str,), "a digest"),
+        **dict.fromkeys(("source", "outputs"), ((str,), "a digest")),
         **dict.fromkeys(("details", "file", "data"), ((dict,), "an object")),
         **dict.fromkeys(("utility", "probability", "weight", "cost"), _NUMBER),
     }
@@ -155,8 +155,9 @@ class Selection(Shown):
             value = getattr(self, name)
             if value is not None and len(value) != len(self.ids):
                 raise DataError(f"selection: {len(value)} entries of {name} for {len(self.ids)} items")
-        if self.origin is not None and self.origin.sources and len(self.origin.sources) != len(self.ids):
-            set_field(self, "origin", replace(self.origin, sources=()))  # ids were replaced: no longer theirs
+        for name in ("sources", "outputs"):
+            if self.origin is not None and len(getattr(self.origin, name)) not in (0, len(self.ids)):
+                set_field(self, "origin", replace(self.origin, **{name: ()}))  # ids were replaced: no longer theirs
         set_field(self, "details", MappingProxyType(dict(self.details)))
 
     @cached_property
@@ -222,12 +223,15 @@ class Selection(Shown):
             warnings.warn(note, AliquotWarning, 2)
         return evalset.keep(items=list(self.ids))
 
-    def check(self, evalset: EvalSet, *, strict: bool = False) -> tuple[str, ...]:
+    def check(self, evalset: EvalSet, *, strict: bool = False, judged: BoolArray | None = None) -> tuple[str, ...]:
         """Compare data with those that the selection was made from, and return what differs.
 
-        Raises DataError where they cannot be the same: items are missing, or many have another source; when strict, for
-        any difference but systems added or left out.
+        Raises DataError where they cannot be the same: items are missing, or many have another source, or outputs that
+        are `judged` (items x systems of the data) changed; when strict, for any difference but systems added or left
+        out.
         """
+        if judged is not None:
+            refuse_judged_changes(self.origin, self.ids, evalset, judged)
         return compare(self.origin, self.ids, self.population, evalset, strict=strict)
 
     def save(self, path: str | Path, evalset: EvalSet | None = None) -> None:
@@ -255,12 +259,14 @@ class Selection(Shown):
         if self.origin is not None and with_sources:
             for entry, digest in zip(entries, self.origin.sources, strict=bool(self.origin.sources)):
                 entry["source"] = digest
+        for entry, digests in zip(entries, () if self.origin is None else self.origin.outputs, strict=False):
+            entry["outputs"] = digests
         if entries and self.details:
             entries[0]["details"] = dict(self.details)
         if entries and self.origin is not None:
             entries[0]["data"] = self.origin.to_dict()
         if entries:  # whole lines that are lost later are noticed
-            entries[0]["file"] = {"items": len(self), "digest": _digest(self.ids, entries)}
+            entries[0]["file"] = {"items": len(self), "seal": _digest(self.ids, entries, _SEALED)}
         return entries
 
     @classmethod
@@ -303,11 +309,38 @@ def cell_probability(
     return np.column_stack(columns)
 
 
-def _digest(ids: Iterable[ItemId], entries: Iterable[Mapping[str, Any]]) -> str:
-    """Eight hexadecimal digits of what was chosen with which probabilities and weights."""
-    numbers = ("rank", "probability", "weight", "stratum", "systems")
-    told = [[str(item), *(entry.get(name) for name in numbers)] for item, entry in zip(ids, entries, strict=True)]
-    return hashlib.blake2b(msgspec.json.encode(told), digest_size=4).hexdigest()
+_DIGESTED = ("probability", "weight", "stratum", "systems")  # by earlier versions
+_SEALED = (*_DIGESTED, "utility", "population", "method", "details", "outputs")
+
+
+def _digest(ids: Iterable[ItemId], entries: Iterable[Mapping[str, Any]], names: Sequence[str]) -> str:
+    """Eight hexadecimal digits of what was chosen, and of the entries that estimates depend on."""
+    told = [
+        [str(item), entry.get("rank"), *(_as_floats(entry.get(name)) for name in names)]
+        for item, entry in zip(ids, entries, strict=True)
+    ]
+    return hashlib.blake2b(msgspec.json.encode(told, order="sorted"), digest_size=4).hexdigest()
+
+
+def _as_floats(value: Any) -> Any:
+    """Write 1 and 1.0 alike: other programs save the one as the other."""
+    if isinstance(value, Mapping):
+        return {str(key): _as_floats(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_as_floats(entry) for entry in value]
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
+
+
+def _edited(ids: list[ItemId], entries: list[dict[str, Any]], written: Mapping[str, Any]) -> str | None:
+    """Say what was edited after a selection was written, as far as that can be told; None where nothing was."""
+    sealed = "seal" in written
+    if written.get("seal" if sealed else "digest") == _digest(ids, entries, _SEALED if sealed else _DIGESTED):
+        return None
+    for item, entry in zip(ids, entries, strict=True):
+        p, weight = entry.get("probability"), entry.get("weight")
+        if p and weight is not None and abs(p * weight - 1) > 1e-6:
+            return f"item {item!r} has the probability {p:g} and the weight {weight:g}, which is not 1/probability"
+    return "ids, probabilities, weights, strata, systems or the design are not those written"
 
 
 def _require_whole(path: str | Path, ids: list[ItemId], entries: list[dict[str, Any]]) -> None:
@@ -322,9 +355,12 @@ def _require_whole(path: str | Path, ids: list[ItemId], entries: list[dict[str, 
         if any("probability" in entry for entry in entries):
             raise FormatError(f"{text}, so its probabilities do not hold; give the file as `aliquot select` wrote it")
         warnings.warn(f"{text}; the others are taken for the selection", AliquotWarning, 4)
-    elif written and written.get("digest") != _digest(ids, entries):
-        warnings.warn(f"{path}: ids, probabilities or weights were changed after `aliquot select` wrote the file",
-                      AliquotWarning, 4)  # fmt: skip
+    elif written and (edited := _edited(ids, entries, written)) is not None:
+        text = f"{path}: was edited after `aliquot select` wrote it ({edited})"
+        if any("probability" in entry for entry in entries):
+            raise FormatError(f"{text}, so its probabilities do not hold; give the file as it was written, or select "
+                              "again; for a design of your own, remove `file` from the first `selection`")  # fmt: skip
+        warnings.warn(text, AliquotWarning, 4)
     elif not written and any(entry.get("signature") for entry in entries):
         warnings.warn(f"{path}: written by an earlier version, which kept no count of lines: whether all are there "
                       "cannot be told", AliquotWarning, 4)  # fmt: skip
@@ -358,6 +394,7 @@ def _from_entries(ids: list[ItemId], entries: list[dict[str, Any]]) -> Selection
         origin=Origin.read(
             next((entry["data"] for entry in entries if "data" in entry), {}),
             [entry.get("source", "") for entry in entries],
+            [entry.get("outputs", "") for entry in entries],
         ),
     )
 
@@ -370,7 +407,7 @@ def _entry(line: bytes, where: str) -> tuple[ItemId, dict[str, Any]]:
         raise FormatError(f"{where}: no 'selection' object with an item id; is this a file `aliquot select` wrote?")
     entry = record[FIELD]
     if isinstance(record.get("src"), str):
-        entry = {**entry, "source": source_digest(record["src"])}
+        entry = {**entry, "source": text_digest(record["src"])}
     for name, (kinds, expected) in _KINDS.items():
         value = entry.get(name)
         if name in entry and (isinstance(value, bool) or not isinstance(value, kinds)):

@@ -13,6 +13,7 @@ from aliquot.core import memory
 from aliquot.core.conventions import looks_human
 from aliquot.core.evalset import EvalSet, at_rows
 from aliquot.core.judgments import MARKED, MODEL, Judgments, MergedRepeats, merge_repeats
+from aliquot.core.origin import OUTPUT_DIGEST, describe_outputs, same_outputs
 from aliquot.core.registry import Spec
 from aliquot.core.selection import Selection
 from aliquot.errors import (
@@ -54,6 +55,20 @@ class Mismatch:
         return f"{self.count} {what.replace('judgments', 'judgment', self.count == 1)} {self.action}: {self.example}"
 
 
+def _refuse_changed_outputs(data: EvalSet, table: pl.DataFrame) -> None:
+    """Refuse judgments of a campaign whose outputs had another text than the data have."""
+    if OUTPUT_DIGEST not in table.columns or data.outputs is None:
+        return
+    cells = table.filter(pl.col(OUTPUT_DIGEST).is_not_null()).select("_key", "system", OUTPUT_DIGEST).unique(
+        maintain_order=True)  # fmt: skip
+    changed = [cell for cell, same in zip(cells.iter_rows(), same_outputs(data, cells.rows()), strict=True) if not same]
+    if changed:
+        raise DataError(
+            f"{data.name}: {describe_outputs([cell[:2] for cell in changed])} changed since people judged them in the "
+            "campaign; give the data that the campaign was made of, or leave these judgments out and judge anew"
+        )
+
+
 def with_judgments(
     data: EvalSet, judgments: JudgmentsLike, selection: Selection | None = None, human: str | None = None
 ) -> tuple[EvalSet, tuple[Mismatch, ...]]:
@@ -77,6 +92,7 @@ def with_judgments(
     _note(found, "unknown items", unknown, "_key", _LEFT_OUT, ids)
     table, unknown = _split(table, pl.col("system").is_in(list(data.systems)))
     _note(found, "unknown systems", unknown, "system", _LEFT_OUT, data.systems)
+    _refuse_changed_outputs(data, table)
     data, table = _with_judges(data, table)
     if selection is not None:
         chosen = [str(item) for item in selection.ids]

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from aliquot.core.evalset import EvalSet
+from aliquot.core.origin import OUTPUT_DIGEST
 from aliquot.core.registry import Registered
 from aliquot.core.selection import Selection
 from aliquot.errors import AliquotWarning, DataError, OptionError
@@ -195,7 +196,11 @@ def _require_judged(count: int, evalset: EvalSet) -> None:
 
 
 def _from_selection(evalset: EvalSet, scores: FloatArray, selection: Selection) -> Sample:
-    selection.check(evalset)  # before unknown items are added, whose made-up ids could be the missing ones
+    judgments = evalset.judgments  # those of a campaign know which texts were judged, and were compared with them
+    judged = None if judgments is not None and OUTPUT_DIGEST in judgments.table.columns else np.isfinite(scores)
+    selection.check(
+        evalset, judged=judged
+    )  # before unknown items are added, whose made-up ids could be the missing ones
     evalset, scores = whole_pool(evalset, scores, selection)
     row_of = {item: row for row, item in enumerate(evalset.ids)}
     rows = np.array([row_of[item] for item in selection.ids], dtype=np.int64)

@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 
 from aliquot.core.evalset import EvalSet, ItemId
+from aliquot.core.origin import OUTPUT_DIGEST
 from aliquot.core.selection import Selection
 from aliquot.core.shown import Shown
 from aliquot.errors import AliquotWarning, OptionError, unknown_name
@@ -121,6 +122,8 @@ def sequential(
     evalset, mismatches = with_judgments(data, of_criterion(made, criterion, human), selection, human)
     if strict:
         refuse(mismatches)
+    if selection is not None and OUTPUT_DIGEST not in made.table.columns:
+        selection.check(data, judged=np.isfinite(evalset.human_score()))
     order, timed = time_order(evalset)
     if selection is not None and selection.design.variance == "spread":
         notes.append(_ORDER[timed])

@@ -295,7 +295,7 @@ def _read(path: Path | str, options: _Options, key: Key | None) -> EvalSet:
     if options.format in (None, "campaign") and path != STDIN and campaign.is_campaign(path):
         if isinstance(path, Path):
             require_readable(path)
-        return tables.from_table(campaign.read_judgments(path), str(path), options.table)
+        return tables.from_table(campaign.read_judgments_of_texts(path), str(path), options.table)
     if isinstance(path, Path):
         require_readable(path)
         if path.is_dir():

@@ -17,7 +17,7 @@ import numpy as np
 
 from aliquot.core.columns import group_codes
 from aliquot.core.evalset import EvalSet, at_rows
-from aliquot.core.origin import origin_of
+from aliquot.core.origin import continued, origin_of
 from aliquot.core.registry import parse_spec
 from aliquot.core.selection import Selection
 from aliquot.errors import AliquotWarning, DataError, OptionError
@@ -117,8 +117,8 @@ def add_wave(
     ids = pool.items["id"].to_list()
     chosen_ids = tuple(ids[row] for row in rows)
     return replace(
-        earlier, ids=chosen_ids, origin=origin_of(pool, chosen_ids), probability=after[rows], weight=None,
-        signature=signature, details=details,
+        earlier, ids=chosen_ids, origin=continued(earlier.origin, origin_of(pool, chosen_ids)),
+        probability=after[rows], weight=None, signature=signature, details=details,
         stratum=None if strata is None else tuple(map(str, strata[rows].tolist())),
     )  # fmt: skip
 

@@ -19,6 +19,7 @@ import msgspec
 import polars as pl
 
 from aliquot.core.columns import column_of, ids_of_one_kind
+from aliquot.core.origin import OUTPUT_DIGEST, text_digest
 from aliquot.errors import DataError, FormatError, MissingExtraError
 
 MAGIC = b"SQLite format 3\0"
@@ -54,12 +55,12 @@ def is_campaign(source: str | Path) -> bool:
         return False
 
 
-def read_table(source: str | Path, table: str = "judgments") -> pl.DataFrame:
+def read_table(source: str | Path, table: str = "judgments", left_out: Sequence[str] = _KEYS) -> pl.DataFrame:
     """Return the table `judgments` or `choices` under the names that other verbs know; empty columns are left out."""
     url = as_url(source)
     version, names, rows = _from_url(url, table) if url is not None else _from_file(Path(source), table)
     try:
-        frame = _frame(names, rows)
+        frame = _frame(names, rows, left_out)
     except (msgspec.MsgspecError, ValueError, TypeError, OverflowError, OSError, pl.exceptions.PolarsError) as error:
         raise _unreadable(source, error) from None
     if version < 2 and {"shown", "ranking"} & set(frame.columns):  # lists of systems as texts: names may not survive
@@ -75,6 +76,25 @@ def read_judgments(source: str | Path) -> pl.DataFrame:
         raise DataError(f"{source}: nobody has submitted a unit yet, so that there are no judgments; see "
                         f"`aliquot collect status {source}`")  # fmt: skip
     return frame
+
+
+def read_judgments_of_texts(source: str | Path) -> pl.DataFrame:
+    """Return the judgments, each with the digest of the output that was shown; of attention checks there is none."""
+    frame = read_table(source, left_out=_KEYS[:1])
+    if not frame.height:
+        return read_judgments(source)
+    url = as_url(source)
+    _, names, rows = _from_url(url, "units") if url is not None else _from_file(Path(source), "units")
+    payload = names.index("payload")
+    try:
+        shown = [row for unit in rows for row in msgspec.json.decode(unit[payload])["rows"]]
+        digests = {output["cell"]: text_digest(output["text"]) or None
+                   for row in shown for output in row["outputs"] if output.get("cell")}  # fmt: skip
+    except (msgspec.MsgspecError, KeyError, TypeError, AttributeError) as error:
+        raise _unreadable(source, error) from None
+    seen = pl.col("cell_id").replace_strict(digests, default=None, return_dtype=pl.String)
+    real = pl.col("control").is_null() if "control" in frame.columns else pl.lit(value=True)
+    return frame.with_columns(pl.when(real).then(seen).alias(OUTPUT_DIGEST)).drop("cell_id")
 
 
 def read_choices(source: str | Path) -> pl.DataFrame | None:
@@ -144,8 +164,8 @@ def _from_url(url: str, table: str) -> tuple[int, list[str], Sequence[Sequence[A
         with engine.connect() as connection:
             stored = connection.execute(sa.text("SELECT value FROM meta WHERE key = 'schema'")).scalar()
             version = _require_version(stored, place)
-            order = '"order"' if table == "judgments" else '"time"'
-            result = connection.execute(sa.text(f'SELECT * FROM "{table}" ORDER BY "time", {order}'))  # noqa: S608
+            order = {"judgments": '"time", "order"', "choices": '"time"', "units": "id"}[table]
+            result = connection.execute(sa.text(f'SELECT * FROM "{table}" ORDER BY {order}'))  # noqa: S608
             return version, list(result.keys()), [tuple(row) for row in result]
     except ModuleNotFoundError as error:
         raise MissingExtraError(f"{place}: needs {error.name}: pip install 'aliquot[postgres]'") from None
@@ -160,11 +180,11 @@ def records_frame(records: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
     return _frame(names, [[record.get(name) for name in names] for record in records])
 
 
-def _frame(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> pl.DataFrame:
+def _frame(names: Sequence[str], rows: Sequence[Sequence[Any]], left_out: Sequence[str] = _KEYS) -> pl.DataFrame:
     columns = list(zip(*rows, strict=True)) if rows else [() for _ in names]
     found = {}
     for name, values in zip(names, columns, strict=True):
-        if name in _KEYS or (rows and all(value is None for value in values)):
+        if name in left_out or (rows and all(value is None for value in values)):
             continue
         found[_RENAMED.get(name, name)] = _typed(name, list(values))
     return pl.DataFrame([series.alias(name) for name, series in found.items()])

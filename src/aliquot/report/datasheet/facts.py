@@ -256,7 +256,9 @@ def read_result(result: object) -> Result:
     try:
         msgspec.convert(result, _DOCUMENTS.get(verb, msgspec.Struct))
     except (msgspec.ValidationError, OverflowError, RecursionError) as error:
-        raise FormatError(f"{where}: is no result of `aliquot {verb}` ({error}); give it as --json printed it") from None
+        raise FormatError(
+            f"{where}: is no result of `aliquot {verb}` ({error}); give it as --json printed it"
+        ) from None
     return Result(verb, result["signature"], fields, result)
 
 
