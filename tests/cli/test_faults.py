@@ -67,6 +67,29 @@ def test_memory_that_is_not_there_is_no_fault_of_ours(capsys, monkeypatch):
     assert "not enough memory" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("name", [None, "some.part"])
+def test_an_error_of_the_system_names_the_file_or_what_was_done(capsys, monkeypatch, name):
+    def broken() -> None:
+        raise FileNotFoundError(2, "No such file or directory", name)
+
+    monkeypatch.setattr(main, "_real", lambda _: broken)
+    assert main.run(["methods"]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("error: some.part: No such" if name else "error: aliquot methods: No such file or directory")
+    assert name is not None or "(in aliquot.cli.main.run)" in said
+
+
+def test_a_working_folder_that_is_gone_is_told(aliquot, tmp_path, monkeypatch):
+    """Once seen as `error: file: No such file or directory`."""
+    (tmp_path / "pool.jsonl").write_text('{"i": 1, "src": "a"}\n{"i": 2, "src": "b"}\n')
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    said = aliquot("pool", "pool.jsonl", "-b", "1")
+    assert (said.code, said.err.count("\n")) == (1, 1)
+    assert said.err.startswith("error: the working folder was deleted")
+
+
 # -- files without end, or with too much in them -------------------------------------------------------------------
 
 ENTRIES = {
@@ -225,6 +248,7 @@ def test_junk_in_a_selection(aliquot, data, tmp_path, name):
     chosen.save(tmp_path / "s.jsonl")
     lines = [json.loads(line) for line in (tmp_path / "s.jsonl").read_text().splitlines()]
     lines[0]["selection"] |= changes
+    del lines[0]["selection"]["file"]  # as written by an earlier version: otherwise any change is refused
     (tmp_path / "s.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     said = aliquot("estimate", data, "--selection", tmp_path / "s.jsonl", "--json")
     if says is not None:

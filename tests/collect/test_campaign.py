@@ -18,7 +18,7 @@ from aliquot.collect.errors import CollectError, StorageError
 from aliquot.collect.events import sql
 from aliquot.collect.protocols import list_protocols, protocol_text, read_protocol
 from aliquot.collect.store import Clock
-from aliquot.errors import AliquotError
+from aliquot.errors import AliquotError, DataError
 
 
 @pytest.mark.parametrize("protocol", list_protocols())
@@ -51,6 +51,21 @@ def test_every_preset_from_the_page_to_the_estimate(protocol, make, folder, data
     for other in results[1:]:
         for column in other.columns:
             assert other[column].to_list() == pytest.approx(results[0][column].to_list(), rel=1e-12, nan_ok=True)
+
+
+@pytest.mark.parametrize("protocol", ["da", "mqm"])
+def test_outputs_changed_since_people_judged_them_are_refused(make, data, protocol):
+    campaign = make(protocol, 2)
+    judge_all(campaign)
+    system, place = data.systems[0], str(campaign.store.place)
+    first, *others = data.outputs[system].to_list()
+    changed = replace(data, outputs=data.outputs.with_columns(pl.Series(system, ["another text", *others])))
+    same = replace(data, outputs=data.outputs.with_columns(pl.Series(system, [f"{first} ", *others])))
+    aliquot.estimate(same, "mean", judgments=place, target="given")
+    with pytest.raises(DataError, match=rf"1 output \(of '{system}' on item .* changed since people judged them"):
+        aliquot.estimate(changed, "mean", judgments=place, target="given")
+    with pytest.raises(DataError, match="give the data that the campaign was made of"):
+        aliquot.sequential(changed, judgments=place, value_range=(-1000, 1000))
 
 
 @pytest.mark.parametrize(("protocol", "kind"), [("pairwise", "pairwise"), ("best-worst", "best-worst")])

@@ -243,20 +243,18 @@ def test_lost_lines_of_a_design_are_refused_and_those_of_an_order_noted(tmp_path
 
 @pytest.mark.parametrize(
     ("old", "new"),
-    [('"probability":0.5', '"probability":0.25'), ('"weight":2.0', '"weight":4.0'), ('"population":10', '"population":99'),
-     ('"rank":2', '"rank":1.5e0'), ('"variance":"spread"', '"variance":"unordered"')],
+    [('"probability":0.5', '"probability":0.25'), ('"weight":2.0', '"weight":4.0'),
+     ('"population":10', '"population":99'), ('"method":"segments"', '"method":"pps"')],
 )  # fmt: skip
 def test_an_edited_design_is_refused_and_reads_as_ones_own_without_its_seal(tmp_path, campaign, old, new):
     path = tmp_path / "s.jsonl"
     select(campaign, "segments", 5).save(path)
-    whole = path.read_text()
-    if old not in whole:
-        pytest.skip(f"{old} is not in this design")
-    path.write_text(whole.replace(old, new, 1))
-    with pytest.raises(FormatError, match="was edited after|should be a whole number"):
+    assert old in path.read_text()
+    path.write_text(path.read_text().replace(old, new, 1))
+    with pytest.raises(FormatError, match="was edited after"):
         Selection.load(path)
     if "probability" in old:
-        with pytest.raises(FormatError, match=r"the probability 0.25 and the weight 2, .* remove `file`"):
+        with pytest.raises(FormatError, match=r"the probability 0\.25 and the weight 2, .* remove `file`"):
             Selection.load(path)
         lines = [json.loads(line) for line in path.read_text().splitlines()]
         del lines[0]["selection"]["file"]
@@ -289,10 +287,12 @@ def test_files_of_other_programs_and_of_earlier_versions_are_read(tmp_path, camp
     path.write_text("\n".join(json.dumps(entry) for entry in entries))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert not Selection.load(path).origin.outputs
+        origin = Selection.load(path).origin
+    assert origin is not None
+    assert not origin.outputs
 
 
-def with_output(data: EvalSet, item: int, system: str, text: str) -> EvalSet:
+def with_output(data: Any, item: int | str, system: str, text: str) -> Any:
     texts = data.outputs[system].to_list()
     texts[list(data.ids).index(item)] = text
     return replace(data, outputs=data.outputs.with_columns(pl.Series(system, texts)))
@@ -300,17 +300,17 @@ def with_output(data: EvalSet, item: int, system: str, text: str) -> EvalSet:
 
 @pytest.mark.parametrize("texts", [True, False], ids=["with texts", "bare"])
 def test_outputs_changed_since_the_selection_are_noted_and_where_judged_refused(tmp_path, texts):
-    data = synthetic(items=30, systems=3, seed=2)
+    data: Any = synthetic(items=30, systems=3, seed=2)
     made = select(data, "segments", 8, seed=1)
     made.save(tmp_path / "s.jsonl", data if texts else None)
     chosen = Selection.load(tmp_path / "s.jsonl")
-    assert chosen.origin.outputs == made.origin.outputs
+    assert chosen.origin == made.origin
     item, other = chosen.ids[0], next(item for item in data.ids if item not in chosen.ids)
     same = with_output(data, item, "sys2", f"  {data.outputs['sys2'][list(data.ids).index(item)]}\n")
     assert chosen.check(with_output(same, other, "sys2", "another"), strict=True) == ()
     changed = with_output(data, item, "sys2", "another")
     assert chosen.check(changed) == (f"1 output (of 'sys2' on item {item!r}) changed since the selection was drawn",)
-    with pytest.raises(DataError, match="--strict.*changed since"):
+    with pytest.raises(DataError, match=r"--strict.*changed since"):
         chosen.check(changed, strict=True)
     with pytest.raises(DataError, match=r"of 'sys2' on item .* changed since .* give the outputs that were judged"):
         estimate(changed, selection=chosen)
@@ -320,8 +320,8 @@ def test_outputs_changed_since_the_selection_are_noted_and_where_judged_refused(
     assert any("1 output (of 'sys2'" in note for note in estimate(unjudged, selection=chosen).notes)
 
 
-def test_a_wave_remembers_the_outputs_of_the_first(tmp_path):
-    data = synthetic(items=30, systems=3, seed=2)
+def test_a_wave_remembers_the_outputs_of_the_first():
+    data: Any = synthetic(items=30, systems=3, seed=2)
     first = select(data, "segments", 8, seed=1)
     changed = with_output(data, first.ids[0], "sys2", "another")
     with pytest.warns(AliquotWarning, match="1 output"):

@@ -403,10 +403,12 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 @pytest.mark.parametrize("verb", ["estimate", "agreement", "clean", "plan"])
 def test_odd_values_in_a_result_are_an_error_or_make_no_difference(tmp_path, data, verb):
     judged = likert()
-    made = {"estimate": lambda: aliquot.estimate(data), "agreement": lambda: aliquot.agreement(judged, bootstrap=20),
-            "clean": lambda: aliquot.clean(judged, "crowd"), "plan": lambda: aliquot.plan(difference=1, sd=20)}  # fmt: skip
+    made: dict[str, Any] = {
+        "estimate": lambda: aliquot.estimate(data), "agreement": lambda: aliquot.agreement(judged, bootstrap=20),
+        "clean": lambda: aliquot.clean(judged, "crowd"), "plan": lambda: aliquot.plan(difference=1, sd=20),
+    }  # fmt: skip
     whole = json.dumps(made[verb]().to_dict(), default=str)
-    rng, path = random.Random(9), tmp_path / "r.json"  # noqa: S311
+    rng, path = random.Random(9), tmp_path / "r.json"
     everywhere = places(json.loads(whole))
     top = [place for place in everywhere if len(place) == 1]
     for number in range(200):

@@ -42,6 +42,11 @@ class Origin:
     sources: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
 
+    def for_items(self, count: int) -> Origin:
+        """Leave out digests of another number of items: the ids were replaced, and these are no longer theirs."""
+        sources, outputs = (kept if len(kept) == count else () for kept in (self.sources, self.outputs))
+        return replace(self, sources=sources, outputs=outputs)
+
     def to_dict(self) -> dict[str, Any]:
         """What the first line of a selection's file says of all its items."""
         return {"systems": list(self.systems), "pool": self.pool}
@@ -148,8 +153,8 @@ def refuse_judged_changes(origin: Origin | None, ids: Sequence[ItemId], evalset:
     wrong = [(item, name) for item, name in changed if judged[row_of[str(item)], evalset.systems.index(name)]]
     if wrong:
         raise DataError(
-            f"{evalset.name}: {describe_outputs(wrong)} changed since the selection was drawn, and have judgments, which "
-            "are of the earlier text; give the outputs that were judged, or leave these judgments out and judge anew"
+            f"{evalset.name}: {describe_outputs(wrong)} changed since the selection was drawn, and the judgments are of "
+            "the earlier text; give the outputs that were judged, or leave these judgments out and judge anew"
         )
 
 

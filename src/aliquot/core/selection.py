@@ -155,9 +155,8 @@ class Selection(Shown):
             value = getattr(self, name)
             if value is not None and len(value) != len(self.ids):
                 raise DataError(f"selection: {len(value)} entries of {name} for {len(self.ids)} items")
-        for name in ("sources", "outputs"):
-            if self.origin is not None and len(getattr(self.origin, name)) not in (0, len(self.ids)):
-                set_field(self, "origin", replace(self.origin, **{name: ()}))  # ids were replaced: no longer theirs
+        if self.origin is not None:
+            set_field(self, "origin", self.origin.for_items(len(self.ids)))
         set_field(self, "details", MappingProxyType(dict(self.details)))
 
     @cached_property
@@ -290,6 +289,7 @@ class Selection(Shown):
             _ = found.design  # says what is wrong with the details
         except (DataError, OptionError) as error:
             raise FormatError(f"{path}: {error}") from None
+        _require_unedited(path, ids, entries)
         return found
 
 
@@ -344,7 +344,7 @@ def _edited(ids: list[ItemId], entries: list[dict[str, Any]], written: Mapping[s
 
 
 def _require_whole(path: str | Path, ids: list[ItemId], entries: list[dict[str, Any]]) -> None:
-    """Refuse a file that has lost lines of a design; warn of other changes, and where nothing can be said."""
+    """Refuse a file that has lost lines of a design; warn of other losses, and where nothing can be said."""
     written: dict[str, Any] = next((entry["file"] for entry in entries if "file" in entry), {})
     ranks = [entry["rank"] for entry in entries if "rank" in entry]
     lacking = int(written["items"]) - len(ids) if isinstance(written.get("items"), int) else 0
@@ -355,15 +355,26 @@ def _require_whole(path: str | Path, ids: list[ItemId], entries: list[dict[str, 
         if any("probability" in entry for entry in entries):
             raise FormatError(f"{text}, so its probabilities do not hold; give the file as `aliquot select` wrote it")
         warnings.warn(f"{text}; the others are taken for the selection", AliquotWarning, 4)
-    elif written and (edited := _edited(ids, entries, written)) is not None:
-        text = f"{path}: was edited after `aliquot select` wrote it ({edited})"
-        if any("probability" in entry for entry in entries):
-            raise FormatError(f"{text}, so its probabilities do not hold; give the file as it was written, or select "
-                              "again; for a design of your own, remove `file` from the first `selection`")  # fmt: skip
-        warnings.warn(text, AliquotWarning, 4)
     elif not written and any(entry.get("signature") for entry in entries):
         warnings.warn(f"{path}: written by an earlier version, which kept no count of lines: whether all are there "
                       "cannot be told", AliquotWarning, 4)  # fmt: skip
+
+
+def _require_unedited(path: str | Path, ids: list[ItemId], entries: list[dict[str, Any]]) -> None:
+    """Refuse a design that was edited after it was written; warn of other changes."""
+    written: dict[str, Any] = next((entry["file"] for entry in entries if "file" in entry), {})
+    lines = written.get("items")
+    lost = isinstance(lines, int) and lines > len(ids)  # is told already
+    edited = _edited(ids, entries, written) if written and not lost else None
+    if edited is None:
+        return
+    text = f"{path}: was edited after `aliquot select` wrote it ({edited})"
+    if any("probability" in entry for entry in entries):
+        raise FormatError(
+            f"{text}, so its probabilities do not hold; give the file as it was written, or draw another; for a design "
+            "of your own, remove `file` from the first line's `selection`"
+        )
+    warnings.warn(text, AliquotWarning, 4)
 
 
 def _from_entries(ids: list[ItemId], entries: list[dict[str, Any]]) -> Selection:
