@@ -6,6 +6,7 @@ import json
 import random
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl

@@ -153,7 +153,7 @@ def refuse_judged_changes(origin: Origin | None, ids: Sequence[ItemId], evalset:
     wrong = [(item, name) for item, name in changed if judged[row_of[str(item)], evalset.systems.index(name)]]
     if wrong:
         raise DataError(
-            f"{evalset.name}: {describe_outputs(wrong)} changed since the selection was drawn, and the judgments are of "
+            f"{evalset.name}: {describe_outputs(wrong)} changed since the selection was drawn; the judgments are of "
             "the earlier text; give the outputs that were judged, or leave these judgments out and judge anew"
         )
 
