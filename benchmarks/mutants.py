@@ -32,7 +32,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Generator, Iterator
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import CodeType, FrameType
 
@@ -68,6 +68,7 @@ class Mutant:
     function: str
     node: ast.expr | ast.AugAssign
     changed: ast.AST
+    number: int = 1
 
     @property
     def room(self) -> str:
@@ -75,7 +76,9 @@ class Mutant:
 
     def __str__(self) -> str:
         before, after = (" ".join(ast.unparse(node).split()) for node in (self.node, self.changed))
-        return f"{self.path}:{self.node.lineno} {self.function}: {before} -> {after}"
+        return f"{self.path}:{self.node.lineno} {self.function}: {before} -> {after}" + f" [{self.number}]" * (
+            self.number > 1
+        )
 
     @property
     def name(self) -> str:
@@ -146,18 +149,34 @@ def replaced(node: ast.AST, **fields: object) -> ast.AST:
     return copy
 
 
+def functions(rooms: list[str]) -> list[tuple[str, str, ast.FunctionDef | ast.AsyncFunctionDef]]:
+    """Path, qualified name and body of all functions of rooms."""
+    source = ROOT / "src" / "aliquot"
+    paths = [path for room in rooms for path in sorted((source / room).rglob("*.py"))]
+    return [
+        (path.relative_to(source).as_posix(), *one)
+        for path in paths
+        for one in functions_of(ast.parse(path.read_bytes()))
+    ]
+
+
+def mutants_of(path: str, name: str, function: ast.AST) -> list[Mutant]:
+    """All mutants of a function; those that look alike are numbered."""
+    every = [Mutant(path, name, node, new) for node in changeable(function) for new in changes(node)]
+    seen: Counter[str] = Counter()
+    for k, mutant in enumerate(every):
+        seen[mutant.name] += 1
+        every[k] = replace(mutant, number=seen[mutant.name])
+    return every
+
+
 def drawn(seed: int, rooms: list[str]) -> Iterator[Mutant]:
     """Different mutants in random order: a function with chances by its lines, then a change in it."""
-    rng, functions, weights = random.Random(seed), [], []
-    for room in rooms:
-        for path in sorted((ROOT / "src" / "aliquot" / room).rglob("*.py")):
-            for name, function in functions_of(ast.parse(path.read_bytes())):
-                functions.append((path.relative_to(ROOT / "src" / "aliquot").as_posix(), name, function))
-                weights.append((function.end_lineno or function.lineno) - function.lineno + 1)
-    seen: set[str] = set()
-    for path, name, function in (rng.choices(functions, weights)[0] for _ in range(100 * len(functions))):
-        every = [Mutant(path, name, node, new) for node in changeable(function) for new in changes(node)]
-        mutant = rng.choice(every) if every else None
+    rng, every, seen = random.Random(seed), functions(rooms), set[str]()
+    weights = [(function.end_lineno or function.lineno) - function.lineno + 1 for _, _, function in every]
+    for path, name, function in (rng.choices(every, weights)[0] for _ in range(100 * len(every))):
+        mutants = mutants_of(path, name, function)
+        mutant = rng.choice(mutants) if mutants else None
         if mutant and mutant.name not in seen:
             seen.add(mutant.name)
             yield mutant
@@ -330,11 +349,14 @@ class Room:
 
 
 def main() -> None:
-    rooms = sorted(path.name for path in (ROOT / "src" / "aliquot").iterdir() if (ROOT / "tests" / path.name).is_dir())
+    # cli words and prints what the others compute, and its tests start processes, which the tracer does not see.
+    source, tested = ROOT / "src" / "aliquot", {path.name for path in (ROOT / "tests").iterdir() if path.is_dir()}
+    rooms = sorted(path.name for path in source.iterdir() if path.name in tested - {"cli"})
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--rooms", default=",".join(rooms), help="default: %(default)s")
+    parser.add_argument("--only", help="all mutants of a file or function instead: stats/choices.py:tally")
     options = parser.parse_args()
     rooms = options.rooms.split(",")
     print(
@@ -345,6 +367,9 @@ def main() -> None:
     log = CACHE / f"seed-{options.seed}.txt"
     killed = set(log.read_text().splitlines()) if log.exists() else set()
     mutants = list(itertools.islice(drawn(options.seed, rooms), options.count))
+    if options.only:
+        chosen = [one for one in functions(rooms) if f"{one[0]}:{one[1]}".startswith(options.only)]
+        mutants, killed = [mutant for one in chosen for mutant in mutants_of(*one)], set()
     counts: dict[str, Counter[str]] = {room: Counter() for room in rooms}
     survivors = []
     for name in PRELOADED:

@@ -144,7 +144,9 @@ def test_crossed_takes_outputs_for_units_from_half_of_the_judgments_on():
             for item in range(6) for system, who in (("A", "x"), ("A", "y"), ("B", "y"))]  # fmt: skip
     names = ["item", "system", "annotator", "criterion", "value"]
     table = pl.DataFrame(rows, schema=names, orient="row")
-    half = pl.concat([table, pl.DataFrame([(item, "C", "x", "c", 9.0 * item) for item in range(6)], names, orient="row")])
+    half = pl.concat(
+        [table, pl.DataFrame([(item, "C", "x", "c", 9.0 * item) for item in range(6)], names, orient="row")]
+    )
     less = pl.concat([half, pl.DataFrame([(7, "C", "x", "c", 50.0)], names, orient="row")])
     for part, unit in ((table, "output"), (half, "output"), (less, "item")):
         other = "item" if unit == "output" else "output"
