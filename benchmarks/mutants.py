@@ -35,6 +35,7 @@ from copy import deepcopy
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import CodeType, FrameType
+from typing import Any
 
 os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "POLARS_MAX_THREADS"), "1")
 os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
@@ -103,7 +104,7 @@ def functions_of(tree: ast.AST, prefix: str = "") -> Iterator[tuple[str, ast.Fun
             yield from functions_of(node, f"{prefix}{node.name}.")
 
 
-def changeable(node: ast.AST) -> Iterator[ast.AST]:
+def changeable(node: ast.AST) -> Iterator[Any]:
     """Nodes below, without wording (f-strings, errors, warnings), annotations, decorators, and zip's strict."""
     for name, value in ast.iter_fields(node):
         if name in {"annotation", "returns", "decorator_list"}:
@@ -290,10 +291,10 @@ class Room:
     """The tests of a room: which function each calls, and how long it takes."""
 
     def __init__(self, name: str, tree: Path) -> None:
-        self.tree, folder = tree, ROOT / "tests" / name
-        shared = [ROOT / "src", *folder.glob("conftest.py"), ROOT / "tests" / "conftest.py"]
+        self.tree, folder = tree, tree / "tests" / name
+        shared = [tree / "src", *folder.glob("conftest.py"), tree / "tests" / "conftest.py"]
         kept = {file: CACHE / f"{digest(file, *shared)}.json" for file in sorted(folder.rglob("test_*.py"))}
-        missing = [file.relative_to(ROOT).as_posix() for file, cache in kept.items() if not cache.exists()]
+        missing = [file.relative_to(tree).as_posix() for file, cache in kept.items() if not cache.exists()]
         if missing:
             print(f"{name}: tracing {len(missing)} files of tests", flush=True)
             tracer = Tracer(tree)
@@ -302,13 +303,13 @@ class Room:
                 missing,
                 tracer,
                 3600,
-                lambda: tracer.write({str(f.relative_to(ROOT)): c for f, c in kept.items()}),
+                lambda: tracer.write({str(f.relative_to(tree)): c for f, c in kept.items()}),
             )
             if end != "passed":
                 sys.exit(
                     f"{name}: the tests do not pass without a change:\n" + (tree / "output.txt").read_text()[-2000:]
                 )
-        self.files = {file.relative_to(ROOT).as_posix(): json.loads(kept[file].read_text()) for file in kept}
+        self.files = {file.relative_to(tree).as_posix(): json.loads(kept[file].read_text()) for file in kept}
 
     def tests_of(self, function: str) -> list[tuple[float, str]]:
         """Seconds and names of the tests that call a function, the fastest first."""
@@ -322,7 +323,7 @@ class Room:
 
     def outcome(self, mutant: Mutant) -> tuple[str, str]:
         """Killed, time or survived, and the test that failed or how many passed."""
-        budget, tests = MAX_SECONDS, []
+        budget, tests = MAX_SECONDS, list[str]()
         for seconds, test in self.tests_of(f"{mutant.path}:{mutant.function}"):
             if tests and seconds > budget:
                 break

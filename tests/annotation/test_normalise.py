@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 import aliquot
-from aliquot.annotation.prepare import crossed, normalise, z_scores
+from aliquot.annotation.prepare import Unit, crossed, normalise, z_scores
 from aliquot.errors import DataError, NameUnknownError, OptionError
 
 # Formality transfer, HumEval 2022 paper 9, Table A.1: average z of nine systems, for style, content and fluency.
@@ -148,8 +148,10 @@ def test_crossed_takes_outputs_for_units_from_half_of_the_judgments_on():
         [table, pl.DataFrame([(item, "C", "x", "c", 9.0 * item) for item in range(6)], names, orient="row")]
     )
     less = pl.concat([half, pl.DataFrame([(7, "C", "x", "c", 50.0)], names, orient="row")])
-    for part, unit in ((table, "output"), (half, "output"), (less, "item")):
-        other = "item" if unit == "output" else "output"
+    cases: list[tuple[pl.DataFrame, Unit, Unit]] = [
+        (table, "output", "item"), (half, "output", "item"), (less, "item", "output")
+    ]  # fmt: skip
+    for part, unit, other in cases:
         assert crossed(part).z == pytest.approx(crossed(part, unit=unit).z)
         assert crossed(part).z != pytest.approx(crossed(part, unit=other).z, abs=1e-6)
         assert f"of {unit}s " in crossed(part).notes[0]

@@ -15,7 +15,7 @@ NAMES = ["item", "system", "annotator", "value"]
 
 
 def test_quality_is_the_mean_of_standardised_means_of_items():
-    """Items' means by m are 1, 1, 5, 5 and by n 10, 20, 10, 20, in units of their spread -1, -1, 1, 1 and -1, 1, -1, 1."""
+    """Items' means are 1, 1, 5, 5 by m and 10, 20, 10, 20 by n: standardised -1, -1, 1, 1 and -1, 1, -1, 1."""
     scores = {
         "human": np.ones((4, 2)),
         "m": np.array([[0.0, 2.0], [1.0, 1.0], [5.0, 5.0], [2.0, 8.0]]),

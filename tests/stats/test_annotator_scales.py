@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from aliquot.stats.annotator_scales import OtherScale, Reversed, _factor, other_scales, reversed_annotators
+from aliquot.stats.annotator_scales import OtherScale, _factor, other_scales, reversed_annotators
 
 SCORES = np.arange(0.0, 101.0, 10.0)  # eleven values, with the quantiles 10, 25, 50, 75, 90
 
@@ -62,7 +62,9 @@ def test_reversed_annotators_by_hand():
     """Turned ranks correlate with -1; the typical other is the median of the two others' +1."""
     truth = np.tile(SCORES, 3)
     values, people = judged(SCORES, 100 - SCORES, SCORES)
-    assert reversed_annotators(values, people, truth) == [Reversed(1, 11, pytest.approx(-1), pytest.approx(1))]
+    (found,) = reversed_annotators(values, people, truth)
+    assert (found.annotator, found.judgments) == (1, 11)
+    assert (found.correlation, found.typical) == pytest.approx((-1.0, 1.0))
     truth[people == 0] = np.nan  # two annotators are left, who cannot be told apart
     assert reversed_annotators(values, people, truth) == []
     values, people = judged(SCORES, 100 - SCORES, 100 - SCORES)
