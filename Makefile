@@ -7,7 +7,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # many tests start a process of their own. `worksteal` gives each process one stretch of tests, which share fixtures.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 POLARS_MAX_THREADS=1 PYTHONDONTWRITEBYTECODE=
 
-.PHONY: demo page test test-fast slow-list fuzz lint format bench study study-selectors study-sources study-cells study-adaptive study-bots docs site wheel-demo clean
+.PHONY: demo page test test-fast slow-list fuzz mutants lint format bench study study-selectors study-sources study-cells study-adaptive study-bots docs site wheel-demo clean
 
 demo: $(VENV)/core.stamp
 	$(BIN)/aliquot demo
@@ -31,6 +31,10 @@ slow-list:
 fuzz: $(VENV)/dev.stamp
 	@first=$(or $(FUZZ_FIRST),$$(od -An -N4 -tu4 /dev/urandom | tr -d ' ')); echo "make fuzz FUZZ_FIRST=$$first"; \
 	ALIQUOT_FUZZ_FIRST=$$first ALIQUOT_FUZZ_SECONDS=$(or $(FUZZ_SECONDS),30) $(BIN)/python -m pytest tests/fuzz $(PYTEST_ARGS)
+
+# One operator or constant changed in random functions: which changes do the tests of the room notice? Outside CI.
+mutants: $(VENV)/dev.stamp
+	$(BIN)/python benchmarks/mutants.py $(MUTANTS_ARGS)
 
 lint: $(VENV)/dev.stamp
 	$(BIN)/ruff check .

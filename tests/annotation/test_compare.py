@@ -420,3 +420,11 @@ def test_files_of_all_sorts(tmp_path):
         compare(tmp_path / "d.jsonl", "pairwise")
     with pytest.raises(DataError, match="no such file"):
         compare(tmp_path / "nothing.csv", "pairwise")
+
+
+def test_systems_that_a_repeated_ballot_does_not_show_stay_missing():
+    frame = pl.DataFrame({"item": ["1", "1", "2"], "annotator": ["p", "p", "p"],
+                          "ranking": ["A > B", "A > B", "A > B > C"]})  # fmt: skip
+    found = rankings(choice_table(frame, "ranking", None, "t.csv"))
+    np.testing.assert_array_equal(found.values, [[-1.0, -2.0, np.nan], [-1.0, -2.0, -3.0]])
+    assert found.keys["item"].to_list() == ["1", "2"]

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 import aliquot
-from aliquot.annotation.prepare import crossed, normalise, z_scores
+from aliquot.annotation.prepare import Unit, crossed, normalise, z_scores
 from aliquot.errors import DataError, NameUnknownError, OptionError
 
 # Formality transfer, HumEval 2022 paper 9, Table A.1: average z of nine systems, for style, content and fluency.
@@ -136,3 +136,24 @@ def test_what_crossed_cannot_tell():
         crossed(alone.with_columns(pl.lit(None, dtype=pl.String).alias("annotator")))
     with pytest.raises(DataError, match="too few"):
         crossed(alone.with_columns(pl.Series("system", ["A", "B", "C"])))
+
+
+def test_crossed_takes_outputs_for_units_from_half_of_the_judgments_on():
+    """Two annotators on A's outputs, one on B's: of 3 judgments of an item 2 lie on an output judged twice."""
+    rows = [(item, system, who, "c", float(10 * item + 3 * (who == "x") + (item * 7 + (who == "y")) % 4))
+            for item in range(6) for system, who in (("A", "x"), ("A", "y"), ("B", "y"))]  # fmt: skip
+    names = ["item", "system", "annotator", "criterion", "value"]
+    table = pl.DataFrame(rows, schema=names, orient="row")
+    half = pl.concat(
+        [table, pl.DataFrame([(item, "C", "x", "c", 9.0 * item) for item in range(6)], names, orient="row")]
+    )
+    less = pl.concat([half, pl.DataFrame([(7, "C", "x", "c", 50.0)], names, orient="row")])
+    cases: list[tuple[pl.DataFrame, Unit, Unit]] = [
+        (table, "output", "item"), (half, "output", "item"), (less, "item", "output")
+    ]  # fmt: skip
+    for part, unit, other in cases:
+        assert crossed(part).z == pytest.approx(crossed(part, unit=unit).z)
+        assert crossed(part).z != pytest.approx(crossed(part, unit=other).z, abs=1e-6)
+        assert f"of {unit}s " in crossed(part).notes[0]
+        assert f"of {other}s " in crossed(part, unit=other).notes[0]
+        assert len(crossed(part).notes) == 1

@@ -15,6 +15,7 @@ import pytest
 from aliquot import AliquotError, AliquotWarning, EvalSet, load, load_all, save, synthetic
 from aliquot.errors import FormatError, OutputError
 from aliquot.io.formats.mqm import MQMWeights
+from aliquot.io.formats.table_files import parse
 from aliquot.io.load import recognise
 
 NAN = float("nan")
@@ -607,3 +608,21 @@ def test_folders_of_something_else_are_left_alone(tmp_path):
         save(data, tmp_path / "file", pair="en-de")
     save(data, tmp_path / "empty", pair="en-de")
     assert load(tmp_path / "empty").systems == data.systems
+
+
+# -- Splitting tables ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [
+        ("item, system\n1, a b\n", [("1", "a b")]),  # a space after each separator, as in the header
+        ("item; system\n1; a\n", [("1", "a")]),
+        ("item,system\n1, a\n", [("1", " a")]),  # the header has none: it belongs to the cell
+        ("item\t system\n1\t a\n", [("1", " a")]),  # tabs are never padded
+        ('item, system\n1, "a, b"\n', [("1", "a, b")]),
+        ("\r\n\nitem,system\r\n1,\r\n", [("1", None)]),
+    ],
+)
+def test_spaces_after_separators(text, rows):
+    assert parse(text, "t.csv").rows() == rows

@@ -12,7 +12,7 @@ from scipy.stats import binomtest
 from statsmodels.stats.contingency_tables import mcnemar as reference_mcnemar
 
 from aliquot.errors import OptionError
-from aliquot.stats.choices import clustered_sign_test, mcnemar, sign_test
+from aliquot.stats.choices import choices_of_scores, clustered_sign_test, mcnemar, sign_test, tally
 from aliquot.stats.clustered import clustered_difference, clustered_mean, clustered_share, student_quantile
 from aliquot.stats.proportions import tango_interval
 
@@ -211,3 +211,10 @@ def test_means_without_spread_or_clusters_are_not_certain():
 def test_impossible_levels_are_refused(level):
     with pytest.raises(OptionError, match="level"):
         clustered_share(np.ones(3), np.arange(3), level)
+
+
+def test_compared_counts_wins_of_both_sides_and_ties():
+    counts = tally(choices_of_scores(np.array([[3, 1, 2], [1, 2, 2], [5, 1, np.nan]]), np.arange(3)))
+    assert counts.wins.tolist() == [[0, 2, 1], [1, 0, 0], [1, 1, 0]]
+    assert counts.ties.tolist() == [[0, 0, 0], [0, 0, 1], [0, 1, 0]]
+    assert counts.compared.tolist() == [[0, 3, 2], [3, 0, 2], [2, 2, 0]]

@@ -18,7 +18,14 @@ from sacrebleu.tokenizers.tokenizer_zh import TokenizerZh
 from aliquot.errors import OptionError
 from aliquot.stats import ngrams
 from aliquot.stats.arrays import FloatArray
-from aliquot.stats.text_similarity import Similarity, Tokenizer, _kind, _similarities, mean_pairwise_similarity
+from aliquot.stats.text_similarity import (
+    Similarity,
+    Tokenizer,
+    _kind,
+    _similarities,
+    mean_pairwise_similarity,
+    word_spans,
+)
 
 SIMILARITIES: list[Similarity] = ["unigram", "bleu", "chrf"]
 TOLERANCE = 1e-9
@@ -292,3 +299,10 @@ def test_a_tokenizer_of_ones_choice():
         mean_pairwise_similarity([["a", "b"]], "chrf", "13a")
     with pytest.raises(OptionError, match="no tokenizer 'zh'"):
         mean_pairwise_similarity([["a", "b"]], "unigram", "zh")  # type: ignore[arg-type]
+
+
+def test_spans_of_words_by_hand():
+    assert word_spans(" ab  c") == [(1, 3), (5, 6)]
+    assert word_spans("ab看书cd 好e") == [(0, 2), (2, 3), (3, 4), (4, 6), (7, 8), (8, 9)]
+    assert word_spans("ดี้a") == [(0, 3), (3, 4)]  # a vowel and a tone mark belong to the consonant
+    assert word_spans(" ") == []
