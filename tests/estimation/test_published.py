@@ -100,3 +100,36 @@ def test_a_range_narrower_than_the_scores_is_used_with_a_warning(kind):
     width = (table["high"] - table["low"]).to_numpy() / 2
     np.testing.assert_allclose(width, half[np.argsort(DATA.systems)])
     assert isinstance(table, pl.DataFrame)
+
+
+@pytest.mark.parametrize("gaps", [False, True])
+@pytest.mark.parametrize(
+    "spec",
+    [
+        *(f"cv_published:{given}" for given in ("metrics=metricA", "proxy=mean", "proxy=several", "proxy=knn,k=5")),
+        "cv_published:proxy=knn,stratified=yes", "paper_best", "paper_best:k=5,covariance=printed",
+    ],
+)  # fmt: skip
+def test_a_systems_estimate_does_not_depend_on_the_other_systems(spec, gaps):
+    """Section 3: "No knowledge of other segments, system outputs, or rater decisions is permitted"."""
+    rng, data, scores = np.random.default_rng(7), DATA, DATA.human_score()[ROWS].copy()
+    if gaps:
+        scores[rng.random(scores.shape) < 0.2] = np.nan
+        for name in METRICS:
+            values = DATA.scores[name].copy()
+            values[rng.random(values.shape) < (0.1, 0.4, 0.9)] = np.nan
+            data = data.with_score(name, values)
+    together = run_estimator(Sample(data, ROWS, scores, None, np.ones(len(ROWS)), kind="unordered"), parse_spec(spec))
+    for at, system in enumerate(data.systems):
+        sample = Sample(
+            data.keep(data.ids, [system]), ROWS, scores[:, [at]], None, np.ones(len(ROWS)), kind="unordered"
+        )
+        alone = run_estimator(sample, parse_spec(spec))
+        np.testing.assert_allclose(together.values[at], alone.values[0], rtol=1e-12)
+        np.testing.assert_allclose(together.z[:, at], alone.z[:, 0], rtol=1e-9, atol=1e-12)
+
+
+def test_a_score_beyond_the_range_by_rounding_in_single_precision_lies_within_it(recwarn):
+    unit = DATA.with_score("unit", np.where(np.arange(90)[:, None] % 7 == 0, 1.000000119, 0.4 + 0 * DATA.human_score()))
+    aliquot.estimate(unit, "mean", human="unit", interval="hoeffding", value_range=(0, 1), target="given")
+    assert not [warning for warning in recwarn if "lies outside" in str(warning.message)]

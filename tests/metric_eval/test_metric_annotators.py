@@ -241,3 +241,12 @@ def test_the_gap_says_which_scale_it_guesses():
     assert all(np.isnan(row.mode) and np.isfinite(row.mean) for row in report.gap)
     with pytest.raises(OptionError, match="the low end must be below"):
         aliquot.metrics(data, parts=["gap"], scale=(7, 0))
+
+
+def test_the_gap_of_a_metric_above_1_by_rounding_in_single_precision():
+    """A BERTScore of identical texts is 1.000000119: its scale is 0 to 1, not 0 to 100."""
+    data = judged(
+        np.full((3, 2, 1), 3.5), metric=np.array([[0.6], [float(np.nextafter(np.float32(1), np.float32(2)))]])
+    )
+    *_, whole = aliquot.metrics(data, metrics=["m"], parts=["gap"], scale=(0, 7)).gap
+    assert whole.mean == pytest.approx(0.3, abs=1e-6)

@@ -115,3 +115,14 @@ def test_slips():
         aliquot.simulate(DATA, "random", "30%", value_range=(0, 1))
     with pytest.raises(DataError, match="no annotator judged 20 items"):
         by_annotator(aliquot.synthetic(items=12, systems=2, seed=1))
+
+
+@pytest.mark.parametrize("study", [aliquot.simulate, by_annotator])
+def test_scores_outside_the_range_are_noted_once(study):
+    data = aliquot.synthetic(items=60, systems=2, seed=1)
+    least = float(data.human_score().min())
+    given = {"interval": "hoeffding", "value_range": (least + 1, least + 5)}
+    notes = study(data, ["segments+mean"], "30%", repeats=2, **given).notes
+    assert len([note for note in notes if "lies outside --range" in note and "width 4 is used" in note]) == 1
+    whole = study(data, ["segments+mean"], "30%", repeats=2, interval="hoeffding", value_range=(-1e6, 1e6)).notes
+    assert not [note for note in whole if "outside" in note]

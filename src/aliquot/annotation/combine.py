@@ -372,7 +372,8 @@ def _joined(
     lost = there & ~np.isfinite(joined)
     if lost.any():
         notes.append(f'the formula "{joint.text}" gives no number on {int(lost.sum())} of {int(there.sum())} outputs: '
-                     "it divides by 0, or goes beyond all numbers; they have no joint score")  # fmt: skip
+                     "it divides by 0, takes the root of a negative, or goes beyond all numbers; they have no joint "
+                     "score")  # fmt: skip
     return joined
 
 

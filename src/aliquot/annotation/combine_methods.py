@@ -37,6 +37,7 @@ _COMPARISONS = {
     ast.NotEq: operator.ne,
 }  # fmt: skip
 _FUNCTIONS = {"min": np.minimum, "max": np.maximum}
+_ROOT = "sqrt"
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class Formula:
     compute: _Computation
 
     def evaluate(self, values: Values, source: Values | None = None) -> FloatArray:
-        """Compute it; whatever rests on a missing value, or on a division by 0, is NaN.
+        """Compute it; whatever rests on a missing value, a division by 0 or a root of a negative is NaN.
 
         >>> parse_formula("a * b").evaluate({"a": np.array([1.0, np.nan]), "b": np.array([0.5, 1.0])})
         array([0.5, nan])
@@ -106,12 +107,21 @@ class _Compiler:
                 return (lambda *given: -inner(*given)) if isinstance(sign, ast.USub) else inner
             case ast.BinOp(left, operation, right) if type(operation) in _ARITHMETIC:
                 return self._apply(_ARITHMETIC[type(operation)], left, right)
+            case ast.BinOp(left, ast.Pow(), right):
+                return self._apply(_unless_missing(np.float_power), left, right)
             case ast.Compare(left, [comparison], [right]) if type(comparison) in _COMPARISONS:
-                return self._apply(_comparison(_COMPARISONS[type(comparison)]), left, right)
+                return self._apply(_unless_missing(_COMPARISONS[type(comparison)]), left, right)
+            case ast.Call(ast.Name(called), [argument], []) if called == _ROOT:
+                inner = self.compile(argument)
+                return lambda *given: np.sqrt(inner(*given))
             case ast.Call(function, arguments, keywords):
                 called = function.id if isinstance(function, ast.Name) else self._written(function)
+                if called == _ROOT:
+                    raise OptionError(f'formula "{self.text}": sqrt takes one part, e.g. sqrt(adequacy * fluency)')
                 if called not in _FUNCTIONS:
-                    raise OptionError(f"formula \"{self.text}\": '{called}' is no function here; there are min and max")
+                    raise OptionError(
+                        f"formula \"{self.text}\": '{called}' is no function here; there are min, max and sqrt"
+                    )
                 if len(arguments) < 2 or keywords:
                     raise OptionError(
                         f'formula "{self.text}": {called} takes two or more parts, e.g. {called}(adequacy, fluency)'
@@ -119,7 +129,7 @@ class _Compiler:
                 return self._apply(_FUNCTIONS[called], *arguments)
         raise OptionError(
             f"formula \"{self.text}\": '{self._written(node) or type(node).__name__}' is not allowed; use names, "
-            "numbers, + - * /, >= and the like, min and max"
+            "numbers, + - * / **, >= and the like, min, max and sqrt"
         )
 
     def _apply(self, operation: Callable[[FloatArray, FloatArray], FloatArray], *nodes: ast.expr) -> _Computation:
@@ -130,11 +140,11 @@ class _Compiler:
         return ast.get_source_segment(self.text.strip(), node)
 
 
-def _comparison(
-    holds: Callable[[FloatArray, FloatArray], FloatArray],
+def _unless_missing(
+    operation: Callable[[FloatArray, FloatArray], FloatArray],
 ) -> Callable[[FloatArray, FloatArray], FloatArray]:
-    """1 where it holds, 0 where not, NaN where a side is missing."""
-    return lambda a, b: np.where(np.isnan(a) | np.isnan(b), np.nan, holds(a, b))
+    """NaN where a side is missing, also where numpy gives a number (NaN >= 1 is False, NaN ** 0 is 1)."""
+    return lambda a, b: np.where(np.isnan(a) | np.isnan(b), np.nan, operation(a, b))
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,16 @@ from aliquot.errors import AliquotWarning, DataError, OptionError, unknown_name
 from aliquot.estimation.pipeline import Inference, pair_errors
 from aliquot.estimation.sample import Sample
 from aliquot.estimation.scales import Scale
-from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, Seed, is_negligible, largest_size, snapped
+from aliquot.stats.arrays import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    Seed,
+    is_negligible,
+    largest_size,
+    lies_within,
+    snapped,
+)
 from aliquot.stats.proportions import korn_graubard, tango_interval
 from aliquot.stats.resampling import resampled_sums
 from aliquot.stats.sequences import (
@@ -219,19 +228,28 @@ def _checked_range(sample: Sample, value_range: tuple[float, float] | None, kind
     low, high = value_range
     if not low < high:
         raise OptionError(f"--range {low},{high}: the lower end must be below the upper one")
-    known = sample.scores[np.isfinite(sample.scores)]
-    if known.min() < low or known.max() > high:
-        bad = known.min() if known.min() < low else known.max()
-        if kind in _BY_WIDTH:
-            # Saldias et al. 2022, Table 5: of the range only the width counts, and a narrower one is an experiment.
-            warnings.warn(
-                f"the score {bad:g} lies outside --range {low:g},{high:g}: its width {high - low:g} is used as it is, "
-                f"and the {kind} interval may cover less than it promises",
-                AliquotWarning, 2,
-            )  # fmt: skip
-            return low, high
-        raise DataError(f"the score {bad:g} lies outside --range {low:g},{high:g}; correct the range or the score")
+    note = range_note(sample.scores, value_range, kind)
+    if note is not None:
+        warnings.warn(note, AliquotWarning, 2)
     return low, high
+
+
+def range_note(scores: FloatArray, value_range: tuple[float, float], kind: str) -> str | None:
+    """Return what to say of scores outside the range, None where there are none; refuse them where ends count.
+
+    Of Hoeffding's and Bernstein's intervals only the width counts, and a narrower one is an experiment (Saldias et al.
+    2022, Table 5).
+    """
+    low, high = value_range
+    if lies_within(scores, low, high):
+        return None
+    bad = np.nanmin(scores) if np.nanmin(scores) < low else np.nanmax(scores)
+    outside = f"the score {bad:g} lies outside --range {low:g},{high:g}"
+    if kind not in _BY_WIDTH:
+        raise DataError(f"{outside}; correct the range or the score")
+    return (
+        f"{outside}: its width {high - low:g} is used as it is, and the {kind} interval may cover less than it promises"
+    )
 
 
 def _distribution_free(

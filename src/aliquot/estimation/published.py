@@ -1,7 +1,8 @@
 """The estimators of Saldias et al. 2022 as they print them, to compare with; `cv` and `greg` are what we recommend.
 
-Their control variates see one system at a time: Z is standardised over the whole test set, and Cov(X, Z) comes from the
-sample, either as the main text prints it (the mean of X Z) or centred on the sample (their footnote 1).
+Their control variates see one system at a time ("no knowledge of other ... system outputs", section 3), so that a
+system's estimate is the same whatever the other systems are. Z is standardised over the whole test set, and Cov(X, Z)
+comes from the sample, either as the main text prints it (the mean of X Z) or centred on the sample (their footnote 1).
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ from typing import Literal
 import numpy as np
 from scipy.spatial import cKDTree
 
+from aliquot.core.conventions import is_usable
 from aliquot.errors import OptionError
-from aliquot.estimation.proxies import standard_metric, usable
+from aliquot.estimation.proxies import usable
 from aliquot.estimation.sample import Fitted, Sample, estimator
-from aliquot.stats.arrays import FloatArray, spread_of
+from aliquot.stats.arrays import FloatArray, is_constant, spread_of
 from aliquot.stats.design_variance import contributions
 from aliquot.stats.regression import weighted_means
 
@@ -64,7 +66,7 @@ def cv_published(
         covariance: Cov(X, Z) as printed, the mean of X Z, or centred on the sample (their footnote 1).
         stratified: weigh the documents' means by their sizes (eq. 1), for samples that are stratified by document.
     """
-    weight = _stratified_weights(sample) if stratified else np.ones(sample.n)
+    weight = _stratified_weights(sample) if stratified else np.ones_like(sample.scores)
     return _published(sample, metrics, proxy, k, covariance, weight)
 
 
@@ -86,28 +88,41 @@ def _published(
     sample: Sample, metrics: tuple[str, ...] | None, proxy: Proxy, k: int, covariance: Covariance, weight: FloatArray
 ) -> Fitted:
     """X-bar - (E[ZZ']^-1 E[XZ])' Z-bar, system by system; with one Z, X-bar - Cov(X, Z) Z-bar."""
-    names = usable(sample.evalset, metrics)
     check_neighbours(k)
-    if not names:
-        return Fitted(weighted_means(sample.scores, weight), contributions(sample.scores, weight))
-    stack = np.stack([standard_metric(sample.evalset, name) for name in names], axis=2)
-    values, residuals = np.full(sample.evalset.n_systems, np.nan), np.full_like(sample.scores, np.nan)
+    named = None if metrics is None else usable(sample.evalset, metrics)
+    values, residuals = weighted_means(sample.scores, weight), sample.scores.copy()
+    used: dict[str, None] = {}
     for system in range(sample.evalset.n_systems):
         known = np.isfinite(sample.scores[:, system])
-        if not known.any():
+        names = _system_metrics(sample, named, system)
+        if not names or not known.any():
             continue
+        used |= dict.fromkeys(names)
         rows, target = sample.rows[known], sample.scores[known, system]
-        own = _standard(stack[:, system])
+        own = _standard(np.column_stack([_filled(sample.evalset.scores[name][:, system]) for name in names]))
         if proxy == "mean":
             own = _standard(own.mean(axis=1, keepdims=True))
         elif proxy == "knn":
-            guess = neighbour_means(stack[rows, system], target, stack[:, system], k)
+            guess = neighbour_means(own[rows], target, own, k)
             own = _standard(guess[:, None])
         slopes = _slopes(own, own[rows], target, covariance)
-        shares = weight[known] / weight[known].sum()
+        shares = weight[known, system] / weight[known, system].sum()
         values[system] = shares @ target - slopes @ (shares @ own[rows])
         residuals[known, system] = target - own[rows] @ slopes
-    return Fitted(values, contributions(residuals, weight), details={"metrics": names})
+    return Fitted(values, contributions(residuals, weight), details={"metrics": list(used)} if used else {})
+
+
+def _system_metrics(sample: Sample, named: list[str] | None, system: int) -> list[str]:
+    """Return the metrics that vary over the system's outputs; unless named, they must cover half of these."""
+    scores = {name: sample.evalset.scores[name][:, system] for name in named or sample.evalset.metrics}
+    if named is None:
+        return [name for name, column in scores.items() if is_usable(column)]
+    return [name for name in named if np.isfinite(scores[name]).any() and not is_constant(scores[name])]
+
+
+def _filled(column: FloatArray) -> FloatArray:
+    """The column with its mean where a value is missing."""
+    return np.where(np.isfinite(column), column, np.nanmean(column))
 
 
 def _standard(values: FloatArray) -> FloatArray:
@@ -128,10 +143,12 @@ def _slopes(everywhere: FloatArray, z: FloatArray, target: FloatArray, covarianc
 
 
 def _stratified_weights(sample: Sample) -> FloatArray:
-    """Their stratified mean: N_l / n_l for judged items; documents without any drop out (their equation 1)."""
+    """Their stratified mean: N_l / n_l for judged outputs; documents without any drop out (their equation 1)."""
     codes = sample.evalset.documents
     if codes is None:
-        return np.ones(sample.n)
-    judged = codes[sample.rows]
-    weight: FloatArray = (np.bincount(codes) / np.maximum(np.bincount(judged, minlength=codes.max() + 1), 1))[judged]
+        return np.ones_like(sample.scores)
+    judged, sizes = codes[sample.rows], np.bincount(codes)
+    present = np.isfinite(sample.scores)
+    counts = np.stack([np.bincount(judged[column], minlength=len(sizes)) for column in present.T], axis=1)
+    weight: FloatArray = (sizes[:, None] / np.maximum(counts, 1))[judged]
     return weight

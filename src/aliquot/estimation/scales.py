@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from aliquot.stats.arrays import FloatArray, round_off
+from aliquot.stats.arrays import FloatArray, lies_within, round_off
 
 _BY_BOTH_ENDS = ((1.0, 5.0), (1.0, 7.0), (1.0, 10.0), (0.0, 5.0), (0.0, 10.0))
 _LIKERT_TOPS = (5.0, 7.0, 10.0)
@@ -63,6 +63,6 @@ def scale_of_range(value_range: tuple[float, float], scores: FloatArray) -> Scal
     """The scale that a user names; None where scores lie outside of it, so that it is not their scale."""
     low, high = value_range
     values = round_off(scores[np.isfinite(scores)])
-    if not low < high or not values.size or values.min() < low or values.max() > high:
+    if not low < high or not values.size or not lies_within(values, low, high):
         return None
     return Scale(low, high, binary=bool(np.isin(values, (low, high)).all()))

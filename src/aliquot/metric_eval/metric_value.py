@@ -16,7 +16,7 @@ from aliquot.annotation.judgment_noise import ScoreJudgments, difference_noise, 
 from aliquot.annotation.judgment_rows import group_codes
 from aliquot.errors import DataError, OptionError, quoted
 from aliquot.metric_eval.metric_inputs import Campaign, Inputs
-from aliquot.stats.arrays import FloatArray, Seed
+from aliquot.stats.arrays import FloatArray, Seed, lies_within
 from aliquot.stats.correlation import correlate_tables
 from aliquot.stats.metric_selection import ForwardSelection, ForwardStep, forward_selection
 from aliquot.stats.resampling import child_seeds
@@ -294,8 +294,9 @@ def _metric_ends(table: FloatArray) -> tuple[tuple[float, float], bool]:
     """The scale of a metric, and whether it is just what was seen."""
     known = table[np.isfinite(table)]
     low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
-    if low >= 0 and high <= 100:
-        return (0.0, 1.0 if high <= 1 else 100.0), False
+    for top in (1.0, 100.0):
+        if lies_within(known, 0.0, top):
+            return (0.0, top), False
     return (low, high if high > low else low + 1.0), True
 
 

@@ -26,7 +26,7 @@ from aliquot.stats.arrays import FloatArray
 _MANY = 0.25
 
 
-@utility("source_length", needs=("source",), paper="Zouhar et al. 2025, section 5.2; docs/methods.md, section 3",
+@utility("source_length", needs=("source",), paper="docs/methods.md, section 3",
          advice="Long sources first: the baseline of every learned source utility.")  # fmt: skip
 def source_length(evalset: EvalSet) -> FloatArray:
     """Long sources: words, or characters in Chinese, Japanese, Korean and Thai."""

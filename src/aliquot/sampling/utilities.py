@@ -126,11 +126,12 @@ def mixture(
     return ranks / float(shares.sum())
 
 
-def _irt_utility(name: str, advice: str) -> Callable[..., Any]:
-    return utility(name, needs=("metric", "systems"), paper=f"{_ZOUHAR}, section 3.4", advice=advice)
+def _irt_utility(name: str, advice: str, paper: str = "appendix A.1") -> Callable[..., Any]:
+    return utility(name, needs=("metric", "systems"), paper=f"{_ZOUHAR}, {paper}", advice=advice)
 
 
-@_irt_utility("irt_diffdisc", "Hard and discriminating items by item response theory; close to metric_var.")
+@_irt_utility("irt_diffdisc", "Hard and discriminating items by item response theory; close to metric_var.",
+              "section 3.4, eq. 9")  # fmt: skip
 def irt_diffdisc(evalset: EvalSet, *, metric: str | None = None) -> FloatArray:
     """Difficulty times discrimination of the item-response fit.
 
@@ -171,7 +172,8 @@ def irt_feas(evalset: EvalSet, *, metric: str | None = None) -> FloatArray:
     return fit_irt(metric_scores(evalset, metric)).feasibility
 
 
-@_irt_utility("irt_info", "Items with most information about these systems' abilities.")
+@_irt_utility("irt_info", "Items with most information about these systems' abilities.",
+              "appendix A.1, eq. 14 to 16")  # fmt: skip
 def irt_info(evalset: EvalSet, *, metric: str | None = None) -> FloatArray:
     """Fisher information of an item about the systems' abilities.
 

@@ -22,7 +22,7 @@ from aliquot.core.shown import Shown
 from aliquot.errors import DataError, OptionError, unknown_name
 from aliquot.io.inputs import DataLike, as_evalsets
 from aliquot.metric_eval.measures import MEASURES
-from aliquot.simulation.replay import INTERVALS, Stage, draw, outcome, stacked
+from aliquot.simulation.replay import INTERVALS, Stage, draw, outcome, range_notes, stacked
 from aliquot.simulation.setup import BASELINE, DEFAULT, distinct, parse_budgets, parse_methods, replay_method
 from aliquot.simulation.units import naming
 
@@ -119,6 +119,9 @@ def by_annotator(
     parts = [part for evalset in sets for part in simulations(evalset, human, notes)]
     if not parts:
         raise DataError(f"no annotator judged {_FEWEST} items of a system; give past campaigns with judgments")
+    if value_range is not None:
+        stages = (Stage(part, interval=interval, value_range=value_range) for part in parts)
+        notes += [note for stage in stages for note in range_notes(stage)][:1]
     work = _Replays(tuple(typed), budgets, repeats, metric, interval, value_range, level, seed)
     found = run_in_order(work, parts, jobs=jobs, progress=progress)
     line = signature("simulate:by_annotator", None, methods=",".join(typed), repeats=repeats, metric=metric,

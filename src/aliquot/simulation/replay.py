@@ -16,7 +16,7 @@ from aliquot.core.evalset import EvalSet
 from aliquot.core.registry import bind
 from aliquot.core.selection import Design, cell_probability
 from aliquot.errors import AliquotWarning
-from aliquot.estimation.intervals import bounds
+from aliquot.estimation.intervals import bounds, range_note
 from aliquot.estimation.pipeline import Inference, infer, pair_errors
 from aliquot.estimation.ranking import cluster_systems, full_p
 from aliquot.estimation.sample import Sample, adaptive_sample
@@ -245,6 +245,12 @@ def _intervals(stage: Stage, found: Inference) -> tuple[FloatArray, FloatArray |
     if stage.interval == "t":
         return (limits.high - limits.low) / 2, (limits.high + limits.low) / 2
     return limits.high - found.values, None
+
+
+def range_notes(stage: Stage) -> list[str]:
+    """Note, once for all replays, that scores lie outside the range that was given."""
+    note = None if stage.interval == "t" else range_note(stage.scores, stage.ends, stage.interval)
+    return [f"{stage.evalset.name}: {note}"] if note is not None else []
 
 
 def _p_for_accuracy(stage: Stage, plan: ReplayMethod, found: Inference, rng: np.random.Generator) -> FloatArray:

@@ -29,7 +29,7 @@ from aliquot.io.overwrite import keeping_inputs
 from aliquot.metric_eval.measures import TESTS, chosen_measures
 from aliquot.sampling.cost_line import FITTED, fitted_costs
 from aliquot.sampling.select import UNITS
-from aliquot.simulation.replay import INTERVALS, Stage, allocated, draw, outcome
+from aliquot.simulation.replay import INTERVALS, Stage, allocated, draw, outcome, range_notes
 from aliquot.simulation.setup import (
     BASELINE,
     DEFAULT,
@@ -277,6 +277,7 @@ def _stages(sets: Sequence[EvalSet], human: str | None, **options: Any) -> tuple
         notes += said
         stages.append(Stage(kept, **options))
         _check_stage(stages[-1])
+        notes += range_notes(stages[-1])
     return stages, notes
 
 

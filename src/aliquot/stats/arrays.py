@@ -18,6 +18,7 @@ IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 
 ROUNDING = 1e-12  # what the order of a sum, or the processor, changes in a number, as a share of its terms
+SINGLE_ROUNDING = 1e-6  # the same of numbers that were computed in single precision, as most metrics are
 _SQUARABLE = (1e-75, 1e75)  # squares of sums of many such values, and of their differences, are normal numbers
 
 Seed = int | np.random.Generator
@@ -111,6 +112,16 @@ def round_off(values: FloatArray, scale: float | None = None) -> FloatArray:
     if not _SQUARABLE[0] < largest < _SQUARABLE[1]:
         return values
     return np.round(values, 12 - int(np.ceil(np.log10(largest))))
+
+
+def lies_within(values: FloatArray, low: float, high: float) -> bool:
+    """Return whether all values that are there lie from low to high, but for rounding in single precision.
+
+    >>> lies_within(np.array([0.0, 1.000000119, np.nan]), 0.0, 1.0), lies_within(np.array([1.01]), 0.0, 1.0)
+    (True, False)
+    """
+    known, slack = values[np.isfinite(values)], SINGLE_ROUNDING * max(abs(low), abs(high))
+    return bool((known >= low - slack).all() and (known <= high + slack).all())
 
 
 def group_sums(codes: IntArray, values: FloatArray, groups: int = 0) -> FloatArray:

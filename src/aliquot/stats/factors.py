@@ -1,8 +1,9 @@
 """Do criteria measure different things? Sampling adequacy, factors by maximum likelihood, promax, simple structure.
 
-Extraction is that of R's `factanal`; varimax is statsmodels' (its own promax differs from that of R and SPSS, so the
-rotation is written out here). Loadings agree with R to 1e-5 where R's varimax is let converge (its default stops early,
-and differs by up to 0.006). See docs/methods.md, section 11.
+Extraction is that of R's `factanal`; varimax is statsmodels' (its own promax differs from R's, so the rotation is
+written out here). SPSS row-normalises the target of promax (Grieder and Steiner 2022, Table 3), so that its loadings
+differ. Loadings agree with R to 1e-5 where R's varimax is let converge (its default stops early, and differs by up to
+0.006). See docs/methods.md, section 11.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from aliquot.stats.clustered import normal_quantile
 from aliquot.stats.resampling import resampled_sums
 
 _POWER = 4
-"""Promax: the target is sign(L) |L|^4, as in R and SPSS."""
+"""Promax: the target is sign(L) |L|^4, as in R's promax (SPSS: the same power, another target)."""
 
 HEYWOOD = 0.005
 """Smallest uniqueness: a variable that has it counts as fully explained, which real ratings never are."""
