@@ -25,9 +25,9 @@ from aliquot.annotation.audit import (
 from aliquot.annotation.cleaning_steps import STEPS, NotApplicableError, Z, lookup
 from aliquot.annotation.judgment_rows import JudgmentRows, evalset_of, judgment_rows, judgments_of
 from aliquot.annotation.prepare import Recodes, valued, written_recoding
-from aliquot.core.annotator_scales import annotator_notes
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import MARKED, Judgments
+from aliquot.core.plausibility import plausibility_notes
 from aliquot.core.registry import Spec, bind, parse_chain, parse_spec, written
 from aliquot.core.result import Result, frame_of, signature
 from aliquot.errors import DataError, OptionError, unknown_name
@@ -235,7 +235,7 @@ def clean(
         systems=system_table(before, judged, keeper),
         by_step=step_table(keeper.systems, chain, scores),
         counts=counts_of(before, judged),
-        notes=(*notes, *score_notes, *annotator_notes(replace(whole, judgments=marked))),
+        notes=(*notes, *score_notes, *plausibility_notes(replace(whole, judgments=marked))),
         signature=signature(
             "clean", whole, preset=preset,
             steps="+".join(str(spec) for spec in chain), fresh="yes" if fresh else None,

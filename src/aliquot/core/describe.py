@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from aliquot.core.annotator_scales import annotator_notes
 from aliquot.core.conventions import looks_human
 from aliquot.core.evalset import EvalSet
+from aliquot.core.plausibility import plausibility_notes
 from aliquot.core.result import Result, frame_of, signature
 from aliquot.errors import unknown_name
 from aliquot.stats.arrays import FloatArray
@@ -137,7 +137,7 @@ def describe(evalset: EvalSet, human: str | None = None) -> Description:
         missing=_missing(evalset, human),
         steps=_steps(evalset, scores, judgments, human),
         signature=signature("inspect", evalset, human=human),
-        notes=tuple(annotator_notes(evalset)),
+        notes=tuple(plausibility_notes(evalset, human)),
     )
 
 

@@ -13,8 +13,8 @@ import numpy as np
 import polars as pl
 
 from aliquot.core import memory
-from aliquot.core.annotator_scales import annotator_notes
 from aliquot.core.evalset import EvalSet
+from aliquot.core.plausibility import plausibility_notes
 from aliquot.core.registry import Spec, merged, parse_spec, suggest_arguments
 from aliquot.core.result import signature
 from aliquot.core.selection import Selection
@@ -311,7 +311,7 @@ def estimate(
         *(row.sentence for row in mismatches if row.what in (COPIES, REPEATS)),
         *([severity] if adjusted else []), *([PUBLISHED_RULE] if rule == "published" else []),
         *direction_notes(inference, name), *missing_notes(data, human, missing, selected=selection is not None),
-        *criteria_note(data, name), *annotator_notes(data),
+        *criteria_note(data, name), *plausibility_notes(data, name),
     ]  # fmt: skip
     compare = partial(rank, test=test, rule=rule, alpha=alpha, adjust=adjust, seed=seed)
     ranking, before = compare(inference), None

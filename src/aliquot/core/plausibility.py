@@ -1,0 +1,100 @@
+"""Plausibility of data: mistakes that leave a trace in the scores, with rows and remedy.
+
+`inspect`, `clean` and `estimate`, and with `estimate` reports and the status of campaigns, show the same notes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from aliquot.core.annotator_scales import annotator_notes
+from aliquot.core.evalset import EvalSet
+from aliquot.stats.arrays import codes_of
+from aliquot.stats.plausibility import find_copied_columns, find_outside_values, is_rescaled_copy
+
+_MAX_ROWS = 3  # rows that a note names
+_MAX_ANNOTATORS = 300  # above that, pairs of annotators are not compared
+
+
+def plausibility_notes(evalset: EvalSet, human: str | None = None) -> list[str]:
+    """Describe what looks like a mistake in the data: what, where, and what to do.
+
+    >>> import aliquot
+    >>> plausibility_notes(aliquot.synthetic(items=60, systems=3, seed=2))
+    []
+    """
+    name = human or evalset.human
+    own = evalset.derived(f"plausibility of {name}", lambda data: _notes(data, name))
+    return [*own, *annotator_notes(evalset)]
+
+
+def _notes(evalset: EvalSet, human: str | None) -> list[str]:
+    notes = _judgment_notes(evalset)
+    if not notes:
+        names = [human, *evalset.metrics] if human is not None else evalset.metrics
+        notes += [note for name in names for note in _score_notes(evalset, name)]
+    return [*notes, *_copied_metrics(evalset, human), *_copied_annotators(evalset)]
+
+
+def _judgment_notes(evalset: EvalSet) -> list[str]:
+    """Codes and slips among single judgments, where they are not averaged with others."""
+    if evalset.judgments is None:
+        return []
+    table = evalset.judgments.answers().filter(pl.col("value").is_not_null())
+    groups = [name for name in ("criterion", "protocol") if name in table.columns]
+    notes = []
+    for _, part in table.group_by(groups, maintain_order=True):
+        for value in find_outside_values(part["value"].to_numpy()):
+            rows = part.filter(pl.col("value") == value)
+            places = [f"item {row['item']}, {row['system']}, {row['annotator'] or 'no annotator'}"
+                      for row in rows.head(_MAX_ROWS).iter_rows(named=True)]  # fmt: skip
+            notes.append(_outside_note("judgments", value, rows.height, places))
+    return notes
+
+
+def _score_notes(evalset: EvalSet, name: str) -> list[str]:
+    scores, notes = evalset.scores[name], []
+    for value in find_outside_values(scores):
+        rows, columns = np.nonzero(scores == value)
+        cells = list(zip(rows, columns, strict=True))
+        places = [f"item {evalset.ids[row]}, {evalset.systems[column]}" for row, column in cells[:_MAX_ROWS]]
+        notes.append(_outside_note(f"'{name}'", value, len(cells), places))
+    return notes
+
+
+def _outside_note(what: str, value: float, count: int, places: list[str]) -> str:
+    more = f"; and {count - len(places)} more" if count > len(places) else ""
+    times = "once" if count == 1 else f"{count} times"
+    return (
+        f"{what} contain {value:g} {times}, far outside the other values ({'; '.join(places)}{more}): a code for a "
+        "missing value or a slip? Correct such values or leave them empty; `clean` with a scale marks them"
+    )
+
+
+def _copied_metrics(evalset: EvalSet, human: str | None) -> list[str]:
+    if human is None:
+        return []
+    people = evalset.scores[human]
+    return [
+        f"metric '{name}' equals '{human}': it is a copy of people's scores, not a metric; leave it out"
+        for name in evalset.metrics
+        if is_rescaled_copy(evalset.scores[name], people)
+    ]
+
+
+def _copied_annotators(evalset: EvalSet) -> list[str]:
+    if evalset.judgments is None or not 1 < len(evalset.judgments.annotators) <= _MAX_ANNOTATORS:
+        return []
+    keys = ["item", "system", "criterion", *(["protocol"] if "protocol" in evalset.judgments.table.columns else [])]
+    table = evalset.judgments.answers().filter(pl.col("value").is_not_null() & pl.col("annotator").is_not_null())
+    cells = table.group_by([*keys, "annotator"], maintain_order=True).agg(pl.col("value").mean())
+    names = cells["annotator"].unique(maintain_order=True).to_list()
+    row = codes_of(cells.select(keys).rows())
+    values = np.full((int(row.max()) + 1 if len(row) else 0, len(names)), np.nan)
+    values[row, codes_of(cells["annotator"].to_list())] = cells["value"].to_numpy()
+    return [
+        f"annotators '{names[first]}' and '{names[second]}' gave equal judgments on {count} outputs that both judged: "
+        "one is a copy of the other, and errors are underestimated; leave one of them out"
+        for first, second, count in find_copied_columns(values)
+    ]
