@@ -10,6 +10,7 @@ import aliquot
 from aliquot.core.describe import describe
 from aliquot.core.judgments import Judgments
 from aliquot.core.plausibility import plausibility_notes
+from aliquot.errors import DataError
 
 
 @pytest.fixture(scope="module")
@@ -51,3 +52,12 @@ def test_people_copied_into_a_metric_are_named(data):
     people = data.scores[data.human]
     notes = plausibility_notes(replace(data, scores={**data.scores, "metric": people / 100}))
     assert any("'metric' equals" in note for note in notes)
+
+
+def test_scores_outside_a_named_scale_are_refused_with_their_outputs(data):
+    scores = data.scores[data.human].copy()
+    scores[4, 1] = 850.0
+    broken = replace(data, scores={**data.scores, data.human: scores}, judgments=None)
+    with pytest.raises(DataError, match=rf"item {data.ids[4]}, {data.systems[1]}: 850"):
+        aliquot.estimate(broken, value_range=(0, 100))
+    assert any("contain 850 once" in note for note in aliquot.estimate(broken).notes)

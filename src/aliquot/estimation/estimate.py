@@ -37,7 +37,7 @@ from aliquot.estimation.inputs import (
     score_of_criterion,
     with_judgments,
 )
-from aliquot.estimation.intervals import Bounds, bounds, check_level, cut_to_scale
+from aliquot.estimation.intervals import Bounds, bounds, check_level, cut_to_scale, refuse_outside
 from aliquot.estimation.missing import Missing, missing_cells, missing_notes, refuse_missing
 from aliquot.estimation.notes import (
     MODELS,
@@ -300,6 +300,8 @@ def estimate(
     sample = sample_of(noise.without_severity(data, name) if adjusted and name else data, human, selection)
     require_known_of_pool(data, sample.evalset, spec)
     raw = _quiet_sample(data, human, selection) if adjusted else sample
+    if value_range is not None:
+        refuse_outside(raw, value_range, interval)
     question = _Question(target, noise, campaigns, _scale_of(raw, value_range, adjusted=adjusted))
     inference, goal = question.infer(sample, spec, adjusted=adjusted)
     fitted = inference.fitted

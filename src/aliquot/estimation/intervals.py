@@ -252,6 +252,23 @@ def range_note(scores: FloatArray, value_range: tuple[float, float], kind: str) 
     )
 
 
+def refuse_outside(sample: Sample, value_range: tuple[float, float], interval: str) -> None:
+    """Raise DataError for human scores outside the named scale, with the outputs, where its ends count."""
+    low, high = value_range
+    if interval in _BY_WIDTH or lies_within(sample.scores, low, high):
+        return
+    cells = np.argwhere((sample.scores < low) | (sample.scores > high))
+    places = [
+        f"item {sample.evalset.ids[sample.rows[row]]}, {sample.evalset.systems[column]}: {sample.scores[row, column]:g}"
+        for row, column in cells[:3]
+    ]
+    more = f"; and {len(cells) - 3} more" if len(cells) > 3 else ""
+    raise DataError(
+        f"scores outside --range {low:g},{high:g} ({'; '.join(places)}{more}): leave out codes for missing values and "
+        "slips, or correct the range"
+    )
+
+
 def _distribution_free(
     kind: str, inference: Inference, level: float, value_range: tuple[float, float] | None
 ) -> Bounds:
