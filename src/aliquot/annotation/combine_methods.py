@@ -37,7 +37,6 @@ _COMPARISONS = {
     ast.NotEq: operator.ne,
 }  # fmt: skip
 _FUNCTIONS = {"min": np.minimum, "max": np.maximum}
-_ROOT = "sqrt"
 
 
 @dataclass(frozen=True)
@@ -111,12 +110,12 @@ class _Compiler:
                 return self._apply(_unless_missing(np.float_power), left, right)
             case ast.Compare(left, [comparison], [right]) if type(comparison) in _COMPARISONS:
                 return self._apply(_unless_missing(_COMPARISONS[type(comparison)]), left, right)
-            case ast.Call(ast.Name(called), [argument], []) if called == _ROOT:
+            case ast.Call(ast.Name("sqrt"), [argument], []):
                 inner = self.compile(argument)
                 return lambda *given: np.sqrt(inner(*given))
             case ast.Call(function, arguments, keywords):
                 called = function.id if isinstance(function, ast.Name) else self._written(function)
-                if called == _ROOT:
+                if called == "sqrt":
                     raise OptionError(f'formula "{self.text}": sqrt takes one part, e.g. sqrt(adequacy * fluency)')
                 if called not in _FUNCTIONS:
                     raise OptionError(
