@@ -163,8 +163,6 @@ def test_a_path_is_loaded_first(tmp_path):
         ("metric_avgg", {"metric": "metricA"}, "did you mean 'metric_avg'"),
         ("metric_avg", {"metric": "metrica"}, "did you mean 'metricA'"),
         ("metric_avg", {"metric": "metricA", "return_model": True}, "'return_model' has no counterpart"),
-        ("combinator", {"methods": [{"method": "random"}], "operation": "mul"}, "only operation='avg'"),
-        ("combinator", {"methods": [{"method": "random"}], "normalize": "zscore"}, "normalize='rank'"),
         ("combinator", {}, "methods"),
     ],
 )

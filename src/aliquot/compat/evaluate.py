@@ -13,13 +13,12 @@ Missing scores are an error here; subset2evaluate stops with a KeyError or compu
 
 from __future__ import annotations
 
-import random
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
-from aliquot.compat.select_subset import Item
+from aliquot.compat.select_subset import Item, random_utility
 from aliquot.compat.significance import (
     Data,
     Metric,
@@ -330,6 +329,4 @@ def random_orders(items: int, first_seed: int, end_seed: int) -> Iterator[list[i
     if end_seed <= first_seed:
         raise OptionError(f"random_seeds is {end_seed - first_seed}; give at least 1")
     for seed in range(first_seed, end_seed):
-        draw = random.Random(seed)  # noqa: S311 (the numbers must be those of subset2evaluate)
-        utility = [draw.random() for _ in range(items)]
-        yield sorted(range(items), key=utility.__getitem__, reverse=True)
+        yield np.argsort(-random_utility(items, seed), kind="stable").tolist()

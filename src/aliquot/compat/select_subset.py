@@ -2,28 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import inspect
+import random
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
+from scipy.stats import rankdata
 
 from aliquot.core.evalset import EvalSet
-from aliquot.core.registry import Spec, written
+from aliquot.core.registry import refuse_unknown
 from aliquot.errors import DataError, OptionError
 from aliquot.io.formats import items as item_lines
 from aliquot.io.load import load
-from aliquot.sampling.methods import lookup
+from aliquot.sampling.item_scores import metric_scores, row_mean
+from aliquot.sampling.methods import Method, lookup
 from aliquot.sampling.pretrained import model_scores
 from aliquot.sampling.select import select
 from aliquot.sampling.tasks import positive
 from aliquot.stats.arrays import FloatArray
+from aliquot.stats.correlation import kendall_rows
 from aliquot.stats.subset_search import knapsack
 
 Item = dict[str, Any]
 UTILITY = "subset2evaluate_utility"
-_FEATURES = {"src": "source", "tgt_avg": "outputs"}
+_FEATURES = {"src": "source", "tgt_avg": "outputs", "tgt_0": "outputs", "tgt_rand": "outputs"}
+_SEARCHES = ("bruteforce", "greedy")
+_COMMON = ("metric", "budget", "seed", "load_model", "method")
+"""Arguments that every method of subset2evaluate takes, and ignores where it has no use for them."""
+
+_SIGN = {"pyirt_diff": -1.0, "pyirt_disc": -1.0}
+"""subset2evaluate puts easy and undiscriminating items first by these names; irt_diff and irt_disc the others."""
 
 
 def basic(
@@ -37,71 +48,131 @@ def basic(
 ) -> list[Item]:
     """Order items by a method; utilities are in the field `subset2evaluate_utility`, best first.
 
-    Methods that choose a subset give 1 to the chosen items and 0 to the others, as subset2evaluate does. `load_model`
-    is a loaded model for precomet, sentinel_src and comet_instant_confidence (a pair of them for precomet_diffdisc).
+    Methods that choose a subset give 1 to the chosen items and 0 to the others, as subset2evaluate does. `random` gives
+    its order for every seed; no seed means 0. `load_model` is a loaded model for precomet, sentinel_src and
+    comet_instant_confidence (a pair of them for precomet_diffdisc). docs/select.md lists what differs.
 
     >>> data = [{"i": k, "scores": {"A": {"m": 0.1 * k}, "B": {"m": 0.3}}} for k in range(5)]
     >>> [item["i"] for item in basic(data, method="metric_avg", metric="m")]
     [0, 1, 2, 3, 4]
     """
     items = as_items(data)
-    if load_model is not None:
-        return _ordered(items, _by_model(items, method, load_model, kwargs))
-    parameters = _translated(method, metric, kwargs)
-    # A utility orders all items, whatever the budget; only subsets depend on it.
-    wanted = None if lookup(method)[0].kind == "utility" else budget
-    selection = select(to_evalset(items), method, wanted, seed=seed or 0, **parameters)
-    utility = np.zeros(len(items))
-    rows = np.array(selection.ids, dtype=np.int64)
-    utility[rows] = 1.0 if selection.utility is None else selection.utility
-    return _ordered(items, utility)
-
-
-def _ordered(items: list[Item], utility: FloatArray) -> list[Item]:
-    """Write the utilities into the items and put the best first; equals stay as they stand."""
+    if not items:
+        raise DataError("the list of items is empty")
+    kwargs.pop("retry_on_error", None)  # there is nothing to retry: the fits do not diverge
+    if kwargs.pop("return_model", False):
+        raise OptionError("'return_model' has no counterpart: aliquot's methods are deterministic and need no model")
+    given = {"metric": metric, "budget": budget, "seed": seed, "load_model": load_model} | kwargs
+    utility = _utility(items, method, {key: value for key, value in given.items() if value is not None})
     for item, value in zip(items, utility.tolist(), strict=True):
         item[UTILITY] = value
-    return sorted(items, key=lambda item: -item[UTILITY])
+    return [items[row] for row in np.argsort(-utility, kind="stable")]
 
 
-def _by_model(items: list[Item], method: str, model: Any, kwargs: dict[str, Any]) -> FloatArray:
+def random_utility(items: int, seed: int) -> FloatArray:
+    """Return the random numbers by which subset2evaluate orders items."""
+    draw = random.Random(seed)  # noqa: S311 (the numbers must be those of subset2evaluate)
+    return np.array([draw.random() for _ in range(items)])
+
+
+def _utility(items: list[Item], method: str, given: dict[str, Any]) -> FloatArray:
+    """Return one number for each item, higher first, by subset2evaluate's method and arguments."""
+    found = lookup(method)[0]
+    if found.name == "mixture":
+        return _combined(items, **_own(method, _combined, given))
+    if found.name == "random":
+        return random_utility(len(items), given.get("seed", 0))
+    if "load_model" in given:
+        return _by_model(items, method, given["load_model"], given)
+    if found.name == "metric_cons" and "metric_target" in given:
+        return _consistency(to_evalset(items), **_own(method, _consistency, given))
+    if found.kind == "subset" and "budget" not in given:
+        raise OptionError(f"'{method}' chooses a subset; say how many items with budget=")
+    # A utility orders all items, whatever the budget; only subsets depend on it.
+    wanted = given["budget"] if found.kind == "subset" else None
+    evalset = to_evalset(_with_features(items, given))
+    selection = select(evalset, method, wanted, seed=given.get("seed", 0), **_translated(found, given))
+    utility = np.zeros(len(items))
+    utility[np.array(selection.ids, dtype=np.int64)] = 1.0 if selection.utility is None else selection.utility
+    return _SIGN.get(method, 1.0) * utility
+
+
+def _own(method: str, function: Callable[..., FloatArray], given: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments that are the function's own; refuse those that nobody takes."""
+    own = list(inspect.signature(function).parameters)[1:]
+    refuse_unknown(method, [*own, *_COMMON], given)
+    return {key: value for key, value in given.items() if key in own}
+
+
+def _combined(
+    items: list[Item], methods: Sequence[Any] = (), operation: str = "avg", normalize: str = "rank"
+) -> FloatArray:
+    """Average or multiply the utilities of several methods, brought to one scale; what is constant counts as 0."""
+    if not methods:
+        raise OptionError("combinator needs methods=[{'method': ..., 'metric': ...}, ...]")
+    weighted = [part if isinstance(part, tuple) else (1.0, part) for part in methods]
+    if not all(isinstance(part, dict) and "method" in part for _, part in weighted):
+        raise OptionError(f"combinator: methods is {methods!r}; give a dictionary with a 'method' for each")
+    parts = [{key: value for key, value in part.items() if value is not None} for _, part in weighted]
+    table = np.array([_utility(items, part.pop("method"), part) for part in parts])
+    if normalize == "rank":
+        table = rankdata(table, axis=1)
+    elif normalize in ("zscore", "01"):
+        origin, unit = (np.mean, np.std) if normalize == "zscore" else (np.min, np.ptp)
+        spread = unit(table, axis=1, keepdims=True)
+        table = np.divide(table - origin(table, axis=1, keepdims=True), spread, where=spread > 0, out=0 * table)
+    else:
+        raise OptionError(f"combinator: normalize is '{normalize}'; give 'rank', 'zscore' or '01'")
+    if operation == "mul":
+        return np.asarray(np.prod(table, axis=0))
+    if operation != "avg":
+        raise OptionError(f"combinator: operation is '{operation}'; give 'avg' or 'mul'")
+    return np.asarray(np.average(table, axis=0, weights=[abs(weight) for weight, _ in weighted]))
+
+
+def _consistency(evalset: EvalSet, metric_target: str, metric: str | None = None) -> FloatArray:
+    """Return the tau-c of each item's scores with the system means of another score."""
+    return kendall_rows(metric_scores(evalset, metric), row_mean(metric_scores(evalset, metric_target).T))
+
+
+def _by_model(items: list[Item], method: str, model: Any, given: dict[str, Any]) -> FloatArray:
     """Utilities by models that the caller loaded."""
     found, implied = lookup(method)
     if found.name != "pretrained":
         raise OptionError(f"'{method}' takes no load_model: aliquot's methods are deterministic and need no model")
-    given = found.bound(implied | {key: value for key, value in kwargs.items() if key == "reverse"})
+    bound = found.bound(implied | {key: value for key, value in given.items() if key == "reverse"})
     models = model if isinstance(model, tuple) else (model,)
-    values = np.prod([model_scores(each, to_evalset(items), given["package"]) for each in models], axis=0)
-    return np.asarray(-values if given.get("reverse") else values, dtype=np.float64)
+    values = np.prod([model_scores(each, to_evalset(items), bound["package"]) for each in models], axis=0)
+    return np.asarray(-values if bound.get("reverse") else values, dtype=np.float64)
 
 
-def _translated(method: str, metric: str | None, kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Turn subset2evaluate's keyword arguments into ours."""
-    given: dict[str, Any] = {"metric": metric} | kwargs
-    if method == "combinator":
-        if given.pop("operation", "avg") != "avg" or given.pop("normalize", "rank") != "rank":
-            raise OptionError("combinator: only operation='avg' with normalize='rank' is supported")
-        if not given.get("methods"):
-            raise OptionError("combinator needs methods=[{'method': ..., 'metric': ...}, ...]")
-        weighted = [part if isinstance(part, tuple) else (1.0, part) for part in given.pop("methods")]
-        given["methods"] = tuple(_as_spec(part) for _, part in weighted)
-        given["weights"] = tuple(abs(weight) for weight, _ in weighted)
-    if lookup(method)[0].name == "pretrained":
-        paths = [given.pop(key) for key in ("model_path", "model_path1", "model_path2") if given.get(key)]
-        given["model"] = tuple(paths) or None
-        given.pop("metric")
-    if "stepsize" in given:
-        given["step"] = given.pop("stepsize")
-    if given.get("features") in _FEATURES:
-        given["features"] = _FEATURES[given["features"]]
-    for ignored in ("return_model", "retry_on_error"):
-        if given.pop(ignored, None):
-            raise OptionError(f"'{ignored}' has no counterpart: aliquot's methods are deterministic and need no model")
-    return given
+def _with_features(items: list[Item], given: dict[str, Any]) -> list[Item]:
+    """Leave each item the one output that k-means is to embed, the first or a random one, where that is asked for."""
+    features = given.get("features")
+    if features not in ("tgt_0", "tgt_rand"):
+        return items
+    draw = random.Random(0)  # noqa: S311 (the choices must be those of subset2evaluate)
+    texts = [list((item.get("tgt") or {}).values()) for item in items]
+    if not all(texts):
+        raise DataError(f"features='{features}': item number {texts.index([])} has no outputs (field 'tgt')")
+    return [{"tgt": {"output": row[0] if features == "tgt_0" else draw.choice(row)}} for row in texts]
 
 
-def _as_spec(part: dict[str, Any]) -> str:
-    return str(Spec(str(part["method"]), {key: written(value) for key, value in part.items() if key != "method"}))
+def _translated(method: Method, given: dict[str, Any]) -> dict[str, Any]:
+    """Turn subset2evaluate's keyword arguments into ours; a metric is ignored, as there, by methods without one."""
+    ours = {key: value for key, value in given.items() if key not in _COMMON[1:]}
+    if method.name not in ("diversity", *_SEARCHES) and "metric" not in method.parameters:
+        ours.pop("metric", None)
+    if method.name in _SEARCHES and not isinstance(ours.setdefault("metric", "human"), str):
+        raise OptionError(f"'{method.name}' compares a score with itself; give one metric, not {ours['metric']!r}")
+    if method.name == "pretrained":
+        ours["model"] = tuple(ours.pop(key) for key in ("model_path", "model_path1", "model_path2") if ours.get(key))
+        ours["model"] = ours["model"] or None
+    if "stepsize" in ours:
+        ours["step"] = ours.pop("stepsize")
+    if ours.get("features") in _FEATURES:
+        ours["features"] = _FEATURES[ours["features"]]
+    return ours
 
 
 def costaware(data: Sequence[Item], budget: float, time_limit: float = 60) -> list[Item]:
@@ -126,9 +197,17 @@ def to_evalset(data: Sequence[Item]) -> EvalSet:
     """Make an EvalSet of a list of items; ids are positions, because the lists need none."""
     if not data:
         raise DataError("the list of items is empty")
-    lines = [msgspec.json.encode({**item, "i": position}) for position, item in enumerate(data)]
+    encode = msgspec.json.Encoder(enc_hook=_plain).encode
+    lines = [encode({**item, "i": position}) for position, item in enumerate(data)]
     evalset = item_lines.read(b"\n".join(lines), "items")
     return evalset.with_human("human") if "human" in evalset.scores else evalset
+
+
+def _plain(value: object) -> object:
+    """Return numpy's numbers and arrays, which subset2evaluate writes into items, as Python's."""
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    raise DataError(f"items hold {value!r}, a {type(value).__name__}; give texts, numbers, lists and dictionaries")
 
 
 def as_items(data: Sequence[Item] | str | Path) -> list[Item]:
