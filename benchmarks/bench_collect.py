@@ -1,13 +1,15 @@
 """A campaign under load: 200 active bots save answers; 50 bots judge while the server is killed again and again.
 
 The measure of saving is what it cannot do without, taken in the same seconds: a route that does nothing, and one
-durable commit to the same disk. `KILLS=100` is the number of kill -9. Last, 500 bots and four processes, one of which
-is killed every few seconds for `MINUTES=5`, in an empty PostgreSQL database where `DATABASE` is its URL.
+durable commit to the same disk. One annotator saves in turn, alone and beside 200 hostile connections: idle ones, half
+requests, streams. `KILLS=100` is the number of kill -9. Last, 500 bots and four processes, one of which is killed every
+few seconds for `MINUTES=5`, in an empty PostgreSQL database where `DATABASE` is its URL.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import random
 import sqlite3
@@ -26,6 +28,7 @@ from aliquot.collect.campaign import Campaign
 sys.path.insert(0, str(Path(__file__).parent.parent))
 from tests.collect import crowd
 
+IN_TURN, HOSTILE = 1000, 200
 BOTS, SECONDS, PAUSE = 200, 20.0, 8.0  # an active annotator changes an answer every four seconds
 KILLS = int(os.environ.get("KILLS", "100"))
 MINUTES = float(os.environ.get("MINUTES", "5"))
@@ -117,6 +120,70 @@ def saving_row() -> harness.Row:
     return harness.Row(f"p95 of a save, {BOTS} bots", ours, bar, "at most 5 times bare route + commit", ours <= 5 * bar)
 
 
+async def saves_in_turn(bot: crowd.Bot, protocol: dict[str, object]) -> list[float]:
+    """Save one answer after another on one kept connection; the time of each."""
+    stop = asyncio.Event()
+    judging = asyncio.create_task(bot.judge(protocol, stop))
+    while len(bot.took.get("/api/save", [])) < IN_TURN:
+        await asyncio.sleep(0.05)
+    stop.set()
+    await judging
+    return bot.took.pop("/api/save")
+
+
+async def hostile_load(
+    server: crowd.ServerProcess, bot: crowd.Bot, protocol: dict[str, object], stream: str
+) -> tuple[list[float], list[float]]:
+    """Save alone, and beside hostile connections that are opened again as soon as the server closes them."""
+    server.start()
+    await server.ready()
+    alone = await saves_in_turn(bot, protocol)
+    host = f"HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n"
+    body = "Content-Type: application/json\r\nContent-Length: 99\r\n\r\n{"
+    sent = ["", f"GET / {host}X-", f"POST /api/save {host}{body}", f"GET {stream} {host}\r\n"]
+
+    async def attack(text: str) -> None:
+        while True:
+            reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+            writer.write(text.encode())
+            with contextlib.suppress(OSError):
+                while await reader.read(65536):
+                    pass
+            writer.close()
+
+    attacks = [asyncio.create_task(attack(sent[number % len(sent)])) for number in range(HOSTILE)]
+    await asyncio.sleep(2)
+    beside = await saves_in_turn(bot, protocol)
+    for task in attacks:
+        task.cancel()
+    await asyncio.gather(*attacks, return_exceptions=True)
+    return alone, beside
+
+
+def hostile_rows() -> list[harness.Row]:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "c.db"
+        data = aliquot.synthetic(items=2000, systems=10, seed=1)
+        with Campaign.create(data, protocol="da", annotators=1, path=path, unit_items=10) as campaign:
+            server = crowd.ServerProcess(path)
+            (bot,) = crowd.make_crowd(campaign, server.port, 1)
+            protocol, stream = campaign.protocol.for_page(), f"{campaign.links('').organiser}/live"
+        try:
+            alone, beside = asyncio.run(hostile_load(server, bot, protocol, stream))
+        finally:
+            server.kill()
+    median, bar, ours = statistics.median(alone), percentile_95(alone), percentile_95(beside)
+    print(f"saves in turn: median {median * 1000:.1f} ms, p95 {bar * 1000:.1f} ms; beside {HOSTILE} hostile ones "
+          f"median {statistics.median(beside) * 1000:.1f} ms, p95 {ours * 1000:.1f} ms", file=sys.stderr)  # fmt: skip
+    kept = ours <= 2 * bar
+    return [
+        harness.Row(
+            "median of saves in turn, one connection", median, None, "no delayed sending (40 ms)", median < 0.02
+        ),
+        harness.Row(f"p95 of a save, {HOSTILE} hostile connections", ours, bar, "at most 2 times without", kept),
+    ]
+
+
 def killed_row() -> harness.Row:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "c.db"
@@ -160,7 +227,7 @@ def workers_row() -> harness.Row:
 
 
 def measure() -> list[harness.Row]:
-    return [saving_row(), killed_row(), workers_row()]
+    return [*hostile_rows(), saving_row(), killed_row(), workers_row()]
 
 
 if __name__ == "__main__":

@@ -178,6 +178,11 @@ class LiveView:
             snapshot = self._snapshot
         return overview(self._campaign, snapshot)
 
+    def version(self) -> int:
+        """Return the number of the last snapshot."""
+        self.start()
+        return self._version
+
     def wait(self, version: int, seconds: float) -> int:
         """Wait until there is something newer than `version`, at most so long; return what there is."""
         self.start()

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
 from typing import Any, Protocol
 from urllib.parse import parse_qs, urlencode, urlsplit
 
@@ -25,6 +28,8 @@ POLICY = (
 )
 _LARGEST_FORM = 20_000
 _BEAT = 20.0  # seconds between two signs of life, so that proxies keep the connection
+_LOOK = 0.5  # seconds between two looks at the number of the snapshot
+MAX_STREAMS = 8  # pages of the organiser that are told of news; the newest win
 
 
 class InThread(Protocol):
@@ -53,6 +58,7 @@ class _OrganiserSite:
     ) -> None:
         self.campaign, self.in_thread, self.refuse = campaign, in_thread, refuse
         self.view = LiveView(campaign)
+        self.streams: deque[object] = deque(maxlen=MAX_STREAMS)
 
     async def page(self, request: Request) -> Response:
         token = str(request.path_params["token"])
@@ -85,15 +91,24 @@ class _OrganiserSite:
         except CollectError as error:
             return self.refuse(request, error)
 
-        async def news() -> AsyncIterator[bytes]:
-            version = await self.in_thread(lambda: self.view.wait(-1, 0.0))
-            yield b": here\n\n"
-            while not await request.is_disconnected():
-                now = await self.in_thread(functools.partial(self.view.wait, version, _BEAT))
-                yield b": here\n\n" if now == version else b"event: update\ndata: 1\n\n"
-                version = now
+        return StreamingResponse(self._news(request), media_type="text/event-stream", headers=_headers())
 
-        return StreamingResponse(news(), media_type="text/event-stream", headers=_headers())
+    async def _news(self, request: Request) -> AsyncIterator[bytes]:
+        """Look for news now and then; that holds no thread, however many look."""
+        stream, version, quiet = object(), self.view.version(), 0.0
+        self.streams.append(stream)
+        try:
+            yield b": here\n\n"
+            while stream in self.streams and not await request.is_disconnected():
+                await asyncio.sleep(_LOOK)
+                now, quiet = self.view.version(), quiet + _LOOK
+                if now != version or quiet >= _BEAT:
+                    yield b": here\n\n" if now == version else b"event: update\ndata: 1\n\n"
+                    version, quiet = now, 0.0
+            yield b"event: enough\ndata: 1\n\n"
+        finally:
+            with suppress(ValueError):
+                self.streams.remove(stream)
 
     async def act(self, request: Request) -> Response:
         """Do what a form of the page asks for, and show the page again with what was done."""

@@ -36,7 +36,7 @@ try:
     from starlette.responses import RedirectResponse, Response
     from starlette.routing import Route
 
-    from aliquot.collect import assets, crowd
+    from aliquot.collect import assets, connections, crowd
     from aliquot.collect.organiser_site import organiser_routes
     from aliquot.collect.workers import check_count, run_workers
 except ImportError as error:
@@ -51,6 +51,7 @@ LOG = logging.getLogger("aliquot.collect")
 LARGEST_BODY = 2_000_000  # bytes of one request; a page sends at most forty cells at once
 LOCAL = ("127.0.0.1", "localhost", "::1")
 THREADS = 64  # writers wait for one commit together, so waiting threads cost little
+ORGANISER_THREADS = 4  # of their own: a snapshot that takes long keeps no annotator waiting
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
     "img-src 'self' https:; media-src 'self' https:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
@@ -106,7 +107,7 @@ def create_app(campaign: Campaign, *, calls_per_second: float = 10, burst: int =
         Route("/a/{token}", site.page),
         Route("/m/{token}", site.framed_page),
         Route("/c/{token}/{provider}", site.arrive),
-        *organiser_routes(campaign, site.in_thread, site.refuse),
+        *organiser_routes(campaign, Threads(ORGANISER_THREADS), site.refuse),
         Route("/static/{version}/{name}", site.static),
         Route("/health", site.health),
     ]
@@ -125,6 +126,20 @@ class Call(msgspec.Struct):
     body: dict[str, Any]
 
 
+class Threads:
+    """Runs blocking work beside the event loop, in so many threads at the most."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._limiter: anyio.CapacityLimiter | None = None
+
+    async def __call__(self, work: Callable[[], Any]) -> Any:
+        """Run it and give its result."""
+        if self._limiter is None:  # it belongs to the event loop that first uses it
+            self._limiter = anyio.CapacityLimiter(self._count)
+        return await to_thread.run_sync(work, limiter=self._limiter)
+
+
 class _Site:
     """The routes of one campaign."""
 
@@ -132,13 +147,7 @@ class _Site:
         self.campaign = campaign
         self.limit = limit
         self.strangers = strangers
-        self.threads: anyio.CapacityLimiter | None = None
-
-    async def in_thread(self, work: Callable[[], Any]) -> Any:
-        """Run blocking work in a thread; a limiter belongs to the event loop that first uses it."""
-        if self.threads is None:
-            self.threads = anyio.CapacityLimiter(THREADS)
-        return await to_thread.run_sync(work, limiter=self.threads)
+        self.in_thread = Threads(THREADS)
 
     # -- calls of the page
 
@@ -457,15 +466,18 @@ def run_app(app: Starlette, listening: socket.socket) -> None:
     # interpreter for 5 ms by default, which would count four times.
     sys.setswitchinterval(0.0005)
     config = uvicorn.Config(
-        app, access_log=False, log_level="warning", server_header=False, timeout_keep_alive=75, lifespan="off"
-    )
+        app, http=connections.GuardedConnection, ws="none", backlog=connections.MAX_ACCEPTED_AT_ONCE,
+        timeout_keep_alive=connections.MAX_IDLE_SECONDS, access_log=False, log_level="warning", server_header=False,
+        lifespan="off",
+    )  # fmt: skip
     uvicorn.Server(config).run(sockets=[listening])
 
 
 def listen(host: str, port: int) -> socket.socket:
     """Listen on an address, or say why that is not possible."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM)
+    # asyncio switches delayed sending off (TCP_NODELAY) only where the protocol is named; else each answer takes 40 ms.
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((host, port))

@@ -33,4 +33,6 @@ sessionStorage.removeItem(opened);
 details().forEach((part, at) => { part.open = before[at] ?? part.open; });
 document.addEventListener("submit", () => { leaving = true; });
 document.addEventListener("focusout", () => { if (waiting) setTimeout(update, 0); });
-new EventSource(document.body.dataset.live).addEventListener("update", update);
+const news = new EventSource(document.body.dataset.live);
+news.addEventListener("update", update);
+news.addEventListener("enough", () => news.close()); // newer pages are told instead

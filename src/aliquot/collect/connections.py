@@ -1,0 +1,93 @@
+"""Connections of the server: who does not finish a request is hung up on, and who idles gives way when all are taken.
+
+Annotators behind one address (a university, a proxy) are no attack, so there is no limit by address. Only when the
+server holds all the connections it can, the address with the most loses the one that has waited the longest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+MAX_CONNECTIONS = 800  # of a process; systems allow 1,024 open files by default
+MAX_ACCEPTED_AT_ONCE = 128
+MAX_REQUEST_SECONDS = 30.0  # to send a request, or to take an answer; 2 MB in this time are 67 kB/s
+MAX_IDLE_SECONDS = 75  # between two requests
+_FULL = (
+    b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 5\r\nConnection: close\r\nContent-Type: text/plain\r\n"
+    b"Content-Length: 53\r\n\r\nThe server is busy. Please try again in a few seconds"
+)
+
+
+class GuardedConnection(H11Protocol):
+    """A connection with a time limit for requests, which gives way to others while it waits for one."""
+
+    deadline: asyncio.TimerHandle | None = None
+    since = 0.0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Take the connection, in the place of an idle one where there are too many."""
+        super().connection_made(transport)
+        self.since = self.loop.time()
+        self._watch()
+        if len(self.connections) > MAX_CONNECTIONS and not self._make_room():
+            self.connections.discard(self)
+            transport.write(_FULL)
+            transport.close()
+
+    def data_received(self, data: bytes) -> None:
+        """Read a part of a request."""
+        super().data_received(data)
+        self.since = self.loop.time()
+        self._watch()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the time limit."""
+        super().connection_lost(exc)
+        self._set_deadline(False)
+
+    def pause_writing(self) -> None:
+        """Wait for a client that does not read, but not for ever."""
+        super().pause_writing()
+        self._set_deadline(True)
+
+    def resume_writing(self) -> None:
+        """Go on writing."""
+        super().resume_writing()
+        self._watch()
+
+    def shutdown(self) -> None:
+        """End at once what would not end by itself: streams, and requests that are not sent to the end."""
+        super().shutdown()
+        if self.cycle is not None and (self.cycle.response_started or self.cycle.more_body):
+            self.transport.close()
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the client is to send something before there is anything to do."""
+        return self.cycle is None or self.cycle.response_complete or self.cycle.more_body
+
+    def _watch(self) -> None:
+        self._set_deadline(self.conn.their_state in (h11.IDLE, h11.SEND_BODY))
+
+    def _set_deadline(self, wanted: bool) -> None:
+        """Start the time limit unless it runs already, or end it."""
+        if not wanted and self.deadline is not None:
+            self.deadline.cancel()
+            self.deadline = None
+        elif wanted and self.deadline is None:
+            self.deadline = self.loop.call_later(MAX_REQUEST_SECONDS, self.transport.abort)
+
+    def _make_room(self) -> bool:
+        """Hang up on who waits for nothing of ours: of the address with the most, never answered ones first."""
+        held = Counter(other.client and other.client[0] for other in self.connections)
+        idle = [other for other in self.connections if isinstance(other, GuardedConnection) and other.is_waiting]
+        others = [other for other in idle if other is not self]
+        if others:
+            first = min(others, key=lambda it: (-held[it.client and it.client[0]], it.cycle is not None, it.since))
+            self.connections.discard(first)
+            first.transport.abort()
+        return bool(others)
