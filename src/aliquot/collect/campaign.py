@@ -271,10 +271,13 @@ class Campaign(ServedCampaign):
             identity = self.identity(connection, name)
             query = sql("SELECT token_number FROM annotators WHERE id = :id")
             number = int(connection.execute(query, {"id": identity}).scalar() or 0) + 1
-            self.log.append(connection, self.store.clock.now(), "organiser", "annotator_token", {
-                "id": identity, "token_number": number, "link": VALID, "reason": reason,
+            now = self.store.clock.now()
+            self.log.append(connection, now, "organiser", "annotator_token", {
+                "id": identity, "token_number": number, "link": VALID,
                 "token_hash": token_hash(make_token(secret, self.id, identity, number)),
             })  # fmt: skip
+            self.log.append(connection, now, "organiser", "links_renewed",
+                            {"id": identity, "annotators": 1, "reason": reason})  # fmt: skip
 
         self.store.write(change)
 

@@ -301,7 +301,7 @@ _ERASED = ("save", "form", "quiz", "example", "came")
 """Kinds of events that hold nothing but what a person answered; the others keep all but their typed fields."""
 _TYPED: Mapping[str, tuple[str, ...]] = {
     "annotator": ("name",), "return": ("reason",), "message": ("text", "reason"), "annotator_state": ("reason",),
-    "reassigned": ("reason",), "rejudge": ("reason",),
+    "reassigned": ("reason",), "rejudge": ("reason",), "links_renewed": ("reason",),
 }  # fmt: skip
 """Kind of event -> fields with the name of a person, or with text that was typed by, to or about the person."""
 
