@@ -7,6 +7,7 @@ import pwd
 import random
 import shutil
 import socket
+import sqlite3
 import subprocess
 import tempfile
 import uuid
@@ -132,6 +133,14 @@ def judge_all(campaign: Campaign, seed: int = 0, units: int | None = None) -> di
         given |= {(unit["assignment"], cell): answer for cell, answer in answers.items()}
         done += 1
     return given
+
+
+def as_version_2(connection: sqlite3.Connection) -> None:
+    """Give a campaign's tables the shape that they had before version 3."""
+    for fact in ("link", "work", "counts"):
+        connection.execute(f"ALTER TABLE annotators DROP COLUMN {fact}")
+    connection.execute("ALTER TABLE annotators ADD COLUMN state TEXT NOT NULL DEFAULT 'active'")
+    connection.execute("UPDATE meta SET value = '2' WHERE key = 'schema'")
 
 
 # -- PostgreSQL ---------------------------------------------------------------------------------------------------

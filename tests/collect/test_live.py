@@ -141,7 +141,7 @@ def test_failing_annotators_are_paused_by_the_protocol(made):
     answer = Bot(campaign, "bob", careless=True).work()
     assert answer.get("paused")
     (entry,) = [e for e in overview(campaign).audit if e["kind"] == "annotator_state"]
-    assert entry["payload"]["state"] == "paused"
+    assert entry["payload"]["work"] == "paused"
     assert "damaged copies" in entry["payload"]["reason"] or "one value" in entry["payload"]["reason"]
     act(campaign, "resume", "bob", reason="talked to them")
     assert "unit" in campaign.next_unit(Bot(campaign, "bob").who)

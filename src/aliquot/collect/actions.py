@@ -11,7 +11,7 @@ from sqlalchemy.engine import Connection
 
 from aliquot.collect.campaign import Campaign
 from aliquot.collect.creating import add_units
-from aliquot.collect.events import sql
+from aliquot.collect.events import WORKING, sql
 from aliquot.collect.units import make_units
 from aliquot.core.evalset import ItemId
 from aliquot.core.selection import Selection
@@ -59,14 +59,16 @@ def act(campaign: Campaign, action: str, target: str = "", value: str = "", reas
 # -- annotators ----------------------------------------------------------------------------------------------------
 
 
-def _state(state: str, done: str) -> Callable[[Campaign, Request], str]:
+def _fact(name: str, value: str | int, done: str, *, free: bool = False) -> Callable[[Campaign, Request], str]:
+    """Make the action that changes one fact of an annotator; `free` gives the open units back to the others."""
+
     def run(campaign: Campaign, request: Request) -> str:
         def change(connection: Connection) -> None:
             identity = campaign.identity(connection, request.target)
-            if state != "active":
+            if free:
                 _free(campaign, connection, identity)
             campaign.log.append(connection, campaign.store.clock.now(), "organiser", "annotator_state",
-                                {"id": identity, "state": state, "reason": request.reason})  # fmt: skip
+                                {"id": identity, name: value, "reason": request.reason})  # fmt: skip
 
         campaign.store.write(change)
         return f"{request.target} {done}"
@@ -95,6 +97,11 @@ def _reassign(campaign: Campaign, request: Request) -> str:
 
     count = campaign.store.write(change)
     return f"{count} open units of {request.target} went back to the queue"
+
+
+def _renew(campaign: Campaign, request: Request) -> str:
+    campaign.renew_link(request.target, request.reason)
+    return f"{request.target} has a new link: aliquot collect links"
 
 
 def _add(campaign: Campaign, request: Request) -> str:
@@ -136,7 +143,7 @@ def _wanted(campaign: Campaign, request: Request) -> str:
     count = _whole(request.value, "judgments an output")
 
     def change(connection: Connection) -> None:
-        people = connection.execute(sql("SELECT COUNT(*) FROM annotators WHERE state = 'active'")).scalar() or 0
+        people = connection.execute(sql(f"SELECT COUNT(*) FROM annotators WHERE {WORKING}")).scalar() or 0  # noqa: S608
         if count > people:
             raise OptionError(f"{count} judgments an output need {count} annotators, and {people} are active; add some")
         campaign.log.append(connection, campaign.store.clock.now(), "organiser", "wanted",
@@ -208,10 +215,13 @@ ACTIONS: Mapping[str, Action] = MappingProxyType(
     {
         action.name: action
         for action in (
-            Action("pause", "Pause", _state("paused", "is paused; open units went back to the queue")),
-            Action("resume", "Go on", _state("active", "may go on")),
-            Action("exclude", "Exclude", _state("excluded", "is excluded: none of the judgments count")),
-            Action("include", "Include again", _state("active", "is included again: the judgments count")),
+            Action(
+                "pause", "Pause", _fact("work", "paused", "is paused; open units went back to the queue", free=True)
+            ),
+            Action("resume", "Go on", _fact("work", "active", "may go on")),
+            Action("exclude", "Exclude", _fact("counts", 0, "is excluded: none of the judgments count", free=True)),
+            Action("include", "Include again", _fact("counts", 1, "is included again: the judgments count")),
+            Action("renew", "Make a new link", _renew),
             Action("rejudge", "Have the work judged by others", _rejudge),
             Action("reassign", "Give open work to others", _reassign),
             Action("message", "Send message", _message),

@@ -15,7 +15,7 @@ from sqlalchemy.exc import DBAPIError
 
 from aliquot.collect import creating, crowd, exporting
 from aliquot.collect.errors import CollectError
-from aliquot.collect.events import encode, sql
+from aliquot.collect.events import FORGOTTEN, VALID, WITHDRAWN, erase_person, sql
 from aliquot.collect.gathering import Inputs, annotator_names, gather
 from aliquot.collect.judges import add_unselected
 from aliquot.collect.opened import campaign_state, meta_value, set_meta
@@ -123,7 +123,7 @@ class Campaign(ServedCampaign):
         base = base_url.rstrip("/")
         with self.store.read() as connection:
             rows = connection.execute(
-                sql("SELECT id, name, token_number, token_hash FROM annotators WHERE state <> 'revoked' ORDER BY "
+                sql("SELECT id, name, token_number, token_hash FROM annotators WHERE link = 'valid' ORDER BY "
                     "created, name")
             ).all()  # fmt: skip
             meta = {row.key: row.value for row in connection.execute(sql("SELECT key, value FROM meta"))}
@@ -142,7 +142,7 @@ class Campaign(ServedCampaign):
 
         def change(connection: Connection) -> None:
             now = self.store.clock.now()
-            rows = connection.execute(sql("SELECT id, token_number FROM annotators")).all()
+            rows = connection.execute(sql("SELECT id, token_number FROM annotators WHERE link <> 'forgotten'")).all()
             for row in rows:
                 number = row.token_number + 1
                 self.log.append(connection, now, "organiser", "annotator_token", {
@@ -248,24 +248,48 @@ class Campaign(ServedCampaign):
         def change(connection: Connection) -> None:
             now = self.store.clock.now()
             identity = self.identity(connection, name)
-            rows = connection.execute(
-                sql("SELECT id FROM assignments WHERE annotator_id = :id AND state IN ('leased', 'planned')"),
-                {"id": identity},
-            ).all()
-            for row in rows:
-                self.log.append(connection, now, "organiser", "revoke", {"assignment": row.id})
+            self._free_all(connection, identity, now)
             self.log.append(connection, now, "organiser", "annotator_state",
-                            {"id": identity, "state": "revoked", "reason": reason})  # fmt: skip
+                            {"id": identity, "link": WITHDRAWN, "reason": reason})  # fmt: skip
+
+        self.store.write(change)
+
+    def _free_all(self, connection: Connection, identity: str, now: float) -> None:
+        """Give what an annotator has not submitted to the others, also of a fixed list."""
+        rows = connection.execute(
+            sql("SELECT id FROM assignments WHERE annotator_id = :id AND state IN ('leased', 'planned')"),
+            {"id": identity},
+        ).all()
+        for row in rows:
+            self.log.append(connection, now, "organiser", "revoke", {"assignment": row.id})
+
+    def renew_link(self, name: str, reason: str = "") -> None:
+        """Give an annotator a new link; older ones never work again. Also after the link was withdrawn."""
+        secret = read_secret(self.key_file)
+
+        def change(connection: Connection) -> None:
+            identity = self.identity(connection, name)
+            query = sql("SELECT token_number FROM annotators WHERE id = :id")
+            number = int(connection.execute(query, {"id": identity}).scalar() or 0) + 1
+            now = self.store.clock.now()
+            self.log.append(connection, now, "organiser", "annotator_token", {
+                "id": identity, "token_number": number, "link": VALID,
+                "token_hash": token_hash(make_token(secret, self.id, identity, number)),
+            })  # fmt: skip
+            self.log.append(connection, now, "organiser", "links_renewed",
+                            {"id": identity, "annotators": 1, "reason": reason})  # fmt: skip
 
         self.store.write(change)
 
     def identity(self, connection: Connection, name: str) -> str:
-        """Return an annotator's id by name."""
-        rows = connection.execute(sql("SELECT id, name FROM annotators")).all()
-        found = next((row.id for row in rows if row.name == name), None)
-        if found is None:
-            raise unknown_name("annotator", name, [row.name for row in rows])
-        return str(found)
+        """Return the id of an annotator by name; raise for one who was forgotten."""
+        rows = connection.execute(sql("SELECT id, name, link FROM annotators")).all()
+        person = next((row for row in rows if row.name == name), None)
+        if person is None:
+            raise unknown_name("annotator", name, [row.name for row in rows if row.link != FORGOTTEN])
+        if person.link == FORGOTTEN:
+            raise OptionError(f"'{name}' was forgotten, and stays so; add the person under a new name instead")
+        return str(person.id)
 
     # -- results ---------------------------------------------------------------------------------------------------
 
@@ -340,24 +364,21 @@ class Campaign(ServedCampaign):
 
         def change(connection: Connection) -> str:
             identity = self.identity(connection, name)
+            names = set(connection.execute(sql("SELECT name FROM annotators")).scalars())
             alias = f"forgotten-{identity}"
-            # the log must not keep what is to be forgotten: payloads of this annotator's events are emptied
-            connection.execute(
-                sql("UPDATE events SET payload = :empty, kind = 'erased' WHERE actor = :id AND kind IN ('save', "
-                    "'form', 'quiz', 'example', 'came')"),
-                {"empty": "{}", "id": identity},
-            )  # fmt: skip
-            connection.execute(sql("UPDATE events SET payload = REPLACE(payload, :old, :new) WHERE kind = 'annotator'"),
-                               {"old": encode(name), "new": encode(alias)})  # fmt: skip
-            self.log.append(connection, self.store.clock.now(), "organiser", "forgotten",
-                            {"id": identity, "name": name, "alias": alias, "reason": reason})  # fmt: skip
-            connection.execute(sql("UPDATE events SET payload = REPLACE(payload, :old, :new) WHERE kind = 'forgotten'"),
-                               {"old": f'"name":{encode(name)}', "new": f'"name":{encode(alias)}'})  # fmt: skip
-            connection.execute(sql("UPDATE audit SET payload = REPLACE(payload, :old, :new)"),
-                               {"old": f'"name":{encode(name)}', "new": f'"name":{encode(alias)}'})  # fmt: skip
+            while alias in names:
+                alias += "-"
+            now = self.store.clock.now()
+            self._free_all(connection, identity, now)
+            erase_person(connection, identity, alias)
+            self.log.append(
+                connection, now, "organiser", "forgotten", {"id": identity, "alias": alias, "reason": reason}
+            )
             return alias
 
-        return self.store.write(change)
+        alias = self.store.write(change)
+        self.store.vacuum()
+        return alias
 
 
 # -- making the file ---------------------------------------------------------------------------------------------------

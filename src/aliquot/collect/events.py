@@ -25,6 +25,9 @@ from aliquot.core.judgments import CONTROL_ITEM, MODEL
 Payload = dict[str, Any]
 JUDGED = "work"
 EXCLUDED = "excluded"
+VALID, WITHDRAWN, FORGOTTEN = "valid", "withdrawn", "forgotten"
+WORKING = "link = 'valid' AND work = 'active' AND counts = 1"
+"""SQL: annotators who get units."""
 ACTIONS = frozenset({"annotator_state", "reassigned", "message", "campaign_state", "wanted", "topped_up", "rejudge",
                      "links_renewed", "forgotten", "guidelines_changed", "systems_added"})  # fmt: skip
 """Kinds of events that the audit log shows."""
@@ -159,20 +162,45 @@ def _guidelines(_log: Log, connection: Connection, time: float, payload: Payload
 def _annotator(_log: Log, connection: Connection, time: float, payload: Payload) -> None:
     zero = {"n_done": 0, "n_cells": 0, "active_ms": 0, "last_seen": None}
     extra = encode(payload.get("extra") or {})
-    _insert(connection, "annotators", [payload | {"extra": extra, "created": time, "state": "active"} | zero])
+    _insert(connection, "annotators", [payload | {"extra": extra, "created": time} | _FACTS | zero])
+
+
+_FACTS: Payload = {"link": VALID, "work": "active", "counts": 1}
+"""What is known of a new annotator; each fact changes on its own."""
+_OLD_STATES = {
+    "active": "counts = CASE WHEN work = 'active' THEN 1 ELSE counts END, work = 'active'",
+    "paused": "work = 'paused'",
+    "excluded": "counts = 0, work = 'active'",
+    "revoked": "link = 'withdrawn'",
+}
+"""State in an event of version 2 or earlier -> the facts. "active" ended a pause, or else an exclusion."""
+
+
+def standing(row: Any) -> str:
+    """Return an annotator's facts in words: "active", or what keeps the annotator from working.
+
+    >>> from types import SimpleNamespace
+    >>> standing(SimpleNamespace(link="withdrawn", work="active", counts=0))
+    'excluded, link withdrawn'
+    """
+    if row.link == FORGOTTEN:
+        return FORGOTTEN
+    words = ("" if row.counts else EXCLUDED, "paused" * (row.work == "paused"), "link withdrawn" * (row.link != VALID))
+    return ", ".join(filter(None, words)) or "active"
 
 
 def _annotator_state(_log: Log, connection: Connection, _time: float, payload: Payload) -> None:
-    """Judgments of excluded annotators are marked, and count again when the annotator is included again."""
-    connection.execute(sql("UPDATE annotators SET state = :state WHERE id = :id"),
-                       {"state": payload["state"], "id": payload["id"]})  # fmt: skip
-    out = payload["state"] == EXCLUDED
+    """Change one fact of an annotator; judgments of excluded annotators are marked, and count again when included."""
+    given = {name: payload[name] for name in _FACTS if name in payload}
+    change = _OLD_STATES[payload["state"]] if "state" in payload else ", ".join(f"{name} = :{name}" for name in given)
+    connection.execute(sql(f"UPDATE annotators SET {change} WHERE id = :id AND link <> 'forgotten'"),  # noqa: S608
+                       given | {"id": payload["id"]})  # fmt: skip
+    row = connection.execute(sql("SELECT name, counts FROM annotators WHERE id = :id"), {"id": payload["id"]}).one()
     for table in ("judgments", "choices"):
         connection.execute(
-            sql(f"UPDATE {table} SET marked = :new WHERE annotator = (SELECT name FROM annotators WHERE id = :id) AND "  # noqa: S608
-                "COALESCE(marked, '') = :old"),
-            {"new": EXCLUDED if out else None, "old": "" if out else EXCLUDED, "id": payload["id"]},
-        )  # fmt: skip
+            sql(f"UPDATE {table} SET marked = :new WHERE annotator = :name AND COALESCE(marked, '') = :old"),  # noqa: S608
+            {"new": None if row.counts else EXCLUDED, "old": EXCLUDED if row.counts else "", "name": row.name},
+        )
 
 
 def _message(_log: Log, connection: Connection, time: float, payload: Payload) -> None:
@@ -209,9 +237,11 @@ def _rejudge(_log: Log, connection: Connection, _time: float, payload: Payload) 
 
 def _annotator_token(_log: Log, connection: Connection, _time: float, payload: Payload) -> None:
     connection.execute(
-        sql("UPDATE annotators SET token_hash = :hash, token_number = :number WHERE id = :id"),
-        {"hash": payload["token_hash"], "number": payload["token_number"], "id": payload["id"]},
-    )
+        sql("UPDATE annotators SET token_hash = :hash, token_number = :number, link = COALESCE(:link, link) "
+            "WHERE id = :id AND link <> 'forgotten'"),
+        {"hash": payload["token_hash"], "number": payload["token_number"], "id": payload["id"],
+         "link": payload.get("link")},
+    )  # fmt: skip
 
 
 def _form(_log: Log, connection: Connection, time: float, payload: Payload) -> None:
@@ -252,19 +282,47 @@ def _came(_log: Log, connection: Connection, time: float, payload: Payload) -> N
 
 def _forgotten(_log: Log, connection: Connection, _time: float, payload: Payload) -> None:
     """Somebody wants to be forgotten: answers and name go; that something was judged stays known."""
-    key = {"id": payload["id"], "name": payload["name"]}
-    for table in ("judgments", "choices"):
-        connection.execute(sql(f"DELETE FROM {table} WHERE annotator = :name"), {"name": payload["name"]})  # noqa: S608
-    connection.execute(sql("DELETE FROM answers WHERE assignment_id IN (SELECT id FROM assignments WHERE "
-                           "annotator_id = :id)"), {"id": payload["id"]})  # fmt: skip
-    connection.execute(sql("DELETE FROM messages WHERE annotator_id = :id"), {"id": payload["id"]})
+    for table in ("judgments", "choices", "answers"):
+        connection.execute(
+            sql(f"DELETE FROM {table} WHERE assignment_id IN (SELECT id FROM assignments WHERE annotator_id = :id)"),  # noqa: S608
+            {"id": payload["id"]},
+        )
+    connection.execute(sql("UPDATE messages SET text = '' WHERE annotator_id = :id"), {"id": payload["id"]})
     connection.execute(
         sql(
-            "UPDATE annotators SET state = 'revoked', extra = '{}', name = :new, token_hash = :new, active_ms = 0, "
+            "UPDATE annotators SET link = 'forgotten', extra = '{}', name = :new, token_hash = :new, active_ms = 0, "
             "last_seen = NULL WHERE id = :id"
         ),
-        {"new": payload["alias"], "id": key["id"]},
+        {"new": payload["alias"], "id": payload["id"]},
     )
+
+
+_ERASED = ("save", "form", "quiz", "example", "came")
+"""Kinds of events that hold nothing but what a person answered; the others keep all but their typed fields."""
+_TYPED: Mapping[str, tuple[str, ...]] = {
+    "annotator": ("name",), "return": ("reason",), "message": ("text", "reason"), "annotator_state": ("reason",),
+    "reassigned": ("reason",), "rejudge": ("reason",), "links_renewed": ("reason",),
+}  # fmt: skip
+"""Kind of event -> fields with the name of a person, or with text that was typed by, to or about the person."""
+
+
+def erase_person(connection: Connection, identity: str, alias: str) -> None:
+    """Take a person's answers, name and texts out of the log, and out of the audit table that copies it."""
+    connection.execute(
+        sql(f"UPDATE events SET payload = '{{}}', kind = 'erased' WHERE actor = :id AND kind IN {_ERASED}"),  # noqa: S608
+        {"id": identity},
+    )
+    rows = connection.execute(sql(f"SELECT id, time, actor, kind, payload FROM events WHERE kind IN {tuple(_TYPED)}"))  # noqa: S608
+    for row in rows.all():
+        payload = decode(row.payload)
+        if identity not in (row.actor, payload.get("id")):
+            continue
+        new = encode(payload | {name: alias if name == "name" else "" for name in _TYPED[row.kind] if name in payload})
+        connection.execute(sql("UPDATE events SET payload = :new WHERE id = :id"), {"new": new, "id": row.id})
+        connection.execute(
+            sql("UPDATE audit SET payload = :new WHERE time = :time AND kind = :kind AND payload = :old"),
+            {"new": new, "time": row.time, "kind": row.kind, "old": row.payload},
+        )
 
 
 def _unit(log: Log, connection: Connection, _time: float, payload: Payload) -> None:
@@ -465,7 +523,9 @@ def unit_kind(connection: Connection, unit: int) -> str:
 
 def _derive(log: Log, connection: Connection, found: Lease, order: int, only: str | None = None) -> None:
     state = connection.execute(sql("SELECT state FROM assignments WHERE id = :id"), {"id": found.id}).scalar()
-    name = connection.execute(sql("SELECT name FROM annotators WHERE id = :id"), {"id": found.annotator_id}).scalar()
+    person = connection.execute(
+        sql("SELECT name, counts FROM annotators WHERE id = :id"), {"id": found.annotator_id}
+    ).one()
     rows = connection.execute(sql("SELECT * FROM answers WHERE assignment_id = :id"), {"id": found.id}).mappings().all()
     given = {
         row["cell_id"]: Given(decode(row["answer"]), row["active_ms"] / 1000, row["saved_at"],
@@ -474,10 +534,10 @@ def _derive(log: Log, connection: Connection, found: Lease, order: int, only: st
         if only is None or row["cell_id"] == only
     }  # fmt: skip
     shown = log.shown(connection, found.unit_id)
-    person = connection.execute(sql("SELECT state FROM annotators WHERE id = :id"), {"id": found.annotator_id}).scalar()
-    marked = EXCLUDED if person == EXCLUDED else "surplus" if state == "surplus" else None
+    # a surplus judgment stays one when its annotator is included again
+    marked = "surplus" if state == "surplus" else None if person.counts else EXCLUDED
     marked = MODEL if is_model(connection, found.annotator_id) else marked
-    page = Page(found.id, str(name), shown, decode(found.slots), order, marked)
+    page = Page(found.id, person.name, shown, decode(found.slots), order, marked)
     judgments, choices = derive(log.protocol, page, given, _controls(connection, found.unit_id))
     _insert(connection, "judgments", judgments)
     _insert(connection, "choices", choices)

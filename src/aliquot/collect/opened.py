@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -34,15 +35,16 @@ class OpenedCampaign:
             self.store.write(self._rederive)
 
     def _rederive(self, connection: Connection) -> None:
-        """Make choices and judgments of a campaign of version 1 again from the log.
+        """Make tables of a campaign of an older version again from the log.
 
-        Its lists of systems were texts, and answers about documents were repeated for each item.
+        In version 1 lists of systems were texts, and answers about documents were repeated for each item; until version
+        2 an excluded annotator's judgments counted again after another action.
         """
         tables = rebuilt(connection, self.protocol, lambda: self._texts)
-        for name in ("choices", "judgments"):
+        for name in ("annotators", "choices", "judgments", "messages", "audit"):
             connection.execute(sql(f"DELETE FROM {name}"))  # noqa: S608  (one of ours)
             if tables[name]:
-                connection.execute(metadata.tables[name].insert(), sorted(tables[name], key=lambda row: row["time"]))
+                connection.execute(metadata.tables[name].insert(), sorted(tables[name], key=_by_time))
         connection.execute(sql("DELETE FROM meta WHERE key = :key"), {"key": REDERIVE})
 
     @cached_property
@@ -160,9 +162,8 @@ def campaign_state(connection: Connection) -> str:
     return meta_value(connection, "state")
 
 
-def annotator_state(connection: Connection, annotator: str) -> str:
-    """Return active, paused, excluded or revoked."""
-    return str(connection.execute(sql("SELECT state FROM annotators WHERE id = :id"), {"id": annotator}).scalar())
+def _by_time(row: Mapping[str, Any]) -> float:
+    return float(row["time"] if "time" in row else row["created"])
 
 
 def read_stored(content: bytes, place: str | Path) -> Protocol:

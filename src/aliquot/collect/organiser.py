@@ -26,7 +26,7 @@ from aliquot.collect.actions import ACTIONS, audit
 from aliquot.collect.campaign import Campaign
 from aliquot.collect.checks import AnnotatorCard, annotator_cards
 from aliquot.collect.errors import StorageError
-from aliquot.collect.events import decode, sql
+from aliquot.collect.events import FORGOTTEN, WITHDRAWN, decode, sql, standing
 from aliquot.collect.planting import page_floors
 from aliquot.collect.snapshot import LiveSystem, Snapshot, in_words, take_snapshot
 from aliquot.core.judgments import Judgments
@@ -75,9 +75,9 @@ def overview(campaign: Campaign, snapshot: Snapshot | None = None) -> Overview:
     """Gather what an organiser wants to know; takes a snapshot unless one is given."""
     now = campaign.store.clock.now()
     with campaign.store.read() as connection:
-        people = [dict(row) for row in connection.execute(
-            sql("SELECT name, kind, state, n_done, active_ms, last_seen FROM annotators ORDER BY created, name")
-        ).mappings()]  # fmt: skip
+        people = [dict(row._mapping) | {"state": standing(row)} for row in connection.execute(  # noqa: SLF001
+            sql("SELECT name, kind, link, work, counts, n_done, active_ms, last_seen FROM annotators ORDER BY "
+                "created, name"))]  # fmt: skip
         counters = {row.name: row.value for row in connection.execute(sql("SELECT name, value FROM counters"))}
         actions = audit(connection)
         names = {row.id: row.name for row in connection.execute(sql("SELECT id, name FROM annotators"))}
@@ -138,7 +138,7 @@ def payments_of(campaign: Campaign) -> list[crowd.Payment]:
     with campaign.store.read() as connection:
         people = connection.execute(
             sql(
-                "SELECT name, state, n_done, active_ms, extra FROM annotators WHERE kind = 'human' "
+                "SELECT name, counts, n_done, active_ms, extra FROM annotators WHERE kind = 'human' "
                 "ORDER BY created, name"
             )
         ).all()
@@ -147,7 +147,7 @@ def payments_of(campaign: Campaign) -> list[crowd.Payment]:
     for person in people:
         extra = decode(person.extra)
         screened = bool(extra.get("quiz_attempts")) and not extra.get("quiz_passed")
-        outcome: crowd.Outcome = "screened_out" if screened else "failed" if person.state == "excluded" else "completed"
+        outcome: crowd.Outcome = "screened_out" if screened else "completed" if person.counts else "failed"
         passed = person.name in cards and not cards[person.name].evidence
         worker = (extra.get("visit") or {}).get("worker", person.name)
         work.append((person.name, worker, person.n_done, person.active_ms / 1000, outcome, passed))
@@ -328,19 +328,22 @@ def _card(person: Mapping[str, Any], card: AnnotatorCard | None) -> dict[str, An
             ("Most frequent value", card.straight, f"{card.straight:.0%}"),
         )
         facts += [(name, text) for name, value, text in named if math.isfinite(value)]
-    actions = {"active": ("pause", "exclude"), "paused": ("resume", "exclude"), "excluded": ("include", "rejudge")}
-    found = [*actions.get(person["state"], ()), *(("reassign",) if person["state"] == "active" else ())]
+    actions = ["pause" if person["work"] == "active" else "resume"]
+    actions += ["exclude"] if person["counts"] else ["include", "rejudge"]
+    actions += ["reassign"] if person["state"] == "active" else ["renew"] if person["link"] == WITHDRAWN else []
     return {
-        "annotator": person["name"], "state": person["state"], "facts": facts,
+        "annotator": person["name"], "state": person["state"], "forgotten": person["link"] == FORGOTTEN, "facts": facts,
         "suggestion": card.suggestion if card is not None else "nothing judged yet",
         "evidence": card.evidence if card is not None else (),
-        "actions": [(name, ACTIONS[name].label) for name in found],
+        "actions": [(name, ACTIONS[name].label) for name in actions],
     }  # fmt: skip
 
 
 def _audit_row(entry: Mapping[str, Any]) -> dict[str, str]:
     payload = entry["payload"]
-    detail = payload.get("state") or payload.get("wanted") or payload.get("items") or payload.get("text") or ""
+    counts = {0: "excluded", 1: "included"}.get(payload.get("counts"), "")
+    named = (payload.get(name) for name in ("state", "link", "work", "wanted", "items", "text"))
+    detail = next(filter(None, (counts, *named)), "")
     what = f"{_WORDS.get(entry['kind'], entry['kind'])} {detail}".strip()
     return {
         "time": _when(entry["time"]),

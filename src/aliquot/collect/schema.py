@@ -21,7 +21,7 @@ except ImportError:  # pragma: no cover
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection, Engine
 
-VERSION = 2
+VERSION = 3
 APPLICATION = 0x414C5154  # "ALQT" in the header of the SQLite file: tells a campaign from other databases
 BUSY_SECONDS = 10.0
 SQLITE_MAGIC = b"SQLite format 3\0"
@@ -48,7 +48,8 @@ sa.Table("counters", metadata, _column("name", _text, primary_key=True), _column
 sa.Table(
     "annotators", metadata, _column("id", _text, primary_key=True), _column("name", _text, unique=True),
     _column("kind", _text), _column("token_hash", _text, unique=True), _column("token_number", _whole),
-    _column("state", _text), _column("locale", _text), _column("offset_rank", _whole), _column("extra", _text),
+    _column("link", _text), _column("work", _text), _column("counts", _whole), _column("locale", _text),
+    _column("offset_rank", _whole), _column("extra", _text),
     _column("created", _real), _column("n_done", _whole), _column("n_cells", _whole), _column("active_ms", _whole),
     _maybe("last_seen", _real),
 )  # fmt: skip
@@ -151,6 +152,7 @@ def make_engine(place: str | Path) -> Engine:
         cursor = connection.cursor()
         cursor.execute("PRAGMA foreign_keys = ON")
         cursor.execute("PRAGMA synchronous = FULL")
+        cursor.execute("PRAGMA secure_delete = ON")  # what is forgotten leaves the file
         cursor.close()
 
     @event.listens_for(engine, "begin")
@@ -175,9 +177,18 @@ def create(engine: Engine) -> None:
         connection.execute(sa.text("INSERT INTO meta VALUES ('schema', :version)"), {"version": str(VERSION)})
 
 
-REDERIVE = "rederive"  # a key of `meta`: the choices are to be made again from the log
-MIGRATIONS = {2: "ALTER TABLE answers ADD COLUMN writer TEXT; INSERT INTO meta VALUES ('rederive', 'choices')"}
-"""Version -> the SQL that leads to it from the version before. Version 2: writers of answers; JSON lists of systems."""
+REDERIVE = "rederive"  # a key of `meta`: tables are to be made again from the log
+MIGRATIONS = {
+    2: "ALTER TABLE answers ADD COLUMN writer TEXT",
+    3: "ALTER TABLE annotators ADD COLUMN link TEXT NOT NULL DEFAULT 'valid'; ALTER TABLE annotators ADD COLUMN work "
+       "TEXT NOT NULL DEFAULT 'active'; ALTER TABLE annotators ADD COLUMN counts BIGINT NOT NULL DEFAULT 1; "
+       "ALTER TABLE annotators DROP COLUMN state; INSERT INTO meta VALUES ('rederive', 'annotators')",
+}  # fmt: skip
+"""Version -> the SQL that leads to it from the version before.
+
+Version 2: writers of answers; JSON lists of systems. Version 3: an annotator's link, work and judgments are three
+facts instead of one state.
+"""
 
 
 def require_campaign(engine: Engine, place: str | Path) -> None:

@@ -16,8 +16,8 @@ from sqlalchemy.engine import Connection
 from aliquot.collect import crowd, queue, training
 from aliquot.collect.answers import FORM, Shown, check_answer, missing_widgets, slot_names
 from aliquot.collect.errors import CollectError
-from aliquot.collect.events import Lease, decode, lease, locking, sql, unit_kind
-from aliquot.collect.opened import OpenedCampaign, annotator_state, campaign_state
+from aliquot.collect.events import VALID, WORKING, Lease, decode, lease, locking, sql, unit_kind
+from aliquot.collect.opened import OpenedCampaign, campaign_state
 from aliquot.collect.planting import CHECK, graded, plant
 from aliquot.collect.store import Change
 from aliquot.collect.tokens import read_secret, token_hash
@@ -30,8 +30,8 @@ _SAVE_FACTS = (
     "(SELECT MAX(version) FROM guidelines) AS guidelines, n_cells, n_chars FROM units WHERE id = :unit"
 )
 _PROGRESS = (
-    "SELECT n_done, active_ms, kind, "
-    "(SELECT COUNT(*) FROM annotators WHERE state = 'active' AND kind <> 'model') AS active, "
+    "SELECT n_done, active_ms, kind, "  # noqa: S608  (facts of ours)
+    f"(SELECT COUNT(*) FROM annotators WHERE {WORKING} AND kind <> 'model') AS active, "
     "(SELECT value FROM counters WHERE name = 'wanted') AS wanted, "
     "(SELECT value FROM counters WHERE name = 'done') AS done, "
     "(SELECT value FROM counters WHERE name = 'units') AS units FROM annotators WHERE id = :id"
@@ -45,7 +45,6 @@ class Annotator:
     id: str
     name: str
     kind: str
-    state: str
     locale: str
 
 
@@ -67,14 +66,14 @@ class ServedCampaign(OpenedCampaign):
 
     def _annotator(self, connection: Connection, token: str) -> Annotator:
         row = connection.execute(
-            sql("SELECT id, name, kind, state, locale FROM annotators WHERE token_hash = :hash"),
+            sql("SELECT id, name, kind, locale, link FROM annotators WHERE token_hash = :hash"),
             {"hash": token_hash(token)},
         ).one_or_none()
         if row is None:
             raise CollectError("link_unknown", "this link is not known; ask the organiser for yours")
-        if row.state == "revoked":
-            raise CollectError("link_revoked", "this link was withdrawn; ask the organiser for a new one")
-        return Annotator(*row)
+        if row.link != VALID:
+            raise _withdrawn()
+        return Annotator(row.id, row.name, row.kind, row.locale)
 
     def state(self, annotator: Annotator) -> dict[str, Any]:
         """Return what a page needs to begin: protocol, guidelines, who, how far."""
@@ -102,21 +101,22 @@ class ServedCampaign(OpenedCampaign):
                 self.allocation.forget()
             raise
 
-    def _alone(self, connection: Connection, annotator: Annotator) -> None:
-        """Let two tabs of one annotator wait for each other, also when different processes serve them."""
-        if connection.dialect.name == "postgresql":
-            connection.execute(locking(connection, "SELECT id FROM annotators WHERE id = :id"), {"id": annotator.id})
+    def _alone(self, connection: Connection, annotator: Annotator) -> Any:
+        """Serialise an annotator's requests, in all processes; return work and counts, or raise without a link."""
+        query = locking(connection, "SELECT link, work, counts FROM annotators WHERE id = :id")
+        row = connection.execute(query, {"id": annotator.id}).one()
+        if row.link != VALID:
+            raise _withdrawn()
+        return row
 
     def _next(self, connection: Connection, annotator: Annotator) -> dict[str, Any]:
-        self._alone(connection, annotator)
-        state = annotator_state(connection, annotator.id)
-        if campaign_state(connection) == "paused" or state == "paused":
+        person = self._alone(connection, annotator)
+        state = campaign_state(connection)
+        if person.counts and "paused" in (state, person.work):
             return {"paused": True, "message": "The work is paused; what you did is stored. Please come back later."}
-        if campaign_state(connection) == "closed" or state in ("excluded", "revoked"):
+        if state == "closed" or not person.counts:
             words = {"finished": True, "message": "The campaign is closed. Thank you for your work."}
-            return self._with_code(
-                connection, annotator, words | ({"outcome": "failed"} if state == "excluded" else {})
-            )
+            return self._with_code(connection, annotator, words | ({} if person.counts else {"outcome": "failed"}))
         before = training.step(self.protocol, connection, annotator.id)
         if before is not None:
             return self._with_code(connection, annotator, before)
@@ -150,15 +150,21 @@ class ServedCampaign(OpenedCampaign):
 
     def quiz(self, annotator: Annotator, answers: Any) -> dict[str, Any]:
         """Grade the questions on the instructions."""
-        return self.store.write(
-            lambda connection: training.take_quiz(self.log, connection, annotator.id, answers, self.store.clock.now())
-        )
+
+        def change(connection: Connection) -> dict[str, Any]:
+            self._alone(connection, annotator)
+            return training.take_quiz(self.log, connection, annotator.id, answers, self.store.clock.now())
+
+        return self.store.write(change)
 
     def example(self, annotator: Annotator, score: Any) -> dict[str, Any]:
         """Give feedback on an example of the tutorial."""
-        return self.store.write(
-            lambda connection: training.take_example(self.log, connection, annotator.id, score, self.store.clock.now())
-        )
+
+        def change(connection: Connection) -> dict[str, Any]:
+            self._alone(connection, annotator)
+            return training.take_example(self.log, connection, annotator.id, score, self.store.clock.now())
+
+        return self.store.write(change)
 
     def unit(self, annotator: Annotator, assignment: str) -> dict[str, Any]:
         """Return one of the annotator's own units, to look at or to change."""
@@ -292,7 +298,7 @@ class ServedCampaign(OpenedCampaign):
                 self.store.clock.now(),
                 "system",
                 "annotator_state",
-                {"id": found.annotator_id, "state": "paused", "reason": "; ".join(card.evidence)},
+                {"id": found.annotator_id, "work": "paused", "reason": "; ".join(card.evidence)},
             )
 
     def give_back(self, annotator: Annotator, assignment: str, reason: str = "") -> dict[str, Any]:
@@ -387,6 +393,10 @@ class ServedCampaign(OpenedCampaign):
         with self.store.read() as connection:
             row = connection.execute(sql("SELECT AVG(n_cells) AS cells, AVG(n_chars) AS chars FROM units")).one()
         return expected_seconds(int(row.cells or 1), int(row.chars or 0))
+
+
+def _withdrawn() -> CollectError:
+    return CollectError("link_revoked", "this link was withdrawn; ask the organiser for a new one")
 
 
 def _is_stale(change: Mapping[str, Any], stored: _Version | None) -> bool:

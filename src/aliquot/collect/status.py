@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 from sqlalchemy.engine import Connection
 
-from aliquot.collect.events import sql
+from aliquot.collect.events import sql, standing
 from aliquot.io.formats.campaign import iso_time
 
 _DAY = 86400.0
@@ -18,7 +18,8 @@ _DAY = 86400.0
 class AnnotatorStatus:
     """One annotator's work so far.
 
-    `answers` counts what was asked and answered: a comparison of four outputs is one answer. `pace` is seconds of
+    `state` is "active", or what keeps the annotator from working: excluded, paused, link withdrawn. `answers` counts
+    what was asked and answered: a comparison of four outputs is one answer. `pace` is seconds of
     active work a unit.
     """
 
@@ -72,8 +73,8 @@ def status_of(connection: Connection, title: str, protocol: str, now: float) -> 
         sql("SELECT annotator_id, COUNT(*) AS n FROM assignments WHERE state = 'leased' GROUP BY annotator_id")
     )
     open_units = {row.annotator_id: row.n for row in leases}
-    rows = connection.execute(sql("SELECT * FROM annotators ORDER BY created, name")).mappings().all()
-    people = tuple(_annotator(row, open_units.get(row["id"], 0)) for row in rows)
+    rows = connection.execute(sql("SELECT * FROM annotators ORDER BY created, name")).all()
+    people = tuple(_annotator(row, open_units.get(row.id, 0)) for row in rows)
     done, wanted = counters.get("done", 0), counters.get("wanted", 0)
     first = counters.get("first_lease")
     humans = [one for one in people if one.kind != "model"]  # the work of automatic judges is no part of the k
@@ -85,11 +86,11 @@ def status_of(connection: Connection, title: str, protocol: str, now: float) -> 
 
 
 def _annotator(row: Any, leased: int) -> AnnotatorStatus:
-    seconds = row["active_ms"] / 1000
+    seconds = row.active_ms / 1000
     return AnnotatorStatus(
-        row["name"], row["kind"], row["state"], row["n_done"], leased, row["n_cells"], seconds,
-        round(seconds / row["n_done"], 1) if row["n_done"] else None,
-        None if row["last_seen"] is None else iso_time(row["last_seen"]),
+        row.name, row.kind, standing(row), row.n_done, leased, row.n_cells, seconds,
+        round(seconds / row.n_done, 1) if row.n_done else None,
+        None if row.last_seen is None else iso_time(row.last_seen),
     )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ then answers. A function that raises undoes its own part only. Reads use other c
 from __future__ import annotations
 
 import queue
+import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -160,6 +161,25 @@ class Store:
             connection.exec_driver_sql("ROLLBACK TO one")
             failed.append((future, error))
         connection.exec_driver_sql("RELEASE one")
+
+    def vacuum(self) -> None:
+        """Write the database anew, so that nothing of deleted rows is left in it."""
+        try:
+            if is_url(self.place):
+                with self.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+                    connection.exec_driver_sql("VACUUM")
+                return
+            raw = self.engine.raw_connection()
+            try:
+                for statement in ("VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)"):
+                    raw.cursor().execute(statement)
+            finally:
+                raw.close()
+        except (DBAPIError, sqlite3.Error) as error:
+            raise StorageError(
+                f"{in_words(self.place)}: the data are deleted, but the database could not be written anew "
+                f"({getattr(error, 'orig', error)}), and old pages may hold parts of them; run VACUUM on it"
+            ) from None
 
     def close(self) -> None:
         """Finish what waits, and close all connections."""

@@ -23,7 +23,7 @@ from aliquot.core.origin import OUTPUT_DIGEST, text_digest
 from aliquot.errors import DataError, FormatError, MissingExtraError
 
 MAGIC = b"SQLite format 3\0"
-VERSION = 2
+VERSION = 3
 """The newest version of the tables that is read; the same as in `aliquot.collect.schema`."""
 
 _URL = re.compile(r"^(postgresql(\+\w+)?):/{1,2}(?=[^/])")
