@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -22,6 +22,7 @@ FORM = "form"
 """The id of the cell that holds what an annotator says about himself or herself."""
 SLOTS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _MOST_TEXT, _MOST_SPANS = 100_000, 1_000
+MAX_NUMBER = 2**53  # whole numbers up to here are the same in JSON, JavaScript and databases
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,24 @@ def refuse(message: str) -> CollectError:
     return CollectError("bad_answer", message)
 
 
+def check_text(name: str, value: Any, most: int = _MOST_TEXT) -> str:
+    """Return a typed text, or raise for other types, long texts and what PostgreSQL or UTF-8 cannot hold."""
+    if not isinstance(value, str) or len(value) > most:
+        raise refuse(f"{name}: expected a text of at most {most:,} characters, found {_in_words(value)}")
+    if "\0" in value or any("\ud800" <= character <= "\udfff" for character in value):
+        raise refuse(f"{name}: the text has a character that cannot be stored (NUL or half a pair); remove it")
+    return value
+
+
+def _in_words(value: Any) -> str:
+    """Describe a value of any size in a message."""
+    if isinstance(value, str):
+        return f"{value[:40]!r}" if len(value) <= 40 else f"a text of {len(value):,} characters"
+    if value is None or isinstance(value, bool | float) or (isinstance(value, int) and abs(value) < MAX_NUMBER):
+        return repr(value)
+    return "a large number" if isinstance(value, int) else f"a {'list' if isinstance(value, list) else 'table'}"
+
+
 def check_answer(protocol: Protocol, shown: Shown, cell_id: str, answer: Any) -> dict[str, Any]:
     """Return the answer as it is stored, or raise with what does not fit."""
     if not isinstance(answer, dict):
@@ -95,12 +114,12 @@ def check_answer(protocol: Protocol, shown: Shown, cell_id: str, answer: Any) ->
     elif cell_id in shown.cells:
         cell = shown.cells[cell_id]
     else:
-        raise refuse(f"the cell {cell_id!r} is not in this unit; load the unit again")
+        raise refuse(f"the cell {_in_words(cell_id)} is not in this unit; load the unit again")
     widgets = {widget.name: widget for widget in protocol.of_scope(cell.scope)}
     checked = {}
     for name, value in answer.items():
         if name not in widgets:
-            raise refuse(f"the protocol asks nothing called {name!r} here; load the page again")
+            raise refuse(f"the protocol asks nothing called {_in_words(name)} here; load the page again")
         if value is not None:
             checked[name] = _checked(widgets[name], value, shown, cell)
     return checked
@@ -139,9 +158,7 @@ def _checked(widget: Widget, value: Any, shown: Shown, cell: Cell) -> Any:
     if isinstance(widget, Choice):
         return _choice(widget, value, slot_names(len(shown.systems)))
     if isinstance(widget, Text):
-        if not isinstance(value, str) or len(value) > _MOST_TEXT:
-            raise refuse(f"{widget.name}: expected a text of at most {_MOST_TEXT:,} characters")
-        return value
+        return check_text(widget.name, value)
     return _form(widget, value)
 
 
@@ -154,14 +171,23 @@ def _score(widget: Score, value: Any) -> Any:
 
 
 def _number(widget: Score, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise refuse(f"{widget.name}: expected a number, found {value!r}")
+    if not is_number(value):
+        raise refuse(f"{widget.name}: expected a number, found {_in_words(value)}")
     if not widget.low <= value <= widget.high:
         raise refuse(f"{widget.name}: {value:g} is outside {widget.low:g} to {widget.high:g}")
     steps = (value - widget.low) / widget.step
     if abs(steps - round(steps)) > 1e-6:
         raise refuse(f"{widget.name}: {value:g} is between two steps of {widget.step:g} from {widget.low:g}")
     return value
+
+
+def is_number(value: Any) -> bool:
+    """Return whether a value of JSON is a finite number that can be stored."""
+    return (
+        isinstance(value, int | float)
+        and not isinstance(value, bool)
+        and (math.isfinite(value) if isinstance(value, float) else abs(value) < MAX_NUMBER)
+    )
 
 
 def text_digest(text: str) -> str:
@@ -190,22 +216,27 @@ def _span(
     side = span.get("side", "output")
     text = texts.get(side) if isinstance(side, str) else None
     if text is None:
-        raise refuse(f"{widget.name}: spans cannot be marked on {side!r} here")
+        raise refuse(f"{widget.name}: spans cannot be marked on {_in_words(side)} here")
     start, end = span.get("start"), span.get("end")
     if type(start) is not int or type(end) is not int or not 0 <= start < end <= len(text):
         raise refuse(
-            f"{widget.name}: a span from {start!r} to {end!r} is not inside the text of {len(text)} characters"
+            f"{widget.name}: a span from {_in_words(start)} to {_in_words(end)} is not inside the text of {len(text)} "
+            "characters"
         )
     if span.get("quote") != text[start:end]:
         raise refuse(f"{widget.name}: the span's text is not what was shown there; load the unit again")
     severity = span.get("severity")
-    if severity is not None and severity not in severities:
-        raise refuse(f"{widget.name}: no severity {severity!r}; there are {', '.join(sorted(severities))}")
+    if severity is not None and not _is_among(severity, severities):
+        raise refuse(f"{widget.name}: no severity {_in_words(severity)}; there are {', '.join(sorted(severities))}")
     category = span.get("category")
-    if category is not None and category not in categories:
-        raise refuse(f"{widget.name}: no category {category!r}")
+    if category is not None and not _is_among(category, categories):
+        raise refuse(f"{widget.name}: no category {_in_words(category)}; load the page again")
     return {"start": start, "end": end, "quote": text[start:end], "severity": severity, "category": category,
             "side": side, "text": text_digest(text)}  # fmt: skip
+
+
+def _is_among(value: Any, names: Collection[str]) -> bool:
+    return isinstance(value, str) and value in names
 
 
 def _choice(widget: Choice, value: Any, slots: Sequence[str]) -> Any:
@@ -215,12 +246,12 @@ def _choice(widget: Choice, value: Any, slots: Sequence[str]) -> Any:
         if not isinstance(value, dict) or not set(value) <= {"best", "worst"}:
             raise refuse(f'{widget.name}: expected {{"best": slot, "worst": slot}}')
         chosen = {name: slot for name, slot in value.items() if slot is not None}
-        if not set(chosen.values()) <= set(slots) or len(set(chosen.values())) < len(chosen):
+        if not all(_is_among(slot, slots) for slot in chosen.values()) or len(set(chosen.values())) < len(chosen):
             raise refuse(f"{widget.name}: best and worst are two different ones of {', '.join(slots)}")
         return chosen
     groups = value if isinstance(value, list) else []
     flat = [slot for group in groups for slot in (group if isinstance(group, list) else [group])]
-    if sorted(map(str, flat)) != sorted(slots):
+    if not all(_is_among(slot, slots) for slot in flat) or sorted(flat) != sorted(slots):
         raise refuse(f"{widget.name}: a ranking names each of {', '.join(slots)} once")
     tied = any(isinstance(group, list) and len(group) != 1 for group in groups)
     if tied and not widget.ties:
@@ -231,12 +262,12 @@ def _choice(widget: Choice, value: Any, slots: Sequence[str]) -> Any:
 def _preference(widget: Choice, value: Any, slots: Sequence[str]) -> Any:
     chosen, strength = (value.get("choice"), value.get("strength")) if isinstance(value, dict) else (value, None)
     allowed = [*slots, "tie"] if widget.ties else list(slots)
-    if chosen not in allowed:
-        raise refuse(f"{widget.name}: expected one of {', '.join(allowed)}, found {chosen!r}")
+    if not _is_among(chosen, allowed):
+        raise refuse(f"{widget.name}: expected one of {', '.join(allowed)}, found {_in_words(chosen)}")
     if not widget.strength:
         return chosen
     if strength is not None and not (type(strength) is int and 1 <= strength <= widget.strength):
-        raise refuse(f"{widget.name}: the strength is 1 to {widget.strength}, found {strength!r}")
+        raise refuse(f"{widget.name}: the strength is 1 to {widget.strength}, found {_in_words(strength)}")
     return {"choice": chosen} | ({} if strength is None or chosen == "tie" else {"strength": strength})
 
 
@@ -248,10 +279,11 @@ def _form(widget: Form, value: Any) -> dict[str, Any]:
 
 
 def _field(field: Field, value: Any) -> Any:
-    kinds: dict[str, Any] = {"text": str, "number": (int, float), "select": str, "checkbox": bool, "consent": bool}
-    fits = isinstance(value, kinds[field.kind]) and not (field.kind == "number" and isinstance(value, bool))
-    if not fits or (isinstance(value, str) and len(value) > _MOST_TEXT):
-        raise refuse(f"{field.name}: expected {field.kind}, found {value!r}"[:200])
-    if field.kind == "select" and value not in field.options:
-        raise refuse(f"{field.name}: expected one of {', '.join(field.options)}")
+    if field.kind == "text":
+        return check_text(field.name, value)
+    if field.kind == "select" and not _is_among(value, field.options):
+        raise refuse(f"{field.name}: expected one of {', '.join(field.options)}, found {_in_words(value)}")
+    fits = field.kind == "select" or (is_number(value) if field.kind == "number" else isinstance(value, bool))
+    if not fits:
+        raise refuse(f"{field.name}: expected {field.kind}, found {_in_words(value)}")
     return value

@@ -156,7 +156,7 @@ class _Site:
 
         async def answered(request: Request, token: str) -> bytes:
             body = await _body(request) if request.method == "POST" else {}
-            call = Call(str(request.path_params.get("assignment") or body.get("assignment") or ""), body)
+            call = Call(request.path_params.get("assignment") or _text(body, "assignment"), body)
             work = functools.partial(self._answer, handler, token, call, _client(request))
             answer: bytes = await self.in_thread(work)
             return answer
@@ -187,7 +187,7 @@ class _Site:
         changes = body.get("changes")
         if not isinstance(changes, list) or not all(isinstance(change, dict) for change in changes):
             raise RequestRefusedError("bad_answer", "`changes` should be a list of changes.", 422)
-        save = functools.partial(self.campaign.saving, token, str(body.get("assignment") or ""), changes)
+        save = functools.partial(self.campaign.saving, token, _text(body, "assignment"), changes)
         # A database by URL has no writer's thread; there the call itself blocks.
         future = await self.in_thread(save) if is_url(self.campaign.store.place) else save()
         try:
@@ -235,7 +235,7 @@ class _Site:
         return self.campaign.submit(annotator, call.assignment)
 
     def give_back(self, annotator: Any, call: Call) -> Any:
-        return self.campaign.give_back(annotator, call.assignment, str(call.body.get("reason") or "")[:2000])
+        return self.campaign.give_back(annotator, call.assignment, _text(call.body, "reason"))
 
     def quiz(self, annotator: Any, call: Call) -> Any:
         return self.campaign.quiz(annotator, call.body.get("answers"))
@@ -346,6 +346,13 @@ async def _body(request: Request) -> dict[str, Any]:
     if not isinstance(body, dict):
         raise RequestRefusedError("bad_request", "The request should be a JSON object.", 400)
     return body
+
+
+def _text(body: dict[str, Any], name: str) -> str:
+    value = body.get(name) or ""
+    if not isinstance(value, str):
+        raise RequestRefusedError("bad_answer", f"`{name}` should be a text.", 422)
+    return value
 
 
 def _check_same_site(request: Request) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 from sqlalchemy.engine import Connection
 
 from aliquot.collect import crowd, queue, training
-from aliquot.collect.answers import FORM, Shown, check_answer, missing_widgets, slot_names
+from aliquot.collect.answers import FORM, Shown, check_answer, check_text, missing_widgets, slot_names
 from aliquot.collect.errors import CollectError
 from aliquot.collect.events import VALID, WORKING, Lease, decode, lease, locking, sql, unit_kind
 from aliquot.collect.opened import OpenedCampaign, campaign_state
@@ -202,21 +202,20 @@ class ServedCampaign(OpenedCampaign):
         )
 
     def _change(self, shown: Shown, change: Any) -> dict[str, Any]:
-        if (
-            not isinstance(change, Mapping)
-            or not isinstance(change.get("id"), str)
-            or not 1 <= len(change["id"]) <= 100
-        ):
+        if not isinstance(change, Mapping) or not change.get("id"):
             raise CollectError("bad_answer", "every change needs an id, a text of 1 to 100 characters")
-        cell = str(change.get("cell"))
+        check_text("id", change["id"], 100)
+        cell = check_text("cell", change.get("cell"), 100)
         times = {}
         for name in ("active_ms", "idle_ms"):
             given = change.get(name) or 0
             usable = isinstance(given, int | float) and not isinstance(given, bool) and given == given  # noqa: PLR0124
             times[name] = int(min(max(given, 0), _MOST_MS)) if usable else 0
         base, writer = change.get("base"), change.get("writer")
-        if not isinstance(base, int | None) or not (writer is None or (isinstance(writer, str) and len(writer) <= 100)):
-            raise CollectError("bad_answer", "base should be a whole number, and writer a text of up to 100 characters")
+        if not isinstance(base, int | None):
+            raise CollectError("bad_answer", "base should be a whole number")
+        if writer is not None:
+            check_text("writer", writer, 100)
         answer = check_answer(self.protocol, shown, cell, change.get("answer"))
         return {"id": change["id"], "cell": cell, "answer": answer, "base": base, "writer": writer, **times}
 
@@ -311,7 +310,7 @@ class ServedCampaign(OpenedCampaign):
                 raise CollectError("lease_lost", "this unit was submitted; it can be changed, but not returned")
             if found.state in ("leased", "planned"):
                 self.log.append(connection, self.store.clock.now(), annotator.id, "return",
-                                {"assignment": found.id, "reason": str(reason)[:1000]})  # fmt: skip
+                                {"assignment": found.id, "reason": check_text("reason", reason[:1000])})  # fmt: skip
             return self._next(connection, annotator)
 
         return self.store.write(change)
@@ -319,7 +318,7 @@ class ServedCampaign(OpenedCampaign):
     # -- inside ----------------------------------------------------------------------------------------------------
 
     def _own(self, connection: Connection, annotator: Annotator, assignment: str, *, lock: bool = False) -> Lease:
-        found = lease(connection, str(assignment), lock=lock)
+        found = None if "\0" in assignment else lease(connection, assignment, lock=lock)
         if found is None or found.annotator_id != annotator.id:
             raise CollectError("unit_unknown", "there is no such unit among yours; load the page again")
         if found.state in ("returned", "revoked"):

@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlalchemy.engine import Connection
 
+from aliquot.collect.answers import check_text, is_number
 from aliquot.collect.errors import CollectError
 from aliquot.collect.events import Log, decode, sql
 from aliquot.collect.protocols import Protocol, Score
@@ -49,8 +50,9 @@ def take_quiz(log: Log, connection: Connection, annotator: str, answers: Sequenc
         raise CollectError("bad_answer", "there is no quiz to answer now; load the page again")
     if not isinstance(answers, list | tuple) or len(answers) != len(quiz.questions):
         raise CollectError("bad_answer", f"a quiz of {len(quiz.questions)} questions needs as many answers")
-    wrong = [at for at, (q, given) in enumerate(zip(quiz.questions, answers, strict=True)) if given != q.answer]
-    log.append(connection, now, annotator, "quiz", {"annotator": annotator, "answers": [str(a)[:500] for a in answers],
+    given = ["" if answer is None else check_text("answers", answer) for answer in answers]
+    wrong = [at for at, (q, answer) in enumerate(zip(quiz.questions, given, strict=True)) if answer != q.answer]
+    log.append(connection, now, annotator, "quiz", {"annotator": annotator, "answers": [text[:500] for text in given],
                                                    "passed": not wrong})  # fmt: skip
     left = before["quiz"]["attempts_left"] - 1
     return {"passed": not wrong, "wrong": wrong, "attempts_left": left,
@@ -63,7 +65,7 @@ def take_example(log: Log, connection: Connection, annotator: str, score: Any, n
     if before is None or "tutorial" not in before:
         raise CollectError("bad_answer", "there is no example to answer now; load the page again")
     example = log.protocol.tutorial.examples[before["tutorial"]["number"] - 1]
-    if score is not None and (isinstance(score, bool) or not isinstance(score, int | float)):
+    if score is not None and not is_number(score):
         raise CollectError("bad_answer", "the score of an example should be a number")
     low, high = scale_of(log.protocol)
     inside = score is None or ((example.low if example.low is not None else low) <= score <= (
