@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 
 import aliquot
+from aliquot.collect import organiser, protocols
 from aliquot.collect.actions import act
 from aliquot.collect.campaign import Campaign
 from aliquot.collect.errors import StorageError
@@ -364,3 +365,41 @@ def test_systems_join_later_and_guidelines_change(made, database):
     again = Campaign.open(database)
     assert again.data.systems == (*DATA.systems, "late")
     again.close()
+
+
+def test_steps_of_cleaning_are_checked_when_a_campaign_is_made(made):
+    with pytest.raises(AliquotError, match=r"checks.clean = 'foo': no cleaning step 'foo'"):
+        made(clean="foo")
+    with pytest.raises(AliquotError, match=r"checks.clean"):
+        made(clean="outliers:nothing=3")
+
+
+def test_a_failing_snapshot_is_shown_and_the_page_recovers(made, monkeypatch):
+    campaign = made()
+    view = LiveView(campaign, pause=0.01)
+    real = organiser.snapshot_of
+
+    def broken(_campaign):
+        raise ZeroDivisionError("of all things")
+
+    monkeypatch.setattr(organiser, "snapshot_of", broken)
+    shown = page_values(view.overview())
+    assert "UTC the estimates cannot be computed: ZeroDivisionError: of all things" in shown["words"][0]
+    assert view.overview().to_dict()["problem"]
+    before = view.wait(-1, 0.0)
+    Bot(campaign, "ann").work(most=1)
+    assert view.wait(before, 30.0) != before  # progress goes on being shown
+    monkeypatch.setattr(organiser, "snapshot_of", real)
+    for _ in range(600):
+        if view.overview().problem is None:
+            break
+        view.wait(view.wait(-1, 0.0), 0.1)
+    assert view.overview().problem is None
+    assert "cannot be computed" not in page_values(view.overview())["words"][0]
+
+
+def test_a_stored_protocol_with_an_unknown_step_opens_and_its_page_says_so(made, monkeypatch):
+    monkeypatch.setattr(protocols, "_cleaning_faults", lambda _: ())  # as before this was checked
+    campaign = made(clean="foo")
+    Bot(campaign, "ann").work(most=1)
+    assert "no cleaning step 'foo'" in page_values(LiveView(campaign, pause=0.01).overview())["words"][0]

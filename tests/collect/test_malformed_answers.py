@@ -24,7 +24,8 @@ TRAINED = Protocol(name="trained", title="T", instructions="I", widgets=(Score()
                    quiz=Quiz(questions=(Question("q", ("a", "b"), "a"),), attempts=10),
                    tutorial=Tutorial(examples=(Example("o", "f"),) * 3))  # fmt: skip
 PROTOCOLS = EVERY_PROTOCOL | {"form": FORM}
-BAD = (10**400, -(10**400), 2**63, 2**64, 1e308, -0.0, True, None, "", "x" * 200_000, "\0", "a\0b", "A\0", [], {}, [[]],
+BAD: tuple[Any, ...] = (10**400, -(10**400), 2**63, 2**64, 1e308, -0.0, True, None, "", "x" * 200_000, "\0", "a\0b",
+       "A\0", [], {}, [[]],
        [None], [["A", []]], {"choice": []}, {"a": {"b": []}}, {"best": [], "worst": {}}, [{"start": 0}], "NaN",
        "\uffff")  # fmt: skip
 DEEP = "[" * 500 + "]" * 500

@@ -26,8 +26,8 @@ def act(
     campaign: CampaignArgument,
     action: Annotated[
         str,
-        typer.Argument(metavar="ACTION", help="pause, resume, exclude, include, rejudge, reassign (an annotator); "
-                       "message; add; wanted; top_up; stop, open, close (the campaign)."),
+        typer.Argument(metavar="ACTION", help="pause, resume, exclude, include, renew (a new link), rejudge, reassign "
+                       "(an annotator); message; add; wanted; top_up; stop, open, close (the campaign)."),
     ],
     target: Annotated[str, typer.Option("--annotator", metavar="NAME", help="Whom it is about.")] = "",
     value: Annotated[str, typer.Option("--value", metavar="TEXT", help="A number, names, or a message.")] = "",
@@ -35,7 +35,7 @@ def act(
 ) -> None:  # fmt: skip
     """Do what the organiser's page can do: pause or exclude somebody, judge more items, close the campaign.
 
-    Nothing is deleted: judgments of excluded annotators are marked, and count again after `include`.
+    Nothing is deleted: judgments of excluded annotators are marked, and count again after `include`, and only then.
 
     Example: aliquot collect act campaign.db exclude --annotator ann3 --reason "does not see damaged copies"
 

@@ -97,7 +97,7 @@ def _allocation(
 
 def _protocol(protocol: str | Path | Protocol) -> tuple[Protocol, str]:
     if isinstance(protocol, Protocol):
-        return protocol, msgspec.json.encode(protocol).decode()
+        return load_protocol(protocol), msgspec.json.encode(protocol).decode()
     return load_protocol(protocol), protocol_text(protocol)[0]
 
 

@@ -25,13 +25,12 @@ from aliquot.collect import crowd
 from aliquot.collect.actions import ACTIONS, audit
 from aliquot.collect.campaign import Campaign
 from aliquot.collect.checks import AnnotatorCard, annotator_cards
-from aliquot.collect.errors import StorageError
 from aliquot.collect.events import FORGOTTEN, WITHDRAWN, decode, sql, standing
 from aliquot.collect.planting import page_floors
 from aliquot.collect.snapshot import LiveSystem, Snapshot, in_words, take_snapshot
 from aliquot.core.judgments import Judgments
 from aliquot.core.result import plain
-from aliquot.errors import DataError
+from aliquot.errors import AliquotError, DataError
 from aliquot.io.formats.campaign import read_choices, read_table
 
 LOG = logging.getLogger("aliquot.collect")
@@ -64,14 +63,25 @@ class Overview:
     snapshot: Snapshot
     people: tuple[dict[str, Any], ...]
     audit: tuple[dict[str, Any], ...]
+    problem: str | None = None  # since when and why there is no newer snapshot
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values; what is undefined is null."""
         found: dict[str, Any] = plain(vars(self) | {"snapshot": vars(self.snapshot)})
-        return found | {"words": list(in_words(self.snapshot))}
+        return found | {"words": list(self.words)}
+
+    @property
+    def words(self) -> Sequence[str]:
+        """The snapshot in sentences, after what kept it from being newer."""
+        known = () if self.snapshot is _UNKNOWN else in_words(self.snapshot)
+        return known if self.problem is None else (self.problem, *known)
 
 
-def overview(campaign: Campaign, snapshot: Snapshot | None = None) -> Overview:
+_UNKNOWN = Snapshot((), (), 0, 0, False, "", 0.0, 0, 0, 0.0, float("nan"), ())
+"""Shown where the first snapshot failed."""
+
+
+def overview(campaign: Campaign, snapshot: Snapshot | None = None, problem: str | None = None) -> Overview:
     """Gather what an organiser wants to know; takes a snapshot unless one is given."""
     now = campaign.store.clock.now()
     with campaign.store.read() as connection:
@@ -93,6 +103,7 @@ def overview(campaign: Campaign, snapshot: Snapshot | None = None) -> Overview:
         campaign.title, campaign.state_of_campaign(), campaign.protocol.name, now, done, wanted, seconds, left,
         _end(people, left, now), done * payment.per_unit, max(0, wanted - done) * payment.per_unit, payment.currency,
         snapshot if snapshot is not None else snapshot_of(campaign), tuple(people), tuple(actions),
+        problem,
     )  # fmt: skip
 
 
@@ -155,16 +166,26 @@ def payments_of(campaign: Campaign) -> list[crowd.Payment]:
     return crowd.payments(work, per_unit=payment.per_unit, bonus=payment.bonus, currency=payment.currency)
 
 
+@dataclass(frozen=True)
+class _Problem:
+    """Why snapshots fail, and since when."""
+
+    time: float
+    words: str
+
+
 class LiveView:
     """Keeps the last snapshot and tells who waits when there is a new one.
 
-    One background thread a server, while somebody looks. A database that goes away for a while only delays it.
+    One background thread a server, while somebody looks. A snapshot that fails is tried again; until then the page
+    shows the last one, since when it fails, and why.
     """
 
     def __init__(self, campaign: Campaign, pause: float = _PAUSE) -> None:
         self._campaign, self._pause = campaign, pause
         self._changed = threading.Condition()
         self._snapshot: Snapshot | None = None
+        self._problem: _Problem | None = None
         self._version, self._seen = 0, -1
         self._looked_at = 0.0
         self._thread: threading.Thread | None = None
@@ -173,10 +194,12 @@ class LiveView:
         """The present state, with the last snapshot."""
         self.start()
         with self._changed:
-            if self._snapshot is None:
-                self._changed.wait(30.0)
-            snapshot = self._snapshot
-        return overview(self._campaign, snapshot)
+            self._changed.wait_for(lambda: self._snapshot is not None or self._problem is not None, 30.0)
+            snapshot, problem = self._snapshot, self._problem
+        if problem is None:
+            return overview(self._campaign, snapshot)
+        since = f"Since {_when(problem.time)} the estimates cannot be computed: {problem.words}"
+        return overview(self._campaign, snapshot or _UNKNOWN, since)
 
     def version(self) -> int:
         """Return the number of the last snapshot."""
@@ -200,15 +223,9 @@ class LiveView:
 
     def _watch(self) -> None:
         resting = threading.Event()  # never set: its wait is a pause
-        told = False
         while self._is_watched():
             started = time.monotonic()
-            try:
-                fresh, told = self._look(), False
-            except StorageError as problem:
-                if not told:
-                    LOG.warning("the organiser's page waits for the database: %s", problem)
-                fresh = told = True
+            fresh = self._look()
             # A large campaign's snapshot takes a while: at most a fifth of the time goes into them.
             resting.wait(max(self._pause, 4 * (time.monotonic() - started)) if fresh else self._pause / 4)
 
@@ -220,16 +237,32 @@ class LiveView:
             return watched
 
     def _look(self) -> bool:
-        """Take a snapshot if anything has happened since the last one."""
-        last = self._last_event()
-        if last == self._seen:
-            return False
-        taken = snapshot_of(self._campaign)
-        with self._changed:
-            self._snapshot, self._seen = taken, last
-            self._version += 1
-            self._changed.notify_all()
+        """Take a snapshot if anything has happened since the last one, or if that one failed."""
+        last = self._seen
+        try:
+            last = self._last_event()
+            if last == self._seen and self._problem is None:
+                return False
+            self._show(last, snapshot_of(self._campaign), None)
+        except Exception as error:  # noqa: BLE001  (whatever it is, the page says so and the thread goes on)
+            self._show(last, self._snapshot, self._problem_of(error))
         return True
+
+    def _show(self, last: int, snapshot: Snapshot | None, problem: _Problem | None) -> None:
+        with self._changed:
+            is_news = (last, problem) != (self._seen, self._problem)
+            self._seen, self._snapshot, self._problem = last, snapshot, problem
+            if is_news:
+                self._version += 1
+                self._changed.notify_all()
+
+    def _problem_of(self, error: Exception) -> _Problem:
+        """Say what is wrong, and since when; the log has it once."""
+        words = str(error) if isinstance(error, AliquotError) else f"{type(error).__name__}: {error}"
+        if self._problem is not None and self._problem.words == words:
+            return self._problem
+        LOG.warning("the organiser's page shows no new snapshot: %s", words)
+        return _Problem(self._campaign.store.clock.now(), words)
 
     def _last_event(self) -> int:
         with self._campaign.store.read() as connection:
@@ -250,7 +283,7 @@ def page_values(now: Overview) -> dict[str, Any]:
     names = [row.system for row in snap.systems if row.judged]
     return {
         "title": now.title, "state": now.state, "protocol": now.protocol, "updated": f"as of {_when(now.time)}",
-        "words": in_words(snap), "agreement": _number(snap.agreement),
+        "words": now.words, "agreement": _number(snap.agreement),
         "progress": {
             "done": now.done, "wanted": now.wanted, "spent": _hours(now.seconds), "left": _hours(now.seconds_left),
             "end": _when(now.end) if now.end else "unknown, nobody works now" if now.done < now.wanted else "finished",

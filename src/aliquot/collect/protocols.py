@@ -15,7 +15,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from aliquot.errors import FormatError, NameUnknownError, quoted, unknown_name
+from aliquot.annotation.clean import chain_of
+from aliquot.errors import AliquotError, FormatError, NameUnknownError, quoted, unknown_name
 from aliquot.io.files import decode_text, read_bytes
 
 Scope = Literal["output", "item", "document", "annotator"]
@@ -263,8 +264,15 @@ def protocol_text(protocol: str | Path) -> tuple[str, str]:
 
 
 def load_protocol(protocol: str | Path | Protocol) -> Protocol:
-    """Return a preset by its name, or read a protocol from a TOML file."""
-    return protocol if isinstance(protocol, Protocol) else read_protocol(*protocol_text(protocol))
+    """Return a preset by its name, or read one from a TOML file; raise for values that fail later."""
+    if isinstance(protocol, Protocol):
+        text, where, loaded = "", f"protocol '{protocol.name}'", protocol
+    else:
+        text, where = protocol_text(protocol)
+        loaded = read_protocol(text, where)
+    for path, message in (*_faults(loaded), *_cleaning_faults(loaded)):
+        raise FormatError(f"{where}{_at(text, path)}: {message}")
+    return loaded
 
 
 def read_protocol(text: str, where: str) -> Protocol:
@@ -448,6 +456,14 @@ def _widget_faults(widget: Widget, protocol: Protocol) -> Iterator[tuple[str, st
         for field in widget.fields:
             if field.kind == "select" and len(field.options) < 2:
                 yield "fields", f"the field '{field.name}' needs at least two options"
+
+
+def _cleaning_faults(protocol: Protocol) -> Iterator[tuple[str, str]]:
+    """Faults that a stored protocol of an older version may have: its campaign opens, and its page says so."""
+    try:
+        chain_of(None, protocol.checks.clean or None)
+    except AliquotError as error:
+        yield "checks.clean", f"checks.clean = '{protocol.checks.clean}': {error}"
 
 
 def _check_faults(protocol: Protocol) -> Iterator[tuple[str, str]]:
