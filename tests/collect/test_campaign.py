@@ -19,7 +19,7 @@ from aliquot.collect.errors import CollectError, StorageError
 from aliquot.collect.events import sql
 from aliquot.collect.protocols import list_protocols, protocol_text, read_protocol
 from aliquot.collect.store import Clock
-from aliquot.errors import AliquotError, DataError
+from aliquot.errors import AliquotError, AliquotWarning, DataError
 
 
 @pytest.mark.parametrize("protocol", list_protocols())
@@ -67,6 +67,20 @@ def test_outputs_changed_since_people_judged_them_are_refused(make, data, protoc
         aliquot.estimate(changed, "mean", judgments=place, target="given")
     with pytest.raises(DataError, match="give the data that the campaign was made of"):
         aliquot.sequential(changed, judgments=place, value_range=(-1000, 1000))
+
+
+def test_an_output_corrected_before_the_campaign_is_a_note_and_its_judgments_count(make, data):
+    chosen = aliquot.select(data, "segments", 6, seed=1)
+    texts = data.outputs["sys1"].to_list()
+    texts[list(data.ids).index(chosen.ids[0])] = "corrected"
+    corrected = replace(data, outputs=data.outputs.with_columns(pl.Series("sys1", texts)))
+    with pytest.warns(AliquotWarning, match="1 output .* changed since the selection was drawn"):
+        campaign = make("da", 2, data=corrected, selection=chosen)
+    judge_all(campaign)
+    assert campaign.selection.check(corrected) == ()
+    aliquot.estimate(corrected, selection=campaign.selection, judgments=campaign.judgments())
+    found = aliquot.estimate(corrected, selection=chosen, judgments=str(campaign.store.place))
+    assert any("changed since the selection" in note for note in found.notes)
 
 
 @pytest.mark.parametrize(("protocol", "kind"), [("pairwise", "pairwise"), ("best-worst", "best-worst")])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import msgspec
 from aliquot.collect.protocols import Protocol, Score, Spans, load_protocol, protocol_text
 from aliquot.collect.units import UNIT_ITEMS, Unit, make_units
 from aliquot.core.evalset import EvalSet
+from aliquot.core.origin import origin_of
 from aliquot.core.selection import Selection
 from aliquot.errors import AliquotWarning, OptionError, unknown_name
 from aliquot.io.inputs import DataLike, SelectionLike, as_evalset, as_selection
@@ -71,6 +72,8 @@ def gather(
     if picked is not None:
         for note in picked.check(evalset):
             warnings.warn(note, AliquotWarning, 3)
+        whole = evalset.n_items == picked.population
+        picked = replace(picked, origin=origin_of(evalset, picked.ids, whole=whole))  # these outputs are what is judged
     settings: dict[str, Any] = {"pairs": pairs, "unit_items": unit_items, "skip_missing": skip_missing}
     if allocate is not None:
         settings["allocate"] = _allocation(allocate, question, budget, picked, chosen, assign)
