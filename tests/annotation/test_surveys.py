@@ -133,10 +133,11 @@ def test_blocks_by_hand(seed):
     assert sorted(zip(*(map(int, f"{n:03d}") for n in (a, b)), strict=True)) == [(1, 2), (2, 1), (2, 1)]
 
 
-def test_strata_are_the_combinations_of_columns_by_hand():
+@pytest.mark.parametrize("seed", range(5))
+def test_strata_are_the_combinations_of_columns_by_hand(seed):
     """Two columns of two values, 3 items each combination: one of each in every block, and not only of each column."""
     items = pl.DataFrame({"id": range(12), "x": list("aabb") * 3, "y": list("cdcd") * 3})
-    found = survey_blocks(EvalSet(items=items, systems=("A",), scores={}), 3, by=["x", "y"], seed=2)
+    found = survey_blocks(EvalSet(items=items, systems=("A",), scores={}), 3, by=["x", "y"], seed=seed)
     cells = [tuple(sorted(f"{items['x'][i]}{items['y'][i]}" for i in ids)) for ids in found.order]
     assert cells == [("ac", "ad", "bc", "bd")] * 3
 

@@ -182,6 +182,18 @@ def test_perm_both_counts_leads_that_are_larger_by_hand(monkeypatch: pytest.Monk
     tests = compare_metrics(metrics, np.array([[1.0, 2.0, 3.0]]), "pairwise_accuracy", permutations=16)
     np.testing.assert_allclose(tests.values, [2 / 3, 1 / 3], atol=1e-12)
     np.testing.assert_allclose([tests.p[0, 1], tests.p[1, 0]], [7 / 17, 11 / 17], atol=1e-12)
+    # No swap and that of the second system alone: one lead is equal, one larger, b = 1.5.
+    two = np.array([[[1.0, 1.0, 1.0]], [[1.0, -1.0, 1.0]]])
+    monkeypatch.setattr(metric_tests, "_signs", lambda *_: iter([two]))
+    tests = compare_metrics(metrics, np.array([[1.0, 2.0, 3.0]]), "pairwise_accuracy", permutations=2)
+    np.testing.assert_allclose([tests.p[0, 1], tests.p[1, 0]], [2.5 / 3, 1.5 / 3], atol=1e-12)
+
+
+def test_a_tie_of_the_metric_is_half_right_by_hand() -> None:
+    """People 1 2 3: scores 0 0 1 tie one pair and order two, 0 1 2 order all three."""
+    metrics = np.array([[[0.0, 0.0, 1.0]], [[0.0, 1.0, 2.0]]])
+    tests = compare_metrics(metrics, np.array([[1.0, 2.0, 3.0]]), "pairwise_accuracy", permutations=1)
+    np.testing.assert_allclose(tests.values, [2.5 / 3, 1.0], atol=1e-12)
 
 
 @pytest.mark.parametrize("swap", get_args(Swap))
