@@ -193,10 +193,10 @@ def test_shares_of_checks_by_hand(drawn, kind, monkeypatch):
 
     class Draw:
         def random(self) -> float:
-            return drawn
+            return float(drawn)
 
     checks = Checks(damaged=0.25, repeats=0.125, gold=(Gold(0, "A", 1, 2),))
-    assert planting._choice(None, None, "x", checks, Draw()) == kind  # type: ignore[arg-type,comparison-overlap]
+    assert planting._choice(None, None, "x", checks, Draw()) == kind  # type: ignore[arg-type]
     if kind == "gold":
         without = Checks(damaged=0.25, repeats=0.125)
         assert planting._choice(None, None, "x", without, Draw()) is None  # type: ignore[arg-type]
