@@ -251,6 +251,28 @@ def test_seventy_percent_is_enough():
     assert len(rows(judgments, "controls:keep=yes,minimum=0.71")) == 10
 
 
+@pytest.mark.parametrize(("right", "admitted"), [(7, False), (8, True), (9, True)])
+def test_eighty_percent_of_the_exam_are_enough(right, admitted):
+    """P8.4: admitted from 80 % on."""
+    judgments = table(annotator="x", control="exam", expected=1.0, value=[1.0] * right + [0.0] * (10 - right))
+    assert rows(judgments, "exam") == ([] if admitted else list(range(10)))
+
+
+@pytest.mark.parametrize(("value", "passed"), [(78.0, True), (82.0, True), (77.9, False), (82.1, False)])
+@pytest.mark.parametrize("kind", ["exam", "control"])
+def test_an_answer_at_the_end_of_the_tolerance_is_right(kind, value, passed):
+    judgments = table(annotator="x", control="exam" if kind == "exam" else True, expected=80.0, value=[value])
+    spec = "exam:tolerance=2" if kind == "exam" else "controls:keep=yes,tolerance=2"
+    assert rows(judgments, spec) == ([] if passed else [0])
+
+
+@pytest.mark.parametrize(("copy", "passed"), [(59.9, True), (60.0, False), (60.1, False)])
+def test_a_damaged_copy_must_score_below_its_original(copy, passed):
+    """The original was scored 50 and 70: 60 in the mean."""
+    judgments = table(item=[0, 0, 0], annotator="x", control=[False, False, True], value=[50.0, 70.0, copy])
+    assert rows(judgments, "controls:keep=yes") == ([] if passed else [0, 1, 2])
+
+
 def test_controls_without_known_answers_are_damaged_copies():
     judgments = table(
         item=[0, 0, 1, 1, 0, 0, 1, 1], annotator=["careful"] * 4 + ["careless"] * 4,

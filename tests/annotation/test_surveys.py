@@ -30,6 +30,15 @@ def test_the_pool_by_hand(rule, kept):
     assert found.to_dict()["kept"] == list(kept)
 
 
+@pytest.mark.parametrize(
+    ("minimum", "spread", "kept"), [(3.0, 2.0, True), (3.01, 2.0, False), (3.0, 1.99, False), (2.99, 2.01, True)]
+)
+def test_a_question_at_the_limits_stays(minimum, spread, kept):
+    """1, 3, 5 have the mean 3 and the standard deviation sqrt((4 + 0 + 4) / 2) = 2."""
+    table = pl.DataFrame({"question": ["q"] * 3, "value": [1.0, 3.0, 5.0]})
+    assert bool(reduce_pool(table, minimum=minimum, spread=spread, rule="or").kept) is kept
+
+
 def test_what_a_pool_refuses():
     with pytest.raises(NameUnknownError, match="no rule 'xor'"):
         reduce_pool(TABLE, rule="xor")  # type: ignore[arg-type]
@@ -98,3 +107,52 @@ def test_every_item_may_come_anywhere_and_poles_are_exchanged_in_half():
     assert (np.abs(places / 400 - 0.25) < 0.09).all()
     with pytest.raises(OptionError, match="choose between 1 and the number of items, 8"):
         survey_blocks(data, 9)
+
+
+def directions(*sizes: int) -> EvalSet:
+    """Items of several directions, in turn and not one after the other."""
+    names = [name for row in range(max(sizes)) for name, size in zip("abc", sizes, strict=False) if row < size]
+    return EvalSet(items=pl.DataFrame({"id": range(len(names)), "direction": names}), systems=("A",), scores={})
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_blocks_by_hand(seed):
+    """P9.1: 40 sources in each of two directions make 4 surveys of 10 and 10.
+
+    Five and four over three blocks: five are dealt 2 2 1; the four go on where that stopped, 1 1 2. All blocks have 3.
+    """
+    data = directions(40, 40)
+    found = survey_blocks(data, 4, by="direction", seed=seed)
+    assert [len(ids) for ids in found.order] == [20] * 4
+    assert sizes_of(found, data.items["direction"].to_numpy()).tolist() == [[10] * 4] * 2
+    data = directions(5, 4)
+    found = survey_blocks(data, 3, by="direction", seed=seed)
+    a, b = (
+        sum((data.items["direction"][i] == name) * 10**block for i, block in enumerate(found.block)) for name in "ab"
+    )
+    assert sorted(zip(*(map(int, f"{n:03d}") for n in (a, b)), strict=True)) == [(1, 2), (2, 1), (2, 1)]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_strata_are_the_combinations_of_columns_by_hand(seed):
+    """Two columns of two values, 3 items each combination: one of each in every block, and not only of each column."""
+    items = pl.DataFrame({"id": range(12), "x": list("aabb") * 3, "y": list("cdcd") * 3})
+    found = survey_blocks(EvalSet(items=items, systems=("A",), scores={}), 3, by=["x", "y"], seed=seed)
+    cells = [tuple(sorted(f"{items['x'][i]}{items['y'][i]}" for i in ids)) for ids in found.order]
+    assert cells == [("ac", "ad", "bc", "bd")] * 3
+
+
+@pytest.mark.parametrize(("questions", "exchanged"), [(1, 0), (2, 1), (5, 2), (6, 3)])
+def test_half_of_the_poles_rounded_down_are_exchanged(questions, exchanged):
+    found = survey_blocks(directions(4), 2, questions=questions)
+    assert [len(block) for block in found.polarity] == [questions] * 2
+    assert [sum(block) for block in found.polarity] == [exchanged] * 2
+
+
+def test_places_count_from_one_and_blocks_from_zero():
+    found = survey_blocks(directions(4), 4)
+    assert found.to_frame().select("block", "place").rows() == [(0, 1), (1, 1), (2, 1), (3, 1)]
+    assert [len(ids) for ids in survey_blocks(directions(4), 1).order] == [4]
+    for blocks in (0, 5):
+        with pytest.raises(OptionError, match="between 1 and the number of items, 4"):
+            survey_blocks(directions(4), blocks)

@@ -12,7 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aliquot.collect import planting
 from aliquot.collect.checks import AnnotatorCard, annotator_cards, damaged
+from aliquot.collect.protocols import Checks, Gold
+from aliquot.collect.records import _expected
 from aliquot.core.judgments import Judgments
 from aliquot.stats.text_similarity import word_spans
 
@@ -116,6 +119,87 @@ def test_pages_below_the_floor_are_counted():
     (card,) = annotator_cards(Judgments(frame), floor={"ann0": 11.0, "ann1": 9.0, "ann2": 9.0, "ann3": 9.0})
     assert card.too_fast == 0.25
     assert card.suggestion == "look at some answers"
+
+
+VARIED = [float(10 * k) for k in range(12)]
+
+
+@pytest.mark.parametrize(
+    ("right", "of", "paused"), [(0, 2, False), (2, 3, True), (3, 3, False), (6, 10, True), (7, 10, False)]
+)
+def test_seventy_percent_of_three_known_answers_by_hand(right, of, paused):
+    gold = [(5.0, 5.0)] * right + [(9.0, 5.0)] * (of - right)
+    card = cards_of(rows("x", VARIED, gold=gold))["x"]
+    assert card.gold == of
+    assert card.gold_passed == pytest.approx(right / of)
+    assert card.suggestion.startswith("pause") is paused
+
+
+@pytest.mark.parametrize(
+    ("losses", "p"),
+    [([1, 2, 3, 4], None), ([1, 2, 3, 4, 5], 1 / 32), ([-1, 2, 3, 4, 5], 2 / 32), ([-1, 2, 3, 4, 5, 6], 2 / 64),
+     ([-1, -2, 3, 4, 5, 6], 5 / 64)],
+)  # fmt: skip
+def test_damaged_copies_by_hand(losses, p):
+    """Signed ranks: all of five right is one of 32 tables of signs, the smallest wrong two, 1 and 2 wrong five of 64.
+
+    The fifth is at least as extreme as {}, {1}, {2}, {3} and {1, 2}. Above 0.05 the annotator is to pause.
+    """
+    card = cards_of(rows("x", VARIED, copies=[v - d for v, d in zip(VARIED, losses, strict=False)]))["x"]
+    assert card.damaged == len(losses)
+    assert card.damaged_passed == pytest.approx(sum(d > 0 for d in losses) / len(losses))
+    assert math.isnan(card.damaged_p) if p is None else card.damaged_p == pytest.approx(p)
+    assert card.suggestion.startswith("pause") is (p is not None and p > 0.05)
+
+
+def test_a_copy_that_scores_the_same_is_not_passed():
+    card = cards_of(rows("x", VARIED, copies=[0.0, 10.0, 19.0, 29.0]))["x"]
+    assert card.damaged_passed == 0.5
+
+
+@pytest.mark.parametrize(("same", "of", "share"), [(9, 10, 0.9), (8, 10, 0.8), (9, 9, None), (17, 19, 17 / 19)])
+def test_nine_of_ten_answers_with_one_value_by_hand(same, of, share):
+    card = cards_of(rows("x", [50.0] * same + [float(k) for k in range(of - same)]))["x"]
+    assert math.isnan(card.straight) if share is None else card.straight == pytest.approx(share)
+    assert card.suggestion.startswith("pause") is (share == 0.9)
+
+
+@pytest.mark.parametrize(("fast", "looked"), [(1, False), (2, True)])
+def test_more_than_a_fifth_of_the_pages_too_fast_by_hand(fast, looked):
+    """Five pages of ten seconds; a page at its floor is not below it."""
+    frame = pl.DataFrame(rows("x", VARIED[:5]))
+    floor = {f"x{k}": 10.5 if k < fast else 10.0 for k in range(5)}
+    (card,) = annotator_cards(Judgments(frame), floor=floor)
+    assert card.too_fast == pytest.approx(fast / 5)
+    assert (card.suggestion == "look at some answers") is looked
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"), [(79.0, 80.0), (80.0, 80.0), (90.0, 90.0), (100.0, 100.0), (101.0, 100.0), (None, None)]
+)
+def test_the_nearest_right_answer_by_hand(value, expected):
+    assert _expected({"value": value}, (80.0, 100.0)) == expected
+
+
+@pytest.mark.parametrize(
+    ("drawn", "kind"),
+    [(0.0, "damaged"), (0.249, "damaged"), (0.25, "repeat"), (0.374, "repeat"), (0.375, "gold"), (0.574, "gold"),
+     (0.576, None), (0.999, None)],
+)  # fmt: skip
+def test_shares_of_checks_by_hand(drawn, kind, monkeypatch):
+    """A quarter damaged, an eighth repeated, then a fifth of known outputs; the rest is work."""
+    monkeypatch.setattr(planting, "_copy", lambda *_, damage: "damaged" if damage else "repeat")
+    monkeypatch.setattr(planting, "_known", lambda *_: "gold")
+
+    class Draw:
+        def random(self) -> float:
+            return float(drawn)
+
+    checks = Checks(damaged=0.25, repeats=0.125, gold=(Gold(0, "A", 1, 2),))
+    assert planting._choice(None, None, "x", checks, Draw()) == kind  # type: ignore[arg-type]
+    if kind == "gold":
+        without = Checks(damaged=0.25, repeats=0.125)
+        assert planting._choice(None, None, "x", without, Draw()) is None  # type: ignore[arg-type]
 
 
 def test_careful_annotators_are_seldom_told_to_pause_and_careless_ones_often():

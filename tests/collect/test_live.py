@@ -123,6 +123,22 @@ def test_checks_are_planted_graded_and_stay_out_of_the_scores(made):
     assert marked.filter((pl.col("annotator") == "bob") & pl.col("marked").is_null()).height == 0
 
 
+def test_a_copy_comes_two_units_after_its_output(made):
+    """With a check whenever there can be one: work, work, then the first again, not the second."""
+    campaign = made(names=("ann",), repeats=1.0)
+    Bot(campaign, "ann").work(most=3)
+    with campaign.store.read() as connection:
+        rows = connection.execute(
+            sql("SELECT u.kind, u.id FROM assignments a JOIN units u ON u.id = a.unit_id ORDER BY a.position")
+        ).all()
+        repeated = connection.execute(
+            sql("SELECT DISTINCT o.unit_id FROM cells c JOIN cells o ON o.id = c.repeat_of WHERE c.unit_id = :id"),
+            {"id": rows[2].id},
+        ).scalars().all()  # fmt: skip
+    assert [row.kind for row in rows[:3]] == ["work", "work", "check"]
+    assert repeated == [rows[0].id]
+
+
 def test_a_planted_unit_looks_like_any_other(made):
     campaign = made(damaged=0.4, repeats=0.2)
     bot = Bot(campaign, "ann")

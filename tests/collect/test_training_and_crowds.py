@@ -124,6 +124,32 @@ def test_examples_give_feedback_and_no_range(site):
     assert campaign.check().sound
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "score", "right"),
+    [(90, 95, 89.9, False), (90, 95, 90, True), (90, 95, 95, True), (90, 95, 95.1, False), (90, 95, None, True),
+     (None, 10, 0, True), (None, 10, -0.1, False), (90, None, 100, True), (90, None, 100.1, False)],
+)  # fmt: skip
+def test_the_ends_of_an_examples_range_are_right(site, low, high, score, right):
+    """An end that is not given is the scale's: 0 to 100."""
+    example = Example(source="Guten Tag", output="Good day", feedback="", low=low, high=high)
+    campaign, client = site(tutorial=Tutorial(examples=(example,)))
+    assert as_worker(client, own_token(campaign))("/api/example", {"score": score})["right"] is right
+
+
+@pytest.mark.parametrize("attempts", [1, 3])
+def test_the_last_attempt_counts(site, attempts):
+    """All answers must be right; one is screened out after exactly so many attempts."""
+    campaign, client = site(quiz=msgspec.structs.replace(QUIZ, attempts=attempts))
+    call = as_worker(client, own_token(campaign))
+    for left in range(attempts - 1, 0, -1):
+        assert call("/api/quiz", {"answers": ["the output", "50"]})["attempts_left"] == left
+        assert call("/api/next")["quiz"]["attempts_left"] == left
+    assert call("/api/quiz", {"answers": ["the output", "100"]}) == {
+        "passed": True, "wrong": [], "attempts_left": 0, "feedback": [],
+    }  # fmt: skip
+    assert "unit" in call("/api/next")
+
+
 def test_a_worker_comes_twice_and_finds_the_same_work(site):
     campaign, client = site(crowd=Crowd(return_url="https://app.example/done?cc={code}", completed="DONE7"))
     places = {client.get(shared(campaign, "prolific"), params=PROLIFIC).headers["location"] for _ in range(3)}

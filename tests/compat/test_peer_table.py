@@ -200,7 +200,7 @@ def test_greedy_keeps_to_the_budget_where_the_peer_takes_whole_steps(budget):
 
 def test_searches_look_at_people_by_default():
     for method in ("bruteforce", "bruteforce_greedy"):
-        given = {"budget": 5, "simulations": 20}
+        given: dict[str, Any] = {"budget": 5, "simulations": 20}
         assert places(select_subset.basic(made(), method=method, **given)) == places(
             select_subset.basic(made(), method=method, metric="human", **given)
         )

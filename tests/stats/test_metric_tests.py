@@ -146,6 +146,73 @@ def test_p_is_near_the_exact_one(swap: Swap) -> None:
     assert abs(p - exact) < 4 * np.sqrt(exact * (1 - exact) / many) + 1 / many
 
 
+def every_swap(items: int, systems: int) -> FloatArray:
+    """Each swap of whole items and whole systems once; a system changes places if exactly one of the two says so."""
+    return np.array([
+        np.outer(of_items, of_systems)
+        for of_items in product([1.0, -1.0], repeat=items)
+        for of_systems in product([1.0, -1.0], repeat=systems)
+    ])  # fmt: skip
+
+
+def test_perm_both_of_correlations_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    """People 1 2 3, A 1 2 3 and B 1 3 2 (on another scale, which standardising takes away): r 1 and 0.5, lead 0.5.
+
+    The first system has the same score from both. Swapping neither of the others leaves the lead at 0.5, the second
+    makes 1 3 3 and 1 2 2, r sqrt(3) / 2 each, lead 0; the third likewise; both turn it round to -0.5. Of sixteen swaps
+    (two of the item times eight of the systems) four equal the lead, each counts half: b = 2, p = 3 / 17 and 15 / 17.
+    """
+    monkeypatch.setattr(metric_tests, "_signs", lambda *_: iter([every_swap(1, 3)]))
+    metrics = np.array([[[1.0, 2.0, 3.0]], [[15.0, 35.0, 25.0]]])
+    for level in ("system_means", "pooled"):
+        tests = compare_metrics(metrics, np.array([[1.0, 2.0, 3.0]]), "pearson", level, permutations=16)
+        np.testing.assert_allclose(tests.values, [1.0, 0.5], atol=1e-12)
+        np.testing.assert_allclose([tests.p[0, 1], tests.p[1, 0]], [3 / 17, 15 / 17], atol=1e-12)
+
+
+def test_perm_both_counts_leads_that_are_larger_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    """People rank 1 2 3; A ranks 2 1 3, right in 2 of 3 pairs; B ranks 2 3 1, right in 1 of 3. The lead is 1/3.
+
+    Scores are -1, 0, 1 for both. Swapping the first system changes nothing. Second: A' = 0 1 1, right in 2 pairs and
+    half of one, B' = 0 0 -1, half of one: lead 2/3. Third: A' = 0 -1 -1, half; B' = 0 1 1, two and a half: -2/3.
+    Both: -1/3. In sixteen swaps each comes four times: b = 4 + 4 / 2 = 6, p = 7 / 17, and 11 / 17 the other way.
+    """
+    monkeypatch.setattr(metric_tests, "_signs", lambda *_: iter([every_swap(1, 3)]))
+    metrics = np.array([[[0.0, -1.0, 1.0]], [[0.0, 1.0, -1.0]]])
+    tests = compare_metrics(metrics, np.array([[1.0, 2.0, 3.0]]), "pairwise_accuracy", permutations=16)
+    np.testing.assert_allclose(tests.values, [2 / 3, 1 / 3], atol=1e-12)
+    np.testing.assert_allclose([tests.p[0, 1], tests.p[1, 0]], [7 / 17, 11 / 17], atol=1e-12)
+    # No swap and that of the second system alone: one lead is equal, one larger, b = 1.5.
+    two = np.array([[[1.0, 1.0, 1.0]], [[1.0, -1.0, 1.0]]])
+    monkeypatch.setattr(metric_tests, "_signs", lambda *_: iter([two]))
+    tests = compare_metrics(metrics, np.array([[1.0, 2.0, 3.0]]), "pairwise_accuracy", permutations=2)
+    np.testing.assert_allclose([tests.p[0, 1], tests.p[1, 0]], [2.5 / 3, 1.5 / 3], atol=1e-12)
+
+
+def test_a_tie_of_the_metric_is_half_right_by_hand() -> None:
+    """People 1 2 3: scores 0 0 1 tie one pair and order two, 0 1 2 order all three."""
+    metrics = np.array([[[0.0, 0.0, 1.0]], [[0.0, 1.0, 2.0]]])
+    tests = compare_metrics(metrics, np.array([[1.0, 2.0, 3.0]]), "pairwise_accuracy", permutations=1)
+    np.testing.assert_allclose(tests.values, [2.5 / 3, 1.0], atol=1e-12)
+
+
+@pytest.mark.parametrize("swap", get_args(Swap))
+def test_what_a_swap_exchanges_by_hand(swap: Swap) -> None:
+    """Two items and two systems, 600 swaps (three blocks): which tables of signs can come, and each as often."""
+    drawn = np.concatenate(list(metric_tests._signs(swap, (2, 2), 600, np.random.default_rng(5))))
+    assert drawn.shape == (600, 2, 2)
+    tables, counts = np.unique(drawn.reshape(600, 4), axis=0, return_counts=True)
+    possible = {
+        "cells": set(product([-1.0, 1.0], repeat=4)),
+        "items": {(s, s, t, t) for s in (-1.0, 1.0) for t in (-1.0, 1.0)},
+        "systems": {(s, t, s, t) for s in (-1.0, 1.0) for t in (-1.0, 1.0)},
+        # the product of the corners is that of the other two: only whole rows and columns are exchanged
+        "both": {t for t in product([-1.0, 1.0], repeat=4) if t[0] * t[3] == t[1] * t[2]},
+    }[swap]
+    assert {tuple(table) for table in tables.tolist()} == possible
+    assert (np.abs(counts - 600 / len(possible)) < 5 * np.sqrt(600 / len(possible))).all()
+
+
 def exchangeable(rng: np.random.Generator, systems: int = 6) -> tuple[FloatArray, FloatArray]:
     """Two metrics of the same quality, each with its own noise."""
     quality = rng.normal(size=(25, systems)) + 0.3 * np.arange(systems)

@@ -55,6 +55,33 @@ def test_an_omission_marks_nothing() -> None:
     assert found.f1.tolist() == [0.0]
 
 
+def test_three_annotators_by_hand() -> None:
+    """Text 0: a marks 0-9 (severity 1), b 5-14 (1) and 20-24 (2), c nothing. Text 1: a marks 0-3 (1), b 2-3 (2).
+
+    a and b: 10 + 15 + 4 + 2 characters marked, 5 + 2 by both, 5 alike. a and c share text 0: 10 marked, b and c: 15.
+    """
+    found = compare(
+        (0, 0, 0, 0, 10, 1), (0, 1, 0, 5, 15, 1), (0, 1, 0, 20, 25, 2), clean(0, 2),
+        (1, 0, 1, 0, 4, 1), (1, 1, 1, 2, 4, 2),
+    )  # fmt: skip
+    assert list(zip(found.first.tolist(), found.second.tolist(), strict=True)) == [(0, 1), (0, 2), (1, 2)]
+    assert found.texts.tolist() == [2, 1, 1]
+    assert (found.marked.tolist(), found.both.tolist(), found.same.tolist()) == ([31, 10, 15], [7, 0, 0], [5, 0, 0])
+    np.testing.assert_allclose(found.f1, [14 / 31, 0, 0])
+    np.testing.assert_allclose(found.f1_severity, [10 / 31, 0, 0])
+    np.testing.assert_allclose(found.severity_match, [5 / 7, np.nan, np.nan])
+    # Item 0: a with b 10 + 15, a with c 10, b with c 15. Item 1: a with b 4 + 2.
+    assert found.sums.tolist() == [[50, 5, 5], [6, 2, 0]]
+    values = {name: value_of(measure) for name, measure in found.measures().items()}
+    assert values == pytest.approx({"span_f1": 14 / 56, "span_f1_severity": 10 / 56, "severity_match": 5 / 7})
+
+
+@pytest.mark.parametrize(("start", "both"), [(3, 1), (4, 0)])
+def test_the_end_is_the_character_after_the_last(start: int, both: int) -> None:
+    found = compare((0, 0, 0, 0, 4, 1), (0, 1, 0, start, start + 4, 1))
+    assert (found.marked.tolist(), found.both.tolist()) == ([8], [both])
+
+
 def test_texts_of_one_annotator_are_left_out() -> None:
     found = compare((0, 0, 0, 0, 4, 1), (0, 1, 0, 0, 4, 1), (1, 0, 1, 0, 50, 1))
     assert found.f1.tolist() == [1.0]

@@ -25,7 +25,7 @@ from aliquot.core.judgments import Judgments
 
 CHECK = "check"
 CONTROL = "control"  # the word that `clean` knows for cells that test annotators
-_GAP = 2  # units between an output and its copy
+_GAP = 2  # work units from an output to its copy: one is between them
 _GOLD_SHARE = 0.2
 _TRIES = 20
 
