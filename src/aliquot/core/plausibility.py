@@ -86,7 +86,7 @@ def _copied_metrics(evalset: EvalSet, human: str | None) -> list[str]:
 def _copied_annotators(evalset: EvalSet) -> list[str]:
     if evalset.judgments is None or not 1 < len(evalset.judgments.annotators) <= _MAX_ANNOTATORS:
         return []
-    keys = ["item", "system", "criterion", *(["protocol"] if "protocol" in evalset.judgments.table.columns else [])]
+    keys = ["item", "system", "criterion", *(["protocol"] if "protocol" in evalset.judgments.answers().columns else [])]
     table = evalset.judgments.answers().filter(pl.col("value").is_not_null() & pl.col("annotator").is_not_null())
     cells = table.group_by([*keys, "annotator"], maintain_order=True).agg(pl.col("value").mean())
     names = cells["annotator"].unique(maintain_order=True).to_list()
