@@ -10,7 +10,7 @@ import asyncio
 from collections import Counter
 
 import h11
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 MAX_CONNECTIONS = 800  # of a process; systems allow 1,024 open files by default
 MAX_ACCEPTED_AT_ONCE = 128
@@ -62,13 +62,20 @@ class GuardedConnection(H11Protocol):
     def shutdown(self) -> None:
         """End at once what would not end by itself: streams, and requests that are not sent to the end."""
         super().shutdown()
-        if self.cycle is not None and (self.cycle.response_started or self.cycle.more_body):
+        cycle = self.current_cycle
+        if cycle is not None and (cycle.response_started or cycle.more_body):
             self.transport.close()
+
+    @property
+    def current_cycle(self) -> RequestResponseCycle | None:
+        """The request that is being answered, or the last one; uvicorn types it as always there."""
+        return self.cycle
 
     @property
     def is_waiting(self) -> bool:
         """Whether the client is to send something before there is anything to do."""
-        return self.cycle is None or self.cycle.response_complete or self.cycle.more_body
+        cycle = self.current_cycle
+        return cycle is None or cycle.response_complete or cycle.more_body
 
     def _watch(self) -> None:
         self._set_deadline(self.conn.their_state in (h11.IDLE, h11.SEND_BODY))
@@ -83,11 +90,13 @@ class GuardedConnection(H11Protocol):
 
     def _make_room(self) -> bool:
         """Hang up on who waits for nothing of ours: of the address with the most, never answered ones first."""
-        held = Counter(other.client and other.client[0] for other in self.connections)
-        idle = [other for other in self.connections if isinstance(other, GuardedConnection) and other.is_waiting]
-        others = [other for other in idle if other is not self]
+        connections = [other for other in self.connections if isinstance(other, GuardedConnection)]
+        held = Counter(other.client and other.client[0] for other in connections)
+        others = [other for other in connections if other.is_waiting and other is not self]
         if others:
-            first = min(others, key=lambda it: (-held[it.client and it.client[0]], it.cycle is not None, it.since))
+            first = min(
+                others, key=lambda it: (-held[it.client and it.client[0]], it.current_cycle is not None, it.since)
+            )
             self.connections.discard(first)
             first.transport.abort()
         return bool(others)
