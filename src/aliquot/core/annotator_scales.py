@@ -12,7 +12,6 @@ from aliquot.core.conventions import usable_metrics
 from aliquot.core.evalset import EvalSet
 from aliquot.stats.annotator_scales import OtherScale, Reversed, other_scales, reversed_annotators
 from aliquot.stats.arrays import FloatArray, codes_of, spread_of
-from aliquot.stats.correlation import pearson
 
 _REMEDY = "correct or leave out these judgments"
 _SHOWN = 5
@@ -51,16 +50,11 @@ def _notes_of(evalset: EvalSet, table: pl.DataFrame, about: str) -> list[str]:
     scales = other_scales(values, annotator)
     notes = [_scale_note(found, names[found.annotator], about) for found in scales]
     told = {found.annotator for found in scales}
-    references = {"the other annotators": _others(table, values), "the metrics": _metrics(evalset, table)}
-    known = {what: reference for what, reference in references.items() if reference is not None}
-    for what, reference in known.items():
-        for turned in reversed_annotators(values, annotator, reference):
-            own = annotator == turned.annotator
-            # Two annotators may disagree, and one of them with the metrics: only what nothing contradicts is told.
-            contradicted = any(pearson(values[own], other[own]) > 0 for other in known.values())
-            if turned.annotator not in told and not contradicted:
-                told.add(turned.annotator)
-                notes.append(_reversed_note(turned, names[turned.annotator], what, about))
+    parts = [_others(table, values, ["item", "system"]), _metrics(evalset, table), _others(table, values, ["system"])]
+    reference = _mean_of([part for part in parts if part is not None and np.isfinite(part).any()])
+    reversed_ones = [] if reference is None else reversed_annotators(values, annotator, reference)
+    notes += [_reversed_note(turned, names[turned.annotator], about) for turned in reversed_ones
+              if turned.annotator not in told]  # fmt: skip
     return notes
 
 
@@ -71,16 +65,28 @@ def _scale_note(found: OtherScale, name: str, about: str) -> str:
     return f"annotator '{name}'{about} {kind}: {ends}, {others}; {_REMEDY}"
 
 
-def _reversed_note(found: Reversed, name: str, what: str, about: str) -> str:
+def _reversed_note(turned: Reversed, name: str, about: str) -> str:
     return (
-        f"annotator '{name}'{about} judges the wrong way round: correlation {found.correlation:.2f} with {what} over "
-        f"{found.judgments} judgments, where that of the others is typically {found.typical:.2f}; {_REMEDY}"
+        f"annotator '{name}'{about} judges the wrong way round: correlation {turned.correlation:.2f} with the other "
+        f"annotators and metrics over {turned.judgments} judgments, where that of the others is typically "
+        f"{turned.typical:.2f}; {_REMEDY}"
     )
 
 
-def _others(table: pl.DataFrame, values: FloatArray) -> FloatArray | None:
-    """The mean of the other annotators on the same output; NaN where there is none."""
-    cell = codes_of(list(zip(table["item"].to_list(), table["system"].to_list(), strict=True)))
+def _mean_of(parts: list[FloatArray]) -> FloatArray | None:
+    """The mean of standardised references, so that what one annotator may dispute does not decide alone."""
+    if not parts:
+        return None
+    stacked = np.array([(part - np.nanmean(part)) / (float(spread_of(part)) or 1.0) for part in parts])
+    present = np.isfinite(stacked)
+    return np.where(
+        present.any(axis=0), np.where(present, stacked, 0.0).sum(axis=0) / np.maximum(present.sum(axis=0), 1), np.nan
+    )
+
+
+def _others(table: pl.DataFrame, values: FloatArray, keys: list[str]) -> FloatArray | None:
+    """The mean of the other annotators on the same output (or system); NaN where there is none."""
+    cell = codes_of(table.select(keys).rows())
     own = codes_of(list(zip(cell.tolist(), table["annotator"].to_list(), strict=True)))
     sums, counts = np.bincount(cell, values), np.bincount(cell)
     left = counts[cell] - np.bincount(own)[own]
@@ -93,8 +99,14 @@ def _others(table: pl.DataFrame, values: FloatArray) -> FloatArray | None:
 
 def _metrics(evalset: EvalSet, table: pl.DataFrame) -> FloatArray | None:
     """The mean of all standardised metrics on the judged output."""
-    mean: FloatArray | None = evalset.derived("mean of standardised metrics", _standardised_mean)
+    mean = mean_metric(evalset)
     return None if mean is None else mean[evalset.cell_index(table["item"], table["system"])]
+
+
+def mean_metric(evalset: EvalSet) -> FloatArray | None:
+    """Return the mean of all standardised metrics, items x systems; None without metrics."""
+    mean: FloatArray | None = evalset.derived("mean of standardised metrics", _standardised_mean)
+    return mean
 
 
 def _standardised_mean(evalset: EvalSet) -> FloatArray | None:

@@ -101,7 +101,7 @@ def _flags(evalset: EvalSet) -> FloatArray:
 def is_usable(values: FloatArray) -> bool:
     """Tell whether a score varies and covers at least half of the cells."""
     present = np.isfinite(values)
-    return bool(present.mean() >= _COVERED and not is_constant(values))
+    return bool(present.any() and present.mean() >= _COVERED and not is_constant(values))
 
 
 # -- Lengths of sources: a free proxy of difficulty, and the base of cost models -------------------------------------

@@ -9,11 +9,20 @@ import numpy as np
 import polars as pl
 
 from aliquot.core.annotator_scales import annotator_notes
+from aliquot.core.conventions import usable_metrics
 from aliquot.core.evalset import EvalSet
+from aliquot.core.misalignment import misalignment_notes
 from aliquot.stats.arrays import codes_of
-from aliquot.stats.plausibility import find_copied_columns, find_outside_values, is_rescaled_copy
+from aliquot.stats.plausibility import (
+    find_copied_columns,
+    find_outside_values,
+    find_reversed_scores,
+    is_rescaled_copy,
+)
 
 _MAX_ROWS = 3  # rows that a note names
+_MIN_CHARACTERS = 40  # of a source: short ones are repeated in any text
+_MIN_EQUAL_ITEMS, _MIN_EQUAL_SHARE = 4, 0.02  # natural texts repeat themselves, too: up to 0.8% on 15 campaigns
 _MAX_ANNOTATORS = 300  # above that, pairs of annotators are not compared
 
 
@@ -34,7 +43,9 @@ def _notes(evalset: EvalSet, human: str | None) -> list[str]:
     if not notes:
         names = [human, *evalset.metrics] if human is not None else evalset.metrics
         notes += [note for name in names for note in _score_notes(evalset, name)]
-    return [*notes, *_copied_metrics(evalset, human), *_copied_annotators(evalset)]
+    notes += [*_copied_metrics(evalset, human), *_copied_annotators(evalset), *_reversed_metrics(evalset, human)]
+    notes += _equal_items(evalset)
+    return [*notes, *([] if human is None else misalignment_notes(evalset, human))]
 
 
 def _judgment_notes(evalset: EvalSet) -> list[str]:
@@ -81,6 +92,43 @@ def _copied_metrics(evalset: EvalSet, human: str | None) -> list[str]:
         for name in evalset.metrics
         if is_rescaled_copy(evalset.scores[name], people)
     ]
+
+
+def _reversed_metrics(evalset: EvalSet, human: str | None) -> list[str]:
+    names = usable_metrics(evalset)
+    people = None if human is None else evalset.scores[human]
+    against = find_reversed_scores([evalset.scores[name] for name in names], people)
+    remedy = "is lower better? Name it with --lower-is-better / lower_is_better="
+    if human is None and len(names) == len(against) == 2:
+        pair = f"metrics '{names[0]}' and '{names[1]}' run against each other"
+        return [f"{pair} (correlation {against[0].correlation:.2f}): of one of them, {remedy}"]
+    with_people = [names[score.index] for score in against if score.with_people]
+    if len(with_people) > max(1, len(names) / 2):
+        return [f"'{human}' runs against {len(with_people)} of {len(names)} metrics: {remedy}"]
+    reference = {True: f"'{human}'", False: "the other metrics"}
+    return [
+        f"metric '{names[score.index]}' runs against {reference[score.with_people]} "
+        f"(correlation {score.correlation:.2f}): {remedy}"
+        for score in against
+    ]
+
+
+def _equal_items(evalset: EvalSet) -> list[str]:
+    """Items whose source and outputs are all equal: one item under several ids."""
+    if evalset.outputs is None or "source" not in evalset.items.columns:
+        return []
+    texts = [evalset.items["source"], *evalset.outputs.get_columns()]
+    long = texts[0].str.len_chars().fill_null(0) >= _MIN_CHARACTERS
+    frame = pl.DataFrame([text.alias(str(number)) for number, text in enumerate(texts)])
+    key = frame.hash_rows()
+    repeated = (key.is_duplicated() & long).to_numpy()
+    if repeated.sum() < max(_MIN_EQUAL_ITEMS, _MIN_EQUAL_SHARE * evalset.n_items):
+        return []
+    first = int(np.flatnonzero(repeated)[0])
+    same = [evalset.ids[row] for row in np.flatnonzero((key == key[first]).to_numpy())]
+    example = ", ".join(map(str, same[:_MAX_ROWS]))
+    count = f"{int(repeated.sum())} items have the same source and outputs as another one (for example {example})"
+    return [f"{count}: one item under several ids counts more than once; leave the copies out"]
 
 
 def _copied_annotators(evalset: EvalSet) -> list[str]:

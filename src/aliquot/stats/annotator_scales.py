@@ -21,6 +21,7 @@ _QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9)
 _FACTOR = 4.0  # other scales differ by 5 (1 to 5 among 1 to 25) and more
 _CONSTANT = 2.0  # by how much the ratio may change along the scale
 _SURE = 4.0  # standard errors by which a correlation lies below 0
+_MIRRORED = 0.25  # by how much the largest difference between distributions falls
 _LEAST = 0.1  # correlation, negative for the annotator and positive for the typical other
 
 
@@ -87,6 +88,8 @@ def _factor(own: FloatArray, others: FloatArray) -> float | None:
 def reversed_annotators(values: FloatArray, annotator: IntArray, reference: FloatArray) -> list[Reversed]:
     """Find annotators whose values fall where the reference (metrics, or the other annotators' means) rises.
 
+    A weak fall is enough where the values would be distributed as the others' once they are turned round.
+
     >>> truth = np.random.default_rng(0).normal(size=90)
     >>> people = np.repeat(np.arange(3), 30)
     >>> [found.annotator for found in reversed_annotators(np.where(people == 1, -truth, truth), people, truth)]
@@ -100,16 +103,26 @@ def reversed_annotators(values: FloatArray, annotator: IntArray, reference: Floa
     from scipy.stats import rankdata  # noqa: PLC0415  (slow to import)
 
     own = [annotator == person for person in people]
-    found = np.array([pearson(rankdata(values[at]), rankdata(reference[at])) for at in own])
-    sizes = np.array([at.sum() for at in own])
+    correlations = np.array([pearson(rankdata(values[rows]), rankdata(reference[rows])) for rows in own])
+    ends = float(values.min() + values.max())
     result = []
-    for at, person in enumerate(people):
-        others = np.delete(found, at)
+    for place, (person, rows, correlation) in enumerate(zip(people, own, correlations, strict=True)):
+        others = np.delete(correlations, place)
         typical = float(np.median(others[np.isfinite(others)])) if np.isfinite(others).any() else 0.0
-        sure = np.arctanh(np.clip(found[at], -0.999999, 0.999999)) * np.sqrt(max(1.0, sizes[at] - 3.0))
-        if sure < -_SURE and found[at] < -_LEAST and typical > _LEAST:
-            result.append(Reversed(int(person), int(sizes[at]), float(found[at]), typical))
+        size = int(rows.sum())
+        sure = np.arctanh(np.clip(correlation, -0.999999, 0.999999)) * np.sqrt(max(1.0, size - 3.0))
+        mirrored = correlation < 0 and _fits_mirrored(values[rows], values[~rows], ends)
+        if typical > _LEAST and ((sure < -_SURE and correlation < -_LEAST) or mirrored):
+            result.append(Reversed(int(person), size, float(correlation), typical))
     return result
+
+
+def _fits_mirrored(own: FloatArray, others: FloatArray, ends: float) -> bool:
+    """Whether values are distributed like the others' only when high and low change places."""
+    from scipy.stats import ks_2samp  # noqa: PLC0415  (slow to import)
+
+    distance, mirrored = (float(ks_2samp(part, others, method="asymp").statistic) for part in (own, ends - own))
+    return distance - mirrored > _MIRRORED
 
 
 def _with_enough(annotator: IntArray) -> IntArray:

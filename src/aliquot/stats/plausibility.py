@@ -5,7 +5,11 @@ The rules are meant for mistakes, not for noise: what a careful campaign can con
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import numpy as np
+from scipy.stats import rankdata
 
 from aliquot.stats.arrays import FloatArray, IntArray
 
@@ -16,6 +20,9 @@ _MAX_CODES = 3  # distinct values at one end that may be codes or slips
 _MIN_RATIO = 8.0  # distance of a slip from the median, in distances of the farthest other value
 _MAX_SLIPS = 0.02  # share of the values that may be slips
 _MIN_EQUAL = 0.98  # share of equal values that makes two columns copies
+_MIN_REVERSED = (0.05, 0.3)  # size of a negative correlation with people, with the other scores
+_SURE = 3.0  # standard errors over items
+_MIN_ITEMS = 20
 _MAX_CHANCE = 1e-6  # of that many equal values between annotators who judge independently
 
 
@@ -85,6 +92,65 @@ def is_rescaled_copy(values: FloatArray, other: FloatArray) -> bool:
     line = start + (y - low) * (end - start) / (high - low)
     close = np.isclose(x, line, rtol=1e-6, atol=1e-6 * float(np.abs(x).max()))
     return bool(close.mean() >= _MIN_EQUAL and not np.isclose(start, end))
+
+
+@dataclass(frozen=True)
+class ReversedScore:
+    """A score that falls where others rise."""
+
+    index: int
+    correlation: float
+    with_people: bool  # of that correlation; otherwise with the mean of the other scores
+
+
+def find_reversed_scores(scores: Sequence[FloatArray], people: FloatArray | None = None) -> list[ReversedScore]:
+    """Find scores (items x systems) that run against people's, or against the mean of the other scores.
+
+    Correlations are of ranks within systems. A score that people confirm is not reversed, whatever the others say.
+
+    >>> truth = np.random.default_rng(0).normal(size=(60, 4))
+    >>> noisy = [truth + np.random.default_rng(seed).normal(size=(60, 4)) for seed in (1, 2, 3)]
+    >>> [score.index for score in find_reversed_scores([noisy[0], -noisy[1], noisy[2]])]
+    [1]
+    """
+    columns = [centred_ranks(values) for values in scores]
+    target = None if people is None else centred_ranks(people)
+    present = [np.isfinite(values) for values in columns]
+    total = np.sum([np.where(there, values, 0.0) for there, values in zip(present, columns, strict=True)], axis=0)
+    count = np.sum(present, axis=0)
+    reversed_scores = []
+    for index, (values, there) in enumerate(zip(columns, present, strict=True)):
+        correlation, error = (np.nan, np.nan) if target is None else _clustered_correlation(values, target)
+        if correlation < -_MIN_REVERSED[0] and error < -_SURE:
+            reversed_scores.append(ReversedScore(index, correlation, with_people=True))
+        elif target is None or correlation < 0:
+            others = count - there
+            rest = np.where(others > 0, (total - np.where(there, values, 0.0)) / np.maximum(others, 1), np.nan)
+            correlation, error = _clustered_correlation(values, rest)
+            if correlation < -_MIN_REVERSED[1] and error < -_SURE:
+                reversed_scores.append(ReversedScore(index, correlation, with_people=False))
+    return reversed_scores
+
+
+def _clustered_correlation(values: FloatArray, other: FloatArray) -> tuple[float, float]:
+    """Correlation of centred values, and its distance from 0 in standard errors over items; NaN of few items."""
+    both = np.isfinite(values) & np.isfinite(other)
+    x, y = np.where(both, values, 0.0), np.where(both, other, 0.0)
+    products, size = (x * y).sum(axis=1), float(np.sqrt((x**2).sum() * (y**2).sum()))
+    error = float(np.sqrt((products**2).sum()))
+    if both.any(axis=1).sum() < _MIN_ITEMS or size <= 0 or error <= 0:
+        return np.nan, np.nan
+    return float(products.sum()) / size, float(products.sum()) / error
+
+
+def centred_ranks(values: FloatArray) -> FloatArray:
+    """Ranks of what is there, from -0.5 to 0.5, less the mean of each system (column)."""
+    ranked = np.full(values.shape, np.nan)
+    present = np.isfinite(values)
+    if present.any():
+        ranked[present] = (rankdata(values[present]) - 0.5) / present.sum() - 0.5
+    counts = np.maximum(present.sum(axis=0), 1)
+    return np.asarray(ranked - np.where(present, ranked, 0.0).sum(axis=0) / counts)
 
 
 def find_copied_columns(values: FloatArray) -> list[tuple[int, int, int]]:

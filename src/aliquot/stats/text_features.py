@@ -304,6 +304,24 @@ def ngram_scores(
     return total / np.sqrt(np.maximum(number, 1.0))
 
 
+def dense_vectors(texts: Sequence[str | None], size: int = 256) -> FloatArray:
+    """Hash the runs of three characters of each text into a vector of length one (n x size); 0 for an empty text.
+
+    Inner products are the cosines of their counts but for an error of about 1 / sqrt(size).
+
+    >>> vectors = dense_vectors(["the cat sat", "the cat sits", "something else", ""])
+    >>> bool(vectors[0] @ vectors[1] > 0.5 > vectors[0] @ vectors[2]), float(vectors[3] @ vectors[3])
+    (True, 0.0)
+    """
+    cut = pieces(texts)
+    ((hashes, text),) = character_hashes(cut, (_UNLIKE_ORDER,))
+    bucket = text.astype(np.int64) * size + ((hashes >> np.uint32(8)) % np.uint32(size)).astype(np.int64)
+    sums = np.bincount(bucket, np.where(hashes & np.uint32(1), 1.0, -1.0), minlength=cut.n * size)
+    vectors = sums.reshape(cut.n, size)
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.asarray(vectors / np.where(lengths > 0, lengths, 1.0))
+
+
 def empty_memory() -> BoolArray:
     """A memory of hashed words and character runs: 2 x 2^20 flags, nothing seen yet."""
     return np.zeros((2, 1 << SEEN_BITS), dtype=np.bool_)

@@ -1,0 +1,228 @@
+"""Scores that belong to other outputs: rows shifted by one, systems exchanged, another campaign under the same ids.
+
+For all judgments and for each annotator alone; `stats.alignment` has the method.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import polars as pl
+
+from aliquot.core.annotator_scales import mean_metric
+from aliquot.core.evalset import EvalSet
+from aliquot.stats.alignment import (
+    SURE,
+    Explanation,
+    OutputFeatures,
+    agreement_within_cells,
+    explain_scores,
+    find_exchange,
+    output_features,
+    shift_cells,
+)
+from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, codes_of, group_means
+from aliquot.stats.text_features import dense_vectors
+
+_MIN_ITEMS = 50  # fewer say too little
+_MIN_CELLS = 60  # of one annotator
+_MAX_CELLS = (6_000, 60_000)  # outputs that are compared; the second where the first say too little
+_MAX_PAIRS = 3_000_000  # pairs of outputs
+_CLEAR = 60.0  # gain in log-likelihood of the first outputs with which no more are needed
+_MIN_EVIDENCE = 3.0  # log-likelihood by which another alignment is better, beside the logarithm of the alternatives
+_MAX_ANNOTATORS = 200
+_SURE = 2.5  # standard errors for one annotator: many are looked at
+_REMEDY = "Compare the ids and systems of some judgments with what was judged"
+
+
+def misalignment_notes(evalset: EvalSet, human: str) -> list[str]:
+    """Describe scores that fit other outputs better than their own, or none.
+
+    >>> import aliquot
+    >>> misalignment_notes(aliquot.synthetic(items=60, systems=3, seed=2), "human")
+    []
+    """
+    everything = _Answers.read(evalset, np.arange(evalset.n_items))
+    if everything is not None and (notes := _shift_notes(everything)):
+        return notes
+    scores = evalset.scores[human]
+    if (np.isfinite(scores).sum(axis=1) > 1).sum() < _MIN_ITEMS:
+        return []
+    for most in _MAX_CELLS:
+        rows = _choose_items(scores, most)
+        features = _describe_outputs(evalset, rows)
+        own = explain_scores(scores[rows], features)
+        if own.gain > _CLEAR or len(rows) * evalset.n_systems < most:
+            break
+    answers = _Answers.read(evalset, rows)
+    notes = _compare_alignments(evalset, features, own, f"'{human}'", _other_rows(scores, rows, answers))
+    if notes:
+        return notes
+    # 0.4% of parts of real campaigns with 50 items and more, 91% with scores of other outputs. Without metrics there is
+    # little to expect: unlike texts of a free task need not show quality.
+    if own.gain < 0 and mean_metric(evalset) is not None:
+        count = int(own.judged.any(axis=1).sum())
+        trace = f"'{human}' has no relation to the outputs: neither metrics nor texts explain it ({count} items)"
+        return [f"{trace}: scores of other items, or of another campaign with the same ids? {_REMEDY}"]
+    return [] if answers is None else _annotator_notes(evalset, features, answers)
+
+
+def _choose_items(scores: FloatArray, most: int) -> IntArray:
+    """Judged items and those beside them; of many, four blocks."""
+    judged: BoolArray = np.asarray(np.isfinite(scores).any(axis=1))
+    rows, width = np.flatnonzero(judged | np.append(judged[1:], False) | np.append(False, judged[:-1])), scores.shape[1]
+    count = max(_MIN_ITEMS, min(most // width, _MAX_PAIRS // width**2))
+    if len(rows) <= count:
+        return rows
+    return np.concatenate([block[: -(-count // 4)] for block in np.array_split(rows, 4)])
+
+
+def _describe_outputs(evalset: EvalSet, rows: IntArray) -> OutputFeatures:
+    width = evalset.n_systems
+    vectors, lengths = np.zeros((len(rows), width, 1)), np.full((len(rows), width), np.nan)
+    if evalset.outputs is not None:
+        texts = [evalset.outputs[system].gather(rows).to_list() for system in evalset.systems]
+        flat = [text or "" for item in zip(*texts, strict=True) for text in item]
+        vectors = dense_vectors(flat).reshape(len(rows), width, -1)
+        size = np.array([len(text) for text in flat], dtype=np.float64).reshape(len(rows), width)
+        lengths = np.where(size > 0, size, np.nan)
+    metric = mean_metric(evalset)
+    return output_features(vectors, lengths, None if metric is None else metric[rows])
+
+
+def _compare_alignments(
+    evalset: EvalSet,
+    features: OutputFeatures,
+    own: Explanation,
+    what: str,
+    moved: Iterable[FloatArray],
+    others: FloatArray | None = None,
+    tries: int = 1,
+    sure: float = SURE,
+) -> list[str]:
+    """Compare scores with moved ones and with two systems exchanged; moved rows first: they exchange systems, too."""
+    shifts = [explain_scores(scores, features, others).evidence(own, sure) for scores in moved]
+    evidence = max(shifts, default=0.0)
+    if evidence > _MIN_EVIDENCE + np.log(max(len(shifts), 1) * tries):
+        trace = f"{what} fit the outputs one row further on better than their own"
+        return [f"{trace} (log-likelihood {evidence:+.0f}): rows shifted, or ids off by one? {_REMEDY}"]
+    exchange = find_exchange(own, features, others, sure)
+    if exchange is None or exchange.evidence <= _MIN_EVIDENCE + np.log(exchange.tries * tries):
+        return []
+    first, second = (evalset.systems[system] for system in exchange.systems)
+    trace = f"{what} of '{first}' fit the outputs of '{second}' better, and the other way round"
+    return [f"{trace} (log-likelihood {exchange.evidence:+.0f}): were the two systems exchanged? {_REMEDY}"]
+
+
+def _shift_notes(answers: _Answers) -> list[str]:
+    """Whether annotators of an output agree only once the rows of the table are moved."""
+    if answers.has_several_rows:
+        return []
+    own = max(agreement_within_cells(answers.cell, answers.annotator, answers.value), 0.0)
+    moved = [agreement_within_cells(other.cell, other.annotator, other.value) for other in answers.shifted()]
+    if max(moved) <= own + _MIN_EVIDENCE:
+        return []
+    trace = "annotators agree only if each value is moved by one row of the judgments"
+    return [f"{trace} ({max(moved) - own:.0f} standard errors more): rows shifted? {_REMEDY}"]
+
+
+def _other_rows(scores: FloatArray, rows: IntArray, answers: _Answers | None) -> Iterator[FloatArray]:
+    """Scores as they would be if rows were shifted by one: of tables by item or by system, of ids, of judgments."""
+    for step in (-1, 1):
+        yield shift_cells(scores[rows], step)
+        yield shift_cells(scores[rows].T, step).T
+        yield _move(scores, step)[rows]
+    if answers is not None and answers.has_single_rows:
+        yield from (other.means for other in answers.shifted())
+
+
+def _annotator_notes(evalset: EvalSet, features: OutputFeatures, answers: _Answers) -> list[str]:
+    """Look at the judgments of each annotator, with those of the others as a feature."""
+    counts = np.bincount(answers.annotator[answers.annotator >= 0], minlength=len(answers.names))
+    people = [person for person in np.flatnonzero(counts >= _MIN_CELLS) if answers.names[person] is not None]
+    notes = []
+    for person in people[:_MAX_ANNOTATORS]:
+        mine = answers.keep(answers.annotator == person)
+        scores = mine.means
+        keep = np.flatnonzero(np.isfinite(scores).sum(axis=1) > 1)
+        if np.isfinite(scores[keep]).sum() < _MIN_CELLS:
+            continue
+        part = features.keep(keep)
+        rest = answers.keep(answers.annotator != person).means[keep]
+        own = explain_scores(scores[keep], part, rest)
+        plain = own.gain > _CLEAR / 2 or mine.has_several_rows  # rows that fit are not shifted
+        moved = [] if plain else [other.means[keep] for other in mine.shifted()]
+        what = f"judgments of annotator '{answers.names[person]}'"
+        notes += _compare_alignments(evalset, part, own, what, moved, rest, len(people), _SURE)
+    return notes
+
+
+@dataclass(frozen=True, eq=False)
+class _Answers:
+    """Values of judgments with their cells, by item; within an item in the order of the file."""
+
+    cell: IntArray
+    value: FloatArray
+    annotator: IntArray
+    order: FloatArray  # in which an annotator judged, or 0
+    names: list[str | None]  # of annotators
+    shape: tuple[int, int]
+
+    @classmethod
+    def read(cls, evalset: EvalSet, rows: IntArray) -> _Answers | None:
+        """Take the judgments of these items."""
+        if evalset.judgments is None:
+            return None
+        table = evalset.judgments.answers().filter(pl.col("value").is_not_null())
+        row, column = evalset.cell_index(table["item"], table["system"])
+        place = np.full(evalset.n_items, -1)
+        place[rows] = np.arange(len(rows))
+        names = table["annotator"].to_list()
+        cell = place[row] * evalset.n_systems + column
+        order = np.zeros(len(names))
+        if "order" in table.columns and table["order"].dtype.is_numeric():
+            order = table["order"].cast(pl.Float64).fill_null(0.0).to_numpy()
+        answers = cls(cell, table["value"].to_numpy().astype(np.float64), codes_of(names), order,
+                      list(dict.fromkeys(names)), (len(rows), evalset.n_systems))  # fmt: skip
+        return answers.keep(place[row] >= 0)
+
+    @property
+    def means(self) -> FloatArray:
+        """Mean of each cell, NaN without judgments."""
+        return group_means(self.cell, self.value, self.shape[0] * self.shape[1]).reshape(self.shape)
+
+    @property
+    def has_several_rows(self) -> bool:
+        """Whether an annotator has several rows for one output, as for several criteria."""
+        return len(np.unique(self.cell * len(self.names) + self.annotator)) < len(self.cell)
+
+    @property
+    def has_single_rows(self) -> bool:
+        """Whether outputs have one row each; of several annotators, `_shift_notes` compares the values themselves."""
+        return len(np.unique(self.cell)) == len(self.cell)
+
+    def keep(self, chosen: BoolArray) -> _Answers:
+        """Only these rows."""
+        return self._take(np.flatnonzero(chosen))
+
+    def shifted(self) -> list[_Answers]:
+        """The same with each value moved by one row, in every order that the rows of the file may have had."""
+        system = self.cell % self.shape[1]
+        sortings = [np.arange(len(self.cell)), *(np.lexsort(keys) for keys in (
+            (self.cell,), (self.cell, system), (self.cell, self.annotator), (self.order, self.annotator)
+        ))]  # fmt: skip
+        distinct = {rows.tobytes(): rows for rows in sortings}.values()
+        tables = [self._take(rows) for rows in distinct]
+        return [replace(table, value=_move(table.value, step)) for table in tables for step in (-1, 1)]
+
+    def _take(self, rows: IntArray) -> _Answers:
+        return replace(self, cell=self.cell[rows], value=self.value[rows], annotator=self.annotator[rows],
+                       order=self.order[rows])  # fmt: skip
+
+
+def _move(values: FloatArray, step: int) -> FloatArray:
+    moved = np.full(values.shape, np.nan)
+    moved[max(step, 0) : len(values) + min(step, 0)] = values[max(-step, 0) : len(values) - max(step, 0)]
+    return moved

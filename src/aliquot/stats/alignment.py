@@ -1,0 +1,249 @@
+"""Do the scores belong to these outputs? Traces of rows that were shifted and of systems that changed places.
+
+Like outputs of an item get like scores, a fair metric orders the outputs of an item as people do, and some items are
+harder for every system. Scores of other outputs show none of this. Alignments are compared by the log-likelihood that
+these three explain: a linear model of the ranks of the scores, once within items and once between items, fitted on four
+fifths of the items and applied to the last fifth.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, group_means, group_sums
+
+SURE = 2.0
+"""Standard errors over items by which one alignment is better than another."""
+
+_FOLDS = 5
+_RIDGE = 0.1  # share of the features' mean square; few items tell little about weights
+_REFITTED = 3  # exchanges that are fitted anew
+_NO_VARIANCE = 1e-9  # of ranks from -0.5 to 0.5: nothing but rounding
+_SWEEPS = 4  # to centre by items and systems where cells are missing
+_MIN_SHARED = 30  # items that two systems share before they are compared
+
+
+@dataclass(frozen=True, eq=False)
+class OutputFeatures:
+    """What is known of the outputs without any judgment."""
+
+    likeness: FloatArray  # N x M x M; of two outputs of an item, beside what is usual for their systems; 0 if missing
+    cells: FloatArray  # N x M x p; centred over items and over systems, 0 where missing
+    items: FloatArray  # N x q; centred over items
+
+    def keep(self, items: IntArray) -> OutputFeatures:
+        """Only these items."""
+        return OutputFeatures(self.likeness[items], self.cells[items], self.items[items])
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation:
+    """How well the features explain scores: the gain in log-likelihood of each item, and what it rests on."""
+
+    gains: FloatArray  # N; over a model in which systems and nothing else differ; 0 for an item without scores
+    scores: FloatArray  # N x M, as they came
+    within: FloatArray  # N x M; their ranks, centred over items and over systems, 0 where missing
+    predicted: FloatArray  # N x M; of these
+    likeness: FloatArray  # N x M x M; its part in the prediction: predicted[i, a] has likeness[i, a, b] * within[i, b]
+
+    @property
+    def judged(self) -> BoolArray:
+        """Where there are scores."""
+        return np.isfinite(self.scores)
+
+    @property
+    def gain(self) -> float:
+        """Log-likelihood gained over all items; about 0 or less where the features say nothing of the scores."""
+        return float(self.gains.sum())
+
+    def evidence(self, before: Explanation, sure: float = SURE) -> float:
+        """Log-likelihood gained on another explanation (or on none if that one is worse).
+
+        0 where it is less than `sure` standard errors over items: a few items decide nothing.
+        """
+        steps = self.gains - (before.gains if before.gain > 0 else 0.0)
+        total, error = float(steps.sum()), float(np.sqrt((steps**2).sum()))
+        return total if total > sure * error else 0.0
+
+
+def output_features(vectors: FloatArray, lengths: FloatArray, metric: FloatArray | None = None) -> OutputFeatures:
+    """Make the features of outputs from their texts and, where there are metrics, from their mean.
+
+    Args:
+        vectors: N x M x D, of unit length, 0 for a missing output.
+        lengths: N x M, NaN for a missing output.
+        metric: N x M, NaN where missing.
+    """
+    missing = ~np.isfinite(lengths)
+    likeness = np.matmul(vectors, vectors.transpose(0, 2, 1))
+    likeness[missing[:, :, None] | missing[:, None, :]] = np.nan
+    likeness[:, np.arange(lengths.shape[1]), np.arange(lengths.shape[1])] = np.nan
+    cells = [_mean(likeness, 2), np.log1p(lengths)] + ([] if metric is None else [_ranks(metric)])
+    return OutputFeatures(
+        likeness=np.nan_to_num(likeness - _mean(likeness, 0)[None]),
+        cells=np.stack([np.nan_to_num(_centred(values)) for values in cells], axis=2),
+        items=np.stack([np.nan_to_num(_mean(values - _mean(values, 0)[None], 1)) for values in cells], axis=1),
+    )
+
+
+def explain_scores(scores: FloatArray, features: OutputFeatures, others: FloatArray | None = None) -> Explanation:
+    """Explain the scores of outputs by their features.
+
+    Args:
+        scores: N x M, NaN where not judged.
+        features: Of the same outputs.
+        others: N x M scores of the same outputs by somebody else, as a further feature; NaN where there is none.
+
+    >>> rng = np.random.default_rng(0)
+    >>> metric = rng.normal(size=(60, 5))
+    >>> features = output_features(np.zeros((60, 5, 1)), np.ones((60, 5)), metric)
+    >>> explain_scores(metric + rng.normal(size=(60, 5)), features).gain > 20
+    True
+    >>> explain_scores(rng.normal(size=(60, 5)), features).gain > 0
+    False
+    """
+    judged: BoolArray = np.isfinite(scores)
+    ranked = _ranks(scores)
+    within = np.nan_to_num(_centred(ranked))
+    between = np.nan_to_num(_mean(ranked - _mean(ranked, 0)[None], 1))
+    cells = features.cells
+    if others is not None:
+        cells = np.concatenate([cells, np.nan_to_num(_centred(_ranks(others)))[:, :, None]], axis=2)
+    alike = np.einsum("iab,ib->ia", features.likeness, within)
+    cells = np.concatenate([alike[:, :, None], cells], axis=2) * judged[:, :, None]
+    some: BoolArray = np.asarray(judged.any(axis=1))
+    items = features.items * some[:, None]
+    count = float(max(judged.sum(), 1))
+    variance = float((within**2).sum()) / count
+    predicted, weights = _predict(cells, within)
+    gains = np.zeros(len(scores)) if variance < _NO_VARIANCE else _gains(within, predicted) / (2 * variance)
+    spread = float((between**2).sum()) / max(int(some.sum()), 1)
+    if spread >= _NO_VARIANCE:
+        gains += _gains(between[:, None], _predict(items[:, None, :], between[:, None])[0]) / (2 * spread)
+    return Explanation(gains, scores, within, predicted, weights[:, None, None] * features.likeness)
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """Two systems whose scores fit each other's outputs better than their own."""
+
+    systems: tuple[int, int]
+    evidence: float  # gain in log-likelihood of the exchange
+    tries: int  # pairs that were compared
+
+
+def find_exchange(
+    own: Explanation, features: OutputFeatures, others: FloatArray | None = None, sure: float = SURE
+) -> Exchange | None:
+    """Find the exchange of two systems that explains the scores best, whether it is better than none or not.
+
+    All pairs are compared by the present weights, the best few fitted anew. None where no two systems share items.
+    """
+    pairs = [(a, b) for a, b in combinations(range(own.scores.shape[1]), 2)
+             if (own.judged[:, a] & own.judged[:, b]).sum() >= _MIN_SHARED]  # fmt: skip
+    best = sorted(pairs, key=lambda pair: -_exchange_gain(own, *pair))[:_REFITTED]
+    exchanges = []
+    for first, second in best:
+        swapped = own.scores.copy()
+        swapped[:, [first, second]] = swapped[:, [second, first]]
+        evidence = explain_scores(swapped, features, others).evidence(own, sure)
+        exchanges.append(Exchange((first, second), evidence, len(pairs)))
+    return max(exchanges, key=lambda exchange: exchange.evidence, default=None)
+
+
+def _exchange_gain(own: Explanation, first: int, second: int) -> float:
+    """Log-likelihood gained by an exchange at the present weights, over its spread: a few items decide nothing."""
+    both = own.judged[:, first] & own.judged[:, second]
+    mine, theirs = own.within[both, first], own.within[both, second]
+    alike = own.likeness[both, first, second]
+    step = own.predicted[both, first] - alike * theirs - own.predicted[both, second] + alike * mine
+    product = (theirs - mine - np.mean(theirs - mine)) * (step - step.mean())
+    error = float(product.std()) * np.sqrt(len(product))
+    return float(product.sum()) / error if error > 0 else 0.0
+
+
+def shift_cells(scores: FloatArray, step: int) -> FloatArray:
+    """Move each score that is there to the next cell (or the one before), row by row.
+
+    >>> shift_cells(np.array([[1.0, 2.0], [np.nan, 3.0]]), 1)
+    array([[ 3.,  1.],
+           [nan,  2.]])
+    """
+    moved = scores.flatten()
+    present = np.flatnonzero(np.isfinite(moved))
+    moved[present] = np.roll(moved[present], step)
+    return moved.reshape(scores.shape)
+
+
+def agreement_within_cells(cell: IntArray, annotator: IntArray, value: FloatArray) -> float:
+    """Return by how many standard errors annotators agree on outputs: ranks less each annotator's mean, NaN left out.
+
+    >>> cell, annotator = np.repeat(np.arange(50), 2), np.tile([0, 1], 50)
+    >>> agreement_within_cells(cell, annotator, np.repeat(np.arange(50.0), 2)) > 5
+    True
+    """
+    present = np.isfinite(value)
+    cell, annotator, ranked = cell[present], annotator[present], _ranks(value[present])
+    ranked = ranked - group_means(annotator, ranked)[annotator]
+    count, total = np.bincount(cell), group_sums(cell, ranked)
+    products = (total**2 - group_sums(cell, ranked**2))[count > 1] / (count[count > 1] - 1)
+    error = float(np.sqrt((products**2).sum()))
+    return float(products.sum()) / error if error > 0 else 0.0
+
+
+# -- parts -------------------------------------------------------------------------------------------------------------
+
+
+def _gains(scores: FloatArray, predicted: FloatArray) -> FloatArray:
+    gains: FloatArray = (scores**2 - (scores - predicted) ** 2).sum(axis=1)
+    return gains
+
+
+def _predict(features: FloatArray, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Predict scores (N x M) by features (N x M x p) from the other folds of items; also the first weight by item."""
+    fold = np.arange(len(scores)) * _FOLDS // max(len(scores), 1)  # neighbours, often of one document, together
+    predicted, first = np.zeros(scores.shape), np.zeros(len(scores))
+    squares = np.einsum("iap,iaq->ipq", features, features)
+    products = np.einsum("iap,ia->ip", features, scores)
+    for number in range(_FOLDS):
+        rest, own = fold != number, fold == number
+        total = squares[rest].sum(axis=0)
+        scale = np.sqrt(np.diag(total))
+        used = scale > 0
+        weights = np.zeros(features.shape[2])
+        if used.any():
+            system = total[np.ix_(used, used)] / np.outer(scale[used], scale[used]) + _RIDGE * np.eye(int(used.sum()))
+            weights[used] = np.linalg.solve(system, products[rest].sum(axis=0)[used] / scale[used]) / scale[used]
+        predicted[own] = features[own] @ weights
+        first[own] = weights[0]
+    return predicted, first
+
+
+def _ranks(values: FloatArray) -> FloatArray:
+    """Ranks of what is there, from -0.5 to 0.5."""
+    from scipy.stats import rankdata  # noqa: PLC0415  (slow to import)
+
+    ranked = np.full(values.shape, np.nan)
+    present = np.isfinite(values)
+    if present.any():
+        ranked[present] = (rankdata(values[present]) - 0.5) / present.sum() - 0.5
+    return ranked
+
+
+def _mean(values: FloatArray, axis: int) -> FloatArray:
+    present = np.isfinite(values)
+    count = present.sum(axis=axis)
+    means: FloatArray = np.where(
+        count > 0, np.where(present, values, 0.0).sum(axis=axis) / np.maximum(count, 1), np.nan
+    )
+    return means
+
+
+def _centred(values: FloatArray) -> FloatArray:
+    for _ in range(_SWEEPS):
+        values = values - _mean(values, 0)[None]
+        values = values - _mean(values, 1)[:, None]
+    return values
