@@ -26,8 +26,8 @@ def act(
     campaign: CampaignArgument,
     action: Annotated[
         str,
-        typer.Argument(metavar="ACTION", help="pause, resume, exclude, include, renew (a new link), rejudge, reassign "
-                       "(an annotator); message; add; wanted; top_up; stop, open, close (the campaign)."),
+        typer.Argument(metavar="ACTION", help="pause, resume, exclude, include, revoke, renew (the link), rejudge, "
+                       "reassign (an annotator); message; add; wanted; top_up; stop, open, close (the campaign)."),
     ],
     target: Annotated[str, typer.Option("--annotator", metavar="NAME", help="Whom it is about.")] = "",
     value: Annotated[str, typer.Option("--value", metavar="TEXT", help="A number, names, or a message.")] = "",

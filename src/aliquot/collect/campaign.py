@@ -15,15 +15,16 @@ from sqlalchemy.exc import DBAPIError
 
 from aliquot.collect import creating, crowd, exporting
 from aliquot.collect.errors import CollectError
-from aliquot.collect.events import FORGOTTEN, VALID, WITHDRAWN, erase_person, sql
 from aliquot.collect.gathering import Inputs, annotator_names, gather
 from aliquot.collect.judges import add_unselected
 from aliquot.collect.opened import campaign_state, meta_value, set_meta
+from aliquot.collect.people import FORGOTTEN, VALID, WITHDRAWN, erase_person
 from aliquot.collect.protocols import Protocol
 from aliquot.collect.rebuilding import CheckResult, check
 from aliquot.collect.schema import create as create_tables
 from aliquot.collect.schema import is_url, make_engine
 from aliquot.collect.serving import ServedCampaign
+from aliquot.collect.statements import sql
 from aliquot.collect.status import Status, status_of
 from aliquot.collect.store import Clock, Store
 from aliquot.collect.tokens import CROWD, ORGANISER, Links, make_token, new_secret, read_secret, token_hash
@@ -152,6 +153,7 @@ class Campaign(ServedCampaign):
             number = int(meta_value(connection, "organiser_number")) + 1
             set_meta(connection, "organiser_number", str(number))
             set_meta(connection, "organiser_hash", token_hash(make_token(secret, self.id, ORGANISER, number)))
+            set_meta(connection, "crowd_hash", token_hash(make_token(secret, self.id, CROWD, 1)))
             self.log.append(connection, now, "organiser", "links_renewed", {"annotators": len(rows)})
 
         self.store.write(change)
@@ -248,20 +250,22 @@ class Campaign(ServedCampaign):
         def change(connection: Connection) -> None:
             now = self.store.clock.now()
             identity = self.identity(connection, name)
-            self._free_all(connection, identity, now)
+            self.free_units(connection, identity, for_good=True)
             self.log.append(connection, now, "organiser", "annotator_state",
                             {"id": identity, "link": WITHDRAWN, "reason": reason})  # fmt: skip
 
         self.store.write(change)
 
-    def _free_all(self, connection: Connection, identity: str, now: float) -> None:
-        """Give what an annotator has not submitted to the others, also of a fixed list."""
-        rows = connection.execute(
-            sql("SELECT id FROM assignments WHERE annotator_id = :id AND state IN ('leased', 'planned')"),
-            {"id": identity},
-        ).all()
+    def free_units(self, connection: Connection, identity: str, *, for_good: bool = False) -> int:
+        """Give an annotator's open units to the others and return how many; for good, also the rest of a fixed list."""
+        states = "('leased', 'planned')" if for_good else "('leased')"
+        query = sql(f"SELECT id, policy FROM assignments WHERE annotator_id = :id AND state IN {states}")  # noqa: S608
+        rows = connection.execute(query, {"id": identity}).all()
+        now = self.store.clock.now()
         for row in rows:
-            self.log.append(connection, now, "organiser", "revoke", {"assignment": row.id})
+            kind, more = ("revoke", {}) if for_good else ("expire", {"keep": row.policy == "fixed"})
+            self.log.append(connection, now, "organiser", kind, {"assignment": row.id, **more})
+        return len(rows)
 
     def renew_link(self, name: str, reason: str = "") -> None:
         """Give an annotator a new link; older ones never work again. Also after the link was withdrawn."""
@@ -355,7 +359,9 @@ class Campaign(ServedCampaign):
 
     def crowd_token(self, token: str) -> bool:
         """Return True for the token of the shared link, and raise for any other."""
-        if not secrets.compare_digest(token_hash(token), self._meta.get("crowd_hash", "")):
+        with self.store.read() as connection:
+            expected = meta_value(connection, "crowd_hash")
+        if not secrets.compare_digest(token_hash(token), expected):
             raise CollectError("link_unknown", "this link is not known; ask the organiser for yours")
         return True
 
@@ -369,7 +375,7 @@ class Campaign(ServedCampaign):
             while alias in names:
                 alias += "-"
             now = self.store.clock.now()
-            self._free_all(connection, identity, now)
+            self.free_units(connection, identity, for_good=True)
             erase_person(connection, identity, alias)
             self.log.append(
                 connection, now, "organiser", "forgotten", {"id": identity, "alias": alias, "reason": reason}
@@ -377,6 +383,8 @@ class Campaign(ServedCampaign):
             return alias
 
         alias = self.store.write(change)
+        if self.allocation is not None:
+            self.allocation.forget()
         self.store.vacuum()
         return alias
 

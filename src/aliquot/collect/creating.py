@@ -14,9 +14,10 @@ import numpy as np
 from sqlalchemy.engine import Connection
 
 from aliquot._version import __version__
-from aliquot.collect.events import NUMBERING, Log, encode, one_at_a_time, sql
+from aliquot.collect.events import Log
 from aliquot.collect.gathering import Inputs
 from aliquot.collect.lists import fixed_lists
+from aliquot.collect.statements import NUMBERING, encode, one_at_a_time, sql
 from aliquot.collect.tokens import CROWD, ORGANISER, make_token, token_hash
 from aliquot.collect.units import Texts, Unit
 from aliquot.core.evalset import EvalSet

@@ -25,9 +25,11 @@ from aliquot.collect import crowd
 from aliquot.collect.actions import ACTIONS, audit
 from aliquot.collect.campaign import Campaign
 from aliquot.collect.checks import AnnotatorCard, annotator_cards
-from aliquot.collect.events import FORGOTTEN, WITHDRAWN, decode, sql, standing
+from aliquot.collect.people import FORGOTTEN, WITHDRAWN, standing
 from aliquot.collect.planting import page_floors
 from aliquot.collect.snapshot import LiveSystem, Snapshot, in_words, take_snapshot
+from aliquot.collect.statements import decode, sql
+from aliquot.collect.status import status_of
 from aliquot.core.judgments import Judgments
 from aliquot.core.result import plain
 from aliquot.errors import AliquotError, DataError
@@ -88,28 +90,26 @@ def overview(campaign: Campaign, snapshot: Snapshot | None = None, problem: str 
         people = [dict(row._mapping) | {"state": standing(row)} for row in connection.execute(  # noqa: SLF001
             sql("SELECT name, kind, link, work, counts, n_done, active_ms, last_seen FROM annotators ORDER BY "
                 "created, name"))]  # fmt: skip
-        counters = {row.name: row.value for row in connection.execute(sql("SELECT name, value FROM counters"))}
+        status = status_of(connection, campaign.title, campaign.protocol.name, now)
         actions = audit(connection)
         names = {row.id: row.name for row in connection.execute(sql("SELECT id, name FROM annotators"))}
-    done, wanted = counters.get("done", 0), counters.get("wanted", 0)
-    seconds = sum(person["active_ms"] for person in people) / 1000
-    pace = seconds / done if done else float("nan")
-    left = max(0, wanted - done) * pace
-    payment = campaign.protocol.payment
+    left = float("nan") if status.seconds_left is None else max(0.0, status.seconds_left)
+    paid = campaign.protocol.payment.per_unit
     for entry in actions:
         entry["payload"] = decode(entry["payload"])
         entry["target"] = names.get(entry["payload"].get("id") or "", "")
     return Overview(
-        campaign.title, campaign.state_of_campaign(), campaign.protocol.name, now, done, wanted, seconds, left,
-        _end(people, left, now), done * payment.per_unit, max(0, wanted - done) * payment.per_unit, payment.currency,
-        snapshot if snapshot is not None else snapshot_of(campaign), tuple(people), tuple(actions),
-        problem,
+        status.title, status.state, status.protocol, now, status.units_done, status.units_wanted, status.active_seconds,
+        left, _end(people, left, now), paid * sum(one.units_done for one in status.annotators if one.kind != "model"),
+        paid * max(0, status.units_wanted - status.units_done), campaign.protocol.payment.currency,
+        snapshot if snapshot is not None else snapshot_of(campaign), tuple(people), tuple(actions), problem,
     )  # fmt: skip
 
 
 def _end(people: Sequence[Mapping[str, Any]], left: float, now: float) -> float | None:
     """When the rest is done if everybody who worked in the last hour goes on."""
-    working = sum(1 for p in people if p["state"] == "active" and p["last_seen"] and now - p["last_seen"] < 3600)
+    able = [p for p in people if p["state"] == "active" and p["kind"] != "model"]
+    working = sum(1 for p in able if p["last_seen"] and now - p["last_seen"] < 3600)
     return now + left / working if working and math.isfinite(left) and left else None
 
 
