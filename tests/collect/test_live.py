@@ -15,7 +15,8 @@ from aliquot.collect import organiser, protocols
 from aliquot.collect.actions import act
 from aliquot.collect.campaign import Campaign
 from aliquot.collect.errors import StorageError
-from aliquot.collect.organiser import LiveView, overview, page_values, snapshot_of
+from aliquot.collect.organiser import LiveView, overview, snapshot_of
+from aliquot.collect.organiser_page import page_values
 from aliquot.collect.protocols import Checks, Gold, Payment, Protocol, load_protocol
 from aliquot.collect.serving import Annotator
 from aliquot.collect.statements import sql

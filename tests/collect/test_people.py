@@ -18,7 +18,8 @@ import aliquot
 from aliquot.collect.actions import act
 from aliquot.collect.campaign import Campaign
 from aliquot.collect.errors import CollectError
-from aliquot.collect.organiser import overview, page_values, payments_of
+from aliquot.collect.organiser import overview, payments_of
+from aliquot.collect.organiser_page import page_values
 from aliquot.collect.protocols import Payment, load_protocol
 from aliquot.collect.serving import Annotator
 from aliquot.collect.statements import sql

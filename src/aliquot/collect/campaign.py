@@ -11,30 +11,27 @@ from pathlib import Path
 
 import polars as pl
 from sqlalchemy.engine import Connection
-from sqlalchemy.exc import DBAPIError
 
 from aliquot.collect import creating, crowd, exporting
 from aliquot.collect.errors import CollectError
-from aliquot.collect.gathering import Inputs, annotator_names, gather
+from aliquot.collect.gathering import annotator_names, gather
 from aliquot.collect.judges import add_unselected
 from aliquot.collect.opened import campaign_state, meta_value, set_meta
 from aliquot.collect.people import FORGOTTEN, VALID, WITHDRAWN, erase_person
 from aliquot.collect.protocols import Protocol
 from aliquot.collect.rebuilding import CheckResult, check
-from aliquot.collect.schema import create as create_tables
-from aliquot.collect.schema import is_url, make_engine
+from aliquot.collect.schema import is_url
 from aliquot.collect.serving import ServedCampaign
 from aliquot.collect.statements import sql
 from aliquot.collect.status import Status, status_of
-from aliquot.collect.store import Clock, Store
+from aliquot.collect.store import Store
 from aliquot.collect.tokens import CROWD, ORGANISER, Links, make_token, new_secret, read_secret, token_hash
 from aliquot.collect.units import UNIT_ITEMS, Texts, expected_seconds, make_units
 from aliquot.core.judgments import Judgments
 from aliquot.core.selection import Selection
-from aliquot.errors import DataError, OptionError, OutputError, unknown_name
+from aliquot.errors import DataError, OptionError, unknown_name
 from aliquot.io.formats import campaign as campaign_file
 from aliquot.io.inputs import DataLike, SelectionLike, as_evalset
-from aliquot.io.writing import whole_file
 
 KINDS = ("human", "model")
 
@@ -94,9 +91,9 @@ class Campaign(ServedCampaign):
             title=title, allocate=allocate, question=question, budget=budget,
         )  # fmt: skip
         if is_url(path):
-            _create_at_url(str(path), inputs)
+            creating.create_at_url(str(path), inputs)
         else:
-            _create_file(Path(path), inputs)
+            creating.create_file(Path(path), inputs)
         return cls.open(path)
 
     @classmethod
@@ -387,52 +384,3 @@ class Campaign(ServedCampaign):
             self.allocation.forget()
         self.store.vacuum()
         return alias
-
-
-# -- making the file ---------------------------------------------------------------------------------------------------
-
-
-def _create_file(path: Path, inputs: Inputs) -> None:
-    key = Path(f"{path}.key")
-    for there in (path, key):
-        if there.exists():
-            raise OptionError(f"{there}: exists already, and judgments are not overwritten; name another file, or "
-                              "delete it")  # fmt: skip
-    secret: bytes | None = None
-    try:
-        with whole_file(path) as temporary:
-            temporary.unlink()
-            secret = new_secret(key)
-            try:
-                _fill(f"{temporary}", inputs, secret, path)
-            finally:
-                for ending in ("-wal", "-shm"):  # left where the disk is full
-                    Path(f"{temporary}{ending}").unlink(missing_ok=True)
-    except BaseException:
-        if secret is not None and not path.exists():
-            key.unlink(missing_ok=True)
-        raise
-
-
-def _create_at_url(url: str, inputs: Inputs) -> None:
-    folder = Path.cwd()
-    temporary = folder / f"aliquot-{secrets.token_hex(4)}.key"
-    secret = new_secret(temporary)
-    try:
-        campaign = _fill(url, inputs, secret, "the database")
-        temporary.replace(folder / f"aliquot-{campaign}.key")
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def _fill(place: str, inputs: Inputs, secret: bytes, named: str | Path) -> str:
-    engine = make_engine(place)
-    try:
-        create_tables(engine)
-        with engine.begin() as connection:
-            return creating.fill(connection, inputs, secret, Clock().now())
-    except DBAPIError as error:
-        raise OutputError(f"{named}: cannot be written ({error.orig}); free space or choose another -o; nothing was "
-                          "changed") from None  # fmt: skip
-    finally:
-        engine.dispose()
