@@ -198,6 +198,19 @@ def test_a_forgotten_worker_who_comes_again_is_somebody_new(make):
         assert "W7" not in str(connection.execute(sql("SELECT * FROM events")).all())
 
 
+def test_what_a_forgotten_person_judged_can_be_judged_again(make):
+    campaign = make(annotators=["ann", "bob", "cem"], per_output=1)
+    judge_all(campaign)
+    cells = campaign.data.n_items * campaign.data.n_systems
+    alias = campaign.forget("ann")
+    assert len(campaign.judgments()) < cells
+    act(campaign, "rejudge", alias)
+    judge_all(campaign)
+    assert len(campaign.judgments()) == cells
+    assert campaign.check().sound
+    assert {one.annotator: one.pace for one in campaign.status().annotators}[alias] is None
+
+
 # -- campaigns of older versions -----------------------------------------------------------------------------------
 
 

@@ -183,7 +183,7 @@ def _only(selection: Selection, ids: set[ItemId]) -> Selection:
 
 def _rejudge(campaign: Campaign, request: Request) -> str:
     def change(connection: Connection) -> None:
-        identity = campaign.identity(connection, request.target)
+        identity = campaign.identity(connection, request.target, also_forgotten=True)
         if is_model(connection, identity):
             raise OptionError(f"'{request.target}' is an automatic judge, so that people judge all its outputs anyway; "
                               "name a person")  # fmt: skip
@@ -212,7 +212,7 @@ ACTIONS: Mapping[str, Action] = MappingProxyType(
             Action(
                 "pause", "Pause", _fact("work", "paused", "is paused; open units went back to the queue", free=True)
             ),
-            Action("resume", "Resume", _fact("work", "active", "may go on")),
+            Action("resume", "Resume", _fact("work", "active", "is not paused any more")),
             Action("exclude", "Exclude", _fact("counts", 0, "is excluded: none of the judgments count", free=True)),
             Action("include", "Include", _fact("counts", 1, "is included again: the judgments count")),
             Action("revoke", "Withdraw link", _revoke),

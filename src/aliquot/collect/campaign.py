@@ -282,13 +282,13 @@ class Campaign(ServedCampaign):
 
         self.store.write(change)
 
-    def identity(self, connection: Connection, name: str) -> str:
-        """Return the id of an annotator by name; raise for one who was forgotten."""
+    def identity(self, connection: Connection, name: str, *, also_forgotten: bool = False) -> str:
+        """Return the id of an annotator by name; raise for forgotten people unless they are meant, too."""
         rows = connection.execute(sql("SELECT id, name, link FROM annotators")).all()
         person = next((row for row in rows if row.name == name), None)
         if person is None:
             raise unknown_name("annotator", name, [row.name for row in rows if row.link != FORGOTTEN])
-        if person.link == FORGOTTEN:
+        if person.link == FORGOTTEN and not also_forgotten:
             raise OptionError(f"'{name}' was forgotten, and stays so; add the person under a new name instead")
         return str(person.id)
 

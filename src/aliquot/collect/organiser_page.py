@@ -114,15 +114,16 @@ def _card(person: Mapping[str, Any], card: AnnotatorCard | None) -> dict[str, An
     return {
         "annotator": person["name"], "states": person["state"].split(", "), "numbers": numbers,
         "suggestion": _suggestion(person, card), "evidence": card.evidence if card is not None else (),
-        "facts": [] if person["link"] == FORGOTTEN else [
+        "facts": [
             (fact, value, [(name, ACTIONS[name].label) for name in actions]) for fact, value, actions in _facts(person)
         ],
+        "forgotten": person["link"] == FORGOTTEN,
     }  # fmt: skip
 
 
 def _suggestion(person: Mapping[str, Any], card: AnnotatorCard | None) -> str:
     if person["link"] == FORGOTTEN:
-        return "name, answers and messages are deleted"
+        return "name and answers are deleted"
     if not person["counts"]:
         return "judgments do not count"
     text = card.suggestion if card is not None else "nothing judged yet"
@@ -130,7 +131,9 @@ def _suggestion(person: Mapping[str, Any], card: AnnotatorCard | None) -> str:
 
 
 def _facts(person: Mapping[str, Any]) -> list[tuple[str, str, tuple[str, ...]]]:
-    """Return what is known of link, work and judgments, each with the actions that change it."""
+    """Return link, work and judgments in words, each with the actions that change it."""
+    if person["link"] == FORGOTTEN:
+        return [("Judgments", "deleted", ("rejudge",))]
     again = () if person["kind"] == "model" else ("rejudge",)
     return [
         ("Link", "valid", ("revoke",)) if person["link"] == VALID else ("Link", "withdrawn", ("renew",)),

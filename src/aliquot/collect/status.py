@@ -90,7 +90,7 @@ def _annotator(row: Any, leased: int) -> AnnotatorStatus:
     seconds = row.active_ms / 1000
     return AnnotatorStatus(
         row.name, row.kind, standing(row), row.n_done, leased, row.n_cells, seconds,
-        round(seconds / row.n_done, 1) if row.n_done else None,
+        round(seconds / row.n_done, 1) if row.n_done and row.link != FORGOTTEN else None,
         None if row.last_seen is None else iso_time(row.last_seen),
     )  # fmt: skip
 
