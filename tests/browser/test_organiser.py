@@ -140,7 +140,7 @@ def test_link_work_and_judgments_have_their_own_buttons(serve: Serve, organiser:
         organiser.wait_for_selector(f"section:has(#h-log) td:text-is('{reason}')")
 
     def state() -> list[str]:
-        return card.locator(".state").all_inner_texts()
+        return list(card.locator(".state").all_inner_texts())
 
     for label, reason in (("Pause", "r1"), ("Exclude", "r2"), ("Withdraw link", "r3")):
         press(label, reason)

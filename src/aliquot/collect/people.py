@@ -195,20 +195,26 @@ _ANNOTATOR = ("id", "name", "kind", "locale", "token_number", "token_hash", "off
 
 
 def erase_again(connection: Connection) -> int:
-    """Erase what version 2 left in the log of forgotten people, and mend what it damaged; return how many there are.
-
-    It replaced the quoted name in all events of the kind `annotator`: with the name "human", every annotator's kind.
-    The table kept the right values, and the fields their order.
-    """
+    """Erase what version 2 left in the log of forgotten people, and mend what it damaged; return how many there are."""
     rows = connection.execute(sql("SELECT payload FROM events WHERE kind = 'forgotten'")).scalars().all()
-    gone = {person["id"]: person["alias"] for person in map(decode, rows)}
+    aliases = {person["id"]: person["alias"] for person in map(decode, rows)}
+    if aliases:
+        _mend_annotators(connection)
+    for identity, alias in aliases.items():
+        erase_person(connection, identity, alias)
+    return len(aliases)
+
+
+def _mend_annotators(connection: Connection) -> None:
+    """Write the events `annotator` of version 2 again from the table.
+
+    Forgetting replaced the quoted name in all of them: with the name "human", every annotator's kind. The table kept
+    the right values, and the fields their order.
+    """
     events = connection.execute(sql("SELECT id, payload FROM events WHERE kind = 'annotator' ORDER BY id")).all()
-    people = connection.execute(sql("SELECT id, name, kind, locale FROM annotators")).all()
-    numbered = sorted(people, key=lambda person: int(person.id[1:]))
-    for event, person in zip(events if gone else (), numbered, strict=False):
+    people = connection.execute(sql("SELECT id, name, kind, locale FROM annotators")).mappings().all()
+    numbered = sorted(people, key=lambda person: int(person["id"][1:]))
+    for event, person in zip(events, numbered, strict=True):
         fields = dict(zip(_ANNOTATOR, decode(event.payload).values(), strict=False))
         connection.execute(sql("UPDATE events SET payload = :new WHERE id = :id"),
-                           {"new": encode(fields | dict(person._mapping)), "id": event.id})  # noqa: SLF001  # fmt: skip
-    for identity, alias in gone.items():
-        erase_person(connection, identity, alias)
-    return len(gone)
+                           {"new": encode(fields | dict(person)), "id": event.id})  # fmt: skip
