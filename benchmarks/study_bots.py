@@ -22,8 +22,8 @@ from study_adaptive import Kept, Measured, measured
 
 import aliquot
 from aliquot.collect.campaign import Campaign
-from aliquot.collect.events import decode, sql
 from aliquot.collect.serving import Annotator
+from aliquot.collect.statements import decode, sql
 from aliquot.core.evalset import EvalSet
 from aliquot.estimation.estimate import Estimates
 from aliquot.simulation.adaptive import allocations

@@ -71,7 +71,9 @@ def test_news_do_not_take_a_form_away(serve: Serve, organiser: Any):
     form.locator("input[name=reason]").fill("slow")
     act(served.campaign, "message", "", "hello")
     organiser.wait_for_timeout(4000)  # the server tells of it, and the page waits
-    box = form.get_by_role("button", name="Exclude").bounding_box()
+    button = form.get_by_role("button", name="Exclude")
+    button.scroll_into_view_if_needed()
+    box = button.bounding_box()
     organiser.mouse.move(box["x"] + 5, box["y"] + 5)
     organiser.mouse.down()
     organiser.wait_for_timeout(200)
@@ -122,3 +124,45 @@ def test_quiz_example_message_and_code(serve: Serve, open_tab: Callable[..., Tab
         tab.left_by(lambda: page.keyboard.press("Control+Enter"))
         page.wait_for_selector(".unit, .words h2")
     assert page.inner_text(".code") == "DONE7"
+
+
+def test_link_work_and_judgments_have_their_own_buttons(serve: Serve, organiser: Any):
+    served = serve("da")
+    judge(served, "kim", 70)
+    organiser.goto(served.organiser)
+    card = organiser.get_by_role("article", name="kim")
+
+    def press(label: str, reason: str) -> None:
+        if not card.locator("details").evaluate("part => part.open"):
+            card.locator("summary").click()
+        card.get_by_role("textbox", name="Reason: kim").fill(reason)
+        card.get_by_role("button", name=label, exact=True).click()
+        organiser.wait_for_selector(f"section:has(#h-log) td:text-is('{reason}')")
+
+    def state() -> list[str]:
+        return list(card.locator(".state").all_inner_texts())
+
+    for label, reason in (("Pause", "r1"), ("Exclude", "r2"), ("Withdraw link", "r3")):
+        press(label, reason)
+    assert state() == ["excluded", "paused", "link withdrawn"]
+    assert "judgments do not count" in card.inner_text()
+    card.locator("summary").click()
+    assert [" ".join(row.split()) for row in card.locator(".facts li > span").all_inner_texts()] == [
+        "Link withdrawn", "Work paused", "Judgments do not count"]  # fmt: skip
+    assert Axe().run(organiser).violations_count == 0
+    field = card.get_by_role("textbox", name="Reason: kim")
+    field.fill("typed")
+    field.press("Enter")  # none of the buttons is meant
+    organiser.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    assert field.input_value() == "typed"
+    press("Include", "r4")
+    press("New link", "r5")
+    assert state() == ["paused"]
+    press("Resume", "r6")
+    assert state() == ["active"]
+    alias = served.campaign.forget("kim")
+    organiser.goto(served.organiser)
+    card = organiser.get_by_role("article", name=alias)
+    assert state() == ["forgotten"]
+    card.locator("summary").click()
+    assert card.get_by_role("button").all_inner_texts() == ["Judge again"]

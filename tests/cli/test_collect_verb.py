@@ -17,7 +17,7 @@ from tests.collect.conftest import judge_all
 import aliquot as library
 from aliquot.cli.main import subcommands
 from aliquot.collect.campaign import Campaign
-from aliquot.collect.events import sql
+from aliquot.collect.statements import sql
 
 COMMANDS = [
     "new",

@@ -7,7 +7,6 @@ import pwd
 import random
 import shutil
 import socket
-import sqlite3
 import subprocess
 import tempfile
 import uuid
@@ -135,12 +134,12 @@ def judge_all(campaign: Campaign, seed: int = 0, units: int | None = None) -> di
     return given
 
 
-def as_version_2(connection: sqlite3.Connection) -> None:
-    """Give a campaign's tables the shape that they had before version 3."""
+def as_version_2(run: Callable[[str], object]) -> None:
+    """Give a campaign's tables the shape that they had before version 3; `run` executes SQL."""
     for fact in ("link", "work", "counts"):
-        connection.execute(f"ALTER TABLE annotators DROP COLUMN {fact}")
-    connection.execute("ALTER TABLE annotators ADD COLUMN state TEXT NOT NULL DEFAULT 'active'")
-    connection.execute("UPDATE meta SET value = '2' WHERE key = 'schema'")
+        run(f"ALTER TABLE annotators DROP COLUMN {fact}")
+    run("ALTER TABLE annotators ADD COLUMN state TEXT NOT NULL DEFAULT 'active'")
+    run("UPDATE meta SET value = '2' WHERE key = 'schema'")
 
 
 # -- PostgreSQL ---------------------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from typing import Any
 
 from aliquot.collect import bots
 from aliquot.collect.campaign import Campaign
-from aliquot.collect.events import sql
+from aliquot.collect.statements import sql
 
 SERVER = """
 import sys

@@ -16,8 +16,8 @@ from tests.collect.conftest import answers_for, changes, judge_all, people
 import aliquot
 from aliquot.collect.campaign import Campaign
 from aliquot.collect.errors import CollectError, StorageError
-from aliquot.collect.events import sql
 from aliquot.collect.protocols import list_protocols, protocol_text, read_protocol
+from aliquot.collect.statements import sql
 from aliquot.collect.store import Clock
 from aliquot.errors import AliquotError, AliquotWarning, DataError
 

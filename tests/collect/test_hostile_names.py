@@ -152,7 +152,7 @@ def test_a_campaign_of_the_first_version_is_brought_up_to_date(name, make):
     with sqlite3.connect(campaign.store.place) as old:
         old.execute("UPDATE choices SET shown = 'a;b', ranking = 'a > b' WHERE TRUE")
         old.execute("ALTER TABLE answers DROP COLUMN writer")
-        as_version_2(old)
+        as_version_2(old.execute)
         old.execute("UPDATE meta SET value = '1' WHERE key = 'schema'")
     with pytest.raises(FormatError, match="aliquot collect check"):
         compare_choices(campaign.store.place)

@@ -15,10 +15,11 @@ from aliquot.collect import organiser, protocols
 from aliquot.collect.actions import act
 from aliquot.collect.campaign import Campaign
 from aliquot.collect.errors import StorageError
-from aliquot.collect.events import sql
-from aliquot.collect.organiser import LiveView, overview, page_values, snapshot_of
+from aliquot.collect.organiser import LiveView, overview, snapshot_of
+from aliquot.collect.organiser_page import page_values
 from aliquot.collect.protocols import Checks, Gold, Payment, Protocol, load_protocol
 from aliquot.collect.serving import Annotator
+from aliquot.collect.statements import sql
 from aliquot.errors import AliquotError
 
 DATA = aliquot.synthetic(items=48, systems=3, seed=3)

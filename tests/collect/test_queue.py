@@ -21,10 +21,10 @@ from tests.collect.conftest import MEMORY, answers_for, changes, judge_all, peop
 import aliquot
 from aliquot.collect.campaign import Campaign
 from aliquot.collect.errors import CollectError
-from aliquot.collect.events import sql
 from aliquot.collect.lists import fixed_lists, order_of_slots
 from aliquot.collect.queue import Candidate, choose
 from aliquot.collect.serving import Annotator
+from aliquot.collect.statements import sql
 from aliquot.collect.store import Clock, Store
 
 K = 2

@@ -13,7 +13,7 @@ import aliquot
 from aliquot.collect.backup import backup
 from aliquot.collect.campaign import Campaign
 from aliquot.collect.errors import CollectError
-from aliquot.collect.events import sql
+from aliquot.collect.statements import sql
 from aliquot.errors import AliquotError
 
 DATA = aliquot.synthetic(items=20, systems=3, seed=2)

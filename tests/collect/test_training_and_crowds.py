@@ -11,9 +11,9 @@ from starlette.testclient import TestClient
 
 import aliquot
 from aliquot.collect.campaign import Campaign
-from aliquot.collect.events import sql
 from aliquot.collect.protocols import Crowd, Example, Question, Quiz, Tutorial, load_protocol
 from aliquot.collect.server import create_app
+from aliquot.collect.statements import sql
 from aliquot.errors import AliquotError
 
 DATA = aliquot.synthetic(items=12, systems=2, seed=3)

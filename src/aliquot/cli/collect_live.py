@@ -26,8 +26,8 @@ def act(
     campaign: CampaignArgument,
     action: Annotated[
         str,
-        typer.Argument(metavar="ACTION", help="pause, resume, exclude, include, renew (a new link), rejudge, reassign "
-                       "(an annotator); message; add; wanted; top_up; stop, open, close (the campaign)."),
+        typer.Argument(metavar="ACTION", help="pause, resume, exclude, include, revoke, renew (the link), rejudge, "
+                       "reassign (an annotator); message; add; wanted; top_up; stop, open, close (the campaign)."),
     ],
     target: Annotated[str, typer.Option("--annotator", metavar="NAME", help="Whom it is about.")] = "",
     value: Annotated[str, typer.Option("--value", metavar="TEXT", help="A number, names, or a message.")] = "",
@@ -81,7 +81,7 @@ def forget(
 ) -> None:
     """Delete the data of one annotator from the campaign, its log and so from later exports.
 
-    What was exported before, and backups, are not changed.
+    What was exported before, backups and sheets are not changed: delete them yourself. --reason is kept: name nobody.
 
     Example: aliquot collect forget campaign.db --annotator prolific:5f1
     """
@@ -89,7 +89,10 @@ def forget(
 
     with Campaign.open(campaign) as opened:
         alias = opened.forget(annotator, reason)
-    render.console().print(f"forgotten; what is left is called {alias}", markup=False)
+    console = render.console()
+    console.print(f"forgotten; what is left is called {alias}", markup=False)
+    console.print("their judgments are deleted; to have the work judged again: aliquot collect act CAMPAIGN rejudge "
+                  f"--annotator {alias}", markup=False, soft_wrap=True)  # fmt: skip
 
 
 def backup(

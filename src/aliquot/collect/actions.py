@@ -11,7 +11,8 @@ from sqlalchemy.engine import Connection
 
 from aliquot.collect.campaign import Campaign
 from aliquot.collect.creating import add_units
-from aliquot.collect.events import WORKING, sql
+from aliquot.collect.people import WORKING, is_model
+from aliquot.collect.statements import sql
 from aliquot.collect.units import make_units
 from aliquot.core.evalset import ItemId
 from aliquot.core.selection import Selection
@@ -66,7 +67,7 @@ def _fact(name: str, value: str | int, done: str, *, free: bool = False) -> Call
         def change(connection: Connection) -> None:
             identity = campaign.identity(connection, request.target)
             if free:
-                _free(campaign, connection, identity)
+                campaign.free_units(connection, identity)
             campaign.log.append(connection, campaign.store.clock.now(), "organiser", "annotator_state",
                                 {"id": identity, name: value, "reason": request.reason})  # fmt: skip
 
@@ -76,27 +77,21 @@ def _fact(name: str, value: str | int, done: str, *, free: bool = False) -> Call
     return run
 
 
-def _free(campaign: Campaign, connection: Connection, identity: str) -> int:
-    """Give the annotator's open units back to the others."""
-    rows = connection.execute(
-        sql("SELECT id, policy FROM assignments WHERE annotator_id = :id AND state = 'leased'"), {"id": identity}
-    ).all()
-    for row in rows:
-        campaign.log.append(connection, campaign.store.clock.now(), "organiser", "expire",
-                            {"assignment": row.id, "keep": row.policy == "fixed"})  # fmt: skip
-    return len(rows)
-
-
 def _reassign(campaign: Campaign, request: Request) -> str:
     def change(connection: Connection) -> int:
         identity = campaign.identity(connection, request.target)
-        count = _free(campaign, connection, identity)
+        count = campaign.free_units(connection, identity)
         campaign.log.append(connection, campaign.store.clock.now(), "organiser", "reassigned",
                             {"id": identity, "units": count, "reason": request.reason})  # fmt: skip
         return count
 
     count = campaign.store.write(change)
     return f"{count} open units of {request.target} went back to the queue"
+
+
+def _revoke(campaign: Campaign, request: Request) -> str:
+    campaign.revoke(request.target, request.reason)
+    return f"the link of {request.target} is withdrawn; open units went back to the queue, judgments stay"
 
 
 def _renew(campaign: Campaign, request: Request) -> str:
@@ -188,13 +183,12 @@ def _only(selection: Selection, ids: set[ItemId]) -> Selection:
 
 def _rejudge(campaign: Campaign, request: Request) -> str:
     def change(connection: Connection) -> None:
-        campaign.log.append(
-            connection,
-            campaign.store.clock.now(),
-            "organiser",
-            "rejudge",
-            {"id": campaign.identity(connection, request.target), "reason": request.reason},
-        )
+        identity = campaign.identity(connection, request.target, also_forgotten=True)
+        if is_model(connection, identity):
+            raise OptionError(f"'{request.target}' is an automatic judge, so that people judge all its outputs anyway; "
+                              "name a person")  # fmt: skip
+        campaign.log.append(connection, campaign.store.clock.now(), "organiser", "rejudge",
+                            {"id": identity, "reason": request.reason})  # fmt: skip
 
     campaign.store.write(change)
     return f"the finished work of {request.target} is judged once more by others"
@@ -218,12 +212,13 @@ ACTIONS: Mapping[str, Action] = MappingProxyType(
             Action(
                 "pause", "Pause", _fact("work", "paused", "is paused; open units went back to the queue", free=True)
             ),
-            Action("resume", "Go on", _fact("work", "active", "may go on")),
+            Action("resume", "Resume", _fact("work", "active", "is not paused any more")),
             Action("exclude", "Exclude", _fact("counts", 0, "is excluded: none of the judgments count", free=True)),
-            Action("include", "Include again", _fact("counts", 1, "is included again: the judgments count")),
-            Action("renew", "Make a new link", _renew),
-            Action("rejudge", "Have the work judged by others", _rejudge),
-            Action("reassign", "Give open work to others", _reassign),
+            Action("include", "Include", _fact("counts", 1, "is included again: the judgments count")),
+            Action("revoke", "Withdraw link", _revoke),
+            Action("renew", "New link", _renew),
+            Action("rejudge", "Judge again", _rejudge),
+            Action("reassign", "Free open units", _reassign),
             Action("message", "Send message", _message),
             Action("add", "Add annotators", _add),
             Action("wanted", "Judgments an output", _wanted),

@@ -13,8 +13,9 @@ from typing import Any
 from sqlalchemy.engine import Connection
 
 from aliquot.collect.creating import add_units
-from aliquot.collect.events import ALLOCATING, Log, decode, one_at_a_time, sql
+from aliquot.collect.events import Log
 from aliquot.collect.protocols import Protocol
+from aliquot.collect.statements import ALLOCATING, decode, one_at_a_time, sql
 from aliquot.collect.units import make_units
 from aliquot.core.evalset import EvalSet
 from aliquot.core.selection import Selection
@@ -35,7 +36,7 @@ class Allocation:
         self.forget()
 
     def forget(self) -> None:
-        """Begin anew from the log: a transaction failed, and with it what the allocator was told."""
+        """Begin anew from the log, where a transaction failed after the allocator was told, or events were erased."""
         with self._lock:
             self._allocator: Allocator | None = None
             self._event = 0  # the last event that was taken
@@ -88,12 +89,13 @@ class Allocation:
     def _fresh(self, connection: Connection) -> list[tuple[Any, ...]]:
         """Judgments that the allocator has not been told, with errors summed up; answers changed later stay as told.
 
-        Marks are ignored: what is known of an annotator may depend on the scores.
+        Marks are ignored: what is known of an annotator may depend on the scores. Automatic judges are a metric.
         """
         rows = connection.execute(
             sql('SELECT item, system, annotator, SUM(value) AS total, AVG(value) AS mean, MAX(error) AS errors, '
                 'MIN("order") AS place FROM judgments WHERE control IS NULL AND "repeat" IS NULL '
-                "AND value IS NOT NULL GROUP BY item, system, annotator ORDER BY MIN(time), place")
+                "AND value IS NOT NULL AND annotator NOT IN (SELECT name FROM annotators WHERE kind = 'model') "
+                "GROUP BY item, system, annotator ORDER BY MIN(time), place")
         ).all()  # fmt: skip
         fresh = []
         for row in rows:

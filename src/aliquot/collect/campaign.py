@@ -11,29 +11,27 @@ from pathlib import Path
 
 import polars as pl
 from sqlalchemy.engine import Connection
-from sqlalchemy.exc import DBAPIError
 
 from aliquot.collect import creating, crowd, exporting
 from aliquot.collect.errors import CollectError
-from aliquot.collect.events import FORGOTTEN, VALID, WITHDRAWN, erase_person, sql
-from aliquot.collect.gathering import Inputs, annotator_names, gather
+from aliquot.collect.gathering import annotator_names, gather
 from aliquot.collect.judges import add_unselected
 from aliquot.collect.opened import campaign_state, meta_value, set_meta
+from aliquot.collect.people import FORGOTTEN, VALID, WITHDRAWN, erase_person
 from aliquot.collect.protocols import Protocol
 from aliquot.collect.rebuilding import CheckResult, check
-from aliquot.collect.schema import create as create_tables
-from aliquot.collect.schema import is_url, make_engine
+from aliquot.collect.schema import is_url
 from aliquot.collect.serving import ServedCampaign
+from aliquot.collect.statements import sql
 from aliquot.collect.status import Status, status_of
-from aliquot.collect.store import Clock, Store
+from aliquot.collect.store import Store
 from aliquot.collect.tokens import CROWD, ORGANISER, Links, make_token, new_secret, read_secret, token_hash
 from aliquot.collect.units import UNIT_ITEMS, Texts, expected_seconds, make_units
 from aliquot.core.judgments import Judgments
 from aliquot.core.selection import Selection
-from aliquot.errors import DataError, OptionError, OutputError, unknown_name
+from aliquot.errors import DataError, OptionError, unknown_name
 from aliquot.io.formats import campaign as campaign_file
 from aliquot.io.inputs import DataLike, SelectionLike, as_evalset
-from aliquot.io.writing import whole_file
 
 KINDS = ("human", "model")
 
@@ -93,9 +91,9 @@ class Campaign(ServedCampaign):
             title=title, allocate=allocate, question=question, budget=budget,
         )  # fmt: skip
         if is_url(path):
-            _create_at_url(str(path), inputs)
+            creating.create_at_url(str(path), inputs)
         else:
-            _create_file(Path(path), inputs)
+            creating.create_file(Path(path), inputs)
         return cls.open(path)
 
     @classmethod
@@ -152,6 +150,7 @@ class Campaign(ServedCampaign):
             number = int(meta_value(connection, "organiser_number")) + 1
             set_meta(connection, "organiser_number", str(number))
             set_meta(connection, "organiser_hash", token_hash(make_token(secret, self.id, ORGANISER, number)))
+            set_meta(connection, "crowd_hash", token_hash(make_token(secret, self.id, CROWD, 1)))
             self.log.append(connection, now, "organiser", "links_renewed", {"annotators": len(rows)})
 
         self.store.write(change)
@@ -248,20 +247,22 @@ class Campaign(ServedCampaign):
         def change(connection: Connection) -> None:
             now = self.store.clock.now()
             identity = self.identity(connection, name)
-            self._free_all(connection, identity, now)
+            self.free_units(connection, identity, for_good=True)
             self.log.append(connection, now, "organiser", "annotator_state",
                             {"id": identity, "link": WITHDRAWN, "reason": reason})  # fmt: skip
 
         self.store.write(change)
 
-    def _free_all(self, connection: Connection, identity: str, now: float) -> None:
-        """Give what an annotator has not submitted to the others, also of a fixed list."""
-        rows = connection.execute(
-            sql("SELECT id FROM assignments WHERE annotator_id = :id AND state IN ('leased', 'planned')"),
-            {"id": identity},
-        ).all()
+    def free_units(self, connection: Connection, identity: str, *, for_good: bool = False) -> int:
+        """Give an annotator's open units to the others and return how many; for good, also the rest of a fixed list."""
+        states = "('leased', 'planned')" if for_good else "('leased')"
+        query = sql(f"SELECT id, policy FROM assignments WHERE annotator_id = :id AND state IN {states}")  # noqa: S608
+        rows = connection.execute(query, {"id": identity}).all()
+        now = self.store.clock.now()
         for row in rows:
-            self.log.append(connection, now, "organiser", "revoke", {"assignment": row.id})
+            kind, more = ("revoke", {}) if for_good else ("expire", {"keep": row.policy == "fixed"})
+            self.log.append(connection, now, "organiser", kind, {"assignment": row.id, **more})
+        return len(rows)
 
     def renew_link(self, name: str, reason: str = "") -> None:
         """Give an annotator a new link; older ones never work again. Also after the link was withdrawn."""
@@ -281,13 +282,13 @@ class Campaign(ServedCampaign):
 
         self.store.write(change)
 
-    def identity(self, connection: Connection, name: str) -> str:
-        """Return the id of an annotator by name; raise for one who was forgotten."""
+    def identity(self, connection: Connection, name: str, *, also_forgotten: bool = False) -> str:
+        """Return the id of an annotator by name; raise for forgotten people unless they are meant, too."""
         rows = connection.execute(sql("SELECT id, name, link FROM annotators")).all()
         person = next((row for row in rows if row.name == name), None)
         if person is None:
             raise unknown_name("annotator", name, [row.name for row in rows if row.link != FORGOTTEN])
-        if person.link == FORGOTTEN:
+        if person.link == FORGOTTEN and not also_forgotten:
             raise OptionError(f"'{name}' was forgotten, and stays so; add the person under a new name instead")
         return str(person.id)
 
@@ -355,7 +356,9 @@ class Campaign(ServedCampaign):
 
     def crowd_token(self, token: str) -> bool:
         """Return True for the token of the shared link, and raise for any other."""
-        if not secrets.compare_digest(token_hash(token), self._meta.get("crowd_hash", "")):
+        with self.store.read() as connection:
+            expected = meta_value(connection, "crowd_hash")
+        if not secrets.compare_digest(token_hash(token), expected):
             raise CollectError("link_unknown", "this link is not known; ask the organiser for yours")
         return True
 
@@ -369,7 +372,7 @@ class Campaign(ServedCampaign):
             while alias in names:
                 alias += "-"
             now = self.store.clock.now()
-            self._free_all(connection, identity, now)
+            self.free_units(connection, identity, for_good=True)
             erase_person(connection, identity, alias)
             self.log.append(
                 connection, now, "organiser", "forgotten", {"id": identity, "alias": alias, "reason": reason}
@@ -377,54 +380,7 @@ class Campaign(ServedCampaign):
             return alias
 
         alias = self.store.write(change)
+        if self.allocation is not None:
+            self.allocation.forget()
         self.store.vacuum()
         return alias
-
-
-# -- making the file ---------------------------------------------------------------------------------------------------
-
-
-def _create_file(path: Path, inputs: Inputs) -> None:
-    key = Path(f"{path}.key")
-    for there in (path, key):
-        if there.exists():
-            raise OptionError(f"{there}: exists already, and judgments are not overwritten; name another file, or "
-                              "delete it")  # fmt: skip
-    secret: bytes | None = None
-    try:
-        with whole_file(path) as temporary:
-            temporary.unlink()
-            secret = new_secret(key)
-            try:
-                _fill(f"{temporary}", inputs, secret, path)
-            finally:
-                for ending in ("-wal", "-shm"):  # left where the disk is full
-                    Path(f"{temporary}{ending}").unlink(missing_ok=True)
-    except BaseException:
-        if secret is not None and not path.exists():
-            key.unlink(missing_ok=True)
-        raise
-
-
-def _create_at_url(url: str, inputs: Inputs) -> None:
-    folder = Path.cwd()
-    temporary = folder / f"aliquot-{secrets.token_hex(4)}.key"
-    secret = new_secret(temporary)
-    try:
-        campaign = _fill(url, inputs, secret, "the database")
-        temporary.replace(folder / f"aliquot-{campaign}.key")
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def _fill(place: str, inputs: Inputs, secret: bytes, named: str | Path) -> str:
-    engine = make_engine(place)
-    try:
-        create_tables(engine)
-        with engine.begin() as connection:
-            return creating.fill(connection, inputs, secret, Clock().now())
-    except DBAPIError as error:
-        raise OutputError(f"{named}: cannot be written ({error.orig}); free space or choose another -o; nothing was "
-                          "changed") from None  # fmt: skip
-    finally:
-        engine.dispose()

@@ -12,19 +12,73 @@ from pathlib import Path
 import msgspec
 import numpy as np
 from sqlalchemy.engine import Connection
+from sqlalchemy.exc import DBAPIError
 
 from aliquot._version import __version__
-from aliquot.collect.events import NUMBERING, Log, encode, one_at_a_time, sql
+from aliquot.collect.events import Log
 from aliquot.collect.gathering import Inputs
 from aliquot.collect.lists import fixed_lists
-from aliquot.collect.tokens import CROWD, ORGANISER, make_token, token_hash
+from aliquot.collect.schema import create as create_tables
+from aliquot.collect.schema import make_engine
+from aliquot.collect.statements import NUMBERING, encode, one_at_a_time, sql
+from aliquot.collect.store import Clock
+from aliquot.collect.tokens import CROWD, ORGANISER, make_token, new_secret, token_hash
 from aliquot.collect.units import Texts, Unit
 from aliquot.core.evalset import EvalSet
 from aliquot.core.selection import Selection
-from aliquot.errors import DataError
+from aliquot.errors import DataError, OptionError, OutputError
 from aliquot.io.formats import items as item_lines
+from aliquot.io.writing import whole_file
 
 OPEN = "open"
+
+
+def create_file(path: Path, inputs: Inputs) -> None:
+    """Make a campaign's file and its key, both or neither."""
+    key = Path(f"{path}.key")
+    for there in (path, key):
+        if there.exists():
+            raise OptionError(f"{there}: exists already, and judgments are not overwritten; name another file, or "
+                              "delete it")  # fmt: skip
+    secret: bytes | None = None
+    try:
+        with whole_file(path) as temporary:
+            temporary.unlink()
+            secret = new_secret(key)
+            try:
+                _fill(f"{temporary}", inputs, secret, path)
+            finally:
+                for ending in ("-wal", "-shm"):  # left where the disk is full
+                    Path(f"{temporary}{ending}").unlink(missing_ok=True)
+    except BaseException:
+        if secret is not None and not path.exists():
+            key.unlink(missing_ok=True)
+        raise
+
+
+def create_at_url(url: str, inputs: Inputs) -> None:
+    """Make a campaign in an empty PostgreSQL database; the key is in the working folder."""
+    folder = Path.cwd()
+    temporary = folder / f"aliquot-{secrets.token_hex(4)}.key"
+    secret = new_secret(temporary)
+    try:
+        campaign = _fill(url, inputs, secret, "the database")
+        temporary.replace(folder / f"aliquot-{campaign}.key")
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _fill(place: str, inputs: Inputs, secret: bytes, named: str | Path) -> str:
+    engine = make_engine(place)
+    try:
+        create_tables(engine)
+        with engine.begin() as connection:
+            return fill(connection, inputs, secret, Clock().now())
+    except DBAPIError as error:
+        raise OutputError(f"{named}: cannot be written ({error.orig}); free space or choose another -o; nothing was "
+                          "changed") from None  # fmt: skip
+    finally:
+        engine.dispose()
 
 
 def fill(connection: Connection, inputs: Inputs, secret: bytes, now: float) -> str:

@@ -8,61 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
-import msgspec
-import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from aliquot.collect.answers import FORM, Shown, missing_widgets
+from aliquot.collect import people
+from aliquot.collect.answers import Shown, missing_widgets
+from aliquot.collect.people import is_model
 from aliquot.collect.protocols import Protocol
 from aliquot.collect.records import Given, Page, derive
-from aliquot.collect.schema import metadata
+from aliquot.collect.statements import Payload, add_to_counter, decode, encode, insert, locking, sql
 from aliquot.collect.units import Row, Texts, Unit, characters, shown_rows
-from aliquot.core.judgments import CONTROL_ITEM, MODEL
+from aliquot.core.judgments import CONTROL_ITEM
 
-Payload = dict[str, Any]
 JUDGED = "work"
-EXCLUDED = "excluded"
-VALID, WITHDRAWN, FORGOTTEN = "valid", "withdrawn", "forgotten"
-WORKING = "link = 'valid' AND work = 'active' AND counts = 1"
-"""SQL: annotators who get units."""
 ACTIONS = frozenset({"annotator_state", "reassigned", "message", "campaign_state", "wanted", "topped_up", "rejudge",
                      "links_renewed", "forgotten", "guidelines_changed", "systems_added"})  # fmt: skip
 """Kinds of events that the audit log shows."""
-
-
-@cache
-def sql(statement: str) -> sa.TextClause:
-    """Prepare a statement once."""
-    return sa.text(statement)
-
-
-def locking(connection: Connection, statement: str, *, skip: bool = False) -> sa.TextClause:
-    """Lock the rows that a query returns until the transaction ends; SQLite has one writer and needs none."""
-    if connection.dialect.name != "postgresql":
-        return sql(statement)
-    return sql(f"{statement} FOR UPDATE{' SKIP LOCKED' if skip else ''}")
-
-
-def one_at_a_time(connection: Connection, what: int) -> None:
-    """Let one process number new rows at a time, until the transaction ends."""
-    if connection.dialect.name == "postgresql":
-        connection.execute(sql("SELECT pg_advisory_xact_lock(:key)"), {"key": 41_823_000 + what})
-
-
-NUMBERING, ALLOCATING = 1, 2
-
-
-def encode(value: Any) -> str:
-    """Return a value as JSON."""
-    return msgspec.json.encode(value).decode()
-
-
-def decode(text: str) -> Any:
-    """Return the value of a JSON text."""
-    return msgspec.json.decode(text)
 
 
 _MOST_SHOWN = 1024  # units in memory; more than annotators who work at the same time
@@ -100,7 +62,7 @@ class Log:
         if handler is not None:
             handler(self, connection, time, payload)
         if kind in ACTIONS:
-            _insert(connection, "audit", [{"time": time, "kind": kind, "payload": encode(payload)}])
+            insert(connection, "audit", [{"time": time, "kind": kind, "payload": encode(payload)}])
 
     def shown(self, connection: Connection, unit: int) -> Shown:
         """Return a unit as it is shown; units never change, so that those in work are kept."""
@@ -140,71 +102,8 @@ def lease(connection: Connection, assignment: str, *, lock: bool = False) -> Lea
 # -- applying ------------------------------------------------------------------------------------------------------
 
 
-def _insert(connection: Connection, table: str, rows: list[Payload]) -> None:
-    if rows:
-        names = list(dict.fromkeys(name for row in rows for name in row))
-        filled = [{name: row.get(name) for name in names} for row in rows]
-        connection.execute(sa.insert(metadata.tables[table]), filled)
-
-
-def _count(connection: Connection, name: str, by: int) -> None:
-    connection.execute(
-        sql("INSERT INTO counters (name, value) VALUES (:name, :by) ON CONFLICT (name) "
-            "DO UPDATE SET value = counters.value + :by"),
-        {"name": name, "by": by},
-    )  # fmt: skip
-
-
 def _guidelines(_log: Log, connection: Connection, time: float, payload: Payload) -> None:
-    _insert(connection, "guidelines", [payload | {"created": time}])
-
-
-def _annotator(_log: Log, connection: Connection, time: float, payload: Payload) -> None:
-    zero = {"n_done": 0, "n_cells": 0, "active_ms": 0, "last_seen": None}
-    extra = encode(payload.get("extra") or {})
-    _insert(connection, "annotators", [payload | {"extra": extra, "created": time} | _FACTS | zero])
-
-
-_FACTS: Payload = {"link": VALID, "work": "active", "counts": 1}
-"""What is known of a new annotator; each fact changes on its own."""
-_OLD_STATES = {
-    "active": "counts = CASE WHEN work = 'active' THEN 1 ELSE counts END, work = 'active'",
-    "paused": "work = 'paused'",
-    "excluded": "counts = 0, work = 'active'",
-    "revoked": "link = 'withdrawn'",
-}
-"""State in an event of version 2 or earlier -> the facts. "active" ended a pause, or else an exclusion."""
-
-
-def standing(row: Any) -> str:
-    """Return an annotator's facts in words: "active", or what keeps the annotator from working.
-
-    >>> from types import SimpleNamespace
-    >>> standing(SimpleNamespace(link="withdrawn", work="active", counts=0))
-    'excluded, link withdrawn'
-    """
-    if row.link == FORGOTTEN:
-        return FORGOTTEN
-    words = ("" if row.counts else EXCLUDED, "paused" * (row.work == "paused"), "link withdrawn" * (row.link != VALID))
-    return ", ".join(filter(None, words)) or "active"
-
-
-def _annotator_state(_log: Log, connection: Connection, _time: float, payload: Payload) -> None:
-    """Change one fact of an annotator; judgments of excluded annotators are marked, and count again when included."""
-    given = {name: payload[name] for name in _FACTS if name in payload}
-    change = _OLD_STATES[payload["state"]] if "state" in payload else ", ".join(f"{name} = :{name}" for name in given)
-    connection.execute(sql(f"UPDATE annotators SET {change} WHERE id = :id AND link <> 'forgotten'"),  # noqa: S608
-                       given | {"id": payload["id"]})  # fmt: skip
-    row = connection.execute(sql("SELECT name, counts FROM annotators WHERE id = :id"), {"id": payload["id"]}).one()
-    for table in ("judgments", "choices"):
-        connection.execute(
-            sql(f"UPDATE {table} SET marked = :new WHERE annotator = :name AND COALESCE(marked, '') = :old"),  # noqa: S608
-            {"new": None if row.counts else EXCLUDED, "old": EXCLUDED if row.counts else "", "name": row.name},
-        )
-
-
-def _message(_log: Log, connection: Connection, time: float, payload: Payload) -> None:
-    _insert(connection, "messages", [{"annotator_id": payload["id"], "text": payload["text"], "created": time}])
+    insert(connection, "guidelines", [payload | {"created": time}])
 
 
 def _campaign_state(_log: Log, connection: Connection, _time: float, payload: Payload) -> None:
@@ -219,7 +118,7 @@ def _wanted(_log: Log, connection: Connection, _time: float, payload: Payload) -
         {"wanted": payload["wanted"]},
     )
     after = connection.execute(sql("SELECT SUM(wanted) FROM units WHERE kind = 'work'")).scalar() or 0
-    _count(connection, "wanted", int(after) - int(before))
+    add_to_counter(connection, "wanted", int(after) - int(before))
     connection.execute(
         sql("UPDATE meta SET value = :wanted WHERE key = 'per_output'"), {"wanted": str(payload["wanted"])}
     )
@@ -232,97 +131,7 @@ def _rejudge(_log: Log, connection: Connection, _time: float, payload: Payload) 
     )
     count = connection.execute(sql(f"SELECT COUNT(*) FROM units WHERE {of_annotator}"), {"id": payload["id"]}).scalar()  # noqa: S608
     connection.execute(sql(f"UPDATE units SET wanted = wanted + 1 WHERE {of_annotator}"), {"id": payload["id"]})  # noqa: S608
-    _count(connection, "wanted", int(count or 0))
-
-
-def _annotator_token(_log: Log, connection: Connection, _time: float, payload: Payload) -> None:
-    connection.execute(
-        sql("UPDATE annotators SET token_hash = :hash, token_number = :number, link = COALESCE(:link, link) "
-            "WHERE id = :id AND link <> 'forgotten'"),
-        {"hash": payload["token_hash"], "number": payload["token_number"], "id": payload["id"],
-         "link": payload.get("link")},
-    )  # fmt: skip
-
-
-def _form(_log: Log, connection: Connection, time: float, payload: Payload) -> None:
-    extra = connection.execute(
-        sql("SELECT extra FROM annotators WHERE id = :id"), {"id": payload["annotator"]}
-    ).scalar()
-    connection.execute(
-        sql("UPDATE annotators SET extra = :extra, last_seen = :now WHERE id = :id"),
-        {"extra": encode(decode(str(extra)) | {FORM: payload["answer"]}), "now": time, "id": payload["annotator"]},
-    )
-
-
-def _remember(connection: Connection, annotator: str, change: Callable[[Payload], Payload], time: float) -> None:
-    extra = decode(
-        str(connection.execute(sql("SELECT extra FROM annotators WHERE id = :id"), {"id": annotator}).scalar())
-    )
-    connection.execute(
-        sql("UPDATE annotators SET extra = :extra, last_seen = :now WHERE id = :id"),
-        {"extra": encode(extra | change(extra)), "now": time, "id": annotator},
-    )
-
-
-def _quiz(_log: Log, connection: Connection, time: float, payload: Payload) -> None:
-    _remember(connection, payload["annotator"], lambda extra: {
-        "quiz_attempts": extra.get("quiz_attempts", 0) + 1, "quiz_passed": payload["passed"]}, time)  # fmt: skip
-
-
-def _example(_log: Log, connection: Connection, time: float, payload: Payload) -> None:
-    _remember(
-        connection, payload["annotator"], lambda extra: {"examples_done": extra.get("examples_done", 0) + 1}, time
-    )
-
-
-def _came(_log: Log, connection: Connection, time: float, payload: Payload) -> None:
-    """A worker came (again): the session is the last one."""
-    _remember(connection, payload["annotator"], lambda _: {"visit": payload["visit"]}, time)
-
-
-def _forgotten(_log: Log, connection: Connection, _time: float, payload: Payload) -> None:
-    """Somebody wants to be forgotten: answers and name go; that something was judged stays known."""
-    for table in ("judgments", "choices", "answers"):
-        connection.execute(
-            sql(f"DELETE FROM {table} WHERE assignment_id IN (SELECT id FROM assignments WHERE annotator_id = :id)"),  # noqa: S608
-            {"id": payload["id"]},
-        )
-    connection.execute(sql("UPDATE messages SET text = '' WHERE annotator_id = :id"), {"id": payload["id"]})
-    connection.execute(
-        sql(
-            "UPDATE annotators SET link = 'forgotten', extra = '{}', name = :new, token_hash = :new, active_ms = 0, "
-            "last_seen = NULL WHERE id = :id"
-        ),
-        {"new": payload["alias"], "id": payload["id"]},
-    )
-
-
-_ERASED = ("save", "form", "quiz", "example", "came")
-"""Kinds of events that hold nothing but what a person answered; the others keep all but their typed fields."""
-_TYPED: Mapping[str, tuple[str, ...]] = {
-    "annotator": ("name",), "return": ("reason",), "message": ("text", "reason"), "annotator_state": ("reason",),
-    "reassigned": ("reason",), "rejudge": ("reason",), "links_renewed": ("reason",),
-}  # fmt: skip
-"""Kind of event -> fields with the name of a person, or with text that was typed by, to or about the person."""
-
-
-def erase_person(connection: Connection, identity: str, alias: str) -> None:
-    """Take a person's answers, name and texts out of the log, and out of the audit table that copies it."""
-    connection.execute(
-        sql(f"UPDATE events SET payload = '{{}}', kind = 'erased' WHERE actor = :id AND kind IN {_ERASED}"),  # noqa: S608
-        {"id": identity},
-    )
-    rows = connection.execute(sql(f"SELECT id, time, actor, kind, payload FROM events WHERE kind IN {tuple(_TYPED)}"))  # noqa: S608
-    for row in rows.all():
-        payload = decode(row.payload)
-        if identity not in (row.actor, payload.get("id")):
-            continue
-        new = encode(payload | {name: alias if name == "name" else "" for name in _TYPED[row.kind] if name in payload})
-        connection.execute(sql("UPDATE events SET payload = :new WHERE id = :id"), {"new": new, "id": row.id})
-        connection.execute(
-            sql("UPDATE audit SET payload = :new WHERE time = :time AND kind = :kind AND payload = :old"),
-            {"new": new, "time": row.time, "kind": row.kind, "old": row.payload},
-        )
+    add_to_counter(connection, "wanted", int(count or 0))
 
 
 def _unit(log: Log, connection: Connection, _time: float, payload: Payload) -> None:
@@ -352,21 +161,15 @@ def _unit(log: Log, connection: Connection, _time: float, payload: Payload) -> N
             "expected": encode(cell["expected"]) if cell.get("expected") is not None else None,
             "repeat_of": cell.get("repeat_of"),
         })  # fmt: skip
-    _insert(connection, "units", [{
+    insert(connection, "units", [{
         "id": payload["id"], "rank": payload["rank"], "document": payload["document"],
         "systems": encode(payload["systems"]), "wanted": payload["wanted"], "taken": 0, "kind": payload["kind"],
         "payload": encode(shown), "n_cells": len(cells), "n_chars": characters(rows),
     }])  # fmt: skip
-    _insert(connection, "cells", cells)
+    insert(connection, "cells", cells)
     if payload["kind"] == JUDGED:
-        _count(connection, "units", 1)
-        _count(connection, "wanted", payload["wanted"])
-
-
-def is_model(connection: Connection, annotator: str) -> bool:
-    """Tell whether an annotator is an automatic judge, whose work is none of the k judgments of a unit."""
-    kind = connection.execute(sql("SELECT kind FROM annotators WHERE id = :id"), {"id": annotator}).scalar()
-    return kind == "model"
+        add_to_counter(connection, "units", 1)
+        add_to_counter(connection, "wanted", payload["wanted"])
 
 
 def _take(connection: Connection, unit: int, by: int, annotator: str) -> None:
@@ -377,7 +180,7 @@ def _take(connection: Connection, unit: int, by: int, annotator: str) -> None:
 
 def _plan(_log: Log, connection: Connection, _time: float, payload: Payload) -> None:
     """An entry of a fixed list: counts as taken from the beginning."""
-    _insert(connection, "assignments", [{
+    insert(connection, "assignments", [{
         "id": payload["assignment"], "unit_id": payload["unit"], "annotator_id": payload["annotator"],
         "state": "planned", "position": payload["position"], "slots": encode(payload["slots"]),
         "policy": payload["policy"], "probability": payload["probability"], "leased_at": None, "expires_at": None,
@@ -512,7 +315,7 @@ def _submitted(log: Log, connection: Connection, time: float, payload: Payload) 
     )
     counted = unit_kind(connection, found.unit_id) == JUDGED and not is_model(connection, found.annotator_id)
     if not surplus and counted:
-        _count(connection, "done", 1)
+        add_to_counter(connection, "done", 1)
     _derive(log, connection, found, row.n_cells)
 
 
@@ -524,7 +327,7 @@ def unit_kind(connection: Connection, unit: int) -> str:
 def _derive(log: Log, connection: Connection, found: Lease, order: int, only: str | None = None) -> None:
     state = connection.execute(sql("SELECT state FROM assignments WHERE id = :id"), {"id": found.id}).scalar()
     person = connection.execute(
-        sql("SELECT name, counts FROM annotators WHERE id = :id"), {"id": found.annotator_id}
+        sql("SELECT name, kind, counts FROM annotators WHERE id = :id"), {"id": found.annotator_id}
     ).one()
     rows = connection.execute(sql("SELECT * FROM answers WHERE assignment_id = :id"), {"id": found.id}).mappings().all()
     given = {
@@ -535,12 +338,11 @@ def _derive(log: Log, connection: Connection, found: Lease, order: int, only: st
     }  # fmt: skip
     shown = log.shown(connection, found.unit_id)
     # a surplus judgment stays one when its annotator is included again
-    marked = "surplus" if state == "surplus" else None if person.counts else EXCLUDED
-    marked = MODEL if is_model(connection, found.annotator_id) else marked
+    marked = "surplus" if state == "surplus" else people.mark_of(person)
     page = Page(found.id, person.name, shown, decode(found.slots), order, marked)
     judgments, choices = derive(log.protocol, page, given, _controls(connection, found.unit_id))
-    _insert(connection, "judgments", judgments)
-    _insert(connection, "choices", choices)
+    insert(connection, "judgments", judgments)
+    insert(connection, "choices", choices)
 
 
 def _controls(connection: Connection, unit: int) -> Mapping[str, Mapping[str, Any]]:
@@ -557,12 +359,8 @@ def _controls(connection: Connection, unit: int) -> Mapping[str, Mapping[str, An
     }  # fmt: skip
 
 
-_HANDLERS: dict[str, Callable[[Log, Connection, float, Payload], None]] = {
+_HANDLERS: dict[str, people.Handler] = {
     "guidelines": _guidelines,
-    "annotator": _annotator,
-    "annotator_state": _annotator_state,
-    "annotator_token": _annotator_token,
-    "form": _form,
     "unit": _unit,
     "plan": _plan,
     "lease": _leased,
@@ -572,12 +370,8 @@ _HANDLERS: dict[str, Callable[[Log, Connection, float, Payload], None]] = {
     "revoke": _freed("revoked"),
     "save": _saved,
     "submit": _submitted,
-    "message": _message,
     "campaign_state": _campaign_state,
     "wanted": _wanted,
     "rejudge": _rejudge,
-    "quiz": _quiz,
-    "example": _example,
-    "came": _came,
-    "forgotten": _forgotten,
+    **people.HANDLERS,
 }

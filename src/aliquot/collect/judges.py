@@ -10,8 +10,9 @@ from __future__ import annotations
 from sqlalchemy.engine import Connection
 
 from aliquot.collect.creating import add_units
-from aliquot.collect.events import Log, decode, sql
+from aliquot.collect.events import Log
 from aliquot.collect.protocols import Protocol
+from aliquot.collect.statements import decode, sql
 from aliquot.collect.units import Unit, make_units
 from aliquot.core.evalset import EvalSet, ItemId
 from aliquot.core.selection import Selection

@@ -12,10 +12,12 @@ from sqlalchemy.engine import Connection
 
 from aliquot.collect import creating
 from aliquot.collect.allocation import Allocation
-from aliquot.collect.events import Log, decode, sql
+from aliquot.collect.events import Log
+from aliquot.collect.people import erase_again
 from aliquot.collect.protocols import Protocol, read_protocol
 from aliquot.collect.rebuilding import rebuilt
 from aliquot.collect.schema import REDERIVE, in_words, metadata
+from aliquot.collect.statements import decode, sql
 from aliquot.collect.store import Store
 from aliquot.collect.tokens import key_path
 from aliquot.collect.units import Texts
@@ -32,20 +34,26 @@ class OpenedCampaign:
         self.store = store
         self.log = Log(self.protocol, lambda: self._texts)
         if REDERIVE in self._meta:
-            self.store.write(self._rederive)
+            erased = self.store.write(self._rederive)
+            if erased:
+                self.store.vacuum()
 
-    def _rederive(self, connection: Connection) -> None:
-        """Make tables of a campaign of an older version again from the log.
+    def _rederive(self, connection: Connection) -> int:
+        """Make tables of a campaign of an older version again from the log; return the number of forgotten people.
 
         In version 1 lists of systems were texts, and answers about documents were repeated for each item; until version
-        2 an excluded annotator's judgments counted again after another action.
+        2 an excluded annotator's judgments counted again after another action, and texts of forgotten people stayed.
         """
+        done = connection.execute(sql("DELETE FROM meta WHERE key = :key"), {"key": REDERIVE})
+        if not done.rowcount:  # by another process
+            return 0
+        erased = erase_again(connection)
         tables = rebuilt(connection, self.protocol, lambda: self._texts)
         for name in ("annotators", "choices", "judgments", "messages", "audit"):
             connection.execute(sql(f"DELETE FROM {name}"))  # noqa: S608  (one of ours)
             if tables[name]:
                 connection.execute(metadata.tables[name].insert(), sorted(tables[name], key=_by_time))
-        connection.execute(sql("DELETE FROM meta WHERE key = :key"), {"key": REDERIVE})
+        return erased
 
     @cached_property
     def _meta(self) -> dict[str, str]:

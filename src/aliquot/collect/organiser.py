@@ -7,13 +7,11 @@ as after 1,000,000.
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -22,12 +20,14 @@ from aliquot.annotation.ballots import table_preferences
 from aliquot.annotation.choice_tables import kind_of
 from aliquot.annotation.clean import clean
 from aliquot.collect import crowd
-from aliquot.collect.actions import ACTIONS, audit
+from aliquot.collect.actions import audit
 from aliquot.collect.campaign import Campaign
-from aliquot.collect.checks import AnnotatorCard, annotator_cards
-from aliquot.collect.events import FORGOTTEN, WITHDRAWN, decode, sql, standing
+from aliquot.collect.checks import annotator_cards
+from aliquot.collect.people import standing
 from aliquot.collect.planting import page_floors
-from aliquot.collect.snapshot import LiveSystem, Snapshot, in_words, take_snapshot
+from aliquot.collect.snapshot import Snapshot, in_words, take_snapshot
+from aliquot.collect.statements import decode, sql
+from aliquot.collect.status import status_of
 from aliquot.core.judgments import Judgments
 from aliquot.core.result import plain
 from aliquot.errors import AliquotError, DataError
@@ -36,12 +36,6 @@ from aliquot.io.formats.campaign import read_choices, read_table
 LOG = logging.getLogger("aliquot.collect")
 _PAUSE = 2.0  # seconds between two snapshots, at least
 _UNWATCHED = 120.0  # seconds without a look after which no more snapshots are taken
-_DRAWN = 240.0  # width of the drawn intervals
-_WORDS = {
-    "annotator_state": "annotator", "campaign_state": "campaign", "wanted": "judgments an output",
-    "topped_up": "more items", "rejudge": "judged again", "links_renewed": "new links",
-    "reassigned": "work given to others",
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -88,28 +82,26 @@ def overview(campaign: Campaign, snapshot: Snapshot | None = None, problem: str 
         people = [dict(row._mapping) | {"state": standing(row)} for row in connection.execute(  # noqa: SLF001
             sql("SELECT name, kind, link, work, counts, n_done, active_ms, last_seen FROM annotators ORDER BY "
                 "created, name"))]  # fmt: skip
-        counters = {row.name: row.value for row in connection.execute(sql("SELECT name, value FROM counters"))}
+        status = status_of(connection, campaign.title, campaign.protocol.name, now)
         actions = audit(connection)
         names = {row.id: row.name for row in connection.execute(sql("SELECT id, name FROM annotators"))}
-    done, wanted = counters.get("done", 0), counters.get("wanted", 0)
-    seconds = sum(person["active_ms"] for person in people) / 1000
-    pace = seconds / done if done else float("nan")
-    left = max(0, wanted - done) * pace
-    payment = campaign.protocol.payment
+    left = float("nan") if status.seconds_left is None else max(0.0, status.seconds_left)
+    paid = campaign.protocol.payment.per_unit
     for entry in actions:
         entry["payload"] = decode(entry["payload"])
         entry["target"] = names.get(entry["payload"].get("id") or "", "")
     return Overview(
-        campaign.title, campaign.state_of_campaign(), campaign.protocol.name, now, done, wanted, seconds, left,
-        _end(people, left, now), done * payment.per_unit, max(0, wanted - done) * payment.per_unit, payment.currency,
-        snapshot if snapshot is not None else snapshot_of(campaign), tuple(people), tuple(actions),
-        problem,
+        status.title, status.state, status.protocol, now, status.units_done, status.units_wanted, status.active_seconds,
+        left, _end(people, left, now), paid * sum(one.units_done for one in status.annotators if one.kind != "model"),
+        paid * max(0, status.units_wanted - status.units_done), campaign.protocol.payment.currency,
+        snapshot if snapshot is not None else snapshot_of(campaign), tuple(people), tuple(actions), problem,
     )  # fmt: skip
 
 
 def _end(people: Sequence[Mapping[str, Any]], left: float, now: float) -> float | None:
     """When the rest is done if everybody who worked in the last hour goes on."""
-    working = sum(1 for p in people if p["state"] == "active" and p["last_seen"] and now - p["last_seen"] < 3600)
+    able = [p for p in people if p["state"] == "active" and p["kind"] != "model"]
+    working = sum(1 for p in able if p["last_seen"] and now - p["last_seen"] < 3600)
     return now + left / working if working and math.isfinite(left) and left else None
 
 
@@ -198,7 +190,7 @@ class LiveView:
             snapshot, problem = self._snapshot, self._problem
         if problem is None:
             return overview(self._campaign, snapshot)
-        since = f"Since {_when(problem.time)} the estimates cannot be computed: {problem.words}"
+        since = f"Since {in_utc(problem.time)} the estimates cannot be computed: {problem.words}"
         return overview(self._campaign, snapshot or _UNKNOWN, since)
 
     def version(self) -> int:
@@ -269,138 +261,7 @@ class LiveView:
             return int(connection.execute(sql("SELECT MAX(id) FROM events")).scalar() or 0)
 
 
-# -- the page ------------------------------------------------------------------------------------------------------
-
-
-def csrf_token(secret: bytes, token: str) -> str:
-    """What a form of the organiser's page carries: another site can neither read nor guess it."""
-    return hmac.new(secret, f"csrf/{token}".encode(), hashlib.sha256).hexdigest()[:32]
-
-
-def page_values(now: Overview) -> dict[str, Any]:
-    """The overview in words and formatted numbers, as the template shows it."""
-    snap = now.snapshot
-    names = [row.system for row in snap.systems if row.judged]
-    return {
-        "title": now.title, "state": now.state, "protocol": now.protocol, "updated": f"as of {_when(now.time)}",
-        "words": now.words, "agreement": _number(snap.agreement),
-        "progress": {
-            "done": now.done, "wanted": now.wanted, "spent": _hours(now.seconds), "left": _hours(now.seconds_left),
-            "end": _when(now.end) if now.end else "unknown, nobody works now" if now.done < now.wanted else "finished",
-            "money": _money(now),
-        },
-        "systems": _system_rows(snap.systems) if names else [], "names": names, "matrix": _matrix(snap, names),
-        "decided": snap.decided, "open": snap.open, "annotators": _cards(now), "notes": snap.notes,
-        "actions": [(name, ACTIONS[name].label) for name in _campaign_actions(now.state)],
-        "audit": [_audit_row(entry) for entry in now.audit],
-    }  # fmt: skip
-
-
-def _campaign_actions(state: str) -> tuple[str, ...]:
-    return {"open": ("stop", "close"), "paused": ("open", "close")}.get(state, ("open",))
-
-
-def _system_rows(rows: Sequence[LiveSystem]) -> list[dict[str, Any]]:
-    known = [v for r in rows for v in (r.low, r.high, r.estimate) if math.isfinite(v)]
-    low, high = (min(known), max(known)) if known else (0.0, 1.0)
-    place = _scale(low - 0.1 * (high - low), high + 0.1 * (high - low))
-    shown, cluster = [], 1
-    for row in rows:
-        known_row = math.isfinite(row.low) and math.isfinite(row.high)
-        always = math.isfinite(row.always_low) and math.isfinite(row.always_high)
-        drawn = None
-        if known_row:
-            wide = (place(row.always_low), place(row.always_high)) if always else None
-            drawn = {"now": (place(row.low), place(row.high)), "at": place(row.estimate), "always": wide}
-        shown.append({
-            "system": row.system, "judged": row.judged, "mean": _number(row.mean), "estimate": _number(row.estimate),
-            "interval": f"{_number(row.low)} to {_number(row.high)}", "p_best": _number(row.p_best),
-            "always": f"{_number(row.always_low)} to {_number(row.always_high)}", "cluster": row.cluster or "",
-            "new_cluster": bool(row.cluster and row.cluster != cluster),
-            "drawn": drawn,
-        })  # fmt: skip
-        cluster = row.cluster or cluster
-    return shown
-
-
-def _scale(low: float, high: float) -> Callable[[float], float]:
-    width = (high - low) or 1.0
-    return lambda value: round(min(max((value - low) / width, 0.0), 1.0) * (_DRAWN - 12) + 6, 1)
-
-
-def _matrix(snap: Snapshot, names: Sequence[str]) -> list[dict[str, Any]]:
-    pairs = {(pair.a, pair.b): pair for pair in snap.pairs}
-    rows = []
-    for a in names:
-        cells = []
-        for b in names:
-            pair = pairs.get((a, b))
-            if a == b or pair is None:
-                cells.append({"kind": "self" if a == b else "open", "text": "" if a == b else "·"})
-            else:
-                cells.append({"kind": "decided" if pair.decided else "open", "text": _number(pair.difference)})
-        rows.append({"system": a, "cells": cells})
-    return rows if snap.pairs else []
-
-
-def _cards(now: Overview) -> list[dict[str, Any]]:
-    by_name = {card.annotator: card for card in now.snapshot.annotators}
-    return [_card(person, by_name.get(person["name"])) for person in now.people]
-
-
-def _card(person: Mapping[str, Any], card: AnnotatorCard | None) -> dict[str, Any]:
-    done = person["n_done"]
-    facts = [("Units", str(done)), ("Seconds a unit", f"{person['active_ms'] / 1000 / done:.0f}" if done else "–")]
-    if card is not None:
-        named = (
-            ("Severity", card.severity, f"{card.severity:+.2f}"),
-            (f"Damaged copies seen ({card.damaged})", card.damaged_passed, f"{card.damaged_passed:.0%}"),
-            (f"Known answers ({card.gold})", card.gold_passed, f"{card.gold_passed:.0%}"),
-            (f"Repeats differ by ({card.repeats})", card.repeat_difference, f"{card.repeat_difference:.1f}"),
-            ("Spans an output", card.spans, f"{card.spans:.2f}"),
-            ("Most frequent value", card.straight, f"{card.straight:.0%}"),
-        )
-        facts += [(name, text) for name, value, text in named if math.isfinite(value)]
-    actions = ["pause" if person["work"] == "active" else "resume"]
-    actions += ["exclude"] if person["counts"] else ["include", "rejudge"]
-    actions += ["reassign"] if person["state"] == "active" else ["renew"] if person["link"] == WITHDRAWN else []
-    return {
-        "annotator": person["name"], "state": person["state"], "forgotten": person["link"] == FORGOTTEN, "facts": facts,
-        "suggestion": card.suggestion if card is not None else "nothing judged yet",
-        "evidence": card.evidence if card is not None else (),
-        "actions": [(name, ACTIONS[name].label) for name in actions],
-    }  # fmt: skip
-
-
-def _audit_row(entry: Mapping[str, Any]) -> dict[str, str]:
-    payload = entry["payload"]
-    counts = {0: "excluded", 1: "included"}.get(payload.get("counts"), "")
-    named = (payload.get(name) for name in ("state", "link", "work", "wanted", "items", "text"))
-    detail = next(filter(None, (counts, *named)), "")
-    what = f"{_WORDS.get(entry['kind'], entry['kind'])} {detail}".strip()
-    return {
-        "time": _when(entry["time"]),
-        "what": what,
-        "target": entry["target"],
-        "reason": payload.get("reason") or "",
-    }
-
-
-def _number(value: float) -> str:
-    return "–" if not math.isfinite(value) else f"{value:.2f}"
-
-
-def _hours(seconds: float) -> str:
-    if not math.isfinite(seconds):
-        return "unknown"
-    return f"{seconds / 3600:.1f} h" if seconds >= 3600 else f"{seconds / 60:.0f} min"
-
-
-def _money(now: Overview) -> str:
-    return f"{now.money:.2f} of {now.money + now.money_left:.2f} {now.currency}" if now.money + now.money_left else ""
-
-
-def _when(seconds: float | None) -> str:
+def in_utc(seconds: float | None) -> str:
     """UTC, so that daylight saving changes nothing."""
     if seconds is None:
         return ""

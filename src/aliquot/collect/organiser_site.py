@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import hashlib
+import hmac
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
@@ -18,7 +20,8 @@ from aliquot.collect import assets
 from aliquot.collect.actions import act
 from aliquot.collect.campaign import Campaign
 from aliquot.collect.errors import CollectError
-from aliquot.collect.organiser import LiveView, csrf_token, page_values
+from aliquot.collect.organiser import LiveView
+from aliquot.collect.organiser_page import page_values
 from aliquot.errors import AliquotError
 
 # The annotators' page has no form; this one has, and posts to itself.
@@ -128,7 +131,7 @@ class _OrganiserSite:
         return RedirectResponse(f"/o/{token}?{urlencode({'done': done})}", 303, headers=_headers())
 
     def _csrf(self, token: str) -> str:
-        return csrf_token(self.campaign.id.encode(), token)
+        return _csrf_token(self.campaign.id.encode(), token)
 
 
 def _headers() -> dict[str, str]:
@@ -155,3 +158,8 @@ def _check(request: Request, form: dict[str, str], expected: str) -> None:
     )
     if foreign or request.headers.get("sec-fetch-site", "same-origin") != "same-origin" or form.get("csrf") != expected:
         raise CollectError("other_site", "this action comes from another page and is refused; load the page again")
+
+
+def _csrf_token(secret: bytes, token: str) -> str:
+    """What a form of the organiser's page carries: another site can neither read nor guess it."""
+    return hmac.new(secret, f"csrf/{token}".encode(), hashlib.sha256).hexdigest()[:32]

@@ -17,9 +17,11 @@ from sqlalchemy.engine import Connection
 
 from aliquot.collect.answers import Cell, Shown
 from aliquot.collect.checks import AnnotatorCard, annotator_cards, damaged
-from aliquot.collect.events import NUMBERING, Lease, Log, encode, is_model, lease, one_at_a_time, sql
+from aliquot.collect.events import Lease, Log, lease
+from aliquot.collect.people import is_model
 from aliquot.collect.protocols import Checks, Gold
 from aliquot.collect.queue import expiry
+from aliquot.collect.statements import NUMBERING, encode, one_at_a_time, sql
 from aliquot.collect.units import Texts
 from aliquot.core.judgments import Judgments
 

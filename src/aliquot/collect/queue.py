@@ -12,8 +12,10 @@ from dataclasses import dataclass
 
 from sqlalchemy.engine import Connection
 
-from aliquot.collect.events import Lease, Log, decode, is_model, lease, locking, sql
+from aliquot.collect.events import Lease, Log, lease
 from aliquot.collect.lists import draw, order_of_slots
+from aliquot.collect.people import is_model
+from aliquot.collect.statements import decode, locking, sql
 from aliquot.collect.units import expected_seconds
 
 LEASE_SECONDS = 1800.0

@@ -9,9 +9,10 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from aliquot.collect.events import Log, decode, sql
+from aliquot.collect.events import Log
 from aliquot.collect.protocols import Protocol
 from aliquot.collect.schema import DERIVED, metadata, tables_of
+from aliquot.collect.statements import decode, sql
 from aliquot.collect.units import Texts
 
 

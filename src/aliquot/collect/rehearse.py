@@ -29,10 +29,10 @@ import uvicorn
 from aliquot.annotation.clean import clean
 from aliquot.collect.bots import changes
 from aliquot.collect.campaign import Campaign
-from aliquot.collect.events import decode, sql
 from aliquot.collect.protocols import Score
 from aliquot.collect.server import create_app
 from aliquot.collect.simulated_people import Behaviour, Person, learned, people, qualities
+from aliquot.collect.statements import decode, sql
 from aliquot.collect.units import expected_seconds
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import Judgments

@@ -182,7 +182,8 @@ MIGRATIONS = {
     2: "ALTER TABLE answers ADD COLUMN writer TEXT",
     3: "ALTER TABLE annotators ADD COLUMN link TEXT NOT NULL DEFAULT 'valid'; ALTER TABLE annotators ADD COLUMN work "
        "TEXT NOT NULL DEFAULT 'active'; ALTER TABLE annotators ADD COLUMN counts BIGINT NOT NULL DEFAULT 1; "
-       "ALTER TABLE annotators DROP COLUMN state; INSERT INTO meta VALUES ('rederive', 'annotators')",
+       "ALTER TABLE annotators DROP COLUMN state; INSERT INTO meta VALUES ('rederive', 'annotators') "
+       "ON CONFLICT (key) DO NOTHING",
 }  # fmt: skip
 """Version -> the SQL that leads to it from the version before.
 

@@ -16,9 +16,11 @@ from sqlalchemy.engine import Connection
 from aliquot.collect import crowd, queue, training
 from aliquot.collect.answers import FORM, Shown, check_answer, check_text, missing_widgets, slot_names
 from aliquot.collect.errors import CollectError
-from aliquot.collect.events import VALID, WORKING, Lease, decode, lease, locking, sql, unit_kind
+from aliquot.collect.events import Lease, lease, unit_kind
 from aliquot.collect.opened import OpenedCampaign, campaign_state
+from aliquot.collect.people import VALID, WORKING
 from aliquot.collect.planting import CHECK, graded, plant
+from aliquot.collect.statements import decode, locking, sql
 from aliquot.collect.store import Change
 from aliquot.collect.tokens import read_secret, token_hash
 from aliquot.collect.units import expected_seconds
@@ -31,7 +33,7 @@ _SAVE_FACTS = (
 )
 _PROGRESS = (
     "SELECT n_done, active_ms, kind, "  # noqa: S608  (facts of ours)
-    f"(SELECT COUNT(*) FROM annotators WHERE {WORKING} AND kind <> 'model') AS active, "
+    f"(SELECT COUNT(*) FROM annotators WHERE {WORKING}) AS active, "
     "(SELECT value FROM counters WHERE name = 'wanted') AS wanted, "
     "(SELECT value FROM counters WHERE name = 'done') AS done, "
     "(SELECT value FROM counters WHERE name = 'units') AS units FROM annotators WHERE id = :id"
@@ -225,7 +227,7 @@ class ServedCampaign(OpenedCampaign):
         if not isinstance(given, list | tuple) or len(given) > _MOST_CHANGES:
             raise CollectError("bad_answer", f"changes should be a list of at most {_MOST_CHANGES}")
         now = self.store.clock.now()
-        self._alone(connection, annotator)
+        person = self._alone(connection, annotator)
         found = self._own(connection, annotator, assignment, lock=True)
         shown = self.log.shown(connection, found.unit_id)
         changes = [self._change(shown, change) for change in given]
@@ -234,7 +236,7 @@ class ServedCampaign(OpenedCampaign):
         if facts.state == "closed":
             raise CollectError("campaign_closed", "the campaign is closed; this change is not stored")
         if found.state in ("expired", "planned"):
-            self._revive(connection, found, now)
+            self._revive(connection, found, person, now)
         expires = now + queue.lease_seconds(facts.n_cells, facts.n_chars)
         versions = self._versions(connection, found.id)
         revisions: dict[str, int] = {}
@@ -259,10 +261,9 @@ class ServedCampaign(OpenedCampaign):
         return {"saved": [change["id"] for change in changes], "revisions": revisions,
                 "progress": self._progress(connection, annotator.id)}  # fmt: skip
 
-    def _revive(self, connection: Connection, found: Lease, now: float) -> None:
+    def _revive(self, connection: Connection, found: Lease, person: Any, now: float) -> None:
         """Lease a unit whose lease expired again, if nobody has taken it; if somebody has, answers are kept anyway."""
-        room = found.state == "planned" or queue.has_room(connection, found.unit_id, annotator=found.annotator_id)
-        if room:
+        if found.state == "planned" or _may_take(connection, found, person):
             expires = queue.expiry(connection, found.unit_id, now)
             self.log.append(connection, now, found.annotator_id, "resume", {"assignment": found.id, "expires": expires})
 
@@ -271,7 +272,7 @@ class ServedCampaign(OpenedCampaign):
         return self._written(lambda connection: self._submit(connection, annotator, assignment))
 
     def _submit(self, connection: Connection, annotator: Annotator, assignment: str) -> dict[str, Any]:
-        self._alone(connection, annotator)
+        person = self._alone(connection, annotator)
         found = self._own(connection, annotator, assignment, lock=True)
         if found.state not in ("done", "surplus"):
             if campaign_state(connection) == "closed":
@@ -280,7 +281,7 @@ class ServedCampaign(OpenedCampaign):
             if missing:
                 return {"missing": missing}
             retake = found.state == "expired"
-            surplus = retake and not queue.has_room(connection, found.unit_id, annotator=found.annotator_id)
+            surplus = retake and not _may_take(connection, found, person)
             payload = {"assignment": found.id, "surplus": surplus, "retake": retake and not surplus}
             self.log.append(connection, self.store.clock.now(), annotator.id, "submit", payload)
             self._grade(connection, found)
@@ -392,6 +393,11 @@ class ServedCampaign(OpenedCampaign):
         with self.store.read() as connection:
             row = connection.execute(sql("SELECT AVG(n_cells) AS cells, AVG(n_chars) AS chars FROM units")).one()
         return expected_seconds(int(row.cells or 1), int(row.chars or 0))
+
+
+def _may_take(connection: Connection, found: Lease, person: Any) -> bool:
+    """Return whether an expired unit may be taken again; excluded annotators' judgments are none of the k it needs."""
+    return bool(person.counts) and queue.has_room(connection, found.unit_id, found.annotator_id)
 
 
 def _withdrawn() -> CollectError:

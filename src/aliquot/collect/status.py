@@ -8,7 +8,8 @@ from typing import Any
 import polars as pl
 from sqlalchemy.engine import Connection
 
-from aliquot.collect.events import sql, standing
+from aliquot.collect.people import FORGOTTEN, standing
+from aliquot.collect.statements import sql
 from aliquot.io.formats.campaign import iso_time
 
 _DAY = 86400.0
@@ -79,7 +80,7 @@ def status_of(connection: Connection, title: str, protocol: str, now: float) -> 
     first = counters.get("first_lease")
     humans = [one for one in people if one.kind != "model"]  # the work of automatic judges is no part of the k
     spent = sum(one.active_seconds for one in humans)
-    finished = sum(one.units_done for one in humans)
+    finished = sum(one.units_done for one in humans if one.state != FORGOTTEN)  # whose seconds are deleted
     left = None if not finished else round((wanted - done) * spent / finished, 1)
     return Status(title, protocol, state, done, wanted, sum(open_units.values()), sum(one.answers for one in humans),
                   round(spent, 1), left, _forecast(first, now, done, wanted), people)  # fmt: skip
@@ -89,7 +90,7 @@ def _annotator(row: Any, leased: int) -> AnnotatorStatus:
     seconds = row.active_ms / 1000
     return AnnotatorStatus(
         row.name, row.kind, standing(row), row.n_done, leased, row.n_cells, seconds,
-        round(seconds / row.n_done, 1) if row.n_done else None,
+        round(seconds / row.n_done, 1) if row.n_done and row.link != FORGOTTEN else None,
         None if row.last_seen is None else iso_time(row.last_seen),
     )  # fmt: skip
 

@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,7 +21,7 @@ from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DBAPIError
 
 from aliquot.collect.errors import StorageError
-from aliquot.collect.schema import in_words, is_url, make_engine, require_campaign
+from aliquot.collect.schema import BUSY_SECONDS, in_words, is_url, make_engine, metadata, require_campaign
 
 Result = TypeVar("Result")
 Change = Callable[[Connection], Result]
@@ -166,20 +166,36 @@ class Store:
         """Write the database anew, so that nothing of deleted rows is left in it."""
         try:
             if is_url(self.place):
-                with self.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-                    connection.exec_driver_sql("VACUUM")
-                return
-            raw = self.engine.raw_connection()
-            try:
-                for statement in ("VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)"):
-                    raw.cursor().execute(statement)
-            finally:
-                raw.close()
+                self._vacuum_tables()
+            else:
+                self._vacuum_file()
         except (DBAPIError, sqlite3.Error) as error:
             raise StorageError(
                 f"{in_words(self.place)}: the data are deleted, but the database could not be written anew "
-                f"({getattr(error, 'orig', error)}), and old pages may hold parts of them; run VACUUM on it"
+                f"({str(getattr(error, 'orig', error)).strip()}), and old pages may hold parts of them; run "
+                f"VACUUM{' FULL' * is_url(self.place)} on it"
             ) from None
+
+    def _vacuum_tables(self) -> None:
+        """Write our tables anew; a plain VACUUM leaves the bytes of deleted rows in their pages."""
+        names = ", ".join(metadata.tables)
+        with self.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+            connection.exec_driver_sql(f"SET lock_timeout = '{BUSY_SECONDS:g}s'")
+            try:
+                connection.exec_driver_sql(f"VACUUM (FULL, ANALYZE) {names}")
+            finally:
+                connection.exec_driver_sql("RESET lock_timeout")
+
+    def _vacuum_file(self) -> None:
+        with closing(self.engine.raw_connection()) as raw:
+            cursor = raw.cursor()
+            cursor.execute("VACUUM")
+            is_blocked = cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+        if is_blocked:
+            raise StorageError(
+                f"{self.place}: the data are deleted, but another program is reading the file, so that old pages may "
+                "still hold parts of them; close all programs that use it: the last one to end removes them"
+            )
 
     def close(self) -> None:
         """Finish what waits, and close all connections."""

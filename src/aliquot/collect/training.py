@@ -9,8 +9,9 @@ from sqlalchemy.engine import Connection
 
 from aliquot.collect.answers import check_text, is_number
 from aliquot.collect.errors import CollectError
-from aliquot.collect.events import Log, decode, sql
+from aliquot.collect.events import Log
 from aliquot.collect.protocols import Protocol, Score
+from aliquot.collect.statements import decode, sql
 
 SCREENED_OUT = (
     "You did not pass the questions on the instructions, so there is no work for you here. Thank you for your time."

@@ -63,10 +63,19 @@ def read_table(source: str | Path, table: str = "judgments", left_out: Sequence[
         frame = _frame(names, rows, left_out)
     except (msgspec.MsgspecError, ValueError, TypeError, OverflowError, OSError, pl.exceptions.PolarsError) as error:
         raise _unreadable(source, error) from None
-    if version < 2 and {"shown", "ranking"} & set(frame.columns):  # lists of systems as texts: names may not survive
-        raise FormatError(f"{source}: was made by an older aliquot; bring it up to date first: aliquot collect check "
-                          f"{source}")  # fmt: skip
+    # Before version 2 lists of systems were texts; before version 3 marks of excluded annotators could be lost.
+    is_outdated = version < 2 and bool({"shown", "ranking"} & set(frame.columns))
+    if is_outdated or (version < 3 and _had_exclusions(source)):
+        name = _without_password(source)
+        raise FormatError(f"{name}: was made by an older aliquot; bring it up to date first: aliquot collect check "
+                          f"{name}")  # fmt: skip
     return frame
+
+
+def _had_exclusions(source: str | Path) -> bool:
+    url = as_url(source)
+    _, names, rows = _from_url(url, "audit") if url is not None else _from_file(Path(source), "audit")
+    return any('"state":"excluded"' in row[names.index("payload")] for row in rows)
 
 
 def read_judgments(source: str | Path) -> pl.DataFrame:
@@ -164,7 +173,7 @@ def _from_url(url: str, table: str) -> tuple[int, list[str], Sequence[Sequence[A
         with engine.connect() as connection:
             stored = connection.execute(sa.text("SELECT value FROM meta WHERE key = 'schema'")).scalar()
             version = _require_version(stored, place)
-            order = {"judgments": '"time", "order"', "choices": '"time"', "units": "id"}[table]
+            order = {"judgments": '"time", "order"', "choices": '"time"', "units": "id", "audit": "id"}[table]
             result = connection.execute(sa.text(f'SELECT * FROM "{table}" ORDER BY {order}'))  # noqa: S608
             return version, list(result.keys()), [tuple(row) for row in result]
     except ModuleNotFoundError as error:
