@@ -331,6 +331,16 @@ def test_every_function_of_evaluate_takes_the_same_arguments():
         )
 
 
+def test_arguments_may_be_numpy_numbers():
+    assert places(select_subset.basic(made(), method="random", seed=np.int64(7))) == places(
+        select_subset.basic(made(), method="random", seed=7)
+    )
+    greedy: dict[str, Any] = {"method": "bruteforce_greedy", "metric": "m", "simulations": 5}
+    assert places(select_subset.basic(made(), budget=np.int64(4), stepsize=np.int32(2), **greedy)) == places(
+        select_subset.basic(made(), budget=4, stepsize=2, **greedy)
+    )
+
+
 def test_items_with_numpy_numbers_make_an_evalset():
     data = select_subset.to_evalset(made())
     assert isinstance(data, EvalSet)

@@ -63,7 +63,7 @@ def basic(
     if kwargs.pop("return_model", False):
         raise OptionError("'return_model' has no counterpart: aliquot's methods are deterministic and need no model")
     given = {"metric": metric, "budget": budget, "seed": seed, "load_model": load_model} | kwargs
-    utility = _utility(items, method, {key: value for key, value in given.items() if value is not None})
+    utility = _utility(items, method, {key: _scalar(value) for key, value in given.items() if value is not None})
     for item, value in zip(items, utility.tolist(), strict=True):
         item[UTILITY] = value
     return [items[row] for row in np.argsort(-utility, kind="stable")]
@@ -215,6 +215,11 @@ def to_evalset(data: Sequence[Item]) -> EvalSet:
     lines = [encode({**item, "i": position}) for position, item in enumerate(data)]
     evalset = item_lines.read(b"\n".join(lines), "items")
     return evalset.with_human("human") if "human" in evalset.scores else evalset
+
+
+def _scalar(value: Any) -> Any:
+    """Return one of numpy's numbers as Python's, which seeds and budgets must be."""
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _plain(value: object) -> object:
