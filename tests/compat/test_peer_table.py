@@ -332,13 +332,12 @@ def test_every_function_of_evaluate_takes_the_same_arguments():
 
 
 def test_arguments_may_be_numpy_numbers():
-    assert places(select_subset.basic(made(), method="random", seed=np.int64(7))) == places(
-        select_subset.basic(made(), method="random", seed=7)
-    )
-    greedy: dict[str, Any] = {"method": "bruteforce_greedy", "metric": "m", "simulations": 5}
-    assert places(select_subset.basic(made(), budget=np.int64(4), stepsize=np.int32(2), **greedy)) == places(
-        select_subset.basic(made(), budget=4, stepsize=2, **greedy)
-    )
+    greedy = {"metric": "m", "simulations": 5, "budget": 4, "stepsize": 2}
+    for method, plain in (("random", {"seed": 7}), ("bruteforce_greedy", greedy)):
+        given: dict[str, Any] = {k: np.int64(v) if isinstance(v, int) else v for k, v in plain.items()}
+        assert places(select_subset.basic(made(), method=method, **given)) == places(
+            select_subset.basic(made(), method=method, **dict[str, Any](plain))
+        )
 
 
 def test_items_with_numpy_numbers_make_an_evalset():
