@@ -214,6 +214,18 @@ def test_options_of_criteria():
     )
 
 
+def test_promax_of_r_or_of_spss():
+    r, spss = (compare(rated(), "criteria", promax=promax, draws=2) for promax in ("r", "spss"))
+    assert compare(rated(), "criteria", draws=2).to_dict() == r.to_dict()
+    assert r.factors is not None
+    assert spss.factors is not None
+    assert np.abs(r.factors.loadings - spss.factors.loadings).max() > 1e-4
+    assert (r.factors.chi2, r.to_dict()["factors"]["promax"]) == (spss.factors.chi2, "r")
+    assert "promax:spss" in spss.signature
+    with pytest.raises(NameUnknownError, match=r"no promax 'SPSS'; did you mean 'spss'\?"):
+        compare(rated(), "criteria", promax="SPSS")
+
+
 def test_criteria_that_cannot_be_compared():
     constant = rated().with_columns(pl.lit(3.0).alias("neat"))
     result = compare(constant, "criteria", draws=2)

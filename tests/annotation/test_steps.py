@@ -12,6 +12,7 @@ import aliquot
 from aliquot.annotation.clean import PRESETS, chain_of
 from aliquot.annotation.cleaning_steps import STEPS, NotApplicableError, lookup
 from aliquot.annotation.judgment_rows import judgment_rows, page_times
+from aliquot.core.judgments import CONTROL_ITEM
 from aliquot.errors import AliquotError, NameUnknownError, OptionError
 
 
@@ -271,6 +272,22 @@ def test_a_damaged_copy_must_score_below_its_original(copy, passed):
     """The original was scored 50 and 70: 60 in the mean."""
     judgments = table(item=[0, 0, 0], annotator="x", control=[False, False, True], value=[50.0, 70.0, copy])
     assert rows(judgments, "controls:keep=yes") == ([] if passed else [0, 1, 2])
+
+
+def test_marked_originals_are_no_measure_of_a_damaged_copy():
+    """The original counts with 50; with the marked 10 it would be 30 in the mean, below the copy."""
+    judgments = table(
+        item=[0, 0, 0], annotator="x", control=[False, False, True], value=[10.0, 50.0, 40.0],
+        marked=["outliers", None, None],
+    )  # fmt: skip
+    assert rows(judgments, "controls:keep=yes") == []
+
+
+@pytest.mark.parametrize(("reason", "failed"), [("outliers", []), (CONTROL_ITEM, [1])])
+def test_controls_marked_as_such_count_and_those_marked_otherwise_do_not(reason, failed):
+    """A wrong answer and a right one: half of two, or one of one."""
+    judgments = table(annotator="x", control=True, expected=80.0, value=[10.0, 80.0], marked=[reason, None])
+    assert rows(judgments, "controls:keep=yes") == failed
 
 
 def test_controls_without_known_answers_are_damaged_copies():

@@ -119,6 +119,8 @@ def test_judgments_with_criteria_from_a_table(tmp_path, capsys):
         (["{pairwise}", "-o", "r.docx"], "unknown ending"),
         (["{postedit}", "--outputs", "none.jsonl"], "none.jsonl: no such file"),
         (["{criteria}", "--kind", "criteria", "--factors", "9"], "allow 0 to 1"),
+        (["{criteria}", "--kind", "criteria", "--promax", "sps"], "no promax 'sps'; did you mean 'spss'?"),
+        (["{pairwise}", "--promax", "spss"], "the kind 'pairwise' has no option 'promax' (--promax)"),
         (["{groups}", "--groups", "r,x"], "no group 'x'"),
         (["none.csv"], "none.csv: no such file"),
     ],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import threading
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +13,7 @@ import polars as pl
 import pytest
 
 import aliquot
+from aliquot.annotation.cleaning_steps import STEPS
 from aliquot.collect import organiser, protocols
 from aliquot.collect.actions import act
 from aliquot.collect.campaign import Campaign
@@ -124,8 +127,9 @@ def test_checks_are_planted_graded_and_stay_out_of_the_scores(made):
     assert marked.filter((pl.col("annotator") == "bob") & pl.col("marked").is_null()).height == 0
 
 
-def test_a_copy_comes_two_units_after_its_output(made):
+def test_a_copy_comes_two_units_after_its_output(made, monkeypatch):
     """With a check whenever there can be one: work, work, then the first again, not the second."""
+    monkeypatch.setattr(protocols, "_check_faults", lambda _: ())  # which allow a share of one half at the most
     campaign = made(names=("ann",), repeats=1.0)
     Bot(campaign, "ann").work(most=3)
     with campaign.store.read() as connection:
@@ -391,6 +395,26 @@ def test_steps_of_cleaning_are_checked_when_a_campaign_is_made(made):
         made(clean="outliers:nothing=3")
 
 
+@pytest.mark.parametrize(
+    ("steps", "fault"),
+    [
+        ("outliers+exam:minimum=7", "minimum=7 should be between 0 and 1"),
+        ("speeders:expected=soon", "should be seconds, e.g. 600"),
+        ("scale:low=5,high=1", "the low end must be below"),
+    ],
+)
+def test_thresholds_of_cleaning_are_checked_when_a_campaign_is_made(made, steps, fault):
+    with pytest.raises(AliquotError, match=rf"checks.clean = '{re.escape(steps)}': .*{fault}"):
+        made(clean=steps)
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_every_step_of_cleaning_may_stand_in_a_protocol(name):
+    needed = {"scale": "scale:low=0,high=100", "labels": "labels:allowed=0|1"}
+    given = protocol(clean=needed.get(name, name))
+    assert load_protocol(given) is given
+
+
 def test_a_failing_snapshot_is_shown_and_the_page_recovers(made, monkeypatch):
     campaign = made()
     view = LiveView(campaign, pause=0.01)
@@ -413,6 +437,29 @@ def test_a_failing_snapshot_is_shown_and_the_page_recovers(made, monkeypatch):
         view.wait(view.wait(-1, 0.0), 0.1)
     assert view.overview().problem is None
     assert "cannot be computed" not in page_values(view.overview())["words"][0]
+
+
+def test_a_panic_is_shown_and_a_dead_thread_is_started_again(made, monkeypatch):
+    class PanicError(BaseException):
+        """As polars raises it."""
+
+    def broken(_campaign):
+        raise PanicError("at the disco")
+
+    campaign = made()
+    view = LiveView(campaign, pause=0.01)
+    monkeypatch.setattr(organiser, "snapshot_of", broken)
+    assert "the estimates cannot be computed: PanicError: at the disco" in page_values(view.overview())["words"][0]
+    view._thread = threading.Thread()  # one that is not running
+    monkeypatch.undo()
+    view.start()
+    assert view._thread.is_alive()
+
+
+def test_a_page_before_the_first_snapshot_says_so(made, monkeypatch):
+    monkeypatch.setattr(organiser, "_FIRST_WAIT", 0.0)
+    monkeypatch.setattr(LiveView, "start", lambda _: None)
+    assert page_values(LiveView(made()).overview())["words"] == ("The first estimates are still being computed.",)
 
 
 def test_a_stored_protocol_with_an_unknown_step_opens_and_its_page_says_so(made, monkeypatch):

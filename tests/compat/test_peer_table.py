@@ -98,6 +98,24 @@ def test_order_and_utilities_are_the_peers(method, given):
     assert places(ours) == places(theirs)
 
 
+@pytest.mark.parametrize("target", [None, "human"])
+def test_systems_whose_means_are_equal_tie_as_there(target):
+    """Two systems have the same scores in another order: whether their means tie is a matter of rounding."""
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        likert = rng.integers(3, 16, size=(100, 4)) / 3
+        likert[:, 1] = rng.permutation(likert[:, 0])
+        items = [
+            {"i": k, "scores": {name: {"m": value, "human": value} for name, value in zip("ABCD", row, strict=True)}}
+            for k, row in enumerate(likert)
+        ]
+        given = {"method": "metric_cons", "metric": "m", "metric_target": target}
+        theirs = peer.select_subset.basic(copy.deepcopy(items), **given)
+        ours = select_subset.basic(items, **given)
+        assert utilities(ours) == pytest.approx(utilities(theirs), abs=1e-12)
+        assert places(ours) == places(theirs)
+
+
 def test_unigram_diversity_is_the_peers_but_for_rounding():
     ours, theirs = (utilities(items) for items in both("diversity", {"metric": "unigram"}))
     assert ours == pytest.approx(theirs, abs=1e-12, rel=0)
@@ -310,6 +328,15 @@ def test_every_function_of_evaluate_takes_the_same_arguments():
     for name, function in theirs.items():
         assert list(inspect.signature(getattr(evaluate, name)).parameters) == list(
             inspect.signature(function).parameters
+        )
+
+
+def test_arguments_may_be_numpy_numbers():
+    greedy = {"metric": "m", "simulations": 5, "budget": 4, "stepsize": 2}
+    for method, plain in (("random", {"seed": 7}), ("bruteforce_greedy", greedy)):
+        given: dict[str, Any] = {k: np.int64(v) if isinstance(v, int) else v for k, v in plain.items()}
+        assert places(select_subset.basic(made(), method=method, **given)) == places(
+            select_subset.basic(made(), method=method, **dict[str, Any](plain))
         )
 
 

@@ -48,11 +48,14 @@ def test_loadings_are_those_of_r(case, tmp_path):
     (tmp_path / "size.csv").write_text(f"n,m\n{n},{factors}\n")
     done = subprocess.run([rscript, str(SCRIPT), str(tmp_path)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    pattern, default = (aligned(np.loadtxt(tmp_path / f"{name}.csv", delimiter=",")) for name in ("pattern", "default"))
+    pattern, spss, default = (
+        aligned(np.loadtxt(tmp_path / f"{name}.csv", delimiter=",")) for name in ("pattern", "spss", "default")
+    )
     *unique, statistic, df = np.loadtxt(tmp_path / "fit.csv", delimiter=",").tolist()
     fit = ml_factors(matrix, n, factors)
     assert fit.converged
     assert fit.loadings == pytest.approx(pattern, abs=1e-5)
+    assert ml_factors(matrix, n, factors, rotation="spss").loadings == pytest.approx(spss, abs=1e-5)
     assert 1 - fit.communality == pytest.approx(unique, abs=1e-6)
     assert (fit.chi2, fit.df) == pytest.approx((statistic, df), rel=1e-6)
     # factanal's own varimax stops at a relative gain of 1e-5: its printed loadings are off by that much.

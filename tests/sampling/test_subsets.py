@@ -210,6 +210,7 @@ def judged(*systems: list[float]) -> EvalSet:
         ("greedy:step=2", 3, [0, 2, 3], 4 / math.sqrt(18)),  # the pair first, then the best third: 4 + 1 - 1
         ("greedy:step=3", 3, [1, 2, 3], 3 / math.sqrt(11)),
         ("greedy:step=9", 5, [0, 1, 2, 3, 4], 5 / math.sqrt(31)),
+        ("greedy:step=1", 5, [0, 1, 2, 3, 4], 5 / math.sqrt(31)),
     ],
 )
 def test_searches_with_the_human_oracle_by_hand(spec, n, rows, z):

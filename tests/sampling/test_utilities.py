@@ -97,6 +97,14 @@ def test_metric_utilities_equal_the_loop(method, holes):
     assert utilities(table(values), method) == pytest.approx(ORACLES[method](values), abs=1e-12)
 
 
+@pytest.mark.parametrize(("rank", "first"), [("tau-c", 0.0), ("tau-b", 0.0), ("spearman", 0.0), ("accuracy", 0.5)])
+def test_systems_that_differ_by_rounding_alone_tie(rank, first):
+    """0.3 + 0.3 + 0.8 is not 0.8 + 0.3 + 0.3 to the last bit."""
+    values = np.array([[0.3, 0.8], [0.3, 0.3], [0.8, 0.3]])
+    utility = utilities(table(values), f"metric_cons:rank={rank}")
+    assert utility[0] == utility[2] == first
+
+
 @pytest.mark.parametrize("method", ["metric_avg", "metric_var", "metric_cons"])
 def test_best_come_first(method):
     selection = select(table(scores()), method)

@@ -51,6 +51,34 @@ def test_promax_as_r_prints_it():
     assert np.abs(hidden).max() < 0.1
 
 
+@pytest.mark.parametrize(
+    ("variant", "common", "own"),
+    [
+        # Rows of V = (.8 .4), (.4 .8), (.2 .2). (1 1) and (1 -1) are regressed apart, on targets v^4 and (v / h)^4:
+        ("r", (2 * 0.6 * (0.4096 + 0.0256) / 2 + 0.2 * 0.0016) / 0.76, 2 * 0.2 * (0.4096 - 0.0256) / 2 / 0.08),
+        ("spss", (2 * 0.6 * (0.64 + 0.04) / 2 + 0.2 * 0.25) / 0.76, 2 * 0.2 * (0.64 - 0.04) / 2 / 0.08),
+    ],
+)
+def test_promax_of_r_and_of_spss_by_hand(variant, common, own):
+    """By symmetry T = k [[a b] [b a]], a + b = common, a - b = own; the correlation is (own^2 - common^2) / (sum)."""
+    straight = np.array([[0.8, 0.4], [0.4, 0.8], [0.2, 0.2]])
+    raw = straight @ np.array([[np.cos(0.5), -np.sin(0.5)], [np.sin(0.5), np.cos(0.5)]])
+    pattern, between = promax(raw, variant)
+    k = np.sqrt((1 / common**2 + 1 / own**2) / 2)
+    half = np.array([0.6 * common * k, 0.2 * own * k])
+    expected = [[half.sum(), half[0] - half[1]], [half[0] - half[1], half.sum()], [0.2 * common * k] * 2]
+    np.testing.assert_allclose(pattern, expected, atol=1e-4)
+    assert between[0, 1] == pytest.approx((own**2 - common**2) / (own**2 + common**2), abs=1e-4)
+
+
+def test_promax_of_spss_keeps_the_fit():
+    r, spss = (ml_factors(R, 112, 2, rotation=rotation) for rotation in ("r", "spss"))
+    assert np.abs(r.loadings - spss.loadings).max() > 0.02
+    implied = spss.loadings @ spss.correlation @ spss.loadings.T
+    np.testing.assert_allclose(implied, r.loadings @ r.correlation @ r.loadings.T, atol=1e-9)
+    assert (spss.chi2, spss.df, spss.promax) == (r.chi2, r.df, "spss")
+
+
 def test_promax_reproduces_what_it_rotates():
     loadings = ml_factors(R, 112, 2)
     implied = loadings.loadings @ loadings.correlation @ loadings.loadings.T

@@ -100,9 +100,9 @@ def compare(data: Source, kind: str | None = None, **options: Any) -> CompareRes
             (coverage of the intervals), cluster (item, annotator or none: choices that depend on each other), seed,
             where (file name, for messages). Preferences also take ties, interval, prior, alpha, adjust, rule, draws,
             ignore, strict, and from scores criterion, human, within, margin; verify adjust; postedit outputs, by,
-            adjust; criteria only, rows, correlation, factors, gap, communality, drop, flip, scale; importance target,
-            errors, types, per_annotator; groups groups, lower_is_better, adjust, equal_variances; pool minimum, spread,
-            rule.
+            adjust; criteria only, rows, correlation, factors, gap, communality, promax, drop, flip, scale; importance
+            target, errors, types, per_annotator; groups groups, lower_is_better, adjust, equal_variances; pool minimum,
+            spread, rule.
 
     Returns:
         A frozen result with to_frame(), to_dict(), notes and signature: Comparison for preferences, Verification,

@@ -18,6 +18,7 @@ from aliquot.errors import DataError, OptionError, quoted, unknown_name
 from aliquot.io.formats.table_columns import map_columns
 from aliquot.stats.arrays import FloatArray, IntArray, Seed, extreme_size
 from aliquot.stats.factors import (
+    PROMAX,
     Correlations,
     Dropped,
     Factors,
@@ -97,6 +98,7 @@ class Criteria(Result):
         factors = fit and {
             "number": fit.loadings.shape[1], "chi2": fit.chi2, "df": fit.df, "p": fit.p_value,
             "variance": fit.variance, "correlation": fit.correlation, "converged": fit.converged,
+            "promax": fit.promax,
         }  # fmt: skip
         shared = self.fields_without("names", "kmo_each", "kept", "factors")
         return {"kind": "criteria", "criteria": self.to_frame(), **shared, "factors": factors}
@@ -128,6 +130,7 @@ def criteria(
     factors: int | None = None,
     gap: float = 0.2,
     communality: float = 0.2,
+    promax: str = "r",
     drop: bool = True,
     level: float = 0.95,
     draws: int = 1000,
@@ -147,6 +150,7 @@ def criteria(
         factors: Their number; None finds it by parallel analysis, 0 fits none.
         gap: Drop a criterion whose two highest loadings differ by less.
         communality: Drop a criterion of which the factors explain less.
+        promax: Rotate several factors as R's promax does (r), or as SPSS does (spss).
         drop: Whether to drop criteria at all.
         level: Coverage of the intervals of correlations.
         draws: Bootstrap draws over items.
@@ -167,6 +171,8 @@ def criteria(
         raise unknown_name("kind of row", rows, ROWS)
     if correlation not in CORRELATIONS:
         raise unknown_name("correlation", correlation, CORRELATIONS)
+    if promax not in PROMAX:
+        raise unknown_name("promax", promax, PROMAX, "check --promax")
     data, turned = _upright(data, scale, where)
     table = _flipped(_chosen(_read(data, rows, where), only), flip)
     # What follows are correlations: the unit of the values does not matter.
@@ -182,7 +188,7 @@ def criteria(
     square = found.complete[np.ix_(usable, usable)]
     overall, single = kmo(square)
     number, parallel, chosen = _number(square, found.n_complete, factors, seed)
-    fit, left, gone = _fitted(square, found.n_complete, number, gap, communality, drop=drop)
+    fit, left, gone = _fitted(square, found.n_complete, number, gap, communality, promax, drop=drop)
     names = [table.names[at] for at in usable]
     each = np.full(len(table.names), np.nan)
     each[usable] = single
@@ -198,7 +204,8 @@ def criteria(
         ),
         signature=signature(
             "compare:criteria", only=",".join(only) if only else None, rows=rows, correlation=correlation,
-            factors=number, gap=gap, communality=communality, drop=None if drop else "no", level=level, draws=draws,
+            factors=number, gap=gap, communality=communality,
+            promax=None if promax == "r" else promax, drop=None if drop else "no", level=level, draws=draws,
             flip=",".join(flip) or None, scale=None if scale is None else f"{scale[0]:g}:{scale[1]:g}",
             seed=seed if isinstance(seed, int) else None, data=table.digest,
         ),
@@ -340,14 +347,14 @@ def _number(square: FloatArray, n: int, factors: int | None, seed: Seed) -> tupl
 
 
 def _fitted(
-    square: FloatArray, n: int, number: int, gap: float, communality: float, *, drop: bool
+    square: FloatArray, n: int, number: int, gap: float, communality: float, promax: str, *, drop: bool
 ) -> tuple[Factors | None, IntArray, tuple[Dropped, ...]]:
     everything = np.arange(len(square))
     if not number:
         return None, everything, ()
     if not drop:
-        return ml_factors(square, n, number), everything, ()
-    return simple_structure(square, n, number, gap=gap, communality=communality)
+        return ml_factors(square, n, number, rotation=promax), everything, ()
+    return simple_structure(square, n, number, gap=gap, communality=communality, rotation=promax)
 
 
 def _notes(

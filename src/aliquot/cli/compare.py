@@ -109,6 +109,9 @@ def run(
     ] = None,
     gap: Annotated[float | None, _criterion("--gap", help="Drop if two loadings differ by less (0.2).")] = None,
     communality: Annotated[float | None, _criterion("--communality", help="Drop if less is explained (0.2).")] = None,
+    promax: Annotated[
+        str | None, _criterion("--promax", metavar="r|spss", help="Rotation as in R (default) or in SPSS.")
+    ] = None,
     flip: Annotated[str | None, _criterion("--flip", metavar="A,B", help="Criteria with reversed poles.")] = None,
     scale: Annotated[
         str | None, _criterion("--scale", metavar="LOW:HIGH", help="For judgments with a column polarity.")
@@ -154,7 +157,8 @@ def run(
         "within": within,
         "margin": margin, "outputs": load(outputs) if outputs is not None else None, "by": by,
         "only": common.names(only) or None, "rows": rows, "correlation": correlation, "factors": factors, "gap": gap,
-        "communality": communality, "drop": False if keep_all else None, "target": common.names(target) or None,
+        "communality": communality, "promax": promax, "drop": False if keep_all else None,
+        "target": common.names(target) or None,
         "errors": common.names(errors) or None, "types": types, "groups": common.names(groups) or None,
         "lower_is_better": common.names(lower_is_better) or None, "equal_variances": equal_variances or None,
         "draws": draws, "level": level, "flip": common.names(flip) or None,
@@ -397,7 +401,8 @@ def _loadings(result: Criteria) -> Table:
         return render.table()
     number = fit.loadings.shape[1]
     test = f"chi2 {fit.chi2:.2f} on {fit.df} df, p {_p(fit.p_value)}" if fit.df else "no degree of freedom to test them"
-    title = f"{number} factor{'s' if number > 1 else ''} ({result.chosen}); {test}"
+    title = f"{number} factors ({result.chosen}; promax of {fit.promax.upper()}); {test}"
+    title = title if number > 1 else f"1 factor ({result.chosen}); {test}"
     names = ["KMO", "communality", *(f"factor {k + 1}" for k in range(number))]
     table = render.columns(render.table(title), left=["criterion"], right=names)
     gone = {row.criterion: row.reason for row in result.dropped}

@@ -35,6 +35,7 @@ from aliquot.io.formats.campaign import read_choices, read_table
 
 LOG = logging.getLogger("aliquot.collect")
 _PAUSE = 2.0  # seconds between two snapshots, at least
+_FIRST_WAIT = 30.0  # seconds that the page waits for the first snapshot
 _UNWATCHED = 120.0  # seconds without a look after which no more snapshots are taken
 
 
@@ -186,12 +187,14 @@ class LiveView:
         """The present state, with the last snapshot."""
         self.start()
         with self._changed:
-            self._changed.wait_for(lambda: self._snapshot is not None or self._problem is not None, 30.0)
+            self._changed.wait_for(lambda: self._snapshot is not None or self._problem is not None, _FIRST_WAIT)
             snapshot, problem = self._snapshot, self._problem
-        if problem is None:
-            return overview(self._campaign, snapshot)
-        since = f"Since {in_utc(problem.time)} the estimates cannot be computed: {problem.words}"
-        return overview(self._campaign, snapshot or _UNKNOWN, since)
+        if problem is not None:
+            since = f"Since {in_utc(problem.time)} the estimates cannot be computed: {problem.words}"
+            return overview(self._campaign, snapshot or _UNKNOWN, since)
+        if snapshot is None:
+            return overview(self._campaign, _UNKNOWN, "The first estimates are still being computed.")
+        return overview(self._campaign, snapshot)
 
     def version(self) -> int:
         """Return the number of the last snapshot."""
@@ -209,7 +212,7 @@ class LiveView:
         """Watch the campaign from now on, until nobody has looked for a while."""
         with self._changed:
             self._looked_at = time.monotonic()
-            if self._thread is None:
+            if self._thread is None or not self._thread.is_alive():
                 self._thread = threading.Thread(target=self._watch, name="aliquot-snapshots", daemon=True)
                 self._thread.start()
 
@@ -236,7 +239,8 @@ class LiveView:
             if last == self._seen and self._problem is None:
                 return False
             self._show(last, snapshot_of(self._campaign), None)
-        except Exception as error:  # noqa: BLE001  (whatever it is, the page says so and the thread goes on)
+        # Whatever it is, the page says so and the thread goes on; a panic of polars is no Exception.
+        except BaseException as error:  # noqa: BLE001
             self._show(last, self._snapshot, self._problem_of(error))
         return True
 
@@ -248,7 +252,7 @@ class LiveView:
                 self._version += 1
                 self._changed.notify_all()
 
-    def _problem_of(self, error: Exception) -> _Problem:
+    def _problem_of(self, error: BaseException) -> _Problem:
         """Say what is wrong, and since when; the log has it once."""
         words = str(error) if isinstance(error, AliquotError) else f"{type(error).__name__}: {error}"
         if self._problem is not None and self._problem.words == words:

@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
+import polars as pl
 
-from aliquot.annotation.clean import chain_of
+from aliquot.annotation.clean import clean
+from aliquot.core.judgments import Judgments
 from aliquot.errors import AliquotError, FormatError, NameUnknownError, quoted, unknown_name
 from aliquot.io.files import decode_text, read_bytes
 
@@ -459,9 +461,15 @@ def _widget_faults(widget: Widget, protocol: Protocol) -> Iterator[tuple[str, st
 
 
 def _cleaning_faults(protocol: Protocol) -> Iterator[tuple[str, str]]:
-    """Faults that a stored protocol of an older version may have: its campaign opens, and its page says so."""
+    """Faults that a stored protocol of an older version may have: its campaign opens, and its page says so.
+
+    The steps are run on one judgment, because most thresholds are checked when a step runs.
+    """
+    if not protocol.checks.clean:
+        return
+    judgment = {"item": "1", "system": "A", "annotator": "a", "criterion": "score", "value": 1.0, "seconds": 1.0}
     try:
-        chain_of(None, protocol.checks.clean or None)
+        clean(Judgments(pl.DataFrame(judgment)), steps=protocol.checks.clean)
     except AliquotError as error:
         yield "checks.clean", f"checks.clean = '{protocol.checks.clean}': {error}"
 

@@ -18,14 +18,13 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
-from aliquot.compat.select_subset import Item, random_utility
+from aliquot.compat.select_subset import Item, column_means, random_utility
 from aliquot.compat.significance import (
     Data,
     Metric,
     SoftAccuracy,
     cluster_count,
     cluster_counts,
-    column_means,
     compute_clusters,
     compute_clusters_pvalues,
     compute_clusters_soft,

@@ -63,7 +63,7 @@ def basic(
     if kwargs.pop("return_model", False):
         raise OptionError("'return_model' has no counterpart: aliquot's methods are deterministic and need no model")
     given = {"metric": metric, "budget": budget, "seed": seed, "load_model": load_model} | kwargs
-    utility = _utility(items, method, {key: value for key, value in given.items() if value is not None})
+    utility = _utility(items, method, {key: _scalar(value) for key, value in given.items() if value is not None})
     for item, value in zip(items, utility.tolist(), strict=True):
         item[UTILITY] = value
     return [items[row] for row in np.argsort(-utility, kind="stable")]
@@ -84,7 +84,7 @@ def _utility(items: list[Item], method: str, given: dict[str, Any]) -> FloatArra
         return random_utility(len(items), given.get("seed", 0))
     if "load_model" in given:
         return _by_model(items, method, given["load_model"], given)
-    if found.name == "metric_cons" and "metric_target" in given:
+    if found.name == "metric_cons" and "rank" not in given:
         return _consistency(to_evalset(items), **_own(method, _consistency, given))
     if found.kind == "subset" and "budget" not in given:
         raise OptionError(f"'{method}' chooses a subset; say how many items with budget=")
@@ -130,9 +130,23 @@ def _combined(
     return np.asarray(np.average(table, axis=0, weights=[abs(weight) for weight, _ in weighted]))
 
 
-def _consistency(evalset: EvalSet, metric_target: str, metric: str | None = None) -> FloatArray:
-    """Return the tau-c of each item's scores with the system means of another score."""
-    return kendall_rows(metric_scores(evalset, metric), row_mean(metric_scores(evalset, metric_target).T))
+def _consistency(evalset: EvalSet, metric: str | None = None, metric_target: str | None = None) -> FloatArray:
+    """Return the tau-c of each item's scores with the system means, of another score if one is given.
+
+    Means tie where they tie in subset2evaluate, which does not round (`aliquot select` does).
+    """
+    values = metric_scores(evalset, metric)
+    target = values if metric_target is None else metric_scores(evalset, metric_target)
+    means = np.where(np.isfinite(target).all(axis=0), column_means(target), row_mean(target.T))
+    return np.where(np.isfinite(values).any(axis=1), kendall_rows(values, means), np.nan)
+
+
+def column_means(table: FloatArray) -> FloatArray:
+    """Average over items, system by system.
+
+    One contiguous row per system is summed, as numpy sums a list: systems whose means tie there must tie here.
+    """
+    return np.asarray(np.ascontiguousarray(table.T).mean(axis=1))
 
 
 def _by_model(items: list[Item], method: str, model: Any, given: dict[str, Any]) -> FloatArray:
@@ -201,6 +215,11 @@ def to_evalset(data: Sequence[Item]) -> EvalSet:
     lines = [encode({**item, "i": position}) for position, item in enumerate(data)]
     evalset = item_lines.read(b"\n".join(lines), "items")
     return evalset.with_human("human") if "human" in evalset.scores else evalset
+
+
+def _scalar(value: Any) -> Any:
+    """Return one of numpy's numbers as Python's, which seeds and budgets must be."""
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _plain(value: object) -> object:

@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import wilcoxon
 
-from aliquot.compat.select_subset import Item, as_items
+from aliquot.compat.select_subset import Item, as_items, column_means
 from aliquot.errors import DataError, OptionError, quoted, unknown_name
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
 from aliquot.stats.pairwise import EXACT_UNTIED, wilcoxon_p
@@ -101,14 +101,6 @@ def two_tables(data_new: Data, data_old: Data, metric: Metric) -> tuple[FloatArr
     if len(systems) < 2:
         raise DataError(f"data_old has one system, {quoted(systems)}; there is nothing to compare")
     return score_table(new, metric_new, systems, "data_new"), score_table(old, metric_old, systems, "data_old")
-
-
-def column_means(table: FloatArray) -> FloatArray:
-    """Average over items, system by system.
-
-    One contiguous row per system is summed, as numpy sums a list: systems whose means tie there must tie here.
-    """
-    return np.asarray(np.ascontiguousarray(table.T).mean(axis=1))
 
 
 def _explain(items: Sequence[Item], metric: str, systems: Sequence[str], name: str) -> NoReturn:

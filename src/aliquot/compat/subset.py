@@ -13,12 +13,12 @@ from typing import Literal, get_args
 import numpy as np
 from scipy.stats import pearsonr, spearmanr
 
+from aliquot.compat.select_subset import column_means
 from aliquot.compat.significance import (
     Data,
     Metric,
     SoftAccuracy,
     cluster_count,
-    column_means,
     compute_clusters,
     loaded,
     metric_pair,

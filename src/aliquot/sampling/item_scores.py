@@ -17,7 +17,7 @@ from aliquot.core.evalset import EvalSet
 from aliquot.core.registry import parse_spec, unwrapped
 from aliquot.errors import AliquotWarning, DataError, OptionError, quoted, unknown_name
 from aliquot.sampling.methods import all_methods, lookup
-from aliquot.stats.arrays import FloatArray, IntArray
+from aliquot.stats.arrays import FloatArray, IntArray, largest_size, round_off
 
 Size = str
 Scale = Literal["auto", "penalties", "ratings"]
@@ -39,6 +39,15 @@ def row_mean(values: FloatArray) -> FloatArray:
     count = present.sum(axis=1)
     total = np.where(present, values, 0.0).sum(axis=1)
     return np.where(count > 0, total / np.maximum(count, 1), np.nan)
+
+
+def system_means(values: FloatArray) -> FloatArray:
+    """Mean of each column over what is present, to be ranked: means that differ by rounding alone are ties.
+
+    >>> system_means(np.array([[0.1, 0.3], [0.3, 0.2], [0.2, 0.1]])).tolist()
+    [0.2, 0.2]
+    """
+    return round_off(row_mean(values.T), float(largest_size(values)))
 
 
 def metric_scores(evalset: EvalSet, metric: str | None) -> FloatArray:

@@ -21,7 +21,7 @@ from aliquot.core.conventions import domains_of, pairs_of, source_lengths, usabl
 from aliquot.core.evalset import EvalSet
 from aliquot.errors import AliquotWarning, DataError, OptionError, unknown_name
 from aliquot.estimation.proxies import standard_metric
-from aliquot.sampling.item_scores import row_mean, row_variance
+from aliquot.sampling.item_scores import row_mean, row_variance, system_means
 from aliquot.sampling.source_features import UNSEEN, Known, dense_features, languages_of, standardised
 from aliquot.sampling.source_model import Trees, apply_trees, trees_of
 from aliquot.sampling.text_methods import diversity
@@ -69,7 +69,7 @@ def _from_scores(evalset: EvalSet, scores: FloatArray, target: str, metric: str 
     if target == "metric_var":
         return row_variance(scores)
     if target == "metric_cons":
-        return kendall_rows(scores, row_mean(scores.T), "c")
+        return kendall_rows(scores, system_means(scores), "c")
     if target == "irt_diffdisc":
         fit = fit_irt(scores)
         return fit.discrimination * fit.difficulty

@@ -12,7 +12,7 @@ from scipy.stats import rankdata
 from aliquot.core.evalset import EvalSet
 from aliquot.core.registry import parse_spec, unwrapped
 from aliquot.errors import AliquotWarning, DataError, OptionError, unknown_name
-from aliquot.sampling.item_scores import metric_scores, row_mean, row_variance
+from aliquot.sampling.item_scores import metric_scores, row_mean, row_variance, system_means
 from aliquot.sampling.methods import Subset, lookup, subset, utility, with_old_similarity
 from aliquot.stats.arrays import FloatArray, IntArray
 from aliquot.stats.correlation import accuracy_rows, kendall_rows, spearman_rows
@@ -63,7 +63,7 @@ def metric_cons(
         rank: the correlation, or pairwise accuracy; undefined counts as 0.
     """
     values = metric_scores(evalset, metric)
-    means = row_mean(values.T)
+    means = system_means(values)
     if rank == "spearman":
         correlation = spearman_rows(values, means)
     elif rank == "accuracy":

@@ -2,8 +2,8 @@
 
 Extraction is that of R's `factanal`; varimax is statsmodels' (its own promax differs from R's, so the rotation is
 written out here). SPSS row-normalises the target of promax (Grieder and Steiner 2022, Table 3), so that its loadings
-differ. Loadings agree with R to 1e-5 where R's varimax is let converge (its default stops early, and differs by up to
-0.006). See docs/methods.md, section 11.
+differ: both are offered. Loadings agree with R to 1e-5 where R's varimax is let converge (its default stops early, and
+differs by up to 0.006). See docs/methods.md, section 11.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ from aliquot.stats.arrays import FloatArray, IntArray, Seed, is_constant
 from aliquot.stats.clustered import normal_quantile
 from aliquot.stats.resampling import resampled_sums
 
+PROMAX = ("r", "spss")
+"""Targets of promax: sign(V) |V|^4 of the varimax loadings V as they are (R), or with rows of length 1 (SPSS)."""
+
 _POWER = 4
-"""Promax: the target is sign(L) |L|^4, as in R's promax (SPSS: the same power, another target)."""
 
 HEYWOOD = 0.005
 """Smallest uniqueness: a variable that has it counts as fully explained, which real ratings never are."""
@@ -41,6 +43,7 @@ class Factors:
     p_value: float
     heywood: tuple[int, ...]  # variables whose uniqueness fell to (nearly) 0
     converged: bool  # whether the maximum was found
+    promax: str  # one of `PROMAX`; a single factor is not rotated
 
 
 @dataclass(frozen=True)
@@ -131,8 +134,8 @@ def _common_eigenvalues(correlation: FloatArray) -> FloatArray:
     return np.asarray(np.linalg.eigvalsh(reduced)[::-1], dtype=np.float64)
 
 
-def ml_factors(correlation: FloatArray, n: int, factors: int) -> Factors:
-    """Fit m factors by maximum likelihood and rotate them by promax.
+def ml_factors(correlation: FloatArray, n: int, factors: int, *, rotation: str = "r") -> Factors:
+    """Fit m factors by maximum likelihood and rotate them by promax (`rotation`: one of `PROMAX`).
 
     Minimises ln|S| + tr(R S^-1) - ln|R| - p with S = L L' + diag(psi); chi2 = (n - 1 - (2p + 5)/6 - 2m/3) F.
 
@@ -150,7 +153,7 @@ def ml_factors(correlation: FloatArray, n: int, factors: int) -> Factors:
     fit = _discrepancy(correlation, loadings, unique)
     df = degrees_of_freedom(size, factors)
     statistic = max(0.0, (n - 1 - (2 * size + 5) / 6 - 2 * factors / 3) * fit)
-    pattern, between = promax(loadings)
+    pattern, between = promax(loadings, rotation)
     pattern, between = _in_order(pattern, between)
     return Factors(
         loadings=pattern,
@@ -162,6 +165,7 @@ def ml_factors(correlation: FloatArray, n: int, factors: int) -> Factors:
         p_value=float(chi2.sf(statistic, df)) if df else float("nan"),
         heywood=tuple(np.flatnonzero(unique < HEYWOOD + 1e-6).tolist()),
         converged=converged,
+        promax=rotation,
     )
 
 
@@ -207,10 +211,12 @@ def _discrepancy(correlation: FloatArray, loadings: FloatArray, unique: FloatArr
     return float(np.linalg.slogdet(implied)[1] - np.linalg.slogdet(correlation)[1]) + trace - len(correlation)
 
 
-def promax(loadings: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Promax of unrotated loadings: Kaiser-normalised varimax V, target sign(V)|V|^4, T = (V'V)^-1 V'P rescaled.
+def promax(loadings: FloatArray, variant: str = "r") -> tuple[FloatArray, FloatArray]:
+    """Promax of unrotated loadings: Kaiser-normalised varimax V, target P = sign(V)|V|^4, T = (V'V)^-1 V'P rescaled.
 
-    Returns the pattern matrix and the correlation of the factors.
+    The variant "spss" divides each row of V by its length before P is made, but rotates V itself, too. (Columns of P
+    divided by their maxima make no difference, because the columns of T are rescaled.) Returns the pattern matrix and
+    the correlation of the factors.
 
     >>> pattern, between = promax(np.array([[0.8, 0.4], [0.7, 0.4], [0.4, 0.8], [0.4, 0.7]]))
     >>> bool(np.abs(between[0, 1]) > 0.5)
@@ -225,7 +231,8 @@ def promax(loadings: FloatArray) -> tuple[FloatArray, FloatArray]:
     size = np.where(size > 0, size, 1.0)
     turned, _ = rotation.rotate_factors(loadings / size[:, None], "varimax")
     straight = np.asarray(turned) * size[:, None]
-    target = straight * np.abs(straight) ** (_POWER - 1)
+    aimed = np.asarray(turned) if variant == "spss" else straight
+    target = aimed * np.abs(aimed) ** (_POWER - 1)
     turn = np.linalg.lstsq(straight, target, rcond=None)[0]
     turn = turn * np.sqrt(np.diag(np.linalg.inv(turn.T @ turn)))
     inverse = np.linalg.inv(turn)
@@ -240,7 +247,13 @@ def _in_order(pattern: FloatArray, between: FloatArray) -> tuple[FloatArray, Flo
 
 
 def simple_structure(
-    correlation: FloatArray, n: int, factors: int, *, gap: float = 0.2, communality: float = 0.2
+    correlation: FloatArray,
+    n: int,
+    factors: int,
+    *,
+    gap: float = 0.2,
+    communality: float = 0.2,
+    rotation: str = "r",
 ) -> tuple[Factors, IntArray, tuple[Dropped, ...]]:
     """Drop variables that belong to no factor or to two, one at a time, the worst first, and refit.
 
@@ -256,7 +269,7 @@ def simple_structure(
     left = np.arange(len(correlation))
     gone: list[Dropped] = []
     while True:
-        fit = ml_factors(correlation[np.ix_(left, left)], n, factors)
+        fit = ml_factors(correlation[np.ix_(left, left)], n, factors, rotation=rotation)
         worst = worst_fit(fit, gap, communality)
         if worst is None or degrees_of_freedom(len(left) - 1, factors) < 1:
             return fit, left, tuple(gone)
