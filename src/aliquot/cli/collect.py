@@ -179,12 +179,13 @@ def status(campaign: CampaignArgument, json: common.JsonOption = False, output: 
     with _open(campaign) as opened:
         found = opened.status()
         now = overview(opened).to_dict() if json or found.answers else None
+        notice = [line for line in [opened.crowd_notice()] if line is not None]
     if output is not None:
         common.write_result(found.to_frame(), found.to_dict(), output)
     if json:
         common.print_json(found.to_dict() | {"overview": now})
         return
-    for line in [] if now is None else now["words"]:
+    for line in notice if now is None else now["words"]:
         render.console().print(line, markup=False)
     _show_status(found)
 

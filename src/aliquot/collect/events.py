@@ -29,7 +29,7 @@ VALID, WITHDRAWN, FORGOTTEN = "valid", "withdrawn", "forgotten"
 WORKING = "link = 'valid' AND work = 'active' AND counts = 1"
 """SQL: annotators who get units."""
 ACTIONS = frozenset({"annotator_state", "reassigned", "message", "campaign_state", "wanted", "topped_up", "rejudge",
-                     "links_renewed", "forgotten", "guidelines_changed", "systems_added"})  # fmt: skip
+                     "links_renewed", "forgotten", "guidelines_changed", "systems_added", "workers"})  # fmt: skip
 """Kinds of events that the audit log shows."""
 
 
@@ -208,7 +208,19 @@ def _message(_log: Log, connection: Connection, time: float, payload: Payload) -
 
 
 def _campaign_state(_log: Log, connection: Connection, _time: float, payload: Payload) -> None:
-    connection.execute(sql("UPDATE meta SET value = :state WHERE key = 'state'"), {"state": payload["state"]})
+    set_meta(connection, "state", payload["state"])
+
+
+def _workers(_log: Log, connection: Connection, _time: float, payload: Payload) -> None:
+    set_meta(connection, "workers", str(payload["most"]))
+
+
+def set_meta(connection: Connection, key: str, value: str) -> None:
+    """Change one entry of the table `meta`, or add it."""
+    connection.execute(
+        sql("INSERT INTO meta (key, value) VALUES (:key, :value) ON CONFLICT (key) DO UPDATE SET value = :value"),
+        {"key": key, "value": value},
+    )
 
 
 def _wanted(_log: Log, connection: Connection, _time: float, payload: Payload) -> None:
@@ -220,9 +232,7 @@ def _wanted(_log: Log, connection: Connection, _time: float, payload: Payload) -
     )
     after = connection.execute(sql("SELECT SUM(wanted) FROM units WHERE kind = 'work'")).scalar() or 0
     _count(connection, "wanted", int(after) - int(before))
-    connection.execute(
-        sql("UPDATE meta SET value = :wanted WHERE key = 'per_output'"), {"wanted": str(payload["wanted"])}
-    )
+    set_meta(connection, "per_output", str(payload["wanted"]))
 
 
 def _rejudge(_log: Log, connection: Connection, _time: float, payload: Payload) -> None:
@@ -242,25 +252,24 @@ def _annotator_token(_log: Log, connection: Connection, _time: float, payload: P
         {"hash": payload["token_hash"], "number": payload["token_number"], "id": payload["id"],
          "link": payload.get("link")},
     )  # fmt: skip
+    # Whoever bound the worker may be somebody else: with the new link the worker's browser gets a new secret.
+    _change_extra(connection, payload["id"], lambda extra: {k: v for k, v in extra.items() if k != "secret"})
 
 
 def _form(_log: Log, connection: Connection, time: float, payload: Payload) -> None:
-    extra = connection.execute(
-        sql("SELECT extra FROM annotators WHERE id = :id"), {"id": payload["annotator"]}
-    ).scalar()
-    connection.execute(
-        sql("UPDATE annotators SET extra = :extra, last_seen = :now WHERE id = :id"),
-        {"extra": encode(decode(str(extra)) | {FORM: payload["answer"]}), "now": time, "id": payload["annotator"]},
-    )
+    _remember(connection, payload["annotator"], lambda _: {FORM: payload["answer"]}, time)
 
 
 def _remember(connection: Connection, annotator: str, change: Callable[[Payload], Payload], time: float) -> None:
-    extra = decode(
-        str(connection.execute(sql("SELECT extra FROM annotators WHERE id = :id"), {"id": annotator}).scalar())
-    )
+    _change_extra(connection, annotator, lambda extra: extra | change(extra))
+    connection.execute(sql("UPDATE annotators SET last_seen = :now WHERE id = :id"), {"now": time, "id": annotator})
+
+
+def _change_extra(connection: Connection, annotator: str, change: Callable[[Payload], Payload]) -> None:
+    extra = connection.execute(sql("SELECT extra FROM annotators WHERE id = :id"), {"id": annotator}).scalar()
     connection.execute(
-        sql("UPDATE annotators SET extra = :extra, last_seen = :now WHERE id = :id"),
-        {"extra": encode(extra | change(extra)), "now": time, "id": annotator},
+        sql("UPDATE annotators SET extra = :extra WHERE id = :id"),
+        {"extra": encode(change(decode(str(extra)))), "id": annotator},
     )
 
 
@@ -276,8 +285,8 @@ def _example(_log: Log, connection: Connection, time: float, payload: Payload) -
 
 
 def _came(_log: Log, connection: Connection, time: float, payload: Payload) -> None:
-    """A worker came (again): the session is the last one."""
-    _remember(connection, payload["annotator"], lambda _: {"visit": payload["visit"]}, time)
+    """Record a visit; keep the latest session, and the secret of the first."""
+    _remember(connection, payload["annotator"], lambda _: {n: v for n, v in payload.items() if n != "annotator"}, time)
 
 
 def _forgotten(_log: Log, connection: Connection, _time: float, payload: Payload) -> None:
@@ -574,6 +583,7 @@ _HANDLERS: dict[str, Callable[[Log, Connection, float, Payload], None]] = {
     "submit": _submitted,
     "message": _message,
     "campaign_state": _campaign_state,
+    "workers": _workers,
     "wanted": _wanted,
     "rejudge": _rejudge,
     "quiz": _quiz,

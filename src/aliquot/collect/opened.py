@@ -107,6 +107,11 @@ class OpenedCampaign:
         return self._meta["title"]
 
     @property
+    def locale(self) -> str:
+        """The language of the page."""
+        return self._meta["locale"]
+
+    @property
     def seed(self) -> int:
         """The seed of all random orders."""
         return int(self._meta["seed"])
@@ -147,14 +152,10 @@ class OpenedCampaign:
             return campaign_state(connection)
 
 
-def meta_value(connection: Connection, key: str) -> str:
-    """Return one entry of the table `meta`."""
-    return str(connection.execute(sql("SELECT value FROM meta WHERE key = :key"), {"key": key}).scalar())
-
-
-def set_meta(connection: Connection, key: str, value: str) -> None:
-    """Change one entry of the table `meta`."""
-    connection.execute(sql("UPDATE meta SET value = :value WHERE key = :key"), {"key": key, "value": value})
+def meta_value(connection: Connection, key: str, default: str | None = None) -> str:
+    """Return one entry of the table `meta`; campaigns of older versions lack some."""
+    found = connection.execute(sql("SELECT value FROM meta WHERE key = :key"), {"key": key}).scalar()
+    return str(default if found is None else found)
 
 
 def campaign_state(connection: Connection) -> str:

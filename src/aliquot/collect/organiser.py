@@ -25,7 +25,7 @@ from aliquot.collect import crowd
 from aliquot.collect.actions import ACTIONS, audit
 from aliquot.collect.campaign import Campaign
 from aliquot.collect.checks import AnnotatorCard, annotator_cards
-from aliquot.collect.events import FORGOTTEN, WITHDRAWN, decode, sql, standing
+from aliquot.collect.events import FORGOTTEN, decode, sql, standing
 from aliquot.collect.planting import page_floors
 from aliquot.collect.snapshot import LiveSystem, Snapshot, in_words, take_snapshot
 from aliquot.core.judgments import Judgments
@@ -40,7 +40,7 @@ _DRAWN = 240.0  # width of the drawn intervals
 _WORDS = {
     "annotator_state": "annotator", "campaign_state": "campaign", "wanted": "judgments an output",
     "topped_up": "more items", "rejudge": "judged again", "links_renewed": "new links",
-    "reassigned": "work given to others",
+    "reassigned": "work given to others", "workers": "workers at most",
 }  # fmt: skip
 
 
@@ -64,6 +64,7 @@ class Overview:
     people: tuple[dict[str, Any], ...]
     audit: tuple[dict[str, Any], ...]
     problem: str | None = None  # since when and why there is no newer snapshot
+    notice: str | None = None  # that shared links let nobody in any more
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values; what is undefined is null."""
@@ -72,9 +73,9 @@ class Overview:
 
     @property
     def words(self) -> Sequence[str]:
-        """The snapshot in sentences, after what kept it from being newer."""
+        """The snapshot in sentences, after what kept it from being newer and what the organiser should do."""
         known = () if self.snapshot is _UNKNOWN else in_words(self.snapshot)
-        return known if self.problem is None else (self.problem, *known)
+        return (*filter(None, (self.problem, self.notice)), *known)
 
 
 _UNKNOWN = Snapshot((), (), 0, 0, False, "", 0.0, 0, 0, 0.0, float("nan"), ())
@@ -103,7 +104,7 @@ def overview(campaign: Campaign, snapshot: Snapshot | None = None, problem: str 
         campaign.title, campaign.state_of_campaign(), campaign.protocol.name, now, done, wanted, seconds, left,
         _end(people, left, now), done * payment.per_unit, max(0, wanted - done) * payment.per_unit, payment.currency,
         snapshot if snapshot is not None else snapshot_of(campaign), tuple(people), tuple(actions),
-        problem,
+        problem, campaign.crowd_notice(),
     )  # fmt: skip
 
 
@@ -363,7 +364,7 @@ def _card(person: Mapping[str, Any], card: AnnotatorCard | None) -> dict[str, An
         facts += [(name, text) for name, value, text in named if math.isfinite(value)]
     actions = ["pause" if person["work"] == "active" else "resume"]
     actions += ["exclude"] if person["counts"] else ["include", "rejudge"]
-    actions += ["reassign"] if person["state"] == "active" else ["renew"] if person["link"] == WITHDRAWN else []
+    actions += ["reassign", "renew"] if person["state"] == "active" else ["renew"]
     return {
         "annotator": person["name"], "state": person["state"], "forgotten": person["link"] == FORGOTTEN, "facts": facts,
         "suggestion": card.suggestion if card is not None else "nothing judged yet",
@@ -375,7 +376,7 @@ def _card(person: Mapping[str, Any], card: AnnotatorCard | None) -> dict[str, An
 def _audit_row(entry: Mapping[str, Any]) -> dict[str, str]:
     payload = entry["payload"]
     counts = {0: "excluded", 1: "included"}.get(payload.get("counts"), "")
-    named = (payload.get(name) for name in ("state", "link", "work", "wanted", "items", "text"))
+    named = (payload.get(name) for name in ("state", "link", "work", "wanted", "items", "most", "text"))
     detail = next(filter(None, (counts, *named)), "")
     what = f"{_WORDS.get(entry['kind'], entry['kind'])} {detail}".strip()
     return {

@@ -145,13 +145,19 @@ async def _form(request: Request) -> dict[str, str]:
     return {name: values[-1] for name, values in found.items()}
 
 
+def is_foreign(request: Request, allowed: str | None = None) -> bool:
+    """Return whether a browser says that a request comes from another site; other programs send neither header."""
+    headers = request.headers
+    if headers.get("sec-fetch-site", "same-origin") != "same-origin":
+        return True
+    origin = headers.get("origin", allowed)
+    try:
+        return origin != allowed and urlsplit(origin or "").netloc.lower() != headers.get("host", "").lower()
+    except ValueError:  # a malformed address
+        return True
+
+
 def _check(request: Request, form: dict[str, str], expected: str) -> None:
     """Refuse forms of other sites: the link's token is in no cookie, and the form carries a proof of its own."""
-    origin = request.headers.get("origin")
-    foreign = (
-        origin is not None
-        and origin != "null"
-        and urlsplit(origin).netloc.lower() != request.headers.get("host", "").lower()
-    )
-    if foreign or request.headers.get("sec-fetch-site", "same-origin") != "same-origin" or form.get("csrf") != expected:
+    if is_foreign(request, allowed="null") or form.get("csrf") != expected:
         raise CollectError("other_site", "this action comes from another page and is refused; load the page again")

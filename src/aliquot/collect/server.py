@@ -17,7 +17,6 @@ import webbrowser
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 import msgspec
 
@@ -33,11 +32,11 @@ try:
     from starlette.applications import Starlette
     from starlette.exceptions import HTTPException
     from starlette.requests import ClientDisconnect, Request
-    from starlette.responses import RedirectResponse, Response
+    from starlette.responses import Response
     from starlette.routing import Route
 
     from aliquot.collect import assets, connections, crowd
-    from aliquot.collect.organiser_site import organiser_routes
+    from aliquot.collect.organiser_site import is_foreign, organiser_routes
     from aliquot.collect.workers import check_count, run_workers
 except ImportError as error:
     raise MissingExtraError(f"serving a campaign needs {error.name}: pip install 'aliquot[serve]'") from None
@@ -51,6 +50,7 @@ LOG = logging.getLogger("aliquot.collect")
 LARGEST_BODY = 2_000_000  # bytes of one request; a page sends at most forty cells at once
 LOCAL = ("127.0.0.1", "localhost", "::1")
 THREADS = 64  # writers wait for one commit together, so waiting threads cost little
+ARRIVALS_PER_SECOND, ARRIVALS_AT_ONCE = 2.0, 60  # of one address: a lecture hall of 200 is in within a minute or two
 ORGANISER_THREADS = 4  # of their own: a snapshot that takes long keeps no annotator waiting
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
@@ -66,6 +66,7 @@ HEADERS = {
 }
 _RAW_HEADERS = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
 _ENCODER = msgspec.json.Encoder()
+_NO_STORAGE = "The server cannot save at the moment. The page keeps trying."  # all that annotators are told
 
 
 class RequestRefusedError(CollectError):
@@ -90,7 +91,7 @@ def create_app(campaign: Campaign, *, calls_per_second: float = 10, burst: int =
         calls_per_second: Calls that one link may make in the long run.
         burst: Calls that one link may make at once.
     """
-    site = _Site(campaign, RateLimit(calls_per_second, burst), RateLimit(0.5, 30))
+    site = _Site(campaign, RateLimit(calls_per_second, burst))
     api: list[tuple[str, str, Handler]] = [
         ("GET", "/api/state", site.state),
         ("POST", "/api/next", site.next_unit),
@@ -106,7 +107,8 @@ def create_app(campaign: Campaign, *, calls_per_second: float = 10, burst: int =
     routes += [
         Route("/a/{token}", site.page),
         Route("/m/{token}", site.framed_page),
-        Route("/c/{token}/{provider}", site.arrive),
+        Route("/c/{token}/{provider}", site.arrive, methods=["GET"]),
+        Route("/c/{token}/{provider}", site.join, methods=["POST"]),
         *organiser_routes(campaign, Threads(ORGANISER_THREADS), site.refuse),
         Route("/static/{version}/{name}", site.static),
         Route("/health", site.health),
@@ -143,10 +145,11 @@ class Threads:
 class _Site:
     """The routes of one campaign."""
 
-    def __init__(self, campaign: Campaign, limit: RateLimit, strangers: RateLimit) -> None:
+    def __init__(self, campaign: Campaign, limit: RateLimit) -> None:
         self.campaign = campaign
         self.limit = limit
-        self.strangers = strangers
+        self.strangers = RateLimit(0.5, 30)
+        self.arrivals = RateLimit(ARRIVALS_PER_SECOND, ARRIVALS_AT_ONCE)
         self.in_thread = Threads(THREADS)
 
     # -- calls of the page
@@ -167,16 +170,13 @@ class _Site:
         return endpoint
 
     async def _respond(self, request: Request, answered: Callable[[Request, str], Awaitable[bytes]]) -> Response:
-        """Check the rate, give the answer, and turn errors into words."""
+        """Check the rate of a link, and answer its call."""
+        return await _in_words(request, self._limited(request, answered))
+
+    async def _limited(self, request: Request, answered: Callable[[Request, str], Awaitable[bytes]]) -> bytes:
         token = request.headers.get("x-aliquot-token", "")
-        try:
-            self._check_rate(token)
-            answer = await answered(request, token)
-        except CollectError as error:
-            return _error(error)
-        except Exception as error:  # noqa: BLE001  # whatever it is, the page keeps the answers and tries again
-            return _fault(request, error)
-        return Response(answer, media_type="application/json", headers={"Cache-Control": "no-store"})
+        self._check_rate(token)
+        return await answered(request, token)
 
     async def save(self, request: Request) -> Response:
         """Save changes. The writer's thread does all of it: this call is frequent, and hand-overs cost."""
@@ -255,41 +255,66 @@ class _Site:
         except CollectError as error:
             return _words_page(request, error)
         except Exception as error:  # noqa: BLE001
-            _fault(request, error)
-            return _words_page(request, CollectError("storage", str(error)))
+            return _words_page(request, _unexpected(request, error))
         locale = getattr(annotator, "locale", None) or state.get("protocol", {}).get("locale") or "en"
         title = state.get("campaign", {}).get("title") or "aliquot"
         return _html(assets.annotator_page(title=title, locale=locale))
 
     async def framed_page(self, request: Request) -> Response:
         """The same page for MTurk, which shows it in a frame and takes the finished work by a form."""
-        answer = await self.page(request)
-        hosts = " ".join(crowd.PROVIDERS["mturk"].framed_by)
-        policy = HEADERS["Content-Security-Policy"]
-        policy = policy.replace("frame-ancestors 'none'", f"frame-ancestors {hosts}")
-        answer.headers["Content-Security-Policy"] = policy.replace("form-action 'none'", f"form-action {hosts}")
-        answer.headers["X-Frame-Options"] = "ALLOWALL"  # old browsers know no list; the policy above decides
-        return answer
+        return _framed(await self.page(request))
+
+    # -- crowds
 
     async def arrive(self, request: Request) -> Response:
-        """Let a worker of a crowd in by the shared link; a preview shows words and makes nobody."""
-        token, provider = str(request.path_params["token"]), str(request.path_params["provider"])
+        """Show the page by which a worker of a crowd joins; it makes nobody. A preview shows words."""
+        try:
+            came = await self.in_thread(functools.partial(self._visit, request))
+        except CollectError as error:
+            answer = self.refuse(request, error)
+        except Exception as error:  # noqa: BLE001
+            answer = _words_page(request, _unexpected(request, error))
+        else:
+            answer = self._arrival_page(came)
+        return _framed(answer) if request.path_params["provider"] == "mturk" else answer
+
+    def _visit(self, request: Request) -> crowd.Visit | None:
+        self.campaign.crowd_token(str(request.path_params["token"]))
+        try:
+            return crowd.visit(str(request.path_params["provider"]), request.query_params)
+        except AliquotError as error:
+            raise CollectError("bad_request", str(error)) from None
+
+    def _arrival_page(self, came: crowd.Visit | None) -> Response:
+        words = self.campaign.protocol
+        if came is None:
+            return _html(assets.words_page(words.title, words.instructions, words.locale))
+        key = crowd.storage_key(self.campaign.id, came.annotator)
+        return _html(assets.arrival_page(title=self.campaign.title, locale=self.campaign.locale, key=key))
+
+    async def join(self, request: Request) -> Response:
+        """Let a worker in who shows the secret that the browser keeps; the first visit makes the annotator."""
+        return await _in_words(request, self._joined(request))
+
+    async def _joined(self, request: Request) -> bytes:
+        wait = self.arrivals.take(_client(request))
+        if wait:
+            raise RequestRefusedError("too_fast", "Many people join at once; the page tries again.", 429, wait)
+        secret = _text(await _body(request), "secret")
 
         def join() -> str | None:
-            self.campaign.crowd_token(token)
-            came = crowd.visit(provider, request.query_params)
-            return None if came is None else self.campaign.join(came)
+            came = self._visit(request)
+            return None if came is None else self.campaign.join(came, secret)
 
         try:
             own = await self.in_thread(join)
         except CollectError as error:
-            return self.refuse(request, error)
-        except AliquotError as error:
-            return self.refuse(request, CollectError("bad_request", str(error)))
+            if error.code == "link_unknown":
+                self._check_stranger(_client(request))
+            raise
         if own is None:
-            words = self.campaign.protocol
-            return _html(assets.words_page(words.title, words.instructions, words.locale))
-        return RedirectResponse(f"/{'m' if provider == 'mturk' else 'a'}/{own}", 303, {"Cache-Control": "no-store"})
+            raise RequestRefusedError("bad_request", "A preview joins nothing.", 400)
+        return _ENCODER.encode({"page": f"/{crowd.route(request.path_params['provider'])}/{own}"})
 
     def _page_data(self, token: str, client: str) -> tuple[Any, dict[str, Any]]:
         annotator = self._annotator(token, client)
@@ -356,12 +381,7 @@ def _text(body: dict[str, Any], name: str) -> str:
 
 
 def _check_same_site(request: Request) -> None:
-    """Refuse calls that a browser says come from another site; other programs send neither header."""
-    site = request.headers.get("sec-fetch-site", "same-origin")
-    origin = request.headers.get("origin")
-    host = request.headers.get("host", "")
-    foreign = origin is not None and urlsplit(origin).netloc.lower() != host.lower()
-    if site != "same-origin" or foreign:
+    if is_foreign(request):
         raise RequestRefusedError("other_site", "This call comes from another site and is refused.", 403)
 
 
@@ -382,6 +402,17 @@ class _SecurityHeaders:
             await send(message)
 
         await self.app(scope, receive, sending)
+
+
+async def _in_words(request: Request, answer: Awaitable[bytes]) -> Response:
+    """Wait for an answer, and turn errors into words."""
+    try:
+        body = await answer
+    except CollectError as error:
+        return _error(error)
+    except Exception as error:  # noqa: BLE001  # whatever it is, the page keeps the answers and tries again
+        return _fault(request, error)
+    return Response(body, media_type="application/json", headers={"Cache-Control": "no-store"})
 
 
 def _json_error(code: str, message: str, status: int, wait: int = 0) -> Response:
@@ -405,7 +436,22 @@ def _fault(request: Request, error: Exception) -> Response:
     """A fault of ours or of the disk: the page keeps the answers and tries again."""
     if not isinstance(error, ClientDisconnect):
         LOG.error("%s %s failed", request.method, request.url.path.split("/")[1], exc_info=error)
-    return _json_error("storage", "The server cannot save at the moment. The page keeps trying.", 503)
+    return _json_error("storage", _NO_STORAGE, 503)
+
+
+def _unexpected(request: Request, error: Exception) -> CollectError:
+    """Log a fault, and return what people may know of it."""
+    _fault(request, error)
+    return CollectError("storage", _NO_STORAGE)
+
+
+def _framed(answer: Response) -> Response:
+    """Let MTurk show a page in a frame, and the page post to MTurk."""
+    hosts = " ".join(crowd.PROVIDERS["mturk"].framed_by)
+    policy = HEADERS["Content-Security-Policy"].replace("frame-ancestors 'none'", f"frame-ancestors {hosts}")
+    answer.headers["Content-Security-Policy"] = policy.replace("form-action 'none'", f"form-action {hosts}")
+    answer.headers["X-Frame-Options"] = "ALLOWALL"  # old browsers know no list; the policy above decides
+    return answer
 
 
 def _html(text: str, status: int = 200) -> Response:
