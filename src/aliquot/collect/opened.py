@@ -15,7 +15,7 @@ from aliquot.collect.allocation import Allocation
 from aliquot.collect.events import Log, decode, sql
 from aliquot.collect.protocols import Protocol, read_protocol
 from aliquot.collect.rebuilding import rebuilt
-from aliquot.collect.schema import REDERIVE, in_words, metadata
+from aliquot.collect.schema import REDERIVE, metadata
 from aliquot.collect.store import Store
 from aliquot.collect.tokens import key_path
 from aliquot.collect.units import Texts
@@ -23,6 +23,7 @@ from aliquot.core.evalset import EvalSet
 from aliquot.core.selection import Selection
 from aliquot.errors import DataError
 from aliquot.io.formats import items as item_lines
+from aliquot.io.formats.campaign import without_password
 
 
 class OpenedCampaign:
@@ -70,7 +71,7 @@ class OpenedCampaign:
         content = None if name is None else self._input(str(name))
         if content is None:
             raise DataError(
-                f"{in_words(self.store.place)}: the campaign's data are missing; restore the file from a backup"
+                f"{without_password(self.store.place)}: the campaign's data are missing; restore the file from a backup"
             )
         evalset = item_lines.read(gzip.decompress(content), self._meta["data_name"])
         return evalset.with_human(self._meta["human"]) if self._meta["human"] else evalset
@@ -174,4 +175,4 @@ def read_stored(content: bytes, place: str | Path) -> Protocol:
         import msgspec  # noqa: PLC0415
 
         return msgspec.json.decode(content, type=Protocol)
-    return read_protocol(text, f"{in_words(place)} (protocol)")
+    return read_protocol(text, f"{without_password(place)} (protocol)")

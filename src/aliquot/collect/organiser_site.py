@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import logging
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from typing import Any, Protocol
 from urllib.parse import parse_qs, urlencode, urlsplit
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from aliquot.collect import assets
 from aliquot.collect.actions import act
 from aliquot.collect.campaign import Campaign
-from aliquot.collect.errors import CollectError
+from aliquot.collect.errors import CollectError, StorageError
 from aliquot.collect.organiser import LiveView, csrf_token, page_values
 from aliquot.errors import AliquotError
 
+LOG = logging.getLogger("aliquot.collect")
 # The annotators' page has no form; this one has, and posts to itself.
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; base-uri 'none'; "
@@ -40,7 +42,7 @@ class InThread(Protocol):
 
 
 def organiser_routes(
-    campaign: Campaign, in_thread: InThread, refuse: Callable[[Request, CollectError], Response]
+    campaign: Campaign, in_thread: InThread, refuse: Callable[[Request, Exception], Response]
 ) -> list[Route]:
     """Return the routes; `refuse` answers a wrong link, and counts it."""
     site = _OrganiserSite(campaign, in_thread, refuse)
@@ -54,7 +56,7 @@ def organiser_routes(
 
 class _OrganiserSite:
     def __init__(
-        self, campaign: Campaign, in_thread: InThread, refuse: Callable[[Request, CollectError], Response]
+        self, campaign: Campaign, in_thread: InThread, refuse: Callable[[Request, Exception], Response]
     ) -> None:
         self.campaign, self.in_thread, self.refuse = campaign, in_thread, refuse
         self.view = LiveView(campaign)
@@ -123,6 +125,9 @@ class _OrganiserSite:
             done = await self.in_thread(functools.partial(
                 act, self.campaign, form.get("action", ""), form.get("target", ""), form.get("value", ""),
                 form.get("reason", "")))  # fmt: skip
+        except StorageError as error:
+            log_fault(request, error)
+            done = "not done: the database cannot be read or written now; the server's log says why"
         except AliquotError as error:
             done = f"not done: {error}"
         return RedirectResponse(f"/o/{token}?{urlencode({'done': done})}", 303, headers=_headers())
@@ -143,6 +148,14 @@ async def _form(request: Request) -> dict[str, str]:
             raise CollectError("bad_request", "the form is too large")
     found = parse_qs(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=20)
     return {name: values[-1] for name, values in found.items()}
+
+
+def log_fault(request: Request, error: Exception) -> None:
+    """Log what annotators are not told: a fault of ours, or what the database says."""
+    if isinstance(error, StorageError):
+        LOG.error("%s %s: %s", request.method, request.url.path.split("/")[1], error)
+    elif not isinstance(error, ClientDisconnect):
+        LOG.error("%s %s failed", request.method, request.url.path.split("/")[1], exc_info=error)
 
 
 def is_foreign(request: Request, allowed: str | None = None) -> bool:

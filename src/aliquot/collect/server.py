@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import logging
 import socket
 import sys
 import threading
@@ -20,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from aliquot.collect.errors import CollectError
+from aliquot.collect.errors import CollectError, StorageError
 from aliquot.collect.limits import RateLimit
 from aliquot.collect.schema import is_url
 from aliquot.errors import AliquotError, MissingExtraError, OptionError
@@ -31,12 +30,12 @@ try:
     from anyio import to_thread
     from starlette.applications import Starlette
     from starlette.exceptions import HTTPException
-    from starlette.requests import ClientDisconnect, Request
+    from starlette.requests import Request
     from starlette.responses import Response
     from starlette.routing import Route
 
     from aliquot.collect import assets, connections, crowd
-    from aliquot.collect.organiser_site import is_foreign, organiser_routes
+    from aliquot.collect.organiser_site import is_foreign, log_fault, organiser_routes
     from aliquot.collect.workers import check_count, run_workers
 except ImportError as error:
     raise MissingExtraError(f"serving a campaign needs {error.name}: pip install 'aliquot[serve]'") from None
@@ -46,7 +45,6 @@ if TYPE_CHECKING:
 
     from aliquot.collect.campaign import Campaign
 
-LOG = logging.getLogger("aliquot.collect")
 LARGEST_BODY = 2_000_000  # bytes of one request; a page sends at most forty cells at once
 LOCAL = ("127.0.0.1", "localhost", "::1")
 THREADS = 64  # writers wait for one commit together, so waiting threads cost little
@@ -252,10 +250,8 @@ class _Site:
         try:
             self._check_rate(token)
             annotator, state = await self.in_thread(lambda: self._page_data(token, client))
-        except CollectError as error:
-            return _words_page(request, error)
         except Exception as error:  # noqa: BLE001
-            return _words_page(request, _unexpected(request, error))
+            return _words_page(request, error)
         locale = getattr(annotator, "locale", None) or state.get("protocol", {}).get("locale") or "en"
         title = state.get("campaign", {}).get("title") or "aliquot"
         return _html(assets.annotator_page(title=title, locale=locale))
@@ -270,10 +266,8 @@ class _Site:
         """Show the page by which a worker of a crowd joins; it makes nobody. A preview shows words."""
         try:
             came = await self.in_thread(functools.partial(self._visit, request))
-        except CollectError as error:
-            answer = self.refuse(request, error)
         except Exception as error:  # noqa: BLE001
-            answer = _words_page(request, _unexpected(request, error))
+            answer = self.refuse(request, error)
         else:
             answer = self._arrival_page(came)
         return _framed(answer) if request.path_params["provider"] == "mturk" else answer
@@ -320,10 +314,10 @@ class _Site:
         annotator = self._annotator(token, client)
         return annotator, self.campaign.state(annotator)
 
-    def refuse(self, request: Request, error: CollectError) -> Response:
+    def refuse(self, request: Request, error: Exception) -> Response:
         """Say in words that a link does not work; who tries many is slowed down."""
         try:
-            if error.code == "link_unknown":
+            if isinstance(error, CollectError) and error.code == "link_unknown":
                 self._check_stranger(_client(request))
         except CollectError as refused:
             return _words_page(request, refused)
@@ -408,6 +402,8 @@ async def _in_words(request: Request, answer: Awaitable[bytes]) -> Response:
     """Wait for an answer, and turn errors into words."""
     try:
         body = await answer
+    except StorageError as error:
+        return _fault(request, error)
     except CollectError as error:
         return _error(error)
     except Exception as error:  # noqa: BLE001  # whatever it is, the page keeps the answers and tries again
@@ -433,16 +429,9 @@ async def _answer_http(_request: Request, error: Exception) -> Response:
 
 
 def _fault(request: Request, error: Exception) -> Response:
-    """A fault of ours or of the disk: the page keeps the answers and tries again."""
-    if not isinstance(error, ClientDisconnect):
-        LOG.error("%s %s failed", request.method, request.url.path.split("/")[1], exc_info=error)
+    """Answer after a fault of ours or of the disk: the page keeps the answers and tries again; the log has details."""
+    log_fault(request, error)
     return _json_error("storage", _NO_STORAGE, 503)
-
-
-def _unexpected(request: Request, error: Exception) -> CollectError:
-    """Log a fault, and return what people may know of it."""
-    _fault(request, error)
-    return CollectError("storage", _NO_STORAGE)
 
 
 def _framed(answer: Response) -> Response:
@@ -458,13 +447,21 @@ def _html(text: str, status: int = 200) -> Response:
     return Response(text, status, media_type="text/html", headers={"Cache-Control": "no-store"})
 
 
-def _words_page(request: Request, error: CollectError) -> Response:
-    """Say in the browser's language why there is no page."""
+def _words_page(request: Request, error: Exception) -> Response:
+    """Say in the browser's language why there is no page; where it will work again soon, the page is loaded again."""
+    if isinstance(error, StorageError) or not isinstance(error, CollectError):
+        log_fault(request, error)
+        error = CollectError("storage", _NO_STORAGE)
     wanted = [part.split(";")[0].strip() for part in request.headers.get("accept-language", "en").split(",")]
     locale = next((name for name in wanted if name.split("-")[0] in assets.locales()), "en")
     words = assets.strings(locale)
     message = words.get(f"error_{error.code}", str(error))
-    return _html(assets.words_page(words["link_does_not_work"], message, locale), error.status)
+    passing = error.status in (429, 503)
+    title = words["not_possible" if passing else "link_does_not_work"]
+    answer = _html(assets.words_page(title, message, locale), error.status)
+    if passing:
+        answer.headers["Refresh"] = str(max(10, getattr(error, "wait", 0)))
+    return answer
 
 
 # -- running ---------------------------------------------------------------------------------------------------------
