@@ -330,6 +330,17 @@ def test_the_password_of_a_database_is_shown_nowhere(
     assert not [file for file in tmp_path.rglob("*") if file.is_file() and b"geheim" in file.read_bytes()]
 
 
+@pytest.mark.parametrize("path", ["/api/save", "/api/submit", "/c/wrong/link?worker=w"])
+def test_large_bodies_are_read_for_known_links_only(web: Web, path: str):
+    body = {"assignment": "x", "changes": [], "secret": "kept by the browser", "more": "x" * 100_000}
+    parts = iter([json.dumps(body).encode()[:-10], b"never asked for"])
+    headers = {"Content-Type": "application/json", "X-Aliquot-Token": "guessed"}
+    response = web.client.post(path, content=parts, headers=headers)
+    assert (response.status_code, response.json()["error"]) == (404, "link_unknown")
+    if path.startswith("/api/"):
+        assert web.post(path, body, "ann1").json()["error"] == "unit_unknown"
+
+
 def test_a_save_sent_twice_is_stored_once(web: Web):
     unit = web.post("/api/next", {}, "ann1").json()["unit"]
     protocol = web.get("/api/state", "ann1").json()["protocol"]

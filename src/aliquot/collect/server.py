@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from aliquot.collect.campaign import Campaign
 
 LARGEST_BODY = 2_000_000  # bytes of one request; a page sends at most forty cells at once
+LARGEST_BODY_OF_STRANGERS = 50_000  # 800 connections of 2 MB each would fill the memory
 LOCAL = ("127.0.0.1", "localhost", "::1")
 THREADS = 64  # writers wait for one commit together, so waiting threads cost little
 ARRIVALS_PER_SECOND, ARRIVALS_AT_ONCE = 2.0, 60  # of one address: a lecture hall of 200 is in within a minute or two
@@ -156,7 +157,7 @@ class _Site:
         """Wrap a handler: token, limits, body, thread, JSON."""
 
         async def answered(request: Request, token: str) -> bytes:
-            body = await _body(request) if request.method == "POST" else {}
+            body = await _body(request, self._check(request, token)) if request.method == "POST" else {}
             call = Call(request.path_params.get("assignment") or _text(body, "assignment"), body)
             work = functools.partial(self._answer, handler, token, call, _client(request))
             answer: bytes = await self.in_thread(work)
@@ -181,7 +182,7 @@ class _Site:
         return await self._respond(request, self._saved)
 
     async def _saved(self, request: Request, token: str) -> bytes:
-        body = await _body(request)
+        body = await _body(request, self._check(request, token))
         changes = body.get("changes")
         if not isinstance(changes, list) or not all(isinstance(change, dict) for change in changes):
             raise RequestRefusedError("bad_answer", "`changes` should be a list of changes.", 422)
@@ -197,6 +198,9 @@ class _Site:
 
     def _answer(self, handler: Handler, token: str, call: Call, client: str) -> bytes:
         return _ENCODER.encode(handler(self._annotator(token, client), call))
+
+    def _check(self, request: Request, token: str) -> Callable[[], Awaitable[Any]]:
+        return functools.partial(self.in_thread, functools.partial(self._annotator, token, _client(request)))
 
     def _annotator(self, token: str, client: str) -> Any:
         try:
@@ -294,7 +298,8 @@ class _Site:
         wait = self.arrivals.take(_client(request))
         if wait:
             raise RequestRefusedError("too_fast", "Many people join at once; the page tries again.", 429, wait)
-        secret = _text(await _body(request), "secret")
+        check = functools.partial(self.in_thread, functools.partial(self._visit, request))
+        secret = _text(await _body(request, check), "secret")
 
         def join() -> str | None:
             came = self._visit(request)
@@ -347,13 +352,18 @@ def _client(request: Request) -> str:
     return request.client.host if request.client else "unknown"
 
 
-async def _body(request: Request) -> dict[str, Any]:
-    """Read a call's JSON, refusing what a form or a script of another site could send."""
+async def _body(request: Request, check: Callable[[], Awaitable[Any]]) -> dict[str, Any]:
+    """Read a call's JSON, refusing what a form or a script of another site could send.
+
+    `check` is awaited before a large body is held: it raises where the link is not known.
+    """
     _check_same_site(request)
     if request.headers.get("content-type", "").split(";")[0].strip().lower() != "application/json":
         raise RequestRefusedError("bad_request", "Calls need Content-Type: application/json.", 415)
     parts, size = [], 0
     async for part in request.stream():
+        if size <= LARGEST_BODY_OF_STRANGERS < size + len(part):
+            await check()
         size += len(part)
         if size > LARGEST_BODY:
             raise RequestRefusedError("too_large", f"A request may have {LARGEST_BODY} bytes at most.", 413)
