@@ -16,7 +16,8 @@ from tests.conftest import lacking, require_debian
 from aliquot.collect.campaign import Campaign
 
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-extensions", "--mute-audio",
-             "--disable-component-update", "--disable-dev-shm-usage"]  # fmt: skip
+             "--disable-component-update", "--disable-dev-shm-usage",
+             "--disable-features=LocalNetworkAccessChecks"]  # fmt: skip
 SYSTEMS = ("systemNorth", "systemSouth")
 # Text that a page can get wrong: markup, emoji of several code points, right-to-left, no spaces, one long word.
 TEXTS = (

@@ -166,3 +166,33 @@ def test_link_work_and_judgments_have_their_own_buttons(serve: Serve, organiser:
     assert state() == ["forgotten"]
     card.locator("summary").click()
     assert card.get_by_role("button").all_inner_texts() == ["Judge again"]
+
+
+def test_a_worker_comes_again_in_the_same_browser_only(serve: Serve, browser: Any):
+    """In MTurk's frame, where storage is the frame's own, and by the new link that the organiser makes."""
+    served = serve("da")
+    links = served.campaign.links(served.url).crowd
+    shared = f"{links['mturk']}?workerId=W1&assignmentId=A1&turkSubmitTo=https://www.mturk.com"
+
+    frame = '<iframe width="900" height="600" src="{}"></iframe>'
+
+    def visit(context: Any, link: str, expected: str, framed: bool = False) -> None:
+        page = context.new_page()
+        body = frame.format(link.replace("&", "&amp;"))
+        page.route("https://worker.mturk.com/*", lambda route: route.fulfill(content_type="text/html", body=body))
+        page.goto("https://worker.mturk.com/task" if framed else link)
+        (page.frame_locator("iframe") if framed else page).locator(expected).wait_for()
+        page.close()
+
+    worker, other = browser.new_context(), browser.new_context()
+    for _ in range(2):
+        visit(worker, shared, ".unit", framed=True)
+    visit(other, shared, "text=begun in another browser", framed=True)
+    visit(worker, shared, "text=begun in another browser")  # another top-level site, another storage
+    act(served.campaign, "renew", "mturk:W1")
+    visit(worker, shared, "text=begun in another browser", framed=True)
+    visit(worker, served.campaign.links(served.url).annotators["mturk:W1"], ".unit")
+    visit(worker, shared, ".unit")
+    assert not worker.cookies()
+    worker.close()
+    other.close()

@@ -13,10 +13,16 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.cli.conftest import Call
 
 import aliquot as library
+from aliquot.collect.exporting import write_table
 from aliquot.core import escape
+from aliquot.core.escape import csv_cells, csv_names, csv_original_names
+from aliquot.io.formats.table_files import read_frame
+from aliquot.io.formats.tables import csv_text
 
 NAMES = {
     "sys1": "[/b]",
@@ -127,6 +133,44 @@ def test_spreadsheets(aliquot: Call, hostile, tmp_path, monkeypatch, verb, endin
         cells = [cell for row in csv.reader(file, delimiter="," if ending == "csv" else "\t") for cell in row]
     assert len(cells) > 20
     assert not [cell for cell in cells if cell.lstrip().startswith(("=", "+cmd", "@"))]
+
+
+COMPUTED = (
+    "=1+1", "=cmd|' /C calc'!A0", "-1+1", "+A1", "-A1", "- 1+1", "@SUM(A1)", "@ann", "-SUM(1 2)", "\t=1", "\tx", "\rx",
+    " =1", "\n+A1", "-1+1e5", "- see cmd|' /C calc'!A0", '-HYPERLINK("http://x")', "'=1", "''-1+1", "+", "-", "--1",
+    "+-1", "-1 2",
+)  # fmt: skip
+PLAIN = ("-1", "+1.5", "-1e-3", "1e-3", "-1,5", "-.5", "+5%", " -2", "- Guten Tag, wie geht's?", "-ing' forms are",
+         "a=1", "'tis", "", "x@y.org")  # fmt: skip
+
+
+def test_what_a_spreadsheet_would_compute_is_text():
+    texts = pl.DataFrame({"x": [*COMPUTED, *PLAIN]})
+    assert csv_cells(texts)["x"].to_list() == [*(f"'{text}" for text in COMPUTED), *PLAIN]
+    assert csv_names([*COMPUTED, *PLAIN]) == csv_cells(texts)["x"].to_list()
+    assert csv_original_names(csv_names([*COMPUTED, *PLAIN])) == [*COMPUTED, *PLAIN]
+
+
+@given(st.text(st.sampled_from("=+-@\t\r\n'\" 1aA.,;(!|é"), max_size=8))
+def test_any_text_comes_back_from_a_table(text):
+    table = pl.DataFrame({"item": ["a"], "text": [text or None], "last": ["z"]})
+    for separator, name in ((",", "t.csv"), ("\t", "t.tsv")):
+        again = read_frame(csv_text(table, separator).encode(), name)
+        assert again["text"].to_list() == table["text"].to_list()
+
+
+def test_judgments_come_back_from_a_spreadsheet(tmp_path):
+    """Also what was typed: comments, corrected outputs; numbers are numbers in the file."""
+    typed = [*COMPUTED, *(text for text in PLAIN if text)]
+    table = pl.DataFrame(
+        {"item": range(len(typed)), "system": "+A1", "annotator": "@ann", "value": -1.5, "text": typed}
+    )
+    write_table(table, tmp_path / "j.csv")
+    again = library.load_judgments(tmp_path / "j.csv")
+    assert again.table["text"].to_list() == typed
+    assert (again.annotators, set(again.table["system"])) == (["@ann"], {"+A1"})
+    assert set(again.table["value"]) == {-1.5}
+    assert ",-1.5," in (tmp_path / "j.csv").read_text()
 
 
 def test_spreadsheets_come_back_as_they_were(hostile, tmp_path):

@@ -177,6 +177,18 @@ def test_large_heads_are_refused(campaign: Campaign, monkeypatch: pytest.MonkeyP
             assert b"200 OK" not in answer(large)
 
 
+@pytest.mark.parametrize("field", [b"Transfer-Encoding: chunked\r\n", b"A: b\r\n" * 101], ids=["chunks", "fields"])
+def test_bodies_in_chunks_and_many_fields_are_refused(
+    campaign: Campaign, monkeypatch: pytest.MonkeyPatch, field: bytes
+):
+    """Chunks of one byte took all of the processor; pages send the length."""
+    with served(campaign, monkeypatch) as port:
+        head = b"POST /api/save HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n" + field + b"\r\n"
+        with closing(client(port, head + b"1\r\nx\r\n")) as hostile:
+            assert answer(hostile).startswith(b"HTTP/1.1 400 ")
+        asyncio.run(save(port, campaign))
+
+
 def test_annotators_are_served_among_idle_connections_half_requests_and_streams(
     campaign: Campaign, monkeypatch: pytest.MonkeyPatch
 ):

@@ -22,8 +22,12 @@ def test_mturk_posts_to_mturk_only():
         "http://www.mturk.com",
         "javascript:alert(1)",
         "https://www.mturk.com@evil.example",
+        "",
     ):
         with pytest.raises(AliquotError, match="not MTurk"):
+            visit("mturk", {**MTURK, "turkSubmitTo": target})
+    for target in ("https://[::1", "https://[www.mturk.com]", "https://a\u2100b/"):
+        with pytest.raises(AliquotError, match="malformed"):
             visit("mturk", {**MTURK, "turkSubmitTo": target})
 
 

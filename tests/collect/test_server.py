@@ -8,16 +8,21 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 import pytest
 
 pytest.importorskip("starlette")
 from starlette.testclient import TestClient
+from tests.cli.conftest import caller
+from tests.collect.conftest import judge_all
 
+import aliquot
 from aliquot.collect import assets, bots
 from aliquot.collect.campaign import Campaign
 from aliquot.collect.errors import StorageError
+from aliquot.collect.organiser_site import csrf_token
 from aliquot.collect.server import HEADERS, create_app, serve
 from aliquot.errors import OptionError
 
@@ -242,6 +247,98 @@ def test_storage_errors_keep_the_page_trying(web: Web, monkeypatch: pytest.Monke
     response = web.post("/api/save", {"assignment": unit["assignment"], "changes": []}, "ann1")
     assert (response.status_code, response.json()["error"]) == (503, "storage")
     assert response.headers["X-Content-Type-Options"] == "nosniff"
+
+
+def test_during_an_outage_nobody_learns_about_the_database(
+    postgres: Any, postgres_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    """Everybody reads neutral words; the log says which database, without its password."""
+    monkeypatch.chdir(tmp_path)
+    url = postgres_url.replace("aliquot@", "aliquot:geheim@")
+    data = aliquot.synthetic(items=4, systems=2, seed=1)
+    with Campaign.create(data, None, "da", ["ann1"], path=url) as campaign:
+        web = Web(campaign)
+        unit = web.post("/api/next", {}, "ann1").json()["unit"]["assignment"]
+        token, link = web.tokens["ann1"], campaign.links("").crowd["link"].replace("WORKER_ID", "w")
+        form = {"action": "close", "csrf": csrf_token(campaign.id.encode(), web.organiser)}
+        postgres.stop()
+        try:
+            answers = [
+                web.get(path, "ann1")
+                for path in (
+                    "/api/state",
+                    "/api/history",
+                    f"/api/unit/{unit}",
+                    f"/a/{token}",
+                    f"/m/{token}",
+                    link,
+                    f"/o/{web.organiser}",
+                )
+            ]
+            bodies = {
+                "next": {},
+                "save": {"assignment": unit, "changes": []},
+                "submit": {"assignment": unit},
+                "return": {"assignment": unit},
+                "quiz": {"answers": []},
+                "example": {"score": 1},
+            }
+            answers += [web.post(f"/api/{path}", body, "ann1") for path, body in bodies.items()]
+            answers.append(web.post(link, {"secret": "kept by the browser"}))
+            answers.append(web.client.post(f"/o/{web.organiser}/act", data=form, follow_redirects=False))
+        finally:
+            postgres.start()
+    port = str(urlsplit(postgres_url).port)
+    for answer in answers:
+        assert answer.status_code == 503
+        said = f"{answer.text} {answer.headers}"
+        assert not [name for name in ("psycopg", port, postgres_url[-20:], "geheim", "aliquot@", "***") if name in said]
+    assert postgres_url[-20:] in caplog.text
+    assert "geheim" not in caplog.text
+    assert len(caplog.text.splitlines()) == len(answers)
+
+
+def test_the_password_of_a_database_is_shown_nowhere(
+    postgres_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    """Neither in what is printed, in mistakes too, nor in any file."""
+    monkeypatch.chdir(tmp_path)
+    aliquot.save(aliquot.synthetic(items=8, systems=2, seed=1, annotators=0), "d.jsonl")
+    url, call = postgres_url.replace("aliquot@", "aliquot:geheim%2B/@"), caller(capsys)
+    said = [call("collect", "new", "d.jsonl", "--protocol", "da", "--annotators", "ann1,ann2", "-o", url)]
+    assert f"next: aliquot collect serve {postgres_url.replace('aliquot@', 'aliquot:***@')}" in said[0].words
+    said.append(call("estimate", "d.jsonl", "-j", url))
+    with Campaign.open(url) as campaign:
+        judge_all(campaign)
+    for words in ("status", "status --json", "links", "check", "export -o j.csv", "backup -o b.db", "rehearse"):
+        verb, *options = words.split()
+        said.append(call("collect", verb, url, *options))
+    for words in ("inspect", "estimate", "estimate --json", "estimate -o e.json", "agreement", "combine -o c.jsonl",
+                  "compare", "report -o r.html", "plan", "estimate --human x"):  # fmt: skip
+        verb, *options = words.split()
+        said.append(call(verb, url, *options))
+    option = f"{postgres_url.replace('aliquot@', '')}x?user=aliquot&password=geheim"
+    for wrong in (f"{url}x", url.replace("127.0.0.1:", "127.0.0.1:no"), url.replace("+psycopg", "+nothing"), option):
+        mistakes = [
+            call("collect", "status", wrong),
+            call("collect", "new", "d.jsonl", "-o", wrong),
+            call("inspect", wrong),
+        ]
+        assert all(one.code for one in mistakes)
+        said += mistakes
+    assert not [one for one in said if "geheim" in one.out + one.err]
+    assert not [file for file in tmp_path.rglob("*") if file.is_file() and b"geheim" in file.read_bytes()]
+
+
+@pytest.mark.parametrize("path", ["/api/save", "/api/submit", "/c/wrong/link?worker=w"])
+def test_large_bodies_are_read_for_known_links_only(web: Web, path: str):
+    body = {"assignment": "x", "changes": [], "secret": "kept by the browser", "more": "x" * 100_000}
+    parts = iter([json.dumps(body).encode()[:-10], b"never asked for"])
+    headers = {"Content-Type": "application/json", "X-Aliquot-Token": "guessed"}
+    response = web.client.post(path, content=parts, headers=headers)
+    assert (response.status_code, response.json()["error"]) == (404, "link_unknown")
+    if path.startswith("/api/"):
+        assert web.post(path, body, "ann1").json()["error"] == "unit_unknown"
 
 
 def test_a_save_sent_twice_is_stored_once(web: Web):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import msgspec
@@ -10,7 +11,12 @@ import pytest
 from starlette.testclient import TestClient
 
 import aliquot
+from aliquot.collect import server
+from aliquot.collect.actions import act
 from aliquot.collect.campaign import Campaign
+from aliquot.collect.crowd import visit
+from aliquot.collect.errors import CollectError
+from aliquot.collect.organiser import overview
 from aliquot.collect.protocols import Crowd, Example, Question, Quiz, Tutorial, load_protocol
 from aliquot.collect.server import create_app
 from aliquot.collect.statements import sql
@@ -61,6 +67,21 @@ def shared(campaign: Campaign, provider: str) -> str:
     return re.sub(r"^http://[^/]+", "", campaign.links().crowd[provider]).partition("?")[0]
 
 
+def join(client: TestClient, link: str, params: dict[str, str], kept: Any = "kept by the first browser") -> Any:
+    """Come by a shared link as the page does: it shows a secret of the browser."""
+    return client.post(link, params=params, json={"secret": kept})
+
+
+def own_page(client: TestClient, link: str, params: dict[str, str], **browser: Any) -> str:
+    answer = join(client, link, params, **browser)
+    assert answer.status_code == 200, answer.text
+    return str(answer.json()["page"])
+
+
+def token_of(page: str) -> str:
+    return page.rpartition("/")[2]
+
+
 def finish(call, most=99) -> dict[str, Any]:
     answer: dict[str, Any] = call("/api/next")
     while "unit" in answer and (most := most - 1) >= 0:
@@ -96,8 +117,8 @@ def test_the_quiz_has_two_attempts_and_keeps_its_answers(site):
 
 def test_who_fails_twice_is_screened_out(site):
     campaign, client = site(quiz=QUIZ, crowd=Crowd(screened_out="SCREEN1"))
-    answer = client.get(shared(campaign, "prolific"), params=PROLIFIC)
-    call = as_worker(client, answer.headers["location"].rpartition("/")[2])
+    token = token_of(own_page(client, shared(campaign, "prolific"), PROLIFIC))
+    call = as_worker(client, token)
     for _ in range(2):
         assert not call("/api/quiz", {"answers": ["the source", "50"]})["passed"]
     end = call("/api/next")
@@ -107,7 +128,7 @@ def test_who_fails_twice_is_screened_out(site):
         client.post(
             "/api/quiz",
             json={"answers": ["the output", "100"]},
-            headers={"X-Aliquot-Token": answer.headers["location"].rpartition("/")[2]},
+            headers={"X-Aliquot-Token": token},
         ).status_code
         == 422
     )
@@ -152,9 +173,9 @@ def test_the_last_attempt_counts(site, attempts):
 
 def test_a_worker_comes_twice_and_finds_the_same_work(site):
     campaign, client = site(crowd=Crowd(return_url="https://app.example/done?cc={code}", completed="DONE7"))
-    places = {client.get(shared(campaign, "prolific"), params=PROLIFIC).headers["location"] for _ in range(3)}
-    assert len(places) == 1
-    call = as_worker(client, places.pop().rpartition("/")[2])
+    pages = {own_page(client, shared(campaign, "prolific"), PROLIFIC) for _ in range(3)}
+    assert len(pages) == 1
+    call = as_worker(client, token_of(pages.pop()))
     end = finish(call)
     assert end["code"] == "DONE7"
     assert end["return_url"] == "https://app.example/done?cc=DONE7"
@@ -168,31 +189,35 @@ def test_mturk_previews_consume_nothing_and_frames_are_for_its_route_only(site):
     preview = client.get(shared(campaign, "mturk"), params={"assignmentId": "ASSIGNMENT_ID_NOT_AVAILABLE"})
     assert preview.status_code == 200
     assert len(campaign.status().annotators) == before
-    arrived = client.get(shared(campaign, "mturk"), params=MTURK)
-    framed = client.get(arrived.headers["location"])
-    assert "frame-ancestors https://workersandbox.mturk.com" in framed.headers["content-security-policy"]
-    plain = client.get(arrived.headers["location"].replace("/m/", "/a/"))
-    assert "frame-ancestors 'none'" in plain.headers["content-security-policy"]
-    end = finish(as_worker(client, arrived.headers["location"].rpartition("/")[2]))
+    page = own_page(client, shared(campaign, "mturk"), MTURK)
+    frames = "frame-ancestors https://worker.mturk.com https://workersandbox.mturk.com https://www.mturk.com;"
+    for answer in (preview, client.get(shared(campaign, "mturk"), params=MTURK), client.get(page)):
+        assert frames in answer.headers["content-security-policy"]
+    for link in (page.replace("/m/", "/a/"), shared(campaign, "link")):
+        assert "frame-ancestors 'none'" in client.get(link).headers["content-security-policy"]
+    assert campaign.links("").annotators["mturk:W1"] == page
+    end = finish(as_worker(client, token_of(page)))
     assert end["submit_to"] == "https://workersandbox.mturk.com/mturk/externalSubmit"
     assert end["session"] == "A1"
 
 
 @pytest.mark.parametrize(
-    ("path", "params"), [("/c/wrong/prolific", PROLIFIC), ("{}/prolifik", PROLIFIC), ("{}/prolific", {})]
-)
+    ("path", "params"),
+    [("/c/wrong/prolific", PROLIFIC), ("{}/prolifik", PROLIFIC), ("{}/prolific", {}),
+     ("{}/mturk", MTURK | {"turkSubmitTo": "https://[::1"}), ("{}/mturk", MTURK | {"turkSubmitTo": "https://x@[y]"})],
+)  # fmt: skip
 def test_wrong_shared_links_are_refused_in_words(site, path, params):
     campaign, client = site()
     base = shared(campaign, "prolific").rpartition("/")[0]
-    answer = client.get(path.format(base), params=params)
-    assert answer.status_code in (400, 404)
-    assert "Traceback" not in answer.text
+    for answer in (client.get(path.format(base), params=params), join(client, path.format(base), params)):
+        assert answer.status_code in (400, 404)
+        assert "Traceback" not in answer.text
     assert len(campaign.status().annotators) == 1
 
 
 def test_being_forgotten_leaves_no_trace_in_tables_log_and_exports(site, tmp_path):
     campaign, client = site()
-    place = client.get(shared(campaign, "prolific"), params=PROLIFIC).headers["location"]
+    place = own_page(client, shared(campaign, "prolific"), PROLIFIC)
     finish(as_worker(client, own_token(campaign)), most=1)
     finish(as_worker(client, place.rpartition("/")[2]))
     assert set(campaign.judgments().annotators) == {"ann", "prolific:5f1"}
@@ -209,3 +234,123 @@ def test_being_forgotten_leaves_no_trace_in_tables_log_and_exports(site, tmp_pat
     with pytest.raises(AliquotError):
         campaign.forget("prolific:5f1")
     assert client.get(place).status_code in (403, 404)
+
+
+@pytest.mark.parametrize(
+    "kept", ["kept by another browser", "", "short", "x" * 101, None, 7, ["kept by the first browser"]]
+)
+def test_a_workers_id_alone_lets_nobody_in(site, kept):
+    campaign, client = site()
+    for provider, params in (("prolific", PROLIFIC), ("mturk", MTURK), ("link", {"worker": "w1"})):
+        link = shared(campaign, provider)
+        page = own_page(client, link, params)
+        impostor = join(client, link, params, kept)
+        assert impostor.status_code in (403, 422)
+        assert token_of(page) not in client.get(link, params=params).text + impostor.text
+        assert own_page(client, link, params) == page
+    assert len(campaign.status().annotators) == 4
+    assert campaign.check().sound
+
+
+def test_who_was_bound_by_somebody_else_gets_a_new_link(site):
+    """The organiser makes it; the first browser is out, and the worker's own may come again by the shared link."""
+    campaign, client = site()
+    link = shared(campaign, "prolific")
+    first = own_page(client, link, PROLIFIC, kept="kept by an impostor")
+    assert join(client, link, PROLIFIC).json()["error"] == "worker_known"
+    act(campaign, "renew", "prolific:5f1", reason="wrote to us on Prolific")
+    assert join(client, link, PROLIFIC, kept="kept by an impostor").status_code == 403
+    assert client.get(first).status_code == 404
+    own = campaign.links("").annotators["prolific:5f1"]
+    state = client.get("/api/state", headers={"X-Aliquot-Token": token_of(own)}).json()
+    assert state["annotator"]["kept_as"] == f"aliquot:worker:{campaign.id}:prolific:5f1"
+    assert own_page(client, link, PROLIFIC, kept=token_of(own)) == own
+    assert campaign.check().sound
+
+
+def test_a_link_that_is_only_looked_at_makes_nobody(site):
+    campaign, client = site()
+    for _ in range(3):
+        assert client.get(shared(campaign, "prolific"), params=PROLIFIC).status_code == 200
+    assert len(campaign.status().annotators) == 1
+
+
+@pytest.mark.parametrize(
+    "headers", [{"Sec-Fetch-Site": "cross-site"}, {"Origin": "https://evil.example"}, {"Origin": "https://[::1"}]
+)
+def test_another_site_cannot_join(site, headers):
+    campaign, client = site()
+    body = {"secret": "kept by the first browser"}
+    answer = client.post(shared(campaign, "prolific"), params=PROLIFIC, json=body, headers=headers)
+    assert answer.json()["error"] == "other_site"
+    organiser = client.post(f"{campaign.links('').organiser}/act", data={"action": "close"}, headers=headers)
+    assert organiser.status_code == 400
+
+
+def test_workers_are_limited_by_address(site, monkeypatch):
+    monkeypatch.setattr(server, "ARRIVALS_PER_SECOND", 1e-9)
+    monkeypatch.setattr(server, "ARRIVALS_AT_ONCE", 3)
+    campaign, client = site()
+    answers = [join(client, shared(campaign, "link"), {"worker": f"w{at}"}) for at in range(5)]
+    assert [answer.status_code for answer in answers] == [200, 200, 200, 429, 429]
+    assert int(answers[-1].headers["retry-after"]) > 0
+    finish(as_worker(client, own_token(campaign)), most=1)
+
+
+def test_workers_are_limited_by_the_work(site):
+    """2 workers for each of 6 units, and 20; who is excluded leaves room, and the organiser may allow more."""
+    campaign, client = site()
+    link = shared(campaign, "link")
+    for at in range(32):
+        assert campaign.crowd_notice() is None
+        own_page(client, link, {"worker": f"w{at}"})
+    refused = join(client, link, {"worker": "late"})
+    assert (refused.status_code, refused.json()["error"]) == (403, "crowd_full")
+    assert overview(campaign).words[0].startswith("32 workers came by the shared links; no more are let in.")
+    own_page(client, link, {"worker": "w0"})
+    act(campaign, "exclude", "link:w1")
+    own_page(client, link, {"worker": "late"})
+    assert join(client, link, {"worker": "later"}).status_code == 403
+    act(campaign, "workers", value="33")
+    assert campaign.crowd_notice() is None
+    own_page(client, link, {"worker": "later"})
+    assert campaign.check().sound
+
+
+@pytest.mark.parametrize("new", [False, True], ids=["shared links", "all links"])
+def test_new_shared_links_end_the_old_ones(site, new):
+    """Workers come again by the new ones, unless their own links were withdrawn, too."""
+    campaign, client = site()
+    before = shared(campaign, "link")
+    page = own_page(client, before, {"worker": "w"})
+    if new:
+        campaign.links(new=True)
+    else:
+        act(campaign, "renew_shared")
+    assert client.get(before, params={"worker": "w"}).status_code == 404
+    assert join(client, before, {"worker": "w2"}).status_code == 404
+    assert shared(campaign, "link") != before
+    if new:
+        assert join(client, shared(campaign, "link"), {"worker": "w"}).status_code == 403
+    else:
+        assert own_page(client, shared(campaign, "link"), {"worker": "w"}) == page
+    own_page(client, shared(campaign, "link"), {"worker": "w2"})
+    assert campaign.check().sound
+
+
+def test_a_crowd_on_both_databases(database, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    with Campaign.create(DATA, None, "da", ["ann"], path=database, unit_items=4) as campaign:
+        came = visit("link", {"worker": "w"})
+        assert came is not None
+        with ThreadPoolExecutor(8) as pool:  # the page sends again what was not answered
+            tokens = set(pool.map(lambda _: campaign.join(came, "kept by the first browser"), range(8)))
+        assert len(tokens) == 1
+        with pytest.raises(CollectError, match="another browser"):
+            campaign.join(came, "kept by another browser")
+        act(campaign, "workers", value="1")
+        other = visit("link", {"worker": "w2"})
+        assert other is not None
+        with pytest.raises(CollectError, match="no more people"):
+            campaign.join(other, "kept by another browser")
+        assert campaign.check().sound

@@ -101,6 +101,7 @@ def new(
     """
     from aliquot.collect.campaign import Campaign  # noqa: PLC0415  (an extra)
     from aliquot.collect.schema import is_url  # noqa: PLC0415
+    from aliquot.io.formats.campaign import without_password  # noqa: PLC0415
 
     if not is_url(output):
         note_output(Path(output))
@@ -113,9 +114,9 @@ def new(
             title=title, allocate=allocate, question=question, budget=budget,
         )  # fmt: skip
     with campaign:
-        status = campaign.status()
+        status, place = campaign.status(), without_password(output)
         if json:
-            common.print_json(status.to_dict() | {"campaign": output})
+            common.print_json(status.to_dict() | {"campaign": place})
             return
         console = render.console()
         units = campaign.counts()
@@ -127,8 +128,8 @@ def new(
         console.print(f"protocol {status.protocol}, {len(status.annotators)} annotators", markup=False)
         if allocate is None:
             console.print(f"about {_duration(units['seconds'])} of work in all", markup=False)
-        console.print(f"wrote {output} and {campaign.key_file} (keep the latter to yourself)", markup=False)
-        console.print(f"next: aliquot collect serve {output}", markup=False)
+        console.print(f"wrote {place} and {campaign.key_file} (keep the latter to yourself)", markup=False)
+        console.print(f"next: aliquot collect serve {place}", markup=False)
 
 
 def _text(path: Path) -> str:
@@ -179,12 +180,13 @@ def status(campaign: CampaignArgument, json: common.JsonOption = False, output: 
     with _open(campaign) as opened:
         found = opened.status()
         now = overview(opened).to_dict() if json or found.answers else None
+        notice = [line for line in [opened.crowd_notice()] if line is not None]
     if output is not None:
         common.write_result(found.to_frame(), found.to_dict(), output)
     if json:
         common.print_json(found.to_dict() | {"overview": now})
         return
-    for line in [] if now is None else now["words"]:
+    for line in notice if now is None else now["words"]:
         render.console().print(line, markup=False)
     _show_status(found)
 

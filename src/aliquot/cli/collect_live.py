@@ -27,7 +27,8 @@ def act(
     action: Annotated[
         str,
         typer.Argument(metavar="ACTION", help="pause, resume, exclude, include, revoke, renew (the link), rejudge, "
-                       "reassign (an annotator); message; add; wanted; top_up; stop, open, close (the campaign)."),
+                       "reassign (an annotator); message; add; wanted; top_up; workers (by shared links, at most); "
+                       "renew_shared (new shared links); stop, open, close (the campaign)."),
     ],
     target: Annotated[str, typer.Option("--annotator", metavar="NAME", help="Whom it is about.")] = "",
     value: Annotated[str, typer.Option("--value", metavar="TEXT", help="A number, names, or a message.")] = "",

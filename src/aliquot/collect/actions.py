@@ -99,6 +99,11 @@ def _renew(campaign: Campaign, request: Request) -> str:
     return f"{request.target} has a new link: aliquot collect links"
 
 
+def _renew_shared(campaign: Campaign, request: Request) -> str:
+    campaign.renew_shared_links(request.reason)
+    return "there are new shared links, and older ones let nobody in any more: aliquot collect links"
+
+
 def _add(campaign: Campaign, request: Request) -> str:
     names = [name.strip() for name in request.value.split(",") if name.strip()]
     campaign.add_annotators(names)
@@ -146,6 +151,14 @@ def _wanted(campaign: Campaign, request: Request) -> str:
 
     campaign.store.write(change)
     return f"every output is judged {count} times; what was judged more often stays"
+
+
+def _workers(campaign: Campaign, request: Request) -> str:
+    most = _whole(request.value, "workers")
+    campaign.store.write(lambda connection: campaign.log.append(
+        connection, campaign.store.clock.now(), "organiser", "workers", {"most": most, "reason": request.reason}
+    ))  # fmt: skip
+    return f"shared links let in {most} workers at the most"
 
 
 def _top_up(campaign: Campaign, request: Request) -> str:
@@ -222,6 +235,8 @@ ACTIONS: Mapping[str, Action] = MappingProxyType(
             Action("message", "Send message", _message),
             Action("add", "Add annotators", _add),
             Action("wanted", "Judgments an output", _wanted),
+            Action("workers", "Workers by shared links at most", _workers),
+            Action("renew_shared", "Make new shared links", _renew_shared),
             Action("top_up", "Judge more items", _top_up),
             Action("guidelines", "Change the guidelines", _guidelines),
             Action("stop", "Pause the campaign", _campaign_state("paused", "the campaign is paused")),

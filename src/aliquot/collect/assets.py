@@ -89,7 +89,13 @@ def _render(template: str, locale: str, **values: Any) -> str:
 def annotator_page(*, title: str, locale: str) -> str:
     """Return the shell of the annotator's page."""
     settings = {"locale": locale, "strings": dict(strings(locale))}
-    return _render("annotator.html", locale, title=title, settings=settings)
+    return _render("annotator.html", locale, title=title, settings=settings, script="main.js")
+
+
+def arrival_page(*, title: str, locale: str, key: str) -> str:
+    """Return the page by which a worker of a crowd joins; `key` is where the browser keeps the worker's secret."""
+    settings = {"locale": locale, "strings": dict(strings(locale)), "key": key}
+    return _render("annotator.html", locale, title=title, settings=settings, script="arrive.js")
 
 
 def words_page(title: str, message: str, locale: str = "en") -> str:

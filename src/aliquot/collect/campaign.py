@@ -6,8 +6,9 @@ Every change is an event in the log and on the disk before a method returns. Met
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 from sqlalchemy.engine import Connection
@@ -16,13 +17,13 @@ from aliquot.collect import creating, crowd, exporting
 from aliquot.collect.errors import CollectError
 from aliquot.collect.gathering import annotator_names, gather
 from aliquot.collect.judges import add_unselected
-from aliquot.collect.opened import campaign_state, meta_value, set_meta
+from aliquot.collect.opened import campaign_state, meta_value
 from aliquot.collect.people import FORGOTTEN, VALID, WITHDRAWN, erase_person
 from aliquot.collect.protocols import Protocol
 from aliquot.collect.rebuilding import CheckResult, check
 from aliquot.collect.schema import is_url
 from aliquot.collect.serving import ServedCampaign
-from aliquot.collect.statements import sql
+from aliquot.collect.statements import NUMBERING, decode, one_at_a_time, set_meta, sql
 from aliquot.collect.status import Status, status_of
 from aliquot.collect.store import Store
 from aliquot.collect.tokens import CROWD, ORGANISER, Links, make_token, new_secret, read_secret, token_hash
@@ -132,8 +133,12 @@ class Campaign(ServedCampaign):
         if not fits or token_hash(organiser) != meta["organiser_hash"]:
             raise DataError(f"{self.key_file}: belongs to another campaign, or to older links; put the right file "
                             "back, or make new links: aliquot collect links CAMPAIGN --new")  # fmt: skip
-        return Links(f"{base}/o/{organiser}", {name: f"{base}/a/{token}" for name, token in tokens.items()},
-                     crowd.shared_links(f"{base}/c/{make_token(secret, self.id, CROWD, 1)}"))  # fmt: skip
+        own = {name: f"{base}/{crowd.route(name)}/{token}" for name, token in tokens.items()}
+        return Links(f"{base}/o/{organiser}", own,
+                     crowd.shared_links(f"{base}/c/{self._shared_token(secret, meta)}"))  # fmt: skip
+
+    def _shared_token(self, secret: bytes, meta: Mapping[str, str]) -> str:
+        return make_token(secret, self.id, CROWD, int(meta.get("crowd_number", "1")))
 
     def _renew_links(self) -> None:
         secret = new_secret(self.key_file)
@@ -150,10 +155,15 @@ class Campaign(ServedCampaign):
             number = int(meta_value(connection, "organiser_number")) + 1
             set_meta(connection, "organiser_number", str(number))
             set_meta(connection, "organiser_hash", token_hash(make_token(secret, self.id, ORGANISER, number)))
-            set_meta(connection, "crowd_hash", token_hash(make_token(secret, self.id, CROWD, 1)))
+            self._renew_shared(connection, secret)
             self.log.append(connection, now, "organiser", "links_renewed", {"annotators": len(rows)})
 
         self.store.write(change)
+
+    def _renew_shared(self, connection: Connection, secret: bytes) -> None:
+        number = int(meta_value(connection, "crowd_number", "1")) + 1
+        set_meta(connection, "crowd_number", str(number))
+        set_meta(connection, "crowd_hash", token_hash(make_token(secret, self.id, CROWD, number)))
 
     def organiser(self, token: str) -> bool:
         """Return True for the organiser's token, and raise for any other."""
@@ -179,9 +189,7 @@ class Campaign(ServedCampaign):
 
         def change(connection: Connection) -> None:
             now = self.store.clock.now()
-            creating.add_annotators(
-                self.log, connection, named, self.id, secret, now, self._meta["locale"], self.seed, kind
-            )
+            creating.add_annotators(self.log, connection, named, self.id, secret, now, self.locale, self.seed, kind)
             if kind == "model":
                 add_unselected(self.log, connection, self.data, self.protocol, self.seed, now)
 
@@ -235,7 +243,7 @@ class Campaign(ServedCampaign):
             version = int(connection.execute(sql("SELECT MAX(version) FROM guidelines")).scalar() or 0) + 1
             now = self.store.clock.now()
             self.log.append(connection, now, "organiser", "guidelines",
-                            {"version": version, "locale": self._meta["locale"], "text": text})  # fmt: skip
+                            {"version": version, "locale": self.locale, "text": text})  # fmt: skip
             self.log.append(connection, now, "organiser", "guidelines_changed", {"version": version, "reason": reason})
             return version
 
@@ -263,6 +271,17 @@ class Campaign(ServedCampaign):
             kind, more = ("revoke", {}) if for_good else ("expire", {"keep": row.policy == "fixed"})
             self.log.append(connection, now, "organiser", kind, {"assignment": row.id, **more})
         return len(rows)
+
+    def renew_shared_links(self, reason: str = "") -> None:
+        """Make new shared links for crowds; older ones let nobody in any more. Links of annotators stay."""
+        secret = read_secret(self.key_file)
+
+        def change(connection: Connection) -> None:
+            self._renew_shared(connection, secret)
+            self.log.append(connection, self.store.clock.now(), "organiser", "links_renewed",
+                            {"annotators": 0, "link": "shared", "reason": reason})  # fmt: skip
+
+        self.store.write(change)
 
     def renew_link(self, name: str, reason: str = "") -> None:
         """Give an annotator a new link; older ones never work again. Also after the link was withdrawn."""
@@ -331,34 +350,75 @@ class Campaign(ServedCampaign):
 
     # -- crowds, and being forgotten -----------------------------------------------------------------------------------
 
-    def join(self, visit: crowd.Visit) -> str:
-        """Return the token of a worker who came by the shared link; the first visit makes the annotator."""
-        secret = read_secret(self.key_file)
+    def join(self, visit: crowd.Visit, secret: str) -> str:
+        """Return the token of a worker who came by a shared link; the first visit makes the annotator.
+
+        Args:
+            visit: what the link says.
+            secret: what the worker's browser keeps: a random text since the first visit, or the token of the worker's
+                own link. The worker's id alone lets nobody in a second time.
+        """
+        if not crowd.MIN_SECRET <= len(secret) <= crowd.MAX_SECRET:
+            raise CollectError("bad_answer", f"`secret` should be a text of {crowd.MIN_SECRET} to {crowd.MAX_SECRET} "
+                               "characters")  # fmt: skip
+        key, proof = read_secret(self.key_file), token_hash(secret)
 
         def change(connection: Connection) -> str:
+            one_at_a_time(connection, NUMBERING)
             now = self.store.clock.now()
             row = connection.execute(
-                sql("SELECT id, token_number FROM annotators WHERE name = :name"), {"name": visit.annotator}
+                sql("SELECT id, token_number, token_hash, extra FROM annotators WHERE name = :name"),
+                {"name": visit.annotator},
             ).one_or_none()
+            came: dict[str, Any] = {"visit": vars(visit)}
             if row is None:
-                if campaign_state(connection) == "closed":
-                    raise CollectError("campaign_closed", "the campaign is closed; no work is left")
+                self._require_room(connection)
                 (identity,) = creating.add_annotators(
-                    self.log, connection, [visit.annotator], self.id, secret, now, self._meta["locale"], self.seed
+                    self.log, connection, [visit.annotator], self.id, key, now, self.locale, self.seed
                 )
-                number = 1
-            else:
+                number, came = 1, came | {"secret": proof}
+            elif proof in (row.token_hash, decode(row.extra).get("secret")):
                 identity, number = row.id, row.token_number
-            self.log.append(connection, now, identity, "came", {"annotator": identity, "visit": vars(visit)})
-            return make_token(secret, self.id, identity, number)
+            else:
+                raise CollectError("worker_known", "this worker id has begun already, in another browser; go on there, "
+                                   "or ask the organiser for a new link")  # fmt: skip
+            self.log.append(connection, now, identity, "came", {"annotator": identity} | came)
+            return make_token(key, self.id, identity, number)
 
         return self.store.write(change)
+
+    def _require_room(self, connection: Connection) -> None:
+        if campaign_state(connection) == "closed":
+            raise CollectError("campaign_closed", "the campaign is closed; no work is left")
+        if crowd.count_workers(connection) >= self._most_workers(connection):
+            raise CollectError("crowd_full", "no more people can join this campaign at the moment; tell the organiser, "
+                               "or come back later")  # fmt: skip
+
+    def _most_workers(self, connection: Connection) -> int:
+        """Return how many workers shared links let in: the organiser's number, or one that follows from the work."""
+        chosen = meta_value(connection, "workers", "")
+        if chosen:
+            return int(chosen)
+        units = connection.execute(sql("SELECT value FROM counters WHERE name = 'wanted'")).scalar() or 0
+        if self.allocation is not None:  # units are made while people judge: at most one a cell
+            units = self.data.n_items * self.data.n_systems * self.per_output_in(connection)
+        return crowd.most_workers(int(units))
+
+    def crowd_notice(self) -> str | None:
+        """Tell the organiser that shared links let nobody in any more, and what to do; None where there is room."""
+        with self.store.read() as connection:
+            count = crowd.count_workers(connection)
+            if not count or count < self._most_workers(connection):
+                return None
+        return (f"{count} workers came by the shared links; no more are let in. If they are real, allow more: aliquot "
+                f"collect act CAMPAIGN workers --value {2 * count}. If not, exclude them, and make new shared links: "
+                "aliquot collect act CAMPAIGN renew_shared")  # fmt: skip
 
     def crowd_token(self, token: str) -> bool:
         """Return True for the token of the shared link, and raise for any other."""
         with self.store.read() as connection:
-            expected = meta_value(connection, "crowd_hash")
-        if not secrets.compare_digest(token_hash(token), expected):
+            known = meta_value(connection, "crowd_hash", "")
+        if not secrets.compare_digest(known, token_hash(token)):
             raise CollectError("link_unknown", "this link is not known; ask the organiser for yours")
         return True
 

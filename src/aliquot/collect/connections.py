@@ -15,11 +15,25 @@ from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 MAX_CONNECTIONS = 800  # of a process; systems allow 1,024 open files by default
 MAX_ACCEPTED_AT_ONCE = 128
 MAX_REQUEST_SECONDS = 30.0  # to send a request, or to take an answer; 2 MB in this time are 67 kB/s
+MAX_HEAD, MAX_HEADERS = 65_536, 100  # bytes, and fields; browsers and proxies send about 20
 MAX_IDLE_SECONDS = 75  # between two requests
 _FULL = (
     b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 5\r\nConnection: close\r\nContent-Type: text/plain\r\n"
     b"Content-Length: 53\r\n\r\nThe server is busy. Please try again in a few seconds"
 )
+
+
+class _Reader(h11.Connection):
+    """Reads requests; refuses those of pages that are none of ours, before more of them is read."""
+
+    def next_event(self) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
+        """Return what came next; a body in chunks of one byte would take all of the processor."""
+        event = super().next_event()
+        if isinstance(event, h11.Request) and (
+            len(event.headers) > MAX_HEADERS or any(name == b"transfer-encoding" for name, _ in event.headers)
+        ):
+            raise h11.RemoteProtocolError("too many headers, or a body without Content-Length")
+        return event
 
 
 class GuardedConnection(H11Protocol):
@@ -31,6 +45,7 @@ class GuardedConnection(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Take the connection, in the place of an idle one where there are too many."""
         super().connection_made(transport)
+        self.conn = _Reader(h11.SERVER, MAX_HEAD)
         self.since = self.loop.time()
         self._watch()
         if len(self.connections) > MAX_CONNECTIONS and not self._make_room():

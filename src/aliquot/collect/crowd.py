@@ -1,7 +1,9 @@
 """Crowds: who comes from which provider, the codes they leave with, and what they are paid.
 
 One shared link serves everybody. The provider puts its worker into the link's query, the annotator is made on arrival,
-and a second visit of the same worker finds the same work. A preview (MTurk) makes nobody and consumes nothing.
+and a second visit of the same worker finds the same work. A worker's id is no secret, so the first visit binds it to a
+secret that the browser keeps (localStorage: it holds in MTurk's frame, too, where cookies may be blocked); without it
+nobody gets at the work. A preview (MTurk) makes nobody and consumes nothing.
 """
 
 from __future__ import annotations
@@ -15,6 +17,9 @@ from types import MappingProxyType
 from typing import Literal
 from urllib.parse import urlsplit
 
+from sqlalchemy.engine import Connection
+
+from aliquot.collect.statements import sql
 from aliquot.errors import OptionError, unknown_name
 
 Outcome = Literal["completed", "screened_out", "failed"]
@@ -22,6 +27,9 @@ OUTCOMES: tuple[Outcome, ...] = ("completed", "screened_out", "failed")
 _WORKER = re.compile(r"[A-Za-z0-9_.:@-]{1,128}")
 _PREVIEW = "ASSIGNMENT_ID_NOT_AVAILABLE"  # MTurk's word for somebody who only looks
 _MTURK_HOSTS = ("workersandbox.mturk.com", "www.mturk.com")
+_MTURK_FRAMES = ("worker.mturk.com", *_MTURK_HOSTS)  # workers see the first, and finished work goes to the others
+MIN_SECRET, MAX_SECRET = 16, 100  # characters
+_SPARE = 20
 _LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"  # none that look alike
 
 
@@ -41,7 +49,7 @@ PROVIDERS: Mapping[str, Provider] = MappingProxyType(
     {
         "prolific": Provider("prolific", "PROLIFIC_PID", "SESSION_ID", "STUDY_ID"),
         "mturk": Provider("mturk", "workerId", "assignmentId", "hitId", "turkSubmitTo",
-                          tuple(f"https://{host}" for host in _MTURK_HOSTS)),
+                          tuple(f"https://{host}" for host in _MTURK_FRAMES)),
         "link": Provider("link", "worker", "session", "study"),
     }
 )  # fmt: skip
@@ -93,10 +101,25 @@ def _submit_target(url: str | None) -> str | None:
     """MTurk's address to post to; no other host, or a forged link would send answers elsewhere."""
     if url is None:
         return None
-    parts = urlsplit(url)
-    if parts.scheme != "https" or parts.hostname not in _MTURK_HOSTS:
-        raise OptionError(f"the link asks to post to {parts.hostname or 'nowhere'}, which is not MTurk")
-    return f"https://{parts.hostname}/mturk/externalSubmit"
+    try:
+        parts = urlsplit(url)
+        scheme, host = parts.scheme, parts.hostname
+    except ValueError:
+        raise OptionError("the link's address to post to is malformed; copy the study's link as it is") from None
+    if scheme != "https" or host not in _MTURK_HOSTS:
+        raise OptionError(f"the link asks to post to {host or 'nowhere'}, which is not MTurk")
+    return f"https://{host}/mturk/externalSubmit"
+
+
+def most_workers(units: int) -> int:
+    """Return how many workers shared links let in by default: two for each unit that is wanted, and a few.
+
+    A worker does at least one unit; every second one may be screened out or leave.
+
+    >>> most_workers(50)
+    120
+    """
+    return 2 * units + _SPARE
 
 
 def shared_links(base: str) -> dict[str, str]:
@@ -111,6 +134,27 @@ def shared_links(base: str) -> dict[str, str]:
         "mturk": f"{base}/mturk",
         "link": f"{base}/link?worker=WORKER_ID",
     }
+
+
+def count_workers(connection: Connection) -> int:
+    """Return how many workers came by shared links; who was excluded or forgotten leaves room."""
+    named = " OR ".join(f"name LIKE '{provider}:%'" for provider in PROVIDERS)
+    query = sql(f"SELECT COUNT(*) FROM annotators WHERE counts = 1 AND link = 'valid' AND ({named})")  # noqa: S608
+    return int(connection.execute(query).scalar() or 0)
+
+
+def route(name: str) -> str:
+    """Return the route of the page for a provider's workers, or for an annotator by name: MTurk's may be framed.
+
+    >>> route("mturk"), route("mturk:A1B2"), route("ann1")
+    ('m', 'm', 'a')
+    """
+    return "m" if name.partition(":")[0] == "mturk" else "a"
+
+
+def storage_key(campaign: str, annotator: str) -> str:
+    """Return the name under which a worker's browser keeps the secret."""
+    return f"aliquot:worker:{campaign}:{annotator}"
 
 
 def code_for(secret: bytes, outcome: Outcome, annotator: str, given: Mapping[str, str] | None = None) -> str:

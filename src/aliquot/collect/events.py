@@ -17,13 +17,13 @@ from aliquot.collect.answers import Shown, missing_widgets
 from aliquot.collect.people import is_model
 from aliquot.collect.protocols import Protocol
 from aliquot.collect.records import Given, Page, derive
-from aliquot.collect.statements import Payload, add_to_counter, decode, encode, insert, locking, sql
+from aliquot.collect.statements import Payload, add_to_counter, decode, encode, insert, locking, set_meta, sql
 from aliquot.collect.units import Row, Texts, Unit, characters, shown_rows
 from aliquot.core.judgments import CONTROL_ITEM
 
 JUDGED = "work"
 ACTIONS = frozenset({"annotator_state", "reassigned", "message", "campaign_state", "wanted", "topped_up", "rejudge",
-                     "links_renewed", "forgotten", "guidelines_changed", "systems_added"})  # fmt: skip
+                     "links_renewed", "forgotten", "guidelines_changed", "systems_added", "workers"})  # fmt: skip
 """Kinds of events that the audit log shows."""
 
 
@@ -107,7 +107,11 @@ def _guidelines(_log: Log, connection: Connection, time: float, payload: Payload
 
 
 def _campaign_state(_log: Log, connection: Connection, _time: float, payload: Payload) -> None:
-    connection.execute(sql("UPDATE meta SET value = :state WHERE key = 'state'"), {"state": payload["state"]})
+    set_meta(connection, "state", payload["state"])
+
+
+def _workers(_log: Log, connection: Connection, _time: float, payload: Payload) -> None:
+    set_meta(connection, "workers", str(payload["most"]))
 
 
 def _wanted(_log: Log, connection: Connection, _time: float, payload: Payload) -> None:
@@ -119,9 +123,7 @@ def _wanted(_log: Log, connection: Connection, _time: float, payload: Payload) -
     )
     after = connection.execute(sql("SELECT SUM(wanted) FROM units WHERE kind = 'work'")).scalar() or 0
     add_to_counter(connection, "wanted", int(after) - int(before))
-    connection.execute(
-        sql("UPDATE meta SET value = :wanted WHERE key = 'per_output'"), {"wanted": str(payload["wanted"])}
-    )
+    set_meta(connection, "per_output", str(payload["wanted"]))
 
 
 def _rejudge(_log: Log, connection: Connection, _time: float, payload: Payload) -> None:
@@ -371,6 +373,7 @@ _HANDLERS: dict[str, people.Handler] = {
     "save": _saved,
     "submit": _submitted,
     "campaign_state": _campaign_state,
+    "workers": _workers,
     "wanted": _wanted,
     "rejudge": _rejudge,
     **people.HANDLERS,

@@ -16,7 +16,7 @@ from aliquot.collect.events import Log
 from aliquot.collect.people import erase_again
 from aliquot.collect.protocols import Protocol, read_protocol
 from aliquot.collect.rebuilding import rebuilt
-from aliquot.collect.schema import REDERIVE, in_words, metadata
+from aliquot.collect.schema import REDERIVE, metadata
 from aliquot.collect.statements import decode, sql
 from aliquot.collect.store import Store
 from aliquot.collect.tokens import key_path
@@ -25,6 +25,7 @@ from aliquot.core.evalset import EvalSet
 from aliquot.core.selection import Selection
 from aliquot.errors import DataError
 from aliquot.io.formats import items as item_lines
+from aliquot.io.formats.campaign import without_password
 
 
 class OpenedCampaign:
@@ -78,7 +79,7 @@ class OpenedCampaign:
         content = None if name is None else self._input(str(name))
         if content is None:
             raise DataError(
-                f"{in_words(self.store.place)}: the campaign's data are missing; restore the file from a backup"
+                f"{without_password(self.store.place)}: the campaign's data are missing; restore the file from a backup"
             )
         evalset = item_lines.read(gzip.decompress(content), self._meta["data_name"])
         return evalset.with_human(self._meta["human"]) if self._meta["human"] else evalset
@@ -113,6 +114,11 @@ class OpenedCampaign:
     def title(self) -> str:
         """What annotators see above the page."""
         return self._meta["title"]
+
+    @property
+    def locale(self) -> str:
+        """The language of the page."""
+        return self._meta["locale"]
 
     @property
     def seed(self) -> int:
@@ -155,14 +161,10 @@ class OpenedCampaign:
             return campaign_state(connection)
 
 
-def meta_value(connection: Connection, key: str) -> str:
-    """Return one entry of the table `meta`."""
-    return str(connection.execute(sql("SELECT value FROM meta WHERE key = :key"), {"key": key}).scalar())
-
-
-def set_meta(connection: Connection, key: str, value: str) -> None:
-    """Change one entry of the table `meta`."""
-    connection.execute(sql("UPDATE meta SET value = :value WHERE key = :key"), {"key": key, "value": value})
+def meta_value(connection: Connection, key: str, default: str | None = None) -> str:
+    """Return one entry of the table `meta`; campaigns of older versions lack some."""
+    found = connection.execute(sql("SELECT value FROM meta WHERE key = :key"), {"key": key}).scalar()
+    return str(default if found is None else found)
 
 
 def campaign_state(connection: Connection) -> str:
@@ -181,4 +183,4 @@ def read_stored(content: bytes, place: str | Path) -> Protocol:
         import msgspec  # noqa: PLC0415
 
         return msgspec.json.decode(content, type=Protocol)
-    return read_protocol(text, f"{in_words(place)} (protocol)")
+    return read_protocol(text, f"{without_password(place)} (protocol)")

@@ -59,6 +59,7 @@ class Overview:
     people: tuple[dict[str, Any], ...]
     audit: tuple[dict[str, Any], ...]
     problem: str | None = None  # since when and why there is no newer snapshot
+    notice: str | None = None  # that shared links let nobody in any more
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values; what is undefined is null."""
@@ -67,9 +68,9 @@ class Overview:
 
     @property
     def words(self) -> Sequence[str]:
-        """The snapshot in sentences, after what kept it from being newer."""
+        """The snapshot in sentences, after what kept it from being newer and what the organiser should do."""
         known = () if self.snapshot is _UNKNOWN else in_words(self.snapshot)
-        return known if self.problem is None else (self.problem, *known)
+        return (*filter(None, (self.problem, self.notice)), *known)
 
 
 _UNKNOWN = Snapshot((), (), 0, 0, False, "", 0.0, 0, 0, 0.0, float("nan"), ())
@@ -96,6 +97,7 @@ def overview(campaign: Campaign, snapshot: Snapshot | None = None, problem: str 
         left, _end(people, left, now), paid * sum(one.units_done for one in status.annotators if one.kind != "model"),
         paid * max(0, status.units_wanted - status.units_done), campaign.protocol.payment.currency,
         snapshot if snapshot is not None else snapshot_of(campaign), tuple(people), tuple(actions), problem,
+        campaign.crowd_notice(),
     )  # fmt: skip
 
 

@@ -16,7 +16,7 @@ _DRAWN = 240.0  # width of the drawn intervals
 _WORDS = {
     "campaign_state": "campaign", "wanted": "judgments an output:", "topped_up": "more items:",
     "rejudge": "judged again", "links_renewed": "new link", "reassigned": "open units freed", "message": "message:",
-    "guidelines_changed": "new guidelines", "systems_added": "more systems",
+    "guidelines_changed": "new guidelines", "systems_added": "more systems", "workers": "workers at most:",
 }  # fmt: skip
 _FACT_WORDS: Mapping[tuple[str, Any], str] = {
     ("counts", 0): "excluded", ("counts", 1): "included again",
@@ -136,7 +136,7 @@ def _facts(person: Mapping[str, Any]) -> list[tuple[str, str, tuple[str, ...]]]:
         return [("Judgments", "deleted", ("rejudge",))]
     again = () if person["kind"] == "model" else ("rejudge",)
     return [
-        ("Link", "valid", ("revoke",)) if person["link"] == VALID else ("Link", "withdrawn", ("renew",)),
+        ("Link", "valid", ("renew", "revoke")) if person["link"] == VALID else ("Link", "withdrawn", ("renew",)),
         ("Work", "active", ("pause", "reassign")[: 1 + (person["state"] == "active")])
         if person["work"] == "active" else ("Work", "paused", ("resume",)),
         ("Judgments", "count", ("exclude",)) if person["counts"]
@@ -148,7 +148,7 @@ def _audit_row(entry: Mapping[str, Any]) -> dict[str, str]:
     payload = entry["payload"]
     fact = next((words for (name, value), words in _FACT_WORDS.items() if payload.get(name) == value), "")
     fact = fact if entry["kind"] == "annotator_state" else ""
-    detail = next(filter(None, (payload.get(name) for name in ("state", "wanted", "items", "text"))), "")
+    detail = next(filter(None, (payload.get(name) for name in ("state", "wanted", "items", "most", "text"))), "")
     what = (
         fact if entry["kind"] == "annotator_state" else f"{_WORDS.get(entry['kind'], entry['kind'])} {detail}".strip()
     )

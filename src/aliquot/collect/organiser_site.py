@@ -6,24 +6,26 @@ import asyncio
 import functools
 import hashlib
 import hmac
+import logging
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from typing import Any, Protocol
 from urllib.parse import parse_qs, urlencode, urlsplit
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from aliquot.collect import assets
 from aliquot.collect.actions import act
 from aliquot.collect.campaign import Campaign
-from aliquot.collect.errors import CollectError
+from aliquot.collect.errors import CollectError, StorageError
 from aliquot.collect.organiser import LiveView
 from aliquot.collect.organiser_page import page_values
 from aliquot.errors import AliquotError
 
+LOG = logging.getLogger("aliquot.collect")
 # The annotators' page has no form; this one has, and posts to itself.
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; base-uri 'none'; "
@@ -43,7 +45,7 @@ class InThread(Protocol):
 
 
 def organiser_routes(
-    campaign: Campaign, in_thread: InThread, refuse: Callable[[Request, CollectError], Response]
+    campaign: Campaign, in_thread: InThread, refuse: Callable[[Request, Exception], Response]
 ) -> list[Route]:
     """Return the routes; `refuse` answers a wrong link, and counts it."""
     site = _OrganiserSite(campaign, in_thread, refuse)
@@ -57,7 +59,7 @@ def organiser_routes(
 
 class _OrganiserSite:
     def __init__(
-        self, campaign: Campaign, in_thread: InThread, refuse: Callable[[Request, CollectError], Response]
+        self, campaign: Campaign, in_thread: InThread, refuse: Callable[[Request, Exception], Response]
     ) -> None:
         self.campaign, self.in_thread, self.refuse = campaign, in_thread, refuse
         self.view = LiveView(campaign)
@@ -126,12 +128,15 @@ class _OrganiserSite:
             done = await self.in_thread(functools.partial(
                 act, self.campaign, form.get("action", ""), form.get("target", ""), form.get("value", ""),
                 form.get("reason", "")))  # fmt: skip
+        except StorageError as error:
+            log_fault(request, error)
+            done = "not done: the database cannot be read or written now; the server's log says why"
         except AliquotError as error:
             done = f"not done: {error}"
         return RedirectResponse(f"/o/{token}?{urlencode({'done': done})}", 303, headers=_headers())
 
     def _csrf(self, token: str) -> str:
-        return _csrf_token(self.campaign.id.encode(), token)
+        return csrf_token(self.campaign.id.encode(), token)
 
 
 def _headers() -> dict[str, str]:
@@ -148,18 +153,32 @@ async def _form(request: Request) -> dict[str, str]:
     return {name: values[-1] for name, values in found.items()}
 
 
+def log_fault(request: Request, error: Exception) -> None:
+    """Log what annotators are not told: a fault of ours, or what the database says."""
+    if isinstance(error, StorageError):
+        LOG.error("%s %s: %s", request.method, request.url.path.split("/")[1], error)
+    elif not isinstance(error, ClientDisconnect):
+        LOG.error("%s %s failed", request.method, request.url.path.split("/")[1], exc_info=error)
+
+
+def is_foreign(request: Request, allowed: str | None = None) -> bool:
+    """Return whether a browser says that a request comes from another site; other programs send neither header."""
+    headers = request.headers
+    if headers.get("sec-fetch-site", "same-origin") != "same-origin":
+        return True
+    origin = headers.get("origin", allowed)
+    try:
+        return origin != allowed and urlsplit(origin or "").netloc.lower() != headers.get("host", "").lower()
+    except ValueError:  # a malformed address
+        return True
+
+
 def _check(request: Request, form: dict[str, str], expected: str) -> None:
     """Refuse forms of other sites: the link's token is in no cookie, and the form carries a proof of its own."""
-    origin = request.headers.get("origin")
-    foreign = (
-        origin is not None
-        and origin != "null"
-        and urlsplit(origin).netloc.lower() != request.headers.get("host", "").lower()
-    )
-    if foreign or request.headers.get("sec-fetch-site", "same-origin") != "same-origin" or form.get("csrf") != expected:
+    if is_foreign(request, allowed="null") or form.get("csrf") != expected:
         raise CollectError("other_site", "this action comes from another page and is refused; load the page again")
 
 
-def _csrf_token(secret: bytes, token: str) -> str:
+def csrf_token(secret: bytes, token: str) -> str:
     """What a form of the organiser's page carries: another site can neither read nor guess it."""
     return hmac.new(secret, f"csrf/{token}".encode(), hashlib.sha256).hexdigest()[:32]

@@ -91,6 +91,8 @@ def _annotator_token(_log: Any, connection: Connection, _time: float, payload: P
         {"hash": payload["token_hash"], "number": payload["token_number"], "id": payload["id"],
          "link": payload.get("link")},
     )  # fmt: skip
+    # Whoever bound the worker may be somebody else: with the new link the worker's browser gets a new secret.
+    _change_extra(connection, payload["id"], lambda extra: {k: v for k, v in extra.items() if k != "secret"})
 
 
 def _message(_log: Any, connection: Connection, time: float, payload: Payload) -> None:
@@ -98,11 +100,17 @@ def _message(_log: Any, connection: Connection, time: float, payload: Payload) -
 
 
 def _remember(connection: Connection, annotator: str, change: Callable[[Payload], Payload], time: float) -> None:
-    """Change what is stored of an annotator besides answers."""
+    """Add to what is stored of an annotator besides answers."""
+    _change_extra(connection, annotator, lambda extra: extra | change(extra))
+    connection.execute(sql("UPDATE annotators SET last_seen = :now WHERE id = :id"), {"now": time, "id": annotator})
+
+
+def _change_extra(connection: Connection, annotator: str, change: Callable[[Payload], Payload]) -> None:
     key = {"id": annotator}
     extra = decode(str(connection.execute(sql("SELECT extra FROM annotators WHERE id = :id"), key).scalar()))
-    connection.execute(sql("UPDATE annotators SET extra = :extra, last_seen = :now WHERE id = :id"),
-                       key | {"extra": encode(extra | change(extra)), "now": time})  # fmt: skip
+    connection.execute(
+        sql("UPDATE annotators SET extra = :extra WHERE id = :id"), key | {"extra": encode(change(extra))}
+    )
 
 
 def _form(_log: Any, connection: Connection, time: float, payload: Payload) -> None:
@@ -121,8 +129,8 @@ def _example(_log: Any, connection: Connection, time: float, payload: Payload) -
 
 
 def _came(_log: Any, connection: Connection, time: float, payload: Payload) -> None:
-    """Record a visit of a crowd worker; keep the latest session."""
-    _remember(connection, payload["annotator"], lambda _: {"visit": payload["visit"]}, time)
+    """Record a visit of a crowd worker; keep the latest session, and the secret of the first."""
+    _remember(connection, payload["annotator"], lambda _: {n: v for n, v in payload.items() if n != "annotator"}, time)
 
 
 def _forgotten(_log: Any, connection: Connection, _time: float, payload: Payload) -> None:

@@ -38,7 +38,7 @@ from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import Judgments
 from aliquot.errors import AliquotError, OptionError
 from aliquot.estimation.estimate import Estimates, estimate
-from aliquot.io.formats.campaign import as_url
+from aliquot.io.formats.campaign import as_url, without_password
 from aliquot.io.inputs import JudgmentsLike, as_judgments
 from aliquot.stats.arrays import FloatArray
 
@@ -125,7 +125,8 @@ def rehearse(
         seed: same seed, same people.
     """
     if as_url(campaign) is not None:
-        raise OptionError(f"{campaign}: a rehearsal copies a campaign's file; make one: aliquot collect new -o FILE")
+        raise OptionError(f"{without_password(campaign)}: a rehearsal copies a campaign's file; make one: "
+                          "aliquot collect new -o FILE")  # fmt: skip
     if not 1 <= annotators <= 2000:
         raise OptionError(f"--annotators {annotators}: choose 1 to 2000")
     if not 0 <= replays <= 1000:

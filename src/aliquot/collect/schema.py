@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aliquot.errors import FormatError, MissingExtraError
+from aliquot.io.formats.campaign import without_password
 
 try:
     import sqlalchemy as sa
@@ -128,19 +129,10 @@ def is_url(place: str | Path) -> bool:
     return "://" in str(place)
 
 
-def in_words(place: str | Path) -> str:
-    """Name a database in a message, without its password.
-
-    >>> in_words("postgresql+psycopg://me:secret@host/db"), in_words("campaign.db")
-    ('postgresql+psycopg://me:***@host/db', 'campaign.db')
-    """
-    return sa.make_url(str(place)).render_as_string(hide_password=True) if is_url(place) else str(place)
-
-
 def make_engine(place: str | Path) -> Engine:
     """Make the engine for a file or a URL; opens nothing yet."""
     if is_url(place):
-        return sa.create_engine(str(place), pool_pre_ping=True, pool_size=20, max_overflow=20)
+        return _engine_at(str(place))
     engine = sa.create_engine(
         f"sqlite:///{place}", connect_args={"timeout": BUSY_SECONDS, "check_same_thread": False}, pool_size=64,
         max_overflow=64, poolclass=sa.pool.QueuePool,
@@ -161,6 +153,18 @@ def make_engine(place: str | Path) -> Engine:
         connection.exec_driver_sql("BEGIN IMMEDIATE" if immediate else "BEGIN")
 
     return engine
+
+
+def _engine_at(url: str) -> Engine:
+    try:
+        return sa.create_engine(url, pool_pre_ping=True, pool_size=20, max_overflow=20)
+    except ModuleNotFoundError as error:
+        raise MissingExtraError(
+            f"{without_password(url)}: needs {error.name}: pip install 'aliquot[postgres]'"
+        ) from None
+    except (sa.exc.ArgumentError, ValueError):  # their words quote the URL
+        raise FormatError(f"{without_password(url)}: is no URL of a database; write e.g. postgresql+psycopg://USER:PASSWORD"
+                          "@HOST/DATABASE, with %40 for an @ in the password") from None  # fmt: skip
 
 
 def create(engine: Engine) -> None:
@@ -203,19 +207,18 @@ def require_campaign(engine: Engine, place: str | Path) -> None:
                 connection.execute(sa.text("SELECT value FROM meta WHERE key = 'schema'")).scalar() if found else None
             )
     except DBAPIError as error:
-        raise FormatError(
-            f"{in_words(place)}: cannot be read as a campaign ({error.orig}); restore it from a backup"
-        ) from None
+        remedy = "start its server, or check the URL" if is_url(place) else "restore it from a backup"
+        raise FormatError(f"{without_password(place)}: cannot be read as a campaign ({error.orig}); {remedy}") from None
     if version is None:
-        raise FormatError(f"{in_words(place)}: is a database, but no campaign; `aliquot collect new` makes one")
+        raise FormatError(f"{without_password(place)}: is a database, but no campaign; `aliquot collect new` makes one")
     if int(version) > VERSION:
-        raise FormatError(f"{in_words(place)}: was made by a newer aliquot (version {version} of the tables; this one "
-                          f"knows {VERSION}); upgrade: pip install -U aliquot")  # fmt: skip
+        raise FormatError(f"{without_password(place)}: was made by a newer aliquot (version {version} of the tables; "
+                          f"this one knows {VERSION}); upgrade: pip install -U aliquot")  # fmt: skip
     try:
         for number in range(int(version) + 1, VERSION + 1):
             _migrate(engine, number)
     except DBAPIError as error:
-        raise FormatError(f"{in_words(place)}: was made by an older aliquot and cannot be brought up to date "
+        raise FormatError(f"{without_password(place)}: was made by an older aliquot and cannot be brought up to date "
                           f"({error.orig}); make it writable, or copy it") from None  # fmt: skip
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import logging
 import socket
 import sys
 import threading
@@ -17,11 +16,10 @@ import webbrowser
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 import msgspec
 
-from aliquot.collect.errors import CollectError
+from aliquot.collect.errors import CollectError, StorageError
 from aliquot.collect.limits import RateLimit
 from aliquot.collect.schema import is_url
 from aliquot.errors import AliquotError, MissingExtraError, OptionError
@@ -32,12 +30,12 @@ try:
     from anyio import to_thread
     from starlette.applications import Starlette
     from starlette.exceptions import HTTPException
-    from starlette.requests import ClientDisconnect, Request
-    from starlette.responses import RedirectResponse, Response
+    from starlette.requests import Request
+    from starlette.responses import Response
     from starlette.routing import Route
 
     from aliquot.collect import assets, connections, crowd
-    from aliquot.collect.organiser_site import organiser_routes
+    from aliquot.collect.organiser_site import is_foreign, log_fault, organiser_routes
     from aliquot.collect.workers import check_count, run_workers
 except ImportError as error:
     raise MissingExtraError(f"serving a campaign needs {error.name}: pip install 'aliquot[serve]'") from None
@@ -47,10 +45,11 @@ if TYPE_CHECKING:
 
     from aliquot.collect.campaign import Campaign
 
-LOG = logging.getLogger("aliquot.collect")
 LARGEST_BODY = 2_000_000  # bytes of one request; a page sends at most forty cells at once
+LARGEST_BODY_OF_STRANGERS = 50_000  # 800 connections of 2 MB each would fill the memory
 LOCAL = ("127.0.0.1", "localhost", "::1")
 THREADS = 64  # writers wait for one commit together, so waiting threads cost little
+ARRIVALS_PER_SECOND, ARRIVALS_AT_ONCE = 2.0, 60  # of one address: a lecture hall of 200 is in within a minute or two
 ORGANISER_THREADS = 4  # of their own: a snapshot that takes long keeps no annotator waiting
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
@@ -66,6 +65,7 @@ HEADERS = {
 }
 _RAW_HEADERS = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
 _ENCODER = msgspec.json.Encoder()
+_NO_STORAGE = "The server cannot save at the moment. The page keeps trying."  # all that annotators are told
 
 
 class RequestRefusedError(CollectError):
@@ -90,7 +90,7 @@ def create_app(campaign: Campaign, *, calls_per_second: float = 10, burst: int =
         calls_per_second: Calls that one link may make in the long run.
         burst: Calls that one link may make at once.
     """
-    site = _Site(campaign, RateLimit(calls_per_second, burst), RateLimit(0.5, 30))
+    site = _Site(campaign, RateLimit(calls_per_second, burst))
     api: list[tuple[str, str, Handler]] = [
         ("GET", "/api/state", site.state),
         ("POST", "/api/next", site.next_unit),
@@ -106,7 +106,8 @@ def create_app(campaign: Campaign, *, calls_per_second: float = 10, burst: int =
     routes += [
         Route("/a/{token}", site.page),
         Route("/m/{token}", site.framed_page),
-        Route("/c/{token}/{provider}", site.arrive),
+        Route("/c/{token}/{provider}", site.arrive, methods=["GET"]),
+        Route("/c/{token}/{provider}", site.join, methods=["POST"]),
         *organiser_routes(campaign, Threads(ORGANISER_THREADS), site.refuse),
         Route("/static/{version}/{name}", site.static),
         Route("/health", site.health),
@@ -143,10 +144,11 @@ class Threads:
 class _Site:
     """The routes of one campaign."""
 
-    def __init__(self, campaign: Campaign, limit: RateLimit, strangers: RateLimit) -> None:
+    def __init__(self, campaign: Campaign, limit: RateLimit) -> None:
         self.campaign = campaign
         self.limit = limit
-        self.strangers = strangers
+        self.strangers = RateLimit(0.5, 30)
+        self.arrivals = RateLimit(ARRIVALS_PER_SECOND, ARRIVALS_AT_ONCE)
         self.in_thread = Threads(THREADS)
 
     # -- calls of the page
@@ -155,7 +157,7 @@ class _Site:
         """Wrap a handler: token, limits, body, thread, JSON."""
 
         async def answered(request: Request, token: str) -> bytes:
-            body = await _body(request) if request.method == "POST" else {}
+            body = await _body(request, self._check(request, token)) if request.method == "POST" else {}
             call = Call(request.path_params.get("assignment") or _text(body, "assignment"), body)
             work = functools.partial(self._answer, handler, token, call, _client(request))
             answer: bytes = await self.in_thread(work)
@@ -167,23 +169,20 @@ class _Site:
         return endpoint
 
     async def _respond(self, request: Request, answered: Callable[[Request, str], Awaitable[bytes]]) -> Response:
-        """Check the rate, give the answer, and turn errors into words."""
+        """Check the rate of a link, and answer its call."""
+        return await _in_words(request, self._limited(request, answered))
+
+    async def _limited(self, request: Request, answered: Callable[[Request, str], Awaitable[bytes]]) -> bytes:
         token = request.headers.get("x-aliquot-token", "")
-        try:
-            self._check_rate(token)
-            answer = await answered(request, token)
-        except CollectError as error:
-            return _error(error)
-        except Exception as error:  # noqa: BLE001  # whatever it is, the page keeps the answers and tries again
-            return _fault(request, error)
-        return Response(answer, media_type="application/json", headers={"Cache-Control": "no-store"})
+        self._check_rate(token)
+        return await answered(request, token)
 
     async def save(self, request: Request) -> Response:
         """Save changes. The writer's thread does all of it: this call is frequent, and hand-overs cost."""
         return await self._respond(request, self._saved)
 
     async def _saved(self, request: Request, token: str) -> bytes:
-        body = await _body(request)
+        body = await _body(request, self._check(request, token))
         changes = body.get("changes")
         if not isinstance(changes, list) or not all(isinstance(change, dict) for change in changes):
             raise RequestRefusedError("bad_answer", "`changes` should be a list of changes.", 422)
@@ -199,6 +198,9 @@ class _Site:
 
     def _answer(self, handler: Handler, token: str, call: Call, client: str) -> bytes:
         return _ENCODER.encode(handler(self._annotator(token, client), call))
+
+    def _check(self, request: Request, token: str) -> Callable[[], Awaitable[Any]]:
+        return functools.partial(self.in_thread, functools.partial(self._annotator, token, _client(request)))
 
     def _annotator(self, token: str, client: str) -> Any:
         try:
@@ -252,53 +254,75 @@ class _Site:
         try:
             self._check_rate(token)
             annotator, state = await self.in_thread(lambda: self._page_data(token, client))
-        except CollectError as error:
-            return _words_page(request, error)
         except Exception as error:  # noqa: BLE001
-            _fault(request, error)
-            return _words_page(request, CollectError("storage", str(error)))
+            return _words_page(request, error)
         locale = getattr(annotator, "locale", None) or state.get("protocol", {}).get("locale") or "en"
         title = state.get("campaign", {}).get("title") or "aliquot"
         return _html(assets.annotator_page(title=title, locale=locale))
 
     async def framed_page(self, request: Request) -> Response:
         """The same page for MTurk, which shows it in a frame and takes the finished work by a form."""
-        answer = await self.page(request)
-        hosts = " ".join(crowd.PROVIDERS["mturk"].framed_by)
-        policy = HEADERS["Content-Security-Policy"]
-        policy = policy.replace("frame-ancestors 'none'", f"frame-ancestors {hosts}")
-        answer.headers["Content-Security-Policy"] = policy.replace("form-action 'none'", f"form-action {hosts}")
-        answer.headers["X-Frame-Options"] = "ALLOWALL"  # old browsers know no list; the policy above decides
-        return answer
+        return _framed(await self.page(request))
+
+    # -- crowds
 
     async def arrive(self, request: Request) -> Response:
-        """Let a worker of a crowd in by the shared link; a preview shows words and makes nobody."""
-        token, provider = str(request.path_params["token"]), str(request.path_params["provider"])
+        """Show the page by which a worker of a crowd joins; it makes nobody. A preview shows words."""
+        try:
+            came = await self.in_thread(functools.partial(self._visit, request))
+        except Exception as error:  # noqa: BLE001
+            answer = self.refuse(request, error)
+        else:
+            answer = self._arrival_page(came)
+        return _framed(answer) if request.path_params["provider"] == "mturk" else answer
+
+    def _visit(self, request: Request) -> crowd.Visit | None:
+        self.campaign.crowd_token(str(request.path_params["token"]))
+        try:
+            return crowd.visit(str(request.path_params["provider"]), request.query_params)
+        except AliquotError as error:
+            raise CollectError("bad_request", str(error)) from None
+
+    def _arrival_page(self, came: crowd.Visit | None) -> Response:
+        words = self.campaign.protocol
+        if came is None:
+            return _html(assets.words_page(words.title, words.instructions, words.locale))
+        key = crowd.storage_key(self.campaign.id, came.annotator)
+        return _html(assets.arrival_page(title=self.campaign.title, locale=self.campaign.locale, key=key))
+
+    async def join(self, request: Request) -> Response:
+        """Let a worker in who shows the secret that the browser keeps; the first visit makes the annotator."""
+        return await _in_words(request, self._joined(request))
+
+    async def _joined(self, request: Request) -> bytes:
+        wait = self.arrivals.take(_client(request))
+        if wait:
+            raise RequestRefusedError("too_fast", "Many people join at once; the page tries again.", 429, wait)
+        check = functools.partial(self.in_thread, functools.partial(self._visit, request))
+        secret = _text(await _body(request, check), "secret")
 
         def join() -> str | None:
-            self.campaign.crowd_token(token)
-            came = crowd.visit(provider, request.query_params)
-            return None if came is None else self.campaign.join(came)
+            came = self._visit(request)
+            return None if came is None else self.campaign.join(came, secret)
 
         try:
             own = await self.in_thread(join)
         except CollectError as error:
-            return self.refuse(request, error)
-        except AliquotError as error:
-            return self.refuse(request, CollectError("bad_request", str(error)))
+            if error.code == "link_unknown":
+                self._check_stranger(_client(request))
+            raise
         if own is None:
-            words = self.campaign.protocol
-            return _html(assets.words_page(words.title, words.instructions, words.locale))
-        return RedirectResponse(f"/{'m' if provider == 'mturk' else 'a'}/{own}", 303, {"Cache-Control": "no-store"})
+            raise RequestRefusedError("bad_request", "A preview joins nothing.", 400)
+        return _ENCODER.encode({"page": f"/{crowd.route(request.path_params['provider'])}/{own}"})
 
     def _page_data(self, token: str, client: str) -> tuple[Any, dict[str, Any]]:
         annotator = self._annotator(token, client)
         return annotator, self.campaign.state(annotator)
 
-    def refuse(self, request: Request, error: CollectError) -> Response:
+    def refuse(self, request: Request, error: Exception) -> Response:
         """Say in words that a link does not work; who tries many is slowed down."""
         try:
-            if error.code == "link_unknown":
+            if isinstance(error, CollectError) and error.code == "link_unknown":
                 self._check_stranger(_client(request))
         except CollectError as refused:
             return _words_page(request, refused)
@@ -328,13 +352,18 @@ def _client(request: Request) -> str:
     return request.client.host if request.client else "unknown"
 
 
-async def _body(request: Request) -> dict[str, Any]:
-    """Read a call's JSON, refusing what a form or a script of another site could send."""
+async def _body(request: Request, check: Callable[[], Awaitable[Any]]) -> dict[str, Any]:
+    """Read a call's JSON, refusing what a form or a script of another site could send.
+
+    `check` is awaited before a large body is held: it raises where the link is not known.
+    """
     _check_same_site(request)
     if request.headers.get("content-type", "").split(";")[0].strip().lower() != "application/json":
         raise RequestRefusedError("bad_request", "Calls need Content-Type: application/json.", 415)
     parts, size = [], 0
     async for part in request.stream():
+        if size <= LARGEST_BODY_OF_STRANGERS < size + len(part):
+            await check()
         size += len(part)
         if size > LARGEST_BODY:
             raise RequestRefusedError("too_large", f"A request may have {LARGEST_BODY} bytes at most.", 413)
@@ -356,12 +385,7 @@ def _text(body: dict[str, Any], name: str) -> str:
 
 
 def _check_same_site(request: Request) -> None:
-    """Refuse calls that a browser says come from another site; other programs send neither header."""
-    site = request.headers.get("sec-fetch-site", "same-origin")
-    origin = request.headers.get("origin")
-    host = request.headers.get("host", "")
-    foreign = origin is not None and urlsplit(origin).netloc.lower() != host.lower()
-    if site != "same-origin" or foreign:
+    if is_foreign(request):
         raise RequestRefusedError("other_site", "This call comes from another site and is refused.", 403)
 
 
@@ -384,6 +408,19 @@ class _SecurityHeaders:
         await self.app(scope, receive, sending)
 
 
+async def _in_words(request: Request, answer: Awaitable[bytes]) -> Response:
+    """Wait for an answer, and turn errors into words."""
+    try:
+        body = await answer
+    except StorageError as error:
+        return _fault(request, error)
+    except CollectError as error:
+        return _error(error)
+    except Exception as error:  # noqa: BLE001  # whatever it is, the page keeps the answers and tries again
+        return _fault(request, error)
+    return Response(body, media_type="application/json", headers={"Cache-Control": "no-store"})
+
+
 def _json_error(code: str, message: str, status: int, wait: int = 0) -> Response:
     headers = {"Cache-Control": "no-store"}
     if wait:
@@ -402,23 +439,39 @@ async def _answer_http(_request: Request, error: Exception) -> Response:
 
 
 def _fault(request: Request, error: Exception) -> Response:
-    """A fault of ours or of the disk: the page keeps the answers and tries again."""
-    if not isinstance(error, ClientDisconnect):
-        LOG.error("%s %s failed", request.method, request.url.path.split("/")[1], exc_info=error)
-    return _json_error("storage", "The server cannot save at the moment. The page keeps trying.", 503)
+    """Answer after a fault of ours or of the disk: the page keeps the answers and tries again; the log has details."""
+    log_fault(request, error)
+    return _json_error("storage", _NO_STORAGE, 503)
+
+
+def _framed(answer: Response) -> Response:
+    """Let MTurk show a page in a frame, and the page post to MTurk."""
+    hosts = " ".join(crowd.PROVIDERS["mturk"].framed_by)
+    policy = HEADERS["Content-Security-Policy"].replace("frame-ancestors 'none'", f"frame-ancestors {hosts}")
+    answer.headers["Content-Security-Policy"] = policy.replace("form-action 'none'", f"form-action {hosts}")
+    answer.headers["X-Frame-Options"] = "ALLOWALL"  # old browsers know no list; the policy above decides
+    return answer
 
 
 def _html(text: str, status: int = 200) -> Response:
     return Response(text, status, media_type="text/html", headers={"Cache-Control": "no-store"})
 
 
-def _words_page(request: Request, error: CollectError) -> Response:
-    """Say in the browser's language why there is no page."""
+def _words_page(request: Request, error: Exception) -> Response:
+    """Say in the browser's language why there is no page; where it will work again soon, the page is loaded again."""
+    if isinstance(error, StorageError) or not isinstance(error, CollectError):
+        log_fault(request, error)
+        error = CollectError("storage", _NO_STORAGE)
     wanted = [part.split(";")[0].strip() for part in request.headers.get("accept-language", "en").split(",")]
     locale = next((name for name in wanted if name.split("-")[0] in assets.locales()), "en")
     words = assets.strings(locale)
     message = words.get(f"error_{error.code}", str(error))
-    return _html(assets.words_page(words["link_does_not_work"], message, locale), error.status)
+    passing = error.status in (429, 503)
+    title = words["not_possible" if passing else "link_does_not_work"]
+    answer = _html(assets.words_page(title, message, locale), error.status)
+    if passing:
+        answer.headers["Refresh"] = str(max(10, getattr(error, "wait", 0)))
+    return answer
 
 
 # -- running ---------------------------------------------------------------------------------------------------------

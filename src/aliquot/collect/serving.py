@@ -84,11 +84,18 @@ class ServedCampaign(OpenedCampaign):
             return {
                 "protocol": self.protocol.for_page(),
                 "guidelines": {"version": row.version, "text": row.text},
-                "annotator": {"name": annotator.name, "locale": annotator.locale},
+                "annotator": {"name": annotator.name, "locale": annotator.locale}
+                | self._kept_as(connection, annotator),
                 "progress": self._progress(connection, annotator.id),
                 "campaign": {"title": self.title, "state": campaign_state(connection)},
                 "messages": _messages(connection, annotator.id),
             }
+
+    def _kept_as(self, connection: Connection, annotator: Annotator) -> dict[str, str]:
+        """Return where a worker's browser keeps the token, so that the shared link finds the same work."""
+        extra = connection.execute(sql("SELECT extra FROM annotators WHERE id = :id"), {"id": annotator.id}).scalar()
+        came = "visit" in decode(str(extra))
+        return {"kept_as": crowd.storage_key(self.id, annotator.name)} if came else {}
 
     def next_unit(self, annotator: Annotator) -> dict[str, Any]:
         """Return the unit that the annotator has open, or the next one, or that nothing is left."""

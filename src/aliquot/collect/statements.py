@@ -53,6 +53,14 @@ def add_to_counter(connection: Connection, name: str, by: int) -> None:
     )  # fmt: skip
 
 
+def set_meta(connection: Connection, key: str, value: str) -> None:
+    """Change one entry of the table `meta`, or add it."""
+    connection.execute(
+        sql("INSERT INTO meta (key, value) VALUES (:key, :value) ON CONFLICT (key) DO UPDATE SET value = :value"),
+        {"key": key, "value": value},
+    )
+
+
 def encode(value: Any) -> str:
     """Return a value as JSON."""
     return msgspec.json.encode(value).decode()

@@ -21,7 +21,8 @@ from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DBAPIError
 
 from aliquot.collect.errors import StorageError
-from aliquot.collect.schema import BUSY_SECONDS, in_words, is_url, make_engine, metadata, require_campaign
+from aliquot.collect.schema import BUSY_SECONDS, is_url, make_engine, metadata, require_campaign
+from aliquot.io.formats.campaign import without_password
 
 Result = TypeVar("Result")
 Change = Callable[[Connection], Result]
@@ -171,7 +172,7 @@ class Store:
                 self._vacuum_file()
         except (DBAPIError, sqlite3.Error) as error:
             raise StorageError(
-                f"{in_words(self.place)}: the data are deleted, but the database could not be written anew "
+                f"{without_password(self.place)}: the data are deleted, but the database could not be written anew "
                 f"({str(getattr(error, 'orig', error)).strip()}), and old pages may hold parts of them; run "
                 f"VACUUM{' FULL' * is_url(self.place)} on it"
             ) from None
@@ -208,7 +209,7 @@ class Store:
 
 
 def _storage(place: str | Path, error: DBAPIError) -> StorageError:
-    where, remedy = in_words(place), "start the server" if is_url(place) else "free space or unlock the file"
+    where, remedy = without_password(place), "start the server" if is_url(place) else "free space or unlock the file"
     said = str(error.orig).splitlines()[0] if str(error.orig) else type(error.orig).__name__
     return StorageError(
         f"{where}: cannot be written or read now ({said}); nothing of it was stored; {remedy}, and send it again"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import html as _html
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -182,26 +182,34 @@ def linked_html(text: str) -> str:
 
 # -- CSV and TSV -----------------------------------------------------------------------------------------------------
 
-# A spreadsheet runs a cell that begins with "=" as a formula, and one that begins with "+", "-" or "@" where a call or
-# a link to another program follows. Such a cell gets an apostrophe, which spreadsheets take for "this is text". Outputs
-# that begin with a dash and annotators called @ann are left alone: other programs read these files, too, and would see
-# the apostrophe. Our reader takes away what our writer put there, so that names come back as they were: a cell that
-# begins with apostrophes before a formula gets one more, and loses one.
-_FORMULA = r"(?s)^'*\s*(?:=|[+\-@].*(?:\w\(|\|.*!))"
+# A spreadsheet computes a cell that begins with "=", "+", "-" or "@", also after white space. Such a cell gets an
+# apostrophe, which spreadsheets take for "this is text"; so does one that begins with a tab or a carriage return, which
+# some drop. Numbers stay numbers, and a dash before two words is prose: other programs read these files, too, and would
+# see the apostrophe. Our reader takes away what our writer put there: a cell that begins with apostrophes before any
+# of this gets one more, and loses one.
+_LEAD = r"^'*(?:[\t\r]|\s*[=+\-@])"
+_NUMBER = r"^\s*[+-]?(?:\d[\d.,]*|[.,]\d+)(?:[eE][+-]?\d+)?%?\s*$"
+_PROSE = r"^\s*-\s*[^\W\d_]+[^\w\s]{0,2}\s+[^\W\d_]"
+_CALL = r"(?s)\w\(|\|.*!"  # of a function, or of another program
+
+
+def _is_computed(texts: pl.Expr) -> pl.Expr:
+    prose = texts.str.contains(_PROSE) & ~texts.str.contains(_CALL)
+    return texts.str.contains(_LEAD) & ~texts.str.contains(_NUMBER) & ~prose
 
 
 def csv_cells(table: pl.DataFrame) -> pl.DataFrame:
-    """Return a table whose texts no spreadsheet takes for formulas; `csv_names` does the same for its header.
+    """Return a table whose texts no spreadsheet computes; `csv_names` does the same for its header.
 
     >>> import polars as pl
-    >>> csv_cells(pl.DataFrame({"system": ["=cmd|' /C calc'!A0", "- Hello", "'=1"]}))["system"].to_list()
-    ["'=cmd|' /C calc'!A0", '- Hello', "''=1"]
+    >>> texts = pl.DataFrame({"x": ["=cmd|' /C calc'!A0", "+A1", "-1+1", "-1.5", "- Yes, why?", "'=1"]})
+    >>> csv_cells(texts)["x"].to_list()
+    ["'=cmd|' /C calc'!A0", "'+A1", "'-1+1", '-1.5', '- Yes, why?', "''=1"]
     """
     import polars as pl  # noqa: PLC0415  (`aliquot --help` needs this file and not Polars)
 
     texts = pl.selectors.string()
-    marked = pl.when(texts.str.contains(_FORMULA)).then(pl.lit("'") + texts).otherwise(texts).name.keep()
-    return table.with_columns(marked)
+    return table.with_columns(pl.when(_is_computed(texts)).then(pl.lit("'") + texts).otherwise(texts).name.keep())
 
 
 def csv_originals(table: pl.DataFrame) -> pl.DataFrame:
@@ -214,15 +222,21 @@ def csv_originals(table: pl.DataFrame) -> pl.DataFrame:
     import polars as pl  # noqa: PLC0415  (likewise)
 
     texts = pl.selectors.string()
-    marked = texts.str.starts_with("'") & texts.str.slice(1).str.contains(_FORMULA)
+    marked = texts.str.starts_with("'") & _is_computed(texts.str.slice(1))
     return table.with_columns(pl.when(marked).then(texts.str.slice(1)).otherwise(texts).name.keep())
 
 
 def csv_names(names: list[str]) -> list[str]:
     """Escape the header of a table; its names are cells to a spreadsheet."""
-    return [f"'{name}" if re.match(_FORMULA, name) else name for name in names]
+    return _each(csv_cells, names)
 
 
 def csv_original_names(names: list[str]) -> list[str]:
     """Undo `csv_names`."""
-    return [name[1:] if name.startswith("'") and re.match(_FORMULA, name[1:]) else name for name in names]
+    return _each(csv_originals, names)
+
+
+def _each(change: Callable[[pl.DataFrame], pl.DataFrame], names: list[str]) -> list[str]:
+    import polars as pl  # noqa: PLC0415  (likewise)
+
+    return change(pl.DataFrame({"name": names}, schema={"name": pl.String}))["name"].to_list()

@@ -269,14 +269,15 @@ def _finished(evalset: EvalSet, options: _Options) -> EvalSet:
 @contextmanager
 def _naming(path: Path | str) -> Iterator[None]:
     """Put the path before every message about the data that does not name it yet."""
+    name = campaign.without_password(path)
     try:
         yield
     except (DataError, NameUnknownError) as error:
-        if str(path) in str(error):
+        if name in str(error):
             raise
         if type(error) is DataError:
-            raise FormatError(f"{path}: {error}") from None
-        error.args = (f"{path}: {error}",)
+            raise FormatError(f"{name}: {error}") from None
+        error.args = (f"{name}: {error}",)
         raise
 
 
@@ -295,7 +296,8 @@ def _read(path: Path | str, options: _Options, key: Key | None) -> EvalSet:
     if options.format in (None, "campaign") and path != STDIN and campaign.is_campaign(path):
         if isinstance(path, Path):
             require_readable(path)
-        return tables.from_table(campaign.read_judgments_of_texts(path), str(path), options.table)
+        name = campaign.without_password(path)
+        return tables.from_table(campaign.read_judgments_of_texts(path), name, options.table)
     if isinstance(path, Path):
         require_readable(path)
         if path.is_dir():

@@ -46,6 +46,7 @@ export class Api {
     return answer;
   }
 
+  join(link, secret) { return this.call('POST', link, { secret }); }
   state() { return this.call('GET', '/api/state'); }
   next() { return this.call('POST', '/api/next', {}); }
   unit(assignment) { return this.call('GET', `/api/unit/${encodeURIComponent(assignment)}`); }

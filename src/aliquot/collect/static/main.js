@@ -4,7 +4,7 @@ import { Api, ApiError } from './api.js';
 import { formatted, h } from './dom.js';
 import { inEnglish, number, said, setStrings, t } from './i18n.js';
 import { Keyboard, keyList } from './keyboard.js';
-import { Outbox } from './outbox.js';
+import { keep, Outbox } from './outbox.js';
 import { openQuestions, renderUnit } from './render.js';
 import { dialog, Shell, textDialog } from './shell.js';
 import { SpanBar } from './spanbar.js';
@@ -87,6 +87,8 @@ class Page {
       this.shell.instructions.replaceChildren(...formatted(this.protocol.instructions));
       this.shell.showProgress(state.progress);
       showMessages(this.shell, state.messages);
+      // A worker of a crowd comes again by the shared link, also after the organiser made a new link.
+      if (state.annotator.kept_as) keep(state.annotator.kept_as, this.api.token);
       await this.outbox.flush();
       await this.next();
     } catch (error) {

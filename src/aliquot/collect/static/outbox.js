@@ -42,6 +42,20 @@ function storage() {
   }
 }
 
+const disk = storage();
+
+/** What the browser keeps under a name; null where there is nothing. */
+export const kept = (key) => disk.get(key);
+
+/** Keep a text; where the storage is full, as long as the page lives. */
+export function keep(key, text) {
+  try {
+    disk.set(key, text);
+  } catch {
+    // The worker can go on, but not come again by the shared link.
+  }
+}
+
 /** A short digest of the token, to keep two links on one machine apart without writing the token down. */
 function digest(token) {
   let value = 2166136261;
@@ -54,7 +68,7 @@ export class Outbox {
   constructor(api, report) {
     this.api = api;
     this.report = report;
-    this.disk = storage();
+    this.disk = disk;
     this.prefix = `aliquot:out:${digest(api.token)}:`;
     this.entries = new Map();
     this.writer = uuid();

@@ -27,6 +27,8 @@ VERSION = 3
 """The newest version of the tables that is read; the same as in `aliquot.collect.schema`."""
 
 _URL = re.compile(r"^(postgresql(\+\w+)?):/{1,2}(?=[^/])")
+_PASSWORD = re.compile(r"(?s)^([A-Za-z][\w+.-]+:/{1,2}[^:/?]*):.*@")  # greedy: a password may hold any character
+_SECRET_OPTION = re.compile(r"(?i)([?&](?:ssl)?password=)[^&]*")
 _KEYS = ("assignment_id", "cell_id")
 _RENAMED = {"side": "span_in"}
 
@@ -39,6 +41,15 @@ def as_url(source: str | Path) -> str | None:
     """
     found = _URL.match(str(source))
     return None if found is None else f"{found.group(1)}://{str(source)[found.end() :]}"
+
+
+def without_password(place: str | Path) -> str:
+    """Name a file or a database for people: the password of a URL is not shown.
+
+    >>> without_password("postgresql+psycopg://me:secret@host/db?sslpassword=x"), without_password("campaign.db")
+    ('postgresql+psycopg://me:***@host/db?sslpassword=***', 'campaign.db')
+    """
+    return _SECRET_OPTION.sub(r"\1***", _PASSWORD.sub(r"\1:***@", str(place)))
 
 
 def is_campaign(source: str | Path) -> bool:
@@ -66,7 +77,7 @@ def read_table(source: str | Path, table: str = "judgments", left_out: Sequence[
     # Before version 2 lists of systems were texts; before version 3 marks of excluded annotators could be lost.
     is_outdated = version < 2 and bool({"shown", "ranking"} & set(frame.columns))
     if is_outdated or (version < 3 and _had_exclusions(source)):
-        name = _without_password(source)
+        name = without_password(source)
         raise FormatError(f"{name}: was made by an older aliquot; bring it up to date first: aliquot collect check "
                           f"{name}")  # fmt: skip
     return frame
@@ -82,8 +93,9 @@ def read_judgments(source: str | Path) -> pl.DataFrame:
     """Return the judgments, or say that there are none yet."""
     frame = read_table(source)
     if not frame.height:
-        raise DataError(f"{source}: nobody has submitted a unit yet, so that there are no judgments; see "
-                        f"`aliquot collect status {source}`")  # fmt: skip
+        place = without_password(source)
+        raise DataError(f"{place}: nobody has submitted a unit yet, so that there are no judgments; see "
+                        f"`aliquot collect status {place}`")  # fmt: skip
     return frame
 
 
@@ -124,11 +136,7 @@ def _from_file(path: Path, table: str) -> tuple[int, list[str], Sequence[Sequenc
 
 
 def _unreadable(source: str | Path, error: Exception) -> FormatError:
-    return FormatError(f"{_without_password(source)}: cannot be read as a campaign ({error}); restore it from a backup")
-
-
-def _without_password(source: str | Path) -> str:
-    return re.sub(r"//[^@/]*@", "//", str(source))
+    return FormatError(f"{without_password(source)}: cannot be read as a campaign ({error}); restore it from a backup")
 
 
 def _connect(path: Path) -> sqlite3.Connection:
@@ -167,7 +175,7 @@ def _from_url(url: str, table: str) -> tuple[int, list[str], Sequence[Sequence[A
         raise MissingExtraError("campaigns in PostgreSQL need SQLAlchemy: pip install 'aliquot[serve,postgres]'")
     import sqlalchemy as sa  # noqa: PLC0415  (an extra)
 
-    place = _without_password(url)
+    place = without_password(url)
     try:
         engine = sa.create_engine(url)
         with engine.connect() as connection:
@@ -178,8 +186,8 @@ def _from_url(url: str, table: str) -> tuple[int, list[str], Sequence[Sequence[A
             return version, list(result.keys()), [tuple(row) for row in result]
     except ModuleNotFoundError as error:
         raise MissingExtraError(f"{place}: needs {error.name}: pip install 'aliquot[postgres]'") from None
-    except sa.exc.SQLAlchemyError as error:
-        reason = str(getattr(error, "orig", error)).splitlines()[0]
+    except (sa.exc.SQLAlchemyError, ValueError) as error:  # a ValueError quotes the URL
+        reason = "not a URL" if isinstance(error, ValueError) else str(getattr(error, "orig", error)).splitlines()[0]
         raise FormatError(f"{place}: cannot be read as a campaign ({reason}); check the URL") from None
 
 
