@@ -140,6 +140,8 @@ def as_version_2(connection: sqlite3.Connection) -> None:
     for fact in ("link", "work", "counts"):
         connection.execute(f"ALTER TABLE annotators DROP COLUMN {fact}")
     connection.execute("ALTER TABLE annotators ADD COLUMN state TEXT NOT NULL DEFAULT 'active'")
+    connection.execute("ALTER TABLE events DROP COLUMN digest")
+    connection.execute("DROP TABLE seals")
     connection.execute("UPDATE meta SET value = '2' WHERE key = 'schema'")
 
 

@@ -15,14 +15,14 @@ from sqlalchemy.exc import DBAPIError
 
 from aliquot.collect import creating, crowd, exporting
 from aliquot.collect.errors import CollectError
-from aliquot.collect.events import FORGOTTEN, VALID, WITHDRAWN, erase_person, sql
+from aliquot.collect.events import FORGOTTEN, VALID, WITHDRAWN, erase_person, locking, set_meta, sql
 from aliquot.collect.gathering import Inputs, annotator_names, gather
 from aliquot.collect.judges import add_unselected
-from aliquot.collect.opened import campaign_state, meta_value, set_meta
+from aliquot.collect.opened import campaign_state, meta_value
 from aliquot.collect.protocols import Protocol
 from aliquot.collect.rebuilding import CheckResult, check
 from aliquot.collect.schema import create as create_tables
-from aliquot.collect.schema import is_url, make_engine
+from aliquot.collect.schema import is_url, make_engine, remove_beside
 from aliquot.collect.serving import ServedCampaign
 from aliquot.collect.status import Status, status_of
 from aliquot.collect.store import Clock, Store
@@ -101,7 +101,12 @@ class Campaign(ServedCampaign):
     @classmethod
     def open(cls, path: str | Path) -> Campaign:
         """Open a campaign's file or URL."""
-        return cls(Store(path))
+        store = Store(path)
+        try:
+            return cls(store)
+        except BaseException:
+            store.close()
+            raise
 
     def close(self) -> None:
         """Finish what is being written and close the database."""
@@ -326,7 +331,7 @@ class Campaign(ServedCampaign):
     def check(self) -> CheckResult:
         """Build all tables again from the log and compare them with those that are there."""
         with self.store.read() as connection:
-            return check(connection, self.protocol, lambda: self._texts)
+            return check(connection, self.protocol, lambda: self._texts, self.store.place)
 
     # -- crowds, and being forgotten -----------------------------------------------------------------------------------
 
@@ -365,6 +370,7 @@ class Campaign(ServedCampaign):
         def change(connection: Connection) -> str:
             identity = self.identity(connection, name)
             names = set(connection.execute(sql("SELECT name FROM annotators")).scalars())
+            connection.execute(locking(connection, "SELECT id FROM annotators WHERE id = :id"), {"id": identity})
             alias = f"forgotten-{identity}"
             while alias in names:
                 alias += "-"
@@ -390,18 +396,15 @@ def _create_file(path: Path, inputs: Inputs) -> None:
         if there.exists():
             raise OptionError(f"{there}: exists already, and judgments are not overwritten; name another file, or "
                               "delete it")  # fmt: skip
-    secret: bytes | None = None
     try:
         with whole_file(path) as temporary:
             temporary.unlink()
-            secret = new_secret(key)
             try:
-                _fill(f"{temporary}", inputs, secret, path)
+                _fill(f"{temporary}", inputs, new_secret(key), path)
             finally:
-                for ending in ("-wal", "-shm"):  # left where the disk is full
-                    Path(f"{temporary}{ending}").unlink(missing_ok=True)
+                remove_beside(temporary)
     except BaseException:
-        if secret is not None and not path.exists():
+        if not path.exists():
             key.unlink(missing_ok=True)
         raise
 

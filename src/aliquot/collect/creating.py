@@ -14,7 +14,7 @@ import numpy as np
 from sqlalchemy.engine import Connection
 
 from aliquot._version import __version__
-from aliquot.collect.events import NUMBERING, Log, encode, one_at_a_time, sql
+from aliquot.collect.events import NUMBERING, Log, encode, one_at_a_time, reseal, sql
 from aliquot.collect.gathering import Inputs
 from aliquot.collect.lists import fixed_lists
 from aliquot.collect.tokens import CROWD, ORGANISER, make_token, token_hash
@@ -40,8 +40,9 @@ def fill(connection: Connection, inputs: Inputs, secret: bytes, now: float) -> s
         "crowd_hash": token_hash(make_token(secret, campaign, CROWD, 1)),
         "organiser_hash": token_hash(make_token(secret, campaign, ORGANISER, 1)),
     }  # fmt: skip
-    for key, value in meta.items():
-        connection.execute(sql("INSERT INTO meta (key, value) VALUES (:key, :value)"), {"key": key, "value": value})
+    rows = [{"key": key, "value": value} for key, value in meta.items()]
+    connection.execute(sql("INSERT INTO meta (key, value) VALUES (:key, :value)"), rows)
+    reseal(connection, "meta", rows)
     texts = Texts(inputs.evalset, inputs.protocol)
     log = Log(inputs.protocol, lambda: texts)
     facts = {name: meta[name] for name in ("campaign", "aliquot", "seed", "assign", "per_output", "data", "settings")}
@@ -86,10 +87,9 @@ def _data_bytes(evalset: EvalSet) -> bytes:
 
 
 def _store(connection: Connection, name: str, content: bytes) -> None:
-    connection.execute(
-        sql("INSERT INTO inputs (name, sha256, content) VALUES (:name, :sha256, :content)"),
-        {"name": name, "sha256": hashlib.sha256(content).hexdigest(), "content": content},
-    )
+    row = {"name": name, "sha256": hashlib.sha256(content).hexdigest(), "content": content}
+    connection.execute(sql("INSERT INTO inputs (name, sha256, content) VALUES (:name, :sha256, :content)"), row)
+    reseal(connection, "inputs", [row])
 
 
 def _selection_bytes(selection: Selection) -> bytes:

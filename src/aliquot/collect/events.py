@@ -2,13 +2,17 @@
 
 Invariant: the derived tables are what applying all events in order to empty tables gives; `rebuild` does that, and
 `collect check` compares. Nothing but `apply` changes a derived table.
+
+Every event carries a digest of itself, so that damage to the log is told from damage to tables. Whoever changes a row
+of a sealed table (see `aliquot.io.formats.campaign`) changes the seal in the same transaction.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from hashlib import blake2b
 from typing import Any
 
 import msgspec
@@ -18,9 +22,10 @@ from sqlalchemy.engine import Connection
 from aliquot.collect.answers import FORM, Shown, missing_widgets
 from aliquot.collect.protocols import Protocol
 from aliquot.collect.records import Given, Page, derive
-from aliquot.collect.schema import metadata
+from aliquot.collect.schema import columns_of, metadata
 from aliquot.collect.units import Row, Texts, Unit, characters, shown_rows
 from aliquot.core.judgments import CONTROL_ITEM, MODEL
+from aliquot.io.formats.campaign import SEAL_MODULUS, SEALED, seal_of
 
 Payload = dict[str, Any]
 JUDGED = "work"
@@ -53,6 +58,8 @@ def one_at_a_time(connection: Connection, what: int) -> None:
 
 
 NUMBERING, ALLOCATING = 1, 2
+UNSEALED = "memory"
+"""The name of the dialect of tables that are made for comparing only."""
 
 
 def encode(value: Any) -> str:
@@ -79,10 +86,12 @@ class Log:
         self, connection: Connection, time: float, actor: str, kind: str, payload: Payload, client_id: str | None = None
     ) -> bool:
         """Append an event and apply it; False where an event of this client id is there already."""
+        text = encode(payload)
         done = connection.execute(
-            sql("INSERT INTO events (time, actor, kind, client_id, payload) VALUES (:time, :actor, :kind, :client, "
-                ":payload) ON CONFLICT (client_id) DO NOTHING"),
-            {"time": time, "actor": actor, "kind": kind, "client": client_id, "payload": encode(payload)},
+            sql("INSERT INTO events (time, actor, kind, client_id, payload, digest) VALUES (:time, :actor, :kind, "
+                ":client, :payload, :digest) ON CONFLICT (client_id) DO NOTHING"),
+            {"time": time, "actor": actor, "kind": kind, "client": client_id, "payload": text,
+             "digest": event_digest(time, actor, kind, client_id, text)},
         )  # fmt: skip
         if done.rowcount == 0:
             return False
@@ -115,6 +124,12 @@ class Log:
         return found
 
 
+def event_digest(time: float, actor: str, kind: str, client_id: str | None, payload: str) -> int:
+    """Return the digest that an event carries; as large as the integers of a database."""
+    fields = msgspec.json.encode((float(time), actor, kind, client_id, payload))
+    return int.from_bytes(blake2b(fields, digest_size=8).digest(), "big", signed=True)
+
+
 @dataclass(frozen=True)
 class Lease:
     """One row of the table of assignments."""
@@ -140,11 +155,56 @@ def lease(connection: Connection, assignment: str, *, lock: bool = False) -> Lea
 # -- applying ------------------------------------------------------------------------------------------------------
 
 
-def _insert(connection: Connection, table: str, rows: list[Payload]) -> None:
-    if rows:
+def _insert(connection: Connection, table: str, rows: Sequence[Payload]) -> None:
+    if not rows:
+        return
+    if table in SEALED:
+        rows = [_as_stored(table, row) for row in rows]
+        reseal(connection, table, rows)
+    else:
         names = list(dict.fromkeys(name for row in rows for name in row))
-        filled = [{name: row.get(name) for name in names} for row in rows]
-        connection.execute(sa.insert(metadata.tables[table]), filled)
+        rows = [{name: row.get(name) for name in names} for row in rows]
+    connection.execute(sa.insert(metadata.tables[table]), rows)
+
+
+def _as_stored(table: str, row: Payload) -> Payload:
+    """Return a whole row as databases give it back: real numbers as such, and never -0.0."""
+    values = dict.fromkeys(columns_of(table)) | row
+    for name in _reals(table):
+        if values[name] is not None:
+            values[name] = float(values[name]) + 0.0
+    return values
+
+
+@cache
+def _reals(table: str) -> tuple[str, ...]:
+    return tuple(str(column.name) for column in metadata.tables[table].columns if isinstance(column.type, sa.Float))
+
+
+def reseal(connection: Connection, table: str, added: Sequence[Any], removed: Sequence[Any] = ()) -> None:
+    """Let the seal of a table follow rows that come and go; of one that is changed, the old one goes."""
+    if (added or removed) and connection.dialect.name != UNSEALED:
+        connection.execute(
+            sql("INSERT INTO seals (name, value) VALUES (:name, :by) ON CONFLICT (name) "
+                "DO UPDATE SET value = (seals.value + :by) % :modulus"),
+            {"name": table, "by": (seal_of(table, added) - seal_of(table, removed)) % SEAL_MODULUS,
+             "modulus": SEAL_MODULUS},
+        )  # fmt: skip
+
+
+def _delete(connection: Connection, table: str, where: str, values: Payload) -> None:
+    """Delete rows of a sealed table; the caller holds a lock on their annotator."""
+    gone = connection.execute(sql(f"SELECT * FROM {table} WHERE {where}"), values).mappings().all()  # noqa: S608
+    reseal(connection, table, (), gone)
+    connection.execute(sql(f"DELETE FROM {table} WHERE {where}"), values)  # noqa: S608
+
+
+def set_meta(connection: Connection, key: str, value: str) -> None:
+    """Change one entry of the table `meta`."""
+    query = locking(connection, "SELECT key, value FROM meta WHERE key = :key")
+    before = connection.execute(query, {"key": key}).mappings().all()
+    reseal(connection, "meta", [{"key": key, "value": value} for _ in before], before)
+    connection.execute(sql("UPDATE meta SET value = :value WHERE key = :key"), {"key": key, "value": value})
 
 
 def _count(connection: Connection, name: str, by: int) -> None:
@@ -196,11 +256,12 @@ def _annotator_state(_log: Log, connection: Connection, _time: float, payload: P
     connection.execute(sql(f"UPDATE annotators SET {change} WHERE id = :id AND link <> 'forgotten'"),  # noqa: S608
                        given | {"id": payload["id"]})  # fmt: skip
     row = connection.execute(sql("SELECT name, counts FROM annotators WHERE id = :id"), {"id": payload["id"]}).one()
+    marks = {"new": None if row.counts else EXCLUDED, "old": EXCLUDED if row.counts else "", "name": row.name}
+    where = "WHERE annotator = :name AND COALESCE(marked, '') = :old"
     for table in ("judgments", "choices"):
-        connection.execute(
-            sql(f"UPDATE {table} SET marked = :new WHERE annotator = :name AND COALESCE(marked, '') = :old"),  # noqa: S608
-            {"new": None if row.counts else EXCLUDED, "old": EXCLUDED if row.counts else "", "name": row.name},
-        )
+        before = connection.execute(sql(f"SELECT * FROM {table} {where}"), marks).mappings().all()  # noqa: S608
+        reseal(connection, table, [{**row, "marked": marks["new"]} for row in before], before)
+        connection.execute(sql(f"UPDATE {table} SET marked = :new {where}"), marks)  # noqa: S608
 
 
 def _message(_log: Log, connection: Connection, time: float, payload: Payload) -> None:
@@ -208,7 +269,7 @@ def _message(_log: Log, connection: Connection, time: float, payload: Payload) -
 
 
 def _campaign_state(_log: Log, connection: Connection, _time: float, payload: Payload) -> None:
-    connection.execute(sql("UPDATE meta SET value = :state WHERE key = 'state'"), {"state": payload["state"]})
+    set_meta(connection, "state", payload["state"])
 
 
 def _wanted(_log: Log, connection: Connection, _time: float, payload: Payload) -> None:
@@ -220,9 +281,7 @@ def _wanted(_log: Log, connection: Connection, _time: float, payload: Payload) -
     )
     after = connection.execute(sql("SELECT SUM(wanted) FROM units WHERE kind = 'work'")).scalar() or 0
     _count(connection, "wanted", int(after) - int(before))
-    connection.execute(
-        sql("UPDATE meta SET value = :wanted WHERE key = 'per_output'"), {"wanted": str(payload["wanted"])}
-    )
+    set_meta(connection, "per_output", str(payload["wanted"]))
 
 
 def _rejudge(_log: Log, connection: Connection, _time: float, payload: Payload) -> None:
@@ -282,19 +341,18 @@ def _came(_log: Log, connection: Connection, time: float, payload: Payload) -> N
 
 def _forgotten(_log: Log, connection: Connection, _time: float, payload: Payload) -> None:
     """Somebody wants to be forgotten: answers and name go; that something was judged stays known."""
-    for table in ("judgments", "choices", "answers"):
-        connection.execute(
-            sql(f"DELETE FROM {table} WHERE assignment_id IN (SELECT id FROM assignments WHERE annotator_id = :id)"),  # noqa: S608
-            {"id": payload["id"]},
-        )
-    connection.execute(sql("UPDATE messages SET text = '' WHERE annotator_id = :id"), {"id": payload["id"]})
-    connection.execute(
+    connection.execute(  # first: this waits for what the person has just sent
         sql(
             "UPDATE annotators SET link = 'forgotten', extra = '{}', name = :new, token_hash = :new, active_ms = 0, "
             "last_seen = NULL WHERE id = :id"
         ),
         {"new": payload["alias"], "id": payload["id"]},
     )
+    own = "assignment_id IN (SELECT id FROM assignments WHERE annotator_id = :id)"
+    for table in ("judgments", "choices"):
+        _delete(connection, table, own, {"id": payload["id"]})
+    connection.execute(sql(f"DELETE FROM answers WHERE {own}"), {"id": payload["id"]})  # noqa: S608
+    connection.execute(sql("UPDATE messages SET text = '' WHERE annotator_id = :id"), {"id": payload["id"]})
 
 
 _ERASED = ("save", "form", "quiz", "example", "came")
@@ -308,21 +366,26 @@ _TYPED: Mapping[str, tuple[str, ...]] = {
 
 def erase_person(connection: Connection, identity: str, alias: str) -> None:
     """Take a person's answers, name and texts out of the log, and out of the audit table that copies it."""
-    connection.execute(
-        sql(f"UPDATE events SET payload = '{{}}', kind = 'erased' WHERE actor = :id AND kind IN {_ERASED}"),  # noqa: S608
-        {"id": identity},
-    )
-    rows = connection.execute(sql(f"SELECT id, time, actor, kind, payload FROM events WHERE kind IN {tuple(_TYPED)}"))  # noqa: S608
-    for row in rows.all():
+    own = sql(f"SELECT id, time, actor, kind, client_id FROM events WHERE actor = :id AND kind IN {_ERASED}")  # noqa: S608
+    for row in connection.execute(own, {"id": identity}).all():
+        _replace_event(connection, row, "erased", "{}")
+    typed = sql(f"SELECT id, time, actor, kind, client_id, payload FROM events WHERE kind IN {tuple(_TYPED)}")  # noqa: S608
+    for row in connection.execute(typed).all():
         payload = decode(row.payload)
         if identity not in (row.actor, payload.get("id")):
             continue
         new = encode(payload | {name: alias if name == "name" else "" for name in _TYPED[row.kind] if name in payload})
-        connection.execute(sql("UPDATE events SET payload = :new WHERE id = :id"), {"new": new, "id": row.id})
+        _replace_event(connection, row, row.kind, new)
         connection.execute(
             sql("UPDATE audit SET payload = :new WHERE time = :time AND kind = :kind AND payload = :old"),
             {"new": new, "time": row.time, "kind": row.kind, "old": row.payload},
         )
+
+
+def _replace_event(connection: Connection, row: Any, kind: str, payload: str) -> None:
+    digest = event_digest(row.time, row.actor, kind, row.client_id, payload)
+    connection.execute(sql("UPDATE events SET kind = :kind, payload = :payload, digest = :digest WHERE id = :id"),
+                       {"kind": kind, "payload": payload, "digest": digest, "id": row.id})  # fmt: skip
 
 
 def _unit(log: Log, connection: Connection, _time: float, payload: Payload) -> None:
@@ -485,11 +548,11 @@ def _change(log: Log, connection: Connection, found: Lease, payload: Payload) ->
     if cell is None or missing_widgets(log.protocol, cell.scope, payload["answer"]):
         return
     key = {"assignment": found.id, "cell": cell.id}
-    where = "WHERE assignment_id = :assignment AND cell_id = :cell"
-    before = connection.execute(sql(f'SELECT MIN("order") FROM judgments {where}'), key).scalar()  # noqa: S608
+    where = "assignment_id = :assignment AND cell_id = :cell"
+    before = connection.execute(sql(f'SELECT MIN("order") FROM judgments WHERE {where}'), key).scalar()  # noqa: S608
     number = list(log.shown(connection, found.unit_id).cells).index(cell.id)
     for table in ("judgments", "choices"):
-        connection.execute(sql(f"DELETE FROM {table} {where}"), key)  # noqa: S608
+        _delete(connection, table, where, key)
     _derive(log, connection, found, int(before or 1) - number - 1, only=cell.id)
 
 

@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,8 +20,9 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DBAPIError
 
-from aliquot.collect.errors import StorageError
-from aliquot.collect.schema import in_words, is_url, make_engine, require_campaign
+from aliquot.collect.errors import DamagedStoreError, StorageError
+from aliquot.collect.schema import in_words, is_damage, is_url, open_engine
+from aliquot.io.formats.campaign import damaged
 
 Result = TypeVar("Result")
 Change = Callable[[Connection], Result]
@@ -47,8 +48,7 @@ class Store:
 
     def __init__(self, place: str | Path, clock: Clock | None = None) -> None:
         self.place = place
-        self.engine = make_engine(place)
-        require_campaign(self.engine, place)
+        self.engine = open_engine(place)
         self._jobs: queue.SimpleQueue[tuple[Change[Any], Future[Any]] | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
@@ -57,7 +57,7 @@ class Store:
     def _last_time(self) -> float:
         with self.read() as connection:
             found = connection.execute(sa.text("SELECT time FROM events ORDER BY id DESC LIMIT 1")).scalar()
-        return float(found or 0.0)
+        return float(found) if isinstance(found, int | float) else 0.0
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
@@ -181,6 +181,15 @@ class Store:
                 f"({getattr(error, 'orig', error)}), and old pages may hold parts of them; run VACUUM on it"
             ) from None
 
+    def copy_file(self, target: Path) -> None:
+        """Copy one moment of an SQLite database into a new file, with what its write-ahead log holds."""
+        raw = self.engine.raw_connection()
+        try:
+            with closing(sqlite3.connect(target)) as copy:
+                raw.driver_connection.backup(copy)  # type: ignore[union-attr]
+        finally:
+            raw.close()
+
     def close(self) -> None:
         """Finish what waits, and close all connections."""
         with self._lock:
@@ -192,8 +201,13 @@ class Store:
 
 
 def _storage(place: str | Path, error: DBAPIError) -> StorageError:
-    where, remedy = in_words(place), "start the server" if is_url(place) else "free space or unlock the file"
+    where = in_words(place)
     said = str(error.orig).splitlines()[0] if str(error.orig) else type(error.orig).__name__
+    if is_damage(error):
+        return DamagedStoreError(str(damaged(place, said)))
+    remedy = "start the server" if is_url(place) else "free space or unlock the file"
+    if "readonly" in said:
+        remedy = f"give yourself the right to write {where} and its folder, or copy it to one that can be written"
     return StorageError(
         f"{where}: cannot be written or read now ({said}); nothing of it was stored; {remedy}, and send it again"
     )
