@@ -62,8 +62,10 @@ class Store:
     @contextmanager
     def read(self) -> Iterator[Connection]:
         """Give a connection for reading: what it sees does not change while it is open."""
+        # Rows and their seals are read one after the other; PostgreSQL shows one moment only where it is asked to.
+        options = {"isolation_level": "REPEATABLE READ"} if is_url(self.place) else {}
         try:
-            with self.engine.connect() as connection:
+            with self.engine.connect().execution_options(**options) as connection:
                 yield connection
         except DBAPIError as error:
             raise _storage(self.place, error) from None
