@@ -63,9 +63,10 @@ class Store:
     def read(self) -> Iterator[Connection]:
         """Give a connection for reading: what it sees does not change while it is open."""
         # Rows and their seals are read one after the other; PostgreSQL shows one moment only where it is asked to.
-        options = {"isolation_level": "REPEATABLE READ"} if is_url(self.place) else {}
         try:
-            with self.engine.connect().execution_options(**options) as connection:
+            with self.engine.connect() as connection:
+                if is_url(self.place):
+                    connection.execution_options(isolation_level="REPEATABLE READ")
                 yield connection
         except DBAPIError as error:
             raise _storage(self.place, error) from None

@@ -198,14 +198,14 @@ def _read(source: str | Path, *tables: str) -> dict[str, Rows]:
 
 
 def _read_all(run: _Run, tables: Sequence[str], orders: Mapping[str, str], place: str) -> dict[str, Rows]:
-    meta = dict(run("SELECT key, value FROM meta").rows)
+    meta = {row[0]: row[1] for row in run("SELECT key, value FROM meta").rows}
     version = require_version(meta.get("schema"), place)
     found = {table: run(f'SELECT * FROM "{table}" ORDER BY {orders[table]}') for table in tables}  # noqa: S608
     if REDERIVE in meta or (version < 2 and _has_lists(found)):  # lists of systems as texts: names may not survive
         raise FormatError(f"{place}: was made by an older aliquot; bring it up to date first: aliquot collect check "
                           f"{place}")  # fmt: skip
     if version >= VERSION:
-        seals = dict(run("SELECT name, value FROM seals").rows)
+        seals = {row[0]: row[1] for row in run("SELECT name, value FROM seals").rows}
         for table, rows in found.items():
             require_sealed(place, table, rows, seals)
     return found
