@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.cli.conftest import Call
@@ -76,7 +77,7 @@ def number(raw: bytes, start: int, size: int) -> int:
 @pytest.mark.parametrize(("protocol", "table"), [("da", "judgments"), ("da", "units"), ("pairwise", "choices")])
 def test_flipped_bits_are_never_read_as_other_judgments(whole, compared, tmp_path, protocol, table):
     source, path = whole if protocol == "da" else compared, tmp_path / "c.db"
-    read = {"judgments": read_judgments, "units": read_judgments_of_texts, "choices": read_choices}[table]
+    read: Any = {"judgments": read_judgments, "units": read_judgments_of_texts, "choices": read_choices}[table]
     raw, sound = source.read_bytes(), read(source)
     pages = pages_of(raw, source, table)
     assert len(pages) > 2
@@ -311,7 +312,7 @@ def read_only(whole: Path, tmp_path: Path) -> Iterator[Path]:
     mounted = False
     if os.geteuid() == 0:
         mount = shutil.which("mount")
-        steps = (["--bind", folder, folder], ["-o", "remount,ro,bind", folder])
+        steps = (["--bind", str(folder), str(folder)], ["-o", "remount,ro,bind", str(folder)])
         mounted = mount is not None and all(
             subprocess.run([mount, *step], capture_output=True, check=False).returncode == 0 for step in steps
         )
@@ -353,7 +354,7 @@ def test_a_file_at_rest_is_read_where_sqlite_cannot_write_beside_it(copy, monkey
     def engine(place, *, at_rest=False):
         made = whole_engine(place, at_rest=at_rest)
         if not at_rest:
-            made.pool._creator = refused
+            made.pool._creator = refused  # type: ignore[assignment]
         return made
 
     monkeypatch.setattr(tables, "make_engine", engine)

@@ -169,7 +169,7 @@ def _insert(connection: Connection, table: str, rows: Sequence[Payload]) -> None
 
 def _as_stored(table: str, row: Payload) -> Payload:
     """Return a whole row as databases give it back: real numbers as such, and never -0.0."""
-    values = dict.fromkeys(columns_of(table)) | row
+    values: Payload = dict.fromkeys(columns_of(table)) | row
     for name in _reals(table):
         if values[name] is not None:
             values[name] = float(values[name]) + 0.0

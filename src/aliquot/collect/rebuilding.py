@@ -88,7 +88,8 @@ class _Memory:
         self.dialect = SimpleNamespace(name=UNSEALED)
         for table in metadata.sorted_tables:
             looked_up = [index for index in table.indexes if index.name not in _FOR_THE_QUEUE]
-            for statement in (CreateTable(table), *map(CreateIndex, looked_up)):
+            statements: list[Any] = [CreateTable(table), *map(CreateIndex, looked_up)]
+            for statement in statements:
                 self.database.execute(str(statement.compile(dialect=sqlite.dialect())))
         self.database.execute("PRAGMA journal_mode = OFF")
         self.database.execute("BEGIN")
@@ -152,10 +153,10 @@ _ROW_TYPES: dict[str, Any] = {}  # query -> the type of its rows
 
 def _row_of(names: Sequence[str]) -> Any:
     """Make a type of rows whose values are found by `row.name`, by `row["name"]` and by `**row`."""
-    plain = namedtuple("Row", names, rename=True)
+    plain: Any = namedtuple("Row", names, rename=True)  # type: ignore[misc]
     places = {name: at for at, name in enumerate(names)}
 
-    class Row(plain):  # type: ignore[valid-type,misc]
+    class Row(plain):
         __slots__ = ()
 
         def __getitem__(self, name: Any) -> Any:
@@ -193,7 +194,7 @@ def rebuilt(events: Rows, protocol: Protocol, texts: Callable[[], Texts], place:
                 why = f"{type(error).__name__}: {error}"
                 raise damaged(place, f"event {number} ({kind}) of the log cannot be applied ({why})") from None
         columns = {name: columns_of(name) for name in DERIVED}
-        return {name: Rows(names, memory.database.execute(_select(name, names)).fetchall())
+        return {name: Rows(list(names), memory.database.execute(_select(name, names)).fetchall())
                 for name, names in columns.items()}  # fmt: skip
 
 
