@@ -29,6 +29,10 @@ class FormatError(DataError):
     """A file cannot be read as the format it claims or looks to be."""
 
 
+class DamagedError(FormatError):
+    """A file of ours holds something else than what was written to it."""
+
+
 class MissingColumnError(FormatError):
     """A table lacks the column that plays `role`."""
 

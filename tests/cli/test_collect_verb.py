@@ -198,7 +198,7 @@ MISTAKES = {
     "a wrong policy": (("new", "data.jsonl", "--assign", "share", "-o", "x.db"), "did you mean 'shared'"),
     "no campaign": (("status", "data.jsonl"), "data.jsonl: is no campaign (not an SQLite file)"),
     "another database": (("status", "things.db"), "things.db: is a database, but no campaign"),
-    "a damaged file": (("status", "broken.db"), "broken.db: cannot be read as a campaign"),
+    "a damaged file": (("status", "broken.db"), "broken.db: the campaign is damaged: it cannot be read"),
     "a newer campaign": (("status", "newer.db"), "was made by a newer aliquot (version 99"),
     "no such file": (("status", "campain.db"), "campain.db: no such file"),
     "a folder": (("check", "."), "is a folder where a campaign's file is meant"),

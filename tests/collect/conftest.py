@@ -139,6 +139,8 @@ def as_version_2(run: Callable[[str], object]) -> None:
     for fact in ("link", "work", "counts"):
         run(f"ALTER TABLE annotators DROP COLUMN {fact}")
     run("ALTER TABLE annotators ADD COLUMN state TEXT NOT NULL DEFAULT 'active'")
+    run("ALTER TABLE events DROP COLUMN digest")
+    run("DROP TABLE seals")
     run("UPDATE meta SET value = '2' WHERE key = 'schema'")
 
 

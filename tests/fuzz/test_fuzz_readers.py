@@ -164,12 +164,18 @@ def campaigns(folder: Path) -> list[bytes]:
     path.unlink(missing_ok=True)
     with contextlib.closing(sqlite3.connect(path)) as made, made:
         made.execute("CREATE TABLE meta (key TEXT, value TEXT)")
-        made.execute("INSERT INTO meta VALUES ('schema', '1')")
+        made.execute("INSERT INTO meta VALUES ('schema', '2')")  # later ones carry checksums, which end most reading
+        made.execute("CREATE TABLE units (id INTEGER, payload TEXT)")
         made.execute("CREATE TABLE events (id INTEGER)")
         made.execute("CREATE TABLE choices (item TEXT, time REAL)")
-        made.execute("CREATE TABLE judgments (item TEXT, system TEXT, annotator TEXT, value REAL, time REAL)")
-        rows = [(json.dumps(f"i{i}"), s, "x", i + 0.5, 1.7e9 + i) for i in range(20) for s in "AB"]
-        made.executemany("INSERT INTO judgments VALUES (?, ?, ?, ?, ?)", rows)
+        made.execute("CREATE TABLE judgments (cell_id TEXT, item TEXT, system TEXT, annotator TEXT, value REAL, "
+                     "time REAL)")  # fmt: skip
+        cells = [(i, s) for i in range(20) for s in "AB"]
+        rows = [(f"{i}{s}", json.dumps(f"i{i}"), s, "x", i + 0.5, 1.7e9 + i) for i, s in cells]
+        made.executemany("INSERT INTO judgments VALUES (?, ?, ?, ?, ?, ?)", rows)
+        outputs = [(at, json.dumps({"rows": [{"outputs": [{"cell": f"{i}{s}", "text": "a text"}]}]}))
+                   for at, (i, s) in enumerate(cells)]  # fmt: skip
+        made.executemany("INSERT INTO units VALUES (?, ?)", outputs)
     return [path.read_bytes()]
 
 

@@ -18,13 +18,13 @@ from aliquot.cli.collect_options import (
     SelectionOption,
     SkipOption,
     annotators_of,
-    note_campaign,
+    check_campaign,
+    open_campaign,
 )
 from aliquot.errors import OptionError
 from aliquot.io.overwrite import note_output
 
 if TYPE_CHECKING:
-    from aliquot.collect.campaign import Campaign
     from aliquot.collect.status import Status
 
 app = typer.Typer(
@@ -138,13 +138,6 @@ def _text(path: Path) -> str:
     return decode_text(read_bytes(path), path)
 
 
-def _open(campaign: str) -> Campaign:
-    from aliquot.collect.campaign import Campaign  # noqa: PLC0415  (an extra)
-
-    note_campaign(campaign)
-    return Campaign.open(campaign)
-
-
 @app.command()
 def serve(
     campaign: CampaignArgument,
@@ -164,7 +157,7 @@ def serve(
     """
     from aliquot.collect.server import serve as run_server  # noqa: PLC0415  (an extra)
 
-    with _open(campaign) as opened:
+    with open_campaign(campaign) as opened:
         run_server(opened, host, port, open_browser=open_browser, public_url=public_url, workers=workers)
 
 
@@ -177,7 +170,7 @@ def status(campaign: CampaignArgument, json: common.JsonOption = False, output: 
     common.require_writable(output)
     from aliquot.collect.organiser import overview  # noqa: PLC0415  (an extra)
 
-    with _open(campaign) as opened:
+    with open_campaign(campaign) as opened:
         found = opened.status()
         now = overview(opened).to_dict() if json or found.answers else None
         notice = [line for line in [opened.crowd_notice()] if line is not None]
@@ -234,7 +227,7 @@ def export(
     Example: aliquot collect export campaign.db -o judgments.csv
     """
     common.require_writable(output)
-    with _open(campaign) as opened:
+    with open_campaign(campaign) as opened:
         rows = opened.export(output, what=what, format=format)
     render.console().print(f"wrote {output} ({rows:,} rows)", markup=False)
 
@@ -257,7 +250,7 @@ def links(
 
     Example: aliquot collect links campaign.db --base https://eval.example.org
     """
-    with _open(campaign) as opened:
+    with open_campaign(campaign) as opened:
         if revoke is not None:
             opened.revoke(revoke)
         found = opened.links(base, new=fresh)
@@ -296,7 +289,7 @@ def add(
     if not names and not data:
         raise OptionError("nothing is given to add; write e.g. --annotators ann4,ann5 or --data more.jsonl")
     wider = common.load_data(data) if data else None
-    with _open(campaign) as opened:
+    with open_campaign(campaign) as opened:
         console = render.console()
         if wider is not None:
             console.print(f"added the systems {', '.join(opened.add_systems(wider))}", markup=False)
@@ -309,15 +302,15 @@ def add(
 
 @app.command()
 def check(campaign: CampaignArgument, json: common.JsonOption = False, output: common.OutputOption = None) -> None:
-    """Prove that the judgments are what the log of events says; exit code 1 where they are not.
+    """Prove that the file is whole and the judgments are what the log of events says; exit code 1 where they are not.
 
     Example: aliquot collect check campaign.db
     """
     import polars as pl  # noqa: PLC0415
 
     common.require_writable(output)
-    with _open(campaign) as opened, render.busy("building everything again from the log"):
-        result = opened.check()
+    with render.busy("building everything again from the log"):
+        result = check_campaign(campaign)
     if output is not None:
         faults = pl.DataFrame({"fault": list(result.faults)}, schema={"fault": pl.String})
         common.write_result(faults, result.to_dict(), output)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from aliquot.cli import common, render
-from aliquot.cli.collect_options import CampaignArgument, note_campaign
+from aliquot.cli.collect_options import CampaignArgument, naming_damage, open_campaign
 
 if TYPE_CHECKING:
     from aliquot.collect.rehearse import Rehearsal
@@ -43,9 +43,8 @@ def act(
     Example: aliquot collect act campaign.db top_up --value 40
     """
     from aliquot.collect.actions import act as run  # noqa: PLC0415  (an extra)
-    from aliquot.collect.campaign import Campaign  # noqa: PLC0415
 
-    with Campaign.open(campaign) as opened:
+    with open_campaign(campaign) as opened:
         render.console().print(run(opened, action, target, value, reason), markup=False)
 
 
@@ -61,15 +60,13 @@ def payments(
     """
     import polars as pl  # noqa: PLC0415
 
-    from aliquot.collect.campaign import Campaign  # noqa: PLC0415  (an extra)
     from aliquot.collect.organiser import payments_of  # noqa: PLC0415
     from aliquot.io.formats import tables  # noqa: PLC0415
 
     common.require_writable(output)
-    note_campaign(campaign)
-    with Campaign.open(campaign) as opened:
+    with open_campaign(campaign) as opened:
         rows = payments_of(opened)
-    tables.write(pl.DataFrame([vars(row) for row in rows]), output)
+        tables.write(pl.DataFrame([vars(row) for row in rows]), output)
     total = sum(row.base + row.bonus for row in rows)
     currency = rows[0].currency if rows else ""
     render.console().print(f"wrote {output}: {len(rows)} people, {total:.2f} {currency}", markup=False)
@@ -86,9 +83,7 @@ def forget(
 
     Example: aliquot collect forget campaign.db --annotator prolific:5f1
     """
-    from aliquot.collect.campaign import Campaign  # noqa: PLC0415  (an extra)
-
-    with Campaign.open(campaign) as opened:
+    with open_campaign(campaign) as opened:
         alias = opened.forget(annotator, reason)
     console = render.console()
     console.print(f"forgotten; what is left is called {alias}", markup=False)
@@ -107,9 +102,8 @@ def backup(
     Example: aliquot collect backup campaign.db -o backup.db
     """
     from aliquot.collect.backup import backup as run  # noqa: PLC0415  (an extra)
-    from aliquot.collect.campaign import Campaign  # noqa: PLC0415
 
-    with Campaign.open(campaign) as opened, render.busy("copying"):
+    with open_campaign(campaign) as opened, render.busy("copying"):
         events = run(opened, output)
     render.console().print(f"wrote {output} ({events:,} events)", markup=False)
 
@@ -152,7 +146,7 @@ def rehearse(
 
     common.require_writable(output)
     behaviour = Behaviour(noise, severity, careless, dropouts, seconds_per_judgment)
-    with render.busy("rehearsing"):
+    with naming_damage(campaign), render.busy("rehearsing"):
         found = run_rehearsal(
             campaign, annotators, behaviour=behaviour, like=like, hourly=hourly, currency=currency, replays=replays,
             at_once=at_once, seed=seed,

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer.exceptions import TyperException
+
+from aliquot.errors import AliquotError, DamagedError
+
+if TYPE_CHECKING:
+    from aliquot.collect.campaign import Campaign
+    from aliquot.collect.rebuilding import CheckResult
 
 CampaignArgument = Annotated[
     str, typer.Argument(metavar="CAMPAIGN", help="A file that `collect new` made, or the URL of a database.")
@@ -40,3 +49,42 @@ def note_campaign(campaign: str) -> None:
 
     if "://" not in campaign:
         note_input(Path(campaign))
+
+
+@contextmanager
+def open_campaign(campaign: str) -> Iterator[Campaign]:
+    """Open a campaign for a verb, which will not write over it."""
+    from aliquot.collect.campaign import Campaign  # noqa: PLC0415  (an extra)
+
+    note_campaign(campaign)
+    with naming_damage(campaign), Campaign.open(campaign) as opened:
+        yield opened
+
+
+@contextmanager
+def naming_damage(campaign: str) -> Iterator[None]:
+    """Where a verb fails at what no sound campaign holds, say so; any other failure stays what it is."""
+    try:
+        yield
+    except (AliquotError, OSError, MemoryError, typer.Exit, typer.Abort, TyperException):
+        raise
+    except Exception:
+        from aliquot.io.formats.campaign import damaged  # noqa: PLC0415
+
+        faults = check_campaign(campaign).faults
+        if faults:
+            raise damaged(campaign, faults[0]) from None
+        raise
+
+
+def check_campaign(campaign: str) -> CheckResult:
+    """Check a campaign, also one that is too damaged to be opened."""
+    from aliquot.collect.campaign import Campaign  # noqa: PLC0415  (an extra)
+    from aliquot.collect.rebuilding import CheckResult  # noqa: PLC0415
+
+    note_campaign(campaign)
+    try:
+        with Campaign.open(campaign) as opened:
+            return opened.check()
+    except DamagedError as error:
+        return CheckResult(0, 0, (str(error),))

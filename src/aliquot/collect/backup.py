@@ -7,10 +7,12 @@ from contextlib import closing
 from pathlib import Path
 
 import sqlalchemy as sa
+from sqlalchemy.exc import DBAPIError
 
 from aliquot.collect.campaign import Campaign
-from aliquot.collect.schema import create, is_url, make_engine, metadata
-from aliquot.errors import OutputError
+from aliquot.collect.schema import create, is_damage, is_url, make_engine, metadata, remove_beside
+from aliquot.errors import AliquotError, OutputError
+from aliquot.io.formats.campaign import damaged
 from aliquot.io.writing import whole_file
 
 _ROWS = 5_000
@@ -26,19 +28,26 @@ def backup(campaign: Campaign, path: str | Path) -> int:
         raise OutputError(f"{target}: exists already, and backups are not overwritten; name another file")
     with whole_file(target) as temporary:
         temporary.unlink()
-        if is_url(campaign.store.place):
-            _copy_tables(campaign, temporary)
-        else:
-            _copy_file(Path(campaign.store.place), temporary)
-        with closing(sqlite3.connect(temporary)) as made:
-            events = int(made.execute("SELECT COUNT(*) FROM events").fetchone()[0])
+        try:
+            if is_url(campaign.store.place):
+                _copy_tables(campaign, temporary)
+            else:
+                campaign.store.copy_file(temporary)
+            with closing(sqlite3.connect(temporary)) as made:
+                made.execute("PRAGMA journal_mode = DELETE")  # one file, which can be read in any folder
+                events = int(made.execute("SELECT COUNT(*) FROM events").fetchone()[0])
+        except (sqlite3.Error, DBAPIError) as error:
+            raise _failed(campaign, target, error) from None
+        finally:
+            remove_beside(temporary)
     return events
 
 
-def _copy_file(source: Path, target: Path) -> None:
-    with closing(sqlite3.connect(f"file:{source}?mode=ro", uri=True)) as old, closing(sqlite3.connect(target)) as new:
-        old.backup(new)
-        new.execute("PRAGMA journal_mode = DELETE")  # one file; the server that opens it makes it a WAL again
+def _failed(campaign: Campaign, target: Path, error: sqlite3.Error | DBAPIError) -> AliquotError:
+    said = str(getattr(error, "orig", error)).splitlines()[0]
+    if is_damage(error):
+        return damaged(campaign.store.place, said)
+    return OutputError(f"{target}: cannot be written ({said}); free space or choose another -o; nothing was changed")
 
 
 def _copy_tables(campaign: Campaign, target: Path) -> None:
@@ -47,13 +56,11 @@ def _copy_tables(campaign: Campaign, target: Path) -> None:
         create(engine)
         source = campaign.store.engine.connect().execution_options(isolation_level="REPEATABLE READ")
         with source, source.begin(), engine.begin() as new:
-            new.execute(sa.delete(metadata.tables["meta"]))
+            for name in ("meta", "seals"):
+                new.execute(sa.delete(metadata.tables[name]))
             for table in metadata.sorted_tables:
                 rows = source.execute(sa.select(table)).mappings()
                 while part := rows.fetchmany(_ROWS):
                     new.execute(sa.insert(table), [dict(row) for row in part])
     finally:
         engine.dispose()
-    with closing(sqlite3.connect(target)) as new_file:
-        new_file.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        new_file.execute("PRAGMA journal_mode = DELETE")

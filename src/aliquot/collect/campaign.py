@@ -23,7 +23,7 @@ from aliquot.collect.protocols import Protocol
 from aliquot.collect.rebuilding import CheckResult, check
 from aliquot.collect.schema import is_url
 from aliquot.collect.serving import ServedCampaign
-from aliquot.collect.statements import NUMBERING, decode, one_at_a_time, set_meta, sql
+from aliquot.collect.statements import NUMBERING, decode, locking, one_at_a_time, set_meta, sql
 from aliquot.collect.status import Status, status_of
 from aliquot.collect.store import Store
 from aliquot.collect.tokens import CROWD, ORGANISER, Links, make_token, new_secret, read_secret, token_hash
@@ -100,7 +100,12 @@ class Campaign(ServedCampaign):
     @classmethod
     def open(cls, path: str | Path) -> Campaign:
         """Open a campaign's file or URL."""
-        return cls(Store(path))
+        store = Store(path)
+        try:
+            return cls(store)
+        except BaseException:
+            store.close()
+            raise
 
     def close(self) -> None:
         """Finish what is being written and close the database."""
@@ -346,7 +351,7 @@ class Campaign(ServedCampaign):
     def check(self) -> CheckResult:
         """Build all tables again from the log and compare them with those that are there."""
         with self.store.read() as connection:
-            return check(connection, self.protocol, lambda: self._texts)
+            return check(connection, self.protocol, lambda: self._texts, self.store.place)
 
     # -- crowds, and being forgotten -----------------------------------------------------------------------------------
 
@@ -428,6 +433,7 @@ class Campaign(ServedCampaign):
         def change(connection: Connection) -> str:
             identity = self.identity(connection, name)
             names = set(connection.execute(sql("SELECT name FROM annotators")).scalars())
+            connection.execute(locking(connection, "SELECT id FROM annotators WHERE id = :id"), {"id": identity})
             alias = f"forgotten-{identity}"
             while alias in names:
                 alias += "-"

@@ -19,8 +19,8 @@ from aliquot.collect.events import Log
 from aliquot.collect.gathering import Inputs
 from aliquot.collect.lists import fixed_lists
 from aliquot.collect.schema import create as create_tables
-from aliquot.collect.schema import make_engine
-from aliquot.collect.statements import NUMBERING, encode, one_at_a_time, sql
+from aliquot.collect.schema import make_engine, remove_beside
+from aliquot.collect.statements import NUMBERING, encode, one_at_a_time, reseal, sql
 from aliquot.collect.store import Clock
 from aliquot.collect.tokens import CROWD, ORGANISER, make_token, new_secret, token_hash
 from aliquot.collect.units import Texts, Unit
@@ -48,8 +48,7 @@ def create_file(path: Path, inputs: Inputs) -> None:
             try:
                 _fill(f"{temporary}", inputs, secret, path)
             finally:
-                for ending in ("-wal", "-shm"):  # left where the disk is full
-                    Path(f"{temporary}{ending}").unlink(missing_ok=True)
+                remove_beside(temporary)
     except BaseException:
         if secret is not None and not path.exists():
             key.unlink(missing_ok=True)
@@ -94,8 +93,9 @@ def fill(connection: Connection, inputs: Inputs, secret: bytes, now: float) -> s
         "crowd_hash": token_hash(make_token(secret, campaign, CROWD, 1)),
         "organiser_hash": token_hash(make_token(secret, campaign, ORGANISER, 1)),
     }  # fmt: skip
-    for key, value in meta.items():
-        connection.execute(sql("INSERT INTO meta (key, value) VALUES (:key, :value)"), {"key": key, "value": value})
+    rows = [{"key": key, "value": value} for key, value in meta.items()]
+    connection.execute(sql("INSERT INTO meta (key, value) VALUES (:key, :value)"), rows)
+    reseal(connection, "meta", rows)
     texts = Texts(inputs.evalset, inputs.protocol)
     log = Log(inputs.protocol, lambda: texts)
     facts = {name: meta[name] for name in ("campaign", "aliquot", "seed", "assign", "per_output", "data", "settings")}
@@ -140,10 +140,9 @@ def _data_bytes(evalset: EvalSet) -> bytes:
 
 
 def _store(connection: Connection, name: str, content: bytes) -> None:
-    connection.execute(
-        sql("INSERT INTO inputs (name, sha256, content) VALUES (:name, :sha256, :content)"),
-        {"name": name, "sha256": hashlib.sha256(content).hexdigest(), "content": content},
-    )
+    row = {"name": name, "sha256": hashlib.sha256(content).hexdigest(), "content": content}
+    connection.execute(sql("INSERT INTO inputs (name, sha256, content) VALUES (:name, :sha256, :content)"), row)
+    reseal(connection, "inputs", [row])
 
 
 def _selection_bytes(selection: Selection) -> bytes:

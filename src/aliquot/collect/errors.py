@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aliquot.errors import AliquotError
+from aliquot.errors import AliquotError, DamagedError
 
 _STATUS = {
     "link_unknown": 404, "link_revoked": 403, "worker_known": 403, "crowd_full": 403,
@@ -31,3 +31,7 @@ class StorageError(CollectError):
 
     def __init__(self, message: str) -> None:
         super().__init__("storage", message)
+
+
+class DamagedStoreError(StorageError, DamagedError):
+    """The database cannot be used as it is: it holds something else than what was written."""

@@ -2,6 +2,9 @@
 
 Invariant: the derived tables are what applying all events in order to empty tables gives; `rebuild` does that, and
 `collect check` compares. Nothing but `apply` changes a derived table.
+
+Every event carries a digest of itself, so that damage to the log is told from damage to tables. Whoever changes a row
+of a sealed table (see `aliquot.io.formats.campaign`) changes the seal in the same transaction.
 """
 
 from __future__ import annotations
@@ -17,7 +20,18 @@ from aliquot.collect.answers import Shown, missing_widgets
 from aliquot.collect.people import is_model
 from aliquot.collect.protocols import Protocol
 from aliquot.collect.records import Given, Page, derive
-from aliquot.collect.statements import Payload, add_to_counter, decode, encode, insert, locking, set_meta, sql
+from aliquot.collect.statements import (
+    Payload,
+    add_to_counter,
+    decode,
+    delete_rows,
+    encode,
+    event_digest,
+    insert,
+    locking,
+    set_meta,
+    sql,
+)
 from aliquot.collect.units import Row, Texts, Unit, characters, shown_rows
 from aliquot.core.judgments import CONTROL_ITEM
 
@@ -41,10 +55,12 @@ class Log:
         self, connection: Connection, time: float, actor: str, kind: str, payload: Payload, client_id: str | None = None
     ) -> bool:
         """Append an event and apply it; False where an event of this client id is there already."""
+        text = encode(payload)
         done = connection.execute(
-            sql("INSERT INTO events (time, actor, kind, client_id, payload) VALUES (:time, :actor, :kind, :client, "
-                ":payload) ON CONFLICT (client_id) DO NOTHING"),
-            {"time": time, "actor": actor, "kind": kind, "client": client_id, "payload": encode(payload)},
+            sql("INSERT INTO events (time, actor, kind, client_id, payload, digest) VALUES (:time, :actor, :kind, "
+                ":client, :payload, :digest) ON CONFLICT (client_id) DO NOTHING"),
+            {"time": time, "actor": actor, "kind": kind, "client": client_id, "payload": text,
+             "digest": event_digest(time, actor, kind, client_id, text)},
         )  # fmt: skip
         if done.rowcount == 0:
             return False
@@ -290,11 +306,11 @@ def _change(log: Log, connection: Connection, found: Lease, payload: Payload) ->
     if cell is None or missing_widgets(log.protocol, cell.scope, payload["answer"]):
         return
     key = {"assignment": found.id, "cell": cell.id}
-    where = "WHERE assignment_id = :assignment AND cell_id = :cell"
-    before = connection.execute(sql(f'SELECT MIN("order") FROM judgments {where}'), key).scalar()  # noqa: S608
+    where = "assignment_id = :assignment AND cell_id = :cell"
+    before = connection.execute(sql(f'SELECT MIN("order") FROM judgments WHERE {where}'), key).scalar()  # noqa: S608
     number = list(log.shown(connection, found.unit_id).cells).index(cell.id)
     for table in ("judgments", "choices"):
-        connection.execute(sql(f"DELETE FROM {table} {where}"), key)  # noqa: S608
+        delete_rows(connection, table, where, key)
     _derive(log, connection, found, int(before or 1) - number - 1, only=cell.id)
 
 

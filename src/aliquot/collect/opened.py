@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
@@ -15,17 +16,16 @@ from aliquot.collect.allocation import Allocation
 from aliquot.collect.events import Log
 from aliquot.collect.people import erase_again
 from aliquot.collect.protocols import Protocol, read_protocol
-from aliquot.collect.rebuilding import rebuilt
-from aliquot.collect.schema import REDERIVE, metadata
+from aliquot.collect.rebuilding import read_rows, rebuilt, seal_all, seals_of
+from aliquot.collect.schema import metadata
 from aliquot.collect.statements import decode, sql
 from aliquot.collect.store import Store
 from aliquot.collect.tokens import key_path
 from aliquot.collect.units import Texts
 from aliquot.core.evalset import EvalSet
 from aliquot.core.selection import Selection
-from aliquot.errors import DataError
 from aliquot.io.formats import items as item_lines
-from aliquot.io.formats.campaign import without_password
+from aliquot.io.formats.campaign import REDERIVE, SEALED, damaged, require_sealed, without_password
 
 
 class OpenedCampaign:
@@ -40,7 +40,7 @@ class OpenedCampaign:
                 self.store.vacuum()
 
     def _rederive(self, connection: Connection) -> int:
-        """Make tables of a campaign of an older version again from the log; return the number of forgotten people.
+        """Make tables of a campaign of an older version again from the log, seal them; return how many were forgotten.
 
         In version 1 lists of systems were texts, and answers about documents were repeated for each item; until version
         2 an excluded annotator's judgments counted again after another action, and texts of forgotten people stayed.
@@ -49,27 +49,47 @@ class OpenedCampaign:
         if not done.rowcount:  # by another process
             return 0
         erased = erase_again(connection)
-        tables = rebuilt(connection, self.protocol, lambda: self._texts)
+        tables = rebuilt(read_rows(connection, "events"), self.protocol, lambda: self._texts, self.store.place)
         for name in ("annotators", "choices", "judgments", "messages", "audit"):
             connection.execute(sql(f"DELETE FROM {name}"))  # noqa: S608  (one of ours)
-            if tables[name]:
-                connection.execute(metadata.tables[name].insert(), sorted(tables[name], key=_by_time))
+            rows = tables[name].as_dicts()
+            if rows:
+                connection.execute(metadata.tables[name].insert(), sorted(rows, key=_by_time))
+        seal_all(connection)
         return erased
 
     @cached_property
     def _meta(self) -> dict[str, str]:
         with self.store.read() as connection:
-            return {row.key: row.value for row in connection.execute(sql("SELECT key, value FROM meta"))}
+            rows = read_rows(connection, "meta")
+            found: dict[str, str] = {row["key"]: row["value"] for row in rows.as_dicts()}
+            if REDERIVE not in found:  # from here on they are what was written, down to the last key
+                seals = seals_of(connection)
+                require_sealed(self.store.place, "meta", rows, seals)
+                require_sealed(self.store.place, "inputs", read_rows(connection, "inputs", SEALED["inputs"]), seals)
+        lacking = sorted({"campaign", "title", "seed", "assign", "settings", "data_name", "human"} - found.keys())
+        if lacking:
+            raise damaged(self.store.place, f"the table meta lacks {lacking[0]}")
+        return found
 
     def _input(self, name: str) -> bytes | None:
+        query = sql("SELECT content, sha256 FROM inputs WHERE name = :name")
         with self.store.read() as connection:
-            found = connection.execute(sql("SELECT content FROM inputs WHERE name = :name"), {"name": name}).scalar()
-        return None if found is None else bytes(found)
+            found = connection.execute(query, {"name": name}).one_or_none()
+        if found is None:
+            return None
+        content = b"" if isinstance(found.content, str | None) else bytes(found.content)
+        if hashlib.sha256(content).hexdigest() != found.sha256:
+            raise damaged(self.store.place, f"the checksum of the input '{name}' does not fit")
+        return content
 
     @cached_property
     def protocol(self) -> Protocol:
         """The protocol, as it was when the campaign was made."""
-        return read_stored(self._input("protocol") or b"", self.store.place)
+        found = self._input("protocol")
+        if found is None:
+            raise damaged(self.store.place, "the protocol is missing")
+        return read_stored(found, self.store.place)
 
     @cached_property
     def data(self) -> EvalSet:
@@ -78,9 +98,7 @@ class OpenedCampaign:
             name = connection.execute(sql("SELECT MAX(name) FROM inputs WHERE name LIKE 'data%'")).scalar()
         content = None if name is None else self._input(str(name))
         if content is None:
-            raise DataError(
-                f"{without_password(self.store.place)}: the campaign's data are missing; restore the file from a backup"
-            )
+            raise damaged(self.store.place, "the data are missing")
         evalset = item_lines.read(gzip.decompress(content), self._meta["data_name"])
         return evalset.with_human(self._meta["human"]) if self._meta["human"] else evalset
 

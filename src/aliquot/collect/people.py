@@ -13,7 +13,7 @@ from typing import Any
 from sqlalchemy.engine import Connection
 
 from aliquot.collect.answers import FORM
-from aliquot.collect.statements import Payload, decode, encode, insert, sql
+from aliquot.collect.statements import Payload, decode, delete_rows, encode, event_digest, insert, reseal, sql
 from aliquot.core.judgments import MODEL
 
 Handler = Callable[[Any, Connection, float, Payload], None]
@@ -76,12 +76,11 @@ def _annotator_state(_log: Any, connection: Connection, _time: float, payload: P
         return
     person = connection.execute(sql("SELECT name, kind, counts FROM annotators WHERE id = :id"), key).one()
     marks = {"new": mark_of(person), "name": person.name, "excluded": EXCLUDED, "plain": MODEL}
+    where = "WHERE annotator = :name AND (marked IS NULL OR marked IN (:excluded, :plain))"
     for table in ("judgments", "choices"):
-        connection.execute(
-            sql(f"UPDATE {table} SET marked = :new WHERE annotator = :name "  # noqa: S608
-                "AND (marked IS NULL OR marked IN (:excluded, :plain))"),
-            marks,
-        )  # fmt: skip
+        before = connection.execute(sql(f"SELECT * FROM {table} {where}"), marks).mappings().all()  # noqa: S608
+        reseal(connection, table, [{**row, "marked": marks["new"]} for row in before], before)
+        connection.execute(sql(f"UPDATE {table} SET marked = :new {where}"), marks)  # noqa: S608
 
 
 def _annotator_token(_log: Any, connection: Connection, _time: float, payload: Payload) -> None:
@@ -136,17 +135,16 @@ def _came(_log: Any, connection: Connection, time: float, payload: Payload) -> N
 def _forgotten(_log: Any, connection: Connection, _time: float, payload: Payload) -> None:
     """Delete a person's answers, messages and name; how many units were judged stays."""
     key = {"id": payload["id"]}
-    for table in ("judgments", "choices", "answers"):
-        connection.execute(
-            sql(f"DELETE FROM {table} WHERE assignment_id IN (SELECT id FROM assignments WHERE annotator_id = :id)"),  # noqa: S608
-            key,
-        )
-    connection.execute(sql("UPDATE messages SET text = '' WHERE annotator_id = :id"), key)
-    connection.execute(
+    connection.execute(  # first: this waits for what the person has just sent
         sql("UPDATE annotators SET link = 'forgotten', extra = '{}', name = :new, token_hash = :new, active_ms = 0, "
             "last_seen = NULL WHERE id = :id"),
         key | {"new": payload["alias"]},
     )  # fmt: skip
+    own = "assignment_id IN (SELECT id FROM assignments WHERE annotator_id = :id)"
+    for table in ("judgments", "choices"):
+        delete_rows(connection, table, own, key)
+    connection.execute(sql(f"DELETE FROM answers WHERE {own}"), key)  # noqa: S608
+    connection.execute(sql("UPDATE messages SET text = '' WHERE annotator_id = :id"), key)
 
 
 HANDLERS: Mapping[str, Handler] = MappingProxyType({
@@ -170,13 +168,14 @@ def erase_person(connection: Connection, identity: str, alias: str) -> None:
     """Take a person's answers, name and texts out of the log, and out of the audit table that copies it."""
     key = {"id": identity}
     others = {None, *connection.execute(sql("SELECT name FROM annotators WHERE id <> :id"), key).scalars()}
-    connection.execute(
-        sql("UPDATE events SET payload = '{}', kind = 'erased', client_id = NULL "  # noqa: S608
-            f"WHERE actor = :id AND kind IN {_ERASED}"),
-        key,
-    )  # fmt: skip
+    own = sql(f"SELECT id, time, actor FROM events WHERE actor = :id AND kind IN {_ERASED}")  # noqa: S608
+    for row in connection.execute(own, key).all():
+        connection.execute(
+            sql("UPDATE events SET payload = '{}', kind = 'erased', client_id = NULL, digest = :digest WHERE id = :id"),
+            {"digest": event_digest(row.time, row.actor, "erased", None, "{}"), "id": row.id},
+        )
     rows = connection.execute(
-        sql(f"SELECT id, time, actor, kind, payload FROM events WHERE kind IN {(*_TYPED, 'allocate')}")  # noqa: S608
+        sql(f"SELECT id, time, actor, kind, client_id, payload FROM events WHERE kind IN {(*_TYPED, 'allocate')}")  # noqa: S608
     )
     for row in rows.all():
         old = decode(row.payload)
@@ -191,7 +190,9 @@ def erase_person(connection: Connection, identity: str, alias: str) -> None:
 
 
 def _rewrite(connection: Connection, row: Any, payload: str) -> None:
-    connection.execute(sql("UPDATE events SET payload = :new WHERE id = :id"), {"new": payload, "id": row.id})
+    digest = event_digest(row.time, row.actor, row.kind, row.client_id, payload)
+    connection.execute(sql("UPDATE events SET payload = :new, digest = :digest WHERE id = :id"),
+                       {"new": payload, "digest": digest, "id": row.id})  # fmt: skip
     connection.execute(
         sql("UPDATE audit SET payload = :new WHERE time = :time AND kind = :kind AND payload = :old"),
         {"new": payload, "time": row.time, "kind": row.kind, "old": row.payload},

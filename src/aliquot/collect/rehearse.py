@@ -10,14 +10,13 @@ import http.client
 import json
 import math
 import shutil
-import sqlite3
 import tempfile
 import threading
 import time
 import warnings
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -151,9 +150,8 @@ def rehearse(
 def _copy(path: Path, folder: Path) -> Iterator[Campaign]:
     with Campaign.open(path) as original:  # says what is wrong with a file that is none
         key = original.key_file
-    target = folder / "rehearsal.db"
-    with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(target)) as copy:
-        source.backup(copy)
+        target = folder / "rehearsal.db"
+        original.store.copy_file(target)
     if not key.exists():
         raise OptionError(f"{key}: the key of the campaign is missing, so that nobody can have a link; put it back, or "
                           "make new links: aliquot collect links CAMPAIGN --new")  # fmt: skip

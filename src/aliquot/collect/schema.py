@@ -6,11 +6,24 @@ Ids of items are stored as JSON, so that 7 and "7" stay apart. Times are seconds
 
 from __future__ import annotations
 
+import sqlite3
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aliquot.errors import FormatError, MissingExtraError
-from aliquot.io.formats.campaign import without_password
+from aliquot.io.formats.campaign import (
+    APPLICATION,
+    MAGIC,
+    SEALED,
+    VERSION,
+    at_rest_uri,
+    damaged,
+    is_at_rest,
+    read_only_folder,
+    require_version,
+    without_password,
+)
 
 try:
     import sqlalchemy as sa
@@ -22,10 +35,7 @@ except ImportError:  # pragma: no cover
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection, Engine
 
-VERSION = 3
-APPLICATION = 0x414C5154  # "ALQT" in the header of the SQLite file: tells a campaign from other databases
 BUSY_SECONDS = 10.0
-SQLITE_MAGIC = b"SQLite format 3\0"
 
 metadata = sa.MetaData()
 _text, _whole, _real = sa.Text, sa.BigInteger, sa.Float(53)
@@ -108,16 +118,24 @@ sa.Table("messages", metadata, _column("id", _number, primary_key=True), _maybe(
 # What the organiser did: a table of its own, so that showing it costs the same after a million answers.
 sa.Table("audit", metadata, _column("id", _number, primary_key=True), _column("time", _real), _column("kind", _text),
          _column("payload", _text))  # fmt: skip
+sa.Table("seals", metadata, _column("name", _text, primary_key=True), _column("value", _whole))
 # SQLite numbers only INTEGER keys by itself; numbers of events never come again, even after the last one is deleted.
 sa.Table(
     "events", metadata, _column("id", _number, primary_key=True),
     _column("time", _real), _column("actor", _text), _column("kind", _text),
-    sa.Column("client_id", _text, nullable=True, unique=True), _column("payload", _text), sqlite_autoincrement=True,
+    sa.Column("client_id", _text, nullable=True, unique=True), _column("payload", _text), _maybe("digest", _whole),
+    sqlite_autoincrement=True,
 )  # fmt: skip
 
 DERIVED = ("guidelines", "annotators", "units", "cells", "assignments", "answers", "exposures", "counters",
            "judgments", "choices", "messages", "audit")  # fmt: skip
 """Tables that follow from the events (and from the inputs); `collect check` builds them again."""
+
+
+@cache
+def columns_of(table: str) -> tuple[str, ...]:
+    """Return the names of a table's columns, as plain texts."""
+    return tuple(str(column.name) for column in metadata.tables[table].columns)
 
 
 def is_url(place: str | Path) -> bool:
@@ -129,13 +147,14 @@ def is_url(place: str | Path) -> bool:
     return "://" in str(place)
 
 
-def make_engine(place: str | Path) -> Engine:
-    """Make the engine for a file or a URL; opens nothing yet."""
+def make_engine(place: str | Path, *, at_rest: bool = False) -> Engine:
+    """Make the engine for a file or a URL; opens nothing yet. A file at rest is only read, and nothing is beside it."""
     if is_url(place):
         return _engine_at(str(place))
+    name = at_rest_uri(place) if at_rest else str(place)  # no URL of SQLAlchemy: names of files may hold ? and #
     engine = sa.create_engine(
-        f"sqlite:///{place}", connect_args={"timeout": BUSY_SECONDS, "check_same_thread": False}, pool_size=64,
-        max_overflow=64, poolclass=sa.pool.QueuePool,
+        "sqlite://", pool_size=64, max_overflow=64, poolclass=sa.pool.QueuePool,
+        creator=lambda: sqlite3.connect(name, uri=at_rest, timeout=BUSY_SECONDS, check_same_thread=False),
     )  # fmt: skip
 
     @event.listens_for(engine, "connect")
@@ -179,47 +198,111 @@ def create(engine: Engine) -> None:
     metadata.create_all(engine)
     with engine.begin() as connection:
         connection.execute(sa.text("INSERT INTO meta VALUES ('schema', :version)"), {"version": str(VERSION)})
+        connection.execute(sa.insert(metadata.tables["seals"]), [{"name": table, "value": 0} for table in SEALED])
 
 
-REDERIVE = "rederive"  # a key of `meta`: tables are to be made again from the log
 MIGRATIONS = {
     2: "ALTER TABLE answers ADD COLUMN writer TEXT",
     3: "ALTER TABLE annotators ADD COLUMN link TEXT NOT NULL DEFAULT 'valid'; ALTER TABLE annotators ADD COLUMN work "
        "TEXT NOT NULL DEFAULT 'active'; ALTER TABLE annotators ADD COLUMN counts BIGINT NOT NULL DEFAULT 1; "
-       "ALTER TABLE annotators DROP COLUMN state; INSERT INTO meta VALUES ('rederive', 'annotators') "
+       "ALTER TABLE annotators DROP COLUMN state; ALTER TABLE events ADD COLUMN digest BIGINT; CREATE TABLE seals "
+       "(name TEXT PRIMARY KEY, value BIGINT NOT NULL); INSERT INTO meta VALUES ('rederive', 'annotators') "
        "ON CONFLICT (key) DO NOTHING",
 }  # fmt: skip
 """Version -> the SQL that leads to it from the version before.
 
 Version 2: writers of answers; JSON lists of systems. Version 3: an annotator's link, work and judgments are three
-facts instead of one state.
+facts instead of one state; checksums of events and of the tables that become numbers.
 """
 
 
-def require_campaign(engine: Engine, place: str | Path) -> None:
-    """Refuse what is no campaign, or one of a newer version; bring an older one up to date."""
-    if not is_url(place):
+def open_engine(place: str | Path) -> Engine:
+    """Open a campaign, bring one of an older version up to date, and refuse what is none, or of a newer version.
+
+    Where SQLite cannot write beside a file (in a read-only folder, on a full disk), the file is opened at rest: what
+    only reads works.
+    """
+    if is_url(place):
+        engine = make_engine(place)
+    else:
         _require_file(Path(place))
+        engine = _engine_of_file(Path(place))
     try:
-        with engine.connect() as connection:
-            found = sa.inspect(connection).has_table("meta") and sa.inspect(connection).has_table("events")
-            version = (
-                connection.execute(sa.text("SELECT value FROM meta WHERE key = 'schema'")).scalar() if found else None
-            )
-    except DBAPIError as error:
-        remedy = "start its server, or check the URL" if is_url(place) else "restore it from a backup"
-        raise FormatError(f"{without_password(place)}: cannot be read as a campaign ({error.orig}); {remedy}") from None
-    if version is None:
-        raise FormatError(f"{without_password(place)}: is a database, but no campaign; `aliquot collect new` makes one")
-    if int(version) > VERSION:
-        raise FormatError(f"{without_password(place)}: was made by a newer aliquot (version {version} of the tables; "
-                          f"this one knows {VERSION}); upgrade: pip install -U aliquot")  # fmt: skip
-    try:
-        for number in range(int(version) + 1, VERSION + 1):
+        version = _version(engine, place)
+        for number in range(version + 1, VERSION + 1):
             _migrate(engine, number)
     except DBAPIError as error:
+        engine.dispose()
         raise FormatError(f"{without_password(place)}: was made by an older aliquot and cannot be brought up to date "
                           f"({error.orig}); make it writable, or copy it") from None  # fmt: skip
+    except BaseException:
+        engine.dispose()
+        raise
+    return engine
+
+
+def _engine_of_file(path: Path) -> Engine:
+    engine = make_engine(path)
+    try:
+        with engine.connect() as connection:
+            connection.exec_driver_sql("SELECT 1 FROM sqlite_master LIMIT 1")
+    except DBAPIError as error:
+        engine.dispose()
+        if is_damage(error):
+            raise damaged(path, f"it cannot be read as a campaign ({error.orig})") from None
+        if _code(error) in _BUSY:
+            raise FormatError(f"{path}: cannot be read now ({error.orig}); another program keeps it for itself; close "
+                              "that program") from None  # fmt: skip
+        if not is_at_rest(path):
+            raise read_only_folder(path, error.orig) from None
+        engine = make_engine(path, at_rest=True)
+    return engine
+
+
+def _version(engine: Engine, place: str | Path) -> int:
+    version = 0
+    try:
+        with engine.connect() as connection:
+            tables = set(sa.inspect(connection).get_table_names())
+            lacking = sorted({"meta", "events"} - tables)
+            if not lacking:
+                found = connection.execute(sa.text("SELECT value FROM meta WHERE key = 'schema'")).scalar()
+                version = require_version(found, without_password(place))
+                lacking = sorted(metadata.tables.keys() - tables) if version == VERSION else []
+            is_ours = engine.dialect.name == "sqlite" and (
+                connection.exec_driver_sql("PRAGMA application_id").scalar() == APPLICATION
+            )
+    except DBAPIError as error:
+        if is_url(place):
+            said = str(error.orig).splitlines()[0]
+            raise FormatError(f"{without_password(place)}: cannot be read as a campaign ({said}); "
+                              "check the URL, and that the server runs") from None  # fmt: skip
+        raise damaged(place, f"it cannot be read as a campaign ({error.orig})") from None
+    if lacking and (is_ours or {"meta", "events"} <= tables):
+        raise damaged(without_password(place), f"the table {lacking[0]} is missing")
+    if lacking:
+        raise FormatError(f"{without_password(place)}: is a database, but no campaign; `aliquot collect new` makes one")
+    return version
+
+
+_PASSING = {3, 5, 6, 7, 8, 9, 10, 13, 14, 15, 19, 22}
+"""SQLite's codes for what is no damage: locked, read-only, full, cannot be opened, no memory, a refused row, ..."""
+_BUSY = {5, 6}
+
+
+def is_damage(error: DBAPIError | sqlite3.Error) -> bool:
+    """Tell whether SQLite complains about the file itself: malformed, or without a table or column of ours."""
+    return isinstance(getattr(error, "orig", error), sqlite3.Error) and _code(error) not in _PASSING
+
+
+def _code(error: DBAPIError | sqlite3.Error) -> int:
+    return int(getattr(getattr(error, "orig", error), "sqlite_errorcode", 1)) & 0xFF
+
+
+def remove_beside(path: Path) -> None:
+    """Remove what SQLite leaves beside a file whose writing failed."""
+    for ending in ("-wal", "-shm", "-journal"):
+        Path(f"{path}{ending}").unlink(missing_ok=True)
 
 
 def _migrate(engine: Engine, number: int) -> None:
@@ -240,14 +323,5 @@ def _require_file(path: Path) -> None:
         raise FormatError(f"{path}: is a folder where a campaign's file is meant; name the .db file")
     with path.open("rb") as file:
         start = file.read(16)
-    if start != SQLITE_MAGIC:
+    if start != MAGIC:
         raise FormatError(f"{path}: is no campaign (not an SQLite file); `aliquot collect new` makes one")
-
-
-def tables_of(connection: Connection, names: tuple[str, ...] = DERIVED) -> dict[str, list[dict[str, Any]]]:
-    """Return the rows of tables, sorted, so that two databases can be compared."""
-    found = {}
-    for name in names:
-        rows = connection.execute(sa.select(metadata.tables[name])).mappings()
-        found[name] = sorted((dict(row) for row in rows), key=lambda row: tuple(str(value) for value in row.values()))
-    return found

@@ -20,9 +20,9 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DBAPIError
 
-from aliquot.collect.errors import StorageError
-from aliquot.collect.schema import BUSY_SECONDS, is_url, make_engine, metadata, require_campaign
-from aliquot.io.formats.campaign import without_password
+from aliquot.collect.errors import DamagedStoreError, StorageError
+from aliquot.collect.schema import BUSY_SECONDS, is_damage, is_url, metadata, open_engine
+from aliquot.io.formats.campaign import damaged, without_password
 
 Result = TypeVar("Result")
 Change = Callable[[Connection], Result]
@@ -48,8 +48,7 @@ class Store:
 
     def __init__(self, place: str | Path, clock: Clock | None = None) -> None:
         self.place = place
-        self.engine = make_engine(place)
-        require_campaign(self.engine, place)
+        self.engine = open_engine(place)
         self._jobs: queue.SimpleQueue[tuple[Change[Any], Future[Any]] | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
@@ -58,13 +57,16 @@ class Store:
     def _last_time(self) -> float:
         with self.read() as connection:
             found = connection.execute(sa.text("SELECT time FROM events ORDER BY id DESC LIMIT 1")).scalar()
-        return float(found or 0.0)
+        return float(found) if isinstance(found, int | float) else 0.0
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
         """Give a connection for reading: what it sees does not change while it is open."""
+        # Rows and their seals are read one after the other; PostgreSQL shows one moment only where it is asked to.
         try:
             with self.engine.connect() as connection:
+                if is_url(self.place):
+                    connection.execution_options(isolation_level="REPEATABLE READ")
                 yield connection
         except DBAPIError as error:
             raise _storage(self.place, error) from None
@@ -198,6 +200,15 @@ class Store:
                 "still hold parts of them; close all programs that use it: the last one to end removes them"
             )
 
+    def copy_file(self, target: Path) -> None:
+        """Copy one moment of an SQLite database into a new file, with what its write-ahead log holds."""
+        raw = self.engine.raw_connection()
+        try:
+            with closing(sqlite3.connect(target)) as copy:
+                raw.driver_connection.backup(copy)  # type: ignore[union-attr]
+        finally:
+            raw.close()
+
     def close(self) -> None:
         """Finish what waits, and close all connections."""
         with self._lock:
@@ -209,8 +220,13 @@ class Store:
 
 
 def _storage(place: str | Path, error: DBAPIError) -> StorageError:
-    where, remedy = without_password(place), "start the server" if is_url(place) else "free space or unlock the file"
+    where = without_password(place)
     said = str(error.orig).splitlines()[0] if str(error.orig) else type(error.orig).__name__
+    if is_damage(error):
+        return DamagedStoreError(str(damaged(place, said)))
+    remedy = "start the server" if is_url(place) else "free space or unlock the file"
+    if "readonly" in said:
+        remedy = f"give yourself the right to write {where} and its folder, or copy it to one that can be written"
     return StorageError(
         f"{where}: cannot be written or read now ({said}); nothing of it was stored; {remedy}, and send it again"
     )

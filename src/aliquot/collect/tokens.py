@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from aliquot.collect.schema import is_url
-from aliquot.errors import DataError
+from aliquot.errors import DataError, OutputError
 
 ORGANISER = "organiser"
 CROWD = "crowd"
@@ -39,14 +39,20 @@ def key_path(place: str | Path, campaign: str) -> Path:
 
 
 def new_secret(path: Path) -> bytes:
-    """Write a new secret that only its owner can read."""
+    """Write a new secret that only its owner can read, whole or not at all."""
     secret = secrets.token_bytes(32)
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(handle, "wb") as file:
-        file.write(base64.b64encode(secret) + b"\n")
-        file.flush()
-        os.fsync(file.fileno())
-    path.chmod(0o600)
+    temporary = Path(f"{path}.{secrets.token_hex(4)}.tmp")
+    try:
+        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(base64.b64encode(secret) + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        raise OutputError(f"{path}: cannot be written ({error.strerror or error}); free space, or give yourself the "
+                          "right to write there; nothing was changed") from None  # fmt: skip
+    finally:
+        temporary.unlink(missing_ok=True)
     return secret
 
 

@@ -2,16 +2,23 @@
 
 A campaign is an SQLite file, or a PostgreSQL database named by its URL. Reading needs the standard library only (for
 PostgreSQL, SQLAlchemy). What the tables mean is decided in `aliquot.collect`.
+
+The tables that become numbers are sealed: `seals` holds the sum of the digests of all rows of a table. A sum, because
+rows come, change and go one at a time; and whoever changes one takes off the digest that the row has by then, so that
+damage stays visible after any change. A row that is lost, read twice or read as another does not fit the sum.
 """
 
 from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from hashlib import blake2b
 from importlib.util import find_spec
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +27,23 @@ import polars as pl
 
 from aliquot.core.columns import column_of, ids_of_one_kind
 from aliquot.core.origin import OUTPUT_DIGEST, text_digest
-from aliquot.errors import DataError, FormatError, MissingExtraError
+from aliquot.errors import DamagedError, DataError, FormatError, MissingExtraError
 
 MAGIC = b"SQLite format 3\0"
+APPLICATION = 0x414C5154  # "ALQT" in the header of the SQLite file: tells a campaign from other databases
 VERSION = 3
 """The newest version of the tables that is read; the same as in `aliquot.collect.schema`."""
+
+REDERIVE = "rederive"
+"""A key of `meta`: the tables of a campaign of an older version are to be made again from the log."""
+SEALED: Mapping[str, tuple[str, ...]] = {
+    "judgments": (), "choices": (), "meta": (), "inputs": ("name", "sha256"),
+    "units": ("id", "rank", "document", "systems", "kind", "payload", "n_cells", "n_chars"),
+}  # fmt: skip
+"""Table -> columns that its seal covers; () are all. Those that are left out change with every lease."""
+SEAL_MODULUS = 2**62
+"""Seals are sums modulo this, so that two of them add up within the 64 bits of a database."""
+_UNSEALED_KEYS = ("schema", REDERIVE)  # of `meta`: they change before a campaign of an older version has seals
 
 _URL = re.compile(r"^(postgresql(\+\w+)?):/{1,2}(?=[^/])")
 _PASSWORD = re.compile(r"(?s)^([A-Za-z][\w+.-]+:/{1,2}[^:/?]*):.*@")  # greedy: a password may hold any character
@@ -68,25 +87,14 @@ def is_campaign(source: str | Path) -> bool:
 
 def read_table(source: str | Path, table: str = "judgments", left_out: Sequence[str] = _KEYS) -> pl.DataFrame:
     """Return the table `judgments` or `choices` under the names that other verbs know; empty columns are left out."""
-    url = as_url(source)
-    version, names, rows = _from_url(url, table) if url is not None else _from_file(Path(source), table)
+    return _as_frame(source, _read(source, table)[table], left_out)
+
+
+def _as_frame(source: str | Path, rows: Rows, left_out: Sequence[str]) -> pl.DataFrame:
     try:
-        frame = _frame(names, rows, left_out)
+        return _frame(rows.names, rows.rows, left_out)
     except (msgspec.MsgspecError, ValueError, TypeError, OverflowError, OSError, pl.exceptions.PolarsError) as error:
         raise _unreadable(source, error) from None
-    # Before version 2 lists of systems were texts; before version 3 marks of excluded annotators could be lost.
-    is_outdated = version < 2 and bool({"shown", "ranking"} & set(frame.columns))
-    if is_outdated or (version < 3 and _had_exclusions(source)):
-        name = without_password(source)
-        raise FormatError(f"{name}: was made by an older aliquot; bring it up to date first: aliquot collect check "
-                          f"{name}")  # fmt: skip
-    return frame
-
-
-def _had_exclusions(source: str | Path) -> bool:
-    url = as_url(source)
-    _, names, rows = _from_url(url, "audit") if url is not None else _from_file(Path(source), "audit")
-    return any('"state":"excluded"' in row[names.index("payload")] for row in rows)
 
 
 def read_judgments(source: str | Path) -> pl.DataFrame:
@@ -101,21 +109,21 @@ def read_judgments(source: str | Path) -> pl.DataFrame:
 
 def read_judgments_of_texts(source: str | Path) -> pl.DataFrame:
     """Return the judgments, each with the digest of the output that was shown; of attention checks there is none."""
-    frame = read_table(source, left_out=_KEYS[:1])
+    tables = _read(source, "judgments", "units")
+    frame = _as_frame(source, tables["judgments"], _KEYS[:1])
     if not frame.height:
         return read_judgments(source)
-    url = as_url(source)
-    _, names, rows = _from_url(url, "units") if url is not None else _from_file(Path(source), "units")
-    payload = names.index("payload")
+    units = tables["units"]
     try:
-        shown = [row for unit in rows for row in msgspec.json.decode(unit[payload])["rows"]]
+        payload = units.names.index("payload")
+        shown = [row for unit in units.rows for row in msgspec.json.decode(unit[payload])["rows"]]
         digests = {output["cell"]: text_digest(output["text"]) or None
                    for row in shown for output in row["outputs"] if output.get("cell")}  # fmt: skip
-    except (msgspec.MsgspecError, KeyError, TypeError, AttributeError) as error:
+        seen = pl.col("cell_id").replace_strict(digests, default=None, return_dtype=pl.String)
+        real = pl.col("control").is_null() if "control" in frame.columns else pl.lit(value=True)
+        return frame.with_columns(pl.when(real).then(seen).alias(OUTPUT_DIGEST)).drop("cell_id")
+    except (msgspec.MsgspecError, KeyError, TypeError, AttributeError, ValueError, pl.exceptions.PolarsError) as error:
         raise _unreadable(source, error) from None
-    seen = pl.col("cell_id").replace_strict(digests, default=None, return_dtype=pl.String)
-    real = pl.col("control").is_null() if "control" in frame.columns else pl.lit(value=True)
-    return frame.with_columns(pl.when(real).then(seen).alias(OUTPUT_DIGEST)).drop("cell_id")
 
 
 def read_choices(source: str | Path) -> pl.DataFrame | None:
@@ -124,53 +132,195 @@ def read_choices(source: str | Path) -> pl.DataFrame | None:
     return frame if frame.height and {"choice", "best", "ranking"} & set(frame.columns) else None
 
 
-def _from_file(path: Path, table: str) -> tuple[int, list[str], Sequence[Sequence[Any]]]:
+# -- seals -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A table as it is stored."""
+
+    names: list[str]
+    rows: Sequence[Sequence[Any]]
+
+    def as_dicts(self) -> list[dict[str, Any]]:
+        """Return each row as name -> value."""
+        return [dict(zip(self.names, row, strict=True)) for row in self.rows]
+
+
+def seal_of(table: str, rows: Iterable[Mapping[str, Any]]) -> int:
+    """Return what whole rows, with values as the database gives them back, add to the seal of their table.
+
+    >>> one, other = {"name": "data", "sha256": "1f"}, {"name": "protocol", "sha256": "2e"}
+    >>> seal_of("inputs", [one, other]) == (seal_of("inputs", [one]) + seal_of("inputs", [other])) % SEAL_MODULUS
+    True
+    """
+    found = list(rows)
+    names = sorted(SEALED[table] or (found[0] if found else ()))
+    return _seal(names, ([row[name] for name in names] for row in found))
+
+
+def seal_of_table(table: str, found: Rows) -> int:
+    """Return the seal of a whole table."""
+    rows: Iterable[Sequence[Any]] = found.rows
+    if table == "meta":
+        key = found.names.index("key")
+        rows = [row for row in rows if row[key] not in _UNSEALED_KEYS]
+    names = sorted(SEALED[table] or found.names)
+    return _seal(names, map(itemgetter(*map(found.names.index, names)), rows))
+
+
+def _seal(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> int:
+    begun, encode, total = blake2b(_encode(names), digest_size=8), _encode, 0
+    for row in rows:
+        digest = begun.copy()
+        digest.update(encode(row))
+        total += int.from_bytes(digest.digest(), "big")
+    return total % SEAL_MODULUS
+
+
+_encode = msgspec.json.Encoder().encode
+
+
+def require_sealed(place: str | Path, table: str, found: Rows, seals: Mapping[str, int]) -> None:
+    """Refuse a table whose rows are not those that were written."""
     try:
-        with closing(_connect(path)) as connection:
-            version = _require_campaign(connection, path)
-            cursor = connection.execute(f'SELECT * FROM "{table}" ORDER BY rowid')  # noqa: S608  (one of ours)
-            names = [column[0] for column in cursor.description]
-            return version, names, cursor.fetchall()
+        fits = seals.get(table) == seal_of_table(table, found)
+    except (ValueError, TypeError, OverflowError):  # a column is gone, or holds what no row of ours does
+        fits = False
+    if not fits:
+        raise damaged(place, f"the checksum of the table {table} does not fit its rows")
+
+
+def damaged(place: str | Path, what: str) -> DamagedError:
+    """Build the error for a campaign that holds something else than what was written."""
+    name = without_password(place)
+    return DamagedError(f"{name}: the campaign is damaged: {what}; restore it from a backup (aliquot collect check "
+                        f"{name} shows what is damaged)")  # fmt: skip
+
+
+# -- reading -------------------------------------------------------------------------------------------------------
+
+_Run = Callable[[str], Rows]
+
+
+def _read(source: str | Path, *tables: str) -> dict[str, Rows]:
+    """Return tables as they are at one moment; those of a campaign of the present version fit their seals."""
+    url = as_url(source)
+    return _from_file(Path(source), tables) if url is None else _from_url(url, tables)
+
+
+def _read_all(run: _Run, tables: Sequence[str], orders: Mapping[str, str], place: str) -> dict[str, Rows]:
+    meta = {row[0]: row[1] for row in run("SELECT key, value FROM meta").rows}
+    version = require_version(meta.get("schema"), place)
+    found = {table: run(f'SELECT * FROM "{table}" ORDER BY {orders[table]}') for table in tables}  # noqa: S608
+    # Before version 2 lists of systems were texts; before version 3 marks of excluded annotators could be lost.
+    if REDERIVE in meta or (version < 2 and _has_lists(found)) or (version < 3 and _had_exclusions(run)):
+        raise FormatError(f"{place}: was made by an older aliquot; bring it up to date first: aliquot collect check "
+                          f"{place}")  # fmt: skip
+    if version >= VERSION:
+        seals = {row[0]: row[1] for row in run("SELECT name, value FROM seals").rows}
+        for table, rows in found.items():
+            require_sealed(place, table, rows, seals)
+    return found
+
+
+def _has_lists(found: Mapping[str, Rows]) -> bool:
+    return any(row[at] is not None for table in found.values() for at, name in enumerate(table.names)
+               if name in ("shown", "ranking") for row in table.rows)  # fmt: skip
+
+
+def _had_exclusions(run: _Run) -> bool:
+    return any('"state":"excluded"' in row[0] for row in run("SELECT payload FROM audit").rows)
+
+
+def _from_file(path: Path, tables: Sequence[str]) -> dict[str, Rows]:
+    try:
+        rested = is_at_rest(path)
+        try:
+            found = _rows_of_file(path, tables, rested)
+        except (sqlite3.Error, UnicodeDecodeError, FormatError):
+            if not rested or is_at_rest(path):
+                raise
+        else:
+            if not rested or is_at_rest(path):
+                return found
+        return _rows_of_file(path, tables, rested=False)  # a server began to write meanwhile
     except (sqlite3.Error, UnicodeDecodeError) as error:
         raise _unreadable(path, error) from None
 
 
+def _rows_of_file(path: Path, tables: Sequence[str], rested: bool) -> dict[str, Rows]:
+    with closing(_connect(path, rested)) as connection:
+        connection.execute("BEGIN")  # all that is read is of one moment
+        _require_campaign(connection, path)
+
+        def run(query: str) -> Rows:
+            cursor = connection.execute(query)
+            return Rows([column[0] for column in cursor.description], cursor.fetchall())
+
+        return _read_all(run, tables, dict.fromkeys(tables, "rowid"), str(path))
+
+
 def _unreadable(source: str | Path, error: Exception) -> FormatError:
-    return FormatError(f"{without_password(source)}: cannot be read as a campaign ({error}); restore it from a backup")
+    return damaged(source, f"it cannot be read as a campaign ({error})")
 
 
-def _connect(path: Path) -> sqlite3.Connection:
-    """Open for reading; where nobody writes, or the folder cannot be written, as a file at rest."""
-    name = path.resolve().as_uri()
-    if not Path(f"{path.resolve()}-wal").exists():
-        return sqlite3.connect(f"{name}?mode=ro&immutable=1", uri=True)
+def is_at_rest(path: str | Path) -> bool:
+    """Tell whether a campaign's file holds everything: no write-ahead log with changes is beside it."""
     try:
-        connection = sqlite3.connect(f"{name}?mode=ro", uri=True, timeout=10)
+        return not Path(f"{Path(path).resolve()}-wal").stat().st_size
+    except OSError:
+        return True
+
+
+def at_rest_uri(path: str | Path) -> str:
+    """Name a file for SQLite so that it is read as it is, and nothing is written beside it."""
+    return f"{Path(path).resolve().as_uri()}?mode=ro&immutable=1"
+
+
+def read_only_folder(path: str | Path, error: object) -> FormatError:
+    """Build the error for changes beside a file in a folder where SQLite cannot write."""
+    return FormatError(f"{path}: cannot be read here ({error}): {Path(path).name}-wal beside it holds changes, and "
+                       "SQLite needs to write in the folder to read them; copy the file with its -wal and -shm to a "
+                       "folder that can be written")  # fmt: skip
+
+
+def _connect(path: Path, rested: bool) -> sqlite3.Connection:
+    """Open for reading; where nobody writes, as a file at rest, also in a folder that cannot be written."""
+    if rested:
+        return sqlite3.connect(at_rest_uri(path), uri=True, isolation_level=None)
+    try:
+        connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=10, isolation_level=None)
         connection.execute("SELECT 1 FROM sqlite_master LIMIT 1")
-    except sqlite3.OperationalError:
-        connection = sqlite3.connect(f"{name}?mode=ro&immutable=1", uri=True)
+    except sqlite3.OperationalError as error:
+        raise read_only_folder(path, error) from None
     return connection
 
 
-def _require_campaign(connection: sqlite3.Connection, path: Path) -> int:
+def _require_campaign(connection: sqlite3.Connection, path: Path) -> None:
     names = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-    if not {"meta", "judgments", "choices", "events"} <= names:
+    lacking = sorted({"meta", "judgments", "choices", "events"} - names)
+    if lacking and connection.execute("PRAGMA application_id").fetchone()[0] == APPLICATION:
+        raise damaged(path, f"the table {lacking[0]} is missing")
+    if lacking:
         raise FormatError(f"{path}: is an SQLite database, but no campaign; name a file that `aliquot collect new` "
                           "made, or write its table as CSV")  # fmt: skip
-    found = connection.execute("SELECT value FROM meta WHERE key = 'schema'").fetchone()
-    return _require_version(None if found is None else str(found[0]), path)
 
 
-def _require_version(found: str | None, where: object) -> int:
-    if found is None or not found.isdigit():
-        raise FormatError(f"{where}: the campaign does not say its version; restore it from a backup")
+def require_version(found: object, place: object) -> int:
+    """Return the version of a campaign's tables; refuse one that is no version of ours."""
+    if not isinstance(found, str) or re.fullmatch("[1-9][0-9]{0,50}", found) is None:
+        raise damaged(str(place), f"the version of its tables is {str(found)[:40]!r}, not 1 to {VERSION}")
     if int(found) > VERSION:
-        raise FormatError(f"{where}: was made by a newer aliquot (version {found} of the tables; this one knows "
+        raise FormatError(f"{place}: was made by a newer aliquot (version {found} of the tables; this one knows "
                           f"{VERSION}); upgrade: pip install -U aliquot")  # fmt: skip
     return int(found)
 
 
-def _from_url(url: str, table: str) -> tuple[int, list[str], Sequence[Sequence[Any]]]:
+_ORDERS = {"judgments": '"time", "order"', "choices": '"time"', "units": "id"}  # in PostgreSQL, rows have no order
+
+
+def _from_url(url: str, tables: Sequence[str]) -> dict[str, Rows]:
     if find_spec("sqlalchemy") is None:
         raise MissingExtraError("campaigns in PostgreSQL need SQLAlchemy: pip install 'aliquot[serve,postgres]'")
     import sqlalchemy as sa  # noqa: PLC0415  (an extra)
@@ -178,17 +328,21 @@ def _from_url(url: str, table: str) -> tuple[int, list[str], Sequence[Sequence[A
     place = without_password(url)
     try:
         engine = sa.create_engine(url)
-        with engine.connect() as connection:
-            stored = connection.execute(sa.text("SELECT value FROM meta WHERE key = 'schema'")).scalar()
-            version = _require_version(stored, place)
-            order = {"judgments": '"time", "order"', "choices": '"time"', "units": "id", "audit": "id"}[table]
-            result = connection.execute(sa.text(f'SELECT * FROM "{table}" ORDER BY {order}'))  # noqa: S608
-            return version, list(result.keys()), [tuple(row) for row in result]
+        with engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection:
+
+            def run(query: str) -> Rows:
+                result = connection.execute(sa.text(query))
+                return Rows(list(result.keys()), [tuple(row) for row in result])
+
+            return _read_all(run, tables, _ORDERS, place)
     except ModuleNotFoundError as error:
         raise MissingExtraError(f"{place}: needs {error.name}: pip install 'aliquot[postgres]'") from None
     except (sa.exc.SQLAlchemyError, ValueError) as error:  # a ValueError quotes the URL
         reason = "not a URL" if isinstance(error, ValueError) else str(getattr(error, "orig", error)).splitlines()[0]
         raise FormatError(f"{place}: cannot be read as a campaign ({reason}); check the URL") from None
+
+
+# -- rows as a table -----------------------------------------------------------------------------------------------
 
 
 def records_frame(records: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
