@@ -125,7 +125,7 @@ def test_checks_are_planted_graded_and_stay_out_of_the_scores(made):
 
 def test_a_copy_comes_two_units_after_its_output(made):
     """With a check whenever there can be one: work, work, then the first again, not the second."""
-    campaign = made(names=("ann",), repeats=1.0)
+    campaign = made(names=("ann",), damaged=0.5, repeats=0.5)
     Bot(campaign, "ann").work(most=3)
     with campaign.store.read() as connection:
         rows = connection.execute(
