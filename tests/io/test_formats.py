@@ -622,6 +622,7 @@ def test_folders_of_something_else_are_left_alone(tmp_path):
         ("item\t system\n1\t a\n", [("1", " a")]),  # tabs are never padded
         ('item, system\n1, "a, b"\n', [("1", "a, b")]),
         ("\r\n\nitem,system\r\n1,\r\n", [("1", None)]),
+        ("item,system\n1,'=a\n", [("1", "=a")]),  # a formula, which save escapes for spreadsheets
     ],
 )
 def test_spaces_after_separators(text, rows):
