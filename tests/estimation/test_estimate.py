@@ -782,3 +782,13 @@ def test_more_proxies_than_judged_items(campaign, spec, judged):
         errors.append(result["A"].se / plain["A"].se)
     assert np.isnan(errors).all() or np.median(errors) > 0.6
     assert np.isnan(errors).all() or np.nanmin(errors) > 0.1
+
+
+def test_three_scores_outside_the_range_are_named_and_the_others_counted(campaign):
+    data = campaign(judged=ROWS)
+    outside = int((data.scores["human"][list(ROWS)] < 40).sum())
+    assert outside > 4
+    with pytest.raises(AliquotError) as error:
+        estimate_given(data, "mean", interval="sequence", value_range=(40, 200))
+    assert str(error.value).count("item ") == 3
+    assert f"; and {outside - 3} more)" in str(error.value)
