@@ -627,3 +627,10 @@ def test_folders_of_something_else_are_left_alone(tmp_path):
 )
 def test_spaces_after_separators(text, rows):
     assert parse(text, "t.csv").rows() == rows
+
+
+def test_numbers_beside_items_may_be_systems_or_metrics(tmp_path):
+    with pytest.raises(FormatError, match="could be systems or metrics"):
+        table(tmp_path, "item,A,B\n1,2,3\n")
+    with pytest.raises(FormatError, match="tables with one column a metric"):
+        table(tmp_path, "item,A,B\n1,2,3\n", wide="metrics")

@@ -274,3 +274,11 @@ def test_files_that_are_no_readable_campaign(tmp_path: Path, tables: dict[str, A
     (tmp_path / "text").write_text("SQLite")
     assert not campaign.is_campaign(tmp_path / "text")
     assert not campaign.is_campaign(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "text", ["item,system,annotator,note\n1,A,x,good\n", "item,system,annotator,criterion,points2\n1,A,x,c,3\n"]
+)
+def test_judgments_without_any_number_or_with_a_criterion_need_a_value(tmp_path: Path, text: str) -> None:
+    with pytest.raises(MissingColumnError, match="value"):
+        load_judgments(written(tmp_path, text))
