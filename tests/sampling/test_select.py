@@ -22,7 +22,7 @@ from aliquot.core.registry import Spec, parse_chain, parse_spec
 from aliquot.errors import DataError, NameUnknownError
 from aliquot.sampling.methods import all_methods
 from aliquot.sampling.select import select
-from aliquot.sampling.summary import summarise
+from aliquot.sampling.summary import _notes, summarise
 
 # -- the public name -----------------------------------------------------------------------------------------------
 
@@ -353,3 +353,33 @@ def test_shares_are_of_the_selection_and_of_the_set():
     assert [share.selected for share in summary.domains] == pytest.approx([1 / 3] * 3)
     assert sorted(share.full for share in summary.domains) == pytest.approx([3 / 30, 8 / 30, 19 / 30])
     assert [(share.name, share.full) for share in summary.document_lengths] == [("0-9", 1.0)]
+
+
+@pytest.mark.parametrize(
+    ("details", "notes"),
+    [
+        ({}, ()),
+        ({"matching": True}, ()),
+        ({"matching": False}, ("each system has its own draw; the file names the systems to judge for each item",)),
+        ({"gap": 0.0}, ()),
+        ({"gap": 0.012}, ("the choice is within 1.2e-02 of the best possible total utility",)),
+        ({"rounding": "nearest", "empty_bins": 0, "bins": 4}, ()),
+        ({"rounding": "random", "empty_bins": 1, "bins": 4}, ()),
+        ({"rounding": "nearest", "empty_bins": 1, "bins": 4},
+         ("1 of 4 bins got no item: means are biased towards the others",)),
+        ({"within": "top", "first_stage": 10}, ("within a first selection of 10 by top, which has no probabilities",)),
+        ({"within": "pps", "first_stage": 5}, ("within a first selection of 5 by pps: probabilities multiplied",)),
+        ({"waves": [{"size": 1, "drawn": 1}, {"size": 3, "drawn": 2}]}, ("wave 2 adds 2 items to 1, which come first",)),
+        ({"waves": [{"size": 2, "drawn": 2}, {"size": 3, "drawn": 2}]},
+         ("wave 2 adds 2 items (1 expected) to 1, which come first",)),
+        ({"draws": 7}, ("best of 7 draws by a metric: known probabilities are given up",)),
+    ],
+)  # fmt: skip
+def test_notes_of_a_summary_by_hand(details, notes):
+    chosen = Selection((1, 2, 3), 10, "m", probability=np.full(3, 0.3), details=details)
+    assert _notes(chosen) == notes
+    unknown = Selection((1, 2, 3), 10, "m", details=details)
+    assert _notes(unknown) == (() if "within" in details else notes)
+    paid = Selection((1, 2, 3), 10, "m", probability=np.full(3, 0.3), cost=np.ones(3), details=details)
+    assert _notes(paid) == (*notes, "the cost budget holds in expectation; this draw's cost is shown")
+    assert _notes(Selection((1, 2, 3), 10, "m", cost=np.ones(3))) == ()
