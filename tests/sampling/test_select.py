@@ -21,7 +21,7 @@ from aliquot import AliquotError, AliquotWarning, EvalSet, Selection
 from aliquot.core.registry import Spec, parse_chain, parse_spec
 from aliquot.errors import DataError, NameUnknownError
 from aliquot.sampling.methods import all_methods
-from aliquot.sampling.select import select
+from aliquot.sampling.select import _with_past_scale, select
 from aliquot.sampling.summary import _notes, summarise
 
 # -- the public name -----------------------------------------------------------------------------------------------
@@ -369,7 +369,8 @@ def test_shares_are_of_the_selection_and_of_the_set():
          ("1 of 4 bins got no item: means are biased towards the others",)),
         ({"within": "top", "first_stage": 10}, ("within a first selection of 10 by top, which has no probabilities",)),
         ({"within": "pps", "first_stage": 5}, ("within a first selection of 5 by pps: probabilities multiplied",)),
-        ({"waves": [{"size": 1, "drawn": 1}, {"size": 3, "drawn": 2}]}, ("wave 2 adds 2 items to 1, which come first",)),
+        ({"waves": [{"size": 1, "drawn": 1}, {"size": 3, "drawn": 2}]},
+         ("wave 2 adds 2 items to 1, which come first",)),
         ({"waves": [{"size": 2, "drawn": 2}, {"size": 3, "drawn": 2}]},
          ("wave 2 adds 2 items (1 expected) to 1, which come first",)),
         ({"draws": 7}, ("best of 7 draws by a metric: known probabilities are given up",)),
@@ -383,3 +384,21 @@ def test_notes_of_a_summary_by_hand(details, notes):
     paid = Selection((1, 2, 3), 10, "m", probability=np.full(3, 0.3), cost=np.ones(3), details=details)
     assert _notes(paid) == (*notes, "the cost budget holds in expectation; this draw's cost is shown")
     assert _notes(Selection((1, 2, 3), 10, "m", cost=np.ones(3))) == ()
+
+
+def test_the_scale_of_earlier_campaigns_is_used_where_nothing_else_says_it():
+    """The data themselves, the method, or no campaign at all leave the method as it is."""
+    past = EvalSet(pl.DataFrame({"id": range(4)}), ("A", "B"), human="human",
+                   scores={"human": np.array([[0.0, -5.0], [-1.0, 0.0], [0.0, -25.0], [0.0, 0.0]])})  # fmt: skip
+    unrated = EvalSet(past.items, past.systems)
+    spec = parse_spec("pps")
+    found = _with_past_scale(spec, unrated, [past])
+    assert found.parameters == {"scale": "penalties"}
+    assert _with_past_scale(spec, past, [past]) is spec
+    assert _with_past_scale(spec, unrated, []) is spec
+    assert _with_past_scale(parse_spec("random"), unrated, [past]).parameters == {}
+    named = parse_spec("pps:scale=ratings")
+    assert _with_past_scale(named, unrated, [past]) is named
+    ratings = replace(past, scores={"human": past.scores["human"] + 90.0}, name="other")
+    with pytest.raises(AliquotError, match="judged on different scales"):
+        _with_past_scale(spec, unrated, [past, ratings])
