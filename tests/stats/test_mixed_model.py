@@ -102,3 +102,8 @@ def test_the_nearest_covariance_by_hand() -> None:
     assert np.isnan(found[1]).all()
     fits = np.array([[2.0, 1.0], [1.0, 1.0]])
     assert positive_part(fits) is fits
+
+
+def test_the_covariance_of_one_system_and_of_one_item_by_hand() -> None:
+    assert cell_covariance(np.array([[1.0], [3.0], [8.0]]), np.ones(3)) == pytest.approx(np.array([[13.0]]))
+    assert cell_covariance(np.array([[2.0, 3.0]]), np.ones(1)).tolist() == [[0.0, 0.0], [0.0, 0.0]]
