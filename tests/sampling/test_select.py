@@ -21,7 +21,7 @@ from aliquot import AliquotError, AliquotWarning, EvalSet, Selection
 from aliquot.core.registry import Spec, parse_chain, parse_spec
 from aliquot.errors import DataError, NameUnknownError
 from aliquot.sampling.methods import all_methods
-from aliquot.sampling.select import _with_past_scale, select
+from aliquot.sampling.select import _ask_for_scale, _with_past_scale, select
 from aliquot.sampling.summary import _notes, summarise
 
 # -- the public name -----------------------------------------------------------------------------------------------
@@ -384,6 +384,20 @@ def test_notes_of_a_summary_by_hand(details, notes):
     paid = Selection((1, 2, 3), 10, "m", probability=np.full(3, 0.3), cost=np.ones(3), details=details)
     assert _notes(paid) == (*notes, "the cost budget holds in expectation; this draw's cost is shown")
     assert _notes(Selection((1, 2, 3), 10, "m", cost=np.ones(3))) == ()
+
+
+@pytest.mark.parametrize(
+    ("method", "asks"),
+    [("pps", True), ("pps:size=error", True), ("pps:size=length", False), ("pps:scale=penalties", False),
+     ("pps:scale=auto", True), ("pps:slopes=1|2", False), ("random", False)],
+)  # fmt: skip
+def test_the_scale_is_asked_for_where_it_matters(method, asks):
+    unrated = EvalSet(pl.DataFrame({"id": range(4)}), ("A", "B"))
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        _ask_for_scale(parse_spec(method), unrated)
+        _ask_for_scale(parse_spec(method), replace(unrated, scores={"human": np.ones((4, 2))}, human="human"))
+    assert len(told) == asks
 
 
 def test_the_scale_of_earlier_campaigns_is_used_where_nothing_else_says_it():
