@@ -116,3 +116,19 @@ def test_items_of_a_pool_that_the_data_lack_have_ids_of_their_own():
     assert not padded.scores
     named = _padded(EvalSet(items.with_columns(id=pl.Series(["x", "y"])), ("A",)), 1)
     assert len(set(named.ids)) == 3
+
+
+def test_judgments_given_apart_are_put_on_their_scale_with_the_data():
+    past = aliquot.synthetic(items=30, systems=2, seed=3)
+    empty = EvalSet(past.items, past.systems)
+    values = past.human_score()
+    rows = [(item, system, "x", float(values[at, k])) for at, item in enumerate(past.ids)
+            for k, system in enumerate(past.systems)]  # fmt: skip
+    table = pl.DataFrame(rows, schema=NAMES, orient="row")
+    usual, extreme = (
+        aliquot.estimate(empty, judgments=Judgments(table.with_columns(pl.col("value") * size)), target="given")
+        for size in (1.0, 1e190)
+    )
+    for one, other in zip(usual.systems, extreme.systems, strict=True):
+        assert other.estimate / 1e190 == pytest.approx(one.estimate)
+        assert other.high / 1e190 == pytest.approx(one.high)
