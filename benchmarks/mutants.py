@@ -226,6 +226,7 @@ class Tracer:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
+        forget()
         start = time.perf_counter()
         result = yield
         if item.nodeid not in self.failing:
@@ -242,6 +243,14 @@ class Tracer:
             failing = sorted(test for test in self.failing if _file(test) == file)
             traced = {"shared": sorted(self.shared[file]), "tests": self.tests[file], "failing": failing}
             cache.write_text(json.dumps(traced))
+
+
+def forget() -> None:
+    """Empty the caches of functions: else only the first test that needs one would be seen to call it."""
+    for name, module in list(sys.modules.items()):
+        for value in vars(module).values() if name.startswith("aliquot.") else ():
+            if hasattr(value, "cache_clear"):
+                value.cache_clear()
 
 
 def _file(test: str) -> str:
