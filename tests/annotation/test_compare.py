@@ -251,6 +251,8 @@ def test_best_worst_without_shown_systems():
     result = compare(pending, "best-worst", systems=["A", "B", "C"])
     assert any("pending" in note for note in result.notes)
     with pytest.raises(DataError, match="no choice between two systems is left"):
+        compare(pending.tail(1), "best-worst", systems=["A", "B", "C"])
+    with pytest.raises(DataError, match="no choice between two systems is left"):
         compare(pending.tail(1).with_columns(pl.lit("A;B;C").alias("shown")), "best-worst")
     only_best = compare(table.drop("worst").with_columns(pl.lit(None, pl.String).alias("worst")), "best-worst",
                         systems=["A", "B", "C"])  # fmt: skip
