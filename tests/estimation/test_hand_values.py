@@ -82,16 +82,16 @@ def test_estimates_of_extreme_scores_are_those_of_usual_ones_at_their_scale(size
     selection = aliquot.select(past, "random", 20, seed=1)
     human = past.human
     assert human is not None
-    scaled = replace(past, scores=past.scores | {human: past.scores[human] * size}, judgments=None)
+    scaled = replace(past, scores={**past.scores, human: past.scores[human] * size}, judgments=None)
     usual, extreme = (aliquot.estimate(data, selection=selection) for data in (replace(past, judgments=None), scaled))
     for one, other in zip(usual.systems, extreme.systems, strict=True):
         for name in ("estimate", "se", "low", "high", "plain_mean"):
             assert getattr(other, name) / size == pytest.approx(getattr(one, name), rel=1e-6), name
         assert (one.system, one.rank_low, one.cluster) == (other.system, other.rank_low, other.cluster)
-    for one, other in zip(usual.pairs, extreme.pairs, strict=True):
+    for pair, far in zip(usual.pairs, extreme.pairs, strict=True):
         for name in ("difference", "low", "high"):
-            assert getattr(other, name) / size == pytest.approx(getattr(one, name), rel=1e-6), name
-        assert other.p == pytest.approx(one.p, rel=1e-6)
+            assert getattr(far, name) / size == pytest.approx(getattr(pair, name), rel=1e-6), name
+        assert far.p == pytest.approx(pair.p, rel=1e-6)
     assert extreme.contenders == usual.contenders
 
 

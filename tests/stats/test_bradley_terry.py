@@ -249,8 +249,8 @@ def test_one_choice_per_cluster_widens_by_the_number_of_clusters_only(ties, tied
     np.testing.assert_allclose(robust.covariance, naive.covariance * n / (n - 1), rtol=1e-9)
     assert robust.df == n - 1
     # with every choice given twice in its cluster half of the information is new
-    twice = choices_of_rows(*(np.repeat(part, 2) for part in (np.zeros(n, int), np.ones(n, int), outcome)),
-                            np.repeat(np.arange(n), 2), 2)  # fmt: skip
+    first, second = np.zeros(2 * n, int), np.ones(2 * n, int)
+    twice = choices_of_rows(first, second, np.repeat(outcome, 2), np.repeat(np.arange(n), 2), 2)
     np.testing.assert_allclose(bradley_terry(twice, ties=ties).covariance, robust.covariance, rtol=1e-9)
 
 

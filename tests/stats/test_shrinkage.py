@@ -147,9 +147,11 @@ def test_systems_that_are_known_exactly_few_or_missing_are_not_drawn():
     assert found[0] == 0.0
     assert found[1] > 0.1
     assert np.isnan(found[4])
-    assert drawn_together(values[:3], np.zeros(3), np.eye(3)) == (pytest.approx(values[:3]), 1.0)
+    few, kept = drawn_together(values[:3], np.zeros(3), np.eye(3))
+    assert (few.tolist(), kept) == (values[:3].tolist(), 1.0)
     apart = np.array([0.0, 0.1, 0.2, 8.0, 9.0])  # three alike are too few to learn from
-    assert drawn_together(apart, np.zeros(5), np.eye(5)) == (pytest.approx(apart), 1.0)
+    found, kept = drawn_together(apart, np.zeros(5), np.eye(5))
+    assert (found.tolist(), kept) == (apart.tolist(), 1.0)
 
 
 def test_covariances_put_together_by_hand():

@@ -313,10 +313,10 @@ def test_spans_of_words_by_hand():
 def test_similarity_to_others_by_hand(monkeypatch, chunk):
     """Dice over words: "a b" and "a c" share 1 of 2 words each, 1/2; "a b" and "a b c" 2 x 2 of 5."""
     monkeypatch.setattr(text_similarity, "CHUNK_SIZE", chunk)
-    texts = [["a b", "a b", "a c"], ["a b", None, "a b c"], ["a", None, None], ["a b", "a c"]]
+    texts: list[list[str | None]] = [["a b", "a b", "a c"], ["a b", None, "a b c"], ["a", None, None], ["a b", "a c"]]
     nan = float("nan")
     expected = [[0.75, 0.75, 0.5], [0.8, nan, 0.8], [nan, nan, nan], [0.5, 0.5, nan]]
-    np.testing.assert_allclose(similarity_to_others(texts), expected)
+    np.testing.assert_allclose(similarity_to_others(texts), np.array(expected))
     assert similarity_to_others([]).shape == (0, 0)
     with pytest.raises(OptionError, match="item 3 has the output 5"):
         similarity_to_others([*texts[:3], [5]])  # type: ignore[list-item]
