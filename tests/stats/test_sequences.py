@@ -411,3 +411,7 @@ def test_the_half_width_is_that_of_the_sequence_by_student(level, target):
     for _ in range(FIRST_LOOK):
         first = first.update(np.array([np.nan]))  # no value is no look
     assert first.t.tolist() == [FIRST_LOOK]
+
+
+def test_the_first_value_is_the_mean_whatever_its_precision():
+    assert start_asymptotic(1).update(np.array([3.0]), 0.5).mean.tolist() == [3.0]
