@@ -86,6 +86,11 @@ class Mutant:
         """What identifies it whatever the line: file, function, before and after."""
         return str(self).replace(f":{self.node.lineno} ", ":", 1)
 
+    def lies_in(self, place: str) -> bool:
+        """Whether it is in a file or function, whose class need not be named."""
+        last = self.function.rsplit(".", 1)[-1]
+        return any(f"{self.path}:{name}".startswith(place) for name in (self.function, last))
+
     def applied(self, source: bytes) -> bytes:
         lines, new = source.splitlines(keepends=True), ast.unparse(self.changed)
         first, last = self.node.lineno - 1, (self.node.end_lineno or self.node.lineno) - 1
@@ -187,7 +192,7 @@ def drawn(seed: int, rooms: list[str]) -> Iterator[Mutant]:
 
 
 class Tracer:
-    """A pytest plugin that notes the functions each test calls, and its seconds.
+    """A pytest plugin that notes the functions each test calls, and its seconds; tests that fail notice nothing.
 
     What runs while a test is set up may be a fixture that the tests of its file share, and counts for all of them.
     """
@@ -197,6 +202,7 @@ class Tracer:
         self.tests: dict[str, dict[str, tuple[float, list[str]]]] = defaultdict(dict)
         self.shared: dict[str, set[str]] = defaultdict(set)
         self.names: dict[CodeType, str | None] = {}
+        self.failing: set[str] = set()
 
     def note(self, frame: FrameType, _event: str, _argument: object) -> None:
         code = frame.f_code
@@ -220,15 +226,31 @@ class Tracer:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
+        forget()
         start = time.perf_counter()
         result = yield
-        self.tests[_file(item.nodeid)][item.nodeid] = (time.perf_counter() - start, sorted(self.calls))
+        if item.nodeid not in self.failing:
+            self.tests[_file(item.nodeid)][item.nodeid] = (time.perf_counter() - start, sorted(self.calls))
         self.calls.clear()
         return result
 
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            self.failing.add(report.nodeid)
+
     def write(self, caches: dict[str, Path]) -> None:
-        for file, tests in self.tests.items():
-            caches[file].write_text(json.dumps({"shared": sorted(self.shared[file]), "tests": tests}))
+        for file, cache in caches.items():
+            failing = sorted(test for test in self.failing if _file(test) == file)
+            traced = {"shared": sorted(self.shared[file]), "tests": self.tests[file], "failing": failing}
+            cache.write_text(json.dumps(traced))
+
+
+def forget() -> None:
+    """Empty the caches of functions: else only the first test that needs one would be seen to call it."""
+    for name, module in list(sys.modules.items()):
+        for value in vars(module).values() if name.startswith("aliquot.") else ():
+            if hasattr(value, "cache_clear"):
+                value.cache_clear()
 
 
 def _file(test: str) -> str:
@@ -257,14 +279,15 @@ def run_tests(tree: Path, arguments: list[str], plugin: object, cpu_seconds: flo
             os.setsid()
             resource.setrlimit(resource.RLIMIT_CPU, (int(cpu_seconds) + 1, int(cpu_seconds) + 2))
             os.chdir(tree)
-            sys.path.insert(0, str(tree / "src"))
+            sys.path[:0] = [str(tree / "src"), str(tree)]  # the tree as for python -m pytest
             os.environ["PYTHONPATH"] = str(tree / "src")
             output = os.open(tree / "output.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
             os.dup2(output, 1)
             os.dup2(output, 2)
             options = ["-q", "--tb=line", "-p", "no:cacheprovider", "-p", "no:xdist"]
             code = pytest.main([*options, *arguments], plugins=[plugin])
-            after()
+            if code in {pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED}:
+                after()
         finally:
             os._exit(code)
     # Processor time counts, for the machine may be busy; one that waits for something gets ten times as long.
@@ -279,7 +302,9 @@ def run_tests(tree: Path, arguments: list[str], plugin: object, cpu_seconds: flo
         os.waitpid(child, 0)
     if status is None or (os.WIFSIGNALED(status) and os.WTERMSIG(status) in {signal.SIGXCPU, signal.SIGKILL}):
         return "time"
-    return "passed" if status == 0 else "failed"
+    # A change in what tests are made for may leave none of them: none has failed.
+    none_ran = os.waitstatus_to_exitcode(status) == pytest.ExitCode.NO_TESTS_COLLECTED
+    return "passed" if status == 0 or none_ran else "failed"
 
 
 def digest(*paths: Path) -> str:
@@ -292,24 +317,24 @@ class Room:
 
     def __init__(self, name: str, tree: Path) -> None:
         self.tree, folder = tree, tree / "tests" / name
-        shared = [tree / "src", *folder.glob("conftest.py"), tree / "tests" / "conftest.py"]
+        shared = [
+            tree / "src",
+            tree / "benchmarks" / "mutants.py",
+            *folder.glob("conftest.py"),
+            tree / "tests" / "conftest.py",
+        ]
         kept = {file: CACHE / f"{digest(file, *shared)}.json" for file in sorted(folder.rglob("test_*.py"))}
         missing = [file.relative_to(tree).as_posix() for file, cache in kept.items() if not cache.exists()]
         if missing:
             print(f"{name}: tracing {len(missing)} files of tests", flush=True)
             tracer = Tracer(tree)
-            end = run_tests(
-                tree,
-                missing,
-                tracer,
-                3600,
-                lambda: tracer.write({str(f.relative_to(tree)): c for f, c in kept.items()}),
-            )
-            if end != "passed":
-                sys.exit(
-                    f"{name}: the tests do not pass without a change:\n" + (tree / "output.txt").read_text()[-2000:]
-                )
+            caches = {file: kept[tree / file] for file in missing}
+            run_tests(tree, missing, tracer, 3600, lambda: tracer.write(caches))
+            if not all(cache.exists() for cache in caches.values()):
+                sys.exit(f"{name}: the tests cannot be run:\n" + (tree / "output.txt").read_text()[-2000:])
         self.files = {file.relative_to(tree).as_posix(): json.loads(kept[file].read_text()) for file in kept}
+        for test in sorted(test for traced in self.files.values() for test in traced["failing"]):
+            print(f"left out, fails without a change: {test}", flush=True)
 
     def tests_of(self, function: str) -> list[tuple[float, str]]:
         """Seconds and names of the tests that call a function, the fastest first."""
@@ -369,8 +394,10 @@ def main() -> None:
     killed = set(log.read_text().splitlines()) if log.exists() else set()
     mutants = list(itertools.islice(drawn(options.seed, rooms), options.count))
     if options.only:
-        chosen = [one for one in functions(rooms) if f"{one[0]}:{one[1]}".startswith(options.only)]
-        mutants, killed = [mutant for one in chosen for mutant in mutants_of(*one)], set()
+        mutants = [mutant for one in functions(rooms) for mutant in mutants_of(*one) if mutant.lies_in(options.only)]
+        killed = set()
+        if not mutants:
+            sys.exit(f"--only {options.only}: {options.rooms} have no such file or function that can be changed")
     counts: dict[str, Counter[str]] = {room: Counter() for room in rooms}
     survivors = []
     for name in PRELOADED:

@@ -15,7 +15,7 @@ from statsmodels.stats.inter_rater import aggregate_raters, fleiss_kappa
 
 import aliquot
 from aliquot import EvalSet, Judgments, agreement, synthetic
-from aliquot.annotation.agreement_result import TABLES
+from aliquot.annotation.agreement_result import TABLES, pair_matrix
 from aliquot.errors import DataError, NameUnknownError, OptionError
 from aliquot.stats.alpha import Level
 from aliquot.stats.arrays import FloatArray
@@ -163,11 +163,12 @@ def test_one_map_changes_the_scale_and_several_are_compared() -> None:
 
 
 def test_choosing_outputs_by_agreement_raises_it() -> None:
-    result = agreement(table_of(likert(people=6)), max_distinct=2, measures=["alpha"], bootstrap=0)
+    answers = likert(people=6)
+    result = agreement(table_of(answers), max_distinct=2, measures=["alpha"], bootstrap=0)
     whole, chosen = result.coefficients.rows(named=True)
     assert chosen["group"] == "at most 2 different answers"
     assert chosen["value"] > whole["value"]
-    assert chosen["outputs"] < whole["outputs"]
+    assert chosen["outputs"] == sum(len(set(row[np.isfinite(row)])) <= 2 for row in answers) < whole["outputs"]
 
 
 def test_groups_of_annotators_are_compared_by_their_means() -> None:
@@ -469,3 +470,22 @@ def test_a_pair_of_systems_is_one_question() -> None:
     assert not result.repeats.height
     joined = table.with_columns(item=pl.format("{} {}", "item", "system_b")).drop("system_a", "system_b")
     assert agreement(joined, answer="choice", bootstrap=0)["alpha"] == pytest.approx(result["alpha"])
+
+
+def test_pairs_of_annotators_as_a_square_by_hand():
+    """x and y agree fully, z with neither; w judged nothing that another one did."""
+    columns = {"x": [1, 2, 3, 4], "y": [1, 2, 3, 4], "z": [4, 1, 3, 2]}
+    rows = [(item, "A", who, float(value)) for who, values in columns.items() for item, value in enumerate(values)]
+    frame = pl.DataFrame([*rows, (9, "A", "w", 1.0)], schema=["item", "system", "annotator", "value"], orient="row")
+    result = agreement(frame, bootstrap=0, level="interval")
+    square = pair_matrix(result)
+    z = float(np.corrcoef(columns["x"], columns["z"])[0, 1])
+    nan = float("nan")
+    assert square.measure == "pearson"
+    assert square.annotators == ("x", "y", "z", "w")
+    np.testing.assert_allclose(square.values, [[nan, 1, z, nan], [1, nan, z, nan], [z, z, nan, nan], [nan] * 4])
+    assert pair_matrix(result, "spearman").values[0, 1] == pytest.approx(1.0)
+    measures = [pair_matrix(agreement(frame, bootstrap=0, level=level)).measure for level in ("nominal", "ordinal")]
+    assert measures == ["kappa", "kappa_quadratic"]
+    with pytest.raises(NameUnknownError, match="no measure of pairs 'r'"):
+        pair_matrix(result, "r")

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import aliquot
 from aliquot.annotation.combine_methods import LabelsCurve
+from aliquot.annotation.judgment_noise import difference_noise
 from aliquot.errors import DataError, NameUnknownError, OptionError
 from aliquot.io.formats.mqm import MQMWeights
 
@@ -454,3 +455,34 @@ def test_a_formula_without_a_number_is_told():
     assert np.isnan(joined.evalset.scores["joint"]).all()
     assert any('"human / 0" gives no number on 40 of 40 outputs: it divides by 0' in note for note in joined.notes)
     assert not any("gives no number" in note for note in aliquot.combine(data, formula="human / 2", name="joint").notes)
+
+
+# -- noise of judgments --------------------------------------------------------------------------------------------
+
+
+def block(*rows: tuple[int, str, str, float]) -> pl.DataFrame:
+    return pl.DataFrame(rows, schema=["item", "system", "annotator", "value"], orient="row").with_columns(turn=0)
+
+
+CROSSED = ((1, "A", "x", 1.0), (1, "B", "x", 3.0), (1, "A", "y", 4.0), (1, "B", "y", 4.0))
+
+
+def test_the_noise_of_a_difference_by_hand():
+    """Item 1 leaves -1/2, 1/2, 1/2, -1/2 beside annotators and systems: 1 with one degree of freedom, and 2 of them."""
+    once = ((2, "A", "x", 5.0), (2, "B", "x", 9.0))
+    assert difference_noise(block(*CROSSED, *once), 7.0) == pytest.approx((2.0, True))
+    later = block((1, "A", "x", 50.0)).with_columns(turn=1)
+    assert difference_noise(pl.concat([block(*CROSSED), later]), 7.0) == pytest.approx((2.0, True))
+    equal = tuple((3, system, who, 2.0) for system in "AB" for who in "xy")  # one more degree of freedom, and nothing
+    assert difference_noise(block(*CROSSED, *equal), 7.0) == pytest.approx((1.0, True))
+    three = tuple((4, system, who, 2.0) for system in "ABC" for who in "xy")  # two more
+    assert difference_noise(block(*CROSSED, *three), 7.0) == pytest.approx((2 / 3, True))
+
+
+def test_severity_does_not_cancel_where_annotators_judge_parts_of_an_item():
+    parts = ((1, "A", "x", 1.0), (1, "A", "y", 4.0), (1, "B", "y", 4.0))
+    assert difference_noise(block(*parts), 7.0) == (14.0, False)
+    assert difference_noise(block(*CROSSED[:2]), 7.0) == (14.0, False)
+    many = tuple((item, "A", who, 1.0) for item in (5, 6) for who in "xy")
+    assert difference_noise(block(*CROSSED, *many), 7.0) == pytest.approx((2.0, True))  # half of those judged twice
+    assert difference_noise(block(*CROSSED, *many, (7, "A", "x", 1.0), (7, "A", "y", 1.0)), 7.0) == (14.0, False)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import aliquot
 from aliquot.annotation.ballots import best_worst, rankings, table_preferences
 from aliquot.annotation.choice_tables import choice_table, kind_of
-from aliquot.annotation.choices import score_preferences
+from aliquot.annotation.choices import cluster_codes, score_preferences
 from aliquot.annotation.compare import KINDS, compare, options_of
 from aliquot.annotation.preferences import Comparison
 from aliquot.errors import AliquotError, DataError, NameUnknownError, OptionError
@@ -59,6 +59,12 @@ def test_clusters(cluster):
     assert result.pairs[0].clusters == {"item": 8, "annotator": 3, "none": 24}[cluster]
     assert result.clusters == cluster
     assert (cluster in result.signature) == (cluster != "item")
+
+
+def test_choices_without_an_annotator_are_clusters_of_their_own():
+    keys = pl.DataFrame({"item": ["1", "1", "1", "2"], "annotator": ["p", None, "p", None]})
+    assert cluster_codes(keys, "annotator").tolist() == [0, 1, 0, 2]
+    assert cluster_codes(keys, "item").tolist() == [0, 0, 0, 1]
 
 
 def test_frames_documents_and_signatures():
@@ -244,6 +250,10 @@ def test_best_worst_without_shown_systems():
     pending = table.vstack(pl.DataFrame({"item": [3], "best": [None], "worst": [None]}, schema=table.schema))
     result = compare(pending, "best-worst", systems=["A", "B", "C"])
     assert any("pending" in note for note in result.notes)
+    with pytest.raises(DataError, match="no choice between two systems is left"):
+        compare(pending.tail(1), "best-worst", systems=["A", "B", "C"])
+    with pytest.raises(DataError, match="no choice between two systems is left"):
+        compare(pending.tail(1).with_columns(pl.lit("A;B;C").alias("shown")), "best-worst")
     only_best = compare(table.drop("worst").with_columns(pl.lit(None, pl.String).alias("worst")), "best-worst",
                         systems=["A", "B", "C"])  # fmt: skip
     assert only_best.choices == 4
@@ -301,6 +311,11 @@ def test_scores_of_one_annotator_that_differ_are_averaged_and_told():
 
 
 # -- scores --------------------------------------------------------------------------------------------------------
+
+
+def test_columns_of_a_table_of_scores_may_have_any_name():
+    table = pl.DataFrame({"item": [1, 1], "annotator": ["p", "p"], "model": ["X", "Y"], "value": [2.0, 1.0]})
+    assert compare(table, "scores", columns={"system": "model"})["X"].wins == 1
 
 
 def test_choices_from_judgments_are_within_annotators():

@@ -450,6 +450,8 @@ def test_a_criterion_with_reversed_poles_is_named_and_flipped():
     found = compare(against, "criteria", seed=1, factors=1)
     assert any("'neat' are against the others of their factor" in note for note in found.notes)
     mended = compare(against, "criteria", seed=1, factors=1, flip=["neat"])
+    assert "flip:neat" in mended.signature
+    assert "flip" not in found.signature
     plain = compare(meant, "criteria", seed=1, factors=1)
     assert mended.factors is not None
     assert plain.factors is not None

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from aliquot.annotation import combine_methods
 from aliquot.annotation.combine_methods import parse_formula
 from aliquot.errors import OptionError
 
@@ -106,3 +107,10 @@ def test_roots_of_negatives_and_powers_of_missing_values_are_missing():
         np.testing.assert_allclose(parse_formula(text).evaluate(values), expected, err_msg=text)
     with pytest.raises(OptionError, match="sqrt takes one part"):
         parse_formula("sqrt(a, b)")
+
+
+def test_the_longest_formula_is_read():
+    longest = combine_methods._LONGEST
+    assert parse_formula("a" + " " * (longest - 1)) is not None
+    with pytest.raises(OptionError):
+        parse_formula("a" + " " * longest)

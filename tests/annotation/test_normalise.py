@@ -136,6 +136,8 @@ def test_what_crossed_cannot_tell():
         crossed(alone.with_columns(pl.lit(None, dtype=pl.String).alias("annotator")))
     with pytest.raises(DataError, match="too few"):
         crossed(alone.with_columns(pl.Series("system", ["A", "B", "C"])))
+    two = alone.with_columns(pl.Series("system", ["A", "B", "B"]))  # one judgment more than systems is enough
+    assert crossed(two).z.tolist() == [1.0, 2.0, 4.0]
 
 
 def test_crossed_takes_outputs_for_units_from_half_of_the_judgments_on():

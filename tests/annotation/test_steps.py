@@ -147,6 +147,7 @@ def test_a_missing_or_negative_time_is_not_haste():
     judgments = table(annotator=["a"] * 4 + ["b"] * 4, seconds=[100.0, None, None, -5.0, 20.0, 20.0, 20.0, 20.0])
     answers = judgment_rows(judgments)
     assert answers.negative_times == 1
+    assert judgment_rows(table(annotator=["a"] * 4, seconds=[0.0, -0.5, 0.5, 1.0])).negative_times == 1
     assert rows(judgments, "speeders:share=0.4,expected=400") == [4, 5, 6, 7]
     assert rows(table(annotator=["a", "b"], seconds=[-1.0, 5.0]), "fast_pages:seconds=3") == []
 

@@ -59,6 +59,8 @@ def test_panas_by_hand():
     assert [(row.participant, row.time, row.positive, row.negative) for row in found.rows] == [
         ("p", "before", 10, 10), ("q", "before", 46, 48),
     ]  # fmt: skip
+    unnamed = panas(answers(proud=2).drop("participant", "time"))
+    assert [(row.participant, row.time, row.positive) for row in unnamed.rows] == [("1", None, 10), ("2", None, 47)]
     assert sum(map(len, PANAS.values())) == len({word for words in PANAS.values() for word in words}) == 20
 
 

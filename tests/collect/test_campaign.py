@@ -396,3 +396,9 @@ def test_inputs_are_kept(make, data, folder):
     assert len(result.systems) == 4
     with pytest.raises(AliquotError, match="which is not in the data"):
         Campaign.create(data.drop(items=list(chosen.ids)[:1]), chosen, "da", 2, path=folder / "other.db")
+
+
+def test_three_annotators_unless_said_otherwise(folder, data):
+    with Campaign.create(data, path=folder / "default.db") as campaign:
+        assert len(campaign.links().annotators) == 3
+        assert campaign.protocol.name == "esa"

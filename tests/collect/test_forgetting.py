@@ -181,21 +181,21 @@ def test_the_allocator_forgets_too(database, folder, monkeypatch):
 
 def test_a_forgotten_worker_who_comes_again_is_somebody_new(make):
     campaign = make(annotators=["ann"], per_output=1)
-    visit = crowd.visit("link", {"worker": "W7", "session": "S7"})
+    visit = crowd.visit("link", {"worker": "Wendelin77", "session": "S7"})
     assert visit is not None
     first = campaign.join(visit, "a secret of one browser")
     who = campaign.annotator(first)
     unit = campaign.next_unit(who)["unit"]
     campaign.save(who, unit["assignment"], changes(answers_for(campaign.protocol, unit, random.Random(0))))
     campaign.submit(who, unit["assignment"])
-    alias = campaign.forget("link:W7")
+    alias = campaign.forget("link:Wendelin77")
     assert campaign.join(visit, "a secret of one browser") != first
     paid = [(row.annotator, row.worker, row.units) for row in payments_of(campaign)]
-    assert paid == [("ann", "ann", 0), (alias, alias, 1), ("link:W7", "W7", 0)]
-    campaign.forget("link:W7")
+    assert paid == [("ann", "ann", 0), (alias, alias, 1), ("link:Wendelin77", "Wendelin77", 0)]
+    campaign.forget("link:Wendelin77")
     assert campaign.check().sound
     with campaign.store.read() as connection:
-        assert "W7" not in str(connection.execute(sql("SELECT * FROM events")).all())
+        assert "Wendelin77" not in str(connection.execute(sql("SELECT * FROM events")).all())
 
 
 def test_what_a_forgotten_person_judged_can_be_judged_again(make):

@@ -129,6 +129,7 @@ def test_checks_are_planted_graded_and_stay_out_of_the_scores(made):
 
 def test_a_copy_comes_two_units_after_its_output(made, monkeypatch):
     """With a check whenever there can be one: work, work, then the first again, not the second."""
+
     monkeypatch.setattr(protocols, "_check_faults", lambda _: ())  # which allow a share of one half at the most
     campaign = made(names=("ann",), repeats=1.0)
     Bot(campaign, "ann").work(most=3)
@@ -467,3 +468,19 @@ def test_a_stored_protocol_with_an_unknown_step_opens_and_its_page_says_so(made,
     campaign = made(clean="foo")
     Bot(campaign, "ann").work(most=1)
     assert "no cleaning step 'foo'" in page_values(LiveView(campaign, pause=0.01).overview())["words"][0]
+
+
+def test_a_snapshot_is_news_and_a_failure_only_once(made, monkeypatch):
+    campaign = made(names=("ann",))
+    view = LiveView(campaign)
+    assert (view._look(), view._version) == (True, 1)
+    assert (view._look(), view._version) == (False, 1)
+    Bot(campaign, "ann").work(most=1)
+    assert (view._look(), view._version) == (True, 2)
+
+    def failing(_campaign):
+        raise AliquotError("too early")
+
+    monkeypatch.setattr("aliquot.collect.organiser.snapshot_of", failing)
+    Bot(campaign, "ann").work(most=1)
+    assert [(view._look(), view._version) for _ in range(2)] == [(True, 3), (True, 3)]

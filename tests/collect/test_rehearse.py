@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import random
 
 import numpy as np
 import polars as pl
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from tests.cli.conftest import caller
 
 import aliquot
+from aliquot.collect.bots import _spans
 from aliquot.collect.campaign import Campaign
 from aliquot.collect.rehearse import rehearse
 from aliquot.collect.simulated_people import Behaviour, learned, people, qualities
@@ -136,3 +138,26 @@ def test_qualities_come_from_human_scores_where_there_are_some():
         assert "score" in origin
         assert np.corrcoef(worth.ravel(), full.scores[full.human].ravel())[0, 1] == pytest.approx(1.0)
     assert ((worth >= 0) & (worth <= 1)).all()
+
+
+@pytest.mark.parametrize(("quality", "score"), [(0.0, 0), (0.5, 50), (1.0, 100)])
+def test_a_careful_annotator_scores_what_an_output_is_worth(campaign, quality, score):
+    (person,) = people(["ann"], Behaviour(noise=0.0, severity=0.0, careless=0.0, dropouts=0.0), seed=0)
+    spans = []
+    with Campaign.open(campaign) as opened:
+        token = next(iter(opened.links().annotators.values())).rpartition("/")[2]
+        unit = opened.next_unit(opened.annotator(token))["unit"]
+        for answer in person.answers(unit, opened.protocol.for_page(), lambda _cell, _slot: quality).values():
+            assert answer["score"] == score
+            spans += answer["errors"]
+    assert quality == 0.5 or bool(spans) == (quality == 0.0)
+
+
+def test_four_in_ten_outputs_of_a_bot_have_no_error():
+    widget = {"categories": {}, "severities": [{"name": "minor"}]}
+    rng = random.Random(0)
+    marked = [_spans(widget, "abc", rng) for _ in range(2000)]
+    assert sum(not spans for spans in marked) / 2000 == pytest.approx(0.4, abs=0.04)
+    for (span,) in filter(None, marked):
+        assert span["quote"] == "abc"[span["start"] : span["end"]] != ""
+    assert [_spans(widget, "", rng) for _ in range(20)] == [[]] * 20

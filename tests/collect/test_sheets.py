@@ -228,3 +228,15 @@ def test_columns_to_fill_in():
     assert [c.name for c in answer_columns(load_protocol("best-worst"), 4)] == ["best", "worst"]
     names = [c.name for c in answer_columns(load_protocol("contrastive"), 2)]
     assert names == ["errors A", "errors B", "score A", "score B"]
+
+
+def test_a_sheet_of_one_output(tmp_path, data):
+    one = data.keep(items=list(data.ids[:1]), systems=["sys1"])
+    sheet, _, key = sheets_for(one, "da", tmp_path / "s", 1)
+    rows = rows_of(sheet)
+    assert len(rows) == 1
+    fill(rows, "da")
+    write_rows(sheet, rows)
+    (judgment,) = read_sheets([sheet], key).judgments.to_dicts()
+    assert (judgment["item"], judgment["system"]) == (data.ids[0], "sys1")
+    assert judgment["value"] == float(rows[0]["score"])

@@ -14,6 +14,7 @@ import polars as pl
 import pytest
 
 from aliquot import AliquotError, AliquotWarning, EvalSet, Selection, estimate, load, select, synthetic
+from aliquot.core.selection import Design, cell_probability
 from aliquot.errors import DataError, FormatError
 
 
@@ -328,3 +329,40 @@ def test_a_wave_remembers_the_outputs_of_the_first():
         second = select(changed, "segments", "+5", seed=1, add_to=first)
     assert len(second.check(changed)) == 1
     assert second.check(data) == ()
+
+
+def test_probabilities_of_cells_by_hand():
+    """1 - exp(-rate size); certain where the rate is none; the item's own where the selection knows no rate."""
+    rates = {"A": 1.0, "B": None, "C": 0.5, "D": 0.0}
+    found = cell_probability(np.array([1.0, 2.0]), np.array([0.5, 0.75]), rates, ["A", "B", "C", "D", "E"])
+    expected = [[1 - np.exp(-1), 1, 1 - np.exp(-0.5), 0.5, 0.5], [1 - np.exp(-2), 1, 1 - np.exp(-1), 0.75, 0.75]]
+    assert found == pytest.approx(np.array(expected))
+
+
+@pytest.mark.parametrize(
+    ("details", "message"),
+    [
+        ({"coverage": 1.1}, "coverage should be a share between 0 and 1, found 1.1"),
+        ({"coverage": -0.1}, "coverage should be a share"),
+        ({"coverage": True}, "coverage should be a share"),
+        ({"remainder": -1.0}, "remainder should be a number of at least 0"),
+        ({"first_stage": 1.5}, "first_stage should be a number of items"),
+        ({"first_stage": 2**54}, "first_stage should be a number of items"),
+        ({"within": 3}, "within should be a method"),
+        ({"rates": [1]}, "rates should be an object"),
+        ({"rates": {"A": -1.0}}, "the rate of 'A' should be a number of at least 0, found -1.0"),
+        ({"rates": {"A": float("inf")}}, "the rate of 'A'"),
+        ({"rates": {"A": "1"}}, "the rate of 'A'"),
+    ],
+)
+def test_details_of_a_design_that_cannot_be(details, message):
+    with pytest.raises(DataError, match=message):
+        Design.of(details)
+
+
+def test_details_of_a_design_that_can_be():
+    details = {"coverage": 1.0 + 1e-12, "remainder": 0, "first_stage": 0, "rates": {"A": 0, "B": None}, "other": "x"}
+    found = Design.of(details)
+    assert (found.coverage, found.remainder, found.rates) == (1.0 + 1e-12, 0, {"A": 0, "B": None})
+    assert Design.of({"variance": "of another kind"}).variance == "unordered"
+    assert Design.of(None) == Design()

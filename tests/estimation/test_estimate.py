@@ -389,7 +389,7 @@ def test_one_system_alone(campaign, kind, spec):
         ({"interval": "hoeffding"}, "needs the scale's ends"),
         ({"interval": "bernstein"}, "needs the scale's ends"),
         ({"interval": "hoeffding", "value_range": (100, 0)}, "the lower end must be below"),
-        ({"interval": "sequence", "method": "mean", "value_range": (60, 200)}, "lies outside --range 60,200"),
+        ({"interval": "sequence", "method": "mean", "value_range": (60, 200)}, "scores outside --range 60,200"),
         ({"level": 0.0}, "level is 0.0"),
         ({"level": 95}, "level is 95"),
         ({"alpha": 0.0}, "alpha is 0.0"),
@@ -782,3 +782,13 @@ def test_more_proxies_than_judged_items(campaign, spec, judged):
         errors.append(result["A"].se / plain["A"].se)
     assert np.isnan(errors).all() or np.median(errors) > 0.6
     assert np.isnan(errors).all() or np.nanmin(errors) > 0.1
+
+
+@pytest.mark.parametrize("outside", [3, 4, 9])
+def test_three_scores_outside_the_range_are_named_and_the_others_counted(campaign, outside):
+    data = campaign(judged=ROWS)
+    low, above = np.sort(data.scores["human"][list(ROWS)].ravel())[outside - 1 : outside + 1]
+    with pytest.raises(AliquotError) as error:
+        estimate_given(data, "mean", interval="sequence", value_range=((low + above) / 2, 200))
+    assert str(error.value).count("item ") == 3
+    assert (f"; and {outside - 3} more)" in str(error.value)) == (outside > 3)

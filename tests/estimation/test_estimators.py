@@ -440,3 +440,12 @@ def test_a_parameter_given_twice_is_written_as_a_spec(campaign):
     result = estimate_given(data, "greg:metrics=m0", metrics=["m1"])
     assert result.method == "greg:metrics=m1"
     assert column(estimate_given(data, result.method), "estimate") == column(result, "estimate")
+
+
+def test_the_unit_of_an_earlier_expectation_does_not_matter(campaign):
+    """An expectation of earlier campaigns is trusted as a proxy of variance 1, whatever scale it is on."""
+    sample, truth = sample_of(campaign(judged=RANDOM)), campaign().scores["human"]
+    prior = truth / truth.std() + np.random.default_rng(0).normal(size=truth.shape)
+    one, other = (run_estimator(replace(sample, prior=size * prior), parse_spec("greg")) for size in (1.0, 1000.0))
+    assert one.values == pytest.approx(other.values)
+    assert one.values != pytest.approx(run_estimator(sample, parse_spec("greg")).values, rel=1e-9)

@@ -13,6 +13,7 @@ from tests.io import exports
 import aliquot
 from aliquot.core.columns import values_of
 from aliquot.errors import AliquotError, FormatError, OptionError
+from aliquot.io.formats import appraise
 from aliquot.io.formats.answers import number, read_key, span
 from aliquot.io.formats.appraise import parse_literal
 from aliquot.io.load import recognise
@@ -306,3 +307,11 @@ def test_unknown_severities_are_named(tmp_path):
         AliquotError, match=r"line 1, segment 2, model 'B': the severity 'grave' of a span is not known"
     ):
         aliquot.load_judgments(written(tmp_path, "p.jsonl", exports.lines(records)))
+
+
+@pytest.mark.parametrize(("name", "value"), [("item", True), ("system", None), ("annotator", 1.5)])
+def test_an_answer_of_appraise_needs_names(name, value):
+    fields = {"item": 1, "system": "A", "annotator": "x", "item_type": "TGT", "score": 50}
+    assert appraise._answer(fields, "line 1").item == 1
+    with pytest.raises(FormatError, match=f"line 1: the field '{name}' is {value!r}; expected a name"):
+        appraise._answer(fields | {name: value}, "line 1")

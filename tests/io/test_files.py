@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from aliquot.errors import FormatError
-from aliquot.io.files import decode_text, read_bytes
+from aliquot.io.files import decode_json, decode_text, read_bytes
 
 
 @pytest.mark.parametrize(
@@ -36,3 +36,10 @@ def test_reading_standard_input(monkeypatch):
 def test_decoding_names_the_line():
     with pytest.raises(FormatError, match=r"x\.csv line 3: byte 0xe4"):
         decode_text(b"a\nb\nB\xe4r\n", "x.csv")
+
+
+def test_the_line_of_a_broken_character_is_named():
+    with pytest.raises(FormatError, match=r"x\.json line 3: not valid UTF-8"):
+        decode_json(b'{"a":\n 1,\n"b": "\xff"}', "x.json", "")
+    with pytest.raises(FormatError, match=r"x\.json: not valid UTF-8"):
+        decode_json(b'{"b": "\xff"}', "x.json", "")

@@ -622,7 +622,15 @@ def test_folders_of_something_else_are_left_alone(tmp_path):
         ("item\t system\n1\t a\n", [("1", " a")]),  # tabs are never padded
         ('item, system\n1, "a, b"\n', [("1", "a, b")]),
         ("\r\n\nitem,system\r\n1,\r\n", [("1", None)]),
+        ("item,system\n1,'=a\n", [("1", "=a")]),  # a formula, which save escapes for spreadsheets
     ],
 )
 def test_spaces_after_separators(text, rows):
     assert parse(text, "t.csv").rows() == rows
+
+
+def test_numbers_beside_items_may_be_systems_or_metrics(tmp_path):
+    with pytest.raises(FormatError, match="could be systems or metrics"):
+        table(tmp_path, "item,A,B\n1,2,3\n")
+    with pytest.raises(FormatError, match="tables with one column a metric"):
+        table(tmp_path, "item,A,B\n1,2,3\n", wide="metrics")

@@ -20,6 +20,7 @@ from aliquot import load, save
 from aliquot.errors import FormatError
 from aliquot.io.files import keys_in, require_unique_keys
 from aliquot.io.formats import items
+from aliquot.io.formats.item_fields import explain
 
 NAN = float("nan")
 
@@ -241,3 +242,53 @@ def test_quotes_before_colons_do_not_slow_reading(monkeypatch):
     monkeypatch.setattr(json, "loads", None)
     raw = b'{"i": 0, "tgt": {"A": "so \\":x\\" :morty: and \\\\"}, "meta": {"k": [{"j": "a:"}]}}\n'
     assert items.read(raw, "x").n_items == 1
+
+
+@pytest.mark.parametrize(
+    ("item", "message"),
+    [
+        (5, "expected a JSON object per item, found the number 5"),
+        ([{"i": 1}, {"i": True}], "i of entry 2: an item id is an integer or a string, found the boolean true"),
+        ([{"i": 1}, 7], "entry 2: expected a JSON object per item, found the number 7"),
+        ({"i": 1.5}, "field i: an item id is an integer or a string, found the number 1.5"),
+        ({"i": "x", "src": 3}, "item 'x', field src: expected a text, found the number 3"),
+        ({"i": 1, "ref": []}, "item 1, field ref: expected a text, found a list []"),
+        ({"doc": 1.5}, "field doc: expected a name, found the number 1.5"),
+        ({"domain": True}, "field domain: expected a name, found the boolean true"),
+        ({"cost": "2"}, "field cost: expected a number, found the string"),
+        ({"cost": True}, "field cost: expected a number, found the boolean"),
+        ({"cost": 10**400}, "is beyond what a number can be here"),
+        ({"cost": NAN}, "nan is not a score"),
+        ({"position": 1.5}, "field position: expected a whole number"),
+        ({"position": False}, "field position: expected a whole number, found the boolean false"),
+        ({"aliquot": {"flipped": "m"}}, "field aliquot: 'aliquot' is where aliquot keeps"),
+        ({"aliquot": {"flipped": ["m", 1]}}, "field aliquot: 'aliquot' is where"),
+        ({"aliquot": {"human": 1}}, "field aliquot: 'aliquot' is where"),
+        ({"aliquot": []}, "field aliquot: 'aliquot' is where"),
+        ({"tgt": ["A"]}, "field tgt: expected"),
+        ({"tgt": {"A": None, "B": 1}}, "field tgt.B: an output is a text, found the number 1"),
+        ({"scores": [1]}, "field scores: expected"),
+        ({"scores": {"A": None, "B": 0.5}}, "field scores.B: expected"),
+        ({"scores": {"A": {"m": None, "n": "x"}}}, "field scores.A.n: expected a number"),
+        ({"judgments": {"A": 1}}, "field judgments: expected a list"),
+        ({"judgments": [1]}, "field judgments: expected a list"),
+        ({"judgments": [{"system": "A"}, {"value": 1}]}, "field judgments[1].system: expected a system's name"),
+        ({"judgments": [{"system": "A", "annotator": True}]}, "field judgments[0].annotator: expected a name"),
+        ({"judgments": [{"system": "A", "criterion": 1.5}]}, "field judgments[0].criterion: expected a name"),
+        ({"judgments": [{"system": "A", "value": "x"}]}, "field judgments[0].value: expected a number"),
+        ({"judgments": [{"system": "A", "seconds": True}]}, "field judgments[0].seconds: expected a number"),
+        ({"i": 1, "src": "\ud800"}, "item 1: \\ud800 is half of a surrogate pair"),
+        ({"i": 1}, "item 1: the reason"),
+        ({"i": 1, "src": None, "doc": 3, "domain": "d", "cost": 2, "position": 0, "tgt": {"A": "t"}, "aliquot":
+          {"human": "h", "flipped": ["m"]}, "scores": {"A": {"m": 1}}, "judgments": [{"system": "A", "annotator": 3}]},
+         "item 1: the reason"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_an_item_is_said(item, message):
+    assert message in str(explain(json.dumps(item).encode(), "here", "the reason"))
+
+
+def test_long_and_broken_lines_are_explained_in_short():
+    assert "not valid JSON" in str(explain(b'{"i": ', "here", "r"))
+    said = str(explain(json.dumps({"src": ["x" * 100]}).encode(), "here", "r"))
+    assert said == 'here, field src: expected a text, found a list ["' + "x" * 58 + "..."

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +13,9 @@ import pytest
 
 import aliquot
 from aliquot import AliquotWarning, load_judgments
+from aliquot.core.origin import OUTPUT_DIGEST, text_digest
 from aliquot.errors import AliquotError, DataError, FormatError, MissingColumnError, NotNumericError
+from aliquot.io.formats import campaign
 from aliquot.io.load import load_with_judgments
 
 LONG = "segment_id,rater,model,points\n1,ann,A,3\n1,bob,A,4\n2,ann,B,\n"
@@ -193,3 +198,87 @@ def test_errors_have_types_that_say_what_is_missing(tmp_path: Path) -> None:
 def test_no_such_file(tmp_path: Path) -> None:
     with pytest.raises(AliquotError):
         load_judgments(tmp_path / "absent.csv", answer="label")
+
+
+# -- campaigns -----------------------------------------------------------------------------------------------------
+
+TABLES = {
+    "meta": ("key", "value"), "events": ("id",), "units": ("id", "payload"),
+    "judgments": ("assignment_id", "cell_id", "item", "system", "annotator", "value", "time", "control", "side"),
+    "choices": ("item", "choice", "time"),
+}  # fmt: skip
+
+
+def campaign_file(path: Path, left_out: str = "", **rows: list[tuple[Any, ...]]) -> Path:
+    """An SQLite file with the tables of a campaign, and in them these rows."""
+    rows = {"meta": [("schema", "3")]} | rows
+    with closing(sqlite3.connect(path)) as connection:
+        for name in TABLES.keys() - {left_out}:
+            connection.execute(f"CREATE TABLE {name} ({', '.join(TABLES[name])})")
+            for row in rows.get(name, []):
+                connection.execute(f"INSERT INTO {name} VALUES ({', '.join('?' * len(row))})", row)  # noqa: S608
+        connection.commit()
+    return path
+
+
+JUDGED = [("a1", "c1", "0", "A", "ann", 3, 0.5, None, None), ("a1", "c2", '"x"', "B", "ann", 4.5, 1.0, "damaged", None)]
+
+
+def test_the_judgments_of_a_campaign_as_a_table(tmp_path: Path) -> None:
+    path = campaign_file(tmp_path / "c.db", judgments=JUDGED)
+    assert campaign.is_campaign(path)
+    found = campaign.read_judgments(path)
+    assert found.columns == ["item", "system", "annotator", "value", "time", "control"]  # no keys, nothing empty
+    assert found.rows() == [
+        ("0", "A", "ann", 3.0, "1970-01-01T00:00:00.500Z", None), ("x", "B", "ann", 4.5, "1970-01-01T00:00:01.000Z",
+                                                                   "damaged"),
+    ]  # fmt: skip
+    assert campaign.read_choices(path) is None
+    chosen = campaign_file(tmp_path / "d.db", choices=[("7", "a", 0.0)])
+    choices = campaign.read_choices(chosen)
+    assert choices is not None
+    assert choices["item"].to_list() == [7]
+    with pytest.raises(DataError, match="nobody has submitted a unit yet"):
+        campaign.read_judgments(chosen)
+
+
+def test_judgments_of_a_campaign_know_the_text_that_was_shown(tmp_path: Path) -> None:
+    """Of an attention check no text is remembered, nor of an output without words."""
+    shown = {"rows": [{"outputs": [{"cell": "c1", "text": "one"}, {"cell": "c2", "text": "two"}, {"text": "context"}]},
+                      {"outputs": [{"cell": "c3", "text": " "}]}]}  # fmt: skip
+    more = [*JUDGED, ("a1", "c3", "1", "A", "ann", 1.0, 2.0, None, None)]
+    path = campaign_file(tmp_path / "c.db", judgments=more, units=[(1, json.dumps(shown))])
+    found = campaign.read_judgments_of_texts(path)
+    assert found[OUTPUT_DIGEST].to_list() == [text_digest("one"), None, None]
+    assert not {"cell_id", "assignment_id"} & set(found.columns)
+    broken = campaign_file(tmp_path / "d.db", judgments=JUDGED, units=[(1, "[]")])
+    with pytest.raises(FormatError, match="cannot be read as a campaign"):
+        campaign.read_judgments_of_texts(broken)
+    with pytest.raises(DataError, match="nobody has submitted"):
+        campaign.read_judgments_of_texts(campaign_file(tmp_path / "e.db"))
+
+
+@pytest.mark.parametrize(
+    ("tables", "message"),
+    [
+        ({"left_out": "events"}, "is an SQLite database, but no campaign"),
+        ({"meta": []}, "does not say its version"),
+        ({"meta": [("schema", "x")]}, "does not say its version"),
+        ({"meta": [("schema", "4")]}, r"newer aliquot \(version 4 of the tables; this one knows 3\)"),
+        ({"judgments": [("a", "c", "{", "A", "ann", 1, 0.0, None, None)]}, "cannot be read as a campaign"),
+    ],
+)
+def test_files_that_are_no_readable_campaign(tmp_path: Path, tables: dict[str, Any], message: str) -> None:
+    with pytest.raises(FormatError, match=message):
+        campaign.read_judgments(campaign_file(tmp_path / "c.db", **tables))
+    (tmp_path / "text").write_text("SQLite")
+    assert not campaign.is_campaign(tmp_path / "text")
+    assert not campaign.is_campaign(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "text", ["item,system,annotator,note\n1,A,x,good\n", "item,system,annotator,criterion,points2\n1,A,x,c,3\n"]
+)
+def test_judgments_without_any_number_or_with_a_criterion_need_a_value(tmp_path: Path, text: str) -> None:
+    with pytest.raises(MissingColumnError, match="value"):
+        load_judgments(written(tmp_path, text))

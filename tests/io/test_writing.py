@@ -14,9 +14,19 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from aliquot.errors import OutputError
+from aliquot.errors import OptionError, OutputError
 from aliquot.io import writing
 from aliquot.io.locks import this_process
+from aliquot.io.overwrite import (
+    allow_in_place,
+    check_output,
+    claim_stdout,
+    is_stdout,
+    keeping_inputs,
+    note_input,
+    note_output,
+    stdout_is_output,
+)
 from aliquot.io.writing import is_stream, whole_file, whole_folder, write_bytes, write_parquet
 
 
@@ -346,3 +356,55 @@ def test_long_names_have_room_for_a_temporary_file(tmp_path):
     path = tmp_path / ("ü" * 120 + ".txt")
     write_bytes(path, b"1")
     assert path.read_bytes() == b"1"
+
+
+def test_a_run_keeps_what_it_reads_and_writes_each_output_once(old, tmp_path):
+    new, link = tmp_path / "new.txt", tmp_path / "link.txt"
+    link.hardlink_to(old)
+    with keeping_inputs():
+        note_input(old)
+        with pytest.raises(OptionError, match=r"link.txt: is read by this run as .*result.txt"):
+            note_output(link)
+        note_output(new)
+        with pytest.raises(OptionError, match="is named twice as an output"):
+            note_output(tmp_path / "." / "new.txt")
+        with pytest.raises(OptionError, match="is read by this run and"):
+            check_output(old)
+        allow_in_place(old)
+        check_output(link)
+    with keeping_inputs():
+        note_output(old)
+        with pytest.raises(OptionError, match="is read by this run and"):
+            note_input(old)  # whatever comes first
+    note_input(old)
+    note_output(old)  # outside of a run nothing is kept
+    allow_in_place(old)
+
+
+def test_a_folder_that_is_read_is_not_written_into(tmp_path):
+    (tmp_path / "data").mkdir()
+    with keeping_inputs():
+        note_input(tmp_path / "data")
+        with pytest.raises(OptionError, match=r"is in the folder .*data, which this run reads"):
+            note_output(tmp_path / "data" / "deeper" / "out.csv")
+        note_output(tmp_path / "out.csv")
+        note_output("-")
+
+
+def test_one_thing_only_goes_to_standard_output():
+    assert [is_stdout(name) for name in ("-", Path("/dev/stdout"), "/dev/fd/1", "out.csv", None)] == [True] * 3 + [
+        False] * 2  # fmt: skip
+    with keeping_inputs():
+        assert not stdout_is_output()
+        claim_stdout("--json")
+        assert not stdout_is_output()
+        with pytest.raises(OptionError, match="--json and - would both go to standard output"):
+            note_output("-")
+    with keeping_inputs():
+        note_output("/dev/null")
+        note_output("/dev/null")
+        note_output("-")
+        assert stdout_is_output()
+        with keeping_inputs():  # belongs to the outer one
+            assert stdout_is_output()
+    assert not stdout_is_output()

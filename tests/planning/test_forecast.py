@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any, cast
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,7 +13,10 @@ from hypothesis import strategies as st
 from aliquot.errors import NameUnknownError, OptionError
 from aliquot.planning import forecast as module
 from aliquot.planning.forecast import BudgetForecast, Point, probabilities, widths
+from aliquot.planning.plan_inputs import Pilot
 from aliquot.planning.recommendation import parse_goal
+from aliquot.simulation.setup import BASELINE
+from aliquot.stats.arrays import FloatArray
 from aliquot.stats.multiple_testing import adjusted, named_by_bh
 from aliquot.stats.system_correlation import pairwise_accuracy, rank_of_best, swapped_pairs
 
@@ -119,3 +125,20 @@ def test_bad_goals(text):
 def test_unknown_goals():
     with pytest.raises(NameUnknownError, match="did you mean 'accuracy'"):
         parse_goal("acuracy=0.9")
+
+
+def test_going_on_from_random_items_gives_what_as_many_random_items_give():
+    """Known from 10 of 100 items by s^2 (1/10 - 1/100); after 40 it is s^2 (1/40 - 1/100), whichever the way."""
+    variance = np.array([[4.0, 1.0], [1.0, 9.0]])
+
+    def known_from(n: int) -> FloatArray:
+        return variance * (1 / n - 1 / 100)
+
+    random, other = (cast(Any, SimpleNamespace(typed=name)) for name in (BASELINE, "pps"))
+    nothing = np.zeros((2, 2))
+    for added in (None, np.eye(2)):
+        known = known_from(10) if added is None else known_from(10) + added
+        pilot: Any = SimpleNamespace(sample=SimpleNamespace(population=100, n=10), known=known, added=added)
+        assert Pilot._after(pilot, random, 40, known_from(40)) == pytest.approx(known_from(40))
+        assert Pilot._after(pilot, random, 100, nothing) is nothing
+        assert Pilot._after(pilot, other, 40, nothing) is nothing

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from itertools import combinations
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from aliquot.estimation.monitor import Picture
 from aliquot.estimation.notes import UNKNOWN_CHANCES
 from aliquot.estimation.sequential import Replay
 from aliquot.report import verdicts
+from aliquot.report.compare_verdicts import COMPARED
 from aliquot.report.verdicts import pairs_verdict
 from aliquot.simulation.simulate import Simulation
 from aliquot.simulation.summary import EVERYTHING, Row
@@ -281,3 +283,101 @@ def test_cleaning_names_the_steps_that_did_not_apply():
 
 def test_a_result_without_a_verdict_has_none():
     assert verdicts.verdict(object()) is None
+
+
+# -- the other kinds of compare ------------------------------------------------------------------------------------
+
+
+def compared(kind: str, **fields: Any) -> str:
+    return COMPARED[kind](SimpleNamespace(**fields))
+
+
+def rows_of(*rows: dict[str, Any], **same: Any) -> list[SimpleNamespace]:
+    return [SimpleNamespace(**(same | row)) for row in rows]
+
+
+def verified(a: str, b: str, difference: float, p: float, p_adjusted: float) -> dict[str, Any]:
+    return {"a": a, "b": b, "difference": difference, "p": p, "p_adjusted": p_adjusted,
+            "accuracy_a": 0.5 + difference / 2, "accuracy_b": 0.5 - difference / 2}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("pairs", "words"),
+    [
+        ([verified("A", "B", 0.2, NAN, NAN)],
+         "No two systems were told apart by any judgment: there is no difference to test."),
+        ([verified("A", "B", -0.2, 0.01, 0.01)], "B is right more often than A (60% against 40%, p = 0.010)."),
+        ([verified("A", "B", 0.2, 0.04, 0.05)],
+         "A and B cannot be told apart (60% against 40%, p = 0.040, adjusted 0.050)."),
+        ([verified("A", "B", 0.2, 0.03, 0.03), verified("A", "C", 0.4, 0.01, 0.03), verified("B", "C", 0, NAN, NAN)],
+         ("A is right more often than C (70% against 30%, p = 0.010, adjusted 0.030). That is the clearest difference: "
+          "2 of 2 pairs of systems are told apart.")),
+        ([verified("A", "B", 0.2, 0.5, 0.5), verified("A", "C", 0.4, 0.4, 0.5)],
+         ("A and C cannot be told apart (70% against 30%, p = 0.40, adjusted 0.50). No difference is clearer: 0 of 2 "
+          "pairs of systems are told apart.")),
+    ],
+)  # fmt: skip
+def test_who_is_right_more_often(pairs, words):
+    assert compared("Verification", pairs=rows_of(*pairs)) == words
+
+
+def test_whose_outputs_need_fewer_edits():
+    same = {"group": "all", "a": "A", "b": "B", "segments": 9, "edits_a": 5.0, "edits_b": 2.5}
+    more = {"fewer_a": 2, "fewer_b": 7, "p": 0.01, "p_adjusted": 0.01}
+    assert compared("PostEditing", rows=rows_of(more | {"group": "other", "p": 1e-9}, more, **same)) == (
+        "Outputs of B need fewer edits than those of A (7 of 9 segments against 2, p = 0.010; on average 5.0 "
+        "characters from A and 2.5 from B)."
+    )
+    assert compared("PostEditing", rows=rows_of(more | {"p_adjusted": 0.05}, **same)).startswith(
+        "A and B cannot be told apart by their edits (7 of 9 segments"
+    )
+    assert "do not differ" in compared("PostEditing", rows=rows_of(more | {"p": NAN}, **same))
+
+
+def test_whether_criteria_measure_different_things():
+    pairs = rows_of({"a": "x", "b": "y", "correlation": 0.3}, {"a": "x", "b": "z", "correlation": -0.8})
+    near = " x and z are closest (r = -0.80)."
+    for loadings, words in (
+        (None, "The 4 criteria share no factor that random data would not show."),
+        (np.ones((3, 1)), "The 3 criteria measure one thing."),
+        (np.ones((3, 2)), "The 3 criteria measure 2 different things."),
+    ):
+        factors = None if loadings is None else SimpleNamespace(loadings=loadings)
+        given = {"factors": factors, "names": "wxyz", "kept": "xyz"}
+        assert compared("Criteria", pairs=pairs, **given) == words + near
+        assert compared("Criteria", pairs=[], **given) == words
+
+
+def test_which_error_costs_most():
+    same = {"annotator": None, "target": "overall", "p": 0.01, "standardised": -0.5, "slope": -2.0, "error": "tone"}
+    worst = {"error": "sense", "standardised": -0.9, "slope": -3.5}
+    other = {"target": "fluency", "standardised": -0.1, "p": 0.05}
+    one = {"error": "one", "annotator": "x", "standardised": -9.0}
+    assert compared("ErrorImportance", rows=rows_of({}, worst, other, one, **same)) == (
+        "Sense costs most of overall: 3.5 points per error, p = 0.010; no type of error is sure to lower fluency."
+    )
+    assert "sure" in compared("ErrorImportance", rows=rows_of({"slope": 0.0}, **same))
+    assert "be weighed" in compared("ErrorImportance", rows=rows_of({"standardised": NAN}, one, **same))
+
+
+def test_which_measures_changed_differently():
+    same = {"first": "one", "second": "two", "p": 0.01, "p_adjusted": 0.02, "measure": "mood"}
+    assert compared("GroupChanges", rows=rows_of({}, {"measure": "sleep", "p_adjusted": 0.05}, {"p": NAN}, **same)) == (
+        "one and two changed differently in 1 of 2 measures: mood (p = 0.010, adjusted 0.020)."
+    )
+    far = rows_of({"p": 0.5, "p_adjusted": 0.5}, {"measure": "sleep", "p": 0.2, "p_adjusted": 0.4}, **same)
+    assert compared("GroupChanges", rows=far) == (
+        "The changes of one and two cannot be told apart in any of 2 measures (the clearest: sleep, p = 0.20, adjusted "
+        "0.40)."
+    )
+    assert "No measure can be tested" in compared("GroupChanges", rows=rows_of({"p": NAN}, **same))
+
+
+def test_questions_and_affect():
+    assert compared("PoolReduction", kept="ab", rows="abc") == "2 of 3 questions are suitable."
+    scores = rows_of({"positive": 30.0, "negative": 11.0}, {"positive": 21.0, "negative": 12.0},
+                     {"positive": 50.0, "negative": NAN})  # fmt: skip
+    assert compared("AffectScores", rows=scores) == (
+        "Mean affect of 2 questionnaires: positive 25.5, negative 11.5 (10 to 50)."
+    )
+    assert compared("AffectScores", rows=scores[2:]) == "No questionnaire is complete."

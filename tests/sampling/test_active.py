@@ -245,3 +245,15 @@ def test_mistakes_are_told():
         sampler.tell({CAMPAIGN.ids[0]: ["a", "b", "c"]})  # type: ignore[list-item]
     with pytest.raises(DataError, match="one each"):
         sampler.tell({CAMPAIGN.ids[0]: [1.0]})
+
+
+@pytest.mark.parametrize(("n", "bins"), [(3, 1), (4, 1), (8, 2), (11, 2)])
+def test_items_are_ordered_by_bins_of_quality_and_as_rings_of_texts(n, bins):
+    quality, along = np.arange(12.0)[::-1], np.arange(12.0) % 7
+    order = quality_order(quality, along, n, np.random.default_rng(3))
+    for part in np.split(order, bins):
+        by_text = sorted(part.tolist(), key=lambda row: (along[row], row))
+        start = by_text.index(int(part[0]))
+        assert part.tolist() == by_text[start:] + by_text[:start]
+    by_quality = np.split(np.argsort(quality), bins)
+    assert [set(part.tolist()) for part in np.split(order, bins)] == [set(part.tolist()) for part in by_quality]

@@ -270,3 +270,13 @@ def test_a_protocol_that_contradicts():
         select(UNRATED, "auto", 20, protocol="mqn")
     with pytest.raises(OptionError, match="leave out one"):
         select(UNRATED, "auto", 20, protocol="mqm", scale="ratings")
+
+
+def test_ids_are_no_costs():
+    data = EvalSet(pl.DataFrame({"id": [1, 2], "price": [3.0, 4.0], "note": ["a", "b"]}), ("A",))
+    costs = item_costs(data, "price")
+    assert costs is not None
+    assert costs.tolist() == [3.0, 4.0]
+    for name in ("id", "note"):
+        with pytest.raises(NameUnknownError, match=f"no cost '{name}'"):
+            item_costs(data, name)

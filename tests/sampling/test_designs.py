@@ -375,3 +375,14 @@ def test_slopes_of_a_utility_and_of_length():
     )
     ratio = both / (utility * length)
     assert ratio == pytest.approx(ratio[0])
+
+
+def test_spreads_of_bins_by_hand():
+    """A bin without spread gets a tenth of the pooled one, a single item all of it."""
+    values = np.array([1.0, 3.0, 5.0, 5.0, 9.0, 2.0, 4.0, 9.0])
+    data = EvalSet(pl.DataFrame({"id": range(8)}), ("A",), scores={"m": values[:, None]})
+    codes = np.array([0, 0, 1, 1, 2, 3, 3, 3])
+    parts = [np.sqrt(2.0), 0.0, np.nan, np.std([2, 4, 9], ddof=1)]
+    pooled = np.sqrt((2.0 + 26.0) / 4)  # squares 2, 0, 0, 26; 8 items less 4 means
+    expected = np.array([parts[0], 0.1 * pooled, pooled, parts[3]]) / values.std()
+    assert designs._bin_spreads(data, codes, None) == pytest.approx(expected)

@@ -21,7 +21,15 @@ from aliquot.core.evalset import EvalSet
 from aliquot.errors import AliquotWarning, DataError, NameUnknownError, OptionError
 from aliquot.sampling.dueling import PairAllocator, PairAsk
 from aliquot.sampling.pair_decisions import PairDecisions
-from aliquot.sampling.pair_policies import PAIR_POLICIES, PairState, divergence, expected_gain, pair_number, target
+from aliquot.sampling.pair_policies import (
+    PAIR_POLICIES,
+    PairState,
+    divergence,
+    expected_gain,
+    pair_number,
+    posterior_of,
+    target,
+)
 from aliquot.stats.arrays import FloatArray
 from aliquot.stats.bradley_terry import strength_posterior
 
@@ -576,3 +584,17 @@ def test_choices_of_another_seed_are_noted():
     choices = [(item, "A", "B", "A") for item in (3, 17, 31)]
     with pytest.warns(AliquotWarning, match="not among those asked"):
         PairAllocator.from_choices(["A", "B"], choices, items=range(40), seed=1)
+
+
+@pytest.mark.parametrize(("ties", "dispersion"), [(0.0, 1.0), (1.0, 1 - 1 / 6), (4.0, 1 - 4 / 6), (50.0, 0.1)])
+def test_ties_make_choices_less_uncertain_by_hand(ties, dispersion):
+    """Four choices, and two more for careful: a share of ties takes as much off the variance, down to a tenth."""
+    value, number = np.array([[0.0, 3.0], [1.0, 0.0]]), np.array([[0.0, 4.0], [4.0, 0.0]])
+    found, expected = posterior_of(value, number, ties), strength_posterior(value, number, dispersion=dispersion)
+    assert found.mean == pytest.approx(expected.mean)
+    assert found.covariance == pytest.approx(expected.covariance)
+    more = posterior_of(value, number, ties, asked=np.array([9]))
+    assert more.covariance == pytest.approx(
+        strength_posterior(value, number, number * 9 / 4, dispersion=dispersion).covariance)  # fmt: skip
+    fewer = posterior_of(value, number, ties, asked=np.array([2]))
+    assert fewer.covariance == pytest.approx(expected.covariance)

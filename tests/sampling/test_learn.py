@@ -13,7 +13,7 @@ import pytest
 import aliquot
 from aliquot.core.evalset import EvalSet
 from aliquot.errors import AliquotWarning, DataError, NameUnknownError, OptionError
-from aliquot.sampling.learn import learn
+from aliquot.sampling.learn import _whitening, learn
 from aliquot.sampling.select import select
 from aliquot.sampling.training import (
     BASELINE,
@@ -277,3 +277,9 @@ def test_the_same_sources_everywhere_leave_nothing_to_validate_on():
 
 def test_public_name():
     assert aliquot.learn is learn
+
+
+def test_whitening_by_hand():
+    """Variances 4 and 0 along the axes, and 0.1 more: divided by sqrt(4.1) and sqrt(0.1)."""
+    rows = np.array([[2.0, 5.0], [-2.0, 5.0], [2.0, 5.0], [-2.0, 5.0], [0.0, 5.0]])
+    assert _whitening(rows) == pytest.approx(np.diag([4.1**-0.5, 0.1**-0.5]))

@@ -21,8 +21,8 @@ from aliquot import AliquotError, AliquotWarning, EvalSet, Selection
 from aliquot.core.registry import Spec, parse_chain, parse_spec
 from aliquot.errors import DataError, NameUnknownError
 from aliquot.sampling.methods import all_methods
-from aliquot.sampling.select import select
-from aliquot.sampling.summary import summarise
+from aliquot.sampling.select import _ask_for_scale, _with_past_scale, select
+from aliquot.sampling.summary import _notes, summarise
 
 # -- the public name -----------------------------------------------------------------------------------------------
 
@@ -353,3 +353,66 @@ def test_shares_are_of_the_selection_and_of_the_set():
     assert [share.selected for share in summary.domains] == pytest.approx([1 / 3] * 3)
     assert sorted(share.full for share in summary.domains) == pytest.approx([3 / 30, 8 / 30, 19 / 30])
     assert [(share.name, share.full) for share in summary.document_lengths] == [("0-9", 1.0)]
+
+
+@pytest.mark.parametrize(
+    ("details", "notes"),
+    [
+        ({}, ()),
+        ({"matching": True}, ()),
+        ({"matching": False}, ("each system has its own draw; the file names the systems to judge for each item",)),
+        ({"gap": 0.0}, ()),
+        ({"gap": 0.012}, ("the choice is within 1.2e-02 of the best possible total utility",)),
+        ({"rounding": "nearest", "empty_bins": 0, "bins": 4}, ()),
+        ({"rounding": "random", "empty_bins": 1, "bins": 4}, ()),
+        ({"rounding": "nearest", "empty_bins": 1, "bins": 4},
+         ("1 of 4 bins got no item: means are biased towards the others",)),
+        ({"within": "top", "first_stage": 10}, ("within a first selection of 10 by top, which has no probabilities",)),
+        ({"within": "pps", "first_stage": 5}, ("within a first selection of 5 by pps: probabilities multiplied",)),
+        ({"waves": [{"size": 1, "drawn": 1}, {"size": 3, "drawn": 2}]},
+         ("wave 2 adds 2 items to 1, which come first",)),
+        ({"waves": [{"size": 2, "drawn": 2}, {"size": 3, "drawn": 2}]},
+         ("wave 2 adds 2 items (1 expected) to 1, which come first",)),
+        ({"draws": 7}, ("best of 7 draws by a metric: known probabilities are given up",)),
+    ],
+)  # fmt: skip
+def test_notes_of_a_summary_by_hand(details, notes):
+    chosen = Selection((1, 2, 3), 10, "m", probability=np.full(3, 0.3), details=details)
+    assert _notes(chosen) == notes
+    unknown = Selection((1, 2, 3), 10, "m", details=details)
+    assert _notes(unknown) == (() if "within" in details else notes)
+    paid = Selection((1, 2, 3), 10, "m", probability=np.full(3, 0.3), cost=np.ones(3), details=details)
+    assert _notes(paid) == (*notes, "the cost budget holds in expectation; this draw's cost is shown")
+    assert _notes(Selection((1, 2, 3), 10, "m", cost=np.ones(3))) == ()
+
+
+@pytest.mark.parametrize(
+    ("method", "asks"),
+    [("pps", True), ("pps:size=error", True), ("pps:size=length", False), ("pps:scale=penalties", False),
+     ("pps:scale=auto", True), ("pps:slopes=1|2", False), ("random", False)],
+)  # fmt: skip
+def test_the_scale_is_asked_for_where_it_matters(method, asks):
+    unrated = EvalSet(pl.DataFrame({"id": range(4)}), ("A", "B"))
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        _ask_for_scale(parse_spec(method), unrated)
+        _ask_for_scale(parse_spec(method), replace(unrated, scores={"human": np.ones((4, 2))}, human="human"))
+    assert len(told) == asks
+
+
+def test_the_scale_of_earlier_campaigns_is_used_where_nothing_else_says_it():
+    """The data themselves, the method, or no campaign at all leave the method as it is."""
+    past = EvalSet(pl.DataFrame({"id": range(4)}), ("A", "B"), human="human",
+                   scores={"human": np.array([[0.0, -5.0], [-1.0, 0.0], [0.0, -25.0], [0.0, 0.0]])})  # fmt: skip
+    unrated = EvalSet(past.items, past.systems)
+    spec = parse_spec("pps")
+    found = _with_past_scale(spec, unrated, [past])
+    assert found.parameters == {"scale": "penalties"}
+    assert _with_past_scale(spec, past, [past]) is spec
+    assert _with_past_scale(spec, unrated, []) is spec
+    assert _with_past_scale(parse_spec("random"), unrated, [past]).parameters == {}
+    named = parse_spec("pps:scale=ratings")
+    assert _with_past_scale(named, unrated, [past]) is named
+    ratings = replace(past, scores={"human": past.scores["human"] + 90.0}, name="other")
+    with pytest.raises(AliquotError, match="judged on different scales"):
+        _with_past_scale(spec, unrated, [past, ratings])

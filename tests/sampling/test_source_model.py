@@ -14,7 +14,7 @@ import aliquot
 from aliquot.errors import DataError, FormatError
 from aliquot.sampling import source_model
 from aliquot.sampling.learn import learn
-from aliquot.sampling.source_model import SourceModel
+from aliquot.sampling.source_model import SourceModel, Trees, apply_trees
 
 STRANGE = [
     "",
@@ -233,3 +233,16 @@ def test_nothing_can_be_changed(model):
         model.slopes[0] = 1.0
     with pytest.raises(AttributeError):
         model.target = "x"
+
+
+def test_trees_by_hand():
+    """One tree splits at 0.5 and left of it at 0, the other is a leaf of 10."""
+    trees = Trees(
+        root=np.array([0, 5], dtype=np.int32), feature=np.array([0, 0, -1, -1, -1, -1], dtype=np.int32),
+        threshold=np.array([0.5, 0.0, 0, 0, 0, 0]), left=np.array([1, 3, -1, -1, -1, -1], dtype=np.int32),
+        right=np.array([2, 4, -1, -1, -1, -1], dtype=np.int32), value=np.array([0, 0, 4.0, 1.0, 2.0, 10.0]),
+    )  # fmt: skip
+    assert apply_trees(trees, np.array([[-1.0], [0.0], [0.25], [0.5], [0.75]])).tolist() == [11, 11, 12, 12, 14]
+    assert apply_trees(trees, np.zeros((0, 1))).tolist() == []
+    with pytest.raises(DataError, match="the trees ask for feature 0; there are 0"):
+        apply_trees(trees, np.zeros((2, 0)))

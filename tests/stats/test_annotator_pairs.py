@@ -25,6 +25,7 @@ from aliquot.stats.annotator_pairs import (
     pearson_measure,
     spearman_pairs,
     table_measure,
+    table_moments,
     table_pearson,
     table_spearman,
     tables,
@@ -149,3 +150,10 @@ def test_nothing_to_compare() -> None:
 def test_the_mean_leaves_undefined_pairs_out() -> None:
     assert mean_over_pairs(np.array([0.5, np.nan]), np.array([4.0, 9.0])) == 0.5
     assert np.isnan(mean_over_pairs(np.array([np.nan]), np.array([4.0])))
+
+
+def test_moments_of_tables_are_those_of_the_rows() -> None:
+    pairs = pairs_of(ratings(3))
+    np.testing.assert_allclose(table_moments(tables(pairs), pairs.judgments.values), moments(pairs), atol=1e-9)
+    found = table_moments(np.array([[[2.0, 1.0], [0.0, 3.0]]]), np.array([3.0, 5.0]))  # as -1/2 and 1/2
+    assert found.tolist() == [[6.0, 0.0, 1.0, 1.5, 1.5, 1.0]]

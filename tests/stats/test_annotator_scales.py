@@ -51,6 +51,9 @@ def test_ten_judgments_are_enough_to_compare():
         ([0, 0, 2, 4, 6], [-4, -3, 0, 0, 0], None),
         ([-1, 0, 2, 4, 6], [-4, -3, -2, 0, 0], None),
         ([0, 0, 2, 4, 6], [-4, -3, -2, 0, 1], None),
+        ([-3, -2, -1, -1, 0.5], [1, 2, 3, 4, 5], None),
+        ([-0.4, -0.6, -1, -1, -2], [0.2, 0.3, 0.5, 0.5, 1], -2),
+        ([0.4, 0.6, 1, 1, 2], [-0.2, -0.3, -0.5, -0.5, -1], -2),
     ],
 )
 def test_factor_by_hand(own, others, factor):
@@ -69,3 +72,5 @@ def test_reversed_annotators_by_hand():
     assert reversed_annotators(values, people, truth) == []
     values, people = judged(SCORES, 100 - SCORES, 100 - SCORES)
     assert reversed_annotators(values, people, np.tile(SCORES, 3)) == []  # the typical other is reversed too: at 0
+    values, people = judged([5.0] * 11, 100 - SCORES, [7.0] * 11)
+    assert reversed_annotators(values, people, np.tile(SCORES, 3)) == []  # the others' values are constant

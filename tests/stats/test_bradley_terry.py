@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.optimize import minimize
+from scipy.optimize import brentq, minimize
+from scipy.special import expit
 
 from aliquot.errors import MissingExtraError, NameUnknownError, OptionError
-from aliquot.stats.bradley_terry import bradley_terry
+from aliquot.stats.bradley_terry import bradley_terry, strength_posterior
 from aliquot.stats.choices import Choices, choices_of_rows, choices_of_scores, choices_of_system, tally
 
 
@@ -236,3 +237,33 @@ def test_dropping_ties_may_empty_pairs():
     left = rows((0, 1, 0), (0, 1, 0), (1, 2, 1)).decided()
     assert left.pairs.tolist() == [[1, 2]]
     assert left.starts.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize(("ties", "tied"), [("half", 0), ("davidson", 4)])
+def test_one_choice_per_cluster_widens_by_the_number_of_clusters_only(ties, tied):
+    """Two systems: the model fits every share, so that the clusters' scores sum up to the information itself."""
+    outcome = np.array([1] * 4 + [-1] * 2 + [0] * tied)
+    n = len(outcome)
+    choices = choices_of_rows(np.zeros(n, int), np.ones(n, int), outcome, np.arange(n), 2)
+    naive, robust = (bradley_terry(choices, ties=ties, interval=how) for how in ("information", "robust"))
+    np.testing.assert_allclose(robust.covariance, naive.covariance * n / (n - 1), rtol=1e-9)
+    assert robust.df == n - 1
+    # with every choice given twice in its cluster half of the information is new
+    first, second = np.zeros(2 * n, int), np.ones(2 * n, int)
+    twice = choices_of_rows(first, second, np.repeat(outcome, 2), np.repeat(np.arange(n), 2), 2)
+    np.testing.assert_allclose(bradley_terry(twice, ties=ties).covariance, robust.covariance, rtol=1e-9)
+
+
+@pytest.mark.parametrize(("spread", "dispersion", "factor"), [(0.5, 1.0, 1.0), (2.0, 0.5, 3.0)])
+def test_strengths_with_a_prior_by_hand(spread, dispersion, factor):
+    """3 of 4 choices: the mode m, -m solves (3 - 4 P) / dispersion = m / spread^2, P the chance at the gap 2 m."""
+    value, number = np.array([[0.0, 3.0], [1.0, 0.0]]), np.array([[0.0, 4.0], [4.0, 0.0]])
+    found = strength_posterior(value, number, factor * number, spread=spread, dispersion=dispersion)
+    mode = brentq(lambda m: (3 - 4 * expit(2 * m)) / dispersion - m / spread**2, 0.0, 5.0)
+    one = expit(2 * mode) * expit(-2 * mode) / dispersion  # the information of one choice
+    prior, pair = spread**-2, 4 * factor * one
+    assert found.mean == pytest.approx([mode, -mode])
+    assert found.information[0, 1] == pytest.approx(one)
+    assert found.covariance == pytest.approx(np.linalg.inv([[prior + pair, -pair], [-pair, prior + pair]]))
+    if factor == 1.0:
+        assert found.covariance == pytest.approx(strength_posterior(value, number).covariance)

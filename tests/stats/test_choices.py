@@ -12,7 +12,16 @@ from scipy.stats import binomtest
 from statsmodels.stats.contingency_tables import mcnemar as reference_mcnemar
 
 from aliquot.errors import OptionError
-from aliquot.stats.choices import choices_of_scores, clustered_sign_test, mcnemar, sign_test, tally
+from aliquot.stats.choices import (
+    choices_of_rows,
+    choices_of_scores,
+    clustered_sign_test,
+    informative_clusters,
+    mcnemar,
+    pair_sign_tests,
+    sign_test,
+    tally,
+)
 from aliquot.stats.clustered import clustered_difference, clustered_mean, clustered_share, student_quantile
 from aliquot.stats.proportions import tango_interval
 
@@ -218,3 +227,17 @@ def test_compared_counts_wins_of_both_sides_and_ties():
     assert counts.wins.tolist() == [[0, 2, 1], [1, 0, 0], [1, 1, 0]]
     assert counts.ties.tolist() == [[0, 0, 0], [0, 0, 1], [0, 1, 0]]
     assert counts.compared.tolist() == [[0, 3, 2], [3, 0, 2], [2, 2, 0]]
+
+
+def test_what_pairs_and_their_differences_rest_on_by_hand():
+    """Clusters 0 and 1: X over Y; 2: X over Y, Y over X; 3: Y ties Z; Z is never decided."""
+    first, second = np.array([0, 0, 0, 1, 1]), np.array([1, 1, 1, 0, 2])
+    choices = choices_of_rows(first, second, np.array([1, 1, 1, 1, 0]), np.array([0, 1, 2, 2, 3]), 3)
+    p, net = pair_sign_tests(choices)
+    assert net.tolist() == [[0, 2, 0], [-2, 0, 0], [0, 0, 0]]
+    assert p[0, 1] == p[1, 0] == 0.5  # two clusters for X, the third for neither
+    assert np.isnan(p[1, 2])
+    assert np.isnan(p[0, 2])
+    assert informative_clusters(choices).tolist() == [[0, 2, 0], [2, 0, 0], [0, 0, 0]]
+    more = choices_of_scores(np.array([[2.0, 1.0, 1.0], [2.0, 2.0, 1.0], [1.0, 1.0, 1.0]]), np.arange(3))
+    assert informative_clusters(more).tolist() == [[0, 1, 2], [1, 0, 1], [2, 1, 0]]

@@ -226,3 +226,11 @@ def test_bad_arguments() -> None:
         correlate_tables(table, table, "pearson", "items")  # type: ignore[arg-type]
     with pytest.raises(NameUnknownError, match="no grouping 'doc'"):
         group_correlations(table, table, "pearson", "doc")  # type: ignore[arg-type]
+
+
+def test_accuracy_of_rows_by_hand():
+    """A tie on one side is half wrong, on both sides right; a pair with a gap does not count."""
+    nan = float("nan")
+    rows = np.array([[1, 2, 3], [3, 2, 1], [5, nan, 5], [1, 1, 2], [nan, nan, 1], [nan, 2, 3]], dtype=float)
+    assert association.accuracy_rows(rows, np.array([0.1, 0.2, 0.3])) == pytest.approx([1, 0, 0.5, 2.5 / 3, 0, 1])
+    assert association.accuracy_rows(rows[3:4], np.array([0.2, 0.2, 0.1])) == pytest.approx([1 / 3])

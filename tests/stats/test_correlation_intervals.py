@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.stats import pearsonr
+from scipy.stats import norm, pearsonr
 
 from aliquot.stats.correlation import Coefficient, Level, correlate_tables
 from aliquot.stats.correlation_intervals import fisher_interval, table_interval
@@ -67,3 +67,12 @@ def test_coverage_where_items_share_difficulty(level: Level):
         fisher += naive[0] <= truth <= naive[1]
     assert 0.92 <= hits / 300 <= 0.98
     assert fisher < hits - 15
+
+
+def test_between_systems_the_number_of_systems_counts_by_hand() -> None:
+    """Fisher: tanh(artanh r +- 1.96 / sqrt(M - 3)) for the systems that have the metric."""
+    rng = np.random.default_rng(0)
+    human, metric = rng.normal(size=(2, 30, 8))
+    metric[:, 7] = np.nan
+    expected = np.tanh(np.arctanh(0.5) + np.array([-1, 1]) * norm.ppf(0.975) / np.sqrt(7 - 3))
+    assert table_interval(metric, human, 0.5, "pearson", "system_means") == pytest.approx(expected)

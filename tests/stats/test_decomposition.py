@@ -23,6 +23,7 @@ from aliquot.stats.decomposition import (
     pair_parts,
     pair_signs,
     parts_of,
+    squared_error,
 )
 
 OBSERVED, NOISE, BIAS, VARIANCE, COVARIANCE = range(5)
@@ -290,3 +291,23 @@ def test_bad_input():
     with pytest.raises(OptionError, match=r"\[2, 3\] metrics"):
         decompose([pair_signs(human, metrics, 2), pair_signs(human, metrics[1:], 2)])
     assert isinstance(pair_signs(human, metrics, 2), PairSigns)
+
+
+def test_squared_errors_of_differences_by_hand():
+    """D of two items are 2, 0: mean 1, variance 1 / 2. The metric's 3, 1 have mean 2 and the same variance.
+
+    The least squares factor is 1 / 2, so nothing is biased and the variance counts a quarter. With a second pair a
+    factor cannot fit both.
+    """
+    human = np.array([[3.0, 1.0], [2.0, 2.0]])
+    metric = np.array([[3.0, 0.0], [1.0, 0.0]])
+    found = squared_error(human, np.stack([metric, np.zeros((2, 2)), np.full((2, 2), np.nan)]))
+    assert found.pairs.tolist() == [1, 1, 1, 1, 0]
+    assert found.value[:4].tolist() == [
+        [0.5, 0.5, 0.0, 0.0, 1.0], [1.0, 0.5, 0.0, 0.5, 1.0], [0.625, 0.5, 0.0, 0.125, 0.5], [1.5, 0.5, 1.0, 0.0, 0.0],
+    ]  # fmt: skip
+    assert np.isnan(found.value[4, :4]).all()
+    three = np.array([[3.0, 1.0, 0.0], [3.0, 1.0, 0.0]])  # differences 2, 3, 1; of the metric 1, 1, 0
+    other = np.array([[2.0, 1.0, 1.0], [2.0, 1.0, 1.0]])
+    bias = ((2 - 2.5) ** 2 + (3 - 2.5) ** 2 + 1) / 3
+    assert squared_error(three, other[None]).value[2] == pytest.approx([bias, 0.0, bias, 0.0, 2.5])

@@ -185,3 +185,10 @@ def test_fisher_information_does_not_overflow() -> None:
     assert fisher_information(fit) == pytest.approx([0.0, 0.0, 0.0], abs=1e-300)
     near = IRTFit(np.array([5.0]), np.array([5.0]), np.array([900.0]), np.ones(1), 0.1, 0.0, True, 1)
     assert fisher_information(near) == pytest.approx([900.0**2 / 4])
+
+
+def test_two_systems_are_enough_to_compare() -> None:
+    scores, _ = simulate(0, items=20, systems=2)
+    assert fit_irt(scores).ability.shape == (2,)
+    with pytest.raises(OptionError, match="1 system"):
+        fit_irt(scores[:, :1])

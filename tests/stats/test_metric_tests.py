@@ -373,3 +373,14 @@ def test_bad_arguments() -> None:
         compare_metrics(scores, human, "pearson", "item")  # type: ignore[arg-type]
     with pytest.raises(NameUnknownError, match="no swap 'rows'"):
         compare_metrics(scores, human, swap="rows")  # type: ignore[arg-type]
+
+
+def test_means_of_item_values_by_hand() -> None:
+    """One value is a mean, too; without any the metric is undefined in every comparison."""
+    nan = float("nan")
+    tests = compare_item_values(np.array([[1.0, nan, nan], [0.5, 0.25, nan], [nan, nan, nan]]), 50)
+    np.testing.assert_allclose(tests.values, [0.75, 0.25, nan])
+    assert np.isnan(tests.p[2]).all()
+    assert np.isnan(tests.p[:, 2]).all()
+    assert np.isfinite(tests.p[:2, :2]).all()
+    assert (tests.cells, tests.items, tests.systems) == (3, 2, 0)

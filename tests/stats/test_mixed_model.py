@@ -91,3 +91,19 @@ def test_small_helpers() -> None:
     drawn = shrunk_to_common(values, 4 * np.eye(3))
     assert drawn.mean() == pytest.approx(values.mean())
     assert np.ptp(drawn) < np.ptp(values)
+
+
+def test_the_nearest_covariance_by_hand() -> None:
+    """Eigenvalues 3 and -1 become 3 and 0; what is missing stays, what fits is returned as it is."""
+    assert positive_part(np.array([[1.0, 2.0], [2.0, 1.0]])) == pytest.approx(np.full((2, 2), 1.5))
+    with_gap = np.array([[1.0, np.nan, 2.0], [np.nan] * 3, [2.0, np.nan, 1.0]])
+    found = positive_part(with_gap)
+    assert found[np.ix_([0, 2], [0, 2])] == pytest.approx(np.full((2, 2), 1.5))
+    assert np.isnan(found[1]).all()
+    fits = np.array([[2.0, 1.0], [1.0, 1.0]])
+    assert positive_part(fits) is fits
+
+
+def test_the_covariance_of_one_system_and_of_one_item_by_hand() -> None:
+    assert cell_covariance(np.array([[1.0], [3.0], [8.0]]), np.ones(3)) == pytest.approx(np.array([[13.0]]))
+    assert cell_covariance(np.array([[2.0, 3.0]]), np.ones(1)).tolist() == [[0.0, 0.0], [0.0, 0.0]]

@@ -12,7 +12,15 @@ from statsmodels.stats.multitest import multipletests
 
 from aliquot.errors import NameUnknownError, OptionError
 from aliquot.stats.arrays import FloatArray
-from aliquot.stats.multiple_testing import adjust_pairs, adjusted, max_t, significantly_better, two_sided
+from aliquot.stats.multiple_testing import (
+    adjust_pairs,
+    adjusted,
+    choose_adjustment,
+    max_t,
+    named_by_bh,
+    significantly_better,
+    two_sided,
+)
 from aliquot.stats.pairwise import analytic_p, permutation_p
 
 NAN = np.nan
@@ -123,3 +131,29 @@ def test_counted_p_values_may_sum_to_more_than_1():
         two_sided(np.array([[0.5, 1.5], [0.5, 0.5]]))
     with pytest.raises(OptionError, match=r"p\[0, 1\] is 0\.02 and p\[1, 0\] is 0\.02; give one-sided"):
         two_sided(np.array([[1.0, 0.02], [0.02, 1.0]]))
+
+
+@given(st.lists(st.one_of(st.floats(0.0, 0.2), st.just(NAN)), min_size=1, max_size=8))
+def test_rows_of_p_values_are_named_as_adjusted_ones_are(row):
+    values = adjusted(np.array(row), "bh")
+    clear = np.abs(values - 0.05) > 1e-12  # at the limit rounding decides; NaN is not clear
+    np.testing.assert_array_equal(named_by_bh(np.array([row]), 0.05)[0][clear], values[clear] < 0.05)
+
+
+def test_which_p_values_are_named_by_hand():
+    """Limits of 3 values at 0.05 are 0.0167, 0.0333, 0.05; of 2, 0.025 and 0.05. The limit itself is too much."""
+    table = np.array([[0.01, 0.04, 0.03], [0.01, 0.06, 0.055], [0.04, NAN, 0.03], [0.2, NAN, 0.025], [NAN] * 3])
+    assert named_by_bh(table, 0.05).tolist() == [
+        [True, True, True], [True, False, False], [True, False, True], [False] * 3, [False] * 3,
+    ]  # fmt: skip
+    assert named_by_bh(np.zeros((2, 0)), 0.05).shape == (2, 0)
+
+
+def test_the_adjustment_follows_from_the_rule():
+    assert [choose_adjustment(None, rule) for rule in ("any", "published")] == ["bh", "none"]
+    assert [choose_adjustment("none", rule) for rule in ("any", "published")] == ["none", "none"]
+    assert choose_adjustment("maxt", "any") == "maxt"
+    with pytest.raises(NameUnknownError, match="no adjustment 'sidak'"):
+        choose_adjustment("sidak", "any")
+    with pytest.raises(OptionError, match="tests each pair alone"):
+        choose_adjustment("bh", "published")

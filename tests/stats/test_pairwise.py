@@ -17,10 +17,13 @@ from aliquot.stats import pairwise, subset_search
 from aliquot.stats.arrays import FloatArray
 from aliquot.stats.pairwise import (
     analytic_p,
+    neighbour_p,
     pair_differences,
     pairwise_sums,
     permutation_p,
     prefix_spa,
+    random_spa,
+    sign_flip_p,
     spa,
     spa_from_sums,
 )
@@ -296,3 +299,54 @@ def test_search_is_twenty_times_faster_than_permuting() -> None:
         return process_time() - begin
 
     assert seconds(50, analytic=False) > min(seconds(1000, analytic=True) for _ in range(5))
+
+
+@pytest.mark.parametrize(
+    ("values", "p"),
+    [
+        ([1, 1, 1], 2 / 8),
+        ([2, -2, 0], 1.0),
+        ([3, 1, np.nan], 2 / 4),
+        ([3, 1, -1], 6 / 8),  # of the sums +-5, +-3, +-3, +-1 those from 3 on
+        ([0, np.nan, 0], 1.0),
+        ([1e-300, 1e-300, 1e-300], 2 / 8),
+    ],
+)
+def test_flipped_signs_by_hand(values, p):
+    assert sign_flip_p(np.array(values, dtype=float)[:, None]).tolist() == [p]
+
+
+def test_flipped_signs_are_drawn_from_13_values_on():
+    """Of 12 ones the exact share is 2 / 2^12; of 13 a sample, in which the observed signs count once."""
+    table = np.ones((13, 3))
+    table[12, 0], table[9:, 1] = 0.0, -1.0
+    p = sign_flip_p(table)
+    assert p[0] == 2 / 2**12
+    assert p[1] == pytest.approx(stats.binomtest(9, 13).pvalue, abs=0.02)
+    assert 1 / 10_001 <= p[2] < 0.002
+    assert sign_flip_p(table).tolist() == p.tolist()
+    assert sign_flip_p(table, seed=1)[1] != p[1]
+
+
+def test_neighbours_are_tested_as_in_the_table_of_all_pairs():
+    scores = table(4, items=30, systems=4)
+    both = neighbour_p(scores)
+    expected = [stats.wilcoxon(scores[:, k], scores[:, k + 1], alternative="greater").pvalue for k in range(3)]
+    assert both == pytest.approx(expected)
+    assert neighbour_p(np.array([[1.0, 1.0, 0.0], [2.0, 2.0, 0.0], [3.0, 3.0, 0.0]])).tolist() == [0.5, 0.125]
+
+
+def test_random_samples_of_two_of_four_items():
+    scores = np.array([[3.0, 1.0, 0.0], [1.0, 2.0, 0.0], [4.0, 0.0, 2.0], [0.0, 1.0, 5.0]])
+    every = [spa(analytic_p(scores[list(rows)]), analytic_p(scores)) for rows in combinations(range(4), 2)]
+    found = random_spa(scores, 2, seed=1, error=1e-3)
+    assert found.value == pytest.approx(np.mean(every), abs=4e-3)
+    assert found.error == pytest.approx(np.std(every) / np.sqrt(found.draws), rel=0.1)
+    assert found.error <= 1e-3
+    assert random_spa(scores, 2, seed=1, error=1.0).draws == 500
+    assert random_spa(scores, 2, seed=1, error=0.0, most=750).draws == 750
+    assert random_spa(scores, 4) == pairwise.ExpectedAccuracy(1.0, 0.0, 1)
+    assert random_spa(scores, 1).draws >= 500
+    for n in (0, 5):
+        with pytest.raises(OptionError, match="a number from 1 to 4"):
+            random_spa(scores, n)

@@ -10,7 +10,7 @@ from sklearn.linear_model import Ridge
 
 from aliquot.errors import OptionError
 from aliquot.stats.arrays import BoolArray, FloatArray
-from aliquot.stats.regression import pooled_ridge, power, weighted_means
+from aliquot.stats.regression import left_over, pooled_ridge, power, weighted_means
 
 
 def problem(
@@ -192,3 +192,15 @@ def test_power_of_noise_is_small():
     assert np.mean(unseen) < 0.3
     assert np.median(unseen) < 0.1
     assert np.mean(seen) > 0.95
+
+
+def test_what_predictions_leave_over_by_hand():
+    """Targets 1, 2, 3 less their mean: -1, 0, 1. Predictions -2, 0, 2 are used by half and leave nothing."""
+    y, ones = np.array([[1.0], [2.0], [3.0]]), np.ones(3)
+    assert left_over(y, 0.0 * y, ones) == pytest.approx(2.0)
+    assert left_over(y, 2 * (y - 2.0), ones) == pytest.approx(0.0, abs=1e-12)
+    assert left_over(y, 2.0 - y, ones) == pytest.approx(2.0)  # the wrong way round: not used
+    assert left_over(y, np.array([[-0.5], [0.0], [0.5]]), ones) == pytest.approx(0.5)  # used fully, and no more
+    gap = np.array([[1.0, np.nan], [3.0, 4.0], [np.nan, 8.0]])
+    weight = np.array([1.0, 3.0, 1.0])  # weighted means 2.5 and 5
+    assert left_over(gap, np.zeros((3, 2)), weight) == pytest.approx(1.5**2 + 3 * 0.5**2 + 3 * 1 + 9)

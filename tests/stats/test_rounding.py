@@ -13,7 +13,16 @@ from aliquot.estimation.pipeline import infer
 from aliquot.estimation.proxies import usable
 from aliquot.estimation.ranking import full_p
 from aliquot.estimation.sample import Sample
-from aliquot.stats.arrays import FloatArray, is_constant, is_negligible, round_off, snapped, spread_of
+from aliquot.stats.arrays import (
+    FloatArray,
+    extreme_size,
+    is_constant,
+    is_negligible,
+    lies_within,
+    round_off,
+    snapped,
+    spread_of,
+)
 from aliquot.stats.break_even import _paired_moments
 from aliquot.stats.clustered import change_test
 from aliquot.stats.correlation_intervals import _influence
@@ -145,3 +154,19 @@ def test_kernels_without_spread():
     assert contrast_variance(rounded_otherwise(common[:1, :1]).repeat(4, 0).repeat(4, 1)) == 0
     values = np.array([1.0, 2.0, 3.0, 4.0])
     np.testing.assert_array_equal(shrunk(values, np.zeros(4), np.eye(4) * 1e-30)[0], values)
+
+
+def test_the_power_of_ten_of_extreme_values():
+    nan = float("nan")
+    cases = [([3, nan, 99], 1.0), ([0, 2e-160], 1e-160), ([-3e170, 1.0], 1e170), ([], 1.0), ([0, nan], 1.0)]
+    for values, size in cases:
+        assert extreme_size(np.array(values, dtype=float)) == pytest.approx(size)
+
+
+def test_values_at_the_ends_of_a_scale_lie_on_it_but_for_single_precision():
+    for values, low, high, inside in [
+        ([0, 1.000000119, np.nan], 0, 1, True), ([1.01], 0, 1, False), ([-0.01], 0, 1, False),
+        ([-1.000000119], -1, 0, True), ([-100.00001], -100, 1, True), ([-100.1], -100, 1, False),
+        ([100.00001], 0, 100, True),
+    ]:  # fmt: skip
+        assert lies_within(np.array(values), low, high) is inside, values

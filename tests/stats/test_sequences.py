@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import permutations
 
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from scipy import optimize
+from scipy import optimize, stats
 
 from aliquot.errors import OptionError
 from aliquot.stats.arrays import FloatArray
-from aliquot.stats.sequences import asymptotic_sequence, betting_sequence, start_betting, tuned_rho
+from aliquot.stats.sequences import (
+    FIRST_LOOK,
+    asymptotic_sequence,
+    betting_sequence,
+    start_asymptotic,
+    start_betting,
+    tuned_rho,
+)
 
 PATH = np.array([0.9, 0.75, 1.0, 0.2, 0.85, 0.95, 0.6, 1.0, 0.8, 0.05, 0.9, 0.7, 1.0, 0.95, 0.85])
 SMALL: dict[str, list[float]] = {
@@ -356,3 +364,54 @@ def test_asymptotic_errors_name_the_argument():
         tuned_rho(1.0, 10, population=10)
     with pytest.raises(OptionError, match="level is 2"):
         tuned_rho(1.0, 10, level=2)
+
+
+# -- running asymptotic sequences ----------------------------------------------------------------------------------
+
+
+def test_running_means_by_hand():
+    """Means 1, 2 and 4, 6; squares 2 x 1 and 4 x 2; a series without a value stays as it is."""
+    state = start_asymptotic(2)
+    for values in ([1.0, np.nan], [3.0, 4.0], [np.nan, 8.0]):
+        state = state.update(np.array(values))
+    assert (state.t.tolist(), state.clock.tolist()) == ([2, 2], [2.0, 2.0])
+    assert (state.mean.tolist(), state.squares.tolist()) == ([2.0, 6.0], [2.0, 8.0])
+    # of 10 squares with 2 degrees of freedom 5 are usual, and count as 8 values
+    assert state.sd == pytest.approx(np.sqrt([(2 + 40) / 9, (8 + 40) / 9]))
+    assert np.isinf(state.half_width).all()  # too few to look at
+    assert start_asymptotic(1).update(np.array([3.0])).sd.tolist() == [0.0]
+
+
+def test_a_precise_value_weighs_a_fifteenth_of_those_before_at_the_most():
+    state = replace(start_asymptotic(3), t=np.full(3, 30), clock=np.full(3, 30.0), mean=np.full(3, 2.0))
+    found = state.update(np.full(3, 8.0), np.array([0.5, 2.0, 5.0]))
+    weight = np.array([0.5, 2.0, 2.0])
+    mean = 2.0 + 6.0 * weight / (30 + weight)
+    assert found.clock == pytest.approx(30 + weight)
+    assert found.mean == pytest.approx(mean)
+    assert found.squares == pytest.approx(np.array([0.5, 2.0, 5.0]) * 6.0 * (8.0 - mean))
+
+
+@pytest.mark.parametrize(("level", "target"), [(0.95, 100), (0.8, 30)])
+def test_the_half_width_is_that_of_the_sequence_by_student(level, target):
+    state = start_asymptotic(2, level=level, target=target)
+    for x in np.random.default_rng(0).normal(2.0, 1.0, (FIRST_LOOK + 9, 1)):
+        state = state.update(np.array([x[0], 5.0]))
+    sd, n = float(state.sd[0]), FIRST_LOOK + 9
+    normal = asymptotic_sequence(0.0, sd, n, tuned_rho(sd, target, level), level).upper
+    student = stats.t.isf(stats.norm.sf(normal * np.sqrt(n) / sd), n - 1) * sd / np.sqrt(n)
+    assert state.half_width[0] == pytest.approx(student)
+    assert state.upper - state.mean == pytest.approx(state.half_width)
+    assert state.mean - state.lower == pytest.approx(state.half_width)
+    first = start_asymptotic(1)
+    for at in range(FIRST_LOOK):
+        assert np.isinf(first.half_width).all()
+        first = first.update(np.array([float(at)]))
+    assert np.isfinite(first.half_width).all()
+    for _ in range(FIRST_LOOK):
+        first = first.update(np.array([np.nan]))  # no value is no look
+    assert first.t.tolist() == [FIRST_LOOK]
+
+
+def test_the_first_value_is_the_mean_whatever_its_precision():
+    assert start_asymptotic(1).update(np.array([3.0]), 0.5).mean.tolist() == [3.0]

@@ -10,7 +10,17 @@ from hypothesis.extra.numpy import arrays
 from scipy.integrate import quad
 from scipy.stats import norm
 
-from aliquot.stats.shrinkage import contrast_variance, real_share, share_posterior, shrunk
+from aliquot.stats.shrinkage import (
+    Forecast,
+    continued,
+    contrast_variance,
+    drawn_together,
+    joined,
+    real_share,
+    share_posterior,
+    shrunk,
+    smaller,
+)
 
 
 def integrated(deviations: np.ndarray, variance: float) -> float:
@@ -112,3 +122,64 @@ def test_estimates_come_nearer_to_the_truth():
         assert ((drawn - truth) ** 2).mean() < 1.02 * ((seen - truth) ** 2).mean()
         if real == 0.0:
             assert ((drawn - truth) ** 2).mean() < 0.5
+
+
+def test_a_system_of_another_kind_is_not_drawn():
+    """Gaps from the median 0.2: 0.2, 0.1, 0, 0.1, 8.8, MAD 0.1, so 0.148 is one deviation and 9.0 is far off."""
+    values, covariance = np.array([0.0, 0.1, 0.2, 0.3, 9.0]), np.diag([0.02, 0.02, 0.02, 0.02, 5.0])
+    found, share = drawn_together(values, np.zeros(5), covariance)
+    far = np.array([0.2, 0.1, 0.0, 0.1]) / 0.14826
+    drawn = np.clip((3.0 - far) / 1.5, 0.0, 1.0)
+    centre = (drawn * values[:4]).sum() / drawn.sum()
+    assert share == pytest.approx(real_share(values[:4] - values[:4].mean(), 0.02))
+    assert found[:4] == pytest.approx(values[:4] - drawn * (1 - share) * (values[:4] - centre))
+    assert found[4] == 9.0
+    shifted, same = drawn_together(values + 7.0, np.full(5, 3.0), covariance)  # the prediction's level is no news
+    assert shifted == pytest.approx(found + 7.0)
+    assert same == pytest.approx(share)
+
+
+def test_systems_that_are_known_exactly_few_or_missing_are_not_drawn():
+    values = np.array([0.0, 0.1, 0.2, 0.3, np.nan])
+    covariance = np.diag([0.0, 0.02, 0.02, 0.02, 0.02])
+    found, share = drawn_together(values, np.zeros(5), covariance)
+    assert 0 < share < 1
+    assert found[0] == 0.0
+    assert found[1] > 0.1
+    assert np.isnan(found[4])
+    few, kept = drawn_together(values[:3], np.zeros(3), np.eye(3))
+    assert (few.tolist(), kept) == (values[:3].tolist(), 1.0)
+    apart = np.array([0.0, 0.1, 0.2, 8.0, 9.0])  # three alike are too few to learn from
+    found, kept = drawn_together(apart, np.zeros(5), np.eye(5))
+    assert (found.tolist(), kept) == (apart.tolist(), 1.0)
+
+
+def test_covariances_put_together_by_hand():
+    assert joined(np.diag([3.0, 1.0]), np.diag([6.0, 1.0])) == pytest.approx(np.diag([2.0, 0.5]))
+    a, b = np.array([[2.0, 0.5], [0.5, 1.0]]), np.array([[1.0, -0.3], [-0.3, 3.0]])
+    inv = np.linalg.inv
+    assert joined(a, b) == pytest.approx(inv(inv(a) + inv(b)))
+    assert smaller(np.diag([1.0, 4.0]), np.diag([2.0, 2.0])) == pytest.approx(np.diag([1.0, 2.0]))
+    assert smaller(a / 2, a) == pytest.approx(a / 2)
+    assert smaller(2 * a, a) == pytest.approx(a)
+    assert smaller(np.ones((2, 2)), 4 * np.ones((2, 2))) == pytest.approx(np.ones((2, 2)))  # of one direction only
+
+
+def test_estimates_after_more_items_by_hand():
+    """C = 4, F = 1: mean v + (1 - F / C)(t - v), variance F - F^2 / C = 0.75."""
+    one = np.ones((3, 1))
+    draws = np.array([[-1.0], [0.0], [2.0]])
+    found = continued(one * 10.0, np.array([2.0]), 4 * np.eye(1), np.eye(1), draws)
+    assert np.sort(found[:, 0]) == pytest.approx(np.sort(8.0 + np.sqrt(0.75) * draws[:, 0]))
+    known, final = np.array([[4.0, 1.0], [1.0, 2.0]]), np.array([[1.0, 0.5], [0.5, 1.0]])
+    z = np.random.default_rng(0).standard_normal((200_000, 2))
+    many = continued(np.array([[3.0, 1.0]]), np.array([1.0, 2.0]), known, final, z)
+    keep = np.eye(2) - final @ np.linalg.inv(known)
+    assert many.mean(axis=0) == pytest.approx(np.array([1.0, 2.0]) + keep @ np.array([2.0, -1.0]), abs=0.01)
+    assert np.cov(many.T) == pytest.approx(final - final @ np.linalg.inv(known) @ final, abs=0.01)
+
+
+def test_a_forecast_with_a_larger_variance():
+    future = Forecast(np.array([[1.0], [-2.0], [1.0]]), np.ones(3), 10.0, 3.0)
+    assert future.scaled(2.25).covariance == pytest.approx(2.25 * future.covariance)
+    assert future.scaled(2.25).n == 3.0

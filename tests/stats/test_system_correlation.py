@@ -108,3 +108,11 @@ def test_order_of_systems_and_scale_change_nothing(values, truth):
         found = function(values, truth)
         np.testing.assert_allclose(function(values[:, order], truth[order]), found, atol=1e-6, equal_nan=True)
         np.testing.assert_allclose(function(4.0 * values, truth), found, atol=1e-6, equal_nan=True)
+
+
+def test_the_share_of_the_best_by_hand():
+    truth = np.array([4.0, 3.0, 2.0, 1.0])
+    rows = np.array([[4.0, 1, 3, 2], [4, 3, 2, 1], [1, 2, 3, 4], [np.nan, 5, np.nan, 1]])
+    assert agreement.top_share(rows, truth, 2).tolist() == [0.5, 1.0, 0.0, 0.5]
+    assert agreement.top_share(rows, truth, 1).tolist() == [1.0, 1.0, 0.0, 0.0]
+    assert agreement.top_share(rows, truth, 9).tolist() == [1.0] * 4

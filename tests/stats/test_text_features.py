@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.feature_extraction.text import CountVectorizer
 
+from aliquot.stats import text_features
 from aliquot.stats.text_features import (
     BITS,
     LONGEST,
@@ -148,3 +149,10 @@ def test_surrogates_and_controls_do_not_break_anything():
     cut = pieces(["\ud800 lone", "a\x00b\x07", "\U0010ffff \U000e0041", "\u202eright to left\u202c"])
     assert np.isfinite(surface(cut)).all()
     assert surface(cut)[1, SURFACE.index("controls")] == pytest.approx(0.5)
+
+
+def test_kinds_of_characters_by_hand():
+    """Title case counts as upper case; white space that Unicode calls control is a space and nothing else."""
+    kinds = text_features.kinds()
+    bits = {"a": 1, "A": 1 + 2, "\u01c5": 1 + 2, "7": 4, "!": 8, "+": 16, "\u0301": 32, " ": 64, "\n": 64, "\x00": 128}
+    assert {character: int(kinds[ord(character)]) for character in bits} == bits

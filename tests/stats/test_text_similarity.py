@@ -16,7 +16,7 @@ from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.tokenizers.tokenizer_zh import TokenizerZh
 
 from aliquot.errors import OptionError
-from aliquot.stats import ngrams
+from aliquot.stats import ngrams, text_similarity
 from aliquot.stats.arrays import FloatArray
 from aliquot.stats.text_similarity import (
     Similarity,
@@ -24,6 +24,7 @@ from aliquot.stats.text_similarity import (
     _kind,
     _similarities,
     mean_pairwise_similarity,
+    similarity_to_others,
     word_spans,
 )
 
@@ -306,3 +307,16 @@ def test_spans_of_words_by_hand():
     assert word_spans("ab看书cd 好e") == [(0, 2), (2, 3), (3, 4), (4, 6), (7, 8), (8, 9)]
     assert word_spans("ดี้a") == [(0, 3), (3, 4)]  # a vowel and a tone mark belong to the consonant
     assert word_spans(" ") == []
+
+
+@pytest.mark.parametrize("chunk", [1, 1 << 20])
+def test_similarity_to_others_by_hand(monkeypatch, chunk):
+    """Dice over words: "a b" and "a c" share 1 of 2 words each, 1/2; "a b" and "a b c" 2 x 2 of 5."""
+    monkeypatch.setattr(text_similarity, "CHUNK_SIZE", chunk)
+    texts: list[list[str | None]] = [["a b", "a b", "a c"], ["a b", None, "a b c"], ["a", None, None], ["a b", "a c"]]
+    nan = float("nan")
+    expected = [[0.75, 0.75, 0.5], [0.8, nan, 0.8], [nan, nan, nan], [0.5, 0.5, nan]]
+    np.testing.assert_allclose(similarity_to_others(texts), np.array(expected))
+    assert similarity_to_others([]).shape == (0, 0)
+    with pytest.raises(OptionError, match="item 3 has the output 5"):
+        similarity_to_others([*texts[:3], [5]])  # type: ignore[list-item]

@@ -14,7 +14,7 @@ from scipy import stats
 
 from aliquot.errors import OptionError
 from aliquot.stats.arrays import FloatArray
-from aliquot.stats.tied_correlation import Average, MetricTies, item_kendall_like, kendall_like
+from aliquot.stats.tied_correlation import Average, MetricTies, _Steps, item_kendall_like, kendall_like
 
 integers = arrays(
     np.float64, st.tuples(st.just(2), st.integers(1, 5), st.integers(1, 6)),
@@ -109,3 +109,22 @@ def test_bad_arguments() -> None:
         kendall_like(table, table, least_difference=-1)
     with pytest.raises(OptionError, match="shapes"):
         kendall_like(table, table.T)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10_000), st.sampled_from([0.0, 0.3]), st.booleans())
+def test_thresholds_from_bins_are_those_from_all_pairs_sorted(seed: int, gaps: float, weighted: bool) -> None:
+    rng = np.random.default_rng(seed)
+    human = rng.integers(0, 4, (12, 6)).astype(float)
+    metric = human + rng.normal(0, 1.5, human.shape)
+    metric[rng.random(metric.shape) < 0.2] = 1.0  # some equal scores
+    metric[rng.random(metric.shape) < gaps] = np.nan
+    human[np.isnan(metric)] = np.nan
+    weight = rng.uniform(0.5, 2.0, 12) if weighted else np.ones(1)
+    step = _Steps(metric, human, weight)
+    assert step.calibrated_in_bins() == pytest.approx(step.calibrated())
+
+
+def test_constant_metrics_have_one_bin() -> None:
+    step = _Steps(np.full((3, 4), 2.0), np.tile([1.0, 1.0, 2.0, 3.0], (3, 1)), np.ones(1))
+    assert step.calibrated_in_bins() == step.calibrated() == (3.0, 0.0, 3.0)

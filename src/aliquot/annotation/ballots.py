@@ -181,7 +181,7 @@ def _from_rows(table: ChoiceTable, *, strict: bool) -> tuple[pl.DataFrame, pl.Da
 def _kept(
     names: Sequence[str], values: FloatArray, systems: Sequence[str] | None, table: ChoiceTable
 ) -> tuple[tuple[str, ...], FloatArray]:
-    if systems is None:
+    if systems is None or not len(values):  # without a ballot no name is known
         return tuple(names), values
     wanted = known_systems(systems, names, table.where)
     return tuple(wanted), values[:, [list(names).index(name) for name in wanted]]

@@ -211,6 +211,15 @@ def decode_text(raw: bytes, path: Path | str) -> str:
         ) from None
 
 
+def _broken_line(raw: bytes) -> int:
+    """Line of the first byte that is not UTF-8; a JSON decoder counts from the start of the string it stands in."""
+    try:
+        raw.decode()
+    except UnicodeDecodeError as error:
+        return raw.count(b"\n", 0, error.start) + 1
+    return 1
+
+
 def decode_json(raw: bytes | str, where: str, remedy: str) -> Any:
     """Decode one JSON document; an error says where, what is wrong with it and the remedy.
 
@@ -224,7 +233,7 @@ def decode_json(raw: bytes | str, where: str, remedy: str) -> Any:
     except RecursionError:
         raise FormatError(f"{where}: nested too deeply to be JSON of aliquot; {remedy}") from None
     except UnicodeDecodeError as error:
-        number = raw.count(b"\n", 0, error.start) + 1 if isinstance(raw, bytes) and b"\n" in raw else None
+        number = _broken_line(raw) if isinstance(raw, bytes) and b"\n" in raw else None
         line = f" line {number}" if number else ""
         raise FormatError(f"{where}{line}: not valid UTF-8 ({error.reason}); save the file as UTF-8") from None
     except (msgspec.MsgspecError, UnicodeError) as error:

@@ -17,6 +17,7 @@ import aliquot
 from aliquot import EvalSet
 from aliquot.core.evalset import at_rows
 from aliquot.sampling.pool import select_pool
+from aliquot.sampling.pool_methods import pool_kmeans
 
 estimate_given = partial(aliquot.estimate, target="given")  # the mean of these very scores, whose truth is known
 
@@ -249,3 +250,12 @@ def test_kmeans_learns_from_batches_of_a_large_pool(tmp_path: Path, monkeypatch:
     chosen = select_pool(path, "kmeans", 10, seed=1).selection
     assert len(chosen) == len(set(chosen.ids)) == 10
     same(select_pool(path, "kmeans", 10, seed=1, partition_bytes=3000).selection, chosen)
+
+
+def test_equal_vectors_still_give_n_items_and_weights_share_a_cluster():
+    vectors = np.ones((6, 2))
+    chosen = pool_kmeans(vectors, np.arange(6), 3, np.random.default_rng(0), weighted=True)
+    assert len(set(chosen.rows.tolist())) == 3
+    assert chosen.weight is not None
+    assert chosen.weight.sum() == pytest.approx(6.0)
+    assert pool_kmeans(vectors, np.arange(6), 9, np.random.default_rng(0)).rows.tolist() == list(range(6))
