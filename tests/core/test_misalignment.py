@@ -49,7 +49,7 @@ def test_shifted_rows(data, step):
 def test_shifted_rows_of_annotators_who_judged_in_the_same_order(data, step):
     table = data.judgments.table.sort("annotator", "order")
     moved = with_table(data, table.with_columns(value=pl.Series(np.roll(table["value"].to_numpy(), step))))
-    assert the_note(moved, "rows shifted").startswith("'human' fit the outputs one row further on")
+    assert the_note(moved, "rows shifted").startswith("scores 'human' fit the outputs better when moved")
 
 
 @pytest.mark.parametrize("step", [-1, 1])
@@ -57,14 +57,14 @@ def test_ids_off_by_one(data, step):
     table = data.judgments.table
     names = dict(zip(data.ids, np.roll(data.ids, step).tolist(), strict=True))
     moved = with_table(data, table.with_columns(item=table["item"].replace_strict(names, return_dtype=pl.Int64)))
-    assert the_note(moved, "ids off by one").startswith("'human' fit the outputs one row further on")
+    assert the_note(moved, "ids off by one").startswith("scores 'human' fit the outputs better when moved")
 
 
 def test_systems_exchanged_for_everybody(data):
     table = data.judgments.table
     names = {"sys2": "sys5", "sys5": "sys2"}
     note = the_note(with_table(data, table.with_columns(system=table["system"].replace(names))), "exchanged")
-    assert note.startswith("'human' of 'sys2' fit the outputs of 'sys5' better")
+    assert note.startswith("scores 'human' of 'sys2' fit the outputs of 'sys5' better")
 
 
 def test_systems_exchanged_by_one_annotator(data):
@@ -79,7 +79,7 @@ def test_systems_exchanged_by_one_annotator(data):
 def test_scores_of_another_campaign(data):
     other = np.random.default_rng(0).permutation(data.scores["human"].ravel()).reshape(data.scores["human"].shape)
     wrong = replace(data, scores={**data.scores, "human": other}, judgments=None)
-    assert "has no relation to the outputs" in the_note(wrong, "another campaign")
+    assert "have no relation to the outputs" in the_note(wrong, "another campaign")
     few = wrong.keep(items=data.ids[:40])
     assert misalignment_notes(few, "human") == []  # 40 items say too little
 

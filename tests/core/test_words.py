@@ -55,9 +55,9 @@ def test_texts_are_shown_and_not_obeyed():
     assert [escape.markdown(text) for text in ("1. a", "12) a", "- a", "# a", "a - b", "x_y _z_")] == [
         r"1\. a", r"12\) a", r"\- a", r"\# a", "a - b", r"x_y \_z\_",
     ]  # fmt: skip
-    cells = pl.DataFrame({"s": ["=1", "'=1", "it's", "- a", "+a(", "@x", None], "n": [1] * 7})
+    cells = pl.DataFrame({"s": ["=1", "'=1", "it's", "- a b", "+a(", "@x", None], "n": [1] * 7})
     safe = escape.csv_cells(cells)
-    assert safe["s"].to_list() == ["'=1", "''=1", "it's", "- a", "'+a(", "@x", None]
+    assert safe["s"].to_list() == ["'=1", "''=1", "it's", "- a b", "'+a(", "'@x", None]
     assert escape.csv_originals(safe).equals(cells)
     names = ["=1", "'=1", "it's", "a"]
     assert escape.csv_names(names) == ["'=1", "''=1", "it's", "a"]

@@ -167,6 +167,7 @@ def campaigns(folder: Path) -> list[bytes]:
         made.execute("INSERT INTO meta VALUES ('schema', '2')")  # later ones carry checksums, which end most reading
         made.execute("CREATE TABLE units (id INTEGER, payload TEXT)")
         made.execute("CREATE TABLE events (id INTEGER)")
+        made.execute("CREATE TABLE audit (id INTEGER, payload TEXT)")
         made.execute("CREATE TABLE choices (item TEXT, time REAL)")
         made.execute("CREATE TABLE judgments (cell_id TEXT, item TEXT, system TEXT, annotator TEXT, value REAL, "
                      "time REAL)")  # fmt: skip

@@ -205,13 +205,13 @@ def test_no_such_file(tmp_path: Path) -> None:
 TABLES = {
     "meta": ("key", "value"), "events": ("id",), "units": ("id", "payload"),
     "judgments": ("assignment_id", "cell_id", "item", "system", "annotator", "value", "time", "control", "side"),
-    "choices": ("item", "choice", "time"),
+    "choices": ("item", "choice", "time"), "audit": ("id", "payload"),
 }  # fmt: skip
 
 
 def campaign_file(path: Path, left_out: str = "", **rows: list[tuple[Any, ...]]) -> Path:
-    """An SQLite file with the tables of a campaign, and in them these rows."""
-    rows = {"meta": [("schema", "3")]} | rows
+    """An SQLite file with the tables of a campaign of version 2, which has no checksums, and in them these rows."""
+    rows = {"meta": [("schema", "2")]} | rows
     with closing(sqlite3.connect(path)) as connection:
         for name in TABLES.keys() - {left_out}:
             connection.execute(f"CREATE TABLE {name} ({', '.join(TABLES[name])})")
@@ -262,8 +262,8 @@ def test_judgments_of_a_campaign_know_the_text_that_was_shown(tmp_path: Path) ->
     ("tables", "message"),
     [
         ({"left_out": "events"}, "is an SQLite database, but no campaign"),
-        ({"meta": []}, "does not say its version"),
-        ({"meta": [("schema", "x")]}, "does not say its version"),
+        ({"meta": []}, "the version of its tables is"),
+        ({"meta": [("schema", "x")]}, "the version of its tables is"),
         ({"meta": [("schema", "4")]}, r"newer aliquot \(version 4 of the tables; this one knows 3\)"),
         ({"judgments": [("a", "c", "{", "A", "ann", 1, 0.0, None, None)]}, "cannot be read as a campaign"),
     ],

@@ -57,14 +57,16 @@ def misalignment_notes(evalset: EvalSet, human: str) -> list[str]:
         if own.gain > _CLEAR or len(rows) * evalset.n_systems < most:
             break
     answers = _Answers.read(evalset, rows)
-    notes = _compare_alignments(evalset, features, own, f"'{human}'", _other_rows(scores, rows, answers))
+    notes = _compare_alignments(evalset, features, own, f"scores '{human}'", _other_rows(scores, rows, answers))
     if notes:
         return notes
     # 0.4% of parts of real campaigns with 50 items and more, 91% with scores of other outputs. Without metrics there is
     # little to expect: unlike texts of a free task need not show quality.
     if own.gain < 0 and mean_metric(evalset) is not None:
         count = int(own.judged.any(axis=1).sum())
-        trace = f"'{human}' has no relation to the outputs: neither metrics nor texts explain it ({count} items)"
+        trace = (
+            f"scores '{human}' have no relation to the outputs: neither metrics nor texts explain them ({count} items)"
+        )
         return [f"{trace}: scores of other items, or of another campaign with the same ids? {_REMEDY}"]
     return [] if answers is None else _annotator_notes(evalset, features, answers)
 
@@ -106,7 +108,7 @@ def _compare_alignments(
     shifts = [explain_scores(scores, features, others).evidence(own, sure) for scores in moved]
     evidence = max(shifts, default=0.0)
     if evidence > _MIN_EVIDENCE + np.log(max(len(shifts), 1) * tries):
-        trace = f"{what} fit the outputs one row further on better than their own"
+        trace = f"{what} fit the outputs better when moved by one row"
         return [f"{trace} (log-likelihood {evidence:+.0f}): rows shifted, or ids off by one? {_REMEDY}"]
     exchange = find_exchange(own, features, others, sure)
     if exchange is None or exchange.evidence <= _MIN_EVIDENCE + np.log(exchange.tries * tries):

@@ -13,7 +13,7 @@ from itertools import combinations
 
 import numpy as np
 
-from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, group_means, group_sums
+from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, group_means, group_sums, scaled_ranks
 
 SURE = 2.0
 """Standard errors over items by which one alignment is better than another."""
@@ -81,7 +81,7 @@ def output_features(vectors: FloatArray, lengths: FloatArray, metric: FloatArray
     likeness = np.matmul(vectors, vectors.transpose(0, 2, 1))
     likeness[missing[:, :, None] | missing[:, None, :]] = np.nan
     likeness[:, np.arange(lengths.shape[1]), np.arange(lengths.shape[1])] = np.nan
-    cells = [_mean(likeness, 2), np.log1p(lengths)] + ([] if metric is None else [_ranks(metric)])
+    cells = [_mean(likeness, 2), np.log1p(lengths)] + ([] if metric is None else [scaled_ranks(metric)])
     return OutputFeatures(
         likeness=np.nan_to_num(likeness - _mean(likeness, 0)[None]),
         cells=np.stack([np.nan_to_num(_centred(values)) for values in cells], axis=2),
@@ -106,12 +106,12 @@ def explain_scores(scores: FloatArray, features: OutputFeatures, others: FloatAr
     False
     """
     judged: BoolArray = np.isfinite(scores)
-    ranked = _ranks(scores)
+    ranked = scaled_ranks(scores)
     within = np.nan_to_num(_centred(ranked))
     between = np.nan_to_num(_mean(ranked - _mean(ranked, 0)[None], 1))
     cells = features.cells
     if others is not None:
-        cells = np.concatenate([cells, np.nan_to_num(_centred(_ranks(others)))[:, :, None]], axis=2)
+        cells = np.concatenate([cells, np.nan_to_num(_centred(scaled_ranks(others)))[:, :, None]], axis=2)
     alike = np.einsum("iab,ib->ia", features.likeness, within)
     cells = np.concatenate([alike[:, :, None], cells], axis=2) * judged[:, :, None]
     some: BoolArray = np.asarray(judged.any(axis=1))
@@ -186,7 +186,7 @@ def agreement_within_cells(cell: IntArray, annotator: IntArray, value: FloatArra
     True
     """
     present = np.isfinite(value)
-    cell, annotator, ranked = cell[present], annotator[present], _ranks(value[present])
+    cell, annotator, ranked = cell[present], annotator[present], scaled_ranks(value[present])
     ranked = ranked - group_means(annotator, ranked)[annotator]
     count, total = np.bincount(cell), group_sums(cell, ranked)
     products = (total**2 - group_sums(cell, ranked**2))[count > 1] / (count[count > 1] - 1)
@@ -220,17 +220,6 @@ def _predict(features: FloatArray, scores: FloatArray) -> tuple[FloatArray, Floa
         predicted[own] = features[own] @ weights
         first[own] = weights[0]
     return predicted, first
-
-
-def _ranks(values: FloatArray) -> FloatArray:
-    """Ranks of what is there, from -0.5 to 0.5."""
-    from scipy.stats import rankdata  # noqa: PLC0415  (slow to import)
-
-    ranked = np.full(values.shape, np.nan)
-    present = np.isfinite(values)
-    if present.any():
-        ranked[present] = (rankdata(values[present]) - 0.5) / present.sum() - 0.5
-    return ranked
 
 
 def _mean(values: FloatArray, axis: int) -> FloatArray:

@@ -119,10 +119,12 @@ def reversed_annotators(values: FloatArray, annotator: IntArray, reference: Floa
 
 def _fits_mirrored(own: FloatArray, others: FloatArray, ends: float) -> bool:
     """Whether values are distributed like the others' only when high and low change places."""
-    from scipy.stats import ks_2samp  # noqa: PLC0415  (slow to import)
-
-    distance, mirrored = (float(ks_2samp(part, others, method="asymp").statistic) for part in (own, ends - own))
-    return distance - mirrored > _MIRRORED
+    grid, others = np.unique(np.concatenate([own, ends - own, others])), np.sort(others)
+    expected = np.searchsorted(others, grid, "right") / len(others)
+    distance, mirrored = (
+        np.abs(np.searchsorted(np.sort(part), grid, "right") / len(part) - expected).max() for part in (own, ends - own)
+    )
+    return bool(distance - mirrored > _MIRRORED)
 
 
 def _with_enough(annotator: IntArray) -> IntArray:

@@ -124,6 +124,20 @@ def lies_within(values: FloatArray, low: float, high: float) -> bool:
     return bool((known >= low - slack).all() and (known <= high + slack).all())
 
 
+def scaled_ranks(values: FloatArray) -> FloatArray:
+    """Ranks of what is there, equal values sharing theirs, from -0.5 to 0.5; NaN elsewhere.
+
+    >>> scaled_ranks(np.array([10.0, 30.0, np.nan, 20.0, 30.0])).tolist()
+    [-0.375, 0.25, nan, -0.125, 0.25]
+    """
+    ranked = np.full(values.shape, np.nan)
+    present = np.isfinite(values)
+    _, place, counts = np.unique(values[present], return_inverse=True, return_counts=True)
+    middle = np.cumsum(counts) - counts / 2  # of the ranks that equal values share, less one half
+    ranked[present] = middle[place] / max(len(place), 1) - 0.5
+    return ranked
+
+
 def group_sums(codes: IntArray, values: FloatArray, groups: int = 0) -> FloatArray:
     """Sum of the values of each group.
 

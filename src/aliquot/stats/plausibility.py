@@ -9,9 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import rankdata
 
-from aliquot.stats.arrays import FloatArray, IntArray
+from aliquot.stats.arrays import FloatArray, IntArray, scaled_ranks
 
 MISSING_CODES = (-1, -9, -99, -999, -9999, 9, 88, 99, 888, 999, 8888, 9999, 99999)
 """Numbers that people write where a value is missing."""
@@ -145,12 +144,9 @@ def _clustered_correlation(values: FloatArray, other: FloatArray) -> tuple[float
 
 def centred_ranks(values: FloatArray) -> FloatArray:
     """Ranks of what is there, from -0.5 to 0.5, less the mean of each system (column)."""
-    ranked = np.full(values.shape, np.nan)
-    present = np.isfinite(values)
-    if present.any():
-        ranked[present] = (rankdata(values[present]) - 0.5) / present.sum() - 0.5
-    counts = np.maximum(present.sum(axis=0), 1)
-    return np.asarray(ranked - np.where(present, ranked, 0.0).sum(axis=0) / counts)
+    ranked = scaled_ranks(values)
+    counts = np.maximum(np.isfinite(values).sum(axis=0), 1)
+    return np.asarray(ranked - np.nansum(ranked, axis=0) / counts)
 
 
 def find_copied_columns(values: FloatArray) -> list[tuple[int, int, int]]:
