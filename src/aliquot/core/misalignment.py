@@ -14,7 +14,6 @@ import polars as pl
 from aliquot.core.annotator_scales import mean_metric
 from aliquot.core.evalset import EvalSet
 from aliquot.stats.alignment import (
-    SURE,
     Explanation,
     OutputFeatures,
     agreement_within_cells,
@@ -27,13 +26,12 @@ from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, codes_of, grou
 from aliquot.stats.text_features import dense_vectors
 
 _MIN_ITEMS = 50  # fewer say too little
-_MIN_CELLS = 60  # of one annotator
+_MIN_CELLS = 100  # of one annotator
 _MAX_CELLS = (6_000, 60_000)  # outputs that are compared; the second where the first say too little
 _MAX_PAIRS = 3_000_000  # pairs of outputs
 _CLEAR = 60.0  # gain in log-likelihood of the first outputs with which no more are needed
 _MIN_EVIDENCE = 3.0  # log-likelihood by which another alignment is better, beside the logarithm of the alternatives
 _MAX_ANNOTATORS = 200
-_SURE = 2.5  # standard errors for one annotator: many are looked at
 _REMEDY = "Compare the ids and systems of some judgments with what was judged"
 
 
@@ -57,9 +55,9 @@ def misalignment_notes(evalset: EvalSet, human: str) -> list[str]:
         if own.gain > _CLEAR or len(rows) * evalset.n_systems < most:
             break
     answers = _Answers.read(evalset, rows)
-    notes = _compare_alignments(evalset, features, own, f"scores '{human}'", _other_rows(scores, rows, answers))
-    if notes:
-        return notes
+    misfit = _compare_alignments(evalset, features, own, f"scores '{human}'", _other_rows(scores, rows, answers))
+    if misfit is not None:
+        return [misfit.note]
     # 0.4% of parts of real campaigns with 50 items and more, 91% with scores of other outputs. Without metrics there is
     # little to expect: unlike texts of a free task need not show quality.
     if own.gain < 0 and mean_metric(evalset) is not None:
@@ -94,6 +92,15 @@ def _describe_outputs(evalset: EvalSet, rows: IntArray) -> OutputFeatures:
     return output_features(vectors, lengths, None if metric is None else metric[rows])
 
 
+@dataclass(frozen=True)
+class _Misfit:
+    """Scores that fit better elsewhere: by how much log-likelihood, and the systems that were exchanged."""
+
+    note: str
+    evidence: float
+    systems: tuple[int, int] | None = None
+
+
 def _compare_alignments(
     evalset: EvalSet,
     features: OutputFeatures,
@@ -102,20 +109,21 @@ def _compare_alignments(
     moved: Iterable[FloatArray],
     others: FloatArray | None = None,
     tries: int = 1,
-    sure: float = SURE,
-) -> list[str]:
+) -> _Misfit | None:
     """Compare scores with moved ones and with two systems exchanged; moved rows first: they exchange systems, too."""
-    shifts = [explain_scores(scores, features, others).evidence(own, sure) for scores in moved]
+    shifts = [explain_scores(scores, features, others).evidence(own) for scores in moved]
     evidence = max(shifts, default=0.0)
     if evidence > _MIN_EVIDENCE + np.log(max(len(shifts), 1) * tries):
         trace = f"{what} fit the outputs better when moved by one row"
-        return [f"{trace} (log-likelihood {evidence:+.0f}): rows shifted, or ids off by one? {_REMEDY}"]
-    exchange = find_exchange(own, features, others, sure)
+        note = f"{trace} (log-likelihood {evidence:+.0f}): rows shifted, or ids off by one? {_REMEDY}"
+        return _Misfit(note, evidence)
+    exchange = find_exchange(own, features, others)
     if exchange is None or exchange.evidence <= _MIN_EVIDENCE + np.log(exchange.tries * tries):
-        return []
+        return None
     first, second = (evalset.systems[system] for system in exchange.systems)
     trace = f"{what} of '{first}' fit the outputs of '{second}' better, and the other way round"
-    return [f"{trace} (log-likelihood {exchange.evidence:+.0f}): were the two systems exchanged? {_REMEDY}"]
+    note = f"{trace} (log-likelihood {exchange.evidence:+.0f}): were the two systems exchanged? {_REMEDY}"
+    return _Misfit(note, exchange.evidence, exchange.systems)
 
 
 def _shift_notes(answers: _Answers) -> list[str]:
@@ -144,7 +152,7 @@ def _annotator_notes(evalset: EvalSet, features: OutputFeatures, answers: _Answe
     """Look at the judgments of each annotator, with those of the others as a feature."""
     counts = np.bincount(answers.annotator[answers.annotator >= 0], minlength=len(answers.names))
     people = [person for person in np.flatnonzero(counts >= _MIN_CELLS) if answers.names[person] is not None]
-    notes = []
+    misfits: list[_Misfit] = []
     for person in people[:_MAX_ANNOTATORS]:
         mine = answers.keep(answers.annotator == person)
         scores = mine.means
@@ -157,8 +165,11 @@ def _annotator_notes(evalset: EvalSet, features: OutputFeatures, answers: _Answe
         plain = own.gain > _CLEAR / 2 or mine.has_several_rows  # rows that fit are not shifted
         moved = [] if plain else [other.means[keep] for other in mine.shifted()]
         what = f"judgments of annotator '{answers.names[person]}'"
-        notes += _compare_alignments(evalset, part, own, what, moved, rest, len(people), _SURE)
-    return notes
+        misfit = _compare_alignments(evalset, part, own, what, moved, rest, len(people))
+        misfits += [] if misfit is None else [misfit]
+    # Who shares outputs with somebody who exchanged two systems seems to have done so, too: the clearest is named.
+    clearest = {misfit.systems: misfit for misfit in sorted(misfits, key=lambda misfit: misfit.evidence)}
+    return [misfit.note for misfit in misfits if misfit.systems is None or clearest[misfit.systems] is misfit]
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,10 +15,8 @@ import numpy as np
 
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, group_means, group_sums, scaled_ranks
 
-SURE = 2.0
-"""Standard errors over items by which one alignment is better than another."""
-
 _FOLDS = 5
+_SURE = 2.0  # standard errors over items by which one alignment is better than another
 _RIDGE = 0.1  # share of the features' mean square; few items tell little about weights
 _REFITTED = 3  # exchanges that are fitted anew
 _NO_VARIANCE = 1e-9  # of ranks from -0.5 to 0.5: nothing but rounding
@@ -59,14 +57,14 @@ class Explanation:
         """Log-likelihood gained over all items; about 0 or less where the features say nothing of the scores."""
         return float(self.gains.sum())
 
-    def evidence(self, before: Explanation, sure: float = SURE) -> float:
+    def evidence(self, before: Explanation) -> float:
         """Log-likelihood gained on another explanation (or on none if that one is worse).
 
-        0 where it is less than `sure` standard errors over items: a few items decide nothing.
+        0 where it is less than two standard errors over items: a few items decide nothing.
         """
         steps = self.gains - (before.gains if before.gain > 0 else 0.0)
         total, error = float(steps.sum()), float(np.sqrt((steps**2).sum()))
-        return total if total > sure * error else 0.0
+        return total if total > _SURE * error else 0.0
 
 
 def output_features(vectors: FloatArray, lengths: FloatArray, metric: FloatArray | None = None) -> OutputFeatures:
@@ -135,9 +133,7 @@ class Exchange:
     tries: int  # pairs that were compared
 
 
-def find_exchange(
-    own: Explanation, features: OutputFeatures, others: FloatArray | None = None, sure: float = SURE
-) -> Exchange | None:
+def find_exchange(own: Explanation, features: OutputFeatures, others: FloatArray | None = None) -> Exchange | None:
     """Find the exchange of two systems that explains the scores best, whether it is better than none or not.
 
     All pairs are compared by the present weights, the best few fitted anew. None where no two systems share items.
@@ -149,7 +145,7 @@ def find_exchange(
     for first, second in best:
         swapped = own.scores.copy()
         swapped[:, [first, second]] = swapped[:, [second, first]]
-        evidence = explain_scores(swapped, features, others).evidence(own, sure)
+        evidence = explain_scores(swapped, features, others).evidence(own)
         exchanges.append(Exchange((first, second), evidence, len(pairs)))
     return max(exchanges, key=lambda exchange: exchange.evidence, default=None)
 
