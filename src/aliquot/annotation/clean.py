@@ -235,13 +235,21 @@ def clean(
         systems=system_table(before, judged, keeper),
         by_step=step_table(keeper.systems, chain, scores),
         counts=counts_of(before, judged),
-        notes=(*notes, *score_notes, *plausibility_notes(replace(whole, judgments=marked))),
+        notes=(*notes, *score_notes, *_plausibility(whole, marked)),
         signature=signature(
             "clean", whole, preset=preset,
             steps="+".join(str(spec) for spec in chain), fresh="yes" if fresh else None,
             answer=None if answer == "value" else answer, recode=written_recoding(recode),
         ),
     )  # fmt: skip
+
+
+def _plausibility(whole: EvalSet, judgments: Judgments) -> list[str]:
+    """Look at the judgments themselves, whatever score of people came with the data."""
+    data = replace(whole, judgments=judgments)
+    if "value" in judgments.table.columns and judgments.table["value"].null_count() < len(judgments):
+        data = data.aggregate(name=whole.human or "human")
+    return plausibility_notes(data)
 
 
 def _limits(scale: tuple[float, float] | None, labels: Sequence[float] | None) -> list[Spec]:

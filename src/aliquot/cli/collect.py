@@ -172,7 +172,8 @@ def status(campaign: CampaignArgument, json: common.JsonOption = False, output: 
 
     with open_campaign(campaign) as opened:
         found = opened.status()
-        now = overview(opened).to_dict() if json or found.answers else None
+        seen = overview(opened) if json or found.answers else None
+        now = None if seen is None else seen.to_dict()
         notice = [line for line in [opened.crowd_notice()] if line is not None]
     if output is not None:
         common.write_result(found.to_frame(), found.to_dict(), output)
@@ -182,6 +183,8 @@ def status(campaign: CampaignArgument, json: common.JsonOption = False, output: 
     for line in notice if now is None else now["words"]:
         render.console().print(line, markup=False)
     _show_status(found)
+    for note in () if seen is None else seen.snapshot.notes:
+        render.console().print(f"note: {note}", markup=False)
 
 
 def _show_status(found: Status) -> None:
