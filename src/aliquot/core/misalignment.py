@@ -58,8 +58,8 @@ def misalignment_notes(evalset: EvalSet, human: str) -> list[str]:
     misfit = _compare_alignments(evalset, features, own, f"scores '{human}'", _other_rows(scores, rows, answers))
     if misfit is not None:
         return [misfit.note]
-    # 0.4% of parts of real campaigns with 50 items and more, 91% with scores of other outputs. Without metrics there is
-    # little to expect: unlike texts of a free task need not show quality.
+    # Rare in sound campaigns, usual with scores of other outputs (benchmarks/study_mistakes.py). Without metrics little
+    # can be expected: unlike texts of a free task need not show quality.
     if own.gain < 0 and mean_metric(evalset) is not None:
         count = int(own.judged.any(axis=1).sum())
         trace = (
