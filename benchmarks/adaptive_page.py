@@ -36,10 +36,12 @@ def page(found: Sequence[dict[str, Any]], null: Mapping[str, list[Any]], campaig
     part = "" if min(runs) == max(runs) else f" (some campaigns up to {max(runs)})"
     parts = [INTRO.format(sets=len(found), all=campaigns, runs=min(runs), part=part)]
     for title, measure in (
-        ("Weighted tau (weight 1/rank²)", "weighted_tau"), ("Share of runs that name the best system", "top1"),
-        ("Error of the means", "mae"), ("Coverage of 95% intervals", "covered"),
+        ("Weighted tau (weight 1/rank²)", "weighted_tau"),
+        ("Share of runs that name the best system", "top1"),
+        ("Error of the means", "mae"),
+        ("Coverage of 95% intervals", "covered"),
         ("Coverage of systems with at least 20 judged items", "covered_many"),
-    ):  # fmt: skip
+    ):
         parts += [f"## {title}\n\n", _table(found, measure), "\n"]
     parts += [verdict(found), DESIGN_NOTE, "\n## Stopping\n\n", _stopping(found), "\n## Equal systems\n\n"]
     return "".join([*parts, _null(found, null, size)])
@@ -99,14 +101,24 @@ def _stopping(found: Sequence[dict[str, Any]]) -> str:
     for one in found:
         uniform, auto = (
             {key: float(np.mean([run[key] for run in one["stops"][policy]])) for key in ("decided", "cells", "wrong")}
-            if one["stops"][policy] else {"decided": np.nan, "cells": np.nan, "wrong": np.nan}
+            if one["stops"][policy]
+            else {"decided": np.nan, "cells": np.nan, "wrong": np.nan}
             for policy in ("uniform", "auto")
-        )  # fmt: skip
+        )
         ratio = auto["cells"] / uniform["cells"]
         ratios += [ratio] if uniform["decided"] > 0 and np.isfinite(ratio) else []
         wrong += [run["wrong"] for policy in ("uniform", "auto") for run in one["stops"][policy]]
-        rows.append([one["label"], str(len(one["stops"]["auto"])), f"{uniform['decided']:.0%}", f"{auto['decided']:.0%}",
-                     f"{uniform['cells']:.0%}", f"{auto['cells']:.0%}", f"{ratio:.2f}"])  # fmt: skip
+        rows.append(
+            [
+                one["label"],
+                str(len(one["stops"]["auto"])),
+                f"{uniform['decided']:.0%}",
+                f"{auto['decided']:.0%}",
+                f"{uniform['cells']:.0%}",
+                f"{auto['cells']:.0%}",
+                f"{ratio:.2f}",
+            ]
+        )
     rows = [["-" if "nan" in cell else cell for cell in row] for row in rows]
     head = ["campaign", "runs", "uniform decides", "auto decides", "uniform: cells", "auto: cells", "ratio"]
     return (
@@ -135,14 +147,25 @@ def _null(found: Sequence[dict[str, Any]], null: Mapping[str, list[Any]], size: 
         + table(
             ["data", "question", "runs with a wrong decision"],
             [
-                [f"synthetic, {size[0]} items x {size[1]} systems, all cells, 20 looks", "ranking: any pair decided", told(null["ranking"])],
+                [
+                    f"synthetic, {size[0]} items x {size[1]} systems, all cells, 20 looks",
+                    "ranking: any pair decided",
+                    told(null["ranking"]),
+                ],
                 ["the same", "best: a best system named", told(null["best"])],
-                ["the same, no policy: after every item from the 30th on", "ranking: any pair decided", told(of(every, "ranking"))],
+                [
+                    "the same, no policy: after every item from the 30th on",
+                    "ranking: any pair decided",
+                    told(of(every, "ranking")),
+                ],
                 ["the same", "best: a best system named", told(of(every, "best"))],
                 ["the campaigns, half of the cells, 10 looks", "ranking: any pair decided", told(real)],
-                ["the campaigns, no policy: after every third item from the 30th on", "ranking: any pair decided",
-                 f"{told(of(lengths, 'ranking'))}, at most {most:.0%} on a campaign"],
+                [
+                    "the campaigns, no policy: after every third item from the 30th on",
+                    "ranking: any pair decided",
+                    f"{told(of(lengths, 'ranking'))}, at most {most:.0%} on a campaign",
+                ],
                 ["the same", "best: a best system named", told(of(lengths, "best"))],
             ],
         )
-    )  # fmt: skip
+    )

@@ -28,16 +28,24 @@ def measure() -> list[harness.Row]:
     timed = _timed(rng, 1_000_000)
     whole = pl.DataFrame({"item": unit, "annotator": annotator.astype(str), "value": value})
     return [
-        harness.within("alpha, 1,000,000 judgments x 200 annotators",
-                       harness.seconds(lambda: krippendorff_alpha(unit, value, "ordinal")), 10),
-        harness.within("1,000 draws of alpha, 10,000 items x 3",
-                       harness.seconds(lambda: intervals([alpha_measure(answers, "ordinal")], 1000)), 10),
-        harness.within("agreement, 1,000,000 judgments x 200 annotators, all tables",
-                       harness.seconds(lambda: aliquot.agreement(whole)), 30),
-        harness.within("1,000,000 judgments cleaned and z-scored",
-                       harness.seconds(lambda: _cleaned(timed)), 5),
+        harness.within(
+            "alpha, 1,000,000 judgments x 200 annotators",
+            harness.seconds(lambda: krippendorff_alpha(unit, value, "ordinal")),
+            10,
+        ),
+        harness.within(
+            "1,000 draws of alpha, 10,000 items x 3",
+            harness.seconds(lambda: intervals([alpha_measure(answers, "ordinal")], 1000)),
+            10,
+        ),
+        harness.within(
+            "agreement, 1,000,000 judgments x 200 annotators, all tables",
+            harness.seconds(lambda: aliquot.agreement(whole)),
+            30,
+        ),
+        harness.within("1,000,000 judgments cleaned and z-scored", harness.seconds(lambda: _cleaned(timed)), 5),
         harness.faster("alpha of 0 to 100, 2,000 outputs, 3 of 60 annotators, and krippendorff's", ours, peer, 5),
-    ]  # fmt: skip
+    ]
 
 
 def _cleaned(table: pl.DataFrame) -> None:
@@ -48,11 +56,13 @@ def _timed(rng: np.random.Generator, count: int) -> pl.DataFrame:
     """Judgments of 20,000 items x 10 systems by 200 annotators, with the seconds they took."""
     return pl.DataFrame(
         {
-            "item": rng.integers(0, 20_000, count), "system": rng.integers(0, 10, count).astype(str),
-            "annotator": rng.integers(0, 200, count).astype(str), "value": rng.integers(0, 101, count).astype(float),
+            "item": rng.integers(0, 20_000, count),
+            "system": rng.integers(0, 10, count).astype(str),
+            "annotator": rng.integers(0, 200, count).astype(str),
+            "value": rng.integers(0, 101, count).astype(float),
             "seconds": rng.gamma(2, 10, count),
         }
-    )  # fmt: skip
+    )
 
 
 def _ratings(rng: np.random.Generator, units: int, people: int, highest: int = 5) -> FloatArray:

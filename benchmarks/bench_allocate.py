@@ -30,8 +30,12 @@ def _campaign(items: int, systems: int, metrics: int) -> EvalSet:
 def _answer(allocator: Allocator, cells: int) -> None:
     data = allocator.data
     human, place = data.human_score(), {name: at for at, name in enumerate(data.systems)}
-    allocator.add([(cell.item, cell.system, float(human[cell.item, place[cell.system]]))  # type: ignore[index]
-                   for cell in allocator.next(cells)])  # fmt: skip
+    allocator.add(
+        [
+            (cell.item, cell.system, float(human[cell.item, place[cell.system]]))  # type: ignore[index]
+            for cell in allocator.next(cells)
+        ]
+    )
 
 
 def _one_by_one() -> list[harness.Row]:
@@ -51,11 +55,16 @@ def _one_by_one() -> list[harness.Row]:
     ours = statistics.median(steps)
     looks = statistics.median(harness.seconds(allocator.advice) for _ in range(10))
     return [
-        harness.Row("allocator: add + next for one judgment, 1,000 x 20 x 10 metrics (peer: full refit)", ours, peer,
-                    "under 0.02 s", ours <= 0.02),
+        harness.Row(
+            "allocator: add + next for one judgment, 1,000 x 20 x 10 metrics (peer: full refit)",
+            ours,
+            peer,
+            "under 0.02 s",
+            ours <= 0.02,
+        ),
         harness.within("allocator: the same, 95% of steps", float(np.quantile(steps, 0.95)), 0.02),
         harness.within("allocator: advice after one judgment", looks, 0.02),
-    ]  # fmt: skip
+    ]
 
 
 def _large() -> list[harness.Row]:

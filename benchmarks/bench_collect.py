@@ -173,8 +173,11 @@ def hostile_rows() -> list[harness.Row]:
         finally:
             server.kill()
     median, bar, ours = statistics.median(alone), percentile_95(alone), percentile_95(beside)
-    print(f"saves in turn: median {median * 1000:.1f} ms, p95 {bar * 1000:.1f} ms; beside {HOSTILE} hostile ones "
-          f"median {statistics.median(beside) * 1000:.1f} ms, p95 {ours * 1000:.1f} ms", file=sys.stderr)  # fmt: skip
+    print(
+        f"saves in turn: median {median * 1000:.1f} ms, p95 {bar * 1000:.1f} ms; beside {HOSTILE} hostile ones "
+        f"median {statistics.median(beside) * 1000:.1f} ms, p95 {ours * 1000:.1f} ms",
+        file=sys.stderr,
+    )
     kept = ours <= 2 * bar
     return [
         harness.Row(

@@ -12,8 +12,18 @@ import polars as pl
 import aliquot
 from aliquot.core.evalset import EvalSet
 
-METRICS = ("MetricX-23", "XCOMET-Ensemble", "COMET", "BLEURT-20", "GEMBA-MQM", "CometKiwi", "MetricX-23-QE",
-           "XCOMET-QE-Ensemble", "docWMT22CometDA", "mbr-metricx-qe")  # fmt: skip
+METRICS = (
+    "MetricX-23",
+    "XCOMET-Ensemble",
+    "COMET",
+    "BLEURT-20",
+    "GEMBA-MQM",
+    "CometKiwi",
+    "MetricX-23-QE",
+    "XCOMET-QE-Ensemble",
+    "docWMT22CometDA",
+    "mbr-metricx-qe",
+)
 
 
 def measure() -> list[harness.Row]:

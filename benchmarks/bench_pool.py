@@ -72,10 +72,12 @@ def write_pool(folder: Path, items: int) -> None:
         ids = np.arange(number * _BLOCK, (number + 1) * _BLOCK)
         pl.DataFrame(
             {
-                "i": ids, "src": texts.gather(rng.permutation(_BLOCK)), "clicks": rng.gamma(2.0, size=_BLOCK),
+                "i": ids,
+                "src": texts.gather(rng.permutation(_BLOCK)),
+                "clicks": rng.gamma(2.0, size=_BLOCK),
                 "doc": pl.Series(ids // 10).cast(pl.String),
             }
-        ).write_parquet(path)  # fmt: skip
+        ).write_parquet(path)
 
 
 def write_model(folder: Path) -> Path:

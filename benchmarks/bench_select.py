@@ -96,8 +96,13 @@ def _irt() -> list[harness.Row]:
 
 def _million_items() -> list[harness.Row]:
     data = _made_up(1_000_000, 10)
-    methods = [("metric_avg", {"metric": "m0"}), ("metric_var", {"metric": "m0"}), ("metric_cons", {"metric": "m0"}),
-               ("pps", {}), ("pps:size=difficulty,tau=0.5", {})]  # fmt: skip
+    methods = [
+        ("metric_avg", {"metric": "m0"}),
+        ("metric_var", {"metric": "m0"}),
+        ("metric_cons", {"metric": "m0"}),
+        ("pps", {}),
+        ("pps:size=difficulty,tau=0.5", {}),
+    ]
     return [
         harness.within(f"{method}, 1,000,000 x 10", _seconds(data, method, 10_000, **given), 5)
         for method, given in methods

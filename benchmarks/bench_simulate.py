@@ -29,9 +29,17 @@ Items = list[dict[str, Any]]
 
 
 METHODS = (
-    "random", "metric_avg", "metric_var", "metric_cons", "irt_diffdisc", "pps+greg", "segments+greg", "auto",
-    "auto:goal=ranking", "stratified+stratified",
-)  # fmt: skip
+    "random",
+    "metric_avg",
+    "metric_var",
+    "metric_cons",
+    "irt_diffdisc",
+    "pps+greg",
+    "segments+greg",
+    "auto",
+    "auto:goal=ranking",
+    "stratified+stratified",
+)
 
 
 def measure() -> list[harness.Row]:

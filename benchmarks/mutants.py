@@ -45,16 +45,45 @@ import pytest
 ROOT = Path(__file__).parent.parent
 CACHE = ROOT / "build" / "mutants"
 EQUIVALENT = Path(__file__).parent / "equivalent_mutants.txt"
-PRELOADED = ("numpy", "scipy.stats", "scipy.optimize", "scipy.sparse.csgraph", "polars", "msgspec", "sacrebleu",
-             "sklearn.linear_model", "typer", "rich.console", "joblib", "hypothesis.strategies")  # fmt: skip
+PRELOADED = (
+    "numpy",
+    "scipy.stats",
+    "scipy.optimize",
+    "scipy.sparse.csgraph",
+    "polars",
+    "msgspec",
+    "sacrebleu",
+    "sklearn.linear_model",
+    "typer",
+    "rich.console",
+    "joblib",
+    "hypothesis.strategies",
+)
 MAX_SECONDS = 60.0
 """Tests are taken, fastest first, until they took this long without a change."""
 SWAPS: dict[type[ast.AST], Callable[[], ast.AST]] = {
-    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.FloorDiv: ast.Mult, ast.Mod: ast.Mult,
-    ast.Pow: ast.Mult, ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd, ast.And: ast.Or, ast.Or: ast.And,
-    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
-    ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is,
-}  # fmt: skip
+    ast.Add: ast.Sub,
+    ast.Sub: ast.Add,
+    ast.Mult: ast.Div,
+    ast.Div: ast.Mult,
+    ast.FloorDiv: ast.Mult,
+    ast.Mod: ast.Mult,
+    ast.Pow: ast.Mult,
+    ast.BitAnd: ast.BitOr,
+    ast.BitOr: ast.BitAnd,
+    ast.And: ast.Or,
+    ast.Or: ast.And,
+    ast.Lt: ast.LtE,
+    ast.LtE: ast.Lt,
+    ast.Gt: ast.GtE,
+    ast.GtE: ast.Gt,
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+    ast.In: ast.NotIn,
+    ast.NotIn: ast.In,
+    ast.Is: ast.IsNot,
+    ast.IsNot: ast.Is,
+}
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 

@@ -34,13 +34,26 @@ CANDIDATES = tuple(
     for tau in (0.1, 0.4)
     for slopes in ("0|0", "0.1|0", "0.1|0.15", "0.25|0.15", "0.25|0.3", "0.4|0.3")
 )
-COVERAGE_DESIGNS = (DEFAULT_DESIGN, "segments", "stratified", "balanced", "snippets_budgeted", "snippets_fixed",
-                    "documents")  # fmt: skip
+COVERAGE_DESIGNS = (
+    DEFAULT_DESIGN,
+    "segments",
+    "stratified",
+    "balanced",
+    "snippets_budgeted",
+    "snippets_fixed",
+    "documents",
+)
 COVERAGE_ESTIMATORS = ("mean", "greg", "cv", "stratified")
 COVERAGE_SETS = ("wmt23 en-de MQM", "wmt23 en-de DA", "wmt23 he-en MQM", "realsumm", "wmt24 ESA en-ja")
 COVERAGE_SIZES = (20, 50, 100, 200)
-DOCUMENT_SETS = ("wmt23 en-de MQM", "wmt23 he-en MQM", "wmt23 en-de DA", "biomqm en-de", "wmt24 ESA en-cs",
-                 "wmt24 ESA en-ja")  # fmt: skip
+DOCUMENT_SETS = (
+    "wmt23 en-de MQM",
+    "wmt23 he-en MQM",
+    "wmt23 en-de DA",
+    "biomqm en-de",
+    "wmt24 ESA en-cs",
+    "wmt24 ESA en-ja",
+)
 
 
 @dataclass
@@ -83,9 +96,14 @@ def run(study: Study, chosen: Sequence[Campaign], jobs: int) -> None:
             data, methods_for(campaign, data), repeats=study.repeats, measures=MEASURES, **common
         )
         study.candidates[campaign.label] = aliquot.simulate(
-            data, CANDIDATES, "5%:50%:5", repeats=max(4, study.repeats // 2), measures=["mae", "spa_full"],
-            parity=False, **common,
-        )  # fmt: skip
+            data,
+            CANDIDATES,
+            "5%:50%:5",
+            repeats=max(4, study.repeats // 2),
+            measures=["mae", "spa_full"],
+            parity=False,
+            **common,
+        )
         if campaign.label in DOCUMENT_SETS:
             levels = ["random", "metric_avg", "metric_var", "auto", "auto:goal=ranking"]
             few = max(4, study.repeats // 2)
@@ -99,9 +117,14 @@ def run(study: Study, chosen: Sequence[Campaign], jobs: int) -> None:
             pairs = [f"{design}+{name}" for design in COVERAGE_DESIGNS for name in COVERAGE_ESTIMATORS]
             sizes = [n for n in COVERAGE_SIZES if n <= len(data) / 2]
             study.coverage[campaign.label] = aliquot.simulate(
-                data, fitting(data, pairs), sizes, repeats=max(4, study.repeats // 2),
-                measures=["coverage"], parity=False, **common,
-            )  # fmt: skip
+                data,
+                fitting(data, pairs),
+                sizes,
+                repeats=max(4, study.repeats // 2),
+                measures=["coverage"],
+                parity=False,
+                **common,
+            )
         if campaign.label in ("wmt23 en-de DA", "wmt23 he-en MQM"):
             study.permutation[campaign.label] = aliquot.simulate(
                 data, ["random"], repeats=study.repeats, measures=["spa"], test="permutation", **common
@@ -115,8 +138,11 @@ def draw(study: Study) -> None:
     shown = {"random", "metric_avg", "metric_var", "auto"}
     cells = tuple(c for result in study.methods.values() for c in result.cells if c.method in shown)
     draw_curves(Simulation(cells, (), (), ""), "spa_full", DOCS / "evidence-ranking.svg")
-    draw_curves(Simulation(tuple(c for c in cells if c.method in ("random", "auto")), (), (), ""), "mae",
-                DOCS / "evidence-means.svg")  # fmt: skip
+    draw_curves(
+        Simulation(tuple(c for c in cells if c.method in ("random", "auto")), (), (), ""),
+        "mae",
+        DOCS / "evidence-means.svg",
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -70,8 +70,16 @@ def our_run(data: EvalSet, policy: str, seed: int) -> Measured:
     for allocator in allocations(data, stage.scores, SHARES, seed, options):
         chosen = allocator.selection()
         rows = np.array([allocator.rows[str(item)] for item in chosen.ids], dtype=np.int64)
-        sample = judged(stage, Chosen(rows, utility=chosen.utility, probability=chosen.probability,
-                                      systems=chosen.systems, details=chosen.details))  # fmt: skip
+        sample = judged(
+            stage,
+            Chosen(
+                rows,
+                utility=chosen.utility,
+                probability=chosen.probability,
+                systems=chosen.systems,
+                details=chosen.details,
+            ),
+        )
         found = infer(sample, Spec("greg", {}))
         looks.append((found.values, found.half_widths(0.95), np.array(list(allocator.counts.values()))))
     values, half, counts = (np.array(part) for part in zip(*looks, strict=True))

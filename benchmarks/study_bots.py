@@ -62,13 +62,17 @@ def of_estimates(found: Estimates, data: EvalSet) -> Measured:
 
 def bot_run(data: EvalSet, seed: int) -> Measured:
     """One campaign: bots take units in turn until the budget is spent; then what `estimate` makes of it."""
-    truth = {(item, s): value for item, row in zip(data.ids, data.human_score().tolist(), strict=True)
-             for s, value in zip(data.systems, row, strict=True)}  # fmt: skip
+    truth = {
+        (item, s): value
+        for item, row in zip(data.ids, data.human_score().tolist(), strict=True)
+        for s, value in zip(data.systems, row, strict=True)
+    }
     unjudged = replace(data, scores={name: data.scores[name] for name in data.metrics}, human=None)
     with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as folder:
         place, budget = Path(folder) / "c.db", round(SHARE * len(truth))
-        with Campaign.create(unjudged, None, "da", PEOPLE, path=place, seed=seed, allocate="auto", question="top",
-                             budget=budget) as campaign:  # fmt: skip
+        with Campaign.create(
+            unjudged, None, "da", PEOPLE, path=place, seed=seed, allocate="auto", question="top", budget=budget
+        ) as campaign:
             bots = [campaign.annotator(link.rpartition("/")[2]) for link in campaign.links().annotators.values()]
             while sum([work(campaign, bot, truth) for bot in bots]):
                 pass
@@ -86,8 +90,15 @@ def work(campaign: Campaign, who: Annotator, truth: dict[tuple[Any, str], float]
     with campaign.store.read() as connection:
         for cell in (output["cell"] for row in unit["rows"] for output in row["outputs"] if output["cell"]):
             row = connection.execute(sql("SELECT item, system FROM cells WHERE id = :id"), {"id": cell}).one()
-            changes.append({"id": f"{unit['assignment']}-{cell}", "cell": cell, "active_ms": 5000, "idle_ms": 0,
-                            "answer": {"score": truth[decode(row.item), row.system]}})  # fmt: skip
+            changes.append(
+                {
+                    "id": f"{unit['assignment']}-{cell}",
+                    "cell": cell,
+                    "active_ms": 5000,
+                    "idle_ms": 0,
+                    "answer": {"score": truth[decode(row.item), row.system]},
+                }
+            )
     campaign.save(who, unit["assignment"], changes)
     campaign.submit(who, unit["assignment"])
     return True

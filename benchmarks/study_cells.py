@@ -73,8 +73,14 @@ def replay(data: aliquot.EvalSet, repeats: int, best: list[tuple[float, bool]]) 
             off, half = result.values - truth, result.half_widths(0.95)
             gap, wide = off[first] - off[second], result.pair_half_widths(0.95)[first, second]
             plain = np.nanmean(drawn, axis=0) - truth
-            found.append([np.mean(np.abs(off[half > 0]) <= half[half > 0]), np.mean(np.abs(gap[wide > 0]) <= wide[wide > 0]),
-                          np.nanmean(off**2), np.nanmean(plain**2)])  # fmt: skip
+            found.append(
+                [
+                    np.mean(np.abs(off[half > 0]) <= half[half > 0]),
+                    np.mean(np.abs(gap[wide > 0]) <= wide[wide > 0]),
+                    np.nanmean(off**2),
+                    np.nanmean(plain**2),
+                ]
+            )
             if not np.isnan(result.covariance).any():
                 chances = p_best(result, repeat)
                 best.append((float(np.nanmax(chances)), int(np.nanargmax(chances)) == int(truth.argmax())))
@@ -97,9 +103,11 @@ def main() -> None:
         data, _ = population(data.drop(systems=references) if references else data)
         rows = replay(data, options.repeats, best)
         error = np.sqrt(rows[:, 2] / rows[:, 3])
-        lines.append(f"| {label} | {rows[:, 0].min():.2f} to {rows[:, 0].max():.2f} | {rows[:, 0].mean():.3f} "
-                     f"| {rows[:, 1].min():.2f} to {rows[:, 1].max():.2f} | {rows[:, 1].mean():.3f} "
-                     f"| {error.mean():.2f} ({error.min():.2f} to {error.max():.2f}) |\n")  # fmt: skip
+        lines.append(
+            f"| {label} | {rows[:, 0].min():.2f} to {rows[:, 0].max():.2f} | {rows[:, 0].mean():.3f} "
+            f"| {rows[:, 1].min():.2f} to {rows[:, 1].max():.2f} | {rows[:, 1].mean():.3f} "
+            f"| {error.mean():.2f} ({error.min():.2f} to {error.max():.2f}) |\n"
+        )
         print(lines[-1], end="", flush=True)
     found = np.array(best)
     lines.append("\n| P(best) of the leading system | cases | right |\n|---|---|---|\n")
@@ -108,8 +116,10 @@ def main() -> None:
         lines.append(
             f"| {low} to {min(high, 1.0)} | {len(part)} | {part[:, 1].mean() if len(part) else np.nan:.2f} |\n"
         )
-    lines.append("\nThe best two systems of all six campaigns differ by less than half a standard error of what judging every item for half of the\n"
-                 "systems gives, so that hardly any case reaches 0.9, and those that do are partly luck.\n")  # fmt: skip
+    lines.append(
+        "\nThe best two systems of all six campaigns differ by less than half a standard error of what judging every item for half of the\n"
+        "systems gives, so that hardly any case reaches 0.9, and those that do are partly luck.\n"
+    )
     (ROOT / "docs" / "evidence-cells.md").write_text("".join(lines))
 
 

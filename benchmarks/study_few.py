@@ -62,8 +62,15 @@ def drawn(data: EvalSet, n: int, seed: int) -> Sample:
     draw = pps(data, n=n, rng=np.random.default_rng(seed))
     assert draw.probability is not None
     pi = draw.probability[draw.rows]
-    return Sample(data, draw.rows, data.human_score(None)[draw.rows], pi, 1.0 / pi, kind=str(draw.details["variance"]),
-                  remainder=float(draw.details.get("remainder", 1.0)))  # fmt: skip
+    return Sample(
+        data,
+        draw.rows,
+        data.human_score(None)[draw.rows],
+        pi,
+        1.0 / pi,
+        kind=str(draw.details["variance"]),
+        remainder=float(draw.details.get("remainder", 1.0)),
+    )
 
 
 def errors(data: EvalSet, past: Sequence[EvalSet], n: int, repeats: int) -> dict[str, FloatArray]:
@@ -105,28 +112,44 @@ def coverage(data: EvalSet, n: int, repeats: int) -> dict[str, tuple[float, floa
 
 def page(found: Found, repeats: int) -> str:
     lines = [
-        "# Evidence: few judged items", "",
-        f"Made by `python benchmarks/study_few.py`, {repeats} replays of each campaign. Do not edit by hand.", "",
-        "## Texts and earlier campaigns", "",
+        "# Evidence: few judged items",
+        "",
+        f"Made by `python benchmarks/study_few.py`, {repeats} replays of each campaign. Do not edit by hand.",
+        "",
+        "## Texts and earlier campaigns",
+        "",
         f"Mean absolute error of the systems' means, relative to `{BASE}` (the default) on the same",
         "draws of the default design, with Monte Carlo errors. Earlier campaigns are those of the same task on other",
         "test sets; the wmt23 en-de campaigns share theirs and never see each other. What was tried and did not help:",
-        "[tried](evidence-tried.md).", "",
-        "| campaign | n | " + " | ".join(list(METHODS)[1:]) + " |", "|---" * (len(METHODS) + 1) + "|",
-    ]  # fmt: skip
+        "[tried](evidence-tried.md).",
+        "",
+        "| campaign | n | " + " | ".join(list(METHODS)[1:]) + " |",
+        "|---" * (len(METHODS) + 1) + "|",
+    ]
     for label, n in dict.fromkeys((label, n) for label, n, _ in found.ratios):
-        cells = [f"{found.ratios[label, n, name][0]:.2f} ± {found.ratios[label, n, name][1]:.2f}"
-                 for name in list(METHODS)[1:]]  # fmt: skip
+        cells = [
+            f"{found.ratios[label, n, name][0]:.2f} ± {found.ratios[label, n, name][1]:.2f}"
+            for name in list(METHODS)[1:]
+        ]
         lines.append(f"| {label} | {n} | " + " | ".join(cells) + " |")
     for n in SIZES:
-        means = [np.mean([v[0] for (_, size, name), v in found.ratios.items() if size == n and name == wanted])
-                 for wanted in list(METHODS)[1:]]  # fmt: skip
+        means = [
+            np.mean([v[0] for (_, size, name), v in found.ratios.items() if size == n and name == wanted])
+            for wanted in list(METHODS)[1:]
+        ]
         lines.append(f"| **mean** | {n} | " + " | ".join(f"**{value:.3f}**" for value in means) + " |")
-    lines += ["", "## Coverage of 95% intervals (t)", "", "| campaign | judged | " + " | ".join(COVERED) + " |",
-              "|---" * (len(COVERED) + 2) + "|"]  # fmt: skip
+    lines += [
+        "",
+        "## Coverage of 95% intervals (t)",
+        "",
+        "| campaign | judged | " + " | ".join(COVERED) + " |",
+        "|---" * (len(COVERED) + 2) + "|",
+    ]
     for label, share in dict.fromkeys((label, share) for label, share, _ in found.coverage):
-        cells = [f"{found.coverage[label, share, name][0]:.3f} ± {found.coverage[label, share, name][1]:.3f}"
-                 for name in COVERED]  # fmt: skip
+        cells = [
+            f"{found.coverage[label, share, name][0]:.3f} ± {found.coverage[label, share, name][1]:.3f}"
+            for name in COVERED
+        ]
         lines.append(f"| {label} | {share:.0%} | " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
 

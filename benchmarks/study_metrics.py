@@ -27,12 +27,21 @@ PARTS = ("decomposition", "breakeven", "correlations", "value", "leave_one_out",
 TESTS = ("accuracy", "spa", "acc_eq")
 EXPECTED = ("MetricX-23", "XCOMET-Ensemble", "GEMBA-MQM", "eBLEU")
 REPEATED = (
-    ("wmt23-mqm3raters-en-de", "human"), ("biomqm-en-de", "human"), ("biomqm-de-en", "human"),
-    ("wmt22-da-de-en", "human_z"), ("wmt22-calibration-en-cs", "human"), ("wmt22-calibration-zh-en", "human"),
-    ("summeval", "human"), ("summeval", "turker"), ("summeval", "human_coherence"), ("summeval", "human_consistency"),
-    ("summeval", "human_fluency"), ("summeval", "human_relevance"), ("dialsummeval", "human"),
+    ("wmt23-mqm3raters-en-de", "human"),
+    ("biomqm-en-de", "human"),
+    ("biomqm-de-en", "human"),
+    ("wmt22-da-de-en", "human_z"),
+    ("wmt22-calibration-en-cs", "human"),
+    ("wmt22-calibration-zh-en", "human"),
+    ("summeval", "human"),
+    ("summeval", "turker"),
+    ("summeval", "human_coherence"),
+    ("summeval", "human_consistency"),
+    ("summeval", "human_fluency"),
+    ("summeval", "human_relevance"),
+    ("dialsummeval", "human"),
     ("webnlg2020-en", "human"),
-)  # fmt: skip
+)
 
 
 def load(name: str) -> EvalSet:
@@ -72,8 +81,25 @@ def table(report: MetricReport, by_systems: MetricReport) -> str:
     worth = {row.metric: row for row in report.breakeven}
     values = orderings(report)
     clusters = {(row.test, row.metric): row.cluster for row in report.clusters}
-    head = ("metric", "observed", "noise", "bias", "variance", "worth", "interval", "accuracy", "SPA", "r, systems",
-            "acc-eq", "r, pooled", "saves", "# accuracy", "# SPA", "# acc-eq", "# SPA, systems")  # fmt: skip
+    head = (
+        "metric",
+        "observed",
+        "noise",
+        "bias",
+        "variance",
+        "worth",
+        "interval",
+        "accuracy",
+        "SPA",
+        "r, systems",
+        "acc-eq",
+        "r, pooled",
+        "saves",
+        "# accuracy",
+        "# SPA",
+        "# acc-eq",
+        "# SPA, systems",
+    )
     lines = ["| " + " | ".join(head) + " |", "|---|" + "---:|" * (len(head) - 1)]
     for name in ["Optimal predictor", "Human", *sorted(report.metrics, key=lambda name: parts[name].observed)]:
         row = parts[name]
@@ -107,8 +133,15 @@ def expected_table(reports: dict[str, MetricReport]) -> str:
     return "\n".join(lines)
 
 
-_LABEL = {"observed": "observed error", "accuracy": "accuracy", "spa": "SPA", "r_system": "r, systems",
-          "acc_eq": "acc-eq", "r_pooled": "r, pooled", "saves": "saves"}  # fmt: skip
+_LABEL = {
+    "observed": "observed error",
+    "accuracy": "accuracy",
+    "spa": "SPA",
+    "r_system": "r, systems",
+    "acc_eq": "acc-eq",
+    "r_pooled": "r, pooled",
+    "saves": "saves",
+}
 
 
 def best_and_worst(report: MetricReport) -> str:
@@ -125,16 +158,27 @@ def hanging_on_one_system(report: MetricReport) -> str:
     widest = sorted(rows, key=lambda row: row.low - row.high)[:3]
     return "; ".join(
         f"{row.metric} {row.value:.2f} ({row.low:.2f} without {row.low_without}, {row.high:.2f} without "
-        f"{row.high_without})" for row in widest
-    )  # fmt: skip
+        f"{row.high_without})"
+        for row in widest
+    )
 
 
 # -- repeated judgments and SummEval -----------------------------------------------------------------------------------
 
 
 def annotator_table() -> str:
-    head = ("campaign", "score", "judgments behind it", "people", "judged twice", "Var(H)", "noise", "ratio",
-            "interval", "matched")  # fmt: skip
+    head = (
+        "campaign",
+        "score",
+        "judgments behind it",
+        "people",
+        "judged twice",
+        "Var(H)",
+        "noise",
+        "ratio",
+        "interval",
+        "matched",
+    )
     lines = ["| " + " | ".join(head) + " |", "|---|---|---|" + "---:|" * (len(head) - 3)]
     for name, human in REPEATED:
         data = load(name)
@@ -173,14 +217,18 @@ def page(reports: dict[str, MetricReport], by_systems: dict[str, MetricReport], 
     written: list[str] = [_INTRO.format(trials=f"{trials:,}")]
     for name, report in reports.items():
         held = report.decomposition[2]
-        written.append(f"## {name}\n\n{held.items} items, {held.systems} machine systems, {held.pairs} pairs; "
-                       f"`{report.signature}`\n\n{table(report, by_systems[name])}\n\n"
-                       f"![{name}](evidence-worth-{name}.svg)\n\n{best_and_worst(report)}\n\n"
-                       f"System-level correlations that hang on one system most: {hanging_on_one_system(report)}.\n\n"
-                       f"{suggestion(report)}\n")  # fmt: skip
-    written.append("## What was expected, and what is found\n\nRanks among the 42 (ties share the best rank):\n\n"
-                   f"{expected_table(reports)}\n\n{verdict(reports)}\n\n{told_apart(reports, by_systems)}\n\n"
-                   f"{_PUBLISHED}\n")  # fmt: skip
+        written.append(
+            f"## {name}\n\n{held.items} items, {held.systems} machine systems, {held.pairs} pairs; "
+            f"`{report.signature}`\n\n{table(report, by_systems[name])}\n\n"
+            f"![{name}](evidence-worth-{name}.svg)\n\n{best_and_worst(report)}\n\n"
+            f"System-level correlations that hang on one system most: {hanging_on_one_system(report)}.\n\n"
+            f"{suggestion(report)}\n"
+        )
+    written.append(
+        "## What was expected, and what is found\n\nRanks among the 42 (ties share the best rank):\n\n"
+        f"{expected_table(reports)}\n\n{verdict(reports)}\n\n{told_apart(reports, by_systems)}\n\n"
+        f"{_PUBLISHED}\n"
+    )
     written.append(f"## The perfect annotator\n\n{_ANNOTATORS}\n\n{annotator_table()}\n")
     written.append(f"## SummEval beside the paper\n\n{_SUMMEVAL}\n\n{summeval_table(trials)}\n")
     return "\n".join(written)
@@ -193,16 +241,20 @@ def told_apart(reports: dict[str, MetricReport], by_systems: dict[str, MetricRep
         both = [row.p < 0.05 for row in report.tests if row.test == "spa"]
         systems = [row.p < 0.05 for row in by_systems[name].tests]
         first = sum(row.cluster == 1 for row in by_systems[name].clusters)
-        found.append(f"on {name} {sum(both)} of {len(both)} pairs of metrics with PERM-BOTH, {sum(systems)} with whole "
-                     f"systems swapped ({first} metrics then share the first cluster)")  # fmt: skip
+        found.append(
+            f"on {name} {sum(both)} of {len(both)} pairs of metrics with PERM-BOTH, {sum(systems)} with whole "
+            f"systems swapped ({first} metrics then share the first cluster)"
+        )
     return f"SPA tells apart {'; '.join(found)}. {_SWAPS}"
 
 
 def suggestion(report: MetricReport) -> str:
     taken = [row for row in report.suggested if row.taken]
-    return (f"Metrics to combine as control variates: {', '.join(row.metric for row in taken)}. Together they explain "
-            f"{taken[-1].explained:.0%} of the human variance within systems on items they have not seen: n judgments "
-            f"are worth {taken[-1].efficiency:.2f} n.")  # fmt: skip
+    return (
+        f"Metrics to combine as control variates: {', '.join(row.metric for row in taken)}. Together they explain "
+        f"{taken[-1].explained:.0%} of the human variance within systems on items they have not seen: n judgments "
+        f"are worth {taken[-1].efficiency:.2f} n."
+    )
 
 
 def verdict(reports: dict[str, MetricReport]) -> str:
@@ -214,8 +266,12 @@ def verdict(reports: dict[str, MetricReport]) -> str:
         last = min(values["observed"], key=lambda metric: values["observed"][metric])
         people = report.decomposition[1]
         better = [row.metric for row in report.decomposition[2:] if row.observed < people.observed]
-        better_than_people = (f" {', '.join(better)} disagree{'s' if len(better) == 1 else ''} with people no more "
-                              "than a second human evaluation would." if better else "")  # fmt: skip
+        better_than_people = (
+            f" {', '.join(better)} disagree{'s' if len(better) == 1 else ''} with people no more "
+            "than a second human evaluation would."
+            if better
+            else ""
+        )
         text.append(
             f"**{name}.** By outputs (acc-eq) XCOMET-Ensemble is {ordinal(places['acc_eq']['XCOMET-Ensemble'])}, "
             f"MetricX-23 {ordinal(places['acc_eq']['MetricX-23'])} and GEMBA-MQM "

@@ -132,11 +132,23 @@ loses where documents are short, because bins without a sample are dropped.
 def page(study: Study) -> str:
     parts = [
         INTRO.format(repeats=study.repeats, design=DEFAULT_DESIGN),
-        PARITY, _parity_table(study), ERROR, _error_table(study), _targets(study), REACH,
-        _reach_table(study), COVERED, _covered_table(study), LEFT_OUT, _left_out_table(study),
-        DOCUMENTS, _document_table(study), COVERAGE.format(sets=", ".join(study.coverage)), _coverage_table(study),
+        PARITY,
+        _parity_table(study),
+        ERROR,
+        _error_table(study),
+        _targets(study),
+        REACH,
+        _reach_table(study),
+        COVERED,
+        _covered_table(study),
+        LEFT_OUT,
+        _left_out_table(study),
+        DOCUMENTS,
+        _document_table(study),
+        COVERAGE.format(sets=", ".join(study.coverage)),
+        _coverage_table(study),
         _published(study),
-    ]  # fmt: skip
+    ]
     return "".join(parts)
 
 
@@ -244,8 +256,12 @@ def _reach_table(study: Study) -> str:
     for label, found in study.oracles.items():
         result = study.methods[label]
         values[label] = [
-            error(result, "auto"), error(result, "auto:goal=ranking"), found.predicted, found.documents, found.sizes,
-        ]  # fmt: skip
+            error(result, "auto"),
+            error(result, "auto:goal=ranking"),
+            found.predicted,
+            found.documents,
+            found.sizes,
+        ]
     rows = [[label, *map(_cell, values[label])] for label in labels]
     for title, group in _groups(labels):
         means = [_mean([values[label][at] for label in group]) for at in range(5)]
@@ -308,8 +324,10 @@ def _document_table(study: Study) -> str:
             for result in (study.documents[label], study.costs[label]):
                 spa = _found(result, method, "spa_full" if method.startswith("auto") else "spa")
                 mae = _found(result, method, "mae")
-                cells += [_cell(spa.parity if spa else float("nan")) + _plus(spa),
-                          _cell(mae.ratio_to_random if mae else float("nan")) + _plus(mae)]  # fmt: skip
+                cells += [
+                    _cell(spa.parity if spa else float("nan")) + _plus(spa),
+                    _cell(mae.ratio_to_random if mae else float("nan")) + _plus(mae),
+                ]
             rows.append([label, method, *cells])
     head = ["campaign", "method", "documents: parity", "documents: error", "cost: parity", "cost: error"]
     return table(head, rows)
@@ -348,10 +366,14 @@ def _published(study: Study) -> str:
     }
     reduction = f"{100 - 100 * max(papers):.0f} to {100 - 100 * min(papers):.0f}%" if papers else "-"
     return PUBLISHED.format(
-        da=show["wmt23 en-de DA"], mqm=show["wmt23 he-en MQM"], best=_cell(means.get(best, float("nan"))),
-        best_name=_SHORT.get(best, best), reduction=reduction, low=_cell(min(spread, default=float("nan"))),
+        da=show["wmt23 en-de DA"],
+        mqm=show["wmt23 he-en MQM"],
+        best=_cell(means.get(best, float("nan"))),
+        best_name=_SHORT.get(best, best),
+        reduction=reduction,
+        low=_cell(min(spread, default=float("nan"))),
         high=_cell(max(spread, default=float("nan"))),
-    )  # fmt: skip
+    )
 
 
 def _mean(values: Sequence[float]) -> float:

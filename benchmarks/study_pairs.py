@@ -17,8 +17,16 @@ import aliquot
 from aliquot.sampling.dueling import PairAllocator, PairAsk
 from aliquot.stats.arrays import FloatArray
 
-LABELS = ("wmt23 en-de MQM", "summeval", "wmt24 ESA en-cs", "wmt23 he-en MQM", "biomqm en-de", "wmt24 ESA en-ja",
-          "dialsummeval", "webnlg2020")  # fmt: skip
+LABELS = (
+    "wmt23 en-de MQM",
+    "summeval",
+    "wmt24 ESA en-cs",
+    "wmt23 he-en MQM",
+    "biomqm en-de",
+    "wmt24 ESA en-ja",
+    "dialsummeval",
+    "webnlg2020",
+)
 POLICIES = ("uniform", "dueling", "auto")
 TIMES = (1, 2, 5, 10)  # budgets in choices per pair
 

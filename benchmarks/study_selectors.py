@@ -30,12 +30,38 @@ from aliquot.simulation.setup import check_method, replay_method
 ROOT = Path(__file__).parent.parent
 KEPT = ROOT / "build" / "study"
 METHODS = (
-    "metric_avg", "metric_var", "metric_cons", "metric_cons:rank=spearman", "metric_cons:rank=accuracy", "mixture",
-    "irt_diffdisc", "irt_diff", "irt_disc", "irt_feas", "irt_info", "diversity", "diversity:similarity=bleu",
-    "diversity:similarity=chrf", "diversity:similarity=embedding,model=ngrams", "source_length", "bruteforce", "greedy",
-    "kmeans:model=ngrams", "kmeans:features=outputs,model=ngrams", "diffuse:model=ngrams", "segments", "documents",
-    "snippets_fixed", "snippets_budgeted", "stratified", "pps", "balanced", "guided", "casf", "incremental",
-)  # fmt: skip
+    "metric_avg",
+    "metric_var",
+    "metric_cons",
+    "metric_cons:rank=spearman",
+    "metric_cons:rank=accuracy",
+    "mixture",
+    "irt_diffdisc",
+    "irt_diff",
+    "irt_disc",
+    "irt_feas",
+    "irt_info",
+    "diversity",
+    "diversity:similarity=bleu",
+    "diversity:similarity=chrf",
+    "diversity:similarity=embedding,model=ngrams",
+    "source_length",
+    "bruteforce",
+    "greedy",
+    "kmeans:model=ngrams",
+    "kmeans:features=outputs,model=ngrams",
+    "diffuse:model=ngrams",
+    "segments",
+    "documents",
+    "snippets_fixed",
+    "snippets_budgeted",
+    "stratified",
+    "pps",
+    "balanced",
+    "guided",
+    "casf",
+    "incremental",
+)
 MEASURES = ("spa", "mae")
 BUDGETS = "5%:50%:10"
 
@@ -148,8 +174,13 @@ def page(found: Sequence[Found], repeats: int) -> str:
     few = max(2, repeats // 10)
     return (
         INTRO.format(repeats=repeats, few=few, sets=len(found), all=len(CAMPAIGNS))
-        + PARITY + _table(found, "parity") + ERROR + _table(found, "error") + DEFAULTS + _defaults(found)
-    )  # fmt: skip
+        + PARITY
+        + _table(found, "parity")
+        + ERROR
+        + _table(found, "error")
+        + DEFAULTS
+        + _defaults(found)
+    )
 
 
 def _table(found: Sequence[Found], field: str) -> str:
@@ -172,8 +203,14 @@ def _defaults(found: Sequence[Found]) -> str:
     ):
         both = [one for one in found if ours in one.parity and papers in one.parity]
         better = sum(one.parity[ours] < one.parity[papers] for one in both)
-        rows.append([f"`{ours}`", f"`{papers}`", *(_cell(_mean([o.parity[m] for o in both])) for m in (ours, papers)),
-                     f"{better} of {len(both)}"])  # fmt: skip
+        rows.append(
+            [
+                f"`{ours}`",
+                f"`{papers}`",
+                *(_cell(_mean([o.parity[m] for o in both])) for m in (ours, papers)),
+                f"{better} of {len(both)}",
+            ]
+        )
     return table(
         ["our default", "the paper's", "parity of ours", "parity of theirs", "sets on which ours is better"], rows
     )

@@ -116,14 +116,25 @@ def run(found: Found, chosen: Sequence[Campaign], repeats: int, jobs: int) -> No
         sources = ["source_length", *(f"source:column=from_{target}" for target in LEARNED)]
         outputs = [name for name in OUTPUT_BASED if campaign.metric or name.startswith("diversity")]
         found.selection[label] = aliquot.simulate(
-            data, ["random", *sources, *outputs, *DESIGNS], repeats=repeats, measures=["spa", "spa_full", "mae"],
-            metric=campaign.metric, jobs=jobs,
-        )  # fmt: skip
+            data,
+            ["random", *sources, *outputs, *DESIGNS],
+            repeats=repeats,
+            measures=["spa", "spa_full", "mae"],
+            metric=campaign.metric,
+            jobs=jobs,
+        )
         if data.n_systems >= CROWD + 4:
             found.crowd[label] = aliquot.simulate(
-                data, ["random", "source_length", "source:column=from_diversity", *outputs], "5%:50%:5",
-                repeats=repeats, measures=["spa"], metric=campaign.metric, crowd=CROWD, parity=False, jobs=jobs,
-            )  # fmt: skip
+                data,
+                ["random", "source_length", "source:column=from_diversity", *outputs],
+                "5%:50%:5",
+                repeats=repeats,
+                measures=["spa"],
+                metric=campaign.metric,
+                crowd=CROWD,
+                parity=False,
+                jobs=jobs,
+            )
         print(f"{label}: {time.perf_counter() - start:.0f} s", flush=True)
 
 
@@ -179,14 +190,26 @@ def selection_table(found: Found) -> str:
         cells = [source.replace("source:column=from_", "source, ")]
         for method in (source, output):
             value, _, count = mean_row(shared, method, "spa")
-            ratios = [r.parity for label in labels for r in found.selection[label].rows
-                      if (r.method, r.measure) == (method, "spa")]  # fmt: skip
+            ratios = [
+                r.parity
+                for label in labels
+                for r in found.selection[label].rows
+                if (r.method, r.measure) == (method, "spa")
+            ]
             finite = [value for value in ratios if np.isfinite(value)]
             parity = f"{np.mean(finite):.2f} ({len(ratios) - len(finite)} never)" if ratios else "-"
-            better = sum(r.gain == "better" for label in labels for r in found.selection[label].rows
-                         if (r.method, r.measure) == (method, "spa"))  # fmt: skip
-            worse = sum(r.gain == "worse" for label in labels for r in found.selection[label].rows
-                        if (r.method, r.measure) == (method, "spa"))  # fmt: skip
+            better = sum(
+                r.gain == "better"
+                for label in labels
+                for r in found.selection[label].rows
+                if (r.method, r.measure) == (method, "spa")
+            )
+            worse = sum(
+                r.gain == "worse"
+                for label in labels
+                for r in found.selection[label].rows
+                if (r.method, r.measure) == (method, "spa")
+            )
             cells += [number(value, 4), f"{parity}; {better}+ {worse}-"] if count else ["-", "-"]
         rows.append([*cells, ""])
     head = ["method", "SPA", "parity; campaigns better+ worse-", "output-based: SPA", "parity; better+ worse-"]
@@ -217,17 +240,27 @@ def design_table(found: Found) -> str:
         parity = [s.row(method, "spa_full").parity for s in found.selection.values()]
         split = {scale: [value for label, value in errors.items() if found.scales[label] == scale] for scale in SCALES}
         rows.append(
-            [words, *(number(float(np.mean(split[scale])), 3) if split[scale] else "-" for scale in SCALES),
-             number(float(np.mean(list(errors.values()))), 3), number(max(errors.values()), 2),
-             number(float(np.mean([value for value in parity if np.isfinite(value)])), 3)]
-        )  # fmt: skip
+            [
+                words,
+                *(number(float(np.mean(split[scale])), 3) if split[scale] else "-" for scale in SCALES),
+                number(float(np.mean(list(errors.values()))), 3),
+                number(max(errors.values()), 2),
+                number(float(np.mean([value for value in parity if np.isfinite(value)])), 3),
+            ]
+        )
     head = ["chances", *SCALES, "all", "worst campaign", "parity of SPA (full-set significance)"]
     return table(head, rows)
 
 
 def crowd_table(found: Found) -> str:
-    published = {"random": "91.8 ± 0.9", "metric_avg": "92.0", "metric_var": "92.5", "metric_cons": "92.3",
-                 "diversity:similarity=unigram": "92.6", "irt_diffdisc": "91.9"}  # fmt: skip
+    published = {
+        "random": "91.8 ± 0.9",
+        "metric_avg": "92.0",
+        "metric_var": "92.5",
+        "metric_cons": "92.3",
+        "diversity:similarity=unigram": "92.6",
+        "irt_diffdisc": "91.9",
+    }
     learned = {label: r for label, r in found.crowd.items() if by_label(label).learned}
     other = {label: r for label, r in found.crowd.items() if by_label(label).metric and not by_label(label).learned}
     rows = []

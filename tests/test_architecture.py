@@ -13,10 +13,24 @@ PACKAGE = Path(__file__).parent.parent / "src" / "aliquot"
 # stats <- core <- io <- annotation <- estimation <- sampling <- metric_eval <- simulation <- planning <- collect,
 # report <- cli. Estimation needs the noise of judgments; a learned utility may predict an estimator's residuals.
 LEVEL = {
-    "_version": 0, "errors": 0, "stats": 1, "core": 2, "io": 3, "annotation": 4, "estimation": 5, "sampling": 6,
-    "metric_eval": 7, "meta": 7, "compat": 7, "simulation": 8, "planning": 9, "collect": 10, "report": 10, "cli": 11,
+    "_version": 0,
+    "errors": 0,
+    "stats": 1,
+    "core": 2,
+    "io": 3,
+    "annotation": 4,
+    "estimation": 5,
+    "sampling": 6,
+    "metric_eval": 7,
+    "meta": 7,
+    "compat": 7,
+    "simulation": 8,
+    "planning": 9,
+    "collect": 10,
+    "report": 10,
+    "cli": 11,
     "__main__": 12,
-}  # fmt: skip
+}
 # Selection.load, Selection.save, EvalSet.from_frame and Judgments of a pandas table are shortcuts into io.
 EXCEPTIONS = {("core/selection.py", "io"), ("core/evalset.py", "io"), ("core/judgments.py", "io")}
 MODULES = sorted(PACKAGE.rglob("*.py"))

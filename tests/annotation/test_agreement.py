@@ -307,9 +307,13 @@ SPANS = pl.DataFrame(
 def test_spans() -> None:
     result = agreement(SPANS, bootstrap=50)
     assert result.spans.row(1, named=True) == {
-        "a": "x", "b": "y", "outputs": 2, "f1": pytest.approx(2 * 4 / 18), "f1_severity": pytest.approx(2 * 4 / 18),
+        "a": "x",
+        "b": "y",
+        "outputs": 2,
+        "f1": pytest.approx(2 * 4 / 18),
+        "f1_severity": pytest.approx(2 * 4 / 18),
         "severity_match": 1.0,
-    }  # fmt: skip
+    }
     assert result["span_f1"] == pytest.approx(8 / 18)
     written = SPANS.with_columns(pl.col("start", "end").cast(pl.String), repeat=pl.lit("no"))
     assert agreement(written, bootstrap=0).spans.equals(agreement(SPANS, bootstrap=0).spans)

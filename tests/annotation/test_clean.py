@@ -65,18 +65,30 @@ def test_the_first_reason_stays_and_later_steps_see_what_is_left(data):
 @settings(max_examples=25, deadline=None)
 @given(
     st.lists(
-        st.tuples(st.integers(0, 4), st.sampled_from("AB"), st.sampled_from([None, "x", "y", "z"]),
-                  st.one_of(st.none(), st.integers(-5, 120)), st.one_of(st.none(), st.floats(-5, 60))),
-        min_size=1, max_size=60,
+        st.tuples(
+            st.integers(0, 4),
+            st.sampled_from("AB"),
+            st.sampled_from([None, "x", "y", "z"]),
+            st.one_of(st.none(), st.integers(-5, 120)),
+            st.one_of(st.none(), st.floats(-5, 60)),
+        ),
+        min_size=1,
+        max_size=60,
     ),
     st.sampled_from(["da_wmt", "crowd", "semantic_differential"]),
-)  # fmt: skip
+)
 def test_any_table_can_be_cleaned(rows, preset):
     table = pl.DataFrame(
-        rows, orient="row",
-        schema={"item": pl.Int64, "system": pl.String, "annotator": pl.String, "value": pl.Float64,
-                "seconds": pl.Float64},
-    ).with_row_index("order")  # fmt: skip
+        rows,
+        orient="row",
+        schema={
+            "item": pl.Int64,
+            "system": pl.String,
+            "annotator": pl.String,
+            "value": pl.Float64,
+            "seconds": pl.Float64,
+        },
+    ).with_row_index("order")
     cleaned = aliquot.clean(table, preset, steps="duplicates", scale=(0, 100))
     marked = cleaned.judgments.table["marked"]
     assert len(marked) == len(rows)
@@ -104,10 +116,13 @@ def test_a_second_cleaning_adds_and_fresh_forgets(data):
 def test_an_answer_of_several_errors_is_marked_whole():
     errors = pl.DataFrame(
         {
-            "item": [0, 0, 0, 1], "system": ["A"] * 4, "annotator": ["x", "x", "y", "x"],
-            "value": [-5.0, -30.0, -1.0, 0.0], "error": [0, 1, 0, 0],
+            "item": [0, 0, 0, 1],
+            "system": ["A"] * 4,
+            "annotator": ["x", "x", "y", "x"],
+            "value": [-5.0, -30.0, -1.0, 0.0],
+            "error": [0, 1, 0, 0],
         }
-    )  # fmt: skip
+    )
     cleaned = aliquot.clean(errors, scale=(-25, 0))
     assert cleaned.judgments.table["marked"].to_list() == ["scale", "scale", None, None]
     assert cleaned.steps[0].marked == 1
@@ -200,16 +215,21 @@ def test_bare_judgments_get_the_mean_of_what_counts():
 def test_criteria_are_made_anew_each():
     table = pl.DataFrame(
         {
-            "item": [0, 0, 0, 0], "system": ["A"] * 4, "annotator": ["x", "x", "y", "y"],
-            "criterion": ["f", "g"] * 2, "value": [1.0, 2.0, 30.0, 40.0],
+            "item": [0, 0, 0, 0],
+            "system": ["A"] * 4,
+            "annotator": ["x", "x", "y", "y"],
+            "criterion": ["f", "g"] * 2,
+            "value": [1.0, 2.0, 30.0, 40.0],
         }
-    )  # fmt: skip
+    )
     data = aliquot.EvalSet(items=pl.DataFrame({"id": [0]}), systems=("A",), judgments=aliquot.Judgments(table))
     data = data.aggregate().aggregate(criterion="f").aggregate(criterion="g")
     cleaned = aliquot.clean(data, scale=(0, 35)).evalset
     assert {name: values.item() for name, values in cleaned.scores.items()} == {
-        "human": 11.0, "human_f": 15.5, "human_g": 2.0,
-    }  # fmt: skip
+        "human": 11.0,
+        "human_f": 15.5,
+        "human_g": 2.0,
+    }
 
 
 @pytest.mark.parametrize("name", ["c.jsonl", "c.jsonl.gz", "c.parquet"])
@@ -264,22 +284,36 @@ def test_flags_and_empty_texts_as_marks():
 def test_pending_and_skipped_answers_are_known():
     table = pl.DataFrame(
         {
-            "item": [0, 1, 2, 3], "system": ["A"] * 4, "annotator": ["x"] * 4, "value": [1.0, None, None, None],
-            "seconds": [5.0, 3.0, None, None], "state": [None, None, "skipped", None],
+            "item": [0, 1, 2, 3],
+            "system": ["A"] * 4,
+            "annotator": ["x"] * 4,
+            "value": [1.0, None, None, None],
+            "seconds": [5.0, 3.0, None, None],
+            "state": [None, None, "skipped", None],
         }
-    )  # fmt: skip
+    )
     cleaned = aliquot.clean(table, steps="skips")
     assert cleaned.counts == {
-        "answers": 4, "answered": 1, "skipped": 2, "pending": 1, "marked_before": 0, "marked": 0,
-    }  # fmt: skip
+        "answers": 4,
+        "answered": 1,
+        "skipped": 2,
+        "pending": 1,
+        "marked_before": 0,
+        "marked": 0,
+    }
     assert cleaned.annotators.select("skipped", "pending").row(0) == (2, 1)
 
 
 def test_one_annotator_and_odd_times_are_noted():
     table = pl.DataFrame(
-        {"item": [0, 1, 2], "system": ["A"] * 3, "annotator": ["x"] * 3, "value": [1.0, 2.0, 3.0],
-         "seconds": [-1.0, None, 4.0]}
-    )  # fmt: skip
+        {
+            "item": [0, 1, 2],
+            "system": ["A"] * 3,
+            "annotator": ["x"] * 3,
+            "value": [1.0, 2.0, 3.0],
+            "seconds": [-1.0, None, 4.0],
+        }
+    )
     notes = aliquot.clean(table, steps="skips").notes
     assert any("one annotator" in note for note in notes)
     assert any("1 negative times" in note for note in notes)
@@ -290,8 +324,10 @@ def test_contradictions_are_noted_unless_dealt_with():
     table = pl.DataFrame(
         {"item": [0, 0, 1, 1], "system": ["A"] * 4, "annotator": ["x"] * 4, "value": [1.0, 2.0, 3.0, 3.0]}
     )
-    assert any("2 outputs were judged more than once" in note and "1 of them differently" in note
-               for note in aliquot.clean(table, steps="skips").notes)  # fmt: skip
+    assert any(
+        "2 outputs were judged more than once" in note and "1 of them differently" in note
+        for note in aliquot.clean(table, steps="skips").notes
+    )
     assert not any("more than once" in note for note in aliquot.clean(table, steps="duplicates").notes)
 
 
@@ -348,16 +384,34 @@ def test_the_signature_reproduces(data):
 
 DA = pl.DataFrame(
     [
-        *zip([0, 0, 0, 1, 1, 1, 2, 2, 2, 3], "ABCABCABCA", ["r0"] * 10, [86, 62, 74, 75, 68, 97, 39, 76, 71, 83],
-             range(10), strict=True),
-        *zip([0, 0, 0, 1, 1, 1, 2, 2, 2, 4], "BCABCABCAB", ["r1"] * 10, [74, 78, 42, 42, 65, 43, 18, 36, 58, 33],
-             range(10), strict=True),
-        *zip([0, 0, 0, 1, 1, 1, 2, 2, 2, 5], "CABCABCABC", ["r2"] * 10, [48, 43, 18, 46, 67, 68, 62, 52, 39, 54],
-             range(10), strict=True),
+        *zip(
+            [0, 0, 0, 1, 1, 1, 2, 2, 2, 3],
+            "ABCABCABCA",
+            ["r0"] * 10,
+            [86, 62, 74, 75, 68, 97, 39, 76, 71, 83],
+            range(10),
+            strict=True,
+        ),
+        *zip(
+            [0, 0, 0, 1, 1, 1, 2, 2, 2, 4],
+            "BCABCABCAB",
+            ["r1"] * 10,
+            [74, 78, 42, 42, 65, 43, 18, 36, 58, 33],
+            range(10),
+            strict=True,
+        ),
+        *zip(
+            [0, 0, 0, 1, 1, 1, 2, 2, 2, 5],
+            "CABCABCABC",
+            ["r2"] * 10,
+            [48, 43, 18, 46, 67, 68, 62, 52, 39, 54],
+            range(10),
+            strict=True,
+        ),
     ],
     schema={"item": pl.Int64, "system": pl.String, "annotator": pl.String, "value": pl.Float64, "order": pl.Int64},
     orient="row",
-)  # fmt: skip
+)
 
 
 def by_hand(*, first: str) -> tuple[dict[str, float], set[int]]:

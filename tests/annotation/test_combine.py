@@ -107,10 +107,13 @@ def test_an_annotators_repeats_count_once():
 
 @settings(max_examples=25, deadline=None)
 @given(
-    st.lists(st.tuples(st.integers(0, 3), st.sampled_from("AB"), st.sampled_from("xyz"), st.integers(0, 3)),
-             min_size=1, max_size=50),
+    st.lists(
+        st.tuples(st.integers(0, 3), st.sampled_from("AB"), st.sampled_from("xyz"), st.integers(0, 3)),
+        min_size=1,
+        max_size=50,
+    ),
     st.sampled_from(["mean", "median", "trimmed", "majority", "dawid_skene"]),
-)  # fmt: skip
+)
 def test_a_score_lies_among_the_answers(rows, method):
     table = judgments([(item, system, person, float(value)) for item, system, person, value in rows])
     combined = aliquot.combine(table, method)
@@ -133,8 +136,9 @@ def crowd_of(seed: int = 0, items: int = 60, people: int = 10, skill: float = 0.
     truth = rng.integers(0, 2, items)
     rows = [
         (item, "A", f"w{person}", float(truth[item] if rng.random() < skill else 1 - truth[item]))
-        for item in range(items) for person in range(people)
-    ]  # fmt: skip
+        for item in range(items)
+        for person in range(people)
+    ]
     return truth, judgments(rows)
 
 
@@ -284,12 +288,15 @@ def test_recodings_by_criterion():
 def test_mqm_errors_at_other_prices():
     errors = pl.DataFrame(
         {
-            "item": [0, 0, 0, 1], "system": ["A"] * 4, "annotator": ["x", "x", "y", "x"],
-            "value": [-5.0, -1.0, -5.0, 0.0], "error": [0, 1, 0, 0],
+            "item": [0, 0, 0, 1],
+            "system": ["A"] * 4,
+            "annotator": ["x", "x", "y", "x"],
+            "value": [-5.0, -1.0, -5.0, 0.0],
+            "error": [0, 1, 0, 0],
             "category": ["Accuracy/Addition", "Fluency/Punctuation", "Non-translation!", "No-error"],
             "severity": ["Major", "Minor", "Major", "no-error"],
         }
-    )  # fmt: skip
+    )
     usual = aliquot.combine(errors, mqm_weights=MQMWeights())
     assert usual.evalset.scores["human"].ravel() == pytest.approx([(-5.1 - 25) / 2, 0.0])
     dear = aliquot.combine(errors, mqm_weights="major=10,minor_punctuation=2")

@@ -24,8 +24,13 @@ def pairs(*rows: tuple[object, ...]) -> pl.DataFrame:
     return pl.DataFrame({name: [row[at] for row in rows] for at, name in enumerate(names)}, strict=False)
 
 
-SIMPLE = pairs((1, "p", "X", "Y", "a"), (1, "q", "Y", "X", "b"), (2, "p", "X", "Y", "tie"), (3, "q", "Y", "X", "a"),
-               (4, "p", "X", "Y", "a"))  # fmt: skip
+SIMPLE = pairs(
+    (1, "p", "X", "Y", "a"),
+    (1, "q", "Y", "X", "b"),
+    (2, "p", "X", "Y", "tie"),
+    (3, "q", "Y", "X", "a"),
+    (4, "p", "X", "Y", "a"),
+)
 
 
 def test_counts_and_win_rates():
@@ -92,8 +97,13 @@ def test_same_seed_same_bootstrap():
 
 
 def test_repeats_count_once_and_contradictions_as_ties():
-    said = pairs((1, "p", "X", "Y", "a"), (1, "p", "Y", "X", "b"), (2, "p", "X", "Y", "a"), (2, "p", "X", "Y", "b"),
-                 (3, "p", "X", "Y", "b"))  # fmt: skip
+    said = pairs(
+        (1, "p", "X", "Y", "a"),
+        (1, "p", "Y", "X", "b"),
+        (2, "p", "X", "Y", "a"),
+        (2, "p", "X", "Y", "b"),
+        (3, "p", "X", "Y", "b"),
+    )
     result = compare(said, "pairwise")
     assert (result["X"].wins, result["X"].ties, result["X"].losses) == (1, 1, 1)
     assert any("counted once: 1" in note for note in result.notes)
@@ -192,8 +202,13 @@ def test_ignored_labels_and_good_and_bad_ties():
     assert (result.choices, result["X"].ties) == (3, 1)
 
 
-@given(st.lists(st.tuples(st.integers(0, 4), st.sampled_from("pq"), st.sampled_from(["a", "b", "tie"]), st.booleans()),
-                min_size=1, max_size=25))  # fmt: skip
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 4), st.sampled_from("pq"), st.sampled_from(["a", "b", "tie"]), st.booleans()),
+        min_size=1,
+        max_size=25,
+    )
+)
 @settings(max_examples=40, deadline=None)
 def test_sides_do_not_matter(rows):
     """Showing every pair the other way round, with the choice turned too, changes no number."""
@@ -210,8 +225,15 @@ def test_sides_do_not_matter(rows):
 
 
 def test_best_worst_says_who_beats_whom():
-    table = pl.DataFrame({"item": [1, 2], "annotator": ["p", "q"], "shown": ["A;B;C;D", "A|B|C"], "best": ["A", "C"],
-                          "worst": ["D", "A"]})  # fmt: skip
+    table = pl.DataFrame(
+        {
+            "item": [1, 2],
+            "annotator": ["p", "q"],
+            "shown": ["A;B;C;D", "A|B|C"],
+            "best": ["A", "C"],
+            "worst": ["D", "A"],
+        }
+    )
     result = compare(table, "best-worst")
     assert result.choices == 5 + 3
     assert (result["A"].wins, result["A"].losses) == (3, 2)
@@ -221,8 +243,9 @@ def test_best_worst_says_who_beats_whom():
 
 def test_best_worst_on_different_systems_of_an_item_stay_apart():
     """A person may fill in several ballots on an item; systems that were never shown together were never compared."""
-    table = pl.DataFrame({"item": [1, 1], "annotator": ["p", "p"], "shown": ["A;B", "C;D"], "best": ["A", "C"],
-                          "worst": ["B", "D"]})  # fmt: skip
+    table = pl.DataFrame(
+        {"item": [1, 1], "annotator": ["p", "p"], "shown": ["A;B", "C;D"], "best": ["A", "C"], "worst": ["B", "D"]}
+    )
     assert {(row.a, row.b) for row in compare(table, "best-worst").pairs} == {("A", "B"), ("C", "D")}
 
 
@@ -254,14 +277,16 @@ def test_best_worst_without_shown_systems():
         compare(pending.tail(1), "best-worst", systems=["A", "B", "C"])
     with pytest.raises(DataError, match="no choice between two systems is left"):
         compare(pending.tail(1).with_columns(pl.lit("A;B;C").alias("shown")), "best-worst")
-    only_best = compare(table.drop("worst").with_columns(pl.lit(None, pl.String).alias("worst")), "best-worst",
-                        systems=["A", "B", "C"])  # fmt: skip
+    only_best = compare(
+        table.drop("worst").with_columns(pl.lit(None, pl.String).alias("worst")), "best-worst", systems=["A", "B", "C"]
+    )
     assert only_best.choices == 4
 
 
 def test_rankings_in_rows_and_in_texts_agree():
-    rows = pl.DataFrame({"item": [1] * 3 + [2] * 3, "annotator": ["p"] * 6, "system": ["A", "B", "C"] * 2,
-                         "rank": [1, 2, 2, 3, 1, 2]})  # fmt: skip
+    rows = pl.DataFrame(
+        {"item": [1] * 3 + [2] * 3, "annotator": ["p"] * 6, "system": ["A", "B", "C"] * 2, "rank": [1, 2, 2, 3, 1, 2]}
+    )
     texts = pl.DataFrame({"item": [1, 2], "annotator": ["p", "p"], "ranking": ["A > B = C", "B>C>A"]})
     one, two = compare(rows, "ranking"), compare(texts, "ranking")
     assert one.to_frame().equals(two.to_frame())
@@ -320,8 +345,14 @@ def test_columns_of_a_table_of_scores_may_have_any_name():
 
 def test_choices_from_judgments_are_within_annotators():
     """A severe annotator's scores are compared with each other only."""
-    table = pl.DataFrame({"item": [1] * 4, "annotator": ["mild", "mild", "severe", "severe"],
-                          "system": ["X", "Y", "X", "Y"], "value": [90.0, 80, 20, 10]})  # fmt: skip
+    table = pl.DataFrame(
+        {
+            "item": [1] * 4,
+            "annotator": ["mild", "mild", "severe", "severe"],
+            "system": ["X", "Y", "X", "Y"],
+            "value": [90.0, 80, 20, 10],
+        }
+    )
     result = compare(aliquot.Judgments(table), "scores")
     assert (result["X"].wins, result["X"].losses) == (2, 0)
     assert compare(aliquot.Judgments(table), "scores", margin=10)["X"].ties == 2
@@ -331,10 +362,16 @@ def test_choices_from_judgments_are_within_annotators():
 
 
 def test_criteria_controls_and_marks():
-    table = pl.DataFrame({"item": [1] * 6, "annotator": ["p"] * 6, "system": ["X", "Y"] * 3,
-                          "value": [5.0, 1, 2, 4, 9, 0],
-                          "criterion": ["fluency", "fluency", "adequacy", "adequacy", "fluency", "fluency"],
-                          "control": [False] * 4 + [True] * 2})  # fmt: skip
+    table = pl.DataFrame(
+        {
+            "item": [1] * 6,
+            "annotator": ["p"] * 6,
+            "system": ["X", "Y"] * 3,
+            "value": [5.0, 1, 2, 4, 9, 0],
+            "criterion": ["fluency", "fluency", "adequacy", "adequacy", "fluency", "fluency"],
+            "control": [False] * 4 + [True] * 2,
+        }
+    )
     judgments = aliquot.Judgments(table)
     assert compare(judgments, "scores", criterion="adequacy")["Y"].wins == 1
     both = compare(judgments, "scores")
@@ -438,8 +475,9 @@ def test_files_of_all_sorts(tmp_path):
 
 
 def test_systems_that_a_repeated_ballot_does_not_show_stay_missing():
-    frame = pl.DataFrame({"item": ["1", "1", "2"], "annotator": ["p", "p", "p"],
-                          "ranking": ["A > B", "A > B", "A > B > C"]})  # fmt: skip
+    frame = pl.DataFrame(
+        {"item": ["1", "1", "2"], "annotator": ["p", "p", "p"], "ranking": ["A > B", "A > B", "A > B > C"]}
+    )
     found = rankings(choice_table(frame, "ranking", None, "t.csv"))
     np.testing.assert_array_equal(found.values, [[-1.0, -2.0, np.nan], [-1.0, -2.0, -3.0]])
     assert found.keys["item"].to_list() == ["1", "2"]

@@ -197,13 +197,21 @@ def test_systems_that_were_never_compared_are_tested_by_their_scores():
 # -- words and numbers -----------------------------------------------------------------------------------------------
 
 
-@given(st.lists(st.tuples(st.integers(0, 7), st.sampled_from(["AB", "BC", "AC"]), st.sampled_from(["a", "b", "tie"])),
-                min_size=1, max_size=40))  # fmt: skip
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 7), st.sampled_from(["AB", "BC", "AC"]), st.sampled_from(["a", "b", "tie"])),
+        min_size=1,
+        max_size=40,
+    )
+)
 @settings(max_examples=60, deadline=None)
 def test_numbers_and_words_of_any_choices(rows):
     """Ranks, clusters, verdict and pairs say the same; no interval leaves its scale or has width 0."""
-    table = pl.DataFrame([(item, *pair, choice) for item, pair, choice in rows],
-                         schema=["item", "system_a", "system_b", "choice"], orient="row")  # fmt: skip
+    table = pl.DataFrame(
+        [(item, *pair, choice) for item, pair, choice in rows],
+        schema=["item", "system_a", "system_b", "choice"],
+        orient="row",
+    )
     result = compare(table, "pairwise")
     for row in result.systems:
         assert np.isnan(row.low) or 0 <= row.low <= row.win_rate <= row.high <= 1

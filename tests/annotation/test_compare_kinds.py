@@ -38,10 +38,15 @@ def test_word_senses_of_the_proceedings():
 
 
 def test_verify_is_told_by_its_labels_and_sides_are_aligned():
-    table = pl.DataFrame({
-        "item": [1, 2, 3, 4, 1], "annotator": ["p", "p", "p", "p", "q"], "system_a": ["X", "Y", "X", "X", "Y"],
-        "system_b": ["Y", "X", "Y", "Y", "X"], "choice": ["only a", "only a", "both", "none", "only b"],
-    })  # fmt: skip
+    table = pl.DataFrame(
+        {
+            "item": [1, 2, 3, 4, 1],
+            "annotator": ["p", "p", "p", "p", "q"],
+            "system_a": ["X", "Y", "X", "X", "Y"],
+            "system_b": ["Y", "X", "Y", "Y", "X"],
+            "choice": ["only a", "only a", "both", "none", "only b"],
+        }
+    )
     result = compare(table)
     assert isinstance(result, Verification)
     (pair,) = result.pairs
@@ -74,14 +79,19 @@ def test_verify_without_differences_tests_nothing():
 
 
 def edited() -> pl.DataFrame:
-    return pl.DataFrame({
-        "item": [1, 2, 3, 1, 2], "annotator": ["nina", "nina", "nina", "pinta", "pinta"],
-        "language": ["cs", "cs", "de", "cs", "cs"],
-        "system_a": ["S1", "S2", "S1", "S1", "S1"], "system_b": ["S2", "S1", "S2", "S2", "S2"],
-        "output_a": ["a cat", "two dogs", "house", "a cat", "dogs"],
-        "output_b": ["a dog", "dogs", "house", "a dog", "two dogs"],
-        "final": ["the cat", "two dogs", "house", "a dog", "two dogs"], "choice": ["a", "a", None, "b", "b"],
-    })  # fmt: skip
+    return pl.DataFrame(
+        {
+            "item": [1, 2, 3, 1, 2],
+            "annotator": ["nina", "nina", "nina", "pinta", "pinta"],
+            "language": ["cs", "cs", "de", "cs", "cs"],
+            "system_a": ["S1", "S2", "S1", "S1", "S1"],
+            "system_b": ["S2", "S1", "S2", "S2", "S2"],
+            "output_a": ["a cat", "two dogs", "house", "a cat", "dogs"],
+            "output_b": ["a dog", "dogs", "house", "a dog", "two dogs"],
+            "final": ["the cat", "two dogs", "house", "a dog", "two dogs"],
+            "choice": ["a", "a", None, "b", "b"],
+        }
+    )
 
 
 def test_post_editing_by_language_and_in_all():
@@ -103,9 +113,10 @@ def test_post_editing_by_language_and_in_all():
 
 def test_outputs_may_come_from_data():
     data = aliquot.EvalSet(
-        pl.DataFrame({"id": [1, 2, 3]}), ("S1", "S2"),
+        pl.DataFrame({"id": [1, 2, 3]}),
+        ("S1", "S2"),
         outputs=pl.DataFrame({"S1": ["a cat", "dogs", "house"], "S2": ["a dog", "two dogs", "house"]}),
-    )  # fmt: skip
+    )
     texts = compare(edited(), "postedit")["all"]
     looked_up = compare(edited().drop("output_a", "output_b"), "postedit", outputs=data)["all"]
     assert looked_up == texts
@@ -155,9 +166,10 @@ def rated(items: int = 150, people: int = 2, seed: int = 0) -> pl.DataFrame:
     names = ["clear", "precise", "complete", "fluent", "grammatical", "neat"]
     table = pl.DataFrame(factors @ loadings + noise, schema=names)
     return table.with_columns(
-        pl.Series("item", np.arange(items).repeat(people)), pl.Series("annotator", ["p", "q"][:people] * items),
+        pl.Series("item", np.arange(items).repeat(people)),
+        pl.Series("annotator", ["p", "q"][:people] * items),
         pl.lit("sys").alias("system"),
-    )  # fmt: skip
+    )
 
 
 def test_criteria_in_columns_and_in_rows_agree():
@@ -261,10 +273,16 @@ def counted(seed: int = 0) -> pl.DataFrame:
     counts = rng.poisson([1.0, 0.6], (200, 2))
     who = rng.integers(0, 2, 200)
     human = 7 - counts @ np.array([0.3, 2.0]) - 2.0 * who + rng.normal(size=200) * 0.5
-    return pl.DataFrame({
-        "item": np.arange(200) // 2, "annotator": np.array(["p", "q"])[who], "noise": counts[:, 0],
-        "silence": counts[:, 1], "value": human, "metric": 1 - 0.2 * counts[:, 0] + rng.normal(size=200) * 0.1,
-    })  # fmt: skip
+    return pl.DataFrame(
+        {
+            "item": np.arange(200) // 2,
+            "annotator": np.array(["p", "q"])[who],
+            "noise": counts[:, 0],
+            "silence": counts[:, 1],
+            "value": human,
+            "metric": 1 - 0.2 * counts[:, 0] + rng.normal(size=200) * 0.1,
+        }
+    )
 
 
 def test_importance_of_errors_for_people_and_metrics():
@@ -326,11 +344,18 @@ def trial(seed: int = 0) -> pl.DataFrame:
     people = np.arange(60)
     group = np.where(people < 32, "report", "control")
     parts = [
-        pl.DataFrame({"participant": people, "group": group, "measure": [name] * 60, "before": before,
-                      "after": before + rng.normal(size=60) + np.where(people < 32, shift, 0.0)})
+        pl.DataFrame(
+            {
+                "participant": people,
+                "group": group,
+                "measure": [name] * 60,
+                "before": before,
+                "after": before + rng.normal(size=60) + np.where(people < 32, shift, 0.0),
+            }
+        )
         for name, shift in (("PA", 1.5), ("NA", -1.0), ("sleep", 0.0))
         for before in [rng.normal(25, 4, 60)]
-    ]  # fmt: skip
+    ]
     return pl.concat(parts)
 
 
@@ -374,8 +399,10 @@ def test_broken_groups():
         compare(twice, "groups")
     moved = trial().with_columns(
         pl.when((pl.col("participant") == 0) & (pl.col("measure") == "NA"))
-        .then(pl.lit("control")).otherwise("group").alias("group")
-    )  # fmt: skip
+        .then(pl.lit("control"))
+        .otherwise("group")
+        .alias("group")
+    )
     with pytest.raises(DataError, match="is in several groups"):
         compare(moved, "groups")
     again = compare(pl.concat([trial(), trial().head(2)]), "groups")
@@ -407,8 +434,14 @@ def test_errors_of_which_none_varies():
 
 
 def test_changes_that_differ_by_rounding_are_the_same():
-    table = pl.DataFrame({"participant": range(6), "group": ["r", "r", "r", "c", "c", "c"],
-                          "before": [0.1, 0.2, 0.7] * 2, "after": [0.4, 0.5, 1.0] * 2})  # fmt: skip
+    table = pl.DataFrame(
+        {
+            "participant": range(6),
+            "group": ["r", "r", "r", "c", "c", "c"],
+            "before": [0.1, 0.2, 0.7] * 2,
+            "after": [0.4, 0.5, 1.0] * 2,
+        }
+    )
     assert np.isnan(compare(table, "groups").rows[0].p)
 
 
@@ -426,8 +459,12 @@ def differential(reversed_rows: bool = True) -> tuple[pl.DataFrame, pl.DataFrame
     quality = rng.normal(size=(150, 1))
     meant = np.clip(np.round(4 + 1.2 * (quality + 0.7 * rng.normal(size=(150, 4)))), 1, 7)
     turned = rng.random((150, 4)) < 0.5 if reversed_rows else np.zeros((150, 4), dtype=bool)
-    keys = {"item": np.repeat(np.arange(150), 4), "system": ["A"] * 600, "annotator": ["x"] * 600,
-            "criterion": ["clear", "precise", "simple", "neat"] * 150}  # fmt: skip
+    keys = {
+        "item": np.repeat(np.arange(150), 4),
+        "system": ["A"] * 600,
+        "annotator": ["x"] * 600,
+        "criterion": ["clear", "precise", "simple", "neat"] * 150,
+    }
     polarity = np.where(turned, -1, 1).ravel()
     given = pl.DataFrame(keys | {"value": np.where(turned, 8 - meant, meant).ravel(), "polarity": polarity})
     return given, pl.DataFrame(keys | {"value": meant.ravel()})
@@ -465,8 +502,15 @@ def test_slopes_of_each_annotator_are_those_of_separate_fits():
     counts = rng.poisson(1.0, (300, 2))
     prices = np.repeat([[1.0, 3.0], [2.0, 0.5], [1.0, 1.0]], 100, axis=0)
     value = 7 - (counts * prices).sum(axis=1) + 0.1 * rng.normal(size=300)
-    table = pl.DataFrame({"item": list(range(100)) * 3, "annotator": ["x"] * 100 + ["y"] * 100 + ["z"] * 100,
-                          "noise": counts[:, 0], "silence": counts[:, 1], "value": value})  # fmt: skip
+    table = pl.DataFrame(
+        {
+            "item": list(range(100)) * 3,
+            "annotator": ["x"] * 100 + ["y"] * 100 + ["z"] * 100,
+            "noise": counts[:, 0],
+            "silence": counts[:, 1],
+            "value": value,
+        }
+    )
     found = compare(table, "importance", per_annotator=True)
     together = [row for row in found.rows if row.annotator is None]
     assert together == list(compare(table, "importance").rows)

@@ -50,11 +50,13 @@ def test_names_that_are_no_words():
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.recursive(
-    st.sampled_from(["a", "b", "2", "0.5"]),
-    lambda inner: st.tuples(inner, st.sampled_from("+-*/"), inner).map(lambda parts: f"({''.join(parts)})"),
-    max_leaves=8,
-))  # fmt: skip
+@given(
+    st.recursive(
+        st.sampled_from(["a", "b", "2", "0.5"]),
+        lambda inner: st.tuples(inner, st.sampled_from("+-*/"), inner).map(lambda parts: f"({''.join(parts)})"),
+        max_leaves=8,
+    )
+)
 def test_arithmetic_is_pythons(text):
     try:
         expected = eval(text, {"__builtins__": {}}, {"a": 1.5, "b": -2.0})  # noqa: S307
@@ -71,13 +73,45 @@ def test_arithmetic_is_pythons(text):
 @pytest.mark.parametrize(
     "text",
     [
-        "__import__('os').system('true')", "a.__class__", "a // b", "a % b", "[a]", "{a}", "lambda: a",
-        "a if a else b", "a and b", "not a", "a < b < 3", "f'{a}'", "a[0]", "source[0]", "print(a)", "min(a)",
-        "min(a, key=b)", "a := 2", "True * a", "None + a", "b'x' + a", "1j * a", "a; b", "import os", "", "a +", "((a)",
-        "~a", "a @ b", "*a", "a is b", "a in b", "source.a.b", "(a, b)", "1" * 400 + " + a",
-        "(" * 300 + "a" + ")" * 300, "a" + " + a" * 2000,
+        "__import__('os').system('true')",
+        "a.__class__",
+        "a // b",
+        "a % b",
+        "[a]",
+        "{a}",
+        "lambda: a",
+        "a if a else b",
+        "a and b",
+        "not a",
+        "a < b < 3",
+        "f'{a}'",
+        "a[0]",
+        "source[0]",
+        "print(a)",
+        "min(a)",
+        "min(a, key=b)",
+        "a := 2",
+        "True * a",
+        "None + a",
+        "b'x' + a",
+        "1j * a",
+        "a; b",
+        "import os",
+        "",
+        "a +",
+        "((a)",
+        "~a",
+        "a @ b",
+        "*a",
+        "a is b",
+        "a in b",
+        "source.a.b",
+        "(a, b)",
+        "1" * 400 + " + a",
+        "(" * 300 + "a" + ")" * 300,
+        "a" + " + a" * 2000,
     ],
-)  # fmt: skip
+)
 def test_nothing_else_gets_through(text):
     with pytest.raises(OptionError):
         parse_formula(text)
@@ -101,9 +135,12 @@ def test_geometric_means_by_hand():
 def test_roots_of_negatives_and_powers_of_missing_values_are_missing():
     values = {"a": np.array([-4.0, 4.0, np.nan])}
     for text, expected in {
-        "sqrt(a)": [np.nan, 2.0, np.nan], "a ** 0.5": [np.nan, 2.0, np.nan], "a ** 2": [16.0, 16.0, np.nan],
-        "a ** 0": [1.0, 1.0, np.nan], "a ** 9 ** 9 ** 9": [np.nan] * 3,
-    }.items():  # fmt: skip
+        "sqrt(a)": [np.nan, 2.0, np.nan],
+        "a ** 0.5": [np.nan, 2.0, np.nan],
+        "a ** 2": [16.0, 16.0, np.nan],
+        "a ** 0": [1.0, 1.0, np.nan],
+        "a ** 9 ** 9 ** 9": [np.nan] * 3,
+    }.items():
         np.testing.assert_allclose(parse_formula(text).evaluate(values), expected, err_msg=text)
     with pytest.raises(OptionError, match="sqrt takes one part"):
         parse_formula("sqrt(a, b)")

@@ -158,8 +158,11 @@ def test_judgments_of_nobody_and_of_nothing() -> None:
 def test_differences_mean_something_unless_labels_are_three_or_have_no_order() -> None:
     two, three = (judgment_arrays(table(*(((k, "A", "x", k)) for k in range(n)))) for n in (2, 3))
     assert [part.has_distances(level) for part in (two, three) for level in ("interval", "nominal")] == [
-        True, True, True, False,
-    ]  # fmt: skip
+        True,
+        True,
+        True,
+        False,
+    ]
     assert not judgment_arrays(table((0, "A", "x", "yes"), (0, "A", "y", "no"))).has_distances("interval")
 
 

@@ -29,9 +29,12 @@ def test_so_do_ours():
     rng = np.random.default_rng(9)
     rows = [
         (survey * 20 + source, f"S{system}", f"p{survey}{annotator}", f"survey{survey}", aspect)
-        for survey in range(4) for source in range(20) for system in range(9)
-        for annotator in range(2) for aspect in ("style", "content", "fluency")
-    ]  # fmt: skip
+        for survey in range(4)
+        for source in range(20)
+        for system in range(9)
+        for annotator in range(2)
+        for aspect in ("style", "content", "fluency")
+    ]
     table = pl.DataFrame(rows, schema=["item", "system", "annotator", "block", "criterion"], orient="row")
     table = table.with_columns(pl.Series("value", rng.integers(0, 101, table.height).astype(float)))
     found = z_scores(table)
@@ -43,15 +46,26 @@ def test_so_do_ours():
 
 
 def test_blocks_are_apart():
-    table = pl.DataFrame({"annotator": ["a"] * 6, "block": ["1"] * 3 + ["2"] * 3, "criterion": ["c"] * 6,
-                          "value": [1.0, 2.0, 3.0, 10.0, 20.0, 30.0]})  # fmt: skip
+    table = pl.DataFrame(
+        {
+            "annotator": ["a"] * 6,
+            "block": ["1"] * 3 + ["2"] * 3,
+            "criterion": ["c"] * 6,
+            "value": [1.0, 2.0, 3.0, 10.0, 20.0, 30.0],
+        }
+    )
     z = z_scores(table, minimum=3).z
     assert z[:3] == pytest.approx(z[3:])
 
 
 def test_guards_leave_out_or_pool():
-    table = pl.DataFrame({"annotator": ["a"] * 4 + ["b"] * 4 + ["c", None], "criterion": ["k"] * 10,
-                          "value": [1.0, 2, 3, 4, 5, 5, 5, 5, 9, 2]})  # fmt: skip
+    table = pl.DataFrame(
+        {
+            "annotator": ["a"] * 4 + ["b"] * 4 + ["c", None],
+            "criterion": ["k"] * 10,
+            "value": [1.0, 2, 3, 4, 5, 5, 5, 5, 9, 2],
+        }
+    )
     dropped = z_scores(table, minimum=3)
     assert np.isfinite(dropped.z).tolist() == [True] * 4 + [False] * 6
     assert dropped.annotators["status"].to_list() == ["ok", "constant", "few"]
@@ -107,8 +121,15 @@ def test_crossed_finds_who_is_strict_although_documents_differ():
         second = (first + rng.integers(1, people, items // 10).repeat(10)) % people
         item, person = np.tile(np.arange(items), 2), np.concatenate([first, second])
         value = 60 + quality[item] - severity[person] + rng.normal(0, 4, 2 * items)
-        table = pl.DataFrame({"item": item, "system": ["A"] * len(item), "annotator": [f"p{p}" for p in person],
-                              "criterion": ["c"] * len(item), "value": value})  # fmt: skip
+        table = pl.DataFrame(
+            {
+                "item": item,
+                "system": ["A"] * len(item),
+                "annotator": [f"p{p}" for p in person],
+                "criterion": ["c"] * len(item),
+                "value": value,
+            }
+        )
         found = crossed(table).annotators
         names = found["annotator"].to_list()
         truth = severity[[int(name[1:]) for name in names]]
@@ -125,8 +146,15 @@ def test_equal_answers_have_no_noise():
 
 
 def test_what_crossed_cannot_tell():
-    alone = pl.DataFrame({"item": [0, 1, 2], "system": ["A"] * 3, "annotator": ["x"] * 3, "criterion": ["c"] * 3,
-                          "value": [1.0, 2.0, 4.0]})  # fmt: skip
+    alone = pl.DataFrame(
+        {
+            "item": [0, 1, 2],
+            "system": ["A"] * 3,
+            "annotator": ["x"] * 3,
+            "criterion": ["c"] * 3,
+            "value": [1.0, 2.0, 4.0],
+        }
+    )
     found = crossed(alone)
     assert found.z.tolist() == [1.0, 2.0, 4.0]
     assert any("one annotator" in note for note in found.notes)
@@ -142,8 +170,11 @@ def test_what_crossed_cannot_tell():
 
 def test_crossed_takes_outputs_for_units_from_half_of_the_judgments_on():
     """Two annotators on A's outputs, one on B's: of 3 judgments of an item 2 lie on an output judged twice."""
-    rows = [(item, system, who, "c", float(10 * item + 3 * (who == "x") + (item * 7 + (who == "y")) % 4))
-            for item in range(6) for system, who in (("A", "x"), ("A", "y"), ("B", "y"))]  # fmt: skip
+    rows = [
+        (item, system, who, "c", float(10 * item + 3 * (who == "x") + (item * 7 + (who == "y")) % 4))
+        for item in range(6)
+        for system, who in (("A", "x"), ("A", "y"), ("B", "y"))
+    ]
     names = ["item", "system", "annotator", "criterion", "value"]
     table = pl.DataFrame(rows, schema=names, orient="row")
     half = pl.concat(
@@ -151,8 +182,10 @@ def test_crossed_takes_outputs_for_units_from_half_of_the_judgments_on():
     )
     less = pl.concat([half, pl.DataFrame([(7, "C", "x", "c", 50.0)], names, orient="row")])
     cases: list[tuple[pl.DataFrame, Unit, Unit]] = [
-        (table, "output", "item"), (half, "output", "item"), (less, "item", "output")
-    ]  # fmt: skip
+        (table, "output", "item"),
+        (half, "output", "item"),
+        (less, "item", "output"),
+    ]
     for part, unit, other in cases:
         assert crossed(part).z == pytest.approx(crossed(part, unit=unit).z)
         assert crossed(part).z != pytest.approx(crossed(part, unit=other).z, abs=1e-6)

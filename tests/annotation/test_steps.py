@@ -278,9 +278,12 @@ def test_a_damaged_copy_must_score_below_its_original(copy, passed):
 def test_marked_originals_are_no_measure_of_a_damaged_copy():
     """The original counts with 50; with the marked 10 it would be 30 in the mean, below the copy."""
     judgments = table(
-        item=[0, 0, 0], annotator="x", control=[False, False, True], value=[10.0, 50.0, 40.0],
+        item=[0, 0, 0],
+        annotator="x",
+        control=[False, False, True],
+        value=[10.0, 50.0, 40.0],
         marked=["outliers", None, None],
-    )  # fmt: skip
+    )
     assert rows(judgments, "controls:keep=yes") == []
 
 
@@ -293,9 +296,11 @@ def test_controls_marked_as_such_count_and_those_marked_otherwise_do_not(reason,
 
 def test_controls_without_known_answers_are_damaged_copies():
     judgments = table(
-        item=[0, 0, 1, 1, 0, 0, 1, 1], annotator=["careful"] * 4 + ["careless"] * 4,
-        control=[False, True] * 4, value=[90.0, 20.0, 80.0, 10.0, 90.0, 90.0, 80.0, 85.0],
-    )  # fmt: skip
+        item=[0, 0, 1, 1, 0, 0, 1, 1],
+        annotator=["careful"] * 4 + ["careless"] * 4,
+        control=[False, True] * 4,
+        value=[90.0, 20.0, 80.0, 10.0, 90.0, 90.0, 80.0, 85.0],
+    )
     assert rows(judgments, "controls:keep=yes") == [4, 5, 6, 7]
 
 
@@ -316,8 +321,9 @@ def test_the_exam_is_apart_from_controls():
         marks(judgments, "controls")
 
 
-@pytest.mark.parametrize("step", ["burn_in", "outliers", "speeders", "fast_pages", "skips", "straight_liners",
-                                  "repeats", "exam", "controls"])  # fmt: skip
+@pytest.mark.parametrize(
+    "step", ["burn_in", "outliers", "speeders", "fast_pages", "skips", "straight_liners", "repeats", "exam", "controls"]
+)
 def test_without_annotators_nobody_is_blamed(step):
     judgments = table(value=[1.0, 2.0], seconds=[1.0, 2.0], order=[1, 2], control=[True, False])
     with pytest.raises(NotApplicableError, match="no annotator ids"):
@@ -355,8 +361,10 @@ def test_a_preset_with_changes():
         return [str(spec) for spec in chain_of(*arguments, **options)]
 
     assert names("crowd", "fast_pages:pages=3", ["skips"]) == [
-        "exam:minimum=0.8", "controls:minimum=0.7", "fast_pages:seconds=15,pages=3",
-    ]  # fmt: skip
+        "exam:minimum=0.8",
+        "controls:minimum=0.7",
+        "fast_pages:seconds=15,pages=3",
+    ]
     assert names("da_wmt", ["duplicates"]) == ["standardise", "burn_in:first=10", "outliers:k=1.5", "duplicates"]
     assert names(None, {"burn_in": {"first": 5}, "skips": None}) == ["burn_in:first=5", "skips"]
 

@@ -15,8 +15,11 @@ from aliquot.cli.main import run
 from aliquot.errors import DataError, NameUnknownError, OptionError
 
 PILOT = {"good": [5, 4, 4, 5], "low": [3, 3, 3, 3], "wide": [5, 2, 5, 2], "both": [5, 1, 1, 4]}
-TABLE = pl.DataFrame([(pair, float(value)) for pair, values in PILOT.items() for value in values],
-                     schema=["question", "value"], orient="row")  # fmt: skip
+TABLE = pl.DataFrame(
+    [(pair, float(value)) for pair, values in PILOT.items() for value in values],
+    schema=["question", "value"],
+    orient="row",
+)
 
 
 @pytest.mark.parametrize(("rule", "kept"), [("and", ("good", "low", "wide")), ("or", ("good",))])
@@ -57,8 +60,9 @@ def answers(**changed: float | None) -> pl.DataFrame:
 def test_panas_by_hand():
     found = compare(answers(proud=2, afraid=3, active=4), "panas")
     assert [(row.participant, row.time, row.positive, row.negative) for row in found.rows] == [
-        ("p", "before", 10, 10), ("q", "before", 46, 48),
-    ]  # fmt: skip
+        ("p", "before", 10, 10),
+        ("q", "before", 46, 48),
+    ]
     unnamed = panas(answers(proud=2).drop("participant", "time"))
     assert [(row.participant, row.time, row.positive) for row in unnamed.rows] == [("1", None, 10), ("2", None, 47)]
     assert sum(map(len, PANAS.values())) == len({word for words in PANAS.values() for word in words}) == 20

@@ -15,9 +15,16 @@ from tests.conftest import lacking, require_debian
 
 from aliquot.collect.campaign import Campaign
 
-ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-extensions", "--mute-audio",
-             "--disable-component-update", "--disable-dev-shm-usage",
-             "--disable-features=LocalNetworkAccessChecks"]  # fmt: skip
+ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-extensions",
+    "--mute-audio",
+    "--disable-component-update",
+    "--disable-dev-shm-usage",
+    "--disable-features=LocalNetworkAccessChecks",
+]
 SYSTEMS = ("systemNorth", "systemSouth")
 # Text that a page can get wrong: markup, emoji of several code points, right-to-left, no spaces, one long word.
 TEXTS = (
@@ -45,9 +52,17 @@ def item_lines(texts: tuple[str, ...] = TEXTS, systems: tuple[str, ...] = SYSTEM
     for number, text in enumerate(texts):
         outputs = {name: f"{text} {'Good.' if at == 0 else 'Bad.'}" for at, name in enumerate(systems)}
         spans = {name: [{"start": 0, "end": 3, "severity": "minor"}] for name in systems}
-        lines.append({"i": f"secretItem{number}", "src": text, "tgt": outputs, "doc": "secretDoc", "langs": languages,
-                      "scores": {name: {"secretMetric": 0.123456 + at} for at, name in enumerate(systems)},
-                      "spans": spans})  # fmt: skip
+        lines.append(
+            {
+                "i": f"secretItem{number}",
+                "src": text,
+                "tgt": outputs,
+                "doc": "secretDoc",
+                "langs": languages,
+                "scores": {name: {"secretMetric": 0.123456 + at} for at, name in enumerate(systems)},
+                "spans": spans,
+            }
+        )
     return b"\n".join(msgspec.json.encode(line) for line in lines) + b"\n"
 
 

@@ -22,8 +22,12 @@ def judge(served: Served, name: str, score: int, units: int = 1) -> None:
     answer = campaign.next_unit(who)
     for _ in range(units):
         unit = answer["unit"]
-        changes = [{"id": o["cell"], "cell": o["cell"], "answer": {"score": score}, "active_ms": 4000, "idle_ms": 0}
-                   for row in unit["rows"] for o in row["outputs"] if o["cell"]]  # fmt: skip
+        changes = [
+            {"id": o["cell"], "cell": o["cell"], "answer": {"score": score}, "active_ms": 4000, "idle_ms": 0}
+            for row in unit["rows"]
+            for o in row["outputs"]
+            if o["cell"]
+        ]
         campaign.save(who, unit["assignment"], changes)
         answer = campaign.submit(who, unit["assignment"])
 
@@ -94,10 +98,11 @@ def test_a_wrong_link_and_a_forged_form_do_nothing(serve: Serve, organiser: Any)
 
 def test_quiz_example_message_and_code(serve: Serve, open_tab: Callable[..., Tab]):
     protocol = msgspec.structs.replace(
-        load_protocol("da"), crowd=Crowd(completed="DONE7"),
+        load_protocol("da"),
+        crowd=Crowd(completed="DONE7"),
         quiz=Quiz(questions=(Question("What is rated?", ("source", "output"), "output"),)),
         tutorial=Tutorial(examples=(Example(output="Good day", feedback="Perfect.", low=90),)),
-    )  # fmt: skip
+    )
     served = serve(protocol)
     act(served.campaign, "message", value="We finish on Friday.")
     link = served.campaign.links(served.url).crowd["link"].replace("WORKER_ID", "w1")
@@ -148,7 +153,10 @@ def test_link_work_and_judgments_have_their_own_buttons(serve: Serve, organiser:
     assert "judgments do not count" in card.inner_text()
     card.locator("summary").click()
     assert [" ".join(row.split()) for row in card.locator(".facts li > span").all_inner_texts()] == [
-        "Link withdrawn", "Work paused", "Judgments do not count"]  # fmt: skip
+        "Link withdrawn",
+        "Work paused",
+        "Judgments do not count",
+    ]
     assert Axe().run(organiser).violations_count == 0
     field = card.get_by_role("textbox", name="Reason: kim")
     field.fill("typed")

@@ -98,8 +98,11 @@ def test_the_page_retries_when_the_network_is_back(serve: Serve, open_tab: OpenT
 
 def test_a_server_in_trouble_is_told_and_outlived(serve: Serve, open_tab: OpenTab):
     tab = open_tab(serve("da").links["kim"])
-    broken = {"status": 503, "content_type": "application/json",
-              "body": json.dumps({"error": "storage", "message": "disk full"})}  # fmt: skip
+    broken = {
+        "status": 503,
+        "content_type": "application/json",
+        "body": json.dumps({"error": "storage", "message": "disk full"}),
+    }
     tab.page.route("**/api/save", lambda route: route.fulfill(**broken))
     tab.keys("j", "7", "3")
     tab.page.wait_for_selector(".save-state.unsaved")

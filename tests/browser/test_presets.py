@@ -94,10 +94,18 @@ def document_comparison(tab: Tab) -> None:
 
 
 FLOWS: dict[str, Callable[[Tab], None]] = {
-    "da": da, "sqm": sqm, "likert": likert, "esa": esa, "esa-ai": esa_ai, "mqm": mqm, "pairwise": pairwise,
-    "contrastive": contrastive, "best-worst": best_worst, "postedit": postedit,
+    "da": da,
+    "sqm": sqm,
+    "likert": likert,
+    "esa": esa,
+    "esa-ai": esa_ai,
+    "mqm": mqm,
+    "pairwise": pairwise,
+    "contrastive": contrastive,
+    "best-worst": best_worst,
+    "postedit": postedit,
     "document-comparison": document_comparison,
-}  # fmt: skip
+}
 FIRST, SECOND = "secretItem0", "secretItem1"
 EXPECTED: dict[str, list[tuple[str, str | None, float]]] = {
     "da": [(FIRST, "score", 73), (SECOND, "score", 41)],

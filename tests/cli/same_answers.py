@@ -41,8 +41,11 @@ def differing(answers: Answers) -> list[str]:
     lines = []
     for name, said in answers.items():
         (first, value), *others = said.items()
-        lines += [f"{name}{where}: {first} {one}, {verb} {other}"
-                  for verb, told in others for where, one, other in _differences(value, told)]  # fmt: skip
+        lines += [
+            f"{name}{where}: {first} {one}, {verb} {other}"
+            for verb, told in others
+            for where, one, other in _differences(value, told)
+        ]
     return lines
 
 

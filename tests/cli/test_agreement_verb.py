@@ -107,9 +107,20 @@ def test_two_annotators_show_their_table(aliquot: Call, folder: Path) -> None:
 
 def test_re_coding_groups_and_levels(aliquot: Call, folder: Path) -> None:
     said = aliquot(
-        folder / "data.jsonl", "--recode", "two:1..3=low,4|5=high", "--recode", "three:1|2=1,3=2,4|5=3", "--groups",
-        "one=a01|a02,rest=a03|a04|a05", "--max-distinct", 2, "--measures", "alpha,raw", "--bootstrap", 0,
-    )  # fmt: skip
+        folder / "data.jsonl",
+        "--recode",
+        "two:1..3=low,4|5=high",
+        "--recode",
+        "three:1|2=1,3=2,4|5=3",
+        "--groups",
+        "one=a01|a02,rest=a03|a04|a05",
+        "--max-distinct",
+        2,
+        "--measures",
+        "alpha,raw",
+        "--bootstrap",
+        0,
+    )
     assert said.code == 0, said.err
     for word in ("scale", "two", "three", "groups: their mean judgments", "at most 2 different"):
         assert word in said.out
@@ -155,8 +166,13 @@ def test_spans_of_an_mqm_file(aliquot: Call, tmp_path: Path) -> None:
     (tmp_path / "errors.tsv").write_text("\n".join(rows) + "\n")
     document = aliquot(tmp_path / "errors.tsv", "--json", "--bootstrap", 0).json
     assert document["spans"][0] == {
-        "a": "all", "b": "all", "outputs": 2, "f1": pytest.approx(0.6), "f1_severity": 0.0, "severity_match": 0.0
-    }  # fmt: skip
+        "a": "all",
+        "b": "all",
+        "outputs": 2,
+        "f1": pytest.approx(0.6),
+        "f1_severity": 0.0,
+        "severity_match": 0.0,
+    }
     said = aliquot(tmp_path / "errors.tsv")
     assert "marked characters" in said.out
     assert "F1 of the characters marked" in said.out

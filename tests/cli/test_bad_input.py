@@ -33,9 +33,13 @@ ITEM: dict[str, Any] = {
     "scores": {"A": {"human": 1.0, "COMET": 0.5}, "B": {"human": 2.0, "COMET": 0.75}},
 }
 SUMMARY: dict[str, Any] = {
-    "id": "d1", "model_id": "M1", "decoded": "a summary", "text": "an article", "references": ["a reference"],
+    "id": "d1",
+    "model_id": "M1",
+    "decoded": "a summary",
+    "text": "an article",
+    "references": ["a reference"],
     "expert_annotations": [{"coherence": 4, "fluency": 5}],
-}  # fmt: skip
+}
 MQM_HEADER = "system\tdoc\tdoc_id\tseg_id\trater\tsource\ttarget\tcategory\tseverity\n"
 MQM_ROW = "A\td1\t1\t1\tr1\tein Satz\ta <v>bad</v> sentence\tAccuracy/Mistranslation\tMajor\n"
 OUTPUTS, MQM_SCORES = "system-outputs/en-de", "human-scores/en-de.mqm.seg.score"

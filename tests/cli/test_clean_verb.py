@@ -162,8 +162,11 @@ def test_clean_without_judgments(typed, tmp_path):
 
 def test_labels_are_cleaned_as_what_they_are_worth(typed, tmp_path):
     rows = ["item,system,annotator,verdict,control,expected"]
-    rows += [f"{item},A,{who},{'no' if who == 'bad' else 'yes'},{item < 5},{'yes' if item < 5 else ''}"
-             for item in range(8) for who in ("good", "bad")]  # fmt: skip
+    rows += [
+        f"{item},A,{who},{'no' if who == 'bad' else 'yes'},{item < 5},{'yes' if item < 5 else ''}"
+        for item in range(8)
+        for who in ("good", "bad")
+    ]
     (tmp_path / "t.csv").write_text("\n".join(rows) + "\n")
     options = ("--preset", "crowd", "--answer", "verdict", "--recode", "no=0,yes=1")
     code, out, _ = typed("clean", tmp_path / "t.csv", *options, "--json", "-o", tmp_path / "c.jsonl")
@@ -186,9 +189,20 @@ def test_labels_are_cleaned_as_what_they_are_worth(typed, tmp_path):
 
 def test_combine_shows_systems_queue_and_curve(typed, campaign, tmp_path):
     code, out, _ = typed(
-        "combine", campaign, "--method", "dawid_skene", "--threshold", "0.95", "--curve", "--repeats", "3",
-        "--queue", tmp_path / "queue.csv", "-o", tmp_path / "scored.jsonl",
-    )  # fmt: skip
+        "combine",
+        campaign,
+        "--method",
+        "dawid_skene",
+        "--threshold",
+        "0.95",
+        "--curve",
+        "--repeats",
+        "3",
+        "--queue",
+        tmp_path / "queue.csv",
+        "-o",
+        tmp_path / "scored.jsonl",
+    )
     assert code == 0
     words = " ".join(out.split())
     assert "labels per item, against all answers" in words
@@ -218,9 +232,18 @@ def test_formula_and_recode_and_experts(typed, tmp_path):
                 rows += [f"{item},{system},{person},style,{item % 2}", f"{item},{system},{person},fluency,{item % 3}"]
     (tmp_path / "t.csv").write_text("\n".join(rows) + "\n")
     code, out, _ = typed(
-        "combine", tmp_path / "t.csv", "--formula", "style * (fluency >= source.fluency)", "--source", "SRC",
-        "--recode", "fluency:0=0,1|2=1", "--experts", "boss", "--json",
-    )  # fmt: skip
+        "combine",
+        tmp_path / "t.csv",
+        "--formula",
+        "style * (fluency >= source.fluency)",
+        "--source",
+        "SRC",
+        "--recode",
+        "fluency:0=0,1|2=1",
+        "--experts",
+        "boss",
+        "--json",
+    )
     assert code == 0
     document = json.loads(out)
     assert document["systems"] == [{"system": "A", "human_joint": 0.5, "items": 6}]
@@ -228,8 +251,9 @@ def test_formula_and_recode_and_experts(typed, tmp_path):
 
 
 def test_labels_in_a_table(typed, tmp_path):
-    rows = ["item,system,annotator,verdict"] + [f"{item},A,{who},{'yes' if item < 3 else 'no'}" for item in range(4)
-                                                for who in "xyz"]  # fmt: skip
+    rows = ["item,system,annotator,verdict"] + [
+        f"{item},A,{who},{'yes' if item < 3 else 'no'}" for item in range(4) for who in "xyz"
+    ]
     (tmp_path / "t.csv").write_text("\n".join(rows) + "\n")
     options = ("--method", "majority", "--answer", "verdict", "--recode", "no=0,yes=1", "--json")
     code, out, _ = typed("combine", tmp_path / "t.csv", *options, "-o", tmp_path / "s.jsonl")

@@ -72,8 +72,19 @@ def test_subcommands():
 
 def test_a_campaign_is_made_followed_and_exported(judged, aliquot: Call):
     del judged
-    said = aliquot("collect", "new", "data.jsonl", "-s", "selection.jsonl", "--protocol", "esa", "--annotators",
-                   "ann,bob", "-o", "other.db")  # fmt: skip
+    said = aliquot(
+        "collect",
+        "new",
+        "data.jsonl",
+        "-s",
+        "selection.jsonl",
+        "--protocol",
+        "esa",
+        "--annotators",
+        "ann,bob",
+        "-o",
+        "other.db",
+    )
     assert said.code == 0, said
     assert "next: aliquot collect serve other.db" in said.out
     said = aliquot("collect", "status", "campaign.db")
@@ -230,10 +241,15 @@ def test_a_mistake_is_one_line(case, judged, aliquot: Call):
     assert not (judged / "x.db.key").exists()
 
 
-@pytest.mark.parametrize(("name", "expected"), [
-    ("things.db", "is an SQLite database, but no campaign"), ("newer.db", "was made by a newer aliquot"),
-    ("broken.db", "cannot be read as a campaign"), ("empty.db", "nobody has submitted a unit yet"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("things.db", "is an SQLite database, but no campaign"),
+        ("newer.db", "was made by a newer aliquot"),
+        ("broken.db", "cannot be read as a campaign"),
+        ("empty.db", "nobody has submitted a unit yet"),
+    ],
+)
 def test_other_verbs_say_it_too(name, expected, judged, aliquot: Call):
     other_database(judged / "things.db")
     (judged / "broken.db").write_bytes((judged / "campaign.db").read_bytes()[:3000] + b"\0" * 5000)

@@ -64,8 +64,30 @@ def test_every_kind_as_one_document_and_as_files(kind, table, tmp_path, capsys):
 
 def test_command_line_and_library_agree(table, capsys):
     path = table("pairwise")
-    assert run(["compare", str(path), "--ties", "davidson", "--interval", "bootstrap", "--draws", "50", "--seed", "3",
-                "--prior", "1", "--level", "0.9", "--cluster", "none", "--json"]) == 0  # fmt: skip
+    assert (
+        run(
+            [
+                "compare",
+                str(path),
+                "--ties",
+                "davidson",
+                "--interval",
+                "bootstrap",
+                "--draws",
+                "50",
+                "--seed",
+                "3",
+                "--prior",
+                "1",
+                "--level",
+                "0.9",
+                "--cluster",
+                "none",
+                "--json",
+            ]
+        )
+        == 0
+    )
     printed = json.loads(capsys.readouterr().out)
     options = {"ties": "davidson", "interval": "bootstrap", "draws": 50, "seed": 3, "prior": 1.0, "level": 0.9}
     result = aliquot.compare(path, "pairwise", cluster="none", **options)
@@ -92,8 +114,12 @@ def test_standard_input(monkeypatch, capsys):
 
 
 def test_judgments_with_criteria_from_a_table(tmp_path, capsys):
-    rows = [f"{item},s{s},p,{c},{(item * 7 + s * 3 + len(c)) % 5}" for item in range(30) for s in (1, 2)
-            for c in ("fluency", "adequacy", "style")]  # fmt: skip
+    rows = [
+        f"{item},s{s},p,{c},{(item * 7 + s * 3 + len(c)) % 5}"
+        for item in range(30)
+        for s in (1, 2)
+        for c in ("fluency", "adequacy", "style")
+    ]
     path = tmp_path / "j.csv"
     path.write_text("item,system,annotator,criterion,value\n" + "\n".join(rows) + "\n")
     assert run(["compare", str(path), "--criterion", "fluency", "--json"]) == 0

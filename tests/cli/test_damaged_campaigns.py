@@ -104,65 +104,123 @@ def sql(*statements: str) -> Change:
 
 
 def without_not_null(table: str, statement: str) -> Change:
-    return sql("PRAGMA writable_schema = ON", "UPDATE sqlite_master SET sql = REPLACE(sql, 'NOT NULL', '') WHERE "  # noqa: S608
-               f"name = '{table}'", "PRAGMA writable_schema = RESET", statement)  # fmt: skip
+    return sql(
+        "PRAGMA writable_schema = ON",
+        "UPDATE sqlite_master SET sql = REPLACE(sql, 'NOT NULL', '') WHERE "  # noqa: S608
+        f"name = '{table}'",
+        "PRAGMA writable_schema = RESET",
+        statement,
+    )
 
 
 def second(table: str, column: str, value: str) -> Change:
     """Change a value of the second row; to NULL, too."""
-    return without_not_null(table, f'UPDATE "{table}" SET "{column}" = {value} WHERE rowid = (SELECT MIN(rowid) + 1 '  # noqa: S608
-                            f'FROM "{table}")')  # fmt: skip
-
-
-DAMAGE: dict[str, Change] = {
-    f"{table}.{column} = {value}": second(table, column, value)
-    for table, column, value in (
-        ("judgments", "value", "'text'"), ("judgments", "value", "NULL"), ("judgments", "item", "'{\"broken'"),
-        ("judgments", "item", "CAST(x'ff' AS TEXT)"), ("judgments", "time", "1e18"), ("judgments", "marked", "'x'"),
-        ("events", "payload", "'{\"broken'"),
-        ("events", "payload", "NULL"), ("events", "payload", "CAST(x'ff' AS TEXT)"),
-        ("events", "time", "'text'"), ("events", "actor", "'nobody'"), ("events", "kind", "'other'"),
-        ("events", "digest", "7"), ("units", "payload", "'{}'"), ("units", "systems", "NULL"),
-        ("units", "taken", "'text'"),
-        ("units", "kind", "NULL"), ("units", "n_chars", "1000000000000000000"), ("annotators", "extra", "'{\"broken'"),
-        ("annotators", "n_done", "NULL"), ("annotators", "active_ms", "'text'"), ("annotators", "name", "x'fffe'"),
-        ("annotators", "last_seen", "1e18"), ("annotators", "counts", "NULL"), ("assignments", "slots", "'['"),
-        ("assignments", "state", "'other'"), ("answers", "answer", "NULL"), ("answers", "active_ms", "'text'"),
-        ("counters", "value", "'text'"), ("counters", "value", "NULL"), ("inputs", "content", "NULL"),
-        ("inputs", "content", "x'00'"), ("inputs", "sha256", "'0'"), ("inputs", "name", "'other'"),
-        ("cells", "item", "'['"), ("cells", "unit_id", "NULL"), ("seals", "value", "'text'"), ("seals", "value", "5"),
-        ("meta", "value", "NULL"), ("audit", "payload", "'['"),
+    return without_not_null(
+        table,
+        f'UPDATE "{table}" SET "{column}" = {value} WHERE rowid = (SELECT MIN(rowid) + 1 '  # noqa: S608
+        f'FROM "{table}")',
     )
-} | {
-    f"{what} {table}": sql(f"{statement} {table}{where}")
-    for what, statement, where in (("drop", "DROP TABLE", ""), ("empty", "DELETE FROM", ""),
-                                   ("lose a row of", "DELETE FROM", " WHERE rowid = 1"))
-    for table in ("judgments", "events", "meta", "units", "annotators", "assignments", "answers", "counters", "inputs",
-                  "cells", "audit", "seals")
-} | {
-    "column gone": sql("ALTER TABLE judgments RENAME COLUMN value TO gone"),
-    "column of the log gone": sql("ALTER TABLE events RENAME COLUMN payload TO gone"),
-    "column of people gone": sql("ALTER TABLE annotators RENAME COLUMN extra TO gone"),
-    "foreign judgment": sql("INSERT INTO judgments SELECT * FROM judgments LIMIT 1"),
-    "foreign event": sql("INSERT INTO events (time, actor, kind, payload) VALUES (1.0, 'x', 'save', '{}')"),
-    "no version": sql("DELETE FROM meta WHERE key = 'schema'"),
-    "no title": sql("DELETE FROM meta WHERE key = 'title'"),
-    "another seed": sql("UPDATE meta SET value = '5' WHERE key = 'seed'"),
-    "an index that lacks a row": sql(
-        "PRAGMA writable_schema = ON", "UPDATE sqlite_master SET rootpage = (SELECT rootpage FROM sqlite_master "
-        "WHERE name = 'choices_cell') WHERE name = 'judgments_cell'"),
-}  # fmt: skip
+
+
+DAMAGE: dict[str, Change] = (
+    {
+        f"{table}.{column} = {value}": second(table, column, value)
+        for table, column, value in (
+            ("judgments", "value", "'text'"),
+            ("judgments", "value", "NULL"),
+            ("judgments", "item", "'{\"broken'"),
+            ("judgments", "item", "CAST(x'ff' AS TEXT)"),
+            ("judgments", "time", "1e18"),
+            ("judgments", "marked", "'x'"),
+            ("events", "payload", "'{\"broken'"),
+            ("events", "payload", "NULL"),
+            ("events", "payload", "CAST(x'ff' AS TEXT)"),
+            ("events", "time", "'text'"),
+            ("events", "actor", "'nobody'"),
+            ("events", "kind", "'other'"),
+            ("events", "digest", "7"),
+            ("units", "payload", "'{}'"),
+            ("units", "systems", "NULL"),
+            ("units", "taken", "'text'"),
+            ("units", "kind", "NULL"),
+            ("units", "n_chars", "1000000000000000000"),
+            ("annotators", "extra", "'{\"broken'"),
+            ("annotators", "n_done", "NULL"),
+            ("annotators", "active_ms", "'text'"),
+            ("annotators", "name", "x'fffe'"),
+            ("annotators", "last_seen", "1e18"),
+            ("annotators", "counts", "NULL"),
+            ("assignments", "slots", "'['"),
+            ("assignments", "state", "'other'"),
+            ("answers", "answer", "NULL"),
+            ("answers", "active_ms", "'text'"),
+            ("counters", "value", "'text'"),
+            ("counters", "value", "NULL"),
+            ("inputs", "content", "NULL"),
+            ("inputs", "content", "x'00'"),
+            ("inputs", "sha256", "'0'"),
+            ("inputs", "name", "'other'"),
+            ("cells", "item", "'['"),
+            ("cells", "unit_id", "NULL"),
+            ("seals", "value", "'text'"),
+            ("seals", "value", "5"),
+            ("meta", "value", "NULL"),
+            ("audit", "payload", "'['"),
+        )
+    }
+    | {
+        f"{what} {table}": sql(f"{statement} {table}{where}")
+        for what, statement, where in (
+            ("drop", "DROP TABLE", ""),
+            ("empty", "DELETE FROM", ""),
+            ("lose a row of", "DELETE FROM", " WHERE rowid = 1"),
+        )
+        for table in (
+            "judgments",
+            "events",
+            "meta",
+            "units",
+            "annotators",
+            "assignments",
+            "answers",
+            "counters",
+            "inputs",
+            "cells",
+            "audit",
+            "seals",
+        )
+    }
+    | {
+        "column gone": sql("ALTER TABLE judgments RENAME COLUMN value TO gone"),
+        "column of the log gone": sql("ALTER TABLE events RENAME COLUMN payload TO gone"),
+        "column of people gone": sql("ALTER TABLE annotators RENAME COLUMN extra TO gone"),
+        "foreign judgment": sql("INSERT INTO judgments SELECT * FROM judgments LIMIT 1"),
+        "foreign event": sql("INSERT INTO events (time, actor, kind, payload) VALUES (1.0, 'x', 'save', '{}')"),
+        "no version": sql("DELETE FROM meta WHERE key = 'schema'"),
+        "no title": sql("DELETE FROM meta WHERE key = 'title'"),
+        "another seed": sql("UPDATE meta SET value = '5' WHERE key = 'seed'"),
+        "an index that lacks a row": sql(
+            "PRAGMA writable_schema = ON",
+            "UPDATE sqlite_master SET rootpage = (SELECT rootpage FROM sqlite_master "
+            "WHERE name = 'choices_cell') WHERE name = 'judgments_cell'",
+        ),
+    }
+)
 
 
 def verbs(path: Path, call: Call) -> Iterator[tuple[str, int, str]]:
     """Every verb that opens a campaign: name, exit code, what it said on standard error."""
     folder = path.parent
     for arguments in (
-        ("status", path), ("export", path, "-o", folder / "j.csv"), ("links", path),
-        ("payments", path, "-o", folder / "p.csv"), ("backup", path, "-o", folder / "b.db"),
-        ("act", path, "wanted", "--value", "1"), ("act", path, "pause", "--annotator", "ann1"),
+        ("status", path),
+        ("export", path, "-o", folder / "j.csv"),
+        ("links", path),
+        ("payments", path, "-o", folder / "p.csv"),
+        ("backup", path, "-o", folder / "b.db"),
+        ("act", path, "wanted", "--value", "1"),
+        ("act", path, "pause", "--annotator", "ann1"),
         ("forget", path, "--annotator", "ann2"),
-    ):  # fmt: skip
+    ):
         said = call("collect", *arguments)
         yield str(arguments[0]), said.code, said.err
 
@@ -209,8 +267,22 @@ def test_damaged_bytes_are_one_line(copy, kind, seed, aliquot):
         assert code == 0 or is_one_line(err), (name, err)
 
 
-VERSIONS = ["NULL", "'abc'", "'-1'", "'99'", f"'{10**30}'", "3.5", "''", "'0'", "'²'", "'03'", "'3 '", "x'33'", "'1e1'",
-            f"'{'9' * 6000}'"]  # fmt: skip
+VERSIONS = [
+    "NULL",
+    "'abc'",
+    "'-1'",
+    "'99'",
+    f"'{10**30}'",
+    "3.5",
+    "''",
+    "'0'",
+    "'²'",
+    "'03'",
+    "'3 '",
+    "x'33'",
+    "'1e1'",
+    f"'{'9' * 6000}'",
+]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -329,8 +401,14 @@ def read_only(whole: Path, tmp_path: Path) -> Iterator[Path]:
 
 
 def test_reading_works_in_a_read_only_folder(read_only, tmp_path, aliquot):
-    for arguments in (("status",), ("check",), ("export", "-o", tmp_path / "j.csv"), ("links",),
-                      ("payments", "-o", tmp_path / "p.csv"), ("backup", "-o", tmp_path / "b.db")):  # fmt: skip
+    for arguments in (
+        ("status",),
+        ("check",),
+        ("export", "-o", tmp_path / "j.csv"),
+        ("links",),
+        ("payments", "-o", tmp_path / "p.csv"),
+        ("backup", "-o", tmp_path / "b.db"),
+    ):
         said = aliquot("collect", arguments[0], read_only, *arguments[1:])
         assert said.code == 0, said.err
     assert aliquot("collect", "check", tmp_path / "b.db").code == 0

@@ -40,9 +40,14 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with data, a selection and a result, whose names are all commands of some medium."""
     folder = tmp_path_factory.mktemp("hostile")
     data = library.synthetic(
-        items=30, systems=6, annotators=6, judgments_per_output=2, seed=3, protocol="da",
+        items=30,
+        systems=6,
+        annotators=6,
+        judgments_per_output=2,
+        seed=3,
+        protocol="da",
         metrics={"metricA": 0.8, "metricB": 0.6},
-    )  # fmt: skip
+    )
     assert data.judgments is not None
     people = dict(zip(data.judgments.annotators, NAMES.values(), strict=False))
     judgments = data.judgments.table.with_columns(pl.col("annotator").replace(people))
@@ -136,12 +141,47 @@ def test_spreadsheets(aliquot: Call, hostile, tmp_path, monkeypatch, verb, endin
 
 
 COMPUTED = (
-    "=1+1", "=cmd|' /C calc'!A0", "-1+1", "+A1", "-A1", "- 1+1", "@SUM(A1)", "@ann", "-SUM(1 2)", "\t=1", "\tx", "\rx",
-    " =1", "\n+A1", "-1+1e5", "- see cmd|' /C calc'!A0", '-HYPERLINK("http://x")', "'=1", "''-1+1", "+", "-", "--1",
-    "+-1", "-1 2",
-)  # fmt: skip
-PLAIN = ("-1", "+1.5", "-1e-3", "1e-3", "-1,5", "-.5", "+5%", " -2", "- Guten Tag, wie geht's?", "-ing' forms are",
-         "a=1", "'tis", "", "x@y.org")  # fmt: skip
+    "=1+1",
+    "=cmd|' /C calc'!A0",
+    "-1+1",
+    "+A1",
+    "-A1",
+    "- 1+1",
+    "@SUM(A1)",
+    "@ann",
+    "-SUM(1 2)",
+    "\t=1",
+    "\tx",
+    "\rx",
+    " =1",
+    "\n+A1",
+    "-1+1e5",
+    "- see cmd|' /C calc'!A0",
+    '-HYPERLINK("http://x")',
+    "'=1",
+    "''-1+1",
+    "+",
+    "-",
+    "--1",
+    "+-1",
+    "-1 2",
+)
+PLAIN = (
+    "-1",
+    "+1.5",
+    "-1e-3",
+    "1e-3",
+    "-1,5",
+    "-.5",
+    "+5%",
+    " -2",
+    "- Guten Tag, wie geht's?",
+    "-ing' forms are",
+    "a=1",
+    "'tis",
+    "",
+    "x@y.org",
+)
 
 
 def test_what_a_spreadsheet_would_compute_is_text():

@@ -16,8 +16,21 @@ from tests.cli.conftest import Call, Said
 from aliquot import EvalSet, __version__, estimate, save, select, synthetic
 
 WIDTH = 100
-SYSTEM = ["system", "estimate", "se", "low", "high", "n", "effective_n", "rank_low", "rank_high", "p_best", "cluster",
-          "missing", "plain_mean"]  # fmt: skip
+SYSTEM = [
+    "system",
+    "estimate",
+    "se",
+    "low",
+    "high",
+    "n",
+    "effective_n",
+    "rank_low",
+    "rank_high",
+    "p_best",
+    "cluster",
+    "missing",
+    "plain_mean",
+]
 PAIR = ["a", "b", "difference", "low", "high", "p", "p_adjusted", "p_sample", "p_full"]
 
 
@@ -196,8 +209,9 @@ def test_json_is_what_the_library_gives(estimated, files, campaign):
 
 def test_undefined_numbers_are_null_in_json_and_dashes_in_the_table(estimated, campaign, tmp_path):
     human = np.where(np.arange(80)[:, None] == 5, campaign.scores["human"], np.nan)
-    bare = EvalSet(items=campaign.items, systems=campaign.systems, human="human",
-                   scores=dict(campaign.scores) | {"human": human})  # fmt: skip
+    bare = EvalSet(
+        items=campaign.items, systems=campaign.systems, human="human", scores=dict(campaign.scores) | {"human": human}
+    )
     save(bare, tmp_path / "one.jsonl")
     assert [system["se"] for system in estimated(tmp_path / "one.jsonl", "--json").json["systems"]] == [None] * 5
     said = estimated(tmp_path / "one.jsonl")
@@ -277,8 +291,10 @@ def test_nothing_is_written_when_it_fails(aliquot, files, tmp_path):
     ("options", "given"),
     [
         (("--method", "mean"), {"method": "mean"}),
-        (("--method", "cv:proxy=several", "--metrics", "metricA,metricB"),
-         {"method": "cv:proxy=several", "metrics": ["metricA", "metricB"]}),
+        (
+            ("--method", "cv:proxy=several", "--metrics", "metricA,metricB"),
+            {"method": "cv:proxy=several", "metrics": ["metricA", "metricB"]},
+        ),
         (("--metrics", "metricA"), {"metrics": ["metricA"]}),
         (("--interval", "bootstrap", "--seed", "4"), {"interval": "bootstrap", "seed": 4}),
         (("--interval", "hoeffding", "--range", "-25,0"), {"interval": "hoeffding", "value_range": (-25, 0)}),
@@ -290,7 +306,7 @@ def test_nothing_is_written_when_it_fails(aliquot, files, tmp_path):
         (("--alpha", "0.2"), {"alpha": 0.2}),
         (("--holm",), {"adjust": "holm"}),
     ],
-)  # fmt: skip
+)
 def test_options_are_those_of_the_library(estimated, files, campaign, options, given):
     document = estimated(files.full, "--selection", files.selection, *options, "--json").json
     expected = estimate(campaign, selection=select(campaign, "pps", 30, seed=2), **given).to_dict()
@@ -338,7 +354,7 @@ def test_systems_may_be_chosen(estimated, files):
         (("--sequential",), "--range LOW,HIGH"),
         (("--intervall", "t"), "--intervall"),
     ],
-)  # fmt: skip
+)
 def test_mistakes_are_told_in_one_line(aliquot, files, arguments, message, tmp_path):
     given = [argument.format(dir=tmp_path) if "{dir}" in argument else argument for argument in arguments]
     start = (files.full,) if "--selection" in arguments else (files.full, "--selection", files.selection)
@@ -397,9 +413,28 @@ def test_a_folder_as_output_is_refused_before_anything_is_read(aliquot, tmp_path
 def test_help_names_every_option_and_fits(aliquot):
     said = aliquot("estimate", "--help")
     assert said.code == 0
-    for option in ("--selection", "--judgments", "--method", "--metrics", "--interval", "--level", "--range", "--test",
-                   "--rule", "--alpha", "--holm", "--pairs", "--strict", "--sequential", "--question", "--margin",
-                   "--human", "--seed", "--json", "--output"):  # fmt: skip
+    for option in (
+        "--selection",
+        "--judgments",
+        "--method",
+        "--metrics",
+        "--interval",
+        "--level",
+        "--range",
+        "--test",
+        "--rule",
+        "--alpha",
+        "--holm",
+        "--pairs",
+        "--strict",
+        "--sequential",
+        "--question",
+        "--margin",
+        "--human",
+        "--seed",
+        "--json",
+        "--output",
+    ):
         assert option in said.out
     assert said.fits
 

@@ -189,7 +189,7 @@ def test_bad_utf8(aliquot, data, tmp_path, entry):
         (("plan", "--difference", "1", "--sd", "9", "--alpha", "1e-300"), "--alpha 1e-300"),
         (("metrics", "{data}", "--trials", "1000000000000"), "--trials"),
     ],
-)  # fmt: skip
+)
 def test_numbers_beyond_measure(aliquot, data, arguments, says):
     said = aliquot(*(word.format(data=data) for word in arguments))
     assert said.code == 2, said.err
@@ -202,9 +202,11 @@ def test_extreme_scales_are_rescaled(size):
     data = library.synthetic(items=40, systems=3, seed=2)
     assert data.judgments is not None
     scaled = library.EvalSet(
-        items=data.items, systems=data.systems, scores={name: size * values for name, values in data.scores.items()},
+        items=data.items,
+        systems=data.systems,
+        scores={name: size * values for name, values in data.scores.items()},
         human="human",
-    )  # fmt: skip
+    )
     plain = library.EvalSet(items=data.items, systems=data.systems, scores=dict(data.scores), human="human")
     chosen = library.select(plain, "pps", 20, seed=1)
     usual, found = library.estimate(plain, selection=chosen), library.estimate(scaled, selection=chosen)
@@ -235,10 +237,18 @@ JUNK = {
     "a rank of 10^30": ({"rank": 10**30}, "selection.rank is a number of 31 digits"),
     **{
         f"details: {name} {value!r}": ({"details": {name: value}}, f"selection.details.{name} should be")
-        for name, value in (("variance", ["x"]), ("variance", None), ("remainder", "abc"), ("remainder", -1e308),
-                            ("coverage", []), ("coverage", 7), ("within", 5), ("first_stage", 10**30))
+        for name, value in (
+            ("variance", ["x"]),
+            ("variance", None),
+            ("remainder", "abc"),
+            ("remainder", -1e308),
+            ("coverage", []),
+            ("coverage", 7),
+            ("within", 5),
+            ("first_stage", 10**30),
+        )
     },
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", JUNK)
@@ -322,9 +332,13 @@ def test_any_encoding_of_the_terminal(tmp_path, encoding):
         for arguments in (["inspect", "d.jsonl"], ["estimate", "d.jsonl", "--json"], ["estimate", "d.jsonl"])
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, check=False, timeout=300,
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        capture_output=True,
+        check=False,
+        timeout=300,
         env={**os.environ, "PYTHONIOENCODING": encoding, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )  # fmt: skip
+    )
     assert done.returncode == 0, done.stderr
     shown = done.stdout.decode(encoding)
     assert ("Шаг" if encoding == "utf-8" else "\\u0428") in shown

@@ -37,9 +37,19 @@ def narrow(text: str) -> bool:
 def test_the_overview(path, capsys):
     assert run(["metrics", path, *QUICK]) == 0
     out = capsys.readouterr().out
-    for words in ("Optimal predictor", "Human", "observed", "worth", "does the metric move with people",
-                  "perfect annotator", "metrics to combine", f"aliquot:{aliquot.__version__}|metrics|", "note: ",
-                  "--parts", "[/b] a very long"):  # fmt: skip
+    for words in (
+        "Optimal predictor",
+        "Human",
+        "observed",
+        "worth",
+        "does the metric move with people",
+        "perfect annotator",
+        "metrics to combine",
+        f"aliquot:{aliquot.__version__}|metrics|",
+        "note: ",
+        "--parts",
+        "[/b] a very long",
+    ):
         assert words in out
     assert narrow(out)
     metrics = [line.split()[0] for line in out.splitlines() if line.startswith("metric") and line[6:7] in "ABC"]
@@ -196,26 +206,29 @@ def test_a_single_annotator(tmp_path, capsys):
     assert "there is no efficiency ratio" in " ".join(capsys.readouterr().out.split())
 
 
-@pytest.mark.parametrize(("arguments", "message"), [
-    (["--metrics", "metrica"], "no metric 'metrica'; did you mean 'metricA'"),
-    (["--parts", "correlation"], "no part 'correlation'; did you mean 'correlations'"),
-    (["--table", "corr", "-o", "x.csv"], "no table 'corr'"),
-    (["--table", "tests"], "--table tests says what -o writes"),
-    (["--table", "clusters", "-o", "x.csv", "--parts", "value"], "add tests to --parts"),
-    (["--table", "value", "-o", "x.csv", "--parts", "tests"], "add value to --parts"),
-    (["--table", "computed", "-o", "x.csv"], "give --compute"),
-    (["--tests", "pearson"], "no test 'pearson'"),
-    (["--swap", "nothing"], "no swap 'nothing'"),
-    (["--trials", "0"], "trials is 0"),
-    (["--alpha", "0.9"], "alpha is 0.9"),
-    (["--human", "humn"], "no score 'humn'; did you mean 'human'"),
-    (["--compute", "bleurt"], "no surface metric 'bleurt'; did you mean 'bleu'"),
-    (["-o", "x.docx"], "x.docx: unknown ending"),
-    (["--plot", "x.docx"], "x.docx: unknown ending"),
-    (["--plot", "x.svg", "--parts", "value"], "add breakeven to --parts"),
-    (["--exclude", "sys9"], "no system 'sys9'"),
-    (["--seed", "-1"], "-1 is negative"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--metrics", "metrica"], "no metric 'metrica'; did you mean 'metricA'"),
+        (["--parts", "correlation"], "no part 'correlation'; did you mean 'correlations'"),
+        (["--table", "corr", "-o", "x.csv"], "no table 'corr'"),
+        (["--table", "tests"], "--table tests says what -o writes"),
+        (["--table", "clusters", "-o", "x.csv", "--parts", "value"], "add tests to --parts"),
+        (["--table", "value", "-o", "x.csv", "--parts", "tests"], "add value to --parts"),
+        (["--table", "computed", "-o", "x.csv"], "give --compute"),
+        (["--tests", "pearson"], "no test 'pearson'"),
+        (["--swap", "nothing"], "no swap 'nothing'"),
+        (["--trials", "0"], "trials is 0"),
+        (["--alpha", "0.9"], "alpha is 0.9"),
+        (["--human", "humn"], "no score 'humn'; did you mean 'human'"),
+        (["--compute", "bleurt"], "no surface metric 'bleurt'; did you mean 'bleu'"),
+        (["-o", "x.docx"], "x.docx: unknown ending"),
+        (["--plot", "x.docx"], "x.docx: unknown ending"),
+        (["--plot", "x.svg", "--parts", "value"], "add breakeven to --parts"),
+        (["--exclude", "sys9"], "no system 'sys9'"),
+        (["--seed", "-1"], "-1 is negative"),
+    ],
+)
 def test_one_line_for_every_mistake(arguments, message, path, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert message in complaint([path, *arguments], capsys)

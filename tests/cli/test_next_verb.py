@@ -13,8 +13,11 @@ from aliquot.cli.main import run
 from .conftest import Call, caller
 
 DATA = synthetic(items=60, systems=4, seed=11)
-SCORE = {(str(i), s): v for i, row in zip(DATA.ids, DATA.human_score().tolist(), strict=True)
-         for s, v in zip(DATA.systems, row, strict=True)}  # fmt: skip
+SCORE = {
+    (str(i), s): v
+    for i, row in zip(DATA.ids, DATA.human_score().tolist(), strict=True)
+    for s, v in zip(DATA.systems, row, strict=True)
+}
 
 
 @pytest.fixture(autouse=True)

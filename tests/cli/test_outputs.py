@@ -30,12 +30,28 @@ WRITES = {
     "inspect -o": ("inspect", "data.jsonl", "-o", "{}.json"),
     "plan -o": ("plan", "data.jsonl", "--budgets", "20%", "--replays", "2", "--jobs", "1", "-o", "{}.json"),
     "plan --plot": (
-        "plan", "data.jsonl", "--budgets", "20%,40%", "--replays", "2", "--jobs", "1", "--plot", "{}.svg",
+        "plan",
+        "data.jsonl",
+        "--budgets",
+        "20%,40%",
+        "--replays",
+        "2",
+        "--jobs",
+        "1",
+        "--plot",
+        "{}.svg",
     ),
     "learn -o": ("learn", "data.jsonl", "-o", "{}.alm"),
     "select -o": ("select", "data.jsonl", "--budget", "5", "-o", "{}.jsonl"),
     "select -o of --add-to": (
-        "select", "data.jsonl", "--add-to", "selection.jsonl", "--budget", "+5", "-o", "{}.jsonl",
+        "select",
+        "data.jsonl",
+        "--add-to",
+        "selection.jsonl",
+        "--budget",
+        "+5",
+        "-o",
+        "{}.jsonl",
     ),
     "pool -o": ("pool", "data.jsonl", "--budget", "5", "--jobs", "1", "-o", "{}.jsonl"),
     "clean -o": ("clean", "data.jsonl", "--scale", "0:100", "-o", "{}.jsonl"),
@@ -47,7 +63,14 @@ WRITES = {
     "estimate -o": ("estimate", "data.jsonl", "-o", "{}.json"),
     "estimate --sequential": ("estimate", "data.jsonl", "--sequential", "--range=-99,0", "-o", "{}.json"),
     "estimate -o of -s and -j": (
-        "estimate", "data.jsonl", "-s", "selection.jsonl", "-j", "answers.csv", "-o", "{}.json",
+        "estimate",
+        "data.jsonl",
+        "-s",
+        "selection.jsonl",
+        "-j",
+        "answers.csv",
+        "-o",
+        "{}.json",
     ),
     "next -o": ("next", "data.jsonl", "-j", "answers.csv", "-n", "3", "-o", "{}.csv"),
     "next --selection-out": ("next", "data.jsonl", "-n", "3", "--selection-out", "{}.jsonl"),
@@ -68,14 +91,28 @@ WRITES = {
     "datasheet check -o": ("datasheet", "check", "sheet.toml", "-o", "{}.json"),
     "datasheet render -o": ("datasheet", "render", "sheet.toml", "-o", "{}.md"),
     "datasheet diff -o": ("datasheet", "diff", "sheet.toml", "other.toml", "-o", "{}.json"),
-}  # fmt: skip
-INPUTS = ("data.jsonl", "judgments.csv", "answers.csv", "selection.jsonl", "sheet.toml", "other.toml", "campaign.db",
-          "filled.csv", "key.csv")  # fmt: skip
+}
+INPUTS = (
+    "data.jsonl",
+    "judgments.csv",
+    "answers.csv",
+    "selection.jsonl",
+    "sheet.toml",
+    "other.toml",
+    "campaign.db",
+    "filled.csv",
+    "key.csv",
+)
 NO_FILE = {"methods"}  # verbs that write none
 NO_INPUT = {"synth", "demo", "examples"}  # verbs that read none
 # Make databases and folders, or write none: tests/collect and tests/cli/test_collect_verb.py try them.
-OTHERS = {"datasheet copy", *(f"collect {name}" for name in (
-    "new", "sheets", "serve", "links", "add", "write", "act", "rehearse", "forget", "backup"))}  # fmt: skip
+OTHERS = {
+    "datasheet copy",
+    *(
+        f"collect {name}"
+        for name in ("new", "sheets", "serve", "links", "add", "write", "act", "rehearse", "forget", "backup")
+    ),
+}
 
 
 @pytest.fixture(scope="module")

@@ -67,8 +67,20 @@ def test_lists(plan):
 def test_what_a_budget_shows(plan):
     said = plan("--budget", "2000", "--sd", 25)
     assert "detect a difference of 4.03 with 95% power" in said.words
-    said = plan("--budget", "500USD", "--currency", "USD", "--sd", 25, "--difference", 3, "--hourly", 20,
-                "--seconds-per-judgment", 40)  # fmt: skip
+    said = plan(
+        "--budget",
+        "500USD",
+        "--currency",
+        "USD",
+        "--sd",
+        25,
+        "--difference",
+        3,
+        "--hourly",
+        20,
+        "--seconds-per-judgment",
+        40,
+    )
     assert "81% power" in said.words
     assert "500 USD" in said.words
 
@@ -80,8 +92,20 @@ def test_pairing_metric_and_test_set(plan):
 
 
 def test_repeats_are_shown(plan):
-    said = plan("--difference", 1, "--sd-difference", 10, "--rater-variance", 30, "--seconds-per-judgment", 20,
-                "--seconds-per-new-item", 1000, "--hourly", 20)  # fmt: skip
+    said = plan(
+        "--difference",
+        1,
+        "--sd-difference",
+        10,
+        "--rater-variance",
+        30,
+        "--seconds-per-judgment",
+        20,
+        "--seconds-per-new-item",
+        1000,
+        "--hourly",
+        20,
+    )
     assert "judgments of the same output, at the same cost" in said.words
     assert "best" in said.out
     assert said.fits
@@ -194,7 +218,7 @@ BAD = [
     ("no such file", ("nope.jsonl",)),
     ("is for planning without data", ("pilot.jsonl", "--sd", 3)),
     ("at least two", ("pilot.jsonl", "--systems", "sys1")),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("said", "arguments"), BAD, ids=[f"{at}" for at in range(len(BAD))])

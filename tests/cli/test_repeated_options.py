@@ -42,9 +42,15 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
 
 
 @pytest.mark.parametrize(
-    "command", [("estimate",), ("next", "-n", "5"), ("plan", "--draws", "100"), ("agreement", "--bootstrap", "0"),
-                ("estimate", "--sequential", "--range", "-200,200")],
-)  # fmt: skip
+    "command",
+    [
+        ("estimate",),
+        ("next", "-n", "5"),
+        ("plan", "--draws", "100"),
+        ("agreement", "--bootstrap", "0"),
+        ("estimate", "--sequential", "--range", "-200,200"),
+    ],
+)
 def test_all_files_of_judgments_count(command: tuple[str, ...], files: Files, aliquot: Call) -> None:
     verb, *options = command
     alone = aliquot(verb, files.data, "-j", files.whole, "--json", *options)
@@ -89,8 +95,11 @@ def test_ids_of_two_kinds_meet(tmp_path: Path) -> None:
 
 
 def test_choices_of_several_files_add_up(files: Files, tmp_path: Path, aliquot: Call) -> None:
-    rows = [(i, *pair, "a" if i % 3 else "b", f"ann{i % 2}") for i in range(12)
-            for pair in (("sys1", "sys2"), ("sys2", "sys3"))]  # fmt: skip
+    rows = [
+        (i, *pair, "a" if i % 3 else "b", f"ann{i % 2}")
+        for i in range(12)
+        for pair in (("sys1", "sys2"), ("sys2", "sys3"))
+    ]
     table = pl.DataFrame(rows, ["item", "system_a", "system_b", "choice", "annotator"], orient="row")
     for name, part in (("all", table), ("a", table.head(9)), ("b", table.tail(-9))):
         part.write_csv(tmp_path / f"{name}.csv")

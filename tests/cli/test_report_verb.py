@@ -26,8 +26,18 @@ def files(tmp_path):
 
 
 def test_data_selection_and_judgments_become_a_page(aliquot, files):
-    said = aliquot("report", files / "data.jsonl", "-s", files / "chosen.jsonl", "-j", files / "judgments.csv",
-                   "--without", "plan,metrics", "-o", files / "r.html")  # fmt: skip
+    said = aliquot(
+        "report",
+        files / "data.jsonl",
+        "-s",
+        files / "chosen.jsonl",
+        "-j",
+        files / "judgments.csv",
+        "--without",
+        "plan,metrics",
+        "-o",
+        files / "r.html",
+    )
     assert said.code == 0, said.err
     assert "Who is best, and how sure are we?" in said.out
     assert said.fits
@@ -49,8 +59,9 @@ def test_choices_with_their_texts(aliquot, files):
 
 
 def test_several_sets(aliquot, files):
-    said = aliquot("report", files / "data.jsonl", files / "choices.csv", "--without", "plan,metrics", "-o",
-                   files / "r.html")  # fmt: skip
+    said = aliquot(
+        "report", files / "data.jsonl", files / "choices.csv", "--without", "plan,metrics", "-o", files / "r.html"
+    )
     assert said.code == 0, said.err
     assert 'id="s2-best"' in (files / "r.html").read_text("utf-8")
 

@@ -58,5 +58,6 @@ def test_choices(aliquot, tmp_path):
     report = aliquot("report", tmp_path / "choices.csv", "--json").json["sets"][0]
     assert differing({"result": {"compare": alone, "report": report["results"]["compare"]}}) == []
     judged = next(section["verdict"] for section in report["sections"] if section["id"] == "judged")
-    assert judged.startswith(f"People made {alone['choices']} choices by {alone['annotators']} annotators on "
-                             f"{alone['items']} items")  # fmt: skip
+    assert judged.startswith(
+        f"People made {alone['choices']} choices by {alone['annotators']} annotators on {alone['items']} items"
+    )

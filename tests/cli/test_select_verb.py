@@ -17,9 +17,18 @@ from aliquot.sampling.select import select
 WIDTH = 100
 FIELDS = ["id", "rank", "utility", "probability", "cost"]
 SUMMARY = {
-    "items", "population", "cost", "total_cost", "documents", "all_documents", "domains", "document_lengths", "effect",
-    "notes", "method",
-}  # fmt: skip
+    "items",
+    "population",
+    "cost",
+    "total_cost",
+    "documents",
+    "all_documents",
+    "domains",
+    "document_lengths",
+    "effect",
+    "notes",
+    "method",
+}
 
 
 @pytest.fixture(scope="module")
@@ -27,9 +36,13 @@ def campaign() -> EvalSet:
     data = synthetic(items=50, systems=4, seed=11)
     costs = pl.Series("cost", [1.0 + at % 4 for at in range(50)])
     return EvalSet(
-        items=data.items.with_columns(costs), systems=data.systems, scores=data.scores, outputs=data.outputs,
-        judgments=data.judgments, human="human",
-    )  # fmt: skip
+        items=data.items.with_columns(costs),
+        systems=data.systems,
+        scores=data.scores,
+        outputs=data.outputs,
+        judgments=data.judgments,
+        human="human",
+    )
 
 
 @pytest.fixture(scope="module")
@@ -56,10 +69,16 @@ def chosen(aliquot, path):
 
 
 SEEN = (
-    "10 of 50 items (20%) by segments", "of 11 documents", "domain", "selected", "full set", "news",
-    "effect: every item had a known probability", "nothing written; give -o FILE",
+    "10 of 50 items (20%) by segments",
+    "of 11 documents",
+    "domain",
+    "selected",
+    "full set",
+    "news",
+    "effect: every item had a known probability",
+    "nothing written; give -o FILE",
     f"aliquot:{__version__}|select:segments|",
-)  # fmt: skip
+)
 
 
 def test_what_people_see(chosen):
@@ -295,7 +314,7 @@ def test_the_signature_is_the_same_on_every_form(chosen, tmp_path):
         (("--format", "csv", "-o", "{dir}/s.jsonl"), "use .csv, .tsv or .parquet"),
         (("--sede", "1"), "--sede"),
     ],
-)  # fmt: skip
+)
 def test_mistakes_are_told_in_one_line(aliquot, path, arguments, message, tmp_path, monkeypatch):
     monkeypatch.setattr(embedding, "find_spec", lambda _: None)
     monkeypatch.setenv("ALIQUOT_CACHE", str(tmp_path / "cache"))

@@ -36,8 +36,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (place / "other").mkdir()
     save(synthetic(items=50, systems=4, seed=2, annotators=0), place / "other" / "past.jsonl")
     save(synthetic(items=50, systems=4, seed=3, annotators=0, document_length=0), place / "bare.jsonl")
-    save(replace(data, scores={k: v for k, v in data.scores.items() if k != "human"}, human=None),
-         place / "unjudged.jsonl")  # fmt: skip
+    save(
+        replace(data, scores={k: v for k, v in data.scores.items() if k != "human"}, human=None),
+        place / "unjudged.jsonl",
+    )
     priced = data.items.with_columns(price=pl.Series(np.linspace(1, 4, 50)))
     save(replace(data, items=priced), place / "priced.jsonl")
     return place
@@ -74,8 +76,18 @@ def test_the_table(replayed):
     assert verdict.startswith("On these data, ")
     lines = rest.splitlines()
     assert lines[0].strip() == "past"
-    assert lines[1].split() == ["method", "spa", "spa_full", "accuracy", "mae", "coverage", "parity", "spa_full",
-                                "parity", "mae"]  # fmt: skip
+    assert lines[1].split() == [
+        "method",
+        "spa",
+        "spa_full",
+        "accuracy",
+        "mae",
+        "coverage",
+        "parity",
+        "spa_full",
+        "parity",
+        "mae",
+    ]
     assert [line.split()[0] for line in lines[2:5]] == ["random", "auto", "metric_var:metric=metricA"]
     assert "worse than random beyond the Monte Carlo error" in said.words
     assert lines[-1].startswith("aliquot:")
@@ -97,8 +109,16 @@ def test_the_json_document_and_nothing_else(replayed):
 
 
 def test_wide_tables_are_folded(replayed):
-    said = replayed("past.jsonl", "other/past.jsonl", "bare.jsonl", "--metric", "metricA", "--no-parity", "--methods",
-                    f"random,{LONG.replace(',spread=document', '')},metric_avg,metric_var")  # fmt: skip
+    said = replayed(
+        "past.jsonl",
+        "other/past.jsonl",
+        "bare.jsonl",
+        "--metric",
+        "metricA",
+        "--no-parity",
+        "--methods",
+        f"random,{LONG.replace(',spread=document', '')},metric_avg,metric_var",
+    )
     assert said.fits
     assert "not reached" in said.words
     titles = [line.strip() for line in said.out.splitlines()]
@@ -133,8 +153,24 @@ def test_notes_on_what_was_left_out(aliquot, folder, tmp_path):
 
 
 def test_options_reach_the_library(replayed):
-    said = replayed("priced.jsonl", "--methods", "auto", "--cost", "price", "--test", "permutation", "--level", "0.9",
-                    "--no-parity", "--seed", "5", "--human", "metricB", "--exclude", "sys4")  # fmt: skip
+    said = replayed(
+        "priced.jsonl",
+        "--methods",
+        "auto",
+        "--cost",
+        "price",
+        "--test",
+        "permutation",
+        "--level",
+        "0.9",
+        "--no-parity",
+        "--seed",
+        "5",
+        "--human",
+        "metricB",
+        "--exclude",
+        "sys4",
+    )
     for part in ("cost:price", "test:permutation", "level:0.9", "parity:no", "seed:5", "human:metricB"):
         assert part in said.out
     assert "unit:document" in replayed("past.jsonl", "--unit", "document", "--budgets", "40%,80%").out
@@ -144,8 +180,15 @@ def test_options_reach_the_library(replayed):
 def test_help_reads_well(aliquot):
     said = aliquot("--help")
     assert said.code == 0
-    for text in ("Replay past campaigns", "--methods", "--budgets", "--engine", "--protocols",
-                 "Example: aliquot simulate wmt23.jsonl --protocols", "goes on where it stopped"):  # fmt: skip
+    for text in (
+        "Replay past campaigns",
+        "--methods",
+        "--budgets",
+        "--engine",
+        "--protocols",
+        "Example: aliquot simulate wmt23.jsonl --protocols",
+        "goes on where it stopped",
+    ):
         assert text in said.words
 
 
@@ -275,9 +318,15 @@ def test_the_study_of_protocols(aliquot, tmp_path):
     said = aliquot("past.jsonl", "bare.jsonl", "--protocols", "--jobs", "1", "-o", tmp_path / "study.csv")
     assert said.code == 0, said.err
     assert said.fits
-    for text in ("sets whose ranking changes", "best, median and worst of 13 runs", "snippets_budgeted",
-                 "past: share of items from documents of this length", "note: bare: no documents, so segments only",
-                 "budget:30%", "runs:13|seed:13"):  # fmt: skip
+    for text in (
+        "sets whose ranking changes",
+        "best, median and worst of 13 runs",
+        "snippets_budgeted",
+        "past: share of items from documents of this length",
+        "note: bare: no documents, so segments only",
+        "budget:30%",
+        "runs:13|seed:13",
+    ):
         assert text in said.words
     table = pl.read_csv(tmp_path / "study.csv")
     assert (table["best"] <= table["median"]).all()
@@ -285,8 +334,9 @@ def test_the_study_of_protocols(aliquot, tmp_path):
 
 
 def test_the_study_of_protocols_as_json_with_its_own_numbers(aliquot):
-    said = aliquot("past.jsonl", "--protocols", "--budgets", "20%", "--repeats", "4", "--seed", "0", "--json",
-                   "--jobs", "1")  # fmt: skip
+    said = aliquot(
+        "past.jsonl", "--protocols", "--budgets", "20%", "--repeats", "4", "--seed", "0", "--json", "--jobs", "1"
+    )
     document = json.loads(said.out)
     assert document["runs"] == 4
     assert document["protocols"][0]["budget"] == 0.2
@@ -300,8 +350,11 @@ def started(arguments: list[str], folder: Path) -> subprocess.Popen[bytes]:
     """A real process in a group of its own, so that its workers can be killed with it."""
     return subprocess.Popen(
         [sys.executable, "-c", "from aliquot.cli.main import main; main()", "simulate", *arguments],
-        cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True,
-    )  # fmt: skip
+        cwd=folder,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
 
 
 def units(path: Path) -> list[bytes]:
@@ -344,8 +397,17 @@ def uninterrupted(folder: Path) -> pl.DataFrame:
 def test_a_run_killed_in_the_middle_goes_on_and_repeats_nothing(folder, tmp_path, monkeypatch, jobs, uninterrupted):
     """kill -9 of a real process; then the same command, its units counted; the result is the uninterrupted run's."""
     output = tmp_path / "out.parquet"
-    arguments = ["past.jsonl", "--methods", "random,auto,random+cv", "--repeats", "10", "--measures", "mae,spa,kendall",
-                 "-o", str(output)]  # fmt: skip
+    arguments = [
+        "past.jsonl",
+        "--methods",
+        "random,auto,random+cv",
+        "--repeats",
+        "10",
+        "--measures",
+        "mae,spa,kendall",
+        "-o",
+        str(output),
+    ]
     part = output.with_name("out.parquet.part")
     process = started([*arguments, "--jobs", jobs], folder)
     deadline = time.monotonic() + 120

@@ -290,10 +290,20 @@ def test_convert_all_pairs_of_a_wmt_folder(aliquot, tmp_path, campaign):
 def test_convert_a_table_with_all_its_options(aliquot, tmp_path):
     (tmp_path / "t.csv").write_text("nr,A,B\n1,0.5,0.6\n2,0.7,\n")
     aliquot(
-        "convert", tmp_path / "t.csv", tmp_path / "o.jsonl",
-        "--columns", "item=nr", "--wide", "systems", "--score-name", "TER", "--lower-is-better", "TER",
-        "--human", "TER",
-    )  # fmt: skip
+        "convert",
+        tmp_path / "t.csv",
+        tmp_path / "o.jsonl",
+        "--columns",
+        "item=nr",
+        "--wide",
+        "systems",
+        "--score-name",
+        "TER",
+        "--lower-is-better",
+        "TER",
+        "--human",
+        "TER",
+    )
     data = load(tmp_path / "o.jsonl")
     assert np.array_equal(data.scores["TER"], [[-0.5, -0.6], [-0.7, np.nan]], equal_nan=True)
     assert data.flipped == {"TER"}
@@ -317,14 +327,39 @@ def test_convert_json(aliquot, path, tmp_path):
 
 def test_synth_writes_what_the_library_makes(aliquot, tmp_path):
     aliquot(
-        "synth", "-o", tmp_path / "s.jsonl.gz", "--items", 30, "--systems", 3, "--protocol", "da",
-        "--metrics", "COMET=0.7",
-        "--document-length", 3, "--domains", 2, "--annotators", 3, "--judgments-per-output", 2, "--seed", 8,
-    )  # fmt: skip
+        "synth",
+        "-o",
+        tmp_path / "s.jsonl.gz",
+        "--items",
+        30,
+        "--systems",
+        3,
+        "--protocol",
+        "da",
+        "--metrics",
+        "COMET=0.7",
+        "--document-length",
+        3,
+        "--domains",
+        2,
+        "--annotators",
+        3,
+        "--judgments-per-output",
+        2,
+        "--seed",
+        8,
+    )
     expected = synthetic(
-        items=30, systems=3, protocol="da", metrics={"COMET": 0.7}, document_length=3, domains=2, annotators=3,
-        judgments_per_output=2, seed=8,
-    )  # fmt: skip
+        items=30,
+        systems=3,
+        protocol="da",
+        metrics={"COMET": 0.7},
+        document_length=3,
+        domains=2,
+        annotators=3,
+        judgments_per_output=2,
+        seed=8,
+    )
     assert load(tmp_path / "s.jsonl.gz") == expected
 
 

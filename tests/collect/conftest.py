@@ -78,8 +78,16 @@ def some_value(widget: Widget, rng: random.Random, text: str, slots: list[str]) 
             return []
         start = rng.randint(0, len(text) - 3)
         leaves = [f"{name}/{leaf}" for name, below in widget.categories.items() for leaf in below]
-        return [{"start": start, "end": start + 2, "quote": text[start : start + 2], "side": "output",
-                 "severity": rng.choice(widget.severities).name, "category": rng.choice(leaves or [None])}]  # fmt: skip
+        return [
+            {
+                "start": start,
+                "end": start + 2,
+                "quote": text[start : start + 2],
+                "side": "output",
+                "severity": rng.choice(widget.severities).name,
+                "category": rng.choice(leaves or [None]),
+            }
+        ]
     if isinstance(widget, Choice) and widget.style == "pairwise":
         chosen = rng.choice([*slots, "tie"])
         strong = {"choice": chosen} | ({} if chosen == "tie" else {"strength": rng.randint(1, widget.strength or 1)})
@@ -109,8 +117,10 @@ def answers_for(protocol: Protocol, unit: dict[str, Any], rng: random.Random) ->
 
 
 def changes(answers: dict[str, dict[str, Any]], active_ms: int = 5000) -> list[dict[str, Any]]:
-    return [{"id": str(uuid.uuid4()), "cell": cell, "answer": answer, "active_ms": active_ms, "idle_ms": 0}
-            for cell, answer in answers.items()]  # fmt: skip
+    return [
+        {"id": str(uuid.uuid4()), "cell": cell, "answer": answer, "active_ms": active_ms, "idle_ms": 0}
+        for cell, answer in answers.items()
+    ]
 
 
 def judge_all(campaign: Campaign, seed: int = 0, units: int | None = None) -> dict[tuple[str, str], Any]:

@@ -84,8 +84,18 @@ class Workers(ServerProcess):
 
     def start(self) -> None:
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "POLARS_MAX_THREADS": "1"}
-        command = [sys.executable, "-m", "aliquot", "collect", "serve", self.place, "--port", str(self.port),
-                   "--workers", str(self.count)]  # fmt: skip
+        command = [
+            sys.executable,
+            "-m",
+            "aliquot",
+            "collect",
+            "serve",
+            self.place,
+            "--port",
+            str(self.port),
+            "--workers",
+            str(self.count),
+        ]
         self.process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     def kill_one(self, rng: random.Random) -> int:
@@ -138,8 +148,10 @@ class Bot:
             self.streams = await asyncio.open_connection("127.0.0.1", self.port)
         reader, writer = self.streams
         payload = b"" if body is None else json.dumps(body).encode()
-        head = (f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:{self.port}\r\nX-Aliquot-Token: {self.token}\r\n"
-                f"Content-Type: application/json\r\nContent-Length: {len(payload)}\r\n\r\n")  # fmt: skip
+        head = (
+            f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:{self.port}\r\nX-Aliquot-Token: {self.token}\r\n"
+            f"Content-Type: application/json\r\nContent-Length: {len(payload)}\r\n\r\n"
+        )
         writer.write(head.encode() + payload)
         await writer.drain()
         if cut:
@@ -239,9 +251,11 @@ def lost_or_doubled(place: str | Path, crowd: list[Bot]) -> tuple[int, int, int]
             names = connection.execute(sql("SELECT client_id FROM events WHERE client_id IS NOT NULL")).all()
             rows = connection.execute(sql("SELECT assignment_id, cell_id, answer FROM answers")).all()
             done = connection.execute(
-                sql("SELECT MAX(n - wanted) FROM (SELECT u.wanted, COUNT(*) AS n FROM assignments a JOIN units u "
-                    "ON u.id = a.unit_id WHERE a.state IN ('done', 'leased') GROUP BY u.id, u.wanted) AS t")
-            ).scalar()  # fmt: skip
+                sql(
+                    "SELECT MAX(n - wanted) FROM (SELECT u.wanted, COUNT(*) AS n FROM assignments a JOIN units u "
+                    "ON u.id = a.unit_id WHERE a.state IN ('done', 'leased') GROUP BY u.id, u.wanted) AS t"
+                )
+            ).scalar()
     assert done is None or done <= 0
     stored = Counter(row.client_id for row in names)
     answers = {(row.assignment_id, row.cell_id): json.loads(row.answer) for row in rows}

@@ -36,19 +36,26 @@ def test_every_preset_from_the_page_to_the_estimate(protocol, make, folder, data
     for ending in ("csv", "tsv", "jsonl", "parquet"):
         assert campaign.export(folder / f"j.{ending}") == judged.height
     for name in (campaign.store.place, *(folder / f"j.{ending}" for ending in ("csv", "tsv", "jsonl", "parquet"))):
-        result = aliquot.estimate(data, "mean", judgments=aliquot.load_judgments(name), criterion=criterion,
-                                  target="given")  # fmt: skip
+        result = aliquot.estimate(
+            data, "mean", judgments=aliquot.load_judgments(name), criterion=criterion, target="given"
+        )
         results.append(result.to_frame().select(pl.selectors.numeric()))
     means = results[0]["estimate"].to_list()
     if criterion is not None:
         judged = judged.filter(pl.col("criterion") == criterion)
-    assert means == pytest.approx([
-        judged.filter(pl.col("system") == row.system)
-        .group_by("item", "annotator").agg(pl.col("value").sum() if protocol == "mqm" else pl.col("value").mean())
-        .group_by("item").agg(pl.col("value").mean())["value"].mean()
-        for row in aliquot.estimate(data, "mean", judgments=campaign.judgments(), criterion=criterion,
-                                    target="given").systems
-    ])  # fmt: skip
+    assert means == pytest.approx(
+        [
+            judged.filter(pl.col("system") == row.system)
+            .group_by("item", "annotator")
+            .agg(pl.col("value").sum() if protocol == "mqm" else pl.col("value").mean())
+            .group_by("item")
+            .agg(pl.col("value").mean())["value"]
+            .mean()
+            for row in aliquot.estimate(
+                data, "mean", judgments=campaign.judgments(), criterion=criterion, target="given"
+            ).systems
+        ]
+    )
     for other in results[1:]:
         for column in other.columns:
             assert other[column].to_list() == pytest.approx(results[0][column].to_list(), rel=1e-12, nan_ok=True)
@@ -140,8 +147,10 @@ def test_the_last_answer_wins_and_all_are_in_the_log(make):
         campaign.save(who, unit["assignment"], changes({cell: {"score": score}}, 1000))
     assert campaign.unit(who, unit["assignment"])["unit"]["answers"][cell] == {"score": 30}
     with campaign.store.read() as connection:
-        logged = [json.loads(text)["answer"]["score"] for text in connection.execute(
-            sql("SELECT payload FROM events WHERE kind = 'save' ORDER BY id")).scalars()]  # fmt: skip
+        logged = [
+            json.loads(text)["answer"]["score"]
+            for text in connection.execute(sql("SELECT payload FROM events WHERE kind = 'save' ORDER BY id")).scalars()
+        ]
         row = connection.execute(sql("SELECT revision, active_ms FROM answers")).one()
     assert logged == [10, 20, 30]
     assert tuple(row) == (3, 3000)
@@ -196,13 +205,17 @@ def test_bad_answers_are_refused(make):
     cell, text = next((o["cell"], o["text"]) for row in unit["rows"] for o in row["outputs"] if o["cell"])
     span = {"start": 0, "end": 2, "quote": text[:2], "severity": "minor", "side": "output"}
     bad = {
-        "outside 0 to 100": {"score": 101}, "expected a number": {"score": "ten"}, "between two steps": {"score": 0.5},
-        "asks nothing called": {"scor": 1}, "not what was shown": {"errors": [span | {"quote": "zz"}]},
+        "outside 0 to 100": {"score": 101},
+        "expected a number": {"score": "ten"},
+        "between two steps": {"score": 0.5},
+        "asks nothing called": {"scor": 1},
+        "not what was shown": {"errors": [span | {"quote": "zz"}]},
         "not inside the text": {"errors": [span | {"end": 10**6}]},
         "no severity": {"errors": [span | {"severity": "x"}]},
-        "expected a list": {"errors": "none"}, "cannot be marked": {"errors": [span | {"side": "reference"}]},
+        "expected a list": {"errors": "none"},
+        "cannot be marked": {"errors": [span | {"side": "reference"}]},
         "an answer is an object": [1],
-    }  # fmt: skip
+    }
     for message, answer in bad.items():
         with pytest.raises(CollectError, match=message) as error:
             campaign.save(ann, unit["assignment"], [{"id": "x", "cell": cell, "answer": answer}])

@@ -137,9 +137,14 @@ def test_seventy_percent_of_three_known_answers_by_hand(right, of, paused):
 
 @pytest.mark.parametrize(
     ("losses", "p"),
-    [([1, 2, 3, 4], None), ([1, 2, 3, 4, 5], 1 / 32), ([-1, 2, 3, 4, 5], 2 / 32), ([-1, 2, 3, 4, 5, 6], 2 / 64),
-     ([-1, -2, 3, 4, 5, 6], 5 / 64)],
-)  # fmt: skip
+    [
+        ([1, 2, 3, 4], None),
+        ([1, 2, 3, 4, 5], 1 / 32),
+        ([-1, 2, 3, 4, 5], 2 / 32),
+        ([-1, 2, 3, 4, 5, 6], 2 / 64),
+        ([-1, -2, 3, 4, 5, 6], 5 / 64),
+    ],
+)
 def test_damaged_copies_by_hand(losses, p):
     """Signed ranks: all of five right is one of 32 tables of signs, the smallest wrong two, 1 and 2 wrong five of 64.
 
@@ -183,9 +188,17 @@ def test_the_nearest_right_answer_by_hand(value, expected):
 
 @pytest.mark.parametrize(
     ("drawn", "kind"),
-    [(0.0, "damaged"), (0.249, "damaged"), (0.25, "repeat"), (0.374, "repeat"), (0.375, "gold"), (0.574, "gold"),
-     (0.576, None), (0.999, None)],
-)  # fmt: skip
+    [
+        (0.0, "damaged"),
+        (0.249, "damaged"),
+        (0.25, "repeat"),
+        (0.374, "repeat"),
+        (0.375, "gold"),
+        (0.574, "gold"),
+        (0.576, None),
+        (0.999, None),
+    ],
+)
 def test_shares_of_checks_by_hand(drawn, kind, monkeypatch):
     """A quarter damaged, an eighth repeated, then a fifth of known outputs; the rest is work."""
     monkeypatch.setattr(planting, "_copy", lambda *_, damage: "damaged" if damage else "repeat")

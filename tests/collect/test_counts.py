@@ -23,12 +23,16 @@ def compare_choices(source: Any) -> Comparison:
     return result
 
 
-RANKING = Protocol(name="ranks", title="Ranks", instructions="Rank.", unit="side-by-side", show=4,
-                   widgets=(Choice(style="ranking"),))  # fmt: skip
+RANKING = Protocol(
+    name="ranks", title="Ranks", instructions="Rank.", unit="side-by-side", show=4, widgets=(Choice(style="ranking"),)
+)
 
 
-@pytest.mark.parametrize("protocol", ["pairwise", "best-worst", "document-comparison", RANKING],
-                         ids=["pairwise", "best-worst", "documents", "ranking"])  # fmt: skip
+@pytest.mark.parametrize(
+    "protocol",
+    ["pairwise", "best-worst", "document-comparison", RANKING],
+    ids=["pairwise", "best-worst", "documents", "ranking"],
+)
 def test_status_and_compare_count_choices_alike(make, protocol, capsys):
     campaign = make(protocol, per_output=2)
     judge_all(campaign)

@@ -67,9 +67,14 @@ def test_codes_differ_by_outcome_and_annotator_and_stay_the_same():
 
 def test_payments_by_hand():
     found = payments(
-        [("p:a", "a", 10, 1800.0, "completed", True), ("p:b", "b", 3, 600.0, "screened_out", False),
-         ("p:c", "c", 10, 0.0, "completed", False)],
-        per_unit=0.5, bonus=2.0, currency="EUR",
-    )  # fmt: skip
+        [
+            ("p:a", "a", 10, 1800.0, "completed", True),
+            ("p:b", "b", 3, 600.0, "screened_out", False),
+            ("p:c", "c", 10, 0.0, "completed", False),
+        ],
+        per_unit=0.5,
+        bonus=2.0,
+        currency="EUR",
+    )
     assert [(row.base, row.bonus) for row in found] == [(5.0, 2.0), (1.5, 0.0), (5.0, 0.0)]
     assert found[0].hourly == 14.0

@@ -23,6 +23,9 @@ def test_a_preset_fills_in_the_instrument(name, make, data):
         assert answers["4.3.7"].text == load_protocol(name).instructions
     assert "aliquot collect" in sheet.answer("3.3.2").text
     assert sheet.answer("3.3.4").given
-    faults = [fault for fault in datasheet.check(sheet).to_frame().to_dicts()
-              if fault["kind"] != "advice" and fault["question"] in (*ASKED, "3.3.2", "3.3.4")]  # fmt: skip
+    faults = [
+        fault
+        for fault in datasheet.check(sheet).to_frame().to_dicts()
+        if fault["kind"] != "advice" and fault["question"] in (*ASKED, "3.3.2", "3.3.4")
+    ]
     assert not faults

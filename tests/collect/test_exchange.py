@@ -27,14 +27,16 @@ SPAN = {"start": 0, "end": 6, "severity": "minor"}
 
 def some_data(items=8):
     rows = [(i, s) for i in range(items) for s in range(len(NAMES))]
-    frame = pl.DataFrame({
-        "item": [f"hidden-item-{i}" for i, _ in rows],
-        "document": [f"hidden-doc-{i // 4}" for i, _ in rows],
-        "source": [f"source text {i}" for i, _ in rows],
-        "system": [NAMES[s] for _, s in rows],
-        "output": [f"output text {i} version {s}" for i, s in rows],
-        "hidden_metric": [float(i + s) for i, s in rows],
-    })  # fmt: skip
+    frame = pl.DataFrame(
+        {
+            "item": [f"hidden-item-{i}" for i, _ in rows],
+            "document": [f"hidden-doc-{i // 4}" for i, _ in rows],
+            "source": [f"source text {i}" for i, _ in rows],
+            "system": [NAMES[s] for _, s in rows],
+            "output": [f"output text {i} version {s}" for i, s in rows],
+            "hidden_metric": [float(i + s) for i, s in rows],
+        }
+    )
     return aliquot.load(frame)
 
 
@@ -49,8 +51,9 @@ def truth(item, system, annotator):
 
 def made(tool, protocol="esa", *, selection=None, data=DATA, per_output=2, annotators=PEOPLE, seed=3):
     inputs = gather(data, selection, protocol, annotators, per_output=per_output, seed=seed)
-    return write_for(tool, inputs.evalset, inputs.units, inputs.protocol, inputs.annotators, per_output=per_output,
-                     seed=seed)  # fmt: skip
+    return write_for(
+        tool, inputs.evalset, inputs.units, inputs.protocol, inputs.annotators, per_output=per_output, seed=seed
+    )
 
 
 def of_key(files) -> dict[str, tuple[str, str]]:
@@ -67,11 +70,16 @@ def answered_pearmut(files):
     for user, documents in zip(campaign["info"]["users"], campaign["data"], strict=True):
         for at, document in enumerate(documents):
             annotation = [
-                {alias: {"score": truth(*key[f"{item['item_id']}:{alias}"], user), "textfield": None,
-                         "error_spans": [{"start_i": 0, "end_i": 5, "severity": "minor", "category": None}]}
-                 for alias in item["tgt"]}
+                {
+                    alias: {
+                        "score": truth(*key[f"{item['item_id']}:{alias}"], user),
+                        "textfield": None,
+                        "error_spans": [{"start_i": 0, "end_i": 5, "severity": "minor", "category": None}],
+                    }
+                    for alias in item["tgt"]
+                }
                 for item in document
-            ]  # fmt: skip
+            ]
             records.append({"user_id": user, "item_i": at, "item": document, "annotation": annotation, "actions": []})
     return json.dumps({campaign["campaign_id"]: records})
 
@@ -82,8 +90,10 @@ def answered_appraise(files):
         for item in batch["items"]:
             score = truth(*key[f"{item['itemID']}:{item['targetID']}"], user)
             spans = str([{"start_i": 0, "end_i": 6, "severity": "minor"}])
-            rows.append(f'{user},{item["targetID"]},{item["itemID"]},{item["itemType"]},eng,deu,{score:.0f},'
-                        f'{item["documentID"]},False,"{spans}",10.0,15.0\n')  # fmt: skip
+            rows.append(
+                f"{user},{item['targetID']},{item['itemID']},{item['itemType']},eng,deu,{score:.0f},"
+                f'{item["documentID"]},False,"{spans}",10.0,15.0\n'
+            )
     return "".join(rows)
 
 
@@ -91,13 +101,29 @@ def answered_label_studio(files):
     key, tasks = of_key(files), json.loads(files["label-studio/tasks.json"])
     for task in tasks:
         task["annotations"] = [
-            {"completed_by": user, "was_cancelled": False, "lead_time": 5.0, "result": [
-                {"id": "s", "from_name": "score", "to_name": "output", "type": "number",
-                 "value": {"number": truth(*key[task["data"]["cell"]], user)}},
-                {"id": "e", "from_name": "errors", "to_name": "output", "type": "labels",
-                 "value": {"start": 0, "end": 6, "text": "output", "labels": ["minor"]}}]}
+            {
+                "completed_by": user,
+                "was_cancelled": False,
+                "lead_time": 5.0,
+                "result": [
+                    {
+                        "id": "s",
+                        "from_name": "score",
+                        "to_name": "output",
+                        "type": "number",
+                        "value": {"number": truth(*key[task["data"]["cell"]], user)},
+                    },
+                    {
+                        "id": "e",
+                        "from_name": "errors",
+                        "to_name": "output",
+                        "type": "labels",
+                        "value": {"start": 0, "end": 6, "text": "output", "labels": ["minor"]},
+                    },
+                ],
+            }
             for user in PEOPLE
-        ]  # fmt: skip
+        ]
     return json.dumps(tasks)
 
 
@@ -107,15 +133,26 @@ def answered_potato(files):
         item = json.loads(line)
         for user in PEOPLE:
             score = truth(*key[item["id"]], user)
-            lines.append(json.dumps({
-                "instance_id": item["id"], "user_id": user, "labels": {"score": {"score": f"{score:.0f}"}},
-                "spans": {"errors": [{"start": 0, "end": 6, "label": "minor", "text": "output"}]}, "links": {},
-            }))  # fmt: skip
+            lines.append(
+                json.dumps(
+                    {
+                        "instance_id": item["id"],
+                        "user_id": user,
+                        "labels": {"score": {"score": f"{score:.0f}"}},
+                        "spans": {"errors": [{"start": 0, "end": 6, "label": "minor", "text": "output"}]},
+                        "links": {},
+                    }
+                )
+            )
     return "\n".join(lines) + "\n"
 
 
-ANSWERED = {"pearmut": answered_pearmut, "appraise": answered_appraise, "label-studio": answered_label_studio,
-            "potato": answered_potato}  # fmt: skip
+ANSWERED = {
+    "pearmut": answered_pearmut,
+    "appraise": answered_appraise,
+    "label-studio": answered_label_studio,
+    "potato": answered_potato,
+}
 
 
 @pytest.mark.parametrize("tool", TOOLS)
@@ -250,14 +287,28 @@ def test_write_judge_estimate_on_the_command_line(tmp_path, monkeypatch, capsys)
     call = caller(capsys)
     aliquot.save(DATA, "data.jsonl")
     aliquot.select(DATA, "random", 5, seed=1).save("selection.jsonl")
-    said = call("collect", "write", "data.jsonl", "-s", "selection.jsonl", "--for", "potato", "--annotators",
-                "ann,robert", "--per-output", "2", "-o", "campaign")  # fmt: skip
+    said = call(
+        "collect",
+        "write",
+        "data.jsonl",
+        "-s",
+        "selection.jsonl",
+        "--for",
+        "potato",
+        "--annotators",
+        "ann,robert",
+        "--per-output",
+        "2",
+        "-o",
+        "campaign",
+    )
     assert said.code == 0, said.err
     assert "keep campaign/key.csv to yourself" in said.words
     found = {p.relative_to("campaign").as_posix(): p.read_bytes() for p in Path("campaign").rglob("*") if p.is_file()}
     Path("answers.jsonl").write_text(answered_potato(found))
-    said = call("estimate", "data.jsonl", "-s", "selection.jsonl", "-j", "answers.jsonl", "--key", "campaign/key.csv",
-                "--json")  # fmt: skip
+    said = call(
+        "estimate", "data.jsonl", "-s", "selection.jsonl", "-j", "answers.jsonl", "--key", "campaign/key.csv", "--json"
+    )
     assert said.code == 0, said.err
     assert {row["system"] for row in said.json["systems"]} == set(NAMES)
     said = call("collect", "write", "data.jsonl", "--for", "potato", "-o", "campaign")

@@ -23,23 +23,162 @@ from aliquot.collect.statements import decode, encode, sql
 from aliquot.errors import AliquotError
 
 SMALL = aliquot.synthetic(items=6, systems=2, seed=2, document_length=2, annotators=0)
-FORM = Protocol(name="asked", title="T", instructions="I", widgets=(
-    Score(), Form(name="about", scope="annotator", fields=(Field("language", "text"),))))  # fmt: skip
-WORDS = ("human", "model", "en", "id", "name", "work", "active", "paused", "valid", "counts", "link", "reason", "text",
-         "kind", "save", "lease", "submit", "return", "erased", "forgotten", "organiser", "system", "sys1", "sys2",
-         "null", "true", "false", "0", "1", "-1", "1.0", "a1", "a2", "a10", "forgotten-a1", "forgotten-a2",
-         "forgotten-a3-", "shared", "fixed", "payload", "events", "score", "da", "form", "came", "annotator",
-         "token_hash", "locale", "extra", "answer", "cell", "assignment", "unit", "units", "item", "rows", "document",
-         "slots", "policy", "position", "expires", "language", "about", "guidelines", "message", "version", "seed",
-         "ann", "anna", "annab", "annabel", "an", "a", "n", "x", "é", "e\u0301", "李", "שלום", "🦜", "a\u200bb", "A",
-         "o'neil", "o''neil", '"', '""', '"name"', '"name":"x"', '{"name":', '","name":"', "}", "{}", "[]", "[", "]",
-         "\\", "\\\\", "\\n", "\\u0061", '\\"', "%", "%%", "_", "a_1", "?", ":id", ":name", "$1", "--", "; DROP TABLE",
-         "/*", "*/", "=1+1", "@x", "#", "&amp;", "<b>", "<script>", "a/b", "../x", "a|b", "a;b", "a>b", "a=b", "a+b",
-         "a b", "NaN", "None", "Infinity", "1e400", "0x00", "é" * 100, "y" * 150, "z" * 200,
-         "forgotten", "a 1", "A1")  # fmt: skip
-NAMES = list(dict.fromkeys((*WORDS, *SMALL.systems, *map(str, SMALL.ids),
-                            *(a + b for a in "hid" for b in string.digits),
-                            *("q" * n for n in range(2, 60)))))[:200]  # fmt: skip
+FORM = Protocol(
+    name="asked",
+    title="T",
+    instructions="I",
+    widgets=(Score(), Form(name="about", scope="annotator", fields=(Field("language", "text"),))),
+)
+WORDS = (
+    "human",
+    "model",
+    "en",
+    "id",
+    "name",
+    "work",
+    "active",
+    "paused",
+    "valid",
+    "counts",
+    "link",
+    "reason",
+    "text",
+    "kind",
+    "save",
+    "lease",
+    "submit",
+    "return",
+    "erased",
+    "forgotten",
+    "organiser",
+    "system",
+    "sys1",
+    "sys2",
+    "null",
+    "true",
+    "false",
+    "0",
+    "1",
+    "-1",
+    "1.0",
+    "a1",
+    "a2",
+    "a10",
+    "forgotten-a1",
+    "forgotten-a2",
+    "forgotten-a3-",
+    "shared",
+    "fixed",
+    "payload",
+    "events",
+    "score",
+    "da",
+    "form",
+    "came",
+    "annotator",
+    "token_hash",
+    "locale",
+    "extra",
+    "answer",
+    "cell",
+    "assignment",
+    "unit",
+    "units",
+    "item",
+    "rows",
+    "document",
+    "slots",
+    "policy",
+    "position",
+    "expires",
+    "language",
+    "about",
+    "guidelines",
+    "message",
+    "version",
+    "seed",
+    "ann",
+    "anna",
+    "annab",
+    "annabel",
+    "an",
+    "a",
+    "n",
+    "x",
+    "é",
+    "e\u0301",
+    "李",
+    "שלום",
+    "🦜",
+    "a\u200bb",
+    "A",
+    "o'neil",
+    "o''neil",
+    '"',
+    '""',
+    '"name"',
+    '"name":"x"',
+    '{"name":',
+    '","name":"',
+    "}",
+    "{}",
+    "[]",
+    "[",
+    "]",
+    "\\",
+    "\\\\",
+    "\\n",
+    "\\u0061",
+    '\\"',
+    "%",
+    "%%",
+    "_",
+    "a_1",
+    "?",
+    ":id",
+    ":name",
+    "$1",
+    "--",
+    "; DROP TABLE",
+    "/*",
+    "*/",
+    "=1+1",
+    "@x",
+    "#",
+    "&amp;",
+    "<b>",
+    "<script>",
+    "a/b",
+    "../x",
+    "a|b",
+    "a;b",
+    "a>b",
+    "a=b",
+    "a+b",
+    "a b",
+    "NaN",
+    "None",
+    "Infinity",
+    "1e400",
+    "0x00",
+    "é" * 100,
+    "y" * 150,
+    "z" * 200,
+    "forgotten",
+    "a 1",
+    "A1",
+)
+NAMES = list(
+    dict.fromkeys(
+        (
+            *WORDS,
+            *SMALL.systems,
+            *map(str, SMALL.ids),
+            *(a + b for a in "hid" for b in string.digits),
+            *("q" * n for n in range(2, 60)),
+        )
+    )
+)[:200]
 TYPED = "very private words"
 
 
@@ -72,8 +211,11 @@ def test_anybody_can_be_forgotten_and_the_log_stays_sound(folder):
         rng = random.Random(0)
         keeper = people(campaign)["someone else"]
         unit = campaign.next_unit(keeper)["unit"]
-        campaign.save(keeper, unit["assignment"], changes(answers_for(FORM, unit, rng) | {
-            "form": {"about": {"language": "mine"}}}))  # fmt: skip
+        campaign.save(
+            keeper,
+            unit["assignment"],
+            changes(answers_for(FORM, unit, rng) | {"form": {"about": {"language": "mine"}}}),
+        )
         campaign.submit(keeper, unit["assignment"])
         for name in NAMES[::10]:
             live(campaign, name, rng)
@@ -131,8 +273,10 @@ def bytes_of(campaign: Campaign, folder: Path) -> bytes:
         return here
     with campaign.store.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
         connection.exec_driver_sql("CHECKPOINT")
-        found = connection.exec_driver_sql("SELECT pg_read_binary_file(pg_relation_filepath(oid)) FROM pg_class WHERE "
-                                           "relkind IN ('r', 'i', 't') AND relfilenode > 0").scalars()  # fmt: skip
+        found = connection.exec_driver_sql(
+            "SELECT pg_read_binary_file(pg_relation_filepath(oid)) FROM pg_class WHERE "
+            "relkind IN ('r', 'i', 't') AND relfilenode > 0"
+        ).scalars()
         return here + b"".join(found)
 
 
@@ -238,10 +382,13 @@ def test_what_older_versions_left_or_damaged_is_mended(database, folder, monkeyp
     with Campaign.open(database) as opened:
         assert opened.check().faults == ()
         assert [(one.annotator, one.kind, one.state) for one in opened.status().annotators] == [
-            ("bob", "human", "active"), ("forgotten-a1", "human", "forgotten")]  # fmt: skip
+            ("bob", "human", "active"),
+            ("forgotten-a1", "human", "forgotten"),
+        ]
         assert list(opened.links().annotators) == ["bob"]
         assert TYPED.encode() not in bytes_of(opened, folder)
         with opened.store.read() as connection:
             made = connection.execute(sql("SELECT payload FROM events WHERE kind = 'annotator'")).scalars().all()
         assert [sorted(decode(event)) for event in made] == [
-            ["id", "kind", "locale", "name", "offset_rank", "token_hash", "token_number"]] * 2  # fmt: skip
+            ["id", "kind", "locale", "name", "offset_rank", "token_hash", "token_number"]
+        ] * 2

@@ -29,12 +29,26 @@ def compare_choices(source: Any) -> Comparison:
     return result
 
 
-SYSTEMS = ("gpt t=0.2", "a>b", "x;y", "p,q", "r|s", "it's \"best\"", "two\nlines", "🦜 v2", "-o", "A/B", "n" * 300,
-           "=1+1", '["a"]')  # fmt: skip
+SYSTEMS = (
+    "gpt t=0.2",
+    "a>b",
+    "x;y",
+    "p,q",
+    "r|s",
+    'it\'s "best"',
+    "two\nlines",
+    "🦜 v2",
+    "-o",
+    "A/B",
+    "n" * 300,
+    "=1+1",
+    '["a"]',
+)
 PEOPLE = ("ann, the 1st", "o'neil\"=;|>")
 ITEMS = 6
-RANKING = Protocol(name="ranks", title="Ranks", instructions="Rank.", unit="side-by-side", show=4,
-                   widgets=(Choice(style="ranking"),))  # fmt: skip
+RANKING = Protocol(
+    name="ranks", title="Ranks", instructions="Rank.", unit="side-by-side", show=4, widgets=(Choice(style="ranking"),)
+)
 EVERY_PROTOCOL = {name: load_protocol(name) for name in list_protocols()} | {"ranks": RANKING}
 COMPARISONS = {
     name for name, protocol in EVERY_PROTOCOL.items() if any(isinstance(w, Choice) for w in protocol.widgets)
@@ -43,13 +57,15 @@ COMPARISONS = {
 
 def hostile_data(systems: tuple[str, ...] = SYSTEMS, item: str = 'i{};"=|, >\nx') -> EvalSet:
     rows = [(i, name) for i in range(ITEMS) for name in systems]
-    frame = pl.DataFrame({
-        "item": [item.format(i) for i, _ in rows],
-        "document": [f"doc{i // 3}" for i, _ in rows],
-        "source": [f"source text {i}" for i, _ in rows],
-        "system": [name for _, name in rows],
-        "output": [f"output text {i} version {systems.index(name)}" for i, name in rows],
-    })  # fmt: skip
+    frame = pl.DataFrame(
+        {
+            "item": [item.format(i) for i, _ in rows],
+            "document": [f"doc{i // 3}" for i, _ in rows],
+            "source": [f"source text {i}" for i, _ in rows],
+            "system": [name for _, name in rows],
+            "output": [f"output text {i} version {systems.index(name)}" for i, name in rows],
+        }
+    )
     found = aliquot.load(frame)
     spans = [{name: [{"start": 0, "end": 2, "severity": "minor"}] for name in systems}] * ITEMS
     return replace(found, items=found.items.with_columns(column_of("spans", spans)))

@@ -88,10 +88,14 @@ def test_the_judge_is_one_more_metric():
     worth = np.random.default_rng(4).uniform(20, 80, (DATA.n_items, DATA.n_systems))
     truth = {(i, s): float(worth[row, at]) for row, i in enumerate(DATA.ids) for at, s in enumerate(DATA.systems)}
     chosen = aliquot.select(DATA, "pps", 10, seed=1)
-    people = [{"item": i, "system": s, "annotator": "ann", "value": truth[i, s], "marked": None}
-              for i in chosen.ids for s in DATA.systems]  # fmt: skip
-    machine = [{"item": i, "system": s, "annotator": "gpt", "value": v / 2, "marked": MODEL}
-               for (i, s), v in truth.items()]  # fmt: skip
+    people = [
+        {"item": i, "system": s, "annotator": "ann", "value": truth[i, s], "marked": None}
+        for i in chosen.ids
+        for s in DATA.systems
+    ]
+    machine = [
+        {"item": i, "system": s, "annotator": "gpt", "value": v / 2, "marked": MODEL} for (i, s), v in truth.items()
+    ]
     judged = Judgments(pl.DataFrame(people + machine, schema_overrides={"marked": pl.String}))
     bare = aliquot.EvalSet(DATA.items, DATA.systems, {}, DATA.outputs, name="bare")
     found = aliquot.estimate(bare, "greg:metrics=judge:gpt", selection=chosen, judgments=judged)

@@ -27,8 +27,11 @@ from aliquot.errors import AliquotError
 
 DATA = aliquot.synthetic(items=48, systems=3, seed=3)
 SELECTION = aliquot.select(DATA, budget=24, seed=1)
-SCORE = {(item, system): value for item, row in zip(DATA.ids, DATA.human_score(), strict=True)
-         for system, value in zip(DATA.systems, row, strict=True)}  # fmt: skip
+SCORE = {
+    (item, system): value
+    for item, row in zip(DATA.ids, DATA.human_score(), strict=True)
+    for system, value in zip(DATA.systems, row, strict=True)
+}
 
 
 def protocol(**checks) -> Protocol:
@@ -69,10 +72,17 @@ class Bot:
             unit = answer["unit"]
             self.units.append(unit)
             changes = [
-                {"id": f"{len(self.units)}-{output['cell']}", "cell": output["cell"], "active_ms": 5000, "idle_ms": 0,
-                 "answer": {"score": self.value(output["cell"])}}
-                for row in unit["rows"] for output in row["outputs"] if output["cell"]
-            ]  # fmt: skip
+                {
+                    "id": f"{len(self.units)}-{output['cell']}",
+                    "cell": output["cell"],
+                    "active_ms": 5000,
+                    "idle_ms": 0,
+                    "answer": {"score": self.value(output["cell"])},
+                }
+                for row in unit["rows"]
+                for output in row["outputs"]
+                if output["cell"]
+            ]
             self.campaign.save(self.who, unit["assignment"], changes)
             answer = self.campaign.submit(self.who, unit["assignment"])
         return answer
@@ -137,10 +147,14 @@ def test_a_copy_comes_two_units_after_its_output(made, monkeypatch):
         rows = connection.execute(
             sql("SELECT u.kind, u.id FROM assignments a JOIN units u ON u.id = a.unit_id ORDER BY a.position")
         ).all()
-        repeated = connection.execute(
-            sql("SELECT DISTINCT o.unit_id FROM cells c JOIN cells o ON o.id = c.repeat_of WHERE c.unit_id = :id"),
-            {"id": rows[2].id},
-        ).scalars().all()  # fmt: skip
+        repeated = (
+            connection.execute(
+                sql("SELECT DISTINCT o.unit_id FROM cells c JOIN cells o ON o.id = c.repeat_of WHERE c.unit_id = :id"),
+                {"id": rows[2].id},
+            )
+            .scalars()
+            .all()
+        )
     assert [row.kind for row in rows[:3]] == ["work", "work", "check"]
     assert repeated == [rows[0].id]
 
@@ -273,8 +287,15 @@ def test_a_database_that_goes_away_for_a_while_loses_nothing(postgres, postgres_
     seen = view.wait(0, 10.0)
     assert seen > 0
     unit = campaign.next_unit(bot.who)["unit"]
-    change = [{"id": "x", "cell": unit["rows"][0]["outputs"][0]["cell"], "active_ms": 1, "idle_ms": 0,
-               "answer": {"score": 50.0}}]  # fmt: skip
+    change = [
+        {
+            "id": "x",
+            "cell": unit["rows"][0]["outputs"][0]["cell"],
+            "active_ms": 1,
+            "idle_ms": 0,
+            "answer": {"score": 50.0},
+        }
+    ]
     postgres.stop()
     try:
         for attempt in (

@@ -17,17 +17,60 @@ from aliquot.collect.campaign import Campaign
 from aliquot.collect.protocols import Example, Field, Form, Protocol, Question, Quiz, Score, Text, Tutorial
 from aliquot.collect.server import create_app
 
-FORM = Protocol(name="form", title="T", instructions="I", widgets=(Score(), Text(name="comment", required=False), Form(
-    name="about", scope="annotator", fields=(Field("language", "text"), Field("age", "number"), Field("ok", "consent"),
-                                             Field("level", "select", options=("a", "b"))))))  # fmt: skip
-TRAINED = Protocol(name="trained", title="T", instructions="I", widgets=(Score(),),
-                   quiz=Quiz(questions=(Question("q", ("a", "b"), "a"),), attempts=10),
-                   tutorial=Tutorial(examples=(Example("o", "f"),) * 3))  # fmt: skip
+FORM = Protocol(
+    name="form",
+    title="T",
+    instructions="I",
+    widgets=(
+        Score(),
+        Text(name="comment", required=False),
+        Form(
+            name="about",
+            scope="annotator",
+            fields=(
+                Field("language", "text"),
+                Field("age", "number"),
+                Field("ok", "consent"),
+                Field("level", "select", options=("a", "b")),
+            ),
+        ),
+    ),
+)
+TRAINED = Protocol(
+    name="trained",
+    title="T",
+    instructions="I",
+    widgets=(Score(),),
+    quiz=Quiz(questions=(Question("q", ("a", "b"), "a"),), attempts=10),
+    tutorial=Tutorial(examples=(Example("o", "f"),) * 3),
+)
 PROTOCOLS = EVERY_PROTOCOL | {"form": FORM}
-BAD: tuple[Any, ...] = (10**400, -(10**400), 2**63, 2**64, 1e308, -0.0, True, None, "", "x" * 200_000, "\0", "a\0b",
-       "A\0", [], {}, [[]],
-       [None], [["A", []]], {"choice": []}, {"a": {"b": []}}, {"best": [], "worst": {}}, [{"start": 0}], "NaN",
-       "\uffff")  # fmt: skip
+BAD: tuple[Any, ...] = (
+    10**400,
+    -(10**400),
+    2**63,
+    2**64,
+    1e308,
+    -0.0,
+    True,
+    None,
+    "",
+    "x" * 200_000,
+    "\0",
+    "a\0b",
+    "A\0",
+    [],
+    {},
+    [[]],
+    [None],
+    [["A", []]],
+    {"choice": []},
+    {"a": {"b": []}},
+    {"best": [], "worst": {}},
+    [{"start": 0}],
+    "NaN",
+    "\uffff",
+)
 DEEP = "[" * 500 + "]" * 500
 NESTED = json.loads(DEEP)
 FINE = {200, 400, 404, 409, 413, 422}
@@ -86,8 +129,11 @@ def attack(campaign: Campaign, most: int) -> set[int]:
             for body in ({"assignment": unit["assignment"], "reason": other}, {"assignment": other}):
                 assert post(client, token, path, body).status_code in FINE, (path, str(body)[:300])
     assert client.get("/api/unit/%00", headers={"X-Aliquot-Token": token}).status_code in FINE
-    raw = client.post("/api/save", content='{"changes": ' + "[" * 100_000, headers={
-        "X-Aliquot-Token": token, "Content-Type": "application/json"})  # fmt: skip
+    raw = client.post(
+        "/api/save",
+        content='{"changes": ' + "[" * 100_000,
+        headers={"X-Aliquot-Token": token, "Content-Type": "application/json"},
+    )
     assert raw.status_code == 400
     return seen
 

@@ -28,8 +28,21 @@ from aliquot.errors import AliquotError, AliquotWarning, FormatError, OptionErro
 from aliquot.estimation.inputs import with_judgments
 
 SMALL = aliquot.synthetic(items=6, systems=2, seed=2, document_length=2, annotators=0)
-ACTIONS = ("pause", "resume", "exclude", "include", "reassign", "rejudge", "message", "renew", "revoke", "forget",
-           "work", "open", "change")  # fmt: skip
+ACTIONS = (
+    "pause",
+    "resume",
+    "exclude",
+    "include",
+    "reassign",
+    "rejudge",
+    "message",
+    "renew",
+    "revoke",
+    "forget",
+    "work",
+    "open",
+    "change",
+)
 steps = st.lists(st.tuples(st.sampled_from(ACTIONS), st.integers(0, 2)), max_size=14)
 
 
@@ -97,9 +110,11 @@ def work(campaign: Campaign, person: Model, action: str, rng: random.Random) -> 
 def verify(campaign: Campaign, person: Model) -> None:
     rows = campaign.store.engine.connect()
     with rows as connection:
-        marks = connection.execute(
-            sql("SELECT marked FROM judgments WHERE annotator = :name"), {"name": person.name}
-        ).scalars().all()  # fmt: skip
+        marks = (
+            connection.execute(sql("SELECT marked FROM judgments WHERE annotator = :name"), {"name": person.name})
+            .scalars()
+            .all()
+        )
     assert not person.forgotten or not marks
     assert {mark for mark in marks if mark != "surplus"} <= {person.plain if person.counts else "excluded"}
     for token in person.dead:
@@ -164,12 +179,18 @@ def test_a_withdrawn_link_stays_withdrawn(make, later):
     assert campaign.annotator(campaign.links().annotators["bob"].rpartition("/")[2]).name == "bob"
 
 
-@pytest.mark.parametrize(("states", "counts", "state"), [
-    (["excluded"], False, "excluded"), (["excluded", "active"], True, "active"),
-    (["excluded", "revoked"], False, "excluded, link withdrawn"), (["excluded", "paused"], False, "excluded, paused"),
-    (["excluded", "paused", "active"], False, "excluded"), (["paused", "excluded", "active"], True, "active"),
-    (["revoked", "active"], True, "link withdrawn"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("states", "counts", "state"),
+    [
+        (["excluded"], False, "excluded"),
+        (["excluded", "active"], True, "active"),
+        (["excluded", "revoked"], False, "excluded, link withdrawn"),
+        (["excluded", "paused"], False, "excluded, paused"),
+        (["excluded", "paused", "active"], False, "excluded"),
+        (["paused", "excluded", "active"], True, "active"),
+        (["revoked", "active"], True, "link withdrawn"),
+    ],
+)
 def test_old_states_become_three_facts(make, states, counts, state):
     """Events of version 2 know one state; its tables are made again from the log."""
     campaign = make(annotators=["ann", "bad"], per_output=2)
@@ -181,8 +202,10 @@ def test_old_states_become_three_facts(make, states, counts, state):
     with sqlite3.connect(campaign.store.place) as old:
         for word in states:
             payload = f'{{"id":"{identity}","state":"{word}","reason":""}}'
-            old.execute("INSERT INTO events (time, actor, kind, payload) VALUES (?, 'organiser', 'annotator_state', ?)",
-                        (last, payload))  # fmt: skip
+            old.execute(
+                "INSERT INTO events (time, actor, kind, payload) VALUES (?, 'organiser', 'annotator_state', ?)",
+                (last, payload),
+            )
         as_version_2(old.execute)
     with Campaign.open(campaign.store.place) as opened:
         assert opened.check().sound
@@ -212,8 +235,10 @@ def test_judgments_of_older_versions_are_not_read_where_marks_may_be_lost(make):
         as_version_2(connection.exec_driver_sql)
     assert aliquot.load_judgments(place).table.height == len(campaign.judgments())
     with campaign.store.engine.begin() as connection:
-        connection.exec_driver_sql("INSERT INTO audit (time, kind, payload) VALUES (0, 'annotator_state', "
-                                   """'{"id":"a2","state":"excluded","reason":""}')""")  # fmt: skip
+        connection.exec_driver_sql(
+            "INSERT INTO audit (time, kind, payload) VALUES (0, 'annotator_state', "
+            """'{"id":"a2","state":"excluded","reason":""}')"""
+        )
     with pytest.raises(FormatError, match="aliquot collect check"):
         aliquot.load_judgments(place)
 
@@ -283,10 +308,14 @@ def test_overview_status_and_payments_agree(make):
     assert (now.done, now.wanted, now.seconds) == (status.units_done, status.units_wanted, status.active_seconds)
     assert now.money == pytest.approx(sum(row.base for row in paid))
     assert {row.annotator: row.outcome for row in paid} == {
-        "ann": "completed", "bad": "failed", "forgotten-a3": "completed"}  # fmt: skip
+        "ann": "completed",
+        "bad": "failed",
+        "forgotten-a3": "completed",
+    }
     left = {one.annotator: one.units_done for one in status.annotators if one.active_seconds}
-    assert now.seconds_left == pytest.approx((status.units_wanted - status.units_done) * now.seconds
-                                             / sum(left.values()), abs=0.1)  # fmt: skip
+    assert now.seconds_left == pytest.approx(
+        (status.units_wanted - status.units_done) * now.seconds / sum(left.values()), abs=0.1
+    )
 
 
 def test_new_links_replace_the_shared_link_of_crowds(make):

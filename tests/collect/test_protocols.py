@@ -10,8 +10,19 @@ import pytest
 from aliquot.collect.protocols import Protocol, list_protocols, load_protocol, protocol_text, read_protocol
 from aliquot.errors import AliquotError, FormatError, NameUnknownError
 
-PRESETS = ("best-worst", "contrastive", "da", "document-comparison", "esa", "esa-ai", "likert", "mqm", "pairwise",
-           "postedit", "sqm")  # fmt: skip
+PRESETS = (
+    "best-worst",
+    "contrastive",
+    "da",
+    "document-comparison",
+    "esa",
+    "esa-ai",
+    "likert",
+    "mqm",
+    "pairwise",
+    "postedit",
+    "sqm",
+)
 
 
 def test_all_presets_are_there():
@@ -53,12 +64,13 @@ MISTAKES = {
     "context": ('title = "', 'context = 99\ntitle = "', "line 2: context = 99"),
     "a share": ("[facts]", "[checks]\ndamaged = 2\n[facts]", "line 23: checks.damaged = 2 should be a share"),
     "a quiz": (
-        "[facts]", '[[quiz.questions]]\nquestion = "?"\noptions = ["a", "b"]\nanswer = "c"\n[facts]',
+        "[facts]",
+        '[[quiz.questions]]\nquestion = "?"\noptions = ["a", "b"]\nanswer = "c"\n[facts]',
         "line 25: the answer 'c' is none of the options 'a', 'b'",
     ),
     "payment": ("[facts]", "[payment]\nper_unit = -1\n[facts]", "line 23: payment.per_unit should be 0 or more"),
     "unknown check": ("[facts]", "[checks]\ndamagd = 0.1\n[facts]", "line 23: checks: no key 'damagd'; did you mean"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", MISTAKES)

@@ -85,8 +85,9 @@ class Queue(RuleBasedStateMachine):
         if name in self.open:
             unit = self.open[name]
             try:
-                self.campaign.save(self.people[name], unit["assignment"],
-                                   changes(answers_for(self.campaign.protocol, unit, self.rng)))  # fmt: skip
+                self.campaign.save(
+                    self.people[name], unit["assignment"], changes(answers_for(self.campaign.protocol, unit, self.rng))
+                )
             except CollectError as error:
                 assert error.code == "lease_lost"  # noqa: PT017
                 del self.open[name]
@@ -137,11 +138,17 @@ class Queue(RuleBasedStateMachine):
             return
         with self.campaign.store.read() as connection:
             units = connection.execute(sql("SELECT id, wanted, taken FROM units")).all()
-            held = Counter(row.unit_id for row in connection.execute(
-                sql("SELECT unit_id FROM assignments WHERE state IN ('leased', 'planned', 'done')")))  # fmt: skip
+            held = Counter(
+                row.unit_id
+                for row in connection.execute(
+                    sql("SELECT unit_id FROM assignments WHERE state IN ('leased', 'planned', 'done')")
+                )
+            )
             pairs = connection.execute(sql("SELECT unit_id, annotator_id FROM assignments")).all()
-            judged = Counter((row.item, row.system) for row in connection.execute(
-                sql("SELECT item, system FROM judgments WHERE marked IS NULL")))  # fmt: skip
+            judged = Counter(
+                (row.item, row.system)
+                for row in connection.execute(sql("SELECT item, system FROM judgments WHERE marked IS NULL"))
+            )
             twice = connection.execute(
                 sql(
                     "SELECT COUNT(*) FROM (SELECT 1 FROM judgments GROUP BY item, system, annotator "
@@ -163,8 +170,10 @@ class Queue(RuleBasedStateMachine):
             self.campaign.revoke(name)
         judge_all(self.campaign)
         with self.campaign.store.read() as connection:
-            judged = Counter((row.item, row.system) for row in connection.execute(
-                sql("SELECT item, system FROM judgments WHERE marked IS NULL")))  # fmt: skip
+            judged = Counter(
+                (row.item, row.system)
+                for row in connection.execute(sql("SELECT item, system FROM judgments WHERE marked IS NULL"))
+            )
         assert set(judged.values()) == {K}
         assert len(judged) == 8
         result = self.campaign.check()
@@ -320,8 +329,12 @@ def test_fixed_lists_share_the_work():
     lists = fixed_lists([("A", "B"), ("C", "D")] * 50, ["x", "y", "z"], 2, 0)
     assert {len(units) for units in lists.values()} <= {66, 67}
     assert Counter(number for units in lists.values() for number, _ in units) == dict.fromkeys(range(100), 2)
-    first = Counter(units[slots[0]] for entries in lists.values() for number, slots in entries
-                    for units in [[("A", "B"), ("C", "D")][number % 2]])  # fmt: skip
+    first = Counter(
+        units[slots[0]]
+        for entries in lists.values()
+        for number, slots in entries
+        for units in [[("A", "B"), ("C", "D")][number % 2]]
+    )
     assert max(first.values()) - min(first.values()) <= 4
 
 

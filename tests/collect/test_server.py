@@ -33,11 +33,17 @@ def make_campaign(folder: Path, protocol: str = "esa", items: int = 8, **options
     lines = []
     for number in range(items):
         texts = {name: f"Text {number} words and {at} more." for at, name in enumerate(SYSTEMS)}
-        lines.append({
-            "i": f"itemkey-{number}", "src": f"Source {number}.", "tgt": texts, "doc": f"dockey-{number // 4}",
-            "domain": "domainkey", "scores": {name: {"METRICKEY": 0.31337, "human": 98.7654} for name in SYSTEMS},
-            "spans": {name: [{"start": 0, "end": 4, "severity": "minor"}] for name in SYSTEMS},
-        })  # fmt: skip
+        lines.append(
+            {
+                "i": f"itemkey-{number}",
+                "src": f"Source {number}.",
+                "tgt": texts,
+                "doc": f"dockey-{number // 4}",
+                "domain": "domainkey",
+                "scores": {name: {"METRICKEY": 0.31337, "human": 98.7654} for name in SYSTEMS},
+                "spans": {name: [{"start": 0, "end": 4, "severity": "minor"}] for name in SYSTEMS},
+            }
+        )
     data = folder / "items.jsonl"
     data.write_bytes(b"\n".join(map(msgspec.json.encode, lines)) + b"\n")
     options = {"annotators": ["ann1", "ann2"], "title": "A campaign", **options}
@@ -97,8 +103,20 @@ def web(tmp_path: Path) -> Iterator[Web]:
 # -- blindness
 
 
-SECRETS = (*SYSTEMS, *(json.dumps(name)[1:-1] for name in SYSTEMS), "itemkey", "dockey", "domainkey", "METRICKEY",
-           "0.31337", "98.7654", '"expected', "repeat_of", '"control"', "gold")  # fmt: skip
+SECRETS = (
+    *SYSTEMS,
+    *(json.dumps(name)[1:-1] for name in SYSTEMS),
+    "itemkey",
+    "dockey",
+    "domainkey",
+    "METRICKEY",
+    "0.31337",
+    "98.7654",
+    '"expected',
+    "repeat_of",
+    '"control"',
+    "gold",
+)
 
 
 @pytest.mark.parametrize("protocol", ["esa-ai", "pairwise", "contrastive"])
@@ -316,8 +334,18 @@ def test_the_password_of_a_database_is_shown_nowhere(
     for words in ("status", "status --json", "links", "check", "export -o j.csv", "backup -o b.db", "rehearse"):
         verb, *options = words.split()
         said.append(call("collect", verb, url, *options))
-    for words in ("inspect", "estimate", "estimate --json", "estimate -o e.json", "agreement", "combine -o c.jsonl",
-                  "compare", "report -o r.html", "plan", "estimate --human x"):  # fmt: skip
+    for words in (
+        "inspect",
+        "estimate",
+        "estimate --json",
+        "estimate -o e.json",
+        "agreement",
+        "combine -o c.jsonl",
+        "compare",
+        "report -o r.html",
+        "plan",
+        "estimate --human x",
+    ):
         verb, *options = words.split()
         said.append(call(verb, url, *options))
     option = f"{postgres_url.replace('aliquot@', '')}x?user=aliquot&password=geheim"

@@ -34,8 +34,12 @@ def judge(campaign: Campaign, name: str, failures: list[BaseException]) -> None:
         answer = campaign.next_unit(who)
         while "unit" in answer:
             unit = answer["unit"]
-            changes = [{"id": o["cell"], "cell": o["cell"], "answer": {"score": 50}, "active_ms": 1000, "idle_ms": 0}
-                       for row in unit["rows"] for o in row["outputs"] if o["cell"]]  # fmt: skip
+            changes = [
+                {"id": o["cell"], "cell": o["cell"], "answer": {"score": 50}, "active_ms": 1000, "idle_ms": 0}
+                for row in unit["rows"]
+                for o in row["outputs"]
+                if o["cell"]
+            ]
             campaign.save(who, unit["assignment"], changes)
             answer = campaign.submit(who, unit["assignment"])
     except BaseException as error:  # noqa: BLE001  (told by the test, not by a thread)
@@ -81,8 +85,15 @@ class Page:
 
     def change(self, score: float, cell: int = 0) -> dict[str, Any]:
         name, self.sent = self.cells[cell], self.sent + 1
-        return {"id": f"{id(self)}-{self.sent}", "cell": name, "answer": {"score": score}, "active_ms": 1000,
-                "idle_ms": 0, "base": self.revisions.get(name, 0), "writer": str(id(self))}  # fmt: skip
+        return {
+            "id": f"{id(self)}-{self.sent}",
+            "cell": name,
+            "answer": {"score": score},
+            "active_ms": 1000,
+            "idle_ms": 0,
+            "base": self.revisions.get(name, 0),
+            "writer": str(id(self)),
+        }
 
     def send(self, *changes: dict[str, Any], heard: bool = True) -> dict[str, Any]:
         reply = self.server.save(self.who, self.unit["assignment"], list(changes))

@@ -23,8 +23,14 @@ from aliquot.errors import AliquotError, AliquotWarning, FormatError
 
 def sheets_for(data, protocol, folder: Path, annotators=2, **options) -> list[Path]:
     inputs = gather(data, None, protocol, annotators, **options)
-    return write_sheets(inputs.evalset, inputs.units, inputs.protocol, inputs.annotators, folder,
-                        per_output=options.get("per_output", 1))  # fmt: skip
+    return write_sheets(
+        inputs.evalset,
+        inputs.units,
+        inputs.protocol,
+        inputs.annotators,
+        folder,
+        per_output=options.get("per_output", 1),
+    )
 
 
 def rows_of(path: Path) -> list[dict[str, str]]:
@@ -214,8 +220,11 @@ def test_errors_in_a_sheet_must_stand_in_the_text(tmp_path, data):
     paths, key = one_sheet(tmp_path, data, "esa")
     rows = rows_of(paths[0])
     at = next(n for n, row in enumerate(rows) if row["id"] != "context")
-    for text, message in (("minor: zzzz", "does not stand in the text"), ("bad", "is not severity: words"),
-                          (f"awful: {rows[at]['output'].split()[0]}", "no severity 'awful'")):  # fmt: skip
+    for text, message in (
+        ("minor: zzzz", "does not stand in the text"),
+        ("bad", "is not severity: words"),
+        (f"awful: {rows[at]['output'].split()[0]}", "no severity 'awful'"),
+    ):
         rows[at]["errors"] = text
         write_rows(paths[0], rows)
         with pytest.raises(FormatError, match=message):

@@ -65,9 +65,12 @@ def test_nothing_and_little_is_no_fault():
 def test_it_never_stops_before_every_system_is_judged():
     clear = DATA.with_score("human", np.where(np.arange(4) == 0, 50.0, -50.0) + DATA.human_score() * 0.01)
     table = pl.DataFrame(
-        [{"item": item, "system": s, "value": float(clear.scores["human"][row, at])}
-         for row, item in enumerate(DATA.ids) for at, s in enumerate(DATA.systems[:3])]
-    )  # fmt: skip
+        [
+            {"item": item, "system": s, "value": float(clear.scores["human"][row, at])}
+            for row, item in enumerate(DATA.ids)
+            for at, s in enumerate(DATA.systems[:3])
+        ]
+    )
     now = take_snapshot(DATA, None, Judgments(table))
     assert not now.stop
     assert DATA.systems[3] in now.advice
@@ -92,8 +95,12 @@ SMALL = aliquot.EvalSet(items=pl.DataFrame({"id": np.arange(14)}), systems=tuple
 
 def random_scores(rng: np.random.Generator, items: int, judgments: int) -> list[tuple[Any, ...]]:
     drawn = rng.permutation(14)[:items]
-    return [(int(item), system, f"p{who}", float(rng.integers(0, 101)), None)
-            for item in drawn for system in "ABCD" for who in rng.permutation(4)[:judgments]]  # fmt: skip
+    return [
+        (int(item), system, f"p{who}", float(rng.integers(0, 101)), None)
+        for item in drawn
+        for system in "ABCD"
+        for who in rng.permutation(4)[:judgments]
+    ]
 
 
 def random_choices(rng: np.random.Generator, items: int, judgments: int) -> list[tuple[Any, ...]]:
@@ -136,8 +143,12 @@ def test_random_judges_name_no_best_system(monkeypatch, draw, runs, items, judgm
 def test_a_clear_best_system_is_named(judgments):
     rng = np.random.default_rng(1)
     level = dict(zip("ABCD", (90.0, 55.0, 50.0, 45.0), strict=True))
-    rows = [(item, system, f"p{who}", level[system] + rng.normal(0, 6), None)
-            for item in range(14) for system in "ABCD" for who in rng.permutation(4)[:judgments]]  # fmt: skip
+    rows = [
+        (item, system, f"p{who}", level[system] + rng.normal(0, 6), None)
+        for item in range(14)
+        for system in "ABCD"
+        for who in rng.permutation(4)[:judgments]
+    ]
     now = take_snapshot(SMALL, None, made(rows))
     assert now.stop
     assert now.advice == "stop: A is the best system"
@@ -148,8 +159,11 @@ def test_more_items_than_are_selected_are_asked_for_as_such():
     rng = np.random.default_rng(2)
     data = aliquot.EvalSet(items=pl.DataFrame({"id": np.arange(400)}), systems=("A", "B"), scores={})
     selection = aliquot.select(data, "segments", 50, seed=1)
-    rows = [(item, system, "p", 50.0 + 1.5 * (system == "A") + rng.normal(0, 10), None)
-            for item in selection.ids for system in "AB"]  # fmt: skip
+    rows = [
+        (item, system, "p", 50.0 + 1.5 * (system == "A") + rng.normal(0, 10), None)
+        for item in selection.ids
+        for system in "AB"
+    ]
     now = take_snapshot(data, selection, made(rows))
     assert not now.stop
     assert now.advice.endswith("more items (50 are selected: top up)")

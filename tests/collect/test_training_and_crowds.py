@@ -23,8 +23,13 @@ from aliquot.collect.statements import sql
 from aliquot.errors import AliquotError
 
 DATA = aliquot.synthetic(items=12, systems=2, seed=3)
-QUIZ = Quiz(questions=(Question("What is judged?", ("the source", "the output"), "the output", "Read the first line."),
-                       Question("Highest score?", ("50", "100"), "100")), attempts=2)  # fmt: skip
+QUIZ = Quiz(
+    questions=(
+        Question("What is judged?", ("the source", "the output"), "the output", "Read the first line."),
+        Question("Highest score?", ("50", "100"), "100"),
+    ),
+    attempts=2,
+)
 TUTORIAL = Tutorial(
     examples=(Example(source="Guten Tag", output="Good day", feedback="That is perfect.", low=90, high=100),)
 )
@@ -147,9 +152,18 @@ def test_examples_give_feedback_and_no_range(site):
 
 @pytest.mark.parametrize(
     ("low", "high", "score", "right"),
-    [(90, 95, 89.9, False), (90, 95, 90, True), (90, 95, 95, True), (90, 95, 95.1, False), (90, 95, None, True),
-     (None, 10, 0, True), (None, 10, -0.1, False), (90, None, 100, True), (90, None, 100.1, False)],
-)  # fmt: skip
+    [
+        (90, 95, 89.9, False),
+        (90, 95, 90, True),
+        (90, 95, 95, True),
+        (90, 95, 95.1, False),
+        (90, 95, None, True),
+        (None, 10, 0, True),
+        (None, 10, -0.1, False),
+        (90, None, 100, True),
+        (90, None, 100.1, False),
+    ],
+)
 def test_the_ends_of_an_examples_range_are_right(site, low, high, score, right):
     """An end that is not given is the scale's: 0 to 100."""
     example = Example(source="Guten Tag", output="Good day", feedback="", low=low, high=high)
@@ -166,8 +180,11 @@ def test_the_last_attempt_counts(site, attempts):
         assert call("/api/quiz", {"answers": ["the output", "50"]})["attempts_left"] == left
         assert call("/api/next")["quiz"]["attempts_left"] == left
     assert call("/api/quiz", {"answers": ["the output", "100"]}) == {
-        "passed": True, "wrong": [], "attempts_left": 0, "feedback": [],
-    }  # fmt: skip
+        "passed": True,
+        "wrong": [],
+        "attempts_left": 0,
+        "feedback": [],
+    }
     assert "unit" in call("/api/next")
 
 
@@ -203,9 +220,14 @@ def test_mturk_previews_consume_nothing_and_frames_are_for_its_route_only(site):
 
 @pytest.mark.parametrize(
     ("path", "params"),
-    [("/c/wrong/prolific", PROLIFIC), ("{}/prolifik", PROLIFIC), ("{}/prolific", {}),
-     ("{}/mturk", MTURK | {"turkSubmitTo": "https://[::1"}), ("{}/mturk", MTURK | {"turkSubmitTo": "https://x@[y]"})],
-)  # fmt: skip
+    [
+        ("/c/wrong/prolific", PROLIFIC),
+        ("{}/prolifik", PROLIFIC),
+        ("{}/prolific", {}),
+        ("{}/mturk", MTURK | {"turkSubmitTo": "https://[::1"}),
+        ("{}/mturk", MTURK | {"turkSubmitTo": "https://x@[y]"}),
+    ],
+)
 def test_wrong_shared_links_are_refused_in_words(site, path, params):
     campaign, client = site()
     base = shared(campaign, "prolific").rpartition("/")[0]

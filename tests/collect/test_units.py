@@ -23,8 +23,9 @@ SYSTEMS = ("A", "B", "C", "D")
 
 def evalset(documents: list[str | None], systems: tuple[str, ...] = SYSTEMS) -> EvalSet:
     n = len(documents)
-    items = pl.DataFrame({"id": list(range(n)), "source": [f"s{i}" for i in range(n)],
-                          "document": pl.Series(documents, dtype=pl.String)})  # fmt: skip
+    items = pl.DataFrame(
+        {"id": list(range(n)), "source": [f"s{i}" for i in range(n)], "document": pl.Series(documents, dtype=pl.String)}
+    )
     return EvalSet(items, systems, outputs=pl.DataFrame({s: [f"{s}{i}" for i in range(n)] for s in systems}))
 
 

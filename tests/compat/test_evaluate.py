@@ -78,9 +78,15 @@ def same(a: object, b: object) -> bool:
 @EVERY_KIND
 @pytest.mark.parametrize("size", [1, 2, 7, 60])
 @pytest.mark.parametrize(
-    "name", ["eval_subset_spa", "eval_subset_pairwise_accuracy", "eval_subset_top", "eval_subset_correlation",
-             "eval_subset_error"]
-)  # fmt: skip
+    "name",
+    [
+        "eval_subset_spa",
+        "eval_subset_pairwise_accuracy",
+        "eval_subset_top",
+        "eval_subset_correlation",
+        "eval_subset_error",
+    ],
+)
 def test_measures_are_equal(peer, name, size, kind, metric):
     """Bit by bit, because parity compares values that may be equal."""
     old, new = made(kind), shuffled(made(kind))[:size]
@@ -90,9 +96,11 @@ def test_measures_are_equal(peer, name, size, kind, metric):
 @EVERY_KIND
 @pytest.mark.parametrize(
     ("name", "option", "values"),
-    [("eval_subset_correlation", "correlation", ["kendall", "spearman", "pearson"]),
-     ("eval_subset_error", "error", ["absolute", "squared", "root_squared"])],
-)  # fmt: skip
+    [
+        ("eval_subset_correlation", "correlation", ["kendall", "spearman", "pearson"]),
+        ("eval_subset_error", "error", ["absolute", "squared", "root_squared"]),
+    ],
+)
 def test_options_are_equal(peer, name, option, values, kind):
     old, new = made(kind), shuffled(made(kind))[:9]
     for value in values:
@@ -477,16 +485,23 @@ BAD: list[tuple[str, type[AliquotError], str, Any]] = [
     ("no seeds", OptionError, "random_seeds is 0", lambda data: ours.precompute_spa_randnorm(data, 0)),
     ("three scores", OptionError, "a tuple of two", lambda data: call_spa(data, data, metric=("a", "b", "c"))),
     ("no score", OptionError, "metric is None", lambda data: call_spa(data, data, metric=None)),
-    ("correlation", OptionError, "'tau'; give one of 'kendall'",
-     lambda data: call_correlation(data, data, correlation="tau")),
-    ("error", OptionError, "'mae'; give one of 'absolute'",
-     lambda data: call_error(data, data, error="mae")),
+    (
+        "correlation",
+        OptionError,
+        "'tau'; give one of 'kendall'",
+        lambda data: call_correlation(data, data, correlation="tau"),
+    ),
+    ("error", OptionError, "'mae'; give one of 'absolute'", lambda data: call_error(data, data, error="mae")),
     ("no table", DataError, r"the shape \(3,\)", lambda _: ours.compute_pairwise_p_values(np.ones(3))),
     ("missing", DataError, "missing or infinite", lambda _: ours.compute_pairwise_p_values(np.full((2, 2), np.nan))),
-    ("permutations", OptionError, "num_permutations is 0",
-     lambda _: ours.compute_pairwise_p_values(np.ones((2, 2)), 0)),
+    (
+        "permutations",
+        OptionError,
+        "num_permutations is 0",
+        lambda _: ours.compute_pairwise_p_values(np.ones((2, 2)), 0),
+    ),
     ("shapes", DataError, "the shapes", lambda _: ours.compute_one_minus_pce(np.ones((2, 2)), np.ones((3, 3)))),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("kind", "message", "call"), [row[1:] for row in BAD], ids=[row[0] for row in BAD])

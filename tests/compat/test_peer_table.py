@@ -48,7 +48,7 @@ def _made() -> Items:
             UTILITY: np.float64(0.5),
         }
         for k in range(30)
-    ]  # fmt: skip
+    ]
 
 
 def made() -> Items:
@@ -130,9 +130,14 @@ def test_diversity_leaves_out_the_pairs_of_a_text_with_itself(metric):
 
 @pytest.mark.parametrize(
     ("method", "name"),
-    [("pyirt_diff", "diff"), ("pyirt_disc", "disc"), ("pyirt_diffdisc", "diffdisc"), ("pyirt_feas", "feas"),
-     ("pyirt_fic", "fisher_information_content")],
-)  # fmt: skip
+    [
+        ("pyirt_diff", "diff"),
+        ("pyirt_disc", "disc"),
+        ("pyirt_diffdisc", "diffdisc"),
+        ("pyirt_feas", "feas"),
+        ("pyirt_fic", "fisher_information_content"),
+    ],
+)
 def test_item_response_utilities_are_the_peers_given_the_same_fit(method, name):
     """Fits differ (ours is deterministic), what is made of one does not: the peer's function on our parameters."""
     fit = fit_irt(np.array([[scores["m"] for scores in item["scores"].values()] for item in made()]))
@@ -269,11 +274,13 @@ DIFFERENT: list[tuple[str, dict[str, Any], str]] = [
     ("kmeans", {"budget": 3, "load_model": Encoder()}, "'kmeans' takes no load_model"),
     ("diffuse", {"budget": 3, "load_model": Encoder()}, "'diffuse' takes no load_model"),
     ("pyirt_diff", {"metric": "m", "load_model": {}}, "'pyirt_diff' takes no load_model"),
-    *(("pyirt_diffdisc", {"metric": "m", name: value}, name)
-      for name, value in {"model": "2pl", "dropout": 0.1, "epochs": 9, "enforce_positive_disc": True}.items()),
+    *(
+        ("pyirt_diffdisc", {"metric": "m", name: value}, name)
+        for name, value in {"model": "2pl", "dropout": 0.1, "epochs": 9, "enforce_positive_disc": True}.items()
+    ),
     ("bruteforce", {"budget": 3, "metric": ("m", "human")}, "give one metric, not"),
     ("pyirt_experiment", {"metric": "m"}, "no utility in subset2evaluate either"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("method", "given", "message"), DIFFERENT)

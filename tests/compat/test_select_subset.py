@@ -145,8 +145,11 @@ def test_combinator_weighs_ranks(weights):
     parts = [{"method": "metric_avg", "metric": "metricA"}, {"method": "metric_var", "metric": "metricB"}]
     methods = parts if weights is None else list(zip(weights, parts, strict=True))
     came = select_subset.basic(listed(), method="combinator", methods=methods)
-    chosen = select(DATA, "mixture:methods=(metric_avg:metric=metricA)|(metric_var:metric=metricB)",
-                    weights=None if weights is None else np.abs(weights).tolist())  # fmt: skip
+    chosen = select(
+        DATA,
+        "mixture:methods=(metric_avg:metric=metricA)|(metric_var:metric=metricB)",
+        weights=None if weights is None else np.abs(weights).tolist(),
+    )
     assert chosen.utility is not None
     assert [item[UTILITY] for item in came] == pytest.approx(chosen.utility.tolist())
 

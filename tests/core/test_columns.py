@@ -31,9 +31,11 @@ def test_values_come_back(values):
     assert values_of(column_of("x", values)) == values
 
 
-@given(st.sampled_from([st.booleans(), st.integers(), st.floats(allow_nan=False), st.text()]).flatmap(
-    lambda kind: st.lists(st.none() | kind, max_size=8)
-))  # fmt: skip
+@given(
+    st.sampled_from([st.booleans(), st.integers(), st.floats(allow_nan=False), st.text()]).flatmap(
+        lambda kind: st.lists(st.none() | kind, max_size=8)
+    )
+)
 def test_values_of_one_kind_come_back_with_their_type(values):
     assert exactly(values_of(column_of("x", values))) == exactly(values)
 

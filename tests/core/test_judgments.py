@@ -64,8 +64,11 @@ def test_pairs_domains_and_error_rates():
     assert pairs_of(of(langs=["en-de", None])) == ["en-de", None]
     assert pairs_of(of("wmt22-da-de-en", domain=["x", "y"])) == ["de-en"] * 2
     assert [pair_in(name) for name in ("wmt24-esa-en-cs-waves23", "EN_DE", "summeval", "abc-de")] == [
-        "en-cs", "en-de", None, None,
-    ]  # fmt: skip
+        "en-cs",
+        "en-de",
+        None,
+        None,
+    ]
     assert domains_of(of(domain=["x", None])) == ["x", None]
     assert domains_of(of(source=["x"])) == [None]
     assert [is_error_rate(name) for name in ("TER", "EED", "COMET", "TERp-A")] == [True, True, False, False]
@@ -86,8 +89,14 @@ def test_gathered_scores_are_read_only_with_gaps():
 
 
 def test_a_description_by_hand():
-    items = pl.DataFrame({"id": range(4), "document": ["d", "d", "d", "e"], "domain": ["x", "x", None, "y"],
-                          "source": ["s", None, "s", "s"]})  # fmt: skip
+    items = pl.DataFrame(
+        {
+            "id": range(4),
+            "document": ["d", "d", "d", "e"],
+            "domain": ["x", "x", None, "y"],
+            "source": ["s", None, "s", "s"],
+        }
+    )
     human = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, NAN], [NAN, NAN]])
     metric = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 9.0], [0.0, NAN]])
     rows = [(0, "A", "p", 1.0, 4.0), (0, "A", "q", 1.0, None), (0, "A", "q", 3.0, 6.0), (1, "B", "p", 4.0, None)]
@@ -113,8 +122,13 @@ def test_a_description_by_hand():
     assert (summary.timed, summary.median_seconds) == (0.5, 5.0)
     assert found.missing == ("1 items have no 'human'", "outputs are missing for B (2)")
     assert {step.verb: step.ready for step in found.steps} == {
-        "select": True, "estimate": True, "simulate": False, "plan": False, "metrics": True, "agreement": True,
-    }  # fmt: skip
+        "select": True,
+        "estimate": True,
+        "simulate": False,
+        "plan": False,
+        "metrics": True,
+        "agreement": True,
+    }
     document = found.document()
     assert document["document_lengths"] == {"min": 1, "mean": 2.0, "max": 3}
     assert document["scores"]["m"]["max"] == 9.0
@@ -126,6 +140,11 @@ def test_a_description_of_data_without_people():
     assert (found.documents, found.document_lengths, found.domains, found.judgments) == (0, None, {}, None)
     assert found.document()["judgments"] == {}
     assert {step.verb: step.ready for step in found.steps} == {
-        "select": True, "estimate": False, "simulate": False, "plan": False, "metrics": False, "agreement": False,
-    }  # fmt: skip
+        "select": True,
+        "estimate": False,
+        "simulate": False,
+        "plan": False,
+        "metrics": False,
+        "agreement": False,
+    }
     assert np.isnan(found.scores[0].item_pearson)

@@ -15,12 +15,14 @@ from aliquot import EvalSet
 from aliquot.errors import DataError, OptionError
 
 DATA = aliquot.synthetic(items=20, systems=3, annotators=3, judgments_per_output=2, seed=2)
-CRITERIA = pl.DataFrame([
-    {"item": item, "system": system, "criterion": name, "value": float(value)}
-    for item in range(12)
-    for system in "AB"
-    for name, value in zip("xyz", np.random.default_rng([item, ord(system)]).integers(1, 6, 3), strict=True)
-])  # fmt: skip
+CRITERIA = pl.DataFrame(
+    [
+        {"item": item, "system": system, "criterion": name, "value": float(value)}
+        for item in range(12)
+        for system in "AB"
+        for name, value in zip("xyz", np.random.default_rng([item, ord(system)]).integers(1, 6, 3), strict=True)
+    ]
+)
 
 TOO_MANY: dict[str, Callable[[int], object]] = {
     "bootstrap": lambda n: aliquot.agreement(DATA, bootstrap=n),
@@ -41,9 +43,11 @@ def test_metrics_of_very_many_systems_are_refused_before_the_work(monkeypatch):
     many = 50_000
     scores = np.zeros((2, many))
     data = EvalSet(
-        items=pl.DataFrame({"id": [0, 1]}), systems=tuple(f"s{at}" for at in range(many)),
-        scores={"human": scores, "metric": scores}, human="human",
-    )  # fmt: skip
+        items=pl.DataFrame({"id": [0, 1]}),
+        systems=tuple(f"s{at}" for at in range(many)),
+        scores={"human": scores, "metric": scores},
+        human="human",
+    )
     monkeypatch.setenv("ALIQUOT_MEMORY", "64G")
     with pytest.raises(OptionError, match=r"all pairs of 50000 systems need about .* of memory, and 64\.0 GB are free"):
         aliquot.metrics(data)

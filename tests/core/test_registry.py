@@ -47,10 +47,17 @@ def test_separators_in_parentheses_split_nothing():
 @pytest.mark.parametrize(
     ("value", "text"),
     [
-        ("COMET", "COMET"), (["a,b", "c"], "(a,b)|c"), ("chrF (2", "chrF%20%282"), ("a)(b", "a%29%28b"),
-        (" a", "( a)"), ("50%", "50%25"), ("50%,", "50%25%2C"), (0.5, "0.5"), (("x", 2), "x|2"),
+        ("COMET", "COMET"),
+        (["a,b", "c"], "(a,b)|c"),
+        ("chrF (2", "chrF%20%282"),
+        ("a)(b", "a%29%28b"),
+        (" a", "( a)"),
+        ("50%", "50%25"),
+        ("50%,", "50%25%2C"),
+        (0.5, "0.5"),
+        (("x", 2), "x|2"),
     ],
-)  # fmt: skip
+)
 def test_values_are_written_by_hand(value, text):
     assert written(value) == text
 
@@ -97,20 +104,31 @@ def test_parameters_are_read_off_the_signature():
     assert list(registered.parameters) == ["size", "tau", "bins", "exact", "metrics", "weights"]
     assert registered.parameters["tau"].about == "how much is drawn."
     assert {name: one.kind for name, one in registered.parameters.items()} == {
-        "size": "error|length", "tau": "number", "bins": "whole number", "exact": "yes or no",
-        "metrics": "names joined by |", "weights": "names joined by |",
-    }  # fmt: skip
+        "size": "error|length",
+        "tau": "number",
+        "bins": "whole number",
+        "exact": "yes or no",
+        "metrics": "names joined by |",
+        "weights": "names joined by |",
+    }
     assert [one.is_list for one in registered.parameters.values()] == [False] * 4 + [True] * 2
 
 
 @pytest.mark.parametrize(
     ("name", "text", "value"),
     [
-        ("size", "length", "length"), ("tau", "0.25", 0.25), ("bins", "4", 4), ("exact", "Yes", True),
-        ("exact", "0", False), ("metrics", "A|(B,C)", ("A", "B,C")), ("weights", "1|2.5", (1.0, 2.5)),
-        ("metrics", ["A", "B"], ("A", "B")), ("weights", [1, 2], (1.0, 2.0)), ("tau", 3, 3),
+        ("size", "length", "length"),
+        ("tau", "0.25", 0.25),
+        ("bins", "4", 4),
+        ("exact", "Yes", True),
+        ("exact", "0", False),
+        ("metrics", "A|(B,C)", ("A", "B,C")),
+        ("weights", "1|2.5", (1.0, 2.5)),
+        ("metrics", ["A", "B"], ("A", "B")),
+        ("weights", [1, 2], (1.0, 2.0)),
+        ("tau", 3, 3),
     ],
-)  # fmt: skip
+)
 def test_values_are_parsed_by_their_type(name: str, text: Any, value: Any):
     assert Registered("m", method).parameters[name].parse(text, "m") == value
 

@@ -244,9 +244,13 @@ def test_lost_lines_of_a_design_are_refused_and_those_of_an_order_noted(tmp_path
 
 @pytest.mark.parametrize(
     ("old", "new"),
-    [('"probability":0.5', '"probability":0.25'), ('"weight":2.0', '"weight":4.0'),
-     ('"population":10', '"population":99'), ('"method":"segments"', '"method":"pps"')],
-)  # fmt: skip
+    [
+        ('"probability":0.5', '"probability":0.25'),
+        ('"weight":2.0', '"weight":4.0'),
+        ('"population":10', '"population":99'),
+        ('"method":"segments"', '"method":"pps"'),
+    ],
+)
 def test_an_edited_design_is_refused_and_reads_as_ones_own_without_its_seal(tmp_path, campaign, old, new):
     path = tmp_path / "s.jsonl"
     select(campaign, "segments", 5).save(path)

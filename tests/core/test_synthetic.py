@@ -80,8 +80,10 @@ def test_texts_follow_quality():
     shared = overlap(data)
     assert r(shared, data.scores["human"]) > 0.4
     assert r(shared.mean(axis=0), data.scores["human"].mean(axis=0)) > 0.95
-    by_quality = [shared[(low <= data.scores["human"]) & (data.scores["human"] <= high)].mean()
-                  for low, high in ((0, 50), (50, 80), (80, 100))]  # fmt: skip
+    by_quality = [
+        shared[(low <= data.scores["human"]) & (data.scores["human"] <= high)].mean()
+        for low, high in ((0, 50), (50, 80), (80, 100))
+    ]
     assert by_quality == sorted(by_quality)
     assert by_quality[-1] - by_quality[0] > 0.1
 

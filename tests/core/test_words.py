@@ -16,12 +16,26 @@ NAN = math.nan
 @pytest.mark.parametrize(
     ("value", "digits", "text"),
     [
-        (0.123456, 3, "0.123"), (1.23456, 3, "1.23"), (12.3456, 3, "12.3"), (123.456, 3, "123"), (1234.5, 3, "1234"),
-        (-1.23456, 3, "-1.23"), (1.0, 3, "1.00"), (10.0, 3, "10.0"), (0.00123456, 3, "0.001"), (1e-4, 3, "0.000"),
-        (9.9e-5, 3, "9.9e-05"), (1.23456, 4, "1.235"), (0.0, 3, "0"), (-0.0, 3, "0"), (math.inf, 3, "inf"),
-        (-math.inf, 3, "-inf"), (NAN, 3, "-"), (None, 3, "-"),
+        (0.123456, 3, "0.123"),
+        (1.23456, 3, "1.23"),
+        (12.3456, 3, "12.3"),
+        (123.456, 3, "123"),
+        (1234.5, 3, "1234"),
+        (-1.23456, 3, "-1.23"),
+        (1.0, 3, "1.00"),
+        (10.0, 3, "10.0"),
+        (0.00123456, 3, "0.001"),
+        (1e-4, 3, "0.000"),
+        (9.9e-5, 3, "9.9e-05"),
+        (1.23456, 4, "1.235"),
+        (0.0, 3, "0"),
+        (-0.0, 3, "0"),
+        (math.inf, 3, "inf"),
+        (-math.inf, 3, "-inf"),
+        (NAN, 3, "-"),
+        (None, 3, "-"),
     ],
-)  # fmt: skip
+)
 def test_a_number_has_as_many_digits_as_it_deserves(value, digits, text):
     assert written.number(value, digits) == text
 
@@ -32,29 +46,52 @@ def test_other_numbers_by_hand():
     assert [written.scientific(value) for value in (-1.5e150, NAN, None)] == ["-1.500e+150", "-", "-"]
     shares = [1.0, 0.9996, 0.995, 0.99, 0.5, 0.01, 0.0099, 0.001, 0.0009, 0.0]
     assert [written.percent(share) for share in shares] == [
-        "100%", "99.9%", "99.5%", "99%", "50%", "1%", "1.0%", "0.1%", "<0.1%", "0%",
-    ]  # fmt: skip
+        "100%",
+        "99.9%",
+        "99.5%",
+        "99%",
+        "50%",
+        "1%",
+        "1.0%",
+        "0.1%",
+        "<0.1%",
+        "0%",
+    ]
 
 
 def test_tables_by_hand():
     frame = pl.DataFrame({"a|b": ["x_1", None], "n": [0.123456, None], "k": [12345, 7]})
     assert written.markdown(frame) == "| a\\|b | n | k |\n|---|---|---|\n| x_1 | 0.1235 | 12345 |\n| - | - | 7 |\n"
     assert written.latex(frame).splitlines() == [
-        r"\begin{tabular}{lrr}", r"\toprule", r"a\textbar{}b & n & k \\", r"\midrule", r"x\_1 & 0.1235 & 12345 \\",
-        r"- & - & 7 \\", r"\bottomrule", r"\end{tabular}",
-    ]  # fmt: skip
+        r"\begin{tabular}{lrr}",
+        r"\toprule",
+        r"a\textbar{}b & n & k \\",
+        r"\midrule",
+        r"x\_1 & 0.1235 & 12345 \\",
+        r"- & - & 7 \\",
+        r"\bottomrule",
+        r"\end{tabular}",
+    ]
 
 
 def test_texts_are_shown_and_not_obeyed():
     assert escape.terminal("\x1b[2Ja\nb\tc\u202e") == r"\x1b[2Ja\nb\tc\u202e"
     assert escape.terminal("\x1b[2Ja\nb\tc", lines=True) == "\\x1b[2Ja\nb\tc"
     assert escape.split_links("see https://a.org/x_y. Or https://b.org") == [
-        ("see ", False), ("https://a.org/x_y", True), (". Or ", False), ("https://b.org", True),
-    ]  # fmt: skip
+        ("see ", False),
+        ("https://a.org/x_y", True),
+        (". Or ", False),
+        ("https://b.org", True),
+    ]
     assert escape.split_links("") == []
     assert [escape.markdown(text) for text in ("1. a", "12) a", "- a", "# a", "a - b", "x_y _z_")] == [
-        r"1\. a", r"12\) a", r"\- a", r"\# a", "a - b", r"x_y \_z\_",
-    ]  # fmt: skip
+        r"1\. a",
+        r"12\) a",
+        r"\- a",
+        r"\# a",
+        "a - b",
+        r"x_y \_z\_",
+    ]
     cells = pl.DataFrame({"s": ["=1", "'=1", "it's", "- a b", "+a(", "@x", None], "n": [1] * 7})
     safe = escape.csv_cells(cells)
     assert safe["s"].to_list() == ["'=1", "''=1", "it's", "- a b", "'+a(", "'@x", None]
@@ -70,19 +107,38 @@ def test_texts_are_shown_and_not_obeyed():
 
 def test_names_and_probabilities_by_hand():
     assert [join_names(list("ABCDE"[:n])) for n in (1, 2, 3, 4, 5)] == [
-        "A", "A and B", "A, B and C", "A, B, C and D", "A, B, C and 2 more",
-    ]  # fmt: skip
+        "A",
+        "A and B",
+        "A, B and C",
+        "A, B, C and D",
+        "A, B, C and 2 more",
+    ]
     assert join_names(["A", "B", "C"], most=1) == "A and 2 more"
     ps = [0.0034, 0.00099, 0.001, 0.0999, 0.1, 0.21, 1.0, NAN]
     assert [p_words(p) for p in ps] == [
-        "p = 0.003", "p < 0.001", "p = 0.001", "p = 0.100", "p = 0.10", "p = 0.21", "p = 1.00", "p unknown",
-    ]  # fmt: skip
+        "p = 0.003",
+        "p < 0.001",
+        "p = 0.001",
+        "p = 0.100",
+        "p = 0.10",
+        "p = 0.21",
+        "p = 1.00",
+        "p unknown",
+    ]
     assert [p_words(0.0034, p) for p in (0.012, 0.0031, NAN, None, 0.0002)] == [
-        "p = 0.003, adjusted 0.012", "p = 0.003", "p = 0.003", "p = 0.003", "p = 0.003, adjusted < 0.001",
-    ]  # fmt: skip
+        "p = 0.003, adjusted 0.012",
+        "p = 0.003",
+        "p = 0.003",
+        "p = 0.003",
+        "p = 0.003, adjusted < 0.001",
+    ]
     assert [probability_words(p) for p in (0.58, 0.9901, 0.99, 0.01, 0.0099)] == [
-        "58%", "more than 99%", "99%", "1%", "less than 1%",
-    ]  # fmt: skip
+        "58%",
+        "more than 99%",
+        "99%",
+        "1%",
+        "less than 1%",
+    ]
 
 
 def pairs(**p: float) -> list[PairTest]:
@@ -93,19 +149,35 @@ def pairs(**p: float) -> list[PairTest]:
 @pytest.mark.parametrize(
     ("clusters", "p", "sentence", "rivals"),
     [
-        ([1, 2, 3], {"AB": 0.002, "AC": 0.001, "BC": 0.01},
-         "A is best: the next system, B, is worse (p = 0.002, adjusted 0.006)", ()),
-        ([1, 2, 2], {"AB": 0.001, "AC": 0.3, "BC": 0.6},
-         "A leads and B is worse (p = 0.001, adjusted 0.003), but C cannot be told apart from it", ("C",)),
+        (
+            [1, 2, 3],
+            {"AB": 0.002, "AC": 0.001, "BC": 0.01},
+            "A is best: the next system, B, is worse (p = 0.002, adjusted 0.006)",
+            (),
+        ),
+        (
+            [1, 2, 2],
+            {"AB": 0.001, "AC": 0.3, "BC": 0.6},
+            "A leads and B is worse (p = 0.001, adjusted 0.003), but C cannot be told apart from it",
+            ("C",),
+        ),
         ([1, 2, 2], {"AB": 0.3, "AC": 0.001, "BC": 0.6}, "A leads, but B cannot be told apart from it", ("B",)),
         ([1, 2, 2], {"AB": 0.3, "BC": 0.6}, "A leads, but B and C cannot be told apart from it", ("B", "C")),
-        ([1, 1, 2], {"AB": 0.5, "AC": 0.001, "BC": 0.002},
-         "A and B lead and cannot be told apart; the next system, C, is worse than A (p = 0.001, adjusted 0.003)", ()),
+        (
+            [1, 1, 2],
+            {"AB": 0.5, "AC": 0.001, "BC": 0.002},
+            "A and B lead and cannot be told apart; the next system, C, is worse than A (p = 0.001, adjusted 0.003)",
+            (),
+        ),
         ([1, 1, 1], {"AB": 0.5, "AC": 0.4, "BC": 0.6}, "The 3 systems cannot be told apart", ()),
-        ([1, 2, 3], {"AB": NAN, "AC": NAN, "BC": NAN},
-         "No difference between systems can be tested (the notes say why)", ("B", "C")),
+        (
+            [1, 2, 3],
+            {"AB": NAN, "AC": NAN, "BC": NAN},
+            "No difference between systems can be tested (the notes say why)",
+            ("B", "C"),
+        ),
     ],
-)  # fmt: skip
+)
 def test_who_leads_by_hand(clusters, p, sentence, rivals):
     lead = find_lead(["A", "B", "C"], clusters, pairs(**p), alpha=0.05)
     assert (lead.sentence, lead.rivals) == (sentence, rivals)

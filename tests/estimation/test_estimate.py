@@ -181,9 +181,18 @@ def test_nobody_judged_anything(campaign):
 
 
 @pytest.mark.parametrize(
-    "design", ["segments", "pps", "stratified", "stratified:bins=domain", "documents", "snippets_fixed",
-               "snippets_budgeted", "balanced"],
-)  # fmt: skip
+    "design",
+    [
+        "segments",
+        "pps",
+        "stratified",
+        "stratified:bins=domain",
+        "documents",
+        "snippets_fixed",
+        "snippets_budgeted",
+        "balanced",
+    ],
+)
 @pytest.mark.parametrize("matching", [True, False])
 def test_a_selection_read_back_gives_the_same(campaign, design, matching, tmp_path):
     data = campaign()
@@ -491,8 +500,12 @@ def test_rules_of_clusters():
     noise = rng.normal(size=40)
     noise -= noise.mean()
     human = base[:, None] + np.column_stack([np.full(40, 1.0), 0.55 + 4.0 * noise, 0.4 + 0.5 * noise])
-    data = EvalSet(items=pl.DataFrame({"id": np.arange(80)}), systems=("A", "B", "C"), human="human",
-                   scores={"human": np.vstack([human, np.full((40, 3), np.nan)])})  # fmt: skip
+    data = EvalSet(
+        items=pl.DataFrame({"id": np.arange(80)}),
+        systems=("A", "B", "C"),
+        human="human",
+        scores={"human": np.vstack([human, np.full((40, 3), np.nan)])},
+    )
     found = {rule: values(estimate_given(data, rule=rule), "cluster") for rule in ("any", "neighbour")}
     assert found == {"any": [1, 1, 2], "neighbour": [1, 1, 1]}
 
@@ -507,8 +520,21 @@ def test_the_same_system_twice(campaign):
 
 # -- the result ----------------------------------------------------------------------------------------------------
 
-SYSTEM_FIELDS = ["system", "estimate", "se", "low", "high", "n", "effective_n", "rank_low", "rank_high", "p_best",
-                 "cluster", "missing", "plain_mean"]  # fmt: skip
+SYSTEM_FIELDS = [
+    "system",
+    "estimate",
+    "se",
+    "low",
+    "high",
+    "n",
+    "effective_n",
+    "rank_low",
+    "rank_high",
+    "p_best",
+    "cluster",
+    "missing",
+    "plain_mean",
+]
 PAIR_FIELDS = ["a", "b", "difference", "low", "high", "p", "p_adjusted", "p_sample", "p_full"]
 MORE = {"verdict", "target", "variance", "method", "interval", "level", "population", "judged", "unbiased", "notes"}
 MORE |= {"mismatches", "alpha", "adjust", "rule"}
@@ -556,8 +582,15 @@ def test_the_signature_says_how(campaign):
     data = campaign()
     chosen = aliquot.select(data, "pps:tau=0.3", 20, seed=4)
     result = estimate_given(data, "greg:metrics=m0", selection=chosen, interval="bootstrap", level=0.9, seed=7)
-    for part in (f"aliquot:{aliquot.__version__}", "estimate:greg:metrics=m0", "selection:pps:tau=0.3",
-                 "interval:bootstrap", "level:0.9", "seed:7", f"data:{data.fingerprint}"):  # fmt: skip
+    for part in (
+        f"aliquot:{aliquot.__version__}",
+        "estimate:greg:metrics=m0",
+        "selection:pps:tau=0.3",
+        "interval:bootstrap",
+        "level:0.9",
+        "seed:7",
+        f"data:{data.fingerprint}",
+    ):
         assert part in result.signature
     again = estimate_given(data, "greg:metrics=m0", selection=chosen, interval="bootstrap", level=0.9, seed=7)
     assert again.to_dict() == result.to_dict()
@@ -566,13 +599,22 @@ def test_the_signature_says_how(campaign):
 @pytest.mark.parametrize(
     "change",
     [
-        {"method": "mean"}, {"method": "greg:ridge=2"}, {"metrics": ["m0"]}, {"interval": "bootstrap"}, {"level": 0.9},
-        {"test": "wilcoxon"}, {"rule": "neighbour"}, {"adjust": "holm"}, {"seed": 1}, {"alpha": 0.01},
-        {"interval": "hoeffding", "value_range": (0, 130)}, {"selection": drawn(ids=tuple(range(1, 60, 3)))},
+        {"method": "mean"},
+        {"method": "greg:ridge=2"},
+        {"metrics": ["m0"]},
+        {"interval": "bootstrap"},
+        {"level": 0.9},
+        {"test": "wilcoxon"},
+        {"rule": "neighbour"},
+        {"adjust": "holm"},
+        {"seed": 1},
+        {"alpha": 0.01},
+        {"interval": "hoeffding", "value_range": (0, 130)},
+        {"selection": drawn(ids=tuple(range(1, 60, 3)))},
         {"selection": drawn(probability=np.linspace(0.1, 0.9, 20))},
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_another_result_has_another_signature(campaign, change):
     """What changes a number must show in the line that reproduces it."""
     base: Options = {"selection": drawn(), "interval": "hoeffding" if "value_range" in change else "t"}
@@ -759,17 +801,27 @@ def test_a_metric_with_gaps_among_the_judged(campaign, spec):
     data = campaign(300, judged=range(0, 300, 5), metrics=1)
     gaps = np.random.default_rng(1).random((300, 3)) < 0.1
     gaps[5] = True
-    whole, holed = (estimate_given(d, spec) for d in
-                    (data, data.with_score("m0", np.where(gaps, np.nan, data.scores["m0"]))))  # fmt: skip
+    whole, holed = (
+        estimate_given(d, spec) for d in (data, data.with_score("m0", np.where(gaps, np.nan, data.scores["m0"])))
+    )
     assert np.isfinite(values(holed, "se")).all()
     assert np.abs(np.array(values(holed)) - values(whole)).max() < np.mean(values(whole, "se"))
 
 
 @pytest.mark.parametrize("judged", [4, 6, 9])
 @pytest.mark.parametrize(
-    "spec", ["greg", "greg:tune=no", "greg:features=plain", "greg:features=plain,tune=no", "cv", "cv:proxy=several",
-             "greg:features=plain,ridge=1", "cv:proxy=knn"],
-)  # fmt: skip
+    "spec",
+    [
+        "greg",
+        "greg:tune=no",
+        "greg:features=plain",
+        "greg:features=plain,tune=no",
+        "cv",
+        "cv:proxy=several",
+        "greg:features=plain,ridge=1",
+        "cv:proxy=knn",
+    ],
+)
 def test_more_proxies_than_judged_items(campaign, spec, judged):
     """Eight metrics of pure noise fit a few items exactly; the standard error must not believe them."""
     errors = []

@@ -26,9 +26,16 @@ estimate_given = partial(aliquot.estimate, target="given")  # the mean of these 
 
 PLAIN = "greg:features=plain,ridge=0,tune=no,metrics=m0"
 SPECS = (
-    "mean", "stratified", "stratified:bins=domain", "greg", "greg:features=plain", "cv", "cv:proxy=several",
-    "cv:proxy=knn,k=5", "paper_best:k=5",
-)  # fmt: skip
+    "mean",
+    "stratified",
+    "stratified:bins=domain",
+    "greg",
+    "greg:features=plain",
+    "cv",
+    "cv:proxy=several",
+    "cv:proxy=knn,k=5",
+    "paper_best:k=5",
+)
 RANDOM = tuple(range(0, 60, 3))
 
 
@@ -98,9 +105,11 @@ def ppi_campaign() -> EvalSet:
     y, f = ppi_problem()
     judged = np.where(np.isin(np.arange(24), PPI_JUDGED), y, np.nan)
     return EvalSet(
-        items=pl.DataFrame({"id": np.arange(24)}), systems=("A",), human="human",
+        items=pl.DataFrame({"id": np.arange(24)}),
+        systems=("A",),
+        human="human",
         scores={"human": judged[:, None], "m0": f[:, None]},
-    )  # fmt: skip
+    )
 
 
 def test_greg_is_the_point_estimate_of_ppi_python():
@@ -177,10 +186,13 @@ def in_two_bins() -> tuple[EvalSet, Selection]:
     items = pl.DataFrame({"id": np.arange(40), "bin": ["a"] * 30 + ["b"] * 10})
     data = EvalSet(items=items, systems=("A",), scores={"human": human}, human="human")
     chosen = Selection(
-        ids=(*range(10), *range(30, 38)), population=40, method="stratified:bins=bin",
-        details={"variance": "stratified"}, stratum=tuple("a" * 10 + "b" * 8),
+        ids=(*range(10), *range(30, 38)),
+        population=40,
+        method="stratified:bins=bin",
+        details={"variance": "stratified"},
+        stratum=tuple("a" * 10 + "b" * 8),
         probability=np.repeat([1 / 3, 0.8], [10, 8]),
-    )  # fmt: skip
+    )
     return data, chosen
 
 
@@ -237,9 +249,9 @@ def test_predictions_for_items_not_judged_are_those_of_scikit_learn(campaign):
     data = campaign(judged=rows, systems=1)
     x, y = standard_metric(data, "m0"), data.scores["human"][rows, 0]
     found = cross_fitted_neighbours(x[:, :, None], sample_of(data), k=2, folds=5)[:, 0]
-    guesses = np.array([
-        KNeighborsRegressor(2).fit(x[np.delete(rows, held)], np.delete(y, held)).predict(x) for held in range(5)
-    ])  # fmt: skip
+    guesses = np.array(
+        [KNeighborsRegressor(2).fit(x[np.delete(rows, held)], np.delete(y, held)).predict(x) for held in range(5)]
+    )
     assert found[rows] == pytest.approx([guesses[held, row] for held, row in enumerate(rows)])
     rest = np.setdiff1d(np.arange(60), rows)
     assert found[rest] == pytest.approx(guesses[:, rest].mean(axis=0))
@@ -290,9 +302,7 @@ def test_scores_on_another_scale(campaign, spec):
     data = campaign()
     shift = 0.0 if spec.startswith("paper") else 10.0
     before = estimate_given(data, spec, selection=uneven(data))
-    after = estimate_given(
-        data.with_score("human", 2.0 * data.scores["human"] + shift), spec, selection=uneven(data)
-    )  # fmt: skip
+    after = estimate_given(data.with_score("human", 2.0 * data.scores["human"] + shift), spec, selection=uneven(data))
     for name, moved in (("estimate", shift), ("se", 0.0), ("low", shift), ("high", shift)):
         expected = {system: 2.0 * value + moved for system, value in column(before, name).items()}
         assert column(after, name) == pytest.approx(expected, rel=1e-8)
@@ -396,8 +406,15 @@ def test_useless_metrics_hardly_hurt(campaign, metrics):
 
 def test_every_estimator_says_what_it_takes():
     assert set(estimators()) == {
-        "mean", "stratified", "greg", "multilevel", "informed", "cv", "paper_best", "cv_published",
-    }  # fmt: skip
+        "mean",
+        "stratified",
+        "greg",
+        "multilevel",
+        "informed",
+        "cv",
+        "paper_best",
+        "cv_published",
+    }
     for estimator in estimators().values():
         assert all(parameter.about for parameter in estimator.parameters.values()), estimator.name
 

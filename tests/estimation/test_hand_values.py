@@ -35,9 +35,17 @@ def test_quality_is_the_mean_of_standardised_means_of_items():
     [(0, 2), (1, 0)],  # three judgments for each system are enough to tell two annotators, two and a half are not
 )
 def test_severities_need_three_judgments_of_a_system_and_two_annotators(left_out, people):
-    rows = [(item, system, who, value) for item, system, who, value in [
-        (0, "A", "x", 1.0), (0, "B", "y", 5.0), (1, "A", "y", 6.0), (1, "B", "x", 2.0), (2, "A", "x", 3.0),
-        (2, "B", "y", 7.0)]]  # fmt: skip
+    rows = [
+        (item, system, who, value)
+        for item, system, who, value in [
+            (0, "A", "x", 1.0),
+            (0, "B", "y", 5.0),
+            (1, "A", "y", 6.0),
+            (1, "B", "x", 2.0),
+            (2, "A", "x", 3.0),
+            (2, "B", "y", 7.0),
+        ]
+    ]
     empty = EvalSet(systems=("A", "B"), scores={"m": np.ones((3, 2))}, items=pl.DataFrame({"id": range(3)}))
     table = pl.DataFrame(rows[left_out:], schema=NAMES, orient="row")
     noise = judging_noise(with_judgments(empty, Judgments(table))[0], "human")
@@ -51,8 +59,9 @@ def test_severities_need_three_judgments_of_a_system_and_two_annotators(left_out
 
 def test_cells_of_a_policy_count_by_their_own_probability():
     """An item's probability is that of its most likely cell; without differences cells need no weight of their own."""
-    data = EvalSet(systems=("A", "B"), scores={"human": np.ones((4, 2))}, human="human",
-                   items=pl.DataFrame({"id": range(4)}))  # fmt: skip
+    data = EvalSet(
+        systems=("A", "B"), scores={"human": np.ones((4, 2))}, human="human", items=pl.DataFrame({"id": range(4)})
+    )
     rows, scores = np.array([0, 2]), np.ones((2, 2))
     apart = adaptive_sample(data, rows, scores, np.array([[0.5, 0.25], [0.1, 0.2]]))
     assert apart.pi is not None
@@ -67,11 +76,13 @@ def test_cells_of_a_policy_count_by_their_own_probability():
 def test_people_and_extreme_metrics_are_put_on_their_scale():
     scores = {"human": np.full((2, 1), 3e170), "big": np.full((2, 1), 5e180), "usual": np.full((2, 1), 7.0)}
     table = pl.DataFrame({"item": [0], "system": ["A"], "annotator": ["x"], "value": [3e170]})
-    data = EvalSet(systems=("A",), scores=scores, human="human", items=pl.DataFrame({"id": range(2)}),
-                   judgments=Judgments(table))  # fmt: skip
+    data = EvalSet(
+        systems=("A",), scores=scores, human="human", items=pl.DataFrame({"id": range(2)}), judgments=Judgments(table)
+    )
     found = at_scale(data, 1e170)
     assert {name: values[0, 0] for name, values in found.scores.items()} == pytest.approx(
-        {"human": 3.0, "big": 5.0, "usual": 7.0})  # fmt: skip
+        {"human": 3.0, "big": 5.0, "usual": 7.0}
+    )
     assert found.judgments is not None
     assert found.judgments.table["value"].to_list() == pytest.approx([3.0])
 
@@ -99,8 +110,10 @@ def test_who_may_be_the_best():
     rng = np.random.default_rng(0)
     items = pl.DataFrame({"id": range(60)})
     noise = rng.normal(size=(60, 3))
-    apart, close = (EvalSet(items, ("A", "B", "C"), scores={"human": noise + np.array(gaps)}, human="human")
-                    for gaps in ([9.0, 0.0, -9.0], [0.0, 0.0, -9.0]))  # fmt: skip
+    apart, close = (
+        EvalSet(items, ("A", "B", "C"), scores={"human": noise + np.array(gaps)}, human="human")
+        for gaps in ([9.0, 0.0, -9.0], [0.0, 0.0, -9.0])
+    )
     assert aliquot.estimate(apart).contenders == ("A",)
     assert set(aliquot.estimate(close).contenders) == {"A", "B"}
     one = EvalSet(items, ("A",), scores={"human": noise[:, :1]}, human="human")
@@ -122,8 +135,11 @@ def test_judgments_given_apart_are_put_on_their_scale_with_the_data():
     past = aliquot.synthetic(items=30, systems=2, seed=3)
     empty = EvalSet(past.items, past.systems)
     values = past.human_score()
-    rows = [(item, system, "x", float(values[at, k])) for at, item in enumerate(past.ids)
-            for k, system in enumerate(past.systems)]  # fmt: skip
+    rows = [
+        (item, system, "x", float(values[at, k]))
+        for at, item in enumerate(past.ids)
+        for k, system in enumerate(past.systems)
+    ]
     table = pl.DataFrame(rows, schema=NAMES, orient="row")
     usual, extreme = (
         aliquot.estimate(empty, judgments=Judgments(table.with_columns(pl.col("value") * size)), target="given")

@@ -59,7 +59,7 @@ def told(call: Callable[[], Any]) -> list[str]:
         lambda data, judgments: aliquot.make_report(data, judgments=judgments, without=SLOW),
     ],
     ids=["estimate", "plan", "sequential", "datasheet", "report"],
-)  # fmt: skip
+)
 def test_a_misspelt_system_is_told_once_by_every_verb(verb: Any, bare: EvalSet, table: pl.DataFrame) -> None:
     assert told(lambda: verb(bare, judgments=table)) == [SAID]
 
@@ -105,9 +105,13 @@ def test_the_command_line_says_it_once(
     aliquot.save(bare, tmp_path / "data.jsonl")
     table.drop("criterion").write_csv(tmp_path / "j.csv")
     call = caller(capsys)
-    for command in (["estimate"], ["estimate", "--sequential", "--range=-300,300"], ["datasheet", "new"],
-                    ["plan", "--replays", "10", "--budgets", "50%", "--jobs", "1"],
-                    ["report", "--without", ",".join(SLOW)]):  # fmt: skip
+    for command in (
+        ["estimate"],
+        ["estimate", "--sequential", "--range=-300,300"],
+        ["datasheet", "new"],
+        ["plan", "--replays", "10", "--budgets", "50%", "--jobs", "1"],
+        ["report", "--without", ",".join(SLOW)],
+    ):
         said = call(*command, tmp_path / "data.jsonl", "-j", tmp_path / "j.csv")
         assert said.code == 0
         assert (said.out + said.err).count("did you mean 'sys1'?") == 1, command
@@ -124,7 +128,7 @@ def test_the_command_line_says_it_once(
         (lambda data: aliquot.estimate(data, metrcs=["a"]), "greg: no parameter 'metrcs'; did you mean 'metrics'"),
         (lambda data: aliquot.estimate(data, "greg:selectoin=3"), "greg: no parameter 'selectoin'; it has"),
     ],
-)  # fmt: skip
+)
 def test_a_misspelt_argument_gets_the_nearest_one(call: Any, message: str) -> None:
     with pytest.raises(NameUnknownError) as error:
         call(aliquot.synthetic(items=20, systems=3, seed=2))

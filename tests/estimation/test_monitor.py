@@ -587,9 +587,12 @@ def test_the_question_speaks_of_the_pair_that_matters():
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [({"kind": "bets"}, "no kind 'bets'"), ({"kind": "betting"}, "needs the scale's ends"),
-     ({"features": "wide"}, "features are of 3 systems")],
-)  # fmt: skip
+    [
+        ({"kind": "bets"}, "no kind 'bets'"),
+        ({"kind": "betting"}, "needs the scale's ends"),
+        ({"features": "wide"}, "features are of 3 systems"),
+    ],
+)
 def test_kinds_that_make_no_sense(options, message):
     if options.get("features"):
         options = {"features": Features((1, 2), np.zeros((2, 3, 1)))}

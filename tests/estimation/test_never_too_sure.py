@@ -89,9 +89,17 @@ def test_one_or_two_annotators_do_not_speak_for_others(people):
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 2), st.sampled_from(["x", "y", None]), st.integers(0, 3)), max_size=12))
 def test_merging_leaves_one_row_per_annotator_and_output(rows):
-    table = Judgments(pl.DataFrame({"item": [r[0] for r in rows], "system": ["A"] * len(rows),
-                                    "annotator": [r[1] for r in rows], "value": [float(r[2]) for r in rows]},
-                                   schema_overrides={"annotator": pl.String, "item": pl.Int64})).table  # fmt: skip
+    table = Judgments(
+        pl.DataFrame(
+            {
+                "item": [r[0] for r in rows],
+                "system": ["A"] * len(rows),
+                "annotator": [r[1] for r in rows],
+                "value": [float(r[2]) for r in rows],
+            },
+            schema_overrides={"annotator": pl.String, "item": pl.Int64},
+        )
+    ).table
     merged = merge_repeats(table)
     named = merged.table.filter(pl.col("annotator").is_not_null())
     assert not named.select("item", "system", "annotator").is_duplicated().any()
@@ -271,9 +279,12 @@ def test_sign_flips_are_mcnemars_test():
 
 @settings(max_examples=60, deadline=None)
 @given(
-    st.integers(2, 5), st.integers(5, 40), st.integers(0, 10_000), st.sampled_from(["bh", "holm", "none", "maxt"]),
+    st.integers(2, 5),
+    st.integers(5, 40),
+    st.integers(0, 10_000),
+    st.sampled_from(["bh", "holm", "none", "maxt"]),
     st.sampled_from(["any", "neighbour", "published"]),
-)  # fmt: skip
+)
 def test_no_verdict_speaks_against_its_own_p(systems, items, seed, adjust, rule):
     rng = np.random.default_rng(seed)
     scores = rng.normal(size=(items, systems)) + rng.choice([0.0, 1.0], systems)

@@ -89,8 +89,9 @@ def test_a_range_narrower_than_the_scores_is_used_with_a_warning(kind):
     scores = DATA.human_score()[[DATA.ids.index(item) for item in chosen.ids]]
     low = float(scores.min()) + 1
     with pytest.warns(AliquotWarning, match="lies outside --range .* its width 4 is used"):
-        found = aliquot.estimate(DATA, "mean", selection=chosen, interval=kind, value_range=(low, low + 4),
-                                 target="given")  # fmt: skip
+        found = aliquot.estimate(
+            DATA, "mean", selection=chosen, interval=kind, value_range=(low, low + 4), target="given"
+        )
     half = (
         hoeffding_half_width(np.full(3, 40), 90, 4.0)
         if kind == "hoeffding"
@@ -107,9 +108,11 @@ def test_a_range_narrower_than_the_scores_is_used_with_a_warning(kind):
     "spec",
     [
         *(f"cv_published:{given}" for given in ("metrics=metricA", "proxy=mean", "proxy=several", "proxy=knn,k=5")),
-        "cv_published:proxy=knn,stratified=yes", "paper_best", "paper_best:k=5,covariance=printed",
+        "cv_published:proxy=knn,stratified=yes",
+        "paper_best",
+        "paper_best:k=5,covariance=printed",
     ],
-)  # fmt: skip
+)
 def test_a_systems_estimate_does_not_depend_on_the_other_systems(spec, gaps):
     """Section 3: "No knowledge of other segments, system outputs, or rater decisions is permitted"."""
     rng, data, scores = np.random.default_rng(7), DATA, DATA.human_score()[ROWS].copy()

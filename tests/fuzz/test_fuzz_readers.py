@@ -53,12 +53,52 @@ CASES = 200
 HANG = 120  # seconds; a loaded machine takes a few for the largest file
 
 TOKENS = [
-    b"null", b"NaN", b"Infinity", b"-1", b"1e999", b"1" + b"0" * 400, b"1e-400", b"true", b"[]", b"{}", b'""', b'"',
-    b"'", b",", b":", b"\t", b"\n", b"\r\n", b";", b"[" * 3000, b'{"a":' * 1500, b"\x00", b"\xff", b"\xed\xa0\x80",
-    b"\xf0\x9f", b"\xef\xbb\xbf", b"\x1b[2J", b"9223372036854775808", b"-0.0", b"\xe2\x80\xa8", b'"i":', b'"i":1,',
-    b'"value":', b"=1+1", b"None", b"--", b"../", b"\\u0000", b"\\ud800", b"PAR1", b"\x1f\x8b", b"PK\x03\x04", b"#",
-    b"[[criterion]]", b" ",
-]  # fmt: skip
+    b"null",
+    b"NaN",
+    b"Infinity",
+    b"-1",
+    b"1e999",
+    b"1" + b"0" * 400,
+    b"1e-400",
+    b"true",
+    b"[]",
+    b"{}",
+    b'""',
+    b'"',
+    b"'",
+    b",",
+    b":",
+    b"\t",
+    b"\n",
+    b"\r\n",
+    b";",
+    b"[" * 3000,
+    b'{"a":' * 1500,
+    b"\x00",
+    b"\xff",
+    b"\xed\xa0\x80",
+    b"\xf0\x9f",
+    b"\xef\xbb\xbf",
+    b"\x1b[2J",
+    b"9223372036854775808",
+    b"-0.0",
+    b"\xe2\x80\xa8",
+    b'"i":',
+    b'"i":1,',
+    b'"value":',
+    b"=1+1",
+    b"None",
+    b"--",
+    b"../",
+    b"\\u0000",
+    b"\\ud800",
+    b"PAR1",
+    b"\x1f\x8b",
+    b"PK\x03\x04",
+    b"#",
+    b"[[criterion]]",
+    b" ",
+]
 
 
 def damaged(raw: bytes, seed: int) -> bytes:
@@ -128,8 +168,13 @@ def saved(name: str, *sets: aliquot.EvalSet, **options: str) -> Callable[[Path],
 
 def summeval(_: Path) -> list[bytes]:
     answers = {"coherence": 4, "fluency": 5}
-    whole = {"decoded": "a summary", "text": "an article", "references": ["a reference"],
-             "expert_annotations": [answers, answers], "turker_annotations": [answers]}  # fmt: skip
+    whole = {
+        "decoded": "a summary",
+        "text": "an article",
+        "references": ["a reference"],
+        "expert_annotations": [answers, answers],
+        "turker_annotations": [answers],
+    }
     lines = [{"id": f"d{i}", "model_id": f"M{m}", **whole} for i in range(3) for m in range(2)]
     return ["".join(json.dumps(line) + "\n" for line in lines).encode()]
 
@@ -169,13 +214,16 @@ def campaigns(folder: Path) -> list[bytes]:
         made.execute("CREATE TABLE events (id INTEGER)")
         made.execute("CREATE TABLE audit (id INTEGER, payload TEXT)")
         made.execute("CREATE TABLE choices (item TEXT, time REAL)")
-        made.execute("CREATE TABLE judgments (cell_id TEXT, item TEXT, system TEXT, annotator TEXT, value REAL, "
-                     "time REAL)")  # fmt: skip
+        made.execute(
+            "CREATE TABLE judgments (cell_id TEXT, item TEXT, system TEXT, annotator TEXT, value REAL, time REAL)"
+        )
         cells = [(i, s) for i in range(20) for s in "AB"]
         rows = [(f"{i}{s}", json.dumps(f"i{i}"), s, "x", i + 0.5, 1.7e9 + i) for i, s in cells]
         made.executemany("INSERT INTO judgments VALUES (?, ?, ?, ?, ?, ?)", rows)
-        outputs = [(at, json.dumps({"rows": [{"outputs": [{"cell": f"{i}{s}", "text": "a text"}]}]}))
-                   for at, (i, s) in enumerate(cells)]  # fmt: skip
+        outputs = [
+            (at, json.dumps({"rows": [{"outputs": [{"cell": f"{i}{s}", "text": "a text"}]}]}))
+            for at, (i, s) in enumerate(cells)
+        ]
         made.executemany("INSERT INTO units VALUES (?, ?)", outputs)
     return [path.read_bytes()]
 
@@ -257,8 +305,13 @@ def model_payloads(folder: Path) -> list[bytes]:
 def read_payload(path: Path) -> object:
     """A model whose checksum fits its damaged content, as someone may make on purpose."""
     raw = path.read_bytes()
-    header = {"magic": "aliquot source model", "format": 1, "aliquot": "1", "bytes": len(raw),
-              "sha256": hashlib.sha256(raw).hexdigest()}  # fmt: skip
+    header = {
+        "magic": "aliquot source model",
+        "format": 1,
+        "aliquot": "1",
+        "bytes": len(raw),
+        "sha256": hashlib.sha256(raw).hexdigest(),
+    }
     path.write_bytes(json.dumps(header).encode() + b"\n" + raw)
     return read_model(path)
 
@@ -274,8 +327,12 @@ def datasheets(ending: str) -> Callable[[Path], list[bytes]]:
 
 def results(_: Path) -> list[bytes]:
     chosen = aliquot.select(DATA, "pps", 5, seed=1)
-    documents = [aliquot.estimate(DATA, selection=chosen).to_dict(), aliquot.agreement(LIKERT, bootstrap=0).to_dict(),
-                 aliquot.clean(LIKERT, "crowd").to_dict(), aliquot.plan(difference=1, sd=20).to_dict()]  # fmt: skip
+    documents = [
+        aliquot.estimate(DATA, selection=chosen).to_dict(),
+        aliquot.agreement(LIKERT, bootstrap=0).to_dict(),
+        aliquot.clean(LIKERT, "crowd").to_dict(),
+        aliquot.plan(difference=1, sd=20).to_dict(),
+    ]
     return [json.dumps(document, default=str).encode() for document in documents]
 
 
@@ -424,10 +481,40 @@ VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
     max_leaves=6,
 )
-FIELDS = ["i", "src", "tgt", "scores", "judgments", "doc", "cost", "aliquot", "selection", "id", "model_id",
-          "expert_annotations", "item", "system", "value", "annotator", "A", "human", "data", "annotations", "result",
-          "labels", "spans", "instance_id", "user_id", "responses", "fields", "answer", "_task_hash", "annotation",
-          "item_i", "accept"]  # fmt: skip
+FIELDS = [
+    "i",
+    "src",
+    "tgt",
+    "scores",
+    "judgments",
+    "doc",
+    "cost",
+    "aliquot",
+    "selection",
+    "id",
+    "model_id",
+    "expert_annotations",
+    "item",
+    "system",
+    "value",
+    "annotator",
+    "A",
+    "human",
+    "data",
+    "annotations",
+    "result",
+    "labels",
+    "spans",
+    "instance_id",
+    "user_id",
+    "responses",
+    "fields",
+    "answer",
+    "_task_hash",
+    "annotation",
+    "item_i",
+    "accept",
+]
 OBJECTS = st.dictionaries(
     st.sampled_from(FIELDS), VALUES | st.dictionaries(st.sampled_from(FIELDS), VALUES, max_size=3)
 )

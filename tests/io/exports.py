@@ -41,18 +41,27 @@ def pearmut(*, scores: bool = True, opaque: bool = False) -> list[dict[str, Any]
             "item_i": 0,
             "actions": [{"time": 100.0, "action": "load"}, {"time": 112.0, "action": "submit"}],
             "item": [
-                {"item_id": f"i{i}" if opaque else str(i), "src": f"source {i}",
-                 "tgt": {names[s]: text(i, s) for s in SYSTEMS}}
+                {
+                    "item_id": f"i{i}" if opaque else str(i),
+                    "src": f"source {i}",
+                    "tgt": {names[s]: text(i, s) for s in SYSTEMS},
+                }
                 for i in ITEMS
             ],
             "annotation": [
-                {names[s]: {"score": value(i, s, person) if scores else None, "textfield": None,
-                            "error_spans": [span] if s == "B" else []} for s in SYSTEMS}
+                {
+                    names[s]: {
+                        "score": value(i, s, person) if scores else None,
+                        "textfield": None,
+                        "error_spans": [span] if s == "B" else [],
+                    }
+                    for s in SYSTEMS
+                }
                 for i in ITEMS
             ],
         }
         for person in PEOPLE
-    ]  # fmt: skip
+    ]
 
 
 def appraise(*, literal: bool = True) -> str:
@@ -78,33 +87,58 @@ def label_studio() -> list[dict[str, Any]]:
             "predictions": [],
             "annotations": [
                 {
-                    "id": 1, "completed_by": {"id": 7, "email": person}, "was_cancelled": False, "ground_truth": False,
-                    "lead_time": 12.0, "created_at": "2026-01-01T10:00:00Z",
+                    "id": 1,
+                    "completed_by": {"id": 7, "email": person},
+                    "was_cancelled": False,
+                    "ground_truth": False,
+                    "lead_time": 12.0,
+                    "created_at": "2026-01-01T10:00:00Z",
                     "result": [
-                        {"id": "n", "from_name": "score", "to_name": "output", "type": "number",
-                         "value": {"number": value(item, system, person)}},
-                        *([{"id": "r", "from_name": "errors", "to_name": "output", "type": "labels",
-                            "value": {"start": 0, "end": 6, "text": "output", "labels": ["Minor"]}}]
-                          if system == "B" else []),
+                        {
+                            "id": "n",
+                            "from_name": "score",
+                            "to_name": "output",
+                            "type": "number",
+                            "value": {"number": value(item, system, person)},
+                        },
+                        *(
+                            [
+                                {
+                                    "id": "r",
+                                    "from_name": "errors",
+                                    "to_name": "output",
+                                    "type": "labels",
+                                    "value": {"start": 0, "end": 6, "text": "output", "labels": ["Minor"]},
+                                }
+                            ]
+                            if system == "B"
+                            else []
+                        ),
                     ],
                 }
                 for person in PEOPLE
             ],
         }
         for at, (item, system) in enumerate((i, s) for i in ITEMS for s in SYSTEMS)
-    ]  # fmt: skip
+    ]
 
 
 def label_studio_min() -> list[dict[str, Any]]:
     return [
         {
-            "id": 100 + at, "cell": cell(item, system), "output": text(item, system),
-            "score": [{"number": value(item, system, person)}], "annotator": person, "annotation_id": at,
-            "created_at": "2026-01-01T10:00:00Z", "updated_at": "2026-01-01T10:00:00Z", "lead_time": 12.0,
+            "id": 100 + at,
+            "cell": cell(item, system),
+            "output": text(item, system),
+            "score": [{"number": value(item, system, person)}],
+            "annotator": person,
+            "annotation_id": at,
+            "created_at": "2026-01-01T10:00:00Z",
+            "updated_at": "2026-01-01T10:00:00Z",
+            "lead_time": 12.0,
             **({"errors": [{"start": 0, "end": 6, "text": "output", "labels": ["Minor"]}]} if system == "B" else {}),
         }
         for at, (item, system, person) in enumerate(CELLS)
-    ]  # fmt: skip
+    ]
 
 
 def label_studio_csv() -> str:
@@ -112,8 +146,10 @@ def label_studio_csv() -> str:
     for at, record in enumerate(label_studio_min()):
         score = json.dumps(record["score"]).replace('"', '""')
         spans = json.dumps(record.get("errors", [])).replace('"', '""')
-        rows.append(f'{at},"{record["annotator"]}","{record["cell"]}","2026-01-01","{spans}",{at},12.0,'
-                    f'"{record["output"]}","{score}","2026-01-01"\n')  # fmt: skip
+        rows.append(
+            f'{at},"{record["annotator"]}","{record["cell"]}","2026-01-01","{spans}",{at},12.0,'
+            f'"{record["output"]}","{score}","2026-01-01"\n'
+        )
     return "annotation_id,annotator,cell,created_at,errors,id,lead_time,output,score,updated_at\n" + "".join(rows)
 
 
@@ -127,9 +163,12 @@ def potato(*, version: int = 2) -> list[dict[str, Any]]:
         if version == 2:
             record |= {"labels": {"score": {"score": score}}, "spans": {"errors": spans}, "links": {}}
         else:
-            record |= {"displayed_text": text(item, system), "label_annotations": {"score": {f"scale_{score}": score}},
-                       "span_annotations": spans,
-                       "behavioral_data": {"time_string": "Time spent: 0d 0h 0m 12s "}}  # fmt: skip
+            record |= {
+                "displayed_text": text(item, system),
+                "label_annotations": {"score": {f"scale_{score}": score}},
+                "span_annotations": spans,
+                "behavioral_data": {"time_string": "Time spent: 0d 0h 0m 12s "},
+            }
         records.append(record)
     return records
 
@@ -145,13 +184,20 @@ def potato_csv() -> str:
 def prodigy() -> list[dict[str, Any]]:
     return [
         {
-            "text": text(item, system), "meta": {"item": item, "system": system}, "_input_hash": 5, "_task_hash": at,
+            "text": text(item, system),
+            "meta": {"item": item, "system": system},
+            "_input_hash": 5,
+            "_task_hash": at,
             "options": [{"id": value(item, system, p), "text": str(value(item, system, p))} for p in PEOPLE],
-            "accept": [value(item, system, person)], "answer": "accept", "_session_id": person, "_view_id": "choice",
-            "_timestamp": 1700000000 + at, "spans": [{"start": 0, "end": 6, "label": "Minor"}] if system == "B" else [],
+            "accept": [value(item, system, person)],
+            "answer": "accept",
+            "_session_id": person,
+            "_view_id": "choice",
+            "_timestamp": 1700000000 + at,
+            "spans": [{"start": 0, "end": 6, "label": "Minor"}] if system == "B" else [],
         }
         for at, (item, system, person) in enumerate(CELLS)
-    ]  # fmt: skip
+    ]
 
 
 def argilla(*, kind: str = "nested") -> list[dict[str, Any]]:
@@ -164,10 +210,13 @@ def argilla(*, kind: str = "nested") -> list[dict[str, Any]]:
             record: dict[str, Any] = {"id": cell(item, system), "_server_id": "x", "status": "completed"}
             if kind == "flat":
                 record |= shown | {
-                    "score.responses": list(scores.values()), "score.responses.users": list(scores),
-                    "score.responses.status": ["submitted"] * len(scores), "errors.responses": [spans] * len(scores),
-                    "errors.responses.users": list(scores), "score.suggestion": 50,
-                }  # fmt: skip
+                    "score.responses": list(scores.values()),
+                    "score.responses.users": list(scores),
+                    "score.responses.status": ["submitted"] * len(scores),
+                    "errors.responses": [spans] * len(scores),
+                    "errors.responses.users": list(scores),
+                    "score.suggestion": 50,
+                }
             elif kind == "old":
                 values = {p: {"score": {"value": v}, "errors": {"value": spans}} for p, v in scores.items()}
                 record |= {"fields": shown, "metadata": {}}

@@ -63,8 +63,16 @@ def test_without_a_key_the_error_asks_for_it(name, tmp_path):
 
 
 def test_estimate_reads_an_export_with_its_key(tmp_path, key):
-    data = aliquot.load(pl.DataFrame({"item": list(exports.ITEMS) * 2, "system": ["A"] * 3 + ["B"] * 3,
-                                      "metric": "m", "value": [1.0, 2.0, 3.5, 2.0, 1.5, 3.0]}))  # fmt: skip
+    data = aliquot.load(
+        pl.DataFrame(
+            {
+                "item": list(exports.ITEMS) * 2,
+                "system": ["A"] * 3 + ["B"] * 3,
+                "metric": "m",
+                "value": [1.0, 2.0, 3.5, 2.0, 1.5, 3.0],
+            }
+        )
+    )
     path = written(tmp_path, "o.jsonl", exports.lines(exports.potato()))
     result = aliquot.estimate(data, "mean", judgments=aliquot.load_judgments(path, key=key))
     means = {row.system: row.estimate for row in result.systems}
@@ -142,10 +150,22 @@ def test_appraise_damaged_copies_are_controls_that_clean_uses(tmp_path):
 
 
 def test_appraise_json_lines_and_sources(tmp_path):
-    record = {"annotator": "ann", "source_id": "x", "source_text": "Quelle", "target_id": "A", "target_text": "source",
-              "score": 70, "mqm_annotations": '[{"start_i": "missing", "end_i": "missing", "severity": "major"}]',
-              "item_id": 4, "item_type": "TGT", "document_id": "d", "start_time": 1.0, "end_time": 4.0,
-              "is_complete_document": False, "task_type": "Document"}  # fmt: skip
+    record = {
+        "annotator": "ann",
+        "source_id": "x",
+        "source_text": "Quelle",
+        "target_id": "A",
+        "target_text": "source",
+        "score": 70,
+        "mqm_annotations": '[{"start_i": "missing", "end_i": "missing", "severity": "major"}]',
+        "item_id": 4,
+        "item_type": "TGT",
+        "document_id": "d",
+        "start_time": 1.0,
+        "end_time": 4.0,
+        "is_complete_document": False,
+        "task_type": "Document",
+    }
     data = aliquot.load(written(tmp_path, "a.jsonl", exports.lines([record])))
     assert data.items.row(0, named=True) == {"id": 4, "source": "Quelle", "document": "d"}
     assert data.judgments is not None
@@ -233,16 +253,23 @@ def test_potato_scales_by_ticked_labels_and_words(tmp_path, key):
 
 def test_potato_error_spans_are_mqm(tmp_path, key):
     errors = [{"start": 0, "end": 3, "text": "out", "type": "Accuracy", "subtype": "Addition", "severity": "Major"}]
-    record = {"instance_id": exports.cell(0, "A"), "user_id": "ann", "spans": {},
-              "labels": {"quality": {"errors": errors, "score": 95}}}  # fmt: skip
+    record = {
+        "instance_id": exports.cell(0, "A"),
+        "user_id": "ann",
+        "spans": {},
+        "labels": {"quality": {"errors": errors, "score": 95}},
+    }
     table = aliquot.load_judgments(written(tmp_path, "o.jsonl", exports.lines([record])), key=key).table
     assert table.select("value", "category", "severity", "span").rows() == [(-5.0, "Accuracy/Addition", "Major", "out")]
 
 
 def test_prodigy_accepted_rejected_ignored(tmp_path):
     base = {"text": "out", "meta": {"item": 1, "system": "A"}, "_task_hash": 3, "_session_id": "ann"}
-    rows = [base | {"answer": "accept"}, base | {"answer": "reject", "_session_id": "bob"},
-            base | {"answer": "ignore", "_session_id": "cy"}]  # fmt: skip
+    rows = [
+        base | {"answer": "accept"},
+        base | {"answer": "reject", "_session_id": "bob"},
+        base | {"answer": "ignore", "_session_id": "cy"},
+    ]
     table = aliquot.load_judgments(written(tmp_path, "d.jsonl", exports.lines(rows))).table
     assert table["value"].to_list() == [1.0, 0.0, None]
 

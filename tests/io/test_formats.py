@@ -300,7 +300,7 @@ def test_mqm_side_by_side_header_one_longer(tmp_path):
         (["A\td\t1\t1\tr\ts\t<v>t</v>\tStyle\n"], "line 2: 8 fields .*so in every row; which columns"),
         (["A\td\t1\t1\tr\ts\t<v>t</v>\tStyle\tMinor\tx\n"], "line 2: 10 fields where the header has 9; mend the row"),
     ],
-)  # fmt: skip
+)
 def test_mqm_rows_that_cannot_be_aligned(tmp_path, rows, message):
     with pytest.raises(FormatError, match=message):
         load(write_files(tmp_path, {"m.tsv": MQM_HEADER + "".join(rows)}) / "m.tsv")
@@ -378,8 +378,12 @@ def test_long_scores_with_texts_and_documents(tmp_path):
     )
     data = table(tmp_path, content, "t.tsv")
     assert data.items.row(0, named=True) == {
-        "id": 1, "source": "Hallo", "document": "d1", "domain": "news", "cost": 2.5
-    }  # fmt: skip
+        "id": 1,
+        "source": "Hallo",
+        "document": "d1",
+        "domain": "news",
+        "cost": 2.5,
+    }
     assert data.outputs is not None
     assert data.outputs.rows() == [("Hello", "Hi")]
 

@@ -80,9 +80,10 @@ def test_verbs_take_paths_and_tables(tmp_path: Path, data: EvalSet) -> None:
         found = aliquot.estimate(path, selection=chosen, judgments=judgments)
         assert [row.estimate for row in found.systems] == [row.estimate for row in expected.systems]
     planned = aliquot.plan(path, judgments=tmp_path / "judgments.csv", selection=chosen, draws=100, replays=5)
-    assert planned.signature == aliquot.plan(
-        data, judgments=data.judgments, selection=selection, draws=100, replays=5
-    ).signature  # fmt: skip
+    assert (
+        planned.signature
+        == aliquot.plan(data, judgments=data.judgments, selection=selection, draws=100, replays=5).signature
+    )
     sheet = aliquot.datasheet.new(path, selection=chosen, judgments=tmp_path / "judgments.csv")
     assert sheet.answer("3.1.1").text == "10"
     judged = tmp_path / "judgments.csv"

@@ -35,10 +35,16 @@ def records(path: Path) -> list[dict[str, Any]]:
 
 
 FIRST = {
-    "i": 7, "src": "Guten Tag", "ref": "Hello", "doc": "d1", "domain": "news", "cost": 1.5, "position": 3,
+    "i": 7,
+    "src": "Guten Tag",
+    "ref": "Hello",
+    "doc": "d1",
+    "domain": "news",
+    "cost": 1.5,
+    "position": 3,
     "tgt": {"B": "Hi", "A": "Good day"},
     "scores": {"B": {"human": 0.9, "COMET": 0.8}, "A": {"human": None, "COMET": 0.1}},
-}  # fmt: skip
+}
 SECOND = {"i": 9, "tgt": {"A": "no source"}, "scores": {"A": {"COMET": 1}}}
 
 
@@ -54,9 +60,14 @@ def test_fields_become_columns_and_arrays(two):
     assert np.array_equal(data.scores["COMET"], [[0.8, 0.1], [NAN, 1.0]], equal_nan=True)
     assert data.human == "human"
     assert data.items.row(0, named=True) == {
-        "id": 7, "source": "Guten Tag", "reference": "Hello", "document": "d1", "domain": "news", "cost": 1.5,
+        "id": 7,
+        "source": "Guten Tag",
+        "reference": "Hello",
+        "document": "d1",
+        "domain": "news",
+        "cost": 1.5,
         "position": 3,
-    }  # fmt: skip
+    }
     assert data.items.row(1)[1:] == (None,) * 6
     assert data.outputs is not None
     assert data.outputs.rows() == [("Hi", "Good day"), (None, "no source")]
@@ -97,11 +108,23 @@ def test_ids_and_documents_may_be_names_or_numbers(tmp_path):
 def test_files_of_subset2evaluate_keep_their_fields(tmp_path):
     """Its items carry time, cost, nulls and whatever else; a file read and written has all of it."""
     item = {
-        "i": 0, "src": "s", "ref": "r", "tgt": {"A": "a"}, "doc": "d", "domain": "news", "cost": 2.0,
-        "time": 31.5, "scores": {"A": {"human": 0.5, "MetricX": -1.0}}, "subset2evaluate_utility": None,
-        "refs": ["r", "s"], "meta": {"lang": "de", "n": [1, 2.5, None]}, "id": "own", "source": "own too",
-        "year": 2023, "ok": True,
-    }  # fmt: skip
+        "i": 0,
+        "src": "s",
+        "ref": "r",
+        "tgt": {"A": "a"},
+        "doc": "d",
+        "domain": "news",
+        "cost": 2.0,
+        "time": 31.5,
+        "scores": {"A": {"human": 0.5, "MetricX": -1.0}},
+        "subset2evaluate_utility": None,
+        "refs": ["r", "s"],
+        "meta": {"lang": "de", "n": [1, 2.5, None]},
+        "id": "own",
+        "source": "own too",
+        "year": 2023,
+        "ok": True,
+    }
     data = load(write(tmp_path / "x.jsonl", item))
     assert data.column("time").to_list() == [31.5]
     assert data.ids == [0]
@@ -279,11 +302,23 @@ def test_quotes_before_colons_do_not_slow_reading(monkeypatch):
         ({"judgments": [{"system": "A", "seconds": True}]}, "field judgments[0].seconds: expected a number"),
         ({"i": 1, "src": "\ud800"}, "item 1: \\ud800 is half of a surrogate pair"),
         ({"i": 1}, "item 1: the reason"),
-        ({"i": 1, "src": None, "doc": 3, "domain": "d", "cost": 2, "position": 0, "tgt": {"A": "t"}, "aliquot":
-          {"human": "h", "flipped": ["m"]}, "scores": {"A": {"m": 1}}, "judgments": [{"system": "A", "annotator": 3}]},
-         "item 1: the reason"),
+        (
+            {
+                "i": 1,
+                "src": None,
+                "doc": 3,
+                "domain": "d",
+                "cost": 2,
+                "position": 0,
+                "tgt": {"A": "t"},
+                "aliquot": {"human": "h", "flipped": ["m"]},
+                "scores": {"A": {"m": 1}},
+                "judgments": [{"system": "A", "annotator": 3}],
+            },
+            "item 1: the reason",
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_is_wrong_with_an_item_is_said(item, message):
     assert message in str(explain(json.dumps(item).encode(), "here", "the reason"))
 

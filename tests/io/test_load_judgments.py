@@ -92,8 +92,10 @@ def test_flipping_all_judgments_or_one_criterion(tmp_path: Path) -> None:
     assert load_judgments(path, lower_is_better=["errors"]).table["value"].to_list() == [-3.0, 4.0]
     data = aliquot.load(path, lower_is_better=["errors"])
     assert {name: float(values[0, 0]) for name, values in data.scores.items()} == {
-        "human": 0.5, "human_errors": -3.0, "human_style": 4.0,
-    }  # fmt: skip
+        "human": 0.5,
+        "human_errors": -3.0,
+        "human_style": 4.0,
+    }
     assert data.flipped == {"human_errors"}
     with pytest.raises(AliquotError, match="no score 'stile'; did you mean 'style'"):
         load_judgments(path, lower_is_better=["stile"])
@@ -203,10 +205,13 @@ def test_no_such_file(tmp_path: Path) -> None:
 # -- campaigns -----------------------------------------------------------------------------------------------------
 
 TABLES = {
-    "meta": ("key", "value"), "events": ("id",), "units": ("id", "payload"),
+    "meta": ("key", "value"),
+    "events": ("id",),
+    "units": ("id", "payload"),
     "judgments": ("assignment_id", "cell_id", "item", "system", "annotator", "value", "time", "control", "side"),
-    "choices": ("item", "choice", "time"), "audit": ("id", "payload"),
-}  # fmt: skip
+    "choices": ("item", "choice", "time"),
+    "audit": ("id", "payload"),
+}
 
 
 def campaign_file(path: Path, left_out: str = "", **rows: list[tuple[Any, ...]]) -> Path:
@@ -230,9 +235,9 @@ def test_the_judgments_of_a_campaign_as_a_table(tmp_path: Path) -> None:
     found = campaign.read_judgments(path)
     assert found.columns == ["item", "system", "annotator", "value", "time", "control"]  # no keys, nothing empty
     assert found.rows() == [
-        ("0", "A", "ann", 3.0, "1970-01-01T00:00:00.500Z", None), ("x", "B", "ann", 4.5, "1970-01-01T00:00:01.000Z",
-                                                                   "damaged"),
-    ]  # fmt: skip
+        ("0", "A", "ann", 3.0, "1970-01-01T00:00:00.500Z", None),
+        ("x", "B", "ann", 4.5, "1970-01-01T00:00:01.000Z", "damaged"),
+    ]
     assert campaign.read_choices(path) is None
     chosen = campaign_file(tmp_path / "d.db", choices=[("7", "a", 0.0)])
     choices = campaign.read_choices(chosen)
@@ -244,8 +249,12 @@ def test_the_judgments_of_a_campaign_as_a_table(tmp_path: Path) -> None:
 
 def test_judgments_of_a_campaign_know_the_text_that_was_shown(tmp_path: Path) -> None:
     """Of an attention check no text is remembered, nor of an output without words."""
-    shown = {"rows": [{"outputs": [{"cell": "c1", "text": "one"}, {"cell": "c2", "text": "two"}, {"text": "context"}]},
-                      {"outputs": [{"cell": "c3", "text": " "}]}]}  # fmt: skip
+    shown = {
+        "rows": [
+            {"outputs": [{"cell": "c1", "text": "one"}, {"cell": "c2", "text": "two"}, {"text": "context"}]},
+            {"outputs": [{"cell": "c3", "text": " "}]},
+        ]
+    }
     more = [*JUDGED, ("a1", "c3", "1", "A", "ann", 1.0, 2.0, None, None)]
     path = campaign_file(tmp_path / "c.db", judgments=more, units=[(1, json.dumps(shown))])
     found = campaign.read_judgments_of_texts(path)

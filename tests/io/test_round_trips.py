@@ -58,8 +58,10 @@ def items_tables(draw):
 
     Columns without any value are left to `test_corners`.
     """
-    ids = draw(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1, max_size=4, unique=True)
-               | st.lists(st.text(max_size=5), min_size=1, max_size=4, unique=True))  # fmt: skip
+    ids = draw(
+        st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1, max_size=4, unique=True)
+        | st.lists(st.text(max_size=5), min_size=1, max_size=4, unique=True)
+    )
     kinds: dict[str, tuple[st.SearchStrategy[Any], pl.DataType]] = {
         "source": (text, pl.String()),
         "reference": (text, pl.String()),

@@ -52,8 +52,11 @@ def test_a_sheet_with_outputs_scores_and_annotators(tmp_path: Path) -> None:
         judgments = load(written(tmp_path, text)).judgments
     assert judgments is not None
     assert judgments.table.select("system", "annotator", "value").rows() == [
-        ("A", "ann", 3.0), ("A", "bob", 5.0), ("B", "ann", 4.0), ("B", "bob", 6.0),
-    ]  # fmt: skip
+        ("A", "ann", 3.0),
+        ("A", "bob", 5.0),
+        ("B", "ann", 4.0),
+        ("B", "bob", 6.0),
+    ]
 
 
 # -- containers ----------------------------------------------------------------------------------------------------

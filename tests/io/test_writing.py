@@ -339,11 +339,13 @@ def test_a_kill_at_any_moment_leaves_the_old_or_the_new(old, seconds):
 def test_files_of_others_stay(tmp_path):
     machine, pid, started = this_process().token.split("-")
     others = [
-        ".x.tmp", "x.tmp", ".result.txt.abcdefgh.tmp",  # no owner in the name
+        ".x.tmp",
+        "x.tmp",
+        ".result.txt.abcdefgh.tmp",  # no owner in the name
         f".x.aliquot-00000000-{2**22 + 1}-1-abc.tmp",  # of another machine
         f".x.aliquot-{machine}-{pid}-{started}-abc.tmp",  # of this process
         f"x.aliquot-{machine}-{2**22 + 1}-1-abc.tmp",  # not hidden
-    ]  # fmt: skip
+    ]
     for name in others:
         (tmp_path / name).write_bytes(b"")
     stale = tmp_path / f".x.aliquot-{machine}-{pid}-1-abc.tmp"  # an earlier process of the same number
@@ -393,7 +395,8 @@ def test_a_folder_that_is_read_is_not_written_into(tmp_path):
 
 def test_one_thing_only_goes_to_standard_output():
     assert [is_stdout(name) for name in ("-", Path("/dev/stdout"), "/dev/fd/1", "out.csv", None)] == [True] * 3 + [
-        False] * 2  # fmt: skip
+        False
+    ] * 2
     with keeping_inputs():
         assert not stdout_is_output()
         claim_stdout("--json")

@@ -49,10 +49,13 @@ def data() -> EvalSet:
     outputs = {name: [damaged(text, share) for text in references] for name, share in shares.items()}
     human = np.array(list(shares.values())) * -40 + rng.normal(size=(60, 3))
     return EvalSet(
-        items=pl.DataFrame({"id": range(60), "reference": references}), systems=("A", "B", "C"),
-        outputs=pl.DataFrame(outputs), scores={"human": human, "m": human + rng.normal(size=human.shape)},
-        human="human", name="made",
-    )  # fmt: skip
+        items=pl.DataFrame({"id": range(60), "reference": references}),
+        systems=("A", "B", "C"),
+        outputs=pl.DataFrame(outputs),
+        scores={"human": human, "m": human + rng.normal(size=human.shape)},
+        human="human",
+        name="made",
+    )
 
 
 def test_scores_on_all_items_are_sacrebleus(data):

@@ -174,8 +174,23 @@ def test_the_truth_agrees_with_itself():
     p = TRUTH.p[None]
     same = Outcomes(TRUTH.means[None], np.zeros((1, SYSTEMS)), p, p, TRUTH.clusters[None], np.ones(1), (SCORES,))
     best = {name: measured(name, same)[0] for name, measure in MEASURES.items() if not measure.watched}
-    ones = ("spa", "spa_full", "accuracy", "pearson", "spearman", "kendall", "weighted_tau", "top1", "top1_rank",
-            "top3", "top_dice", "top_dice_published", "top1_published", "coverage", "cost")  # fmt: skip
+    ones = (
+        "spa",
+        "spa_full",
+        "accuracy",
+        "pearson",
+        "spearman",
+        "kendall",
+        "weighted_tau",
+        "top1",
+        "top1_rank",
+        "top3",
+        "top_dice",
+        "top_dice_published",
+        "top1_published",
+        "coverage",
+        "cost",
+    )
     expected = dict.fromkeys(ones, 1.0)
     expected |= dict.fromkeys(("mae", "rmse", "swaps", "changed", "width", "slack"), 0.0)
     expected["clusters"] = float(TRUTH.clusters.max())

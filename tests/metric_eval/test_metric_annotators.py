@@ -121,8 +121,11 @@ def test_the_criterion_or_protocol_behind_the_score_is_found(column):
     rng = np.random.default_rng(6)
     true, noise = world(rng, people=2)
     one, other = true + noise, rng.normal(50, 20, size=noise.shape)
-    data = judged(np.concatenate([one, other]), human=one.mean(axis=0),
-                  columns={column: ["fluency"] * one.size + ["style"] * other.size})  # fmt: skip
+    data = judged(
+        np.concatenate([one, other]),
+        human=one.mean(axis=0),
+        columns={column: ["fluency"] * one.size + ["style"] * other.size},
+    )
     # The same two people answered both questions.
     table = rows_of(data).with_columns(pl.col("annotator").replace({"a2": "a0", "a3": "a1"}))
     data = replace(data, judgments=Judgments(table))

@@ -67,8 +67,12 @@ def test_the_identity_holds_in_every_row(data, paired, common):
 def test_the_optimal_predictor_people_themselves_and_their_opposite():
     rng = np.random.default_rng(2)
     human = rng.normal(size=(60, 5)) + 0.4 * np.arange(5)
-    rows = aliquot.metrics(made(human, same=human, opposite=-human), metrics=["human", "same", "opposite"],
-                           parts=["decomposition"], trials=TRIALS).decomposition  # fmt: skip
+    rows = aliquot.metrics(
+        made(human, same=human, opposite=-human),
+        metrics=["human", "same", "opposite"],
+        parts=["decomposition"],
+        trials=TRIALS,
+    ).decomposition
     optimal, people, again, same, opposite = rows
     assert (optimal.bias, optimal.variance) == (0, 0)
     assert optimal.observed == optimal.noise > 0
@@ -167,13 +171,24 @@ def test_the_verdict_answers_the_question(data, report):
         (np.inf, np.nan, 0.0, 1, "B is worth more than 10000 single judgments per system: it is right about the only"),
         (np.inf, np.inf, 1e-4, 990, "B is worth more than 10000 single judgments per system."),
     ],
-)  # fmt: skip
+)
 def test_the_verdict_in_words(judgments, low, bias, pairs, words):
     def row(metric: str, judgments: float, human: str = "h") -> Worth:
         return Worth(
-            human, metric, "judgment", bias, judgments, low, np.inf, np.nan, np.nan, np.nan, reached=True, limit=10_000,
+            human,
+            metric,
+            "judgment",
+            bias,
+            judgments,
+            low,
+            np.inf,
+            np.nan,
+            np.nan,
+            np.nan,
+            reached=True,
+            limit=10_000,
             pairs=pairs,
-        )  # fmt: skip
+        )
 
     rows = [row("A", 1.0), row("B", judgments)] if judgments > 1 else [row("B", judgments)]
     assert verdict_of(rows).startswith(f"On these data {words}")
@@ -218,7 +233,7 @@ def test_correlations_are_those_of_scipy(data, report):
         ("within_item", "kendall_b"): np.nanmean([stats.kendalltau(metric[k], human[k])[0] for k in range(120)]),
         ("system", "pearson"): stats.pearsonr(*means).statistic,
         ("system", "kendall_b"): stats.kendalltau(*means).statistic,
-    }  # fmt: skip
+    }
     found = {(row.level, row.measure): row.value for row in report.correlations if row.metric == "metricA"}
     for key, value in wanted.items():
         assert found[key] == pytest.approx(value, abs=1e-12), key
@@ -231,8 +246,9 @@ def test_every_correlation_states_its_ties_and_what_it_rests_on(report):
     options = {(row.ties, row.average) for row in report.correlations if row.measure == "kendall_like"}
     assert len(options) == 6
     assert {row.ties for row in report.correlations if row.measure == "acc_eq"} == {
-        "calibrated on these scores", "equal scores only",
-    }  # fmt: skip
+        "calibrated on these scores",
+        "equal scores only",
+    }
 
 
 def test_top_and_last_curves_and_leaving_systems_out(report):
@@ -311,8 +327,9 @@ def test_rows_are_never_misaligned(seed, items, systems, missing):
     for row in report.decomposition:
         assert row.observed == pytest.approx(row.noise + row.bias + row.variance, abs=1e-12)
     rows, columns = rng.permutation(items), rng.permutation(systems)
-    turned = aliquot.metrics(made(human[rows][:, columns], m=metric[rows][:, columns]), metrics=["m"], parts=parts,
-                             trials=20)  # fmt: skip
+    turned = aliquot.metrics(
+        made(human[rows][:, columns], m=metric[rows][:, columns]), metrics=["m"], parts=parts, trials=20
+    )
     for one, other in zip(report.correlations, turned.correlations, strict=True):
         assert one.value == pytest.approx(other.value, abs=1e-9, nan_ok=True), (one.level, one.measure)
         assert (one.cells, one.groups, one.undefined) == (other.cells, other.groups, other.undefined)
@@ -488,8 +505,10 @@ def test_items_without_a_pair():
 def test_one_metric_cannot_be_compared_with_others(data):
     with pytest.raises(DataError, match="there is one metric"):
         aliquot.metrics(data, metrics=["metricA"], parts=["tests"])
-    assert any("no tests: there is one metric" in note for note in
-               aliquot.metrics(data, metrics=["metricA"], trials=50, permutations=5).notes)  # fmt: skip
+    assert any(
+        "no tests: there is one metric" in note
+        for note in aliquot.metrics(data, metrics=["metricA"], trials=50, permutations=5).notes
+    )
 
 
 def test_metrics_without_a_common_cell(data):
@@ -533,11 +552,14 @@ def test_a_human_score_named_twice_is_looked_at_once(data):
     assert len(report.decomposition) == 2 + len(report.metrics)
 
 
-@pytest.mark.parametrize(("options", "message"), [
-    ({"parts": ["decompositon"]}, "did you mean 'decomposition'"),
-    ({"tests": ["acceq"]}, "did you mean 'acc_eq'"),
-    ({"swap": "item"}, "did you mean 'items'"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"parts": ["decompositon"]}, "did you mean 'decomposition'"),
+        ({"tests": ["acceq"]}, "did you mean 'acc_eq'"),
+        ({"swap": "item"}, "did you mean 'items'"),
+    ],
+)
 def test_names_that_do_not_exist(data, options, message):
     with pytest.raises(NameUnknownError, match=message):
         aliquot.metrics(data, **options)

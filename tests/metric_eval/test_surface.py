@@ -46,18 +46,27 @@ def data() -> EvalSet:
     )
 
 
-@pytest.mark.parametrize(("spec", "metric", "sign"), [
-    ("bleu", BLEU(effective_order=True), 1),
-    ("bleu:tokenize=zh,lowercase=yes", BLEU(effective_order=True, tokenize="zh", lowercase=True), 1),
-    ("bleu:tokenize=char,smooth_method=floor,smooth_value=0.5", BLEU(effective_order=True, tokenize="char",
-                                                                    smooth_method="floor", smooth_value=0.5), 1),
-    ("bleu:effective_order=no,max_ngram_order=2", BLEU(max_ngram_order=2), 1),
-    ("chrf", CHRF(), 1),
-    ("chrf:word_order=2,whitespace=yes,beta=3", CHRF(word_order=2, whitespace=True, beta=3), 1),
-    ("ter", TER(), -1),
-    ("ter:normalized=yes,asian_support=yes,case_sensitive=yes", TER(normalized=True, asian_support=True,
-                                                                    case_sensitive=True), -1),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("spec", "metric", "sign"),
+    [
+        ("bleu", BLEU(effective_order=True), 1),
+        ("bleu:tokenize=zh,lowercase=yes", BLEU(effective_order=True, tokenize="zh", lowercase=True), 1),
+        (
+            "bleu:tokenize=char,smooth_method=floor,smooth_value=0.5",
+            BLEU(effective_order=True, tokenize="char", smooth_method="floor", smooth_value=0.5),
+            1,
+        ),
+        ("bleu:effective_order=no,max_ngram_order=2", BLEU(max_ngram_order=2), 1),
+        ("chrf", CHRF(), 1),
+        ("chrf:word_order=2,whitespace=yes,beta=3", CHRF(word_order=2, whitespace=True, beta=3), 1),
+        ("ter", TER(), -1),
+        (
+            "ter:normalized=yes,asian_support=yes,case_sensitive=yes",
+            TER(normalized=True, asian_support=True, case_sensitive=True),
+            -1,
+        ),
+    ],
+)
 def test_numbers_and_signatures_are_sacrebleus(data, spec, metric, sign):
     found = surface(data, spec)
     (row,) = found.scores
@@ -76,9 +85,13 @@ def test_numbers_and_signatures_are_sacrebleus(data, spec, metric, sign):
 def test_several_values_are_several_metrics(data):
     found = surface(data, "bleu:tokenize=13a|char,lowercase=yes|no,chrF,TER")
     assert [row.metric for row in found.scores] == [
-        "bleu:tokenize=13a,lowercase=yes", "bleu:tokenize=13a,lowercase=no", "bleu:tokenize=char,lowercase=yes",
-        "bleu:tokenize=char,lowercase=no", "chrf", "ter",
-    ]  # fmt: skip
+        "bleu:tokenize=13a,lowercase=yes",
+        "bleu:tokenize=13a,lowercase=no",
+        "bleu:tokenize=char,lowercase=yes",
+        "bleu:tokenize=char,lowercase=no",
+        "chrf",
+        "ter",
+    ]
     assert found.data.metrics == [row.metric for row in found.scores]
     assert data.metrics == []
     assert any("'ter' counts errors and is flipped" in note for note in found.notes)
@@ -166,18 +179,21 @@ def test_progress(data):
     assert told == [(1, 4), (2, 4), (3, 4), (4, 4)]
 
 
-@pytest.mark.parametrize(("spec", "kind", "message"), [
-    ("blue", NameUnknownError, "no surface metric 'blue'; did you mean 'bleu'"),
-    ("bleu:tokenise=zh", NameUnknownError, "no parameter 'tokenise'; did you mean 'tokenize'"),
-    ("bleu:tokenize=13b", NameUnknownError, "no tokeniser '13b'; did you mean '13a'"),
-    ("bleu:lowercase=perhaps", OptionError, "lowercase='perhaps' should be a yes or no"),
-    ("bleu:max_ngram_order=0", OptionError, "max_ngram_order=0"),
-    ("chrf:word_order=-1", OptionError, "word_order=-1"),
-    ("chrf:char_order=many", OptionError, "should be a whole number"),
-    ("", OptionError, "nothing to compute is named"),
-    ("bleu,bleu", OptionError, "'bleu' is to be computed twice"),
-    ("bleu:tokenize", OptionError, "'tokenize' is not key=value"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("spec", "kind", "message"),
+    [
+        ("blue", NameUnknownError, "no surface metric 'blue'; did you mean 'bleu'"),
+        ("bleu:tokenise=zh", NameUnknownError, "no parameter 'tokenise'; did you mean 'tokenize'"),
+        ("bleu:tokenize=13b", NameUnknownError, "no tokeniser '13b'; did you mean '13a'"),
+        ("bleu:lowercase=perhaps", OptionError, "lowercase='perhaps' should be a yes or no"),
+        ("bleu:max_ngram_order=0", OptionError, "max_ngram_order=0"),
+        ("chrf:word_order=-1", OptionError, "word_order=-1"),
+        ("chrf:char_order=many", OptionError, "should be a whole number"),
+        ("", OptionError, "nothing to compute is named"),
+        ("bleu,bleu", OptionError, "'bleu' is to be computed twice"),
+        ("bleu:tokenize", OptionError, "'tokenize' is not key=value"),
+    ],
+)
 def test_what_cannot_be_computed(data, spec, kind, message):
     with pytest.raises(kind, match=message):
         surface(data, spec)
@@ -230,8 +246,9 @@ def test_all_references_are_used(data):
     items = data.items.with_columns(reference_refB=pl.Series(second), refs=pl.Series(listed, dtype=pl.List(pl.String)))
     several = replace(data, items=items)
     found = surface(several, "bleu:references=first|all,ter:references=all")
-    assert np.array_equal(found.data.scores["bleu:references=first"], surface(data, "bleu").data.scores["bleu"],
-                          equal_nan=True)  # fmt: skip
+    assert np.array_equal(
+        found.data.scores["bleu:references=first"], surface(data, "bleu").data.scores["bleu"], equal_nan=True
+    )
     together: list[list[str]] = [
         [first, *([other] if other else []), *(more or [])]
         for first, other, more in zip(REFERENCES, second, listed, strict=True)

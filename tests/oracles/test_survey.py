@@ -63,10 +63,12 @@ def sample_frame(data: EvalSet, chosen: Selection) -> pl.DataFrame:
     """The judged items with what R needs to know of the design."""
     assert chosen.probability is not None
     table = data.items.with_columns(
-        pl.Series("y", data.scores["human"][:, 0]), pl.Series("x", data.scores["x"][:, 0]), N=pl.lit(data.n_items),
+        pl.Series("y", data.scores["human"][:, 0]),
+        pl.Series("x", data.scores["x"][:, 0]),
+        N=pl.lit(data.n_items),
         total=pl.lit(float(data.scores["x"].sum())),
         stratum_N=pl.len().over("domain"),
-    )  # fmt: skip
+    )
     drawn = pl.DataFrame({"id": list(chosen.ids), "pi": chosen.probability})
     return drawn.join(table, on="id", how="left", maintain_order="left").with_columns(stratum=pl.col("domain"))
 
@@ -158,9 +160,11 @@ def test_calibration_is_greg_with_one_plain_metric(survey, drawn):
     assert found.se / theirs.se == pytest.approx(1.0153, abs=1e-4)
     x = data.scores["x"]
     fixed = EvalSet(
-        items=data.items, systems=data.systems, scores={"human": data.scores["human"] - 0.7 * (x - x.mean())},
+        items=data.items,
+        systems=data.systems,
+        scores={"human": data.scores["human"] - 0.7 * (x - x.mean())},
         human="human",
-    )  # fmt: skip
+    )
     assert ours(fixed, chosen) == pytest.approx(survey("fixed slopes"), rel=EXACT)
 
 
@@ -200,9 +204,13 @@ def drawn_schools(folder: Path, data: EvalSet, name: str, variance: str) -> tupl
     else:
         share = np.full(table.height, table.height / data.n_items)
     chosen = Selection(
-        ids=tuple(table["cds"]), population=data.n_items, method=name, probability=share,
-        stratum=tuple(table["stype"]) if name == "apistrat" else None, details={"variance": variance},
-    )  # fmt: skip
+        ids=tuple(table["cds"]),
+        population=data.n_items,
+        method=name,
+        probability=share,
+        stratum=tuple(table["stype"]) if name == "apistrat" else None,
+        details={"variance": variance},
+    )
     there = data.items["id"].is_in(table["cds"].to_list()).to_numpy()
     return data.with_score("human", np.where(there[:, None], data.scores["human"], np.nan)), chosen
 

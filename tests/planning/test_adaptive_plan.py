@@ -80,10 +80,14 @@ def test_a_pilot_and_a_budget(campaign):
 
 @pytest.mark.parametrize(
     ("given", "said"),
-    [({"question": "means"}, "no question 'means'"), ({"policy": "autp"}, "did you mean 'auto'"),
-     ({"items": 500}, "--items is not for --adaptive"), ({"goal": "best=0.9"}, "--goal is not for --adaptive"),
-     ({"budget": "5h"}, "how long judging takes")],
-)  # fmt: skip
+    [
+        ({"question": "means"}, "no question 'means'"),
+        ({"policy": "autp"}, "did you mean 'auto'"),
+        ({"items": 500}, "--items is not for --adaptive"),
+        ({"goal": "best=0.9"}, "--goal is not for --adaptive"),
+        ({"budget": "5h"}, "how long judging takes"),
+    ],
+)
 def test_what_does_not_fit(campaign, given, said):
     with pytest.raises(AliquotError, match=said):
         aliquot.plan(campaign, adaptive=True, replays=20, **given)

@@ -114,8 +114,14 @@ def test_power_by_simulation():
     """Paired, with metric, finite test set and two judgments of an output: 1500 campaigns find it as often as said."""
     rng = np.random.default_rng(3)
     items, n, sd_item, sd_judge, rho_item = 400, 120, 4.0, 3.0, 0.7
-    setting = Setting(True, np.sqrt(sd_item**2 + 2 * sd_judge**2), rater=2 * sd_judge**2, judgments=2, items=items,
-                      rho=rho_item * sd_item / np.sqrt(sd_item**2 + 2 * sd_judge**2))  # fmt: skip
+    setting = Setting(
+        True,
+        np.sqrt(sd_item**2 + 2 * sd_judge**2),
+        rater=2 * sd_judge**2,
+        judgments=2,
+        items=items,
+        rho=rho_item * sd_item / np.sqrt(sd_item**2 + 2 * sd_judge**2),
+    )
     found = 0
     for _ in range(1500):
         gap = rng.normal(size=items)
@@ -182,14 +188,17 @@ def test_a_test_set_that_is_too_small_for_noisy_judges():
     assert "not enough" in found.text
     needed = next(k for k in range(1, 100) if Setting(True, 10.0, rater=80.0, judgments=k, items=200.0).size(1) <= 200)
     assert any(f"at least {needed} judgments" in note for note in found.notes)
-    assert power_plan(difference=1, sd_difference=10, items=200, rater_variance=40,
-                      judgments_per_output=needed).power == 0.95  # fmt: skip
+    assert (
+        power_plan(difference=1, sd_difference=10, items=200, rater_variance=40, judgments_per_output=needed).power
+        == 0.95
+    )
 
 
 def test_repeats_are_worth_it_when_new_items_are_dear():
     cheap = power_plan(difference=1, sd_difference=10, rater_variance=30, seconds_per_judgment=20)
-    dear = power_plan(difference=1, sd_difference=10, rater_variance=30, seconds_per_judgment=20,
-                      seconds_per_new_item=1000)  # fmt: skip
+    dear = power_plan(
+        difference=1, sd_difference=10, rater_variance=30, seconds_per_judgment=20, seconds_per_new_item=1000
+    )
     assert cheap.repeats is not None
     assert dear.repeats is not None
     assert next(row for row in cheap.repeats.rows if row.best).judgments_per_output == 1

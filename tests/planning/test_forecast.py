@@ -86,8 +86,23 @@ def test_blocks_change_nothing(monkeypatch):
 
 
 def point(items: int, **given: float) -> Point:
-    numbers = dict.fromkeys(("share", "judgments", "hours", "money", "width", "width_difference", "detects", "accuracy",
-                             "accuracy_error", "best", "ranking", "apart"), 0.0)  # fmt: skip
+    numbers = dict.fromkeys(
+        (
+            "share",
+            "judgments",
+            "hours",
+            "money",
+            "width",
+            "width_difference",
+            "detects",
+            "accuracy",
+            "accuracy_error",
+            "best",
+            "ranking",
+            "apart",
+        ),
+        0.0,
+    )
     return Point("auto", items, **{**numbers, **given})  # type: ignore[arg-type]
 
 

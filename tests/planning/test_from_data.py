@@ -54,8 +54,14 @@ def test_pilots_foresee_widths_and_accuracy(campaign, replayed):
         data = judged_only(campaign, rng.choice(240, 30, replace=False))
         now, point = planned(data, budgets="30%", target="given").curve("auto")
         assert (now.items, point.items) == (30, 72)
-        ratios.append([point.width / truth.width, point.width_difference / truth.width_difference,
-                       point.accuracy - truth.accuracy, (point.apart - truth.apart) / 15])  # fmt: skip
+        ratios.append(
+            [
+                point.width / truth.width,
+                point.width_difference / truth.width_difference,
+                point.accuracy - truth.accuracy,
+                (point.apart - truth.apart) / 15,
+            ]
+        )
     width, difference, accuracy, apart = np.mean(ratios, axis=0)
     assert width == pytest.approx(1.0, abs=0.1)
     assert difference == pytest.approx(1.0, abs=0.1)
@@ -134,9 +140,13 @@ def test_the_words_say_what_to_add(pilot):
 
 @pytest.mark.parametrize(
     ("given", "said"),
-    [({"budget": 20}, "30 items are judged already, and this buys 20"), ({"budget": "5cost"}, "plan in items"),
-     ({"budget": "+20", "beyond": True}, "starts anew"), ({"target": "all"}, "give --beyond")],
-)  # fmt: skip
+    [
+        ({"budget": 20}, "30 items are judged already, and this buys 20"),
+        ({"budget": "5cost"}, "plan in items"),
+        ({"budget": "+20", "beyond": True}, "starts anew"),
+        ({"target": "all"}, "give --beyond"),
+    ],
+)
 def test_bad_continuations(pilot, given, said):
     with pytest.raises((OptionError, NameUnknownError), match=said):
         aliquot.plan(pilot, **given)
@@ -254,8 +264,13 @@ def test_the_recommendation_reaches_its_goal_and_little_less_does_not(pilot, goa
     assert advice.reached
     assert advice.goal == goal
     name, _, target = goal.partition("=")
-    value = {"accuracy": advice.point.accuracy, "ranking": advice.point.ranking, "width": advice.point.width_difference,
-             "difference": advice.point.detects, "apart": advice.point.apart / 15}[name]  # fmt: skip
+    value = {
+        "accuracy": advice.point.accuracy,
+        "ranking": advice.point.ranking,
+        "width": advice.point.width_difference,
+        "difference": advice.point.detects,
+        "apart": advice.point.apart / 15,
+    }[name]
     assert value == pytest.approx(float(target), rel=0.04)
     assert advice.random_items > advice.point.items
 
@@ -454,11 +469,17 @@ def test_bad_options(pilot, said):
 def test_identical_systems_are_not_told_apart(metrics, judged, rater_variance):
     rng = np.random.default_rng(0)
     human = np.repeat(rng.normal(50, 10, size=(40, 1)), 4, axis=1)
-    scores = {name: rng.normal(size=(40, 1)) * kept + rng.normal(size=(40, 4)) * (1 - kept)
-              for name, kept in metrics.items()}  # fmt: skip
+    scores = {
+        name: rng.normal(size=(40, 1)) * kept + rng.normal(size=(40, 4)) * (1 - kept) for name, kept in metrics.items()
+    }
     seen = np.where(np.arange(40)[:, None] < judged, human, np.nan)
-    data = EvalSet(items=pl.DataFrame({"id": np.arange(40)}), systems=("a", "b", "c", "d"),
-                   scores={"human": seen, **scores}, human="human", name="same")  # fmt: skip
+    data = EvalSet(
+        items=pl.DataFrame({"id": np.arange(40)}),
+        systems=("a", "b", "c", "d"),
+        scores={"human": seen, **scores},
+        human="human",
+        name="same",
+    )
     result = aliquot.plan(data, budgets="20%,40%", replays=10, rater_variance=rater_variance)
     assert isinstance(result, CampaignPlan)
     assert all(point.apart == 0 for point in result.points)

@@ -13,8 +13,17 @@ from aliquot.core.judgments import Judgments
 from aliquot.planning.repeats import annotator_noise, judgments_per_output
 
 
-def judged(noise: float, severity: float, *, matched: bool = True, people: int = 3, criterion: str | None = None,
-           scale: float = 1.0, items: int = 400, seed: int = 0) -> EvalSet:  # fmt: skip
+def judged(
+    noise: float,
+    severity: float,
+    *,
+    matched: bool = True,
+    people: int = 3,
+    criterion: str | None = None,
+    scale: float = 1.0,
+    items: int = 400,
+    seed: int = 0,
+) -> EvalSet:
     """Four systems; annotators with severities; single judgments have the standard deviation `noise`."""
     rng = np.random.default_rng(seed)
     quality = rng.normal(0, 2.0, (items, 4))

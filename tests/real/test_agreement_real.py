@@ -89,9 +89,7 @@ def test_criteria_differ() -> None:
         load_real("summeval"), annotators=EXPERTS, measures=["alpha"], bootstrap=0, by="none"
     ).coefficients
     found = {group: round(value, 3) for group, value in values.select("group", "value").rows()}
-    assert found == {
-        "all": 0.714, "coherence": 0.574, "consistency": 0.815, "fluency": 0.612, "relevance": 0.447
-    }  # fmt: skip
+    assert found == {"all": 0.714, "coherence": 0.574, "consistency": 0.815, "fluency": 0.612, "relevance": 0.447}
 
 
 @pytest.mark.parametrize(

@@ -36,9 +36,14 @@ def thinned(data: aliquot.EvalSet, share: float, each: int, rng: np.random.Gener
     return data.with_score(str(data.human), np.where(asked, scores, np.nan))
 
 
-@pytest.mark.parametrize(("name", "human", "references"), [
-    ("wmt23-mqm3raters-en-de", None, ["refA"]), ("wmt24-esa-en-cs-waves23", None, []), ("summeval", None, []),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "human", "references"),
+    [
+        ("wmt23-mqm3raters-en-de", None, ["refA"]),
+        ("wmt24-esa-en-cs-waves23", None, []),
+        ("summeval", None, []),
+    ],
+)
 @pytest.mark.parametrize(("share", "each", "rare"), [(1.0, 2, False), (0.3, 6, True)])
 def test_intervals_hold(
     name: str, human: str | None, references: list[str], share: float, each: int, rare: bool

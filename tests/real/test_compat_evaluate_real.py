@@ -104,7 +104,7 @@ def test_random_parity_is_equal(peer):
 @pytest.mark.parametrize(
     ("name", "score", "items", "published"),
     [("wmt23-en-de", "da-sqm", 549, 0.921), ("wmt23-he-en", "human", 820, 0.929)],
-)  # fmt: skip
+)
 def test_random_baselines_are_the_papers(name, score, items, published):
     """Zouhar et al. print the mean over 5% to 50%; ours, of 20 seeds, has it within the 99% interval of the mean."""
     data = campaign(name, score)

@@ -61,9 +61,12 @@ def population(campaign: str) -> EvalSet:
     step = max(1, len(data.metrics) // METRICS)
     kept = [human, *data.metrics[::step][:METRICS]]
     return EvalSet(
-        items=data.items, systems=data.systems, scores={name: data.scores[name] for name in kept}, human=human,
+        items=data.items,
+        systems=data.systems,
+        scores={name: data.scores[name] for name in kept},
+        human=human,
         name=campaign,
-    )  # fmt: skip
+    )
 
 
 def has_documents(data: EvalSet) -> bool:
@@ -79,9 +82,15 @@ def samples(data: EvalSet, design: str, n: int) -> Iterator[Sample]:
         rows, pi = drawn.rows, drawn.probability[drawn.rows]
         stratum = None if drawn.stratum is None else np.unique(drawn.stratum[rows], return_inverse=True)[1]
         yield Sample(
-            data, rows, data.human_score()[rows], pi, 1.0 / pi, kind=str(drawn.details.get("variance", "unordered")),
-            stratum=stratum, remainder=float(drawn.details.get("remainder", 1.0)),
-        )  # fmt: skip
+            data,
+            rows,
+            data.human_score()[rows],
+            pi,
+            1.0 / pi,
+            kind=str(drawn.details.get("variance", "unordered")),
+            stratum=stratum,
+            remainder=float(drawn.details.get("remainder", 1.0)),
+        )
 
 
 def holding(sample: Sample, estimator: str, truth: FloatArray, narrowed: float = 1.0) -> float:

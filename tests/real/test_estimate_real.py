@@ -53,9 +53,7 @@ def test_every_estimator_under_every_design(campaign, design, spec):
 @pytest.mark.parametrize("interval", ["t", "bootstrap", "hoeffding", "bernstein", "sequence"])
 def test_every_interval(campaign, interval):
     chosen = aliquot.select(campaign, "segments", 45, seed=5)
-    result = estimate_given(
-        campaign, "mean", selection=chosen, interval=interval, value_range=RANGES[campaign.name]
-    )  # fmt: skip
+    result = estimate_given(campaign, "mean", selection=chosen, interval=interval, value_range=RANGES[campaign.name])
     truth = dict(zip(campaign.systems, campaign.human_score().mean(axis=0), strict=True))
     inside = [row.low <= truth[row.system] <= row.high for row in result.systems]
     assert np.mean(inside) > (0.7 if interval in {"t", "bootstrap"} else 0.99)

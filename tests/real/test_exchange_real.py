@@ -28,12 +28,22 @@ def test_scores_that_come_back_from_potato_give_the_same_estimates(name, tmp_pat
     files = write_for("potato", inputs.evalset, inputs.units, inputs.protocol, inputs.annotators, seed=1)
     shown = files["potato/data/items.jsonl"].decode() + files["potato/config.yaml"].decode()
     assert not any(f'"{item}"' in shown for item in data.ids if isinstance(item, str))
-    scores = {(str(i), s): data.scores[data.human][row, at] for row, i in enumerate(data.ids)
-              for at, s in enumerate(data.systems)}  # fmt: skip
+    scores = {
+        (str(i), s): data.scores[data.human][row, at]
+        for row, i in enumerate(data.ids)
+        for at, s in enumerate(data.systems)
+    }
     key = pl.read_csv(files[KEY], infer_schema=False).iter_rows(named=True)
-    answers = [{"instance_id": row["cell"], "user_id": "ann", "spans": {},
-                "labels": {"score": {"score": str(scores[row["item"], row["system"]])}}}
-               for row in key if scores[row["item"], row["system"]] == scores[row["item"], row["system"]]]  # fmt: skip
+    answers = [
+        {
+            "instance_id": row["cell"],
+            "user_id": "ann",
+            "spans": {},
+            "labels": {"score": {"score": str(scores[row["item"], row["system"]])}},
+        }
+        for row in key
+        if scores[row["item"], row["system"]] == scores[row["item"], row["system"]]
+    ]
     (tmp_path / "key.csv").write_bytes(files[KEY])
     (tmp_path / "potato.jsonl").write_text("".join(json.dumps(answer) + "\n" for answer in answers))
     back = aliquot.load_judgments(tmp_path / "potato.jsonl", key=tmp_path / "key.csv")

@@ -61,9 +61,12 @@ def raw() -> EvalSet:
     assert np.abs(answers - answers.round()).max() < 1e-6  # people gave whole points
     judgments = table.with_columns(pl.Series("value", answers.round()))
     return EvalSet(
-        items=data.items, systems=data.systems, judgments=aliquot.Judgments(judgments), human="human",
+        items=data.items,
+        systems=data.systems,
+        judgments=aliquot.Judgments(judgments),
+        human="human",
         scores={name: data.scores[name] for name in ("human", "human_z")},
-    )  # fmt: skip
+    )
 
 
 def test_the_raw_answers_are_recovered(raw):

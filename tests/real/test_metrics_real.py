@@ -86,8 +86,20 @@ def test_three_raters_make_a_perfect_annotator():
 
 def test_criteria_of_summeval(capsys):
     criteria = ["human_coherence", "human_consistency", "human_fluency", "human_relevance"]
-    code = run(["metrics", str(SHARED / "summeval.jsonl.gz"), "--human", ",".join(criteria), "--common", "--json",
-                "--parts", "decomposition,annotators,correlations", "--trials", "200"])  # fmt: skip
+    code = run(
+        [
+            "metrics",
+            str(SHARED / "summeval.jsonl.gz"),
+            "--human",
+            ",".join(criteria),
+            "--common",
+            "--json",
+            "--parts",
+            "decomposition,annotators,correlations",
+            "--trials",
+            "200",
+        ]
+    )
     document = json.loads(capsys.readouterr().out)
     assert code == 0
     assert document["humans"] == criteria
@@ -98,10 +110,12 @@ def test_criteria_of_summeval(capsys):
     cells = {row["cells"] for row in document["decomposition"]}
     assert len(cells) == 1
     best = {
-        human: min((row for row in document["decomposition"] if (row["human"], row["kind"]) == (human, "metric")),
-                   key=lambda row: row["observed"])["metric"]
+        human: min(
+            (row for row in document["decomposition"] if (row["human"], row["kind"]) == (human, "metric")),
+            key=lambda row: row["observed"],
+        )["metric"]
         for human in criteria
-    }  # fmt: skip
+    }
     assert all(name.startswith(("gpt-", "llama-")) for name in best.values())
 
 

@@ -35,8 +35,9 @@ CAMPAIGNS = {
 def test_a_pilot_foresees_the_campaign(name):
     """Mean over 6 pilots of 10%: widths at 30% within 15% of simulate's, accuracy within 6 points."""
     data, _ = population(load_real(name).drop(systems=list(CAMPAIGNS[name])))
-    simulated = aliquot.simulate(data, ["random", "auto"], ["30%"], repeats=20, measures=["width", "accuracy"], seed=1,
-                                 parity=False)  # fmt: skip
+    simulated = aliquot.simulate(
+        data, ["random", "auto"], ["30%"], repeats=20, measures=["width", "accuracy"], seed=1, parity=False
+    )
     found = {(cell.method, cell.measure): cell.value for cell in simulated.cells if cell.asked}
     widths: dict[str, list[float]] = {"random": [], "auto": []}
     accuracies: list[float] = []

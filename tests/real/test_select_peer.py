@@ -114,8 +114,6 @@ def test_the_knapsack_is_never_worse(method, share):
     budget = share * sum(item["cost"] for item in priced)
     utility = np.array([item["subset2evaluate_utility"] for item in ordered])
     worth = dict(zip((item["i"] for item in ordered), (utility - utility.min()) / np.ptp(utility) + 0.2, strict=True))
-    ours, theirs = (
-        choose.costaware(ordered, budget=budget) for choose in (select_subset, peer.select_subset)
-    )  # fmt: skip
+    ours, theirs = (choose.costaware(ordered, budget=budget) for choose in (select_subset, peer.select_subset))
     assert sum(item["cost"] for item in ours) <= budget * (1 + 1e-9)
     assert sum(worth[item["i"]] for item in ours) >= sum(worth[item["i"]] for item in theirs) - 1e-9

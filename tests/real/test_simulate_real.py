@@ -46,8 +46,9 @@ def test_random_reaches_the_published_accuracy(name, human, items, published):
 @pytest.fixture(scope="module")
 def mqm() -> Simulation:
     methods = ["auto", "auto:goal=ranking", "random+multilevel", "metric_avg:metric=MetricX-23"]
-    return aliquot.simulate(campaign("wmt23-en-de"), methods, "5%:45%:5", repeats=12,
-                            measures=["spa", "spa_full", "mae", "coverage"])  # fmt: skip
+    return aliquot.simulate(
+        campaign("wmt23-en-de"), methods, "5%:45%:5", repeats=12, measures=["spa", "spa_full", "mae", "coverage"]
+    )
 
 
 def test_auto_is_better_than_random(mqm):
@@ -86,8 +87,9 @@ def test_summaries_without_documents(capsys):
 
 def test_protocols_of_wmt(capsys):
     path = str(SHARED / "wmt23-en-de.jsonl.gz")
-    code = run(["simulate", path, "--exclude", "refA,synthetic_ref", "--protocols", "--repeats", "5", "--jobs", "1",
-                "--json"])  # fmt: skip
+    code = run(
+        ["simulate", path, "--exclude", "refA,synthetic_ref", "--protocols", "--repeats", "5", "--jobs", "1", "--json"]
+    )
     printed = capsys.readouterr()
     assert code == 0, printed.err
     document = json.loads(printed.out)

@@ -24,10 +24,15 @@ if not (SHARED / "wmt23-he-en.jsonl.gz").exists():
 
 REFERENCES = {"refA", "refB", "ref-A", "ref-B", "ref-C", "ref-D", "synthetic_ref"}
 FILES = {
-    "wmt23-en-de": "human", "wmt23-he-en": "human", "biomqm-en-de": "human", "biomqm-de-en": "human",
-    "newstest2021-mqm-en-de": "human", "wmt24-esa-en-cs-waves23": "human", "wmt24-esa-en-ja-waves23": "human",
+    "wmt23-en-de": "human",
+    "wmt23-he-en": "human",
+    "biomqm-en-de": "human",
+    "biomqm-de-en": "human",
+    "newstest2021-mqm-en-de": "human",
+    "wmt24-esa-en-cs-waves23": "human",
+    "wmt24-esa-en-ja-waves23": "human",
     "wmt22-da-de-en": "human",
-}  # fmt: skip
+}
 
 
 def machine_systems(name: str, human: str = "human") -> aliquot.EvalSet:

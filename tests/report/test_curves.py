@@ -54,8 +54,14 @@ def test_lines_are_named_and_the_same_numbers_give_the_same_file(result, tmp_pat
     first = (tmp_path / "one.svg").read_text()
     assert first == (tmp_path / "two.svg").read_text()
     words = re.sub(r"<[^>]+>", " ", first)
-    for text in ("random (spa)", "metric_var:metric=metricA", "auto", "budget, % of judging everything",
-                 "soft pairwise accuracy of full-set significance", "synthetic (simulated)"):  # fmt: skip
+    for text in (
+        "random (spa)",
+        "metric_var:metric=metricA",
+        "auto",
+        "budget, % of judging everything",
+        "soft pairwise accuracy of full-set significance",
+        "synthetic (simulated)",
+    ):
         assert text in words
 
 

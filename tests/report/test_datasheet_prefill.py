@@ -40,7 +40,7 @@ def likert(criteria: tuple[str, ...] = ("fluency", "coherence"), **columns: str)
         for person in range(3)
         for item in range(5)
         for system in ("A", "B")
-    ]  # fmt: skip
+    ]
     table = pl.DataFrame(rows, schema=_SCHEMA, orient="row").with_columns(
         **{name: pl.lit(value) for name, value in columns.items()}
     )
@@ -404,9 +404,11 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 def test_odd_values_in_a_result_are_an_error_or_make_no_difference(tmp_path, data, verb):
     judged = likert()
     made: dict[str, Any] = {
-        "estimate": lambda: aliquot.estimate(data), "agreement": lambda: aliquot.agreement(judged, bootstrap=20),
-        "clean": lambda: aliquot.clean(judged, "crowd"), "plan": lambda: aliquot.plan(difference=1, sd=20),
-    }  # fmt: skip
+        "estimate": lambda: aliquot.estimate(data),
+        "agreement": lambda: aliquot.agreement(judged, bootstrap=20),
+        "clean": lambda: aliquot.clean(judged, "crowd"),
+        "plan": lambda: aliquot.plan(difference=1, sd=20),
+    }
     whole = json.dumps(made[verb]().to_dict(), default=str)
     rng, path = random.Random(9), tmp_path / "r.json"
     everywhere = places(json.loads(whole))

@@ -37,10 +37,14 @@ def data() -> aliquot.EvalSet:
 
 @pytest.fixture(scope="module")
 def choices() -> pl.DataFrame:
-    return pl.DataFrame({
-        "item": list(range(8)) * 2, "system_a": [EVIL] * 16, "system_b": ["y"] * 16,
-        "choice": ["a", "b", "a", "a", "tie", "a", "a", "b"] * 2,
-    })  # fmt: skip
+    return pl.DataFrame(
+        {
+            "item": list(range(8)) * 2,
+            "system_a": [EVIL] * 16,
+            "system_b": ["y"] * 16,
+            "choice": ["a", "b", "a", "a", "tie", "a", "a", "b"] * 2,
+        }
+    )
 
 
 @pytest.fixture(scope="module")
@@ -49,18 +53,40 @@ def results(data: aliquot.EvalSet, choices: pl.DataFrame) -> dict[str, Any]:
     return {
         type(result).__name__: result
         for result in (
-            data, data.judgments, data.describe(), chosen, aliquot.estimate(data, selection=chosen),
+            data,
+            data.judgments,
+            data.describe(),
+            chosen,
+            aliquot.estimate(data, selection=chosen),
             aliquot.agreement(data, bootstrap=5, trust=False),
             aliquot.metrics(data, parts=("breakeven", "value"), trials=50),
-            aliquot.simulate(data, budgets=["50%"], repeats=3), aliquot.plan(data, replays=5),
-            aliquot.plan(difference=1, sd=10), aliquot.clean(data, "da_wmt"), aliquot.combine(data, "mean"),
-            aliquot.compare(choices), aliquot.sequential(data, value_range=(0, 100)),
+            aliquot.simulate(data, budgets=["50%"], repeats=3),
+            aliquot.plan(data, replays=5),
+            aliquot.plan(difference=1, sd=10),
+            aliquot.clean(data, "da_wmt"),
+            aliquot.combine(data, "mean"),
+            aliquot.compare(choices),
+            aliquot.sequential(data, value_range=(0, 100)),
         )
-    }  # fmt: skip
+    }
 
 
-NAMES = ("EvalSet", "Judgments", "Description", "Selection", "Estimates", "Agreement", "MetricReport", "Simulation",
-         "CampaignPlan", "PowerPlan", "Cleaned", "Combined", "Comparison", "Replay")  # fmt: skip
+NAMES = (
+    "EvalSet",
+    "Judgments",
+    "Description",
+    "Selection",
+    "Estimates",
+    "Agreement",
+    "MetricReport",
+    "Simulation",
+    "CampaignPlan",
+    "PowerPlan",
+    "Cleaned",
+    "Combined",
+    "Comparison",
+    "Replay",
+)
 
 
 class Balanced(HTMLParser):

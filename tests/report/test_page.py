@@ -19,9 +19,13 @@ from aliquot.report.method_text import REFERENCES, bibtex, cited, paragraph, to_
 pytest.importorskip("jinja2")
 
 HOSTILE = (
-    "<script>alert(1)</script>", r"$\frac{a_b}{#%&}$ ~^\\", "مترجم عربي ١", "x" * 150 + "_" + "y" * 149,
-    "</title><img src=x onerror=alert(2)>", "=cmd|' /C calc'!A0\u202e\x07",
-)  # fmt: skip
+    "<script>alert(1)</script>",
+    r"$\frac{a_b}{#%&}$ ~^\\",
+    "مترجم عربي ١",
+    "x" * 150 + "_" + "y" * 149,
+    "</title><img src=x onerror=alert(2)>",
+    "=cmd|' /C calc'!A0\u202e\x07",
+)
 
 
 def campaign(items: int = 60, systems: int = 4) -> aliquot.EvalSet:

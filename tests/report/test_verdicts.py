@@ -52,8 +52,9 @@ def estimates(systems, p, *, interval="t", notes=()):
     names = [row.system for row in systems]
     pairs = [
         PairEstimate(a, b, 0.5, 0.1, 0.9, p.get((a, b), NAN), p.get((a, b), NAN), p.get((a, b), NAN), 0.1)
-        for at, a in enumerate(names) for b in names[at + 1 :]
-    ]  # fmt: skip
+        for at, a in enumerate(names)
+        for b in names[at + 1 :]
+    ]
     return Estimates(
         tuple(systems), tuple(pairs), np.eye(len(names)), "mean", interval, 0.95, 100, 10, True, notes=notes
     )
@@ -139,8 +140,10 @@ def test_sequential():
 
 
 def agreement(values, level="interval", annotators=()):
-    rows = [{"kind": "all", "group": "all", "measure": name, "value": value, "low": low, "high": high}
-            for name, (value, low, high) in values.items()]  # fmt: skip
+    rows = [
+        {"kind": "all", "group": "all", "measure": name, "value": value, "low": low, "high": high}
+        for name, (value, low, high) in values.items()
+    ]
     schema = {"annotator": pl.String, "compared": pl.Int64, "pearson": pl.Float64}
     people = pl.DataFrame(annotators, schema=schema, orient="row")
     empty = table_of("pairs")
@@ -151,9 +154,16 @@ def agreement(values, level="interval", annotators=()):
 class TestAgreement:
     @pytest.mark.parametrize(
         ("value", "level", "grade"),
-        [(0.1, "interval", "low"), (0.3, "ordinal", "usual"), (0.6, "interval", "good"), (0.6, "nominal", "low"),
-         (0.7, "nominal", "fair"), (0.85, "nominal", "good"), (-0.1, "interval", "low")],
-    )  # fmt: skip
+        [
+            (0.1, "interval", "low"),
+            (0.3, "ordinal", "usual"),
+            (0.6, "interval", "good"),
+            (0.6, "nominal", "low"),
+            (0.7, "nominal", "fair"),
+            (0.85, "nominal", "good"),
+            (-0.1, "interval", "low"),
+        ],
+    )
     def test_grades_depend_on_the_kind_of_task(self, value, level, grade):
         text = verdict(agreement({"alpha": (value, None, None)}, level))
         assert text.startswith(f"Agreement is {grade} for {'labels' if level == 'nominal' else 'ratings'}")
@@ -297,26 +307,45 @@ def rows_of(*rows: dict[str, Any], **same: Any) -> list[SimpleNamespace]:
 
 
 def verified(a: str, b: str, difference: float, p: float, p_adjusted: float) -> dict[str, Any]:
-    return {"a": a, "b": b, "difference": difference, "p": p, "p_adjusted": p_adjusted,
-            "accuracy_a": 0.5 + difference / 2, "accuracy_b": 0.5 - difference / 2}  # fmt: skip
+    return {
+        "a": a,
+        "b": b,
+        "difference": difference,
+        "p": p,
+        "p_adjusted": p_adjusted,
+        "accuracy_a": 0.5 + difference / 2,
+        "accuracy_b": 0.5 - difference / 2,
+    }
 
 
 @pytest.mark.parametrize(
     ("pairs", "words"),
     [
-        ([verified("A", "B", 0.2, NAN, NAN)],
-         "No two systems were told apart by any judgment: there is no difference to test."),
+        (
+            [verified("A", "B", 0.2, NAN, NAN)],
+            "No two systems were told apart by any judgment: there is no difference to test.",
+        ),
         ([verified("A", "B", -0.2, 0.01, 0.01)], "B is right more often than A (60% against 40%, p = 0.010)."),
-        ([verified("A", "B", 0.2, 0.04, 0.05)],
-         "A and B cannot be told apart (60% against 40%, p = 0.040, adjusted 0.050)."),
-        ([verified("A", "B", 0.2, 0.03, 0.03), verified("A", "C", 0.4, 0.01, 0.03), verified("B", "C", 0, NAN, NAN)],
-         ("A is right more often than C (70% against 30%, p = 0.010, adjusted 0.030). That is the clearest difference: "
-          "2 of 2 pairs of systems are told apart.")),
-        ([verified("A", "B", 0.2, 0.5, 0.5), verified("A", "C", 0.4, 0.4, 0.5)],
-         ("A and C cannot be told apart (70% against 30%, p = 0.40, adjusted 0.50). No difference is clearer: 0 of 2 "
-          "pairs of systems are told apart.")),
+        (
+            [verified("A", "B", 0.2, 0.04, 0.05)],
+            "A and B cannot be told apart (60% against 40%, p = 0.040, adjusted 0.050).",
+        ),
+        (
+            [verified("A", "B", 0.2, 0.03, 0.03), verified("A", "C", 0.4, 0.01, 0.03), verified("B", "C", 0, NAN, NAN)],
+            (
+                "A is right more often than C (70% against 30%, p = 0.010, adjusted 0.030). That is the clearest "
+                "difference: 2 of 2 pairs of systems are told apart."
+            ),
+        ),
+        (
+            [verified("A", "B", 0.2, 0.5, 0.5), verified("A", "C", 0.4, 0.4, 0.5)],
+            (
+                "A and C cannot be told apart (70% against 30%, p = 0.40, adjusted 0.50). No difference is clearer: "
+                "0 of 2 pairs of systems are told apart."
+            ),
+        ),
     ],
-)  # fmt: skip
+)
 def test_who_is_right_more_often(pairs, words):
     assert compared("Verification", pairs=rows_of(*pairs)) == words
 
@@ -375,8 +404,9 @@ def test_which_measures_changed_differently():
 
 def test_questions_and_affect():
     assert compared("PoolReduction", kept="ab", rows="abc") == "2 of 3 questions are suitable."
-    scores = rows_of({"positive": 30.0, "negative": 11.0}, {"positive": 21.0, "negative": 12.0},
-                     {"positive": 50.0, "negative": NAN})  # fmt: skip
+    scores = rows_of(
+        {"positive": 30.0, "negative": 11.0}, {"positive": 21.0, "negative": 12.0}, {"positive": 50.0, "negative": NAN}
+    )
     assert compared("AffectScores", rows=scores) == (
         "Mean affect of 2 questionnaires: positive 25.5, negative 11.5 (10 to 50)."
     )

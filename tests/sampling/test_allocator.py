@@ -22,8 +22,11 @@ from aliquot.estimation.estimate import Estimates
 from aliquot.sampling.allocator_inputs import Ask
 
 DATA = aliquot.synthetic(items=60, systems=4, seed=2)
-SCORE = {(i, s): v for i, row in zip(DATA.ids, DATA.human_score().tolist(), strict=True)
-         for s, v in zip(DATA.systems, row, strict=True)}  # fmt: skip
+SCORE = {
+    (i, s): v
+    for i, row in zip(DATA.ids, DATA.human_score().tolist(), strict=True)
+    for s, v in zip(DATA.systems, row, strict=True)
+}
 
 
 def answers(cells: Iterable[Ask]) -> list[tuple[Any, str, float]]:
@@ -173,11 +176,16 @@ def test_tables_of_judgments_are_read_as_elsewhere():
     """Several criteria, pending answers, marked ones, ids as texts."""
     allocator = Allocator(DATA, seed=1)
     (item, system), (other, _) = plain(allocator.next(5))[0], plain(allocator.pending)[4]
-    table = pl.DataFrame({
-        "item": [str(item), str(item), str(item), str(other)], "system": [system] * 4,
-        "annotator": ["ann", "ann", "bob", "ann"], "criterion": ["fluency", "adequacy", "fluency", "fluency"],
-        "value": [1.0, 3.0, 5.0, None], "marked": [None, None, "too fast", None],
-    })  # fmt: skip
+    table = pl.DataFrame(
+        {
+            "item": [str(item), str(item), str(item), str(other)],
+            "system": [system] * 4,
+            "annotator": ["ann", "ann", "bob", "ann"],
+            "criterion": ["fluency", "adequacy", "fluency", "fluency"],
+            "value": [1.0, 3.0, 5.0, None],
+            "marked": [None, None, "too fast", None],
+        }
+    )
     allocator.add(Judgments(table))
     assert allocator.advice().cells == 1
     assert len(allocator.judgments) == 2
@@ -437,9 +445,12 @@ def test_systems_out_of_the_question_get_no_more_cells():
         allocator = Allocator(data, question, seed=2)
         for _ in range(24):
             asks = allocator.next(10)
-            allocator.add([
-                (a.item, a.system, float(truth[allocator.rows[str(a.item)], allocator.columns[a.system]])) for a in asks
-            ])  # fmt: skip
+            allocator.add(
+                [
+                    (a.item, a.system, float(truth[allocator.rows[str(a.item)], allocator.columns[a.system]]))
+                    for a in asks
+                ]
+            )
         shares[question] = (allocator.counts["sys3"] + allocator.counts["sys4"]) / allocator.asked
         assert allocator.restore(data, allocator.state()).next(5) == allocator.next(5)
     assert shares["best"] < shares["top"]
@@ -455,10 +466,13 @@ def complete(rng: np.random.Generator, levels: Iterable[float], judgments: int, 
     allocator = Allocator(data, "best", seed=1, **options)
     cells = [(item, system) for item in range(40) for system in range(len(levels))]
     allocator._resume(set(cells))
-    allocator.add([
-        (item, data.systems[system], levels[system] + rng.normal(0, 8), f"p{who}")
-        for item, system in cells for who in rng.permutation(3)[:judgments]
-    ])  # fmt: skip
+    allocator.add(
+        [
+            (item, data.systems[system], levels[system] + rng.normal(0, 8), f"p{who}")
+            for item, system in cells
+            for who in rng.permutation(3)[:judgments]
+        ]
+    )
     return allocator
 
 
@@ -484,8 +498,14 @@ def test_judging_outputs_once_more_narrows_what_is_known():
     allocator = complete(np.random.default_rng(2), [60.0, 56.0], 1)
     (before,) = allocator.advice().picture.pairs
     rng = np.random.default_rng(3)
-    allocator.add([(item, system, 60.0 - 4 * (system == "B") + rng.normal(0, 8), f"q{who}")
-                   for item in range(40) for system in "AB" for who in range(3)])  # fmt: skip
+    allocator.add(
+        [
+            (item, system, 60.0 - 4 * (system == "B") + rng.normal(0, 8), f"q{who}")
+            for item in range(40)
+            for system in "AB"
+            for who in range(3)
+        ]
+    )
     (after,) = allocator.advice().picture.pairs
     assert allocator.advice().picture.noise_known
     assert after.high - after.low < 0.7 * (before.high - before.low)
@@ -508,8 +528,14 @@ def test_repeats_of_one_annotator_in_a_table_are_averaged():
     """Identical rows are one answer; others are averaged before annotators are."""
     allocator = Allocator(DATA, seed=1)
     item, system = plain(allocator.next(1))[0]
-    table = pl.DataFrame({"item": [item] * 5, "system": [system] * 5, "annotator": ["ann"] * 4 + ["bob"],
-                          "value": [2.0, 2.0, 4.0, 6.0, 10.0]})  # fmt: skip
+    table = pl.DataFrame(
+        {
+            "item": [item] * 5,
+            "system": [system] * 5,
+            "annotator": ["ann"] * 4 + ["bob"],
+            "value": [2.0, 2.0, 4.0, 6.0, 10.0],
+        }
+    )
     allocator.add(table)
     assert allocator.judgments.table["value"].to_list() == [4.0, 10.0]
     again = Allocator.from_judgments(DATA, table, seed=1)

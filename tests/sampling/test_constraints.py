@@ -19,9 +19,13 @@ from aliquot.sampling.select import select
 
 @pytest.mark.parametrize(
     ("budget", "counts"),
-    [(9, {"tiny": 3, "middle": 3, "large": 3}), (21, {"tiny": 3, "middle": 8, "large": 10}),
-     (13, {"tiny": 3, "middle": 5, "large": 5}), (30, {"tiny": 3, "middle": 8, "large": 19})],
-)  # fmt: skip
+    [
+        (9, {"tiny": 3, "middle": 3, "large": 3}),
+        (21, {"tiny": 3, "middle": 8, "large": 10}),
+        (13, {"tiny": 3, "middle": 5, "large": 5}),
+        (30, {"tiny": 3, "middle": 8, "large": 19}),
+    ],
+)
 @pytest.mark.parametrize("method", ["metric_avg", "bruteforce", "segments", "pps", "random"])
 def test_groups_get_equal_numbers_and_small_ones_give_back(method, budget, counts):
     data = small()

@@ -76,11 +76,21 @@ def test_unknown_times_are_unknown_not_nothing(campaign):
 
 @pytest.mark.parametrize(
     ("text", "unit", "value"),
-    [("2000", "items", 2000), (2000, "items", 2000), ("1e3", "items", 1000), ("7cost", "cost", 7),
-     ("300items", "items", 300),     ("300 items", "items", 300), ("12.5%", "share", 0.125), ("20h", "hours", 20),
-     ("1 hour", "hours", 1),
-     ("500USD", "money", 500), ("usd 500", "money", 500), ("5 judgments", "judgments", 5)],
-)  # fmt: skip
+    [
+        ("2000", "items", 2000),
+        (2000, "items", 2000),
+        ("1e3", "items", 1000),
+        ("7cost", "cost", 7),
+        ("300items", "items", 300),
+        ("300 items", "items", 300),
+        ("12.5%", "share", 0.125),
+        ("20h", "hours", 20),
+        ("1 hour", "hours", 1),
+        ("500USD", "money", 500),
+        ("usd 500", "money", 500),
+        ("5 judgments", "judgments", 5),
+    ],
+)
 def test_amounts(text, unit, value):
     amount = parse_amount(text, "USD")
     assert (amount.unit, amount.value) == (unit, value)
@@ -92,9 +102,19 @@ def test_bad_amounts(text):
         parse_amount(text)
 
 
-@pytest.mark.parametrize("given", [{"seconds_per_item": 0}, {"seconds_per_judgment": -1}, {"hourly": 0},
-                                   {"seconds_per_new_item": -1}, {"currency": " "}, {"currency": "h"},
-                                   {"seconds_per_item": np.nan}, {"cost": "x", "seconds_per_item": 1}])  # fmt: skip
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"seconds_per_item": 0},
+        {"seconds_per_judgment": -1},
+        {"hourly": 0},
+        {"seconds_per_new_item": -1},
+        {"currency": " "},
+        {"currency": "h"},
+        {"seconds_per_item": np.nan},
+        {"cost": "x", "seconds_per_item": 1},
+    ],
+)
 def test_bad_times(given):
     with pytest.raises(OptionError):
         Times(**given)

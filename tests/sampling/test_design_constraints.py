@@ -137,9 +137,19 @@ def test_a_design_on_documents_cannot_have_documents_as_units(spec):
 
 @pytest.mark.parametrize(
     "spec",
-    ["segments", "documents", "snippets_fixed:length=3", "snippets_budgeted", "stratified:bins=domain",
-     "stratified:bins=domain,allocation=optimal", "pps", "pps:size=cost,tau=0", "balanced", "balanced:size=cost,tau=0"],
-)  # fmt: skip
+    [
+        "segments",
+        "documents",
+        "snippets_fixed:length=3",
+        "snippets_budgeted",
+        "stratified:bins=domain",
+        "stratified:bins=domain,allocation=optimal",
+        "pps",
+        "pps:size=cost,tau=0",
+        "balanced",
+        "balanced:size=cost,tau=0",
+    ],
+)
 @pytest.mark.usefixtures("remembered")
 def test_a_budget_of_cost_holds_in_expectation(spec):
     evalset = interleaved()
@@ -185,9 +195,7 @@ def test_frequencies_hold_for_each_system_of_a_non_matching_design(spec):
                 counts[name][item] += 1
     assert len(pi) == N
     for of_one in counts.values():
-        assert_within_four_errors(
-            np.array([of_one[item] for item in pi]), np.array([pi[item] for item in pi]), draws
-        )  # fmt: skip
+        assert_within_four_errors(np.array([of_one[item] for item in pi]), np.array([pi[item] for item in pi]), draws)
 
 
 def test_items_included_are_judged_for_all_systems():

@@ -20,13 +20,20 @@ from aliquot.simulation.setup import BudgetPoint, replay_method
 
 DATA = aliquot.synthetic(items=60, systems=4, seed=3)
 NAMED = EvalSet(
-    DATA.items.with_columns(("seg" + pl.col("id").cast(pl.String)).alias("id")), DATA.systems, DATA.scores,
-    DATA.outputs, human=DATA.human, name="named",
-)  # fmt: skip
+    DATA.items.with_columns(("seg" + pl.col("id").cast(pl.String)).alias("id")),
+    DATA.systems,
+    DATA.scores,
+    DATA.outputs,
+    human=DATA.human,
+    name="named",
+)
 POSITIONED = EvalSet(
-    NAMED.items.with_columns(pl.int_range(pl.len()).over("document").alias("position")), DATA.systems, DATA.scores,
-    human=DATA.human, name="positioned",
-)  # fmt: skip
+    NAMED.items.with_columns(pl.int_range(pl.len()).over("document").alias("position")),
+    DATA.systems,
+    DATA.scores,
+    human=DATA.human,
+    name="positioned",
+)
 RUNS = ("documents", "snippets_fixed", "snippets_budgeted")
 DESIGNS = [name for name, method in all_methods().items() if method.kind == "design" and name not in RUNS]
 SPECS = [
@@ -58,9 +65,15 @@ def test_shuffled_lines_give_the_same_items_and_probabilities(data, spec):
 
 @pytest.mark.parametrize(
     "options",
-    [{"balance": "domain"}, {"cost": "esa_time", "budget": "500cost"}, {"matching": False}, {"include": ["seg3"]},
-     {"exclude_items": ["seg7", "seg9"]}, {"crowd": ["sys1", "sys2"]}],
-)  # fmt: skip
+    [
+        {"balance": "domain"},
+        {"cost": "esa_time", "budget": "500cost"},
+        {"matching": False},
+        {"include": ["seg3"]},
+        {"exclude_items": ["seg7", "seg9"]},
+        {"crowd": ["sys1", "sys2"]},
+    ],
+)
 def test_shuffled_lines_change_nothing_under_constraints(options):
     options = {"budget": 15} | options
     before = aliquot.select(NAMED, "pps", seed=5, **options)
@@ -106,10 +119,14 @@ def test_a_replay_does_not_depend_on_the_lines():
     other = shuffled(NAMED, 3)
     for spec in ("segments", "pps", "incremental"):
         drawn = [
-            [data.ids[row] for row in draw(Stage(data), replay_method(spec, data), BudgetPoint(0.3, 0.3),
-                                           np.random.default_rng(1)).rows]
+            [
+                data.ids[row]
+                for row in draw(
+                    Stage(data), replay_method(spec, data), BudgetPoint(0.3, 0.3), np.random.default_rng(1)
+                ).rows
+            ]
             for data in (NAMED, other)
-        ]  # fmt: skip
+        ]
         assert drawn[0] == drawn[1]
 
 

@@ -135,8 +135,12 @@ def test_every_order_of_items_is_equally_probable():
 
 
 def test_outputs_that_are_missing_are_never_asked():
-    data = EvalSet(pl.DataFrame({"id": range(6)}), ("A", "B", "C"), {},
-                   pl.DataFrame({"A": ["x"] * 6, "B": ["x"] * 6, "C": ["x", None] * 3}))  # fmt: skip
+    data = EvalSet(
+        pl.DataFrame({"id": range(6)}),
+        ("A", "B", "C"),
+        {},
+        pl.DataFrame({"A": ["x"] * 6, "B": ["x"] * 6, "C": ["x", None] * 3}),
+    )
     allocator = PairAllocator(data, policy="uniform")
     asks = allocator.next(100)
     assert allocator.counts == {("A", "B"): 6, ("A", "C"): 3, ("B", "C"): 3}
@@ -377,8 +381,19 @@ def test_strengths_are_the_mode_of_the_posterior():
     found = strength_posterior(value, number, spread=0.7, dispersion=0.8)
     assert found.mean == pytest.approx(fit.x, abs=1e-5)
     step, unit = 1e-4, np.eye(4)
-    hessian = [[(loss(fit.x + step * (a + b)) - loss(fit.x + step * (a - b)) - loss(fit.x - step * (a - b))
-                 + loss(fit.x - step * (a + b))) / (4 * step**2) for b in unit] for a in unit]  # fmt: skip
+    hessian = [
+        [
+            (
+                loss(fit.x + step * (a + b))
+                - loss(fit.x + step * (a - b))
+                - loss(fit.x - step * (a - b))
+                + loss(fit.x - step * (a + b))
+            )
+            / (4 * step**2)
+            for b in unit
+        ]
+        for a in unit
+    ]
     assert np.linalg.inv(found.covariance) == pytest.approx(np.array(hessian), abs=1e-4)
 
 
@@ -491,8 +506,14 @@ def test_random_choices_rarely_name_a_winner(annotators, share):
 
 
 def test_repeats_of_one_annotator_in_a_table_are_one_choice():
-    rows = [("1", "A", "B", "a", "ann"), ("1", "B", "A", "a", "ann"), ("2", "A", "B", "a", "ann"),
-            ("2", "A", "B", "a", "ann"), ("2", "B", "A", "a", "ann"), ("3", "A", "B", "b", "bob")]  # fmt: skip
+    rows = [
+        ("1", "A", "B", "a", "ann"),
+        ("1", "B", "A", "a", "ann"),
+        ("2", "A", "B", "a", "ann"),
+        ("2", "A", "B", "a", "ann"),
+        ("2", "B", "A", "a", "ann"),
+        ("3", "A", "B", "b", "bob"),
+    ]
     table = pl.DataFrame(rows, schema=["item", "system_a", "system_b", "choice", "annotator"], orient="row")
     allocator = PairAllocator.from_choices(["A", "B"], table, items=["1", "2", "3"])
     assert allocator.choices.sort("item")["choice"].to_list() == ["tie", "a", "b"]
@@ -569,9 +590,14 @@ def test_choices_alone_give_the_same_counts_and_decisions():
 def test_choices_from_a_table_and_pairs_that_people_still_have():
     first = PairAllocator(["A", "B", "C"], items=range(40), seed=2).next(12)
     table = pl.DataFrame(
-        {"item": [str(ask.item) for ask in first[:8]], "system_a": [ask.a for ask in first[:8]],
-         "system_b": [ask.b for ask in first[:8]], "choice": ["a", "b", "tie", None] * 2, "annotator": ["x"] * 8}
-    )  # fmt: skip
+        {
+            "item": [str(ask.item) for ask in first[:8]],
+            "system_a": [ask.a for ask in first[:8]],
+            "system_b": [ask.b for ask in first[:8]],
+            "choice": ["a", "b", "tie", None] * 2,
+            "annotator": ["x"] * 8,
+        }
+    )
     still = pl.DataFrame([vars(ask) for ask in first[8:]]).rename({"a": "system_a", "b": "system_b"})
     allocator = PairAllocator.from_choices(["A", "B", "C"], table, asked=[still], items=range(40), seed=2)
     assert len(allocator.choices) == 6
@@ -595,6 +621,7 @@ def test_ties_make_choices_less_uncertain_by_hand(ties, dispersion):
     assert found.covariance == pytest.approx(expected.covariance)
     more = posterior_of(value, number, ties, asked=np.array([9]))
     assert more.covariance == pytest.approx(
-        strength_posterior(value, number, number * 9 / 4, dispersion=dispersion).covariance)  # fmt: skip
+        strength_posterior(value, number, number * 9 / 4, dispersion=dispersion).covariance
+    )
     fewer = posterior_of(value, number, ties, asked=np.array([2]))
     assert fewer.covariance == pytest.approx(expected.covariance)

@@ -61,8 +61,9 @@ def test_orders_spread_over_documents():
     documents = np.arange(ITEMS) // 6
 
     def variance(sample: EvalSet) -> float:
-        counts = [np.bincount(documents[item_order(sample, seed=s, equal=True).rows[:16]], minlength=8)
-                  for s in range(300)]  # fmt: skip
+        counts = [
+            np.bincount(documents[item_order(sample, seed=s, equal=True).rows[:16]], minlength=8) for s in range(300)
+        ]
         return float(np.var(counts, axis=0).mean())
 
     assert variance(data) < 0.5 * variance(alone)

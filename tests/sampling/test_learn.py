@@ -44,10 +44,14 @@ def campaign(seed: int, items: int = 120, name: str | None = None) -> EvalSet:
     hard = np.array([sum(word.isdigit() for word in text.split()) / len(text.split()) for text in texts])
     level, scale = rng.normal(0, 50), rng.uniform(1, 30)
     human = level - scale * (hard[:, None] * 5 + rng.normal(0, 0.3, (items, 4)))
-    table = pl.DataFrame({
-        "id": np.arange(items), "source": texts, "document": [f"d{at // 5}" for at in range(items)],
-        "domain": rng.choice(["news", "social"], items),
-    })  # fmt: skip
+    table = pl.DataFrame(
+        {
+            "id": np.arange(items),
+            "source": texts,
+            "document": [f"d{at // 5}" for at in range(items)],
+            "domain": rng.choice(["news", "social"], items),
+        }
+    )
     outputs = pl.DataFrame({system: [f"{text} {system * 2}" for text in texts] for system in "ABCD"})
     scores = {"human": human, "metric": human + rng.normal(0, scale, human.shape)}
     return EvalSet(table, tuple("ABCD"), scores, outputs, human="human", name=name or f"past{seed}-en-de")

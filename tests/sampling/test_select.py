@@ -46,8 +46,21 @@ def test_the_function_is_not_hidden_by_a_module_of_the_same_name():
 
 # -- little or odd data --------------------------------------------------------------------------------------------
 
-SOLITARY = ["random", "metric_avg", "metric_var", "segments", "documents", "snippets_fixed", "snippets_budgeted",
-            "stratified", "pps", "balanced", "kmeans", "incremental", "auto"]  # fmt: skip
+SOLITARY = [
+    "random",
+    "metric_avg",
+    "metric_var",
+    "segments",
+    "documents",
+    "snippets_fixed",
+    "snippets_budgeted",
+    "stratified",
+    "pps",
+    "balanced",
+    "kmeans",
+    "incremental",
+    "auto",
+]
 
 
 @pytest.mark.parametrize("name", SOLITARY)
@@ -365,17 +378,23 @@ def test_shares_are_of_the_selection_and_of_the_set():
         ({"gap": 0.012}, ("the choice is within 1.2e-02 of the best possible total utility",)),
         ({"rounding": "nearest", "empty_bins": 0, "bins": 4}, ()),
         ({"rounding": "random", "empty_bins": 1, "bins": 4}, ()),
-        ({"rounding": "nearest", "empty_bins": 1, "bins": 4},
-         ("1 of 4 bins got no item: means are biased towards the others",)),
+        (
+            {"rounding": "nearest", "empty_bins": 1, "bins": 4},
+            ("1 of 4 bins got no item: means are biased towards the others",),
+        ),
         ({"within": "top", "first_stage": 10}, ("within a first selection of 10 by top, which has no probabilities",)),
         ({"within": "pps", "first_stage": 5}, ("within a first selection of 5 by pps: probabilities multiplied",)),
-        ({"waves": [{"size": 1, "drawn": 1}, {"size": 3, "drawn": 2}]},
-         ("wave 2 adds 2 items to 1, which come first",)),
-        ({"waves": [{"size": 2, "drawn": 2}, {"size": 3, "drawn": 2}]},
-         ("wave 2 adds 2 items (1 expected) to 1, which come first",)),
+        (
+            {"waves": [{"size": 1, "drawn": 1}, {"size": 3, "drawn": 2}]},
+            ("wave 2 adds 2 items to 1, which come first",),
+        ),
+        (
+            {"waves": [{"size": 2, "drawn": 2}, {"size": 3, "drawn": 2}]},
+            ("wave 2 adds 2 items (1 expected) to 1, which come first",),
+        ),
         ({"draws": 7}, ("best of 7 draws by a metric: known probabilities are given up",)),
     ],
-)  # fmt: skip
+)
 def test_notes_of_a_summary_by_hand(details, notes):
     chosen = Selection((1, 2, 3), 10, "m", probability=np.full(3, 0.3), details=details)
     assert _notes(chosen) == notes
@@ -388,9 +407,16 @@ def test_notes_of_a_summary_by_hand(details, notes):
 
 @pytest.mark.parametrize(
     ("method", "asks"),
-    [("pps", True), ("pps:size=error", True), ("pps:size=length", False), ("pps:scale=penalties", False),
-     ("pps:scale=auto", True), ("pps:slopes=1|2", False), ("random", False)],
-)  # fmt: skip
+    [
+        ("pps", True),
+        ("pps:size=error", True),
+        ("pps:size=length", False),
+        ("pps:scale=penalties", False),
+        ("pps:scale=auto", True),
+        ("pps:slopes=1|2", False),
+        ("random", False),
+    ],
+)
 def test_the_scale_is_asked_for_where_it_matters(method, asks):
     unrated = EvalSet(pl.DataFrame({"id": range(4)}), ("A", "B"))
     with warnings.catch_warnings(record=True) as told:
@@ -402,8 +428,12 @@ def test_the_scale_is_asked_for_where_it_matters(method, asks):
 
 def test_the_scale_of_earlier_campaigns_is_used_where_nothing_else_says_it():
     """The data themselves, the method, or no campaign at all leave the method as it is."""
-    past = EvalSet(pl.DataFrame({"id": range(4)}), ("A", "B"), human="human",
-                   scores={"human": np.array([[0.0, -5.0], [-1.0, 0.0], [0.0, -25.0], [0.0, 0.0]])})  # fmt: skip
+    past = EvalSet(
+        pl.DataFrame({"id": range(4)}),
+        ("A", "B"),
+        human="human",
+        scores={"human": np.array([[0.0, -5.0], [-1.0, 0.0], [0.0, -25.0], [0.0, 0.0]])},
+    )
     unrated = EvalSet(past.items, past.systems)
     spec = parse_spec("pps")
     found = _with_past_scale(spec, unrated, [past])

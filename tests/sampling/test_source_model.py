@@ -59,8 +59,11 @@ def test_a_model_survives_a_round_trip(model, path):
     assert np.array_equal(again.predict(texts), model.predict(texts), equal_nan=True)
     assert np.array_equal(again.unlikeness(texts), model.unlikeness(texts), equal_nan=True)
     assert (again.target, again.kind, again.known, again.trained_on) == (
-        model.target, model.kind, model.known, model.trained_on,
-    )  # fmt: skip
+        model.target,
+        model.kind,
+        model.known,
+        model.trained_on,
+    )
     assert again.scores == model.scores
     assert again.signature == model.signature
     assert again.to_bytes() == model.to_bytes()
@@ -238,10 +241,13 @@ def test_nothing_can_be_changed(model):
 def test_trees_by_hand():
     """One tree splits at 0.5 and left of it at 0, the other is a leaf of 10."""
     trees = Trees(
-        root=np.array([0, 5], dtype=np.int32), feature=np.array([0, 0, -1, -1, -1, -1], dtype=np.int32),
-        threshold=np.array([0.5, 0.0, 0, 0, 0, 0]), left=np.array([1, 3, -1, -1, -1, -1], dtype=np.int32),
-        right=np.array([2, 4, -1, -1, -1, -1], dtype=np.int32), value=np.array([0, 0, 4.0, 1.0, 2.0, 10.0]),
-    )  # fmt: skip
+        root=np.array([0, 5], dtype=np.int32),
+        feature=np.array([0, 0, -1, -1, -1, -1], dtype=np.int32),
+        threshold=np.array([0.5, 0.0, 0, 0, 0, 0]),
+        left=np.array([1, 3, -1, -1, -1, -1], dtype=np.int32),
+        right=np.array([2, 4, -1, -1, -1, -1], dtype=np.int32),
+        value=np.array([0, 0, 4.0, 1.0, 2.0, 10.0]),
+    )
     assert apply_trees(trees, np.array([[-1.0], [0.0], [0.25], [0.5], [0.75]])).tolist() == [11, 11, 12, 12, 14]
     assert apply_trees(trees, np.zeros((0, 1))).tolist() == []
     with pytest.raises(DataError, match="the trees ask for feature 0; there are 0"):

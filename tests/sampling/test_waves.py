@@ -196,9 +196,17 @@ def test_budgets_that_add_nothing(budget, message):
 
 @pytest.mark.parametrize(
     "options",
-    [{"unit": "document"}, {"include": [1]}, {"cost": "esa_time"}, {"within": select(POOL, "segments", 20)},
-     {"matching": False}, {"method": "segments"}, {"metric": "metricA"}, {"balance": "domain"}],
-)  # fmt: skip
+    [
+        {"unit": "document"},
+        {"include": [1]},
+        {"cost": "esa_time"},
+        {"within": select(POOL, "segments", 20)},
+        {"matching": False},
+        {"method": "segments"},
+        {"metric": "metricA"},
+        {"balance": "domain"},
+    ],
+)
 def test_options_of_another_selection(options):
     with pytest.raises(OptionError, match="leave out"):
         select(POOL, add_to=select(POOL, "pps", 8), budget=12, **options)

@@ -119,10 +119,12 @@ def test_deciding_the_best_takes_fewer_cells_than_uniform_allocation(campaign):
     """Same guarantee, same order of items: rivals go on side by side, systems that are out get nothing more."""
     scores = campaign.human_score() - 3.0 * np.arange(campaign.n_systems)
     cells = {
-        policy: np.mean([
-            run_until_decided(campaign, scores, seed, {"question": "best", "policy": policy}, looks=0.05).cells
-            for seed in range(3)
-        ])
+        policy: np.mean(
+            [
+                run_until_decided(campaign, scores, seed, {"question": "best", "policy": policy}, looks=0.05).cells
+                for seed in range(3)
+            ]
+        )
         for policy in ("uniform", "auto")
-    }  # fmt: skip
+    }
     assert cells["auto"] <= cells["uniform"]

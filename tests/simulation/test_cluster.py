@@ -29,8 +29,9 @@ def address() -> Iterator[str]:
 def test_the_table_is_that_of_one_process(past, campaign, address, tmp_path):
     sets = [past, campaign(name="other", seed=7)]
     here = aliquot.simulate(sets, METHODS, ["20%", "40%"], repeats=3)
-    there = aliquot.simulate(sets, METHODS, ["20%", "40%"], repeats=3, engine=f"dask://{address}",
-                             journal=tmp_path / "out.parquet")  # fmt: skip
+    there = aliquot.simulate(
+        sets, METHODS, ["20%", "40%"], repeats=3, engine=f"dask://{address}", journal=tmp_path / "out.parquet"
+    )
     assert there.to_frame().equals(here.to_frame())
     assert there.summary_frame().equals(here.summary_frame())
     assert there.signature == here.signature

@@ -47,8 +47,9 @@ def test_the_others_are_not_looked_at_when_choosing(method):
     crowd = crowd_systems(DATA, 4, 0, 0)
     rng = np.random.default_rng(1)
     keep = np.isin(DATA.systems, crowd)
-    changed = {name: np.where(keep, v, rng.normal(size=v.shape)) if name != "human" else v
-               for name, v in DATA.scores.items()}  # fmt: skip
+    changed = {
+        name: np.where(keep, v, rng.normal(size=v.shape)) if name != "human" else v for name, v in DATA.scores.items()
+    }
     spoiled = replace(DATA, scores=changed)
     plan = replay_method(method, DATA, "metricA")
     rows = [_chosen(Stage(d, crowd=4), plan, 0.3, crowd, np.random.default_rng(2)).rows for d in (DATA, spoiled)]

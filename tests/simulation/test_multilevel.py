@@ -30,8 +30,13 @@ def world(items: int = 300, systems: int = 8, *, own: float = 0.0, metric: float
     known = rng.normal(size=(items, 1)) + ability + rng.normal(size=(items, systems))
     human = known + own * rng.normal(size=systems) + 1.5 * rng.normal(size=(items, systems))
     shown = metric * known + (1.0 - metric) * rng.normal(size=known.shape)
-    return EvalSet(items=pl.DataFrame({"id": np.arange(items)}), systems=tuple(f"s{k}" for k in range(systems)),
-                   scores={"human": human, "m": shown}, human="human", name="world")  # fmt: skip
+    return EvalSet(
+        items=pl.DataFrame({"id": np.arange(items)}),
+        systems=tuple(f"s{k}" for k in range(systems)),
+        scores={"human": human, "m": shown},
+        human="human",
+        name="world",
+    )
 
 
 def sample(data: EvalSet, n: int = 40, seed: int = 0) -> Sample:
@@ -107,8 +112,9 @@ def test_few_systems_or_no_metrics_leave_it_unbiased():
 
 def compared(data: EvalSet, measure: str = "accuracy") -> tuple[float, float, float]:
     """Values of greg and multilevel at small n, and the error of their difference."""
-    result = aliquot.simulate(data, ["random+greg", "random+multilevel"], [12, 24], repeats=150, measures=[measure],
-                              parity=False)  # fmt: skip
+    result = aliquot.simulate(
+        data, ["random+greg", "random+multilevel"], [12, 24], repeats=150, measures=[measure], parity=False
+    )
     plain, drawn = (result.row(f"random+{name}", measure) for name in ("greg", "multilevel"))
     return plain.value, drawn.value, float(np.hypot(plain.error, drawn.error))
 

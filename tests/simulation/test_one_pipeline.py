@@ -41,10 +41,13 @@ def test_simulate_and_plan_replay_what_estimate_prints(seed: int, method: str) -
         found = outcome(stage, plan, chosen, rng)
         assert found is not None
         selection = aliquot.Selection(
-            tuple(stage.evalset.ids[row] for row in chosen.rows), stage.evalset.n_items, plan.typed,
-            probability=chosen.probability, stratum=None if chosen.stratum is None else tuple(map(str, chosen.stratum)),
+            tuple(stage.evalset.ids[row] for row in chosen.rows),
+            stage.evalset.n_items,
+            plan.typed,
+            probability=chosen.probability,
+            stratum=None if chosen.stratum is None else tuple(map(str, chosen.stratum)),
             details=dict(chosen.details or {}),
-        )  # fmt: skip
+        )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", AliquotWarning)
             printed = estimate_given(stage.evalset, str(plan.estimator), selection=selection)

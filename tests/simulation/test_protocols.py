@@ -43,8 +43,12 @@ def test_counts_are_of_sets_whose_ranking_changes(sets):
         truth = np.argsort(sets[0].human_score().mean(axis=0))
         for row in study.rows:
             if row.matching:
-                chosen = draw(Stage(sets[0]), replay_method(row.protocol, sets[0]), BudgetPoint(0.2, 0.2),
-                              np.random.default_rng([seed, 0, 0]))  # fmt: skip
+                chosen = draw(
+                    Stage(sets[0]),
+                    replay_method(row.protocol, sets[0]),
+                    BudgetPoint(0.2, 0.2),
+                    np.random.default_rng([seed, 0, 0]),
+                )
                 same = np.array_equal(np.argsort(sets[0].human_score()[chosen.rows].mean(axis=0)), truth)
                 assert row.best == row.worst == int(not same)
 

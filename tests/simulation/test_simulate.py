@@ -30,8 +30,19 @@ def result(past):
 def test_a_cell_for_each_method_budget_and_measure(result):
     frame = result.to_frame()
     assert frame.height == 3 * 2 * len(chosen_measures(None))
-    assert frame.columns == ["data", "method", "budget", "share", "measure", "value", "error", "items", "repeats",
-                             "low", "high"]  # fmt: skip
+    assert frame.columns == [
+        "data",
+        "method",
+        "budget",
+        "share",
+        "measure",
+        "value",
+        "error",
+        "items",
+        "repeats",
+        "low",
+        "high",
+    ]
     assert frame["method"].unique(maintain_order=True).to_list() == METHODS
     assert sorted(frame["budget"].unique()) == [0.2, 0.4]
     assert frame.filter(pl.col("budget") == 0.2)["items"].unique().to_list() == [12.0]
@@ -86,8 +97,9 @@ def test_a_fixed_choice_is_replayed_once_and_has_no_error(result):
     assert {cell.error for cell in fixed} == {0.0}
     frame = result.to_frame().filter(pl.col("method") == FIXED)
     assert frame["low"].equals(frame["value"].alias("low"))
-    order = aliquot.select(result_data := aliquot.synthetic(60, 4, seed=1, annotators=0, document_length=5),
-                           FIXED, budget=24).ids  # fmt: skip
+    order = aliquot.select(
+        result_data := aliquot.synthetic(60, 4, seed=1, annotators=0, document_length=5), FIXED, budget=24
+    ).ids
     by_hand = aliquot.meta.mae(result_data.keep(items=list(order)), result_data)
     cell = next(c for c in fixed if c.asked and c.measure == "mae" and c.budget == 0.4)
     assert cell.value == pytest.approx(by_hand)
@@ -116,8 +128,7 @@ def test_other_methods_budgets_and_sets_beside_change_nothing(past, campaign, te
     common = ["method", "budget", "measure", "value", "error"]
     mine = large.to_frame().filter((pl.col("data") == "past") & (pl.col("budget") == 0.2))
     for method in ("random", "auto", FIXED):
-        ours, theirs = (frame.filter(pl.col("method") == method).select(common)
-                        for frame in (small.to_frame(), mine))  # fmt: skip
+        ours, theirs = (frame.filter(pl.col("method") == method).select(common) for frame in (small.to_frame(), mine))
         assert ours.equals(theirs), method
 
 
@@ -201,8 +212,17 @@ def test_the_signature_says_what_matters(past):
     plain = line()
     assert plain.startswith(f"aliquot:{aliquot.__version__}|simulate|methods:random|budgets:30%|repeats:2|")
     assert past.fingerprint in plain
-    lines = [plain, line(level=0.9), line(test="permutation"), line(unit="document"), line(balance="domain"),
-             line(cost="esa_time"), line(human="metricB"), line(seed=1), line(metric="metricA")]  # fmt: skip
+    lines = [
+        plain,
+        line(level=0.9),
+        line(test="permutation"),
+        line(unit="document"),
+        line(balance="domain"),
+        line(cost="esa_time"),
+        line(human="metricB"),
+        line(seed=1),
+        line(metric="metricA"),
+    ]
     assert len(set(lines)) == len(lines)
     named = aliquot.simulate(past.with_human("metricB"), "random", "30%", repeats=2, measures="mae", parity=False)
     assert named.signature == line(human="metricB")
@@ -333,8 +353,16 @@ def test_eight_items_and_two_systems(campaign):
 def test_slips_are_told_before_any_work(past, options, error, message):
     worked = []
     with pytest.raises(error, match=message):
-        aliquot.simulate(past, **{"methods": "random", "budgets": "30%", "repeats": 2,
-                                  "progress": lambda done, _: worked.append(done), **options})  # fmt: skip
+        aliquot.simulate(
+            past,
+            **{
+                "methods": "random",
+                "budgets": "30%",
+                "repeats": 2,
+                "progress": lambda done, _: worked.append(done),
+                **options,
+            },
+        )
     assert [done for done in worked if done] == []
 
 
@@ -374,19 +402,33 @@ def test_no_data_and_no_sets(past):
 
 def test_progress_is_told(past):
     seen = []
-    aliquot.simulate(past, "auto", BUDGETS, repeats=2, measures="mae", parity=False,
-                     progress=lambda done, total: seen.append((done, total)))  # fmt: skip
+    aliquot.simulate(
+        past,
+        "auto",
+        BUDGETS,
+        repeats=2,
+        measures="mae",
+        parity=False,
+        progress=lambda done, total: seen.append((done, total)),
+    )
     assert seen == [(done, 4) for done in range(5)]
 
 
 @pytest.mark.parametrize(
     "method",
     [
-        "irt_diffdisc:metric=metricA", "diversity", "greedy:metric=metricA,simulations=20", "incremental",
-        "guided:metric=metricA,draws=5", "balanced", "snippets_fixed", "mixture:methods=random|diversity",
-        "documents+stratified", "pps+paper_best",
+        "irt_diffdisc:metric=metricA",
+        "diversity",
+        "greedy:metric=metricA,simulations=20",
+        "incremental",
+        "guided:metric=metricA,draws=5",
+        "balanced",
+        "snippets_fixed",
+        "mixture:methods=random|diversity",
+        "documents+stratified",
+        "pps+paper_best",
     ],
-)  # fmt: skip
+)
 def test_every_kind_of_method_can_be_replayed(past, method):
     simulated = aliquot.simulate(past, method, "30%", repeats=2, measures="mae,spa,spa_full", parity=False)
     assert np.isfinite(simulated.row(method, "mae").value)

@@ -50,9 +50,13 @@ def test_value_error_and_ratio():
 def test_rounding_is_no_gain():
     """The same items cost the same, whatever the order in which their costs were added up."""
     found = summarise(
-        [*cells("random", [0.15] * 3, measure="cost"), *cells("a", [0.15 * (1 - 4e-16)] * 3, measure="cost"),
-         *cells("b", [0.15 * (1 - 1e-9)] * 3, measure="cost")], "random",
-    )  # fmt: skip
+        [
+            *cells("random", [0.15] * 3, measure="cost"),
+            *cells("a", [0.15 * (1 - 4e-16)] * 3, measure="cost"),
+            *cells("b", [0.15 * (1 - 1e-9)] * 3, measure="cost"),
+        ],
+        "random",
+    )
     assert row(found, "a", "cost").value != row(found, "random", "cost").value
     assert row(found, "a", "cost").gain == "unclear"
     assert row(found, "b", "cost").gain == "better"
@@ -63,8 +67,9 @@ def test_a_gain_only_beyond_the_error():
         base = cells("random", [1.0] * 3, error=error, repeats=repeats, measure=measure)
         return row(
             summarise([*base, *cells("a", [1.0 + gap] * 3, error=error, repeats=repeats, measure=measure)], "random"),
-            "a", measure,
-        ).gain  # fmt: skip
+            "a",
+            measure,
+        ).gain
 
     se = np.sqrt(2 * 3 * 0.1**2 / 9)
     bound = stats.t.ppf(0.975, 6 * 49) * se
@@ -147,8 +152,11 @@ def test_full_set_significance_is_compared_with_a_random_samples_own():
 def test_what_is_undefined_stays_so():
     """Constant scores have no correlation: no value, no ratio, no parity, and no target that was missed."""
     nothing = [float("nan")] * 3
-    found = row(summarise([*cells("random", nothing, measure="kendall"), *cells("a", nothing, measure="kendall")],
-                          "random"), "a", "kendall")  # fmt: skip
+    found = row(
+        summarise([*cells("random", nothing, measure="kendall"), *cells("a", nothing, measure="kendall")], "random"),
+        "a",
+        "kendall",
+    )
     assert np.isnan([found.value, found.ratio_to_random, found.parity, found.parity_reached]).all()
     assert (found.missed, found.gain) == (0, "unclear")
     zero = row(summarise([*cells("random", [0, 0, 0]), *cells("a", [1, 1, 1])], "random"), "a")

@@ -31,8 +31,19 @@ def test_the_worked_case() -> None:
 
 
 def test_the_alphas_of_the_worked_case() -> None:
-    names = {"AB": 0.8235, "AC": 0.8148, "AD": -0.25, "BC": 0.6429, "BD": -0.4118, "CD": -0.2963, "ABC": 0.7566,
-             "ABD": 0.0366, "ACD": 0.0676, "BCD": -0.0344, "ABCD": 0.2004}  # fmt: skip
+    names = {
+        "AB": 0.8235,
+        "AC": 0.8148,
+        "AD": -0.25,
+        "BC": 0.6429,
+        "BD": -0.4118,
+        "CD": -0.2963,
+        "ABC": 0.7566,
+        "ABD": 0.0366,
+        "ACD": 0.0676,
+        "BCD": -0.0344,
+        "ABCD": 0.2004,
+    }
     members = np.array([[letter in name for letter in "ABCD"] for name in names])
     assert group_alphas(WORKED, members, "nominal")[0].round(4).tolist() == list(names.values())
 

@@ -37,8 +37,9 @@ def brute(choices: Choices, *, davidson: bool) -> tuple[np.ndarray, float]:
         gap = values[a] - values[b]
         if not davidson:
             half = outcomes[:, 2] / 2
-            return float(((outcomes[:, 0] + half) * np.logaddexp(0, -gap)
-                          + (outcomes[:, 1] + half) * np.logaddexp(0, gap)).sum())  # fmt: skip
+            return float(
+                ((outcomes[:, 0] + half) * np.logaddexp(0, -gap) + (outcomes[:, 1] + half) * np.logaddexp(0, gap)).sum()
+            )
         predictors = np.stack([gap / 2, -gap / 2, np.full_like(gap, values[-1])], axis=1)
         return float(-(outcomes * (predictors - np.logaddexp.reduce(predictors, axis=1)[:, None])).sum())
 
@@ -60,9 +61,15 @@ def test_scores_maximise_the_likelihood(ties, seed):
 def test_scores_are_those_of_evalica():
     choices = simulated(30, systems=5)
     counts = tally(choices)
-    rows = [(a, b, w, float(n)) for a, b in choices.pairs.tolist() for w, n in (
-        (evalica.Winner.X, counts.wins[a, b]), (evalica.Winner.Y, counts.wins[b, a]),
-        (evalica.Winner.Draw, counts.ties[a, b]))]  # fmt: skip
+    rows = [
+        (a, b, w, float(n))
+        for a, b in choices.pairs.tolist()
+        for w, n in (
+            (evalica.Winner.X, counts.wins[a, b]),
+            (evalica.Winner.Y, counts.wins[b, a]),
+            (evalica.Winner.Draw, counts.ties[a, b]),
+        )
+    ]
     xs, ys, winners, weights = (list(column) for column in zip(*rows, strict=True))
     theirs = evalica.bradley_terry(xs, ys, winners, weights=weights, tolerance=1e-12, limit=10_000).scores.sort_index()
     logs = np.log(theirs.to_numpy())

@@ -29,8 +29,9 @@ def test_means_are_compared_as_scipy_and_statsmodels_do(equal):
 
 
 @pytest.mark.parametrize(
-    ("yes_first", "yes_second", "p"), [(18, 9, 0.083), (24, 13, 0.051), (17, 16, 0.814)],
-)  # fmt: skip
+    ("yes_first", "yes_second", "p"),
+    [(18, 9, 0.083), (24, 13, 0.051), (17, 16, 0.814)],
+)
 def test_chi_squares_of_the_diet_trial(yes_first, yes_second, p):
     """Notes, P5: what the printed shares give with groups of 43 and 38 (not what the paper prints)."""
     assert share_test(yes_first, 43, yes_second, 38) == pytest.approx(p, abs=6e-4)

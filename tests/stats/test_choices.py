@@ -25,8 +25,13 @@ from aliquot.stats.choices import (
 from aliquot.stats.clustered import clustered_difference, clustered_mean, clustered_share, student_quantile
 from aliquot.stats.proportions import tango_interval
 
-PARACRAWL = {"cs": (98, 38, 2.7e-7), "de": (86, 62, 0.058), "fi": (134, 16, 2.2e-24), "lv": (99, 44, 4.9e-6),
-             "ro": (124, 31, 2.2e-14)}  # fmt: skip
+PARACRAWL = {
+    "cs": (98, 38, 2.7e-7),
+    "de": (86, 62, 0.058),
+    "fi": (134, 16, 2.2e-24),
+    "lv": (99, 44, 4.9e-6),
+    "ro": (124, 31, 2.2e-14),
+}
 
 
 @pytest.mark.parametrize("language", PARACRAWL)

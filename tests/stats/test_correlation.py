@@ -39,9 +39,10 @@ SCIPY: dict[str, Callable[[FloatArray, FloatArray], Any]] = {
     "kendall_c": lambda x, y: stats.kendalltau(x, y, variant="c"),
 }
 some_tables = arrays(
-    np.float64, st.tuples(st.just(2), st.integers(1, 6), st.integers(1, 7)),
+    np.float64,
+    st.tuples(st.just(2), st.integers(1, 6), st.integers(1, 7)),
     elements=st.one_of(st.integers(-3, 3).map(float), st.just(np.nan)),
-)  # fmt: skip
+)
 
 
 def by_scipy(x: FloatArray, y: FloatArray, coefficient: str) -> float:

@@ -304,8 +304,11 @@ def test_squared_errors_of_differences_by_hand():
     found = squared_error(human, np.stack([metric, np.zeros((2, 2)), np.full((2, 2), np.nan)]))
     assert found.pairs.tolist() == [1, 1, 1, 1, 0]
     assert found.value[:4].tolist() == [
-        [0.5, 0.5, 0.0, 0.0, 1.0], [1.0, 0.5, 0.0, 0.5, 1.0], [0.625, 0.5, 0.0, 0.125, 0.5], [1.5, 0.5, 1.0, 0.0, 0.0],
-    ]  # fmt: skip
+        [0.5, 0.5, 0.0, 0.0, 1.0],
+        [1.0, 0.5, 0.0, 0.5, 1.0],
+        [0.625, 0.5, 0.0, 0.125, 0.5],
+        [1.5, 0.5, 1.0, 0.0, 0.0],
+    ]
     assert np.isnan(found.value[4, :4]).all()
     three = np.array([[3.0, 1.0, 0.0], [3.0, 1.0, 0.0]])  # differences 2, 3, 1; of the metric 1, 1, 0
     other = np.array([[2.0, 1.0, 1.0], [2.0, 1.0, 1.0]])

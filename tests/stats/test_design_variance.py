@@ -153,8 +153,9 @@ def test_bins_with_one_item_keep_their_variance():
 def test_clusters_of_one_size_are_a_sample_of_their_means(groups):
     """The textbook's (1 - f) s_b^2 / G; the correction for few clusters may add up to G / (G - 1), and vanishes."""
     values = np.repeat(np.random.default_rng(1).normal(size=(groups, 1)), 4, axis=0)
-    units = clustered(contributions(values, np.ones(4 * groups)), np.full(4 * groups, 0.25),
-                      np.repeat(np.arange(groups), 4))  # fmt: skip
+    units = clustered(
+        contributions(values, np.ones(4 * groups)), np.full(4 * groups, 0.25), np.repeat(np.arange(groups), 4)
+    )
     textbook = 0.75 * values[::4].var(ddof=1) / groups
     assert units.shape == (groups, 1)
     assert 1.0 - 1e-9 <= float((units**2).sum()) / textbook <= groups / (groups - 1) + 1e-9

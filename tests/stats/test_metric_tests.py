@@ -148,11 +148,13 @@ def test_p_is_near_the_exact_one(swap: Swap) -> None:
 
 def every_swap(items: int, systems: int) -> FloatArray:
     """Each swap of whole items and whole systems once; a system changes places if exactly one of the two says so."""
-    return np.array([
-        np.outer(of_items, of_systems)
-        for of_items in product([1.0, -1.0], repeat=items)
-        for of_systems in product([1.0, -1.0], repeat=systems)
-    ])  # fmt: skip
+    return np.array(
+        [
+            np.outer(of_items, of_systems)
+            for of_items in product([1.0, -1.0], repeat=items)
+            for of_systems in product([1.0, -1.0], repeat=systems)
+        ]
+    )
 
 
 def test_perm_both_of_correlations_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -144,8 +144,12 @@ def test_which_p_values_are_named_by_hand():
     """Limits of 3 values at 0.05 are 0.0167, 0.0333, 0.05; of 2, 0.025 and 0.05. The limit itself is too much."""
     table = np.array([[0.01, 0.04, 0.03], [0.01, 0.06, 0.055], [0.04, NAN, 0.03], [0.2, NAN, 0.025], [NAN] * 3])
     assert named_by_bh(table, 0.05).tolist() == [
-        [True, True, True], [True, False, False], [True, False, True], [False] * 3, [False] * 3,
-    ]  # fmt: skip
+        [True, True, True],
+        [True, False, False],
+        [True, False, True],
+        [False] * 3,
+        [False] * 3,
+    ]
     assert named_by_bh(np.zeros((2, 0)), 0.05).shape == (2, 0)
 
 

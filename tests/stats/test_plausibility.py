@@ -37,14 +37,17 @@ def test_codes_on_a_likert_scale_are_found(code):
     assert find_outside_values(values) == [code]
 
 
-@pytest.mark.parametrize("values", [
-    [-1.0, 0.0, 1.0] * 20,  # worse, same, better
-    [-2.0, -1.0, 0.0, 1.0, 2.0] * 10,
-    [0.0, 1.0] * 30,
-    [*np.linspace(60, 100, 40), 0.0],  # one output that is worth nothing
-    [*[0.0] * 30, *[-1.0] * 10, *[-5.0] * 5, -25.0],  # one catastrophe
-    [5.0] * 30,
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "values",
+    [
+        [-1.0, 0.0, 1.0] * 20,  # worse, same, better
+        [-2.0, -1.0, 0.0, 1.0, 2.0] * 10,
+        [0.0, 1.0] * 30,
+        [*np.linspace(60, 100, 40), 0.0],  # one output that is worth nothing
+        [*[0.0] * 30, *[-1.0] * 10, *[-5.0] * 5, -25.0],  # one catastrophe
+        [5.0] * 30,
+    ],
+)
 def test_scales_and_tails_are_left_alone(values):
     assert find_outside_values(np.array(values)) == []
 

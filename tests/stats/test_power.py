@@ -112,9 +112,13 @@ def test_paired_formula_by_hand():
 
 @settings(max_examples=60, deadline=None)
 @given(
-    n=st.floats(1, 900), sd=st.floats(0.1, 50), rho=st.floats(-0.99, 0.99), alpha=st.floats(0.001, 0.3),
-    power=st.floats(0.4, 0.999), population=st.sampled_from([1000.0, 5000.0, np.inf]),
-)  # fmt: skip
+    n=st.floats(1, 900),
+    sd=st.floats(0.1, 50),
+    rho=st.floats(-0.99, 0.99),
+    alpha=st.floats(0.001, 0.3),
+    power=st.floats(0.4, 0.999),
+    population=st.sampled_from([1000.0, 5000.0, np.inf]),
+)
 def test_paired_inverses(n, sd, rho, alpha, power, population):
     delta = paired_detectable(n, sd, rho, population, alpha, power)
     assert float(paired_power(n, delta, sd, rho, population, alpha)) == pytest.approx(power, abs=1e-9)

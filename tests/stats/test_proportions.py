@@ -75,8 +75,11 @@ def test_tango_interval_solves_the_score_equation(b, c, n):
             return b / (q + d) + c / q - 2 * (n - b - c) / max(1 - 2 * q - d, 1e-300)
 
         edge = 1e-13
-        q = brentq(slope, lowest + edge, highest - edge) if slope(lowest + edge) > 0 > slope(highest - edge) else (
-            lowest if slope(lowest + edge) <= 0 else highest)  # fmt: skip
+        q = (
+            brentq(slope, lowest + edge, highest - edge)
+            if slope(lowest + edge) > 0 > slope(highest - edge)
+            else (lowest if slope(lowest + edge) <= 0 else highest)
+        )
         return (b - c - n * d) / np.sqrt(n * (2 * q + d * (1 - d)))
 
     low, high = (end.item() for end in tango_interval(np.array([b * 1.0]), np.array([c * 1.0]), np.array([n * 1.0])))

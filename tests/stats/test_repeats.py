@@ -54,8 +54,16 @@ def test_choices_that_buy_no_item_are_left_out():
     assert [choice.judgments for choice in repeat_choices(1.0, 1.0, 0.0, 1.0, 3.0)] == [1, 2, 3]
 
 
-@pytest.mark.parametrize("bad", [(-1.0, 1.0, 1.0, 1.0), (1.0, -1.0, 1.0, 1.0), (1.0, 1.0, -1.0, 1.0),
-                                 (1.0, 1.0, 1.0, 0.0), (np.nan, 1.0, 1.0, 1.0)])  # fmt: skip
+@pytest.mark.parametrize(
+    "bad",
+    [
+        (-1.0, 1.0, 1.0, 1.0),
+        (1.0, -1.0, 1.0, 1.0),
+        (1.0, 1.0, -1.0, 1.0),
+        (1.0, 1.0, 1.0, 0.0),
+        (np.nan, 1.0, 1.0, 1.0),
+    ],
+)
 def test_bad_numbers(bad):
     with pytest.raises(OptionError):
         best_ratio(*bad)

@@ -165,8 +165,12 @@ def test_the_power_of_ten_of_extreme_values():
 
 def test_values_at_the_ends_of_a_scale_lie_on_it_but_for_single_precision():
     for values, low, high, inside in [
-        ([0, 1.000000119, np.nan], 0, 1, True), ([1.01], 0, 1, False), ([-0.01], 0, 1, False),
-        ([-1.000000119], -1, 0, True), ([-100.00001], -100, 1, True), ([-100.1], -100, 1, False),
+        ([0, 1.000000119, np.nan], 0, 1, True),
+        ([1.01], 0, 1, False),
+        ([-0.01], 0, 1, False),
+        ([-1.000000119], -1, 0, True),
+        ([-100.00001], -100, 1, True),
+        ([-100.1], -100, 1, False),
         ([100.00001], 0, 100, True),
-    ]:  # fmt: skip
+    ]:
         assert lies_within(np.array(values), low, high) is inside, values

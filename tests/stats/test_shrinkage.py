@@ -86,8 +86,13 @@ def test_contrast_variance_ignores_what_all_systems_share():
 
 
 @settings(max_examples=60, deadline=None)
-@given(arrays(np.float64, 6, elements=st.floats(-50, 50)), arrays(np.float64, 6, elements=st.floats(-50, 50)),
-       st.floats(0.01, 10), st.floats(-100, 100), st.floats(-100, 100))  # fmt: skip
+@given(
+    arrays(np.float64, 6, elements=st.floats(-50, 50)),
+    arrays(np.float64, 6, elements=st.floats(-50, 50)),
+    st.floats(0.01, 10),
+    st.floats(-100, 100),
+    st.floats(-100, 100),
+)
 def test_shrinking_keeps_the_common_level_and_lies_between(values, prediction, variance, shift, other):
     result, share = shrunk(values, prediction, variance * np.eye(6))
     assert 0.0 <= share <= 1.0

@@ -61,9 +61,13 @@ def test_three_annotators_by_hand() -> None:
     a and b: 10 + 15 + 4 + 2 characters marked, 5 + 2 by both, 5 alike. a and c share text 0: 10 marked, b and c: 15.
     """
     found = compare(
-        (0, 0, 0, 0, 10, 1), (0, 1, 0, 5, 15, 1), (0, 1, 0, 20, 25, 2), clean(0, 2),
-        (1, 0, 1, 0, 4, 1), (1, 1, 1, 2, 4, 2),
-    )  # fmt: skip
+        (0, 0, 0, 0, 10, 1),
+        (0, 1, 0, 5, 15, 1),
+        (0, 1, 0, 20, 25, 2),
+        clean(0, 2),
+        (1, 0, 1, 0, 4, 1),
+        (1, 1, 1, 2, 4, 2),
+    )
     assert list(zip(found.first.tolist(), found.second.tolist(), strict=True)) == [(0, 1), (0, 2), (1, 2)]
     assert found.texts.tolist() == [2, 1, 1]
     assert (found.marked.tolist(), found.both.tolist(), found.same.tolist()) == ([31, 10, 15], [7, 0, 0], [5, 0, 0])

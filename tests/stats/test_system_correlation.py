@@ -14,9 +14,13 @@ from scipy import stats
 from aliquot.stats import system_correlation as agreement
 
 FUNCTIONS = (
-    agreement.pairwise_accuracy, agreement.swapped_pairs, agreement.kendall_b, agreement.pearson_rows,
-    agreement.spearman, agreement.rank_of_best,
-)  # fmt: skip
+    agreement.pairwise_accuracy,
+    agreement.swapped_pairs,
+    agreement.kendall_b,
+    agreement.pearson_rows,
+    agreement.spearman,
+    agreement.rank_of_best,
+)
 RNG = np.random.default_rng(5)
 VALUES = RNG.normal(size=(40, 7))
 TIED = RNG.integers(0, 4, size=(60, 6)).astype(float)

@@ -94,9 +94,19 @@ def test_surface_counts():
 
 @pytest.mark.parametrize(
     ("text", "script"),
-    [("Straße", "latin"), ("Привет", "cyrillic"), ("שלום", "hebrew"), ("مرحبا", "arabic"), ("नमस्ते", "indic"),
-     ("สวัสดี", "thai"), ("中文", "han"), ("ひらがな", "kana"), ("한국어", "hangul"), ("Καλημέρα", "greek")],
-)  # fmt: skip
+    [
+        ("Straße", "latin"),
+        ("Привет", "cyrillic"),
+        ("שלום", "hebrew"),
+        ("مرحبا", "arabic"),
+        ("नमस्ते", "indic"),
+        ("สวัสดี", "thai"),
+        ("中文", "han"),
+        ("ひらがな", "kana"),
+        ("한국어", "hangul"),
+        ("Καλημέρα", "greek"),
+    ],
+)
 def test_scripts(text, script):
     found = row(text)
     assert found[f"script {script}"] == pytest.approx(1.0)

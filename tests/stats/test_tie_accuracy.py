@@ -29,9 +29,10 @@ from aliquot.stats.tied_correlation import tie_accuracy as accuracy_of
 
 LEVELS = get_args(PairLevel)
 integers = arrays(
-    np.float64, st.tuples(st.just(2), st.integers(1, 5), st.integers(1, 6)),
+    np.float64,
+    st.tuples(st.just(2), st.integers(1, 5), st.integers(1, 6)),
     elements=st.one_of(st.integers(0, 5).map(float), st.just(np.nan)),
-)  # fmt: skip
+)
 
 
 def groups(metric: FloatArray, human: FloatArray, level: PairLevel) -> list[list[tuple[float, float]]]:

@@ -17,9 +17,10 @@ from aliquot.stats.arrays import FloatArray
 from aliquot.stats.tied_correlation import Average, MetricTies, _Steps, item_kendall_like, kendall_like
 
 integers = arrays(
-    np.float64, st.tuples(st.just(2), st.integers(1, 5), st.integers(1, 6)),
+    np.float64,
+    st.tuples(st.just(2), st.integers(1, 5), st.integers(1, 6)),
     elements=st.one_of(st.integers(0, 4).map(float), st.just(np.nan)),
-)  # fmt: skip
+)
 
 
 def counted(metric: FloatArray, human: FloatArray, least: float) -> list[tuple[int, int, int, int]]:

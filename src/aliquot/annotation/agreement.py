@@ -151,14 +151,22 @@ def agreement(
         confidence=confidence,
         notes=(*arrays.notes, *_notes(data, compared, columns), *camps, *trust_notes, *span_notes),
         signature=_signature(
-            data, level=measured, criterion=criterion, answer=answer, annotators=_joined(annotators),
-            groups=_joined(column) or _joined(members, ","), by=_joined(columns),
+            data,
+            level=measured,
+            criterion=criterion,
+            answer=answer,
+            annotators=_joined(annotators),
+            groups=_joined(column) or _joined(members, ","),
+            by=_joined(columns),
             recode=_joined([str(one) for one in recodings], ";"),
-            max_distinct=max_distinct, trust=trust_variant if trusted is not None else None, bootstrap=bootstrap,
-            confidence=None if confidence == 0.95 else confidence, seed=seed,
+            max_distinct=max_distinct,
+            trust=trust_variant if trusted is not None else None,
+            bootstrap=bootstrap,
+            confidence=None if confidence == 0.95 else confidence,
+            seed=seed,
         ),
         tables=tables.square_tables(arrays, found),
-    )  # fmt: skip
+    )
 
 
 # -- groups and scales ---------------------------------------------------------------------------------------------
@@ -363,8 +371,10 @@ def _notes(data: Data, compared: Compared, columns: Sequence[str]) -> list[str]:
     counts = np.bincount(arrays.annotator, minlength=n)
     few = int(((counts > 0) & (counts < MIN_JUDGMENTS)).sum())
     if few:
-        notes.append(f"{few} of {n} annotators were compared on fewer than {MIN_JUDGMENTS} judgments: too few to "
-                     "measure their reliability")  # fmt: skip
+        notes.append(
+            f"{few} of {n} annotators were compared on fewer than {MIN_JUDGMENTS} judgments: too few to "
+            "measure their reliability"
+        )
     criteria = arrays.criteria
     if len(criteria) > 1:
         notes.append(f"{len(criteria)} criteria are pooled in 'all', pairs and annotators; choose one with --criterion")

@@ -151,22 +151,42 @@ def pair_matrix(result: Agreement, measure: str | None = None) -> PairMatrix:
 # -- tables --------------------------------------------------------------------------------------------------------
 
 _PAIR_NUMBERS = (
-    "raw", "kappa", "kappa_max", "kappa_linear", "kappa_quadratic", "p_margins", "pearson", "spearman", "difference",
-)  # fmt: skip
+    "raw",
+    "kappa",
+    "kappa_max",
+    "kappa_linear",
+    "kappa_quadratic",
+    "p_margins",
+    "pearson",
+    "spearman",
+    "difference",
+)
 _TESTED_PAIRS = 2_000  # pairs of annotators whose margins are tested
 _KEPT_TABLES = 200_000  # counts of pairs' tables that the result keeps
 _WITHOUT = 20_000_000  # judgments gone through to see alpha without each annotator
 
 _SCHEMAS: Mapping[str, Mapping[str, pl.DataType]] = {
     "pairs": {"a": pl.String(), "b": pl.String(), "shared": pl.Int64(), **dict.fromkeys(_PAIR_NUMBERS, pl.Float64())},
-    "repeats": {"annotator": pl.String(), "repeats": pl.Int64(),
-                **dict.fromkeys(("same", "mean_difference", "pearson"), pl.Float64())},
+    "repeats": {
+        "annotator": pl.String(),
+        "repeats": pl.Int64(),
+        **dict.fromkeys(("same", "mean_difference", "pearson"), pl.Float64()),
+    },
     "answers": {"annotator": pl.String(), "answer": pl.String(), "count": pl.Int64(), "share": pl.Float64()},
-    "groups": {"a": pl.String(), "b": pl.String(), "criterion": pl.String(), "shared": pl.Int64(),
-               **dict.fromkeys(("pearson", "spearman", "difference"), pl.Float64())},
-    "spans": {"a": pl.String(), "b": pl.String(), "outputs": pl.Int64(),
-              **dict.fromkeys(("f1", "f1_severity", "severity_match"), pl.Float64())},
-}  # fmt: skip
+    "groups": {
+        "a": pl.String(),
+        "b": pl.String(),
+        "criterion": pl.String(),
+        "shared": pl.Int64(),
+        **dict.fromkeys(("pearson", "spearman", "difference"), pl.Float64()),
+    },
+    "spans": {
+        "a": pl.String(),
+        "b": pl.String(),
+        "outputs": pl.Int64(),
+        **dict.fromkeys(("f1", "f1_severity", "severity_match"), pl.Float64()),
+    },
+}
 
 
 def table_of(name: str, data: Any = None) -> pl.DataFrame:
@@ -190,12 +210,15 @@ def pair_frame(arrays: JudgmentArrays, found: PairColumns | None, level: Level) 
     if not arrays.has_distances(level):
         columns = {name: columns[name] for name in columns if name in ("raw", "kappa", "kappa_max", "p_margins")}
     undefined = np.full(len(pairs.first), np.nan)
-    return table_of("pairs", {
-        "a": pl.Series(names[pairs.first], dtype=pl.String),
-        "b": pl.Series(names[pairs.second], dtype=pl.String),
-        "shared": pairs.shared,
-        **{name: columns.get(name, undefined) for name in _PAIR_NUMBERS},
-    })  # fmt: skip
+    return table_of(
+        "pairs",
+        {
+            "a": pl.Series(names[pairs.first], dtype=pl.String),
+            "b": pl.Series(names[pairs.second], dtype=pl.String),
+            "shared": pairs.shared,
+            **{name: columns.get(name, undefined) for name in _PAIR_NUMBERS},
+        },
+    )
 
 
 def square_tables(arrays: JudgmentArrays, found: PairColumns | None) -> dict[tuple[str, str], pl.DataFrame]:
@@ -220,17 +243,22 @@ def annotator_frame(
     n = len(arrays.annotators)
     undefined, numbers = np.full(n, np.nan), arrays.has_distances(level)
     rest = against_the_rest(compared.judgments, arrays.annotator, n)
-    frame = pl.DataFrame({
-        "annotator": list(arrays.annotators),
-        "answers": np.bincount(arrays.annotator, minlength=n),
-        "compared": np.bincount(arrays.annotator[compared.judgments.kept], minlength=n),
-        **{name: undefined if model is None else getattr(model, name) for name in ("severity", "noise", "reliability")},
-        "pearson": rest.pearson if numbers else undefined,
-        "spearman": rest.spearman if numbers else undefined,
-        "same": rest.same,
-        "alpha_without": _alpha_without(compared, level),
-        "trust": undefined if trust is None else trust,
-    }).with_columns(pl.col(pl.Float64).fill_nan(None))  # fmt: skip
+    frame = pl.DataFrame(
+        {
+            "annotator": list(arrays.annotators),
+            "answers": np.bincount(arrays.annotator, minlength=n),
+            "compared": np.bincount(arrays.annotator[compared.judgments.kept], minlength=n),
+            **{
+                name: undefined if model is None else getattr(model, name)
+                for name in ("severity", "noise", "reliability")
+            },
+            "pearson": rest.pearson if numbers else undefined,
+            "spearman": rest.spearman if numbers else undefined,
+            "same": rest.same,
+            "alpha_without": _alpha_without(compared, level),
+            "trust": undefined if trust is None else trust,
+        }
+    ).with_columns(pl.col(pl.Float64).fill_nan(None))
     return frame.with_columns((pl.col("trust") <= OUTLIER).alias("outlier"))
 
 
@@ -256,10 +284,15 @@ def repeat_frame(arrays: JudgmentArrays, level: Level) -> pl.DataFrame:
     for code in [None, *np.unique(annotator)]:
         mine = slice(None) if code is None else annotator == code
         a, b = first[mine], later[mine]
-        rows.append((
-            "all" if code is None else arrays.annotators[code], len(a), float((a == b).mean()),
-            float(np.abs(a - b).mean()) if numbers else np.nan, pearson(a, b) if numbers and len(a) > 2 else np.nan,
-        ))  # fmt: skip
+        rows.append(
+            (
+                "all" if code is None else arrays.annotators[code],
+                len(a),
+                float((a == b).mean()),
+                float(np.abs(a - b).mean()) if numbers else np.nan,
+                pearson(a, b) if numbers and len(a) > 2 else np.nan,
+            )
+        )
     return table_of("repeats", rows)
 
 
@@ -271,12 +304,15 @@ def value_frame(arrays: JudgmentArrays) -> pl.DataFrame:
     n, k = len(arrays.annotators), len(values)
     counts = np.bincount(arrays.annotator * k + code, minlength=n * k)
     total = np.repeat(np.bincount(arrays.annotator, minlength=n), k)
-    return table_of("answers", {
-        "annotator": [name for name in arrays.annotators for _ in range(k)],
-        "answer": [arrays.name_of(value) for value in values] * n,
-        "count": counts,
-        "share": counts / np.where(total > 0, total, np.nan),
-    })  # fmt: skip
+    return table_of(
+        "answers",
+        {
+            "annotator": [name for name in arrays.annotators for _ in range(k)],
+            "answer": [arrays.name_of(value) for value in values] * n,
+            "count": counts,
+            "share": counts / np.where(total > 0, total, np.nan),
+        },
+    )
 
 
 def group_frame(arrays: JudgmentArrays, groups: Mapping[str, JudgmentArrays], level: Level) -> pl.DataFrame:

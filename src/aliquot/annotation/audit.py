@@ -135,9 +135,11 @@ def first_notes(judged: JudgmentRows, chain: Sequence[Spec]) -> list[str]:
         if missing > 0:
             notes.append(f"{missing} judgments have no time")
     ordinary = OPEN & pl.col("annotator").is_not_null() & ~pl.col("repeat") & pl.col("control").is_null()
-    cells = judged.table.filter(ordinary).group_by("annotator", "item", "system", "criterion").agg(
-        pl.len().alias("times"), (pl.col("value").max() - pl.col("value").min()).alias("apart")
-    )  # fmt: skip
+    cells = (
+        judged.table.filter(ordinary)
+        .group_by("annotator", "item", "system", "criterion")
+        .agg(pl.len().alias("times"), (pl.col("value").max() - pl.col("value").min()).alias("apart"))
+    )
     again = cells.filter(pl.col("times") > 1)
     if again.height and "duplicates" not in [spec.name for spec in chain]:
         differ = again.filter(pl.col("apart") > 0).height
@@ -198,8 +200,13 @@ def system_table(before: JudgmentRows, after: JudgmentRows, keeper: ScoreKeeper)
         else:
             own = np.where(counted & named, keeper.values, np.nan)
             z = keeper.scores(counted, group_zscores(own, groups, MINIMUM).z)
-        columns |= {f"answers_{when}": keeper.counts(counted), when: raw, f"rank_{when}": ranks(raw), f"z_{when}": z,
-                    f"z_rank_{when}": ranks(z)}  # fmt: skip
+        columns |= {
+            f"answers_{when}": keeper.counts(counted),
+            when: raw,
+            f"rank_{when}": ranks(raw),
+            f"z_{when}": z,
+            f"z_rank_{when}": ranks(z),
+        }
     frame = pl.DataFrame(columns).with_columns(pl.selectors.float().fill_nan(None))
     return frame.with_columns((pl.col("after") - pl.col("before")).alias("change")).sort(
         "after", descending=True, nulls_last=True, maintain_order=True

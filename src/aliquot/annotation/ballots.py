@@ -53,8 +53,11 @@ def best_worst(table: ChoiceTable, systems: Sequence[str] | None = None, *, stri
     >>> ballots.systems, ballots.values.tolist()
     (('A', 'B', 'C'), [[0.0, 1.0, -1.0]])
     """
-    rows = table.keys().with_columns(_shown(table, systems), table.texts("best").alias("best"),
-                                     table.texts("worst").alias("worst")).with_row_index("row")  # fmt: skip
+    rows = (
+        table.keys()
+        .with_columns(_shown(table, systems), table.texts("best").alias("best"), table.texts("worst").alias("worst"))
+        .with_row_index("row")
+    )
     rows = rows.filter(pl.col("best").is_not_null() | pl.col("worst").is_not_null())
     pending = len(table) - rows.height
     _check_best_worst(rows, table)

@@ -32,8 +32,18 @@ ROLES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "annotator": (*SYNONYMS["annotator"], "post_editor", "editor"),
         "system_a": ("system_a", "system1", "system_1", "sys_a", "sys1", "model_a", "model1", "model_1", "a", "left"),
         "system_b": ("system_b", "system2", "system_2", "sys_b", "sys2", "model_b", "model2", "model_2", "b", "right"),
-        "choice": ("choice", "chosen", "preference", "preferred", "winner", "verdict", "label", "answer", "judgment",
-                   "judgement"),
+        "choice": (
+            "choice",
+            "chosen",
+            "preference",
+            "preferred",
+            "winner",
+            "verdict",
+            "label",
+            "answer",
+            "judgment",
+            "judgement",
+        ),
         "shown": ("shown", "systems", "options", "candidates", "models"),
         "best": ("best",),
         "worst": ("worst",),
@@ -49,7 +59,7 @@ ROLES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "before": ("before", "pre", "baseline"),
         "after": ("after", "post"),
     }
-)  # fmt: skip
+)
 """Our column role -> the names people give it."""
 
 _NEEDS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = MappingProxyType(
@@ -239,15 +249,46 @@ def number_columns(frame: pl.DataFrame, apart: Sequence[str], where: str) -> dic
 
 _SIDES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
-        "a": ("a", "1", "a only", "only a", "only_a", "a>b", "system_a", "system a", "model_a", "model a", "left",
-              "first", "a wins", "a better", "output_a"),
-        "b": ("b", "2", "b only", "only b", "only_b", "b>a", "a<b", "system_b", "system b", "model_b", "model b",
-              "right", "second", "b wins", "b better", "output_b"),
+        "a": (
+            "a",
+            "1",
+            "a only",
+            "only a",
+            "only_a",
+            "a>b",
+            "system_a",
+            "system a",
+            "model_a",
+            "model a",
+            "left",
+            "first",
+            "a wins",
+            "a better",
+            "output_a",
+        ),
+        "b": (
+            "b",
+            "2",
+            "b only",
+            "only b",
+            "only_b",
+            "b>a",
+            "a<b",
+            "system_b",
+            "system b",
+            "model_b",
+            "model b",
+            "right",
+            "second",
+            "b wins",
+            "b better",
+            "output_b",
+        ),
         "tie": ("tie", "ties", "tied", "draw", "equal", "same", "=", "a=b", "no preference"),
         "both": ("both", "both right", "both good", "tie (bothgood)", "ab"),
         "none": ("none", "0", "neither", "both wrong", "both bad", "bothbad", "tie (bothbad)"),
     }
-)  # fmt: skip
+)
 _MEANING = {label: side for side, labels in _SIDES.items() for label in labels}
 
 

@@ -192,9 +192,13 @@ def _merged(rows: pl.DataFrame, table: ChoiceTable, *, strict: bool) -> tuple[pl
     grouped = (
         rows.with_columns(alone.alias("alone"))
         .group_by(keys, maintain_order=True)
-        .agg(pl.len().alias("rows"), pl.col("signed").n_unique().alias("kinds"), pl.col("signed").cast(pl.Int64).sum(),
-             pl.col("row").first())
-    )  # fmt: skip
+        .agg(
+            pl.len().alias("rows"),
+            pl.col("signed").n_unique().alias("kinds"),
+            pl.col("signed").cast(pl.Int64).sum(),
+            pl.col("row").first(),
+        )
+    )
     torn = grouped.filter(pl.col("kinds") > 1)
     if strict and torn.height:
         example = torn.row(0, named=True)
@@ -258,16 +262,23 @@ def score_preferences(
     if within not in WITHIN:
         raise unknown_name("within", within, WITHIN)
     judgments = data if isinstance(data, Judgments) else data.judgments
-    options = {"systems": joined(systems), "criterion": criterion, "human": human,
-               "within": None if within == "annotator" else within, "margin": margin or None}  # fmt: skip
+    options = {
+        "systems": joined(systems),
+        "criterion": criterion,
+        "human": human,
+        "within": None if within == "annotator" else within,
+        "margin": margin or None,
+    }
     if human is not None or judgments is None:
         if isinstance(data, Judgments):
             raise OptionError("human= names a score, and judgments alone have none; give data with scores")
         found = _from_human_score(data, systems, human, margin, cluster)
     else:
         if judgments.criteria == ["preference"]:
-            raise DataError("these judgments are outcomes of choices and do not say who was compared with whom; give "
-                            "the campaign itself, or its choices: aliquot collect export --what choices")  # fmt: skip
+            raise DataError(
+                "these judgments are outcomes of choices and do not say who was compared with whom; give "
+                "the campaign itself, or its choices: aliquot collect export --what choices"
+            )
         found = _from_judgments(judgments, systems, criterion, within, margin, cluster)
     digest = data.fingerprint if isinstance(data, EvalSet) else fingerprint(data.table)
     return replace(found, fingerprint=digest, options=tuple(options.items()))
@@ -306,10 +317,9 @@ def _from_judgments(
     units, matrix = _units(table, within, names)
     if not units.height:
         raise DataError(
-            "no annotator scored two of the systems on the same item" + (
-                "; compare the items' means over annotators with --within item" if within == "annotator" else ""
-            )
-        )  # fmt: skip
+            "no annotator scored two of the systems on the same item"
+            + ("; compare the items' means over annotators with --within item" if within == "annotator" else "")
+        )
     return Preferences(
         systems=tuple(names),
         choices=choices_of_scores(matrix, cluster_codes(units, cluster), margin),

@@ -237,11 +237,15 @@ def clean(
         counts=counts_of(before, judged),
         notes=(*notes, *score_notes, *_plausibility(whole, marked)),
         signature=signature(
-            "clean", whole, preset=preset,
-            steps="+".join(str(spec) for spec in chain), fresh="yes" if fresh else None,
-            answer=None if answer == "value" else answer, recode=written_recoding(recode),
+            "clean",
+            whole,
+            preset=preset,
+            steps="+".join(str(spec) for spec in chain),
+            fresh="yes" if fresh else None,
+            answer=None if answer == "value" else answer,
+            recode=written_recoding(recode),
         ),
-    )  # fmt: skip
+    )
 
 
 def _plausibility(whole: EvalSet, judgments: Judgments) -> list[str]:
@@ -295,8 +299,14 @@ def _run(
         judged.table["annotator"].filter(pl.Series(rows)).drop_nulls().n_unique() for rows in (open_before, open_after)
     ]
     audit = StepAudit(
-        str(spec), applied=True, marked=count, share=count / max(1, int(open_before.sum())),
-        annotators=left[0] - left[1], change=change, system=system, swaps=swaps(before, after),
+        str(spec),
+        applied=True,
+        marked=count,
+        share=count / max(1, int(open_before.sum())),
+        annotators=left[0] - left[1],
+        change=change,
+        system=system,
+        swaps=swaps(before, after),
         note="; ".join(marks.notes),
-    )  # fmt: skip
+    )
     return done, audit, marks.measures, after

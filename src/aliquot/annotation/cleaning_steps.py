@@ -221,9 +221,13 @@ def burn_in(judged: JudgmentRows, *, first: int = 10) -> Finding:
 
 @step("speeders", paper="HumEval 2022, paper 3", needs=("annotator", "seconds"), share=SHARE, minimum=AT_LEAST_1)
 def speeders(
-    judged: JudgmentRows, *, share: float = 0.4, expected: str = "median",
-    per: Literal["annotator", "page"] = "annotator", minimum: int = 5,
-) -> Finding:  # fmt: skip
+    judged: JudgmentRows,
+    *,
+    share: float = 0.4,
+    expected: str = "median",
+    per: Literal["annotator", "page"] = "annotator",
+    minimum: int = 5,
+) -> Finding:
     """Annotators who took at most a share of the expected time.
 
     Args:
@@ -233,9 +237,17 @@ def speeders(
         minimum: with `median`, annotators with fewer timed pages are not judged.
     """
     known = pl.col("seconds").drop_nulls()
-    annotators = page_times(judged).filter(~pl.col("pending")).group_by("annotator", maintain_order=True).agg(
-        known.median().alias("median"), known.mean().alias("mean"), known.len().alias("timed"), pl.len().alias("pages")
-    )  # fmt: skip
+    annotators = (
+        page_times(judged)
+        .filter(~pl.col("pending"))
+        .group_by("annotator", maintain_order=True)
+        .agg(
+            known.median().alias("median"),
+            known.mean().alias("mean"),
+            known.len().alias("timed"),
+            pl.len().alias("pages"),
+        )
+    )
     if expected == "median":
         annotators = annotators.filter(pl.col("timed") >= minimum)
         taken = pl.col("median") / pl.col("median").median()

@@ -67,8 +67,15 @@ class Combined(Result):
         return self.fields_without("evalset", "cells")
 
 
-_CELLS = {"item": pl.String, "system": pl.String, "criterion": pl.String, "value": pl.Float64, "answers": pl.Int64,
-          "confidence": pl.Float64, "best": pl.Float64}  # fmt: skip
+_CELLS = {
+    "item": pl.String,
+    "system": pl.String,
+    "criterion": pl.String,
+    "value": pl.Float64,
+    "answers": pl.Int64,
+    "confidence": pl.Float64,
+    "best": pl.Float64,
+}
 
 
 def queue_of(cells: pl.DataFrame, evalset: EvalSet) -> pl.DataFrame:
@@ -110,8 +117,10 @@ def curve_from(parts: Sequence[Part], against: str) -> LabelsCurve:
         else:
             notes.append(f"{label}: fewer than ten outputs have two judgments; there is no curve")
     if against == "all answers" and tables:
-        notes.append("the judgments drawn are among all judgments, so errors are too small; --experts / experts= "
-                     "compares with annotators who took no part")  # fmt: skip
+        notes.append(
+            "the judgments drawn are among all judgments, so errors are too small; --experts / experts= "
+            "compares with annotators who took no part"
+        )
     return LabelsCurve(pl.concat(tables) if tables else pl.DataFrame(), outputs, against, tuple(notes))
 
 
@@ -203,18 +212,29 @@ def combine(
         how = _How(chosen, spec.parameters, _known_experts(experts, table), curve, repeats, seed)
         parts = [_part(evalset, table, one, how) for one in wanted]
     line = signature(
-        "combine", evalset, method=spec if wanted else None, criterion=criterion, formula=formula, source=source,
-        recode=written_recoding(recode), normalise=normalise, answer=None if answer == "value" else answer,
+        "combine",
+        evalset,
+        method=spec if wanted else None,
+        criterion=criterion,
+        formula=formula,
+        source=source,
+        recode=written_recoding(recode),
+        normalise=normalise,
+        answer=None if answer == "value" else answer,
         mqm_weights=weights and ",".join(f"{k}={v:g}" for k, v in vars(weights).items()),
-        experts=",".join(experts) or None, name=name, seed=seed if curve and isinstance(seed, int) else None,
-    )  # fmt: skip
+        experts=",".join(experts) or None,
+        name=name,
+        seed=seed if curve and isinstance(seed, int) else None,
+    )
     final = name or (f"{HUMAN}_joint" if joint else HUMAN if criterion is None else f"{HUMAN}_{criterion}")
     scored = _scored(evalset, parts, joint, source, final, notes)
     cells = pl.concat([part.cells for part in parts]) if parts else pl.DataFrame(schema=_CELLS)
     queue = queue_of(cells, evalset)
     if queue.height:
-        notes.append(f"{queue.height} of {cells.height} outputs (x criteria) are undecided and wait for experts; hard "
-                     "outputs are missing until then, so means may be too high or too low")  # fmt: skip
+        notes.append(
+            f"{queue.height} of {cells.height} outputs (x criteria) are undecided and wait for experts; hard "
+            "outputs are missing until then, so means may be too high or too low"
+        )
     notes += [note for part in parts for note in part.notes]
     annotators += [part.annotators for part in parts if part.annotators is not None]
     learned = pl.concat(annotators, how="diagonal_relaxed") if annotators else pl.DataFrame()
@@ -232,9 +252,13 @@ def combine(
 
 
 def _check(
-    method: CombineMethod, joint: Formula | None, criterion: str | None, normalise: str | None, source: str | None,
+    method: CombineMethod,
+    joint: Formula | None,
+    criterion: str | None,
+    normalise: str | None,
+    source: str | None,
     evalset: EvalSet,
-) -> None:  # fmt: skip
+) -> None:
     """Refuse options that do not go together."""
     if normalise is not None and method.labels:
         measures = ", ".join(name for name, other in METHODS.items() if not other.labels)
@@ -371,9 +395,11 @@ def _joined(
     )
     lost = there & ~np.isfinite(joined)
     if lost.any():
-        notes.append(f'the formula "{joint.text}" gives no number on {int(lost.sum())} of {int(there.sum())} outputs: '
-                     "it divides by 0, takes the root of a negative, or goes beyond all numbers; they have no joint "
-                     "score")  # fmt: skip
+        notes.append(
+            f'the formula "{joint.text}" gives no number on {int(lost.sum())} of {int(there.sum())} outputs: '
+            "it divides by 0, takes the root of a negative, or goes beyond all numbers; they have no joint "
+            "score"
+        )
     return joined
 
 

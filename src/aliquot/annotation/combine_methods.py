@@ -33,9 +33,13 @@ _Computation = Callable[[Values, Values], FloatArray]
 _LONGEST, _LARGEST = 1000, 1e300
 _ARITHMETIC = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv}
 _COMPARISONS = {
-    ast.GtE: operator.ge, ast.Gt: operator.gt, ast.LtE: operator.le, ast.Lt: operator.lt, ast.Eq: operator.eq,
+    ast.GtE: operator.ge,
+    ast.Gt: operator.gt,
+    ast.LtE: operator.le,
+    ast.Lt: operator.lt,
+    ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
-}  # fmt: skip
+}
 _FUNCTIONS = {"min": np.minimum, "max": np.maximum}
 
 
@@ -319,9 +323,7 @@ def dawid_skene(
     kinds, codes = _labels(judgments)
     seen, place = np.unique(judgments.cell[named], return_inverse=True)
     present, annotator = np.unique(judgments.annotator[named], return_inverse=True)
-    fit = fit_dawid_skene(
-        place, annotator, codes[named], kinds=len(kinds), smoothing=smoothing, iterations=iterations
-    )  # fmt: skip
+    fit = fit_dawid_skene(place, annotator, codes[named], kinds=len(kinds), smoothing=smoothing, iterations=iterations)
     confidence, best = np.full(judgments.size, np.nan), np.full(judgments.size, np.nan)
     confidence[seen], best[seen] = fit.posterior.max(axis=1), kinds[fit.posterior.argmax(axis=1)]
     names = [judgments.annotators[at] for at in present]

@@ -96,10 +96,15 @@ class Criteria(Result):
         """The fields, criteria and factors as tables of numbers."""
         fit = self.factors
         factors = fit and {
-            "number": fit.loadings.shape[1], "chi2": fit.chi2, "df": fit.df, "p": fit.p_value,
-            "variance": fit.variance, "correlation": fit.correlation, "converged": fit.converged,
+            "number": fit.loadings.shape[1],
+            "chi2": fit.chi2,
+            "df": fit.df,
+            "p": fit.p_value,
+            "variance": fit.variance,
+            "correlation": fit.correlation,
+            "converged": fit.converged,
             "promax": fit.promax,
-        }  # fmt: skip
+        }
         shared = self.fields_without("names", "kmo_each", "kept", "factors")
         return {"kind": "criteria", "criteria": self.to_frame(), **shared, "factors": factors}
 
@@ -193,23 +198,45 @@ def criteria(
     each = np.full(len(table.names), np.nan)
     each[usable] = single
     return Criteria(
-        names=table.names, rows=rows, n=len(table.values), complete=found.n_complete,
-        pairs=_pair_rows(table.names, found), kmo=overall, kmo_each=each,
-        eigenvalues=parallel.eigenvalues, noise=parallel.noise,
-        factors=fit, kept=tuple(names[at] for at in left),
-        dropped=tuple(DroppedCriterion(names[row.variable], row.reason) for row in gone), chosen=chosen, level=level,
+        names=table.names,
+        rows=rows,
+        n=len(table.values),
+        complete=found.n_complete,
+        pairs=_pair_rows(table.names, found),
+        kmo=overall,
+        kmo_each=each,
+        eigenvalues=parallel.eigenvalues,
+        noise=parallel.noise,
+        factors=fit,
+        kept=tuple(names[at] for at in left),
+        dropped=tuple(DroppedCriterion(names[row.variable], row.reason) for row in gone),
+        chosen=chosen,
+        level=level,
         notes=(
-            *turned, *notes, *_reversed(fit, names, left), *_notes(found, fit, names, left, chosen, factors),
+            *turned,
+            *notes,
+            *_reversed(fit, names, left),
+            *_notes(found, fit, names, left, chosen, factors),
             *_misfit(fit, names, left, gap, communality),
         ),
         signature=signature(
-            "compare:criteria", only=",".join(only) if only else None, rows=rows, correlation=correlation,
-            factors=number, gap=gap, communality=communality,
-            promax=None if promax == "r" else promax, drop=None if drop else "no", level=level, draws=draws,
-            flip=",".join(flip) or None, scale=None if scale is None else f"{scale[0]:g}:{scale[1]:g}",
-            seed=seed if isinstance(seed, int) else None, data=table.digest,
+            "compare:criteria",
+            only=",".join(only) if only else None,
+            rows=rows,
+            correlation=correlation,
+            factors=number,
+            gap=gap,
+            communality=communality,
+            promax=None if promax == "r" else promax,
+            drop=None if drop else "no",
+            level=level,
+            draws=draws,
+            flip=",".join(flip) or None,
+            scale=None if scale is None else f"{scale[0]:g}:{scale[1]:g}",
+            seed=seed if isinstance(seed, int) else None,
+            data=table.digest,
         ),
-    )  # fmt: skip
+    )
 
 
 # -- the table -----------------------------------------------------------------------------------------------------
@@ -387,7 +414,14 @@ def _misfit(fit: Factors | None, names: Sequence[str], left: IntArray, gap: floa
 
 def _pair_rows(names: Sequence[str], found: Correlations) -> tuple[CriterionPair, ...]:
     return tuple(
-        CriterionPair(names[a], names[b], int(found.count[a, b]), float(found.value[a, b]), float(found.low[a, b]),
-                      float(found.high[a, b]))
-        for a in range(len(names)) for b in range(a + 1, len(names))
-    )  # fmt: skip
+        CriterionPair(
+            names[a],
+            names[b],
+            int(found.count[a, b]),
+            float(found.value[a, b]),
+            float(found.low[a, b]),
+            float(found.high[a, b]),
+        )
+        for a in range(len(names))
+        for b in range(a + 1, len(names))
+    )

@@ -124,9 +124,15 @@ def importance(
         answers=len(table.counts),
         level=level,
         notes=(*_notes(fits, table), *own_notes),
-        signature=signature("compare:importance", target=",".join(table.targets), errors=len(table.errors), level=level,
-                            per_annotator="yes" if per_annotator else None, data=table.digest),
-    )  # fmt: skip
+        signature=signature(
+            "compare:importance",
+            target=",".join(table.targets),
+            errors=len(table.errors),
+            level=level,
+            per_annotator="yes" if per_annotator else None,
+            data=table.digest,
+        ),
+    )
 
 
 def _per_annotator(table: _Counts, level: float) -> tuple[list[ErrorCost], list[str]]:
@@ -152,12 +158,19 @@ def _rows(
     used = np.isfinite(table.targets[name]) & (True if mine is None else mine)
     return [
         ErrorCost(
-            target=name, annotator=annotator, error=error, n=int((table.counts[used, at] > 0).sum()),
-            slope=float(fit.slopes[at]), standardised=float(fit.standardised[at]), se=float(fit.se[at]),
-            low=float(fit.low[at]), high=float(fit.high[at]), p=float(fit.p[at]),
+            target=name,
+            annotator=annotator,
+            error=error,
+            n=int((table.counts[used, at] > 0).sum()),
+            slope=float(fit.slopes[at]),
+            standardised=float(fit.standardised[at]),
+            se=float(fit.se[at]),
+            low=float(fit.low[at]),
+            high=float(fit.high[at]),
+            p=float(fit.p[at]),
         )
         for at, error in enumerate(table.errors)
-    ]  # fmt: skip
+    ]
 
 
 def _notes(fits: Mapping[str, Importance], table: _Counts) -> list[str]:

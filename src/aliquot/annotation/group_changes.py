@@ -95,12 +95,15 @@ def group_changes(
             raise unknown_name("measure", name, measures, "check --lower-is-better")
     tests = {
         name: change_test(
-            part["before"].fill_null(np.nan).to_numpy(), part["after"].fill_null(np.nan).to_numpy(),
-            (part["group"] == second).to_numpy(), lower_is_better=name in lower_is_better,
-            equal_variances=equal_variances, level=level,
+            part["before"].fill_null(np.nan).to_numpy(),
+            part["after"].fill_null(np.nan).to_numpy(),
+            (part["group"] == second).to_numpy(),
+            lower_is_better=name in lower_is_better,
+            equal_variances=equal_variances,
+            level=level,
         )
         for (name,), part in rows.group_by("measure", maintain_order=True)
-    }  # fmt: skip
+    }
     small = [name for name, test in tests.items() if min(test.n_first, test.n_second) < 2]
     notes += [f"'{name}': a group has fewer than two people with both numbers; nothing can be tested" for name in small]
     return GroupChanges(
@@ -109,10 +112,15 @@ def group_changes(
         level=level,
         notes=tuple(notes),
         signature=signature(
-            "compare:groups", groups=f"{first},{second}", adjust=adjust, test="student" if equal_variances else "welch",
-            lower=",".join(sorted(lower_is_better)) or None, level=level, data=named.fingerprint,
+            "compare:groups",
+            groups=f"{first},{second}",
+            adjust=adjust,
+            test="student" if equal_variances else "welch",
+            lower=",".join(sorted(lower_is_better)) or None,
+            level=level,
+            data=named.fingerprint,
         ),
-    )  # fmt: skip
+    )
 
 
 def _people(table: ChoiceTable) -> tuple[pl.DataFrame, list[str]]:
@@ -163,7 +171,13 @@ def _rows(tests: Mapping[str, ChangeTest], first: str, second: str, adjust: str)
     means = adjusted(np.array([test.p for test in tests.values()]), adjust)
     shares = adjusted(np.array([test.p_improved for test in tests.values()]), adjust)
     return tuple(
-        GroupChange(measure=name, first=first, second=second, p_adjusted=float(mean), p_improved_adjusted=float(share),
-                    **vars(test))
+        GroupChange(
+            measure=name,
+            first=first,
+            second=second,
+            p_adjusted=float(mean),
+            p_improved_adjusted=float(share),
+            **vars(test),
+        )
         for (name, test), mean, share in zip(tests.items(), means, shares, strict=True)
-    )  # fmt: skip
+    )

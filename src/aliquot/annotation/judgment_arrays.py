@@ -60,9 +60,13 @@ class JudgmentArrays:
     def at(self, rows: BoolArray) -> JudgmentArrays:
         """Return only these rows."""
         return replace(
-            self, table=self.table.filter(pl.Series(rows)), unit=self.unit[rows], item=self.item[rows],
-            annotator=self.annotator[rows], value=self.value[rows],
-        )  # fmt: skip
+            self,
+            table=self.table.filter(pl.Series(rows)),
+            unit=self.unit[rows],
+            item=self.item[rows],
+            annotator=self.annotator[rows],
+            value=self.value[rows],
+        )
 
     def under(self, criterion: str) -> BoolArray:
         """Which rows are judgments under a criterion."""
@@ -242,9 +246,12 @@ def recoded(arrays: JudgmentArrays, recoding: Recoding) -> JudgmentArrays:
 
     annotator, first, later = arrays.repeats
     return replace(
-        arrays, value=new(arrays.value), labels=recoding.labels, repeats=(annotator, new(first), new(later)),
+        arrays,
+        value=new(arrays.value),
+        labels=recoding.labels,
+        repeats=(annotator, new(first), new(later)),
         ordered=True,
-    )  # fmt: skip
+    )
 
 
 def parse_groups(text: str) -> dict[str, list[str]]:

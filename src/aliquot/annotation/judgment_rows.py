@@ -124,9 +124,11 @@ def _one_row_each(table: pl.DataFrame) -> tuple[pl.DataFrame, IntArray]:
         return table, np.arange(table.height)
     of_row = group_codes(table, _KEYS)
     total = pl.when(pl.col("value").count() > 0).then(pl.col("value").sum())
-    grouped = table.with_columns(pl.Series("_answer", of_row)).group_by("_answer").agg(
-        total.alias("value"), pl.col("seconds").max(), pl.exclude("_answer", "value", "seconds").first()
-    )  # fmt: skip
+    grouped = (
+        table.with_columns(pl.Series("_answer", of_row))
+        .group_by("_answer")
+        .agg(total.alias("value"), pl.col("seconds").max(), pl.exclude("_answer", "value", "seconds").first())
+    )
     judged = grouped.sort("_answer").drop("_answer").select(table.columns)
     return judged, of_row
 
@@ -156,9 +158,12 @@ def first_rows(codes: IntArray) -> IntArray:
 
 def _state() -> pl.Expr:
     """Answered where there is a value; else as `state` says; else skipped where time was spent, and pending."""
-    given = pl.col("state").str.to_lowercase().str.slice(0, 4).replace_strict(
-        {"skip": "skipped", "pend": "pending"}, default=None, return_dtype=pl.String
-    )  # fmt: skip
+    given = (
+        pl.col("state")
+        .str.to_lowercase()
+        .str.slice(0, 4)
+        .replace_strict({"skip": "skipped", "pend": "pending"}, default=None, return_dtype=pl.String)
+    )
     timed = pl.col("seconds").is_not_null() | pl.col("time").is_not_null()
     unanswered = pl.coalesce(given, pl.when(timed).then(pl.lit("skipped")).otherwise(pl.lit("pending")))
     return pl.when(pl.col("value").is_not_null()).then(pl.lit("answered")).otherwise(unanswered)
@@ -207,9 +212,12 @@ def page_times(judged: JudgmentRows) -> pl.DataFrame:
     return (
         table.filter(pl.col("annotator").is_not_null() & pl.col(MARKED).is_null())
         .group_by(key, maintain_order=True)
-        .agg(once.alias("seconds"), (pl.col("state") == "skipped").all().alias("skipped"),
-             (pl.col("state") == "pending").all().alias("pending"))
-    )  # fmt: skip
+        .agg(
+            once.alias("seconds"),
+            (pl.col("state") == "skipped").all().alias("skipped"),
+            (pl.col("state") == "pending").all().alias("pending"),
+        )
+    )
 
 
 # -- re-coding -----------------------------------------------------------------------------------------------------

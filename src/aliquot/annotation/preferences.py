@@ -227,13 +227,22 @@ def compare_preferences(
         tests=tests.named(preferences.systems, fit.component),
         notes=(*preferences.notes, *_fit_notes(preferences, fit, ties, prior), *([PUBLISHED] if rule != "any" else [])),
         signature=signature(
-            f"compare:{preferences.kind}", None, **dict(preferences.options), ties=ties, interval=interval, level=level,
-            cluster=None if preferences.cluster == "item" else preferences.cluster, prior=prior,
-            alpha=None if alpha == 0.05 else alpha, adjust=None if adjust == "bh" or rule == "published" else adjust,
-            rule=None if rule == "any" else rule, draws=draws if interval == "bootstrap" else None, seed=seeded,
+            f"compare:{preferences.kind}",
+            None,
+            **dict(preferences.options),
+            ties=ties,
+            interval=interval,
+            level=level,
+            cluster=None if preferences.cluster == "item" else preferences.cluster,
+            prior=prior,
+            alpha=None if alpha == 0.05 else alpha,
+            adjust=None if adjust == "bh" or rule == "published" else adjust,
+            rule=None if rule == "any" else rule,
+            draws=draws if interval == "bootstrap" else None,
+            seed=seeded,
             data=preferences.fingerprint,
         ),
-    )  # fmt: skip
+    )
 
 
 def _check_options(alpha: float, rule: str) -> None:
@@ -316,12 +325,25 @@ def _system_rows(
         rank_low, rank_high, cluster = (int(values[at]) for values in ranks)
         best, worst = shares_best_worst[at].tolist()
         row = SystemPreference(
-            system=name, n=share.n, wins=int(counts.wins[at].sum()), ties=int(counts.ties[at].sum()),
-            losses=int(counts.wins[:, at].sum()), win_rate=share.share, low=share.low, high=share.high,
-            score=float(fit.scores[at]), se=float(se[at]), score_low=float(fit.low[at]),
-            score_high=float(fit.high[at]), rank_low=rank_low, rank_high=rank_high, cluster=cluster,
-            component=int(fit.component[at]) + 1, best=best, worst=worst,
-        )  # fmt: skip
+            system=name,
+            n=share.n,
+            wins=int(counts.wins[at].sum()),
+            ties=int(counts.ties[at].sum()),
+            losses=int(counts.wins[:, at].sum()),
+            win_rate=share.share,
+            low=share.low,
+            high=share.high,
+            score=float(fit.scores[at]),
+            se=float(se[at]),
+            score_low=float(fit.low[at]),
+            score_high=float(fit.high[at]),
+            rank_low=rank_low,
+            rank_high=rank_high,
+            cluster=cluster,
+            component=int(fit.component[at]) + 1,
+            best=best,
+            worst=worst,
+        )
         rows.append(row)
     return rows
 
@@ -338,10 +360,24 @@ def _pair_rows(preferences: Preferences, tests: _PairTests, level: float) -> tup
         decided = turned != 0
         share = clustered_share((turned[decided] + 1.0) / 2, cluster[decided].astype(np.int64), level)
         row = PairPreference(
-            a=a, b=b, n=len(turned), clusters=rate.clusters, wins=wins, ties=len(turned) - wins - losses, losses=losses,
-            win_rate=rate.share, low=rate.low, high=rate.high, share=share.share, share_low=share.low,
-            share_high=share.high, p_sign=float(sign_test(wins, losses)), p_direct=direct, p=p, p_adjusted=p_adjusted,
-        )  # fmt: skip
+            a=a,
+            b=b,
+            n=len(turned),
+            clusters=rate.clusters,
+            wins=wins,
+            ties=len(turned) - wins - losses,
+            losses=losses,
+            win_rate=rate.share,
+            low=rate.low,
+            high=rate.high,
+            share=share.share,
+            share_low=share.low,
+            share_high=share.high,
+            p_sign=float(sign_test(wins, losses)),
+            p_direct=direct,
+            p=p,
+            p_adjusted=p_adjusted,
+        )
         rows.append(row)
     return tuple(sorted(rows, key=lambda row: (-row.win_rate, row.a, row.b)))
 
@@ -363,9 +399,10 @@ def _fit_notes(preferences: Preferences, fit: BradleyTerry, ties: str, prior: fl
         "scores": 0 < tied < len(outcome),
         "the choices are too one-sided for finite scores (some systems never lose): half a win for each side was "
         "added to every compared pair (--prior)": fit.prior and prior is None,
-        f"{fit.repaired} bootstrap draws had infinite scores: half a win for each side was added to every pair":
-            fit.repaired,
+        f"{fit.repaired} bootstrap draws had infinite scores: half a win for each side was added to every pair": (
+            fit.repaired
+        ),
         f"the comparisons fall into {parts} groups of systems that were never compared with each other: scores, "
         "ranks and clusters count within a group only (column component)": parts > 1,
-    }  # fmt: skip
+    }
     return [note for note, applies in notes.items() if applies]

@@ -94,8 +94,10 @@ def reweighted(judgments: Judgments, weights: MQMWeights) -> Judgments:
     costs = [weights.of(category, severity) for category, severity in kinds.iter_rows()]
     if None in costs:
         category, severity = kinds.row(costs.index(None))
-        raise DataError(f"unknown severity '{severity}' (category '{category}'); known are no-error, neutral, minor, "
-                        "major, critical")  # fmt: skip
+        raise DataError(
+            f"unknown severity '{severity}' (category '{category}'); known are no-error, neutral, minor, "
+            "major, critical"
+        )
     costed = kinds.with_columns(pl.Series("value", [-float(cost or 0.0) + 0.0 for cost in costs]))
     texts = table.drop("value").with_columns(pl.col("category", "severity").cast(pl.String).fill_null(""))
     return Judgments(texts.join(costed, on=["category", "severity"], how="left", maintain_order="left"))
@@ -155,8 +157,10 @@ def _numbers(table: pl.DataFrame, column: str, recodings: Mapping[str | None, Re
     """The numbers that the values in a column stand for, criterion by criterion."""
     values = table[column]
     if not recodings and values.dtype == pl.String and values.count():
-        raise DataError(f"the judgments are labels ('{values.drop_nulls()[0]}'); say what each is worth with --recode, "
-                        "e.g. yes=1,partially=0.5,no=0")  # fmt: skip
+        raise DataError(
+            f"the judgments are labels ('{values.drop_nulls()[0]}'); say what each is worth with --recode, "
+            "e.g. yes=1,partially=0.5,no=0"
+        )
     parts = [pl.DataFrame(schema={"_row": pl.UInt32, "value": pl.Float64})]
     for (criterion,), part in table.with_row_index("_row").group_by("criterion", maintain_order=True):
         recoding = recodings.get(None if criterion is None else str(criterion)) or recodings.get(None)
@@ -251,8 +255,10 @@ def _z_notes(
     for what, which in ((f"fewer than {minimum}", found.few), ("only equal", found.constant)):
         if which.any():
             rows = int((which[groups] & np.isfinite(values) & named).sum())
-            notes.append(f"z-scores: {int(which.sum())} annotators (x criteria) have {what} judgments; "
-                         f"their {rows} judgments are {done}")  # fmt: skip
+            notes.append(
+                f"z-scores: {int(which.sum())} annotators (x criteria) have {what} judgments; "
+                f"their {rows} judgments are {done}"
+            )
     unnamed = int((np.isfinite(values) & ~named).sum())
     if unnamed:
         notes.append(f"z-scores: {unnamed} judgments name no annotator; they are {done}")

@@ -135,10 +135,15 @@ def verify(
         level=level,
         adjust=adjust,
         notes=(*notes, *merge_notes, *annotator_notes(rows)),
-        signature=signature("compare:verify", level=level, cluster=None if cluster == "item" else cluster,
-                            ignore=",".join(sorted(ignore)) or None, adjust=None if adjust == "bh" else adjust,
-                            data=named.fingerprint),
-    )  # fmt: skip
+        signature=signature(
+            "compare:verify",
+            level=level,
+            cluster=None if cluster == "item" else cluster,
+            ignore=",".join(sorted(ignore)) or None,
+            adjust=None if adjust == "bh" else adjust,
+            data=named.fingerprint,
+        ),
+    )
 
 
 def _consistent(rows: pl.DataFrame, table: ChoiceTable, *, strict: bool) -> tuple[pl.DataFrame, list[str]]:
@@ -178,12 +183,29 @@ def _verified(a: str, b: str, side: pl.Series, cluster: IntArray, level: float) 
     test = mcnemar(int(only_a.sum()), int(only_b.sum()))
     net = np.bincount(cluster, right_a - right_b).astype(np.int64)
     return VerifiedPair(
-        a=a, b=b, n=len(side), clusters=share_a.clusters, only_a=test.only_a, only_b=test.only_b, both=int(both.sum()),
-        none=int((side == "none").sum()), accuracy_a=share_a.share, a_low=share_a.low, a_high=share_a.high,
-        accuracy_b=share_b.share, b_low=share_b.low, b_high=share_b.high, both_share=float(both.mean()),
-        difference=gap.share, low=gap.low, high=gap.high, p_exact=test.p_exact, chi2=test.chi2, p_chi2=test.p_chi2,
+        a=a,
+        b=b,
+        n=len(side),
+        clusters=share_a.clusters,
+        only_a=test.only_a,
+        only_b=test.only_b,
+        both=int(both.sum()),
+        none=int((side == "none").sum()),
+        accuracy_a=share_a.share,
+        a_low=share_a.low,
+        a_high=share_a.high,
+        accuracy_b=share_b.share,
+        b_low=share_b.low,
+        b_high=share_b.high,
+        both_share=float(both.mean()),
+        difference=gap.share,
+        low=gap.low,
+        high=gap.high,
+        p_exact=test.p_exact,
+        chi2=test.chi2,
+        p_chi2=test.p_chi2,
         p=clustered_sign_test(net),
-    )  # fmt: skip
+    )
 
 
 Row = TypeVar("Row", "VerifiedPair", "PostEdited")
@@ -320,10 +342,15 @@ def postedit(
         adjust=adjust,
         notes=(*notes, *annotator_notes(rows)),
         signature=signature(
-            "compare:postedit", outputs, by=by, level=level, cluster=None if cluster == "item" else cluster,
-            adjust=None if adjust == "bh" else adjust, table=named.fingerprint,
+            "compare:postedit",
+            outputs,
+            by=by,
+            level=level,
+            cluster=None if cluster == "item" else cluster,
+            adjust=None if adjust == "bh" else adjust,
+            table=named.fingerprint,
         ),
-    )  # fmt: skip
+    )
 
 
 def _segments(
@@ -335,11 +362,14 @@ def _segments(
     a, b = pair_names(table, OUTPUTS if unnamed else systems)
     first, second = _given_outputs(table) if given else _looked_up(table, outputs, a, b)
     rows = table.keys().with_columns(
-        a.alias("a"), b.alias("b"), first.alias("output_a"), second.alias("output_b"),
+        a.alias("a"),
+        b.alias("b"),
+        first.alias("output_a"),
+        second.alias("output_b"),
         table.whole_texts("final").alias("final"),
         (sides(table, a, b) if "choice" in table.frame.columns else table.optional("choice")).alias("side"),
         (table.texts(by).fill_null("(none)") if by else pl.lit(None, dtype=pl.String)).alias("group"),
-    )  # fmt: skip
+    )
     rows = of_systems(rows, None if unnamed else systems, table)
     return _usable(aligned_pairs(rows, [("output_a", "output_b")]), table)
 
@@ -407,15 +437,32 @@ def _edited(group: str, a: str, b: str, rows: pl.DataFrame, level: float) -> Pos
     share = clustered_share((chosen[chosen != 0] + 1.0) / 2, cluster[chosen != 0], level)
     fewer_a, fewer_b = int((fewer == 1).sum()), int((fewer == -1).sum())
     return PostEdited(
-        group=group, a=a, b=b, segments=rows.height, clusters=gap.clusters, edits_a=float(to_a.mean()),
+        group=group,
+        a=a,
+        b=b,
+        segments=rows.height,
+        clusters=gap.clusters,
+        edits_a=float(to_a.mean()),
         edits_b=float(to_b.mean()),
-        rate_a=float(to_a.sum()) / length, rate_b=float(to_b.sum()) / length, difference=gap.mean, low=gap.low,
-        high=gap.high, fewer_a=fewer_a, fewer_b=fewer_b, equal=rows.height - fewer_a - fewer_b,
-        p_fewer=float(sign_test(fewer_a, fewer_b)), p=clustered_sign_test(np.bincount(cluster, fewer).astype(np.int64)),
-        chosen_a=chosen_a, chosen_b=chosen_b, identical=int(same.sum()), share_a=share.share,
-        share_low=share.low, share_high=share.high, p_chosen=float(sign_test(chosen_a, chosen_b)),
+        rate_a=float(to_a.sum()) / length,
+        rate_b=float(to_b.sum()) / length,
+        difference=gap.mean,
+        low=gap.low,
+        high=gap.high,
+        fewer_a=fewer_a,
+        fewer_b=fewer_b,
+        equal=rows.height - fewer_a - fewer_b,
+        p_fewer=float(sign_test(fewer_a, fewer_b)),
+        p=clustered_sign_test(np.bincount(cluster, fewer).astype(np.int64)),
+        chosen_a=chosen_a,
+        chosen_b=chosen_b,
+        identical=int(same.sum()),
+        share_a=share.share,
+        share_low=share.low,
+        share_high=share.high,
+        p_chosen=float(sign_test(chosen_a, chosen_b)),
         p_chosen_clustered=clustered_sign_test(np.bincount(cluster, chosen).astype(np.int64)),
-    )  # fmt: skip
+    )
 
 
 def _chosen(side: pl.Series, same: BoolArray) -> IntArray:

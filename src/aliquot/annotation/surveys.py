@@ -86,8 +86,9 @@ def reduce_pool(
     """
     if rule not in ("and", "or"):
         raise unknown_name("rule", rule, ("and", "or"))
-    roles = map_columns(table.columns, {"criterion": "question", **(columns or {})} if "question" in table.columns
-                        else columns, where)  # fmt: skip
+    roles = map_columns(
+        table.columns, {"criterion": "question", **(columns or {})} if "question" in table.columns else columns, where
+    )
     for role in ("criterion", "value"):
         if role not in roles:
             name = "question" if role == "criterion" else role
@@ -108,19 +109,45 @@ def reduce_pool(
     few = [row.question for row in rows if row.n < 2]
     notes = [f"one rating only, so no spread: {quoted(few)}"] if few else []
     return PoolReduction(
-        tuple(rows), minimum, spread, rule, tuple(notes),
+        tuple(rows),
+        minimum,
+        spread,
+        rule,
+        tuple(notes),
         signature("compare:pool", minimum=minimum, spread=spread, rule=rule, data=fingerprint(table)),
-    )  # fmt: skip
+    )
 
 
 # -- Questionnaires with a published key -----------------------------------------------------------------------------
 
-PANAS: Mapping[str, tuple[str, ...]] = MappingProxyType({
-    "positive": ("interested", "excited", "strong", "enthusiastic", "proud", "alert", "inspired", "determined",
-                 "attentive", "active"),
-    "negative": ("distressed", "upset", "guilty", "scared", "hostile", "irritable", "ashamed", "nervous", "jittery",
-                 "afraid"),
-})  # fmt: skip
+PANAS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "positive": (
+            "interested",
+            "excited",
+            "strong",
+            "enthusiastic",
+            "proud",
+            "alert",
+            "inspired",
+            "determined",
+            "attentive",
+            "active",
+        ),
+        "negative": (
+            "distressed",
+            "upset",
+            "guilty",
+            "scared",
+            "hostile",
+            "irritable",
+            "ashamed",
+            "nervous",
+            "jittery",
+            "afraid",
+        ),
+    }
+)
 """The adjectives of positive and negative affect (Watson, Clark and Tellegen 1988)."""
 
 _LOWEST, _HIGHEST = 1.0, 5.0

@@ -112,12 +112,23 @@ def run(
     given = given if apart is None else replace(given, judgments=apart)
     with render.busy("comparing annotators"):
         result = agreement(
-            given, criterion=criterion, annotators=common.names(annotators) or None, groups=groups,
-            by=by if by in ("auto", "none") else common.names(by), level=level, recode=recode or None,
-            scale=common.value_range(scale, "--scale", ":"), answer=answer,
-            measures=common.names(measures) or "auto", max_distinct=max_distinct, trust=trust,
-            trust_variant=trust_variant, bootstrap=bootstrap, confidence=confidence, seed=seed,
-        )  # fmt: skip
+            given,
+            criterion=criterion,
+            annotators=common.names(annotators) or None,
+            groups=groups,
+            by=by if by in ("auto", "none") else common.names(by),
+            level=level,
+            recode=recode or None,
+            scale=common.value_range(scale, "--scale", ":"),
+            answer=answer,
+            measures=common.names(measures) or "auto",
+            max_distinct=max_distinct,
+            trust=trust,
+            trust_variant=trust_variant,
+            bootstrap=bootstrap,
+            confidence=confidence,
+            seed=seed,
+        )
     common.draw(plot, lambda: _figure(result, picture, pair_measure))
     if output is not None:
         common.write_result(result.to_frame(table), result.to_dict(), output)
@@ -301,9 +312,16 @@ def _pair_rows(result: Agreement, measure: str | None, *, full: bool) -> Group:
 
 
 _PAIR_WORDS = {
-    "raw": "raw", "kappa": "kappa", "kappa_max": "max", "kappa_linear": "linear", "kappa_quadratic": "quadratic",
-    "p_margins": "p(margins)", "pearson": "pearson", "spearman": "spearman", "difference": "a - b",
-}  # fmt: skip
+    "raw": "raw",
+    "kappa": "kappa",
+    "kappa_max": "max",
+    "kappa_linear": "linear",
+    "kappa_quadratic": "quadratic",
+    "p_margins": "p(margins)",
+    "pearson": "pearson",
+    "spearman": "spearman",
+    "difference": "a - b",
+}
 
 
 # -- annotators --------------------------------------------------------------------------------------------------------
@@ -336,9 +354,14 @@ def _annotators(result: Agreement, *, full: bool) -> Group | None:
 
 
 _ANNOTATOR_WORDS = {
-    "severity": "severity", "noise": "noise", "reliability": "reliability", "pearson": "r rest", "same": "same",
-    "alpha_without": "alpha without", "trust": "trust",
-}  # fmt: skip
+    "severity": "severity",
+    "noise": "noise",
+    "reliability": "reliability",
+    "pearson": "r rest",
+    "same": "same",
+    "alpha_without": "alpha without",
+    "trust": "trust",
+}
 
 
 def _repeats(result: Agreement, *, full: bool) -> Group | None:

@@ -69,20 +69,34 @@ def run(
     Example: aliquot clean data.jsonl --preset crowd -o cleaned.jsonl
 
     Example: aliquot clean data.jsonl --steps burn_in:first=10+speeders:share=0.4 --scale 0:100
-    """  # fmt: skip
+    """
     common.require_writable(output)
     common.require_writable(audit)
     common.require_picture(plot)
     judged = common.load_data(
-        data, answer=answer, human=human, systems=systems, exclude=exclude, format=format, columns=columns, key=key,
+        data,
+        answer=answer,
+        human=human,
+        systems=systems,
+        exclude=exclude,
+        format=format,
+        columns=columns,
+        key=key,
         mqm_weights=mqm_weights,
-    )  # fmt: skip
+    )
     with render.busy("cleaning"):
         cleaned = clean(
-            judged, preset, steps=steps, without=common.names(without), scale=common.value_range(scale, "--scale", ":"),
-            labels=_numbers(labels), strict=strict, fresh=fresh,
-            answer=answer or "value", recode=recode or None,
-        )  # fmt: skip
+            judged,
+            preset,
+            steps=steps,
+            without=common.names(without),
+            scale=common.value_range(scale, "--scale", ":"),
+            labels=_numbers(labels),
+            strict=strict,
+            fresh=fresh,
+            answer=answer or "value",
+            recode=recode or None,
+        )
     if output is not None:
         write(cleaned.evalset, output)
     if audit is not None:
@@ -152,16 +166,24 @@ def show(cleaned: Cleaned, console: Console, *, full: bool = False) -> None:
 
 def _step_table(cleaned: Cleaned) -> Table:
     table = render.columns(
-        render.table("steps, in order"), left=["step"],
+        render.table("steps, in order"),
+        left=["step"],
         right=["marked", "share", "annotators gone", "largest change", "swaps"],
-    )  # fmt: skip
+    )
     table.add_column("of", overflow="fold")
     for row in cleaned.steps:
         if not row.applied:
             table.add_row(row.step, "-", "-", "-", "-", "-", "not applied")
             continue
-        table.add_row(row.step, str(row.marked), render.percent(row.share), str(row.annotators),
-                      render.number(row.change), str(row.swaps), row.system or "")  # fmt: skip
+        table.add_row(
+            row.step,
+            str(row.marked),
+            render.percent(row.share),
+            str(row.annotators),
+            render.number(row.change),
+            str(row.swaps),
+            row.system or "",
+        )
     return table
 
 
@@ -170,14 +192,22 @@ def _annotator_table(annotators: pl.DataFrame) -> Table:
     fixed = ("annotator", "answers", "skipped", "pending", "median_seconds", "marked", "change", "changed_system")
     names = [name for name in annotators.columns if name not in fixed and annotators.schema[name].is_integer()]
     names = [name for name in names if (annotators[name].fill_null(0) > 0).any()][:4]
-    table = render.columns(render.table("annotators, most marks first"), left=["annotator"],
-                           right=["answers", "marked", *names, "median s", "change"])  # fmt: skip
+    table = render.columns(
+        render.table("annotators, most marks first"),
+        left=["annotator"],
+        right=["answers", "marked", *names, "median s", "change"],
+    )
     table.add_column("of", overflow="fold")
     for row in annotators.iter_rows(named=True):
         table.add_row(
-            row["annotator"], str(row["answers"]), str(row["marked"]), *(_count(row[name]) for name in names),
-            render.number(row["median_seconds"]), render.number(row["change"]), row["changed_system"] or "",
-        )  # fmt: skip
+            row["annotator"],
+            str(row["answers"]),
+            str(row["marked"]),
+            *(_count(row[name]) for name in names),
+            render.number(row["median_seconds"]),
+            render.number(row["change"]),
+            row["changed_system"] or "",
+        )
     return table
 
 
@@ -195,8 +225,13 @@ def _system_table(cleaned: Cleaned) -> Table:
         before, after = (_count(row[f"rank_{when}"]) for when in ("before", "after"))
         rank = after if before == after else f"{before} to {after}"
         table.add_row(
-            row["system"], f"{row['answers_before']} to {row['answers_after']}", render.number(row["before"], 4),
-            render.number(row["after"], 4), render.number(row["change"]), rank, render.fixed(row["z_before"]),
+            row["system"],
+            f"{row['answers_before']} to {row['answers_after']}",
+            render.number(row["before"], 4),
+            render.number(row["after"], 4),
+            render.number(row["change"]),
+            rank,
+            render.fixed(row["z_before"]),
             render.fixed(row["z_after"]),
-        )  # fmt: skip
+        )
     return table

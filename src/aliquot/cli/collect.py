@@ -109,10 +109,24 @@ def new(
     evalset = common.load_data(data, systems=systems, exclude=exclude, format=format, columns=columns, pair=pair)
     with render.busy("making the campaign"):
         campaign = Campaign.create(
-            evalset, selection, protocol, annotators_of(annotators), per_output=per_output, path=output, assign=assign,
-            seed=seed, guidelines=text, locale=locale, pairs=pairs, unit_items=unit_items, skip_missing=skip_missing,
-            title=title, allocate=allocate, question=question, budget=budget,
-        )  # fmt: skip
+            evalset,
+            selection,
+            protocol,
+            annotators_of(annotators),
+            per_output=per_output,
+            path=output,
+            assign=assign,
+            seed=seed,
+            guidelines=text,
+            locale=locale,
+            pairs=pairs,
+            unit_items=unit_items,
+            skip_missing=skip_missing,
+            title=title,
+            allocate=allocate,
+            question=question,
+            budget=budget,
+        )
     with campaign:
         status, place = campaign.status(), without_password(output)
         if json:
@@ -190,8 +204,11 @@ def status(campaign: CampaignArgument, json: common.JsonOption = False, output: 
 def _show_status(found: Status) -> None:
     console = render.console()
     console.print(f"{found.title} ({found.protocol}), {found.state}", markup=False)
-    console.print(f"{found.units_done:,} of {found.units_wanted:,} units done ({render.percent(found.share)}), "
-                  f"{found.units_leased:,} being judged", markup=False)  # fmt: skip
+    console.print(
+        f"{found.units_done:,} of {found.units_wanted:,} units done ({render.percent(found.share)}), "
+        f"{found.units_leased:,} being judged",
+        markup=False,
+    )
     left = "" if found.seconds_left is None else f", about {_duration(found.seconds_left)} to go"
     console.print(f"{_duration(found.active_seconds)} of work{left}", markup=False)
     if found.finished_by is not None:
@@ -203,8 +220,15 @@ def _show_status(found: Status) -> None:
     table.add_column("last seen")
     for one in found.annotators:
         seen = "never" if one.last_seen is None else one.last_seen[:16].replace("T", " ")
-        table.add_row(one.annotator, one.state, str(one.units_done), str(one.units_open), str(one.answers),
-                      render.number(one.pace), seen)  # fmt: skip
+        table.add_row(
+            one.annotator,
+            one.state,
+            str(one.units_done),
+            str(one.units_open),
+            str(one.answers),
+            render.number(one.pace),
+            seen,
+        )
     console.print(table)
 
 

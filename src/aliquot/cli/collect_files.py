@@ -59,9 +59,16 @@ def sheets(
     note_output(output)
     evalset = common.load_data(data, systems=systems, exclude=exclude, format=format, columns=columns, pair=pair)
     inputs = gather(
-        evalset, selection, protocol, annotators_of(annotators), per_output=per_output, seed=seed, pairs=pairs,
-        unit_items=unit_items, skip_missing=skip_missing,
-    )  # fmt: skip
+        evalset,
+        selection,
+        protocol,
+        annotators_of(annotators),
+        per_output=per_output,
+        seed=seed,
+        pairs=pairs,
+        unit_items=unit_items,
+        skip_missing=skip_missing,
+    )
     with render.busy("writing sheets"):
         paths = write_sheets(
             inputs.evalset, inputs.units, inputs.protocol, inputs.annotators, output, per_output=per_output, seed=seed
@@ -135,9 +142,15 @@ def write(
     note_output(output)
     evalset = common.load_data(data, systems=systems, exclude=exclude, format=format, columns=columns, pair=pair)
     inputs = gather(
-        evalset, selection, protocol, annotators_of(annotators), per_output=per_output, seed=seed,
-        unit_items=unit_items, skip_missing=skip_missing,
-    )  # fmt: skip
+        evalset,
+        selection,
+        protocol,
+        annotators_of(annotators),
+        per_output=per_output,
+        seed=seed,
+        unit_items=unit_items,
+        skip_missing=skip_missing,
+    )
     files = write_for(
         tool, inputs.evalset, inputs.units, inputs.protocol, inputs.annotators, per_output=per_output, seed=seed
     )

@@ -26,14 +26,17 @@ def act(
     campaign: CampaignArgument,
     action: Annotated[
         str,
-        typer.Argument(metavar="ACTION", help="pause, resume, exclude, include, revoke, renew (the link), rejudge, "
-                       "reassign (an annotator); message; add; wanted; top_up; workers (by shared links, at most); "
-                       "renew_shared (new shared links); stop, open, close (the campaign)."),
+        typer.Argument(
+            metavar="ACTION",
+            help="pause, resume, exclude, include, revoke, renew (the link), rejudge, "
+            "reassign (an annotator); message; add; wanted; top_up; workers (by shared links, at most); "
+            "renew_shared (new shared links); stop, open, close (the campaign).",
+        ),
     ],
     target: Annotated[str, typer.Option("--annotator", metavar="NAME", help="Whom it is about.")] = "",
     value: Annotated[str, typer.Option("--value", metavar="TEXT", help="A number, names, or a message.")] = "",
     reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help=_REASON)] = "",
-) -> None:  # fmt: skip
+) -> None:
     """Do what the organiser's page can do: pause or exclude somebody, judge more items, close the campaign.
 
     Nothing is deleted: judgments of excluded annotators are marked, and count again after `include`, and only then.
@@ -87,8 +90,12 @@ def forget(
         alias = opened.forget(annotator, reason)
     console = render.console()
     console.print(f"forgotten; what is left is called {alias}", markup=False)
-    console.print("their judgments are deleted; to have the work judged again: aliquot collect act CAMPAIGN rejudge "
-                  f"--annotator {alias}", markup=False, soft_wrap=True)  # fmt: skip
+    console.print(
+        "their judgments are deleted; to have the work judged again: aliquot collect act CAMPAIGN rejudge "
+        f"--annotator {alias}",
+        markup=False,
+        soft_wrap=True,
+    )
 
 
 def backup(
@@ -148,9 +155,16 @@ def rehearse(
     behaviour = Behaviour(noise, severity, careless, dropouts, seconds_per_judgment)
     with naming_damage(campaign), render.busy("rehearsing"):
         found = run_rehearsal(
-            campaign, annotators, behaviour=behaviour, like=like, hourly=hourly, currency=currency, replays=replays,
-            at_once=at_once, seed=seed,
-        )  # fmt: skip
+            campaign,
+            annotators,
+            behaviour=behaviour,
+            like=like,
+            hourly=hourly,
+            currency=currency,
+            replays=replays,
+            at_once=at_once,
+            seed=seed,
+        )
     if output is not None:
         common.write_result(found.to_frame(), found.to_dict(), output)
     if json:
@@ -187,7 +201,10 @@ def _show_rehearsal(found: Rehearsal) -> None:
     console.print()
     console.print(checks)
     console.print()
-    console.print(f"note: qualities of outputs come from {found.qualities}; intervals and power are means over "
-                  f"{found.replays} replays", markup=False)  # fmt: skip
+    console.print(
+        f"note: qualities of outputs come from {found.qualities}; intervals and power are means over "
+        f"{found.replays} replays",
+        markup=False,
+    )
     for note in found.notes:
         console.print(f"note: {note}", markup=False)

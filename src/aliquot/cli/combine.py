@@ -80,19 +80,38 @@ def run(
     Example: aliquot combine data.jsonl --formula 'style * meaning * fluency' -o scored.jsonl
 
     Example: aliquot combine data.jsonl --normalise z --curve
-    """  # fmt: skip
+    """
     for path in (output, queue):
         common.require_writable(path)
     judged = common.load_data(
-        data, answer=answer, human=human, systems=systems, exclude=exclude, format=format, columns=columns, key=key,
+        data,
+        answer=answer,
+        human=human,
+        systems=systems,
+        exclude=exclude,
+        format=format,
+        columns=columns,
+        key=key,
         mqm_weights=mqm_weights,
-    )  # fmt: skip
+    )
     with render.busy(f"combining by {method}"):
         combined = combine(
-            judged, method, criterion=criterion, formula=formula, recode=recode or None, normalise=normalise,
-            name=name, threshold=threshold, experts=common.names(experts), source=source, answer=answer or "value",
-            mqm_weights=mqm_weights, curve=curve, repeats=repeats, seed=seed,
-        )  # fmt: skip
+            judged,
+            method,
+            criterion=criterion,
+            formula=formula,
+            recode=recode or None,
+            normalise=normalise,
+            name=name,
+            threshold=threshold,
+            experts=common.names(experts),
+            source=source,
+            answer=answer or "value",
+            mqm_weights=mqm_weights,
+            curve=curve,
+            repeats=repeats,
+            seed=seed,
+        )
     if output is not None:
         save(combined.evalset, output)
     if queue is not None:

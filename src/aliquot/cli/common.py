@@ -77,17 +77,21 @@ PlotOption = Annotated[Path | None, typer.Option("--plot", metavar="FILE", help=
 FormatOption = Annotated[
     str | None,
     typer.Option(
-        "--format", metavar="NAME", rich_help_panel=_READING,
+        "--format",
+        metavar="NAME",
+        rich_help_panel=_READING,
         help="items, mtme, mqm, table, pearmut, appraise, label-studio, ...; told by content when not given.",
     ),
-]  # fmt: skip
+]
 InputFormatOption = Annotated[
     str | None,
     typer.Option(
-        "--input-format", metavar="NAME", rich_help_panel=_READING,
+        "--input-format",
+        metavar="NAME",
+        rich_help_panel=_READING,
         help="items, mtme, mqm, table, pearmut, appraise, label-studio, ...; told by content when not given.",
     ),
-]  # fmt: skip
+]
 LowerOption = Annotated[
     str | None,
     typer.Option("--lower-is-better", metavar="A,B", help="Scores to flip on loading.", rich_help_panel=_READING),
@@ -95,10 +99,12 @@ LowerOption = Annotated[
 ColumnsOption = Annotated[
     str | None,
     typer.Option(
-        "--columns", metavar="ROLE=NAME,...", rich_help_panel=_READING,
+        "--columns",
+        metavar="ROLE=NAME,...",
+        rich_help_panel=_READING,
         help="Which column is which in a table, e.g. item=segment,value=points.",
     ),
-]  # fmt: skip
+]
 WideOption = Annotated[
     str | None,
     typer.Option("--wide", metavar="WHAT", rich_help_panel=_READING, help="Table columns are 'systems' or 'metrics'."),
@@ -121,10 +127,12 @@ WeightsOption = Annotated[
 KeyOption = Annotated[
     Path | None,
     typer.Option(
-        "--key", metavar="FILE", rich_help_panel=_READING,
+        "--key",
+        metavar="FILE",
+        rich_help_panel=_READING,
         help="What opaque ids of judgments stand for: cell, item, system.",
     ),
-]  # fmt: skip
+]
 
 COSTS = "Time and money"
 SecondsPerItemOption = Annotated[
@@ -309,8 +317,10 @@ def resumable(output: Path | None) -> Iterator[None]:
     except KeyboardInterrupt:
         if output is None or not journal_path(output).exists():
             raise
-        raise OutputError(f"interrupted; {journal_path(output)} keeps the finished work: run the same command again to "
-                          "resume, or delete that file to start anew") from None  # fmt: skip
+        raise OutputError(
+            f"interrupted; {journal_path(output)} keeps the finished work: run the same command again to "
+            "resume, or delete that file to start anew"
+        ) from None
 
 
 def require_writable(path: Path | None, *, or_folder: bool = False) -> None:

@@ -147,24 +147,48 @@ def run(
     Example: aliquot compare choices.csv --ties davidson --pairs
 
     Example: aliquot compare judgments.csv --kind criteria --factors 2
-    """  # fmt: skip
+    """
     common.require_writable(output)
     common.require_picture(plot)
     given: dict[str, Any] = {
-        "systems": common.names(systems) or None, "columns": parse_mapping(columns) if columns else None,
-        "cluster": cluster, "strict": strict or None, "ties": ties, "interval": interval, "prior": prior,
-        "alpha": alpha, "ignore": common.names(ignore) or None, "criterion": criterion, "human": human,
+        "systems": common.names(systems) or None,
+        "columns": parse_mapping(columns) if columns else None,
+        "cluster": cluster,
+        "strict": strict or None,
+        "ties": ties,
+        "interval": interval,
+        "prior": prior,
+        "alpha": alpha,
+        "ignore": common.names(ignore) or None,
+        "criterion": criterion,
+        "human": human,
         "within": within,
-        "margin": margin, "outputs": load(outputs) if outputs is not None else None, "by": by,
-        "only": common.names(only) or None, "rows": rows, "correlation": correlation, "factors": factors, "gap": gap,
-        "communality": communality, "promax": promax, "drop": False if keep_all else None,
+        "margin": margin,
+        "outputs": load(outputs) if outputs is not None else None,
+        "by": by,
+        "only": common.names(only) or None,
+        "rows": rows,
+        "correlation": correlation,
+        "factors": factors,
+        "gap": gap,
+        "communality": communality,
+        "promax": promax,
+        "drop": False if keep_all else None,
         "target": common.names(target) or None,
-        "errors": common.names(errors) or None, "types": types, "groups": common.names(groups) or None,
-        "lower_is_better": common.names(lower_is_better) or None, "equal_variances": equal_variances or None,
-        "draws": draws, "level": level, "flip": common.names(flip) or None,
-        "scale": common.value_range(scale, "--scale", ":"), "per_annotator": per_annotator or None,
-        "minimum": minimum, "spread": spread, "rule": rule,
-    }  # fmt: skip
+        "errors": common.names(errors) or None,
+        "types": types,
+        "groups": common.names(groups) or None,
+        "lower_is_better": common.names(lower_is_better) or None,
+        "equal_variances": equal_variances or None,
+        "draws": draws,
+        "level": level,
+        "flip": common.names(flip) or None,
+        "scale": common.value_range(scale, "--scale", ":"),
+        "per_annotator": per_annotator or None,
+        "minimum": minimum,
+        "spread": spread,
+        "rule": rule,
+    }
     given["adjust"] = common.adjustment(adjust, holm=holm)
     with render.busy("comparing"):
         result = compare(data, kind, seed=seed, **given)
@@ -309,10 +333,17 @@ def _pair_table(result: Comparison) -> Table:
     title = f"pairs, the higher score first (p: {how}{_adjusted_by(result.adjust)})"
     names = ["won/tied/lost", "win rate", "interval", f"p by {result.clusters}", "adjusted"]
     rows = [
-        (row.a, row.b, _counts(row.wins, row.ties, row.losses), render.fixed(row.win_rate, 2),
-         _span(row.low, row.high), _p(row.p), _p(row.p_adjusted))
+        (
+            row.a,
+            row.b,
+            _counts(row.wins, row.ties, row.losses),
+            render.fixed(row.win_rate, 2),
+            _span(row.low, row.high),
+            _p(row.p),
+            _p(row.p_adjusted),
+        )
         for row in result.pairs
-    ]  # fmt: skip
+    ]
     table = _table(title, ["system", "against"], names, rows)
     table.priority = [row.p for row in result.pairs]  # the close pairs are the ones to look at
     return table
@@ -327,47 +358,88 @@ def _adjusted_by(adjust: str) -> str:
 
 def _verification(result: Verification) -> list[Table | str]:
     counts = [
-        (row.a, row.b, *map(str, (row.only_a, row.only_b, row.both, row.none)), render.fixed(row.accuracy_a),
-         _span(row.a_low, row.a_high), render.fixed(row.accuracy_b), _span(row.b_low, row.b_high))
+        (
+            row.a,
+            row.b,
+            *map(str, (row.only_a, row.only_b, row.both, row.none)),
+            render.fixed(row.accuracy_a),
+            _span(row.a_low, row.a_high),
+            render.fixed(row.accuracy_b),
+            _span(row.b_low, row.b_high),
+        )
         for row in result.pairs
-    ]  # fmt: skip
+    ]
     tests = [
-        (row.a, row.b, render.fixed(row.difference), _span(row.low, row.high, 3), _p(row.p_exact),
-         render.fixed(row.chi2, 1), _p(row.p_chi2), _p(row.p), _p(row.p_adjusted))
+        (
+            row.a,
+            row.b,
+            render.fixed(row.difference),
+            _span(row.low, row.high, 3),
+            _p(row.p_exact),
+            render.fixed(row.chi2, 1),
+            _p(row.p_chi2),
+            _p(row.p),
+            _p(row.p_adjusted),
+        )
         for row in result.pairs
-    ]  # fmt: skip
+    ]
     return [
         _table(
-            f"{result.answers} judgments on {result.items} items; {result.level:.0%} intervals", ["a", "b"],
-            ["only a", "only b", "both", "none", "a right", "interval", "b right", "interval"], counts,
+            f"{result.answers} judgments on {result.items} items; {result.level:.0%} intervals",
+            ["a", "b"],
+            ["only a", "only b", "both", "none", "a right", "interval", "b right", "interval"],
+            counts,
         ),
         _table(
             "difference of the shares that are right (p: McNemar, exact, chi-square, and over clusters"
-            f"{_adjusted_by(result.adjust)})", ["a", "b"],
-            ["difference", "interval", "p exact", "chi2", "p chi2", f"p by {result.clusters}", "adjusted"], tests,
+            f"{_adjusted_by(result.adjust)})",
+            ["a", "b"],
+            ["difference", "interval", "p exact", "chi2", "p chi2", f"p by {result.clusters}", "adjusted"],
+            tests,
         ),
-    ]  # fmt: skip
+    ]
 
 
 def _postediting(result: PostEditing) -> list[Table | str]:
     left = [result.by or "segments", "a", "b"]
     edits = [
-        (row.group, row.a, row.b, str(row.segments), render.fixed(row.edits_a, 2), render.fixed(row.edits_b, 2),
-         render.fixed(row.difference, 2), _span(row.low, row.high, 1), _counts(row.fewer_a, row.equal, row.fewer_b),
-         _p(row.p), _p(row.p_adjusted))
+        (
+            row.group,
+            row.a,
+            row.b,
+            str(row.segments),
+            render.fixed(row.edits_a, 2),
+            render.fixed(row.edits_b, 2),
+            render.fixed(row.difference, 2),
+            _span(row.low, row.high, 1),
+            _counts(row.fewer_a, row.equal, row.fewer_b),
+            _p(row.p),
+            _p(row.p_adjusted),
+        )
         for row in result.rows
-    ]  # fmt: skip
+    ]
     choice = [
-        (row.group, row.a, row.b, *map(str, (row.chosen_a, row.chosen_b, row.identical)), render.fixed(row.share_a),
-         _span(row.share_low, row.share_high), _p(row.p_chosen), _p(row.p_chosen_clustered))
+        (
+            row.group,
+            row.a,
+            row.b,
+            *map(str, (row.chosen_a, row.chosen_b, row.identical)),
+            render.fixed(row.share_a),
+            _span(row.share_low, row.share_high),
+            _p(row.p_chosen),
+            _p(row.p_chosen_clustered),
+        )
         for row in result.rows
-    ]  # fmt: skip
-    shown: list[Table | str] = [_table(
-        "mean character edits from each output to the final text (p: which needs fewer, sign test"
-        f"{_adjusted_by(result.adjust)})", left,
-        ["n", "edits a", "edits b", "difference", "interval", "fewer a/=/b", f"p by {result.clusters}", "adjusted"],
-        edits,
-    )]  # fmt: skip
+    ]
+    shown: list[Table | str] = [
+        _table(
+            "mean character edits from each output to the final text (p: which needs fewer, sign test"
+            f"{_adjusted_by(result.adjust)})",
+            left,
+            ["n", "edits a", "edits b", "difference", "interval", "fewer a/=/b", f"p by {result.clusters}", "adjusted"],
+            edits,
+        )
+    ]
     if any(row.chosen_a + row.chosen_b for row in result.rows):
         right = ["chosen a", "chosen b", "identical", "share a", "interval", "p", f"p by {result.clusters}"]
         shown.append(_table("which output was chosen (identical outputs left out)", left, right, choice))
@@ -421,37 +493,65 @@ def _importance(result: ErrorImportance) -> list[Table | str]:
     right = ["judgments with it", "points each", "standardised", "interval", "p"]
     tables: list[Table | str] = [
         _table(
-            f"{target}: errors explain {render.percent(max(0.0, r2))} of its variance", ["error"], right,
+            f"{target}: errors explain {render.percent(max(0.0, r2))} of its variance",
+            ["error"],
+            right,
             [
-                (row.error, str(row.n), render.number(row.slope), render.fixed(row.standardised, 2),
-                 _span(row.low, row.high), _p(row.p))
-                for row in result.rows if row.target == target and row.annotator is None
+                (
+                    row.error,
+                    str(row.n),
+                    render.number(row.slope),
+                    render.fixed(row.standardised, 2),
+                    _span(row.low, row.high),
+                    _p(row.p),
+                )
+                for row in result.rows
+                if row.target == target and row.annotator is None
             ],
         )
         for target, r2 in result.r2.items()
-    ]  # fmt: skip
+    ]
     tables += [
         _table(
-            f"{target}: points per error by annotator", ["annotator", "error"], right[:-1],
+            f"{target}: points per error by annotator",
+            ["annotator", "error"],
+            right[:-1],
             [
-                (row.annotator or "", row.error, str(row.n), render.number(row.slope),
-                 render.fixed(row.standardised, 2), _span(row.low, row.high))
-                for row in result.rows if row.target == target and row.annotator is not None
+                (
+                    row.annotator or "",
+                    row.error,
+                    str(row.n),
+                    render.number(row.slope),
+                    render.fixed(row.standardised, 2),
+                    _span(row.low, row.high),
+                )
+                for row in result.rows
+                if row.target == target and row.annotator is not None
             ],
         )
-        for target in result.r2 if any(row.annotator is not None and row.target == target for row in result.rows)
-    ]  # fmt: skip
+        for target in result.r2
+        if any(row.annotator is not None and row.target == target for row in result.rows)
+    ]
     return tables
 
 
 def _pool_table(result: PoolReduction) -> list[Table | str]:
     rows = [
-        (row.question, str(row.n), render.fixed(row.mean, 2), render.fixed(row.sd, 2), "" if row.kept else "goes",
-         row.reason)
+        (
+            row.question,
+            str(row.n),
+            render.fixed(row.mean, 2),
+            render.fixed(row.sd, 2),
+            "" if row.kept else "goes",
+            row.reason,
+        )
         for row in result.rows
-    ]  # fmt: skip
-    table = render.columns(render.table(f"{len(result.kept)} of {len(result.rows)} questions stay"),
-                           left=["question"], right=["ratings", "mean", "sd"])  # fmt: skip
+    ]
+    table = render.columns(
+        render.table(f"{len(result.kept)} of {len(result.rows)} questions stay"),
+        left=["question"],
+        right=["ratings", "mean", "sd"],
+    )
     table.add_column("")
     table.add_column("why", overflow="fold")
     for row in rows:
@@ -470,23 +570,38 @@ def _affect(result: AffectScores) -> list[Table | str]:
 def _groups(result: GroupChanges) -> list[Table | str]:
     first, second = result.rows[0].first, result.rows[0].second
     means = [
-        (row.measure, _counts(row.n_first, row.n_second), render.number(row.change_first),
-         render.number(row.change_second), render.number(row.difference), _span(row.low, row.high), _p(row.p),
-         _p(row.p_adjusted), _p(row.p_baseline))
+        (
+            row.measure,
+            _counts(row.n_first, row.n_second),
+            render.number(row.change_first),
+            render.number(row.change_second),
+            render.number(row.difference),
+            _span(row.low, row.high),
+            _p(row.p),
+            _p(row.p_adjusted),
+            _p(row.p_baseline),
+        )
         for row in result.rows
-    ]  # fmt: skip
+    ]
     shares = [
-        (row.measure, _percent(row.improved_first), _percent(row.improved_second), _p(row.p_improved),
-         _p(row.p_improved_adjusted))
+        (
+            row.measure,
+            _percent(row.improved_first),
+            _percent(row.improved_second),
+            _p(row.p_improved),
+            _p(row.p_improved_adjusted),
+        )
         for row in result.rows
-    ]  # fmt: skip
+    ]
     return [
         _table(
-            f"mean change, {first} against {second} (p adjusted by {result.adjust})", ["measure"],
-            ["n", first, second, "difference", "interval", "p", "adjusted", "p at start"], means,
+            f"mean change, {first} against {second} (p adjusted by {result.adjust})",
+            ["measure"],
+            ["n", first, second, "difference", "interval", "p", "adjusted", "p at start"],
+            means,
         ),
         _table("people who improved", ["measure"], [first, second, "p", "adjusted"], shares),
-    ]  # fmt: skip
+    ]
 
 
 def _percent(share: float) -> str:

@@ -51,10 +51,19 @@ def run(
     """
     common.require_writable(out, or_folder=True)
     read = partial(
-        common.load_data, data, human=human, systems=systems, exclude=exclude, format=format,
-        lower_is_better=lower_is_better, columns=columns, key=key, wide=wide, score_name=score_name,
+        common.load_data,
+        data,
+        human=human,
+        systems=systems,
+        exclude=exclude,
+        format=format,
+        lower_is_better=lower_is_better,
+        columns=columns,
+        key=key,
+        wide=wide,
+        score_name=score_name,
         mqm_weights=mqm_weights,
-    )  # fmt: skip
+    )
     if pair is None and out.is_dir() and Path(data).is_dir() and mtme.looks_like(Path(data)):
         written = _convert_all(Path(data), out, read)
     else:

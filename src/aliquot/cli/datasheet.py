@@ -82,16 +82,30 @@ def new(
     """
     _refuse_existing(output, force=force)
     evalset, judged = common.load_with_judgments(
-        data, judgments, human=human, systems=systems, exclude=exclude, format=format,
-        lower_is_better=lower_is_better, columns=columns, key=key, wide=wide, pair=pair,
-    )  # fmt: skip
+        data,
+        judgments,
+        human=human,
+        systems=systems,
+        exclude=exclude,
+        format=format,
+        lower_is_better=lower_is_better,
+        columns=columns,
+        key=key,
+        wide=wide,
+        pair=pair,
+    )
     with render.busy("filling in"), warnings.catch_warnings():
         warnings.simplefilter("ignore", LeftOutWarning)  # it stands among the notes of the sheet
         sheet = datasheet.new(
-            evalset, selection=None if selection is None else Selection.load(selection),
-            judgments=judged, results=list(results or ()), criteria=common.names(criteria) or None, protocol=protocol,
-            human=human, value_range=common.value_range(value_range),
-        )  # fmt: skip
+            evalset,
+            selection=None if selection is None else Selection.load(selection),
+            judgments=judged,
+            results=list(results or ()),
+            criteria=common.names(criteria) or None,
+            protocol=protocol,
+            human=human,
+            value_range=common.value_range(value_range),
+        )
     if output is not None:
         sheet.save(output, force=force)
     if json:
@@ -136,9 +150,7 @@ def render_sheet(
     Example: aliquot datasheet render sheet.toml -o sheet.html
     """
     common.require_writable(output)
-    text = datasheet.render(
-        datasheet.load(sheet), format or _format_of(output), full=full, fragment=fragment
-    )  # fmt: skip
+    text = datasheet.render(datasheet.load(sheet), format or _format_of(output), full=full, fragment=fragment)
     if output is None:
         typer.echo(text, nl=False)
         return

@@ -87,8 +87,9 @@ def _headline(console: Console, text: str, command: str | None = None) -> None:
 def _without_human(campaign: EvalSet) -> EvalSet:
     """The campaign as it is before people judge: outputs and metrics only."""
     scores = {name: values for name, values in campaign.scores.items() if name != campaign.human}
-    return EvalSet(items=campaign.items, systems=campaign.systems, scores=scores, outputs=campaign.outputs,
-                   name=campaign.name)  # fmt: skip
+    return EvalSet(
+        items=campaign.items, systems=campaign.systems, scores=scores, outputs=campaign.outputs, name=campaign.name
+    )
 
 
 def _show_truth(campaign: EvalSet, ours: Estimates, plain: Estimates, console: Console) -> None:

@@ -122,24 +122,61 @@ def run(
     if plot is not None and sequential:
         raise OptionError("--sequential has no picture; leave --plot out")
     evalset, answers = common.load_with_judgments(
-        data, judgments, human=human, systems=systems, exclude=exclude, format=format,
-        lower_is_better=lower_is_better, columns=columns, key=key, wide=wide, pair=pair,
-    )  # fmt: skip
+        data,
+        judgments,
+        human=human,
+        systems=systems,
+        exclude=exclude,
+        format=format,
+        lower_is_better=lower_is_better,
+        columns=columns,
+        key=key,
+        wide=wide,
+        pair=pair,
+    )
     chosen = Selection.load(selection) if selection is not None else None
     scale = common.value_range(value_range)
     if sequential:
-        _sequential(evalset, chosen, answers, human, scale, question, margin, alpha, seed, target, criterion=criterion,
-                    strict=strict, json=json, output=output)  # fmt: skip
+        _sequential(
+            evalset,
+            chosen,
+            answers,
+            human,
+            scale,
+            question,
+            margin,
+            alpha,
+            seed,
+            target,
+            criterion=criterion,
+            strict=strict,
+            json=json,
+            output=output,
+        )
         return
     with render.busy("estimating"), warnings.catch_warnings():
         warnings.filterwarnings("ignore", UNKNOWN_CHANCES)  # it stands among the notes of the result
         warnings.simplefilter("ignore", LeftOutWarning)  # the table of what does not fit shows it
         result = estimate(
-            evalset, method, selection=chosen, judgments=answers, human=human, criterion=criterion, interval=interval,
-            level=level, value_range=scale, test=test, rule=rule, alpha=alpha,
-            adjust=common.adjustment(adjust, holm=holm), strict=strict, target=target, past=past or (), seed=seed,
+            evalset,
+            method,
+            selection=chosen,
+            judgments=answers,
+            human=human,
+            criterion=criterion,
+            interval=interval,
+            level=level,
+            value_range=scale,
+            test=test,
+            rule=rule,
+            alpha=alpha,
+            adjust=common.adjustment(adjust, holm=holm),
+            strict=strict,
+            target=target,
+            past=past or (),
+            seed=seed,
             metrics=common.names(metrics) or None,
-        )  # fmt: skip
+        )
     if output is not None:
         write(result, output, pairs=pairs)
     common.draw(plot, lambda: _figure(result, picture))
@@ -169,8 +206,11 @@ def show(result: Estimates, console: Console, *, pairs: bool = False) -> None:
         console.print(_mismatch_table(mismatches))
         console.print()
     share = render.percent(result.judged / result.population)
-    console.print(f"{result.judged} of {result.population} items judged ({share}); {result.method}; "
-                  f"{result.level:.0%} intervals by {result.interval}", markup=False)  # fmt: skip
+    console.print(
+        f"{result.judged} of {result.population} items judged ({share}); {result.method}; "
+        f"{result.level:.0%} intervals by {result.interval}",
+        markup=False,
+    )
     console.print(f"{_about(result)}\n", markup=False)
     console.print(_system_table(result))
     if pairs:
@@ -273,8 +313,9 @@ def _pair_table(result: Estimates) -> Table:
     for row in result.pairs:
         interval = f"{render.number(row.low)} to {render.number(row.high)}"
         values = [row.p_sample] if published else [row.p, row.p_adjusted]
-        table.add_row(row.a, row.b, render.number(row.difference), interval, *map(render.fixed, values),
-                      render.fixed(row.p_full))  # fmt: skip
+        table.add_row(
+            row.a, row.b, render.number(row.difference), interval, *map(render.fixed, values), render.fixed(row.p_full)
+        )
     return table
 
 
@@ -327,10 +368,19 @@ def _sequential(
     if scale is None:
         raise OptionError("--sequential needs the scale's ends: give --range LOW,HIGH, e.g. 0,100")
     outcome = replay_in_time(
-        evalset, value_range=scale, selection=selection, judgments=answers, human=human,
-        criterion=criterion, question=question, margin=margin, alpha=alpha, strict=strict,  # type: ignore[arg-type]
-        seed=seed, target=target,
-    )  # fmt: skip
+        evalset,
+        value_range=scale,
+        selection=selection,
+        judgments=answers,
+        human=human,
+        criterion=criterion,
+        question=question,
+        margin=margin,
+        alpha=alpha,
+        strict=strict,  # type: ignore[arg-type]
+        seed=seed,
+        target=target,
+    )
     if output is not None:
         if not format_name(output, ".json").endswith(".json"):
             raise OptionError(f"{output}: a replay is written as .json")

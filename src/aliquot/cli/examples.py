@@ -40,8 +40,14 @@ def run(
 
 def _document(example: Example, output: Path | None) -> dict[str, object]:
     written = [] if output is None else [str(output / name) for name in (*example.files, COMMANDS)]
-    return {"name": example.name, "title": example.title, "about": example.about, "files": dict(example.files),
-            "commands": list(example.commands), "written": written}  # fmt: skip
+    return {
+        "name": example.name,
+        "title": example.title,
+        "about": example.about,
+        "files": dict(example.files),
+        "commands": list(example.commands),
+        "written": written,
+    }
 
 
 def _list(found: tuple[Example, ...]) -> None:

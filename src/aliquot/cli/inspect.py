@@ -38,9 +38,19 @@ def run(
     del seed  # nothing is drawn; accepted because all data verbs take it
     common.require_writable(output)
     evalset = common.load_data(
-        data, human=human, systems=systems, exclude=exclude, format=format, lower_is_better=lower_is_better,
-        columns=columns, key=key, wide=wide, score_name=score_name, pair=pair, mqm_weights=mqm_weights,
-    )  # fmt: skip
+        data,
+        human=human,
+        systems=systems,
+        exclude=exclude,
+        format=format,
+        lower_is_better=lower_is_better,
+        columns=columns,
+        key=key,
+        wide=wide,
+        score_name=score_name,
+        pair=pair,
+        mqm_weights=mqm_weights,
+    )
     description = evalset.describe()
     if output is not None:
         common.write_result(description.to_frame(), description.to_dict(), output)

@@ -47,7 +47,7 @@ def run(
     others, beside source_length, the baseline that needs no model.
 
     Example: aliquot learn past1.jsonl past2.jsonl --target metric_avg -o model.alm
-    """  # fmt: skip
+    """
     common.require_writable(output)
     sets = [common.load_data(name, human=human, exclude=exclude) for name in data]
     with render.busy(f"learning {target}"):

@@ -66,9 +66,13 @@ def build(verb: str | None) -> typer.Typer:
     Importing the numeric libraries takes longer than answering --help; so only the verb that runs is imported.
     """
     app = typer.Typer(
-        name="aliquot", help=_INTRO, no_args_is_help=True, add_completion=False, rich_markup_mode="markdown",
+        name="aliquot",
+        help=_INTRO,
+        no_args_is_help=True,
+        add_completion=False,
+        rich_markup_mode="markdown",
         context_settings={"help_option_names": ["-h", "--help"]},
-    )  # fmt: skip
+    )
     app.callback()(_global_options)
     for name, summary in VERBS.items():
         _add(app, name, summary, real=name == verb)
@@ -172,8 +176,9 @@ def run(arguments: Sequence[str]) -> int:
         except OSError as error:
             return _complain(_system_fault(error, verb), 1)
         except MemoryError:
-            return _complain("there is not enough memory for this; use a part of the data, fewer --jobs or a bigger "
-                             "machine", 1)  # fmt: skip
+            return _complain(
+                "there is not enough memory for this; use a part of the data, fewer --jobs or a bigger machine", 1
+            )
         except BaseException as error:  # panics of Polars are no Exceptions, and nothing may pass this line
             if isinstance(error, SystemExit) and isinstance(error.__context__, BrokenPipeError):
                 return 1  # printing a long --help, typer itself exits when the reader goes away
@@ -203,15 +208,20 @@ def _system_fault(error: OSError, verb: str | None) -> str:
         frame.f_globals.get("__name__", "") + "." + frame.f_code.co_name for frame, _ in walk_tb(error.__traceback__)
     ]
     step = next((name for name in reversed(names) if name.startswith("aliquot.")), "aliquot")
-    return (f"aliquot {verb}: {reason}, without the name of a file (in {step}); was something deleted or unplugged "
-            f"meanwhile? Give the command again; {DEBUG} after aliquot shows more")  # fmt: skip
+    return (
+        f"aliquot {verb}: {reason}, without the name of a file (in {step}); was something deleted or unplugged "
+        f"meanwhile? Give the command again; {DEBUG} after aliquot shows more"
+    )
 
 
 def _own_fault(error: BaseException) -> int:
     """Say in one line that aliquot itself failed; a test proves that no mistake of a user ends here."""
     what = f"{type(error).__name__}: {escape.one_line(str(error))[:300]}".rstrip(": ")
-    return _complain(f"aliquot {__version__} failed ({what}); this is a fault of aliquot, not yours: please report the "
-                     f"command and this line; {DEBUG} shows where it happened", 1)  # fmt: skip
+    return _complain(
+        f"aliquot {__version__} failed ({what}); this is a fault of aliquot, not yours: please report the "
+        f"command and this line; {DEBUG} shows where it happened",
+        1,
+    )
 
 
 _ASCII = {

@@ -144,22 +144,41 @@ def run(
     if compute is not None:
         parse_compute(compute)
     reading: dict[str, Any] = {
-        "systems": systems, "exclude": exclude, "format": format, "lower_is_better": lower_is_better,
-        "columns": columns, "wide": wide, "score_name": score_name, "pair": pair, "mqm_weights": mqm_weights,
-    }  # fmt: skip
+        "systems": systems,
+        "exclude": exclude,
+        "format": format,
+        "lower_is_better": lower_is_better,
+        "columns": columns,
+        "wide": wide,
+        "score_name": score_name,
+        "pair": pair,
+        "mqm_weights": mqm_weights,
+    }
     humans = common.names(human)
     sets = [common.load_data(source, **reading) for source in data]
     with counting("computing") as told, render.busy("holding metrics against people"):
         report = metrics(
-            sets, None if human is None else humans, metrics=common.names(chosen) if chosen is not None else None,
-            parts=wanted, trials=trials, paired=paired, unit=unit, corpus=corpus, compute=compute,  # type: ignore[arg-type]
-            common=same_cells, tests=common.names(tests),
-            permutations=permutations, swap=swap,  # type: ignore[arg-type]
+            sets,
+            None if human is None else humans,
+            metrics=common.names(chosen) if chosen is not None else None,
+            parts=wanted,
+            trials=trials,
+            paired=paired,
+            unit=unit,
+            corpus=corpus,
+            compute=compute,  # type: ignore[arg-type]
+            common=same_cells,
+            tests=common.names(tests),
+            permutations=permutations,
+            swap=swap,  # type: ignore[arg-type]
             scale=common.value_range(scale, "--scale", ":"),
             metric_scale=common.value_range(metric_scale, "--metric-scale", ":"),
-            alpha=alpha, level=level, seed=seed, cache=not no_cache,
+            alpha=alpha,
+            level=level,
+            seed=seed,
+            cache=not no_cache,
             progress=told,
-        )  # fmt: skip
+        )
     common.draw(plot, lambda: _figure(report, picture))
     if output is not None:
         write(report, output, table)
@@ -176,9 +195,10 @@ def _figure(report: MetricReport, picture: str) -> Any:
     from aliquot.report.figures import curves, metric_bars  # noqa: PLC0415  (matplotlib is an extra, and slow)
 
     make = {
-        "breakeven": curves.break_even_figure, "decomposition": metric_bars.errors_figure,
+        "breakeven": curves.break_even_figure,
+        "decomposition": metric_bars.errors_figure,
         "correlations": metric_bars.correlations_figure,
-    }  # fmt: skip
+    }
     return make[picture](report)
 
 

@@ -165,10 +165,13 @@ def squared_error(view: View) -> Iterable[Group]:
         for row in [*first, *sorted((r for r in rows if r.kind == "metric"), key=lambda r: ascending(r.observed))]:
             values = (row.observed, row.noise, row.bias, row.variance, row.factor)
             table.add_row(row.metric, *(render.number(value) for value in values), str(row.pairs))
-        caption = ("observed = noise + squared bias + variance, in squared points of the human score; factor: points "
-                   "that one of the metric is worth")  # fmt: skip
-        yield view.titled("squared error of a metric's difference of two systems", table, caption, data=data,
-                          of="squared_error")  # fmt: skip
+        caption = (
+            "observed = noise + squared bias + variance, in squared points of the human score; factor: points "
+            "that one of the metric is worth"
+        )
+        yield view.titled(
+            "squared error of a metric's difference of two systems", table, caption, data=data, of="squared_error"
+        )
 
 
 def annotators(view: View) -> Iterable[Group]:
@@ -218,10 +221,24 @@ def cooccurrence(view: View) -> Iterable[Group]:
 
 _OVERVIEW = ("decomposition", "correlations", "value", "annotators")
 _MORE = "breakeven, convergence, cooccurrence, extremes, leave_one_out, tests, ..."
-_SHORT = {"pearson": "Pearson", "spearman": "Spearman", "kendall_b": "tau-b", "kendall_c": "tau-c",
-          "acc_eq": "acc-eq", "accuracy": "accuracy", "spa": "SPA"}  # fmt: skip
-_WANTED = (("system", "accuracy"), ("system", "spa"), ("system", "pearson"), ("within_item", "acc_eq"),
-           ("within_item", "pearson"), ("within_system", "pearson"), ("pooled", "pearson"))  # fmt: skip
+_SHORT = {
+    "pearson": "Pearson",
+    "spearman": "Spearman",
+    "kendall_b": "tau-b",
+    "kendall_c": "tau-c",
+    "acc_eq": "acc-eq",
+    "accuracy": "accuracy",
+    "spa": "SPA",
+}
+_WANTED = (
+    ("system", "accuracy"),
+    ("system", "spa"),
+    ("system", "pearson"),
+    ("within_item", "acc_eq"),
+    ("within_item", "pearson"),
+    ("within_system", "pearson"),
+    ("pooled", "pearson"),
+)
 _KENDALL_LIKE = (
     "acc-eq 0: only equal metric scores are ties. KL: (C - D) / (C + D), human ties skipped, metric ties discordant "
     "(d), skipped (s) or half (h); mean of items (M) or all pairs together (m)"
@@ -253,8 +270,18 @@ def show(report: MetricReport, console: Console, *, overview: bool) -> None:
 
 def _humans(report: MetricReport) -> list[str]:
     """As rows call the human scores: all names where several sets are pooled under different ones."""
-    tables = ("decomposition", "correlations", "annotators", "value", "clusters", "convergence", "cooccurrence",
-              "extremes", "leave_one_out", "breakeven")  # fmt: skip
+    tables = (
+        "decomposition",
+        "correlations",
+        "annotators",
+        "value",
+        "clusters",
+        "convergence",
+        "cooccurrence",
+        "extremes",
+        "leave_one_out",
+        "breakeven",
+    )
     return list(dict.fromkeys(row.human for name in tables for row in report.rows(name)))
 
 
@@ -321,8 +348,10 @@ def _gap(view: View) -> Iterable[Group]:
         for metric, rows in view.by_metric("gap", data).items():
             whole = next(row for row in rows if row.system is None)
             table.add_row(metric, render.fixed(whole.mean), render.fixed(whole.mode), str(whole.outputs))
-        caption = ("metric - people on scales from 0 to 1, over outputs; above 0: the metric is too kind; mode: of "
-                   "the most frequent judgments")  # fmt: skip
+        caption = (
+            "metric - people on scales from 0 to 1, over outputs; above 0: the metric is too kind; mode: of "
+            "the most frequent judgments"
+        )
         yield view.titled("gap between metric and people", table, caption, data=data, of="gap")
 
 
@@ -408,9 +437,17 @@ def _computed(report: MetricReport) -> Group:
 
 
 _SHOWN: dict[str, Callable[[View], Iterable[Group]]] = {
-    "decomposition": decomposition, "breakeven": breakeven, "squared_error": squared_error,
-    "annotators": annotators, "convergence": convergence,
-    "cooccurrence": cooccurrence, "value": _value, "correlations": _correlations,
-    "extremes": _extremes, "leave_one_out": _leave_one_out, "tests": _tests,
-    "by_system": _by_system, "gap": _gap,
-}  # fmt: skip
+    "decomposition": decomposition,
+    "breakeven": breakeven,
+    "squared_error": squared_error,
+    "annotators": annotators,
+    "convergence": convergence,
+    "cooccurrence": cooccurrence,
+    "value": _value,
+    "correlations": _correlations,
+    "extremes": _extremes,
+    "leave_one_out": _leave_one_out,
+    "tests": _tests,
+    "by_system": _by_system,
+    "gap": _gap,
+}

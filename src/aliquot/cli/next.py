@@ -109,11 +109,25 @@ def run(
     for path in (output, selection_out):
         common.require_writable(path)
     if unit == "pair":
-        next_pairs.refuse_cell_options({"cost": cost, "metrics": metrics, "margin": margin, "wide": wide,
-                                        "target": None if target == "testset" else target,
-                                        "selection-out": selection_out})  # fmt: skip
-        evalset = common.load_data(data, human=human, systems=systems, exclude=exclude, format=format,
-                                   lower_is_better=lower_is_better, pair=pair)  # fmt: skip
+        next_pairs.refuse_cell_options(
+            {
+                "cost": cost,
+                "metrics": metrics,
+                "margin": margin,
+                "wide": wide,
+                "target": None if target == "testset" else target,
+                "selection-out": selection_out,
+            }
+        )
+        evalset = common.load_data(
+            data,
+            human=human,
+            systems=systems,
+            exclude=exclude,
+            format=format,
+            lower_is_better=lower_is_better,
+            pair=pair,
+        )
         options = {"question": question, "policy": policy, "budget": budget, "alpha": alpha, "seed": seed}
         found = next_pairs.decided(evalset, judgments, asked or [], columns, options, count)
         line = next_pairs.signature_of(evalset, options)
@@ -125,15 +139,35 @@ def run(
             next_pairs.show(*found, output, line, render.console())
         return
     evalset, answers = common.load_with_judgments(
-        data, judgments, human=human, systems=systems, exclude=exclude, format=format,
-        lower_is_better=lower_is_better, columns=columns, key=key, wide=wide, pair=pair,
-    )  # fmt: skip
+        data,
+        judgments,
+        human=human,
+        systems=systems,
+        exclude=exclude,
+        format=format,
+        lower_is_better=lower_is_better,
+        columns=columns,
+        key=key,
+        wide=wide,
+        pair=pair,
+    )
     evalset = evalset.with_human(_known_score(human, evalset)) if human is not None else evalset
     allocator = Allocator.from_judgments(
-        evalset, answers, asked=asked or [], question=question, policy=policy,
-        budget=budget, metrics=common.names(metrics) or None, unit=unit, protocol_scale=scale, cost=cost, margin=margin,
-        target=target, alpha=alpha, seed=seed,
-    )  # fmt: skip
+        evalset,
+        answers,
+        asked=asked or [],
+        question=question,
+        policy=policy,
+        budget=budget,
+        metrics=common.names(metrics) or None,
+        unit=unit,
+        protocol_scale=scale,
+        cost=cost,
+        margin=margin,
+        target=target,
+        alpha=alpha,
+        seed=seed,
+    )
     before = dict(allocator.counts)
     with render.busy("deciding"):
         advice = allocator.advice()
@@ -221,8 +255,10 @@ def show(
 ) -> None:
     """Print the advice, how many cells each system has and gets, and what was written."""
     console.print(advice.text, markup=False)
-    console.print(f"{advice.cells} cells judged, {len(allocator.pending) - len(cells)} still with people, "
-                  f"{len(cells)} new\n", markup=False)  # fmt: skip
+    console.print(
+        f"{advice.cells} cells judged, {len(allocator.pending) - len(cells)} still with people, {len(cells)} new\n",
+        markup=False,
+    )
     console.print(_counts(allocator, before))
     console.print()
     if not cells:

@@ -70,8 +70,9 @@ def pairs_table(pairs: list[PairAsk], data: EvalSet, *, texts: bool = False) -> 
 
 def signature_of(data: EvalSet, options: dict[str, Any]) -> str:
     """How to get the same pairs again, given the same choices."""
-    return signature(f"allocate:{options['policy']}", data, question=options["question"], unit="pair",
-                     seed=options["seed"])  # fmt: skip
+    return signature(
+        f"allocate:{options['policy']}", data, question=options["question"], unit="pair", seed=options["seed"]
+    )
 
 
 def document(allocator: PairAllocator, advice: PairAdvice, pairs: list[PairAsk], line: str) -> dict[str, Any]:
@@ -92,8 +93,9 @@ def show(
     """Print the advice, the systems by strength, and what was written."""
     chosen = int(sum(each.n for each in allocator.ranking()) / 2)
     console.print(advice.text, markup=False)
-    console.print(f"{chosen} choices, {len(allocator.pending) - len(pairs)} still with people, {len(pairs)} new\n",
-                  markup=False)  # fmt: skip
+    console.print(
+        f"{chosen} choices, {len(allocator.pending) - len(pairs)} still with people, {len(pairs)} new\n", markup=False
+    )
     console.print(_ranking(allocator, pairs))
     console.print()
     if not pairs:

@@ -192,24 +192,63 @@ def run(
     if plot is not None:
         _check_plot(plot, data)
     evalset, judged = common.load_with_judgments(
-        data, judgments, human=human, systems=systems, exclude=exclude, format=format, columns=columns, key=key,
+        data,
+        judgments,
+        human=human,
+        systems=systems,
+        exclude=exclude,
+        format=format,
+        columns=columns,
+        key=key,
         wide=wide,
-        lower_is_better=lower_is_better, score_name=score_name, pair=pair, mqm_weights=mqm_weights,
-    )  # fmt: skip
+        lower_is_better=lower_is_better,
+        score_name=score_name,
+        pair=pair,
+        mqm_weights=mqm_weights,
+    )
     with counting("replaying") as told, warnings.catch_warnings():
         warnings.simplefilter("ignore", AliquotWarning)  # what matters stands among the notes
         result = plan(
-            evalset, difference=_numbers("difference", difference), sd=_numbers("sd", sd), alpha=alpha, power=power,
-            paired=paired, sd_difference=sd_difference, system_correlation=system_correlation, rho=rho, items=items,
-            systems=_count(systems) if data is None else None, judgments_per_output=judgments_per_output, table=table,
-            budget=budget, budgets=budgets, goal=goal, method=method, human=human, criterion=criterion,
+            evalset,
+            difference=_numbers("difference", difference),
+            sd=_numbers("sd", sd),
+            alpha=alpha,
+            power=power,
+            paired=paired,
+            sd_difference=sd_difference,
+            system_correlation=system_correlation,
+            rho=rho,
+            items=items,
+            systems=_count(systems) if data is None else None,
+            judgments_per_output=judgments_per_output,
+            table=table,
+            budget=budget,
+            budgets=budgets,
+            goal=goal,
+            method=method,
+            human=human,
+            criterion=criterion,
             selection=Selection.load(selection) if selection is not None else None,
-            judgments=judged, past=past, beyond=beyond, target=target, adaptive=adaptive,
-            question=question, policy=policy,
-            rater_variance=rater_variance, seconds_per_item=seconds_per_item,
-            seconds_per_judgment=seconds_per_judgment, cost=cost, seconds_per_new_item=seconds_per_new_item,
-            hourly=hourly, currency=currency, replays=replays, draws=draws, seed=seed, jobs=jobs, progress=told,
-        )  # fmt: skip
+            judgments=judged,
+            past=past,
+            beyond=beyond,
+            target=target,
+            adaptive=adaptive,
+            question=question,
+            policy=policy,
+            rater_variance=rater_variance,
+            seconds_per_item=seconds_per_item,
+            seconds_per_judgment=seconds_per_judgment,
+            cost=cost,
+            seconds_per_new_item=seconds_per_new_item,
+            hourly=hourly,
+            currency=currency,
+            replays=replays,
+            draws=draws,
+            seed=seed,
+            jobs=jobs,
+            progress=told,
+        )
     _give(result, output, plot, json=json, pairs=pairs)
 
 
@@ -316,8 +355,14 @@ def show_adaptive(result: AdaptivePlan, console: Console) -> None:
         render.table(title), left=["policy"], right=["decided", "median", "9 of 10", "hours", "money"]
     )
     for row in result.policies:
-        table.add_row(row.policy, render.percent(row.decided), f"{row.cells:.0f}", f"{row.cells_90:.0f}",
-                      render.number(row.hours), render.number(row.money))  # fmt: skip
+        table.add_row(
+            row.policy,
+            render.percent(row.decided),
+            f"{row.cells:.0f}",
+            f"{row.cells_90:.0f}",
+            render.number(row.hours),
+            render.number(row.money),
+        )
     console.print(table)
     console.print()
     for note in result.notes:
@@ -356,10 +401,18 @@ def _cells(point: Point, pairs: int, *, timed: bool, paid: bool) -> list[str]:
     costs += [f"{point.money:.0f}"] if paid else []
     share = "-" if math.isnan(point.share) else render.percent(point.share)
     return [
-        str(point.items), share, f"{point.judgments:.0f}", *costs, render.number(point.width),
-        render.number(point.width_difference), render.number(point.detects), render.percent(round(point.accuracy, 6)),
-        render.percent(point.best), render.percent(point.ranking), f"{point.apart:.0f} of {pairs}",
-    ]  # fmt: skip
+        str(point.items),
+        share,
+        f"{point.judgments:.0f}",
+        *costs,
+        render.number(point.width),
+        render.number(point.width_difference),
+        render.number(point.detects),
+        render.percent(round(point.accuracy, 6)),
+        render.percent(point.best),
+        render.percent(point.ranking),
+        f"{point.apart:.0f} of {pairs}",
+    ]
 
 
 def _pairs(result: CampaignPlan) -> Table:
@@ -412,7 +465,7 @@ def show_power(result: PowerPlan, console: Console) -> None:
         ("judged items", f"{result.judged_items}{'' if result.paired else ', each for one system'}"),
         ("judgments per system, in total", f"{result.per_system}, {result.judgments}"),
         ("difference, power, alpha", f"{render.number(result.difference)}, {result.power:.3f}, {result.alpha:g}"),
-    ]  # fmt: skip
+    ]
     for name, value in rows:
         table.add_row(name, value)
     console.print(table)
@@ -428,8 +481,10 @@ def show_power(result: PowerPlan, console: Console) -> None:
 def show_table(result: PowerTable, console: Console) -> None:
     """Print judgments by spread and difference."""
     what = "of the difference on an item" if result.paired else "of a judgment"
-    console.print(f"judgments of all {result.systems} systems together for {result.power:.0%} power at alpha "
-                  f"{result.alpha:g},\nby standard deviation {what} (rows) and difference (columns)\n")  # fmt: skip
+    console.print(
+        f"judgments of all {result.systems} systems together for {result.power:.0%} power at alpha "
+        f"{result.alpha:g},\nby standard deviation {what} (rows) and difference (columns)\n"
+    )
     table = render.columns(render.table(), right=["sd", *(f"{value:g}" for value in result.differences)])
     for sd, row in zip(result.sds, result.judgments, strict=True):
         table.add_row(f"{sd:g}", *(str(count) for count in row))

@@ -79,9 +79,20 @@ def run(
     mapping = parse_mapping(columns) if columns else None
     with common.resumable(output), rated("measuring") as progress:
         chosen = select_pool(
-            data, method, budget, columns=mapping, cost=cost, balance=balance, dedup=dedup, pair=pair, seed=seed,
-            jobs=jobs, engine=engine, journal=output, progress=progress,
-        )  # fmt: skip
+            data,
+            method,
+            budget,
+            columns=mapping,
+            cost=cost,
+            balance=balance,
+            dedup=dedup,
+            pair=pair,
+            seed=seed,
+            jobs=jobs,
+            engine=engine,
+            journal=output,
+            progress=progress,
+        )
     if output is not None:
         write(chosen, output)
     common.draw(plot, lambda: _figure(chosen))
@@ -113,11 +124,15 @@ def document(chosen: PoolSelection) -> dict[str, Any]:
     return {
         "items": [{name: item.get(name) for name in fields} for item in items],
         "summary": {
-            "items": len(chosen), "population": selection.population, "n_items": chosen.n_items,
-            "duplicates": chosen.duplicates, "method": selection.method, "effect": effect(selection),
+            "items": len(chosen),
+            "population": selection.population,
+            "n_items": chosen.n_items,
+            "duplicates": chosen.duplicates,
+            "method": selection.method,
+            "effect": effect(selection),
         },
         "signature": selection.signature,
-    }  # fmt: skip
+    }
 
 
 def show(chosen: PoolSelection, output: Path | None) -> None:

@@ -54,9 +54,13 @@ def console() -> Console:
     """A console, 100 columns wide unless the terminal is narrower: on standard output, unless a file goes there."""
     terminal = os.get_terminal_size().columns if sys.stdout.isatty() else WIDTH
     return PlainConsole(
-        width=min(WIDTH, terminal), highlight=False, soft_wrap=False, emoji=False, markup=False,
+        width=min(WIDTH, terminal),
+        highlight=False,
+        soft_wrap=False,
+        emoji=False,
+        markup=False,
         stderr=stdout_is_output(),
-    )  # fmt: skip
+    )
 
 
 @contextmanager
@@ -148,10 +152,17 @@ def signature(text: str, console: Console) -> None:
 
 def table(title: str | None = None, *, caption: str | None = None) -> PlainTable:
     """An unboxed table with a rule under the header; names in it may hold anything."""
-    return PlainTable(title=title and Text(escape.terminal(title, lines=True)),
-                      caption=caption and Text(escape.terminal(caption, lines=True)), box=None, title_justify="left",
-                      caption_justify="left", header_style="bold", pad_edge=False, padding=(0, 2, 0, 0),
-                      title_style="bold")  # fmt: skip
+    return PlainTable(
+        title=title and Text(escape.terminal(title, lines=True)),
+        caption=caption and Text(escape.terminal(caption, lines=True)),
+        box=None,
+        title_justify="left",
+        caption_justify="left",
+        header_style="bold",
+        pad_edge=False,
+        padding=(0, 2, 0, 0),
+        title_style="bold",
+    )
 
 
 def columns(of: Table, left: Sequence[str] = (), right: Sequence[str] = ()) -> Table:
@@ -210,9 +221,12 @@ def counting(what: str) -> Iterator[Counted | None]:
 def rated(first: str) -> Iterator[Shared | None]:
     """A bar with a rate, to be told what is done, what share of it, and how many sources so far."""
     bar = _bar(
-        TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn(),
-        TextColumn("{task.fields[rate]}"), TimeRemainingColumn(),
-    )  # fmt: skip
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TaskProgressColumn(),
+        TextColumn("{task.fields[rate]}"),
+        TimeRemainingColumn(),
+    )
     if bar is None:
         yield None
         return

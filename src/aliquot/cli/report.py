@@ -85,9 +85,15 @@ def run(
     common.require_writable(output)
     require_page(output or Path("-"))
     reading: dict[str, Any] = {
-        "human": human, "systems": systems, "exclude": exclude, "format": format, "lower_is_better": lower_is_better,
-        "columns": columns, "wide": wide, "pair": pair,
-    }  # fmt: skip
+        "human": human,
+        "systems": systems,
+        "exclude": exclude,
+        "format": format,
+        "lower_is_better": lower_is_better,
+        "columns": columns,
+        "wide": wide,
+        "pair": pair,
+    }
     answers = [judgments] if len(data) == 1 else _for_each(judgments, len(data), "--judgments")
     loaded = [_load(source, made, reading) for source, made in zip(data, answers, strict=True)]
     with render.counting("reporting") as told, render.busy("making the report"), warnings.catch_warnings():
@@ -95,10 +101,20 @@ def run(
         page = make_report(
             [one for one, _ in loaded],
             selection=_for_each(selection, len(data), "--selection") if selection else None,
-            judgments=[made for _, made in loaded], title=title, method=method, human=human, criterion=criterion,
-            level=level, alpha=alpha, target=target, clean=clean, without=common.names(without), examples=examples,
-            seed=seed, progress=told,
-        )  # fmt: skip
+            judgments=[made for _, made in loaded],
+            title=title,
+            method=method,
+            human=human,
+            criterion=criterion,
+            level=level,
+            alpha=alpha,
+            target=target,
+            clean=clean,
+            without=common.names(without),
+            examples=examples,
+            seed=seed,
+            progress=told,
+        )
     if output is not None:
         page.save(output)
     if json:
@@ -111,8 +127,10 @@ def _for_each(files: list[Path] | None, count: int, option: str) -> list[Any]:
     if not files:
         return [None] * count
     if len(files) != count:
-        raise OptionError(f"{count} test set{'s' * (count != 1)} and {len(files)} times {option}: give it once for "
-                          "each, in the same order")  # fmt: skip
+        raise OptionError(
+            f"{count} test set{'s' * (count != 1)} and {len(files)} times {option}: give it once for "
+            "each, in the same order"
+        )
     return list(files)
 
 

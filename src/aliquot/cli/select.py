@@ -127,19 +127,44 @@ def run(
     common.require_writable(output)
     common.require_picture(plot)
     evalset = common.load_data(
-        data, True, human=human, systems=systems, exclude=exclude, format=input_format, lower_is_better=lower_is_better,
-        columns=columns, wide=wide, score_name=score_name, pair=pair,
-    )  # fmt: skip
+        data,
+        True,
+        human=human,
+        systems=systems,
+        exclude=exclude,
+        format=input_format,
+        lower_is_better=lower_is_better,
+        columns=columns,
+        wide=wide,
+        score_name=score_name,
+        pair=pair,
+    )
     first = None if within is None else Selection.load(within)
     before = None if add_to is None else Selection.load(add_to)
     with render.busy(f"choosing by {method}"):
         selection = select(
-            evalset, method, budget, cost=cost, seconds_per_item=seconds_per_item, hourly=hourly, currency=currency,
-            seconds_per_judgment=seconds_per_judgment, protocol=protocol, past=past or (), scale=scale,
-            balance=balance, unit=unit, include=_ids(include, evalset),
-            exclude_items=_ids(exclude_items, evalset), crowd=None if crowd is None else common.names(crowd),
-            matching=not non_matching, within=first, add_to=before, seed=seed, metric=metric,
-        )  # fmt: skip
+            evalset,
+            method,
+            budget,
+            cost=cost,
+            seconds_per_item=seconds_per_item,
+            hourly=hourly,
+            currency=currency,
+            seconds_per_judgment=seconds_per_judgment,
+            protocol=protocol,
+            past=past or (),
+            scale=scale,
+            balance=balance,
+            unit=unit,
+            include=_ids(include, evalset),
+            exclude_items=_ids(exclude_items, evalset),
+            crowd=None if crowd is None else common.names(crowd),
+            matching=not non_matching,
+            within=first,
+            add_to=before,
+            seed=seed,
+            metric=metric,
+        )
     timed = budget is not None and parse_amount(budget.removeprefix("+"), currency).timed
     summary = summarise(selection, evalset, None if timed else _total_cost(evalset, cost))
     if output is not None:

@@ -28,9 +28,25 @@ _RUNNING = "Running"
 _USUAL = ("spa", "spa_full", "accuracy", "mae", "coverage")
 _COLUMNS = 5
 _PROTOCOL_BUDGET = "30%"
-_NOT_FOR_PROTOCOLS = ("methods", "measures", "metric", "cost", "unit", "balance", "crowd", "test", "level", "interval",
-                      "value_range", "parity", "plot", "plot_measure", "seconds_per_item", "hourly",
-                      "currency")  # fmt: skip
+_NOT_FOR_PROTOCOLS = (
+    "methods",
+    "measures",
+    "metric",
+    "cost",
+    "unit",
+    "balance",
+    "crowd",
+    "test",
+    "level",
+    "interval",
+    "value_range",
+    "parity",
+    "plot",
+    "plot_measure",
+    "seconds_per_item",
+    "hourly",
+    "currency",
+)
 _FOR_ANNOTATORS = {"methods", "metric", "interval", "value_range", "level"}
 
 
@@ -160,26 +176,48 @@ def run(
     names = [measure.name for measure in chosen_measures(measures)]
     drawn = _plot_measure(plot, plot_measure, names)
     reading: common.Reading = {
-        "human": human, "systems": systems, "exclude": exclude, "format": format, "lower_is_better": lower_is_better,
-        "columns": columns, "wide": wide, "score_name": score_name, "pair": pair, "mqm_weights": mqm_weights,
-    }  # fmt: skip
+        "human": human,
+        "systems": systems,
+        "exclude": exclude,
+        "format": format,
+        "lower_is_better": lower_is_better,
+        "columns": columns,
+        "wide": wide,
+        "score_name": score_name,
+        "pair": pair,
+        "mqm_weights": mqm_weights,
+    }
     sets = [common.load_data(source, **reading) for source in data]
     if protocol_study:
         with counting("replaying protocols") as told:
             study = protocols(
-                sets, budgets if "budgets" in given else _PROTOCOL_BUDGET, human=human,
-                runs=repeats if "repeats" in given else RUNS, seed=seed if "seed" in given else SEED, jobs=jobs,
-                engine=engine, progress=told,
-            )  # fmt: skip
+                sets,
+                budgets if "budgets" in given else _PROTOCOL_BUDGET,
+                human=human,
+                runs=repeats if "repeats" in given else RUNS,
+                seed=seed if "seed" in given else SEED,
+                jobs=jobs,
+                engine=engine,
+                progress=told,
+            )
         _give_protocols(study, output, as_json=as_json)
         return
     if annotators:
         with counting("replaying annotators") as told:
             alone = by_annotator(
-                sets, methods if "methods" in given else ANNOTATOR_METHODS, budgets, repeats=repeats, human=human,
-                metric=metric, interval=interval, value_range=common.value_range(value_range), level=level, seed=seed,
-                jobs=jobs, progress=told,
-            )  # fmt: skip
+                sets,
+                methods if "methods" in given else ANNOTATOR_METHODS,
+                budgets,
+                repeats=repeats,
+                human=human,
+                metric=metric,
+                interval=interval,
+                value_range=common.value_range(value_range),
+                level=level,
+                seed=seed,
+                jobs=jobs,
+                progress=told,
+            )
         _give_annotators(alone, output, as_json=as_json)
         return
     if by_metric:
@@ -190,12 +228,31 @@ def run(
         return
     with common.resumable(output), counting("replaying") as told:
         result = simulate(
-            sets, methods, budgets, repeats=repeats, measures=None if measures is None else names, human=human,
-            metric=metric, cost=cost, unit=unit, balance=balance, crowd=crowd, test=test, level=level,
-            interval=interval, value_range=common.value_range(value_range), parity=parity,
-            seconds_per_item=seconds_per_item, hourly=hourly, currency=currency, seed=seed, jobs=jobs,
-            engine=engine, journal=output, progress=told,
-        )  # fmt: skip
+            sets,
+            methods,
+            budgets,
+            repeats=repeats,
+            measures=None if measures is None else names,
+            human=human,
+            metric=metric,
+            cost=cost,
+            unit=unit,
+            balance=balance,
+            crowd=crowd,
+            test=test,
+            level=level,
+            interval=interval,
+            value_range=common.value_range(value_range),
+            parity=parity,
+            seconds_per_item=seconds_per_item,
+            hourly=hourly,
+            currency=currency,
+            seed=seed,
+            jobs=jobs,
+            engine=engine,
+            journal=output,
+            progress=told,
+        )
     if output is not None:
         common.write_result(result.to_frame(), result.to_dict(), output)
         journal_path(output).unlink(missing_ok=True)
@@ -307,12 +364,20 @@ def _give_protocols(study: ProtocolStudy, output: Path | None, *, as_json: bool)
         return
     console = render.console()
     table = render.columns(
-        render.table("sets whose ranking changes"), left=["score", "protocol", "draws"],
+        render.table("sets whose ranking changes"),
+        left=["score", "protocol", "draws"],
         right=["best", "median", "worst", "of sets"],
-    )  # fmt: skip
+    )
     for row in study.rows:
-        table.add_row(row.score, row.protocol, "matching" if row.matching else "separate", str(row.best),
-                      f"{row.median:g}", str(row.worst), str(row.sets))  # fmt: skip
+        table.add_row(
+            row.score,
+            row.protocol,
+            "matching" if row.matching else "separate",
+            str(row.best),
+            f"{row.median:g}",
+            str(row.worst),
+            str(row.sets),
+        )
     console.print(table)
     console.print(f"best, median and worst of {study.runs} runs; fewer changes are better")
     if any(row.protocol == JUDGED for row in study.rows):

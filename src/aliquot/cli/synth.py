@@ -47,9 +47,17 @@ def run(
     """
     common.require_writable(output, or_folder=True)
     evalset = synthetic(
-        items, systems, protocol=protocol, metrics=_parse(metrics), document_length=document_length, domains=domains,
-        annotators=annotators, judgments_per_output=judgments_per_output, texts=texts, seed=seed,
-    )  # fmt: skip
+        items,
+        systems,
+        protocol=protocol,
+        metrics=_parse(metrics),
+        document_length=document_length,
+        domains=domains,
+        annotators=annotators,
+        judgments_per_output=judgments_per_output,
+        texts=texts,
+        seed=seed,
+    )
     save(evalset, output)
     if json:
         common.print_json({"written": [str(output)], "items": evalset.n_items, "systems": list(evalset.systems)})

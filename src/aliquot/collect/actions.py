@@ -68,8 +68,13 @@ def _fact(name: str, value: str | int, done: str, *, free: bool = False) -> Call
             identity = campaign.identity(connection, request.target)
             if free:
                 campaign.free_units(connection, identity)
-            campaign.log.append(connection, campaign.store.clock.now(), "organiser", "annotator_state",
-                                {"id": identity, name: value, "reason": request.reason})  # fmt: skip
+            campaign.log.append(
+                connection,
+                campaign.store.clock.now(),
+                "organiser",
+                "annotator_state",
+                {"id": identity, name: value, "reason": request.reason},
+            )
 
         campaign.store.write(change)
         return f"{request.target} {done}"
@@ -81,8 +86,13 @@ def _reassign(campaign: Campaign, request: Request) -> str:
     def change(connection: Connection) -> int:
         identity = campaign.identity(connection, request.target)
         count = campaign.free_units(connection, identity)
-        campaign.log.append(connection, campaign.store.clock.now(), "organiser", "reassigned",
-                            {"id": identity, "units": count, "reason": request.reason})  # fmt: skip
+        campaign.log.append(
+            connection,
+            campaign.store.clock.now(),
+            "organiser",
+            "reassigned",
+            {"id": identity, "units": count, "reason": request.reason},
+        )
         return count
 
     count = campaign.store.write(change)
@@ -116,8 +126,13 @@ def _message(campaign: Campaign, request: Request) -> str:
 
     def change(connection: Connection) -> None:
         identity = campaign.identity(connection, request.target) if request.target else None
-        campaign.log.append(connection, campaign.store.clock.now(), "organiser", "message",
-                            {"id": identity, "text": request.value, "reason": request.reason})  # fmt: skip
+        campaign.log.append(
+            connection,
+            campaign.store.clock.now(),
+            "organiser",
+            "message",
+            {"id": identity, "text": request.value, "reason": request.reason},
+        )
 
     campaign.store.write(change)
     return f"message to {request.target or 'everybody'}: {request.value}"
@@ -128,9 +143,15 @@ def _message(campaign: Campaign, request: Request) -> str:
 
 def _campaign_state(state: str, done: str) -> Callable[[Campaign, Request], str]:
     def run(campaign: Campaign, request: Request) -> str:
-        campaign.store.write(lambda connection: campaign.log.append(
-            connection, campaign.store.clock.now(), "organiser", "campaign_state",
-            {"state": state, "reason": request.reason}))  # fmt: skip
+        campaign.store.write(
+            lambda connection: campaign.log.append(
+                connection,
+                campaign.store.clock.now(),
+                "organiser",
+                "campaign_state",
+                {"state": state, "reason": request.reason},
+            )
+        )
         return done
 
     return run
@@ -138,16 +159,19 @@ def _campaign_state(state: str, done: str) -> Callable[[Campaign, Request], str]
 
 def _wanted(campaign: Campaign, request: Request) -> str:
     if campaign.assign == "fixed":
-        raise OptionError("every annotator has a fixed list, so the number of judgments an output cannot change; add a "
-                          "campaign with more annotators instead")  # fmt: skip
+        raise OptionError(
+            "every annotator has a fixed list, so the number of judgments an output cannot change; add a "
+            "campaign with more annotators instead"
+        )
     count = _whole(request.value, "judgments an output")
 
     def change(connection: Connection) -> None:
         people = connection.execute(sql(f"SELECT COUNT(*) FROM annotators WHERE {WORKING}")).scalar() or 0  # noqa: S608
         if count > people:
             raise OptionError(f"{count} judgments an output need {count} annotators, and {people} are active; add some")
-        campaign.log.append(connection, campaign.store.clock.now(), "organiser", "wanted",
-                            {"wanted": count, "reason": request.reason})  # fmt: skip
+        campaign.log.append(
+            connection, campaign.store.clock.now(), "organiser", "wanted", {"wanted": count, "reason": request.reason}
+        )
 
     campaign.store.write(change)
     return f"every output is judged {count} times; what was judged more often stays"
@@ -155,9 +179,11 @@ def _wanted(campaign: Campaign, request: Request) -> str:
 
 def _workers(campaign: Campaign, request: Request) -> str:
     most = _whole(request.value, "workers")
-    campaign.store.write(lambda connection: campaign.log.append(
-        connection, campaign.store.clock.now(), "organiser", "workers", {"most": most, "reason": request.reason}
-    ))  # fmt: skip
+    campaign.store.write(
+        lambda connection: campaign.log.append(
+            connection, campaign.store.clock.now(), "organiser", "workers", {"most": most, "reason": request.reason}
+        )
+    )
     return f"shared links let in {most} workers at the most"
 
 
@@ -173,14 +199,20 @@ def _top_up(campaign: Campaign, request: Request) -> str:
     fresh = set(later.ids) - set(before.ids)
     if not fresh:
         raise OptionError(f"no item is left to add: {len(before)} of {before.population} are selected")
-    units = make_units(campaign.data, _only(later, fresh), campaign.protocol, seed=campaign.seed + len(later),
-                       **campaign.unit_options)  # fmt: skip
+    units = make_units(
+        campaign.data, _only(later, fresh), campaign.protocol, seed=campaign.seed + len(later), **campaign.unit_options
+    )
 
     def change(connection: Connection) -> None:
         now = campaign.store.clock.now()
         campaign.replace_selection(connection, later)
-        campaign.log.append(connection, now, "organiser", "topped_up",
-                            {"items": len(fresh), "selected": len(later), "reason": request.reason})  # fmt: skip
+        campaign.log.append(
+            connection,
+            now,
+            "organiser",
+            "topped_up",
+            {"items": len(fresh), "selected": len(later), "reason": request.reason},
+        )
         add_units(campaign.log, connection, units, campaign.per_output, now)
 
     campaign.store.write(change)
@@ -198,10 +230,12 @@ def _rejudge(campaign: Campaign, request: Request) -> str:
     def change(connection: Connection) -> None:
         identity = campaign.identity(connection, request.target, also_forgotten=True)
         if is_model(connection, identity):
-            raise OptionError(f"'{request.target}' is an automatic judge, so that people judge all its outputs anyway; "
-                              "name a person")  # fmt: skip
-        campaign.log.append(connection, campaign.store.clock.now(), "organiser", "rejudge",
-                            {"id": identity, "reason": request.reason})  # fmt: skip
+            raise OptionError(
+                f"'{request.target}' is an automatic judge, so that people judge all its outputs anyway; name a person"
+            )
+        campaign.log.append(
+            connection, campaign.store.clock.now(), "organiser", "rejudge", {"id": identity, "reason": request.reason}
+        )
 
     campaign.store.write(change)
     return f"the finished work of {request.target} is judged once more by others"

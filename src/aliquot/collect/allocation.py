@@ -92,11 +92,13 @@ class Allocation:
         Marks are ignored: what is known of an annotator may depend on the scores. Automatic judges are a metric.
         """
         rows = connection.execute(
-            sql('SELECT item, system, annotator, SUM(value) AS total, AVG(value) AS mean, MAX(error) AS errors, '
+            sql(
+                "SELECT item, system, annotator, SUM(value) AS total, AVG(value) AS mean, MAX(error) AS errors, "
                 'MIN("order") AS place FROM judgments WHERE control IS NULL AND "repeat" IS NULL '
                 "AND value IS NOT NULL AND annotator NOT IN (SELECT name FROM annotators WHERE kind = 'model') "
-                "GROUP BY item, system, annotator ORDER BY MIN(time), place")
-        ).all()  # fmt: skip
+                "GROUP BY item, system, annotator ORDER BY MIN(time), place"
+            )
+        ).all()
         fresh = []
         for row in rows:
             item = decode(row.item)

@@ -57,8 +57,11 @@ class Shown:
         for at, row in enumerate(self.rows):
             if row.get("cell"):
                 found.append(Cell(row["cell"], "item", at))
-            found += [Cell(output["cell"], "output", at, number)
-                      for number, output in enumerate(row["outputs"]) if output.get("cell")]  # fmt: skip
+            found += [
+                Cell(output["cell"], "output", at, number)
+                for number, output in enumerate(row["outputs"])
+                if output.get("cell")
+            ]
         if self.document_cell:
             found.append(Cell(self.document_cell, "document"))
         return {cell.id: cell for cell in found}
@@ -231,8 +234,15 @@ def _span(
     category = span.get("category")
     if category is not None and not _is_among(category, categories):
         raise refuse(f"{widget.name}: no category {_in_words(category)}; load the page again")
-    return {"start": start, "end": end, "quote": text[start:end], "severity": severity, "category": category,
-            "side": side, "text": text_digest(text)}  # fmt: skip
+    return {
+        "start": start,
+        "end": end,
+        "quote": text[start:end],
+        "severity": severity,
+        "category": category,
+        "side": side,
+        "text": text_digest(text),
+    }
 
 
 def _is_among(value: Any, names: Collection[str]) -> bool:

@@ -24,10 +24,15 @@ def answer_unit(unit: Unit, protocol: Mapping[str, Any], rng: random.Random) -> 
 def changes(answers: Answers, rng: random.Random) -> list[dict[str, Any]]:
     """Return answers as a page sends them: each with an id of its own and the time it took."""
     return [
-        {"id": str(UUID(int=rng.getrandbits(128), version=4)), "cell": cell, "answer": answer,
-         "active_ms": rng.randrange(2_000, 30_000), "idle_ms": rng.randrange(0, 2_000)}
+        {
+            "id": str(UUID(int=rng.getrandbits(128), version=4)),
+            "cell": cell,
+            "answer": answer,
+            "active_ms": rng.randrange(2_000, 30_000),
+            "idle_ms": rng.randrange(0, 2_000),
+        }
         for cell, answer in answers.items()
-    ]  # fmt: skip
+    ]
 
 
 def _cells(unit: Unit) -> Iterator[tuple[str, str, list[str], str]]:
@@ -68,9 +73,16 @@ def _spans(widget: Mapping[str, Any], output: str, rng: random.Random) -> list[d
     start = rng.randrange(len(output))
     end = rng.randint(start + 1, len(output))
     leaves = [f"{top}/{leaf}" if leaf else top for top, below in widget["categories"].items() for leaf in below or [""]]
-    return [{"start": start, "end": end, "quote": output[start:end], "side": "output",
-             "severity": rng.choice(widget["severities"])["name"],
-             "category": rng.choice(leaves) if leaves else None}]  # fmt: skip
+    return [
+        {
+            "start": start,
+            "end": end,
+            "quote": output[start:end],
+            "side": "output",
+            "severity": rng.choice(widget["severities"])["name"],
+            "category": rng.choice(leaves) if leaves else None,
+        }
+    ]
 
 
 def _choice(widget: Mapping[str, Any], slots: Sequence[str], rng: random.Random) -> Any:

@@ -87,10 +87,23 @@ class Campaign(ServedCampaign):
             budget: cells at the most that the policy may ask for, or a share of all ("30%").
         """
         inputs = gather(
-            data, selection, protocol, annotators, per_output=per_output, assign=assign, seed=seed,
-            guidelines=guidelines, locale=locale, pairs=pairs, unit_items=unit_items, skip_missing=skip_missing,
-            title=title, allocate=allocate, question=question, budget=budget,
-        )  # fmt: skip
+            data,
+            selection,
+            protocol,
+            annotators,
+            per_output=per_output,
+            assign=assign,
+            seed=seed,
+            guidelines=guidelines,
+            locale=locale,
+            pairs=pairs,
+            unit_items=unit_items,
+            skip_missing=skip_missing,
+            title=title,
+            allocate=allocate,
+            question=question,
+            budget=budget,
+        )
         if is_url(path):
             creating.create_at_url(str(path), inputs)
         else:
@@ -127,20 +140,23 @@ class Campaign(ServedCampaign):
         base = base_url.rstrip("/")
         with self.store.read() as connection:
             rows = connection.execute(
-                sql("SELECT id, name, token_number, token_hash FROM annotators WHERE link = 'valid' ORDER BY "
-                    "created, name")
-            ).all()  # fmt: skip
+                sql(
+                    "SELECT id, name, token_number, token_hash FROM annotators WHERE link = 'valid' ORDER BY "
+                    "created, name"
+                )
+            ).all()
             meta = {row.key: row.value for row in connection.execute(sql("SELECT key, value FROM meta"))}
         organiser = make_token(secret, self.id, ORGANISER, int(meta["organiser_number"]))
         tokens = {row.name: make_token(secret, self.id, row.id, row.token_number) for row in rows}
         hashes = {row.name: row.token_hash for row in rows}
         fits = all(token_hash(token) == hashes[name] for name, token in tokens.items())
         if not fits or token_hash(organiser) != meta["organiser_hash"]:
-            raise DataError(f"{self.key_file}: belongs to another campaign, or to older links; put the right file "
-                            "back, or make new links: aliquot collect links CAMPAIGN --new")  # fmt: skip
+            raise DataError(
+                f"{self.key_file}: belongs to another campaign, or to older links; put the right file "
+                "back, or make new links: aliquot collect links CAMPAIGN --new"
+            )
         own = {name: f"{base}/{crowd.route(name)}/{token}" for name, token in tokens.items()}
-        return Links(f"{base}/o/{organiser}", own,
-                     crowd.shared_links(f"{base}/c/{self._shared_token(secret, meta)}"))  # fmt: skip
+        return Links(f"{base}/o/{organiser}", own, crowd.shared_links(f"{base}/c/{self._shared_token(secret, meta)}"))
 
     def _shared_token(self, secret: bytes, meta: Mapping[str, str]) -> str:
         return make_token(secret, self.id, CROWD, int(meta.get("crowd_number", "1")))
@@ -153,10 +169,17 @@ class Campaign(ServedCampaign):
             rows = connection.execute(sql("SELECT id, token_number FROM annotators WHERE link <> 'forgotten'")).all()
             for row in rows:
                 number = row.token_number + 1
-                self.log.append(connection, now, "organiser", "annotator_token", {
-                    "id": row.id, "token_number": number,
-                    "token_hash": token_hash(make_token(secret, self.id, row.id, number)),
-                })  # fmt: skip
+                self.log.append(
+                    connection,
+                    now,
+                    "organiser",
+                    "annotator_token",
+                    {
+                        "id": row.id,
+                        "token_number": number,
+                        "token_hash": token_hash(make_token(secret, self.id, row.id, number)),
+                    },
+                )
             number = int(meta_value(connection, "organiser_number")) + 1
             set_meta(connection, "organiser_number", str(number))
             set_meta(connection, "organiser_hash", token_hash(make_token(secret, self.id, ORGANISER, number)))
@@ -247,8 +270,9 @@ class Campaign(ServedCampaign):
         def change(connection: Connection) -> int:
             version = int(connection.execute(sql("SELECT MAX(version) FROM guidelines")).scalar() or 0) + 1
             now = self.store.clock.now()
-            self.log.append(connection, now, "organiser", "guidelines",
-                            {"version": version, "locale": self.locale, "text": text})  # fmt: skip
+            self.log.append(
+                connection, now, "organiser", "guidelines", {"version": version, "locale": self.locale, "text": text}
+            )
             self.log.append(connection, now, "organiser", "guidelines_changed", {"version": version, "reason": reason})
             return version
 
@@ -261,8 +285,9 @@ class Campaign(ServedCampaign):
             now = self.store.clock.now()
             identity = self.identity(connection, name)
             self.free_units(connection, identity, for_good=True)
-            self.log.append(connection, now, "organiser", "annotator_state",
-                            {"id": identity, "link": WITHDRAWN, "reason": reason})  # fmt: skip
+            self.log.append(
+                connection, now, "organiser", "annotator_state", {"id": identity, "link": WITHDRAWN, "reason": reason}
+            )
 
         self.store.write(change)
 
@@ -283,8 +308,13 @@ class Campaign(ServedCampaign):
 
         def change(connection: Connection) -> None:
             self._renew_shared(connection, secret)
-            self.log.append(connection, self.store.clock.now(), "organiser", "links_renewed",
-                            {"annotators": 0, "link": "shared", "reason": reason})  # fmt: skip
+            self.log.append(
+                connection,
+                self.store.clock.now(),
+                "organiser",
+                "links_renewed",
+                {"annotators": 0, "link": "shared", "reason": reason},
+            )
 
         self.store.write(change)
 
@@ -297,12 +327,21 @@ class Campaign(ServedCampaign):
             query = sql("SELECT token_number FROM annotators WHERE id = :id")
             number = int(connection.execute(query, {"id": identity}).scalar() or 0) + 1
             now = self.store.clock.now()
-            self.log.append(connection, now, "organiser", "annotator_token", {
-                "id": identity, "token_number": number, "link": VALID,
-                "token_hash": token_hash(make_token(secret, self.id, identity, number)),
-            })  # fmt: skip
-            self.log.append(connection, now, "organiser", "links_renewed",
-                            {"id": identity, "annotators": 1, "reason": reason})  # fmt: skip
+            self.log.append(
+                connection,
+                now,
+                "organiser",
+                "annotator_token",
+                {
+                    "id": identity,
+                    "token_number": number,
+                    "link": VALID,
+                    "token_hash": token_hash(make_token(secret, self.id, identity, number)),
+                },
+            )
+            self.log.append(
+                connection, now, "organiser", "links_renewed", {"id": identity, "annotators": 1, "reason": reason}
+            )
 
         self.store.write(change)
 
@@ -364,8 +403,9 @@ class Campaign(ServedCampaign):
                 own link. The worker's id alone lets nobody in a second time.
         """
         if not crowd.MIN_SECRET <= len(secret) <= crowd.MAX_SECRET:
-            raise CollectError("bad_answer", f"`secret` should be a text of {crowd.MIN_SECRET} to {crowd.MAX_SECRET} "
-                               "characters")  # fmt: skip
+            raise CollectError(
+                "bad_answer", f"`secret` should be a text of {crowd.MIN_SECRET} to {crowd.MAX_SECRET} characters"
+            )
         key, proof = read_secret(self.key_file), token_hash(secret)
 
         def change(connection: Connection) -> str:
@@ -385,8 +425,11 @@ class Campaign(ServedCampaign):
             elif proof in (row.token_hash, decode(row.extra).get("secret")):
                 identity, number = row.id, row.token_number
             else:
-                raise CollectError("worker_known", "this worker id has begun already, in another browser; go on there, "
-                                   "or ask the organiser for a new link")  # fmt: skip
+                raise CollectError(
+                    "worker_known",
+                    "this worker id has begun already, in another browser; go on there, "
+                    "or ask the organiser for a new link",
+                )
             self.log.append(connection, now, identity, "came", {"annotator": identity} | came)
             return make_token(key, self.id, identity, number)
 
@@ -396,8 +439,10 @@ class Campaign(ServedCampaign):
         if campaign_state(connection) == "closed":
             raise CollectError("campaign_closed", "the campaign is closed; no work is left")
         if crowd.count_workers(connection) >= self._most_workers(connection):
-            raise CollectError("crowd_full", "no more people can join this campaign at the moment; tell the organiser, "
-                               "or come back later")  # fmt: skip
+            raise CollectError(
+                "crowd_full",
+                "no more people can join this campaign at the moment; tell the organiser, or come back later",
+            )
 
     def _most_workers(self, connection: Connection) -> int:
         """Return how many workers shared links let in: the organiser's number, or one that follows from the work."""
@@ -415,9 +460,11 @@ class Campaign(ServedCampaign):
             count = crowd.count_workers(connection)
             if not count or count < self._most_workers(connection):
                 return None
-        return (f"{count} workers came by the shared links; no more are let in. If they are real, allow more: aliquot "
-                f"collect act CAMPAIGN workers --value {2 * count}. If not, exclude them, and make new shared links: "
-                "aliquot collect act CAMPAIGN renew_shared")  # fmt: skip
+        return (
+            f"{count} workers came by the shared links; no more are let in. If they are real, allow more: aliquot "
+            f"collect act CAMPAIGN workers --value {2 * count}. If not, exclude them, and make new shared links: "
+            "aliquot collect act CAMPAIGN renew_shared"
+        )
 
     def crowd_token(self, token: str) -> bool:
         """Return True for the token of the shared link, and raise for any other."""

@@ -87,8 +87,14 @@ def annotator_cards(judgments: Judgments, *, floor: Mapping[str, float] | None =
 
 
 def _complete(table: pl.DataFrame) -> pl.DataFrame:
-    absent = {"control": pl.String(), "page": pl.String(), "spans": pl.String(), "marked": pl.String(),
-              "expected": pl.Float64(), "error": pl.String()}  # fmt: skip
+    absent = {
+        "control": pl.String(),
+        "page": pl.String(),
+        "spans": pl.String(),
+        "marked": pl.String(),
+        "expected": pl.Float64(),
+        "error": pl.String(),
+    }
     table = table.with_columns(pl.lit(None, dtype).alias(name) for name, dtype in absent.items() if name not in table)
     again = (
         pl.col("repeat").cast(pl.Boolean).fill_null(value=False) if "repeat" in table.columns else pl.lit(value=False)
@@ -126,11 +132,25 @@ def _card(rows: pl.DataFrame, name: str, severity: Mapping[str, float], floor: M
     fast = [seconds < floor[page] for page, seconds in pages.iter_rows() if page in floor and seconds is not None]
     most = float(values.value_counts()["count"].to_numpy().max()) if len(values) >= _FEWEST_VALUES else np.nan
     card = AnnotatorCard(
-        name, own.height, pages.height, _number(pages["seconds"].median()), severity.get(name, np.nan),
-        len(original), _mean(original > copies), p, gold.height, _number(passed), len(again), _mean(again),
-        most / max(1, len(values)), _mean(np.array(fast)), _spans_per_output(own),
-        rows.filter(pl.col("marked").is_not_null() & pl.col("control").is_null()).height, "", (),
-    )  # fmt: skip
+        name,
+        own.height,
+        pages.height,
+        _number(pages["seconds"].median()),
+        severity.get(name, np.nan),
+        len(original),
+        _mean(original > copies),
+        p,
+        gold.height,
+        _number(passed),
+        len(again),
+        _mean(again),
+        most / max(1, len(values)),
+        _mean(np.array(fast)),
+        _spans_per_output(own),
+        rows.filter(pl.col("marked").is_not_null() & pl.col("control").is_null()).height,
+        "",
+        (),
+    )
     return _with_suggestion(card)
 
 

@@ -38,8 +38,9 @@ def create_file(path: Path, inputs: Inputs) -> None:
     key = Path(f"{path}.key")
     for there in (path, key):
         if there.exists():
-            raise OptionError(f"{there}: exists already, and judgments are not overwritten; name another file, or "
-                              "delete it")  # fmt: skip
+            raise OptionError(
+                f"{there}: exists already, and judgments are not overwritten; name another file, or delete it"
+            )
     secret: bytes | None = None
     try:
         with whole_file(path) as temporary:
@@ -74,8 +75,9 @@ def _fill(place: str, inputs: Inputs, secret: bytes, named: str | Path) -> str:
         with engine.begin() as connection:
             return fill(connection, inputs, secret, Clock().now())
     except DBAPIError as error:
-        raise OutputError(f"{named}: cannot be written ({error.orig}); free space or choose another -o; nothing was "
-                          "changed") from None  # fmt: skip
+        raise OutputError(
+            f"{named}: cannot be written ({error.orig}); free space or choose another -o; nothing was changed"
+        ) from None
     finally:
         engine.dispose()
 
@@ -85,14 +87,23 @@ def fill(connection: Connection, inputs: Inputs, secret: bytes, now: float) -> s
     campaign = secrets.token_hex(8)
     _store_inputs(connection, inputs)
     meta = {
-        "campaign": campaign, "created": str(now), "aliquot": __version__, "state": OPEN, "title": inputs.title,
-        "seed": str(inputs.seed), "assign": inputs.assign, "per_output": str(inputs.per_output),
-        "locale": inputs.locale, "data": inputs.evalset.fingerprint, "data_name": inputs.evalset.name,
+        "campaign": campaign,
+        "created": str(now),
+        "aliquot": __version__,
+        "state": OPEN,
+        "title": inputs.title,
+        "seed": str(inputs.seed),
+        "assign": inputs.assign,
+        "per_output": str(inputs.per_output),
+        "locale": inputs.locale,
+        "data": inputs.evalset.fingerprint,
+        "data_name": inputs.evalset.name,
         "human": inputs.evalset.human or "",
-        "settings": encode(inputs.settings), "organiser_number": "1",
+        "settings": encode(inputs.settings),
+        "organiser_number": "1",
         "crowd_hash": token_hash(make_token(secret, campaign, CROWD, 1)),
         "organiser_hash": token_hash(make_token(secret, campaign, ORGANISER, 1)),
-    }  # fmt: skip
+    }
     rows = [{"key": key, "value": value} for key, value in meta.items()]
     connection.execute(sql("INSERT INTO meta (key, value) VALUES (:key, :value)"), rows)
     reseal(connection, "meta", rows)
@@ -100,8 +111,9 @@ def fill(connection: Connection, inputs: Inputs, secret: bytes, now: float) -> s
     log = Log(inputs.protocol, lambda: texts)
     facts = {name: meta[name] for name in ("campaign", "aliquot", "seed", "assign", "per_output", "data", "settings")}
     log.append(connection, now, "organiser", "campaign", facts | {"protocol": inputs.protocol.name})
-    log.append(connection, now, "organiser", "guidelines",
-               {"version": 1, "locale": inputs.locale, "text": inputs.guidelines})  # fmt: skip
+    log.append(
+        connection, now, "organiser", "guidelines", {"version": 1, "locale": inputs.locale, "text": inputs.guidelines}
+    )
     add_units(log, connection, inputs.units, inputs.per_output, now)
     ids = add_annotators(log, connection, inputs.annotators, campaign, secret, now, inputs.locale, inputs.seed)
     if inputs.assign == "fixed":
@@ -159,18 +171,39 @@ def add_units(
     one_at_a_time(connection, NUMBERING)
     first = int(connection.execute(sql("SELECT MAX(id) FROM units")).scalar() or 0)
     for number, unit in enumerate(units, start=first + 1):
-        cells = [{"id": secrets.token_urlsafe(9), "item": item, "system": system}
-                 for item, system in unit.cells(log.protocol)]  # fmt: skip
-        log.append(connection, now, "organiser", "unit", {
-            "id": number, "rank": number, "document": unit.document, "systems": list(unit.systems),
-            "rows": [[row.item, row.context] for row in unit.rows], "cells": cells, "wanted": wanted, "kind": kind,
-        })  # fmt: skip
+        cells = [
+            {"id": secrets.token_urlsafe(9), "item": item, "system": system}
+            for item, system in unit.cells(log.protocol)
+        ]
+        log.append(
+            connection,
+            now,
+            "organiser",
+            "unit",
+            {
+                "id": number,
+                "rank": number,
+                "document": unit.document,
+                "systems": list(unit.systems),
+                "rows": [[row.item, row.context] for row in unit.rows],
+                "cells": cells,
+                "wanted": wanted,
+                "kind": kind,
+            },
+        )
 
 
 def add_annotators(
-    log: Log, connection: Connection, names: Sequence[str], campaign: str, secret: bytes, now: float, locale: str,
-    seed: int, kind: str = "human",
-) -> list[str]:  # fmt: skip
+    log: Log,
+    connection: Connection,
+    names: Sequence[str],
+    campaign: str,
+    secret: bytes,
+    now: float,
+    locale: str,
+    seed: int,
+    kind: str = "human",
+) -> list[str]:
     """Add annotators (or automatic judges: kind `model`), each with a random place to begin at; return their ids."""
     one_at_a_time(connection, NUMBERING)
     taken = {row.name for row in connection.execute(sql("SELECT name FROM annotators"))}
@@ -182,11 +215,21 @@ def add_annotators(
     ids = []
     for number, name in enumerate(names, start=len(taken) + 1):
         identity = f"a{number}"  # never leaves the server
-        log.append(connection, now, "organiser", "annotator", {
-            "id": identity, "name": name, "kind": kind, "locale": locale, "token_number": 1,
-            "token_hash": token_hash(make_token(secret, campaign, identity, 1)),
-            "offset_rank": int(rng.integers(1, max(count, 1) + 1)),
-        })  # fmt: skip
+        log.append(
+            connection,
+            now,
+            "organiser",
+            "annotator",
+            {
+                "id": identity,
+                "name": name,
+                "kind": kind,
+                "locale": locale,
+                "token_number": 1,
+                "token_hash": token_hash(make_token(secret, campaign, identity, 1)),
+                "offset_rank": int(rng.integers(1, max(count, 1) + 1)),
+            },
+        )
         ids.append(identity)
     return ids
 
@@ -195,10 +238,22 @@ def _plan_lists(log: Log, connection: Connection, inputs: Inputs, ids: Sequence[
     lists = fixed_lists([unit.systems for unit in inputs.units], ids, inputs.per_output, inputs.seed)
     for who, entries in lists.items():
         for position, (number, slots) in enumerate(entries, start=1):
-            log.append(connection, now, "organiser", "plan", {
-                "assignment": secrets.token_urlsafe(12), "unit": number + 1, "annotator": who, "position": position,
-                "slots": slots, "policy": "fixed", "seed": inputs.seed, "probability": 1.0,
-            })  # fmt: skip
+            log.append(
+                connection,
+                now,
+                "organiser",
+                "plan",
+                {
+                    "assignment": secrets.token_urlsafe(12),
+                    "unit": number + 1,
+                    "annotator": who,
+                    "position": position,
+                    "slots": slots,
+                    "policy": "fixed",
+                    "seed": inputs.seed,
+                    "probability": 1.0,
+                },
+            )
 
 
 def read_selection(content: bytes) -> Selection:

@@ -48,11 +48,17 @@ class Provider:
 PROVIDERS: Mapping[str, Provider] = MappingProxyType(
     {
         "prolific": Provider("prolific", "PROLIFIC_PID", "SESSION_ID", "STUDY_ID"),
-        "mturk": Provider("mturk", "workerId", "assignmentId", "hitId", "turkSubmitTo",
-                          tuple(f"https://{host}" for host in _MTURK_FRAMES)),
+        "mturk": Provider(
+            "mturk",
+            "workerId",
+            "assignmentId",
+            "hitId",
+            "turkSubmitTo",
+            tuple(f"https://{host}" for host in _MTURK_FRAMES),
+        ),
         "link": Provider("link", "worker", "session", "study"),
     }
-)  # fmt: skip
+)
 """Providers by name; `link` is for any other that can put a worker's id into a link."""
 
 
@@ -89,8 +95,13 @@ def visit(provider: str, query: Mapping[str, str]) -> Visit | None:
     if not _WORKER.fullmatch(worker):
         raise OptionError(f"the link lacks {names.worker}, the worker's id; copy the study's link as it is")
     submit_to = query.get(names.submit) if names.submit else None
-    return Visit(provider, worker, _plain(query.get(names.session or "")), _plain(query.get(names.study or "")),
-                 _submit_target(submit_to))  # fmt: skip
+    return Visit(
+        provider,
+        worker,
+        _plain(query.get(names.session or "")),
+        _plain(query.get(names.study or "")),
+        _submit_target(submit_to),
+    )
 
 
 def _plain(text: str | None) -> str | None:

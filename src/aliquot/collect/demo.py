@@ -21,47 +21,77 @@ from aliquot.errors import AliquotError
 
 # One line an item: document, source, then the outputs of three invented systems, from good to poor.
 _TEXTS = (
-    ("market", "The weekly market moves to the old station square on Saturday.",
-     "Der Wochenmarkt zieht am Samstag auf den alten Bahnhofsplatz um.",
-     "Der Wochenmarkt bewegt sich am Samstag zum alten Bahnhofplatz.",
-     "Der wöchentliche Markt geht Sonntag in die alte Station."),
-    ("market", "Stalls open at seven; parking is free until noon.",
-     "Die Stände öffnen um sieben Uhr, Parken ist bis mittags kostenlos.",
-     "Stände öffnen um sieben; Parken ist bis Mittag frei.",
-     "Ställe öffnen um sieben, der Park ist frei bis Mittag."),
-    ("market", "If it rains, the town hall lends out umbrellas.",
-     "Bei Regen verleiht das Rathaus Schirme.",
-     "Wenn es regnet, verleiht die Stadthalle Regenschirme.",
-     "Wenn es regnet, leiht sich das Rathaus Regenschirme aus."),
-    ("market", "Nobody remembers who had that idea, but everyone likes it.",
-     "Niemand weiß mehr, wer auf diese Idee kam, aber alle mögen sie.",
-     "Niemand erinnert sich, wer diese Idee hatte, aber jeder mag es.",
-     "Niemand erinnert sich."),
-    ("garden", "Water the tomatoes in the evening, never at midday.",
-     "Gießen Sie die Tomaten abends, nie in der Mittagshitze.",
-     "Wasser die Tomaten am Abend, nie am Mittag.",
-     "Gießen Sie die Tomaten am Abend und am Mittag."),
-    ("garden", "Yellow leaves usually mean too much love, not too little.",
-     "Gelbe Blätter bedeuten meist zu viel Fürsorge, nicht zu wenig.",
-     "Gelbe Blätter bedeuten normalerweise zu viel Liebe, nicht zu wenig.",
-     "Gelbe Blätter bedeuten gewöhnlich zu viel Liebe, nicht zu klein."),
-    ("garden", "A handful of compost in spring is enough for the whole bed.",
-     "Im Frühjahr genügt eine Handvoll Kompost für das ganze Beet.",
-     "Eine Handvoll Kompost im Frühling ist genug für das ganze Bett.",
-     "Eine Hand Kompost im Frühling ist genug für das ganze Beet."),
-    ("delay", "Your train is running about twenty minutes late.",
-     "Ihr Zug hat etwa zwanzig Minuten Verspätung.",
-     "Ihr Zug läuft etwa zwanzig Minuten zu spät.",
-     "Ihr Zug fährt in etwa zwanzig Minuten."),
-    ("delay", "Connecting services will wait at platform nine.",
-     "Die Anschlusszüge warten auf Gleis neun.",
-     "Verbindungsdienste werden auf Plattform neun warten.",
-     "Anschlüsse warten am Gleis neun auf Sie."),
-    ("delay", "We apologise, and there is coffee in the front coach.",
-     "Wir bitten um Entschuldigung; im vorderen Wagen gibt es Kaffee.",
-     "Wir entschuldigen uns, und es gibt Kaffee im vorderen Trainer.",
-     "Wir entschuldigen uns und es gibt Kaffee."),
-)  # fmt: skip
+    (
+        "market",
+        "The weekly market moves to the old station square on Saturday.",
+        "Der Wochenmarkt zieht am Samstag auf den alten Bahnhofsplatz um.",
+        "Der Wochenmarkt bewegt sich am Samstag zum alten Bahnhofplatz.",
+        "Der wöchentliche Markt geht Sonntag in die alte Station.",
+    ),
+    (
+        "market",
+        "Stalls open at seven; parking is free until noon.",
+        "Die Stände öffnen um sieben Uhr, Parken ist bis mittags kostenlos.",
+        "Stände öffnen um sieben; Parken ist bis Mittag frei.",
+        "Ställe öffnen um sieben, der Park ist frei bis Mittag.",
+    ),
+    (
+        "market",
+        "If it rains, the town hall lends out umbrellas.",
+        "Bei Regen verleiht das Rathaus Schirme.",
+        "Wenn es regnet, verleiht die Stadthalle Regenschirme.",
+        "Wenn es regnet, leiht sich das Rathaus Regenschirme aus.",
+    ),
+    (
+        "market",
+        "Nobody remembers who had that idea, but everyone likes it.",
+        "Niemand weiß mehr, wer auf diese Idee kam, aber alle mögen sie.",
+        "Niemand erinnert sich, wer diese Idee hatte, aber jeder mag es.",
+        "Niemand erinnert sich.",
+    ),
+    (
+        "garden",
+        "Water the tomatoes in the evening, never at midday.",
+        "Gießen Sie die Tomaten abends, nie in der Mittagshitze.",
+        "Wasser die Tomaten am Abend, nie am Mittag.",
+        "Gießen Sie die Tomaten am Abend und am Mittag.",
+    ),
+    (
+        "garden",
+        "Yellow leaves usually mean too much love, not too little.",
+        "Gelbe Blätter bedeuten meist zu viel Fürsorge, nicht zu wenig.",
+        "Gelbe Blätter bedeuten normalerweise zu viel Liebe, nicht zu wenig.",
+        "Gelbe Blätter bedeuten gewöhnlich zu viel Liebe, nicht zu klein.",
+    ),
+    (
+        "garden",
+        "A handful of compost in spring is enough for the whole bed.",
+        "Im Frühjahr genügt eine Handvoll Kompost für das ganze Beet.",
+        "Eine Handvoll Kompost im Frühling ist genug für das ganze Bett.",
+        "Eine Hand Kompost im Frühling ist genug für das ganze Beet.",
+    ),
+    (
+        "delay",
+        "Your train is running about twenty minutes late.",
+        "Ihr Zug hat etwa zwanzig Minuten Verspätung.",
+        "Ihr Zug läuft etwa zwanzig Minuten zu spät.",
+        "Ihr Zug fährt in etwa zwanzig Minuten.",
+    ),
+    (
+        "delay",
+        "Connecting services will wait at platform nine.",
+        "Die Anschlusszüge warten auf Gleis neun.",
+        "Verbindungsdienste werden auf Plattform neun warten.",
+        "Anschlüsse warten am Gleis neun auf Sie.",
+    ),
+    (
+        "delay",
+        "We apologise, and there is coffee in the front coach.",
+        "Wir bitten um Entschuldigung; im vorderen Wagen gibt es Kaffee.",
+        "Wir entschuldigen uns, und es gibt Kaffee im vorderen Trainer.",
+        "Wir entschuldigen uns und es gibt Kaffee.",
+    ),
+)
 _SYSTEMS = ("north", "south", "west")
 _GUIDELINES = """# How to judge
 
@@ -90,9 +120,14 @@ def make_demo(folder: Path, protocol: str = "esa", locale: str = "en") -> Campai
     data = folder / "demo.jsonl"
     data.write_bytes(demo_items())
     return Campaign.create(
-        data, protocol=protocol, annotators=["ann1", "ann2"], path=folder / "demo.db", locale=locale,
-        guidelines=_GUIDELINES, title="Town news, English to German",
-    )  # fmt: skip
+        data,
+        protocol=protocol,
+        annotators=["ann1", "ann2"],
+        path=folder / "demo.db",
+        locale=locale,
+        guidelines=_GUIDELINES,
+        title="Town news, English to German",
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -5,10 +5,19 @@ from __future__ import annotations
 from aliquot.errors import AliquotError, DamagedError
 
 _STATUS = {
-    "link_unknown": 404, "link_revoked": 403, "worker_known": 403, "crowd_full": 403,
-    "campaign_closed": 403, "paused": 403, "lease_lost": 409, "stale": 409,
-    "unit_unknown": 404, "bad_answer": 422, "too_fast": 429, "storage": 503,
-}  # fmt: skip
+    "link_unknown": 404,
+    "link_revoked": 403,
+    "worker_known": 403,
+    "crowd_full": 403,
+    "campaign_closed": 403,
+    "paused": 403,
+    "lease_lost": 409,
+    "stale": 409,
+    "unit_unknown": 404,
+    "bad_answer": 422,
+    "too_fast": 429,
+    "storage": 503,
+}
 
 
 class CollectError(AliquotError):

@@ -36,8 +36,22 @@ from aliquot.collect.units import Row, Texts, Unit, characters, shown_rows
 from aliquot.core.judgments import CONTROL_ITEM
 
 JUDGED = "work"
-ACTIONS = frozenset({"annotator_state", "reassigned", "message", "campaign_state", "wanted", "topped_up", "rejudge",
-                     "links_renewed", "forgotten", "guidelines_changed", "systems_added", "workers"})  # fmt: skip
+ACTIONS = frozenset(
+    {
+        "annotator_state",
+        "reassigned",
+        "message",
+        "campaign_state",
+        "wanted",
+        "topped_up",
+        "rejudge",
+        "links_renewed",
+        "forgotten",
+        "guidelines_changed",
+        "systems_added",
+        "workers",
+    }
+)
 """Kinds of events that the audit log shows."""
 
 
@@ -57,11 +71,19 @@ class Log:
         """Append an event and apply it; False where an event of this client id is there already."""
         text = encode(payload)
         done = connection.execute(
-            sql("INSERT INTO events (time, actor, kind, client_id, payload, digest) VALUES (:time, :actor, :kind, "
-                ":client, :payload, :digest) ON CONFLICT (client_id) DO NOTHING"),
-            {"time": time, "actor": actor, "kind": kind, "client": client_id, "payload": text,
-             "digest": event_digest(time, actor, kind, client_id, text)},
-        )  # fmt: skip
+            sql(
+                "INSERT INTO events (time, actor, kind, client_id, payload, digest) VALUES (:time, :actor, :kind, "
+                ":client, :payload, :digest) ON CONFLICT (client_id) DO NOTHING"
+            ),
+            {
+                "time": time,
+                "actor": actor,
+                "kind": kind,
+                "client": client_id,
+                "payload": text,
+                "digest": event_digest(time, actor, kind, client_id, text),
+            },
+        )
         if done.rowcount == 0:
             return False
         self.apply(connection, time, kind, payload)
@@ -154,8 +176,11 @@ def _rejudge(_log: Log, connection: Connection, _time: float, payload: Payload) 
 
 def _unit(log: Log, connection: Connection, _time: float, payload: Payload) -> None:
     """Put a unit into its table with the texts it shows, and its cells."""
-    unit = Unit(payload["document"], tuple(payload["systems"]),
-                tuple(Row(item, context=context) for item, context in payload["rows"]))  # fmt: skip
+    unit = Unit(
+        payload["document"],
+        tuple(payload["systems"]),
+        tuple(Row(item, context=context) for item, context in payload["rows"]),
+    )
     rows = shown_rows(unit, log.texts())
     replaced = payload.get("texts", {})  # damaged copies: cell -> text
     shown: Payload = {"rows": rows}
@@ -173,17 +198,36 @@ def _unit(log: Log, connection: Connection, _time: float, payload: Payload) -> N
             by_item[item]["outputs"][slot[system]]["text"] = replaced.get(
                 cell["id"], by_item[item]["outputs"][slot[system]]["text"]
             )
-        cells.append({
-            "id": cell["id"], "unit_id": payload["id"], "item": None if item is None else encode(item),
-            "system": system, "slot": slot.get(system, 0), "control": cell.get("control"),
-            "expected": encode(cell["expected"]) if cell.get("expected") is not None else None,
-            "repeat_of": cell.get("repeat_of"),
-        })  # fmt: skip
-    insert(connection, "units", [{
-        "id": payload["id"], "rank": payload["rank"], "document": payload["document"],
-        "systems": encode(payload["systems"]), "wanted": payload["wanted"], "taken": 0, "kind": payload["kind"],
-        "payload": encode(shown), "n_cells": len(cells), "n_chars": characters(rows),
-    }])  # fmt: skip
+        cells.append(
+            {
+                "id": cell["id"],
+                "unit_id": payload["id"],
+                "item": None if item is None else encode(item),
+                "system": system,
+                "slot": slot.get(system, 0),
+                "control": cell.get("control"),
+                "expected": encode(cell["expected"]) if cell.get("expected") is not None else None,
+                "repeat_of": cell.get("repeat_of"),
+            }
+        )
+    insert(
+        connection,
+        "units",
+        [
+            {
+                "id": payload["id"],
+                "rank": payload["rank"],
+                "document": payload["document"],
+                "systems": encode(payload["systems"]),
+                "wanted": payload["wanted"],
+                "taken": 0,
+                "kind": payload["kind"],
+                "payload": encode(shown),
+                "n_cells": len(cells),
+                "n_chars": characters(rows),
+            }
+        ],
+    )
     insert(connection, "cells", cells)
     if payload["kind"] == JUDGED:
         add_to_counter(connection, "units", 1)
@@ -198,36 +242,62 @@ def _take(connection: Connection, unit: int, by: int, annotator: str) -> None:
 
 def _plan(_log: Log, connection: Connection, _time: float, payload: Payload) -> None:
     """An entry of a fixed list: counts as taken from the beginning."""
-    insert(connection, "assignments", [{
-        "id": payload["assignment"], "unit_id": payload["unit"], "annotator_id": payload["annotator"],
-        "state": "planned", "position": payload["position"], "slots": encode(payload["slots"]),
-        "policy": payload["policy"], "probability": payload["probability"], "leased_at": None, "expires_at": None,
-        "done_at": None,
-    }])  # fmt: skip
+    insert(
+        connection,
+        "assignments",
+        [
+            {
+                "id": payload["assignment"],
+                "unit_id": payload["unit"],
+                "annotator_id": payload["annotator"],
+                "state": "planned",
+                "position": payload["position"],
+                "slots": encode(payload["slots"]),
+                "policy": payload["policy"],
+                "probability": payload["probability"],
+                "leased_at": None,
+                "expires_at": None,
+                "done_at": None,
+            }
+        ],
+    )
     _take(connection, payload["unit"], 1, payload["annotator"])
     _expose(connection, payload)
 
 
 def _expose(connection: Connection, payload: Payload) -> None:
-    systems = decode(str(connection.execute(
-        sql("SELECT systems FROM units WHERE id = :id"), {"id": payload["unit"]}).scalar()))  # fmt: skip
+    systems = decode(
+        str(connection.execute(sql("SELECT systems FROM units WHERE id = :id"), {"id": payload["unit"]}).scalar())
+    )
     for slot, at in enumerate(payload["slots"]):
         connection.execute(
-            sql("INSERT INTO exposures (annotator_id, system, slot, n) VALUES (:annotator, :system, :slot, 1) "
-                "ON CONFLICT (annotator_id, system, slot) DO UPDATE SET n = exposures.n + 1"),
+            sql(
+                "INSERT INTO exposures (annotator_id, system, slot, n) VALUES (:annotator, :system, :slot, 1) "
+                "ON CONFLICT (annotator_id, system, slot) DO UPDATE SET n = exposures.n + 1"
+            ),
             {"annotator": payload["annotator"], "system": systems[at], "slot": slot},
-        )  # fmt: skip
+        )
 
 
 def _leased(_log: Log, connection: Connection, time: float, payload: Payload) -> None:
     connection.execute(
-        sql("INSERT INTO assignments (id, unit_id, annotator_id, state, position, slots, policy, probability, "
+        sql(
+            "INSERT INTO assignments (id, unit_id, annotator_id, state, position, slots, policy, probability, "
             "leased_at, expires_at) VALUES (:id, :unit, :annotator, 'leased', :position, :slots, :policy, "
-            ":probability, :now, :expires)"),
-        {"id": payload["assignment"], "unit": payload["unit"], "annotator": payload["annotator"],
-         "position": payload["position"], "slots": encode(payload["slots"]), "policy": payload["policy"],
-         "probability": payload["probability"], "now": time, "expires": payload["expires"]},
-    )  # fmt: skip
+            ":probability, :now, :expires)"
+        ),
+        {
+            "id": payload["assignment"],
+            "unit": payload["unit"],
+            "annotator": payload["annotator"],
+            "position": payload["position"],
+            "slots": encode(payload["slots"]),
+            "policy": payload["policy"],
+            "probability": payload["probability"],
+            "now": time,
+            "expires": payload["expires"],
+        },
+    )
     _take(connection, payload["unit"], 1, payload["annotator"])
     _expose(connection, payload)
     if not is_model(connection, payload["annotator"]):
@@ -275,16 +345,25 @@ def _freed(state: str) -> Callable[[Log, Connection, float, Payload], None]:
 
 def _saved(log: Log, connection: Connection, time: float, payload: Payload) -> None:
     connection.execute(
-        sql("INSERT INTO answers (assignment_id, cell_id, answer, revision, active_ms, idle_ms, guidelines_version, "
+        sql(
+            "INSERT INTO answers (assignment_id, cell_id, answer, revision, active_ms, idle_ms, guidelines_version, "
             "saved_at, writer) VALUES (:assignment, :cell, :answer, 1, :active, :idle, :guidelines, :now, :writer) "
             "ON CONFLICT (assignment_id, cell_id) DO UPDATE SET answer = excluded.answer, "
             "revision = answers.revision + 1, active_ms = answers.active_ms + excluded.active_ms, "
             "idle_ms = answers.idle_ms + excluded.idle_ms, guidelines_version = excluded.guidelines_version, "
-            "saved_at = excluded.saved_at, writer = excluded.writer"),
-        {"assignment": payload["assignment"], "cell": payload["cell"], "answer": encode(payload["answer"]),
-         "active": payload["active_ms"], "idle": payload["idle_ms"], "guidelines": payload["guidelines"], "now": time,
-         "writer": payload.get("writer")},
-    )  # fmt: skip
+            "saved_at = excluded.saved_at, writer = excluded.writer"
+        ),
+        {
+            "assignment": payload["assignment"],
+            "cell": payload["cell"],
+            "answer": encode(payload["answer"]),
+            "active": payload["active_ms"],
+            "idle": payload["idle_ms"],
+            "guidelines": payload["guidelines"],
+            "now": time,
+            "writer": payload.get("writer"),
+        },
+    )
     connection.execute(
         sql("UPDATE assignments SET expires_at = :expires WHERE id = :id AND state = 'leased'"),
         {"expires": payload["expires"], "id": payload["assignment"]},
@@ -349,11 +428,12 @@ def _derive(log: Log, connection: Connection, found: Lease, order: int, only: st
     ).one()
     rows = connection.execute(sql("SELECT * FROM answers WHERE assignment_id = :id"), {"id": found.id}).mappings().all()
     given = {
-        row["cell_id"]: Given(decode(row["answer"]), row["active_ms"] / 1000, row["saved_at"],
-                              row["guidelines_version"])
+        row["cell_id"]: Given(
+            decode(row["answer"]), row["active_ms"] / 1000, row["saved_at"], row["guidelines_version"]
+        )
         for row in rows
         if only is None or row["cell_id"] == only
-    }  # fmt: skip
+    }
     shown = log.shown(connection, found.unit_id)
     # a surplus judgment stays one when its annotator is included again
     marked = "surplus" if state == "surplus" else people.mark_of(person)
@@ -365,16 +445,21 @@ def _derive(log: Log, connection: Connection, found: Lease, order: int, only: st
 
 def _controls(connection: Connection, unit: int) -> Mapping[str, Mapping[str, Any]]:
     rows = connection.execute(
-        sql("SELECT id, control, expected, repeat_of FROM cells WHERE unit_id = :unit AND "
-            "(control IS NOT NULL OR repeat_of IS NOT NULL)"),
+        sql(
+            "SELECT id, control, expected, repeat_of FROM cells WHERE unit_id = :unit AND "
+            "(control IS NOT NULL OR repeat_of IS NOT NULL)"
+        ),
         {"unit": unit},
-    )  # fmt: skip
+    )
     return {
-        row.id: {"control": row.control, "repeat": 1 if row.repeat_of else None,
-                 **({"marked": CONTROL_ITEM} if row.control else {}),
-                 "range": None if row.expected is None else decode(row.expected)}
+        row.id: {
+            "control": row.control,
+            "repeat": 1 if row.repeat_of else None,
+            **({"marked": CONTROL_ITEM} if row.control else {}),
+            "range": None if row.expected is None else decode(row.expected),
+        }
         for row in rows
-    }  # fmt: skip
+    }
 
 
 _HANDLERS: dict[str, people.Handler] = {

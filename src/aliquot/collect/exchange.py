@@ -26,12 +26,47 @@ from aliquot.io.formats.tables import csv_text
 KEY = "key.csv"
 Files = dict[str, bytes]
 _LANGUAGES = {
-    "ar": "ara", "bg": "bul", "bn": "ben", "cs": "ces", "da": "dan", "de": "deu", "el": "ell", "en": "eng", "es": "spa",
-    "et": "est", "fa": "fas", "fi": "fin", "fr": "fra", "gu": "guj", "he": "heb", "hi": "hin", "hr": "hrv", "hu": "hun",
-    "is": "isl", "it": "ita", "ja": "jpn", "kk": "kaz", "ko": "kor", "lt": "lit", "lv": "lav", "nl": "nld", "no": "nor",
-    "pl": "pol", "pt": "por", "ro": "ron", "ru": "rus", "sk": "slk", "sl": "slv", "sr": "srp", "sv": "swe", "th": "tha",
-    "tr": "tur", "uk": "ukr", "vi": "vie", "zh": "zho",
-}  # fmt: skip
+    "ar": "ara",
+    "bg": "bul",
+    "bn": "ben",
+    "cs": "ces",
+    "da": "dan",
+    "de": "deu",
+    "el": "ell",
+    "en": "eng",
+    "es": "spa",
+    "et": "est",
+    "fa": "fas",
+    "fi": "fin",
+    "fr": "fra",
+    "gu": "guj",
+    "he": "heb",
+    "hi": "hin",
+    "hr": "hrv",
+    "hu": "hun",
+    "is": "isl",
+    "it": "ita",
+    "ja": "jpn",
+    "kk": "kaz",
+    "ko": "kor",
+    "lt": "lit",
+    "lv": "lav",
+    "nl": "nld",
+    "no": "nor",
+    "pl": "pol",
+    "pt": "por",
+    "ro": "ron",
+    "ru": "rus",
+    "sk": "slk",
+    "sl": "slv",
+    "sr": "srp",
+    "sv": "swe",
+    "th": "tha",
+    "tr": "tur",
+    "uk": "ukr",
+    "vi": "vie",
+    "zh": "zho",
+}
 """Codes of two letters -> those of three, which Appraise takes."""
 
 
@@ -119,15 +154,21 @@ def _require_writable(tool: str, plan: _Plan) -> None:
     judged = [widget for widget in asked if isinstance(widget, Score | Spans)]
     others = [widget for widget in protocol.widgets if not isinstance(widget, Score | Spans)]
     if not judged or any(widget.required for widget in others) or len(judged) < len(plan.scores) + bool(plan.spans):
-        raise OptionError(f"--for {tool}: the protocol '{protocol.name}' asks for more than scores and error spans of "
-                          "outputs; take da, sqm, esa, esa-ai, mqm or likert, or `aliquot collect new`")  # fmt: skip
+        raise OptionError(
+            f"--for {tool}: the protocol '{protocol.name}' asks for more than scores and error spans of "
+            "outputs; take da, sqm, esa, esa-ai, mqm or likert, or `aliquot collect new`"
+        )
     if protocol.side_by_side and tool != "pearmut":
-        raise OptionError(f"--for {tool}: the protocol '{protocol.name}' shows outputs side by side; {tool} gets one "
-                          "output at a time: take esa, or --for pearmut")  # fmt: skip
+        raise OptionError(
+            f"--for {tool}: the protocol '{protocol.name}' shows outputs side by side; {tool} gets one "
+            "output at a time: take esa, or --for pearmut"
+        )
     plain = all(not s.criteria and (s.low, s.high) == (0, 100) for s in plan.scores) and len(plan.scores) < 2
     if tool == "appraise" and not plain:
-        raise OptionError(f"--for appraise: it asks for one score from 0 to 100, and the protocol '{protocol.name}' "
-                          "for others; take da, esa or mqm, or another tool")  # fmt: skip
+        raise OptionError(
+            f"--for appraise: it asks for one score from 0 to 100, and the protocol '{protocol.name}' "
+            "for others; take da, esa or mqm, or another tool"
+        )
 
 
 def _questions(score: Score) -> list[str]:
@@ -208,17 +249,27 @@ def _appraise(plan: _Plan, key: _Key) -> Files:
     batches = []
     for batch, numbers in enumerate(plan.lists.values(), start=1):
         entries = [entry for number, _ in numbers for entry in _appraise_items(plan, number, key)]
-        task = {"batchNo": batch, "batchSize": len(entries), "sourceLanguage": languages[0],
-                "targetLanguage": languages[1], "requiredAnnotations": 1, "randomSeed": plan.seed}  # fmt: skip
+        task = {
+            "batchNo": batch,
+            "batchSize": len(entries),
+            "sourceLanguage": languages[0],
+            "targetLanguage": languages[1],
+            "requiredAnnotations": 1,
+            "randomSeed": plan.seed,
+        }
         batches.append({"items": entries, "task": task})
     options = "" if plan.spans is None else "MQM" if plan.spans.categories else "ESA"
     name = f"aliquot{plan.protocol.name.replace('-', '')}"
     manifest = {
-        "CAMPAIGN_URL": "http://127.0.0.1:8000/dashboard/sso/", "CAMPAIGN_NAME": name, "CAMPAIGN_KEY": name,
-        "CAMPAIGN_NO": 1, "REDUNDANCY": 1,
+        "CAMPAIGN_URL": "http://127.0.0.1:8000/dashboard/sso/",
+        "CAMPAIGN_NAME": name,
+        "CAMPAIGN_KEY": name,
+        "CAMPAIGN_NO": 1,
+        "REDUNDANCY": 1,
         "TASKS_TO_ANNOTATORS": [[*languages, "uniform", len(batches), len(batches)]],
-        "TASK_TYPE": "Document", "TASK_OPTIONS": options,
-    }  # fmt: skip
+        "TASK_TYPE": "Document",
+        "TASK_OPTIONS": options,
+    }
     return {"batches.json": _json(batches), "manifest.json": _json(manifest)}
 
 
@@ -237,12 +288,21 @@ def _appraise_items(plan: _Plan, number: int, key: _Key) -> Iterator[dict[str, A
             for s in row["outputs"][0].get("prefilled", ())
         ]
         yield {
-            "_item": "", "mqm": marks, "documentID": document, "sourceID": document, "targetID": document,
-            "itemID": item, "itemType": "TGT", "isCompleteDocument": False,
-            "sourceText": row.get("source", {}).get("text", ""), "targetText": row["outputs"][0]["text"],
-            "sourceContextLeft": left[0], "targetContextLeft": left[1],
-            "sourceContextRight": right[0], "targetContextRight": right[1],
-        }  # fmt: skip
+            "_item": "",
+            "mqm": marks,
+            "documentID": document,
+            "sourceID": document,
+            "targetID": document,
+            "itemID": item,
+            "itemType": "TGT",
+            "isCompleteDocument": False,
+            "sourceText": row.get("source", {}).get("text", ""),
+            "targetText": row["outputs"][0]["text"],
+            "sourceContextLeft": left[0],
+            "targetContextLeft": left[1],
+            "sourceContextRight": right[0],
+            "targetContextRight": right[1],
+        }
 
 
 # -- Label Studio and Potato: one pool for all -----------------------------------------------------------------------
@@ -259,8 +319,12 @@ def _pool(plan: _Plan, key: _Key) -> Iterator[tuple[dict[str, Any], list[dict[st
             for name in ("source", "reference"):
                 shown |= {name: row[name]["text"]} if name in row else {}
             (source_before, before), (source_after, after) = _context(rows, at), _context(rows, at, after=True)
-            near = {"source_before": source_before, "output_before": before,
-                    "source_after": source_after, "output_after": after}  # fmt: skip
+            near = {
+                "source_before": source_before,
+                "output_before": before,
+                "source_after": source_after,
+                "output_after": after,
+            }
             output = row["outputs"][0]
             yield {CELL: cell, **shown, **near, "output": output["text"]}, list(output.get("prefilled", ()))
 
@@ -278,10 +342,15 @@ def _label_studio(plan: _Plan, key: _Key) -> Files:
     tasks = []
     for data, suggested in _pool(plan, key):
         regions = [
-            {"id": f"s{at}", "from_name": "errors", "to_name": "output", "type": "labels",
-             "value": {"start": s["start"], "end": s["end"], "text": s["quote"], "labels": [s["severity"]]}}
+            {
+                "id": f"s{at}",
+                "from_name": "errors",
+                "to_name": "output",
+                "type": "labels",
+                "value": {"start": s["start"], "end": s["end"], "text": s["quote"], "labels": [s["severity"]]},
+            }
             for at, s in enumerate(suggested)
-        ]  # fmt: skip
+        ]
         predictions = {"predictions": [{"model_version": "suggested", "result": regions}]} if regions else {}
         tasks.append({"data": data, **predictions})
     return {"tasks.json": _json(tasks), "config.xml": _label_studio_config(plan).encode()}
@@ -306,9 +375,11 @@ def _label_studio_config(plan: _Plan) -> str:
     for score in plan.scores:
         for name in _questions(score):
             lines.append(f"  <Header value={quoteattr(name)} size={quoteattr('5')}/>")
-            lines.append(f'  <Number name={quoteattr(name)} toName="output" min={quoteattr(_n(score.low))} '
-                         f"max={quoteattr(_n(score.high))} step={quoteattr(_n(score.step))} slider={quoteattr('true')} "
-                         f"required={quoteattr(str(score.required).lower())}/>")  # fmt: skip
+            lines.append(
+                f'  <Number name={quoteattr(name)} toName="output" min={quoteattr(_n(score.low))} '
+                f"max={quoteattr(_n(score.high))} step={quoteattr(_n(score.step))} slider={quoteattr('true')} "
+                f"required={quoteattr(str(score.required).lower())}/>"
+            )
     return "\n".join([*lines, "</View>", ""])
 
 
@@ -325,13 +396,19 @@ def _potato(plan: _Plan, key: _Key) -> Files:
         for field, title in _shown_fields(plan)
     ]
     config = {
-        "annotation_task_name": plan.protocol.title, "server_name": plan.protocol.title, "task_dir": ".",
-        "data_files": ["data/items.jsonl"], "item_properties": {"id_key": "id", "text_key": "output"},
-        "output_annotation_dir": "annotation_output/", "export_annotation_format": ["jsonl", "csv"],
-        "max_annotations_per_item": plan.per_output, "assignment_strategy": "random",
+        "annotation_task_name": plan.protocol.title,
+        "server_name": plan.protocol.title,
+        "task_dir": ".",
+        "data_files": ["data/items.jsonl"],
+        "item_properties": {"id_key": "id", "text_key": "output"},
+        "output_annotation_dir": "annotation_output/",
+        "export_annotation_format": ["jsonl", "csv"],
+        "max_annotations_per_item": plan.per_output,
+        "assignment_strategy": "random",
         "user_config": {"allow_all_users": False, "users": list(plan.lists)},
-        "instance_display": {"fields": shown}, "annotation_schemes": list(_potato_schemes(plan)),
-    }  # fmt: skip
+        "instance_display": {"fields": shown},
+        "annotation_schemes": list(_potato_schemes(plan)),
+    }
     # JSON is YAML, and needs no library to be written correctly
     return {"config.yaml": _json(config), "data/items.jsonl": ("\n".join(lines) + "\n").encode()}
 
@@ -340,18 +417,26 @@ def _potato_schemes(plan: _Plan) -> Iterator[dict[str, Any]]:
     said = plan.protocol.instructions
     if plan.spans is not None and plan.spans.categories:
         yield {
-            "annotation_type": "error_span", "name": plan.spans.name, "description": said, "show_score": False,
+            "annotation_type": "error_span",
+            "name": plan.spans.name,
+            "description": said,
+            "show_score": False,
             "error_types": [{"name": n, "subtypes": list(below)} for n, below in plan.spans.categories.items()],
             "severities": [{"name": s.name, "weight": -s.weight} for s in plan.spans.severities],
-        }  # fmt: skip
+        }
     elif plan.spans is not None:
         names = [severity.name for severity in plan.spans.severities]
         yield {"annotation_type": "span", "name": plan.spans.name, "description": said, "labels": names}
     for score in plan.scores:
         low, high = (score.anchors.get(_n(value), _n(value)) for value in (score.low, score.high))
         for name in _questions(score):
-            base = {"name": name, "description": said if plan.spans is None else name, "min_label": low,
-                    "max_label": high, "label_requirement": {"required": score.required}}  # fmt: skip
+            base = {
+                "name": name,
+                "description": said if plan.spans is None else name,
+                "min_label": low,
+                "max_label": high,
+                "label_requirement": {"required": score.required},
+            }
             if score.style == "likert" and (score.low, score.step) == (1, 1):
                 yield {"annotation_type": "likert", "size": int(score.high), **base}
             else:
@@ -359,5 +444,8 @@ def _potato_schemes(plan: _Plan) -> Iterator[dict[str, Any]]:
 
 
 TOOLS: dict[str, Callable[[_Plan, _Key], Files]] = {
-    "pearmut": _pearmut, "appraise": _appraise, "label-studio": _label_studio, "potato": _potato,
-}  # fmt: skip
+    "pearmut": _pearmut,
+    "appraise": _appraise,
+    "label-studio": _label_studio,
+    "potato": _potato,
+}

@@ -37,8 +37,9 @@ def write_table(frame: pl.DataFrame, path: Path | str) -> None:
 def write_mqm(judgments: pl.DataFrame, data: EvalSet, path: Path | str) -> None:
     """Write errors as Google's MQM TSV: one row an error, marked <v>...</v> in the target or the source."""
     if not {"error", "severity"} <= set(judgments.columns):
-        raise OptionError("an MQM file holds errors, and this campaign's protocol asks for other things; leave "
-                          "--format mqm out")  # fmt: skip
+        raise OptionError(
+            "an MQM file holds errors, and this campaign's protocol asks for other things; leave --format mqm out"
+        )
     rows = ["\t".join(_MQM)]
     rows += ["\t".join(map(_field, row)) for row in _mqm_rows(judgments, data, path)]
     write_bytes(path, ("\n".join(rows) + "\n").encode())
@@ -61,8 +62,17 @@ def _mqm_rows(judgments: pl.DataFrame, data: EvalSet, path: Path | str) -> Itera
             text = texts[side]
             texts[side] = f"{text[:start]}<v>{text[start:end]}</v>{text[end:]}"
         system, item, annotator = (_name(error[role], path) for role in ("system", "item", "annotator"))
-        yield (system, _name(documents[at] or item, path), places[at], item, annotator,
-               texts["source"], texts["output"], error["category"], error["severity"])  # fmt: skip
+        yield (
+            system,
+            _name(documents[at] or item, path),
+            places[at],
+            item,
+            annotator,
+            texts["source"],
+            texts["output"],
+            error["category"],
+            error["severity"],
+        )
 
 
 def _places(documents: list[Any]) -> list[int]:
@@ -83,8 +93,10 @@ def _field(value: Any) -> str:
 def _name(name: Any, path: Path | str) -> str:
     """Return a name as text; refuse one that a TSV without quotes cannot hold."""
     if _field(name) != str(name):
-        raise DataError(f"{path}: the name {str(name)!r} has a tab or a line end, which an MQM file cannot hold; leave "
-                        "--format mqm out, or give it another name")  # fmt: skip
+        raise DataError(
+            f"{path}: the name {str(name)!r} has a tab or a line end, which an MQM file cannot hold; leave "
+            "--format mqm out, or give it another name"
+        )
     return str(name)
 
 

@@ -65,8 +65,10 @@ def gather(
     if assign not in POLICIES:
         raise unknown_name("--assign", assign, POLICIES)
     if not 1 <= per_output <= len(names):
-        raise OptionError(f"--per-output {per_output}: nobody judges an output twice, and there are {len(names)} "
-                          f"annotators; choose 1 to {len(names)}, or name more --annotators")  # fmt: skip
+        raise OptionError(
+            f"--per-output {per_output}: nobody judges an output twice, and there are {len(names)} "
+            f"annotators; choose 1 to {len(names)}, or name more --annotators"
+        )
     evalset = as_evalset(data)
     picked = None if selection is None else as_selection(selection)
     if picked is not None:
@@ -79,10 +81,24 @@ def gather(
         settings["allocate"] = _allocation(allocate, question, budget, picked, chosen, assign)
         assign, units = "allocate", []
     else:
-        units = make_units(evalset, picked, chosen, seed=seed, unit_items=unit_items, pairs=pairs,
-                           skip_missing=skip_missing)  # fmt: skip
-    return Inputs(evalset, picked, chosen, text, units, names, per_output, assign, seed, guidelines or "",
-                  locale or chosen.locale, title or chosen.title, settings)  # fmt: skip
+        units = make_units(
+            evalset, picked, chosen, seed=seed, unit_items=unit_items, pairs=pairs, skip_missing=skip_missing
+        )
+    return Inputs(
+        evalset,
+        picked,
+        chosen,
+        text,
+        units,
+        names,
+        per_output,
+        assign,
+        seed,
+        guidelines or "",
+        locale or chosen.locale,
+        title or chosen.title,
+        settings,
+    )
 
 
 def _allocation(
@@ -93,8 +109,12 @@ def _allocation(
         raise OptionError("--allocate chooses items by itself; leave out the selection, or leave out --allocate")
     if assign != "shared":
         raise OptionError("--allocate decides while people judge; it needs the shared queue, not --assign fixed")
-    scale = "penalties" if any(isinstance(w, Spans) for w in protocol.widgets) and not any(
-        isinstance(w, Score) for w in protocol.widgets) else "ratings"  # fmt: skip
+    scale = (
+        "penalties"
+        if any(isinstance(w, Spans) for w in protocol.widgets)
+        and not any(isinstance(w, Score) for w in protocol.widgets)
+        else "ratings"
+    )
     return {"policy": policy, "question": question, "budget": budget, "protocol_scale": scale}
 
 

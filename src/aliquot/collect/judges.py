@@ -25,8 +25,9 @@ def add_unselected(
     log: Log, connection: Connection, evalset: EvalSet, protocol: Protocol, seed: int, now: float
 ) -> None:
     """Add units of all outputs that no unit holds yet; once, however many judges come."""
-    shown = connection.execute(sql("SELECT DISTINCT c.item, u.systems FROM cells c JOIN units u ON u.id = c.unit_id "
-                                   "WHERE c.item IS NOT NULL"))  # fmt: skip
+    shown = connection.execute(
+        sql("SELECT DISTINCT c.item, u.systems FROM cells c JOIN units u ON u.id = c.unit_id WHERE c.item IS NOT NULL")
+    )
     there: dict[ItemId, set[str]] = {}
     for row in shown:
         there.setdefault(decode(row.item), set()).update(decode(row.systems))

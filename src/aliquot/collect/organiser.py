@@ -81,9 +81,15 @@ def overview(campaign: Campaign, snapshot: Snapshot | None = None, problem: str 
     """Gather what an organiser wants to know; takes a snapshot unless one is given."""
     now = campaign.store.clock.now()
     with campaign.store.read() as connection:
-        people = [dict(row._mapping) | {"state": standing(row)} for row in connection.execute(  # noqa: SLF001
-            sql("SELECT name, kind, link, work, counts, n_done, active_ms, last_seen FROM annotators ORDER BY "
-                "created, name"))]  # fmt: skip
+        people = [
+            dict(row._mapping) | {"state": standing(row)}  # noqa: SLF001  (public in SQLAlchemy)
+            for row in connection.execute(
+                sql(
+                    "SELECT name, kind, link, work, counts, n_done, active_ms, last_seen FROM annotators ORDER BY "
+                    "created, name"
+                )
+            )
+        ]
         status = status_of(connection, campaign.title, campaign.protocol.name, now)
         actions = audit(connection)
         names = {row.id: row.name for row in connection.execute(sql("SELECT id, name FROM annotators"))}
@@ -93,12 +99,24 @@ def overview(campaign: Campaign, snapshot: Snapshot | None = None, problem: str 
         entry["payload"] = decode(entry["payload"])
         entry["target"] = names.get(entry["payload"].get("id") or "", "")
     return Overview(
-        status.title, status.state, status.protocol, now, status.units_done, status.units_wanted, status.active_seconds,
-        left, _end(people, left, now), paid * sum(one.units_done for one in status.annotators if one.kind != "model"),
-        paid * max(0, status.units_wanted - status.units_done), campaign.protocol.payment.currency,
-        snapshot if snapshot is not None else snapshot_of(campaign), tuple(people), tuple(actions), problem,
+        status.title,
+        status.state,
+        status.protocol,
+        now,
+        status.units_done,
+        status.units_wanted,
+        status.active_seconds,
+        left,
+        _end(people, left, now),
+        paid * sum(one.units_done for one in status.annotators if one.kind != "model"),
+        paid * max(0, status.units_wanted - status.units_done),
+        campaign.protocol.payment.currency,
+        snapshot if snapshot is not None else snapshot_of(campaign),
+        tuple(people),
+        tuple(actions),
+        problem,
         campaign.crowd_notice(),
-    )  # fmt: skip
+    )
 
 
 def _end(people: Sequence[Mapping[str, Any]], left: float, now: float) -> float | None:

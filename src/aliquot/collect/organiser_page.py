@@ -14,16 +14,28 @@ from aliquot.collect.snapshot import LiveSystem, Snapshot
 
 _DRAWN = 240.0  # width of the drawn intervals
 _WORDS = {
-    "campaign_state": "campaign", "wanted": "judgments an output:", "topped_up": "more items:",
-    "rejudge": "judged again", "links_renewed": "new link", "reassigned": "open units freed", "message": "message:",
-    "guidelines_changed": "new guidelines", "systems_added": "more systems", "workers": "workers at most:",
-}  # fmt: skip
+    "campaign_state": "campaign",
+    "wanted": "judgments an output:",
+    "topped_up": "more items:",
+    "rejudge": "judged again",
+    "links_renewed": "new link",
+    "reassigned": "open units freed",
+    "message": "message:",
+    "guidelines_changed": "new guidelines",
+    "systems_added": "more systems",
+    "workers": "workers at most:",
+}
 _FACT_WORDS: Mapping[tuple[str, Any], str] = {
-    ("counts", 0): "excluded", ("counts", 1): "included again",
-    ("work", "paused"): "paused", ("work", "active"): "resumed", ("link", "withdrawn"): "link withdrawn",
-    ("state", "excluded"): "excluded", ("state", "paused"): "paused", ("state", "active"): "active again",
+    ("counts", 0): "excluded",
+    ("counts", 1): "included again",
+    ("work", "paused"): "paused",
+    ("work", "active"): "resumed",
+    ("link", "withdrawn"): "link withdrawn",
+    ("state", "excluded"): "excluded",
+    ("state", "paused"): "paused",
+    ("state", "active"): "active again",
     ("state", "revoked"): "link withdrawn",
-}  # fmt: skip
+}
 """Field and value of an event `annotator_state` -> what was done; `state` is of version 2 or earlier."""
 
 
@@ -32,18 +44,30 @@ def page_values(now: Overview) -> dict[str, Any]:
     snap = now.snapshot
     names = [row.system for row in snap.systems if row.judged]
     return {
-        "title": now.title, "state": now.state, "protocol": now.protocol, "updated": f"as of {in_utc(now.time)}",
-        "words": now.words, "agreement": _number(snap.agreement),
+        "title": now.title,
+        "state": now.state,
+        "protocol": now.protocol,
+        "updated": f"as of {in_utc(now.time)}",
+        "words": now.words,
+        "agreement": _number(snap.agreement),
         "progress": {
-            "done": now.done, "wanted": now.wanted, "spent": _hours(now.seconds), "left": _hours(now.seconds_left),
+            "done": now.done,
+            "wanted": now.wanted,
+            "spent": _hours(now.seconds),
+            "left": _hours(now.seconds_left),
             "end": in_utc(now.end) if now.end else "unknown, nobody works now" if now.done < now.wanted else "finished",
             "money": _money(now),
         },
-        "systems": _system_rows(snap.systems) if names else [], "names": names, "matrix": _matrix(snap, names),
-        "decided": snap.decided, "open": snap.open, "annotators": _cards(now), "notes": snap.notes,
+        "systems": _system_rows(snap.systems) if names else [],
+        "names": names,
+        "matrix": _matrix(snap, names),
+        "decided": snap.decided,
+        "open": snap.open,
+        "annotators": _cards(now),
+        "notes": snap.notes,
         "actions": [(name, ACTIONS[name].label) for name in _campaign_actions(now.state)],
         "audit": [_audit_row(entry) for entry in now.audit],
-    }  # fmt: skip
+    }
 
 
 def _campaign_actions(state: str) -> tuple[str, ...]:
@@ -62,13 +86,20 @@ def _system_rows(rows: Sequence[LiveSystem]) -> list[dict[str, Any]]:
         if known_row:
             wide = (place(row.always_low), place(row.always_high)) if always else None
             drawn = {"now": (place(row.low), place(row.high)), "at": place(row.estimate), "always": wide}
-        shown.append({
-            "system": row.system, "judged": row.judged, "mean": _number(row.mean), "estimate": _number(row.estimate),
-            "interval": f"{_number(row.low)} to {_number(row.high)}", "p_best": _number(row.p_best),
-            "always": f"{_number(row.always_low)} to {_number(row.always_high)}", "cluster": row.cluster or "",
-            "new_cluster": bool(row.cluster and row.cluster != cluster),
-            "drawn": drawn,
-        })  # fmt: skip
+        shown.append(
+            {
+                "system": row.system,
+                "judged": row.judged,
+                "mean": _number(row.mean),
+                "estimate": _number(row.estimate),
+                "interval": f"{_number(row.low)} to {_number(row.high)}",
+                "p_best": _number(row.p_best),
+                "always": f"{_number(row.always_low)} to {_number(row.always_high)}",
+                "cluster": row.cluster or "",
+                "new_cluster": bool(row.cluster and row.cluster != cluster),
+                "drawn": drawn,
+            }
+        )
         cluster = row.cluster or cluster
     return shown
 
@@ -112,13 +143,16 @@ def _card(person: Mapping[str, Any], card: AnnotatorCard | None) -> dict[str, An
         )
         numbers += [(name, text) for name, value, text in named if math.isfinite(value)]
     return {
-        "annotator": person["name"], "states": person["state"].split(", "), "numbers": numbers,
-        "suggestion": _suggestion(person, card), "evidence": card.evidence if card is not None else (),
+        "annotator": person["name"],
+        "states": person["state"].split(", "),
+        "numbers": numbers,
+        "suggestion": _suggestion(person, card),
+        "evidence": card.evidence if card is not None else (),
         "facts": [
             (fact, value, [(name, ACTIONS[name].label) for name in actions]) for fact, value, actions in _facts(person)
         ],
         "forgotten": person["link"] == FORGOTTEN,
-    }  # fmt: skip
+    }
 
 
 def _suggestion(person: Mapping[str, Any], card: AnnotatorCard | None) -> str:
@@ -138,10 +172,12 @@ def _facts(person: Mapping[str, Any]) -> list[tuple[str, str, tuple[str, ...]]]:
     return [
         ("Link", "valid", ("renew", "revoke")) if person["link"] == VALID else ("Link", "withdrawn", ("renew",)),
         ("Work", "active", ("pause", "reassign")[: 1 + (person["state"] == "active")])
-        if person["work"] == "active" else ("Work", "paused", ("resume",)),
-        ("Judgments", "count", ("exclude",)) if person["counts"]
+        if person["work"] == "active"
+        else ("Work", "paused", ("resume",)),
+        ("Judgments", "count", ("exclude",))
+        if person["counts"]
         else ("Judgments", "do not count", ("include", *again)),
-    ]  # fmt: skip
+    ]
 
 
 def _audit_row(entry: Mapping[str, Any]) -> dict[str, str]:
@@ -153,8 +189,11 @@ def _audit_row(entry: Mapping[str, Any]) -> dict[str, str]:
         fact if entry["kind"] == "annotator_state" else f"{_WORDS.get(entry['kind'], entry['kind'])} {detail}".strip()
     )
     return {
-        "time": in_utc(entry["time"]), "what": what, "target": entry["target"], "reason": payload.get("reason") or "",
-    }  # fmt: skip
+        "time": in_utc(entry["time"]),
+        "what": what,
+        "target": entry["target"],
+        "reason": payload.get("reason") or "",
+    }
 
 
 def _number(value: float) -> str:

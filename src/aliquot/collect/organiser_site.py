@@ -125,9 +125,16 @@ class _OrganiserSite:
         except CollectError as error:
             return self.refuse(request, error)
         try:
-            done = await self.in_thread(functools.partial(
-                act, self.campaign, form.get("action", ""), form.get("target", ""), form.get("value", ""),
-                form.get("reason", "")))  # fmt: skip
+            done = await self.in_thread(
+                functools.partial(
+                    act,
+                    self.campaign,
+                    form.get("action", ""),
+                    form.get("target", ""),
+                    form.get("value", ""),
+                    form.get("reason", ""),
+                )
+            )
         except StorageError as error:
             log_fault(request, error)
             done = "not done: the database cannot be read or written now; the server's log says why"

@@ -70,8 +70,10 @@ def _annotator_state(_log: Any, connection: Connection, _time: float, payload: P
     facts = {name: payload[name] for name in _FACTS if name in payload}
     change = _OLD_STATES[payload["state"]] if "state" in payload else ", ".join(f"{name} = :{name}" for name in facts)
     key = {"id": payload["id"]}
-    connection.execute(sql(f"UPDATE annotators SET {change} WHERE id = :id AND link <> 'forgotten'"),  # noqa: S608
-                       facts | key)  # fmt: skip
+    connection.execute(
+        sql(f"UPDATE annotators SET {change} WHERE id = :id AND link <> 'forgotten'"),  # noqa: S608
+        facts | key,
+    )
     if not {"counts", "state"} & payload.keys():
         return
     person = connection.execute(sql("SELECT name, kind, counts FROM annotators WHERE id = :id"), key).one()
@@ -85,11 +87,17 @@ def _annotator_state(_log: Any, connection: Connection, _time: float, payload: P
 
 def _annotator_token(_log: Any, connection: Connection, _time: float, payload: Payload) -> None:
     connection.execute(
-        sql("UPDATE annotators SET token_hash = :hash, token_number = :number, link = COALESCE(:link, link) "
-            "WHERE id = :id AND link <> 'forgotten'"),
-        {"hash": payload["token_hash"], "number": payload["token_number"], "id": payload["id"],
-         "link": payload.get("link")},
-    )  # fmt: skip
+        sql(
+            "UPDATE annotators SET token_hash = :hash, token_number = :number, link = COALESCE(:link, link) "
+            "WHERE id = :id AND link <> 'forgotten'"
+        ),
+        {
+            "hash": payload["token_hash"],
+            "number": payload["token_number"],
+            "id": payload["id"],
+            "link": payload.get("link"),
+        },
+    )
     # Whoever bound the worker may be somebody else: with the new link the worker's browser gets a new secret.
     _change_extra(connection, payload["id"], lambda extra: {k: v for k, v in extra.items() if k != "secret"})
 
@@ -117,8 +125,12 @@ def _form(_log: Any, connection: Connection, time: float, payload: Payload) -> N
 
 
 def _quiz(_log: Any, connection: Connection, time: float, payload: Payload) -> None:
-    _remember(connection, payload["annotator"], lambda extra: {
-        "quiz_attempts": extra.get("quiz_attempts", 0) + 1, "quiz_passed": payload["passed"]}, time)  # fmt: skip
+    _remember(
+        connection,
+        payload["annotator"],
+        lambda extra: {"quiz_attempts": extra.get("quiz_attempts", 0) + 1, "quiz_passed": payload["passed"]},
+        time,
+    )
 
 
 def _example(_log: Any, connection: Connection, time: float, payload: Payload) -> None:
@@ -136,10 +148,12 @@ def _forgotten(_log: Any, connection: Connection, _time: float, payload: Payload
     """Delete a person's answers, messages and name; how many units were judged stays."""
     key = {"id": payload["id"]}
     connection.execute(  # first: this waits for what the person has just sent
-        sql("UPDATE annotators SET link = 'forgotten', extra = '{}', name = :new, token_hash = :new, active_ms = 0, "
-            "last_seen = NULL WHERE id = :id"),
+        sql(
+            "UPDATE annotators SET link = 'forgotten', extra = '{}', name = :new, token_hash = :new, active_ms = 0, "
+            "last_seen = NULL WHERE id = :id"
+        ),
         key | {"new": payload["alias"]},
-    )  # fmt: skip
+    )
     own = "assignment_id IN (SELECT id FROM assignments WHERE annotator_id = :id)"
     for table in ("judgments", "choices"):
         delete_rows(connection, table, own, key)
@@ -147,20 +161,36 @@ def _forgotten(_log: Any, connection: Connection, _time: float, payload: Payload
     connection.execute(sql("UPDATE messages SET text = '' WHERE annotator_id = :id"), key)
 
 
-HANDLERS: Mapping[str, Handler] = MappingProxyType({
-    "annotator": _annotator, "annotator_state": _annotator_state, "annotator_token": _annotator_token,
-    "message": _message, "form": _form, "quiz": _quiz, "example": _example, "came": _came, "forgotten": _forgotten,
-})  # fmt: skip
+HANDLERS: Mapping[str, Handler] = MappingProxyType(
+    {
+        "annotator": _annotator,
+        "annotator_state": _annotator_state,
+        "annotator_token": _annotator_token,
+        "message": _message,
+        "form": _form,
+        "quiz": _quiz,
+        "example": _example,
+        "came": _came,
+        "forgotten": _forgotten,
+    }
+)
 """Kind of event about a person -> what it changes."""
 
 # -- forgetting ----------------------------------------------------------------------------------------------------
 
 _ERASED = ("save", "form", "quiz", "example", "came")
 """Kinds of events that hold nothing but what a person answered; the others keep all but their typed fields."""
-_TYPED: Mapping[str, tuple[str, ...]] = MappingProxyType({
-    "annotator": ("name",), "return": ("reason",), "message": ("text", "reason"), "annotator_state": ("reason",),
-    "reassigned": ("reason",), "rejudge": ("reason",), "links_renewed": ("reason",),
-})  # fmt: skip
+_TYPED: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "annotator": ("name",),
+        "return": ("reason",),
+        "message": ("text", "reason"),
+        "annotator_state": ("reason",),
+        "reassigned": ("reason",),
+        "rejudge": ("reason",),
+        "links_renewed": ("reason",),
+    }
+)
 """Kind of event -> fields with the name of a person, or with text that was typed by, to or about the person."""
 
 
@@ -191,8 +221,10 @@ def erase_person(connection: Connection, identity: str, alias: str) -> None:
 
 def _rewrite(connection: Connection, row: Any, payload: str) -> None:
     digest = event_digest(row.time, row.actor, row.kind, row.client_id, payload)
-    connection.execute(sql("UPDATE events SET payload = :new, digest = :digest WHERE id = :id"),
-                       {"new": payload, "digest": digest, "id": row.id})  # fmt: skip
+    connection.execute(
+        sql("UPDATE events SET payload = :new, digest = :digest WHERE id = :id"),
+        {"new": payload, "digest": digest, "id": row.id},
+    )
     connection.execute(
         sql("UPDATE audit SET payload = :new WHERE time = :time AND kind = :kind AND payload = :old"),
         {"new": payload, "time": row.time, "kind": row.kind, "old": row.payload},
@@ -225,5 +257,7 @@ def _mend_annotators(connection: Connection) -> None:
     numbered = sorted(people, key=lambda person: int(person["id"][1:]))
     for event, person in zip(events, numbered, strict=True):
         fields = dict(zip(_ANNOTATOR, decode(event.payload).values(), strict=False))
-        connection.execute(sql("UPDATE events SET payload = :new WHERE id = :id"),
-                           {"new": encode(fields | dict(person)), "id": event.id})  # fmt: skip
+        connection.execute(
+            sql("UPDATE events SET payload = :new WHERE id = :id"),
+            {"new": encode(fields | dict(person)), "id": event.id},
+        )

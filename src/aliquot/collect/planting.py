@@ -48,8 +48,10 @@ def plant(log: Log, connection: Connection, annotator: str, now: float, seed: in
     checks = log.protocol.checks
     if not (checks.damaged or checks.repeats or checks.gold) or is_model(connection, annotator):
         return None
-    position = int(connection.execute(
-        sql("SELECT COUNT(*) FROM assignments WHERE annotator_id = :id"), {"id": annotator}).scalar() or 0)  # fmt: skip
+    position = int(
+        connection.execute(sql("SELECT COUNT(*) FROM assignments WHERE annotator_id = :id"), {"id": annotator}).scalar()
+        or 0
+    )
     rng = np.random.default_rng([seed, zlib.crc32(annotator.encode()), position])
     made = _choice(log, connection, annotator, checks, rng)
     return None if made is None else _serve(log, connection, annotator, made, position, now, seed)
@@ -74,10 +76,12 @@ def _choice(
 def _used(connection: Connection, annotator: str) -> set[str]:
     """What was planted for this annotator already."""
     rows = connection.execute(
-        sql("SELECT c.repeat_of, c.item, c.system FROM cells c JOIN units u ON u.id = c.unit_id JOIN assignments a ON "
-            "a.unit_id = u.id WHERE a.annotator_id = :id AND u.kind = 'check'"),
+        sql(
+            "SELECT c.repeat_of, c.item, c.system FROM cells c JOIN units u ON u.id = c.unit_id JOIN assignments a ON "
+            "a.unit_id = u.id WHERE a.annotator_id = :id AND u.kind = 'check'"
+        ),
         {"id": annotator},
-    )  # fmt: skip
+    )
     return {key for row in rows for key in (row.repeat_of, f"{row.item}/{row.system}") if key is not None}
 
 
@@ -85,11 +89,17 @@ def _copy(
     log: Log, connection: Connection, annotator: str, rng: np.random.Generator, *, damage: bool
 ) -> _Planted | None:
     """A cell of the annotator's own finished work, as it was or damaged, with its neighbours as context."""
-    done = connection.execute(
-        sql("SELECT a.unit_id FROM assignments a JOIN units u ON u.id = a.unit_id WHERE a.annotator_id = :id AND "
-            "a.state = 'done' AND u.kind = 'work' ORDER BY a.position DESC LIMIT 200"),
-        {"id": annotator},
-    ).scalars().all()[_GAP - 1 :]  # fmt: skip
+    done = (
+        connection.execute(
+            sql(
+                "SELECT a.unit_id FROM assignments a JOIN units u ON u.id = a.unit_id WHERE a.annotator_id = :id AND "
+                "a.state = 'done' AND u.kind = 'work' ORDER BY a.position DESC LIMIT 200"
+            ),
+            {"id": annotator},
+        )
+        .scalars()
+        .all()[_GAP - 1 :]
+    )
     if not done:
         return None
     used = _used(connection, annotator)
@@ -118,8 +128,9 @@ def _around(shown: Shown, cell: Cell, rng: np.random.Generator, texts: Texts | N
     )
     cells: list[dict[str, Any]] = item_cell + [
         {"id": secrets.token_urlsafe(9), "item": row["item"], "system": system, "repeat_of": output["cell"]}
-        for system, output in zip(shown.systems, row["outputs"], strict=True) if output.get("cell")
-    ]  # fmt: skip
+        for system, output in zip(shown.systems, row["outputs"], strict=True)
+        if output.get("cell")
+    ]
     if texts is None:
         return _Planted(shown.document, list(shown.systems), rows, cells, {}, cell.id, "repeat")
     system = shown.systems[cell.output or 0]
@@ -156,8 +167,13 @@ def _known(
     entry = left[int(rng.integers(len(left)))]
     if entry.item not in log.texts().row_of:
         return None
-    cell = {"id": secrets.token_urlsafe(9), "item": entry.item, "system": entry.system, "control": CONTROL,
-            "expected": [entry.low, entry.high]}  # fmt: skip
+    cell = {
+        "id": secrets.token_urlsafe(9),
+        "item": entry.item,
+        "system": entry.system,
+        "control": CONTROL,
+        "expected": [entry.low, entry.high],
+    }
     return _Planted(None, [entry.system], [[entry.item, False]], [cell], {}, "", "gold")
 
 
@@ -166,16 +182,41 @@ def _serve(
 ) -> Lease | None:
     one_at_a_time(connection, NUMBERING)
     number = int(connection.execute(sql("SELECT MAX(id) FROM units")).scalar() or 0) + 1
-    log.append(connection, now, "system", "unit", {
-        "id": number, "rank": number, "document": made.document, "systems": made.systems, "rows": made.rows,
-        "cells": made.cells, "wanted": 1, "kind": CHECK, "texts": made.texts,
-    })  # fmt: skip
+    log.append(
+        connection,
+        now,
+        "system",
+        "unit",
+        {
+            "id": number,
+            "rank": number,
+            "document": made.document,
+            "systems": made.systems,
+            "rows": made.rows,
+            "cells": made.cells,
+            "wanted": 1,
+            "kind": CHECK,
+            "texts": made.texts,
+        },
+    )
     assignment = secrets.token_urlsafe(12)
-    log.append(connection, now, annotator, "lease", {
-        "assignment": assignment, "unit": number, "annotator": annotator, "position": position + 1,
-        "slots": list(range(len(made.systems))), "policy": CHECK, "seed": seed, "probability": 1.0,
-        "expires": expiry(connection, number, now),
-    })  # fmt: skip
+    log.append(
+        connection,
+        now,
+        annotator,
+        "lease",
+        {
+            "assignment": assignment,
+            "unit": number,
+            "annotator": annotator,
+            "position": position + 1,
+            "slots": list(range(len(made.systems))),
+            "policy": CHECK,
+            "seed": seed,
+            "probability": 1.0,
+            "expires": expiry(connection, number, now),
+        },
+    )
     return lease(connection, assignment)
 
 
@@ -183,11 +224,17 @@ def graded(log: Log, connection: Connection, annotator: str) -> AnnotatorCard | 
     """The card of one annotator from what is stored; None before the first judgment."""
     import polars as pl  # noqa: PLC0415  (only where an organiser's rule asks for it)
 
-    rows = connection.execute(
-        sql('SELECT item, system, annotator, criterion, value, seconds, control, expected, "repeat", page, spans, '
-            "error, marked FROM judgments WHERE annotator = (SELECT name FROM annotators WHERE id = :id)"),
-        {"id": annotator},
-    ).mappings().all()  # fmt: skip
+    rows = (
+        connection.execute(
+            sql(
+                'SELECT item, system, annotator, criterion, value, seconds, control, expected, "repeat", page, spans, '
+                "error, marked FROM judgments WHERE annotator = (SELECT name FROM annotators WHERE id = :id)"
+            ),
+            {"id": annotator},
+        )
+        .mappings()
+        .all()
+    )
     if not rows:
         return None
     table = pl.DataFrame([dict(row) for row in rows], infer_schema_length=None)
@@ -202,8 +249,10 @@ def page_floors(log: Log, connection: Connection, annotator: str | None = None) 
     if not floor:
         return {}
     rows = connection.execute(
-        sql("SELECT a.id, u.n_chars FROM assignments a JOIN units u ON u.id = a.unit_id WHERE a.state = 'done' AND "
-            "(:id IS NULL OR a.annotator_id = :id)"),
+        sql(
+            "SELECT a.id, u.n_chars FROM assignments a JOIN units u ON u.id = a.unit_id WHERE a.state = 'done' AND "
+            "(:id IS NULL OR a.annotator_id = :id)"
+        ),
         {"id": annotator},
-    )  # fmt: skip
+    )
     return {row.id: floor * row.n_chars for row in rows}

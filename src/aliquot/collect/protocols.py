@@ -303,8 +303,15 @@ def read_protocol(text: str, where: str) -> Protocol:
     return protocol
 
 
-_WORDS = {"str": "a text", "int": "a whole number", "float": "a number", "bool": "true or false", "array": "a list",
-          "object": "a table", "null": "nothing"}  # fmt: skip
+_WORDS = {
+    "str": "a text",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "a table",
+    "null": "nothing",
+}
 
 
 def _refused(text: str, where: str, message: str) -> FormatError:
@@ -329,10 +336,18 @@ def _refused(text: str, where: str, message: str) -> FormatError:
 
 
 _TABLES: dict[str, type[msgspec.Struct]] = {
-    "": Protocol, "checks": Checks, "checks.gold": Gold, "tutorial": Tutorial, "tutorial.examples": Example,
-    "quiz": Quiz, "quiz.questions": Question, "payment": Payment, "crowd": Crowd, "widgets.severities": Severity,
+    "": Protocol,
+    "checks": Checks,
+    "checks.gold": Gold,
+    "tutorial": Tutorial,
+    "tutorial.examples": Example,
+    "quiz": Quiz,
+    "quiz.questions": Question,
+    "payment": Payment,
+    "crowd": Crowd,
+    "widgets.severities": Severity,
     "widgets.fields": Field,
-}  # fmt: skip
+}
 
 
 def _table_of(path: str) -> str:
@@ -350,9 +365,11 @@ def _known_keys(path: str) -> tuple[str, ...]:
 
 _ONE_OF = {
     "style": "slider, likert, sqm (score); pairwise, best-worst, ranking (choice); postedit, comment (text)",
-    "kind": "score, spans, choice, text, form", "scope": "output, item, document, annotator",
-    "unit": "output, side-by-side, document", "action": "mark, pause",
-}  # fmt: skip
+    "kind": "score, spans, choice, text, form",
+    "scope": "output, item, document, annotator",
+    "unit": "output, side-by-side, document",
+    "action": "mark, pause",
+}
 
 
 def _choices(path: str) -> str:

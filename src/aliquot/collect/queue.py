@@ -46,10 +46,14 @@ def expiry(connection: Connection, unit: int, now: float) -> float:
 def expire(log: Log, connection: Connection, now: float) -> int:
     """Free leases that have expired, some at a time; return how many."""
     rows = connection.execute(
-        locking(connection, "SELECT id, policy FROM assignments WHERE state = 'leased' AND expires_at < :now ORDER BY "
-                "expires_at LIMIT :most", skip=True),
+        locking(
+            connection,
+            "SELECT id, policy FROM assignments WHERE state = 'leased' AND expires_at < :now ORDER BY "
+            "expires_at LIMIT :most",
+            skip=True,
+        ),
         {"now": now, "most": _EXPIRED_AT_ONCE},
-    ).all()  # fmt: skip
+    ).all()
     for row in rows:
         log.append(connection, now, "system", "expire", {"assignment": row.id, "keep": row.policy == "fixed"})
     return len(rows)
@@ -74,22 +78,26 @@ def next_lease(
 
 def _own(connection: Connection, annotator: str, state: str) -> Lease | None:
     row = connection.execute(
-        sql("SELECT id, unit_id, annotator_id, state, position, slots FROM assignments WHERE annotator_id = :annotator "
-            "AND state = :state ORDER BY position LIMIT 1"),
+        sql(
+            "SELECT id, unit_id, annotator_id, state, position, slots FROM assignments WHERE annotator_id = :annotator "
+            "AND state = :state ORDER BY position LIMIT 1"
+        ),
         {"annotator": annotator, "state": state},
-    ).one_or_none()  # fmt: skip
+    ).one_or_none()
     return None if row is None else Lease(*row)
 
 
 def _resume(log: Log, connection: Connection, annotator: str, now: float) -> Lease | None:
     """Lease the annotator's own expired unit again, answers and all, if nobody took it; or the next of a fixed list."""
     row = connection.execute(
-        sql("SELECT a.id, a.unit_id, a.state FROM assignments a JOIN units u ON u.id = a.unit_id WHERE "
+        sql(
+            "SELECT a.id, a.unit_id, a.state FROM assignments a JOIN units u ON u.id = a.unit_id WHERE "
             "a.annotator_id = :annotator AND (a.state = 'planned' OR (a.state = 'expired' AND (u.taken < u.wanted OR "
             "EXISTS (SELECT 1 FROM annotators m WHERE m.id = :annotator AND m.kind = 'model')))) "
-            "ORDER BY a.state, a.position LIMIT 1"),
+            "ORDER BY a.state, a.position LIMIT 1"
+        ),
         {"annotator": annotator},
-    ).one_or_none()  # fmt: skip
+    ).one_or_none()
     if row is None or not has_room(connection, row.unit_id, annotator, planned=row.state == "planned"):
         return None
     expires = expiry(connection, row.unit_id, now)
@@ -119,11 +127,23 @@ def _take_new(log: Log, connection: Connection, annotator: str, now: float, seed
         sql("SELECT COUNT(*) FROM assignments WHERE annotator_id = :annotator"), {"annotator": annotator}
     ).scalar()
     assignment = secrets.token_urlsafe(12)
-    log.append(connection, now, annotator, "lease", {
-        "assignment": assignment, "unit": chosen.id, "annotator": annotator, "position": int(position or 0) + 1,
-        "slots": slots, "policy": "shared", "seed": seed, "probability": probability,
-        "expires": expiry(connection, chosen.id, now),
-    })  # fmt: skip
+    log.append(
+        connection,
+        now,
+        annotator,
+        "lease",
+        {
+            "assignment": assignment,
+            "unit": chosen.id,
+            "annotator": annotator,
+            "position": int(position or 0) + 1,
+            "slots": slots,
+            "policy": "shared",
+            "seed": seed,
+            "probability": probability,
+            "expires": expiry(connection, chosen.id, now),
+        },
+    )
     return lease(connection, assignment)
 
 
@@ -153,11 +173,16 @@ def _candidates(connection: Connection, annotator: str) -> list[Candidate]:
     found: list[Candidate] = []
     for where in ("rank >= :start", "rank < :start"):
         rows = connection.execute(
-            sql("SELECT u.id, u.systems FROM units u WHERE " + is_open + " AND u."  # noqa: S608
-                + where + " AND NOT EXISTS (SELECT 1 FROM assignments a WHERE a.unit_id = u.id AND a.annotator_id = "
-                ":annotator) ORDER BY u.rank LIMIT :most"),
+            sql(
+                "SELECT u.id, u.systems FROM units u WHERE "  # noqa: S608  (constant texts)
+                + is_open
+                + " AND u."
+                + where
+                + " AND NOT EXISTS (SELECT 1 FROM assignments a WHERE a.unit_id = u.id AND a.annotator_id = "
+                ":annotator) ORDER BY u.rank LIMIT :most"
+            ),
             {"start": start, "annotator": annotator, "most": _CANDIDATES - len(found)},
-        )  # fmt: skip
+        )
         found += [Candidate(row.id, tuple(decode(row.systems))) for row in rows]
         if len(found) >= _CANDIDATES:
             break

@@ -64,8 +64,9 @@ def seals_of(connection: Connection) -> dict[str, int]:
 
 def seal_all(connection: Connection) -> None:
     """Seal the tables and events of a campaign that had no seals."""
-    values = [{"name": name, "value": seal_of_table(name, read_rows(connection, name, SEALED[name]))}
-              for name in SEALED]  # fmt: skip
+    values = [
+        {"name": name, "value": seal_of_table(name, read_rows(connection, name, SEALED[name]))} for name in SEALED
+    ]
     connection.execute(sql("DELETE FROM seals"))
     connection.execute(sql("INSERT INTO seals (name, value) VALUES (:name, :value)"), values)
     events = read_rows(connection, "events", ("id", *_DIGESTED)).rows
@@ -195,8 +196,10 @@ def rebuilt(events: Rows, protocol: Protocol, texts: Callable[[], Texts], place:
                 why = f"{type(error).__name__}: {error}"
                 raise damaged(place, f"event {number} ({kind}) of the log cannot be applied ({why})") from None
         columns = {name: columns_of(name) for name in DERIVED}
-        return {name: Rows(list(names), memory.database.execute(_select(name, names)).fetchall())
-                for name, names in columns.items()}  # fmt: skip
+        return {
+            name: Rows(list(names), memory.database.execute(_select(name, names)).fetchall())
+            for name, names in columns.items()
+        }
 
 
 def _select(table: str, columns: Sequence[str]) -> str:
@@ -247,8 +250,11 @@ def _faults_of_file(source: Connection) -> list[str]:
 
 def _damaged_events(events: Rows) -> list[str]:
     pick = itemgetter(*(events.names.index(name) for name in ("digest", *_DIGESTED)))
-    faults = [f"events: the checksum of event {row[0]} (kind {_short(row[events.names.index('kind')])}) does not fit"
-              for row in events.rows if not _is_whole(*pick(row))]  # fmt: skip
+    faults = [
+        f"events: the checksum of event {row[0]} (kind {_short(row[events.names.index('kind')])}) does not fit"
+        for row in events.rows
+        if not _is_whole(*pick(row))
+    ]
     kinds = [row[events.names.index("kind")] for row in events.rows[:1]]
     if kinds != ["campaign"]:
         faults.insert(0, "events: the log does not begin with the making of the campaign")
@@ -275,8 +281,10 @@ def _broken_seals(source: Connection, stored: Mapping[str, Rows], place: str | P
     return faults
 
 
-_KEYS = {"judgments": ("item", "system", "annotator", "criterion", "cell_id", "error"),
-         "choices": ("item", "system_a", "system_b", "annotator", "cell_id")}  # fmt: skip
+_KEYS = {
+    "judgments": ("item", "system", "annotator", "criterion", "cell_id", "error"),
+    "choices": ("item", "system_a", "system_b", "annotator", "cell_id"),
+}
 
 
 def _differences(table: str, stored: Rows, made: Rows) -> str:
@@ -289,8 +297,10 @@ def _differences(table: str, stored: Rows, made: Rows) -> str:
     extra, lacking = (list((one - other).elements()), list((other - one).elements()))
     columns = metadata.tables[table]
     keys = _KEYS.get(table) or [c.name for c in columns.primary_key if c.name in names] or names[:2]
-    return (f"{len(extra)} rows are not in the log, {len(lacking)} rows of the log are missing or differ; "
-            f"{_first(names, keys, extra, lacking)}")  # fmt: skip
+    return (
+        f"{len(extra)} rows are not in the log, {len(lacking)} rows of the log are missing or differ; "
+        f"{_first(names, keys, extra, lacking)}"
+    )
 
 
 def _first(names: list[str], keys: Sequence[str], extra: list[Any], lacking: list[Any]) -> str:
@@ -298,15 +308,19 @@ def _first(names: list[str], keys: Sequence[str], extra: list[Any], lacking: lis
         return tuple(value for name, value in zip(names, row, strict=True) if name in keys)
 
     said = lacking[0] if lacking else extra[0]
-    place = ", ".join(f"{name} {_short(value)}" for name, value in zip(names, said, strict=True)
-                      if name in keys and value is not None)  # fmt: skip
+    place = ", ".join(
+        f"{name} {_short(value)}" for name, value in zip(names, said, strict=True) if name in keys and value is not None
+    )
     if not lacking:
         return f"not in the log: {place}"
     twin = next((row for row in extra if key(row) == key(said)), None)
     if twin is None:
         return f"missing or under another name: {place}"
-    changed = [f"{name} is {_short(old)}, by the log {_short(new)}"
-               for name, old, new in zip(names, twin, said, strict=True) if old != new]  # fmt: skip
+    changed = [
+        f"{name} is {_short(old)}, by the log {_short(new)}"
+        for name, old, new in zip(names, twin, said, strict=True)
+        if old != new
+    ]
     return f"first: {place}: {'; '.join(changed)}"
 
 

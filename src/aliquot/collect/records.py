@@ -86,10 +86,18 @@ def _expected(row: Record, known: Sequence[float]) -> float | None:
 
 def _common(protocol: Protocol, page: Page, cell: Cell, given: Given, number: int) -> Record:
     return {
-        "assignment_id": page.assignment, "cell_id": cell.id, "annotator": page.annotator, "criterion": None,
-        "seconds": given.seconds, "time": given.time, "order": page.order + number + 1, "page": page.assignment,
-        "protocol": protocol.name, "guidelines": given.guidelines, "marked": page.marked,
-    }  # fmt: skip
+        "assignment_id": page.assignment,
+        "cell_id": cell.id,
+        "annotator": page.annotator,
+        "criterion": None,
+        "seconds": given.seconds,
+        "time": given.time,
+        "order": page.order + number + 1,
+        "page": page.assignment,
+        "protocol": protocol.name,
+        "guidelines": given.guidelines,
+        "marked": page.marked,
+    }
 
 
 def _json(value: Any) -> str:
@@ -153,10 +161,16 @@ def _errors(widget: Spans, spans: Sequence[Mapping[str, Any]], name: str | None)
         yield {"criterion": criterion, "value": 0.0, "error": 0, "category": _NO_ERROR, "severity": _NO_ERROR}
     for number, span in enumerate(spans):
         yield {
-            "criterion": criterion, "value": -_weight(widget, span) + 0.0, "error": number,
-            "category": span["category"] or "Other", "severity": span["severity"], "span": span["quote"],
-            "start": span["start"], "end": span["end"], "side": span["side"],
-        }  # fmt: skip
+            "criterion": criterion,
+            "value": -_weight(widget, span) + 0.0,
+            "error": number,
+            "category": span["category"] or "Other",
+            "severity": span["severity"],
+            "span": span["quote"],
+            "start": span["start"],
+            "end": span["end"],
+            "side": span["side"],
+        }
 
 
 _WMT = MQMWeights()
@@ -194,8 +208,15 @@ def _choice_values(widget: Choice, value: Any, slots: Sequence[str]) -> dict[str
 
 def _choice_common(page: Page, cell: Cell, given: Given) -> Record:
     item = (page.shown.document or page.shown.judged_items()[0]) if cell.row is None else page.shown.item(cell)
-    return {"assignment_id": page.assignment, "cell_id": cell.id, "item": _json(item), "annotator": page.annotator,
-            "seconds": given.seconds, "time": given.time, "marked": page.marked}  # fmt: skip
+    return {
+        "assignment_id": page.assignment,
+        "cell_id": cell.id,
+        "item": _json(item),
+        "annotator": page.annotator,
+        "seconds": given.seconds,
+        "time": given.time,
+        "marked": page.marked,
+    }
 
 
 def _choice_rows(protocol: Protocol, page: Page, cell: Cell, given: Given) -> Iterator[Record]:

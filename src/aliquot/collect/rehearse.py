@@ -124,8 +124,9 @@ def rehearse(
         seed: same seed, same people.
     """
     if as_url(campaign) is not None:
-        raise OptionError(f"{without_password(campaign)}: a rehearsal copies a campaign's file; make one: "
-                          "aliquot collect new -o FILE")  # fmt: skip
+        raise OptionError(
+            f"{without_password(campaign)}: a rehearsal copies a campaign's file; make one: aliquot collect new -o FILE"
+        )
     if not 1 <= annotators <= 2000:
         raise OptionError(f"--annotators {annotators}: choose 1 to 2000")
     if not 0 <= replays <= 1000:
@@ -153,8 +154,10 @@ def _copy(path: Path, folder: Path) -> Iterator[Campaign]:
         target = folder / "rehearsal.db"
         original.store.copy_file(target)
     if not key.exists():
-        raise OptionError(f"{key}: the key of the campaign is missing, so that nobody can have a link; put it back, or "
-                          "make new links: aliquot collect links CAMPAIGN --new")  # fmt: skip
+        raise OptionError(
+            f"{key}: the key of the campaign is missing, so that nobody can have a link; put it back, or "
+            "make new links: aliquot collect links CAMPAIGN --new"
+        )
     shutil.copy(key, f"{target}.key")
     with Campaign.open(target) as campaign:
         yield campaign
@@ -227,8 +230,10 @@ class _Run:
         self.left: set[str] = set()
         self.screened: set[str] = set()
         with campaign.store.read() as connection:
-            self.cells = {r.id: (None if r.item is None else decode(r.item), r.system)
-                          for r in connection.execute(sql("SELECT id, item, system FROM cells"))}  # fmt: skip
+            self.cells = {
+                r.id: (None if r.item is None else decode(r.item), r.system)
+                for r in connection.execute(sql("SELECT id, item, system FROM cells"))
+            }
             self.share = (campaign.status().units_wanted or 1) / len(crowd)
 
     def in_turn(self) -> None:
@@ -338,20 +343,37 @@ def _result(
     hours = sum(run.seconds.values()) / 3600
     pay = run.campaign.protocol.payment
     money = hours * hourly if hourly is not None else status.units_done * pay.per_unit if pay.per_unit else None
-    notes = [] if status.units_done == status.units_wanted else [
-        f"{status.units_wanted - status.units_done} units were left over: ask for more annotators"
-    ]  # fmt: skip
+    notes = (
+        []
+        if status.units_done == status.units_wanted
+        else [f"{status.units_wanted - status.units_done} units were left over: ask for more annotators"]
+    )
     numbers, more = _replayed(run, judged, manner, replays, seed)
     timings = np.array([ms for client in run.clients.values() for ms in client.milliseconds])
     careless = {person.name for person in run.crowd if person.careless}
     return Rehearsal(
-        annotators=len(run.crowd), careless=len(careless), left=len(run.left), units_done=status.units_done,
-        units_wanted=status.units_wanted, judgments=len(judged.answers()), hours=hours,
-        longest_hours=max(run.seconds.values()) / 3600, money=money, currency=currency or pay.currency,
-        qualities=origin, replays=replays, half_width=numbers[0], coverage=numbers[1], power=numbers[2],
-        wrong=numbers[3], checks=(*_quiz(run, careless), *_checks(judged, careless)), calls=len(timings),
-        p50_ms=float(np.percentile(timings, 50)), p95_ms=float(np.percentile(timings, 95)), notes=(*notes, *more),
-    )  # fmt: skip
+        annotators=len(run.crowd),
+        careless=len(careless),
+        left=len(run.left),
+        units_done=status.units_done,
+        units_wanted=status.units_wanted,
+        judgments=len(judged.answers()),
+        hours=hours,
+        longest_hours=max(run.seconds.values()) / 3600,
+        money=money,
+        currency=currency or pay.currency,
+        qualities=origin,
+        replays=replays,
+        half_width=numbers[0],
+        coverage=numbers[1],
+        power=numbers[2],
+        wrong=numbers[3],
+        checks=(*_quiz(run, careless), *_checks(judged, careless)),
+        calls=len(timings),
+        p50_ms=float(np.percentile(timings, 50)),
+        p95_ms=float(np.percentile(timings, 95)),
+        notes=(*notes, *more),
+    )
 
 
 def _replayed(
@@ -363,8 +385,13 @@ def _replayed(
         why = "intervals and power are rehearsed for protocols with scores" if score is None else "no replays asked for"
         return (None, None, None, None), [why]
     data, selection = run.campaign.data, run.campaign.selection
-    bare = EvalSet(data.items, data.systems, {n: v for n, v in data.scores.items() if n != data.human}, data.outputs,
-                   name=data.name)  # fmt: skip
+    bare = EvalSet(
+        data.items,
+        data.systems,
+        {n: v for n, v in data.scores.items() if n != data.human},
+        data.outputs,
+        name=data.name,
+    )
     truth = {s: score.low + (score.high - score.low) * float(run.worth[:, at].mean()) for s, at in run.column.items()}
     table = judged.answers().filter(
         pl.col("criterion").is_null() | (pl.col("criterion") == pl.col("criterion").first())

@@ -51,84 +51,215 @@ def _maybe(name: str, kind: Any) -> sa.Column[Any]:
 
 
 sa.Table("meta", metadata, _column("key", _text, primary_key=True), _column("value", _text))
-sa.Table("inputs", metadata, _column("name", _text, primary_key=True), _column("sha256", _text),
-         _column("content", sa.LargeBinary))  # fmt: skip
-sa.Table("guidelines", metadata, _column("version", _whole, primary_key=True), _column("locale", _text),
-         _column("text", _text), _column("created", _real))  # fmt: skip
+sa.Table(
+    "inputs",
+    metadata,
+    _column("name", _text, primary_key=True),
+    _column("sha256", _text),
+    _column("content", sa.LargeBinary),
+)
+sa.Table(
+    "guidelines",
+    metadata,
+    _column("version", _whole, primary_key=True),
+    _column("locale", _text),
+    _column("text", _text),
+    _column("created", _real),
+)
 sa.Table("counters", metadata, _column("name", _text, primary_key=True), _column("value", _whole))
 sa.Table(
-    "annotators", metadata, _column("id", _text, primary_key=True), _column("name", _text, unique=True),
-    _column("kind", _text), _column("token_hash", _text, unique=True), _column("token_number", _whole),
-    _column("link", _text), _column("work", _text), _column("counts", _whole), _column("locale", _text),
-    _column("offset_rank", _whole), _column("extra", _text),
-    _column("created", _real), _column("n_done", _whole), _column("n_cells", _whole), _column("active_ms", _whole),
+    "annotators",
+    metadata,
+    _column("id", _text, primary_key=True),
+    _column("name", _text, unique=True),
+    _column("kind", _text),
+    _column("token_hash", _text, unique=True),
+    _column("token_number", _whole),
+    _column("link", _text),
+    _column("work", _text),
+    _column("counts", _whole),
+    _column("locale", _text),
+    _column("offset_rank", _whole),
+    _column("extra", _text),
+    _column("created", _real),
+    _column("n_done", _whole),
+    _column("n_cells", _whole),
+    _column("active_ms", _whole),
     _maybe("last_seen", _real),
-)  # fmt: skip
+)
 units = sa.Table(
-    "units", metadata, _column("id", _whole, primary_key=True, autoincrement=False), _column("rank", _whole),
-    _maybe("document", _text), _column("systems", _text), _column("wanted", _whole), _column("taken", _whole),
-    _column("kind", _text), _column("payload", _text), _column("n_cells", _whole), _column("n_chars", _whole),
-)  # fmt: skip
+    "units",
+    metadata,
+    _column("id", _whole, primary_key=True, autoincrement=False),
+    _column("rank", _whole),
+    _maybe("document", _text),
+    _column("systems", _text),
+    _column("wanted", _whole),
+    _column("taken", _whole),
+    _column("kind", _text),
+    _column("payload", _text),
+    _column("n_cells", _whole),
+    _column("n_chars", _whole),
+)
 # Only open units are in this index: finding the next one costs the same at the end of a campaign as at its start.
 sa.Index("units_open", units.c.rank, sqlite_where=sa.text("taken < wanted"), postgresql_where=sa.text("taken < wanted"))
 sa.Table(
-    "cells", metadata, _column("id", _text, primary_key=True), _column("unit_id", _whole, index=True),
-    _maybe("item", _text), _maybe("system", _text), _column("slot", _whole), _maybe("control", _text),
-    _maybe("expected", _text), _maybe("repeat_of", _text),
-)  # fmt: skip
+    "cells",
+    metadata,
+    _column("id", _text, primary_key=True),
+    _column("unit_id", _whole, index=True),
+    _maybe("item", _text),
+    _maybe("system", _text),
+    _column("slot", _whole),
+    _maybe("control", _text),
+    _maybe("expected", _text),
+    _maybe("repeat_of", _text),
+)
 sa.Table(
-    "assignments", metadata, _column("id", _text, primary_key=True), _column("unit_id", _whole),
-    _column("annotator_id", _text), _column("state", _text), _column("position", _whole), _column("slots", _text),
-    _column("policy", _text), _column("probability", _real), _maybe("leased_at", _real), _maybe("expires_at", _real),
-    _maybe("done_at", _real), sa.UniqueConstraint("unit_id", "annotator_id"),
+    "assignments",
+    metadata,
+    _column("id", _text, primary_key=True),
+    _column("unit_id", _whole),
+    _column("annotator_id", _text),
+    _column("state", _text),
+    _column("position", _whole),
+    _column("slots", _text),
+    _column("policy", _text),
+    _column("probability", _real),
+    _maybe("leased_at", _real),
+    _maybe("expires_at", _real),
+    _maybe("done_at", _real),
+    sa.UniqueConstraint("unit_id", "annotator_id"),
     sa.Index("assignments_annotator", "annotator_id", "state", "position"),
-    sa.Index("assignments_leases", "expires_at", sqlite_where=sa.text("state = 'leased'"),
-             postgresql_where=sa.text("state = 'leased'")),
-)  # fmt: skip
+    sa.Index(
+        "assignments_leases",
+        "expires_at",
+        sqlite_where=sa.text("state = 'leased'"),
+        postgresql_where=sa.text("state = 'leased'"),
+    ),
+)
 sa.Table(
-    "answers", metadata, _column("assignment_id", _text, primary_key=True), _column("cell_id", _text, primary_key=True),
-    _column("answer", _text), _column("revision", _whole), _column("active_ms", _whole), _column("idle_ms", _whole),
-    _column("guidelines_version", _whole), _column("saved_at", _real), _maybe("writer", _text),
-)  # fmt: skip
-sa.Table("exposures", metadata, _column("annotator_id", _text, primary_key=True),
-         _column("system", _text, primary_key=True), _column("slot", _whole, primary_key=True),
-         _column("n", _whole))  # fmt: skip
+    "answers",
+    metadata,
+    _column("assignment_id", _text, primary_key=True),
+    _column("cell_id", _text, primary_key=True),
+    _column("answer", _text),
+    _column("revision", _whole),
+    _column("active_ms", _whole),
+    _column("idle_ms", _whole),
+    _column("guidelines_version", _whole),
+    _column("saved_at", _real),
+    _maybe("writer", _text),
+)
 sa.Table(
-    "judgments", metadata, _column("assignment_id", _text), _column("cell_id", _text), _column("item", _text),
-    _column("system", _text), _column("annotator", _text), _maybe("criterion", _text), _maybe("value", _real),
-    _maybe("seconds", _real), _column("time", _real), _column("order", _whole), _maybe("control", _text),
-    _maybe("expected", _real), _maybe("repeat", _whole), _column("page", _text), _column("protocol", _text),
-    _column("guidelines", _whole), _maybe("error", _whole), _maybe("category", _text), _maybe("severity", _text),
+    "exposures",
+    metadata,
+    _column("annotator_id", _text, primary_key=True),
+    _column("system", _text, primary_key=True),
+    _column("slot", _whole, primary_key=True),
+    _column("n", _whole),
+)
+sa.Table(
+    "judgments",
+    metadata,
+    _column("assignment_id", _text),
+    _column("cell_id", _text),
+    _column("item", _text),
+    _column("system", _text),
+    _column("annotator", _text),
+    _maybe("criterion", _text),
+    _maybe("value", _real),
+    _maybe("seconds", _real),
+    _column("time", _real),
+    _column("order", _whole),
+    _maybe("control", _text),
+    _maybe("expected", _real),
+    _maybe("repeat", _whole),
+    _column("page", _text),
+    _column("protocol", _text),
+    _column("guidelines", _whole),
+    _maybe("error", _whole),
+    _maybe("category", _text),
+    _maybe("severity", _text),
     _maybe("span", _text),
-    _maybe("start", _whole), _maybe("end", _whole), _maybe("side", _text), _maybe("spans", _text),
-    _maybe("text", _text), _maybe("marked", _text),
+    _maybe("start", _whole),
+    _maybe("end", _whole),
+    _maybe("side", _text),
+    _maybe("spans", _text),
+    _maybe("text", _text),
+    _maybe("marked", _text),
     sa.Index("judgments_cell", "assignment_id", "cell_id"),
-)  # fmt: skip
+)
 sa.Table(
-    "choices", metadata, _column("assignment_id", _text), _column("cell_id", _text), _column("item", _text),
-    _column("annotator", _text), _maybe("system_a", _text), _maybe("system_b", _text), _maybe("choice", _text),
-    _maybe("strength", _whole), _maybe("shown", _text), _maybe("best", _text), _maybe("worst", _text),
-    _maybe("ranking", _text), _maybe("final", _text), _maybe("output_a", _text), _maybe("seconds", _real),
-    _column("time", _real), _maybe("text", _text), _maybe("marked", _text),
+    "choices",
+    metadata,
+    _column("assignment_id", _text),
+    _column("cell_id", _text),
+    _column("item", _text),
+    _column("annotator", _text),
+    _maybe("system_a", _text),
+    _maybe("system_b", _text),
+    _maybe("choice", _text),
+    _maybe("strength", _whole),
+    _maybe("shown", _text),
+    _maybe("best", _text),
+    _maybe("worst", _text),
+    _maybe("ranking", _text),
+    _maybe("final", _text),
+    _maybe("output_a", _text),
+    _maybe("seconds", _real),
+    _column("time", _real),
+    _maybe("text", _text),
+    _maybe("marked", _text),
     sa.Index("choices_cell", "assignment_id", "cell_id"),
-)  # fmt: skip
+)
 _number = sa.BigInteger().with_variant(sa.Integer, "sqlite")
-sa.Table("messages", metadata, _column("id", _number, primary_key=True), _maybe("annotator_id", _text),
-         _column("text", _text), _column("created", _real))  # fmt: skip
+sa.Table(
+    "messages",
+    metadata,
+    _column("id", _number, primary_key=True),
+    _maybe("annotator_id", _text),
+    _column("text", _text),
+    _column("created", _real),
+)
 # What the organiser did: a table of its own, so that showing it costs the same after a million answers.
-sa.Table("audit", metadata, _column("id", _number, primary_key=True), _column("time", _real), _column("kind", _text),
-         _column("payload", _text))  # fmt: skip
+sa.Table(
+    "audit",
+    metadata,
+    _column("id", _number, primary_key=True),
+    _column("time", _real),
+    _column("kind", _text),
+    _column("payload", _text),
+)
 sa.Table("seals", metadata, _column("name", _text, primary_key=True), _column("value", _whole))
 # SQLite numbers only INTEGER keys by itself; numbers of events never come again, even after the last one is deleted.
 sa.Table(
-    "events", metadata, _column("id", _number, primary_key=True),
-    _column("time", _real), _column("actor", _text), _column("kind", _text),
-    sa.Column("client_id", _text, nullable=True, unique=True), _column("payload", _text), _maybe("digest", _whole),
+    "events",
+    metadata,
+    _column("id", _number, primary_key=True),
+    _column("time", _real),
+    _column("actor", _text),
+    _column("kind", _text),
+    sa.Column("client_id", _text, nullable=True, unique=True),
+    _column("payload", _text),
+    _maybe("digest", _whole),
     sqlite_autoincrement=True,
-)  # fmt: skip
+)
 
-DERIVED = ("guidelines", "annotators", "units", "cells", "assignments", "answers", "exposures", "counters",
-           "judgments", "choices", "messages", "audit")  # fmt: skip
+DERIVED = (
+    "guidelines",
+    "annotators",
+    "units",
+    "cells",
+    "assignments",
+    "answers",
+    "exposures",
+    "counters",
+    "judgments",
+    "choices",
+    "messages",
+    "audit",
+)
 """Tables that follow from the events (and from the inputs); `collect check` builds them again."""
 
 
@@ -153,9 +284,12 @@ def make_engine(place: str | Path, *, at_rest: bool = False) -> Engine:
         return _engine_at(str(place))
     name = at_rest_uri(place) if at_rest else str(place)  # no URL of SQLAlchemy: names of files may hold ? and #
     engine = sa.create_engine(
-        "sqlite://", pool_size=64, max_overflow=64, poolclass=sa.pool.QueuePool,
+        "sqlite://",
+        pool_size=64,
+        max_overflow=64,
+        poolclass=sa.pool.QueuePool,
         creator=lambda: sqlite3.connect(name, uri=at_rest, timeout=BUSY_SECONDS, check_same_thread=False),
-    )  # fmt: skip
+    )
 
     @event.listens_for(engine, "connect")
     def _prepare(connection: Any, _record: Any) -> None:
@@ -182,8 +316,10 @@ def _engine_at(url: str) -> Engine:
             f"{without_password(url)}: needs {error.name}: pip install 'aliquot[postgres]'"
         ) from None
     except (sa.exc.ArgumentError, ValueError):  # their words quote the URL
-        raise FormatError(f"{without_password(url)}: is no URL of a database; write e.g. postgresql+psycopg://USER:PASSWORD"
-                          "@HOST/DATABASE, with %40 for an @ in the password") from None  # fmt: skip
+        raise FormatError(
+            f"{without_password(url)}: is no URL of a database; write e.g. postgresql+psycopg://USER:PASSWORD"
+            "@HOST/DATABASE, with %40 for an @ in the password"
+        ) from None
 
 
 def create(engine: Engine) -> None:
@@ -204,11 +340,11 @@ def create(engine: Engine) -> None:
 MIGRATIONS = {
     2: "ALTER TABLE answers ADD COLUMN writer TEXT",
     3: "ALTER TABLE annotators ADD COLUMN link TEXT NOT NULL DEFAULT 'valid'; ALTER TABLE annotators ADD COLUMN work "
-       "TEXT NOT NULL DEFAULT 'active'; ALTER TABLE annotators ADD COLUMN counts BIGINT NOT NULL DEFAULT 1; "
-       "ALTER TABLE annotators DROP COLUMN state; ALTER TABLE events ADD COLUMN digest BIGINT; CREATE TABLE seals "
-       "(name TEXT PRIMARY KEY, value BIGINT NOT NULL); INSERT INTO meta VALUES ('rederive', 'annotators') "
-       "ON CONFLICT (key) DO NOTHING",
-}  # fmt: skip
+    "TEXT NOT NULL DEFAULT 'active'; ALTER TABLE annotators ADD COLUMN counts BIGINT NOT NULL DEFAULT 1; "
+    "ALTER TABLE annotators DROP COLUMN state; ALTER TABLE events ADD COLUMN digest BIGINT; CREATE TABLE seals "
+    "(name TEXT PRIMARY KEY, value BIGINT NOT NULL); INSERT INTO meta VALUES ('rederive', 'annotators') "
+    "ON CONFLICT (key) DO NOTHING",
+}
 """Version -> the SQL that leads to it from the version before.
 
 Version 2: writers of answers; JSON lists of systems. Version 3: an annotator's link, work and judgments are three
@@ -233,8 +369,10 @@ def open_engine(place: str | Path) -> Engine:
             _migrate(engine, number)
     except DBAPIError as error:
         engine.dispose()
-        raise FormatError(f"{without_password(place)}: was made by an older aliquot and cannot be brought up to date "
-                          f"({error.orig}); make it writable, or copy it") from None  # fmt: skip
+        raise FormatError(
+            f"{without_password(place)}: was made by an older aliquot and cannot be brought up to date "
+            f"({error.orig}); make it writable, or copy it"
+        ) from None
     except BaseException:
         engine.dispose()
         raise
@@ -251,8 +389,9 @@ def _engine_of_file(path: Path) -> Engine:
         if is_damage(error):
             raise damaged(path, f"it cannot be read as a campaign ({error.orig})") from None
         if _code(error) in _BUSY:
-            raise FormatError(f"{path}: cannot be read now ({error.orig}); another program keeps it for itself; close "
-                              "that program") from None  # fmt: skip
+            raise FormatError(
+                f"{path}: cannot be read now ({error.orig}); another program keeps it for itself; close that program"
+            ) from None
         if not is_at_rest(path):
             raise read_only_folder(path, error.orig) from None
         engine = make_engine(path, at_rest=True)
@@ -275,8 +414,10 @@ def _version(engine: Engine, place: str | Path) -> int:
     except DBAPIError as error:
         if is_url(place):
             said = str(error.orig).splitlines()[0]
-            raise FormatError(f"{without_password(place)}: cannot be read as a campaign ({said}); "
-                              "check the URL, and that the server runs") from None  # fmt: skip
+            raise FormatError(
+                f"{without_password(place)}: cannot be read as a campaign ({said}); "
+                "check the URL, and that the server runs"
+            ) from None
         raise damaged(place, f"it cannot be read as a campaign ({error.orig})") from None
     if lacking and (is_ours or {"meta", "events"} <= tables):
         raise damaged(without_password(place), f"the table {lacking[0]} is missing")

@@ -507,8 +507,10 @@ def serve(
     for annotator, link in links.annotators.items():
         say(f"{annotator}: {link}")
     if host not in LOCAL:
-        say(f"Listening on {host}: everybody who can reach this computer can reach the campaign, and links and answers "
-            "travel unencrypted. Put a proxy with TLS in front (see docs/collect.md).")  # fmt: skip
+        say(
+            f"Listening on {host}: everybody who can reach this computer can reach the campaign, and links and answers "
+            "travel unencrypted. Put a proxy with TLS in front (see docs/collect.md)."
+        )
     say("Stop with Ctrl-C; everything is saved.")
     first = next(iter(links.annotators.values()), None)
     if open_browser and first:
@@ -526,10 +528,16 @@ def run_app(app: Starlette, listening: socket.socket) -> None:
     # interpreter for 5 ms by default, which would count four times.
     sys.setswitchinterval(0.0005)
     config = uvicorn.Config(
-        app, http=connections.GuardedConnection, ws="none", backlog=connections.MAX_ACCEPTED_AT_ONCE,
-        timeout_keep_alive=connections.MAX_IDLE_SECONDS, access_log=False, log_level="warning", server_header=False,
+        app,
+        http=connections.GuardedConnection,
+        ws="none",
+        backlog=connections.MAX_ACCEPTED_AT_ONCE,
+        timeout_keep_alive=connections.MAX_IDLE_SECONDS,
+        access_log=False,
+        log_level="warning",
+        server_header=False,
         lifespan="off",
-    )  # fmt: skip
+    )
     uvicorn.Server(config).run(sockets=[listening])
 
 

@@ -185,10 +185,12 @@ class ServedCampaign(OpenedCampaign):
         """Return the annotator's own units in order: assignment, label, done."""
         with self.store.read() as connection:
             rows = connection.execute(
-                sql("SELECT id, position, state FROM assignments WHERE annotator_id = :id AND state IN ('leased', "
-                    "'done', 'surplus') ORDER BY position"),
+                sql(
+                    "SELECT id, position, state FROM assignments WHERE annotator_id = :id AND state IN ('leased', "
+                    "'done', 'surplus') ORDER BY position"
+                ),
                 {"id": annotator.id},
-            ).all()  # fmt: skip
+            ).all()
         return [{"assignment": row.id, "label": str(row.position), "done": row.state != "leased"} for row in rows]
 
     def save(self, annotator: Annotator, assignment: str, changes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -257,16 +259,28 @@ class ServedCampaign(OpenedCampaign):
             if _is_stale(change, versions.get(cell)):
                 if self.log.has(connection, client_id):
                     continue  # sent again: it was stored before the other change, whose revision this page has not seen
-                raise CollectError("stale", "this answer was changed in another tab or on another device meanwhile; "
-                                   "load the unit again")  # fmt: skip
-            payload = {"assignment": found.id, "cell": cell, "answer": change["answer"],
-                       "active_ms": change["active_ms"], "idle_ms": change["idle_ms"], "writer": change["writer"],
-                       "guidelines": facts.guidelines, "expires": expires}  # fmt: skip
+                raise CollectError(
+                    "stale",
+                    "this answer was changed in another tab or on another device meanwhile; load the unit again",
+                )
+            payload = {
+                "assignment": found.id,
+                "cell": cell,
+                "answer": change["answer"],
+                "active_ms": change["active_ms"],
+                "idle_ms": change["idle_ms"],
+                "writer": change["writer"],
+                "guidelines": facts.guidelines,
+                "expires": expires,
+            }
             if self.log.append(connection, now, annotator.id, "save", payload, client_id):
                 versions[cell] = _Version(versions[cell].revision + 1 if cell in versions else 1, change["writer"])
             revisions[cell] = versions[cell].revision
-        return {"saved": [change["id"] for change in changes], "revisions": revisions,
-                "progress": self._progress(connection, annotator.id)}  # fmt: skip
+        return {
+            "saved": [change["id"] for change in changes],
+            "revisions": revisions,
+            "progress": self._progress(connection, annotator.id),
+        }
 
     def _revive(self, connection: Connection, found: Lease, person: Any, now: float) -> None:
         """Lease a unit whose lease expired again, if nobody has taken it; if somebody has, answers are kept anyway."""
@@ -317,8 +331,13 @@ class ServedCampaign(OpenedCampaign):
             if found.state in ("done", "surplus"):
                 raise CollectError("lease_lost", "this unit was submitted; it can be changed, but not returned")
             if found.state in ("leased", "planned"):
-                self.log.append(connection, self.store.clock.now(), annotator.id, "return",
-                                {"assignment": found.id, "reason": check_text("reason", reason[:1000])})  # fmt: skip
+                self.log.append(
+                    connection,
+                    self.store.clock.now(),
+                    annotator.id,
+                    "return",
+                    {"assignment": found.id, "reason": check_text("reason", reason[:1000])},
+                )
             return self._next(connection, annotator)
 
         return self.store.write(change)

@@ -101,8 +101,10 @@ def write_sheets(
             unit = units[number]
             rows += _part_rows(unit, slots, protocol, texts, part, who, key, columns)
         frame = pl.DataFrame(rows, schema=dict.fromkeys(_header(protocol, widest, columns), pl.String))
-        written += [(folder / f"{names[who]}.csv", b"\xef\xbb\xbf" + csv_text(frame).encode()),
-                    (folder / f"{names[who]}.xlsx", workbook(frame, protocol, columns, widest))]  # fmt: skip
+        written += [
+            (folder / f"{names[who]}.csv", b"\xef\xbb\xbf" + csv_text(frame).encode()),
+            (folder / f"{names[who]}.xlsx", workbook(frame, protocol, columns, widest)),
+        ]
     if key:
         key[0]["protocol"] = msgspec.json.encode(protocol).decode()
     table = pl.DataFrame(key, schema=dict.fromkeys(_KEY_COLUMNS, pl.String))
@@ -120,8 +122,10 @@ def _file_names(annotators: Sequence[str]) -> dict[str, str]:
     names = {who: re.sub(r"[^\w.-]+", "_", who).strip(".") or "annotator" for who in annotators}
     lowered = [name.casefold() for name in names.values()]
     if len(set(lowered)) < len(lowered) or "key" in lowered:
-        raise OptionError(f"--annotators {quoted(annotators, 5)}: two of these names, or the key, make one file; "
-                          "use letters and digits that differ")  # fmt: skip
+        raise OptionError(
+            f"--annotators {quoted(annotators, 5)}: two of these names, or the key, make one file; "
+            "use letters and digits that differ"
+        )
     return names
 
 
@@ -132,9 +136,15 @@ def _header(protocol: Protocol, slots: int, columns: Sequence[Column]) -> list[s
 
 
 def _part_rows(
-    unit: Unit, slots: Sequence[int], protocol: Protocol, texts: Texts, part: int, who: str, key: list[dict[str, Any]],
+    unit: Unit,
+    slots: Sequence[int],
+    protocol: Protocol,
+    texts: Texts,
+    part: int,
+    who: str,
+    key: list[dict[str, Any]],
     columns: Sequence[Column],
-) -> Iterator[dict[str, Any]]:  # fmt: skip
+) -> Iterator[dict[str, Any]]:
     systems = [unit.systems[at] for at in slots]
     names = _output_names(protocol, len(systems))
     for number, row in enumerate(shown_rows(unit, texts)):
@@ -148,11 +158,19 @@ def _part_rows(
             yield {"id": _CONTEXT, **shown}
             continue
         identity = secrets.token_hex(5)
-        key.append({
-            "annotator": who, "id": identity, "part": str(part), "row": str(number),
-            "item": msgspec.json.encode(row["item"]).decode(), "document": unit.document,
-            "systems": msgspec.json.encode(systems).decode(), "texts": _digest(shown), "protocol": None,
-        })  # fmt: skip
+        key.append(
+            {
+                "annotator": who,
+                "id": identity,
+                "part": str(part),
+                "row": str(number),
+                "item": msgspec.json.encode(row["item"]).decode(),
+                "document": unit.document,
+                "systems": msgspec.json.encode(systems).decode(),
+                "texts": _digest(shown),
+                "protocol": None,
+            }
+        )
         yield {"id": identity, **shown, **_prefilled(protocol, columns, shown)}
 
 
@@ -173,8 +191,10 @@ def _output_names(protocol: Protocol, count: int) -> list[str]:
 
 def _cell_text(text: str) -> str:
     if len(text) > _LONGEST:
-        raise DataError(f"a text of {len(text):,} characters does not fit into a cell of a spreadsheet; use `aliquot "
-                        "collect new` and the page instead")  # fmt: skip
+        raise DataError(
+            f"a text of {len(text):,} characters does not fit into a cell of a spreadsheet; use `aliquot "
+            "collect new` and the page instead"
+        )
     return _ILLEGAL.sub("�", text)
 
 
@@ -269,8 +289,13 @@ def _validate(sheet: Any, cells: str, widget: Widget | None, column: Column, slo
     rule = None
     if isinstance(widget, Score):
         whole = widget.step.is_integer() and widget.low.is_integer()
-        rule = DataValidation(type="whole" if whole else "decimal", operator="between", formula1=f"{widget.low:g}",
-                              formula2=f"{widget.high:g}", allow_blank=True)  # fmt: skip
+        rule = DataValidation(
+            type="whole" if whole else "decimal",
+            operator="between",
+            formula1=f"{widget.low:g}",
+            formula2=f"{widget.high:g}",
+            allow_blank=True,
+        )
         rule.error = f"A number from {widget.low:g} to {widget.high:g}"
     elif isinstance(widget, Choice) and (names := _choices(widget, column, slots)):
         rule = DataValidation(type="list", formula1=f'"{",".join(names)}"', allow_blank=True)
@@ -314,8 +339,10 @@ def read_sheets(paths: Sequence[str | Path], key: str | Path) -> ReadSheets:
         for row in _read_sheet(path, known):
             before = filled.get(row.key["id"])
             if before is not None:
-                raise FormatError(f"{row.where}: the row '{row.key['id']}' was read before ({before.where}); every "
-                                  "row counts once: delete one, or name one of the two files only")  # fmt: skip
+                raise FormatError(
+                    f"{row.where}: the row '{row.key['id']}' was read before ({before.where}); every "
+                    "row counts once: delete one, or name one of the two files only"
+                )
             filled[row.key["id"]] = row
     if not filled:
         raise FormatError("no sheet holds a row of the key; name the .xlsx or .csv files that annotators filled in")
@@ -339,16 +366,23 @@ def _read_key(path: str | Path) -> tuple[dict[str, dict[str, Any]], Protocol]:
     frame = read_frame(read_bytes(path), path)
     lacking = [name for name in _KEY_COLUMNS if name not in frame.columns]
     if lacking:
-        raise FormatError(f"{path}: is no key of sheets (the column '{lacking[0]}' is missing); name the key.csv that "
-                          "`aliquot collect sheets` wrote")  # fmt: skip
+        raise FormatError(
+            f"{path}: is no key of sheets (the column '{lacking[0]}' is missing); name the key.csv that "
+            "`aliquot collect sheets` wrote"
+        )
     text = next((value for value in frame["protocol"].to_list() if value), "")
     try:
         protocol = msgspec.json.decode(text, type=Protocol)
         rows = {
-            row["id"]: row | {"item": msgspec.json.decode(row["item"]), "systems": msgspec.json.decode(row["systems"]),
-                              "part": int(row["part"]), "row": int(row["row"])}
+            row["id"]: row
+            | {
+                "item": msgspec.json.decode(row["item"]),
+                "systems": msgspec.json.decode(row["systems"]),
+                "part": int(row["part"]),
+                "row": int(row["row"]),
+            }
             for row in frame.iter_rows(named=True)
-        }  # fmt: skip
+        }
     except (msgspec.MsgspecError, TypeError, ValueError) as error:
         raise FormatError(f"{path}: the key was changed ({error}); give the file as it was written") from None
     return rows, protocol
@@ -367,24 +401,33 @@ def _read_sheet(path: str | Path, known: Mapping[str, Mapping[str, Any]]) -> Ite
         if identity in (_CONTEXT, "") and (identity or not any(cells.values())):
             continue
         if identity not in known:
-            raise FormatError(f"{where}: the id '{identity}' is not in the key; restore the column 'id', or give the "
-                              "key that belongs to this sheet")  # fmt: skip
+            raise FormatError(
+                f"{where}: the id '{identity}' is not in the key; restore the column 'id', or give the "
+                "key that belongs to this sheet"
+            )
         entry = known[identity]
         if owner is not None and entry["annotator"] != owner:
-            raise FormatError(f"{where}: the row belongs to the sheet of '{entry['annotator']}', and others here to "
-                              f"'{owner}'; do not copy rows between sheets")  # fmt: skip
+            raise FormatError(
+                f"{where}: the row belongs to the sheet of '{entry['annotator']}', and others here to "
+                f"'{owner}'; do not copy rows between sheets"
+            )
         owner = entry["annotator"]
         _require_unchanged(cells, entry, where)
         yield _Filled(where, cells, entry)
 
 
 def _require_unchanged(cells: Mapping[str, str | None], entry: Mapping[str, Any], where: str) -> None:
-    shown = {name: text for name, text in cells.items()
-             if name in ("part", "source", "reference", "output") or name.startswith("output ")}  # fmt: skip
+    shown = {
+        name: text
+        for name, text in cells.items()
+        if name in ("part", "source", "reference", "output") or name.startswith("output ")
+    }
     present = {name: text for name, text in shown.items() if text is not None}
     if entry["texts"] not in (_digest(present), _digest(shown)) and entry["texts"] not in _digests(shown):
-        raise FormatError(f"{where}: source, output or part are not what the annotator was given; restore the row as "
-                          "it was, and change only the yellow columns")  # fmt: skip
+        raise FormatError(
+            f"{where}: source, output or part are not what the annotator was given; restore the row as "
+            "it was, and change only the yellow columns"
+        )
 
 
 def _digests(shown: Mapping[str, str | None]) -> Iterator[str]:
@@ -525,8 +568,14 @@ def _read_spans(widget: Spans, text: str, row: Mapping[str, Any], slot: int, whe
         if side is None:
             raise FormatError(f"{where}: '{words[:60]}' does not stand in the text; copy the wrong words as they are")
         start = texts[side].index(words)
-        yield {"start": start, "end": start + len(words), "quote": words, "severity": severity, "category": category,
-               "side": side}  # fmt: skip
+        yield {
+            "start": start,
+            "end": start + len(words),
+            "quote": words,
+            "severity": severity,
+            "category": category,
+            "side": side,
+        }
 
 
 def _checked(protocol: Protocol, shown: Shown, cell: str, answer: dict[str, Any], where: str) -> dict[str, Any]:

@@ -85,9 +85,13 @@ def learned(past: Judgments, behaviour: Behaviour) -> Behaviour:
     seconds = table["seconds"].drop_nulls()
     pace = float(seconds.median() or 0.0) if len(seconds) else 0.0  # type: ignore[arg-type]
     return Behaviour(
-        round(within / spread, 6), round(between / spread, 6), behaviour.careless, behaviour.dropouts,
-        pace if pace > 0 else behaviour.pace, behaviour.pace_spread,
-    )  # fmt: skip
+        round(within / spread, 6),
+        round(between / spread, 6),
+        behaviour.careless,
+        behaviour.dropouts,
+        pace if pace > 0 else behaviour.pace,
+        behaviour.pace_spread,
+    )
 
 
 def qualities(evalset: EvalSet, seed: int) -> tuple[FloatArray, str]:
@@ -148,7 +152,9 @@ class Person:
                 widget = widgets[name]
                 if widget["kind"] in ("score", "spans") and cell in texts:
                     worth = seen.setdefault("", self.perceived(quality(cell, None)))
-                    answer[name] = _score(widget, worth) if widget["kind"] == "score" else self._spans(widget, worth, texts[cell])  # fmt: skip  # noqa: E501
+                    answer[name] = (
+                        _score(widget, worth) if widget["kind"] == "score" else self._spans(widget, worth, texts[cell])
+                    )
                 elif widget["kind"] == "choice":
                     worths = {slot: self.perceived(quality(cell, slot)) for slot in dict.fromkeys(slots)}
                     answer[name] = _choice(widget, worths)
@@ -158,16 +164,25 @@ class Person:
         count = min(5, int(-math.log(max(self.rng.random(), 1e-9)) * (1 - worth) * _ERRORS / 2))
         names = [severity["name"] for severity in widget["severities"]]
         usual = [name for name in names if name.casefold() in ("minor", "major")] or names
-        leaves = [f"{top}/{leaf}" if leaf else top for top, below in widget["categories"].items()
-                  for leaf in below or [""]]  # fmt: skip
+        leaves = [
+            f"{top}/{leaf}" if leaf else top for top, below in widget["categories"].items() for leaf in below or [""]
+        ]
         words = [part for part in text.split(" ") if part]
         spans = []
         for _ in range(count if words else 0):
             word = self.rng.choice(words)
             start = text.index(word)
             severity = usual[-1] if self.rng.random() < _MAJOR else usual[0]
-            spans.append({"start": start, "end": start + len(word), "quote": word, "side": "output",
-                          "severity": severity, "category": self.rng.choice(leaves) if leaves else None})  # fmt: skip
+            spans.append(
+                {
+                    "start": start,
+                    "end": start + len(word),
+                    "quote": word,
+                    "side": "output",
+                    "severity": severity,
+                    "category": self.rng.choice(leaves) if leaves else None,
+                }
+            )
         return spans
 
     def seconds(self, expected: float) -> float:
@@ -203,9 +218,13 @@ def people(names: Sequence[str], behaviour: Behaviour, seed: int) -> list[Person
     leaving = set(rng.permutation(count)[: round(behaviour.dropouts * count)].tolist())
     return [
         Person(
-            name, behaviour, at in careless, float(rng.uniform(0.1, 0.9)) if at in leaving else None,
-            float(rng.normal(0, behaviour.severity)), float(np.exp(rng.normal(0, behaviour.pace_spread))),
+            name,
+            behaviour,
+            at in careless,
+            float(rng.uniform(0.1, 0.9)) if at in leaving else None,
+            float(rng.normal(0, behaviour.severity)),
+            float(np.exp(rng.normal(0, behaviour.pace_spread))),
             random.Random(f"{seed}/{name}"),  # noqa: S311  (a simulation)
         )
         for at, name in enumerate(names)
-    ]  # fmt: skip
+    ]

@@ -123,10 +123,20 @@ def take_snapshot(
     decided = sum(pair.decided for pair in pairs)
     cells = counted.cell_means().height if len(counted) else 0
     return Snapshot(
-        systems, pairs, decided, len(pairs) - decided, picture is not None and picture.stop and not waiting,
-        _advice(picture, systems, waiting, selected), max(0.0, gain), len(counted), cells,
-        float(judgments.table["seconds"].sum() or 0.0), _alpha(counted), cards, tuple(notes),
-    )  # fmt: skip
+        systems,
+        pairs,
+        decided,
+        len(pairs) - decided,
+        picture is not None and picture.stop and not waiting,
+        _advice(picture, systems, waiting, selected),
+        max(0.0, gain),
+        len(counted),
+        cells,
+        float(judgments.table["seconds"].sum() or 0.0),
+        _alpha(counted),
+        cards,
+        tuple(notes),
+    )
 
 
 def _advice(
@@ -201,8 +211,9 @@ def _watch(
     scores = evalset.human_score()
     order, _ = time_order(evalset)
     row_of = {item: row for row, item in enumerate(evalset.ids)}
-    monitor = Monitor(systems, data.n_items, question=question, alpha=alpha, kind="asymptotic",
-                      features=_features(data, systems))  # fmt: skip
+    monitor = Monitor(
+        systems, data.n_items, question=question, alpha=alpha, kind="asymptotic", features=_features(data, systems)
+    )
     monitor.noise = _noise(evalset, systems)
     for item in order:
         cells = {s: float(v) for s, v in zip(data.systems, scores[row_of[item]], strict=True) if np.isfinite(v)}
@@ -234,8 +245,11 @@ def _always(found: Estimates | None, monitor: Monitor | None, picture: Picture |
     if picture is None or found is None:
         return {}
     widths = picture.half_widths
-    return {row.system: (row.estimate, row.estimate - widths[row.system], row.estimate + widths[row.system])
-            for row in found.systems if row.system in widths}  # fmt: skip
+    return {
+        row.system: (row.estimate, row.estimate - widths[row.system], row.estimate + widths[row.system])
+        for row in found.systems
+        if row.system in widths
+    }
 
 
 def _systems(
@@ -253,8 +267,22 @@ def _systems(
         if row is None:
             rows.append(LiveSystem(name, n, mean, nan, nan, nan, low, high, None, None, nan, None))
         else:
-            rows.append(LiveSystem(name, n, mean, row.estimate, row.low, row.high, low, high, row.rank_low,
-                                   row.rank_high, row.p_best, row.cluster))  # fmt: skip
+            rows.append(
+                LiveSystem(
+                    name,
+                    n,
+                    mean,
+                    row.estimate,
+                    row.low,
+                    row.high,
+                    low,
+                    high,
+                    row.rank_low,
+                    row.rank_high,
+                    row.p_best,
+                    row.cluster,
+                )
+            )
     return tuple(sorted(rows, key=_best_first))
 
 

@@ -72,11 +72,16 @@ def reseal(connection: Connection, table: str, added: Sequence[Any], removed: Se
     """Let the seal of a table follow rows that come and go; of one that is changed, the old one goes."""
     if (added or removed) and connection.dialect.name != UNSEALED:
         connection.execute(
-            sql("INSERT INTO seals (name, value) VALUES (:name, :by) ON CONFLICT (name) "
-                "DO UPDATE SET value = (seals.value + :by) % :modulus"),
-            {"name": table, "by": (seal_of(table, added) - seal_of(table, removed)) % SEAL_MODULUS,
-             "modulus": SEAL_MODULUS},
-        )  # fmt: skip
+            sql(
+                "INSERT INTO seals (name, value) VALUES (:name, :by) ON CONFLICT (name) "
+                "DO UPDATE SET value = (seals.value + :by) % :modulus"
+            ),
+            {
+                "name": table,
+                "by": (seal_of(table, added) - seal_of(table, removed)) % SEAL_MODULUS,
+                "modulus": SEAL_MODULUS,
+            },
+        )
 
 
 def delete_rows(connection: Connection, table: str, where: str, values: Payload) -> None:
@@ -100,10 +105,12 @@ def set_meta(connection: Connection, key: str, value: str) -> None:
 def add_to_counter(connection: Connection, name: str, by: int) -> None:
     """Add to a counter."""
     connection.execute(
-        sql("INSERT INTO counters (name, value) VALUES (:name, :by) ON CONFLICT (name) "
-            "DO UPDATE SET value = counters.value + :by"),
+        sql(
+            "INSERT INTO counters (name, value) VALUES (:name, :by) ON CONFLICT (name) "
+            "DO UPDATE SET value = counters.value + :by"
+        ),
         {"name": name, "by": by},
-    )  # fmt: skip
+    )
 
 
 def encode(value: Any) -> str:

@@ -82,17 +82,34 @@ def status_of(connection: Connection, title: str, protocol: str, now: float) -> 
     spent = sum(one.active_seconds for one in humans)
     finished = sum(one.units_done for one in humans if one.state != FORGOTTEN)  # whose seconds are deleted
     left = None if not finished else round((wanted - done) * spent / finished, 1)
-    return Status(title, protocol, state, done, wanted, sum(open_units.values()), sum(one.answers for one in humans),
-                  round(spent, 1), left, _forecast(first, now, done, wanted), people)  # fmt: skip
+    return Status(
+        title,
+        protocol,
+        state,
+        done,
+        wanted,
+        sum(open_units.values()),
+        sum(one.answers for one in humans),
+        round(spent, 1),
+        left,
+        _forecast(first, now, done, wanted),
+        people,
+    )
 
 
 def _annotator(row: Any, leased: int) -> AnnotatorStatus:
     seconds = row.active_ms / 1000
     return AnnotatorStatus(
-        row.name, row.kind, standing(row), row.n_done, leased, row.n_cells, seconds,
+        row.name,
+        row.kind,
+        standing(row),
+        row.n_done,
+        leased,
+        row.n_cells,
+        seconds,
         round(seconds / row.n_done, 1) if row.n_done and row.link != FORGOTTEN else None,
         None if row.last_seen is None else iso_time(row.last_seen),
-    )  # fmt: skip
+    )
 
 
 def _forecast(first: float | None, now: float, done: int, wanted: int) -> str | None:

@@ -49,8 +49,10 @@ def new_secret(path: Path) -> bytes:
             os.fsync(file.fileno())
         temporary.replace(path)
     except OSError as error:
-        raise OutputError(f"{path}: cannot be written ({error.strerror or error}); free space, or give yourself the "
-                          "right to write there; nothing was changed") from None  # fmt: skip
+        raise OutputError(
+            f"{path}: cannot be written ({error.strerror or error}); free space, or give yourself the "
+            "right to write there; nothing was changed"
+        ) from None
     finally:
         temporary.unlink(missing_ok=True)
     return secret
@@ -61,11 +63,15 @@ def read_secret(path: Path) -> bytes:
     try:
         return base64.b64decode(path.read_bytes().strip(), validate=True)
     except FileNotFoundError:
-        raise DataError(f"{path}: the file with the campaign's secret is missing, so that links cannot be printed; put "
-                        "it back, or make new links: aliquot collect links CAMPAIGN --new") from None  # fmt: skip
+        raise DataError(
+            f"{path}: the file with the campaign's secret is missing, so that links cannot be printed; put "
+            "it back, or make new links: aliquot collect links CAMPAIGN --new"
+        ) from None
     except ValueError:
-        raise DataError(f"{path}: is no secret of a campaign; put the right file back, or make new links: aliquot "
-                        "collect links CAMPAIGN --new") from None  # fmt: skip
+        raise DataError(
+            f"{path}: is no secret of a campaign; put the right file back, or make new links: aliquot "
+            "collect links CAMPAIGN --new"
+        ) from None
 
 
 def make_token(secret: bytes, campaign: str, who: str, number: int) -> str:

@@ -32,8 +32,14 @@ def step(protocol: Protocol, connection: Connection, annotator: str) -> dict[str
     if done < len(protocol.tutorial.examples):
         example = protocol.tutorial.examples[done]
         shown = {name: getattr(example, name) for name in ("source", "reference", "output")}
-        return {"tutorial": {**shown, "number": done + 1, "of": len(protocol.tutorial.examples),
-                             "instructions": protocol.tutorial.instructions}}  # fmt: skip
+        return {
+            "tutorial": {
+                **shown,
+                "number": done + 1,
+                "of": len(protocol.tutorial.examples),
+                "instructions": protocol.tutorial.instructions,
+            }
+        }
     return None
 
 
@@ -53,11 +59,20 @@ def take_quiz(log: Log, connection: Connection, annotator: str, answers: Sequenc
         raise CollectError("bad_answer", f"a quiz of {len(quiz.questions)} questions needs as many answers")
     given = ["" if answer is None else check_text("answers", answer) for answer in answers]
     wrong = [at for at, (q, answer) in enumerate(zip(quiz.questions, given, strict=True)) if answer != q.answer]
-    log.append(connection, now, annotator, "quiz", {"annotator": annotator, "answers": [text[:500] for text in given],
-                                                   "passed": not wrong})  # fmt: skip
+    log.append(
+        connection,
+        now,
+        annotator,
+        "quiz",
+        {"annotator": annotator, "answers": [text[:500] for text in given], "passed": not wrong},
+    )
     left = before["quiz"]["attempts_left"] - 1
-    return {"passed": not wrong, "wrong": wrong, "attempts_left": left,
-            "feedback": [quiz.questions[at].feedback for at in wrong]}  # fmt: skip
+    return {
+        "passed": not wrong,
+        "wrong": wrong,
+        "attempts_left": left,
+        "feedback": [quiz.questions[at].feedback for at in wrong],
+    }
 
 
 def take_example(log: Log, connection: Connection, annotator: str, score: Any, now: float) -> dict[str, Any]:
@@ -69,8 +84,11 @@ def take_example(log: Log, connection: Connection, annotator: str, score: Any, n
     if score is not None and not is_number(score):
         raise CollectError("bad_answer", "the score of an example should be a number")
     low, high = scale_of(log.protocol)
-    inside = score is None or ((example.low if example.low is not None else low) <= score <= (
-        example.high if example.high is not None else high))  # fmt: skip
+    inside = score is None or (
+        (example.low if example.low is not None else low)
+        <= score
+        <= (example.high if example.high is not None else high)
+    )
     log.append(connection, now, annotator, "example", {"annotator": annotator, "score": score, "right": inside})
     return {"right": inside, "feedback": example.feedback}
 

@@ -115,9 +115,11 @@ def _wanted(evalset: EvalSet, selection: Selection | None, *, skip_missing: bool
     for item, names in zip(ids, systems, strict=True):
         unknown = next((name for name in names if name not in texts), None)
         if unknown is not None:
-            raise DataError(f"{evalset.name}: the selection asks for the system '{unknown}' on item {item!r}, which is "
-                            f"not in the data (there are {quoted(evalset.systems, 5)}); give the data it was made "
-                            "from")  # fmt: skip
+            raise DataError(
+                f"{evalset.name}: the selection asks for the system '{unknown}' on item {item!r}, which is "
+                f"not in the data (there are {quoted(evalset.systems, 5)}); give the data it was made "
+                "from"
+            )
         there = tuple(name for name in names if texts[name][row_of[item]] is not None)
         missing += [(item, name) for name in names if name not in there]
         if there:
@@ -125,8 +127,10 @@ def _wanted(evalset: EvalSet, selection: Selection | None, *, skip_missing: bool
     if missing and not skip_missing:
         item, system = missing[0]
         more = f" ({len(missing)} outputs are missing in all)" if len(missing) > 1 else ""
-        raise DataError(f"{evalset.name}: item {item!r} has no output of the system '{system}'{more}; add it, or leave "
-                        "such outputs out with --skip-missing / skip_missing=True")  # fmt: skip
+        raise DataError(
+            f"{evalset.name}: item {item!r} has no output of the system '{system}'{more}; add it, or leave "
+            "such outputs out with --skip-missing / skip_missing=True"
+        )
     if not wanted:
         raise DataError(f"{evalset.name}: no output is left to judge; check the selection")
     return wanted
@@ -184,8 +188,10 @@ class _Rotation:
         if not self.protocol.side_by_side:
             return [(system,) for system in systems]
         if len(systems) < 2:
-            raise DataError(f"the protocol '{self.protocol.name}' compares systems, and on some items only one is "
-                            "selected; select at least two on each item, or take another protocol")  # fmt: skip
+            raise DataError(
+                f"the protocol '{self.protocol.name}' compares systems, and on some items only one is "
+                "selected; select at least two on each item, or take another protocol"
+            )
         show = len(systems) if self.protocol.show == "all" else min(self.protocol.show, len(systems))
         if show == len(systems):
             return [systems]
@@ -276,8 +282,10 @@ def _media(value: Any, item: ItemId) -> list[dict[str, str]]:
     entries = value if isinstance(value, list) else [value]
     for entry in entries:
         if not (isinstance(entry, dict) and entry.get("kind") in ("audio", "image", "video") and entry.get("url")):
-            raise DataError(f"item {item!r}: the field media should be a list of {{kind, url}} with the kind audio, "
-                            f"image or video, found {entry!r}; correct it")  # fmt: skip
+            raise DataError(
+                f"item {item!r}: the field media should be a list of {{kind, url}} with the kind audio, "
+                f"image or video, found {entry!r}; correct it"
+            )
     return [{"kind": entry["kind"], "url": str(entry["url"])} for entry in entries]
 
 
@@ -287,9 +295,11 @@ def _prefilled(evalset: EvalSet, protocol: Protocol) -> list[dict[str, list[dict
     if widget is None or widget.prefill is None:
         return None
     if widget.prefill not in evalset.items.columns:
-        raise DataError(f"{evalset.name}: the protocol '{protocol.name}' begins with the spans in the field "
-                        f"'{widget.prefill}', which the items lack; add it as {{\"sysA\": [{{\"start\": 0, \"end\": 4, "
-                        '"severity": "minor"}]}')  # fmt: skip
+        raise DataError(
+            f"{evalset.name}: the protocol '{protocol.name}' begins with the spans in the field "
+            f'\'{widget.prefill}\', which the items lack; add it as {{"sysA": [{{"start": 0, "end": 4, '
+            '"severity": "minor"}]}'
+        )
     values = values_of(evalset.items[widget.prefill])
     known = {severity.name for severity in widget.severities}
     found: list[dict[str, list[dict[str, Any]]]] = []
@@ -307,14 +317,23 @@ def _prefilled(evalset: EvalSet, protocol: Protocol) -> list[dict[str, list[dict
 def _suggested(span: Any, text: str, known: Iterable[str], item: ItemId) -> dict[str, Any]:
     start, end = (span.get("start"), span.get("end")) if isinstance(span, dict) else (None, None)
     if not (isinstance(start, int) and isinstance(end, int) and 0 <= start < end <= len(text)):
-        raise DataError(f"item {item!r}: a suggested span should have start and end within the output's {len(text)} "
-                        f"characters, found {span!r}; correct it")  # fmt: skip
+        raise DataError(
+            f"item {item!r}: a suggested span should have start and end within the output's {len(text)} "
+            f"characters, found {span!r}; correct it"
+        )
     severity = span.get("severity")
     if severity not in known:
-        raise DataError(f"item {item!r}: a suggested span has the severity {severity!r}; the protocol has "
-                        f"{quoted(known)}")  # fmt: skip
-    return {"start": start, "end": end, "quote": text[start:end], "severity": severity,
-            "category": span.get("category"), "side": "output"}  # fmt: skip
+        raise DataError(
+            f"item {item!r}: a suggested span has the severity {severity!r}; the protocol has {quoted(known)}"
+        )
+    return {
+        "start": start,
+        "end": end,
+        "quote": text[start:end],
+        "severity": severity,
+        "category": span.get("category"),
+        "side": "output",
+    }
 
 
 def shown_rows(unit: Unit, texts: Texts) -> list[dict[str, Any]]:

@@ -53,8 +53,11 @@ def _notes_of(evalset: EvalSet, table: pl.DataFrame, about: str) -> list[str]:
     parts = [_others(table, values, ["item", "system"]), _metrics(evalset, table), _others(table, values, ["system"])]
     reference = _mean_of([part for part in parts if part is not None and np.isfinite(part).any()])
     reversed_ones = [] if reference is None else reversed_annotators(values, annotator, reference)
-    notes += [_reversed_note(turned, names[turned.annotator], about) for turned in reversed_ones
-              if turned.annotator not in told]  # fmt: skip
+    notes += [
+        _reversed_note(turned, names[turned.annotator], about)
+        for turned in reversed_ones
+        if turned.annotator not in told
+    ]
     return notes
 
 

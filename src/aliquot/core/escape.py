@@ -121,11 +121,24 @@ def _at_start(found: re.Match[str]) -> str:
 
 
 _CHARACTERS = {
-    "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "_": r"\_", "%": r"\%",
-    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
-    "|": r"\textbar{}", "`": r"\textasciigrave{}", '"': r"\char34{}",
-    "[": "{[}", "]": "{]}",  # an \item or a line break before it would take it for its argument
-}  # fmt: skip
+    "\\": r"\textbackslash{}",
+    "{": r"\{",
+    "}": r"\}",
+    "$": r"\$",
+    "&": r"\&",
+    "#": r"\#",
+    "_": r"\_",
+    "%": r"\%",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    "`": r"\textasciigrave{}",
+    '"': r"\char34{}",
+    "[": "{[}",
+    "]": "{]}",  # an \item or a line break before it would take it for its argument
+}
 _TO_ESCAPE = re.compile("[" + re.escape("".join(_CHARACTERS)) + "]")
 _LIGATURE = re.compile(r"([-,'!?])(?=[-,'`])")
 

@@ -343,8 +343,16 @@ class EvalSet(Shown):
 
     def __reduce__(self) -> tuple[object, ...]:
         """Travel to other processes as plain parts: views of mappings do not travel."""
-        return EvalSet, (self.items, self.systems, dict(self.scores), self.outputs, self.judgments, self.human,
-                         self.flipped, self.name)  # fmt: skip
+        return EvalSet, (
+            self.items,
+            self.systems,
+            dict(self.scores),
+            self.outputs,
+            self.judgments,
+            self.human,
+            self.flipped,
+            self.name,
+        )
 
     def __len__(self) -> int:
         return self.n_items

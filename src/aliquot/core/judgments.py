@@ -182,8 +182,9 @@ def merge_repeats(table: pl.DataFrame) -> MergedRepeats:
     """
     if "error" in table.columns:
         return MergedRepeats(table)
-    keys = [name for name in ("item", "system", "annotator", "criterion", "protocol", "control")
-            if name in table.columns]  # fmt: skip
+    keys = [
+        name for name in ("item", "system", "annotator", "criterion", "protocol", "control") if name in table.columns
+    ]
     stamps = [pl.col(name).is_not_null() for name in ("time", "order") if name in table.columns]
     identified = pl.any_horizontal(pl.col("annotator").is_not_null(), *stamps)
     named = pl.col("annotator").is_not_null()
@@ -191,14 +192,20 @@ def merge_repeats(table: pl.DataFrame) -> MergedRepeats:
         return MergedRepeats(table)
     plain = [name for name, dtype in table.schema.items() if not dtype.is_nested()]
     rows = table.with_row_index("_row")
-    distinct = pl.concat([
-        rows.filter(identified).unique(subset=plain, keep="first", maintain_order=True), rows.filter(~identified)
-    ]).sort("_row")  # fmt: skip
-    groups = distinct.filter(named).group_by(keys, maintain_order=True).agg(
-        pl.col("value").mean(), pl.len().alias("_times"),
-        pl.when(pl.col("seconds").count() > 0).then(pl.col("seconds").sum()).alias("seconds"),
-        pl.col("value").n_unique().alias("_kinds"), pl.exclude(*keys, "value", "seconds").first(),
-    )  # fmt: skip
+    distinct = pl.concat(
+        [rows.filter(identified).unique(subset=plain, keep="first", maintain_order=True), rows.filter(~identified)]
+    ).sort("_row")
+    groups = (
+        distinct.filter(named)
+        .group_by(keys, maintain_order=True)
+        .agg(
+            pl.col("value").mean(),
+            pl.len().alias("_times"),
+            pl.when(pl.col("seconds").count() > 0).then(pl.col("seconds").sum()).alias("seconds"),
+            pl.col("value").n_unique().alias("_kinds"),
+            pl.exclude(*keys, "value", "seconds").first(),
+        )
+    )
     merged = pl.concat([groups.select(rows.columns), distinct.filter(~named)]).sort("_row").drop("_row")
     repeated = groups.filter(pl.col("_times") > 1)
     copies, repeats = table.height - distinct.height, int((groups["_times"] - 1).sum())

@@ -197,8 +197,14 @@ class _Answers:
         order = np.zeros(len(names))
         if "order" in table.columns and table["order"].dtype.is_numeric():
             order = table["order"].cast(pl.Float64).fill_null(0.0).to_numpy()
-        answers = cls(cell, table["value"].to_numpy().astype(np.float64), codes_of(names), order,
-                      list(dict.fromkeys(names)), (len(rows), evalset.n_systems))  # fmt: skip
+        answers = cls(
+            cell,
+            table["value"].to_numpy().astype(np.float64),
+            codes_of(names),
+            order,
+            list(dict.fromkeys(names)),
+            (len(rows), evalset.n_systems),
+        )
         return answers.keep(place[row] >= 0)
 
     @property
@@ -223,16 +229,26 @@ class _Answers:
     def shifted(self) -> list[_Answers]:
         """The same with each value moved by one row, in every order that the rows of the file may have had."""
         system = self.cell % self.shape[1]
-        sortings = [np.arange(len(self.cell)), *(np.lexsort(keys) for keys in (
-            (self.cell,), (self.cell, system), (self.cell, self.annotator), (self.order, self.annotator)
-        ))]  # fmt: skip
+        sortings = [
+            np.arange(len(self.cell)),
+            *(
+                np.lexsort(keys)
+                for keys in (
+                    (self.cell,),
+                    (self.cell, system),
+                    (self.cell, self.annotator),
+                    (self.order, self.annotator),
+                )
+            ),
+        ]
         distinct = {rows.tobytes(): rows for rows in sortings}.values()
         tables = [self._take(rows) for rows in distinct]
         return [replace(table, value=_move(table.value, step)) for table in tables for step in (-1, 1)]
 
     def _take(self, rows: IntArray) -> _Answers:
-        return replace(self, cell=self.cell[rows], value=self.value[rows], annotator=self.annotator[rows],
-                       order=self.order[rows])  # fmt: skip
+        return replace(
+            self, cell=self.cell[rows], value=self.value[rows], annotator=self.annotator[rows], order=self.order[rows]
+        )
 
 
 def _move(values: FloatArray, step: int) -> FloatArray:

@@ -58,9 +58,11 @@ class Origin:
         names = tuple(map(str, systems)) if isinstance(systems, list) else ()
         whole = any(outputs) and all(len(digests) == _DIGITS * len(names) for digests in outputs)
         known = cls(
-            names, pool if isinstance(pool, str) else "", tuple(sources) if any(sources) else (),
+            names,
+            pool if isinstance(pool, str) else "",
+            tuple(sources) if any(sources) else (),
             tuple(outputs) if whole else (),
-        )  # fmt: skip
+        )
         return None if known == cls() else known
 
 
@@ -107,10 +109,12 @@ def continued(earlier: Origin | None, later: Origin) -> Origin:
         return later
     places = [earlier.systems.index(name) * _DIGITS if name in earlier.systems else None for name in later.systems]
     kept = [
-        "".join(now[at * _DIGITS :][:_DIGITS] if place is None else before[place:][:_DIGITS]
-                for at, place in enumerate(places))
+        "".join(
+            now[at * _DIGITS :][:_DIGITS] if place is None else before[place:][:_DIGITS]
+            for at, place in enumerate(places)
+        )
         for before, now in zip(earlier.outputs, later.outputs, strict=False)
-    ]  # fmt: skip
+    ]
     return replace(later, outputs=(*kept, *later.outputs[len(kept) :]))
 
 

@@ -91,8 +91,10 @@ def _working_folder() -> str:
 
 
 def _folder_deleted(folder: str) -> WorkerError:
-    return WorkerError(f"{folder}: was deleted, so that no other process can work there; go to another folder (cd) "
-                       "and give the command again with whole paths, or with --jobs 1")  # fmt: skip
+    return WorkerError(
+        f"{folder}: was deleted, so that no other process can work there; go to another folder (cd) "
+        "and give the command again with whole paths, or with --jobs 1"
+    )
 
 
 def _in_folder(folder: str, work: Callable[[Task], Done], task: Task) -> Done:

@@ -58,8 +58,10 @@ def _judgment_notes(evalset: EvalSet) -> list[str]:
     for _, part in table.group_by(groups, maintain_order=True):
         for value in find_outside_values(part["value"].to_numpy()):
             rows = part.filter(pl.col("value") == value)
-            places = [f"item {row['item']}, {row['system']}, {row['annotator'] or 'no annotator'}"
-                      for row in rows.head(_MAX_ROWS).iter_rows(named=True)]  # fmt: skip
+            places = [
+                f"item {row['item']}, {row['system']}, {row['annotator'] or 'no annotator'}"
+                for row in rows.head(_MAX_ROWS).iter_rows(named=True)
+            ]
             notes.append(_outside_note("judgments", value, rows.height, places))
     return notes
 

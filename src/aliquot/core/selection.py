@@ -70,8 +70,10 @@ def _check_detail(name: str, value: object) -> None:
         raise DataError(f"selection.details.{name} should be {expected}, found {value!r}; correct the file")
     for system, rate in value.items() if isinstance(value, Mapping) else ():
         if rate is not None and not (isinstance(rate, (int, float)) and 0 <= rate < np.inf):
-            raise DataError(f"selection.details.{name}: the rate of '{system}' should be a number of at least 0, found "
-                            f"{rate!r}; correct the file")  # fmt: skip
+            raise DataError(
+                f"selection.details.{name}: the rate of '{system}' should be a number of at least 0, found "
+                f"{rate!r}; correct the file"
+            )
 
 
 @dataclass(frozen=True)
@@ -356,8 +358,12 @@ def _require_whole(path: str | Path, ids: list[ItemId], entries: list[dict[str, 
             raise FormatError(f"{text}, so its probabilities do not hold; give the file as `aliquot select` wrote it")
         warnings.warn(f"{text}; the others are taken for the selection", AliquotWarning, 4)
     elif not written and any(entry.get("signature") for entry in entries):
-        warnings.warn(f"{path}: written by an earlier version, which kept no count of lines: whether all are there "
-                      "cannot be told", AliquotWarning, 4)  # fmt: skip
+        warnings.warn(
+            f"{path}: written by an earlier version, which kept no count of lines: whether all are there "
+            "cannot be told",
+            AliquotWarning,
+            4,
+        )
 
 
 def _require_unedited(path: str | Path, ids: list[ItemId], entries: list[dict[str, Any]]) -> None:

@@ -176,8 +176,9 @@ def _check_sizes(items: int, systems: int, document_length: float, domains: int,
         raise OptionError(f"a campaign needs at least one item and one system, not {items} and {systems}")
     memory.require(
         items * (1500.0 + 600.0 * systems * (1 + repeats * (annotators > 0))),  # texts, scores and judgments as objects
-        f"{items} items of {systems} systems", "make fewer",
-    )  # fmt: skip
+        f"{items} items of {systems} systems",
+        "make fewer",
+    )
     if not 0 <= document_length < math.inf:
         raise OptionError(f"document_length={document_length}: choose a mean number of items, or 0 for no documents")
     if not 0 <= domains <= len(_DOMAINS):

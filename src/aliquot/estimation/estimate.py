@@ -150,8 +150,11 @@ class Estimates(Shown):
         """Who leads, by the p-values that the result shows; for at least two judged systems."""
         judged = [row for row in self.systems if row.cluster is not None]
         published, names = self.rule == "published", [row.system for row in judged]
-        tests = [PairTest(pair.a, pair.b, pair.p_sample if published else pair.p, pair.p_adjusted)
-                 for pair in self.pairs if {pair.a, pair.b} <= set(names)]  # fmt: skip
+        tests = [
+            PairTest(pair.a, pair.b, pair.p_sample if published else pair.p, pair.p_adjusted)
+            for pair in self.pairs
+            if {pair.a, pair.b} <= set(names)
+        ]
         clusters, method = [row.cluster or 0 for row in judged], "none" if published else self.adjust
         return find_lead(names, clusters, tests, alpha=self.alpha, method=method)
 
@@ -268,11 +271,25 @@ def estimate(
     if size != 1.0 or extreme_metrics(data):
         data, judgments = at_scale(data, size), None if apart is None else judgments_at_scale(apart, size)
         found = estimate(
-            data, method, selection=selection, judgments=judgments, human=human, criterion=criterion, interval=interval,
-            level=level, value_range=None if value_range is None else (value_range[0] / size, value_range[1] / size),
-            test=test, rule=rule, alpha=alpha, adjust=adjust, strict=strict, target=target, past=past, seed=seed,
+            data,
+            method,
+            selection=selection,
+            judgments=judgments,
+            human=human,
+            criterion=criterion,
+            interval=interval,
+            level=level,
+            value_range=None if value_range is None else (value_range[0] / size, value_range[1] / size),
+            test=test,
+            rule=rule,
+            alpha=alpha,
+            adjust=adjust,
+            strict=strict,
+            target=target,
+            past=past,
+            seed=seed,
             **parameters,
-        )  # fmt: skip
+        )
         return _times(found, size)
     selection = None if selection is None else as_selection(selection)
     other_data = () if selection is None else selection.check(data, strict=strict)
@@ -308,13 +325,20 @@ def estimate(
     limits = _limits(inference, interval, adjust, level=level, value_range=value_range, seed=seed)
     severity = f"{len(noise.shares)} annotators judged the systems in different shares: severity is adjusted for"
     notes = [
-        *other_data, *sampling_notes(sample, selection), *no_spread_notes(inference),
-        *([] if value_range else scale_notes(inference, limits)), *fitted.notes, *goal.notes,
+        *other_data,
+        *sampling_notes(sample, selection),
+        *no_spread_notes(inference),
+        *([] if value_range else scale_notes(inference, limits)),
+        *fitted.notes,
+        *goal.notes,
         *(row.sentence for row in mismatches if row.what in (COPIES, REPEATS)),
-        *([severity] if adjusted else []), *([PUBLISHED_RULE] if rule == "published" else []),
-        *direction_notes(inference, name), *missing_notes(data, human, missing, selected=selection is not None),
-        *criteria_note(data, name), *plausibility_notes(data, name),
-    ]  # fmt: skip
+        *([severity] if adjusted else []),
+        *([PUBLISHED_RULE] if rule == "published" else []),
+        *direction_notes(inference, name),
+        *missing_notes(data, human, missing, selected=selection is not None),
+        *criteria_note(data, name),
+        *plausibility_notes(data, name),
+    ]
     compare = partial(rank, test=test, rule=rule, alpha=alpha, adjust=adjust, seed=seed)
     ranking, before = compare(inference), None
     if adjusted or spec.name in MODELS:
@@ -343,14 +367,23 @@ def estimate(
         variance=goal.parts,
         details=dict(fitted.details) | {"mismatches": mismatches},
         signature=signature(
-            f"estimate:{spec}", data, selection=_drawn_by(selection), human=human, criterion=criterion,
-            interval=interval, level=level,
+            f"estimate:{spec}",
+            data,
+            selection=_drawn_by(selection),
+            human=human,
+            criterion=criterion,
+            interval=interval,
+            level=level,
             range=None if value_range is None else f"{value_range[0]:g},{value_range[1]:g}",
-            test=None if test == "estimator" else test, alpha=None if alpha == 0.05 else alpha,
-            rule=None if rule == "any" else rule, adjust=None if adjust == "bh" or rule == "published" else adjust,
-            target=None if target == "testset" else target, past=_named(campaigns), seed=seed,
+            test=None if test == "estimator" else test,
+            alpha=None if alpha == 0.05 else alpha,
+            rule=None if rule == "any" else rule,
+            adjust=None if adjust == "bh" or rule == "published" else adjust,
+            target=None if target == "testset" else target,
+            past=_named(campaigns),
+            seed=seed,
         ),
-    )  # fmt: skip
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -398,10 +431,16 @@ def _quiet_sample(data: EvalSet, human: str | None, selection: Selection | None)
 def _times(found: Estimates, size: float) -> Estimates:
     """The result on the scale of the data."""
     systems = tuple(
-        replace(row, estimate=row.estimate * size, se=row.se * size, low=row.low * size, high=row.high * size,
-                plain_mean=row.plain_mean * size)
+        replace(
+            row,
+            estimate=row.estimate * size,
+            se=row.se * size,
+            low=row.low * size,
+            high=row.high * size,
+            plain_mean=row.plain_mean * size,
+        )
         for row in found.systems
-    )  # fmt: skip
+    )
     pairs = tuple(
         replace(row, difference=row.difference * size, low=row.low * size, high=row.high * size) for row in found.pairs
     )

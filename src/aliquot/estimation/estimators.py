@@ -181,13 +181,22 @@ def greg(
     if sample.ragged:
         fitted = item_effects(sample, residual, unseen)
         return replace(
-            fitted, values=foreseen + fitted.values, proxy=fit.left_out, foreseen=foreseen, notes=notes,
+            fitted,
+            values=foreseen + fitted.values,
+            proxy=fit.left_out,
+            foreseen=foreseen,
+            notes=notes,
             details=details | dict(fitted.details),
-        )  # fmt: skip
+        )
     return Fitted(
-        values, _pooled(contributions(unseen, sample.weight), sample), residual=unseen, proxy=fit.left_out,
-        foreseen=foreseen, notes=notes, details=details,
-    )  # fmt: skip
+        values,
+        _pooled(contributions(unseen, sample.weight), sample),
+        residual=unseen,
+        proxy=fit.left_out,
+        foreseen=foreseen,
+        notes=notes,
+        details=details,
+    )
 
 
 def _slopes(proxies: Proxies, sample: Sample, ridge: float) -> PooledFit:
@@ -205,9 +214,9 @@ def _slopes(proxies: Proxies, sample: Sample, ridge: float) -> PooledFit:
     if min(left) <= 0:
         return own
     part = 1.0 / (1.0 + (left[1] / left[0]) ** (sample.n / 2))
-    return PooledFit(*(
-        part * getattr(leaning, name) + (1 - part) * getattr(own, name) for name in ("slopes", "within", "left_out")
-    ))  # fmt: skip
+    return PooledFit(
+        *(part * getattr(leaning, name) + (1 - part) * getattr(own, name) for name in ("slopes", "within", "left_out"))
+    )
 
 
 def _pooled(z: FloatArray, sample: Sample) -> FloatArray:
@@ -234,8 +243,10 @@ def multilevel(sample: Sample, *, metrics: tuple[str, ...] | None = None, texts:
         note = f"fewer than {FEWEST_SYSTEMS} systems do not tell how far to draw: nothing is drawn, greg is used"
         return replace(fitted, notes=(*fitted.notes, note))
     values, share = shrunk(fitted.values, fitted.foreseen, sample.errors(fitted).covariance)
-    note = (f"means are drawn towards what the metrics expect ({share:.0%} of the systems' own effects is kept): "
-            "biased, for rankings only")  # fmt: skip
+    note = (
+        f"means are drawn towards what the metrics expect ({share:.0%} of the systems' own effects is kept): "
+        "biased, for rankings only"
+    )
     return replace(fitted, values=values, notes=(*fitted.notes, note), details={**fitted.details, "share": share})
 
 
@@ -374,8 +385,9 @@ def cross_fitted_neighbours(stack: FloatArray, sample: Sample, k: int, folds: in
             train = known & (fold != held)
             if not train.any():
                 continue
-            guess = neighbour_means(stack[sample.rows[train], system], sample.scores[train, system],
-                                     stack[:, system], k)  # fmt: skip
+            guess = neighbour_means(
+                stack[sample.rows[train], system], sample.scores[train, system], stack[:, system], k
+            )
             own = judged_fold == held
             predicted[own, system] = guess[own]
             predicted[judged_fold < 0, system] += guess[judged_fold < 0] / (fold.max() + 1)

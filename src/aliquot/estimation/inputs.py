@@ -59,8 +59,11 @@ def _refuse_changed_outputs(data: EvalSet, table: pl.DataFrame) -> None:
     """Refuse judgments of a campaign whose outputs had another text than the data have."""
     if OUTPUT_DIGEST not in table.columns or data.outputs is None:
         return
-    cells = table.filter(pl.col(OUTPUT_DIGEST).is_not_null()).select("_key", "system", OUTPUT_DIGEST).unique(
-        maintain_order=True)  # fmt: skip
+    cells = (
+        table.filter(pl.col(OUTPUT_DIGEST).is_not_null())
+        .select("_key", "system", OUTPUT_DIGEST)
+        .unique(maintain_order=True)
+    )
     changed = [cell for cell, same in zip(cells.iter_rows(), same_outputs(data, cells.rows()), strict=True) if not same]
     if changed:
         raise DataError(
@@ -113,9 +116,13 @@ def with_judgments(
     found += repeat_mismatches(merged)
     name = human or HUMAN
     bare = EvalSet(
-        items=data.items, systems=data.systems, scores={k: v for k, v in data.scores.items() if k != name},
-        outputs=data.outputs, judgments=Judgments(table.with_columns(pl.col("item").cast(id_type))), name=data.name,
-    )  # fmt: skip
+        items=data.items,
+        systems=data.systems,
+        scores={k: v for k, v in data.scores.items() if k != name},
+        outputs=data.outputs,
+        judgments=Judgments(table.with_columns(pl.col("item").cast(id_type))),
+        name=data.name,
+    )
     return bare.aggregate(name=name).with_human(name), tuple(found)
 
 
@@ -195,8 +202,10 @@ def extreme_metrics(data: EvalSet) -> bool:
 
 def at_scale(data: EvalSet, size: float) -> EvalSet:
     """Divide all that people said by `size`, and other scores that are as extreme by their own size."""
-    scores = {name: values / (size if name == data.human or looks_human(name) else extreme_size(values))
-              for name, values in data.scores.items()}  # fmt: skip
+    scores = {
+        name: values / (size if name == data.human or looks_human(name) else extreme_size(values))
+        for name, values in data.scores.items()
+    }
     made = None if data.judgments is None else judgments_at_scale(data.judgments, size)
     return replace(data, scores=scores, judgments=made)
 
@@ -279,16 +288,19 @@ def whole_pool(evalset: EvalSet, scores: FloatArray, selection: Selection) -> tu
     if evalset.n_items > selection.population:
         warnings.warn(
             f"{evalset.name}: {evalset.n_items} items, but the selection is about {selection.population} of them: "
-            "metrics are not used; give the data of those items only, and they are", AliquotWarning, 4,
-        )  # fmt: skip
+            "metrics are not used; give the data of those items only, and they are",
+            AliquotWarning,
+            4,
+        )
         chosen = np.isin(evalset.items["id"].to_numpy(), np.array(selection.ids))
         evalset, scores = at_rows(evalset, np.flatnonzero(chosen)), scores[chosen]
     lacking = selection.population - evalset.n_items
     if lacking:
         memory.require(
             selection.population * (400.0 + 24.0 * evalset.n_systems),  # an id as an object, and arrays of scores
-            f"a population of {selection.population} items", "give a selection from a smaller pool",
-        )  # fmt: skip
+            f"a population of {selection.population} items",
+            "give a selection from a smaller pool",
+        )
         return _padded(evalset, lacking), np.vstack([scores, np.full((lacking, evalset.n_systems), np.nan)])
     partial = [name for name in evalset.metrics if not np.isfinite(evalset.scores[name]).any(axis=1).all()]
     kept = {name: values for name, values in evalset.scores.items() if name not in partial}

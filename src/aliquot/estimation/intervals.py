@@ -85,9 +85,11 @@ def _replace_unseen(limits: Bounds, others: Bounds, unseen: BoolArray) -> Bounds
     """Take other intervals where nothing varied: resampling cannot show a spread that was not seen."""
     either = unseen[:, None] | unseen[None, :]
     return Bounds(
-        np.where(unseen, others.low, limits.low), np.where(unseen, others.high, limits.high),
-        np.where(either, others.pair_low, limits.pair_low), np.where(either, others.pair_high, limits.pair_high),
-    )  # fmt: skip
+        np.where(unseen, others.low, limits.low),
+        np.where(unseen, others.high, limits.high),
+        np.where(either, others.pair_low, limits.pair_low),
+        np.where(either, others.pair_high, limits.pair_high),
+    )
 
 
 def _add_target(limits: Bounds, inference: Inference, added: FloatArray, level: float) -> Bounds:
@@ -97,9 +99,11 @@ def _add_target(limits: Bounds, inference: Inference, added: FloatArray, level: 
     pair_half = stdtrit(inference.pair_freedom, upper) * pair_errors(added)
     values, gaps = inference.values, inference.values[:, None] - inference.values[None, :]
     return Bounds(
-        values - np.hypot(values - limits.low, half), values + np.hypot(limits.high - values, half),
-        gaps - np.hypot(gaps - limits.pair_low, pair_half), gaps + np.hypot(limits.pair_high - gaps, pair_half),
-    )  # fmt: skip
+        values - np.hypot(values - limits.low, half),
+        values + np.hypot(limits.high - values, half),
+        gaps - np.hypot(gaps - limits.pair_low, pair_half),
+        gaps + np.hypot(limits.pair_high - gaps, pair_half),
+    )
 
 
 def cut_to_scale(limits: Bounds, scale: Scale | None) -> Bounds:
@@ -107,9 +111,11 @@ def cut_to_scale(limits: Bounds, scale: Scale | None) -> Bounds:
     if scale is None:
         return limits
     return Bounds(
-        np.clip(limits.low, scale.low, scale.high), np.clip(limits.high, scale.low, scale.high),
-        np.clip(limits.pair_low, -scale.width, scale.width), np.clip(limits.pair_high, -scale.width, scale.width),
-    )  # fmt: skip
+        np.clip(limits.low, scale.low, scale.high),
+        np.clip(limits.high, scale.low, scale.high),
+        np.clip(limits.pair_low, -scale.width, scale.width),
+        np.clip(limits.pair_high, -scale.width, scale.width),
+    )
 
 
 def _on_scale(limits: Bounds, inference: Inference, scale: Scale, level: float) -> Bounds:
@@ -126,9 +132,10 @@ def _on_scale(limits: Bounds, inference: Inference, scale: Scale, level: float) 
         wider = _widening(inference.sample.counts, inference.freedom, level)
         low, high = korn_graubard(mean, variance * wider**2, _effective_sizes(inference), level)
         limits = replace(
-            limits, low=np.where(use, scale.low + scale.width * low, limits.low),
+            limits,
+            low=np.where(use, scale.low + scale.width * low, limits.low),
             high=np.where(use, scale.low + scale.width * high, limits.high),
-        )  # fmt: skip
+        )
         if scale.binary:
             limits = _binary_pairs(limits, inference, scale, level)
     return cut_to_scale(limits, scale)
@@ -178,8 +185,11 @@ def _binary_pairs(limits: Bounds, inference: Inference, scale: Scale, level: flo
     size[np.isnan(inference.pair_se)] = np.nan
     low, high = tango_interval(size * (unlike + gap) / 2, size * (unlike - gap) / 2, size, level)
     use = ~(inference.exact[:, None] & inference.exact[None, :]) & ~np.eye(m, dtype=bool)
-    return replace(limits, pair_low=np.where(use, low * scale.width, limits.pair_low),
-                   pair_high=np.where(use, high * scale.width, limits.pair_high))  # fmt: skip
+    return replace(
+        limits,
+        pair_low=np.where(use, low * scale.width, limits.pair_low),
+        pair_high=np.where(use, high * scale.width, limits.pair_high),
+    )
 
 
 def _around(values: FloatArray, half: FloatArray, pair_half: FloatArray) -> Bounds:

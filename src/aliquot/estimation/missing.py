@@ -78,8 +78,10 @@ def missing_notes(data: EvalSet, human: str | None, missing: Missing, *, selecte
     notes = _quality_notes(data, human, missing, judged)
     p = uneven(missing.present[:, judged], missing.asked[:, judged]) if selected else np.nan
     if p < LEVEL:  # without a selection systems may be judged on different items on purpose
-        notes.append(f"missing judgments are not spread evenly over the systems ({missing.listed()}; {_p(p)}): find "
-                     "out why before comparing those systems")  # fmt: skip
+        notes.append(
+            f"missing judgments are not spread evenly over the systems ({missing.listed()}; {_p(p)}): find "
+            "out why before comparing those systems"
+        )
     return notes
 
 

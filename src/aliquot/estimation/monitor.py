@@ -123,8 +123,11 @@ class Picture(Shown):
     def reason(self) -> str:
         """Why one may stop, or what is missing, in words."""
         if self.stop:
-            answers = {"best": f"{self.best} is the best system", "ranking": "all pairs are decided",
-                       "means": "all means are known closely enough"}  # fmt: skip
+            answers = {
+                "best": f"{self.best} is the best system",
+                "ranking": "all pairs are decided",
+                "means": "all means are known closely enough",
+            }
             return f"stop: {answers[self.question]}"
         left = self.ambiguous
         if self.leaders:

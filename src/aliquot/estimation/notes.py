@@ -117,15 +117,19 @@ def find_changes(
     sentences = []
     first, plainly_first = int(np.nanargmax(values)), int(np.nanargmax(plain))
     if plain[plainly_first] - plain[first] > 1e-9 * np.nanmax(np.abs(plain)):
-        sentences.append(f"By the plain means of the judged outputs {names[plainly_first]} would be first: {cause} "
-                         f"changes who leads.")  # fmt: skip
+        sentences.append(
+            f"By the plain means of the judged outputs {names[plainly_first]} would be first: {cause} "
+            f"changes who leads."
+        )
     if before is not None:
         upper = np.triu_indices(len(values), 1)
         tested = np.isfinite(ranking.p_adjusted[upper])
         now, then = (np.fmin(r.p_adjusted, r.p_adjusted.T)[upper][tested] < alpha for r in (ranking, before))
         if (now != then).any():
-            sentences.append(f"{cause[0].upper()}{cause[1:]} changes which pairs are told apart: {int(now.sum())} of "
-                             f"{len(now)} with it, {int(then.sum())} without.")  # fmt: skip
+            sentences.append(
+                f"{cause[0].upper()}{cause[1:]} changes which pairs are told apart: {int(now.sum())} of "
+                f"{len(now)} with it, {int(then.sum())} without."
+            )
     return tuple(sentences)
 
 

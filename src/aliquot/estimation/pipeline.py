@@ -110,10 +110,12 @@ class Inference:
         own = np.isfinite(self.sample.scores)
         if len(self.errors) != len(own):  # documents are the units: no system has units of its own
             own = np.ones(self.errors.shape, dtype=bool)
-        return np.array([
-            degrees_of_freedom(self.errors[own[:, s], s][:, None], max(1.0, n - 1.0)) + POOLED_CELLS
-            for s, n in enumerate(self.sample.counts)
-        ])  # fmt: skip
+        return np.array(
+            [
+                degrees_of_freedom(self.errors[own[:, s], s][:, None], max(1.0, n - 1.0)) + POOLED_CELLS
+                for s, n in enumerate(self.sample.counts)
+            ]
+        )
 
     @cached_property
     def pair_freedom(self) -> FloatArray:

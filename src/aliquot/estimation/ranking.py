@@ -108,8 +108,9 @@ def follow_exact_tests(limits: Bounds, inference: Inference, seed: Seed) -> Boun
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = stdtrit(inference.pair_freedom, plain / 2) / stdtrit(inference.pair_freedom, np.minimum(p, 0.5) / 2)
     ratio = np.where((p > plain + _ROUNDING) & np.isfinite(ratio), np.maximum(ratio, 1.0), 1.0)
-    return replace(limits, pair_low=gap - ratio * (gap - limits.pair_low),
-                   pair_high=gap + ratio * (limits.pair_high - gap))  # fmt: skip
+    return replace(
+        limits, pair_low=gap - ratio * (gap - limits.pair_low), pair_high=gap + ratio * (limits.pair_high - gap)
+    )
 
 
 def _two_sided_p(inference: Inference, p_sample: FloatArray, test: str, seed: Seed) -> FloatArray:

@@ -225,9 +225,15 @@ def _from_selection(evalset: EvalSet, scores: FloatArray, selection: Selection) 
     stratum = _strata(selection, there)
     design = selection.design
     return Sample(
-        evalset, rows[there], chosen[there], pi, weight,
-        kind=design.variance, stratum=stratum, remainder=design.remainder,
-    )  # fmt: skip
+        evalset,
+        rows[there],
+        chosen[there],
+        pi,
+        weight,
+        kind=design.variance,
+        stratum=stratum,
+        remainder=design.remainder,
+    )
 
 
 def adaptive_sample(evalset: EvalSet, rows: IntArray, scores: FloatArray, probability: FloatArray) -> Sample:
@@ -252,8 +258,10 @@ def _probabilities(selection: Selection, there: BoolArray, population: int) -> F
         warnings.warn(
             f"{int(low.sum())} judged items had an inclusion probability below 1 in {population}, the smallest "
             f"{pi.min():.2g}; 1 in {population} is used for them, so that no item stands for more than the whole set, "
-            "and means are a little biased", AliquotWarning, 3,
-        )  # fmt: skip
+            "and means are a little biased",
+            AliquotWarning,
+            3,
+        )
     return np.clip(pi, least, 1.0)
 
 

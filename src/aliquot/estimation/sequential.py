@@ -143,9 +143,15 @@ def sequential(
     if np.isnan(noise.cell):
         notes.append(NOISE_UNKNOWN)
     monitor = Monitor(
-        systems, evalset.n_items, value_range=value_range, question=question, margin=margin, alpha=alpha,
-        kind="asymptotic" if weight_of else "betting", noise=noise,
-    )  # fmt: skip
+        systems,
+        evalset.n_items,
+        value_range=value_range,
+        question=question,
+        margin=margin,
+        alpha=alpha,
+        kind="asymptotic" if weight_of else "betting",
+        noise=noise,
+    )
     return replace(replay(monitor, order, values, weight_of or None), notes=tuple(notes))
 
 
@@ -189,8 +195,10 @@ def item_weights(selection: Selection) -> tuple[dict[ItemId, float], list[str]]:
     if np.ptp(probability) <= _ROUNDING:
         return {}, []
     weight = len(selection) / selection.population / probability
-    note = (f"items were drawn with unequal probabilities (weights from {weight.min():.2g} to {weight.max():.2g}): the "
-            f"sequences are asymptotic, from {FIRST_LOOK} items on")  # fmt: skip
+    note = (
+        f"items were drawn with unequal probabilities (weights from {weight.min():.2g} to {weight.max():.2g}): the "
+        f"sequences are asymptotic, from {FIRST_LOOK} items on"
+    )
     return dict(zip(selection.ids, weight.tolist(), strict=True)), [note]
 
 

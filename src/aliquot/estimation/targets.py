@@ -56,10 +56,15 @@ class JudgingNoise:
     def unknown_note(self) -> str:
         """Why the interval assumes the largest noise of judging, and what to do; for noise that is not known."""
         repeats = "fewer than " + str(FEWEST_REPEATS) if self.annotators else "no"
-        reason = "the noise of judging is unknown" if any("not the mean" in note for note in self.notes) else (
-            f"{repeats} outputs were judged by a second annotator")  # fmt: skip
-        return (f"{reason}: the interval assumes the largest judging noise the data allow; have some outputs judged by "
-                "another annotator to narrow it, or ask for --target given")  # fmt: skip
+        reason = (
+            "the noise of judging is unknown"
+            if any("not the mean" in note for note in self.notes)
+            else (f"{repeats} outputs were judged by a second annotator")
+        )
+        return (
+            f"{reason}: the interval assumes the largest judging noise the data allow; have some outputs judged by "
+            "another annotator to narrow it, or ask for --target given"
+        )
 
     @property
     def unbalanced(self) -> bool:
@@ -147,8 +152,12 @@ def _severities(data: EvalSet, table: pl.DataFrame, slope: float) -> Severities:
     people = _codes(named["annotator"])
     rows, columns = data.cell_index(named["item"], named["system"])
     try:
-        fit = crossed_effects(named["value"].to_numpy().astype(np.float64), people, _codes(named["item"]),
-                              np.unique(columns, return_inverse=True)[1].astype(np.int64))  # fmt: skip
+        fit = crossed_effects(
+            named["value"].to_numpy().astype(np.float64),
+            people,
+            _codes(named["item"]),
+            np.unique(columns, return_inverse=True)[1].astype(np.int64),
+        )
     except (ValueError, np.linalg.LinAlgError):
         return nothing
     cell = rows * data.n_systems + columns
@@ -183,8 +192,10 @@ def target_variance(inference: Inference, target: str, noise: JudgingNoise, *, a
     nothing = np.zeros((len(inference.values),) * 2)
     if target == "given":
         everything = (sample.counts[inference.judged] == n).all()
-        note = ("every item is judged: the mean of these judgments is known exactly; --target testset also counts "
-                "the noise of judging")  # fmt: skip
+        note = (
+            "every item is judged: the mean of these judgments is known exactly; --target testset also counts "
+            "the noise of judging"
+        )
         return TargetVariance(nothing, _parts(inference, nothing, nothing), (note,) if everything else ())
     annotators = noise.covariance(adjusted=adjusted) if len(noise.shares) else nothing
     about = (*noise.notes, *_few_annotators(noise.annotators))
@@ -211,8 +222,10 @@ def _parts(
 ) -> dict[str, float]:
     """Shares of the mean variance of the estimates: the items drawn, the annotators, and the noise of judging."""
     known = np.isfinite(inference.se)
-    sizes = [float(np.diag(part)[known].mean()) if known.any() else np.nan
-             for part in (inference.covariance + choice, annotators, judging)]  # fmt: skip
+    sizes = [
+        float(np.diag(part)[known].mean()) if known.any() else np.nan
+        for part in (inference.covariance + choice, annotators, judging)
+    ]
     total = sum(sizes)
     names = ("items", "annotators", "residual")
     return {name: size / total if total > 0 else np.nan for name, size in zip(names, sizes, strict=True)}

@@ -27,10 +27,12 @@ _UTF8_BOM = b"\xef\xbb\xbf"
 _UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
 _PACKED = {
     **{b"BZh%d1AY&SY" % level: ("bzip2", "bunzip2") for level in range(1, 10)},
-    b"\x28\xb5\x2f\xfd": ("Zstandard", "unzstd"), b"\xfd7zXZ\0": ("xz", "unxz"),
-    b"7z\xbc\xaf\x27\x1c": ("7-Zip", "7z x"), b"\x04\x22\x4d\x18": ("LZ4", "unlz4"),
+    b"\x28\xb5\x2f\xfd": ("Zstandard", "unzstd"),
+    b"\xfd7zXZ\0": ("xz", "unxz"),
+    b"7z\xbc\xaf\x27\x1c": ("7-Zip", "7z x"),
+    b"\x04\x22\x4d\x18": ("LZ4", "unlz4"),
     b"Rar!\x1a\x07": ("RAR", "unrar x"),
-}  # fmt: skip
+}
 _FLAT = frozenset({str, int, float, bool, type(None)})
 _BACKSLASH = ord("\\")
 _BLOCK = 1 << 22

@@ -48,8 +48,17 @@ from aliquot.io.parquet_seal import UNREADABLE, quiet_panics, require_intact
 from aliquot.io.writing import format_name
 
 FORMATS = (
-    "items", "mtme", "mqm", "table", "summeval", "texts", "campaign", "pearmut", "appraise", *annotation_tools.TOOLS,
-)  # fmt: skip
+    "items",
+    "mtme",
+    "mqm",
+    "table",
+    "summeval",
+    "texts",
+    "campaign",
+    "pearmut",
+    "appraise",
+    *annotation_tools.TOOLS,
+)
 
 JudgmentSource = str | Path | EvalSet | Judgments | Table
 
@@ -230,11 +239,13 @@ def _judgments_in(evalset: EvalSet, where: str | Path) -> Judgments:
     if name is None:
         raise DataError(f"{where}: no judgments in it; a table of them has item, system, value and best an annotator")
     n, m = evalset.n_items, evalset.n_systems
-    cells = pl.DataFrame([
-        evalset.items["id"].gather(np.repeat(np.arange(n), m)).alias("item"),
-        pl.Series("system", list(evalset.systems) * n, dtype=pl.String),
-        pl.Series("value", evalset.scores[name].ravel(), nan_to_null=True),
-    ])  # fmt: skip
+    cells = pl.DataFrame(
+        [
+            evalset.items["id"].gather(np.repeat(np.arange(n), m)).alias("item"),
+            pl.Series("system", list(evalset.systems) * n, dtype=pl.String),
+            pl.Series("value", evalset.scores[name].ravel(), nan_to_null=True),
+        ]
+    )
     return Judgments(cells.drop_nulls("value"))
 
 

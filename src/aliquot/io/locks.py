@@ -187,7 +187,9 @@ def _tell(path: Path, holder: Owner | None, told: Owner | None, work: str) -> Ow
         return told
     if holder.here and holder.pid == os.getpid():
         raise OutputError(f"{path}: another run is writing it, in this very process; wait for that one")
-    sys.stderr.write(f"note: waiting for process {holder.pid} on {holder.host}, which {work} since {holder.since} "
-                     f"({path}); stop it, or interrupt this one\n")  # fmt: skip
+    sys.stderr.write(
+        f"note: waiting for process {holder.pid} on {holder.host}, which {work} since {holder.since} "
+        f"({path}); stop it, or interrupt this one\n"
+    )
     sys.stderr.flush()
     return holder

@@ -88,9 +88,12 @@ def _score(scorer: Scorer, spec: Spec) -> Score:
     metric = scorer.metric
     if spec.name == "bleu":
         return partial(
-            corpus_bleu, order=metric.max_ngram_order, smooth=metric.smooth_method, smooth_value=metric.smooth_value,
+            corpus_bleu,
+            order=metric.max_ngram_order,
+            smooth=metric.smooth_method,
+            smooth_value=metric.smooth_value,
             effective=metric.effective_order,
-        )  # fmt: skip
+        )
     if spec.name == "chrf":
         return partial(corpus_chrf, beta=metric.beta, eps_smoothing=metric.eps_smoothing)
     return partial(_fewer_edits, cap=scorer.cap)

@@ -45,8 +45,11 @@ LEVELS: dict[str, Level] = {
 _BY_SYSTEM: tuple[Coefficient, ...] = ("pearson", "spearman", "kendall_b")
 
 _TIES: dict[Coefficient, str] = {
-    "pearson": "no matter", "spearman": "mean ranks", "kendall_b": "corrected (b)", "kendall_c": "corrected (c)",
-}  # fmt: skip
+    "pearson": "no matter",
+    "spearman": "mean ranks",
+    "kendall_b": "corrected (b)",
+    "kendall_c": "corrected (c)",
+}
 
 
 @dataclass(frozen=True)
@@ -133,11 +136,17 @@ def by_system_rows(inputs: Inputs, confidence: float = 0.95) -> tuple[SystemCorr
             values = group_correlations(*common_tables(campaign.metrics[at], campaign.human), measure, "system")
             rows += [
                 SystemCorrelation(
-                    inputs.human, campaign.name, metric, system, measure, float(value),
-                    *fisher_interval(float(value), int(count), measure, confidence), int(count),
+                    inputs.human,
+                    campaign.name,
+                    metric,
+                    system,
+                    measure,
+                    float(value),
+                    *fisher_interval(float(value), int(count), measure, confidence),
+                    int(count),
                 )
                 for system, value, count in zip(campaign.systems, values, both.sum(axis=0), strict=True)
-            ]  # fmt: skip
+            ]
     return tuple(rows)
 
 
@@ -161,18 +170,40 @@ def _measures(label: tuple[str, str, str], campaign: Campaign, at: int, confiden
     metric, human, held = campaign.metrics[at], campaign.human, campaign.coverage(at)
 
     def row(
-        level: str, measure: str, value: float, ties: str, *, groups: int = 1, undefined: int = 0,
-        average: str | None = None, epsilon: float | None = None, ends: Ends = NOTHING,
-    ) -> Correlation:  # fmt: skip
-        return Correlation(*label, level, measure, value, *ends, ties, average, epsilon, groups, undefined, held.items,
-                           held.systems, held.cells)  # fmt: skip
+        level: str,
+        measure: str,
+        value: float,
+        ties: str,
+        *,
+        groups: int = 1,
+        undefined: int = 0,
+        average: str | None = None,
+        epsilon: float | None = None,
+        ends: Ends = NOTHING,
+    ) -> Correlation:
+        return Correlation(
+            *label,
+            level,
+            measure,
+            value,
+            *ends,
+            ties,
+            average,
+            epsilon,
+            groups,
+            undefined,
+            held.items,
+            held.systems,
+            held.cells,
+        )
 
     for level, kernel_level in LEVELS.items():
         for coefficient in get_args(Coefficient):
             one = correlate_tables(metric, human, coefficient, kernel_level)
             ends = table_interval(metric, human, one.value, coefficient, kernel_level, confidence)
-            yield row(level, coefficient, one.value, _TIES[coefficient], groups=one.groups, undefined=one.undefined,
-                      ends=ends)  # fmt: skip
+            yield row(
+                level, coefficient, one.value, _TIES[coefficient], groups=one.groups, undefined=one.undefined, ends=ends
+            )
     calibrated = tie_accuracy(metric, human)
     for ties, value, epsilon in (
         ("calibrated on these scores", calibrated.accuracy, calibrated.epsilon),
@@ -182,8 +213,15 @@ def _measures(label: tuple[str, str, str], campaign: Campaign, at: int, confiden
     for policy in get_args(MetricTies):
         for average in get_args(Average):
             tau = kendall_like(metric, human, policy, average=average)
-            yield row("within_item", "kendall_like", tau.value, f"human skip, metric {policy}", average=average,
-                      groups=tau.items, undefined=tau.undefined)  # fmt: skip
+            yield row(
+                "within_item",
+                "kendall_like",
+                tau.value,
+                f"human skip, metric {policy}",
+                average=average,
+                groups=tau.items,
+                undefined=tau.undefined,
+            )
     yield row("system", "accuracy", pairwise_accuracy(metric, human).value, "human skip, metric half")
     yield row("system", "spa", soft_pairwise_accuracy(metric, human).value, "no matter")
 

@@ -101,8 +101,9 @@ def signs_of(inputs: Inputs, trials: int, *, paired: bool = False, seed: Seed = 
 def require_pairs(campaign: Campaign) -> None:
     """Refuse a campaign without two systems to compare."""
     if len(campaign.systems) < 2:
-        raise DataError(f"{campaign.name}: people judged one system only ('{campaign.systems[0]}'); two are needed to "
-                        "compare")  # fmt: skip
+        raise DataError(
+            f"{campaign.name}: people judged one system only ('{campaign.systems[0]}'); two are needed to compare"
+        )
 
 
 def decomposition_rows(inputs: Inputs, signs: list[PairSigns], seed: Seed = 0) -> tuple[ErrorParts, ...]:
@@ -126,9 +127,23 @@ def decomposition_rows(inputs: Inputs, signs: list[PairSigns], seed: Seed = 0) -
         observed, noise, bias, variance, covariance = table.value[at].tolist()
         error, noise_error, bias_error, variance_error, _ = table.error[at].tolist()
         row = ErrorParts(
-            inputs.human, name, kind, observed, noise, bias, variance, covariance, error, noise_error, bias_error,
-            variance_error, int(table.pairs[at]), held.items, held.systems, held.cells,
-        )  # fmt: skip
+            inputs.human,
+            name,
+            kind,
+            observed,
+            noise,
+            bias,
+            variance,
+            covariance,
+            error,
+            noise_error,
+            bias_error,
+            variance_error,
+            int(table.pairs[at]),
+            held.items,
+            held.systems,
+            held.cells,
+        )
         rows.append(row)
     return tuple(rows)
 
@@ -168,11 +183,19 @@ def squared_error_rows(inputs: Inputs) -> tuple[SquaredError, ...]:
         names = ((OPTIMAL_NAME, "optimal"), (HUMAN_NAME, "human"), *((metric, "metric") for metric in inputs.metrics))
         rows += [
             SquaredError(
-                inputs.human, campaign.name, name, kind, observed=float(parts[0]), noise=float(parts[1]),
-                bias=float(parts[2]), variance=float(parts[3]), factor=float(parts[4]), pairs=int(pairs),
+                inputs.human,
+                campaign.name,
+                name,
+                kind,
+                observed=float(parts[0]),
+                noise=float(parts[1]),
+                bias=float(parts[2]),
+                variance=float(parts[3]),
+                factor=float(parts[4]),
+                pairs=int(pairs),
             )
             for (name, kind), parts, pairs in zip(names, table.value, table.pairs, strict=True)
-        ]  # fmt: skip
+        ]
     return tuple(rows)
 
 
@@ -194,11 +217,17 @@ def convergence_rows(inputs: Inputs, trials: int = 1000, seed: Seed = 0) -> tupl
         require_pairs(campaign)
         found = decomposition.convergence(campaign.metrics, growing_sizes(len(campaign.human)), trials, seed=child)
         rows += [
-            Convergence(inputs.human, campaign.name, metric, int(size), float(found.agreement[at, place]),
-                      float(found.error[at, place]))
+            Convergence(
+                inputs.human,
+                campaign.name,
+                metric,
+                int(size),
+                float(found.agreement[at, place]),
+                float(found.error[at, place]),
+            )
             for at, metric in enumerate(inputs.metrics)
             for place, size in enumerate(found.sizes)
-        ]  # fmt: skip
+        ]
     return tuple(rows)
 
 
@@ -315,10 +344,23 @@ def break_even_rows(
         judgments, low, high, perfect_judgments, perfect_low, perfect_high = (
             float(values[at]) for found in (by_people, by_ideal) for values in (found.judgments, found.low, found.high)
         )
-        rows.append(Worth(
-            inputs.human, metric, unit, _mean(joined[at]), judgments, low, high, perfect_judgments, perfect_low,
-            perfect_high, reached=math.isfinite(judgments), limit=LIMIT, pairs=int(np.isfinite(joined[at]).sum()),
-        ))  # fmt: skip
+        rows.append(
+            Worth(
+                inputs.human,
+                metric,
+                unit,
+                _mean(joined[at]),
+                judgments,
+                low,
+                high,
+                perfect_judgments,
+                perfect_low,
+                perfect_high,
+                reached=math.isfinite(judgments),
+                limit=LIMIT,
+                pairs=int(np.isfinite(joined[at]).sum()),
+            )
+        )
     points = tuple(
         CurvePoint(inputs.human, unit, int(size), _mean(people[at]), _mean(ideal[at])) for at, size in enumerate(sizes)
     )
@@ -392,12 +434,16 @@ def _verdict(rows: Sequence[Worth]) -> str:
     best = max(rows, key=lambda row: (row.judgments, -row.bias))
     one, many = _COUNTED[best.unit]
     if best.judgments <= 1:
-        return (f"On these data no metric replaces people: {one} per system orders the systems as well as "
-                f"the best metric, {best.metric}.")  # fmt: skip
+        return (
+            f"On these data no metric replaces people: {one} per system orders the systems as well as "
+            f"the best metric, {best.metric}."
+        )
     if math.isfinite(best.judgments):
         interval = "" if math.isnan(best.low) else f" (interval {_count(best.low, best)} to {_count(best.high, best)})"
-        return (f"On these data no metric replaces more than {best.judgments:.0f} {many} per system; the "
-                f"best is {best.metric}{interval}.")  # fmt: skip
+        return (
+            f"On these data no metric replaces more than {best.judgments:.0f} {many} per system; the "
+            f"best is {best.metric}{interval}."
+        )
     others = sum(math.isinf(row.judgments) for row in rows) - 1
     more = f" (and {others} more)" if others else ""
     which = "the only pair" if best.pairs == 1 else f"all {best.pairs} pairs"

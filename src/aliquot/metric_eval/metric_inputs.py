@@ -140,8 +140,10 @@ def _distinct(sets: Sequence[EvalSet]) -> list[EvalSet]:
 def _human_scores(data: EvalSet, human: str | None) -> tuple[str, FloatArray]:
     name = human or data.human
     if name is None:
-        raise DataError(f"{data.name}: no score is known to be people's; name it with --human / human= (there are "
-                        f"{quoted(data.scores) or 'no scores'})")  # fmt: skip
+        raise DataError(
+            f"{data.name}: no score is known to be people's; name it with --human / human= (there are "
+            f"{quoted(data.scores) or 'no scores'})"
+        )
     if name not in data.scores:
         raise unknown_name("score", name, data.scores, f"in {data.name}; name the human score with --human / human=")
     scores = data.scores[name]
@@ -173,8 +175,10 @@ def _chosen(
     if not usable:
         why = "; ".join(f"'{metric}' {reason}" for metric, reason in list(left.items())[:3])
         remedy = "name it with --metrics to have it all the same, " if why else ""
-        raise DataError(f"{sets[0].name}: there is no metric to compare with people{': ' if why else ''}{why}; {remedy}"
-                        "add a score, or compute some from outputs and references (--compute bleu,chrf)")  # fmt: skip
+        raise DataError(
+            f"{sets[0].name}: there is no metric to compare with people{': ' if why else ''}{why}; {remedy}"
+            "add a score, or compute some from outputs and references (--compute bleu,chrf)"
+        )
     notes = [f"'{metric}' {reason} and is left out; name it to have it" for metric, reason in left.items()]
     return tuple(usable), notes
 
@@ -227,8 +231,9 @@ def _any(present: BoolArray, axis: int) -> BoolArray:
 def _on_common_cells(campaign: Campaign) -> Campaign:
     present = np.asarray(np.isfinite(campaign.metrics).all(axis=0), dtype=np.bool_)
     if not present.any():
-        raise DataError(f"{campaign.name}: no output has a score of every metric; name fewer with --metrics, or leave "
-                        "--common out")  # fmt: skip
+        raise DataError(
+            f"{campaign.name}: no output has a score of every metric; name fewer with --metrics, or leave --common out"
+        )
     rows, columns = _any(present, 1), _any(present, 0)
     kept = present[rows][:, columns]
     within = campaign.rows.copy()

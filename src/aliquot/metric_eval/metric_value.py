@@ -89,15 +89,28 @@ def perfect_annotator(
     own = variance_components(output, value, system=group_codes(table, ["system"]), replicates=1)
     notes = []
     if not np.isfinite(parts.ratio):
-        notes.append(f"{name}: judgments of the same output differ as much as those of different ones; people's noise "
-                     "is all that can be seen, and the efficiency ratio is infinite")  # fmt: skip
+        notes.append(
+            f"{name}: judgments of the same output differ as much as those of different ones; people's noise "
+            "is all that can be seen, and the efficiency ratio is infinite"
+        )
     row = PerfectAnnotator(
-        human=campaign.human_name, data=campaign.name, source=behind.source, annotators=people,
-        judgments=parts.judgments, outputs=parts.outputs, repeated=parts.repeated,
-        per_output=parts.judgments / parts.outputs, total=parts.total, within=parts.within, between=parts.between,
-        ratio=parts.ratio, low=parts.low, high=parts.high,
-        matched=_matched(campaign, behind, parts.within), rater_to_item=own.rater_to_item,
-    )  # fmt: skip
+        human=campaign.human_name,
+        data=campaign.name,
+        source=behind.source,
+        annotators=people,
+        judgments=parts.judgments,
+        outputs=parts.outputs,
+        repeated=parts.repeated,
+        per_output=parts.judgments / parts.outputs,
+        total=parts.total,
+        within=parts.within,
+        between=parts.between,
+        ratio=parts.ratio,
+        low=parts.low,
+        high=parts.high,
+        matched=_matched(campaign, behind, parts.within),
+        rater_to_item=own.rater_to_item,
+    )
     return row, tuple(notes)
 
 
@@ -178,10 +191,16 @@ def _value(human: str, campaign: Campaign, at: int, metric: str, known: PerfectA
     noise_free = float(noise_free_correlation(found.value, g)) if np.isfinite(g) else float("nan")
     efficiency = float(data_efficiency(0.0 if np.isnan(noise_free) else noise_free, g))
     return ControlValue(
-        human=human, data=campaign.name, metric=metric, correlation=found.value, noise_free=noise_free,
-        efficiency=float("nan") if np.isnan(found.value) else efficiency, ceiling=float(efficiency_ceiling(g)),
-        systems=found.groups, cells=campaign.coverage(at).cells,
-    )  # fmt: skip
+        human=human,
+        data=campaign.name,
+        metric=metric,
+        correlation=found.value,
+        noise_free=noise_free,
+        efficiency=float("nan") if np.isnan(found.value) else efficiency,
+        ceiling=float(efficiency_ceiling(g)),
+        systems=found.groups,
+        cells=campaign.coverage(at).cells,
+    )
 
 
 def suggestion_rows(inputs: Inputs, seed: Seed = 0) -> tuple[tuple[Suggestion, ...], tuple[str, ...]]:
@@ -214,12 +233,20 @@ def _steps(inputs: Inputs, campaign: Campaign, names: list[str], found: ForwardS
         tried.append((found.refused, False))
     return [
         Suggestion(
-            human=inputs.human, data=campaign.name, step=number, metric=names[step.metric], taken=taken,
-            alone=step.alone, correlation=step.rho, explained=step.r2, gain=step.gain, error=step.se,
+            human=inputs.human,
+            data=campaign.name,
+            step=number,
+            metric=names[step.metric],
+            taken=taken,
+            alone=step.alone,
+            correlation=step.rho,
+            explained=step.r2,
+            gain=step.gain,
+            error=step.se,
             efficiency=1 / (1 - step.r2) if step.r2 < 1 else float("inf"),
         )
         for number, (step, taken) in enumerate(tried, 1)
-    ]  # fmt: skip
+    ]
 
 
 # -- The gap between a metric and people (HumEval 2022, paper 2) ----------------------------------------------------
@@ -278,8 +305,17 @@ def gap_rows(
             places: list[tuple[list[int], str | None]] = [([at], system) for at, system in enumerate(campaign.systems)]
             for place, system in [*places, (list(range(len(campaign.systems))), None)]:
                 mean, by_mode = (scored - human)[:, place], (scored - likeliest)[:, place]
-                rows.append(Gap(inputs.human, campaign.name, metric, system, _nan_mean(mean), _nan_mean(by_mode),
-                                int(np.isfinite(mean).sum())))  # fmt: skip
+                rows.append(
+                    Gap(
+                        inputs.human,
+                        campaign.name,
+                        metric,
+                        system,
+                        _nan_mean(mean),
+                        _nan_mean(by_mode),
+                        int(np.isfinite(mean).sum()),
+                    )
+                )
     return tuple(rows), tuple(notes)
 
 

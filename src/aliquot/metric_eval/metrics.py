@@ -66,16 +66,41 @@ from aliquot.stats.metric_tests import Swap
 from aliquot.stats.resampling import child_seeds
 from aliquot.stats.sequences import error_rate
 
-PARTS = ("decomposition", "breakeven", "annotators", "convergence", "cooccurrence", "value",
-         "correlations", "extremes", "leave_one_out", "tests", "squared_error", "by_system", "gap")  # fmt: skip
+PARTS = (
+    "decomposition",
+    "breakeven",
+    "annotators",
+    "convergence",
+    "cooccurrence",
+    "value",
+    "correlations",
+    "extremes",
+    "leave_one_out",
+    "tests",
+    "squared_error",
+    "by_system",
+    "gap",
+)
 """The parts of a report. New ones come last: the seed of a part depends on its place."""
 TABLES: dict[str, type] = {
-    "decomposition": ErrorParts, "breakeven": Worth, "curves": CurvePoint, "squared_error": SquaredError,
+    "decomposition": ErrorParts,
+    "breakeven": Worth,
+    "curves": CurvePoint,
+    "squared_error": SquaredError,
     "annotators": PerfectAnnotator,
-    "convergence": Convergence, "cooccurrence": CoOccurrence, "value": ControlValue, "suggested": Suggestion,
-    "correlations": Correlation, "extremes": Extreme, "leave_one_out": LeftOut, "tests": MetricPair,
-    "clusters": MetricCluster, "by_system": SystemCorrelation, "gap": Gap, "computed": SurfaceScore,
-}  # fmt: skip
+    "convergence": Convergence,
+    "cooccurrence": CoOccurrence,
+    "value": ControlValue,
+    "suggested": Suggestion,
+    "correlations": Correlation,
+    "extremes": Extreme,
+    "leave_one_out": LeftOut,
+    "tests": MetricPair,
+    "clusters": MetricCluster,
+    "by_system": SystemCorrelation,
+    "gap": Gap,
+    "computed": SurfaceScore,
+}
 """The tables of a report and what their rows are."""
 _FEW_TRIALS = 1000  # of convergence and co-occurrence, as in the paper
 
@@ -233,18 +258,27 @@ def metrics(
     if metrics is not None:  # what is computed is meant to be compared, also beside metrics that are named
         chosen = [*metrics, *(row.metric for row in tables["computed"] if row.metric not in metrics)]
     line = signature(
-        "metrics", None, human=",".join(str(name) for name in humans if name is not None) or None,
+        "metrics",
+        None,
+        human=",".join(str(name) for name in humans if name is not None) or None,
         metrics=None if metrics is None else ",".join(metrics),
-        parts=None if parts is None else ",".join(options.parts), trials=trials, paired="yes" if paired else None,
-        unit=unit, corpus=corpus if corpus is None or isinstance(corpus, str) else ",".join(corpus),
+        parts=None if parts is None else ",".join(options.parts),
+        trials=trials,
+        paired="yes" if paired else None,
+        unit=unit,
+        corpus=corpus if corpus is None or isinstance(corpus, str) else ",".join(corpus),
         compute=compute if compute is None or isinstance(compute, str) else ",".join(compute),
-        common="yes" if common else None, tests=",".join(options.tests) if "tests" in options.parts else None,
-        permutations=permutations if "tests" in options.parts else None, swap=None if swap == "both" else swap,
+        common="yes" if common else None,
+        tests=",".join(options.tests) if "tests" in options.parts else None,
+        permutations=permutations if "tests" in options.parts else None,
+        swap=None if swap == "both" else swap,
         scale=None if scale is None else f"{scale[0]:g}:{scale[1]:g}",
         metric_scale=None if metric_scale is None else f"{metric_scale[0]:g}:{metric_scale[1]:g}",
-        alpha=None if alpha == 0.05 else alpha, level=None if level == 0.95 else level,
-        seed=seed if isinstance(seed, int) else None, data=",".join(one.fingerprint for one in sets),
-    )  # fmt: skip
+        alpha=None if alpha == 0.05 else alpha,
+        level=None if level == 0.95 else level,
+        seed=seed if isinstance(seed, int) else None,
+        data=",".join(one.fingerprint for one in sets),
+    )
     # The same seeds for every human score: rows are compared between them.
     seeds = dict(zip(PARTS, child_seeds(seed, len(PARTS)), strict=True))
     names: dict[str, None] = {}
@@ -258,10 +292,13 @@ def metrics(
         prefix = f"{inputs.human}: " if len(humans) > 1 else ""
         notes += [prefix + note for note in run.notes]
     return MetricReport(
-        **{name: tuple(rows) for name, rows in tables.items()}, parts=options.parts,
-        humans=tuple(dict.fromkeys(str(each or sets[0].human) for each in humans)), metrics=tuple(names),
-        notes=tuple(dict.fromkeys(notes)), signature=line,
-    )  # fmt: skip
+        **{name: tuple(rows) for name, rows in tables.items()},
+        parts=options.parts,
+        humans=tuple(dict.fromkeys(str(each or sets[0].human) for each in humans)),
+        metrics=tuple(names),
+        notes=tuple(dict.fromkeys(notes)),
+        signature=line,
+    )
 
 
 def _several(names: str | Sequence[str] | None) -> Sequence[str] | None:
@@ -270,13 +307,23 @@ def _several(names: str | Sequence[str] | None) -> Sequence[str] | None:
 
 
 def _checked(
-    parts: Sequence[str] | None, trials: int, paired: bool, tests: Sequence[str], permutations: int, swap: Swap,
-    alpha: float, level: float, unit: Unit | None, corpus: str | Sequence[str] | None,
-) -> _Options:  # fmt: skip
+    parts: Sequence[str] | None,
+    trials: int,
+    paired: bool,
+    tests: Sequence[str],
+    permutations: int,
+    swap: Swap,
+    alpha: float,
+    level: float,
+    unit: Unit | None,
+    corpus: str | Sequence[str] | None,
+) -> _Options:
     for kind, given, known in (
-        ("part", parts or (), PARTS), ("swap", (swap,), get_args(Swap)), ("test", tests, TESTS),
+        ("part", parts or (), PARTS),
+        ("swap", (swap,), get_args(Swap)),
+        ("test", tests, TESTS),
         ("unit", () if unit is None else (unit,), get_args(Unit)),
-    ):  # fmt: skip
+    ):
         for name in given:
             if name not in known:
                 raise unknown_name(kind, name, known)
@@ -297,9 +344,20 @@ def _checked(
     if "tests" in chosen and not tests:
         raise OptionError("no test is named; name some, or leave the part 'tests' out")
     return _Options(
-        chosen, parts is not None, trials, paired, tuple(dict.fromkeys(tests)), permutations, swap, alpha, level, unit,
-        corpus, None, None,
-    )  # fmt: skip
+        chosen,
+        parts is not None,
+        trials,
+        paired,
+        tuple(dict.fromkeys(tests)),
+        permutations,
+        swap,
+        alpha,
+        level,
+        unit,
+        corpus,
+        None,
+        None,
+    )
 
 
 class _Run:
@@ -362,14 +420,21 @@ class _Run:
         perfect = known if len(known) == len(self.inputs.campaigns) else None
         unit, words = unit_of(self.inputs, options.unit)
         rows, points = break_even_rows(
-            self.inputs, signs, perfect, unit=unit, trials=options.trials, level=options.level,
+            self.inputs,
+            signs,
+            perfect,
+            unit=unit,
+            trials=options.trials,
+            level=options.level,
             seed=self.seeds["breakeven"],
-        )  # fmt: skip
+        )
         self.tables["breakeven"] += rows
         self.tables["curves"] += points
         if perfect is not None and usable_ratios(perfect, unit) is None:
-            self.notes.append("the perfect annotator's break-even is unknown: annotator noise is as large as the "
-                              "differences of systems")  # fmt: skip
+            self.notes.append(
+                "the perfect annotator's break-even is unknown: annotator noise is as large as the "
+                "differences of systems"
+            )
         self.notes.append(words)
         if unit == "item":
             self.notes += [
@@ -408,8 +473,10 @@ class _Run:
         self.tables["correlations"] += rows
         most = max((row.undefined for row in rows if row.level == "within_item"), default=0)
         if most:
-            self.notes.append(f"within items: up to {most} items have constant scores and no correlation; they are "
-                              "left out (see 'undefined')")  # fmt: skip
+            self.notes.append(
+                f"within items: up to {most} items have constant scores and no correlation; they are "
+                "left out (see 'undefined')"
+            )
 
     def by_system(self) -> None:
         self.tables["by_system"] += by_system_rows(self.inputs, self.options.level)
@@ -428,8 +495,12 @@ class _Run:
     def tests(self) -> None:
         options = self.options
         pairs, clusters = compared_rows(
-            self.inputs, options.tests, permutations=options.permutations, swap=options.swap, alpha=options.alpha,
+            self.inputs,
+            options.tests,
+            permutations=options.permutations,
+            swap=options.swap,
+            alpha=options.alpha,
             seed=self.seeds["tests"],
-        )  # fmt: skip
+        )
         self.tables["tests"] += pairs
         self.tables["clusters"] += clusters

@@ -118,8 +118,10 @@ def compared_rows(
         there, stack, human = _common(inputs, campaign)
         for test in tests:
             if np.isfinite(human).any(axis=0).sum() < 2 and not test.startswith(_WITHOUT_PAIRS):
-                raise DataError(f"{campaign.name}: people and all metrics have scores of one system only; the test "
-                                f"'{test}' needs two")  # fmt: skip
+                raise DataError(
+                    f"{campaign.name}: people and all metrics have scores of one system only; the test "
+                    f"'{test}' needs two"
+                )
             found = _run(test, stack, human, permutations, swap, child)
             label = (inputs.human, campaign.name, test)
             pairs += _pairs(label, there, found)
@@ -170,7 +172,14 @@ def _clusters(
     present = np.isfinite(human)
     held = (int(present.any(axis=1).sum()), int(present.any(axis=0).sum()), int(present.sum()))
     return [
-        MetricCluster(*label, metric, float(found.values[at]), int(numbers[at]), int((found.p[at] < alpha).sum()),
-                      *held, found.permutations)
+        MetricCluster(
+            *label,
+            metric,
+            float(found.values[at]),
+            int(numbers[at]),
+            int((found.p[at] < alpha).sum()),
+            *held,
+            found.permutations,
+        )
         for at, metric in enumerate(metrics)
-    ]  # fmt: skip
+    ]

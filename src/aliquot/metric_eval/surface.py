@@ -213,9 +213,16 @@ def _bleu(
     own, name = _own(tokenizer, tokenizers)
     if own is not None and tokenize is None:
         tokenize = "none"  # what is split already is not split again
-    metric = BLEU(lowercase=lowercase, force=True, tokenize=tokenize, smooth_method=smooth_method,
-                  smooth_value=smooth_value, max_ngram_order=max_ngram_order, effective_order=effective_order,
-                  trg_lang=trg_lang)  # fmt: skip
+    metric = BLEU(
+        lowercase=lowercase,
+        force=True,
+        tokenize=tokenize,
+        smooth_method=smooth_method,
+        smooth_value=smooth_value,
+        max_ngram_order=max_ngram_order,
+        effective_order=effective_order,
+        trg_lang=trg_lang,
+    )
     return Scorer(metric, references, own, name)
 
 
@@ -232,8 +239,9 @@ def _chrf(
     tokenizers: Mapping[str, Tokenizer],
 ) -> Scorer:
     if char_order < 1 or word_order < 0 or beta < 1:
-        raise OptionError(f"chrf: char_order={char_order}, word_order={word_order}, beta={beta}; choose at least 1, 0 "
-                          "and 1")  # fmt: skip
+        raise OptionError(
+            f"chrf: char_order={char_order}, word_order={word_order}, beta={beta}; choose at least 1, 0 and 1"
+        )
     metric = CHRF(char_order, word_order, beta, lowercase, whitespace, eps_smoothing)
     return Scorer(metric, references, *_own(tokenizer, tokenizers))
 

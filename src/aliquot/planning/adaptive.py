@@ -92,9 +92,7 @@ def plan_adaptive(
     policies = list(dict.fromkeys((policy, "uniform")))
     tasks = [(inputs, question, name, share, alpha, [seed, run]) for name in policies for run in range(runs)]
     found = run_in_order(_run, tasks, jobs=jobs, progress=progress)
-    costs = [
-        _cost(inputs, name, [found[at * runs + run] for run in range(runs)]) for at, name in enumerate(policies)
-    ]  # fmt: skip
+    costs = [_cost(inputs, name, [found[at * runs + run] for run in range(runs)]) for at, name in enumerate(policies)]
     most = round(share * inputs.evalset.n_items * inputs.evalset.n_systems)
     text = _words(question, costs, most, inputs)
     basis = "pilot" if isinstance(inputs.basis, Pilot) else "replay"
@@ -109,8 +107,10 @@ def share_of_cells(inputs: PlanInputs, budget: float | str | None, currency: str
     if amount.unit == "hours":
         whole = inputs.hours(np.ones(evalset.n_items))
         if np.isnan(whole):
-            raise OptionError(f"--budget {amount.written}: needs to know how long judging takes: give "
-                              "--seconds-per-item, --seconds-per-judgment or --cost")  # fmt: skip
+            raise OptionError(
+                f"--budget {amount.written}: needs to know how long judging takes: give "
+                "--seconds-per-item, --seconds-per-judgment or --cost"
+            )
         return min(1.0, amount.value / whole)
     return min(1.0, resolve_budget(amount, evalset.n_items, systems=evalset.n_systems).n / evalset.n_items)
 
@@ -164,13 +164,19 @@ def _words(question: str, costs: list[PolicyCost], most: int, inputs: PlanInputs
     if ours.decided < 0.5:
         every = most >= inputs.evalset.n_items * inputs.evalset.n_systems
         remedy = "plan several judgments per output" if every else "raise the budget"
-        first = (f"With {most} cells an adaptive campaign decides {what} in {ours.decided:.0%} of runs: expect to end "
-                 f"undecided, or {remedy}.")  # fmt: skip
+        first = (
+            f"With {most} cells an adaptive campaign decides {what} in {ours.decided:.0%} of runs: expect to end "
+            f"undecided, or {remedy}."
+        )
     else:
         spent = f", {in_words(ours.hours)} hours" if np.isfinite(ours.hours) else ""
         spent += f", {ours.money:.0f} {inputs.prices.currency}" if np.isfinite(ours.money) else ""
-        first = (f"An adaptive campaign decides {what} after about {ours.cells:.0f} cells{spent} (nine of ten runs: "
-                 f"{ours.cells_90:.0f}); {ours.decided:.0%} of runs decide it within {most} cells.")  # fmt: skip
-    second = (f"Judging all systems on the same items takes about {uniform.cells:.0f} cells with the same guarantee, "
-              f"and decides it in {uniform.decided:.0%} of runs.")  # fmt: skip
+        first = (
+            f"An adaptive campaign decides {what} after about {ours.cells:.0f} cells{spent} (nine of ten runs: "
+            f"{ours.cells_90:.0f}); {ours.decided:.0%} of runs decide it within {most} cells."
+        )
+    second = (
+        f"Judging all systems on the same items takes about {uniform.cells:.0f} cells with the same guarantee, "
+        f"and decides it in {uniform.decided:.0%} of runs."
+    )
     return (first, second) if len(costs) > 1 else (first,)

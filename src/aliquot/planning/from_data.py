@@ -69,9 +69,19 @@ def plan_campaign(
     more = budget is not None and str(budget).strip().startswith("+")
     amount = None if budget is None else parse_amount(str(budget).strip().removeprefix("+"), times.currency)
     basis, told = find_basis(
-        data, human, selection, past=past, items=items, beyond=beyond, target=target, level=1 - alpha,
-        replays=replays, draws=draws, seed=seed, jobs=jobs,
-    )  # fmt: skip
+        data,
+        human,
+        selection,
+        past=past,
+        items=items,
+        beyond=beyond,
+        target=target,
+        level=1 - alpha,
+        replays=replays,
+        draws=draws,
+        seed=seed,
+        jobs=jobs,
+    )
     inputs = gather(data, basis, items, beyond=beyond, times=times, power=power)
     methods = [replay_method(name, inputs.evalset) for name in dict.fromkeys((BASELINE, method))]
     if len(methods) < 2:
@@ -80,8 +90,10 @@ def plan_campaign(
     if inputs.judged:  # the curves start from what is judged already
         sizes = {inputs.judged: True} | {n: asked for n, asked in sizes.items() if n > inputs.judged}
     tasks = [(each, n) for each in methods for n in sizes]
-    seen = [_seen(inputs, m, n, look, asked=sizes[n])
-            for (m, n), look in zip(tasks, basis.forecasts(tasks, progress), strict=True)]  # fmt: skip
+    seen = [
+        _seen(inputs, m, n, look, asked=sizes[n])
+        for (m, n), look in zip(tasks, basis.forecasts(tasks, progress), strict=True)
+    ]
     curves = {each.typed: [one for one in seen if one.point.method == each.typed] for each in methods}
     line = [one.point for one in curves[method]]
     amount = _in_all(inputs, amount, line) if more and amount is not None else amount
@@ -90,9 +102,16 @@ def plan_campaign(
         chosen = _confirmed(inputs, methods[-1], goal, line, chosen)
     at = {each.typed: _seen(inputs, each, chosen, basis.forecast(each, chosen)) for each in methods}
     advice = recommend(
-        inputs, goal, amount, at[method].point, at[BASELINE].point, line[0],
-        {name: [one.point for one in line] for name, line in curves.items()}, leftover=left, alpha=alpha,
-    )  # fmt: skip
+        inputs,
+        goal,
+        amount,
+        at[method].point,
+        at[BASELINE].point,
+        line[0],
+        {name: [one.point for one in line] for name, line in curves.items()},
+        leftover=left,
+        alpha=alpha,
+    )
     repeats, said = _repeats(data, inputs, methods[1], chosen * (1.0 + left), human, rater_variance)
     return CampaignPlan(
         points=tuple(one.point for one in seen),
@@ -140,12 +159,22 @@ def _seen(inputs: PlanInputs, method: ReplayMethod, n: int, forecast: BudgetFore
     width, width_difference, detects = widths(forecast, inputs.power)
     hours = inputs.hours(forecast.expected)
     point = Point(
-        method=method.typed, items=n, share=n / inputs.population if np.isfinite(inputs.population) else float("nan"),
-        judgments=n * inputs.evalset.n_systems * inputs.per_output, hours=hours, money=inputs.prices.money(hours),
-        width=width, width_difference=width_difference, detects=detects, accuracy=found.accuracy,
-        accuracy_error=found.accuracy_error, best=found.best, ranking=found.ranking, apart=float(found.pairs.sum()),
+        method=method.typed,
+        items=n,
+        share=n / inputs.population if np.isfinite(inputs.population) else float("nan"),
+        judgments=n * inputs.evalset.n_systems * inputs.per_output,
+        hours=hours,
+        money=inputs.prices.money(hours),
+        width=width,
+        width_difference=width_difference,
+        detects=detects,
+        accuracy=found.accuracy,
+        accuracy_error=found.accuracy_error,
+        best=found.best,
+        ranking=found.ranking,
+        apart=float(found.pairs.sum()),
         asked=asked,
-    )  # fmt: skip
+    )
     return _Seen(point, found.pairs)
 
 
@@ -202,8 +231,10 @@ def _affordable(inputs: PlanInputs, curve: Sequence[Point], amount: Amount) -> f
             raise OptionError(f"--budget {amount.written}: money needs --hourly, what an hour of an annotator costs")
         hours = amount.value / inputs.prices.hourly
     if inputs.prices.seconds is None:
-        raise OptionError(f"--budget {amount.written}: needs to know how long judging takes: give --seconds-per-item, "
-                          "--seconds-per-judgment or --cost")  # fmt: skip
+        raise OptionError(
+            f"--budget {amount.written}: needs to know how long judging takes: give --seconds-per-item, "
+            "--seconds-per-judgment or --cost"
+        )
     sizes, spent = (np.array([0.0, *(float(getattr(p, name)) for p in curve)]) for name in ("items", "hours"))
     if hours > spent[-1]:
         return float(sizes[-1] * hours / spent[-1])
@@ -216,12 +247,16 @@ def _pairs(inputs: PlanInputs, curves: dict[str, list[_Seen]], at: dict[str, _Se
     rows = []
     for pair, (one, other) in enumerate(zip(*np.triu_indices(len(names), 1), strict=True)):
         a, b = (one, other) if means[one] >= means[other] else (other, one)
-        rows.append(PairPlan(
-            names[a], names[b], float(means[a] - means[b]),
-            {m: tuple(float(s.probabilities[pair]) for s in line if s.point.asked) for m, line in curves.items()},
-            {m: _needed(line, pair, inputs.power) for m, line in curves.items()},
-            {m: float(s.probabilities[pair]) for m, s in at.items()},
-        ))  # fmt: skip
+        rows.append(
+            PairPlan(
+                names[a],
+                names[b],
+                float(means[a] - means[b]),
+                {m: tuple(float(s.probabilities[pair]) for s in line if s.point.asked) for m, line in curves.items()},
+                {m: _needed(line, pair, inputs.power) for m, line in curves.items()},
+                {m: float(s.probabilities[pair]) for m, s in at.items()},
+            )
+        )
     return tuple(sorted(rows, key=lambda row: -row.difference))
 
 
@@ -251,7 +286,7 @@ def _repeats(
     noise = Noise((1.0 - share) * left, share * left * per_output)
     return advise_repeats(
         noise, items=n, judgments=inputs.per_output, population=inputs.population, **_item_cost(inputs)
-    ), []  # fmt: skip
+    ), []
 
 
 def _on_item(inputs: PlanInputs, method: ReplayMethod) -> float:

@@ -154,40 +154,112 @@ def plan(
     times = Times(seconds_per_item, seconds_per_judgment, cost, seconds_per_new_item, hourly, currency)
     line = signature("plan", data, **_parts(given))
     if data is None:
-        _refuse({"human": human, "criterion": criterion, "selection": selection, "judgments": judgments, "past": past,
-                 "beyond": beyond, "goal": goal, "adaptive": adaptive},
-                "is about data, and there are none: name a file, or leave it out")  # fmt: skip
+        _refuse(
+            {
+                "human": human,
+                "criterion": criterion,
+                "selection": selection,
+                "judgments": judgments,
+                "past": past,
+                "beyond": beyond,
+                "goal": goal,
+                "adaptive": adaptive,
+            },
+            "is about data, and there are none: name a file, or leave it out",
+        )
         return _without_data(
-            difference, sd, alpha, power, paired=paired, sd_difference=sd_difference, rho=rho, items=items,
-            system_correlation=system_correlation, systems=systems, judgments_per_output=judgments_per_output,
-            table=table, budget=budget, rater_variance=rater_variance, times=times, signed=line,
-        )  # fmt: skip
-    _refuse({"sd": sd, "sd_difference": sd_difference, "rho": rho, "system_correlation": system_correlation,
-             "paired": paired, "systems": systems, "judgments_per_output": judgments_per_output, "table": table},
-            "is for planning without data: the data say it themselves; leave it out")  # fmt: skip
+            difference,
+            sd,
+            alpha,
+            power,
+            paired=paired,
+            sd_difference=sd_difference,
+            rho=rho,
+            items=items,
+            system_correlation=system_correlation,
+            systems=systems,
+            judgments_per_output=judgments_per_output,
+            table=table,
+            budget=budget,
+            rater_variance=rater_variance,
+            times=times,
+            signed=line,
+        )
+    _refuse(
+        {
+            "sd": sd,
+            "sd_difference": sd_difference,
+            "rho": rho,
+            "system_correlation": system_correlation,
+            "paired": paired,
+            "systems": systems,
+            "judgments_per_output": judgments_per_output,
+            "table": table,
+        },
+        "is for planning without data: the data say it themselves; leave it out",
+    )
     name = human or data.human
     if selection is not None and name is not None:
         data = judged_within(data, selection, name)
     told_to = progress_of(progress, "replaying")
     _check_counts(items=items, replays=replays, draws=draws, rater_variance=rater_variance)
     if adaptive:
-        _refuse({"goal": goal, "difference": difference, "items": items, "beyond": beyond},
-                "is not for --adaptive, which asks when --question is decided; leave it out")  # fmt: skip
+        _refuse(
+            {"goal": goal, "difference": difference, "items": items, "beyond": beyond},
+            "is not for --adaptive, which asks when --question is decided; leave it out",
+        )
         basis, told = find_basis(
-            data, human, selection, past=past, items=None, beyond=False, target=target, level=1 - alpha,
-            replays=replays, draws=draws, seed=seed, jobs=jobs,
-        )  # fmt: skip
+            data,
+            human,
+            selection,
+            past=past,
+            items=None,
+            beyond=False,
+            target=target,
+            level=1 - alpha,
+            replays=replays,
+            draws=draws,
+            seed=seed,
+            jobs=jobs,
+        )
         inputs = gather(data, basis, None, beyond=False, times=times, power=power)
         return plan_adaptive(
-            inputs, question=question, policy=policy, share=share_of_cells(inputs, budget, times.currency), alpha=alpha,
-            replays=replays, seed=seed, jobs=jobs, progress=told_to, notes=(*extra, *told), signature=line,
-        )  # fmt: skip
+            inputs,
+            question=question,
+            policy=policy,
+            share=share_of_cells(inputs, budget, times.currency),
+            alpha=alpha,
+            replays=replays,
+            seed=seed,
+            jobs=jobs,
+            progress=told_to,
+            notes=(*extra, *told),
+            signature=line,
+        )
     return plan_campaign(
-        data, method=method, budgets=budgets, budget=budget, goal=_goal(goal, difference), human=human,
-        selection=selection, past=past, items=items, beyond=beyond, target=target, times=times,
-        rater_variance=rater_variance, alpha=alpha, power=power, replays=replays, draws=draws, seed=seed, jobs=jobs,
-        progress=told_to, signature=line, notes=extra,
-    )  # fmt: skip
+        data,
+        method=method,
+        budgets=budgets,
+        budget=budget,
+        goal=_goal(goal, difference),
+        human=human,
+        selection=selection,
+        past=past,
+        items=items,
+        beyond=beyond,
+        target=target,
+        times=times,
+        rater_variance=rater_variance,
+        alpha=alpha,
+        power=power,
+        replays=replays,
+        draws=draws,
+        seed=seed,
+        jobs=jobs,
+        progress=told_to,
+        signature=line,
+        notes=extra,
+    )
 
 
 def _parts(given: dict[str, Any]) -> dict[str, object]:
@@ -306,8 +378,10 @@ def _without_data(
     spreads = _spreads(sd, sd_difference, system_correlation, paired=paired, table=table)
     assumed = []
     if paired and sd is not None and system_correlation is None:
-        assumed.append("systems are taken to be uncorrelated over items, which is careful: give --system-correlation "
-                       "or --sd-difference")  # fmt: skip
+        assumed.append(
+            "systems are taken to be uncorrelated over items, which is careful: give --system-correlation "
+            "or --sd-difference"
+        )
     if paired and rho:
         assumed.append("the metric is taken to foresee differences as well as scores (--rho)")
     size = math.inf if items is None else float(items)
@@ -318,8 +392,10 @@ def _without_data(
     wanted = None if difference is None else _several("difference", difference)
     for small, large in [(min(wanted), max(spread for _, spread in spreads))] if wanted else []:
         if large / small > _MOST_SPREADS:
-            raise OptionError(f"--difference {small:g} is {large / small:.1g} times below the spread, {large:g}: "
-                              "no campaign shows it; are both on the same scale?")  # fmt: skip
+            raise OptionError(
+                f"--difference {small:g} is {large / small:.1g} times below the spread, {large:g}: "
+                "no campaign shows it; are both on the same scale?"
+            )
     if table or len(settings) > 1 or (wanted is not None and len(wanted) > 1):
         if budget is not None:
             raise OptionError("--budget answers for one spread and difference; leave out --table and lists")
@@ -346,8 +422,10 @@ def _spreads(
         return [(spread, spread)]
     if sd is None:
         if not table:
-            raise OptionError("without data, give --sd, the standard deviation of judgments (or --sd-difference, that "
-                              "of differences on an item); or give data")  # fmt: skip
+            raise OptionError(
+                "without data, give --sd, the standard deviation of judgments (or --sd-difference, that "
+                "of differences on an item); or give data"
+            )
         sd = PAPER_SDS
     correlation = system_correlation or 0.0
     if not -1 <= correlation < 1:

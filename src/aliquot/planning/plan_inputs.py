@@ -126,8 +126,10 @@ class Pilot:
         chance = drawn.probability
         design = Design.of(drawn.details)
         if chance is None or design.variance not in _FORESEEN:
-            raise OptionError(f"'{method.typed}' cannot be foreseen from a pilot; plan with segments, pps or auto, or "
-                              "replay a past campaign (--past)")  # fmt: skip
+            raise OptionError(
+                f"'{method.typed}' cannot be foreseen from a pilot; plan with segments, pps or auto, or "
+                "replay a past campaign (--past)"
+            )
         expected = chance * (n / chance.sum())
         residual, rows = self._residual(self._fit(method)), self.sample.rows
         future = forecast(residual, self.weight, expected[rows], n, self.copies)
@@ -202,9 +204,15 @@ class Pilot:
         half = stdtrit(freedom[0], 0.5 + self.level / 2) * np.sqrt(np.diag(covariance))
         pair_half = stdtrit(freedom[1], 0.5 + self.level / 2) * pair_se
         return BudgetForecast(
-            self.truth, estimates, half[None], pair_half[None], freedom[1][None], pair_se[None], expected,
+            self.truth,
+            estimates,
+            half[None],
+            pair_half[None],
+            freedom[1][None],
+            pair_se[None],
+            expected,
             self._not_best,
-        )  # fmt: skip
+        )
 
     @property
     def uncertainty(self) -> float:
@@ -257,8 +265,10 @@ def pilot_sample(
     scores = data.human_score()
     judged = np.isfinite(scores)
     if not judged.any():
-        raise DataError(f"{data.name}: no item has a human score to plan from; judge a pilot, name the score with "
-                        "--human, or plan without data: --difference and --sd")  # fmt: skip
+        raise DataError(
+            f"{data.name}: no item has a human score to plan from; judge a pilot, name the score with "
+            "--human, or plan without data: --difference and --sd"
+        )
     covered = judged.mean(axis=0)
     thin = [name for name, share in zip(data.systems, covered, strict=True) if share <= _THIN * covered.max()]
     kept = data.drop(systems=thin) if thin else data
@@ -285,17 +295,21 @@ def pilot_sample(
 
 def _require(data: EvalSet, count: int) -> None:
     if count < FEWEST_FOR_PLAN:
-        raise DataError(f"{data.name}: {count} {'item is' if count == 1 else 'items are'} judged for all systems; a "
-                        f"plan needs a pilot of at least {FEWEST_FOR_PLAN}, better 20 or more: judge more, leave "
-                        "systems out with --exclude, or plan without data: --difference and --sd")  # fmt: skip
+        raise DataError(
+            f"{data.name}: {count} {'item is' if count == 1 else 'items are'} judged for all systems; a "
+            f"plan needs a pilot of at least {FEWEST_FOR_PLAN}, better 20 or more: judge more, leave "
+            "systems out with --exclude, or plan without data: --difference and --sd"
+        )
 
 
 def _require_spread(sample: Sample) -> None:
     equal = is_constant(sample.scores, axis=0)
     if equal.any():
         name = sample.evalset.systems[int(np.flatnonzero(equal)[0])]
-        raise DataError(f"{sample.evalset.name}: all {sample.n} judged scores of '{name}' are equal, so its spread is "
-                        "unknown; judge more items, or leave it out with --exclude")  # fmt: skip
+        raise DataError(
+            f"{sample.evalset.name}: all {sample.n} judged scores of '{name}' are equal, so its spread is "
+            "unknown; judge more items, or leave it out with --exclude"
+        )
 
 
 Basis = Pilot | PastCampaign
@@ -353,8 +367,10 @@ def find_basis(
 ) -> tuple[Basis, list[str]]:
     """Replay where everything is judged and the plan is for the same set; otherwise foresee from what is judged."""
     if data.human is None and human is None:
-        raise DataError(f"{data.name}: there are no human scores to plan from; name the score with --human, or plan "
-                        "without data: --difference and --sd")  # fmt: skip
+        raise DataError(
+            f"{data.name}: there are no human scores to plan from; name the score with --human, or plan "
+            "without data: --difference and --sd"
+        )
     other = beyond or items is not None
     if past and (other or selection is not None):
         raise OptionError("--past replays a finished campaign as it was; leave out --items, --beyond and --selection")
@@ -391,13 +407,19 @@ def _pilot_notes(pilot: Pilot, *, given: bool) -> list[str]:
     systems = sample.evalset.systems
     alike = [f"'{systems[first]}' and '{systems[at]}'" for at, first in enumerate(pilot.same_as) if first != at]
     if alike:
-        notes.append(f"no difference is seen, and none can be planned for: {', '.join(alike)} have the same scores on "
-                     "all judged items")  # fmt: skip
+        notes.append(
+            f"no difference is seen, and none can be planned for: {', '.join(alike)} have the same scores on "
+            "all judged items"
+        )
     if _documents_unknown(pilot):
-        notes.append("hardly two judged items share a document, so what spreading over documents saves is not counted: "
-                     "the plan is careful")  # fmt: skip
-    notes.append(f"foreseen from {sample.n} judged items: widths are good to about ±{pilot.uncertainty:.0%}, and what "
-                 "is unknown of the true differences is averaged over")  # fmt: skip
+        notes.append(
+            "hardly two judged items share a document, so what spreading over documents saves is not counted: "
+            "the plan is careful"
+        )
+    notes.append(
+        f"foreseen from {sample.n} judged items: widths are good to about ±{pilot.uncertainty:.0%}, and what "
+        "is unknown of the true differences is averaged over"
+    )
     return notes
 
 
@@ -419,9 +441,14 @@ def gather(data: EvalSet, basis: Basis, items: int | None, *, beyond: bool, time
     judged_items = int(np.isfinite(data.human_score()).any(axis=1).sum())
     partly = judged_items - basis.sample.n if isinstance(basis, Pilot) else 0
     return PlanInputs(
-        basis, np.inf if beyond else float(limit), limit, data_prices(times, timed), judgments_per_output(data), power,
+        basis,
+        np.inf if beyond else float(limit),
+        limit,
+        data_prices(times, timed),
+        judgments_per_output(data),
+        power,
         partly,
-    )  # fmt: skip
+    )
 
 
 def _with_judgments_of(evalset: EvalSet, data: EvalSet) -> EvalSet:

@@ -61,8 +61,10 @@ class PowerPlan(Result):
     signature: str = ""
 
     def __repr__(self) -> str:
-        return (f"PowerPlan({self.per_system} judgments per system, {self.judgments} in total, show a difference of "
-                f"{self.difference:.3g} with power {self.power:.3g})")  # fmt: skip
+        return (
+            f"PowerPlan({self.per_system} judgments per system, {self.judgments} in total, show a difference of "
+            f"{self.difference:.3g} with power {self.power:.3g})"
+        )
 
     def to_frame(self) -> pl.DataFrame:
         """One row."""
@@ -84,11 +86,13 @@ class PowerTable(Result):
 
     def to_frame(self) -> pl.DataFrame:
         """One row for each spread and difference."""
-        return pl.DataFrame([
-            {"sd": sd, "difference": difference, "judgments": count}
-            for sd, row in zip(self.sds, self.judgments, strict=True)
-            for difference, count in zip(self.differences, row, strict=True)
-        ])  # fmt: skip
+        return pl.DataFrame(
+            [
+                {"sd": sd, "difference": difference, "judgments": count}
+                for sd, row in zip(self.sds, self.judgments, strict=True)
+                for difference, count in zip(self.differences, row, strict=True)
+            ]
+        )
 
 
 @dataclass(frozen=True)
@@ -164,8 +168,10 @@ def plan_power(setting: Setting, times: Times, difference: float | None, budget:
     prices = plain_prices(times, setting.systems if setting.paired else 1)
     if budget is None:
         if difference is None:
-            raise OptionError("nothing to plan for: give --difference (how many judgments does it take?) or --budget "
-                              "(what does it show?), or data")  # fmt: skip
+            raise OptionError(
+                "nothing to plan for: give --difference (how many judgments does it take?) or --budget "
+                "(what does it show?), or data"
+            )
         size = setting.size(difference)
         if size > setting.items:
             whole = int(setting.items)
@@ -220,12 +226,25 @@ def _power_plan(
     hours = prices.hours(np.array([float(items)]), setting.judgments)
     repeats = _repeats(setting, prices, n * (1.0 + left)) if setting.rater > 0 else None
     plan = PowerPlan(
-        question=question, difference=difference, power=power, alpha=setting.alpha, paired=setting.paired,
-        spread=setting.spread, rho=setting.rho, items=setting.items, systems=setting.systems,
-        judgments_per_output=setting.judgments, per_system=n * setting.judgments,
-        judgments=n * setting.judgments * setting.systems, judged_items=items, hours=hours, money=prices.money(hours),
-        currency=prices.currency, budget=None if amount is None else amount.written, repeats=repeats,
-    )  # fmt: skip
+        question=question,
+        difference=difference,
+        power=power,
+        alpha=setting.alpha,
+        paired=setting.paired,
+        spread=setting.spread,
+        rho=setting.rho,
+        items=setting.items,
+        systems=setting.systems,
+        judgments_per_output=setting.judgments,
+        per_system=n * setting.judgments,
+        judgments=n * setting.judgments * setting.systems,
+        judged_items=items,
+        hours=hours,
+        money=prices.money(hours),
+        currency=prices.currency,
+        budget=None if amount is None else amount.written,
+        repeats=repeats,
+    )
     return replace(plan, text=_words(plan), notes=_notes(setting, n, difference, question, left))
 
 
@@ -250,21 +269,29 @@ def _notes(setting: Setting, n: int, difference: float, question: str, left: flo
         held = replace(setting, alpha=setting.alpha / pairs)
         if question == "judgments":
             much = _whole(held.size(difference), setting) * setting.judgments
-            notes.append(f"alpha holds for one pair; for all {pairs} pairs at once (alpha / {pairs}) it takes {much} "
-                         "judgments per system")  # fmt: skip
+            notes.append(
+                f"alpha holds for one pair; for all {pairs} pairs at once (alpha / {pairs}) it takes {much} "
+                "judgments per system"
+            )
         else:
-            notes.append(f"alpha holds for one pair; for all {pairs} pairs at once (alpha / {pairs}) the budget "
-                         f"detects {held.detectable(n):.3g}")  # fmt: skip
+            notes.append(
+                f"alpha holds for one pair; for all {pairs} pairs at once (alpha / {pairs}) the budget "
+                f"detects {held.detectable(n):.3g}"
+            )
     if question == "too few":
         tried = range(setting.judgments + 1, _MOST_JUDGMENTS)
         enough = next((k for k in tried if replace(setting, judgments=k).size(difference) <= setting.items), None)
         more = f"at least {enough} judgments" if enough else f"more than {_MOST_JUDGMENTS} judgments"
-        notes.append(f"judges' noise is too large for {setting.items:.0f} items: it takes {more} of each output "
-                     "(--judgments-per-output)")  # fmt: skip
+        notes.append(
+            f"judges' noise is too large for {setting.items:.0f} items: it takes {more} of each output "
+            "(--judgments-per-output)"
+        )
     elif n >= setting.items:
         rest = "" if left <= 0 else f" {left:.0%} of their cost is left over:"
-        notes.append(f"all {setting.items:.0f} items are judged;{rest} from here only more judgments of the same "
-                     "outputs help, against the judges' noise")  # fmt: skip
+        notes.append(
+            f"all {setting.items:.0f} items are judged;{rest} from here only more judgments of the same "
+            "outputs help, against the judges' noise"
+        )
     return tuple(notes)
 
 
@@ -287,5 +314,12 @@ def power_table(settings: list[Setting], sds: list[float], differences: list[flo
     rows = [
         tuple(round(setting.systems * setting.judgments * setting.size(d)) for d in differences) for setting in settings
     ]
-    return PowerTable(tuple(sds), tuple(differences), tuple(rows), settings[0].paired, settings[0].systems,
-                      settings[0].alpha, settings[0].power)  # fmt: skip
+    return PowerTable(
+        tuple(sds),
+        tuple(differences),
+        tuple(rows),
+        settings[0].paired,
+        settings[0].systems,
+        settings[0].alpha,
+        settings[0].power,
+    )

@@ -129,13 +129,15 @@ def recommend(
         text.append(_missed(inputs, goal, amount))
     text.append(_against(inputs, point, items, hours, money))
     if leftover > 0:
-        text.append(f"The budget is {leftover:.0%} more than judging all {inputs.limit} items takes; what is left buys "
-                    "only further judgments of the same outputs.")  # fmt: skip
+        text.append(
+            f"The budget is {leftover:.0%} more than judging all {inputs.limit} items takes; what is left buys "
+            "only further judgments of the same outputs."
+        )
     written = None if amount is None else amount.written
     more = point.items - inputs.judged
     return Recommendation(
         point, random, goal.written, reached, written, items, hours, money, inputs.judged, more, tuple(text)
-    )  # fmt: skip
+    )
 
 
 def _at(curve: Sequence[Point], items: float, name: str) -> float:

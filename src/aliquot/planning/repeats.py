@@ -159,18 +159,26 @@ def _words(rows: tuple[RepeatRow, ...], population: float, new_item_cost: float)
         if len(rows) == 1:
             return "One judgment of each output; the budget allows no second."
         if best.se == 0:  # all items are judged, and there is no annotator noise
-            return (f"Judge each output once: that leaves no error; two judgments of each at the same cost mean only "
-                    f"{rows[1].items:.0f} items.")  # fmt: skip
+            return (
+                f"Judge each output once: that leaves no error; two judgments of each at the same cost mean only "
+                f"{rows[1].items:.0f} items."
+            )
         more = rows[1].se / best.se - 1
         why = "" if new_item_cost else ", because a new item costs no more than a second judgment"
         if more < 0.005:
-            return ("Judge each output once: annotator noise is so large that more judgments of fewer items are as "
-                    "good, and never better.")  # fmt: skip
-        return (f"Judge each output once{why}: two judgments of each at the same cost mean {rows[1].items:.0f} items, "
-                f"and an error of a difference {more:.0%} larger.")  # fmt: skip
+            return (
+                "Judge each output once: annotator noise is so large that more judgments of fewer items are as "
+                "good, and never better."
+            )
+        return (
+            f"Judge each output once{why}: two judgments of each at the same cost mean {rows[1].items:.0f} items, "
+            f"and an error of a difference {more:.0%} larger."
+        )
     times = f"{best.judgments_per_output} judgments of each output"
     gain = f"an error {1 - best.se / first.se:.0%} smaller than one judgment of {first.items:.0f} items"
     if first.items >= population:
-        return (f"The budget judges all {population:.0f} items and more: only further judgments of the same outputs "
-                f"help from there. Plan {times} ({best.items:.0f} items): {gain}.")  # fmt: skip
+        return (
+            f"The budget judges all {population:.0f} items and more: only further judgments of the same outputs "
+            f"help from there. Plan {times} ({best.items:.0f} items): {gain}."
+        )
     return f"Plan {times} ({best.items:.0f} items): {gain}."

@@ -88,13 +88,22 @@ class CampaignPlan(Result):
     def pairs_frame(self) -> pl.DataFrame:
         """One row for each pair, method and budget asked for."""
         sizes = {method: [point.items for point in self.curve(method)] for method in self.methods}
-        return pl.DataFrame([
-            {"a": pair.a, "b": pair.b, "difference": pair.difference, "method": method, "items": items,
-             "chance": chance, "needs": pair.needs[method]}
-            for pair in self.pairs
-            for method in self.methods
-            for items, chance in zip(sizes[method], pair.chance[method], strict=True)
-        ])  # fmt: skip
+        return pl.DataFrame(
+            [
+                {
+                    "a": pair.a,
+                    "b": pair.b,
+                    "difference": pair.difference,
+                    "method": method,
+                    "items": items,
+                    "chance": chance,
+                    "needs": pair.needs[method],
+                }
+                for pair in self.pairs
+                for method in self.methods
+                for items, chance in zip(sizes[method], pair.chance[method], strict=True)
+            ]
+        )
 
     def document(self) -> dict[str, Any]:
         """The JSON document of `plan --json`."""

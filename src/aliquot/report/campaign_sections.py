@@ -41,15 +41,20 @@ def judged(found: Findings) -> Section | None:
     if data is None or result is None or found.human is None:
         return None
     rows = np.flatnonzero(np.isfinite(data.human_score(found.human)).any(axis=1))
-    facts = [("test set", data.name), ("items", f"{result.judged:,} of {result.population:,} judged"),
-             ("systems", str(sum(row.n > 0 for row in result.systems)))]  # fmt: skip
+    facts = [
+        ("test set", data.name),
+        ("items", f"{result.judged:,} of {result.population:,} judged"),
+        ("systems", str(sum(row.n > 0 for row in result.systems))),
+    ]
     facts += _people(found.judgments)
     if found.selection is not None:
         facts += [("chosen by", found.selection.method), ("what that allows", effect(found.selection))]
     shown = {
-        "facts": facts, "coverage": _coverage(data, rows), "map": _probability_map(found),
+        "facts": facts,
+        "coverage": _coverage(data, rows),
+        "map": _probability_map(found),
         "long": [name for name in data.systems if len(name) > 48],
-    }  # fmt: skip
+    }
     return Section("judged", "What was judged, by whom, how chosen?", _judged_verdict(found), "judged.html", shown)
 
 
@@ -80,13 +85,22 @@ def _judged_choices(found: Findings) -> Section:
     people = f" by {result.annotators} annotators" if result.annotators else ""
     between = f"between {len(result.systems)} systems"
     says = f"People made {result.choices:,} choices{people} on {result.items:,} items {between}."
-    facts = [("choices", f"{result.choices:,}"), ("items", f"{result.items:,}"), ("systems", str(len(result.systems))),
-             ("annotators", str(result.annotators or "not named")), ("kind", result.kind)]  # fmt: skip
+    facts = [
+        ("choices", f"{result.choices:,}"),
+        ("items", f"{result.items:,}"),
+        ("systems", str(len(result.systems))),
+        ("annotators", str(result.annotators or "not named")),
+        ("kind", result.kind),
+    ]
     least = min(result.pairs, key=lambda pair: pair.n, default=None)
     if least is not None and len(result.pairs) > 1:
         facts.append(("choices for a pair of systems", f"{least.n:,} to {max(pair.n for pair in result.pairs):,}"))
-    shown = {"facts": facts, "coverage": [], "map": None,
-             "long": [row.system for row in result.systems if len(row.system) > 48]}  # fmt: skip
+    shown = {
+        "facts": facts,
+        "coverage": [],
+        "map": None,
+        "long": [row.system for row in result.systems if len(row.system) > 48],
+    }
     return Section("judged", "What was judged, by whom?", says, "judged.html", shown)
 
 
@@ -150,9 +164,16 @@ def _coverage_table(title: str, rows: Sequence[tuple[str, float, float]]) -> dic
     most = max((max(row[1:]) for row in rows), default=1.0) or 1.0
     return {
         "title": title,
-        "rows": [{"name": name, "judged": percent(part), "full": percent(full),
-                  "bar": drawings.shares(part / most, full / most)} for name, part, full in rows],
-    }  # fmt: skip
+        "rows": [
+            {
+                "name": name,
+                "judged": percent(part),
+                "full": percent(full),
+                "bar": drawings.shares(part / most, full / most),
+            }
+            for name, part, full in rows
+        ],
+    }
 
 
 def _probability_map(found: Findings) -> Any:
@@ -163,8 +184,11 @@ def _probability_map(found: Findings) -> Any:
     if np.ptp(selection.probability) < 1e-9:
         return None
     length = dict(zip(data.ids, data.items["source"].fill_null("").str.len_chars().to_list(), strict=True))
-    points = [(float(length[item]), float(p))
-              for item, p in zip(selection.ids, selection.probability, strict=True) if item in length]  # fmt: skip
+    points = [
+        (float(length[item]), float(p))
+        for item, p in zip(selection.ids, selection.probability, strict=True)
+        if item in length
+    ]
     step = max(1, -(-len(points) // _DOTS))
     return drawings.dots(points[::step], "length of the source (characters)", "inclusion probability")
 
@@ -183,12 +207,18 @@ def trust(found: Findings) -> Section | None:
     says = verdict(result) if result is not None else None
     people = _annotators(found.judgments, result)
     shown = {
-        "coefficients": [] if result is None else _coefficients(result), "confidence": _confidence(result),
-        "cards": people[:_CARDS], "others": people[_CARDS : _CARDS + _LISTED], "count": len(people),
-        "severity": any(person["severity"] for person in people), "steps": _steps(found.cleaned),
-        "marks": _marks(found.judgments) if found.cleaned is None else [], "times": _times(found.judgments),
-        "notes": () if result is None else result.notes, "position": None,
-    }  # fmt: skip
+        "coefficients": [] if result is None else _coefficients(result),
+        "confidence": _confidence(result),
+        "cards": people[:_CARDS],
+        "others": people[_CARDS : _CARDS + _LISTED],
+        "count": len(people),
+        "severity": any(person["severity"] for person in people),
+        "steps": _steps(found.cleaned),
+        "marks": _marks(found.judgments) if found.cleaned is None else [],
+        "times": _times(found.judgments),
+        "notes": () if result is None else result.notes,
+        "position": None,
+    }
     if not says:
         says = "Agreement cannot be measured: the judgments do not say who gave them, or no output was judged twice."
     if found.cleaned is not None:
@@ -208,11 +238,24 @@ def _trust_choices(found: Findings, title: str) -> Section | None:
         if even
         else "the place on the screen matters; show both orders."
     )
-    shown: dict[str, Any] = {"coefficients": [], "cards": [], "others": [], "steps": [], "marks": [], "times": None,
-                             "notes": (), "count": 0, "severity": False, "confidence": ""}  # fmt: skip
+    shown: dict[str, Any] = {
+        "coefficients": [],
+        "cards": [],
+        "others": [],
+        "steps": [],
+        "marks": [],
+        "times": None,
+        "notes": (),
+        "count": 0,
+        "severity": False,
+        "confidence": "",
+    }
     axis = drawings.axis_of([position.low, position.high], include=(0.3, 0.7))
-    shown["position"] = {"axis": drawings.axis_labels(axis), "rate": rate,
-                         "bar": drawings.interval(axis, position.low, position.first_won, position.high)}  # fmt: skip
+    shown["position"] = {
+        "axis": drawings.axis_labels(axis),
+        "rate": rate,
+        "bar": drawings.interval(axis, position.low, position.first_won, position.high),
+    }
     return Section("trust", title, says, "trust.html", shown)
 
 
@@ -228,8 +271,15 @@ def _coefficients(result: Agreement) -> list[dict[str, Any]]:
         low, high = (math.nan if row[name] is None else row[name] for name in ("low", "high"))
         interval = "" if math.isnan(low) else f"{low:.2f} to {high:.2f}"
         words = AGREEMENT_WORDS.get(row["measure"], "")
-        found.append({"measure": row["measure"], "words": words, "value": fixed(row["value"], 2), "interval": interval,
-                      "bar": drawings.interval(axis, low, row["value"], high)})  # fmt: skip
+        found.append(
+            {
+                "measure": row["measure"],
+                "words": words,
+                "value": fixed(row["value"], 2),
+                "interval": interval,
+                "bar": drawings.interval(axis, low, row["value"], high),
+            }
+        )
     return found
 
 
@@ -255,28 +305,37 @@ def _person(own: Mapping[str, Any], other: Mapping[str, Any] | None, axis: drawi
     r = None if other is None else other["pearson"] if other["pearson"] is not None else other["same"]
     seconds = own["seconds"]
     return {
-        "name": own["annotator"], "count": own["n"], "n": f"{own['n']:,}", "mean": number(own["mean"]),
+        "name": own["annotator"],
+        "count": own["n"],
+        "n": f"{own['n']:,}",
+        "mean": number(own["mean"]),
         "seconds": "" if seconds is None else f"{seconds:.0f} s",
         "severity": "" if severity is None else f"{severity:+.3g}",
         "noise": "" if other is None or other["noise"] is None else number(other["noise"]),
-        "agreement": "" if r is None else fixed(r, 2), "outlier": bool(other is not None and other["outlier"]),
+        "agreement": "" if r is None else fixed(r, 2),
+        "outlier": bool(other is not None and other["outlier"]),
         "order": math.inf if r is None else r,
-        "bar": None if axis is None or severity is None else drawings.interval(axis, min(0.0, severity), severity,
-                                                                               max(0.0, severity), "lean"),
-    }  # fmt: skip
+        "bar": None
+        if axis is None or severity is None
+        else drawings.interval(axis, min(0.0, severity), severity, max(0.0, severity), "lean"),
+    }
 
 
 def _steps(cleaned: Cleaned | None) -> list[dict[str, str]]:
     if cleaned is None:
         return []
     return [
-        {"step": step.step, "marked": f"{step.marked:,}" if step.applied else "not applied",
-         "share": percent(step.share) if step.applied else "",
-         "annotators": str(step.annotators) if step.applied else "",
-         "change": f"{number(step.change)} ({step.system})" if step.applied and step.system else "",
-         "swaps": str(step.swaps) if step.applied else "", "note": step.note}
+        {
+            "step": step.step,
+            "marked": f"{step.marked:,}" if step.applied else "not applied",
+            "share": percent(step.share) if step.applied else "",
+            "annotators": str(step.annotators) if step.applied else "",
+            "change": f"{number(step.change)} ({step.system})" if step.applied and step.system else "",
+            "swaps": str(step.swaps) if step.applied else "",
+            "note": step.note,
+        }
         for step in cleaned.steps
-    ]  # fmt: skip
+    ]
 
 
 def _marks(made: Judgments) -> list[tuple[str, str]]:
@@ -292,8 +351,13 @@ def _times(made: Judgments) -> dict[str, str] | None:
     if seconds.len() < 10:
         return None
     low, middle, high = (float(seconds.quantile(q) or 0.0) for q in (0.25, 0.5, 0.75))
-    return {"low": f"{low:.0f}", "median": f"{middle:.0f}", "high": f"{high:.0f}", "n": f"{seconds.len():,}",
-            "hours": f"{float(seconds.sum()) / 3600:,.0f}"}  # fmt: skip
+    return {
+        "low": f"{low:.0f}",
+        "median": f"{middle:.0f}",
+        "high": f"{high:.0f}",
+        "n": f"{seconds.len():,}",
+        "hours": f"{float(seconds.sum()) / 3600:,.0f}",
+    }
 
 
 # -- What do the metrics say? ----------------------------------------------------------------------------------------
@@ -306,8 +370,11 @@ def metrics(found: Findings) -> Section | None:
         return None
     rows = _metric_rows(report, data, found.human)
     tables = [table for table in (rows[:_METRICS], rows[_METRICS:]) if table]
-    shown = {"tables": [_with_bars(table) for table in tables], "notes": report.notes,
-             "unit": {"item": "judged items", "judgment": "judgments"}.get(_unit(report), "judgments")}  # fmt: skip
+    shown = {
+        "tables": [_with_bars(table) for table in tables],
+        "notes": report.notes,
+        "unit": {"item": "judged items", "judgment": "judgments"}.get(_unit(report), "judgments"),
+    }
     says = f"{report.verdict} {found.scope.get('metrics', '')}".strip()
     return Section("metrics", "What do the metrics say, and may they replace people?", says, "metrics.html", shown)
 
@@ -334,19 +401,30 @@ def _metric_rows(report: MetricReport, data: EvalSet, human: str) -> list[dict[s
     for name in report.metrics:
         part, break_even, control, score = parts.get(name), worth.get(name), value.get(name), described.get(name)
         judgments = math.nan if break_even is None else break_even.judgments
-        rows.append({
-            "metric": name, "observed": math.nan if part is None else part.observed,
-            "parts": () if part is None else (part.noise, part.bias, part.variance),
-            "error": "–" if part is None else percent(part.observed),
-            "judgments": judgments, "worth": _worth(judgments, break_even.limit if break_even else 0),
-            "interval": "" if break_even is None or math.isnan(break_even.low)
-            else f"{_worth(break_even.low, break_even.limit)} to {_worth(break_even.high, break_even.limit)}",
-            "efficiency": "–" if control is None else f"{number(control.efficiency)}×",
-            "r_outputs": "–" if score is None else fixed(score.item_pearson, 2),
-            "r_systems": "–" if score is None else fixed(score.system_pearson, 2),
-        })  # fmt: skip
-    return sorted(rows, key=lambda row: -row["judgments"] if math.isfinite(row["judgments"]) else (
-        -math.inf if row["judgments"] == math.inf else math.inf))  # fmt: skip
+        rows.append(
+            {
+                "metric": name,
+                "observed": math.nan if part is None else part.observed,
+                "parts": () if part is None else (part.noise, part.bias, part.variance),
+                "error": "–" if part is None else percent(part.observed),
+                "judgments": judgments,
+                "worth": _worth(judgments, break_even.limit if break_even else 0),
+                "interval": ""
+                if break_even is None or math.isnan(break_even.low)
+                else f"{_worth(break_even.low, break_even.limit)} to {_worth(break_even.high, break_even.limit)}",
+                "efficiency": "–" if control is None else f"{number(control.efficiency)}×",
+                "r_outputs": "–" if score is None else fixed(score.item_pearson, 2),
+                "r_systems": "–" if score is None else fixed(score.system_pearson, 2),
+            }
+        )
+    return sorted(
+        rows,
+        key=lambda row: (
+            -row["judgments"]
+            if math.isfinite(row["judgments"])
+            else (-math.inf if row["judgments"] == math.inf else math.inf)
+        ),
+    )
 
 
 def _worth(judgments: float, limit: int) -> str:

@@ -27,8 +27,11 @@ def verification_verdict(result: Verification) -> str:
     better, worse = (row.a, row.b) if row.difference >= 0 else (row.b, row.a)
     accuracy = sorted((row.accuracy_a, row.accuracy_b), reverse=True)
     shares = f"{accuracy[0]:.0%} against {accuracy[1]:.0%}, {p_words(row.p, row.p_adjusted)}"
-    clearest = (f"{better} is right more often than {worse} ({shares})." if row.p_adjusted < _ALPHA
-                else f"{row.a} and {row.b} cannot be told apart ({shares}).")  # fmt: skip
+    clearest = (
+        f"{better} is right more often than {worse} ({shares})."
+        if row.p_adjusted < _ALPHA
+        else f"{row.a} and {row.b} cannot be told apart ({shares})."
+    )
     return f"{clearest}{_told_apart(known)}"
 
 
@@ -39,10 +42,15 @@ def postedit_verdict(result: PostEditing) -> str:
         return f"The edits of {result.rows[-1].a} and {result.rows[-1].b} do not differ: there is nothing to test."
     row = min(known, key=lambda pair: (pair.p_adjusted, pair.p))
     (most, fewer), (least, more) = sorted([(row.fewer_a, row.a), (row.fewer_b, row.b)], reverse=True)
-    text = (f"{most} of {row.segments} segments against {least}, {p_words(row.p, row.p_adjusted)}; on average "
-            f"{row.edits_a:.1f} characters from {row.a} and {row.edits_b:.1f} from {row.b}")  # fmt: skip
-    clearest = (f"Outputs of {fewer} need fewer edits than those of {more} ({text})." if row.p_adjusted < _ALPHA
-                else f"{row.a} and {row.b} cannot be told apart by their edits ({text}).")  # fmt: skip
+    text = (
+        f"{most} of {row.segments} segments against {least}, {p_words(row.p, row.p_adjusted)}; on average "
+        f"{row.edits_a:.1f} characters from {row.a} and {row.edits_b:.1f} from {row.b}"
+    )
+    clearest = (
+        f"Outputs of {fewer} need fewer edits than those of {more} ({text})."
+        if row.p_adjusted < _ALPHA
+        else f"{row.a} and {row.b} cannot be told apart by their edits ({text})."
+    )
     return f"{clearest}{_told_apart(known)}"
 
 
@@ -111,7 +119,11 @@ def affect_verdict(result: AffectScores) -> str:
 
 
 COMPARED: Mapping[str, Callable[[Any], str]] = {
-    "Verification": verification_verdict, "PostEditing": postedit_verdict, "Criteria": criteria_verdict,
-    "ErrorImportance": importance_verdict, "GroupChanges": groups_verdict, "PoolReduction": pool_verdict,
+    "Verification": verification_verdict,
+    "PostEditing": postedit_verdict,
+    "Criteria": criteria_verdict,
+    "ErrorImportance": importance_verdict,
+    "GroupChanges": groups_verdict,
+    "PoolReduction": pool_verdict,
     "AffectScores": affect_verdict,
-}  # fmt: skip
+}

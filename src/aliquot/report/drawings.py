@@ -172,8 +172,10 @@ def lines(
         parts += [
             f'<circle class="point c{at}" cx="{_inner(across, a)}" cy="{level(b):.1f}" r="3.5"/>' for a, b in known
         ]
-    parts.append(f'<svg x="10%" y="{top}" width="88%" height="{bottom - top}" viewBox="0 0 100 100" '
-                 f'preserveAspectRatio="none" overflow="visible">{"".join(inner)}</svg>')  # fmt: skip
+    parts.append(
+        f'<svg x="10%" y="{top}" width="88%" height="{bottom - top}" viewBox="0 0 100 100" '
+        f'preserveAspectRatio="none" overflow="visible">{"".join(inner)}</svg>'
+    )
     return _svg(parts, height, "curves", label=f"{y} against {x}")
 
 

@@ -50,12 +50,19 @@ def examples(found: Findings, most: int = _MOST) -> Section | None:
         shown.append(example)
     first = shown[0]
     top, bottom = first["outputs"][0], first["outputs"][-1]
-    says = (f"The systems are furthest apart on item {first['id']}: from {bottom['score']} ({bottom['system']}) to "
-            f"{top['score']} ({top['system']}).")  # fmt: skip
+    says = (
+        f"The systems are furthest apart on item {first['id']}: from {bottom['score']} ({bottom['system']}) to "
+        f"{top['score']} ({top['system']})."
+    )
     domains = sorted({example["domain"] for example in shown if example["domain"]})
     what = "share of choices won" if found.comparison is not None else "human score"
-    return Section("examples", "On which items do systems differ most?", says, "examples.html",
-                   {"examples": shown, "domains": domains, "metrics": metrics, "score": what})  # fmt: skip
+    return Section(
+        "examples",
+        "On which items do systems differ most?",
+        says,
+        "examples.html",
+        {"examples": shown, "domains": domains, "metrics": metrics, "score": what},
+    )
 
 
 def _scores(found: Findings, data: EvalSet) -> FloatArray | None:
@@ -68,10 +75,14 @@ def _won(table: pl.DataFrame, data: EvalSet) -> FloatArray | None:
     """Each output's share of the choices that it won, of a table of pairwise choices."""
     try:
         read = choice_table(table, "pairwise", None, "choices")
-        frame = pl.DataFrame({
-            "item": read.texts("item"), "a": read.texts("system_a"), "b": read.texts("system_b"),
-            "choice": read.texts("choice").str.to_lowercase(),
-        })  # fmt: skip
+        frame = pl.DataFrame(
+            {
+                "item": read.texts("item"),
+                "a": read.texts("system_a"),
+                "b": read.texts("system_b"),
+                "choice": read.texts("choice").str.to_lowercase(),
+            }
+        )
     except (AliquotError, KeyError, pl.exceptions.PolarsError):
         return None
     first = pl.col("choice").is_in(["a", "1", "first", "left"]) | (pl.col("choice") == pl.col("a").str.to_lowercase())
@@ -80,10 +91,16 @@ def _won(table: pl.DataFrame, data: EvalSet) -> FloatArray | None:
     )
     won = pl.when(first).then(1.0).when(second).then(0.0).otherwise(0.5)
     frame = frame.with_columns(won.alias("won"))
-    long = pl.concat([
-        frame.select("item", pl.col("a").alias("system"), "won"),
-        frame.select("item", pl.col("b").alias("system"), (1.0 - pl.col("won")).alias("won")),
-    ]).group_by("item", "system").agg(pl.col("won").mean())  # fmt: skip
+    long = (
+        pl.concat(
+            [
+                frame.select("item", pl.col("a").alias("system"), "won"),
+                frame.select("item", pl.col("b").alias("system"), (1.0 - pl.col("won")).alias("won")),
+            ]
+        )
+        .group_by("item", "system")
+        .agg(pl.col("won").mean())
+    )
     row_of = {str(item): row for row, item in enumerate(data.ids)}
     column_of = {name: at for at, name in enumerate(data.systems)}
     scores = np.full((data.n_items, data.n_systems), np.nan)
@@ -129,17 +146,24 @@ def _example(
         if text is None or not np.isfinite(scores[row, at]):
             continue
         spans = marks.get(system, [])
-        outputs.append({
-            "system": system, "score": number(float(scores[row, at])), "pieces": marked_pieces(_cut(str(text)), spans),
-            "errors": [words for *_, words in spans if words][:6],
-            "metrics": [number(float(data.scores[name][row, at])) for name in metrics],
-        })  # fmt: skip
+        outputs.append(
+            {
+                "system": system,
+                "score": number(float(scores[row, at])),
+                "pieces": marked_pieces(_cut(str(text)), spans),
+                "errors": [words for *_, words in spans if words][:6],
+                "metrics": [number(float(data.scores[name][row, at])) for name in metrics],
+            }
+        )
     return {
-        "id": str(item["id"]), "domain": str(item.get("domain") or ""), "document": str(item.get("document") or ""),
-        "source": _cut(str(item.get("source") or "")), "reference": _cut(str(item.get("reference") or "")),
+        "id": str(item["id"]),
+        "domain": str(item.get("domain") or ""),
+        "document": str(item.get("document") or ""),
+        "source": _cut(str(item.get("source") or "")),
+        "reference": _cut(str(item.get("reference") or "")),
         "outputs": outputs,
         "ends": (outputs[:_ENDS], outputs[_ENDS:-_ENDS], outputs[max(_ENDS, len(outputs) - _ENDS) :]),
-    }  # fmt: skip
+    }
 
 
 def _cut(text: str) -> str:

@@ -94,9 +94,13 @@ class Findings:
     def results(self) -> dict[str, Any]:
         """The results that are there, by the verb that gives them."""
         found = {
-            "estimate": self.estimates, "compare": self.comparison, "clean": self.cleaned,
-            "agreement": self.agreement, "metrics": self.metrics, "plan": self.plan,
-        }  # fmt: skip
+            "estimate": self.estimates,
+            "compare": self.comparison,
+            "clean": self.cleaned,
+            "agreement": self.agreement,
+            "metrics": self.metrics,
+            "plan": self.plan,
+        }
         return {verb: result for verb, result in found.items() if result is not None}
 
     @property
@@ -166,13 +170,25 @@ def _of_choices(
 ) -> Findings:
     result = compare(table, None, level=options.level, alpha=options.alpha, seed=options.seed)
     if not isinstance(result, Comparison):
-        raise DataError(f"{name}: a report is made of choices between systems, not of {type(result).__name__}; "
-                        "use aliquot compare")  # fmt: skip
+        raise DataError(
+            f"{name}: a report is made of choices between systems, not of {type(result).__name__}; use aliquot compare"
+        )
     return Findings(
-        name=name, data=data, human=None, selection=selection, estimates=None, comparison=result, choices=table,
-        judgments=None, cleaned=None, agreement=None, metrics=None, plan=None, datasheet=None,
+        name=name,
+        data=data,
+        human=None,
+        selection=selection,
+        estimates=None,
+        comparison=result,
+        choices=table,
+        judgments=None,
+        cleaned=None,
+        agreement=None,
+        metrics=None,
+        plan=None,
+        datasheet=None,
         options=options,
-    )  # fmt: skip
+    )
 
 
 # -- Scores ----------------------------------------------------------------------------------------------------------
@@ -197,22 +213,38 @@ def _of_scores(
         cleaned = clean(data if judgments is None else replace(data, judgments=judgments), options.preset)
         data, judgments = (cleaned.evalset, None) if judgments is None else (data, cleaned.judgments)
     result = estimate(
-        data, options.method, selection=selection, judgments=judgments, human=options.human,
-        criterion=options.criterion, level=options.level, alpha=options.alpha, target=options.target,
+        data,
+        options.method,
+        selection=selection,
+        judgments=judgments,
+        human=options.human,
+        criterion=options.criterion,
+        level=options.level,
+        alpha=options.alpha,
+        target=options.target,
         seed=options.seed,
-    )  # fmt: skip
+    )
     mismatches: Sequence[Mismatch] = result.details["mismatches"]
     left_out += [row.sentence for row in mismatches if row.action == "left out"]
     judged, human = _judged(data, selection, judgments, options)
     made = _behind(judged, human)
     findings = Findings(
-        name=data.name, data=judged, human=human, selection=selection, estimates=result, comparison=None,
-        choices=None, judgments=made, cleaned=cleaned,
+        name=data.name,
+        data=judged,
+        human=human,
+        selection=selection,
+        estimates=result,
+        comparison=None,
+        choices=None,
+        judgments=made,
+        cleaned=cleaned,
         agreement=None if made is None else attempt("agreement", lambda: _agreement(judged, made, options)),
         metrics=attempt("metrics", lambda: _metrics(judged, human, options)) if judged.metrics else None,
         plan=attempt("plan", lambda: _plan(data, selection, judgments, judged, options)),
-        datasheet=None, options=options, scope=_scope(data, judgments, judged, made, human),
-    )  # fmt: skip
+        datasheet=None,
+        options=options,
+        scope=_scope(data, judgments, judged, made, human),
+    )
     sheet = attempt("datasheet", lambda: _datasheet(findings))
     return replace(findings, datasheet=sheet, left_out=tuple(left_out)), mismatches
 
@@ -254,13 +286,17 @@ def _scope(
     """Say where the verb by itself, which knows neither selection nor score, would take more of the data."""
     given, found = judgments if judgments is not None else data.judgments, {}
     if given is not None and made is not None and made.answers().height < given.answers().height:
-        found["agreement"] = (f"This is about the {made.answers().height:,} of {given.answers().height:,} judgments "
-                              f"that the estimates of '{human}' use; aliquot agreement takes all.")  # fmt: skip
+        found["agreement"] = (
+            f"This is about the {made.answers().height:,} of {given.answers().height:,} judgments "
+            f"that the estimates of '{human}' use; aliquot agreement takes all."
+        )
     if human in data.scores:
         items, all_items = (int(np.isfinite(one.score(human)).any(axis=1).sum()) for one in (judged, data))
         if judgments is None and items < all_items:
-            found["metrics"] = (f"This is about the {items:,} of {all_items:,} judged items that the estimates use; "
-                                "aliquot metrics takes all.")  # fmt: skip
+            found["metrics"] = (
+                f"This is about the {items:,} of {all_items:,} judged items that the estimates use; "
+                "aliquot metrics takes all."
+            )
     return found
 
 
@@ -270,9 +306,13 @@ def _agreement(data: EvalSet, judgments: Judgments, options: Options) -> Agreeme
 
 def _metrics(data: EvalSet, human: str, options: Options) -> MetricReport:
     return metrics(
-        data, human, parts=["decomposition", "breakeven", "value"], level=options.level, alpha=options.alpha,
+        data,
+        human,
+        parts=["decomposition", "breakeven", "value"],
+        level=options.level,
+        alpha=options.alpha,
         seed=options.seed,
-    )  # fmt: skip
+    )
 
 
 def _plan(
@@ -284,16 +324,24 @@ def _plan(
     if present.all() and cells > _CELLS_TO_REPLAY:
         raise OptionError(f"replaying {cells:,} outputs takes long; run aliquot plan {data.name}")
     found = plan(
-        data, selection=selection, judgments=judgments, human=options.human, criterion=options.criterion,
-        alpha=options.alpha, beyond=options.target == "beyond",
-        target="given" if options.target == "given" else "testset", seed=options.seed,
-    )  # fmt: skip
+        data,
+        selection=selection,
+        judgments=judgments,
+        human=options.human,
+        criterion=options.criterion,
+        alpha=options.alpha,
+        beyond=options.target == "beyond",
+        target="given" if options.target == "given" else "testset",
+        seed=options.seed,
+    )
     if not isinstance(found, CampaignPlan):
         raise DataError(f"{data.name}: these data allow no plan")
     items = int(present.any(axis=1).sum())
     if found.basis == "pilot" and found.judged < items:  # it would contradict the numbers of the other sections
-        raise DataError(f"{found.judged} of {items} items are judged for all systems, and a plan rests on those only; "
-                        "run aliquot plan")  # fmt: skip
+        raise DataError(
+            f"{found.judged} of {items} items are judged for all systems, and a plan rests on those only; "
+            "run aliquot plan"
+        )
     return found
 
 

@@ -39,64 +39,108 @@ def _reference(words: str, kind: str, **fields: str) -> Reference:
 
 REFERENCES = {
     "aliquot": _reference(
-        "aliquot", "software", author="{The aliquot authors}",
-        title="{aliquot}: human evaluation of generated text on a budget", year="2026", version=__version__,
+        "aliquot",
+        "software",
+        author="{The aliquot authors}",
+        title="{aliquot}: human evaluation of generated text on a budget",
+        year="2026",
+        version=__version__,
         url="https://aliquot.readthedocs.io",
     ),
     "zouhar2025": _reference(
-        "Zouhar et al. 2025", "article", author="Zouhar, Vilém and Cui, Peng and Sachan, Mrinmaya",
-        title="How to Select Datapoints for Efficient Human Evaluation of {NLG} Models?", year="2025",
-        journal="Transactions of the Association for Computational Linguistics", volume="13", pages="1789--1811",
+        "Zouhar et al. 2025",
+        "article",
+        author="Zouhar, Vilém and Cui, Peng and Sachan, Mrinmaya",
+        title="How to Select Datapoints for Efficient Human Evaluation of {NLG} Models?",
+        year="2025",
+        journal="Transactions of the Association for Computational Linguistics",
+        volume="13",
+        pages="1789--1811",
     ),
     "knowles2023": _reference(
-        "Knowles and Lo 2023", "inproceedings", author="Knowles, Rebecca and Lo, Chi-kiu",
+        "Knowles and Lo 2023",
+        "inproceedings",
+        author="Knowles, Rebecca and Lo, Chi-kiu",
         title="Data Sampling and (In)stability in Machine Translation Evaluation",
-        booktitle="Findings of the Association for Computational Linguistics: ACL 2023", year="2023",
+        booktitle="Findings of the Association for Computational Linguistics: ACL 2023",
+        year="2023",
     ),
     "saldias2022": _reference(
-        "Saldías Fuentes et al. 2022", "inproceedings",
+        "Saldías Fuentes et al. 2022",
+        "inproceedings",
         author="Saldías Fuentes, Belén and Foster, George and Freitag, Markus and Tan, Qijun",
         title="Toward More Effective Human Evaluation for Machine Translation",
-        booktitle="Proceedings of the 2nd Workshop on Human Evaluation of NLP Systems (HumEval)", year="2022",
+        booktitle="Proceedings of the 2nd Workshop on Human Evaluation of NLP Systems (HumEval)",
+        year="2022",
     ),
     "sarndal1992": _reference(
-        "Särndal et al. 1992", "book", author="Särndal, Carl-Erik and Swensson, Bengt and Wretman, Jan",
-        title="Model Assisted Survey Sampling", publisher="Springer", year="1992",
+        "Särndal et al. 1992",
+        "book",
+        author="Särndal, Carl-Erik and Swensson, Bengt and Wretman, Jan",
+        title="Model Assisted Survey Sampling",
+        publisher="Springer",
+        year="1992",
     ),
     "benjamini1995": _reference(
-        "Benjamini and Hochberg 1995", "article", author="Benjamini, Yoav and Hochberg, Yosef",
+        "Benjamini and Hochberg 1995",
+        "article",
+        author="Benjamini, Yoav and Hochberg, Yosef",
         title="Controlling the False Discovery Rate: A Practical and Powerful Approach to Multiple Testing",
-        journal="Journal of the Royal Statistical Society: Series B", volume="57", number="1", pages="289--300",
+        journal="Journal of the Royal Statistical Society: Series B",
+        volume="57",
+        number="1",
+        pages="289--300",
         year="1995",
     ),
     "krippendorff2011": _reference(
-        "Krippendorff 2011", "misc", author="Krippendorff, Klaus",
-        title="Computing {Krippendorff's} Alpha-Reliability", howpublished="University of Pennsylvania", year="2011",
+        "Krippendorff 2011",
+        "misc",
+        author="Krippendorff, Klaus",
+        title="Computing {Krippendorff's} Alpha-Reliability",
+        howpublished="University of Pennsylvania",
+        year="2011",
     ),
     "wei2021": _reference(
-        "Wei and Jia 2021", "inproceedings", author="Wei, Johnny Tian-Zheng and Jia, Robin",
+        "Wei and Jia 2021",
+        "inproceedings",
+        author="Wei, Johnny Tian-Zheng and Jia, Robin",
         title="The Statistical Advantage of Automatic {NLG} Metrics at the System Level",
         booktitle="Proceedings of the 59th Annual Meeting of the Association for Computational Linguistics and the "
-        "11th International Joint Conference on Natural Language Processing", year="2021",
+        "11th International Joint Conference on Natural Language Processing",
+        year="2021",
     ),
     "bradley1952": _reference(
-        "Bradley and Terry 1952", "article", author="Bradley, Ralph Allan and Terry, Milton E.",
-        title="Rank Analysis of Incomplete Block Designs: {I}. The Method of Paired Comparisons", journal="Biometrika",
-        volume="39", number="3/4", pages="324--345", year="1952",
+        "Bradley and Terry 1952",
+        "article",
+        author="Bradley, Ralph Allan and Terry, Milton E.",
+        title="Rank Analysis of Incomplete Block Designs: {I}. The Method of Paired Comparisons",
+        journal="Biometrika",
+        volume="39",
+        number="3/4",
+        pages="324--345",
+        year="1952",
     ),
     "davidson1970": _reference(
-        "Davidson 1970", "article", author="Davidson, Roger R.",
+        "Davidson 1970",
+        "article",
+        author="Davidson, Roger R.",
         title="On Extending the {Bradley-Terry} Model to Accommodate Ties in Paired Comparison Experiments",
-        journal="Journal of the American Statistical Association", volume="65", number="329", pages="317--328",
+        journal="Journal of the American Statistical Association",
+        volume="65",
+        number="329",
+        pages="317--328",
         year="1970",
     ),
     "shimorina2022": _reference(
-        "Shimorina and Belz 2022", "inproceedings", author="Shimorina, Anastasia and Belz, Anya",
+        "Shimorina and Belz 2022",
+        "inproceedings",
+        author="Shimorina, Anastasia and Belz, Anya",
         title="The Human Evaluation Datasheet: A Template for Recording Details of Human Evaluation Experiments in "
         "{NLP}",
-        booktitle="Proceedings of the 2nd Workshop on Human Evaluation of NLP Systems (HumEval)", year="2022",
+        booktitle="Proceedings of the 2nd Workshop on Human Evaluation of NLP Systems (HumEval)",
+        year="2022",
     ),
-}  # fmt: skip
+}
 """Key -> reference."""
 
 Piece = str | Cite
@@ -243,8 +287,9 @@ def to_latex(pieces: Sequence[Piece]) -> str:
     >>> print(to_latex(["50% of A", Cite("benjamini1995"), "."]))
     50\% of A \citep{benjamini1995}.
     """
-    return _joined(pieces, lambda text: escape.plain_latex(" ".join(f"x{text}x".split()))[1:-1],
-                   lambda key: rf" \citep{{{key}}}")  # fmt: skip
+    return _joined(
+        pieces, lambda text: escape.plain_latex(" ".join(f"x{text}x".split()))[1:-1], lambda key: rf" \citep{{{key}}}"
+    )
 
 
 def _joined(pieces: Sequence[Piece], text: Callable[[str], str], cite: Callable[[str], str]) -> str:

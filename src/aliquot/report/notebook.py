@@ -248,9 +248,17 @@ def _simulation(result: Any) -> View:
 
 def _comparison(result: Any) -> View:
     frame = result.to_frame().select(
-        "system", "wins", "ties", "losses", "win_rate", "low", "high", "score", "cluster",
+        "system",
+        "wins",
+        "ties",
+        "losses",
+        "win_rate",
+        "low",
+        "high",
+        "score",
+        "cluster",
         pl.format("{}-{}", "rank_low", "rank_high").alias("rank"),
-    )  # fmt: skip
+    )
     return View(frame, ("low", "win_rate", "high"), f"{result.choices} choices on {result.items} items", ("win_rate",))
 
 
@@ -262,17 +270,23 @@ def _plan(result: Any) -> View:
 
 
 def _cleaned(result: Any) -> View:
-    return View(result.to_frame().select("step", "marked", "share", "annotators", "change", "system", "swaps"),
-                shares=("share",))  # fmt: skip
+    return View(
+        result.to_frame().select("step", "marked", "share", "annotators", "change", "system", "swaps"),
+        shares=("share",),
+    )
 
 
 def _evalset(result: Any) -> View:
     heads = [name for name in ("id", "source", "document", "domain") if name in result.items.columns]
     scores = [
-        {"score": name, "kind": "human" if name == result.human else "score", "mean": _mean(values),
-         "coverage": float(np.isfinite(values).mean())}
+        {
+            "score": name,
+            "kind": "human" if name == result.human else "score",
+            "mean": _mean(values),
+            "coverage": float(np.isfinite(values).mean()),
+        }
         for name, values in result.scores.items()
-    ]  # fmt: skip
+    ]
     if scores:
         return View(pl.DataFrame(scores), shares=("coverage",))
     return View(result.items.select(heads))
@@ -290,11 +304,17 @@ def _description(result: Any) -> View:
 
 _VIEWS: Mapping[str, Callable[[Any], View | None]] = MappingProxyType(
     {
-        "Estimates": _estimates, "Agreement": _agreement, "MetricReport": _metrics, "Simulation": _simulation,
-        "Comparison": _comparison, "CampaignPlan": _plan, "Cleaned": _cleaned, "EvalSet": _evalset,
+        "Estimates": _estimates,
+        "Agreement": _agreement,
+        "MetricReport": _metrics,
+        "Simulation": _simulation,
+        "Comparison": _comparison,
+        "CampaignPlan": _plan,
+        "Cleaned": _cleaned,
+        "EvalSet": _evalset,
         "Description": _description,
     }
-)  # fmt: skip
+)
 
 
 # -- Figures ---------------------------------------------------------------------------------------------------------

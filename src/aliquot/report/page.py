@@ -55,9 +55,11 @@ class SetReport(Result):
         return {
             "name": self.name,
             "sections": [{"id": one.id, "title": one.title, "verdict": one.verdict} for one in self.sections],
-            "results": {verb: result.to_dict() for verb, result in found.results.items()}, "texts": self.texts,
-            "signatures": found.signatures, "left_out": found.left_out,
-        }  # fmt: skip
+            "results": {verb: result.to_dict() for verb, result in found.results.items()},
+            "texts": self.texts,
+            "signatures": found.signatures,
+            "left_out": found.left_out,
+        }
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -170,10 +172,16 @@ def make_report(
         found.append(_set_report(findings(one, drawn, made, options), examples))
     heading = title or f"Human evaluation: {', '.join(one.name for one in found)}"
     line = signature(
-        "report", None, method=None if method == "auto" else method, human=human, criterion=criterion,
-        clean=clean, without=",".join(without) or None, seed=seed,
+        "report",
+        None,
+        method=None if method == "auto" else method,
+        human=human,
+        criterion=criterion,
+        clean=clean,
+        without=",".join(without) or None,
+        seed=seed,
         data=",".join(_fingerprint(one.findings) for one in found),
-    )  # fmt: skip
+    )
     return Report(heading, tuple(found), render(heading, found, line), line)
 
 
@@ -185,8 +193,10 @@ def _each(given: Any, count: int, what: str) -> list[Any]:
     if count == 1 and len(several) > 1 and what == "judgments":
         return [several]
     if len(several) != count:
-        raise OptionError(f"{count} test set{'s' * (count != 1)} and {len(several)} {what}: give one for each, in the "
-                          "same order, or none")  # fmt: skip
+        raise OptionError(
+            f"{count} test set{'s' * (count != 1)} and {len(several)} {what}: give one for each, in the "
+            "same order, or none"
+        )
     return several
 
 
@@ -202,10 +212,15 @@ def _set_report(found: Findings, most: int) -> SetReport:
 
     texts = paste_texts(found)
     makers: tuple[Callable[[], Any], ...] = (
-        lambda: sections.best(found), lambda: sections.pairs(found), lambda: campaign_sections.judged(found),
-        lambda: campaign_sections.trust(found), lambda: campaign_sections.metrics(found),
-        lambda: examples(found, most), lambda: sections.enough(found), lambda: _method(found, texts),
-    )  # fmt: skip
+        lambda: sections.best(found),
+        lambda: sections.pairs(found),
+        lambda: campaign_sections.judged(found),
+        lambda: campaign_sections.trust(found),
+        lambda: campaign_sections.metrics(found),
+        lambda: examples(found, most),
+        lambda: sections.enough(found),
+        lambda: _method(found, texts),
+    )
     made = tuple(section for section in (make() for make in makers) if section is not None)
     return SetReport(found.name, made, found, texts)
 
@@ -223,14 +238,29 @@ def paste_texts(found: Findings) -> dict[str, str]:
     frame = result.to_frame()
     narrow = [name for name in _COLUMNS if name in frame.columns]
     return {
-        "method.md": method_text.to_markdown(pieces), "method.tex": method_text.to_latex(pieces),
-        "references.bib": method_text.bibtex(keys), "systems.tex": latex(frame.select(narrow)),
-        "systems.md": markdown(frame.select(narrow)), "systems.csv": tables.csv_text(frame),
-    }  # fmt: skip
+        "method.md": method_text.to_markdown(pieces),
+        "method.tex": method_text.to_latex(pieces),
+        "references.bib": method_text.bibtex(keys),
+        "systems.tex": latex(frame.select(narrow)),
+        "systems.md": markdown(frame.select(narrow)),
+        "systems.csv": tables.csv_text(frame),
+    }
 
 
-_COLUMNS = ("system", "estimate", "se", "low", "high", "n", "rank_low", "rank_high", "p_best", "cluster", "win_rate",
-            "score")  # fmt: skip
+_COLUMNS = (
+    "system",
+    "estimate",
+    "se",
+    "low",
+    "high",
+    "n",
+    "rank_low",
+    "rank_high",
+    "p_best",
+    "cluster",
+    "win_rate",
+    "score",
+)
 """Columns of the tables for papers; the CSV has all."""
 
 
@@ -244,16 +274,24 @@ def _method(found: Findings, texts: Mapping[str, str]) -> Any:
         status = check(sheet)
         says += f" The datasheet (HEDS 2.0) has {status.answered} of {status.questions} answers."
         rendered = _lowered(render(sheet, "html", fragment=True))
-    shown = {"texts": texts, "signatures": found.signatures, "datasheet": rendered, "left_out": found.left_out,
-             "labels": _LABELS}  # fmt: skip
+    shown = {
+        "texts": texts,
+        "signatures": found.signatures,
+        "datasheet": rendered,
+        "left_out": found.left_out,
+        "labels": _LABELS,
+    }
     return Section("method", "Method: texts to paste, and how to reproduce", says, "method.html", shown)
 
 
 _LABELS = {
-    "method.md": "Method paragraph, Markdown", "method.tex": "Method paragraph, LaTeX",
-    "references.bib": "References, BibTeX", "systems.tex": "Table, LaTeX (booktabs)", "systems.md": "Table, Markdown",
+    "method.md": "Method paragraph, Markdown",
+    "method.tex": "Method paragraph, LaTeX",
+    "references.bib": "References, BibTeX",
+    "systems.tex": "Table, LaTeX (booktabs)",
+    "systems.md": "Table, Markdown",
     "systems.csv": "Table, CSV",
-}  # fmt: skip
+}
 
 
 def _lowered(page: str) -> str:
@@ -269,13 +307,21 @@ def _lowered(page: str) -> str:
 def render(title: str, sets: Sequence[SetReport], line: str) -> str:
     """Return the page."""
     style, script = _file("page.css"), _file("page.js")
-    policy = (f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'; "
-              "base-uri 'none'; form-action 'none'")  # fmt: skip
+    policy = (
+        f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'; "
+        "base-uri 'none'; form-action 'none'"
+    )
     template = _environment().get_template("page.html")
     page: str = template.render(
-        title=title, sets=sets, signature=line, version=__version__, style=_trusted(style), script=_trusted(script),
-        policy=policy, letters=_letters([name for one in sets for name in one.findings.systems]),
-    )  # fmt: skip
+        title=title,
+        sets=sets,
+        signature=line,
+        version=__version__,
+        style=_trusted(style),
+        script=_trusted(script),
+        policy=policy,
+        letters=_letters([name for one in sets for name in one.findings.systems]),
+    )
     return page
 
 
@@ -305,9 +351,14 @@ def _environment() -> Any:
         return Markup(escape.html(value)) if isinstance(value, str) and not hasattr(value, "__html__") else value  # noqa: S704
 
     environment = jinja2.Environment(
-        loader=jinja2.FunctionLoader(_file), autoescape=True, finalize=shown, undefined=jinja2.StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True, extensions=[],
-    )  # fmt: skip
+        loader=jinja2.FunctionLoader(_file),
+        autoescape=True,
+        finalize=shown,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        extensions=[],
+    )
     environment.filters["who"] = jinja2.pass_context(_who)
     environment.filters["named"] = jinja2.pass_context(_named)
     environment.filters["sheet"] = _trusted  # the datasheet's own page, escaped by its renderer
@@ -350,8 +401,10 @@ def _who(context: Any, name: str) -> Any:
     letter = context["letters"].get(name)
     if letter is None:
         return _trusted(f"<bdi>{escape.html(short_name(name))}</bdi>")
-    return _trusted(f'<bdi class="who"><span class="named">{escape.html(short_name(name))}</span>'
-                    f'<span class="letter">{letter}</span></bdi>')  # fmt: skip
+    return _trusted(
+        f'<bdi class="who"><span class="named">{escape.html(short_name(name))}</span>'
+        f'<span class="letter">{letter}</span></bdi>'
+    )
 
 
 def _named(context: Any, sentence: str) -> Any:

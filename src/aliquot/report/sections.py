@@ -57,24 +57,32 @@ def _ranked_scores(found: Findings) -> dict[str, Any] | None:
     written = _writer([end for row in rows for end in (row.low, row.high)])
     shown = [
         {
-            "system": row.system, "ranks": _span(row.rank_low, row.rank_high), "cluster": row.cluster,
+            "system": row.system,
+            "ranks": _span(row.rank_low, row.rank_high),
+            "cluster": row.cluster,
             "first": at > 0 and rows[at - 1].cluster != row.cluster,
             "bar": drawings.interval(axis, row.low, row.estimate, row.high, _shade(row.cluster)),
-            "score": written(row.estimate), "interval": f"{written(row.low)} to {written(row.high)}",
-            "p_best": percent(row.p_best) if row.p_best == row.p_best else "–", "n": f"{row.n:,}",
+            "score": written(row.estimate),
+            "interval": f"{written(row.low)} to {written(row.high)}",
+            "p_best": percent(row.p_best) if row.p_best == row.p_best else "–",
+            "n": f"{row.n:,}",
             "worth": "–" if math.isnan(row.effective_n) else f"{row.effective_n:,.0f}",
         }
         for at, row in enumerate(rows)
-    ]  # fmt: skip
+    ]
     share = percent(result.judged / result.population) if result.population else "–"
     return {
-        "rows": shown, "axis": drawings.axis_labels(axis), "level": f"{result.level:.0%}", "score": "mean",
-        "clusters": len({row.cluster for row in rows}), "notes": result.notes,
+        "rows": shown,
+        "axis": drawings.axis_labels(axis),
+        "level": f"{result.level:.0%}",
+        "score": "mean",
+        "clusters": len({row.cluster for row in rows}),
+        "notes": result.notes,
         "never": [row.system for row in result.systems if row.cluster is None],
         "caption": f"{result.judged:,} of {result.population:,} items judged ({share}); estimator {result.method}",
         "worth": result.judged < result.population,
         "alpha": f"{found.options.alpha:g}",
-    }  # fmt: skip
+    }
 
 
 def _ranked_choices(found: Findings) -> dict[str, Any] | None:
@@ -84,21 +92,32 @@ def _ranked_choices(found: Findings) -> dict[str, Any] | None:
     axis = drawings.axis_of([end for row in result.systems for end in (row.low, row.high, row.win_rate)], tight=True)
     shown = [
         {
-            "system": row.system, "ranks": _span(row.rank_low, row.rank_high), "cluster": row.cluster,
+            "system": row.system,
+            "ranks": _span(row.rank_low, row.rank_high),
+            "cluster": row.cluster,
             "first": at > 0 and result.systems[at - 1].cluster != row.cluster,
             "bar": drawings.interval(axis, row.low, row.win_rate, row.high, _shade(row.cluster)),
-            "score": percent(row.win_rate), "interval": f"{percent(row.low)} to {percent(row.high)}",
+            "score": percent(row.win_rate),
+            "interval": f"{percent(row.low)} to {percent(row.high)}",
             "strength": f"{number(row.score)} ({number(row.score_low)} to {number(row.score_high)})",
-            "n": f"{row.n:,}", "wins": f"{row.wins:,} / {row.ties:,} / {row.losses:,}",
+            "n": f"{row.n:,}",
+            "wins": f"{row.wins:,} / {row.ties:,} / {row.losses:,}",
         }
         for at, row in enumerate(result.systems)
-    ]  # fmt: skip
+    ]
     return {
-        "rows": shown, "axis": drawings.axis_labels(axis), "level": f"{result.level:.0%}", "score": "win rate",
-        "clusters": len({row.cluster for row in result.systems}), "notes": result.notes, "never": [],
-        "caption": f"{result.choices:,} choices on {result.items:,} items", "choices": True, "worth": False,
+        "rows": shown,
+        "axis": drawings.axis_labels(axis),
+        "level": f"{result.level:.0%}",
+        "score": "win rate",
+        "clusters": len({row.cluster for row in result.systems}),
+        "notes": result.notes,
+        "never": [],
+        "caption": f"{result.choices:,} choices on {result.items:,} items",
+        "choices": True,
+        "worth": False,
         "alpha": f"{found.options.alpha:g}",
-    }  # fmt: skip
+    }
 
 
 def _span(low: int | None, high: int | None) -> str:
@@ -148,11 +167,14 @@ def pairs(found: Findings) -> Section | None:
     else:
         says, difference = _choices_verdict(rows, alpha), "win rate"
     shown = {
-        "systems": systems, "difference": difference, "alpha": f"{alpha:g}",
+        "systems": systems,
+        "difference": difference,
+        "alpha": f"{alpha:g}",
         "matrix": _matrix(systems, rows, alpha) if 2 < len(systems) <= MOST_IN_MATRIX else None,
-        "rows": [_pair_row(row, alpha) for row in rows[:_MOST_PAIRS]], "more": max(0, len(rows) - _MOST_PAIRS),
+        "rows": [_pair_row(row, alpha) for row in rows[:_MOST_PAIRS]],
+        "more": max(0, len(rows) - _MOST_PAIRS),
         "full": any(math.isfinite(row.p_full) for row in rows),
-    }  # fmt: skip
+    }
     return Section("pairs", "Who is really better than whom?", says, "pairs.html", shown)
 
 
@@ -162,10 +184,18 @@ def _score_pairs(result: Estimates | None) -> list[_Pair]:
     known = [pair for pair in result.pairs if math.isfinite(pair.p)]
     written = _writer([abs(pair.difference) for pair in known] + [0.0])
     return [
-        _Pair(pair.a, pair.b, written(pair.difference), f"{written(pair.low)} to {written(pair.high)}", pair.p,
-              pair.p_adjusted, written(-pair.difference), pair.p_full)
+        _Pair(
+            pair.a,
+            pair.b,
+            written(pair.difference),
+            f"{written(pair.low)} to {written(pair.high)}",
+            pair.p,
+            pair.p_adjusted,
+            written(-pair.difference),
+            pair.p_full,
+        )
         for pair in known
-    ]  # fmt: skip
+    ]
 
 
 def _choice_pairs(result: Comparison | None) -> list[_Pair]:
@@ -187,15 +217,23 @@ def _choice_pairs(result: Comparison | None) -> list[_Pair]:
 def _choices_verdict(rows: Sequence[_Pair], alpha: float) -> str:
     apart = sum(row.adjusted < alpha for row in rows)
     closest = max(rows, key=lambda row: (row.adjusted, row.p))
-    return (f"{apart} of {len(rows)} pairs of systems are told apart (adjusted p < {alpha:g}); the closest is "
-            f"{closest.a} and {closest.b} ({p_words(closest.p, closest.adjusted)}).")  # fmt: skip
+    return (
+        f"{apart} of {len(rows)} pairs of systems are told apart (adjusted p < {alpha:g}); the closest is "
+        f"{closest.a} and {closest.b} ({p_words(closest.p, closest.adjusted)})."
+    )
 
 
 def _pair_row(row: _Pair, alpha: float) -> dict[str, str]:
     return {
-        "a": row.a, "b": row.b, "difference": row.difference, "interval": row.interval, "p": short_p(row.p),
-        "adjusted": short_p(row.adjusted), "full": short_p(row.p_full), "kind": _surely(row, alpha),
-    }  # fmt: skip
+        "a": row.a,
+        "b": row.b,
+        "difference": row.difference,
+        "interval": row.interval,
+        "p": short_p(row.p),
+        "adjusted": short_p(row.adjusted),
+        "full": short_p(row.p_full),
+        "kind": _surely(row, alpha),
+    }
 
 
 def _surely(row: _Pair, alpha: float) -> str:
@@ -240,26 +278,39 @@ def enough(found: Findings) -> Section | None:
     if plan is None or found.estimates is None:
         return None
     methods = plan.methods
-    curves = [(words, [(float(p.items), float(getattr(p, name))) for p in plan.curve(methods[-1])])
-              for name, words in (("accuracy", "pairs of systems in the right order"),
-                                  ("best", "the best system comes first"))]  # fmt: skip
+    curves = [
+        (words, [(float(p.items), float(getattr(p, name))) for p in plan.curve(methods[-1])])
+        for name, words in (
+            ("accuracy", "pairs of systems in the right order"),
+            ("best", "the best system comes first"),
+        )
+    ]
     rows = [
         {
-            "size": f"{p.items:,}", "judgments": f"{p.judgments:,.0f}", "accuracy": percent(p.accuracy),
-            "best": percent(p.best), "apart": f"{p.apart:.0f}", "width": number(p.width_difference),
+            "size": f"{p.items:,}",
+            "judgments": f"{p.judgments:,.0f}",
+            "accuracy": percent(p.accuracy),
+            "best": percent(p.best),
+            "apart": f"{p.apart:.0f}",
+            "width": number(p.width_difference),
             "hours": "" if math.isnan(p.hours) else f"{p.hours:,.0f}",
         }
         for p in plan.curve(methods[-1])
-    ]  # fmt: skip
+    ]
     judged = None if plan.basis == "replay" else float(found.estimates.judged)
     open_pairs = [pair for pair in found.estimates.pairs if not pair.p_adjusted < found.estimates.alpha]
     shown = {
         "picture": drawings.lines(curves, "items judged", "probability", mark=judged),
-        "legend": [words for words, _ in curves], "rows": rows, "pairs": len(plan.pairs),
-        "timed": any(row["hours"] for row in rows), "open": [(pair.a, pair.b) for pair in open_pairs[:12]],
-        "more_open": max(0, len(open_pairs) - 12), "judged": f"{found.estimates.judged:,}", "notes": plan.notes,
+        "legend": [words for words, _ in curves],
+        "rows": rows,
+        "pairs": len(plan.pairs),
+        "timed": any(row["hours"] for row in rows),
+        "open": [(pair.a, pair.b) for pair in open_pairs[:12]],
+        "more_open": max(0, len(open_pairs) - 12),
+        "judged": f"{found.estimates.judged:,}",
+        "notes": plan.notes,
         "past": plan.basis == "replay",
-    }  # fmt: skip
+    }
     says = verdict(plan) or ""
     if plan.basis == "replay":
         says = f"Every item was judged: no more can be bought here. A campaign like it can do with less. {says}"

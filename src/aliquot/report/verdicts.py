@@ -75,8 +75,10 @@ def _leaders(result: Estimates, judged: Sequence[SystemEstimate]) -> list[str]:
 def _alone(result: Estimates, row: SystemEstimate) -> str:
     if math.isnan(row.low):
         return f"{row.system} has an estimate of {row.estimate:.4g}, without an interval; there is no other to compare."
-    return (f"{row.system} has an estimate of {row.estimate:.4g} ({result.level:.0%} interval {row.low:.4g} to "
-            f"{row.high:.4g}); there is no other system to compare with.")  # fmt: skip
+    return (
+        f"{row.system} has an estimate of {row.estimate:.4g} ({result.level:.0%} interval {row.low:.4g} to "
+        f"{row.high:.4g}); there is no other system to compare with."
+    )
 
 
 def _highest(top: Sequence[SystemEstimate]) -> str:
@@ -96,8 +98,10 @@ def _highest(top: Sequence[SystemEstimate]) -> str:
     likeliest = max(known, key=lambda row: row.p_best)
     if likeliest is top[0]:
         return f"{first} and is the best with a probability of {probability_words(likeliest.p_best)}"
-    return (f"{first}, but {likeliest.system} is the best with the highest probability "
-            f"({probability_words(likeliest.p_best)})")  # fmt: skip
+    return (
+        f"{first}, but {likeliest.system} is the best with the highest probability "
+        f"({probability_words(likeliest.p_best)})"
+    )
 
 
 def _cautions(result: Estimates, never: Sequence[str]) -> list[str]:
@@ -156,9 +160,16 @@ def sequential_verdict(result: Replay) -> str:
 
 
 _PREFERRED = ("alpha", "kappa_quadratic", "fleiss", "kappa", "icc2", "pearson", "spearman", "raw")
-_WORDS = {"alpha": "Krippendorff's alpha", "fleiss": "Fleiss' kappa", "kappa": "Cohen's kappa", "icc2": "ICC(2,1)",
-          "kappa_quadratic": "weighted kappa", "pearson": "Pearson's r", "spearman": "Spearman's rho",
-          "raw": "raw agreement"}  # fmt: skip
+_WORDS = {
+    "alpha": "Krippendorff's alpha",
+    "fleiss": "Fleiss' kappa",
+    "kappa": "Cohen's kappa",
+    "icc2": "ICC(2,1)",
+    "kappa_quadratic": "weighted kappa",
+    "pearson": "Pearson's r",
+    "spearman": "Spearman's rho",
+    "raw": "raw agreement",
+}
 _OPINIONS = (0.2, 0.5)
 """What ratings of text quality reach: alpha of nine public campaigns of the tests (WMT, SummEval, DialSummEval, WebNLG,
 bioMQM) is below 0.2 in two, 0.2 to 0.5 in four, above in three."""
@@ -180,8 +191,10 @@ def agreement_verdict(result: Agreement) -> str:
     """Whether agreement is good or bad for this kind of judgments, and what to do about it."""
     found = _coefficient(result)
     if found is None:
-        return ("Agreement cannot be measured: no output was judged by two annotators. Have some outputs judged by two "
-                "people.")  # fmt: skip
+        return (
+            "Agreement cannot be measured: no output was judged by two annotators. Have some outputs judged by two "
+            "people."
+        )
     measure, value, interval = found
     if measure == "raw":  # no coefficient corrects it for chance
         return f"Annotators give the same judgment in {value:.0%} of cases; chance is not taken into account."
@@ -214,15 +227,21 @@ def _advice(result: Agreement, measure: str, value: float, grade: str) -> list[s
     advice = []
     r = dict(result.coefficients.filter(pl.col("kind") == "all").select("measure", "value").iter_rows()).get("pearson")
     if grade != "good" and measure == "alpha" and r is not None and r - value > _SCALES_DIFFER:
-        advice.append(f"Annotators order outputs alike (r = {r:.2f}) but use the scale differently: standardise their "
-                      "scores (aliquot clean --steps standardise).")  # fmt: skip
+        advice.append(
+            f"Annotators order outputs alike (r = {r:.2f}) but use the scale differently: standardise their "
+            "scores (aliquot clean --steps standardise)."
+        )
     elif grade != "good" and _kind_of_judgments(result) == "labels":
-        advice.append("Discuss the outputs on which annotators differ, sharpen the guideline, and take the majority of "
-                      "several judgments (aliquot combine).")  # fmt: skip
+        advice.append(
+            "Discuss the outputs on which annotators differ, sharpen the guideline, and take the majority of "
+            "several judgments (aliquot combine)."
+        )
     elif grade != "good" and value > 0 and measure in ("alpha", "icc2") and result.level != "nominal":
         needed = math.ceil(_RELIABLE * (1 - value) / (value * (1 - _RELIABLE)) - 1e-9)  # Spearman-Brown
-        advice.append(f"One judgment says little about one output; the mean of {needed} is reliable ({_RELIABLE:g}). "
-                      "Means of systems over many items need fewer.")  # fmt: skip
+        advice.append(
+            f"One judgment says little about one output; the mean of {needed} is reliable ({_RELIABLE:g}). "
+            "Means of systems over many items need fewer."
+        )
     elif value <= 0:
         advice.append("Judgments agree no more than chance: check the guideline and the controls before using them.")
     far = _far_from_the_rest(result)
@@ -243,8 +262,12 @@ def _far_from_the_rest(result: Agreement) -> list[str]:
 # -- Replays: what the default would have saved ----------------------------------------------------------------------
 
 
-_GOALS = {"mae": "equally precise means", "spa_full": "an equally good ranking", "spa": "an equally good ranking",
-          "accuracy": "equally many pairs in the right order"}  # fmt: skip
+_GOALS = {
+    "mae": "equally precise means",
+    "spa_full": "an equally good ranking",
+    "spa": "an equally good ranking",
+    "accuracy": "equally many pairs in the right order",
+}
 
 
 def simulate_verdict(result: Simulation) -> str:
@@ -359,8 +382,11 @@ def _unchecked(result: Cleaned) -> str:
 def combine_verdict(result: Combined) -> str:
     """Which system the new score puts first, and how many outputs wait for experts."""
     rows = result.systems.drop_nulls(result.score)
-    head = (f"The new score '{result.score}' puts {rows['system'][0]} first of {rows.height} systems."
-            if rows.height else f"No system has a score '{result.score}'.")  # fmt: skip
+    head = (
+        f"The new score '{result.score}' puts {rows['system'][0]} first of {rows.height} systems."
+        if rows.height
+        else f"No system has a score '{result.score}'."
+    )
     waiting = result.queue.height
     return f"{head} {waiting} output{'s'[: waiting != 1]} wait for experts." if waiting else head
 
@@ -393,16 +419,28 @@ def _preferred(result: Comparison, rows: Sequence[SystemPreference]) -> str:
     if len(rows) == 1:
         return f"{first.system} is the only system: it {won}"
     lead = find_lead(
-        [row.system for row in rows], [row.cluster for row in rows], result.tests, alpha=result.alpha,
+        [row.system for row in rows],
+        [row.cluster for row in rows],
+        result.tests,
+        alpha=result.alpha,
         method=result.adjust,
-    )  # fmt: skip
+    )
     return f"{lead.sentence}. {first.system} {won}"
 
 
 _VERDICTS: Mapping[str, Callable[[Any], str]] = {
-    "Estimates": estimate_verdict, "Replay": sequential_verdict, "Agreement": agreement_verdict,
-    "MetricReport": lambda result: result.verdict, "Simulation": simulate_verdict, "CampaignPlan": plan_verdict,
-    "PowerPlan": plan_verdict, "AdaptivePlan": plan_verdict, "Selection": selection_verdict,
-    "Cleaned": clean_verdict, "Combined": combine_verdict, "Comparison": preference_verdict, **COMPARED,
-}  # fmt: skip
+    "Estimates": estimate_verdict,
+    "Replay": sequential_verdict,
+    "Agreement": agreement_verdict,
+    "MetricReport": lambda result: result.verdict,
+    "Simulation": simulate_verdict,
+    "CampaignPlan": plan_verdict,
+    "PowerPlan": plan_verdict,
+    "AdaptivePlan": plan_verdict,
+    "Selection": selection_verdict,
+    "Cleaned": clean_verdict,
+    "Combined": combine_verdict,
+    "Comparison": preference_verdict,
+    **COMPARED,
+}
 """By the name of the result's class: importing the classes would import everything."""

@@ -142,8 +142,11 @@ def _bin_variances(judgments: FloatArray, codes: IntArray, bins: int) -> tuple[F
     return total / np.maximum(systems, 1), systems > 0
 
 
-@subset("incremental", paper="Saldias et al. 2022, section 2.1",
-        advice="The next items to judge, given the judgments so far; for study, it loses to pps.")  # fmt: skip
+@subset(
+    "incremental",
+    paper="Saldias et al. 2022, section 2.1",
+    advice="The next items to judge, given the judgments so far; for study, it loses to pps.",
+)
 def incremental(
     evalset: EvalSet,
     *,
@@ -185,8 +188,12 @@ _RIDGE = 5.0
 _ENOUGH = 10
 
 
-@design("casf", needs=("metric",), paper="Ruan et al. 2024, with known probabilities",
-        advice="Systematic along predicted quality, like texts kept apart; means stay unbiased.")  # fmt: skip
+@design(
+    "casf",
+    needs=("metric",),
+    paper="Ruan et al. 2024, with known probabilities",
+    advice="Systematic along predicted quality, like texts kept apart; means stay unbiased.",
+)
 def casf(
     evalset: EvalSet,
     *,
@@ -297,9 +304,12 @@ class Casf:
         ids = self._evalset.ids
         share = len(self._taken) / self._evalset.n_items
         return Selection(
-            ids=tuple(ids[row] for row in self._taken), population=self._evalset.n_items, method="casf",
-            probability=np.full(len(self._taken), share), details={"variance": "balanced"},
-        )  # fmt: skip
+            ids=tuple(ids[row] for row in self._taken),
+            population=self._evalset.n_items,
+            method="casf",
+            probability=np.full(len(self._taken), share),
+            details={"variance": "balanced"},
+        )
 
 
 def quality_order(quality: FloatArray, along: FloatArray, n: int, rng: np.random.Generator) -> IntArray:

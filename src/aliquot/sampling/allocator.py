@@ -123,8 +123,11 @@ class Allocator:
         self.data = as_evalset(data)
         scale: Any = protocol_scale
         for name, value, known in (
-            ("unit", unit, UNITS), ("repeats", repeats, _REPEAT), ("scale", scale, _SCALES), ("model", model, MODELS),
-        ):  # fmt: skip
+            ("unit", unit, UNITS),
+            ("repeats", repeats, _REPEAT),
+            ("scale", scale, _SCALES),
+            ("model", model, MODELS),
+        ):
             if value not in known:
                 raise unknown_name(name, value, known)
         self._question, self._pairs = read_question(question, self.data)
@@ -160,8 +163,15 @@ class Allocator:
     def _new_monitor(self, stack: FloatArray, margin: float | None, alpha: float) -> Monitor:
         features = Features(tuple(self.data.ids), stack) if stack.shape[2] else None
         asked = "ranking" if self._question == "means" and margin is None else _MONITORED[self._question]
-        return Monitor(self.data.systems, self.data.n_items, question=asked, margin=margin,  # type: ignore[arg-type]
-                       alpha=alpha, kind="asymptotic", features=features)  # fmt: skip
+        return Monitor(
+            self.data.systems,
+            self.data.n_items,
+            question=asked,
+            margin=margin,  # type: ignore[arg-type]
+            alpha=alpha,
+            kind="asymptotic",
+            features=features,
+        )
 
     # -- asking --------------------------------------------------------------------------------------------------------
 
@@ -258,7 +268,7 @@ class Allocator:
         noise = 1.0 if fit is None or not fit.noise > 0 else fit.noise
         return PolicyState(
             self._asked, population, values, noise, self._question, self._pairs, self._budget, cost, draws, batch
-        )  # fmt: skip
+        )
 
     def _again(self, fit: CellFit | None) -> list[Ask]:
         """All items are judged: judge again the cell with the fewest judgments, of the system that needs it most."""
@@ -291,8 +301,10 @@ class Allocator:
             before = fresh.get((*key, who), self._answers.get(key, {}).get(who))
             if before is not None and before != value:
                 name = "without an annotator" if who[0] is None else f"by '{who[0]}'"
-                raise DataError(f"item {item!r}, system '{system}': two judgments {name}, {before:g} and {value:g}; "
-                                "name the annotators, or keep one")  # fmt: skip
+                raise DataError(
+                    f"item {item!r}, system '{system}': two judgments {name}, {before:g} and {value:g}; "
+                    "name the annotators, or keep one"
+                )
             if before is None:
                 fresh[*key, who] = value
         for (row, system_at, who), value in fresh.items():
@@ -313,8 +325,16 @@ class Allocator:
         first = not found
         found[who] = value
         named = {name: told for name, told in zip(WHO, who, strict=True) if told is not None}
-        self._log.append({"event": "judgment", "item": self._ids[row], "system": self.data.systems[system],
-                          "value": value, **named, **({} if asked else {"unasked": True})})  # fmt: skip
+        self._log.append(
+            {
+                "event": "judgment",
+                "item": self._ids[row],
+                "system": self.data.systems[system],
+                "value": value,
+                **named,
+                **({} if asked else {"unasked": True}),
+            }
+        )
         self._open.pop(cell, None)
         if asked:
             self._count(cell, first=first)
@@ -344,11 +364,16 @@ class Allocator:
     def judgments(self) -> Judgments:
         """All answers to cells that were asked, as a table."""
         rows = [
-            {"item": self._ids[row], "system": self.data.systems[system], "value": value,
-             **dict(zip(WHO, who, strict=True))}
-            for (row, system), found in self._answers.items() if (row, system) not in self._unasked
+            {
+                "item": self._ids[row],
+                "system": self.data.systems[system],
+                "value": value,
+                **dict(zip(WHO, who, strict=True)),
+            }
+            for (row, system), found in self._answers.items()
+            if (row, system) not in self._unasked
             for who, value in found.items()
-        ]  # fmt: skip
+        ]
         if not rows:
             raise DataError("nothing is judged yet")
         table = pl.DataFrame(rows, infer_schema_length=None)
@@ -379,11 +404,16 @@ class Allocator:
         ids = tuple(self._ids[row] for row in rows)
         details = {"rates": plain, "variance": "clustered" if self._unit == "document" else "unordered"}
         return Selection(
-            ids=ids, population=self.data.n_items, method=f"allocate:{self._spec.name}",
-            utility=self.order.size[rows], probability=self.order.probability(reached)[rows], systems=systems,
-            details=details, origin=origin_of(self.data, ids),
+            ids=ids,
+            population=self.data.n_items,
+            method=f"allocate:{self._spec.name}",
+            utility=self.order.size[rows],
+            probability=self.order.probability(reached)[rows],
+            systems=systems,
+            details=details,
+            origin=origin_of(self.data, ids),
             signature=self.signature,
-        )  # fmt: skip
+        )
 
     def estimate(self, method: str = "auto", **options: Any) -> Estimates:
         """Estimate all systems from what is judged; options are those of `aliquot.estimate`."""
@@ -468,8 +498,10 @@ class Allocator:
         if not isinstance(state.get("log"), list) or not isinstance(state.get("options"), Mapping):
             raise DataError("this is no state of an Allocator: 'options' and 'log' are missing")
         if state.get("data") != evalset.fingerprint:
-            raise DataError(f"{evalset.name}: the log is of other data (fingerprint {state.get('data')}, these have "
-                            f"{evalset.fingerprint}); give the data it was made with")  # fmt: skip
+            raise DataError(
+                f"{evalset.name}: the log is of other data (fingerprint {state.get('data')}, these have "
+                f"{evalset.fingerprint}); give the data it was made with"
+            )
         options = dict(state["options"])
         pairs = options.get("question")
         options["question"] = [tuple(pair) for pair in pairs] if isinstance(pairs, list) else pairs
@@ -524,8 +556,12 @@ class Allocator:
         allocator.add([(item, system, value, *who) for item, system, value, who in rows])
         if allocator._unasked:
             left, advice = len(allocator._unasked), "is the seed, the unit or the data another one than before?"
-            warnings.warn(f"{left} of {len(judged)} judged cells are not among those asked: they do not count until "
-                          f"the order of items reaches them; {advice}", AliquotWarning, 2)  # fmt: skip
+            warnings.warn(
+                f"{left} of {len(judged)} judged cells are not among those asked: they do not count until "
+                f"the order of items reaches them; {advice}",
+                AliquotWarning,
+                2,
+            )
         return allocator
 
     def _resume(self, known: set[tuple[int, int]]) -> None:

@@ -29,9 +29,17 @@ _BREAK = 5.0  # recorded times above this many medians hold a break
 _HOUR = 3600.0
 _WRITTEN = re.compile(r"(?P<before>[^\d.\s+-]*)\s*(?P<number>[\d.]+(?:e\+?\d+)?)\s*(?P<after>\S*)", re.IGNORECASE)
 _UNITS: dict[str, Unit] = {
-    "": "items", "item": "items", "items": "items", "judgment": "judgments", "judgments": "judgments", "%": "share",
-    "h": "hours", "hour": "hours", "hours": "hours", "cost": "cost",
-}  # fmt: skip
+    "": "items",
+    "item": "items",
+    "items": "items",
+    "judgment": "judgments",
+    "judgments": "judgments",
+    "%": "share",
+    "h": "hours",
+    "hour": "hours",
+    "hours": "hours",
+    "cost": "cost",
+}
 
 
 @dataclass(frozen=True)
@@ -110,8 +118,10 @@ def resolve_budget(
     amount = Amount(1.0, "share", "100%") if budget is None else budget
     amount = amount if isinstance(amount, Amount) else parse_amount(amount)
     if amount.bare and cost is not None:
-        raise OptionError(f"--budget {amount.written} with --cost: write {amount.written}cost for an amount of cost, "
-                          f"or {amount.written}items for a number of items")  # fmt: skip
+        raise OptionError(
+            f"--budget {amount.written} with --cost: write {amount.written}cost for an amount of cost, "
+            f"or {amount.written}items for a number of items"
+        )
     same = cost is None or np.allclose(cost, cost[0], rtol=1e-12, atol=0.0)
     if amount.unit in ("items", "judgments") or (amount.unit == "share" and same):
         n = count_items(amount, population, systems)
@@ -151,11 +161,15 @@ def count_items(amount: Amount, population: int, judgments_per_item: float) -> i
             raise OptionError(f"--budget {amount.written}: the data have no systems to judge; write a number of items")
         value = float(np.floor(value / judgments_per_item + 1e-9))
         if value < 1:
-            raise OptionError(f"--budget {amount.written}: one item takes {judgments_per_item:g} judgments, at least "
-                              "one for each system")  # fmt: skip
+            raise OptionError(
+                f"--budget {amount.written}: one item takes {judgments_per_item:g} judgments, at least "
+                "one for each system"
+            )
     if abs(round(value) - value) > 1e-9:
-        raise OptionError(f"--budget {amount.written}: a number of items is whole; for an amount of cost give --cost "
-                          f"too, and write {amount.written}cost")  # fmt: skip
+        raise OptionError(
+            f"--budget {amount.written}: a number of items is whole; for an amount of cost give --cost "
+            f"too, and write {amount.written}cost"
+        )
     return round(value)
 
 
@@ -228,8 +242,9 @@ class Times:
             name for name in ("seconds_per_item", "seconds_per_judgment", "cost") if getattr(self, name) is not None
         ]
         if len(given) > 1:
-            raise OptionError(f"{_option(given[0])} and {_option(given[1])} say how long judging takes in two ways; "
-                              "give one of them")  # fmt: skip
+            raise OptionError(
+                f"{_option(given[0])} and {_option(given[1])} say how long judging takes in two ways; give one of them"
+            )
         for name in ("seconds_per_item", "seconds_per_judgment", "hourly"):
             value = getattr(self, name)
             if value is not None and not 0 < value < np.inf:
@@ -316,8 +331,10 @@ def _check_known(times: Times, *, known: bool) -> None:
         return
     if times.hourly is not None or times.seconds_per_new_item > 0:
         option = "--hourly" if times.hourly is not None else "--seconds-per-new-item"
-        raise OptionError(f"{option} needs to know how long judging takes: give --seconds-per-item, "
-                          "--seconds-per-judgment or (with data) --cost")  # fmt: skip
+        raise OptionError(
+            f"{option} needs to know how long judging takes: give --seconds-per-item, "
+            "--seconds-per-judgment or (with data) --cost"
+        )
 
 
 def recorded_seconds(judgments: Judgments | None) -> float | None:

@@ -58,8 +58,9 @@ def fit_cost_line(evalset: EvalSet) -> CostLine:
         warnings.warn(
             f"{evalset.name}: recorded times do not grow with the length of sources as a cost can ({intercept:.3g} s + "
             f"{slope:.3g} s a word); every item costs the mean time",
-            AliquotWarning, 2,
-        )  # fmt: skip
+            AliquotWarning,
+            2,
+        )
         slope, intercept = 0.0, float(np.minimum(seconds, _BREAK * np.median(seconds)).mean())
     return CostLine(float(intercept), float(slope), len(seconds))
 

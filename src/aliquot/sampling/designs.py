@@ -96,8 +96,12 @@ def _documents(evalset: EvalSet) -> IntArray:
     return codes
 
 
-@design("documents", needs=("documents",), paper=f"{_KNOWLES}, 2.2.2",
-        advice="Whole documents keep context, and cost precision.")  # fmt: skip
+@design(
+    "documents",
+    needs=("documents",),
+    paper=f"{_KNOWLES}, 2.2.2",
+    advice="Whole documents keep context, and cost precision.",
+)
 def documents(evalset: EvalSet, *, n: int, rng: np.random.Generator, max_length: int | None = None) -> Drawn:
     """Whole documents at random; the number of items is the budget in expectation.
 
@@ -108,8 +112,12 @@ def documents(evalset: EvalSet, *, n: int, rng: np.random.Generator, max_length:
     return _in_document_order(evalset, draw, rng, "clustered")
 
 
-@design("snippets_fixed", needs=("documents",), paper=f"{_KNOWLES}, 2.2.3",
-        advice="WMT 2022's way: one run a document; over-represents short documents.")  # fmt: skip
+@design(
+    "snippets_fixed",
+    needs=("documents",),
+    paper=f"{_KNOWLES}, 2.2.3",
+    advice="WMT 2022's way: one run a document; over-represents short documents.",
+)
 def snippets_fixed(
     evalset: EvalSet, *, n: int, rng: np.random.Generator, length: int = 10, per_document: int = 1
 ) -> Drawn:
@@ -130,14 +138,19 @@ def snippets_fixed(
             warnings.warn(
                 f"{evalset.name}: {per_document} run(s) of {length} a document are fewer than {n} items; up to "
                 f"{most} runs of a document are drawn",
-                AliquotWarning, 2,
-            )  # fmt: skip
+                AliquotWarning,
+                2,
+            )
     draw = _drawn_in_order(evalset, lambda codes: fixed_snippets(codes, n, rng, length, most or None))
     return _in_document_order(evalset, draw, rng, "clustered")
 
 
-@design("snippets_budgeted", needs=("documents",), paper=f"{_KNOWLES}, 2.2.4",
-        advice="Context and coverage: a run from every document, as long as the budget's share.")  # fmt: skip
+@design(
+    "snippets_budgeted",
+    needs=("documents",),
+    paper=f"{_KNOWLES}, 2.2.4",
+    advice="Context and coverage: a run from every document, as long as the budget's share.",
+)
 def snippets_budgeted(evalset: EvalSet, *, n: int, rng: np.random.Generator) -> Drawn:
     """From every document a contiguous run of the budget's share of its length."""
     draw = _drawn_in_order(evalset, lambda codes: budgeted_snippets(codes, n / evalset.n_items, rng))
@@ -224,8 +237,11 @@ def _bin_spreads(evalset: EvalSet, codes: IntArray, metrics: tuple[str, ...] | N
     return np.where(count > 1, np.maximum(spread, 0.1 * pooled), pooled)
 
 
-@design("pps", paper="docs/methods.md, section 2",
-        advice="Our default: hard items more often, spread over documents, means stay unbiased.")  # fmt: skip
+@design(
+    "pps",
+    paper="docs/methods.md, section 2",
+    advice="Our default: hard items more often, spread over documents, means stay unbiased.",
+)
 def pps(
     evalset: EvalSet,
     *,
@@ -298,8 +314,12 @@ def _affordable(sizes: bytes, tau: float, cost: bytes, amount: float) -> float:
     return low
 
 
-@design("balanced", needs=("metric",), paper="Grafström et al. 2012; Deville and Tillé 2004",
-        advice="A sample whose metrics resemble those of the whole set.")  # fmt: skip
+@design(
+    "balanced",
+    needs=("metric",),
+    paper="Grafström et al. 2012; Deville and Tillé 2004",
+    advice="A sample whose metrics resemble those of the whole set.",
+)
 def balanced(
     evalset: EvalSet,
     *,
@@ -335,8 +355,12 @@ def balanced(
 # -- metric-guided choice among random draws: no known probabilities --------------------------------------------------
 
 
-@design("guided", needs=("metric", "systems"), paper="Knowles and Lo 2023, section 3.3",
-        advice="The best of several draws by a metric; labelled as without probabilities.")  # fmt: skip
+@design(
+    "guided",
+    needs=("metric", "systems"),
+    paper="Knowles and Lo 2023, section 3.3",
+    advice="The best of several draws by a metric; labelled as without probabilities.",
+)
 def guided(
     evalset: EvalSet,
     *,

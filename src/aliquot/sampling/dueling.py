@@ -154,8 +154,19 @@ class PairAllocator:
         return made
 
     def _probabilities(self, draws: FloatArray, batch: dict[str, FloatArray]) -> FloatArray:
-        state = PairState(self._asked, self._population, self._value, self._number, self._ties, self._question,
-                          self._decisions, self._turn, draws, batch, self._memory)  # fmt: skip
+        state = PairState(
+            self._asked,
+            self._population,
+            self._value,
+            self._number,
+            self._ties,
+            self._question,
+            self._decisions,
+            self._turn,
+            draws,
+            batch,
+            self._memory,
+        )
         return self._policy.probabilities(state, self._spec.parameters)
 
     def _next_row(self, pair: int) -> int:
@@ -209,8 +220,10 @@ class PairAllocator:
             if before is not None and before != value:
                 item, a, b = choice[:3]
                 who = "without an annotator" if annotator is None else f"by '{annotator}'"
-                raise DataError(f"item {item!r}, '{a}' and '{b}': two choices {who}, {self._winner(pair, before)} and "
-                                f"{self._winner(pair, value)}; name the annotators, or keep one")  # fmt: skip
+                raise DataError(
+                    f"item {item!r}, '{a}' and '{b}': two choices {who}, {self._winner(pair, before)} and "
+                    f"{self._winner(pair, value)}; name the annotators, or keep one"
+                )
             if before is None:
                 fresh[pair, row, annotator] = (value, choice)
         for (pair, row, annotator), (value, choice) in fresh.items():
@@ -232,8 +245,9 @@ class PairAllocator:
         if a == b:
             raise DataError(f"item {item!r}: '{a}' is compared with itself; leave such choices out")
         if winner is not None and winner not in (a, b):
-            raise DataError(f"item {item!r}: the winner {winner!r} is neither '{a}' nor '{b}'; give one of them, or "
-                            "None for a tie")  # fmt: skip
+            raise DataError(
+                f"item {item!r}: the winner {winner!r} is neither '{a}' nor '{b}'; give one of them, or None for a tie"
+            )
         pair = pair_number(self._system[a], self._system[b], len(self.systems))
         row = self._row[item]
         if not self._there(pair, row):
@@ -246,8 +260,17 @@ class PairAllocator:
         found = self._answers.setdefault((pair, row), {})
         before = found.copy()
         found[annotator] = value
-        self._log.append({"event": "choice", "item": choice[0], "a": choice[1], "b": choice[2], "winner": choice[3],
-                          "annotator": annotator, **({} if asked else {"unasked": True})})  # fmt: skip
+        self._log.append(
+            {
+                "event": "choice",
+                "item": choice[0],
+                "a": choice[1],
+                "b": choice[2],
+                "winner": choice[3],
+                "annotator": annotator,
+                **({} if asked else {"unasked": True}),
+            }
+        )
         self._open.pop((pair, row), None)
         self._count(pair, before, -1.0)
         self._count(pair, found, 1.0)
@@ -286,10 +309,16 @@ class PairAllocator:
     def choices(self) -> pl.DataFrame:
         """All choices as the table that `aliquot.compare` reads: item, annotator, system_a, system_b, choice."""
         rows = [
-            {"item": e["item"], "annotator": e["annotator"], "system_a": e["a"], "system_b": e["b"],
-             "choice": "tie" if e["winner"] is None else "a" if e["winner"] == e["a"] else "b"}
-            for e in self._log if e["event"] == "choice"
-        ]  # fmt: skip
+            {
+                "item": e["item"],
+                "annotator": e["annotator"],
+                "system_a": e["a"],
+                "system_b": e["b"],
+                "choice": "tie" if e["winner"] is None else "a" if e["winner"] == e["a"] else "b",
+            }
+            for e in self._log
+            if e["event"] == "choice"
+        ]
         if not rows:
             raise DataError("nothing is chosen yet")
         return pl.DataFrame(rows, infer_schema_length=None)
@@ -331,8 +360,10 @@ class PairAllocator:
             raise DataError("this is no state of a PairAllocator: 'options' and 'log' are missing")
         allocator = cls(data, items=items, **state["options"])
         if state.get("data") != allocator._data:
-            raise DataError(f"the log is of other data (fingerprint {state.get('data')}, these have {allocator._data})"
-                            "; give the data it was made with")  # fmt: skip
+            raise DataError(
+                f"the log is of other data (fingerprint {state.get('data')}, these have {allocator._data})"
+                "; give the data it was made with"
+            )
         for event in state["log"]:
             allocator.replay(event)
         return allocator
@@ -373,9 +404,13 @@ class PairAllocator:
         allocator.add(rows)
         left = sum("unasked" in event for event in allocator._log)
         if left:
-            warnings.warn(f"{left} of {len(rows)} choices are not among those asked: they do not count for decisions "
-                          "until the pair's order of items reaches them; is the seed or the data another one than "
-                          "before?", AliquotWarning, 2)  # fmt: skip
+            warnings.warn(
+                f"{left} of {len(rows)} choices are not among those asked: they do not count for decisions "
+                "until the pair's order of items reaches them; is the seed or the data another one than "
+                "before?",
+                AliquotWarning,
+                2,
+            )
         return allocator
 
     def _resume(self, known: set[tuple[int, int]]) -> None:
@@ -403,8 +438,10 @@ class PairAllocator:
             if self._policy.remembers:
                 self._probabilities(np.zeros((0, len(self.systems))), {})
             if self._asked[pair] >= self._population[pair] or self._next_row(pair) != row:
-                raise DataError(f"the log asks '{ask.a}' and '{ask.b}' on item {ask.item!r}, which is not their next "
-                                "one; was the log cut, or made by another version?")  # fmt: skip
+                raise DataError(
+                    f"the log asks '{ask.a}' and '{ask.b}' on item {ask.item!r}, which is not their next "
+                    "one; was the log cut, or made by another version?"
+                )
             self._note(pair, row, ask)
         else:
             raise DataError(f"the log holds an unknown event: {event!r}")

@@ -117,20 +117,35 @@ def learn(
     corpus = corpus_of(sets, target, metric=metric, human=human, embedding=embedding)
     best, scores = cross_validated(corpus, seed)
     line = signature(
-        f"learn:{target}", None, metric=metric, human=human, features=None if features == "light" else features,
-        encoder=embedding or None, chosen=best.name, seed=seed,
+        f"learn:{target}",
+        None,
+        metric=metric,
+        human=human,
+        features=None if features == "light" else features,
+        encoder=embedding or None,
+        chosen=best.name,
+        seed=seed,
         data=",".join(fingerprint for _, fingerprint, _ in corpus.trained_on),
-    )  # fmt: skip
+    )
     found = fit(corpus, np.arange(len(corpus)), best, seed)
     standard = standardised(corpus.dense, found.centre, found.scale)
     whitening = _whitening(standard[:, : len(SURFACE)])
     # The corpus holds unseen shares against its other parts: what a source shares with itself is no likeness.
     limits = np.quantile(unlike_parts(corpus.dense, standard, whitening), 0.95, axis=0)
     model = SourceModel(
-        target=target, kind=best.kind, known=corpus.known, memory=memory_of(corpus.texts), whitening=whitening,
-        limits=np.maximum(limits, _LEAST_LIMIT), embedding=embedding, trained_on=corpus.trained_on, scores=scores,
-        signature=line, version=__version__, **vars(found),
-    )  # fmt: skip
+        target=target,
+        kind=best.kind,
+        known=corpus.known,
+        memory=memory_of(corpus.texts),
+        whitening=whitening,
+        limits=np.maximum(limits, _LEAST_LIMIT),
+        embedding=embedding,
+        trained_on=corpus.trained_on,
+        scores=scores,
+        signature=line,
+        version=__version__,
+        **vars(found),
+    )
     return Learned(model, best.name, scores, _notes(scores, best, corpus, target))
 
 

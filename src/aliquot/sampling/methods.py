@@ -104,15 +104,17 @@ ALIASES: dict[str, tuple[str, dict[str, str]]] = {
         )
     },
     "comet_instant_confidence": (
-        "pretrained", {"package": "comet_early_exit", "model": "zouharvi/comet-instant-confidence", "reverse": "no"}
+        "pretrained",
+        {"package": "comet_early_exit", "model": "zouharvi/comet-instant-confidence", "reverse": "no"},
     ),
     **{
         f"sentinel_src_{name}": (
-            "pretrained", {"package": "sentinel_metric", "model": f"sapienzanlp/sentinel-src-{name}", "reverse": "yes"}
+            "pretrained",
+            {"package": "sentinel_metric", "model": f"sapienzanlp/sentinel-src-{name}", "reverse": "yes"},
         )
         for name in ("da", "mqm")
     },
-}  # fmt: skip
+}
 """Names of subset2evaluate (1.0.27) -> ours and the parameters they stand for."""
 
 REFUSED = {

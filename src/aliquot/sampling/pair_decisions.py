@@ -112,8 +112,16 @@ class PairDecisions:
             text = f"go on: {known}; no end is in sight"
         else:
             text = f"go on: {known}; about {further} more choices would decide the question"
-        return PairAdvice(left[0] if len(left) == 1 else None, beaten, int(better.sum()), round(number.sum() / 2),
-                          asked, further, done or ended is not None, text)  # fmt: skip
+        return PairAdvice(
+            left[0] if len(left) == 1 else None,
+            beaten,
+            int(better.sum()),
+            round(number.sum() / 2),
+            asked,
+            further,
+            done or ended is not None,
+            text,
+        )
 
     def _known(self, better: BoolArray, left: list[str]) -> str:
         if self.question == "ranking":

@@ -42,11 +42,13 @@ def read_choices(choices: ChoicesLike, columns: Mapping[str, str] | None = None)
         row = int(odd.arg_max() or 0)
         raise table.fault(row, f"the choice is '{chosen[row]}'; write a, b or tie")
     frame = table.keys().with_columns(a.alias("a"), b.alias("b"), chosen.alias("side"))
-    return _merge_repeats([
-        (item, first, second, {"a": first, "b": second, "tie": None}[side], who)
-        for item, who, first, second, side in frame.iter_rows()
-        if side is not None
-    ])  # fmt: skip
+    return _merge_repeats(
+        [
+            (item, first, second, {"a": first, "b": second, "tie": None}[side], who)
+            for item, who, first, second, side in frame.iter_rows()
+            if side is not None
+        ]
+    )
 
 
 def _merge_repeats(rows: list[tuple[ItemId, str, str, str | None, str | None]]) -> list[Choice]:

@@ -160,16 +160,27 @@ def select_pool(
         details = details | {"dedup": dedup, "duplicates": duplicates}
     table = _table(records)
     selection = Selection(
-        ids=tuple(table["id"].to_list()), population=items.n_items, method=str(spec), utility=chosen.utility,
-        probability=chosen.probability, weight=chosen.weight,
+        ids=tuple(table["id"].to_list()),
+        population=items.n_items,
+        method=str(spec),
+        utility=chosen.utility,
+        probability=chosen.probability,
+        weight=chosen.weight,
         cost=None if costs is None else costs[chosen.rows],
         stratum=None if chosen.stratum is None else tuple(map(str, chosen.stratum.tolist())),
         details=details | dict(chosen.details or {}),
         signature=signature(
-            f"pool:{spec}", None, budget=budget, cost=cost, balance=balance, dedup=dedup, pair=pair, seed=seed,
+            f"pool:{spec}",
+            None,
+            budget=budget,
+            cost=cost,
+            balance=balance,
+            dedup=dedup,
+            pair=pair,
+            seed=seed,
             data=digest,
         ),
-    )  # fmt: skip
+    )
     return PoolSelection(selection, table, measured.n_items, duplicates)
 
 

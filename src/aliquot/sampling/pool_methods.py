@@ -147,9 +147,13 @@ class PoolMethod:
 
 
 def pool_method(
-    text: str, *, cost: str | None = None, balance: str | None = None, dedup: str | None = None,
+    text: str,
+    *,
+    cost: str | None = None,
+    balance: str | None = None,
+    dedup: str | None = None,
     pair: str | None = None,
-) -> PoolMethod:  # fmt: skip
+) -> PoolMethod:
     """Read a method's spec and find out what it needs of every source."""
     if dedup is not None and dedup not in DEDUP:
         raise unknown_name("way to find duplicates", dedup, DEDUP, "use --dedup exact or near")

@@ -300,9 +300,13 @@ def _light(pool: Pool) -> Pool:
 
 
 def fetch(
-    measured: Measured, rows: IntArray, *, jobs: int | None = 1, engine: str | None = None,
+    measured: Measured,
+    rows: IntArray,
+    *,
+    jobs: int | None = 1,
+    engine: str | None = None,
     progress: Progress | None = None,
-) -> list[dict[str, Any]]:  # fmt: skip
+) -> list[dict[str, Any]]:
     """Return the whole items at these rows of the pool, in the given order; an absent id is the row's number."""
     order = np.argsort(rows, kind="stable")
     ascending = rows[order]

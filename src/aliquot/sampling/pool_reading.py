@@ -37,17 +37,30 @@ OPTIONAL = ("id", "document", "position")
 
 Kind = Literal["id", "text", "name", "number", "whole", "label"]
 KINDS: dict[str, Kind] = {
-    "id": "id", "source": "text", "reference": "text", "document": "name", "domain": "name", "position": "whole",
+    "id": "id",
+    "source": "text",
+    "reference": "text",
+    "document": "name",
+    "domain": "name",
+    "position": "whole",
     "cost": "number",
-}  # fmt: skip
+}
 _DTYPES: dict[Kind, pl.DataType] = {
-    "id": pl.Int64(), "text": pl.String(), "name": pl.String(), "number": pl.Float64(), "whole": pl.Int64(),
+    "id": pl.Int64(),
+    "text": pl.String(),
+    "name": pl.String(),
+    "number": pl.Float64(),
+    "whole": pl.Int64(),
     "label": pl.String(),
-}  # fmt: skip
+}
 _JSON_TYPES: Mapping[Kind, Any] = {
-    "id": int | str | None, "text": str | None, "name": str | int | None, "number": float | None, "whole": int | None,
+    "id": int | str | None,
+    "text": str | None,
+    "name": str | int | None,
+    "number": float | None,
+    "whole": int | None,
     "label": Any,
-}  # fmt: skip
+}
 _TEXTS = ("id", "text", "name")
 _INT64 = range(-(2**63), 2**63)
 _EXACT = 2**53

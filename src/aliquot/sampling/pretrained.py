@@ -32,8 +32,12 @@ _INSTALL = {
 _CONFIDENCE = "comet_early_exit"
 
 
-@utility("pretrained", needs=("source",), paper="Zouhar et al. 2025, section 4.1 and appendix A",
-         advice="PreCOMET or Sentinel, where their packages and weights are at hand.")  # fmt: skip
+@utility(
+    "pretrained",
+    needs=("source",),
+    paper="Zouhar et al. 2025, section 4.1 and appendix A",
+    advice="PreCOMET or Sentinel, where their packages and weights are at hand.",
+)
 def pretrained(
     evalset: EvalSet, *, model: tuple[str, ...] | None = None, package: Package = "precomet", reverse: bool = False
 ) -> FloatArray:
@@ -70,12 +74,7 @@ def model_scores(model: Any, evalset: EvalSet, package: str) -> FloatArray:
     sources = [text or "" for text in evalset.items["source"].to_list()]
     if package != _CONFIDENCE:
         return _asked(model, [{"src": text} for text in sources], "scores")
-    pairs = [
-        (row, text)
-        for row, texts in enumerate(output_texts(evalset))
-        for text in texts
-        if text is not None
-    ]  # fmt: skip
+    pairs = [(row, text) for row, texts in enumerate(output_texts(evalset)) for text in texts if text is not None]
     found = _asked(model, [{"src": sources[row], "mt": text} for row, text in pairs], "confidences")
     rows = np.array([row for row, _ in pairs], dtype=np.int64)
     count = np.bincount(rows, minlength=len(sources))

@@ -113,11 +113,20 @@ def select(
     pool = data if within is None else chosen_before(data, within)
     pool = pool.drop(items=list(exclude_items)) if len(exclude_items) else pool
     signed = signature(
-        f"select:{spec if earlier is None else earlier.method}", data, budget=budget, cost=cost, balance=balance,
-        unit=None if unit == "item" else unit, include=_listed(include), exclude=_listed(exclude_items),
-        crowd=None if crowd is None else ",".join(crowd), matching=None if matching else "no",
-        within=named(within), add_to=named(earlier), seed=seed,
-    )  # fmt: skip
+        f"select:{spec if earlier is None else earlier.method}",
+        data,
+        budget=budget,
+        cost=cost,
+        balance=balance,
+        unit=None if unit == "item" else unit,
+        include=_listed(include),
+        exclude=_listed(exclude_items),
+        crowd=None if crowd is None else ",".join(crowd),
+        matching=None if matching else "no",
+        within=named(within),
+        add_to=named(earlier),
+        seed=seed,
+    )
     if earlier is not None:
         return add_wave(reordered(pool), earlier, budget, balance=balance, crowd=crowd, seed=seed, signature=signed)
     amount = None if budget is None else parse_amount(budget, currency)
@@ -195,8 +204,10 @@ def _ask_for_scale(spec: Spec, data: EvalSet) -> None:
         return
     warnings.warn(
         "nothing shows which scale people will use: ratings (DA, ESA, Likert) are assumed. For MQM give --protocol mqm "
-        "(--scale penalties): it saved 11% of the standard error on a campaign with penalties", AliquotWarning, 3,
-    )  # fmt: skip
+        "(--scale penalties): it saved 11% of the standard error on a campaign with penalties",
+        AliquotWarning,
+        3,
+    )
 
 
 def _refuse_with_wave(options: Mapping[str, object]) -> None:
@@ -220,8 +231,10 @@ def _warn_of_crowd(spec: Spec, crowd: Sequence[str] | None) -> None:
     if crowd and spec.name in _UNFAIR:
         warnings.warn(
             f"'{spec.name}' chooses items that are hard for {quoted(crowd, 4)}: if they are evaluated too, they are "
-            "at a disadvantage; leave them out of the evaluation, or use metric_var", AliquotWarning, 3,
-        )  # fmt: skip
+            "at a disadvantage; leave them out of the evaluation, or use metric_var",
+            AliquotWarning,
+            3,
+        )
 
 
 def report_empty(spec: Spec, budget: float | str | None, costs: FloatArray | None) -> None:
@@ -270,9 +283,7 @@ def task_of(
     method, _ = lookup(spec.name)
     seen = evalset.keep(systems=list(crowd)) if crowd is not None else evalset
     cost = costs if costs is None or free is None else costs[free]
-    return Task(
-        evalset, seen, method, spec.parameters, budget, cost, groups, unit, np.random.default_rng(seed)
-    )  # fmt: skip
+    return Task(evalset, seen, method, spec.parameters, budget, cost, groups, unit, np.random.default_rng(seed))
 
 
 def _selection(
@@ -354,13 +365,19 @@ def multiplied(second: Selection, first: Selection, signature: str) -> Selection
     elif second.probability is not None:
         warnings.warn(
             f"the first selection ({first.method}) has no probabilities: estimates are about the items it chose, not "
-            "about the full pool; choose it by a design to keep them unbiased", AliquotWarning, 3,
-        )  # fmt: skip
+            "about the full pool; choose it by a design to keep them unbiased",
+            AliquotWarning,
+            3,
+        )
         return replace(second, details=dict(second.details) | _details(second, first), signature=signature)
     return replace(
-        second, population=first.population, probability=probability, weight=weight, signature=signature,
+        second,
+        population=first.population,
+        probability=probability,
+        weight=weight,
+        signature=signature,
         details=dict(second.details) | _details(second, first),
-    )  # fmt: skip
+    )
 
 
 def _details(second: Selection, first: Selection) -> dict[str, object]:

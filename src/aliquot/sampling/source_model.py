@@ -45,9 +45,12 @@ class Trees:
         # Children stand after their parent: so every walk ends.
         after = np.arange(nodes)[inner]
         walks = same and bool(
-            (self.left[inner] > after).all() and (self.right[inner] > after).all() and (self.right[inner] < nodes).all()
-            and (self.left[inner] < nodes).all() and (self.feature[inner] >= 0).all()
-        )  # fmt: skip
+            (self.left[inner] > after).all()
+            and (self.right[inner] > after).all()
+            and (self.right[inner] < nodes).all()
+            and (self.left[inner] < nodes).all()
+            and (self.feature[inner] >= 0).all()
+        )
         starts = len(self.root) == 0 or (self.root.min() >= 0 and self.root.max() < nodes)
         if not (walks and starts):
             raise DataError("the trees are broken: a node names a child or a feature that cannot be")
@@ -69,9 +72,13 @@ def trees_of(model: Any) -> Trees:
         at += len(tree.feature)
     whole = {name: np.concatenate(found) for name, found in parts.items() if name != "root"}
     return Trees(
-        np.array(parts["root"], dtype=np.int32), whole["feature"].astype(np.int32), whole["threshold"],
-        whole["left"].astype(np.int32), whole["right"].astype(np.int32), whole["value"],
-    )  # fmt: skip
+        np.array(parts["root"], dtype=np.int32),
+        whole["feature"].astype(np.int32),
+        whole["threshold"],
+        whole["left"].astype(np.int32),
+        whole["right"].astype(np.int32),
+        whole["value"],
+    )
 
 
 def apply_trees(trees: Trees, features: FloatArray) -> FloatArray:
@@ -199,11 +206,13 @@ class SourceModel:
         pairs, domains = labels_for(pair, len(sources), "pair"), labels_for(domain, len(sources), "domain")
         parts = [
             self._assess(
-                pieces(sources[at : at + CHUNK]), pairs[at : at + CHUNK], domains[at : at + CHUNK],
+                pieces(sources[at : at + CHUNK]),
+                pairs[at : at + CHUNK],
+                domains[at : at + CHUNK],
                 None if vectors is None else vectors[at : at + CHUNK],
             )
             for at in range(0, len(sources), CHUNK)
-        ]  # fmt: skip
+        ]
         if not parts:
             return np.zeros(0), np.zeros(0)
         return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
@@ -230,9 +239,15 @@ class SourceModel:
         """
         k = self.known.width - self.known.dimensions
         light = replace(
-            self, known=replace(self.known, dimensions=0), centre=self.centre[:k], scale=self.scale[:k],
-            slopes=self.slopes[:k], ngrams=self.ngrams[:0], trees=None, embedding="",
-        )  # fmt: skip
+            self,
+            known=replace(self.known, dimensions=0),
+            centre=self.centre[:k],
+            scale=self.scale[:k],
+            slopes=self.slopes[:k],
+            ngrams=self.ngrams[:0],
+            trees=None,
+            embedding="",
+        )
         return light.assess(sources)[1]
 
     # -- files -----------------------------------------------------------------------------------------------------
@@ -272,9 +287,14 @@ def _check_shapes(model: SourceModel) -> None:
     """Every array must have the shape that applying the model relies on."""
     k, surface, size = model.known.width, len(SURFACE), model.ngrams.size
     expected = {
-        "centre": (k,), "scale": (k,), "slopes": (k,), "limits": (2,), "whitening": (surface, surface),
-        "memory": (2, 1 << SEEN_BITS), "ngrams": (size if size & (size - 1) == 0 else 1 << BITS,),
-    }  # fmt: skip
+        "centre": (k,),
+        "scale": (k,),
+        "slopes": (k,),
+        "limits": (2,),
+        "whitening": (surface, surface),
+        "memory": (2, 1 << SEEN_BITS),
+        "ngrams": (size if size & (size - 1) == 0 else 1 << BITS,),
+    }
     for name, shape in expected.items():
         found = getattr(model, name).shape
         if found != shape:
@@ -325,7 +345,9 @@ def _from_arrays(stored: dict[str, Any], header: Header) -> SourceModel:
     meta = msgspec.json.decode(stored["meta"].tobytes(), type=_Meta)
     trees = Trees(*(stored[f"tree_{name}"] for name in _TREES)) if "tree_root" in stored else None
     return SourceModel(
-        **msgspec.structs.asdict(meta), trees=trees, version=header.aliquot,
+        **msgspec.structs.asdict(meta),
+        trees=trees,
+        version=header.aliquot,
         memory=np.unpackbits(stored["memory"], axis=1).astype(np.bool_),
         **{name: stored[name] for name in _ARRAYS if name != "memory"},
-    )  # fmt: skip
+    )

@@ -26,15 +26,23 @@ from aliquot.stats.arrays import FloatArray
 _MANY = 0.25
 
 
-@utility("source_length", needs=("source",), paper="docs/methods.md, section 3",
-         advice="Long sources first: the baseline of every learned source utility.")  # fmt: skip
+@utility(
+    "source_length",
+    needs=("source",),
+    paper="docs/methods.md, section 3",
+    advice="Long sources first: the baseline of every learned source utility.",
+)
 def source_length(evalset: EvalSet) -> FloatArray:
     """Long sources: words, or characters in Chinese, Japanese, Korean and Thai."""
     return source_lengths(evalset)
 
 
-@utility("source", needs=("source",), paper="Zouhar et al. 2025, section 4.1",
-         advice="What past campaigns teach about sources; before any output exists.")  # fmt: skip
+@utility(
+    "source",
+    needs=("source",),
+    paper="Zouhar et al. 2025, section 4.1",
+    advice="What past campaigns teach about sources; before any output exists.",
+)
 def source(
     evalset: EvalSet,
     *,

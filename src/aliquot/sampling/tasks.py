@@ -229,8 +229,9 @@ def _by_utility(task: Task) -> Chosen:
     utility: FloatArray = task.method.run(task.seen, task.given, rng=task.rng)
     unknown = int((~np.isfinite(utility)).sum())
     if unknown:
-        warnings.warn(f"{unknown} of {len(utility)} items lack what '{task.method.name}' needs: they come last",
-                      AliquotWarning, 2)  # fmt: skip
+        warnings.warn(
+            f"{unknown} of {len(utility)} items lack what '{task.method.name}' needs: they come last", AliquotWarning, 2
+        )
     known = utility[np.isfinite(utility)]
     if len(known) > 1 and is_constant(known):
         warnings.warn(f"'{task.method.name}' finds all items equally useful: the choice is random", AliquotWarning, 2)
@@ -250,8 +251,9 @@ def _document_codes(task: Task) -> IntArray:
 
 def _by_subset(task: Task) -> Chosen:
     if task.cost is not None or task.unit == "document":
-        raise OptionError(f"'{task.method.name}' chooses a number of items; use a utility or a design with --cost or "
-                          "--unit document")  # fmt: skip
+        raise OptionError(
+            f"'{task.method.name}' chooses a number of items; use a utility or a design with --cost or --unit document"
+        )
     rows, weights, details = [], [], {}
     n = len(task.evalset)
     everything = [(np.arange(n), Budget(min(task.budget.n, n)), None)]

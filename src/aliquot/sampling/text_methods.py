@@ -19,9 +19,13 @@ from aliquot.stats.text_similarity import mean_pairwise_similarity
 _ZOUHAR = "Zouhar et al. 2025"
 
 
-@utility("diversity", needs=("outputs", "systems"), paper=f"{_ZOUHAR}, eq. 6",
-         differs="the paper uses embeddings (similarity=embedding), which need a model; ours is its Dice of unigrams",
-         advice="Items on which outputs differ; needs no metric, only outputs.")  # fmt: skip
+@utility(
+    "diversity",
+    needs=("outputs", "systems"),
+    paper=f"{_ZOUHAR}, eq. 6",
+    differs="the paper uses embeddings (similarity=embedding), which need a model; ours is its Dice of unigrams",
+    advice="Items on which outputs differ; needs no metric, only outputs.",
+)
 def diversity(
     evalset: EvalSet,
     *,
@@ -71,8 +75,11 @@ def _mean_inner_products(texts: list[tuple[str | None, ...]], model: str) -> Flo
     return np.where(pairs > 0, ((total**2).sum(axis=1) - own) / np.maximum(pairs, 1), np.nan)
 
 
-@subset("kmeans", paper="Zouhar et al. 2025, appendix A.1",
-        advice="Items that cover the topics of the test set; weighted=yes for means.")  # fmt: skip
+@subset(
+    "kmeans",
+    paper="Zouhar et al. 2025, appendix A.1",
+    advice="Items that cover the topics of the test set; weighted=yes for means.",
+)
 def kmeans(
     evalset: EvalSet,
     *,
@@ -137,8 +144,12 @@ def _topped_up(rows: IntArray, squared: Callable[[int], FloatArray], n: int) -> 
     return np.array(chosen, dtype=np.int64)
 
 
-@subset("diffuse", needs=("outputs", "systems"), paper=f"{_ZOUHAR}, A.1, after Ashury-Tahan et al. 2024",
-        advice="Items that cover the ways in which outputs differ.")  # fmt: skip
+@subset(
+    "diffuse",
+    needs=("outputs", "systems"),
+    paper=f"{_ZOUHAR}, A.1, after Ashury-Tahan et al. 2024",
+    advice="Items that cover the ways in which outputs differ.",
+)
 def diffuse(evalset: EvalSet, *, n: int, model: str = DEFAULT_MODEL) -> Subset:
     """Medoids of n Ward clusters of the distances between outputs.
 
@@ -154,9 +165,10 @@ def diffuse(evalset: EvalSet, *, n: int, model: str = DEFAULT_MODEL) -> Subset:
         return Subset(np.arange(evalset.n_items))
     by_name = [evalset.systems[at] for at in np.argsort(evalset.systems)]
     memory.require(
-        4 * 8.0 * evalset.n_items**2 / 2, f"diffuse: distances between all {evalset.n_items} items",
+        4 * 8.0 * evalset.n_items**2 / 2,
+        f"diffuse: distances between all {evalset.n_items} items",
         "choose from fewer items first (select --within)",
-    )  # fmt: skip
+    )
     vectors = embed(_filled_texts(evalset, by_name), model).reshape(evalset.n_items, evalset.n_systems, -1)
     return Subset(distance_medoids(vectors, n))
 

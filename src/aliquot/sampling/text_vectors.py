@@ -100,8 +100,9 @@ def _stored(store: Path, keys: Sequence[bytes]) -> dict[bytes, bytes]:
             found = {key: row[0] for key in keys if (row := _fetch(database, key)) is not None}
     except sqlite3.Error as error:
         if isinstance(error, sqlite3.OperationalError):  # locked, or not to be opened: leave it as it is
-            warnings.warn(f"{store}: the cache of embeddings cannot be read ({error}); texts are embedded anew",
-                          AliquotWarning, 2)  # fmt: skip
+            warnings.warn(
+                f"{store}: the cache of embeddings cannot be read ({error}); texts are embedded anew", AliquotWarning, 2
+            )
         else:
             warnings.warn(f"{store}: the cache of embeddings is damaged ({error}); it is made anew", AliquotWarning, 2)
             with suppress(OSError):
@@ -121,8 +122,9 @@ def _keep(store: Path, rows: Sequence[tuple[bytes, bytes]]) -> None:
             database.execute("CREATE TABLE IF NOT EXISTS vectors (key BLOB PRIMARY KEY, vector BLOB)")
             database.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?)", rows)
     except (sqlite3.Error, OSError) as error:
-        warnings.warn(f"{store}: the embeddings cannot be kept there ({error}); the next run embeds them again",
-                      AliquotWarning, 2)  # fmt: skip
+        warnings.warn(
+            f"{store}: the embeddings cannot be kept there ({error}); the next run embeds them again", AliquotWarning, 2
+        )
 
 
 def _fetch(database: sqlite3.Connection, key: bytes) -> tuple[bytes] | None:

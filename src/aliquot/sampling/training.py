@@ -166,11 +166,17 @@ def corpus_of(
     dense = dense_features(cut, known, empty_memory(), pairs, domains, vectors)
     dense[:, _UNSEEN_AT : _UNSEEN_AT + len(UNSEEN)] = _unseen_by_others(cut, texts)
     return Corpus(
-        tuple(texts), tuple(name for name, _, _ in trained_on),
+        tuple(texts),
+        tuple(name for name, _, _ in trained_on),
         np.repeat(np.arange(len(parts)), [len(part[0]) for part in parts]),
-        np.concatenate([part[2] for part in parts]), np.concatenate([part[0] for part in parts]),
-        np.concatenate([part[1] for part in parts]), known, dense, ngram_matrix(cut), tuple(trained_on),
-    )  # fmt: skip
+        np.concatenate([part[2] for part in parts]),
+        np.concatenate([part[0] for part in parts]),
+        np.concatenate([part[1] for part in parts]),
+        known,
+        dense,
+        ngram_matrix(cut),
+        tuple(trained_on),
+    )
 
 
 def _named_apart(sets: Sequence[EvalSet]) -> list[EvalSet]:
@@ -253,9 +259,12 @@ class Candidate:
 
 CAREFUL = (Candidate(20.0), Candidate(5.0), Candidate(5.0, ngrams=300.0))
 FREE = (
-    Candidate(1.0), Candidate(1.0, ngrams=300.0), Candidate(5.0, ngrams=100.0), Candidate(5.0, boost=True),
+    Candidate(1.0),
+    Candidate(1.0, ngrams=300.0),
+    Candidate(5.0, ngrams=100.0),
+    Candidate(5.0, boost=True),
     Candidate(5.0, ngrams=300.0, boost=True),
-)  # fmt: skip
+)
 _CLEARLY = 2.0
 
 
@@ -296,9 +305,15 @@ def _boosted(x: FloatArray, left: FloatArray, weight: FloatArray, seed: int) -> 
     from sklearn.ensemble import GradientBoostingRegressor  # noqa: PLC0415  (slow to import)
 
     model = GradientBoostingRegressor(
-        n_estimators=60, learning_rate=0.05, max_depth=3, min_samples_leaf=max(5, min(60, len(x) // 20)),
-        subsample=0.5, max_features=0.5, init="zero", random_state=seed,
-    )  # fmt: skip
+        n_estimators=60,
+        learning_rate=0.05,
+        max_depth=3,
+        min_samples_leaf=max(5, min(60, len(x) // 20)),
+        subsample=0.5,
+        max_features=0.5,
+        init="zero",
+        random_state=seed,
+    )
     return trees_of(model.fit(x, left, sample_weight=weight))
 
 

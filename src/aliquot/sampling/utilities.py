@@ -28,8 +28,12 @@ def random(evalset: EvalSet, *, rng: np.random.Generator) -> FloatArray:
     return rng.random(evalset.n_items)
 
 
-@utility("metric_avg", needs=("metric",), paper=f"{_ZOUHAR}, eq. 3",
-         advice="Hard items first; ranks well with a good metric, means are far off.")  # fmt: skip
+@utility(
+    "metric_avg",
+    needs=("metric",),
+    paper=f"{_ZOUHAR}, eq. 3",
+    advice="Hard items first; ranks well with a good metric, means are far off.",
+)
 def metric_avg(evalset: EvalSet, *, metric: str | None = None) -> FloatArray:
     """Items that systems find hard: minus the mean of the metric over systems.
 
@@ -39,8 +43,12 @@ def metric_avg(evalset: EvalSet, *, metric: str | None = None) -> FloatArray:
     return -row_mean(metric_scores(evalset, metric))
 
 
-@utility("metric_var", needs=("metric",), paper=f"{_ZOUHAR}, eq. 4",
-         advice="Items on which systems differ; a safe first choice for rankings with a good metric.")  # fmt: skip
+@utility(
+    "metric_var",
+    needs=("metric",),
+    paper=f"{_ZOUHAR}, eq. 4",
+    advice="Items on which systems differ; a safe first choice for rankings with a good metric.",
+)
 def metric_var(evalset: EvalSet, *, metric: str | None = None) -> FloatArray:
     """Items on which systems differ most: population variance of the metric over systems.
 
@@ -50,9 +58,13 @@ def metric_var(evalset: EvalSet, *, metric: str | None = None) -> FloatArray:
     return row_variance(metric_scores(evalset, metric))
 
 
-@utility("metric_cons", needs=("metric", "systems"), paper=f"{_ZOUHAR}, eq. 5",
-         differs="the paper uses Spearman's correlation (rank=spearman), its program and we tau-c",
-         advice="Items that rank systems as the whole set does; mild, and rarely harmful.")  # fmt: skip
+@utility(
+    "metric_cons",
+    needs=("metric", "systems"),
+    paper=f"{_ZOUHAR}, eq. 5",
+    differs="the paper uses Spearman's correlation (rank=spearman), its program and we tau-c",
+    advice="Items that rank systems as the whole set does; mild, and rarely harmful.",
+)
 def metric_cons(
     evalset: EvalSet, *, metric: str | None = None, rank: Literal["tau-c", "tau-b", "spearman", "accuracy"] = "tau-c"
 ) -> FloatArray:
@@ -74,8 +86,11 @@ def metric_cons(
     return np.where(np.isfinite(values).any(axis=1), correlation, np.nan)
 
 
-@utility("uncertainty", paper=f"{_ZOUHAR}, appendix A.1",
-         advice="For a metric that knows when it is unsure; give its uncertainty as a score.")  # fmt: skip
+@utility(
+    "uncertainty",
+    paper=f"{_ZOUHAR}, appendix A.1",
+    advice="For a metric that knows when it is unsure; give its uncertainty as a score.",
+)
 def uncertainty(evalset: EvalSet, *, score: str, first: Literal["high", "low"] = "high") -> FloatArray:
     """Items on which a metric is least (or most) sure: a per-output uncertainty averaged over systems.
 
@@ -92,8 +107,9 @@ def uncertainty(evalset: EvalSet, *, score: str, first: Literal["high", "low"] =
     return values if first == "high" else -values
 
 
-@utility("mixture", paper=f"{_ZOUHAR}, appendix A.1",
-         advice="When two signals are both plausible: averages their ranks.")  # fmt: skip
+@utility(
+    "mixture", paper=f"{_ZOUHAR}, appendix A.1", advice="When two signals are both plausible: averages their ranks."
+)
 def mixture(
     evalset: EvalSet,
     *,
@@ -130,8 +146,9 @@ def _irt_utility(name: str, advice: str, paper: str = "appendix A.1") -> Callabl
     return utility(name, needs=("metric", "systems"), paper=f"{_ZOUHAR}, {paper}", advice=advice)
 
 
-@_irt_utility("irt_diffdisc", "Hard and discriminating items by item response theory; close to metric_var.",
-              "section 3.4, eq. 9")  # fmt: skip
+@_irt_utility(
+    "irt_diffdisc", "Hard and discriminating items by item response theory; close to metric_var.", "section 3.4, eq. 9"
+)
 def irt_diffdisc(evalset: EvalSet, *, metric: str | None = None) -> FloatArray:
     """Difficulty times discrimination of the item-response fit.
 
@@ -172,8 +189,7 @@ def irt_feas(evalset: EvalSet, *, metric: str | None = None) -> FloatArray:
     return fit_irt(metric_scores(evalset, metric)).feasibility
 
 
-@_irt_utility("irt_info", "Items with most information about these systems' abilities.",
-              "appendix A.1, eq. 14 to 16")  # fmt: skip
+@_irt_utility("irt_info", "Items with most information about these systems' abilities.", "appendix A.1, eq. 14 to 16")
 def irt_info(evalset: EvalSet, *, metric: str | None = None) -> FloatArray:
     """Fisher information of an item about the systems' abilities.
 

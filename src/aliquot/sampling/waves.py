@@ -117,10 +117,15 @@ def add_wave(
     ids = pool.items["id"].to_list()
     chosen_ids = tuple(ids[row] for row in rows)
     return replace(
-        earlier, ids=chosen_ids, origin=continued(earlier.origin, origin_of(pool, chosen_ids)),
-        probability=after[rows], weight=None, signature=signature, details=details,
+        earlier,
+        ids=chosen_ids,
+        origin=continued(earlier.origin, origin_of(pool, chosen_ids)),
+        probability=after[rows],
+        weight=None,
+        signature=signature,
+        details=details,
         stratum=None if strata is None else tuple(map(str, strata[rows].tolist())),
-    )  # fmt: skip
+    )
 
 
 def conditional(before: FloatArray, after: FloatArray) -> FloatArray:
@@ -174,10 +179,12 @@ def require_design(earlier: Selection) -> None:
         ("within" in details, "is a second stage (--within)"),
         ("included" in details, "has items that were included in any case (--include)"),
         (earlier.cost is not None, "keeps a cost budget (--cost)"),
-        (details.get("variance") == "clustered" or "documents" in (method.needs if method else ()),
-         "takes whole documents or snippets, which further items would leave half judged"),
+        (
+            details.get("variance") == "clustered" or "documents" in (method.needs if method else ()),
+            "takes whole documents or snippets, which further items would leave half judged",
+        ),
         (earlier.probability is None or name not in DESIGNS, "has no inclusion probabilities"),
-    )  # fmt: skip
+    )
     for refused, reason in reasons:
         if refused:
             advice = f"draw a fresh sample of the full size, or begin with {', '.join(DESIGNS[:-2])} or balanced"
@@ -199,8 +206,10 @@ def recorded_waves(selection: Selection) -> list[dict[str, int]]:
         raise DataError(f"--add-to: the selection's waves are {waves!r}; each should have a size and drawn") from None
     if sum(wave["drawn"] for wave in recorded) != len(selection):
         drawn = " + ".join(str(wave["drawn"]) for wave in recorded)
-        raise DataError(f"--add-to: the selection has {len(selection)} items, but its waves drew {drawn}; "
-                        "give the file as `aliquot select` wrote it")  # fmt: skip
+        raise DataError(
+            f"--add-to: the selection has {len(selection)} items, but its waves drew {drawn}; "
+            "give the file as `aliquot select` wrote it"
+        )
     return recorded
 
 
@@ -228,10 +237,15 @@ def _chosen_rows(pool: EvalSet, earlier: Selection) -> IntArray:
     row_of = {item: row for row, item in enumerate(pool.ids)}
     missing = [item for item in earlier.ids if item not in row_of]
     if missing or earlier.population != pool.n_items:
-        found = f"it has the item {missing[0]!r}, which they lack" if missing else (
-            f"it is from {earlier.population} items, they have {pool.n_items}")  # fmt: skip
-        raise DataError(f"{pool.name}: the selection was not drawn from these data: {found}; give the data it was "
-                        "drawn from, with the same --exclude-items")  # fmt: skip
+        found = (
+            f"it has the item {missing[0]!r}, which they lack"
+            if missing
+            else (f"it is from {earlier.population} items, they have {pool.n_items}")
+        )
+        raise DataError(
+            f"{pool.name}: the selection was not drawn from these data: {found}; give the data it was "
+            "drawn from, with the same --exclude-items"
+        )
     return np.array([row_of[item] for item in earlier.ids], dtype=np.int64)
 
 

@@ -26,8 +26,12 @@ from aliquot.simulation.replay import INTERVALS, Stage, draw, outcome, range_not
 from aliquot.simulation.setup import BASELINE, DEFAULT, distinct, parse_budgets, parse_methods, replay_method
 from aliquot.simulation.units import naming
 
-METHODS = ("stratified:bins=document,rounding=nearest+stratified", "segments+cv_published:covariance=centred",
-           "stratified:bins=document,rounding=nearest+paper_best", "auto")  # fmt: skip
+METHODS = (
+    "stratified:bins=document,rounding=nearest+stratified",
+    "segments+cv_published:covariance=centred",
+    "stratified:bins=document,rounding=nearest+paper_best",
+    "auto",
+)
 _FEWEST = 20
 Progress = Callable[[int, int], None]
 
@@ -124,10 +128,17 @@ def by_annotator(
         notes += [note for stage in stages for note in range_notes(stage)][:1]
     work = _Replays(tuple(typed), budgets, repeats, metric, interval, value_range, level, seed)
     found = run_in_order(work, parts, jobs=jobs, progress=progress)
-    line = signature("simulate:by_annotator", None, methods=",".join(typed), repeats=repeats, metric=metric,
-                     interval=None if interval == "t" else interval,
-                     range=None if value_range is None else f"{value_range[0]:g},{value_range[1]:g}", seed=seed,
-                     data=",".join(evalset.fingerprint for evalset in sets))  # fmt: skip
+    line = signature(
+        "simulate:by_annotator",
+        None,
+        methods=",".join(typed),
+        repeats=repeats,
+        metric=metric,
+        interval=None if interval == "t" else interval,
+        range=None if value_range is None else f"{value_range[0]:g},{value_range[1]:g}",
+        seed=seed,
+        data=",".join(evalset.fingerprint for evalset in sets),
+    )
     return AnnotatorStudy(tuple(_rows(typed, np.array(found), work.shares(parts[0]))), len(parts), tuple(notes), line)
 
 

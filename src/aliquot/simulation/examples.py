@@ -90,8 +90,11 @@ def _folder(path: Path, example: Example) -> Path:
 
 def _script(example: Example) -> str:
     held = [f"#   {name}: {what}" for name, what in example.files.items()]
-    lines = [f"# {example.title}. {example.about}", *held, ("# Run one command after the other in this folder, or all: "
-             f"sh {COMMANDS}")]  # fmt: skip
+    lines = [
+        f"# {example.title}. {example.about}",
+        *held,
+        (f"# Run one command after the other in this folder, or all: sh {COMMANDS}"),
+    ]
     for question, command in example.steps:
         lines += ["", f"# {question}", command]
     return "\n".join(lines) + "\n"
@@ -104,7 +107,8 @@ _MT_METRICS = {"neural": 0.55, "embedding": 0.45, "chrF-like": 0.3}
 _BUDGET = 50
 
 _MQM = Example(
-    "mqm", "Machine translation, errors marked by experts (MQM)",
+    "mqm",
+    "Machine translation, errors marked by experts (MQM)",
     "Six systems, 160 segments in documents of three domains, three metrics; experts can judge 50 segments.",
     {
         "data.jsonl": "this year's segments, outputs and metrics; nobody has judged them",
@@ -115,17 +119,25 @@ _MQM = Example(
     (
         ("What is in the data, and what can I do with them?", "aliquot inspect data.jsonl"),
         ("How many segments do I need? Last year's campaign knows.", "aliquot plan past.jsonl --replays 20"),
-        ("Which segments should the experts judge?",
-         f"aliquot select data.jsonl --budget {_BUDGET} --protocol mqm --seed 1 -o chosen-again.jsonl"),
-        ("Who is best, and how sure are we?",
-         "aliquot estimate data.jsonl -s selection.jsonl -j judgments.csv --pairs"),
-        ("Would this have worked last year, and what would it have saved?",
-         "aliquot simulate past.jsonl --repeats 10 --budgets 20%,40% --seconds-per-item 300 --hourly 40 --jobs 1"),
+        (
+            "Which segments should the experts judge?",
+            f"aliquot select data.jsonl --budget {_BUDGET} --protocol mqm --seed 1 -o chosen-again.jsonl",
+        ),
+        (
+            "Who is best, and how sure are we?",
+            "aliquot estimate data.jsonl -s selection.jsonl -j judgments.csv --pairs",
+        ),
+        (
+            "Would this have worked last year, and what would it have saved?",
+            "aliquot simulate past.jsonl --repeats 10 --budgets 20%,40% --seconds-per-item 300 --hourly 40 --jobs 1",
+        ),
         ("Can I trust a metric instead?", "aliquot metrics past.jsonl"),
-        ("One page to show to somebody",
-         "aliquot report data.jsonl -s selection.jsonl -j judgments.csv -o report.html"),
+        (
+            "One page to show to somebody",
+            "aliquot report data.jsonl -s selection.jsonl -j judgments.csv -o report.html",
+        ),
     ),
-)  # fmt: skip
+)
 
 
 def _mqm(folder: Path, seed: int) -> None:
@@ -133,8 +145,10 @@ def _mqm(folder: Path, seed: int) -> None:
         _named(synthetic(160, len(_MT), protocol="mqm", metrics=_MT_METRICS, annotators=4, seed=seed + year), _MT)
         for year in (0, 1)
     ]
-    past, now = (replace(data, name=f"{word} year's MQM (simulated)") for data, word in zip(campaigns, ("last", "this"),
-                                                                                          strict=True))  # fmt: skip
+    past, now = (
+        replace(data, name=f"{word} year's MQM (simulated)")
+        for data, word in zip(campaigns, ("last", "this"), strict=True)
+    )
     open_ = _unjudged(now)
     selection = select(open_, budget=_BUDGET, protocol="mqm", seed=1)
     save(past, folder / "past.jsonl")
@@ -164,7 +178,8 @@ _CRITERIA = {"coherence": (0.0, 0.6), "consistency": (0.5, 0.9), "fluency": (0.6
 """Of each criterion: how much higher than the whole impression it is rated, and the spread of what is its own."""
 
 _SUMMARISATION = Example(
-    "summarisation", "Summaries rated on four criteria",
+    "summarisation",
+    "Summaries rated on four criteria",
     "Six systems summarise 40 articles; three annotators rate each summary from 1 to 5 for coherence, consistency, "
     "fluency and relevance.",
     {"data.jsonl": "articles, summaries, metrics and the ratings"},
@@ -173,18 +188,30 @@ _SUMMARISATION = Example(
         ("Do the annotators agree, on which criterion least?", "aliquot agreement data.jsonl --bootstrap 100"),
         ("Do the four criteria measure different things?", "aliquot compare data.jsonl --kind criteria"),
         ("Who is best in coherence?", "aliquot estimate data.jsonl --criterion coherence"),
-        ("One score of all four, with weights",
-         ('aliquot combine data.jsonl --formula "0.3*coherence + 0.4*consistency + 0.1*fluency + 0.2*relevance" '
-         "-o combined.jsonl")),
+        (
+            "One score of all four, with weights",
+            (
+                'aliquot combine data.jsonl --formula "0.3*coherence + 0.4*consistency + 0.1*fluency + 0.2*relevance" '
+                "-o combined.jsonl"
+            ),
+        ),
         ("Who is best in that?", "aliquot estimate combined.jsonl"),
         ("One page to show to somebody", "aliquot report data.jsonl --without plan -o report.html"),
     ),
-)  # fmt: skip
+)
 
 
 def _summarisation(folder: Path, seed: int) -> None:
-    data = synthetic(40, len(_SUMMARISERS), protocol="likert", metrics={"rouge-like": 0.25, "learned": 0.45},
-                     document_length=0, annotators=5, judgments_per_output=3, seed=seed)  # fmt: skip
+    data = synthetic(
+        40,
+        len(_SUMMARISERS),
+        protocol="likert",
+        metrics={"rouge-like": 0.25, "learned": 0.45},
+        document_length=0,
+        annotators=5,
+        judgments_per_output=3,
+        seed=seed,
+    )
     rng = np.random.default_rng([seed, 1])
     whole = _judgments_of(data)
     parts = []
@@ -199,7 +226,8 @@ def _summarisation(folder: Path, seed: int) -> None:
 # -- Chat: which of two answers is better? ---------------------------------------------------------------------------
 
 _CHAT = Example(
-    "chat", "Answers of chat assistants, compared in pairs",
+    "chat",
+    "Answers of chat assistants, compared in pairs",
     "Four assistants answer 60 prompts; twelve annotators choose the better of two answers, or a tie.",
     {"choices.csv": "prompt, the two assistants in the order shown, the choice, the annotator"},
     (
@@ -208,7 +236,7 @@ _CHAT = Example(
         ("Do annotators make the same choices?", "aliquot agreement choices.csv --answer choice --bootstrap 100"),
         ("One page to show to somebody", "aliquot report choices.csv -o report.html"),
     ),
-)  # fmt: skip
+)
 _ASSISTANTS = ("aster", "birch", "cedar", "dahlia")
 _FIRST_SHOWN = 0.15  # in log-odds: what being shown first is worth
 _TIED = 0.25  # share of choices that end in a tie where two answers are equally good
@@ -234,22 +262,29 @@ def _chat(folder: Path, seed: int) -> None:
 # -- A crowd, some of it careless ------------------------------------------------------------------------------------
 
 _CROWD = Example(
-    "crowd", "Direct assessment by a crowd, some of it careless",
+    "crowd",
+    "Direct assessment by a crowd, some of it careless",
     "Five systems, 60 segments, each output rated from 0 to 100 by three of 20 workers; two of the workers rate at "
     "random and in a hurry, and one gives the same rating throughout.",
     {"data.jsonl": "segments, outputs, metrics and the ratings with their times"},
     (
         ("Do the workers agree, and who does not?", "aliquot agreement data.jsonl --bootstrap 100"),
-        ("Mark those who rate in a hurry or always the same, and practice",
-         ('aliquot clean data.jsonl --steps "speeders:share=0.4+straight_liners+standardise+burn_in:first=5" '
-         "--audit audit.json -o cleaned.jsonl")),
+        (
+            "Mark those who rate in a hurry or always the same, and practice",
+            (
+                'aliquot clean data.jsonl --steps "speeders:share=0.4+straight_liners+standardise+burn_in:first=5" '
+                "--audit audit.json -o cleaned.jsonl"
+            ),
+        ),
         ("Do the others agree better?", "aliquot agreement cleaned.jsonl --bootstrap 100"),
-        ("Scores adjusted for who is strict and who is lenient",
-         "aliquot combine cleaned.jsonl --normalise crossed -o combined.jsonl"),
+        (
+            "Scores adjusted for who is strict and who is lenient",
+            "aliquot combine cleaned.jsonl --normalise crossed -o combined.jsonl",
+        ),
         ("Who is best?", "aliquot estimate combined.jsonl"),
         ("One page to show to somebody", "aliquot report cleaned.jsonl --without plan -o report.html"),
     ),
-)  # fmt: skip
+)
 _CARELESS = ("a04", "a11")
 _ALWAYS = ("a17", 75.0)
 
@@ -261,17 +296,25 @@ def _crowd(folder: Path, seed: int) -> None:
     hurried = pl.col("annotator").is_in(_CARELESS)
     at_random = pl.Series("random", np.round(rng.uniform(0, 100, table.height)))
     table = table.with_columns(
-        pl.when(hurried).then(at_random).when(pl.col("annotator") == _ALWAYS[0]).then(_ALWAYS[1])
-        .otherwise(pl.col("value")).alias("value"),
+        pl.when(hurried)
+        .then(at_random)
+        .when(pl.col("annotator") == _ALWAYS[0])
+        .then(_ALWAYS[1])
+        .otherwise(pl.col("value"))
+        .alias("value"),
         pl.when(hurried).then(pl.col("seconds") * 0.1).otherwise(pl.col("seconds")).round(1).alias("seconds"),
-    )  # fmt: skip
-    save(replace(_unjudged(data), judgments=Judgments(table), name="crowd (simulated)").aggregate(),
-         folder / "data.jsonl")  # fmt: skip
+    )
+    save(
+        replace(_unjudged(data), judgments=Judgments(table), name="crowd (simulated)").aggregate(),
+        folder / "data.jsonl",
+    )
 
 
 EXAMPLES: Mapping[str, tuple[Example, Callable[[Path, int], None]]] = MappingProxyType(
     {
-        "mqm": (_MQM, _mqm), "summarisation": (_SUMMARISATION, _summarisation), "chat": (_CHAT, _chat),
+        "mqm": (_MQM, _mqm),
+        "summarisation": (_SUMMARISATION, _summarisation),
+        "chat": (_CHAT, _chat),
         "crowd": (_CROWD, _crowd),
     }
-)  # fmt: skip
+)

@@ -61,11 +61,12 @@ class MetricQuality(Shown):
         return (
             table.group_by("method", "bin")
             .agg(
-                pl.col("parity").filter("reached").mean(), pl.len().alias("metrics"),
+                pl.col("parity").filter("reached").mean(),
+                pl.len().alias("metrics"),
                 (~pl.col("reached")).sum().alias("missed"),
             )
             .sort("method", "bin")
-        )  # fmt: skip
+        )
 
     def to_frame(self) -> pl.DataFrame:
         """One row for each set, metric and method."""
@@ -125,9 +126,14 @@ def metric_quality(
         ]
         if progress is not None:
             progress(done, len(tasks))
-    line = signature("simulate:by_metric", None, methods=",".join(methods), seed=seed,
-                     metrics=None if metrics is None else ",".join(metrics),
-                     data=",".join(kept.fingerprint for kept in sets))  # fmt: skip
+    line = signature(
+        "simulate:by_metric",
+        None,
+        methods=",".join(methods),
+        seed=seed,
+        metrics=None if metrics is None else ",".join(metrics),
+        data=",".join(kept.fingerprint for kept in sets),
+    )
     return MetricQuality(tuple(rows), tuple(notes), line)
 
 

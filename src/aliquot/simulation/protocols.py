@@ -145,8 +145,15 @@ def protocols(
     if not rows:
         raise DataError(f"no set has enough complete items of a score to rank systems by; looked at {quoted(names)}")
     notes = [f"{evalset.name}: no documents, so segments only" for evalset in sets if evalset.documents is None]
-    line = signature("simulate:protocols", None, budget=budget, scores=",".join(names), runs=runs, seed=seed,
-                     data=",".join(evalset.fingerprint for evalset in sets))  # fmt: skip
+    line = signature(
+        "simulate:protocols",
+        None,
+        budget=budget,
+        scores=",".join(names),
+        runs=runs,
+        seed=seed,
+        data=",".join(evalset.fingerprint for evalset in sets),
+    )
     lengths = [row for at, evalset in enumerate(sets) for row in _lengths(evalset, budgets[at], human, runs, seed)]
     known = tuple(row for row in coverage if row is not None)
     return ProtocolStudy(tuple(rows), tuple(lengths), known, runs, len(sets), tuple(notes), line)

@@ -54,8 +54,17 @@ class Stage:
 
     def __reduce__(self) -> tuple[object, ...]:
         """Travel by name: the process that knows this stage already uses its own, with all it has computed on it."""
-        options = (self.cost, self.unit, self.balance, self.matching, self.test, self.level, self.crowd, self.interval,
-                   self.value_range)  # fmt: skip
+        options = (
+            self.cost,
+            self.unit,
+            self.balance,
+            self.matching,
+            self.test,
+            self.level,
+            self.crowd,
+            self.interval,
+            self.value_range,
+        )
         return _arrived, (self.token, self.evalset, *options)
 
     @cached_property
@@ -126,11 +135,16 @@ class Outcome:
 def stacked(outcomes: list[Outcome]) -> Outcomes:
     """Put replays on top of each other."""
     return Outcomes(
-        np.array([o.means for o in outcomes]), np.array([o.half for o in outcomes]), np.array([o.p for o in outcomes]),
-        np.array([o.p_full for o in outcomes]), np.array([o.clusters for o in outcomes]),
-        np.array([o.cost for o in outcomes]), tuple(o.scores for o in outcomes),
-        np.array([o.watched for o in outcomes]), np.array([o.centre for o in outcomes]),
-    )  # fmt: skip
+        np.array([o.means for o in outcomes]),
+        np.array([o.half for o in outcomes]),
+        np.array([o.p for o in outcomes]),
+        np.array([o.p_full for o in outcomes]),
+        np.array([o.clusters for o in outcomes]),
+        np.array([o.cost for o in outcomes]),
+        tuple(o.scores for o in outcomes),
+        np.array([o.watched for o in outcomes]),
+        np.array([o.centre for o in outcomes]),
+    )
 
 
 def replay_seeds(seed: int, evalset: EvalSet, method: ReplayMethod, share: float) -> list[int]:
@@ -178,12 +192,23 @@ def allocated(
     options = given | {"budget": cells, "cost": stage.cost, "protocol_scale": judged_scale(stage.evalset)}
     shares = [min(point.share, 1.0) for point in points]
     seed, stopped = int(rng.integers(2**31)), float("nan")
-    for share, allocator in zip(shares, allocations(stage.evalset, stage.scores, shares, seed, options, stage.costs),
-                                strict=True):  # fmt: skip
+    for share, allocator in zip(
+        shares, allocations(stage.evalset, stage.scores, shares, seed, options, stage.costs), strict=True
+    ):
         chosen = allocator.selection()
         rows = np.array([allocator.rows[str(item)] for item in chosen.ids], dtype=np.int64)
-        found = outcome(stage, plan, Chosen(rows, utility=chosen.utility, probability=chosen.probability,
-                                            systems=chosen.systems, details=chosen.details), rng)  # fmt: skip
+        found = outcome(
+            stage,
+            plan,
+            Chosen(
+                rows,
+                utility=chosen.utility,
+                probability=chosen.probability,
+                systems=chosen.systems,
+                details=chosen.details,
+            ),
+            rng,
+        )
         if watch and found is not None:
             picture = allocator.advice().picture
             stopped = share if picture.stop and np.isnan(stopped) else stopped
@@ -205,10 +230,15 @@ def judged(stage: Stage, chosen: Chosen) -> Sample:
         cells = cell_probability(chosen.utility, chosen.probability, design.rates, stage.evalset.systems)
         return adaptive_sample(stage.evalset, rows, scores, cells)
     return Sample(
-        stage.evalset, rows, scores, chosen.probability,
+        stage.evalset,
+        rows,
+        scores,
+        chosen.probability,
         weight if chosen.probability is None else 1.0 / chosen.probability,
-        kind=design.variance, stratum=_codes(chosen.stratum), remainder=design.remainder,
-    )  # fmt: skip
+        kind=design.variance,
+        stratum=_codes(chosen.stratum),
+        remainder=design.remainder,
+    )
 
 
 def _codes(stratum: IntArray | None) -> IntArray | None:
@@ -226,10 +256,17 @@ def outcome(stage: Stage, plan: ReplayMethod, chosen: Chosen, rng: np.random.Gen
     values = np.where(np.abs(found.values - stage.truth.means) <= stage.rounding, stage.truth.means, found.values)
     half, centre = _intervals(stage, found)
     return Outcome(
-        values, half, _p_for_accuracy(stage, plan, found, rng), found.p_sample,
-        full_p(found), cluster_systems(found), _spent(stage, sample), sample.n, sample.scores,
+        values,
+        half,
+        _p_for_accuracy(stage, plan, found, rng),
+        found.p_sample,
+        full_p(found),
+        cluster_systems(found),
+        _spent(stage, sample),
+        sample.n,
+        sample.scores,
         centre=values if centre is None else centre,
-    )  # fmt: skip
+    )
 
 
 INTERVALS = ("t", "hoeffding", "bernstein")

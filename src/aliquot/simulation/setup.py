@@ -40,8 +40,10 @@ def population(data: EvalSet, human: str | None = None) -> tuple[EvalSet, tuple[
     judged = np.isfinite(data.human_score())
     covered = judged.mean(axis=0)
     if not judged.any():
-        raise DataError(f"{data.name}: no item has a human score, so there is no truth to compare with; give a past "
-                        "campaign with human scores, or name the score with --human")  # fmt: skip
+        raise DataError(
+            f"{data.name}: no item has a human score, so there is no truth to compare with; give a past "
+            "campaign with human scores, or name the score with --human"
+        )
     thin = [name for name, share in zip(data.systems, covered, strict=True) if share <= _THIN * covered.max()]
     kept = data.drop(systems=thin).complete()
     notes = []
@@ -54,8 +56,10 @@ def population(data: EvalSet, human: str | None = None) -> tuple[EvalSet, tuple[
     if kept.n_systems < 2:
         raise DataError(f"{data.name}: only one system has human scores; a replay compares at least two")
     if kept.n_items < FEWEST_ITEMS:
-        raise DataError(f"{data.name}: only {kept.n_items} items are judged for all {kept.n_systems} systems; a replay "
-                        f"needs at least {FEWEST_ITEMS}: leave systems out with --exclude")  # fmt: skip
+        raise DataError(
+            f"{data.name}: only {kept.n_items} items are judged for all {kept.n_systems} systems; a replay "
+            f"needs at least {FEWEST_ITEMS}: leave systems out with --exclude"
+        )
     return replace(kept, judgments=None), tuple(notes)
 
 
@@ -63,8 +67,10 @@ def _human(data: EvalSet, human: str | None) -> str:
     """The name of the human score, or an error that says which set lacks it."""
     name = human or data.human
     if name is None:
-        raise DataError(f"{data.name}: no score is known to be people's, so there is no truth to compare with; give a "
-                        "past campaign with human scores, or name the score with --human / human=")  # fmt: skip
+        raise DataError(
+            f"{data.name}: no score is known to be people's, so there is no truth to compare with; give a "
+            "past campaign with human scores, or name the score with --human / human="
+        )
     if name not in data.scores:
         raise unknown_name(f"human score of {data.name}", name, data.scores)
     return name
@@ -312,8 +318,10 @@ def _chain(typed: str) -> list[Spec]:
     chain = [parse_spec(part) for part in parts]
     first = chain[0].name
     if first in estimators() and first not in all_methods():
-        raise OptionError(f"method '{typed}': '{first}' is an estimator; write what chooses the items first, for "
-                          f"instance {BASELINE}+{first}")  # fmt: skip
+        raise OptionError(
+            f"method '{typed}': '{first}' is an estimator; write what chooses the items first, for "
+            f"instance {BASELINE}+{first}"
+        )
     return chain
 
 

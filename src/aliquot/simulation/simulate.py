@@ -195,8 +195,18 @@ def simulate(
     typed = parse_methods(methods)
     if BASELINE not in typed:
         typed = [BASELINE, *typed]
-    stages, notes = _stages(sets, human, cost=cost, unit=unit, balance=balance, test=test, level=level, crowd=crowd,
-                            interval=interval, value_range=value_range)  # fmt: skip
+    stages, notes = _stages(
+        sets,
+        human,
+        cost=cost,
+        unit=unit,
+        balance=balance,
+        test=test,
+        level=level,
+        crowd=crowd,
+        interval=interval,
+        value_range=value_range,
+    )
     units = [
         u
         for at, stage in enumerate(stages)
@@ -204,15 +214,26 @@ def simulate(
     ]
     wanted = None if chosen is None else list(dict.fromkeys([*_with_baselines(chosen), "cost"]))
     line = signature(
-        "simulate", None, methods=",".join(typed), budgets=_listed(budgets), repeats=repeats, metric=metric,
-        human=_listed(dict.fromkeys(stage.evalset.human for stage in stages)), cost=cost,
-        unit=None if unit == "item" else unit, balance=balance, test=None if test == "analytic" else test,
-        level=None if level == 0.95 else level, interval=None if interval == "t" else interval,
+        "simulate",
+        None,
+        methods=",".join(typed),
+        budgets=_listed(budgets),
+        repeats=repeats,
+        metric=metric,
+        human=_listed(dict.fromkeys(stage.evalset.human for stage in stages)),
+        cost=cost,
+        unit=None if unit == "item" else unit,
+        balance=balance,
+        test=None if test == "analytic" else test,
+        level=None if level == 0.95 else level,
+        interval=None if interval == "t" else interval,
         range=None if value_range is None else f"{value_range[0]:g},{value_range[1]:g}",
         measures=None if chosen is None else ",".join(chosen),
-        parity=None if parity else "no", crowd=crowd, seed=seed,
+        parity=None if parity else "no",
+        crowd=crowd,
+        seed=seed,
         data=",".join(stage.evalset.fingerprint for stage in stages),
-    )  # fmt: skip
+    )
     with open_journal(Path(journal) if journal is not None else None, line) as memory:
         _work(units, stages, wanted, memory, jobs, engine, progress_of(progress, "replaying"))
         cells = [Cell(**cell) for u in units for cell in memory.done[u.key]]

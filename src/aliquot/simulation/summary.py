@@ -100,8 +100,20 @@ def _row(data: str, method: str, measure: Measure, curve: Curve, random: Curve |
     # Sums of costs in another order differ in their last digits; where nothing varies that is no difference.
     sure = max(_beyond(curve, random), _ROUNDING * abs(value))
     gain = _gain(gap if measure.better == "higher" else -gap, sure, measure, is_random=is_random)
-    return Row(data, method, measure.name, value, error, float(ratio.mean()), found.value, spread, found.reached,
-               found.missed, by_cost, gain)  # fmt: skip
+    return Row(
+        data,
+        method,
+        measure.name,
+        value,
+        error,
+        float(ratio.mean()),
+        found.value,
+        spread,
+        found.reached,
+        found.missed,
+        by_cost,
+        gain,
+    )
 
 
 def _mean_error(errors: FloatArray) -> float:
@@ -178,7 +190,16 @@ def _mean_row(method: str, measure: str, group: list[Row]) -> Row:
     verdicts = {row.gain for row in group}
     gain = verdicts.pop() if len(verdicts) == 1 else "unclear"
     return Row(
-        EVERYTHING, method, measure, mean("value"), _mean_error(errors), mean("ratio_to_random"), mean("parity"),
-        _mean_error(np.array([row.parity_error for row in group])), float(np.mean([r.parity_reached for r in group])),
-        sum(row.missed for row in group), mean("cost_parity"), gain,
-    )  # fmt: skip
+        EVERYTHING,
+        method,
+        measure,
+        mean("value"),
+        _mean_error(errors),
+        mean("ratio_to_random"),
+        mean("parity"),
+        _mean_error(np.array([row.parity_error for row in group])),
+        float(np.mean([r.parity_reached for r in group])),
+        sum(row.missed for row in group),
+        mean("cost_parity"),
+        gain,
+    )

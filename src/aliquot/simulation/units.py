@@ -109,10 +109,19 @@ def _replays(unit: Unit, stage: Stage, order: Chosen | None) -> list[tuple[Budge
     if order is not None:
         n = stage.evalset.n_items
         return [
-            (point, [outcome(stage, unit.plan, _start(order, max(FEWEST, round(point.share * n))),
-                             _generator(unit, stage, point, 0))])
+            (
+                point,
+                [
+                    outcome(
+                        stage,
+                        unit.plan,
+                        _start(order, max(FEWEST, round(point.share * n))),
+                        _generator(unit, stage, point, 0),
+                    )
+                ],
+            )
             for point in unit.points
-        ]  # fmt: skip
+        ]
     found = []
     for point in unit.points:
         outcomes = []
@@ -201,10 +210,19 @@ def _cells(
         values = {measure.name: measure.function(together, stage.truth) for measure in measures}
     items = float(np.mean([o.items for o in outcomes])) if outcomes else 0.0
     return [
-        Cell(unit.data, unit.plan.typed, point.written, point.share, point.asked, name, *_mean_and_error(found, unit),
-             items, int(np.isfinite(found).sum()))
+        Cell(
+            unit.data,
+            unit.plan.typed,
+            point.written,
+            point.share,
+            point.asked,
+            name,
+            *_mean_and_error(found, unit),
+            items,
+            int(np.isfinite(found).sum()),
+        )
         for name, found in values.items()
-    ]  # fmt: skip
+    ]
 
 
 def _crowd_cells(unit: Unit, stage: Stage, measures: list[Measure]) -> list[Cell]:
@@ -218,12 +236,20 @@ def _crowd_cells(unit: Unit, stage: Stage, measures: list[Measure]) -> list[Cell
             for name, value in measured(found, rest, measures).items():
                 values[at][name].append(value)
     return [
-        Cell(unit.data, unit.plan.typed, point.written, point.share, point.asked, name,
-             *_mean_and_error(np.concatenate(found), unit), float(np.mean(items[at])) if items[at] else 0.0,
-             int(np.isfinite(np.concatenate(found)).sum()))
+        Cell(
+            unit.data,
+            unit.plan.typed,
+            point.written,
+            point.share,
+            point.asked,
+            name,
+            *_mean_and_error(np.concatenate(found), unit),
+            float(np.mean(items[at])) if items[at] else 0.0,
+            int(np.isfinite(np.concatenate(found)).sum()),
+        )
         for at, point in enumerate(unit.points)
         for name, found in values[at].items()
-    ]  # fmt: skip
+    ]
 
 
 def _mean_and_error(values: FloatArray, unit: Unit) -> tuple[float, float]:
@@ -284,9 +310,16 @@ def crowd_systems(evalset: EvalSet, size: int, seed: int, repeat: int) -> list[s
 def others(stage: Stage, crowd: Sequence[str]) -> Stage:
     """The stage without the crowd: what is estimated, and what is true of it."""
     return Stage(
-        stage.evalset.drop(systems=list(crowd)), stage.cost, stage.unit, stage.balance, stage.matching, stage.test,
-        stage.level, interval=stage.interval, value_range=stage.value_range,
-    )  # fmt: skip
+        stage.evalset.drop(systems=list(crowd)),
+        stage.cost,
+        stage.unit,
+        stage.balance,
+        stage.matching,
+        stage.test,
+        stage.level,
+        interval=stage.interval,
+        value_range=stage.value_range,
+    )
 
 
 def crowd_replays(
@@ -326,9 +359,15 @@ def _chosen(stage: Stage, plan: ReplayMethod, share: float, crowd: Sequence[str]
         warnings.simplefilter("ignore", AliquotWarning)
         budget = resolve_budget(f"{100 * min(least, 1.0):.12g}%", n, stage.costs)
         task = task_of(
-            stage.evalset, plan.selector, budget, stage.costs, balance=stage.balance, unit=stage.unit, crowd=crowd,
+            stage.evalset,
+            plan.selector,
+            budget,
+            stage.costs,
+            balance=stage.balance,
+            unit=stage.unit,
+            crowd=crowd,
             seed=rng,
-        )  # fmt: skip
+        )
         return choose_rows(task, matching=stage.matching)
 
 

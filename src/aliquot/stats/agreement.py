@@ -208,9 +208,14 @@ def span_agreement(
     sizes, sums = _lengths(pairs, judged[2], items)
     shared = _shared(marks, pairs, annotators, judged[2], items)
     return SpanAgreement(
-        first=pairs.first, second=pairs.second, texts=pairs.shared, marked=sizes, both=shared[0], same=shared[1],
+        first=pairs.first,
+        second=pairs.second,
+        texts=pairs.shared,
+        marked=sizes,
+        both=shared[0],
+        same=shared[1],
         sums=np.column_stack([sums, shared[2]]),
-    )  # fmt: skip
+    )
 
 
 def _characters(

@@ -138,8 +138,11 @@ def find_exchange(own: Explanation, features: OutputFeatures, others: FloatArray
 
     All pairs are compared by the present weights, the best few fitted anew. None where no two systems share items.
     """
-    pairs = [(a, b) for a, b in combinations(range(own.scores.shape[1]), 2)
-             if (own.judged[:, a] & own.judged[:, b]).sum() >= _MIN_SHARED]  # fmt: skip
+    pairs = [
+        (a, b)
+        for a, b in combinations(range(own.scores.shape[1]), 2)
+        if (own.judged[:, a] & own.judged[:, b]).sum() >= _MIN_SHARED
+    ]
     best = sorted(pairs, key=lambda pair: -_exchange_gain(own, *pair))[:_REFITTED]
     exchanges = []
     for first, second in best:

@@ -47,8 +47,9 @@ def group_zscores(values: FloatArray, groups: IntArray, minimum: int = 2) -> Gro
     defined = (count > 0) & ~few & ~flat
     scale = np.where(defined, sd, np.nan)
     z = np.where(present, centred / scale[groups], np.nan)
-    return GroupScores(z, np.where(count > 0, mean, np.nan), np.where(count > 0, sd, np.nan), count,
-                       (count > 0) & ~few & flat, few)  # fmt: skip
+    return GroupScores(
+        z, np.where(count > 0, mean, np.nan), np.where(count > 0, sd, np.nan), count, (count > 0) & ~few & flat, few
+    )
 
 
 # -- Crossed annotator and item effects: y = group mean + annotator + item + noise, the effects shrunken (BLUP) ------
@@ -124,8 +125,12 @@ class _Sums:
             return self.by_count.eliminated(ratio)
         weight = _weight(ratio, self.items)
         products = (self.rest_items * weight[None, :]) @ self.rest_items.T
-        return _Eliminated(np.asarray(products.toarray()), self.rest_items @ (weight * self.items_y),
-                           float(weight @ self.items_y**2), float(np.log1p(ratio**2 * self.items).sum()))  # fmt: skip
+        return _Eliminated(
+            np.asarray(products.toarray()),
+            self.rest_items @ (weight * self.items_y),
+            float(weight @ self.items_y**2),
+            float(np.log1p(ratio**2 * self.items).sum()),
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,10 +229,17 @@ def _sums(y: FloatArray, annotators: IntArray, items: IntArray, groups: IntArray
     rest_items = sparse.csr_array(sparse.vstack([of_annotator, of_group]))
     counts, items_y = np.bincount(items, minlength=size).astype(np.float64), group_sums(items, y, size)
     return _Sums(
-        n_annotators, kinds, len(y), rest, rest_items, counts,
+        n_annotators,
+        kinds,
+        len(y),
+        rest,
+        rest_items,
+        counts,
         np.concatenate([group_sums(annotators, y, n_annotators), group_sums(groups, y, kinds)]),
-        items_y, float(y @ y), _by_count(rest_items, counts, items_y),
-    )  # fmt: skip
+        items_y,
+        float(y @ y),
+        _by_count(rest_items, counts, items_y),
+    )
 
 
 def _best_ratios(sums: _Sums, free: BoolArray) -> FloatArray:

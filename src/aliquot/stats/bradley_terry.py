@@ -271,9 +271,14 @@ def _iterated(counts: PairCounts, systems: int, *, davidson: bool) -> tuple[Floa
     else:
         weights = [counts.won + counts.tied / 2, counts.lost + counts.tied / 2]
     found = (evalica.newman if davidson else evalica.bradley_terry)(
-        first * len(weights), second * len(weights), winners, index=pandas.RangeIndex(systems),
-        weights=np.concatenate(weights).tolist(), tolerance=_TOLERANCE, limit=_LIMIT,
-    )  # fmt: skip
+        first * len(weights),
+        second * len(weights),
+        winners,
+        index=pandas.RangeIndex(systems),
+        weights=np.concatenate(weights).tolist(),
+        tolerance=_TOLERANCE,
+        limit=_LIMIT,
+    )
     strengths = found.scores.reindex(pandas.RangeIndex(systems)).to_numpy(dtype=np.float64)
     return np.log(np.maximum(strengths, 1e-300)), float(found.v) if davidson else float("nan")
 

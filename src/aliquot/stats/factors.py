@@ -180,11 +180,16 @@ def _extracted(correlation: FloatArray, factors: int) -> tuple[FloatArray, Float
     spread = np.random.default_rng(0).uniform(0.1, 0.9, size=(_STARTS - 1, size))
     fits = [
         minimize(
-            _unexplained, np.clip(start, HEYWOOD, 1.0), args=(correlation, factors), jac=True, method="L-BFGS-B",
-            bounds=[(HEYWOOD, 1.0)] * size, options={"ftol": 1e-15, "gtol": 1e-9, "maxiter": 2000},
+            _unexplained,
+            np.clip(start, HEYWOOD, 1.0),
+            args=(correlation, factors),
+            jac=True,
+            method="L-BFGS-B",
+            bounds=[(HEYWOOD, 1.0)] * size,
+            options={"ftol": 1e-15, "gtol": 1e-9, "maxiter": 2000},
         )
         for start in (first, *spread)
-    ]  # fmt: skip
+    ]
     best = min(fits, key=lambda fit: float(fit.fun))
     unique = np.asarray(best.x, dtype=np.float64)
     # At a bound the gradient need not vanish: it must only point outwards.

@@ -155,9 +155,15 @@ def _fold_sums(cells: _Cells, split: IntArray, ridge: float) -> _FoldSums:
         y_totals[fold] = np.bincount(system, y, minlength=systems)
     own_gram, own_product, own_square = (np.stack(part) for part in zip(*own, strict=True))
     return _FoldSums(
-        np.stack(grams), np.stack(products), own_gram, own_product, own_square, x_totals, y_totals,
+        np.stack(grams),
+        np.stack(products),
+        own_gram,
+        own_product,
+        own_square,
+        x_totals,
+        y_totals,
         np.bincount(cells.system, minlength=systems).astype(np.float64),
-    )  # fmt: skip
+    )
 
 
 def _slopes(sums: _FoldSums, metrics: list[int]) -> FloatArray:

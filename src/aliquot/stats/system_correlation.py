@@ -247,9 +247,9 @@ def soft_pairwise_accuracy(
 
 def by_prefix(statistic: TableStatistic) -> NestedStatistic:
     """A statistic of the first two columns of two tables, the first three, and so on."""
-    return lambda metric, human: np.array([
-        statistic(metric[:, :columns], human[:, :columns]) for columns in range(2, metric.shape[1] + 1)
-    ])  # fmt: skip
+    return lambda metric, human: np.array(
+        [statistic(metric[:, :columns], human[:, :columns]) for columns in range(2, metric.shape[1] + 1)]
+    )
 
 
 def extreme_curves(metric: FloatArray, human: FloatArray, curve: NestedStatistic, fewest: int = 3) -> ExtremeCurves:

@@ -186,10 +186,25 @@ _UNSPACED = ("thai", "han", "kana", "hangul")
 _LISTS = (".!?。！？؟", ",;:，、；：،", "\"'“”„‘’«»「」", "()[]{}（）【】", "@#", "\n")
 
 SURFACE = (
-    "log length", "log characters", "word length", "long words", "upper", "capitalised", "digits", "punctuation",
-    "symbols", "marks", "controls", "sentence ends", "commas", "quotes", "brackets", "at or hash", "lines",
+    "log length",
+    "log characters",
+    "word length",
+    "long words",
+    "upper",
+    "capitalised",
+    "digits",
+    "punctuation",
+    "symbols",
+    "marks",
+    "controls",
+    "sentence ends",
+    "commas",
+    "quotes",
+    "brackets",
+    "at or hash",
+    "lines",
     *(f"script {name}" for name, _ in _SCRIPTS),
-)  # fmt: skip
+)
 """The statistics of `surface`, in order."""
 
 
@@ -239,13 +254,17 @@ def surface(cut: Pieces) -> FloatArray:
     length = np.where(unspaced, cut.lengths, words * stretch)
     return np.column_stack(
         [
-            np.log1p(length), np.log1p(cut.lengths), np.where(unspaced, 0.0, cut.per_text((kind & SPACE) == 0) / some),
-            long_words / some, share((kind & UPPER) > 0), capital / some,
+            np.log1p(length),
+            np.log1p(cut.lengths),
+            np.where(unspaced, 0.0, cut.per_text((kind & SPACE) == 0) / some),
+            long_words / some,
+            share((kind & UPPER) > 0),
+            capital / some,
             *(share((kind & bit) > 0) for bit in (DIGIT, PUNCTUATION, SYMBOL, MARK, CONTROL)),
             *(share(_listed(which)[cut.codes]) for which in _LISTS),
             *shares,
         ]
-    )  # fmt: skip
+    )
 
 
 def _ngrams(cut: Pieces, characters: Sequence[int], words: Sequence[int]) -> list[tuple[Hashes, NDArray[np.int32]]]:

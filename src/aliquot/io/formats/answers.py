@@ -47,11 +47,14 @@ class Key:
     def of(self, cell: str | None, where: str) -> tuple[Id, str]:
         """Return item and system of an id."""
         if cell is None:
-            raise FormatError(f"{where}: it has no id to look up in the key {self.where}; leave --key out, or export "
-                              "the ids, too")  # fmt: skip
+            raise FormatError(
+                f"{where}: it has no id to look up in the key {self.where}; leave --key out, or export the ids, too"
+            )
         if cell not in self.cells:
-            raise FormatError(f"{where}: the id '{cell}' is not in the key {self.where}; give the key that was written "
-                              "with this campaign")  # fmt: skip
+            raise FormatError(
+                f"{where}: the id '{cell}' is not in the key {self.where}; give the key that was written "
+                "with this campaign"
+            )
         return self.cells[cell]
 
 
@@ -303,8 +306,9 @@ def _error_rows(answer: Answer, weights: MQMWeights) -> list[dict[str, Any]]:
         severity, category = one["severity"] or "", one["category"] or ""
         cost = weights.of(category, severity) if severity else None
         if cost is None:
-            raise FormatError(f"{answer.where}: the severity '{severity}' of a span is not known; known are "
-                              f"{', '.join(SEVERITIES)}")  # fmt: skip
+            raise FormatError(
+                f"{answer.where}: the severity '{severity}' of a span is not known; known are {', '.join(SEVERITIES)}"
+            )
         where = {"span": one["text"], "start": one["start"], "end": one["end"]}
         row = base | {"value": -cost + 0.0, "error": at, "category": category, "severity": severity, **where}
         rows.append(row | ({"seconds": None} if at and "seconds" in row else {}))  # an answer's time counts once

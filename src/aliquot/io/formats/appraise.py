@@ -148,13 +148,17 @@ def _answer(fields: dict[str, Any], where: str) -> Answer:
     text = fields.get("target_text")
     source, document = fields.get("source_text"), fields.get("document_id")
     return Answer(
-        where=where, annotator=str(fields["annotator"]), value=value, item=fields["item"], system=str(fields["system"]),
+        where=where,
+        annotator=str(fields["annotator"]),
+        value=value,
+        item=fields["item"],
+        system=str(fields["system"]),
         spans=_spans(fields.get("mqm_annotations"), where, text if isinstance(text, str) else None),
         output=text if isinstance(text, str) and kind == "TGT" else None,
         source=source if isinstance(source, str) else None,
         document=document.removesuffix("#bad") if isinstance(document, str) else None,
         extra=_extra(kind, fields),
-    )  # fmt: skip
+    )
 
 
 def _extra(kind: str, fields: dict[str, Any]) -> dict[str, Any]:

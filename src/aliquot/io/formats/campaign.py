@@ -37,9 +37,12 @@ VERSION = 3
 REDERIVE = "rederive"
 """A key of `meta`: the tables of a campaign of an older version are to be made again from the log."""
 SEALED: Mapping[str, tuple[str, ...]] = {
-    "judgments": (), "choices": (), "meta": (), "inputs": ("name", "sha256"),
+    "judgments": (),
+    "choices": (),
+    "meta": (),
+    "inputs": ("name", "sha256"),
     "units": ("id", "rank", "document", "systems", "kind", "payload", "n_cells", "n_chars"),
-}  # fmt: skip
+}
 """Table -> columns that its seal covers; () are all. Those that are left out change with every lease."""
 SEAL_MODULUS = 2**62
 """Seals are sums modulo this, so that two of them add up within the 64 bits of a database."""
@@ -102,8 +105,10 @@ def read_judgments(source: str | Path) -> pl.DataFrame:
     frame = read_table(source)
     if not frame.height:
         place = without_password(source)
-        raise DataError(f"{place}: nobody has submitted a unit yet, so that there are no judgments; see "
-                        f"`aliquot collect status {place}`")  # fmt: skip
+        raise DataError(
+            f"{place}: nobody has submitted a unit yet, so that there are no judgments; see "
+            f"`aliquot collect status {place}`"
+        )
     return frame
 
 
@@ -117,8 +122,12 @@ def read_judgments_of_texts(source: str | Path) -> pl.DataFrame:
     try:
         payload = units.names.index("payload")
         shown = [row for unit in units.rows for row in msgspec.json.decode(unit[payload])["rows"]]
-        digests = {output["cell"]: text_digest(output["text"]) or None
-                   for row in shown for output in row["outputs"] if output.get("cell")}  # fmt: skip
+        digests = {
+            output["cell"]: text_digest(output["text"]) or None
+            for row in shown
+            for output in row["outputs"]
+            if output.get("cell")
+        }
         seen = pl.col("cell_id").replace_strict(digests, default=None, return_dtype=pl.String)
         real = pl.col("control").is_null() if "control" in frame.columns else pl.lit(value=True)
         return frame.with_columns(pl.when(real).then(seen).alias(OUTPUT_DIGEST)).drop("cell_id")
@@ -194,8 +203,10 @@ def require_sealed(place: str | Path, table: str, found: Rows, seals: Mapping[st
 def damaged(place: str | Path, what: str) -> DamagedError:
     """Build the error for a campaign that holds something else than what was written."""
     name = without_password(place)
-    return DamagedError(f"{name}: the campaign is damaged: {what}; restore it from a backup (aliquot collect check "
-                        f"{name} shows what is damaged)")  # fmt: skip
+    return DamagedError(
+        f"{name}: the campaign is damaged: {what}; restore it from a backup (aliquot collect check "
+        f"{name} shows what is damaged)"
+    )
 
 
 # -- reading -------------------------------------------------------------------------------------------------------
@@ -215,8 +226,9 @@ def _read_all(run: _Run, tables: Sequence[str], orders: Mapping[str, str], place
     found = {table: run(f'SELECT * FROM "{table}" ORDER BY {orders[table]}') for table in tables}  # noqa: S608
     # Before version 2 lists of systems were texts; before version 3 marks of excluded annotators could be lost.
     if REDERIVE in meta or (version < 2 and _has_lists(found)) or (version < 3 and _had_exclusions(run)):
-        raise FormatError(f"{place}: was made by an older aliquot; bring it up to date first: aliquot collect check "
-                          f"{place}")  # fmt: skip
+        raise FormatError(
+            f"{place}: was made by an older aliquot; bring it up to date first: aliquot collect check {place}"
+        )
     if version >= VERSION:
         seals = {row[0]: row[1] for row in run("SELECT name, value FROM seals").rows}
         for table, rows in found.items():
@@ -225,8 +237,13 @@ def _read_all(run: _Run, tables: Sequence[str], orders: Mapping[str, str], place
 
 
 def _has_lists(found: Mapping[str, Rows]) -> bool:
-    return any(row[at] is not None for table in found.values() for at, name in enumerate(table.names)
-               if name in ("shown", "ranking") for row in table.rows)  # fmt: skip
+    return any(
+        row[at] is not None
+        for table in found.values()
+        for at, name in enumerate(table.names)
+        if name in ("shown", "ranking")
+        for row in table.rows
+    )
 
 
 def _had_exclusions(run: _Run) -> bool:
@@ -280,9 +297,11 @@ def at_rest_uri(path: str | Path) -> str:
 
 def read_only_folder(path: str | Path, error: object) -> FormatError:
     """Build the error for changes beside a file in a folder where SQLite cannot write."""
-    return FormatError(f"{path}: cannot be read here ({error}): {Path(path).name}-wal beside it holds changes, and "
-                       "SQLite needs to write in the folder to read them; copy the file with its -wal and -shm to a "
-                       "folder that can be written")  # fmt: skip
+    return FormatError(
+        f"{path}: cannot be read here ({error}): {Path(path).name}-wal beside it holds changes, and "
+        "SQLite needs to write in the folder to read them; copy the file with its -wal and -shm to a "
+        "folder that can be written"
+    )
 
 
 def _connect(path: Path, rested: bool) -> sqlite3.Connection:
@@ -303,8 +322,10 @@ def _require_campaign(connection: sqlite3.Connection, path: Path) -> None:
     if lacking and connection.execute("PRAGMA application_id").fetchone()[0] == APPLICATION:
         raise damaged(path, f"the table {lacking[0]} is missing")
     if lacking:
-        raise FormatError(f"{path}: is an SQLite database, but no campaign; name a file that `aliquot collect new` "
-                          "made, or write its table as CSV")  # fmt: skip
+        raise FormatError(
+            f"{path}: is an SQLite database, but no campaign; name a file that `aliquot collect new` "
+            "made, or write its table as CSV"
+        )
 
 
 def require_version(found: object, place: object) -> int:
@@ -312,8 +333,10 @@ def require_version(found: object, place: object) -> int:
     if not isinstance(found, str) or re.fullmatch("[1-9][0-9]{0,50}", found) is None:
         raise damaged(str(place), f"the version of its tables is {str(found)[:40]!r}, not 1 to {VERSION}")
     if int(found) > VERSION:
-        raise FormatError(f"{place}: was made by a newer aliquot (version {found} of the tables; this one knows "
-                          f"{VERSION}); upgrade: pip install -U aliquot")  # fmt: skip
+        raise FormatError(
+            f"{place}: was made by a newer aliquot (version {found} of the tables; this one knows "
+            f"{VERSION}); upgrade: pip install -U aliquot"
+        )
     return int(found)
 
 

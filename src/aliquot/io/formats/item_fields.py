@@ -12,9 +12,16 @@ from typing import Any
 from aliquot.errors import FormatError
 
 COLUMN_OF_FIELD: Mapping[str, str] = MappingProxyType(
-    {"i": "id", "src": "source", "ref": "reference", "doc": "document", "position": "position", "domain": "domain",
-     "cost": "cost"}
-)  # fmt: skip
+    {
+        "i": "id",
+        "src": "source",
+        "ref": "reference",
+        "doc": "document",
+        "position": "position",
+        "domain": "domain",
+        "cost": "cost",
+    }
+)
 FIELD_OF_COLUMN: Mapping[str, str] = MappingProxyType({column: field for field, column in COLUMN_OF_FIELD.items()})
 
 NESTED = ("tgt", "scores", "judgments")
@@ -189,8 +196,14 @@ def _number_faults(field: str, value: Any, remedy: str) -> Iterator[tuple[str, s
 
 
 def _show(value: Any) -> str:
-    kinds = {bool: "the boolean", str: "the string", list: "a list", dict: "an object", int: "the number",
-             float: "the number"}  # fmt: skip
+    kinds = {
+        bool: "the boolean",
+        str: "the string",
+        list: "a list",
+        dict: "an object",
+        int: "the number",
+        float: "the number",
+    }
     return f"{kinds.get(type(value), '')} {_shown(json.dumps(value, ensure_ascii=False))}".strip()
 
 

@@ -56,8 +56,14 @@ _ANY = msgspec.json.Decoder()
 _REFUSED = (msgspec.MsgspecError, RecursionError)
 _WORD = range(-(2**63), 2**63)  # integers beyond 64 bits have no place in a table
 _FIELD_DECODERS: dict[str, msgspec.json.Decoder[Any]] = {
-    "i": _ID, "src": _TEXT, "ref": _TEXT, "doc": _NAME, "domain": _NAME, "cost": _NUMBER, "position": _WHOLE,
-}  # fmt: skip
+    "i": _ID,
+    "src": _TEXT,
+    "ref": _TEXT,
+    "doc": _NAME,
+    "domain": _NAME,
+    "cost": _NUMBER,
+    "position": _WHOLE,
+}
 
 
 def read(raw: bytes, path: Path | str, *, sources_only: bool = False) -> EvalSet:
@@ -174,8 +180,11 @@ class _Reader:
         n = len(self.ids)
         for column in self.columns.values():
             column.extend([None] * (n - len(column)))
-        named: dict[str, list[Any]] = {name: [v if v is None else str(v) for v in self.columns[name]]
-                 for name in ("document", "domain") if name in self.columns}  # fmt: skip
+        named: dict[str, list[Any]] = {
+            name: [v if v is None else str(v) for v in self.columns[name]]
+            for name in ("document", "domain")
+            if name in self.columns
+        }
         items = pl.DataFrame(
             [
                 pl.Series("id", ids_of_one_kind(self.ids)),

@@ -214,8 +214,9 @@ def _aligned(
                 warnings.warn(
                     f"{path}: every row has {len(rows[0])} fields where the header has {len(header)}; read without "
                     f"the column{'s' if missing > 1 else ''} {quoted(without)}, judged by what the fields look like",
-                    AliquotWarning, 2,
-                )  # fmt: skip
+                    AliquotWarning,
+                    2,
+                )
                 return names
     raise FormatError(f"{line}, and so in every row; which columns are lacking cannot be told: mend the header")
 

@@ -138,8 +138,10 @@ def _metric_names(names: Sequence[str], references: Sequence[str]) -> list[str]:
     main = references[0] if references else None
     suffixes = [suffix for suffix in (main, "src") if suffix]
     short = [next((name.removesuffix(f"-{s}") for s in suffixes if name.endswith(f"-{s}")), name) for name in names]
-    return [new if short.count(new) == 1 and (new == old or new not in names) else old
-            for new, old in zip(short, names, strict=True)]  # fmt: skip
+    return [
+        new if short.count(new) == 1 and (new == old or new not in names) else old
+        for new, old in zip(short, names, strict=True)
+    ]
 
 
 def _score(path: Path, systems: list[str], n: int) -> FloatArray:

@@ -108,11 +108,16 @@ def _of_segment(item: Any, by_model: Any, user: str, extra: dict[str, Any], wher
         spans = spans_of(fields["error_spans"], place, text, inclusive=True) if fields.get("error_spans") else ()
         source, document = item.get("src"), item.get("doc_id", item.get("document"))
         base = {
-            "where": place, "annotator": user, "item": name, "system": str(model), "output": text, "extra": more,
+            "where": place,
+            "annotator": user,
+            "item": name,
+            "system": str(model),
+            "output": text,
+            "extra": more,
             "source": source if isinstance(source, str) else None,
             "document": document if isinstance(document, str) else None,
             "spans": spans if fields.get("error_spans") is not None else None,
-        }  # fmt: skip
+        }
         sliders = fields.get("sliders")
         yield from _scored(sliders if isinstance(sliders, dict) and sliders else fields.get("score"), base, place)
 

@@ -19,8 +19,9 @@ from aliquot.io.formats.item_fields import explain
 
 _GROUPS = {"expert_annotations": "expert", "turker_annotations": "turker"}
 _LISTS: tuple[tuple[str, type, str], ...] = (
-    ("references", str, "texts"), *((group, dict, '{"criterion": number}') for group in _GROUPS),
-)  # fmt: skip
+    ("references", str, "texts"),
+    *((group, dict, '{"criterion": number}') for group in _GROUPS),
+)
 
 
 def looks_like(fields: dict[str, Any]) -> bool:

@@ -27,13 +27,41 @@ from aliquot.stats.arrays import FloatArray
 
 SYNONYMS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
-        "item": ("item", "item_id", "segment_id", "seg_id", "segment", "seg", "id", "i", "sentence_id", "sent_id",
-                 "example_id", "instance_id", "line_id", "globalsegid"),
+        "item": (
+            "item",
+            "item_id",
+            "segment_id",
+            "seg_id",
+            "segment",
+            "seg",
+            "id",
+            "i",
+            "sentence_id",
+            "sent_id",
+            "example_id",
+            "instance_id",
+            "line_id",
+            "globalsegid",
+        ),
         "system": ("system", "system_id", "system_name", "sys", "model", "model_id", "model_name", "generator"),
         "metric": ("metric", "metric_name", "score_name", "scorer", "measure"),
         "value": ("value", "score", "rating", "judgment", "judgement", "grade", "points"),
-        "annotator": ("annotator", "annotator_id", "rater", "rater_id", "judge", "judge_id", "worker", "worker_id",
-                      "user", "user_id", "participant", "participant_id", "coder", "login"),
+        "annotator": (
+            "annotator",
+            "annotator_id",
+            "rater",
+            "rater_id",
+            "judge",
+            "judge_id",
+            "worker",
+            "worker_id",
+            "user",
+            "user_id",
+            "participant",
+            "participant_id",
+            "coder",
+            "login",
+        ),
         "criterion": ("criterion", "criteria", "dimension", "aspect", "question", "attribute"),
         "seconds": ("seconds", "secs", "duration", "annotation_time", "time_seconds", "seconds_spent"),
         "time": ("time", "timestamp", "start_time", "date"),
@@ -48,7 +76,7 @@ SYNONYMS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "domain": ("domain", "genre", "topic"),
         "cost": ("cost",),
     }
-)  # fmt: skip
+)
 ITEM_FIELDS = ("source", "reference", "document", "position", "domain", "cost")
 Absent = dict[str, AliquotError]
 """What an option names and a file lacks, with the error to raise if no other file has it."""
@@ -152,8 +180,9 @@ def names_of(column: pl.Series, where: str) -> pl.Series:
         example = names.filter(changed)[0]
         warnings.warn(
             f"{where}: the column '{column.name}' has names with spaces around them, e.g. '{example}': removed",
-            AliquotWarning, 2,
-        )  # fmt: skip
+            AliquotWarning,
+            2,
+        )
     return bare
 
 
@@ -173,8 +202,9 @@ def _as_text(column: pl.Series, where: str) -> pl.Series:
 def numbers_of(column: pl.Series, where: str) -> FloatArray:
     """Return finite numbers, NaN where missing; words that say so are told in a warning."""
     if column.dtype == pl.Boolean:
-        raise NotNumericError(f"{where}: the column '{column.name}' holds true and false; scores must be numbers",
-                              column.name)  # fmt: skip
+        raise NotNumericError(
+            f"{where}: the column '{column.name}' holds true and false; scores must be numbers", column.name
+        )
     if column.dtype.is_nested() or column.dtype.is_temporal():
         raise FormatError(
             f"{where} row 1: '{column[0]}' in column '{column.name}' is not a number ({column.dtype}); scores must be"
@@ -218,8 +248,10 @@ def _warn_missing_words(column: pl.Series, words: pl.Series, where: str) -> None
         row = _first(words)
         warnings.warn(
             f"{where} row {row}: '{column[row - 1]}' in column '{column.name}' is read as missing ({count} of "
-            f"{len(column)} cells)", AliquotWarning, 3,
-        )  # fmt: skip
+            f"{len(column)} cells)",
+            AliquotWarning,
+            3,
+        )
 
 
 def is_numeric(column: pl.Series, where: str) -> bool:

@@ -85,8 +85,10 @@ def stack_tables(tables: Sequence[pl.DataFrame]) -> pl.DataFrame:
     try:
         return pl.concat(tables, how="diagonal_relaxed")
     except pl.exceptions.PolarsError as error:
-        raise FormatError(f"the tables do not fit together ({str(error).splitlines()[0]}); give columns of one name "
-                          "the same kind of content") from None  # fmt: skip
+        raise FormatError(
+            f"the tables do not fit together ({str(error).splitlines()[0]}); give columns of one name "
+            "the same kind of content"
+        ) from None
 
 
 # -- JSON ----------------------------------------------------------------------------------------------------------
@@ -152,8 +154,9 @@ def _from_excel(raw: bytes, path: Path | str) -> pl.DataFrame:
         sheet, *others = book.worksheets
         cells = [list(row) for row in sheet.iter_rows(values_only=True)]
     except Exception as error:  # noqa: BLE001  (a damaged file fails anywhere in zip, XML and openpyxl)
-        raise FormatError(f"{path}: a damaged Excel file ({type(error).__name__}: {error}); copy it again, or save the "
-                          "sheet as CSV") from None  # fmt: skip
+        raise FormatError(
+            f"{path}: a damaged Excel file ({type(error).__name__}: {error}); copy it again, or save the sheet as CSV"
+        ) from None
     if others:
         names = quoted(other.title for other in others)
         warnings.warn(f"{path}: only the first sheet '{sheet.title}' is read, not {names}", AliquotWarning, 2)

@@ -255,9 +255,12 @@ def _of_scale(sheet: Datasheet, name: str) -> Iterator[Finding]:
         absent = next(number for number, is_absent in without.items() if is_absent)
         present = next(number for number, is_absent in without.items() if not is_absent)
         yield Finding(
-            absent, name, RULE, f"N/A, but {present} describes a rating instrument",
+            absent,
+            name,
+            RULE,
+            f"N/A, but {present} describes a rating instrument",
             f"{_SIZE}, {_VALUES} and {_LOOK} are all N/A or all answered",
-        )  # fmt: skip
+        )
         return
     if len(without) == 3 and all(without.values()) and task and forms.is_not_applicable(task):
         remedy = "describe what annotators do and what is recorded"

@@ -14,8 +14,12 @@ from aliquot.report.datasheet.questions import Question
 from aliquot.report.datasheet.sheet import NOTHING, Answer, Datasheet
 
 SAME, CHANGED, ONLY_ORIGINAL, ONLY_REPRODUCTION, OPEN = (
-    "same", "changed", "only in original", "only in reproduction", "open"
-)  # fmt: skip
+    "same",
+    "changed",
+    "only in original",
+    "only in reproduction",
+    "open",
+)
 
 
 @dataclass(frozen=True)
@@ -83,10 +87,14 @@ def diff(original: Datasheet, reproduction: Datasheet, *, match: Mapping[str, st
     partner = _partners(original, reproduction, dict(match or {}))
     taken = set(partner.values())
     rows = [
-        _row(question, name, original.answer(question.number, name),
-             _answer(reproduction, question.number, name, partner))
+        _row(
+            question,
+            name,
+            original.answer(question.number, name),
+            _answer(reproduction, question.number, name, partner),
+        )
         for question, name in original.places()
-    ]  # fmt: skip
+    ]
     extra = [
         _row(question, name, NOTHING, reproduction.answer(question.number, name))
         for question, name in reproduction.places()

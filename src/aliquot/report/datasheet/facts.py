@@ -158,15 +158,23 @@ def detectable_difference(scores: FloatArray) -> str | None:
 # -- From the results of other verbs: any JSON document with a signature --------------------------------------------
 
 _COMBINING = {
-    "method": "method", "formula": "joined by", "normalise": "normalised by", "recode": "recoded as",
+    "method": "method",
+    "formula": "joined by",
+    "normalise": "normalised by",
+    "recode": "recoded as",
     "experts": "experts",
-}  # fmt: skip
+}
 _COEFFICIENTS = {
-    "raw": "raw agreement", "kappa": "Cohen's kappa", "kappa_linear": "kappa with linear weights",
-    "kappa_quadratic": "kappa with quadratic weights", "fleiss": "Fleiss' kappa", "pearson": "Pearson's r",
-    "spearman": "Spearman's rho", **{f"icc{kind}": f"ICC({kind},1)" for kind in "123"},
+    "raw": "raw agreement",
+    "kappa": "Cohen's kappa",
+    "kappa_linear": "kappa with linear weights",
+    "kappa_quadratic": "kappa with quadratic weights",
+    "fleiss": "Fleiss' kappa",
+    "pearson": "Pearson's r",
+    "spearman": "Spearman's rho",
+    **{f"icc{kind}": f"ICC({kind},1)" for kind in "123"},
     **{f"icc{kind}k": f"ICC({kind},k)" for kind in "123"},
-}  # fmt: skip
+}
 """Names that a reader knows; those of aliquot where there is no other."""
 
 

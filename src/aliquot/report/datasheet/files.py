@@ -178,8 +178,9 @@ def load(path: str | Path) -> Datasheet:
     except RecursionError:
         raise FormatError(f"{path}: nested too deeply; a datasheet has tables of answers and nothing below") from None
     if not isinstance(document, dict):
-        raise FormatError(f"{path}: a datasheet has tables such as [paper] and [[criterion]]; start one with "
-                          "`aliquot datasheet new`")  # fmt: skip
+        raise FormatError(
+            f"{path}: a datasheet has tables such as [paper] and [[criterion]]; start one with `aliquot datasheet new`"
+        )
     return _Reader(path, text).sheet(document)
 
 

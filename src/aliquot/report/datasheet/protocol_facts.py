@@ -33,8 +33,11 @@ def collection(protocol: Protocol) -> Iterator[Filled]:
         "",
         source,
     )
-    shown = {"output": "the outputs of one system", "side-by-side": "the outputs of several systems side by side",
-             "document": "whole documents of several systems side by side"}[protocol.unit]  # fmt: skip
+    shown = {
+        "output": "the outputs of one system",
+        "side-by-side": "the outputs of several systems side by side",
+        "document": "whole documents of several systems side by side",
+    }[protocol.unit]
     beside = [name for name, on in (("source", protocol.source), ("reference", protocol.reference)) if on]
     with_texts = f" with the {' and the '.join(beside)}" if beside else ""
     context = f"; up to {protocol.context} neighbours on each side are shown in grey" if protocol.context else ""

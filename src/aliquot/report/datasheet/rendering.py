@@ -103,10 +103,15 @@ def _entry(sheet: Datasheet, question: Question, name: str | None, full: bool) -
     if not is_answered(question, answer):
         missing = "not answered" if is_needed(sheet, question.number) else "not needed"
     return Entry(
-        question.number, question.title, question.ask, question.in_heds,
+        question.number,
+        question.title,
+        question.ask,
+        question.in_heds,
         choices=tuple((label, chosen) for label, chosen in choices if full or chosen),
-        paragraphs=paragraphs(answer.text), missing=missing, source=answer.source if answer.given else "",
-    )  # fmt: skip
+        paragraphs=paragraphs(answer.text),
+        missing=missing,
+        source=answer.source if answer.given else "",
+    )
 
 
 def paragraphs(text: str) -> tuple[tuple[str, ...], ...]:

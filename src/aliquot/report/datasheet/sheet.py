@@ -146,11 +146,16 @@ class Datasheet:
         for question, name in self.places():
             answer = self.answer(question.number, name)
             choice = bool(question.options)
-            rows.append((
-                question.number, name, question.title,
-                "; ".join(answer.chosen) if choice else answer.text,
-                answer.text if choice else "", answer.source,
-            ))  # fmt: skip
+            rows.append(
+                (
+                    question.number,
+                    name,
+                    question.title,
+                    "; ".join(answer.chosen) if choice else answer.text,
+                    answer.text if choice else "",
+                    answer.source,
+                )
+            )
         columns = ("question", "criterion", "title", "answer", "details", "source")
         return pl.DataFrame(rows, schema=dict.fromkeys(columns, pl.String), orient="row")
 

@@ -32,8 +32,11 @@ def selection_figure(selection: Selection, data: EvalSet, title: str | None = No
     if np.nanmax(x, initial=0.0) > 20 * max(1.0, float(np.nanmedian(x))) or np.nanmax(x, initial=0) > 500:
         axis.set_xscale("log")
     axis.legend(frameon=True, edgecolor="none", fontsize=8)
-    axis.set_title(filled(title or f"{len(selection):,} of {selection.population:,} by {selection.method}", 60),
-                   fontsize=10, loc="left")  # fmt: skip
+    axis.set_title(
+        filled(title or f"{len(selection):,} of {selection.population:,} by {selection.method}", 60),
+        fontsize=10,
+        loc="left",
+    )
     if selection.probability is not None:
         _probabilities(axes[0, 1], selection.probability, len(selection) / max(1, selection.population))
     return figure

@@ -116,10 +116,16 @@ def _label_ends(axis: Any, lines: list[Line], inches: float) -> None:
     for (line, at), place in zip(lines_up, places.tolist(), strict=True):
         leader = {"arrowstyle": "-", "color": line.colour, "linestyle": line.dash, "linewidth": 0.9}
         axis.annotate(
-            "\n".join(line.label), xy=(line.x[at], line.y[at]), xytext=(1.09, place), textcoords="axes fraction",
-            fontsize=8, color=line.colour, va="center", annotation_clip=False,
+            "\n".join(line.label),
+            xy=(line.x[at], line.y[at]),
+            xytext=(1.09, place),
+            textcoords="axes fraction",
+            fontsize=8,
+            color=line.colour,
+            va="center",
+            annotation_clip=False,
             arrowprops={**leader, "relpos": (0.0, 0.5), "shrinkA": 1.0, "shrinkB": 3.0},
-        )  # fmt: skip
+        )
 
 
 # -- A plan: what every budget promises, for a random sample and for the recommended method --------------------------
@@ -163,9 +169,16 @@ def _plan_panel(axis: Any, result: CampaignPlan, name: str) -> None:
     advised = result.recommendation.point
     value = getattr(advised, name)
     axis.axvline(advised.items, color=COLOURS[1], linewidth=0.9, linestyle=":")
-    axis.plot([advised.items], [value], marker="D", markersize=6, color=COLOURS[1], linestyle="none",
-              clip_on=False,  # a probability of 100% lies on the edge
-              label=f"recommended: {advised.items} items")  # fmt: skip
+    axis.plot(
+        [advised.items],
+        [value],
+        marker="D",
+        markersize=6,
+        color=COLOURS[1],
+        linestyle="none",
+        clip_on=False,  # a probability of 100% lies on the edge
+        label=f"recommended: {advised.items} items",
+    )
     _limits(axis, result, name)
 
 
@@ -176,8 +189,15 @@ def _limits(axis: Any, result: CampaignPlan, name: str) -> None:
     elif name == "apart":
         axis.set_ylim(0, len(result.pairs) * 1.03)
         axis.axhline(len(result.pairs), color="#aaaaaa", linewidth=0.8)
-        axis.text(axis.get_xlim()[0], 0.99 * len(result.pairs), f" all {len(result.pairs)} pairs", fontsize=8,
-                  color="#777777", ha="left", va="top")  # fmt: skip
+        axis.text(
+            axis.get_xlim()[0],
+            0.99 * len(result.pairs),
+            f" all {len(result.pairs)} pairs",
+            fontsize=8,
+            color="#777777",
+            ha="left",
+            va="top",
+        )
     else:
         low = min(axis.get_ylim()[0], 0.98)
         axis.set_ylim(max(0.0, low), 1.005)
@@ -230,8 +250,15 @@ def _break_even_panel(axis: Any, points: list[CurvePoint], rows: list[Worth]) ->
     axis.set_xscale("log")
     axis.plot(sizes, [point.people for point in points], color=COLOURS[0], linewidth=2.2, label="people", zorder=3)
     if any(math.isfinite(point.perfect) for point in points):
-        axis.plot(sizes, [point.perfect for point in points], color=COLOURS[1], linewidth=2.2, linestyle="--",
-                  label="perfect annotator", zorder=3)  # fmt: skip
+        axis.plot(
+            sizes,
+            [point.perfect for point in points],
+            color=COLOURS[1],
+            linewidth=2.2,
+            linestyle="--",
+            label="perfect annotator",
+            zorder=3,
+        )
     top = 1.15 * points[0].people
     lines: dict[float, list[Worth]] = {}
     for row in sorted(rows, key=lambda row: (row.bias, row.metric)):
@@ -262,10 +289,14 @@ def _label(axis: Any, lines: dict[float, list[Worth]], right: float, top: float)
     shift = max(0.0, places[-1] - 0.98 * top) if places else 0.0
     for bias, place in zip(kept, places, strict=True):
         axis.annotate(
-            _words(lines[bias]), xy=(right, bias), xytext=(right * 1.25, place - shift), fontsize=7.5, va="center",
+            _words(lines[bias]),
+            xy=(right, bias),
+            xytext=(right * 1.25, place - shift),
+            fontsize=7.5,
+            va="center",
             annotation_clip=False,
             arrowprops={"arrowstyle": "-", "color": "#bbbbbb", "linewidth": 0.6, "relpos": (0, 0.5)},
-        )  # fmt: skip
+        )
 
 
 def _spread(values: list[float], most: int) -> list[float]:

@@ -36,8 +36,16 @@ def errors_figure(report: MetricReport) -> Any:
         left = np.zeros(len(rows))
         for name, colour, hatch in _PARTS:
             sizes = np.array([max(0.0, getattr(row, name)) for row in rows])
-            axis.barh(range(len(rows)), sizes, left=left, color=colour, hatch=hatch, edgecolor="white", linewidth=0.4,
-                      label=_words(name))  # fmt: skip
+            axis.barh(
+                range(len(rows)),
+                sizes,
+                left=left,
+                color=colour,
+                hatch=hatch,
+                edgecolor="white",
+                linewidth=0.4,
+                label=_words(name),
+            )
             left += sizes
         axis.set_yticks(range(len(rows)), [short(row.metric) for row in rows], fontsize=8)
         axis.set_ylim(len(rows) - 0.5, -0.5)
@@ -81,8 +89,15 @@ def _correlations(axis: Any, found: list[Any]) -> None:
                 y = place[row.metric] + shift
                 axis.plot([row.low, row.high], [y, y], color=COLOURS[number], linewidth=0.8, alpha=0.7)
         heights = [place[row.metric] + shift for row in rows]
-        axis.plot([row.value for row in rows], heights, marker, color=COLOURS[number], markersize=4, linestyle="none",
-                  label=words)  # fmt: skip
+        axis.plot(
+            [row.value for row in rows],
+            heights,
+            marker,
+            color=COLOURS[number],
+            markersize=4,
+            linestyle="none",
+            label=words,
+        )
     axis.axvline(0.0, color=GREY, linewidth=0.7)
     axis.set_yticks(range(len(metrics)), [short(name) for name in metrics], fontsize=8)
     axis.set_ylim(len(metrics) - 0.5, -0.5)

@@ -130,5 +130,12 @@ def _write(axis: Any, square: FloatArray, difference: FloatArray) -> None:
     places = 1 if largest >= 10 else 2 if largest >= 0.2 else 3
     for (row, column), p in np.ndenumerate(square):
         if math.isfinite(p):
-            axis.text(column, row, escape.mathtext(f"{difference[row, column]:.{places}f}"), ha="center", va="center",
-                      fontsize=7, color="white" if p < 0.01 else "black")  # fmt: skip
+            axis.text(
+                column,
+                row,
+                escape.mathtext(f"{difference[row, column]:.{places}f}"),
+                ha="center",
+                va="center",
+                fontsize=7,
+                color="white" if p < 0.01 else "black",
+            )
