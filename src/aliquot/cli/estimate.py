@@ -374,10 +374,10 @@ def _sequential(
         judgments=answers,
         human=human,
         criterion=criterion,
-        question=question,
+        question=question,  # type: ignore[arg-type]
         margin=margin,
         alpha=alpha,
-        strict=strict,  # type: ignore[arg-type]
+        strict=strict,
         seed=seed,
         target=target,
     )

@@ -164,9 +164,9 @@ def run(
             parts=wanted,
             trials=trials,
             paired=paired,
-            unit=unit,
+            unit=unit,  # type: ignore[arg-type]
             corpus=corpus,
-            compute=compute,  # type: ignore[arg-type]
+            compute=compute,
             common=same_cells,
             tests=common.names(tests),
             permutations=permutations,

@@ -166,8 +166,8 @@ class Allocator:
         return Monitor(
             self.data.systems,
             self.data.n_items,
-            question=asked,
-            margin=margin,  # type: ignore[arg-type]
+            question=asked,  # type: ignore[arg-type]
+            margin=margin,
             alpha=alpha,
             kind="asymptotic",
             features=features,
