@@ -15,6 +15,7 @@ PACKAGE = Path(__file__).parent.parent / "src" / "aliquot"
 LEVEL = {
     "_version": 0,
     "errors": 0,
+    "validation": 0,
     "stats": 1,
     "core": 2,
     "io": 3,

@@ -63,9 +63,9 @@ def test_clusters_by_every_test():
         assert numbers[2] == numbers.max() == numbers[:2].max() + 1
     assert meta.clusters(worse, test="wilcoxon", rule="neighbour", alpha=1e-9).max() <= 2
     assert wilcoxon_p(worse)[0, 2] < 1e-5
-    with pytest.raises(NameUnknownError, match="no test 'sign'"):
+    with pytest.raises(NameUnknownError, match="unknown test 'sign'"):
         meta.clusters(worse, test="sign")
-    with pytest.raises(NameUnknownError, match="no rule 'best'"):
+    with pytest.raises(NameUnknownError, match="unknown rule 'best'"):
         meta.clusters(worse, rule="best")
 
 
@@ -89,7 +89,7 @@ def test_another_score_may_be_the_human_one(data):
     some = data.keep(items=data.ids[:30])
     expected = np.abs(some.scores["metricA"].mean(axis=0) - data.scores["metricA"].mean(axis=0)).mean()
     assert meta.mae(some, data, human="metricA") == pytest.approx(expected)
-    with pytest.raises(NameUnknownError, match="no score 'metricZ'"):
+    with pytest.raises(NameUnknownError, match="unknown score 'metricZ'"):
         meta.mae(some, data, human="metricZ")
 
 
@@ -131,7 +131,7 @@ def test_what_does_not_fit_is_said(data):
         meta.spa_curve(chosen)
     with pytest.raises(DataError, match="not in the data"):
         meta.spa(chosen, data.drop(items=list(chosen.ids[:1])))
-    with pytest.raises(NameUnknownError, match="no test 'exact'"):
+    with pytest.raises(NameUnknownError, match="unknown test 'exact'"):
         meta.spa(PART, FULL, test="exact")
     with pytest.raises(NameUnknownError, match="name the human score"):
         meta.mae(data.with_human(None), data.with_human(None))

@@ -1,7 +1,7 @@
-"""What can go wrong, in kinds a caller can tell apart.
+"""Exceptions and warnings.
 
-Every message says what is wrong, where, the value, and what to do. The command line prints it on one line and exits
-with the kind's `exit_code`; a traceback is never a user's mistake.
+Every message says what is wrong, where, the value, and what to do. Messages name parameters in backticks, by their
+Python names; the command line prints its option instead (`cli.main.spell_options`). Exit codes belong to `cli` alone.
 """
 
 from __future__ import annotations
@@ -18,10 +18,8 @@ from typing import Any
 class AliquotError(Exception):
     """The parent of every error that aliquot raises on purpose."""
 
-    exit_code = 2
 
-
-class DataError(AliquotError):
+class DataError(AliquotError, ValueError):
     """The data themselves are broken or do not fit together."""
 
 
@@ -49,34 +47,40 @@ class NotNumericError(FormatError):
         self.column = column
 
 
-class NameUnknownError(AliquotError):
+class NameUnknownError(AliquotError, ValueError):
     """A system, score, column, method or parameter that does not exist."""
 
 
-class OptionError(AliquotError):
-    """An argument or option outside what is allowed."""
+class OptionError(AliquotError, ValueError):
+    """An argument outside what is allowed, or arguments that exclude each other.
+
+    Attributes:
+        parameter: The name of the argument, where it is one.
+    """
+
+    def __init__(self, message: str, parameter: str = "") -> None:
+        super().__init__(message)
+        self.parameter = parameter
 
 
 class MissingExtraError(AliquotError):
     """A feature that needs an optional dependency which is not installed."""
 
 
-class OutputError(AliquotError):
+class OperationError(AliquotError):
+    """The request was right, and carrying it out failed; what was there before is intact."""
+
+
+class OutputError(OperationError):
     """A result could not be written; what was there before is intact."""
 
-    exit_code = 1
 
-
-class WorkerError(AliquotError):
+class WorkerError(OperationError):
     """A process or a machine of a cluster died at its work; nothing half-written is left."""
 
-    exit_code = 1
 
-
-class DownloadError(AliquotError):
+class DownloadError(OperationError):
     """Data could not be fetched; the cache holds nothing half-written."""
-
-    exit_code = 1
 
 
 def quoted(names: Iterable[object], limit: int = 12) -> str:
@@ -102,16 +106,16 @@ def closest(name: str, known: Iterable[object]) -> str | None:
 
 
 def unknown_name(kind: str, name: object, known: Iterable[object], remedy: str = "") -> NameUnknownError:
-    """Build the error for a name that is not there: suggestion, what there is, what to do.
+    """Build the error for an unknown name, with the closest available one.
 
     >>> print(unknown_name("metric", "comet", ["COMET", "BLEU"]))
-    no metric 'comet'; did you mean 'COMET'? There are: 'COMET', 'BLEU'
+    unknown metric 'comet'; did you mean 'COMET'? Available: 'COMET', 'BLEU'
     """
     listed = [str(candidate) for candidate in known]
     guess = closest(str(name), listed)
-    hint = f" did you mean '{guess}'?" if guess else ""
-    there = f" There are: {quoted(listed)}" if listed else " There are none"
-    return NameUnknownError(f"no {kind} '{name}';{hint}{there}" + (f"; {remedy}" if remedy else ""))
+    hint = f"; did you mean '{guess}'?" if guess else "."
+    available = f"Available: {quoted(listed)}" if listed else "None is available"
+    return NameUnknownError(f"unknown {kind} '{name}'{hint} {available}" + (f"; {remedy}" if remedy else ""))
 
 
 class AliquotWarning(UserWarning):

@@ -19,7 +19,7 @@ import numpy as np
 
 from aliquot.core.evalset import EvalSet
 from aliquot.core.selection import Selection
-from aliquot.errors import DataError, OptionError, unknown_name
+from aliquot.errors import AliquotError, DataError, OptionError, unknown_name
 from aliquot.metric_eval.measures import ALPHA, TESTS, clusters_of, first_crossings, p_values, parity_of
 from aliquot.stats import pairwise, system_correlation
 from aliquot.stats.arrays import FloatArray, IntArray, Seed
@@ -242,6 +242,8 @@ def _table(scores: Scores, whole: EvalSet | None, human: str | None) -> FloatArr
         return whole.human_score(human)[[row_of[item] for item in scores.ids]]
     try:
         table = scores.human_score(human) if isinstance(scores, EvalSet) else np.asarray(scores, dtype=np.float64)
+    except AliquotError:
+        raise
     except (TypeError, ValueError) as error:
         raise DataError(f"not a table of scores ({error}); give an EvalSet, a Selection, or items x systems") from None
     if table.ndim != 2 or not table.shape[0]:

@@ -195,7 +195,7 @@ def test_a_column_may_make_the_groups() -> None:
     assert row["pearson"] == pytest.approx(pearsonr(one.mean(axis=1), two.mean(axis=1))[0])
     values = dict(result.coefficients.filter(pl.col("measure") == "alpha").select("group", "value").rows())
     assert values["ESA"] == pytest.approx(agreement(table_of(two), bootstrap=0)["alpha"])
-    with pytest.raises(NameUnknownError, match="no item or judgment column 'experts'"):
+    with pytest.raises(NameUnknownError, match="unknown item or judgment column 'experts'"):
         agreement(table, groups="experts", bootstrap=0)
 
 
@@ -395,17 +395,17 @@ def test_several_protocols_are_told() -> None:
 @pytest.mark.parametrize(
     ("options", "kind", "message"),
     [
-        ({"level": "metric"}, NameUnknownError, "no level 'metric'"),
+        ({"level": "metric"}, NameUnknownError, "unknown level 'metric'"),
         ({"measures": ["span_f1"]}, OptionError, "'span_f1' is not asked for; it is shown by itself"),
-        ({"measures": ["alfa"]}, NameUnknownError, "no measure 'alfa'; did you mean 'alpha'?"),
+        ({"measures": ["alfa"]}, NameUnknownError, "unknown measure 'alfa'; did you mean 'alpha'?"),
         ({"measures": []}, OptionError, "name at least one"),
-        ({"by": "genre"}, NameUnknownError, "no item or judgment column 'genre'"),
+        ({"by": "genre"}, NameUnknownError, "unknown item or judgment column 'genre'"),
         ({"recode": "1|2=low"}, DataError, "are in no group"),
         ({"recode": ["1..5=a", "1..3=a,4..5=b", "scale 1:1..5=x"]}, OptionError, "the same name"),
         ({"max_distinct": 0}, OptionError, "max_distinct=0"),
         ({"bootstrap": -1}, OptionError, "bootstrap=-1"),
         ({"confidence": 2.0}, OptionError, "confidence=2.0"),
-        ({"trust_variant": "mine"}, NameUnknownError, "no variant 'mine'"),
+        ({"trust_variant": "mine"}, NameUnknownError, "unknown variant 'mine'"),
         ({"scale": (0, 4)}, DataError, "outside the scale 0 to 4"),
         ({"recode": "1..2=low,3..5=high", "level": "interval"}, OptionError, "the judgments are labels"),
     ],
@@ -440,9 +440,9 @@ def test_result() -> None:
     document = result.to_dict()
     assert set(TABLES) <= document.keys()
     assert all(result.to_frame(name).height == len(document[name]) for name in TABLES)
-    with pytest.raises(NameUnknownError, match="no table 'pair'"):
+    with pytest.raises(NameUnknownError, match="unknown table 'pair'"):
         result.to_frame("pair")
-    with pytest.raises(NameUnknownError, match="no measure 'fleiss'"):
+    with pytest.raises(NameUnknownError, match="unknown measure 'fleiss'"):
         result["fleiss"]
 
 
@@ -491,5 +491,5 @@ def test_pairs_of_annotators_as_a_square_by_hand():
     assert pair_matrix(result, "spearman").values[0, 1] == pytest.approx(1.0)
     measures = [pair_matrix(agreement(frame, bootstrap=0, level=level)).measure for level in ("nominal", "ordinal")]
     assert measures == ["kappa", "kappa_quadratic"]
-    with pytest.raises(NameUnknownError, match="no measure of pairs 'r'"):
+    with pytest.raises(NameUnknownError, match="unknown measure of pairs 'r'"):
         pair_matrix(result, "r")

@@ -172,7 +172,7 @@ def test_experts_decide_where_they_answered():
     settled = queue["item"].to_numpy()
     assert scores[settled].tolist() == truth[settled].tolist()
     assert "expert" not in combined.annotators["annotator"].to_list()
-    with pytest.raises(NameUnknownError, match="no annotator 'boss'"):
+    with pytest.raises(NameUnknownError, match="unknown annotator 'boss'"):
         aliquot.combine(table, "majority", experts=["boss"])
 
 
@@ -281,7 +281,7 @@ def test_recodings_by_criterion():
     assert [combined.evalset.scores[f"human_{c}"].item() for c in "pq"] == [0.0, 2.0]
     both = aliquot.combine(table, recode={"p": "2=5", "q": "2=7"})
     assert [both.evalset.scores[f"human_{c}"].item() for c in "pq"] == [5.0, 7.0]
-    with pytest.raises(NameUnknownError, match="no criterion 'r'"):
+    with pytest.raises(NameUnknownError, match="unknown criterion 'r'"):
         aliquot.combine(table, recode=["p:2=1", "r:2=1"])
 
 
@@ -408,17 +408,17 @@ def test_labels_of_nobody():
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"method": "average"}, NameUnknownError, "no way to combine 'average'"),
+        ({"method": "average"}, NameUnknownError, "unknown way to combine 'average'"),
         ({"method": "trimmed:share=0.5"}, OptionError, "below 0.5"),
         ({"method": "dawid_skene:threshold=1"}, OptionError, "threshold=1"),
         ({"method": "dawid_skene:smoothing=-1"}, OptionError, "smoothing=-1"),
         ({"method": "mean", "threshold": 0.9}, NameUnknownError, "no parameter 'threshold'"),
-        ({"criterion": "style"}, NameUnknownError, "no criterion 'style'"),
-        ({"formula": "style * 2"}, NameUnknownError, "no criterion or score 'style'"),
+        ({"criterion": "style"}, NameUnknownError, "unknown criterion 'style'"),
+        ({"formula": "style * 2"}, NameUnknownError, "unknown criterion or score 'style'"),
         ({"formula": "likert", "criterion": "likert"}, OptionError, "exclude each other"),
         ({"formula": "likert >= source.likert"}, OptionError, "--source"),
-        ({"source": "input"}, NameUnknownError, "no system 'input'"),
-        ({"answer": "label"}, NameUnknownError, "no judgment column 'label'"),
+        ({"source": "input"}, NameUnknownError, "unknown system 'input'"),
+        ({"answer": "label"}, NameUnknownError, "unknown judgment column 'label'"),
         ({"normalise": "zscore"}, NameUnknownError, "no way to normalise"),
     ],
 )

@@ -180,7 +180,7 @@ def test_options_of_the_command_line(tmp_path, capsys):
     assert run(["compare", str(path), "--rule", "published"]) == 0
     assert "one-sided, each pair alone" in " ".join(capsys.readouterr().out.split())
     assert run(["compare", str(path), "--adjust", "sidak"]) == 2
-    assert "no adjustment 'sidak'" in capsys.readouterr().err
+    assert "unknown adjustment 'sidak'" in capsys.readouterr().err
 
 
 def test_systems_that_were_never_compared_are_tested_by_their_scores():

@@ -127,11 +127,11 @@ def test_re_coding_maps_repeats_too() -> None:
 @pytest.mark.parametrize(
     ("options", "kind", "message"),
     [
-        ({"criterion": "flow"}, NameUnknownError, "no criterion 'flow'"),
-        ({"annotators": ["x", "q"]}, NameUnknownError, "no annotator 'q'; There are: 'x', 'y'"),
-        ({"answer": "lable"}, NameUnknownError, "no judgment column 'lable'"),
+        ({"criterion": "flow"}, NameUnknownError, "unknown criterion 'flow'"),
+        ({"annotators": ["x", "q"]}, NameUnknownError, "unknown annotator 'q'; Available: 'x', 'y'"),
+        ({"answer": "lable"}, NameUnknownError, "unknown judgment column 'lable'"),
         ({"answer": "system"}, OptionError, "it holds no judgments"),
-        ({"columns": ["domian"]}, NameUnknownError, "no item or judgment column 'domian'"),
+        ({"columns": ["domian"]}, NameUnknownError, "unknown item or judgment column 'domian'"),
         ({"scale": (1, 3)}, DataError, "the judgment 4 of y on item 1, system A lies outside the scale 1 to 3"),
         ({"scale": (3, 1)}, OptionError, "the lower end must be below"),
     ],
@@ -173,7 +173,7 @@ def test_groups_of_annotators() -> None:
     by_system = groups_of(found, "system")
     assert {name: len(part) for name, part in by_system.items()} == {"A": 3, "B": 1}
     assert groups_of(found, None) == {}
-    with pytest.raises(NameUnknownError, match="no annotator 'z'"):
+    with pytest.raises(NameUnknownError, match="unknown annotator 'z'"):
         groups_of(found, {"one": ["z"]})
     with pytest.raises(OptionError, match="the annotator 'x' is in 'one', 'two'"):
         groups_of(found, {"one": ["x"], "two": ["x", "y"]})

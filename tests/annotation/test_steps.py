@@ -206,7 +206,7 @@ def test_straight_lining_is_of_what_was_shown():
     judgments = table(annotator="x", value=[3.0, -3.0] * 6, shown=[3.0] * 12)
     assert rows(judgments, "straight_liners") == []
     assert len(rows(judgments, "straight_liners:column=shown")) == 12
-    with pytest.raises(NotApplicableError, match="no column 'nothing'"):
+    with pytest.raises(NotApplicableError, match="unknown column 'nothing'"):
         marks(judgments, "straight_liners:column=nothing")
 
 

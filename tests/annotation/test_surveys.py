@@ -43,7 +43,7 @@ def test_a_question_at_the_limits_stays(minimum, spread, kept):
 
 
 def test_what_a_pool_refuses():
-    with pytest.raises(NameUnknownError, match="no rule 'xor'"):
+    with pytest.raises(NameUnknownError, match="unknown rule 'xor'"):
         reduce_pool(TABLE, rule="xor")  # type: ignore[arg-type]
     with pytest.raises(DataError, match="no column holds the question"):
         reduce_pool(TABLE.rename({"question": "pair_of_words"}))
@@ -75,7 +75,7 @@ def test_panas_with_gaps_and_mistakes():
     assert "1 of 2 rows lack an adjective" in found.notes[0]
     with pytest.raises(DataError, match="row 2, 'upset' is 6; PANAS is rated 1 to 5"):
         panas(answers(upset=6))
-    with pytest.raises(DataError, match="no column 'afraid'"):
+    with pytest.raises(DataError, match="unknown column 'afraid'"):
         panas(answers().drop("afraid"))
 
 

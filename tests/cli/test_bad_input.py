@@ -395,7 +395,11 @@ TABLES = {
         LONG + "1,A,m,1\n", "'itm'", "did you mean 'item'", "--columns", options=("--columns", "itm=item")
     ),
     "--columns with an unknown column": table(
-        LONG + "1,A,m,1\n", "t.csv", "no column 'points'", "'metric', 'value'", options=("--columns", "value=points")
+        LONG + "1,A,m,1\n",
+        "t.csv",
+        "unknown column 'points'",
+        "'metric', 'value'",
+        options=("--columns", "value=points"),
     ),
     "--columns with one column twice": table(
         LONG + "1,A,m,1\n", "'value'", "--columns", options=("--columns", "item=value,value=value")
@@ -524,7 +528,7 @@ PUBLISHED = {
         {"sources/readme": "", "system-outputs/en-de/A.txt": "a\n"}, "wmt", "sources/", "mt-metrics-eval"
     ),
     "WMT, unknown pair": mtme(
-        folder(), "no language pair 'en-dd'", "did you mean 'en-de'", options=("--pair", "en-dd")
+        folder(), "unknown language pair 'en-dd'", "did you mean 'en-de'", options=("--pair", "en-dd")
     ),
     "WMT, several pairs": mtme(SEVERAL_PAIRS, "wmt", "2 language pairs", "'en-cs', 'en-de'", "--pair"),
 }
@@ -552,17 +556,21 @@ def synth(*options: str, says: Sequence[str]) -> Case:
 
 OPTIONS = {
     "human score named differently": option(
-        "--human", "human", content=TWO_HUMANS, says=("data.jsonl", "no score 'human'", "'mqm', 'da'", "--human")
+        "--human", "human", content=TWO_HUMANS, says=("data.jsonl", "unknown score 'human'", "'mqm', 'da'", "--human")
     ),
-    "human score misspelt": option("--human", "Human", says=("no score 'Human'", "did you mean 'human'", "--human")),
+    "human score misspelt": option(
+        "--human", "Human", says=("unknown score 'Human'", "did you mean 'human'", "--human")
+    ),
     "unknown system in --exclude": option(
-        "--exclude", "a", says=("no system 'a'", "did you mean 'A'", "'A', 'B'", "--exclude")
+        "--exclude", "a", says=("unknown system 'a'", "did you mean 'A'", "'A', 'B'", "--exclude")
     ),
-    "unknown system in --systems": option("--systems", "A,sysC", says=("no system 'sysC'", "'A', 'B'", "--systems")),
+    "unknown system in --systems": option(
+        "--systems", "A,sysC", says=("unknown system 'sysC'", "'A', 'B'", "--systems")
+    ),
     "no system left": option("--exclude", "A,B", says=("no system is left", "--systems", "--exclude")),
     "--systems with nothing": option("--systems", " , ", says=("no system is left", "--systems")),
     "--lower-is-better unknown": option(
-        "--lower-is-better", "TER", says=("no score 'TER'", "'human', 'COMET'", "--lower-is-better")
+        "--lower-is-better", "TER", says=("unknown score 'TER'", "'human', 'COMET'", "--lower-is-better")
     ),
     "flipped twice": option(
         "--lower-is-better",
@@ -570,7 +578,7 @@ OPTIONS = {
         says=("'COMET'", "already flipped"),
         content=lines({**ITEM, "aliquot": {"flipped": ["COMET"]}}),
     ),
-    "bad --format": option("--format", "jsonl", says=("no format 'jsonl'", "'items', 'mtme', 'mqm'")),
+    "bad --format": option("--format", "jsonl", says=("unknown format 'jsonl'", "'items', 'mtme', 'mqm'")),
     "--format mtme on a file": option("--format", "mtme", says=("data.jsonl", "is a file", "folder")),
     "--format summeval on items": option("--format", "summeval", says=("data.jsonl line 1", "'id'", "SummEval")),
     "unknown ending of OUT": option(says=("out.xlsx", "unknown ending", ".jsonl", ".parquet", ".csv"), out="out.xlsx"),
@@ -596,7 +604,9 @@ OPTIONS = {
     "synth, correlation as a word": synth("--metrics", "COMET=good", says=("--metrics", "'COMET=good'", "COMET=0.6")),
     "synth, a metric without name": synth("--metrics", "=0.5", says=("--metrics", "'=0.5'")),
     "synth, a metric called human": synth("--metrics", "human=0.5", says=("--metrics", "'human'")),
-    "synth, unknown protocol": synth("--protocol", "mqn", says=("no protocol 'mqn'", "did you mean 'mqm'", "'likert'")),
+    "synth, unknown protocol": synth(
+        "--protocol", "mqn", says=("unknown protocol 'mqn'", "did you mean 'mqm'", "'likert'")
+    ),
     "synth, zero items": synth("--items", "0", says=("at least one item", "0")),
     "synth, zero systems": synth("--systems", "0", says=("at least one", "system", "0")),
     "synth, nine domains": synth("--domains", "9", says=("domains", "9", "0 to 4")),

@@ -157,7 +157,7 @@ def test_mqm_errors_as_googles_table(here, aliquot: Call):
         ours, theirs = (table.sort(*key, "error")[column].to_list() for table in (judged.table, read.judgments.table))
         assert ours == theirs
     said = aliquot("collect", "export", "m.db", "--what", "choises", "-o", "x.csv")
-    assert (said.code, said.err.startswith("error: no --what 'choises'; did you mean 'choices'")) == (2, True)
+    assert (said.code, said.err.startswith("error: unknown --what 'choises'; did you mean 'choices'")) == (2, True)
 
 
 def test_presets_are_listed_and_printed(here, aliquot: Call):
@@ -198,7 +198,10 @@ def newer(path: Path) -> None:
 
 
 MISTAKES = {
-    "a wrong protocol": (("new", "data.jsonl", "--protocol", "esaa", "-o", "x.db"), "no protocol 'esaa'; did you mean"),
+    "a wrong protocol": (
+        ("new", "data.jsonl", "--protocol", "esaa", "-o", "x.db"),
+        "unknown protocol 'esaa'; did you mean",
+    ),
     "no protocol file": (("new", "data.jsonl", "--protocol", "my.toml", "-o", "x.db"), "my.toml: no such file"),
     "a selection of other data": (("new", "other.jsonl", "-s", "selection.jsonl", "-o", "x.db"), "not in the data"),
     "an item without output": (("new", "holes.jsonl", "-o", "x.db"), "has no output of the system 'sys2'"),
@@ -213,7 +216,10 @@ MISTAKES = {
     "a newer campaign": (("status", "newer.db"), "was made by a newer aliquot (version 99"),
     "no such file": (("status", "campain.db"), "campain.db: no such file"),
     "a folder": (("check", "."), "is a folder where a campaign's file is meant"),
-    "an unknown annotator": (("links", "campaign.db", "--revoke", "ane"), "no annotator 'ane'; did you mean 'ann'"),
+    "an unknown annotator": (
+        ("links", "campaign.db", "--revoke", "ane"),
+        "unknown annotator 'ane'; did you mean 'ann'",
+    ),
     "an annotator twice": (("add", "campaign.db", "--annotators", "ann"), "there is an annotator 'ann' already"),
     "an unknown ending": (("export", "campaign.db", "-o", "x.doc"), "unknown ending"),
     "errors that are none": (("export", "campaign.db", "--format", "mqm", "-o", "x.tsv"), "an MQM file holds errors"),

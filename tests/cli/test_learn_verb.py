@@ -72,7 +72,7 @@ def test_select_from_a_file_of_sources(folder, method, capsys):
         (["learn", "{past}", "--target", "metric_vra"], "did you mean 'metric_var'"),
         (["learn", "{sources}"], "no item has a system"),
         (["learn", "nowhere.jsonl"], "no such file"),
-        (["learn", "{past}", "--metric", "COMET"], "no score 'COMET'"),
+        (["learn", "{past}", "--metric", "COMET"], "unknown score 'COMET'"),
         (["select", "{sources}", "--method", "source:model={past}", "--budget", "5"], "is not a source model"),
         (["select", "{sources}", "--method", "metric_var", "--budget", "5"], "needs metric"),
         (["select", "{past}", "--within", "{sources}", "--budget", "5"], "no 'selection' object"),

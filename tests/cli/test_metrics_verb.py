@@ -161,7 +161,7 @@ def test_no_human_scores(tmp_path, capsys):
     scores = tmp_path / "scores.csv"
     scores.write_text("item,system,metric,value\n1,A,BLEU,1\n1,B,BLEU,2\n2,A,BLEU,3\n2,B,BLEU,3\n")
     assert "no score is known to be people's; name it with --human" in complaint([str(scores)], capsys)
-    assert "no score 'human'" in complaint([str(scores), "--human", "human"], capsys)
+    assert "unknown score 'human'" in complaint([str(scores), "--human", "human"], capsys)
 
 
 def test_no_metrics(tmp_path, capsys):
@@ -209,23 +209,23 @@ def test_a_single_annotator(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--metrics", "metrica"], "no metric 'metrica'; did you mean 'metricA'"),
-        (["--parts", "correlation"], "no part 'correlation'; did you mean 'correlations'"),
-        (["--table", "corr", "-o", "x.csv"], "no table 'corr'"),
+        (["--metrics", "metrica"], "unknown metric 'metrica'; did you mean 'metricA'"),
+        (["--parts", "correlation"], "unknown part 'correlation'; did you mean 'correlations'"),
+        (["--table", "corr", "-o", "x.csv"], "unknown table 'corr'"),
         (["--table", "tests"], "--table tests says what -o writes"),
         (["--table", "clusters", "-o", "x.csv", "--parts", "value"], "add tests to --parts"),
         (["--table", "value", "-o", "x.csv", "--parts", "tests"], "add value to --parts"),
         (["--table", "computed", "-o", "x.csv"], "give --compute"),
-        (["--tests", "pearson"], "no test 'pearson'"),
-        (["--swap", "nothing"], "no swap 'nothing'"),
+        (["--tests", "pearson"], "unknown test 'pearson'"),
+        (["--swap", "nothing"], "unknown swap 'nothing'"),
         (["--trials", "0"], "trials is 0"),
         (["--alpha", "0.9"], "alpha is 0.9"),
-        (["--human", "humn"], "no score 'humn'; did you mean 'human'"),
-        (["--compute", "bleurt"], "no surface metric 'bleurt'; did you mean 'bleu'"),
+        (["--human", "humn"], "unknown score 'humn'; did you mean 'human'"),
+        (["--compute", "bleurt"], "unknown surface metric 'bleurt'; did you mean 'bleu'"),
         (["-o", "x.docx"], "x.docx: unknown ending"),
         (["--plot", "x.docx"], "x.docx: unknown ending"),
         (["--plot", "x.svg", "--parts", "value"], "add breakeven to --parts"),
-        (["--exclude", "sys9"], "no system 'sys9'"),
+        (["--exclude", "sys9"], "unknown system 'sys9'"),
         (["--seed", "-1"], "-1 is negative"),
     ],
 )

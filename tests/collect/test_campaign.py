@@ -250,7 +250,7 @@ def test_links(make):
         campaign.annotator(tokens["ann"])
     with pytest.raises(CollectError, match="not known"):
         campaign.organiser(links.organiser.rsplit("/", 1)[1])
-    with pytest.raises(AliquotError, match="no annotator 'bo'; did you mean 'bob'"):
+    with pytest.raises(AliquotError, match="unknown annotator 'bo'; did you mean 'bob'"):
         campaign.revoke("bo")
     campaign.key_file.unlink()
     with pytest.raises(AliquotError, match="--new"):

@@ -275,7 +275,7 @@ def test_protocols_that_a_tool_cannot_show(tool, protocol, message):
 
 
 def test_an_unknown_tool():
-    with pytest.raises(NameUnknownError, match="no annotation tool 'pearmot'; did you mean 'pearmut'"):
+    with pytest.raises(NameUnknownError, match="unknown annotation tool 'pearmot'; did you mean 'pearmut'"):
         made("pearmot")
 
 

@@ -110,5 +110,5 @@ def test_the_judge_is_one_more_metric():
 
 
 def test_an_unknown_kind(campaign):
-    with pytest.raises(NameUnknownError, match="no --kind 'robot'"):
+    with pytest.raises(NameUnknownError, match="unknown --kind 'robot'"):
         campaign.add_annotators(["x"], "robot")

@@ -411,7 +411,7 @@ def test_systems_join_later_and_guidelines_change(made, database):
 
 
 def test_steps_of_cleaning_are_checked_when_a_campaign_is_made(made):
-    with pytest.raises(AliquotError, match=r"checks.clean = 'foo': no cleaning step 'foo'"):
+    with pytest.raises(AliquotError, match=r"checks.clean = 'foo': unknown cleaning step 'foo'"):
         made(clean="foo")
     with pytest.raises(AliquotError, match=r"checks.clean"):
         made(clean="outliers:nothing=3")
@@ -488,7 +488,7 @@ def test_a_stored_protocol_with_an_unknown_step_opens_and_its_page_says_so(made,
     monkeypatch.setattr(protocols, "_cleaning_faults", lambda _: ())  # as before this was checked
     campaign = made(clean="foo")
     Bot(campaign, "ann").work(most=1)
-    assert "no cleaning step 'foo'" in page_values(LiveView(campaign, pause=0.01).overview())["words"][0]
+    assert "unknown cleaning step 'foo'" in page_values(LiveView(campaign, pause=0.01).overview())["words"][0]
 
 
 def test_a_snapshot_is_news_and_a_failure_only_once(made, monkeypatch):

@@ -49,10 +49,10 @@ def test_the_page_learns_nothing_secret():
 CORRECT = protocol_text("esa")[0]
 MISTAKES = {
     "a text for a number": ("low = 0", 'low = "x"', "line 18: widgets[1].low: should be a number, found a text"),
-    "a wrong key": ("high = 100", "hihg = 100", "line 19: widgets[1]: no key 'hihg'; did you mean 'high'?"),
+    "a wrong key": ("high = 100", "hihg = 100", "line 19: widgets[1]: unknown key 'hihg'; did you mean 'high'?"),
     "a wrong style": ('style = "slider"', 'style = "slidr"', "line 17: widgets[1].style: invalid enum value 'slidr'"),
     "a wrong kind": ('kind = "score"', 'kind = "scor"', "line 16: widgets[1].kind: invalid value 'scor'"),
-    "a wrong key inside": ("weight = 5", "weigth = 5", "line 9: widgets[0].severities[1]: no key 'weigth'"),
+    "a wrong key inside": ("weight = 5", "weigth = 5", "line 9: widgets[0].severities[1]: unknown key 'weigth'"),
     "ends swapped": ("high = 100", "high = -1", "line 19: the widget 'score': high = -1 is not above low = 0"),
     "an anchor outside": ('"100" =', '"101" =', "the anchor '101' is not a number from 0 to 100"),
     "a step too long": ("low = 0", "low = 0\nstep = 200", "line 19: the widget 'score': step = 200"),
@@ -60,7 +60,11 @@ MISTAKES = {
     "no name": ('name = "esa"\n', "", "the key 'name' is missing; add it"),
     "no TOML": ("low = 0", "low = = 0", "line 18: not valid TOML"),
     "an item in a unit of outputs": ('kind = "score"', 'kind = "score"\nscope = "item"', "shows one system at a time"),
-    "a choice alone": ('kind = "score"\nstyle = "slider"\nlow = 0\nhigh = 100', 'kind = "choice"', "no key 'anchors'"),
+    "a choice alone": (
+        'kind = "score"\nstyle = "slider"\nlow = 0\nhigh = 100',
+        'kind = "choice"',
+        "unknown key 'anchors'",
+    ),
     "context": ('title = "', 'context = 99\ntitle = "', "line 2: context = 99"),
     "a share": ("[facts]", "[checks]\ndamaged = 2\n[facts]", "line 23: checks.damaged = 2 should be a share"),
     "a quiz": (
@@ -69,7 +73,11 @@ MISTAKES = {
         "line 25: the answer 'c' is none of the options 'a', 'b'",
     ),
     "payment": ("[facts]", "[payment]\nper_unit = -1\n[facts]", "line 23: payment.per_unit should be 0 or more"),
-    "unknown check": ("[facts]", "[checks]\ndamagd = 0.1\n[facts]", "line 23: checks: no key 'damagd'; did you mean"),
+    "unknown check": (
+        "[facts]",
+        "[checks]\ndamagd = 0.1\n[facts]",
+        "line 23: checks: unknown key 'damagd'; did you mean",
+    ),
 }
 
 

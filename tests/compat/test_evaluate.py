@@ -321,7 +321,7 @@ def test_the_command_can_be_put_right(files, capsys):
 
 def test_the_command_complains_on_one_line(files, capsys):
     assert command_line.main([*files, "--metric", "hunam"]) == 2
-    assert capsys.readouterr().err == "error: no score 'hunam'; did you mean 'human'? There are: 'human', 'm'\n"
+    assert capsys.readouterr().err == "error: unknown score 'hunam'; did you mean 'human'? Available: 'human', 'm'\n"
 
 
 # -- alone ---------------------------------------------------------------------------------------------------------
@@ -458,13 +458,13 @@ def test_a_missing_score_is_named(name, change, message):
 
 def test_unknown_names_are_suggested():
     data = made(items=20, systems=3)
-    with pytest.raises(NameUnknownError, match="no score 'humann'; did you mean 'human'"):
+    with pytest.raises(NameUnknownError, match="unknown score 'humann'; did you mean 'human'"):
         ours.eval_spa(data, data, metric="humann")
-    with pytest.raises(NameUnknownError, match="no score 'M'; did you mean 'm'"):
+    with pytest.raises(NameUnknownError, match="unknown score 'M'; did you mean 'm'"):
         ours.eval_spa(data, data, metric=("human", "M"))
-    with pytest.raises(NameUnknownError, match=r"no system 'B'.*scores_new lacks it"):
+    with pytest.raises(NameUnknownError, match=r"unknown system 'B'.*scores_new lacks it"):
         ours.eval_order_accuracy({"A": 1}, {"A": 1, "B": 2})
-    with pytest.raises(NameUnknownError, match=r"no system 'B'.*the best on data_new"):
+    with pytest.raises(NameUnknownError, match=r"unknown system 'B'.*the best on data_new"):
         ours.eval_subset_top(scored([1], [2]), [{"scores": {"A": {"human": 1}, "C": {"human": 2}}}])
 
 

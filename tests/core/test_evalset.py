@@ -64,10 +64,10 @@ def same(array: Any, expected: Any) -> bool:
         ({"scores": {"BLEU": np.full((3, 2), np.inf)}, "human": None}, "'BLEU' of item.* infinite"),
         ({"outputs": pl.DataFrame({"X": ["x"] * 3})}, "one column for each"),
         ({"outputs": pl.DataFrame({"X": ["x"], "Y": ["y"]})}, "1 rows"),
-        ({"human": "mqm"}, "no score 'mqm'.*'human', 'BLEU'"),
-        ({"judgments": judgments(item=["a", "a", "a", "b", "z"])}, "no item 'z'.*'a', 'b', 'c'"),
-        ({"judgments": judgments(system=["X", "X", "Y", "X", "Z"])}, "no system 'Z'.*'X', 'Y'"),
-        ({"judgments": judgments(item=[1, 1, 1, 2, 3])}, "no item '1'"),
+        ({"human": "mqm"}, "unknown score 'mqm'.*'human', 'BLEU'"),
+        ({"judgments": judgments(item=["a", "a", "a", "b", "z"])}, "unknown item 'z'.*'a', 'b', 'c'"),
+        ({"judgments": judgments(system=["X", "X", "Y", "X", "Z"])}, "unknown system 'Z'.*'X', 'Y'"),
+        ({"judgments": judgments(item=[1, 1, 1, 2, 3])}, "unknown item '1'"),
     ],
 )
 def test_what_does_not_fit_together_is_refused(changes, message):
@@ -214,10 +214,10 @@ def test_keep_and_drop_systems(data):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"items": ["a", "q"]}, "no item 'q'"),
+        ({"items": ["a", "q"]}, "unknown item 'q'"),
         ({"items": np.array([True])}, "mask has shape"),
         ({"items": pl.col("words")}, "true or false"),
-        ({"systems": ["x"]}, "no system 'x'; did you mean 'X'"),
+        ({"systems": ["x"]}, "unknown system 'x'; did you mean 'X'"),
     ],
 )
 def test_unknown_items_and_systems_are_refused(data, arguments, message):
@@ -287,7 +287,7 @@ def test_metrics_are_the_scores_that_are_not_peoples(data):
     assert data.with_human("BLEU").metrics == []
     with pytest.raises(NameUnknownError, match=r"'bleu'; did you mean 'BLEU'"):
         data.score("bleu")
-    with pytest.raises(NameUnknownError, match="no item column 'words2'"):
+    with pytest.raises(NameUnknownError, match="unknown item column 'words2'"):
         data.column("words2")
 
 

@@ -173,7 +173,7 @@ def test_the_judgments_become_the_named_score(campaign):
 def test_nobody_judged_anything(campaign):
     with pytest.raises(AliquotError, match="no item has a human score"):
         estimate_given(campaign(judged=[]))
-    with pytest.raises(AliquotError, match="no score 'human'"):
+    with pytest.raises(AliquotError, match="unknown score 'human'"):
         estimate_given(bare(campaign()))
 
 
@@ -394,7 +394,7 @@ def test_one_system_alone(campaign, kind, spec):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"interval": "tt"}, "no interval 'tt'"),
+        ({"interval": "tt"}, "unknown interval 'tt'"),
         ({"interval": "hoeffding"}, "needs the scale's ends"),
         ({"interval": "bernstein"}, "needs the scale's ends"),
         ({"interval": "hoeffding", "value_range": (100, 0)}, "the lower end must be below"),
@@ -403,9 +403,9 @@ def test_one_system_alone(campaign, kind, spec):
         ({"level": 95}, "level is 95"),
         ({"alpha": 0.0}, "alpha is 0.0"),
         ({"alpha": 0.5}, "alpha is 0.5"),
-        ({"test": "student"}, "no test 'student'"),
-        ({"rule": "all"}, "no rule 'all'"),
-        ({"human": "humman"}, "no score 'humman'; did you mean 'human'?"),
+        ({"test": "student"}, "unknown test 'student'"),
+        ({"rule": "all"}, "unknown rule 'all'"),
+        ({"human": "humman"}, "unknown score 'humman'; did you mean 'human'?"),
     ],
 )
 def test_options_out_of_bounds(campaign, options, message):

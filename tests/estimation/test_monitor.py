@@ -312,7 +312,7 @@ def test_batches_are_averaged_per_output(form):
     ("systems", "options", "message"),
     [
         (["A", "B"], {"value_range": (1, 0)}, "the lower end must be below"),
-        (["A", "B"], {"question": "worst"}, "no question 'worst'"),
+        (["A", "B"], {"question": "worst"}, "unknown question 'worst'"),
         (["A", "A"], {}, "each once"),
         ([], {}, "must be named"),
         (["A"], {}, "nobody to be compared with"),
@@ -333,7 +333,7 @@ def test_questions_that_make_no_sense(systems, options, message):
 @pytest.mark.parametrize(
     ("scores", "message"),
     [
-        ({"Z": 0.5}, "no system 'Z'"),
+        ({"Z": 0.5}, "unknown system 'Z'"),
         ({"A": 1.5}, "1.5 lies outside the scale 0 to 1"),
         ({"A": float("nan")}, "lies outside the scale"),
         ({"B": 0.5, "A": 0.4}, "item 0, system 'A' has been judged before; average repeats first"),
@@ -431,7 +431,7 @@ def test_the_command_says_it_in_words(capsys, files):
     [
         ((), "--sequential needs the scale's ends"),
         (("--range", "0,50"), "lies outside the scale"),
-        (("--range", "0,100", "--question", "all"), "no question 'all'"),
+        (("--range", "0,100", "--question", "all"), "unknown question 'all'"),
         (("--range", "0,100", "--question", "means"), "margin"),
         (("--range", "0,100", "--alpha", "0"), "alpha"),
     ],
@@ -588,7 +588,7 @@ def test_the_question_speaks_of_the_pair_that_matters():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"kind": "bets"}, "no kind 'bets'"),
+        ({"kind": "bets"}, "unknown kind 'bets'"),
         ({"kind": "betting"}, "needs the scale's ends"),
         ({"features": "wide"}, "features are of 3 systems"),
     ],
@@ -728,4 +728,4 @@ def test_the_command_has_the_target_of_estimate(capsys, files):
     assert widths["testset"] > 0.1
     code, _, err = sequential(capsys, files, "--range", "0,100", "--target", "beyond")
     assert code == 2
-    assert "no target of a sequence 'beyond'" in err
+    assert "unknown target of a sequence 'beyond'" in err

@@ -97,7 +97,7 @@ def test_flipping_all_judgments_or_one_criterion(tmp_path: Path) -> None:
         "human_style": 4.0,
     }
     assert data.flipped == {"human_errors"}
-    with pytest.raises(AliquotError, match="no score 'stile'; did you mean 'style'"):
+    with pytest.raises(AliquotError, match="unknown score 'stile'; did you mean 'style'"):
         load_judgments(path, lower_is_better=["stile"])
 
 
@@ -116,9 +116,9 @@ def test_options_hold_for_data_and_judgments(tmp_path: Path) -> None:
     assert judged.table["value"].to_list() == [7.0]
     _, judged = load_with_judgments(data, judgments, lower_is_better=["human"], columns={"value": "points"})
     assert judged.table["value"].to_list() == [-7.0]
-    with pytest.raises(AliquotError, match="no score 'chrF'"):
+    with pytest.raises(AliquotError, match="unknown score 'chrF'"):
         load_with_judgments(data, judgments, lower_is_better=["chrF"])
-    with pytest.raises(FormatError, match="no column 'mark'"):
+    with pytest.raises(FormatError, match="unknown column 'mark'"):
         load_with_judgments(data, judgments, columns={"value": "mark"})
 
 
@@ -169,7 +169,7 @@ def test_labels_in_parquet(path: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "answer", "message"),
     [
-        (LABELS, "lable", "no column 'lable'; did you mean 'label'?"),
+        (LABELS, "lable", "unknown column 'lable'; did you mean 'label'?"),
         (LABELS.replace("rater", "hand"), "label", "judgments need a column 'annotator'"),
         (LABELS.replace("secs", "seconds"), "seconds", "is no answer"),
         (LABELS, "rater", "is no answer"),

@@ -48,7 +48,7 @@ def test_truth_is_means_and_p_values_of_all_items():
     by_flips = truth_of(SCORES, "permutation", seed=4)
     np.testing.assert_array_equal(by_flips.p, permutation_p(SCORES, seed=4))
     assert np.abs(by_flips.p - TRUTH.p).max() < 0.05
-    with pytest.raises(NameUnknownError, match="no test 't'"):
+    with pytest.raises(NameUnknownError, match="unknown test 't'"):
         p_values(SCORES, "t")
 
 
@@ -92,7 +92,7 @@ def test_clusters():
     for numbers, dice in zip(found, measured("top_dice"), strict=True):
         ours = {int(at) for at in np.flatnonzero(numbers == 1)}
         assert dice == pytest.approx(2 * len(ours & best) / (len(ours) + len(best)))
-    with pytest.raises(NameUnknownError, match="no rule 'all'"):
+    with pytest.raises(NameUnknownError, match="unknown rule 'all'"):
         clusters_of(TRUTH.means, TRUTH.p, rule="all")
 
 

@@ -400,7 +400,7 @@ def test_the_document_has_the_shape_of_the_issue(report):
     for name in TABLES:
         assert len(document[name]) == report.to_frame(name).height
         assert report.to_frame(name).columns == [field.name for field in dataclasses.fields(TABLES[name])]
-    with pytest.raises(NameUnknownError, match="no table 'corelations'; did you mean 'correlations'"):
+    with pytest.raises(NameUnknownError, match="unknown table 'corelations'; did you mean 'correlations'"):
         report.to_frame("corelations")
 
 
@@ -414,7 +414,7 @@ def test_no_human_scores(data):
     unnamed = EvalSet(items=data.items, systems=data.systems, scores={"x": data.scores["metricA"]})
     with pytest.raises(DataError, match="no score is known to be people's; name it with --human"):
         aliquot.metrics(unnamed)
-    with pytest.raises(NameUnknownError, match="no score 'humna'; did you mean 'human'"):
+    with pytest.raises(NameUnknownError, match="unknown score 'humna'; did you mean 'human'"):
         aliquot.metrics(data, "humna")
 
 
@@ -422,7 +422,7 @@ def test_no_metric():
     data = aliquot.synthetic(items=10, systems=3, metrics={}, seed=1)
     with pytest.raises(DataError, match="no metric to compare with people; add a score, or compute some"):
         aliquot.metrics(data)
-    with pytest.raises(NameUnknownError, match="no metric 'metrica'; did you mean 'metricA'"):
+    with pytest.raises(NameUnknownError, match="unknown metric 'metrica'; did you mean 'metricA'"):
         aliquot.metrics(aliquot.synthetic(items=10, systems=3), metrics=["metrica"])
 
 

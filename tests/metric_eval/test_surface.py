@@ -182,9 +182,9 @@ def test_progress(data):
 @pytest.mark.parametrize(
     ("spec", "kind", "message"),
     [
-        ("blue", NameUnknownError, "no surface metric 'blue'; did you mean 'bleu'"),
+        ("blue", NameUnknownError, "unknown surface metric 'blue'; did you mean 'bleu'"),
         ("bleu:tokenise=zh", NameUnknownError, "no parameter 'tokenise'; did you mean 'tokenize'"),
-        ("bleu:tokenize=13b", NameUnknownError, "no tokeniser '13b'; did you mean '13a'"),
+        ("bleu:tokenize=13b", NameUnknownError, "unknown tokeniser '13b'; did you mean '13a'"),
         ("bleu:lowercase=perhaps", OptionError, "lowercase='perhaps' should be a yes or no"),
         ("bleu:max_ngram_order=0", OptionError, "max_ngram_order=0"),
         ("chrf:word_order=-1", OptionError, "word_order=-1"),

@@ -81,7 +81,7 @@ def test_a_pilot_and_a_budget(campaign):
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"question": "means"}, "no question 'means'"),
+        ({"question": "means"}, "unknown question 'means'"),
         ({"policy": "autp"}, "did you mean 'auto'"),
         ({"items": 500}, "--items is not for --adaptive"),
         ({"goal": "best=0.9"}, "--goal is not for --adaptive"),

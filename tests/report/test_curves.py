@@ -136,7 +136,7 @@ def test_whole_or_not_at_all(result, tmp_path, monkeypatch):
 def test_slips(result, tmp_path):
     with pytest.raises(OptionError, match="unknown ending of a picture"):
         draw_curves(result, "mae", tmp_path / "curves.gif")
-    with pytest.raises(NameUnknownError, match="no measure 'mea'; did you mean 'mae'"):
+    with pytest.raises(NameUnknownError, match="unknown measure 'mea'; did you mean 'mae'"):
         draw_curves(result, "mea", tmp_path / "curves.svg")
     assert list(tmp_path.iterdir()) == []
 

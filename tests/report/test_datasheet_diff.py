@@ -52,9 +52,9 @@ def test_criteria_go_by_name(complete):
 
 
 def test_wrong_matches(complete):
-    with pytest.raises(AliquotError, match="no criterion 'x'"):
+    with pytest.raises(AliquotError, match="unknown criterion 'x'"):
         diff(complete, complete, match={"x": "fluency"})
-    with pytest.raises(AliquotError, match="no criterion 'x'"):
+    with pytest.raises(AliquotError, match="unknown criterion 'x'"):
         diff(complete, complete, match={"fluency": "x"})
     two = Datasheet(complete.answers, (*complete.criteria, Criterion("b")))
     with pytest.raises(OptionError, match="two criteria"):

@@ -130,10 +130,10 @@ BROKEN = {
     'paper = 1\n"1.1" = oops\n': ("line 2", "not valid TOML"),
     '[paper]\n"1.1" = "open\n': ("line 2", "not valid TOML"),
     '[paper]\n"1.1" = """open\n': ("not valid TOML",),
-    '[paper]\n\n"1.9" = "x"\n': ("line 3", "no question '1.9'", "did you mean '1.3'?"),
-    '[experiment]\n"3.1.11" = "x"\n': ("line 2", "no question '3.1.11'", "'3.1.1'"),
-    '[paper]\n"paper" = "x"\n': ("line 2", "no question 'paper'"),
-    '[papr]\n"1.1" = "x"\n': ("line 1", "no table 'papr'", "did you mean 'paper'?"),
+    '[paper]\n\n"1.9" = "x"\n': ("line 3", "unknown question '1.9'", "did you mean '1.3'?"),
+    '[experiment]\n"3.1.11" = "x"\n': ("line 2", "unknown question '3.1.11'", "'3.1.1'"),
+    '[paper]\n"paper" = "x"\n': ("line 2", "unknown question 'paper'"),
+    '[papr]\n"1.1" = "x"\n': ("line 1", "unknown table 'papr'", "did you mean 'paper'?"),
     '[paper]\n"1.1 detail" = "x"\n': ("line 2", "did you mean 'details'?"),
     '[paper]\n"1.1 details" = "x"\n': ("line 2", "no options"),
     '[paper]\n"4.1.1" = ["Goodness"]\n': ("line 2", "belongs to a [[criterion]]"),
@@ -217,7 +217,7 @@ def test_questions_are_those_of_heds():
 def test_unknown_numbers_and_labels():
     with pytest.raises(AliquotError, match=r"did you mean '4\.3\.11'"):
         find("4.3.12")
-    with pytest.raises(AliquotError, match="no question '7'"):
+    with pytest.raises(AliquotError, match="unknown question '7'"):
         under(("7",))
     assert "did you mean 'paid" in str(no_option(questions()["3.2.2"], "paid"))
 
@@ -228,7 +228,7 @@ def test_answers_go_where_they_are_asked():
         sheet.with_answer("4.3.1", "x")
     with pytest.raises(OptionError, match="once"):
         sheet.with_answer("1.1", "x", criterion="a")
-    with pytest.raises(AliquotError, match="no criterion 'b'"):
+    with pytest.raises(AliquotError, match="unknown criterion 'b'"):
         sheet.with_answer("4.3.1", "x", criterion="b")
     with pytest.raises(OptionError, match="no options"):
         sheet.with_answer("1.1", "x", details="y")
@@ -260,13 +260,13 @@ def test_copying_what_cannot_be(complete):
     for arguments, said in (
         (("fluency", "fluency"), "to itself"),
         (("flency",), "did you mean 'fluency'"),
-        (("fluency", "x"), "no criterion 'x'"),
+        (("fluency", "x"), "unknown criterion 'x'"),
     ):
         with pytest.raises(AliquotError, match=said):
             copy(complete, *arguments)
     with pytest.raises(OptionError, match="not about a criterion"):
         copy(complete, "fluency", questions=["3.1"])
-    with pytest.raises(AliquotError, match=r"no question '4\.9'"):
+    with pytest.raises(AliquotError, match=r"unknown question '4\.9'"):
         copy(complete, "fluency", questions=["4.9"])
 
 

@@ -372,7 +372,7 @@ def test_what_does_not_belong_together(data):
         new(selection=aliquot.select(data, "segments", budget=5))
     with pytest.raises(OptionError, match="lower end"):
         new(data, value_range=(5, 1))
-    with pytest.raises(AliquotError, match="no score 'humn'"):
+    with pytest.raises(AliquotError, match="unknown score 'humn'"):
         new(data, human="humn")
     other = aliquot.synthetic(items=80, systems=4, seed=1)
     with pytest.raises(AliquotError, match="which is not in the data"):

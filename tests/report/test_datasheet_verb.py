@@ -182,7 +182,7 @@ def test_copy_writes_into_the_sheet(complete, tmp_path, call):
     call("copy", path, "--source", "fluency", "--questions", "4.3.7", "-o", tmp_path / "other.toml")
     assert load(tmp_path / "other.toml").answer("4.3.7", "coherence").text == "How fluent?"
     assert not load(path).answer("4.3.7", "coherence").given
-    assert "no criterion 'x'" in call("copy", path, "--source", "x", code=2)
+    assert "unknown criterion 'x'" in call("copy", path, "--source", "x", code=2)
 
 
 def test_copy_keeps_what_people_wrote(sheet, call, capsys):

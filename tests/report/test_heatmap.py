@@ -83,7 +83,7 @@ def test_what_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     result = result_of(3)
     with pytest.raises(OptionError, match=r"use \.svg, \.png or \.pdf"):
         heatmap(result, tmp_path / "map.jpeg")
-    with pytest.raises(NameUnknownError, match="no measure of pairs 'alpha'"):
+    with pytest.raises(NameUnknownError, match="unknown measure of pairs 'alpha'"):
         heatmap(result, tmp_path / "map.svg", measure="alpha")
     with pytest.raises(DataError, match="no pair of annotators has a defined kappa"):
         heatmap(result, tmp_path / "map.svg", measure="kappa")

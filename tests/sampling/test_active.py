@@ -81,8 +81,8 @@ def test_incremental_is_deterministic():
 @pytest.mark.parametrize(
     ("told", "message"),
     [
-        (("nowhere", {"sys1": 1.0}), "no item 'nowhere'"),
-        ((0, {"sys9": 1.0}), "no system 'sys9'"),
+        (("nowhere", {"sys1": 1.0}), "unknown item 'nowhere'"),
+        ((0, {"sys9": 1.0}), "unknown system 'sys9'"),
         ((0, {"sys1": float("nan")}), "is not a number"),
     ],
 )
@@ -105,8 +105,8 @@ def test_a_rating_that_is_refused_leaves_no_trace():
     [
         ({"variance": "metrics"}, "did you mean 'metric'"),
         ({"k": 0}, "at least 1 neighbour"),
-        ({"bins": "topic"}, "no item column 'topic'"),
-        ({"metrics": ("metricX",), "variance": "metric"}, "no score 'metricX'"),
+        ({"bins": "topic"}, "unknown item column 'topic'"),
+        ({"metrics": ("metricX",), "variance": "metric"}, "unknown score 'metricX'"),
     ],
 )
 def test_incremental_checks_its_options(options, message):

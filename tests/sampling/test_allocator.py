@@ -158,7 +158,7 @@ def test_duplicates_count_once_and_contradictions_lose_nothing():
     ("rows", "message"),
     [
         ([("nowhere", "sys1", 1.0)], "'nowhere' is not in the data"),
-        ([(0, "sys9", 1.0)], "no system 'sys9'"),
+        ([(0, "sys9", 1.0)], "unknown system 'sys9'"),
         ([(0, "sys1", float("nan"))], "is not a number"),
         ([(0, "sys1")], "a judgment is"),
         ([(0, "sys1", "good")], "a judgment is"),
@@ -257,16 +257,16 @@ def test_all_items_judged_again_on_request():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"question": "worst"}, "no question 'worst'"),
-        ({"question": "sys1:sys7"}, "no system 'sys7'"),
+        ({"question": "worst"}, "unknown question 'worst'"),
+        ({"question": "sys1:sys7"}, "unknown system 'sys7'"),
         ({"question": [("sys1", "sys1")]}, "not a pair"),
         ({"question": []}, "empty list"),
         ({"policy": "bandit"}, "no policy"),
-        ({"unit": "page"}, "no unit 'page'"),
+        ({"unit": "page"}, "unknown unit 'page'"),
         ({"repeats": "often"}, "no repeats"),
         ({"protocol_scale": "stars"}, "no scale 'stars'"),
         ({"budget": "5h"}, "give cells"),
-        ({"metrics": ["COMET"]}, "no metric 'COMET'"),
+        ({"metrics": ["COMET"]}, "unknown metric 'COMET'"),
         ({"alpha": 2.0}, "alpha is 2"),
     ],
 )

@@ -278,5 +278,5 @@ def test_ids_are_no_costs():
     assert costs is not None
     assert costs.tolist() == [3.0, 4.0]
     for name in ("id", "note"):
-        with pytest.raises(NameUnknownError, match=f"no cost '{name}'"):
+        with pytest.raises(NameUnknownError, match=f"unknown cost '{name}'"):
             item_costs(data, name)

@@ -65,7 +65,7 @@ def test_a_missing_group_is_a_group():
 
 
 def test_an_unknown_column_to_balance_gets_a_suggestion():
-    with pytest.raises(NameUnknownError, match=r"no item column 'domian'; did you mean 'domain'\?"):
+    with pytest.raises(NameUnknownError, match=r"unknown item column 'domian'; did you mean 'domain'\?"):
         select(small(), "random", 10, balance="domian")
 
 
@@ -155,7 +155,7 @@ def test_unknown_items_are_named(options):
 
 
 def test_an_item_cannot_be_in_and_out():
-    with pytest.raises(NameUnknownError, match=r"no item '100'.*check --include and --exclude-items"):
+    with pytest.raises(NameUnknownError, match=r"unknown item '100'.*check --include and --exclude-items"):
         select(small(), "metric_avg", 5, include=[100], exclude_items=[100])
 
 

@@ -202,7 +202,7 @@ def test_the_same_choice_counts_once_and_another_is_refused():
 @pytest.mark.parametrize(
     ("choice", "error", "says"),
     [
-        (("x", "A", "Z", "A"), NameUnknownError, "no system 'Z'"),
+        (("x", "A", "Z", "A"), NameUnknownError, "unknown system 'Z'"),
         (("z", "A", "B", "A"), DataError, "the item 'z' is not in the data"),
         (("x", "A", "A", "A"), DataError, "'A' is compared with itself"),
         (("x", "A", "B", "C"), DataError, "the winner 'C' is neither 'A' nor 'B'"),
@@ -239,7 +239,7 @@ def test_the_table_is_what_compare_reads():
 
 
 def test_wrong_options_and_logs_are_refused():
-    with pytest.raises(NameUnknownError, match="no question 'means'"):
+    with pytest.raises(NameUnknownError, match="unknown question 'means'"):
         PairAllocator(NAMES, "means", items=range(3))
     with pytest.raises(NameUnknownError, match="did you mean 'dueling'"):
         PairAllocator(NAMES, policy="duelling", items=range(3))

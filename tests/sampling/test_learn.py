@@ -245,13 +245,13 @@ def test_embeddings_are_features(tmp_path, monkeypatch):
 def test_mistakes_are_told():
     with pytest.raises(OptionError, match="no data"):
         learn([])
-    with pytest.raises(NameUnknownError, match="no target 'metric_vra'; did you mean 'metric_var'"):
+    with pytest.raises(NameUnknownError, match="unknown target 'metric_vra'; did you mean 'metric_var'"):
         learn(PAST, "metric_vra")
     with pytest.raises(NameUnknownError, match="no kind of features"):
         learn(PAST, features="heavy")
     with pytest.raises(OptionError, match="n-grams are features already"):
         learn(PAST, features="embed", encoder="ngrams")
-    with pytest.raises(NameUnknownError, match="no score 'COMET'"):
+    with pytest.raises(NameUnknownError, match="unknown score 'COMET'"):
         learn(PAST, metric="COMET")
     with pytest.raises(DataError, match="no sources"):
         learn(replace(PAST[0], items=PAST[0].items.drop("source")))

@@ -169,7 +169,7 @@ def test_probabilities_sum_to_one_and_never_go_to_a_system_without_items(name, s
 @pytest.mark.parametrize(
     ("spec", "budget", "message"),
     [
-        ("bandit", 10, "no policy 'bandit'"),
+        ("bandit", 10, "unknown policy 'bandit'"),
         ("rank:pwer=1", 10, "did you mean 'power'"),
         ("successive_rejects", None, "divides a budget"),
         ("auto:floor=x", 10, "floor"),

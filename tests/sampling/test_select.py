@@ -123,7 +123,7 @@ def test_a_search_that_cannot_find_enough_complete_items_says_so():
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ("metric_vra", r"no method 'metric_vra'; did you mean 'metric_var'\?.*aliquot methods"),
+        ("metric_vra", r"unknown method 'metric_vra'; did you mean 'metric_var'\?.*aliquot methods"),
         ("pps:taw=0.5", r"pps: no parameter 'taw'; did you mean 'tau'\? it has 'size', 'tau'"),
         ("segments:tau=1", "segments: no parameter 'tau'; it has none"),
         ("pps:tau=high", "pps: tau='high' should be a number"),
@@ -139,7 +139,7 @@ def test_a_search_that_cannot_find_enough_complete_items_says_so():
         ("pps:metrics=)metricA(", "parentheses do not match"),
         ("", "a name is missing"),
         (":tau=1", "a name is missing"),
-        ("auto:goal=fame", "no goal 'fame'"),
+        ("auto:goal=fame", "unknown goal 'fame'"),
         ("auto:gaol=ranking", "did you mean 'goal'"),
     ],
 )

@@ -103,7 +103,7 @@ def test_an_empty_crowd_is_told():
     [
         ("source", OptionError, "give one of model=FILE"),
         ("source:column=guess,predictor=a:b", OptionError, "predictor and column are given"),
-        ("source:column=nothing", NameUnknownError, "no numeric item column 'nothing'"),
+        ("source:column=nothing", NameUnknownError, "unknown numeric item column 'nothing'"),
         ("source:column=domain", NameUnknownError, "domain"),
         ("source:predictor=nocolon", OptionError, "module:function"),
         ("source:predictor=no_such_module:f", OptionError, "cannot be imported"),

@@ -138,7 +138,7 @@ def test_a_crowd_is_all_that_is_looked_at(method):
 
 
 def test_an_unknown_system_in_the_crowd_gets_a_suggestion():
-    with pytest.raises(NameUnknownError, match=r"no system 'S1'; did you mean 's1'\?"):
+    with pytest.raises(NameUnknownError, match=r"unknown system 'S1'; did you mean 's1'\?"):
         select(table(scores()), "metric_avg", crowd=["S1"])
 
 
@@ -191,7 +191,7 @@ def test_a_missing_uncertainty_comes_last():
 
 
 def test_an_unknown_uncertainty_gets_a_suggestion():
-    with pytest.raises(NameUnknownError, match=r"no uncertainty score 'unsur'; did you mean 'unsure'\?"):
+    with pytest.raises(NameUnknownError, match=r"unknown uncertainty score 'unsur'; did you mean 'unsure'\?"):
         select(table(np.zeros((2, 2)), unsure=[1, 2]), "uncertainty:score=unsur")
 
 
@@ -409,5 +409,5 @@ def test_one_of_several_metrics_must_be_named():
 
 def test_a_metric_name_almost_right_gets_a_suggestion():
     evalset = aliquot.synthetic(items=20, systems=3)
-    with pytest.raises(NameUnknownError, match=r"no score 'metrica'; did you mean 'metricA'\?"):
+    with pytest.raises(NameUnknownError, match=r"unknown score 'metrica'; did you mean 'metricA'\?"):
         select(evalset, "metric_var", 5, metric="metrica")

@@ -88,7 +88,7 @@ def test_what_allocate_means_without_an_estimator(campaign):
 @pytest.mark.parametrize(
     ("method", "options", "said"),
     [
-        ("allocate:policy=atuo", {}, "no policy 'atuo'; did you mean 'auto'"),
+        ("allocate:policy=atuo", {}, "unknown policy 'atuo'; did you mean 'auto'"),
         ("allocate:modle=means", {}, "did you mean 'model'"),
         ("allocate", {"unit": "document"}, "decides cell by cell"),
         ("allocate", {"balance": "domain"}, "decides cell by cell"),

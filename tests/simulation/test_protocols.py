@@ -191,8 +191,8 @@ def test_results_as_table_and_json(study):
         ({"budget": "5%:50%:3"}, OptionError, "takes one budget"),
         ({"budget": "400%"}, OptionError, "at most 100%"),
         ({"budget": 1000}, OptionError, "all 150 items of set1"),
-        ({"scores": ["metricZ"]}, NameUnknownError, "no score 'metricZ'; did you mean 'metric"),
-        ({"human": "DA"}, NameUnknownError, "no score 'DA'"),
+        ({"scores": ["metricZ"]}, NameUnknownError, "unknown score 'metricZ'; did you mean 'metric"),
+        ({"human": "DA"}, NameUnknownError, "unknown score 'DA'"),
     ],
     ids=str,
 )

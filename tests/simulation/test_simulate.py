@@ -174,9 +174,9 @@ def test_looking_up_a_verdict(past, campaign):
     assert two.row("auto", "mae", "other").data == "other"
     assert repr(two) == "Simulation(2 methods on 2 sets)"
     for arguments, message in (
-        (("atuo", "mae"), "no method 'atuo'; did you mean 'auto'"),
-        (("auto", "spa"), "no measure 'spa'"),
-        (("auto", "mae", "othr"), "no set 'othr'; did you mean 'other'"),
+        (("atuo", "mae"), "unknown method 'atuo'; did you mean 'auto'"),
+        (("auto", "spa"), "unknown measure 'spa'"),
+        (("auto", "mae", "othr"), "unknown set 'othr'; did you mean 'other'"),
     ):
         with pytest.raises(NameUnknownError, match=message):
             two.row(*arguments)
@@ -318,8 +318,8 @@ def test_eight_items_and_two_systems(campaign):
     [
         ({"repeats": 1}, OptionError, "--repeats 1: choose at least 2"),
         ({"repeats": 0}, OptionError, "--repeats 0"),
-        ({"unit": "docs"}, NameUnknownError, "no unit 'docs'"),
-        ({"test": "t"}, NameUnknownError, "no test 't'"),
+        ({"unit": "docs"}, NameUnknownError, "unknown unit 'docs'"),
+        ({"test": "t"}, NameUnknownError, "unknown test 't'"),
         ({"level": 95}, OptionError, "level is 95"),
         ({"seed": -1}, OptionError, "seed is -1"),
         pytest.param(
@@ -329,8 +329,8 @@ def test_eight_items_and_two_systems(campaign):
         ({"measures": "spq"}, NameUnknownError, "did you mean 'spa'"),
         ({"measures": []}, OptionError, "no measure is named"),
         ({"jobs": 0}, OptionError, "--jobs 0"),
-        ({"balance": "topic"}, NameUnknownError, "no item column 'topic'"),
-        ({"cost": "price"}, NameUnknownError, "no cost 'price'"),
+        ({"balance": "topic"}, NameUnknownError, "unknown item column 'topic'"),
+        ({"cost": "price"}, NameUnknownError, "unknown cost 'price'"),
         ({"human": "DA"}, NameUnknownError, "no human score of past 'DA'"),
         ({"budgets": "70"}, OptionError, "all 60 items of past"),
         ({"budgets": 0.2}, OptionError, "for a share write 20%"),
@@ -346,7 +346,7 @@ def test_eight_items_and_two_systems(campaign):
             "'documents' on past: .*chooses inside",
         ),
         ({"methods": "incremental", "balance": "domain"}, OptionError, "on past: allocates the budget itself"),
-        ({"metric": "COMET", "methods": "metric_var"}, NameUnknownError, "on past: no score 'COMET'"),
+        ({"metric": "COMET", "methods": "metric_var"}, NameUnknownError, "on past: unknown score 'COMET'"),
     ],
     ids=str,
 )
@@ -372,7 +372,7 @@ def test_the_set_that_lacks_something_is_named(past, campaign):
     for methods, other, message in (
         ("documents", bare, "method 'documents' on bare: .*needs documents"),
         ("diversity", bare, "method 'diversity' on bare: .*needs outputs"),
-        (FIXED, none, "on nothing: no score 'metricA'"),
+        (FIXED, none, "on nothing: unknown score 'metricA'"),
         ("random+stratified", bare, None),
         ("random", campaign(name="lonely", systems=1), "lonely: only one system"),
     ):

@@ -151,9 +151,9 @@ def test_equal_answers_count_as_agreement_in_the_released_variant() -> None:
 
 
 def test_bad_options() -> None:
-    with pytest.raises(NameUnknownError, match="no variant 'printed'"):
+    with pytest.raises(NameUnknownError, match="unknown variant 'printed'"):
         trust(WORKED, variant="printed")  # type: ignore[arg-type]
-    with pytest.raises(NameUnknownError, match="no level 'metric'"):
+    with pytest.raises(NameUnknownError, match="unknown level 'metric'"):
         trust(WORKED, level="metric")  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="combinations=0"):
         trust(WORKED, combinations=0)

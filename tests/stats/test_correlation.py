@@ -223,9 +223,9 @@ def test_bad_arguments() -> None:
         paired_kendall(table, table, "a")  # type: ignore[arg-type]
     with pytest.raises(NameUnknownError, match="did you mean 'spearman'"):
         correlate_tables(table, table, "spearmann")  # type: ignore[arg-type]
-    with pytest.raises(NameUnknownError, match="no level 'items'"):
+    with pytest.raises(NameUnknownError, match="unknown level 'items'"):
         correlate_tables(table, table, "pearson", "items")  # type: ignore[arg-type]
-    with pytest.raises(NameUnknownError, match="no grouping 'doc'"):
+    with pytest.raises(NameUnknownError, match="unknown grouping 'doc'"):
         group_correlations(table, table, "pearson", "doc")  # type: ignore[arg-type]
 
 

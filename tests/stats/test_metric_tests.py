@@ -369,11 +369,11 @@ def test_bad_arguments() -> None:
         compare_metrics(scores, human * np.inf)
     with pytest.raises(OptionError, match="'spa' compares systems"):
         compare_metrics(scores, human, "spa", "pooled")
-    with pytest.raises(NameUnknownError, match="no statistic 'SPA'; did you mean 'spa'"):
+    with pytest.raises(NameUnknownError, match="unknown statistic 'SPA'; did you mean 'spa'"):
         compare_metrics(scores, human, "SPA")  # type: ignore[arg-type]
-    with pytest.raises(NameUnknownError, match="no level 'item'"):
+    with pytest.raises(NameUnknownError, match="unknown level 'item'"):
         compare_metrics(scores, human, "pearson", "item")  # type: ignore[arg-type]
-    with pytest.raises(NameUnknownError, match="no swap 'rows'"):
+    with pytest.raises(NameUnknownError, match="unknown swap 'rows'"):
         compare_metrics(scores, human, swap="rows")  # type: ignore[arg-type]
 
 

@@ -157,7 +157,7 @@ def test_the_adjustment_follows_from_the_rule():
     assert [choose_adjustment(None, rule) for rule in ("any", "published")] == ["bh", "none"]
     assert [choose_adjustment("none", rule) for rule in ("any", "published")] == ["none", "none"]
     assert choose_adjustment("maxt", "any") == "maxt"
-    with pytest.raises(NameUnknownError, match="no adjustment 'sidak'"):
+    with pytest.raises(NameUnknownError, match="unknown adjustment 'sidak'"):
         choose_adjustment("sidak", "any")
     with pytest.raises(OptionError, match="tests each pair alone"):
         choose_adjustment("bh", "published")

@@ -203,7 +203,7 @@ def test_bad_arguments() -> None:
         accuracy_of(metric, human, epsilon=-1)
     with pytest.raises(OptionError, match="epsilon is nan"):
         item_tie_accuracies(metric, human, float("nan"))
-    with pytest.raises(NameUnknownError, match="no level 'system_means'"):
+    with pytest.raises(NameUnknownError, match="unknown level 'system_means'"):
         accuracy_of(metric, human, "system_means")  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="shapes"):
         accuracy_of(metric, human[:-1])

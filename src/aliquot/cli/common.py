@@ -15,6 +15,7 @@ import polars as pl
 import typer
 
 from aliquot.cli import ALL_ROWS, NOTES
+from aliquot.cli.options import spell_options
 from aliquot.cli.render import busy
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import Judgments
@@ -267,9 +268,9 @@ def print_json(document: dict[str, Any]) -> None:
 
 def with_notes(document: dict[str, Any]) -> dict[str, Any]:
     """The document with what was told on standard error among its notes, so that a program reads it, too."""
-    own = list(document.get("notes") or ())
+    own = [spell_options(str(note)) for note in document.get("notes") or ()]
     told = [note for note in dict.fromkeys(NOTES) if note not in own]
-    return document | {"notes": [*own, *told]} if told else document
+    return document | {"notes": [*own, *told]} if own or told else document
 
 
 def to_json(document: Any) -> bytes:

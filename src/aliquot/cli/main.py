@@ -19,8 +19,9 @@ from typer.exceptions import TyperException
 
 from aliquot._version import __version__
 from aliquot.cli import ALL_ROWS, NOTES
+from aliquot.cli.options import set_running, spell_options
 from aliquot.core import escape
-from aliquot.errors import AliquotError, AliquotWarning
+from aliquot.errors import AliquotError, AliquotWarning, OperationError
 from aliquot.io.overwrite import keeping_inputs
 
 VERBS = {
@@ -94,6 +95,7 @@ class StrictCommand(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse as typer does, after counting how often each option is given."""
+        set_running(self)
         _, _, order = self.make_parser(ctx).parse_args(list(args))
         for option, times in Counter(order).items():
             if isinstance(option, TyperOption) and times > 1 and not _may_repeat(option):
@@ -155,6 +157,7 @@ def run(arguments: Sequence[str]) -> int:
     _let_any_name_be_printed()
     verb = next((argument for argument in arguments if not argument.startswith("-")), None)
     NOTES.clear()
+    set_running(None)
     ALL_ROWS.clear()
     with warnings.catch_warnings(), keeping_inputs():
         warnings.simplefilter("always", AliquotWarning)
@@ -163,7 +166,7 @@ def run(arguments: Sequence[str]) -> int:
             command = typer.main.get_command(build(verb))
             code = command.main(args=list(arguments), prog_name="aliquot", standalone_mode=False)
         except AliquotError as error:
-            return _complain(str(error), error.exit_code)
+            return _complain(spell_options(str(error)), 1 if isinstance(error, OperationError) else 2)
         except TyperException as error:
             context = getattr(error, "ctx", None)  # knows the subcommand, too
             where = context.command_path if context is not None else f"aliquot {verb}" if verb in VERBS else "aliquot"
@@ -263,8 +266,9 @@ def _show_warning(
     line: str | None = None,
 ) -> None:
     if issubclass(category, AliquotWarning):
-        NOTES.append(str(message))
-        sys.stderr.write(f"note: {escape.terminal(str(message))}\n")
+        text = spell_options(str(message))
+        NOTES.append(text)
+        sys.stderr.write(f"note: {escape.terminal(text)}\n")
     else:
         text = warnings.formatwarning(message, category, filename, lineno, line)
         (file or sys.stderr).write(text)

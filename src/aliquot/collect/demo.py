@@ -144,7 +144,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 serve(campaign, port=options.port, open_browser=options.open)
         except AliquotError as error:
             sys.stderr.write(f"{error}\n")
-            return error.exit_code
+            return 2
     return 0
 
 

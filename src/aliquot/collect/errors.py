@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aliquot.errors import AliquotError, DamagedError
+from aliquot.errors import AliquotError, DamagedError, OperationError
 
 _STATUS = {
     "link_unknown": 404,
@@ -33,10 +33,8 @@ class CollectError(AliquotError):
         return _STATUS.get(self.code, 400)
 
 
-class StorageError(CollectError):
+class StorageError(CollectError, OperationError):
     """The database could not be written: nothing of the request is stored, and it may be sent again."""
-
-    exit_code = 1
 
     def __init__(self, message: str) -> None:
         super().__init__("storage", message)

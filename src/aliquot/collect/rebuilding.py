@@ -217,6 +217,8 @@ def check(source: Connection, protocol: Protocol, texts: Callable[[], Texts], pl
     for name in (*DERIVED, "events"):
         try:
             stored[name] = read_rows(source, name)
+        except AliquotError:
+            raise
         except (DBAPIError, ValueError) as error:
             faults.append(f"{name}: cannot be read ({getattr(error, 'orig', error)})")
     differing: dict[str, str] = {}

@@ -28,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
     except AliquotError as error:
         sys.stderr.write(f"error: {error}\n")
-        return error.exit_code
+        return 2
     sys.stdout.write(f"Correlation: {correlation:.1%}\nClusters: {clusters:.2f}\n")
     return 0
 

@@ -143,7 +143,7 @@ class EvalSet(Shown):
         >>> aliquot.synthetic(items=5, systems=2).score("comet")
         Traceback (most recent call last):
             ...
-        aliquot.errors.NameUnknownError: no score 'comet'; There are: 'human', 'metricA', 'metricB', 'metricC'
+        aliquot.errors.NameUnknownError: unknown score 'comet'; There are: 'human', 'metricA', 'metricB', 'metricC'
         """
         if name not in self.scores:
             raise unknown_name("score", name, self.scores)

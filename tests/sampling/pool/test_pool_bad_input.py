@@ -71,7 +71,7 @@ def test_damaged_files_are_refused(items: list[Item], tmp_path: Path) -> None:
 
 def test_bad_options_are_refused(lines: Path, tmp_path: Path) -> None:
     refused(OptionError, "needs outputs or scores", lines, "metric_var", 5)
-    refused(NameUnknownError, "no method 'ppz'", lines, "ppz", 5)
+    refused(NameUnknownError, "unknown method 'ppz'", lines, "ppz", 5)
     refused(OptionError, "size=difficulty needs scores", lines, "pps:size=difficulty", 5)
     refused(DataError, "no item has a number in 'klicks'", lines, "pps:size=klicks", 5)
     refused(NameUnknownError, "exact", lines, "segments", 5, dedup="fuzzy")

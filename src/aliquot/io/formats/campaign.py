@@ -27,7 +27,7 @@ import polars as pl
 
 from aliquot.core.columns import column_of, ids_of_one_kind
 from aliquot.core.origin import OUTPUT_DIGEST, text_digest
-from aliquot.errors import DamagedError, DataError, FormatError, MissingExtraError
+from aliquot.errors import AliquotError, DamagedError, DataError, FormatError, MissingExtraError
 
 MAGIC = b"SQLite format 3\0"
 APPLICATION = 0x414C5154  # "ALQT" in the header of the SQLite file: tells a campaign from other databases
@@ -96,6 +96,8 @@ def read_table(source: str | Path, table: str = "judgments", left_out: Sequence[
 def _as_frame(source: str | Path, rows: Rows, left_out: Sequence[str]) -> pl.DataFrame:
     try:
         return _frame(rows.names, rows.rows, left_out)
+    except AliquotError:
+        raise
     except (msgspec.MsgspecError, ValueError, TypeError, OverflowError, OSError, pl.exceptions.PolarsError) as error:
         raise _unreadable(source, error) from None
 
@@ -131,6 +133,8 @@ def read_judgments_of_texts(source: str | Path) -> pl.DataFrame:
         seen = pl.col("cell_id").replace_strict(digests, default=None, return_dtype=pl.String)
         real = pl.col("control").is_null() if "control" in frame.columns else pl.lit(value=True)
         return frame.with_columns(pl.when(real).then(seen).alias(OUTPUT_DIGEST)).drop("cell_id")
+    except AliquotError:
+        raise
     except (msgspec.MsgspecError, KeyError, TypeError, AttributeError, ValueError, pl.exceptions.PolarsError) as error:
         raise _unreadable(source, error) from None
 
@@ -360,6 +364,8 @@ def _from_url(url: str, tables: Sequence[str]) -> dict[str, Rows]:
             return _read_all(run, tables, _ORDERS, place)
     except ModuleNotFoundError as error:
         raise MissingExtraError(f"{place}: needs {error.name}: pip install 'aliquot[postgres]'") from None
+    except AliquotError:
+        raise
     except (sa.exc.SQLAlchemyError, ValueError) as error:  # a ValueError quotes the URL
         reason = "not a URL" if isinstance(error, ValueError) else str(getattr(error, "orig", error)).splitlines()[0]
         raise FormatError(f"{place}: cannot be read as a campaign ({reason}); check the URL") from None
