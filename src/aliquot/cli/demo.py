@@ -11,7 +11,6 @@ from rich.console import Console
 from rich.text import Text
 
 from aliquot.cli import common, render
-from aliquot.cli.estimate import show as show_estimates
 from aliquot.cli.inspect import show as show_description
 from aliquot.cli.select import show as show_selection
 from aliquot.core.evalset import EvalSet
@@ -66,7 +65,7 @@ def run(
     _headline(console, "4. How good is each system?", f"aliquot estimate {data} -s {chosen} -j {judged}")
     unjudged = _without_human(campaign)
     result = estimate(unjudged, selection=selection, judgments=answers.judgments, seed=seed)
-    show_estimates(result, console)
+    render.print_result(result, console)
 
     _headline(console, "5. And the truth, which only a simulation knows")
     plain = select(campaign, "segments", budget=_BUDGET, seed=seed)

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import math
 import warnings
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich import box
 from rich.console import Console
-from rich.table import Table
 
 from aliquot.cli import common, render
 from aliquot.cli.render import latex, markdown
@@ -20,7 +17,6 @@ from aliquot.core.judgments import Judgments
 from aliquot.core.selection import Selection
 from aliquot.errors import LeftOutWarning, OptionError
 from aliquot.estimation.estimate import Estimates, estimate
-from aliquot.estimation.inputs import Mismatch
 from aliquot.estimation.notes import UNKNOWN_CHANCES
 from aliquot.estimation.sequential import Replay
 from aliquot.estimation.sequential import sequential as replay_in_time
@@ -183,7 +179,7 @@ def run(
     if json:
         common.print_json(result.to_dict())
         return
-    show(result, render.console(), pairs=pairs)
+    render.print_result(result, render.console(), ["pairs"] if pairs else ())
     for path in (output, plot):
         if path is not None:
             render.console().print(f"wrote {path}", markup=False)
@@ -193,137 +189,6 @@ def _figure(result: Estimates, picture: str) -> Any:
     from aliquot.report.figures.systems import forest_figure, pairs_figure  # noqa: PLC0415  (matplotlib is an extra)
 
     return pairs_figure(result) if picture == "pairs" else forest_figure(result)
-
-
-# -- showing -------------------------------------------------------------------------------------------------------
-
-
-def show(result: Estimates, console: Console, *, pairs: bool = False) -> None:
-    """Print the verdict, then the table of systems, clusters apart, with interval bars."""
-    render.verdict(result.verdict, console)
-    mismatches: tuple[Mismatch, ...] = result.details.get("mismatches", ())
-    if mismatches:
-        console.print(_mismatch_table(mismatches))
-        console.print()
-    share = render.percent(result.judged / result.population)
-    console.print(
-        f"{result.judged} of {result.population} items judged ({share}); {result.method}; "
-        f"{result.level:.0%} intervals by {result.interval}",
-        markup=False,
-    )
-    console.print(f"{_about(result)}\n", markup=False)
-    console.print(_system_table(result))
-    if pairs:
-        console.print()
-        console.print(_pair_table(result))
-    console.print()
-    for note in result.notes:
-        console.print(f"note: {note}", markup=False)
-    render.signature(result.signature, console)
-
-
-_TARGETS = {
-    "testset": "this test set, judged by other annotators of the same kind",
-    "given": "the mean of these judgments over this test set",
-    "beyond": "items of this kind, judged by annotators of this kind",
-}
-
-
-_BY_FEW = {"testset": "this test set, judged by {people}", "beyond": "items of this kind, judged by {people}"}
-
-
-def _about(result: Estimates) -> str:
-    """What the numbers are about, and where the uncertainty of a mean comes from."""
-    parts = [f"{render.percent(share)} {name}" for name, share in result.variance.items() if share > 0]
-    sources = f"; variance of a mean: {', '.join(parts)}" if len(parts) > 1 else ""
-    target = _TARGETS.get(result.target, result.target)
-    if result.annotators in (1, 2):
-        people = "this annotator" if result.annotators == 1 else "these two annotators"
-        target = _BY_FEW.get(result.target, target).format(people=people)
-    return f"about {target}{sources}"
-
-
-def _system_table(result: Estimates) -> Table:
-    table = render.table()
-    table.box, table.show_edge, table.padding = box.HORIZONTALS, False, (0, 0, 0, 0)  # rules between clusters
-    table.add_column("system", overflow="fold", min_width=12)
-    for name in ("estimate", "se", "interval"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("", no_wrap=True)
-    lacking, changed = any(row.missing for row in result.systems), bool(result.changes)
-    optional = (["plain"] if changed else [], ["missing"] if lacking else [])
-    for name in (*optional[0], "n", *optional[1], "worth", "rank", "P(best)", "cluster"):
-        table.add_column(name, justify="right", no_wrap=True)
-    known = [row for row in result.systems if row.low == row.low]
-    scale = (min(row.low for row in known), max(row.high for row in known)) if known else (0.0, 1.0)
-    places = _places(scale)
-    written = partial(render.fixed, places=places) if _plain(scale) else render.scientific
-    for at, row in enumerate(result.systems):
-        last = at + 1 < len(result.systems) and result.systems[at + 1].cluster != row.cluster
-        ranks = str(row.rank_low) if row.rank_low == row.rank_high else f"{row.rank_low}-{row.rank_high}"
-        table.add_row(
-            row.system,
-            written(row.estimate),
-            written(row.se),
-            f"{written(row.low)} to {written(row.high)}",
-            render.bar(
-                row.low, row.estimate, row.high, scale, width=14 - 7 * (lacking or changed) - 4 * (lacking and changed)
-            ),
-            *([written(row.plain_mean)] if changed else []),
-            str(row.n),
-            *([str(row.missing)] if lacking else []),
-            "-" if row.effective_n != row.effective_n else f"{row.effective_n:.0f}",
-            "not judged" if not row.n else "-" if row.rank_low is None else ranks,
-            render.fixed(row.p_best, 2),
-            "-" if row.cluster is None else str(row.cluster),
-            end_section=last,
-        )
-    return table
-
-
-def _plain(scale: tuple[float, float]) -> bool:
-    """Whether four decimals show the numbers, and a line holds them."""
-    return max(map(abs, scale)) < 1e9 and (scale[1] - scale[0] >= 1e-3 or scale[1] == scale[0])
-
-
-def _places(scale: tuple[float, float]) -> int:
-    """Enough decimals to tell apart a hundredth of the range shown."""
-    width = scale[1] - scale[0]
-    return 2 if width >= 2 else 3 if width >= 0.2 else 4
-
-
-_ADJUSTED = {
-    "bh": "adjusted: at most 5% of the differences named are expected to be wrong",
-    "holm": "adjusted by Holm: no wrong difference in 95% of cases",
-    "maxt": "adjusted by max-t: no wrong difference in 95% of cases",
-    "none": "not adjusted for the number of pairs",
-}
-
-
-def _pair_table(result: Estimates) -> Table:
-    table = render.table(
-        f"pairs (p two-sided; {_ADJUSTED[result.adjust]}; p full: one-sided, predicted for the full set)"
-        if result.rule != "published"
-        else "pairs (published convention: one-sided p of each pair alone, and predicted for the full set)"
-    )
-    published = result.rule == "published"
-    columns = ["p sample"] if published else ["p", "adjusted"]
-    render.columns(table, left=["better", "worse"], right=["difference", "interval", *columns, "p full"])
-    table.priority = [row.p for row in result.pairs]  # the close pairs are the ones to look at
-    for row in result.pairs:
-        interval = f"{render.number(row.low)} to {render.number(row.high)}"
-        values = [row.p_sample] if published else [row.p, row.p_adjusted]
-        table.add_row(
-            row.a, row.b, render.number(row.difference), interval, *map(render.fixed, values), render.fixed(row.p_full)
-        )
-    return table
-
-
-def _mismatch_table(mismatches: tuple[Mismatch, ...]) -> Table:
-    table = render.columns(render.table("what does not fit"), left=["what", "example", "done"], right=["count"])
-    for row in mismatches:
-        table.add_row(row.what, row.example, row.action, str(row.count))
-    return table
 
 
 # -- writing -------------------------------------------------------------------------------------------------------

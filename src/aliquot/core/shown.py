@@ -7,6 +7,7 @@ So this file, and no other, names modules of `report` as strings and imports the
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,8 @@ from aliquot.errors import MissingExtraError
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from aliquot.core.view import View
 
 VERDICTS = "aliquot.report.verdicts"
 NOTEBOOK = "aliquot.report.notebook"
@@ -49,6 +52,12 @@ class Shown:
     def plot(self, kind: str | None = None, **options: Any) -> Any:
         """Draw the result and return the matplotlib figure; `kind` chooses among several pictures."""
         return import_module(NOTEBOOK).plot(self, kind, **options)
+
+    def views(self) -> Sequence[View]:
+        """Return what the result shows: named tables, the first one the most important."""
+        from aliquot.core.view import View  # noqa: PLC0415  (needed only where results are shown)
+
+        return (View.of_frame(type(self).__name__.lower(), self.to_frame()),)
 
     def to_pandas(self, *table: str) -> Any:
         """Return `to_frame` as a pandas table; needs pandas, which aliquot does not install."""

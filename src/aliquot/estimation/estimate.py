@@ -20,7 +20,9 @@ from aliquot.core.result import signature
 from aliquot.core.selection import Selection
 from aliquot.core.shown import Shown
 from aliquot.core.verdict_words import Lead, PairTest, find_lead
+from aliquot.core.view import View
 from aliquot.errors import AliquotWarning, unknown_name
+from aliquot.estimation.estimate_views import estimate_views
 from aliquot.estimation.estimators import mean
 from aliquot.estimation.inputs import (
     COPIES,
@@ -164,6 +166,10 @@ class Estimates(Shown):
         if sum(row.cluster is not None for row in self.systems) < 2:
             return tuple(row.system for row in self.systems if row.cluster == 1)
         return (*self.lead.leaders, *self.lead.rivals)
+
+    def views(self) -> Sequence[View]:
+        """Return the views `mismatches`, `systems` and `pairs`."""
+        return estimate_views(self)
 
     def to_frame(self) -> pl.DataFrame:
         """One row per system, best first."""
