@@ -8,19 +8,19 @@ import numpy as np
 import polars as pl
 
 import aliquot
-from aliquot.stats.alpha import alpha_measure, krippendorff_alpha, long_form, pairable
+from aliquot.stats.alpha import alpha_measure, krippendorff_alpha, pairable_judgments, to_long_form
 from aliquot.stats.arrays import FloatArray
-from aliquot.stats.resampling import intervals
+from aliquot.stats.resampling import bootstrap_intervals
 
 
 def measure() -> list[harness.Row]:
     rng = np.random.default_rng(0)
-    unit, annotator, value = long_form(_ratings(rng, 5_000, 200))
-    few = long_form(_ratings(rng, 10_000, 3))
-    answers = pairable(few[0], few[2])
+    unit, annotator, value = to_long_form(_ratings(rng, 5_000, 200))
+    few = to_long_form(_ratings(rng, 10_000, 3))
+    answers = pairable_judgments(few[0], few[2])
     sparse = _ratings(rng, 2_000, 60, 100)
     sparse[np.argsort(rng.random(sparse.shape), axis=1) >= 3] = np.nan  # a crowd: three of sixty on each output
-    short = long_form(sparse)
+    short = to_long_form(sparse)
     ours, peer = harness.side_by_side(
         lambda: krippendorff_alpha(short[0], short[2], "ordinal"),
         lambda: krippendorff.alpha(reliability_data=sparse.T, level_of_measurement="ordinal"),
@@ -35,7 +35,7 @@ def measure() -> list[harness.Row]:
         ),
         harness.within(
             "1,000 draws of alpha, 10,000 items x 3",
-            harness.seconds(lambda: intervals([alpha_measure(answers, "ordinal")], 1000)),
+            harness.seconds(lambda: bootstrap_intervals([alpha_measure(answers, "ordinal")], 1000)),
             10,
         ),
         harness.within(

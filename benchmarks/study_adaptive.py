@@ -32,7 +32,7 @@ from aliquot.sampling.tasks import Chosen
 from aliquot.simulation.adaptive import allocations, run_until_decided
 from aliquot.simulation.replay import Stage, judged
 from aliquot.stats.arrays import FloatArray, IntArray
-from aliquot.stats.sequences import FIRST_LOOK
+from aliquot.stats.confidence_sequences import FIRST_LOOK
 from aliquot.stats.system_correlation import weighted_tau
 
 ROOT = Path(__file__).parent.parent

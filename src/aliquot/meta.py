@@ -132,7 +132,7 @@ def top1_rank(subset: Scores, full: Scores, *, human: str | None = None) -> floa
 
 def swaps(subset: Scores, full: Scores, *, human: str | None = None) -> float:
     """Number of pairs of systems whose order changes."""
-    return _of_means(system_correlation.swapped_pairs, subset, full, human)
+    return _of_means(system_correlation.count_swapped_pairs, subset, full, human)
 
 
 def top_dice(

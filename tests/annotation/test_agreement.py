@@ -17,7 +17,7 @@ import aliquot
 from aliquot import EvalSet, Judgments, agreement, synthetic
 from aliquot.annotation.agreement_result import TABLES, pair_matrix
 from aliquot.errors import DataError, NameUnknownError, OptionError
-from aliquot.stats.alpha import Level
+from aliquot.stats.alpha import MeasurementLevel
 from aliquot.stats.arrays import FloatArray
 
 
@@ -50,7 +50,7 @@ LIKERT = likert(gaps=0.3)
 
 
 @pytest.mark.parametrize("level", ["nominal", "ordinal", "interval", "ratio"])
-def test_alpha_is_the_librarys(level: Level) -> None:
+def test_alpha_is_the_librarys(level: MeasurementLevel) -> None:
     result = agreement(table_of(LIKERT), level=level, bootstrap=0)
     expected = krippendorff.alpha(reliability_data=LIKERT.T, level_of_measurement=level)
     assert result["alpha"] == pytest.approx(float(expected), abs=1e-9)

@@ -16,8 +16,8 @@ from aliquot.annotation.compare import compare
 from aliquot.annotation.preferences import Comparison, compare_preferences
 from aliquot.cli.main import run
 from aliquot.errors import AliquotError
-from aliquot.stats.choices import Choices, choices_of_rows, choices_of_scores, sign_test
-from aliquot.stats.multiple_testing import adjusted
+from aliquot.stats.choices import Choices, choices_from_rows, choices_from_scores, sign_test
+from aliquot.stats.multiple_testing import adjust_p_values
 
 ALPHA = 0.05
 
@@ -28,7 +28,7 @@ def of_choices(choices: Choices, **options: Any) -> Comparison:
 
 
 def of_scores(scores: np.ndarray, **options: Any) -> Comparison:
-    return of_choices(choices_of_scores(scores, np.arange(len(scores))), **options)
+    return of_choices(choices_from_scores(scores, np.arange(len(scores))), **options)
 
 
 def test_three_of_twenty_are_no_proof():
@@ -64,7 +64,7 @@ def _equal(rng: np.random.Generator, systems: int, design: str) -> Choices:
         number = 4 * systems * (systems - 1) // 2
         first = rng.integers(0, systems, number)
         second = (first + rng.integers(1, systems, number)) % systems
-        return choices_of_rows(first, second, 2 * rng.integers(0, 2, number) - 1, np.arange(number), systems)
+        return choices_from_rows(first, second, 2 * rng.integers(0, 2, number) - 1, np.arange(number), systems)
     scores = rng.normal(size=(24, systems))
     if design == "pass/fail":
         scores = (scores < 1.3).astype(float)
@@ -72,7 +72,7 @@ def _equal(rng: np.random.Generator, systems: int, design: str) -> Choices:
     elif design == "ragged":
         scores[rng.random(scores.shape) < 0.4] = np.nan
         scores[0] = rng.normal(size=systems)
-    return choices_of_scores(scores, np.arange(24))
+    return choices_from_scores(scores, np.arange(24))
 
 
 def test_sparse_choices_are_used_together():
@@ -81,10 +81,10 @@ def test_sparse_choices_are_used_together():
     first = rng.integers(0, 15, 420)
     second = (first + rng.integers(1, 15, 420)) % 15
     won = rng.random(420) < 1 / (1 + np.exp(strength[second] - strength[first]))
-    result = of_choices(choices_of_rows(first, second, 2 * won.astype(int) - 1, np.arange(420), 15))
+    result = of_choices(choices_from_rows(first, second, 2 * won.astype(int) - 1, np.arange(420), 15))
     assert len(result.tests) == 105
     assert max(row.cluster for row in result.systems) > 1
-    direct = adjusted(np.array([row.p_direct for row in result.pairs]), "bh")
+    direct = adjust_p_values(np.array([row.p_direct for row in result.pairs]), "bh")
     assert min(row.p_adjusted for row in result.pairs) < ALPHA < direct.min()
 
 
@@ -103,7 +103,7 @@ def test_few_choices_are_tested_exactly():
 def _cycle(b_over_a: int, c_over_b: int, a_over_c: int) -> Comparison:
     counts = [b_over_a, c_over_b, a_over_c]
     first, second = np.repeat([1, 2, 0], counts), np.repeat([0, 1, 2], counts)
-    return of_choices(choices_of_rows(first, second, np.ones(sum(counts), dtype=int), np.arange(sum(counts)), 3))
+    return of_choices(choices_from_rows(first, second, np.ones(sum(counts), dtype=int), np.arange(sum(counts)), 3))
 
 
 def test_choices_against_the_scores_prove_nothing():
@@ -137,11 +137,11 @@ def test_adjustments_of_pairs():
     p = np.array([row.p for row in by_name["none"].pairs])
     for name in ("none", "bh", "holm"):
         values = [row.p_adjusted for row in by_name[name].pairs]
-        np.testing.assert_allclose(values, adjusted(p, name))
+        np.testing.assert_allclose(values, adjust_p_values(p, name))
         assert [row.p for row in by_name[name].pairs] == pytest.approx(p)
     maxt = np.array([row.p_adjusted for row in by_name["maxt"].pairs])
     assert (maxt >= p).all()
-    assert maxt.sum() <= adjusted(p, "holm").sum() + 0.05  # it knows how the pairs depend on each other
+    assert maxt.sum() <= adjust_p_values(p, "holm").sum() + 0.05  # it knows how the pairs depend on each other
     assert of_scores(scores).pairs == by_name["bh"].pairs
     assert "adjust" not in by_name["bh"].signature
     assert "|adjust:maxt|seed:1|" in by_name["maxt"].signature
@@ -186,7 +186,7 @@ def test_options_of_the_command_line(tmp_path, capsys):
 def test_systems_that_were_never_compared_are_tested_by_their_scores():
     rng = np.random.default_rng(3)
     first, second = np.repeat([0, 1], 60), np.repeat([1, 2], 60)
-    result = of_choices(choices_of_rows(first, second, np.where(rng.random(120) < 0.8, 1, -1), np.arange(120), 3))
+    result = of_choices(choices_from_rows(first, second, np.where(rng.random(120) < 0.8, 1, -1), np.arange(120), 3))
     assert {(row.a, row.b) for row in result.pairs} == {("s0", "s1"), ("s1", "s2")}
     assert {(test.a, test.b) for test in result.tests} == {("s0", "s1"), ("s1", "s2"), ("s0", "s2")}
     assert result.verdict is not None

@@ -19,9 +19,9 @@ from aliquot import AliquotError, AliquotWarning, EvalSet, Judgments, Selection
 from aliquot.estimation.estimate import Estimates
 from aliquot.estimation.inputs import Mismatch
 from aliquot.stats.arrays import FloatArray
-from aliquot.stats.design_variance import contributions, degrees_of_freedom, unordered
+from aliquot.stats.confidence_sequences import betting_sequence
+from aliquot.stats.design_variance import degrees_of_freedom, linearised_contributions, unequal_probability_errors
 from aliquot.stats.mixed_model import cell_covariance
-from aliquot.stats.sequences import betting_sequence
 
 estimate_given = partial(aliquot.estimate, target="given")  # the mean of these very scores, whose truth is known
 
@@ -325,7 +325,9 @@ def test_t_by_hand(campaign):
     data = campaign(judged=ROWS, documents=0)
     result = estimate_given(data, "mean", level=0.9)
     y = data.scores["human"][list(ROWS)]
-    freedom = degrees_of_freedom(unordered(contributions(y, np.ones(20)), np.full(20, 1 / 3)), 19.0)
+    freedom = degrees_of_freedom(
+        unequal_probability_errors(linearised_contributions(y, np.ones(20)), np.full(20, 1 / 3)), 19.0
+    )
     assert 10 < freedom <= 19
     se = np.sqrt(2 / 3 * y.var(axis=0, ddof=1) / 20)
     assert values(result, "high") == pytest.approx(y.mean(axis=0) + stats.t.ppf(0.95, freedom) * se)
@@ -427,7 +429,9 @@ def test_p_of_the_estimator_is_a_paired_t_test_in_a_finite_population(campaign):
     for pair in estimate_given(data, "mean").pairs:
         gap = y[pair.a] - y[pair.b]
         se = np.sqrt(2 / 3 * gap.var(ddof=1) / 20)
-        freedom = degrees_of_freedom(unordered(contributions(gap[:, None], np.ones(20)), np.full(20, 1 / 3)), 19.0)
+        freedom = degrees_of_freedom(
+            unequal_probability_errors(linearised_contributions(gap[:, None], np.ones(20)), np.full(20, 1 / 3)), 19.0
+        )
         assert pair.p_sample == pytest.approx(stats.t.sf(gap.mean() / se, freedom))
         assert pair.p_full == pytest.approx(stats.norm.sf(gap.mean() * np.sqrt(60) / gap.std(ddof=1)))
 

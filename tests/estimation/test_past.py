@@ -15,7 +15,7 @@ import aliquot
 from aliquot.core.evalset import EvalSet
 from aliquot.errors import AliquotError
 from aliquot.estimation.past import past_prediction
-from aliquot.stats.shrinkage import drawn_together, shrunk
+from aliquot.stats.shrinkage import shrink_robustly, shrink_to_prediction
 
 
 def campaign(
@@ -117,8 +117,8 @@ def test_a_common_shift_changes_nothing_and_nobody_moves_beyond_the_centre(
 ) -> None:
     estimates, covariance = np.array(values), variance * np.eye(len(values))
     prediction = np.zeros(len(values))
-    drawn, share = drawn_together(estimates, prediction, covariance)
-    again, _ = drawn_together(estimates + shift, prediction, covariance)
+    drawn, share = shrink_robustly(estimates, prediction, covariance)
+    again, _ = shrink_robustly(estimates + shift, prediction, covariance)
     np.testing.assert_allclose(again, drawn + shift, atol=1e-6)
     assert 0 <= share <= 1
     assert np.ptp(drawn) <= np.ptp(estimates) + 1e-9
@@ -126,15 +126,15 @@ def test_a_common_shift_changes_nothing_and_nobody_moves_beyond_the_centre(
 
 def test_without_an_outlier_it_is_the_shrinkage_of_multilevel() -> None:
     estimates = np.array([-1.0, -0.5, 0.0, 0.5, 1.0])
-    drawn, share = drawn_together(estimates, np.zeros(5), 0.4 * np.eye(5))
-    other, other_share = shrunk(estimates, np.zeros(5), 0.4 * np.eye(5))
+    drawn, share = shrink_robustly(estimates, np.zeros(5), 0.4 * np.eye(5))
+    other, other_share = shrink_to_prediction(estimates, np.zeros(5), 0.4 * np.eye(5))
     assert share == pytest.approx(other_share)
     np.testing.assert_allclose(drawn, other)
 
 
 def test_an_outlier_stays_and_does_not_stop_the_others_from_being_drawn() -> None:
     estimates = np.array([0.0, 0.1, -0.1, 0.2, -0.2, 30.0])
-    drawn, share = drawn_together(estimates, np.zeros(6), np.eye(6))
+    drawn, share = shrink_robustly(estimates, np.zeros(6), np.eye(6))
     assert drawn[5] == 30.0
     assert share < 0.5
-    assert shrunk(estimates, np.zeros(6), np.eye(6))[1] > 0.9
+    assert shrink_to_prediction(estimates, np.zeros(6), np.eye(6))[1] > 0.9

@@ -11,7 +11,7 @@ from aliquot import AliquotWarning
 from aliquot.core.registry import parse_spec
 from aliquot.estimation.estimators import run_estimator
 from aliquot.estimation.sample import Sample
-from aliquot.stats.sequences import bernstein_half_width, hoeffding_half_width
+from aliquot.stats.confidence_sequences import bernstein_half_width, hoeffding_half_width
 
 DATA = aliquot.synthetic(items=90, systems=3, seed=2)
 ROWS = np.random.default_rng(1).choice(90, 25, replace=False)

@@ -10,7 +10,7 @@ import pytest
 from tests.conftest import require_debian
 
 from aliquot.stats.arrays import FloatArray
-from aliquot.stats.factors import ml_factors
+from aliquot.stats.factor_analysis import ml_factors
 
 SCRIPT = Path(__file__).with_name("factors.R")
 CASES = {

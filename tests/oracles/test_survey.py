@@ -18,7 +18,7 @@ from tests.conftest import lacking, require_debian
 
 import aliquot
 from aliquot import EvalSet, Selection
-from aliquot.stats.design_variance import contributions, unordered, within_correlation
+from aliquot.stats.design_variance import intracluster_correlation, linearised_contributions, unequal_probability_errors
 
 SCRIPT = Path(__file__).with_name("survey.R")
 _HAS_SURVEY = "quit(status = if (requireNamespace('survey', quietly = TRUE)) 0 else 3)"
@@ -146,7 +146,7 @@ def test_unequal_probabilities_differ_from_brewer_by_the_centre(survey, drawn):
     assert found.se / theirs.se == pytest.approx(0.9971, abs=1e-4)
     pi = chosen.probability
     rows = np.array(chosen.ids)
-    z = contributions(data.scores["human"][rows], 1 / pi)
+    z = linearised_contributions(data.scores["human"][rows], 1 / pi)
     brewer = len(z) / (len(z) - 1) * float(((1 - pi)[:, None] * (z - z.mean(axis=0)) ** 2).sum())
     assert np.sqrt(brewer) == pytest.approx(theirs.se, rel=EXACT)
 
@@ -176,8 +176,10 @@ def test_a_sample_spread_over_documents_has_a_smaller_error(survey, drawn):
     assert found.estimate == pytest.approx(theirs.estimate, rel=EXACT)
     assert found.se / theirs.se == pytest.approx(0.9160, abs=1e-4)
     rows = np.array(chosen.ids)
-    units = unordered(contributions(data.scores["human"][rows], np.ones(len(rows))), np.full(len(rows), 0.25))
-    rho = within_correlation(units, data.documents[rows])
+    units = unequal_probability_errors(
+        linearised_contributions(data.scores["human"][rows], np.ones(len(rows))), np.full(len(rows), 0.25)
+    )
+    rho = intracluster_correlation(units, data.documents[rows])
     shrunk = np.sqrt(1 - rho * (1 - chosen.design.remainder))
     assert found.se == pytest.approx(shrunk * theirs.se, rel=EXACT)
 
@@ -246,4 +248,4 @@ def test_the_manuals_election(survey, folder, candidate, ratio):
     pi, y = table["p"].to_numpy(), table.select(candidate).to_numpy().astype(float)
     theirs, z = survey(f"election, {candidate}"), y / pi[:, None]
     assert float(z.sum()) == pytest.approx(theirs.estimate, rel=EXACT)
-    assert np.sqrt(float((unordered(z, pi) ** 2).sum())) / theirs.se == pytest.approx(ratio, abs=1e-4)
+    assert np.sqrt(float((unequal_probability_errors(z, pi) ** 2).sum())) / theirs.se == pytest.approx(ratio, abs=1e-4)

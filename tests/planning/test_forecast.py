@@ -17,8 +17,8 @@ from aliquot.planning.plan_inputs import Pilot
 from aliquot.planning.recommendation import parse_goal
 from aliquot.simulation.setup import BASELINE
 from aliquot.stats.arrays import FloatArray
-from aliquot.stats.multiple_testing import adjusted, named_by_bh
-from aliquot.stats.system_correlation import pairwise_accuracy, rank_of_best, swapped_pairs
+from aliquot.stats.multiple_testing import adjust_p_values, rejected_by_bh
+from aliquot.stats.system_correlation import count_swapped_pairs, pairwise_accuracy, rank_of_best
 
 
 def looked(truth, estimates, half=0.0) -> BudgetForecast:
@@ -37,7 +37,7 @@ def test_the_measures_are_those_of_simulate(m, draws, seed):
     found = probabilities(looked(truth, estimates))
     assert found.accuracy == pytest.approx(pairwise_accuracy(estimates, truth).mean())
     assert found.best == pytest.approx((rank_of_best(estimates, truth) == 1).mean())
-    assert found.ranking == pytest.approx((swapped_pairs(estimates, truth) == 0).mean())
+    assert found.ranking == pytest.approx((count_swapped_pairs(estimates, truth) == 0).mean())
 
 
 def test_significance_counts_the_right_way_only():
@@ -51,8 +51,8 @@ def test_differences_are_significant_by_the_rule_of_estimate():
     p = rng.beta(0.3, 2.0, size=(300, 10))
     p[rng.random(p.shape) < 0.1] = np.nan
     p[:3] = np.nan
-    expected = [adjusted(row, "bh") < 0.05 for row in p]
-    np.testing.assert_array_equal(named_by_bh(p, 0.05), expected)
+    expected = [adjust_p_values(row, "bh") < 0.05 for row in p]
+    np.testing.assert_array_equal(rejected_by_bh(p, 0.05), expected)
     # Three equal systems and one far away: a single small p of the six does not count as it would alone.
     near = probabilities(looked([0.0, 0.1, 0.2, 0.2], [[0.0, 0.1, 0.2, 1.21]], half=1.0))
     far = probabilities(looked([0.0, 0.1, 0.2, 9.0], [[0.0, 0.1, 0.2, 9.0]], half=1.0))

@@ -18,7 +18,7 @@ from aliquot.estimation.estimate import Estimates
 from aliquot.planning.plan_inputs import Pilot, pilot_sample
 from aliquot.planning.result import CampaignPlan
 from aliquot.simulation.setup import replay_method
-from aliquot.stats.multiple_testing import adjusted
+from aliquot.stats.multiple_testing import adjust_p_values
 
 
 def planned(data: EvalSet, **given) -> CampaignPlan:
@@ -83,7 +83,7 @@ def test_a_whole_campaign_foreseen_is_the_campaign_replayed(campaign, replayed, 
 
 def told_apart(result: Estimates) -> set[frozenset[str]]:
     """Pairs with a significant difference: two-sided, Benjamini-Hochberg."""
-    p = adjusted(np.array([min(1.0, 2 * pair.p_sample) for pair in result.pairs]), "bh")
+    p = adjust_p_values(np.array([min(1.0, 2 * pair.p_sample) for pair in result.pairs]), "bh")
     return {frozenset((pair.a, pair.b)) for pair, value in zip(result.pairs, p, strict=True) if value < 0.05}
 
 

@@ -16,7 +16,7 @@ from tests.real.conftest import load_real
 from aliquot import agreement
 from aliquot.cli.main import run
 from aliquot.report.figures import heatmap
-from aliquot.stats.alpha import LEVELS, Level
+from aliquot.stats.alpha import MEASUREMENT_LEVELS, MeasurementLevel
 from aliquot.stats.arrays import FloatArray
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data"
@@ -37,12 +37,12 @@ def table_of(name: str, annotators: list[str] | None = None, criterion: str | No
     return wide.drop("item", "system", "criterion").to_numpy().astype(float)
 
 
-@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("level", MEASUREMENT_LEVELS)
 @pytest.mark.parametrize(
     ("name", "annotators"),
     [("summeval", EXPERTS), ("summeval", CROWD), ("wmt22-calibration-en-cs", None)],
 )
-def test_alpha_is_the_librarys(name: str, annotators: list[str] | None, level: Level) -> None:
+def test_alpha_is_the_librarys(name: str, annotators: list[str] | None, level: MeasurementLevel) -> None:
     table = table_of(name, annotators)
     expected = krippendorff.alpha(reliability_data=table.T, level_of_measurement=level)
     result = agreement(

@@ -13,17 +13,17 @@ from statsmodels.stats.inter_rater import aggregate_raters, fleiss_kappa
 from aliquot.errors import NameUnknownError
 from aliquot.stats.agreement import (
     WEIGHTINGS,
-    differences,
-    fleiss_measure,
+    disagreement_weights,
+    fleiss_kappa_measure,
     kappa,
-    kappa_maximum,
-    margins_p,
+    max_kappa,
     raw_agreement,
-    raw_measure,
+    raw_agreement_measure,
+    stuart_maxwell_test,
 )
-from aliquot.stats.alpha import long_form, pairable
+from aliquot.stats.alpha import pairable_judgments, to_long_form
 from aliquot.stats.arrays import FloatArray
-from aliquot.stats.resampling import intervals, value_of
+from aliquot.stats.resampling import bootstrap_intervals, measure_value
 
 COHEN_1960 = np.array([[88.0, 14, 18], [10, 40, 10], [2, 6, 12]])
 """Cohen (1960), table 1: proportions .44 .07 .09 / .05 .20 .05 / .01 .03 .06 of 200."""
@@ -31,7 +31,7 @@ COHEN_1960 = np.array([[88.0, 14, 18], [10, 40, 10], [2, 6, 12]])
 
 def test_cohens_own_example() -> None:
     assert float(kappa(COHEN_1960)) == pytest.approx(0.492, abs=5e-4)
-    assert float(kappa_maximum(COHEN_1960)) == pytest.approx(0.831, abs=2e-3)  # margins .60 .30 .10 and .50 .30 .20
+    assert float(max_kappa(COHEN_1960)) == pytest.approx(0.831, abs=2e-3)  # margins .60 .30 .10 and .50 .30 .20
 
 
 answers = st.lists(st.tuples(st.integers(1, 5), st.integers(1, 5)), min_size=2, max_size=40)
@@ -45,14 +45,14 @@ def test_kappas_are_scikit_learns(pairs: list[tuple[int, int]]) -> None:
     table = np.array([[np.sum((a == x) & (b == y)) for y in values] for x in values], dtype=float)
     found = [float(kappa(table, values, weighting)) for weighting in WEIGHTINGS]
     if len(np.unique(np.concatenate([a, b]))) == 1:
-        assert np.isnan([*found, float(kappa_maximum(table))]).all()
+        assert np.isnan([*found, float(max_kappa(table))]).all()
         return
     for ours, weights in zip(found, (None, "linear", "quadratic"), strict=True):
         assert ours == pytest.approx(cohen_kappa_score(a, b, weights=weights, labels=[1, 2, 3, 4, 5]), abs=1e-9)
     observed, shares = np.mean(a == b), [table.sum(axis=axis) / len(a) for axis in (0, 1)]
     expected = shares[0] @ shares[1]
     assert float(raw_agreement(table)) == pytest.approx(observed)
-    assert found[0] <= float(kappa_maximum(table)) + 1e-12
+    assert found[0] <= float(max_kappa(table)) + 1e-12
     assert found[0] == pytest.approx((observed - expected) / (1 - expected))
 
 
@@ -62,7 +62,7 @@ def test_the_maximum_is_reached_by_the_best_table_with_these_margins() -> None:
     best[0, 2] = 10  # what is left over of both margins
     assert best.sum(axis=1).tolist() == rows.tolist()
     assert best.sum(axis=0).tolist() == columns.tolist()
-    assert float(kappa(best)) == pytest.approx(float(kappa_maximum(best)))
+    assert float(kappa(best)) == pytest.approx(float(max_kappa(best)))
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_the_maximum_is_reached_by_the_best_table_with_these_margins() -> None:
 def test_paracrawls_margins_cap_kappa(language: str, a: list[int], b: list[int], cap: float) -> None:
     """HumEval 2022, paper 4, table 1: percentages of seven labels by two annotators; the notes' kappa_max."""
     table = np.outer(a, b).astype(float)  # any table with these margins
-    assert float(kappa_maximum(table)) == pytest.approx(cap, abs=0.01), language
+    assert float(max_kappa(table)) == pytest.approx(cap, abs=0.01), language
 
 
 @pytest.mark.parametrize(
@@ -114,28 +114,28 @@ def test_equal_margins_are_tested_as_statsmodels_does(cells: list[int]) -> None:
     kept = table[np.ix_(used, used)]
     off = kept - np.diag(np.diag(kept))
     if not kept.size:
-        assert np.isnan(margins_p(table))
+        assert np.isnan(stuart_maxwell_test(table))
         return
     spread = -(kept + kept.T)
     np.fill_diagonal(spread, (off + off.T).sum(axis=1))
     if len(kept) < 2 or np.linalg.matrix_rank(spread[1:, 1:]) < len(kept) - 1:
-        assert 0 <= margins_p(table) <= 1  # statsmodels gives up on a singular covariance
+        assert 0 <= stuart_maxwell_test(table) <= 1  # statsmodels gives up on a singular covariance
         return
     expected = SquareTable(kept, shift_zeros=False).homogeneity(method="stuart_maxwell").pvalue
-    assert margins_p(table) == pytest.approx(float(expected), abs=1e-8)
+    assert stuart_maxwell_test(table) == pytest.approx(float(expected), abs=1e-8)
 
 
 def test_distances_are_those_of_the_values() -> None:
     values = np.array([1.0, 2, 4, 5])
-    assert differences(values, "none").sum() == 12
-    assert differences(values, "quadratic")[0].tolist() == [0, 1, 9, 16]
+    assert disagreement_weights(values, "none").sum() == 12
+    assert disagreement_weights(values, "quadratic")[0].tolist() == [0, 1, 9, 16]
     with pytest.raises(NameUnknownError, match="unknown weighting 'square'"):
-        differences(values, "square")  # type: ignore[arg-type]
+        disagreement_weights(values, "square")  # type: ignore[arg-type]
 
 
 def test_an_empty_table_is_undefined() -> None:
     nothing = np.zeros((2, 2))
-    for found in (kappa(nothing), kappa_maximum(nothing), raw_agreement(nothing), margins_p(nothing)):
+    for found in (kappa(nothing), max_kappa(nothing), raw_agreement(nothing), stuart_maxwell_test(nothing)):
         assert np.isnan(found)
 
 
@@ -163,9 +163,11 @@ def ratings(seed: int, units: int = 25, people: int = 4, gaps: float = 0.0) -> F
 @pytest.mark.parametrize("seed", range(5))
 def test_fleiss_is_statsmodels(seed: int) -> None:
     table = ratings(seed)
-    unit, _annotator, value = long_form(table)
+    unit, _annotator, value = to_long_form(table)
     expected = fleiss_kappa(aggregate_raters(table.astype(int))[0])
-    assert value_of(fleiss_measure(pairable(unit, value))) == pytest.approx(float(expected), abs=1e-12)
+    assert measure_value(fleiss_kappa_measure(pairable_judgments(unit, value))) == pytest.approx(
+        float(expected), abs=1e-12
+    )
 
 
 def test_fleiss_own_example() -> None:
@@ -206,26 +208,26 @@ def test_fleiss_own_example() -> None:
     )
     unit = np.repeat(np.arange(30), 6)
     value = np.concatenate([np.repeat(np.arange(5.0), row) for row in counts])
-    assert value_of(fleiss_measure(pairable(unit, value))) == pytest.approx(0.430, abs=5e-4)
+    assert measure_value(fleiss_kappa_measure(pairable_judgments(unit, value))) == pytest.approx(0.430, abs=5e-4)
 
 
 def test_raw_agreement_counts_pairs_of_answers() -> None:
     table = ratings(3, gaps=0.3)
-    unit, _annotator, value = long_form(table)
+    unit, _annotator, value = to_long_form(table)
     same = total = 0
     for row in table:
         there = row[np.isfinite(row)]
         for i in range(len(there)):
             for j in range(i):
                 same, total = same + (there[i] == there[j]), total + 1
-    assert value_of(raw_measure(pairable(unit, value))) == pytest.approx(same / total)
+    assert measure_value(raw_agreement_measure(pairable_judgments(unit, value))) == pytest.approx(same / total)
 
 
 def test_intervals_and_undefined() -> None:
-    unit, _annotator, value = long_form(ratings(1, gaps=0.3))
-    answers = pairable(unit, value, item=unit // 2)
-    for found in intervals([raw_measure(answers), fleiss_measure(answers)], 200):
+    unit, _annotator, value = to_long_form(ratings(1, gaps=0.3))
+    answers = pairable_judgments(unit, value, item=unit // 2)
+    for found in bootstrap_intervals([raw_agreement_measure(answers), fleiss_kappa_measure(answers)], 200):
         assert found.low < found.value < found.high
-    equal = pairable(np.repeat(np.arange(4), 2), np.ones(8))
-    assert value_of(raw_measure(equal)) == 1
-    assert np.isnan(value_of(fleiss_measure(equal)))
+    equal = pairable_judgments(np.repeat(np.arange(4), 2), np.ones(8))
+    assert measure_value(raw_agreement_measure(equal)) == 1
+    assert np.isnan(measure_value(fleiss_kappa_measure(equal)))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from aliquot.stats.alignment import (
     agreement_within_cells,
     explain_scores,
-    find_exchange,
+    find_swapped_systems,
     output_features,
     shift_cells,
 )
@@ -83,13 +83,13 @@ def test_shifted_cells_move_back_and_leave_gaps_alone():
 def test_exchanged_systems_are_named():
     for seed in range(5):
         scores, features = features_of(seed)
-        sound = find_exchange(explain_scores(scores, features), features)
+        sound = find_swapped_systems(explain_scores(scores, features), features)
         assert sound is not None
         assert sound.evidence < 5
         assert sound.tries == SYSTEMS * (SYSTEMS - 1) // 2
         wrong = scores.copy()
         wrong[:, [1, 4]] = wrong[:, [4, 1]]
-        exchange = find_exchange(explain_scores(wrong, features), features)
+        exchange = find_swapped_systems(explain_scores(wrong, features), features)
         assert exchange is not None
         assert exchange.systems == (1, 4)
         assert exchange.evidence > 8
@@ -98,11 +98,11 @@ def test_exchanged_systems_are_named():
 def test_systems_that_share_few_items_are_not_exchanged():
     scores, features = features_of(1)
     scores[29:, 0] = np.nan
-    exchange = find_exchange(explain_scores(scores, features), features)
+    exchange = find_swapped_systems(explain_scores(scores, features), features)
     assert exchange is not None
     assert exchange.tries == 10  # pairs of the other five
     scores[29:] = np.nan
-    assert find_exchange(explain_scores(scores, features), features) is None
+    assert find_swapped_systems(explain_scores(scores, features), features) is None
 
 
 def test_agreement_by_hand():

@@ -127,6 +127,6 @@ def test_equal_values_and_perfect_additivity():
 def test_many_kinds_of_counts_take_the_other_road(monkeypatch):
     y, person, item, group, _ = campaign(7)
     first = crossed_effects(y, person, item, group)
-    monkeypatch.setattr(module, "_HELD", 0)
+    monkeypatch.setattr(module, "_MAX_HELD", 0)
     second = crossed_effects(y, person, item, group)
     assert second.annotator == pytest.approx(first.annotator, abs=1e-6)

@@ -6,28 +6,28 @@ import numpy as np
 import pytest
 from scipy.stats import pearsonr, spearmanr
 
-from aliquot.stats.alpha import Pairable, long_form, pairable
+from aliquot.stats.alpha import PairableJudgments, pairable_judgments, to_long_form
 from aliquot.stats.annotator_model import (
     MIN_JUDGMENTS,
     AnnotatorModel,
-    against_the_rest,
     annotator_model,
     common_factor,
-    misfit,
+    compare_with_others,
+    factor_misfit,
 )
-from aliquot.stats.annotator_pairs import annotator_pairs, moment_pearson, moments
+from aliquot.stats.annotator_pairs import find_annotator_pairs, pair_moments, pearson_from_moments
 from aliquot.stats.arrays import FloatArray, IntArray
 
 
-def compared(table: FloatArray) -> tuple[Pairable, IntArray]:
-    unit, annotator, value = long_form(table)
-    return pairable(unit, value), annotator
+def compared(table: FloatArray) -> tuple[PairableJudgments, IntArray]:
+    unit, annotator, value = to_long_form(table)
+    return pairable_judgments(unit, value), annotator
 
 
 def fitted(table: FloatArray) -> AnnotatorModel:
     answers, annotator = compared(table)
-    pairs = annotator_pairs(answers, annotator, table.shape[1])
-    return annotator_model(answers, annotator, table.shape[1], pairs, moments(pairs))
+    pairs = find_annotator_pairs(answers, annotator, table.shape[1])
+    return annotator_model(answers, annotator, table.shape[1], pairs, pair_moments(pairs))
 
 
 def simulated(gaps: float, seed: int = 0, units: int = 5000) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
@@ -93,9 +93,9 @@ def test_a_correlation_beyond_one_cannot_be_told() -> None:
 def test_without_gaps_pairs_have_pearsons_correlation() -> None:
     table, _severity, _noise, _reliability = simulated(0.0, units=50)
     answers, annotator = compared(table)
-    pairs = annotator_pairs(answers, annotator, 6)
-    sums = moments(pairs)
-    by_pearson = common_factor(pairs.first, pairs.second, pairs.shared, moment_pearson(sums), 6)
+    pairs = find_annotator_pairs(answers, annotator, 6)
+    sums = pair_moments(pairs)
+    by_pearson = common_factor(pairs.first, pairs.second, pairs.shared, pearson_from_moments(sums), 6)
     assert fitted(table).reliability == pytest.approx(by_pearson.loadings**2, abs=1e-6)
 
 
@@ -119,7 +119,7 @@ def test_camps_do_not_fit_one_view() -> None:
     whole = rng.normal(size=(500, 1)) + 0.6 * rng.normal(size=(500, 8))
     assert fitted(camps).misfit > 0.2
     assert fitted(whole).misfit < 0.05
-    assert np.isnan(misfit(*(np.zeros(0, dtype=int),) * 3, np.zeros(0), np.zeros(2)))
+    assert np.isnan(factor_misfit(*(np.zeros(0, dtype=int),) * 3, np.zeros(0), np.zeros(2)))
 
 
 def test_few_answers_say_nothing_about_reliability() -> None:
@@ -154,7 +154,7 @@ def test_nothing_to_compare() -> None:
     found = annotator_model(answers, annotator, 2)
     assert found.judgments.tolist() == [0, 0]
     assert np.isnan(found.severity).all()
-    assert np.isnan(against_the_rest(answers, annotator, 2).same).all()
+    assert np.isnan(compare_with_others(answers, annotator, 2).same).all()
 
 
 def test_against_the_rest_is_the_mean_of_the_others() -> None:
@@ -163,7 +163,7 @@ def test_against_the_rest_is_the_mean_of_the_others() -> None:
     table[rng.random(table.shape) < 0.2] = np.nan
     table = table[np.isfinite(table).sum(axis=1) > 1]
     answers, annotator = compared(table)
-    found = against_the_rest(answers, annotator, 4)
+    found = compare_with_others(answers, annotator, 4)
     for j in range(4):
         mine = np.isfinite(table[:, j])
         others = np.delete(table[mine], j, axis=1)

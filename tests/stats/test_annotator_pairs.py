@@ -15,23 +15,23 @@ from sklearn.metrics import cohen_kappa_score
 
 from aliquot.stats import annotator_pairs as module
 from aliquot.stats.agreement import kappa
-from aliquot.stats.alpha import long_form, pairable
+from aliquot.stats.alpha import pairable_judgments, to_long_form
 from aliquot.stats.annotator_pairs import (
     AnnotatorPairs,
-    annotator_pairs,
+    contingency_tables,
+    find_annotator_pairs,
     mean_over_pairs,
-    moment_pearson,
-    moments,
+    moments_from_tables,
+    pair_moments,
+    pearson_from_moments,
+    pearson_from_tables,
     pearson_measure,
+    spearman_from_tables,
     spearman_pairs,
     table_measure,
-    table_moments,
-    table_pearson,
-    table_spearman,
-    tables,
 )
 from aliquot.stats.arrays import FloatArray
-from aliquot.stats.resampling import Measure, intervals, value_of
+from aliquot.stats.resampling import WeightedMeasure, bootstrap_intervals, measure_value
 
 
 def ratings(seed: int = 0, units: int = 40, people: int = 5, values: int = 5, gaps: float = 0.3) -> FloatArray:
@@ -42,8 +42,8 @@ def ratings(seed: int = 0, units: int = 40, people: int = 5, values: int = 5, ga
 
 
 def pairs_of(table: FloatArray) -> AnnotatorPairs:
-    unit, annotator, value = long_form(table)
-    return annotator_pairs(pairable(unit, value), annotator, table.shape[1])
+    unit, annotator, value = to_long_form(table)
+    return find_annotator_pairs(pairable_judgments(unit, value), annotator, table.shape[1])
 
 
 def both(table: FloatArray, a: int, b: int) -> tuple[FloatArray, FloatArray]:
@@ -64,15 +64,15 @@ def scipys(function: Callable[..., Any], x: FloatArray, y: FloatArray) -> float:
 def test_every_pair_is_as_scipy_has_it(seed: int, gaps: float) -> None:
     table = ratings(seed, units=15, people=4, gaps=gaps)
     pairs = pairs_of(table)
-    counts, values = tables(pairs), pairs.judgments.values
-    by_moments = moment_pearson(moments(pairs))
+    counts, values = contingency_tables(pairs), pairs.judgments.values
+    by_moments = pearson_from_moments(pair_moments(pairs))
     ranked = spearman_pairs(pairs).each(np.ones((1, pairs.judgments.items)))[0][0]
     for at, (a, b) in enumerate(zip(pairs.first, pairs.second, strict=True)):
         x, y = both(table, a, b)
         assert len(x) == pairs.shared[at] == counts[at].sum()
         assert by_moments[at] == pytest.approx(scipys(pearsonr, x, y), abs=1e-9, nan_ok=True)
-        assert table_pearson(counts[at], values) == pytest.approx(scipys(pearsonr, x, y), abs=1e-9, nan_ok=True)
-        assert table_spearman(counts[at]) == pytest.approx(scipys(spearmanr, x, y), abs=1e-9, nan_ok=True)
+        assert pearson_from_tables(counts[at], values) == pytest.approx(scipys(pearsonr, x, y), abs=1e-9, nan_ok=True)
+        assert spearman_from_tables(counts[at]) == pytest.approx(scipys(spearmanr, x, y), abs=1e-9, nan_ok=True)
         assert ranked[at] == pytest.approx(scipys(spearmanr, x, y), abs=1e-9, nan_ok=True)
         if len(np.unique(np.concatenate([x, y]))) > 1:
             assert kappa(counts[at]) == pytest.approx(cohen_kappa_score(x, y), abs=1e-9)
@@ -87,10 +87,10 @@ def test_all_pairs_with_shared_units_are_there() -> None:
 
 def test_chunks_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     pairs = pairs_of(ratings(3))
-    whole, sums = tables(pairs), moments(pairs)
+    whole, sums = contingency_tables(pairs), pair_moments(pairs)
     monkeypatch.setattr(module, "_CHUNK", 7)
-    assert (tables(pairs) == whole).all()
-    assert moments(pairs) == pytest.approx(sums)
+    assert (contingency_tables(pairs) == whole).all()
+    assert pair_moments(pairs) == pytest.approx(sums)
 
 
 def test_tables_only_for_few_answers() -> None:
@@ -102,9 +102,11 @@ def test_scale_does_not_matter() -> None:
     table = ratings(4)
     for scaled in (1e-9 * table, 1e9 * table + 1e12):
         pairs, other = pairs_of(table), pairs_of(scaled)
-        assert moment_pearson(moments(other)) == pytest.approx(moment_pearson(moments(pairs)), abs=1e-4)
-        assert table_pearson(tables(other), other.judgments.values) == pytest.approx(
-            table_pearson(tables(pairs), pairs.judgments.values), abs=1e-4
+        assert pearson_from_moments(pair_moments(other)) == pytest.approx(
+            pearson_from_moments(pair_moments(pairs)), abs=1e-4
+        )
+        assert pearson_from_tables(contingency_tables(other), other.judgments.values) == pytest.approx(
+            pearson_from_tables(contingency_tables(pairs), pairs.judgments.values), abs=1e-4
         )
 
 
@@ -121,9 +123,9 @@ def test_draws_are_coefficients_of_the_items_drawn() -> None:
     pairs = pairs_of(table)
     weights = np.random.default_rng(0).integers(0, 3, (4, len(table))).astype(float)
     values = pairs.judgments.values
-    cases: list[tuple[Callable[..., Any], list[Measure]]] = [
-        (pearsonr, [pearson_measure(pairs), table_measure(pairs, lambda counts: table_pearson(counts, values))]),
-        (spearmanr, [spearman_pairs(pairs), table_measure(pairs, table_spearman)]),
+    cases: list[tuple[Callable[..., Any], list[WeightedMeasure]]] = [
+        (pearsonr, [pearson_measure(pairs), table_measure(pairs, lambda counts: pearson_from_tables(counts, values))]),
+        (spearmanr, [spearman_pairs(pairs), table_measure(pairs, spearman_from_tables)]),
     ]
     for function, measures in cases:
         expected = [drawn(pairs, table, weight, function) for weight in weights]
@@ -134,17 +136,19 @@ def test_draws_are_coefficients_of_the_items_drawn() -> None:
 def test_intervals_agree_whichever_way() -> None:
     pairs = pairs_of(ratings(6))
     values = pairs.judgments.values
-    by_table = table_measure(pairs, lambda counts: table_pearson(counts, values))
-    first, second = intervals([by_table, pearson_measure(pairs)], 100, seed=1)
+    by_table = table_measure(pairs, lambda counts: pearson_from_tables(counts, values))
+    first, second = bootstrap_intervals([by_table, pearson_measure(pairs)], 100, seed=1)
     assert first == pytest.approx(second)
-    assert value_of(spearman_pairs(pairs)) == pytest.approx(value_of(table_measure(pairs, table_spearman)))
+    assert measure_value(spearman_pairs(pairs)) == pytest.approx(
+        measure_value(table_measure(pairs, spearman_from_tables))
+    )
 
 
 def test_nothing_to_compare() -> None:
     pairs = pairs_of(np.array([[1.0, np.nan], [np.nan, 2.0]]))
     assert (len(pairs.first), pairs.rows) == (0, 0)
-    assert tables(pairs).shape == (0, 0, 0)
-    assert moments(pairs).shape == (0, 6)
+    assert contingency_tables(pairs).shape == (0, 0, 0)
+    assert pair_moments(pairs).shape == (0, 6)
 
 
 def test_the_mean_leaves_undefined_pairs_out() -> None:
@@ -154,6 +158,8 @@ def test_the_mean_leaves_undefined_pairs_out() -> None:
 
 def test_moments_of_tables_are_those_of_the_rows() -> None:
     pairs = pairs_of(ratings(3))
-    np.testing.assert_allclose(table_moments(tables(pairs), pairs.judgments.values), moments(pairs), atol=1e-9)
-    found = table_moments(np.array([[[2.0, 1.0], [0.0, 3.0]]]), np.array([3.0, 5.0]))  # as -1/2 and 1/2
+    np.testing.assert_allclose(
+        moments_from_tables(contingency_tables(pairs), pairs.judgments.values), pair_moments(pairs), atol=1e-9
+    )
+    found = moments_from_tables(np.array([[[2.0, 1.0], [0.0, 3.0]]]), np.array([3.0, 5.0]))  # as -1/2 and 1/2
     assert found.tolist() == [[6.0, 0.0, 1.0, 1.5, 1.5, 1.0]]

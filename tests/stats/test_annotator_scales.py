@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from aliquot.stats.annotator_scales import OtherScale, _factor, other_scales, reversed_annotators
+from aliquot.stats.annotator_scales import ScaleMismatch, _scale_factor, find_reversed_annotators, find_scale_mismatches
 
 SCORES = np.arange(0.0, 101.0, 10.0)  # eleven values, with the quantiles 10, 25, 50, 75, 90
 
@@ -17,16 +17,23 @@ def judged(*columns: object) -> tuple[np.ndarray, np.ndarray]:
 
 
 def test_another_scale_by_hand():
-    assert other_scales(*judged(SCORES, SCORES / 5, SCORES)) == [OtherScale(1, 11, 0.2, (2.0, 18.0), (10.0, 90.0))]
-    assert other_scales(*judged(SCORES, SCORES * 5, SCORES)) == [OtherScale(1, 11, 5.0, (50.0, 450.0), (10.0, 90.0))]
-    assert [found.factor for found in other_scales(*judged(SCORES, SCORES * 5))] == [0.2, 5.0]  # each of the other
-    assert other_scales(*judged(SCORES, SCORES / 5 + 30, SCORES)) == []  # narrower, but not a multiple
-    assert other_scales(*judged(SCORES)) == []
+    assert find_scale_mismatches(*judged(SCORES, SCORES / 5, SCORES)) == [
+        ScaleMismatch(1, 11, 0.2, (2.0, 18.0), (10.0, 90.0))
+    ]
+    assert find_scale_mismatches(*judged(SCORES, SCORES * 5, SCORES)) == [
+        ScaleMismatch(1, 11, 5.0, (50.0, 450.0), (10.0, 90.0))
+    ]
+    assert [found.factor for found in find_scale_mismatches(*judged(SCORES, SCORES * 5))] == [
+        0.2,
+        5.0,
+    ]  # each of the other
+    assert find_scale_mismatches(*judged(SCORES, SCORES / 5 + 30, SCORES)) == []  # narrower, but not a multiple
+    assert find_scale_mismatches(*judged(SCORES)) == []
 
 
 def test_ten_judgments_are_enough_to_compare():
-    assert len(other_scales(*judged(SCORES, SCORES[:10] / 10, SCORES))) == 1
-    assert other_scales(*judged(SCORES, SCORES[:9] / 10, SCORES)) == []
+    assert len(find_scale_mismatches(*judged(SCORES, SCORES[:10] / 10, SCORES))) == 1
+    assert find_scale_mismatches(*judged(SCORES, SCORES[:9] / 10, SCORES)) == []
 
 
 @pytest.mark.parametrize(
@@ -57,7 +64,7 @@ def test_ten_judgments_are_enough_to_compare():
     ],
 )
 def test_factor_by_hand(own, others, factor):
-    found = _factor(np.array(own, dtype=float), np.array(others, dtype=float))
+    found = _scale_factor(np.array(own, dtype=float), np.array(others, dtype=float))
     assert found == (None if factor is None else pytest.approx(factor))
 
 
@@ -65,12 +72,12 @@ def test_reversed_annotators_by_hand():
     """Turned ranks correlate with -1; the typical other is the median of the two others' +1."""
     truth = np.tile(SCORES, 3)
     values, people = judged(SCORES, 100 - SCORES, SCORES)
-    (found,) = reversed_annotators(values, people, truth)
+    (found,) = find_reversed_annotators(values, people, truth)
     assert (found.annotator, found.judgments) == (1, 11)
     assert (found.correlation, found.typical) == pytest.approx((-1.0, 1.0))
     truth[people == 0] = np.nan  # two annotators are left, who cannot be told apart
-    assert reversed_annotators(values, people, truth) == []
+    assert find_reversed_annotators(values, people, truth) == []
     values, people = judged(SCORES, 100 - SCORES, 100 - SCORES)
-    assert reversed_annotators(values, people, np.tile(SCORES, 3)) == []  # the typical other is reversed too: at 0
+    assert find_reversed_annotators(values, people, np.tile(SCORES, 3)) == []  # the typical other is reversed too: at 0
     values, people = judged([5.0] * 11, 100 - SCORES, [7.0] * 11)
-    assert reversed_annotators(values, people, np.tile(SCORES, 3)) == []  # the others' values are constant
+    assert find_reversed_annotators(values, people, np.tile(SCORES, 3)) == []  # the others' values are constant

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from aliquot.errors import DataError, NameUnknownError, OptionError
 from aliquot.stats import annotator_model as module
-from aliquot.stats.alpha import LEVELS, Level, krippendorff_alpha, long_form
-from aliquot.stats.annotator_model import VARIANTS, Variant, group_alphas, trust
+from aliquot.stats.alpha import MEASUREMENT_LEVELS, MeasurementLevel, krippendorff_alpha, to_long_form
+from aliquot.stats.annotator_model import TRUST_VARIANTS, TrustVariant, group_alphas, trust_coefficients
 from aliquot.stats.arrays import FloatArray
 
 WORKED = np.array(
@@ -23,11 +23,16 @@ WORKED = np.array(
 
 
 def test_the_worked_case() -> None:
-    printed = trust(WORKED)
+    printed = trust_coefficients(WORKED)
     assert printed.coefficients.round(4).tolist() == [1.0, 0.8364, 0.8002, 0.0048]
     assert printed.outliers.tolist() == [False, False, False, True]
     assert (printed.combinations, printed.exact) == (11, True)
-    assert trust(WORKED, variant="released").coefficients.round(4).tolist() == [1.0, 0.8729, 0.8385, 0.0039]
+    assert trust_coefficients(WORKED, variant="released").coefficients.round(4).tolist() == [
+        1.0,
+        0.8729,
+        0.8385,
+        0.0039,
+    ]
 
 
 def test_the_alphas_of_the_worked_case() -> None:
@@ -48,13 +53,13 @@ def test_the_alphas_of_the_worked_case() -> None:
     assert group_alphas(WORKED, members, "nominal")[0].round(4).tolist() == list(names.values())
 
 
-def written_out(table: FloatArray, level: Level, variant: Variant) -> FloatArray:
+def written_out(table: FloatArray, level: MeasurementLevel, variant: TrustVariant) -> FloatArray:
     """The paper's pseudocode, line by line; the released notebook compares with the alpha before."""
     annotators = table.shape[1]
     alphas = {}
     for n in range(2, annotators + 1):
         for group in combinations(range(annotators), n):
-            unit, _annotator, value = long_form(table[:, group])
+            unit, _annotator, value = to_long_form(table[:, group])
             alpha = krippendorff_alpha(unit, value, level)
             if np.isnan(alpha) and variant == "released" and (np.isfinite(table[:, group]).sum(axis=1) > 1).any():
                 alpha = 1.0
@@ -71,63 +76,67 @@ def written_out(table: FloatArray, level: Level, variant: Variant) -> FloatArray
 
 
 @settings(max_examples=60, deadline=None)
-@given(seed=st.integers(0, 10_000), level=st.sampled_from(LEVELS), variant=st.sampled_from(VARIANTS))
-def test_like_the_pseudocode(seed: int, level: Level, variant: Variant) -> None:
+@given(seed=st.integers(0, 10_000), level=st.sampled_from(MEASUREMENT_LEVELS), variant=st.sampled_from(TRUST_VARIANTS))
+def test_like_the_pseudocode(seed: int, level: MeasurementLevel, variant: TrustVariant) -> None:
     rng = np.random.default_rng(seed)
     table = np.clip(rng.integers(0, 4, (8, 1)) + rng.integers(-1, 2, (8, 4)), 0, 3).astype(float)
     table[rng.random(table.shape) < 0.2] = np.nan
     sums = written_out(table, level, variant)
     if sums.max() <= 0:
         with pytest.raises(DataError, match="undefined"):
-            trust(table, level=level, variant=variant)
+            trust_coefficients(table, level=level, variant=variant)
         return
-    assert trust(table, level=level, variant=variant).coefficients == pytest.approx(sums / sums.max(), abs=1e-9)
+    assert trust_coefficients(table, level=level, variant=variant).coefficients == pytest.approx(
+        sums / sums.max(), abs=1e-9
+    )
 
 
-@pytest.mark.parametrize("level", LEVELS)
-def test_alpha_of_groups(level: Level) -> None:
+@pytest.mark.parametrize("level", MEASUREMENT_LEVELS)
+def test_alpha_of_groups(level: MeasurementLevel) -> None:
     rng = np.random.default_rng(1)
     table = rng.integers(0, 4, (9, 6)).astype(float)
     table[rng.random(table.shape) < 0.3] = np.nan
     members = rng.random((40, 6)) < 0.5
     alphas, comparable = group_alphas(table, members, level)
     for alpha, there, group in zip(alphas, comparable, members, strict=True):
-        unit, _annotator, value = long_form(table[:, group])
+        unit, _annotator, value = to_long_form(table[:, group])
         assert alpha == pytest.approx(krippendorff_alpha(unit, value, level), abs=1e-10, nan_ok=True)
         assert there == (np.isfinite(table[:, group]).sum(axis=1) > 1).any()
 
 
 def test_blocks_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = trust(WORKED, level="ordinal").coefficients
+    whole = trust_coefficients(WORKED, level="ordinal").coefficients
     monkeypatch.setattr(module, "_BLOCK", 1)
-    assert trust(WORKED, level="ordinal").coefficients == pytest.approx(whole)
+    assert trust_coefficients(WORKED, level="ordinal").coefficients == pytest.approx(whole)
 
 
 def test_beyond_fifteen_a_part_of_the_combinations_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     table = (rng.normal(size=(80, 1)) + 0.7 * rng.normal(size=(80, 11))).round(1)
     table[:, 4] = rng.normal(size=80)
-    exact = trust(table, level="interval")
-    monkeypatch.setattr(module, "EXACT", 5)
-    drawn = trust(table, level="interval", combinations=1000, seed=1)
+    exact = trust_coefficients(table, level="interval")
+    monkeypatch.setattr(module, "MAX_EXACT_ANNOTATORS", 5)
+    drawn = trust_coefficients(table, level="interval", combinations=1000, seed=1)
     assert not drawn.exact
     assert 700 < drawn.combinations <= 1000
     assert drawn.coefficients == pytest.approx(exact.coefficients, abs=0.05)
-    assert (trust(table, level="interval", combinations=1000, seed=1).coefficients == drawn.coefficients).all()
+    assert (
+        trust_coefficients(table, level="interval", combinations=1000, seed=1).coefficients == drawn.coefficients
+    ).all()
     assert int(np.argmin(drawn.coefficients)) == 4
 
 
 def test_sixteen_annotators() -> None:
     rng = np.random.default_rng(2)
     table = rng.integers(0, 3, (20, 1)) + rng.integers(0, 2, (20, 16)).astype(float)
-    assert not trust(table, combinations=300).exact
+    assert not trust_coefficients(table, combinations=300).exact
 
 
 def test_an_annotator_without_overlap_has_no_coefficient() -> None:
     alone = np.column_stack([WORKED, np.full(8, np.nan)])
     alone = np.vstack([alone, [np.nan] * 4 + [2.0]])
-    found = trust(alone).coefficients
-    assert found[:4] == pytest.approx(trust(WORKED).coefficients)
+    found = trust_coefficients(alone).coefficients
+    assert found[:4] == pytest.approx(trust_coefficients(WORKED).coefficients)
     assert np.isnan(found[4])
 
 
@@ -143,19 +152,19 @@ def test_an_annotator_without_overlap_has_no_coefficient() -> None:
 )
 def test_undefined_is_refused(table: FloatArray, message: str) -> None:
     with pytest.raises(DataError, match=message):
-        trust(table)
+        trust_coefficients(table)
 
 
 def test_equal_answers_count_as_agreement_in_the_released_variant() -> None:
-    assert trust(np.ones((4, 3)), variant="released").coefficients.tolist() == [1.0, 1.0, 1.0]
+    assert trust_coefficients(np.ones((4, 3)), variant="released").coefficients.tolist() == [1.0, 1.0, 1.0]
 
 
 def test_bad_options() -> None:
     with pytest.raises(NameUnknownError, match="unknown variant 'printed'"):
-        trust(WORKED, variant="printed")  # type: ignore[arg-type]
+        trust_coefficients(WORKED, variant="printed")  # type: ignore[arg-type]
     with pytest.raises(NameUnknownError, match="unknown level 'metric'"):
-        trust(WORKED, level="metric")  # type: ignore[arg-type]
+        trust_coefficients(WORKED, level="metric")  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="combinations=0"):
-        trust(WORKED, combinations=0)
+        trust_coefficients(WORKED, combinations=0)
     with pytest.raises(OptionError, match="ratio scale begins at 0"):
-        trust(-WORKED, level="ratio")
+        trust_coefficients(-WORKED, level="ratio")

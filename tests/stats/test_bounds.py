@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aliquot.errors import OptionError
-from aliquot.stats.sequences import bernstein_half_width, error_rate, hoeffding_half_width
+from aliquot.stats.confidence_sequences import bernstein_half_width, error_rate, hoeffding_half_width
 
 POPULATIONS = {
     "coin": [0, 0, 0, 0, 0, 1, 1, 1, 1, 1],

@@ -14,7 +14,7 @@ from scipy.special import expit
 
 from aliquot.errors import MissingExtraError, NameUnknownError, OptionError
 from aliquot.stats.bradley_terry import bradley_terry, strength_posterior
-from aliquot.stats.choices import Choices, choices_of_rows, choices_of_scores, choices_of_system, tally
+from aliquot.stats.choices import Choices, choices_from_rows, choices_from_scores, system_outcomes, tally
 
 
 def simulated(items: int, people: int = 2, systems: int = 4, seed: int = 0, tie: float = 0.5) -> Choices:
@@ -23,7 +23,7 @@ def simulated(items: int, people: int = 2, systems: int = 4, seed: int = 0, tie:
     ability = np.linspace(0.8, -0.8, systems)
     scores = np.repeat(ability + rng.normal(size=(items, systems)), people, axis=0)
     scores = scores + rng.logistic(size=scores.shape) * 0.7
-    return choices_of_scores(scores, np.repeat(np.arange(items), people), margin=tie)
+    return choices_from_scores(scores, np.repeat(np.arange(items), people), margin=tie)
 
 
 def brute(choices: Choices, *, davidson: bool) -> tuple[np.ndarray, float]:
@@ -77,7 +77,7 @@ def test_scores_are_those_of_evalica():
 
 
 def test_two_systems_are_the_log_odds():
-    choices = choices_of_rows(np.zeros(10, int), np.ones(10, int), np.array([1] * 7 + [-1] * 3), np.arange(10), 2)
+    choices = choices_from_rows(np.zeros(10, int), np.ones(10, int), np.array([1] * 7 + [-1] * 3), np.arange(10), 2)
     found = bradley_terry(choices, interval="information")
     assert found.scores[0] - found.scores[1] == pytest.approx(np.log(7 / 3))
     variance = found.covariance[0, 0] + found.covariance[1, 1] - 2 * found.covariance[0, 1]
@@ -107,8 +107,8 @@ def test_every_answer_given_twice_changes_no_interval():
     """Clusters see that the second half says nothing new."""
     rng = np.random.default_rng(2)
     scores = rng.normal(size=(80, 3)) + np.array([0.3, 0.0, -0.3])
-    once = bradley_terry(choices_of_scores(scores, np.arange(80)))
-    twice = bradley_terry(choices_of_scores(np.repeat(scores, 2, axis=0), np.repeat(np.arange(80), 2)))
+    once = bradley_terry(choices_from_scores(scores, np.arange(80)))
+    twice = bradley_terry(choices_from_scores(np.repeat(scores, 2, axis=0), np.repeat(np.arange(80), 2)))
     np.testing.assert_allclose(once.scores, twice.scores, atol=1e-9)
     assert (twice.high - twice.low >= 0.95 * (once.high - once.low)).all()
 
@@ -128,7 +128,7 @@ def test_coverage_of_robust_intervals():
 
 def rows(*results: tuple[int, int, int], systems: int = 3) -> Choices:
     first, second, outcome = (np.array(column) for column in zip(*results, strict=True))
-    return choices_of_rows(first, second, outcome, np.arange(len(results)), systems)
+    return choices_from_rows(first, second, outcome, np.arange(len(results)), systems)
 
 
 def test_a_system_that_never_loses_gets_a_prior_and_not_a_false_number():
@@ -175,7 +175,7 @@ def test_all_ties_are_equal_scores_of_unknown_precision(ties, interval):
 
 
 def test_one_cluster_has_no_interval():
-    choices = choices_of_scores(np.array([[2.0, 1.0], [1.0, 2.0], [3.0, 1.0]]), np.zeros(3, dtype=int))
+    choices = choices_from_scores(np.array([[2.0, 1.0], [1.0, 2.0], [3.0, 1.0]]), np.zeros(3, dtype=int))
     assert np.isnan(bradley_terry(choices).low).all()
 
 
@@ -213,7 +213,7 @@ def test_choices_of_scores_say_what_scores_say(systems, height, seed):
     rng = np.random.default_rng(seed)
     scores = rng.integers(0, 4, (height, systems)).astype(float)
     scores[rng.random(scores.shape) < 0.2] = np.nan
-    counts = tally(choices_of_scores(scores, np.arange(height)))
+    counts = tally(choices_from_scores(scores, np.arange(height)))
     for a in range(systems):
         for b in range(systems):
             if a != b:
@@ -223,21 +223,21 @@ def test_choices_of_scores_say_what_scores_say(systems, height, seed):
 
 def test_margin_makes_ties():
     scores = np.array([[1.0, 1.5], [1.0, 2.5]])
-    assert choices_of_scores(scores, np.arange(2), margin=0.5).outcome.tolist() == [0, -1]
-    assert choices_of_scores(scores, np.arange(2), margin=0.5, ties=False).outcome.tolist() == [-1]
+    assert choices_from_scores(scores, np.arange(2), margin=0.5).outcome.tolist() == [0, -1]
+    assert choices_from_scores(scores, np.arange(2), margin=0.5, ties=False).outcome.tolist() == [-1]
     with pytest.raises(OptionError, match="margin"):
-        choices_of_scores(scores, np.arange(2), margin=-1)
+        choices_from_scores(scores, np.arange(2), margin=-1)
 
 
 def test_the_order_in_which_a_pair_is_shown_does_not_matter():
-    one = choices_of_rows(np.array([0, 1]), np.array([1, 0]), np.array([1, -1]), np.array([0, 1]), 2)
+    one = choices_from_rows(np.array([0, 1]), np.array([1, 0]), np.array([1, -1]), np.array([0, 1]), 2)
     assert one.outcome.tolist() == [1, 1]
-    assert choices_of_system(one, 0)[0].tolist() == [1.0, 1.0]
+    assert system_outcomes(one, 0)[0].tolist() == [1.0, 1.0]
 
 
 def test_a_system_against_itself_is_refused():
     with pytest.raises(OptionError, match="itself"):
-        choices_of_rows(np.array([1]), np.array([1]), np.array([1]), np.array([0]), 2)
+        choices_from_rows(np.array([1]), np.array([1]), np.array([1]), np.array([0]), 2)
 
 
 def test_dropping_ties_may_empty_pairs():
@@ -251,13 +251,13 @@ def test_one_choice_per_cluster_widens_by_the_number_of_clusters_only(ties, tied
     """Two systems: the model fits every share, so that the clusters' scores sum up to the information itself."""
     outcome = np.array([1] * 4 + [-1] * 2 + [0] * tied)
     n = len(outcome)
-    choices = choices_of_rows(np.zeros(n, int), np.ones(n, int), outcome, np.arange(n), 2)
+    choices = choices_from_rows(np.zeros(n, int), np.ones(n, int), outcome, np.arange(n), 2)
     naive, robust = (bradley_terry(choices, ties=ties, interval=how) for how in ("information", "robust"))
     np.testing.assert_allclose(robust.covariance, naive.covariance * n / (n - 1), rtol=1e-9)
     assert robust.df == n - 1
     # with every choice given twice in its cluster half of the information is new
     first, second = np.zeros(2 * n, int), np.ones(2 * n, int)
-    twice = choices_of_rows(first, second, np.repeat(outcome, 2), np.repeat(np.arange(n), 2), 2)
+    twice = choices_from_rows(first, second, np.repeat(outcome, 2), np.repeat(np.arange(n), 2), 2)
     np.testing.assert_allclose(bradley_terry(twice, ties=ties).covariance, robust.covariance, rtol=1e-9)
 
 

@@ -13,17 +13,17 @@ from scipy.special import ndtr
 from aliquot.errors import DataError, OptionError
 from aliquot.stats import break_even as break_even_module
 from aliquot.stats.arrays import FloatArray
+from aliquot.stats.bias_variance import bootstrap_pair_signs, campaign_parts
 from aliquot.stats.break_even import (
-    NORMAL_FROM,
+    MIN_NORMAL_JUDGMENTS,
     CampaignErrors,
-    Judgments,
+    SystemJudgments,
     break_even,
-    crossing,
+    find_crossing,
     human_errors,
     judgment_errors,
     size_grid,
 )
-from aliquot.stats.decomposition import pair_signs, parts_of
 from aliquot.stats.variance_components import matched_ratio
 
 TABLE = np.array([[3.0, 1.0], [0.0, 1.0], [1.0, 2.0]])
@@ -61,13 +61,13 @@ def test_many_judgments_are_normal():
     assert human_errors(human, np.array([200, 1000]))[:, 0] == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("size", [NORMAL_FROM, 3 * NORMAL_FROM])
+@pytest.mark.parametrize("size", [MIN_NORMAL_JUDGMENTS, 3 * MIN_NORMAL_JUDGMENTS])
 def test_the_normal_limit_agrees_with_the_bootstrap(monkeypatch, size):
     """Skewed scores with many ties, like MQM: within Monte Carlo error from where the switch is."""
     rng = np.random.default_rng(3)
     human = -np.round(rng.gamma(0.3, 4.0, size=(400, 4)) * np.array([1.0, 1.1, 1.3, 2.0]))
     normal = human_errors(human, np.array([size]))
-    monkeypatch.setattr(break_even_module, "NORMAL_FROM", 10**9)
+    monkeypatch.setattr(break_even_module, "MIN_NORMAL_JUDGMENTS", 10**9)
     drawn = human_errors(human, np.array([size]), 10_000, seed=4)
     assert (normal != drawn).any()
     assert normal == pytest.approx(drawn, abs=0.015)
@@ -79,7 +79,7 @@ def test_few_judgments_are_not_normal(monkeypatch):
     human[0, 0] = -50.0
     human[1:31, 1] = -1.0
     drawn = human_errors(human, np.array([3]), 5000, seed=5)[0, 0]
-    monkeypatch.setattr(break_even_module, "NORMAL_FROM", 1)
+    monkeypatch.setattr(break_even_module, "MIN_NORMAL_JUDGMENTS", 1)
     assert abs(drawn - human_errors(human, np.array([3]))[0, 0]) > 0.2
 
 
@@ -129,7 +129,7 @@ def test_same_seed_same_errors():
 def test_crossing_lies_on_the_curve(bias):
     sizes = np.array([1.0, 4.0, 20.0, 100.0])
     curve = np.array([[0.4, 0.3, 0.2, 0.05]])
-    found = crossing(sizes, curve, np.array([bias]))[0]
+    found = find_crossing(sizes, curve, np.array([bias]))[0]
     if bias >= 0.4:
         assert found == 1
     elif bias < 0.05:
@@ -140,17 +140,17 @@ def test_crossing_lies_on_the_curve(bias):
 
 def test_crossing_of_a_curve_with_bumps_and_of_nothing():
     sizes = np.array([1.0, 10.0, 100.0])
-    assert crossing(sizes, np.array([[0.4, 0.2, 0.21]]), np.array([0.2]))[0] == pytest.approx(10)
-    assert np.isnan(crossing(sizes, np.array([[0.4, np.nan, 0.2]]), np.array([0.3])))[0]
-    assert np.isnan(crossing(sizes, np.array([[0.4, 0.3, 0.2]]), np.array([np.nan])))[0]
+    assert find_crossing(sizes, np.array([[0.4, 0.2, 0.21]]), np.array([0.2]))[0] == pytest.approx(10)
+    assert np.isnan(find_crossing(sizes, np.array([[0.4, np.nan, 0.2]]), np.array([0.3])))[0]
+    assert np.isnan(find_crossing(sizes, np.array([[0.4, 0.3, 0.2]]), np.array([np.nan])))[0]
 
 
 def campaign(seed: int, sizes, systems: int = 8, error: float = 0.15) -> CampaignErrors:
     human = scores(seed, systems=systems)
     rng = np.random.default_rng(100 + seed)
     metric = human + 3 * error * rng.normal(size=(3, 1, systems)) * np.arange(3)[:, None, None]
-    signs = pair_signs(human, metric, 300, seed=seed)
-    return CampaignErrors(human_errors(human, sizes, 500, seed=seed), parts_of(signs).bias, systems)
+    signs = bootstrap_pair_signs(human, metric, 300, seed=seed)
+    return CampaignErrors(human_errors(human, sizes, 500, seed=seed), campaign_parts(signs).bias, systems)
 
 
 def test_break_even_of_campaigns():
@@ -167,7 +167,9 @@ def test_break_even_of_campaigns():
     both = campaign(2, sizes, 4)
     all_bias = np.append(one.bias[2], both.bias[2]).mean()
     all_curve = np.minimum.accumulate(np.hstack([one.human, both.human]).mean(axis=1))
-    assert pooled.judgments[2] == pytest.approx(crossing(sizes.astype(float), all_curve[None], np.array([all_bias]))[0])
+    assert pooled.judgments[2] == pytest.approx(
+        find_crossing(sizes.astype(float), all_curve[None], np.array([all_bias]))[0]
+    )
 
 
 def test_the_perfect_annotator_breaks_even_earlier_by_the_ratio():
@@ -179,7 +181,7 @@ def test_the_perfect_annotator_breaks_even_earlier_by_the_ratio():
         break_even(CampaignErrors(human_errors(human, sizes, 300, ratio=ratio), bias, 10), sizes, replicates=10)
         for ratio in (1.0, 2.24)
     )
-    assert people.judgments[0] > 2.24 * NORMAL_FROM
+    assert people.judgments[0] > 2.24 * MIN_NORMAL_JUDGMENTS
     assert people.judgments[0] / perfect.judgments[0] == pytest.approx(2.24, rel=0.01)
 
 
@@ -207,7 +209,7 @@ def test_a_metric_that_is_always_right_has_a_lower_end():
     unseen = 1 - 0.025 ** (1 / 4)  # eight systems make four pairs without a common one
     assert unseen > 0.45
     assert (found.low[0], found.high[0]) == (1, np.inf)
-    lower = crossing(sizes, human.mean(axis=1)[None], np.array([1 - unseen]))[0]
+    lower = find_crossing(sizes, human.mean(axis=1)[None], np.array([1 - unseen]))[0]
     assert found.high[1] == pytest.approx(lower)
     assert (found.judgments[1], found.low[1]) == (1, 1)
 
@@ -280,8 +282,8 @@ def exact_single_error(first: list[tuple[float, float]], second: list[tuple[floa
 
 def test_single_judgments_are_those_of_all_draws():
     """Two outputs, one of them judged three times: an output counts once, however often it was judged."""
-    first = Judgments(np.array([4.0, 1.0, 2.0, 3.0]), np.array([7, 2, 2, 2]))
-    second = Judgments(np.array([3.0, 2.0, 1.0]), np.array([7, 2, 3]))
+    first = SystemJudgments(np.array([4.0, 1.0, 2.0, 3.0]), np.array([7, 2, 2, 2]))
+    second = SystemJudgments(np.array([3.0, 2.0, 1.0]), np.array([7, 2, 3]))
     listed = [(4.0, 1 / 2), (1.0, 1 / 6), (2.0, 1 / 6), (3.0, 1 / 6)], [(v, 1 / 3) for v in (3.0, 2.0, 1.0)]
     found = judgment_errors([first, second], np.arange(1, 4), 40_000, seed=1)[:, 0]
     assert found == pytest.approx([exact_single_error(*listed, k) for k in (1, 2, 3)], abs=0.01)
@@ -289,11 +291,11 @@ def test_single_judgments_are_those_of_all_draws():
 
 def test_single_judgments_turn_normal_without_a_step():
     rng = np.random.default_rng(2)
-    systems = [Judgments(-rng.gamma(0.5, 3.0, 300) * (1 + 0.1 * s), np.arange(300) // 3) for s in range(3)]
-    found = judgment_errors(systems, np.array([NORMAL_FROM - 1, NORMAL_FROM]), 40_000, seed=3)
+    systems = [SystemJudgments(-rng.gamma(0.5, 3.0, 300) * (1 + 0.1 * s), np.arange(300) // 3) for s in range(3)]
+    found = judgment_errors(systems, np.array([MIN_NORMAL_JUDGMENTS - 1, MIN_NORMAL_JUDGMENTS]), 40_000, seed=3)
     assert found[1] == pytest.approx(found[0], abs=0.012)
     mean, variance = np.array([(one.value.mean(), one.value.var()) for one in systems[:2]]).T
-    z = abs(mean[0] - mean[1]) / np.sqrt(variance.sum()) * np.sqrt(NORMAL_FROM)
+    z = abs(mean[0] - mean[1]) / np.sqrt(variance.sum()) * np.sqrt(MIN_NORMAL_JUDGMENTS)
     assert found[1, 0] == pytest.approx(float(ndtr(-z)))
 
 
@@ -302,18 +304,21 @@ def test_shared_difficulty_makes_matched_items_worth_more():
     rng = np.random.default_rng(4)
     noise, difficulty = rng.normal(size=(4000, 2)), 2.0 * rng.normal(size=(4000, 1))
     human = noise + difficulty + np.array([0.3, 0.0])
-    sizes = np.unique(np.r_[NORMAL_FROM : 4 * NORMAL_FROM])
-    single = [Judgments(column, np.arange(4000)) for column in human.T]
+    sizes = np.unique(np.r_[MIN_NORMAL_JUDGMENTS : 4 * MIN_NORMAL_JUDGMENTS])
+    single = [SystemJudgments(column, np.arange(4000)) for column in human.T]
     bias = np.array([0.001])
     matched, own = (
-        crossing(sizes.astype(float), errors.T, bias)[0]
+        find_crossing(sizes.astype(float), errors.T, bias)[0]
         for errors in (human_errors(human, np.array(sizes)), judgment_errors(single, 5 * sizes))
     )
     assert own / matched == pytest.approx(1.0, rel=0.1)  # sizes of `own` are five times as large: (1 + 4) / 1
 
 
 def test_without_judgments_single_errors_are_unknown_and_equal_systems_a_coin():
-    some, none = Judgments(np.array([1.0, 2.0]), np.arange(2)), Judgments(np.empty(0), np.empty(0, dtype=np.int64))
+    some, none = (
+        SystemJudgments(np.array([1.0, 2.0]), np.arange(2)),
+        SystemJudgments(np.empty(0), np.empty(0, dtype=np.int64)),
+    )
     found = judgment_errors([some, some, none], np.array([1, 5, 500]), 200)
     assert (found[:, 0] == 0.5).all()
     assert np.isnan(found[:, 1:]).all()

@@ -42,7 +42,9 @@ def test_any_order_of_cells_gives_the_equations_of_the_table(cells, seed):
     model = CellModel(x, weight)
     table = np.full((ITEMS, SYSTEMS), np.nan)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cell_model, "_WORTH", 0)  # items' parts are replaced one by one, however few cells there are
+        patch.setattr(
+            cell_model, "_UPDATE_COST", 0
+        )  # items' parts are replaced one by one, however few cells there are
         for row, system, value, look in cells:
             model.put(row, system, value)
             table[row, system] = value

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from aliquot.stats.combining import cell_majority, cell_mean, cell_median, cell_trimmed_mean
+from aliquot.stats.aggregation import cell_majority, cell_mean, cell_median, cell_trimmed_mean
 
 ROWS = st.lists(st.tuples(st.integers(0, 5), st.integers(-3, 3)), max_size=50)
 

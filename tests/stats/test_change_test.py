@@ -8,7 +8,7 @@ from scipy import stats
 from statsmodels.stats.weightstats import CompareMeans, DescrStatsW
 
 from aliquot.errors import OptionError
-from aliquot.stats.clustered import change_test, share_test
+from aliquot.stats.cluster_robust import change_test, proportions_test
 
 
 @pytest.mark.parametrize("equal", [False, True])
@@ -34,13 +34,13 @@ def test_means_are_compared_as_scipy_and_statsmodels_do(equal):
 )
 def test_chi_squares_of_the_diet_trial(yes_first, yes_second, p):
     """Notes, P5: what the printed shares give with groups of 43 and 38 (not what the paper prints)."""
-    assert share_test(yes_first, 43, yes_second, 38) == pytest.approx(p, abs=6e-4)
+    assert proportions_test(yes_first, 43, yes_second, 38) == pytest.approx(p, abs=6e-4)
 
 
 def test_small_cells_are_tested_exactly():
-    assert share_test(3, 4, 0, 5) == pytest.approx(stats.fisher_exact([[3, 1], [0, 5]])[1])
-    assert np.isnan(share_test(0, 0, 1, 5))
-    assert share_test(4, 4, 5, 5) == 1.0
+    assert proportions_test(3, 4, 0, 5) == pytest.approx(stats.fisher_exact([[3, 1], [0, 5]])[1])
+    assert np.isnan(proportions_test(0, 0, 1, 5))
+    assert proportions_test(4, 4, 5, 5) == 1.0
 
 
 def test_direction_of_improvement():

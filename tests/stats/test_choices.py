@@ -13,8 +13,8 @@ from statsmodels.stats.contingency_tables import mcnemar as reference_mcnemar
 
 from aliquot.errors import OptionError
 from aliquot.stats.choices import (
-    choices_of_rows,
-    choices_of_scores,
+    choices_from_rows,
+    choices_from_scores,
     clustered_sign_test,
     informative_clusters,
     mcnemar,
@@ -22,7 +22,7 @@ from aliquot.stats.choices import (
     sign_test,
     tally,
 )
-from aliquot.stats.clustered import clustered_difference, clustered_mean, clustered_share, student_quantile
+from aliquot.stats.cluster_robust import clustered_difference, clustered_mean, clustered_share, student_quantile
 from aliquot.stats.proportions import tango_interval
 
 PARACRAWL = {
@@ -228,7 +228,7 @@ def test_impossible_levels_are_refused(level):
 
 
 def test_compared_counts_wins_of_both_sides_and_ties():
-    counts = tally(choices_of_scores(np.array([[3, 1, 2], [1, 2, 2], [5, 1, np.nan]]), np.arange(3)))
+    counts = tally(choices_from_scores(np.array([[3, 1, 2], [1, 2, 2], [5, 1, np.nan]]), np.arange(3)))
     assert counts.wins.tolist() == [[0, 2, 1], [1, 0, 0], [1, 1, 0]]
     assert counts.ties.tolist() == [[0, 0, 0], [0, 0, 1], [0, 1, 0]]
     assert counts.compared.tolist() == [[0, 3, 2], [3, 0, 2], [2, 2, 0]]
@@ -237,12 +237,12 @@ def test_compared_counts_wins_of_both_sides_and_ties():
 def test_what_pairs_and_their_differences_rest_on_by_hand():
     """Clusters 0 and 1: X over Y; 2: X over Y, Y over X; 3: Y ties Z; Z is never decided."""
     first, second = np.array([0, 0, 0, 1, 1]), np.array([1, 1, 1, 0, 2])
-    choices = choices_of_rows(first, second, np.array([1, 1, 1, 1, 0]), np.array([0, 1, 2, 2, 3]), 3)
+    choices = choices_from_rows(first, second, np.array([1, 1, 1, 1, 0]), np.array([0, 1, 2, 2, 3]), 3)
     p, net = pair_sign_tests(choices)
     assert net.tolist() == [[0, 2, 0], [-2, 0, 0], [0, 0, 0]]
     assert p[0, 1] == p[1, 0] == 0.5  # two clusters for X, the third for neither
     assert np.isnan(p[1, 2])
     assert np.isnan(p[0, 2])
     assert informative_clusters(choices).tolist() == [[0, 2, 0], [2, 0, 0], [0, 0, 0]]
-    more = choices_of_scores(np.array([[2.0, 1.0, 1.0], [2.0, 2.0, 1.0], [1.0, 1.0, 1.0]]), np.arange(3))
+    more = choices_from_scores(np.array([[2.0, 1.0, 1.0], [2.0, 2.0, 1.0], [1.0, 1.0, 1.0]]), np.arange(3))
     assert informative_clusters(more).tolist() == [[0, 1, 2], [1, 0, 1], [2, 1, 0]]

@@ -11,7 +11,7 @@ from scipy.stats import wilcoxon
 from aliquot.errors import OptionError
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
 from aliquot.stats.pairwise import wilcoxon_p
-from aliquot.stats.ranks import ClusterRule, checked_better, cluster
+from aliquot.stats.ranks import ClusterRule, assign_clusters, validate_better
 
 RULES: list[ClusterRule] = ["any", "neighbour"]
 
@@ -60,7 +60,7 @@ def test_neighbour_is_the_papers_algorithm(items: int) -> None:
     for seed in range(8):
         rng = np.random.default_rng(seed)
         scores = rng.normal(size=(items, 9)) + np.linspace(0, 1.5, 9)[rng.permutation(9)]
-        found = cluster(scores.mean(axis=0), wilcoxon_p(scores) < 0.05, "neighbour")
+        found = assign_clusters(scores.mean(axis=0), wilcoxon_p(scores) < 0.05, "neighbour")
         np.testing.assert_array_equal(found, algorithm_1(scores))
         seen.add(found.max())
     assert len(seen) > 1
@@ -69,38 +69,38 @@ def test_neighbour_is_the_papers_algorithm(items: int) -> None:
 def test_any_asks_every_member_and_neighbour_the_last() -> None:
     estimates, better = np.array([4.0, 3.0, 2.0, 1.0]), beats(4, (0, 2), (0, 3), (1, 3))
     # Members of an earlier cluster are asked no more: 0 and 1 beat 3, but 2, who opened the present one, does not.
-    assert cluster(estimates, better).tolist() == [1, 1, 2, 2]
-    assert cluster(estimates, better, "neighbour").tolist() == [1, 1, 1, 1]
+    assert assign_clusters(estimates, better).tolist() == [1, 1, 2, 2]
+    assert assign_clusters(estimates, better, "neighbour").tolist() == [1, 1, 1, 1]
 
 
 def test_numbers_come_in_the_order_given() -> None:
-    assert cluster(np.array([1.0, 3.0, 2.0]), beats(3, (1, 2), (2, 0))).tolist() == [3, 1, 2]
+    assert assign_clusters(np.array([1.0, 3.0, 2.0]), beats(3, (1, 2), (2, 0))).tolist() == [3, 1, 2]
 
 
 def test_a_win_against_the_order_of_the_estimates_opens_nothing() -> None:
-    assert cluster(np.array([2.0, 1.0]), beats(2, (1, 0))).tolist() == [1, 1]
+    assert assign_clusters(np.array([2.0, 1.0]), beats(2, (1, 0))).tolist() == [1, 1]
 
 
 @pytest.mark.parametrize("rule", RULES)
 def test_identical_systems_share_a_cluster(rule: ClusterRule) -> None:
     column = np.random.default_rng(0).normal(size=(30, 1))
     scores = np.hstack([column, column + 3, column])
-    assert cluster(scores.mean(axis=0), wilcoxon_p(scores) < 0.05, rule).tolist() == [2, 1, 2]
+    assert assign_clusters(scores.mean(axis=0), wilcoxon_p(scores) < 0.05, rule).tolist() == [2, 1, 2]
 
 
 @pytest.mark.parametrize("rule", RULES)
 def test_systems_without_an_estimate_come_last_together(rule: ClusterRule) -> None:
     better = beats(4, (1, 3), (0, 1), (0, 3))
-    assert cluster(np.array([np.nan, 2.0, np.nan, 1.0]), better, rule).tolist() == [3, 1, 3, 2]
-    assert cluster(np.full(2, np.nan), beats(2), rule).tolist() == [1, 1]
-    assert cluster(np.empty(0), beats(0), rule).tolist() == []
+    assert assign_clusters(np.array([np.nan, 2.0, np.nan, 1.0]), better, rule).tolist() == [3, 1, 3, 2]
+    assert assign_clusters(np.full(2, np.nan), beats(2), rule).tolist() == [1, 1]
+    assert assign_clusters(np.empty(0), beats(0), rule).tolist() == []
 
 
 @settings(max_examples=200, deadline=None)
 @given(case=cases(), rule=st.sampled_from(RULES))
 def test_numbers_rise_by_one_down_the_order(case: tuple[FloatArray, BoolArray], rule: ClusterRule) -> None:
     estimates, better = case
-    numbers = cluster(estimates, better, rule)
+    numbers = assign_clusters(estimates, better, rule)
     down = numbers[np.argsort(-estimates, kind="stable")]  # NaN sorts last
     assert numbers.dtype == np.int64
     assert not len(down) or down[0] == 1
@@ -116,15 +116,15 @@ def test_the_order_of_the_systems_does_not_matter(
 ) -> None:
     estimates, better = case
     shuffle = np.array(data.draw(st.permutations(range(len(estimates)))), dtype=np.int64)
-    moved = cluster(estimates[shuffle], better[np.ix_(shuffle, shuffle)], rule)
-    np.testing.assert_array_equal(moved, cluster(estimates, better, rule)[shuffle])
+    moved = assign_clusters(estimates[shuffle], better[np.ix_(shuffle, shuffle)], rule)
+    np.testing.assert_array_equal(moved, assign_clusters(estimates, better, rule)[shuffle])
 
 
 @settings(max_examples=200, deadline=None)
 @given(case=cases(consistent=True))
 def test_any_puts_nobody_with_somebody_who_beats_them(case: tuple[FloatArray, BoolArray]) -> None:
     estimates, better = case
-    numbers = cluster(estimates, better)
+    numbers = assign_clusters(estimates, better)
     assert not (better & (numbers[:, None] == numbers)).any()
     # and no boundary without a reason: some member of the cluster above beats one of the best of the cluster below
     ranked = ~np.isnan(estimates)
@@ -139,16 +139,16 @@ def test_any_puts_nobody_with_somebody_who_beats_them(case: tuple[FloatArray, Bo
 def test_extremes(case: tuple[FloatArray, BoolArray]) -> None:
     estimates, _ = case
     everybody, nobody = estimates[:, None] > estimates, np.zeros((len(estimates),) * 2, dtype=bool)
-    assert set(cluster(estimates, nobody)) <= {1}
+    assert set(assign_clusters(estimates, nobody)) <= {1}
     for rule in RULES:
         expected = [1 + len({other for other in estimates if other > mine}) for mine in estimates]
-        assert cluster(estimates, everybody, rule).tolist() == expected
+        assert assign_clusters(estimates, everybody, rule).tolist() == expected
 
 
 def test_arguments_are_not_changed() -> None:
     estimates, better = np.array([1.0, 2.0, np.nan]), beats(3, (1, 0))
     kept = estimates.copy(), better.copy()
-    cluster(estimates, better)
+    assign_clusters(estimates, better)
     np.testing.assert_array_equal(estimates, kept[0])
     np.testing.assert_array_equal(better, kept[1])
 
@@ -156,14 +156,14 @@ def test_arguments_are_not_changed() -> None:
 def test_errors_name_the_argument_the_value_and_the_remedy() -> None:
     one = np.array([1.0, 2.0])
     with pytest.raises(OptionError, match="rule is 'all'; give 'any' or 'neighbour'"):
-        cluster(one, beats(2), "all")  # type: ignore[arg-type]
+        assign_clusters(one, beats(2), "all")  # type: ignore[arg-type]
     with pytest.raises(OptionError, match=r"estimates has shape \(1, 2\)"):
-        cluster(one[None], beats(2))
+        assign_clusters(one[None], beats(2))
     with pytest.raises(OptionError, match=r"better has shape \(3, 3\); give a table of 2 x 2"):
-        cluster(one, beats(3))
+        assign_clusters(one, beats(3))
     with pytest.raises(OptionError, match="better holds float64; give booleans"):
-        cluster(one, np.zeros((2, 2)))  # type: ignore[arg-type]
+        assign_clusters(one, np.zeros((2, 2)))  # type: ignore[arg-type]
     with pytest.raises(OptionError, match=r"better\[0, 1\] and better\[1, 0\] are both true"):
-        checked_better(beats(2, (0, 1), (1, 0)), 2)
+        validate_better(beats(2, (0, 1), (1, 0)), 2)
     with pytest.raises(OptionError, match=r"better\[1, 1\]"):
-        checked_better(beats(2, (1, 1)), 2)
+        validate_better(beats(2, (1, 1)), 2)

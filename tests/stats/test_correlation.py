@@ -19,7 +19,7 @@ from aliquot.stats import correlation as paired_rows
 from aliquot.stats.arrays import FloatArray
 from aliquot.stats.correlation import (
     Coefficient,
-    Level,
+    CorrelationLevel,
     correlate,
     correlate_tables,
     group_correlations,
@@ -27,7 +27,7 @@ from aliquot.stats.correlation import (
     paired_pearson,
     paired_spearman,
     pearson,
-    ranks_of_rows,
+    rank_rows,
     system_means,
 )
 
@@ -89,7 +89,7 @@ def test_both_roads_of_kendall_agree(variant: Any, monkeypatch: pytest.MonkeyPat
     rows = paired_kendall(x, y, variant)
     monkeypatch.setattr(paired_rows, "_CHUNK", 3000)
     assert np.array_equal(rows, paired_kendall(x, y, variant))
-    monkeypatch.setattr(association, "_WIDE", 5)
+    monkeypatch.setattr(association, "_MAX_PAIRED_COLUMNS", 5)
     np.testing.assert_allclose(group_correlations(x, y, f"kendall_{variant}"), rows, atol=1e-12)  # type: ignore[arg-type]
 
 
@@ -123,9 +123,9 @@ def test_levels_are_their_definitions(coefficient: Coefficient, ties: bool) -> N
     assert (of_means.cells, of_means.groups) == (6, 1)
 
 
-@given(tables=some_tables, level=st.sampled_from(get_args(Level)), coefficient=st.sampled_from(COEFFICIENTS))
+@given(tables=some_tables, level=st.sampled_from(get_args(CorrelationLevel)), coefficient=st.sampled_from(COEFFICIENTS))
 @settings(max_examples=80, deadline=None)
-def test_properties(tables: FloatArray, level: Level, coefficient: Coefficient) -> None:
+def test_properties(tables: FloatArray, level: CorrelationLevel, coefficient: Coefficient) -> None:
     metric, human = tables
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -148,7 +148,7 @@ def test_a_gap_never_shifts_the_rows() -> None:
     metric = 3 * human + 1
     metric[1, 2] = np.nan
     human[3, 0] = np.nan
-    for level in get_args(Level):
+    for level in get_args(CorrelationLevel):
         assert correlate_tables(metric, human, "pearson", level).value == pytest.approx(1)
 
 
@@ -178,13 +178,13 @@ def test_equal_means_are_tied_in_spite_of_rounding() -> None:
 
 
 def test_ranks_of_rows() -> None:
-    ranks = ranks_of_rows(np.array([[2.0, 1.0, 2.0], [np.nan, 5.0, 4.0], [np.nan] * 3]))
+    ranks = rank_rows(np.array([[2.0, 1.0, 2.0], [np.nan, 5.0, 4.0], [np.nan] * 3]))
     np.testing.assert_array_equal(ranks, [[2.5, 1, 2.5], [np.nan, 2, 1], [np.nan] * 3])
 
 
 def test_nothing_in_common() -> None:
     metric, human = np.array([[1.0, np.nan], [2.0, np.nan]]), np.array([[np.nan, 1.0], [np.nan, 2.0]])
-    for level in get_args(Level):
+    for level in get_args(CorrelationLevel):
         result = correlate_tables(metric, human, "pearson", level)
         assert np.isnan(result.value)
         assert (result.cells, result.groups, result.undefined) == (0, 0, 0)
@@ -202,7 +202,7 @@ def test_one_and_two_systems() -> None:
 def test_scores_are_left_alone() -> None:
     metric, human = before = problem(6)
     copy = before.copy()
-    for level in get_args(Level):
+    for level in get_args(CorrelationLevel):
         correlate_tables(metric, human, "kendall_b", level)
     np.testing.assert_array_equal(before, copy)
 
@@ -233,5 +233,7 @@ def test_accuracy_of_rows_by_hand():
     """A tie on one side is half wrong, on both sides right; a pair with a gap does not count."""
     nan = float("nan")
     rows = np.array([[1, 2, 3], [3, 2, 1], [5, nan, 5], [1, 1, 2], [nan, nan, 1], [nan, 2, 3]], dtype=float)
-    assert association.accuracy_rows(rows, np.array([0.1, 0.2, 0.3])) == pytest.approx([1, 0, 0.5, 2.5 / 3, 0, 1])
-    assert association.accuracy_rows(rows[3:4], np.array([0.2, 0.2, 0.1])) == pytest.approx([1 / 3])
+    assert association.accuracy_with_target(rows, np.array([0.1, 0.2, 0.3])) == pytest.approx(
+        [1, 0, 0.5, 2.5 / 3, 0, 1]
+    )
+    assert association.accuracy_with_target(rows[3:4], np.array([0.2, 0.2, 0.1])) == pytest.approx([1 / 3])

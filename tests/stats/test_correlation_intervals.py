@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm, pearsonr
 
-from aliquot.stats.correlation import Coefficient, Level, correlate_tables
+from aliquot.stats.correlation import Coefficient, CorrelationLevel, correlate_tables
 from aliquot.stats.correlation_intervals import fisher_interval, table_interval
 
 
@@ -38,7 +38,7 @@ def test_intervals_that_are_not_there():
 
 @pytest.mark.parametrize("coefficient", ["pearson", "spearman"])
 @pytest.mark.parametrize("level", ["pooled", "within_system", "within_item"])
-def test_as_wide_as_the_bootstrap_over_items(coefficient: Coefficient, level: Level):
+def test_as_wide_as_the_bootstrap_over_items(coefficient: Coefficient, level: CorrelationLevel):
     metric, human = tables(2)
     metric[::7, 1] = np.nan
     value = correlate_tables(metric, human, coefficient, level).value
@@ -54,7 +54,7 @@ def test_as_wide_as_the_bootstrap_over_items(coefficient: Coefficient, level: Le
 
 
 @pytest.mark.parametrize("level", ["pooled", "within_system"])
-def test_coverage_where_items_share_difficulty(level: Level):
+def test_coverage_where_items_share_difficulty(level: CorrelationLevel):
     """95% intervals hold the correlation of 100,000 items in 92 to 98 of 100 samples; Fisher's, pooled, would not."""
     truth = correlate_tables(*tables(0, items=100_000), "pearson", level).value
     hits = fisher = 0

@@ -14,7 +14,7 @@ from scipy import stats
 from aliquot.errors import OptionError
 from aliquot.stats import correlation
 from aliquot.stats.arrays import FloatArray
-from aliquot.stats.correlation import kendall_rows, spearman_rows
+from aliquot.stats.correlation import kendall_with_target, spearman_with_target
 
 pytestmark = pytest.mark.filterwarnings("ignore:An input array is constant", "ignore:invalid value")
 
@@ -35,8 +35,8 @@ def by_scipy(values: FloatArray, target: FloatArray, kind: str) -> FloatArray:
 
 def ours(values: FloatArray, target: FloatArray, kind: str) -> FloatArray:
     if kind == "spearman":
-        return spearman_rows(values, target)
-    return kendall_rows(values, target, "b" if kind == "b" else "c")
+        return spearman_with_target(values, target)
+    return kendall_with_target(values, target, "b" if kind == "b" else "c")
 
 
 KINDS = ["b", "c", "spearman"]
@@ -99,17 +99,17 @@ def test_chunks_make_no_difference(kind: str, monkeypatch: pytest.MonkeyPatch) -
 def test_tau_c_is_the_default_of_metric_cons() -> None:
     rng = np.random.default_rng(3)
     values, target = rng.integers(0, 3, (20, 6)).astype(np.float64), rng.normal(size=6)
-    np.testing.assert_array_equal(kendall_rows(values, target), kendall_rows(values, target, "c"))
-    assert not np.allclose(kendall_rows(values, target, "b"), kendall_rows(values, target, "c"))
+    np.testing.assert_array_equal(kendall_with_target(values, target), kendall_with_target(values, target, "c"))
+    assert not np.allclose(kendall_with_target(values, target, "b"), kendall_with_target(values, target, "c"))
 
 
 def test_bad_arguments() -> None:
     with pytest.raises(OptionError, match="shape"):
-        kendall_rows(np.ones((2, 3)), np.ones(2))
+        kendall_with_target(np.ones((2, 3)), np.ones(2))
     with pytest.raises(OptionError, match="shape"):
-        spearman_rows(np.ones(3), np.ones(3))
+        spearman_with_target(np.ones(3), np.ones(3))
     with pytest.raises(OptionError, match="'a'"):
-        kendall_rows(np.ones((2, 3)), np.ones(3), "a")  # type: ignore[arg-type]
+        kendall_with_target(np.ones((2, 3)), np.ones(3), "a")  # type: ignore[arg-type]
 
 
 def test_a_hundred_times_faster_than_a_loop() -> None:
@@ -121,6 +121,6 @@ def test_a_hundred_times_faster_than_a_loop() -> None:
     times = []
     for _ in range(10):
         begin = process_time()
-        kendall_rows(values, target, "c")
+        kendall_with_target(values, target, "c")
         times.append(process_time() - begin)
     assert loop > 100 * min(times)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from aliquot.errors import DataError, OptionError
-from aliquot.stats.decomposition import co_occurrence, convergence
+from aliquot.stats.bias_variance import co_occurrence, convergence
 
 BETTER, NOT, WORSE = range(3)
 

@@ -11,22 +11,22 @@ from hypothesis import strategies as st
 
 from aliquot.stats.arrays import FloatArray
 from aliquot.stats.design_variance import (
-    clustered,
-    contributions,
+    cluster_errors,
     degrees_of_freedom,
-    merged_singletons,
-    spread,
-    stratified,
-    unordered,
-    within_correlation,
+    intracluster_correlation,
+    linearised_contributions,
+    merge_singleton_strata,
+    spread_errors,
+    stratified_errors,
+    unequal_probability_errors,
 )
 
 PAIRS_OF_ITEMS = np.repeat(np.arange(6), 2)
 DESIGNS: dict[str, Callable[[FloatArray, FloatArray], FloatArray]] = {
-    "unordered": unordered,
-    "spread": lambda z, pi: spread(z, pi, PAIRS_OF_ITEMS, 0.3),
-    "stratified": lambda z, pi: stratified(z, pi, PAIRS_OF_ITEMS // 2),
-    "clustered": lambda z, pi: clustered(z, pi, PAIRS_OF_ITEMS),
+    "unordered": unequal_probability_errors,
+    "spread": lambda z, pi: spread_errors(z, pi, PAIRS_OF_ITEMS, 0.3),
+    "stratified": lambda z, pi: stratified_errors(z, pi, PAIRS_OF_ITEMS // 2),
+    "clustered": lambda z, pi: cluster_errors(z, pi, PAIRS_OF_ITEMS),
 }
 
 
@@ -42,12 +42,12 @@ def twelve(seed: int, systems: int = 3) -> tuple[FloatArray, FloatArray]:
 def test_contributions_by_hand():
     """Weights 1, 1, 2: mean (1 + 3 + 2 * 8) / 4 = 5; the second system lacks the last item, mean 2."""
     residual = np.array([[1.0, 0.0], [3.0, 4.0], [8.0, np.nan]])
-    z = contributions(residual, np.array([1.0, 1.0, 2.0]))
+    z = linearised_contributions(residual, np.array([1.0, 1.0, 2.0]))
     assert z == pytest.approx(np.array([[-1.0, -1.0], [-0.5, 1.0], [1.5, 0.0]]))
 
 
 def test_a_column_without_anything_contributes_nothing():
-    assert (contributions(np.array([[np.nan], [np.nan]]), np.ones(2)) == 0).all()
+    assert (linearised_contributions(np.array([[np.nan], [np.nan]]), np.ones(2)) == 0).all()
 
 
 # -- simple random samples and unequal probabilities ---------------------------------------------------------------
@@ -56,27 +56,31 @@ def test_a_column_without_anything_contributes_nothing():
 @pytest.mark.parametrize(("n", "population"), [(2, 10), (5, 8), (30, 1000), (7, 7)])
 def test_equal_probabilities_give_the_textbook_covariance(n, population):
     values = np.random.default_rng(n).normal(size=(n, 3)) @ np.array([[1.0, 0.5, 0.0], [0, 1, 2], [0, 0, 3]])
-    units = unordered(contributions(values, np.ones(n)), np.full(n, n / population))
+    units = unequal_probability_errors(linearised_contributions(values, np.ones(n)), np.full(n, n / population))
     expected = (1 - n / population) / n * np.cov(values.T)
     assert units.T @ units == pytest.approx(expected, abs=1e-12)
 
 
 def test_deville_by_hand():
     """1 - pi = 0.8, 0.5, 0.2; centre (0.8 + 1 + 0.8) / 1.5 = 26/15; 3/2 (0.8 121 + 0.5 16 + 0.2 1156) / 225 = 2.24."""
-    units = unordered(np.array([[1.0], [2.0], [4.0]]), np.array([0.2, 0.5, 0.8]))
+    units = unequal_probability_errors(np.array([[1.0], [2.0], [4.0]]), np.array([0.2, 0.5, 0.8]))
     assert float((units**2).sum()) == pytest.approx(2.24)
 
 
 def test_sizes_that_explain_all_leave_no_variance():
     """Deville's formula for the total of values proportional to pi: every y / pi is the same."""
     pi = np.array([0.1, 0.4, 0.7, 0.9])
-    assert unordered((5.0 * pi / pi)[:, None], pi) == pytest.approx(np.zeros((4, 1)))
+    assert unequal_probability_errors((5.0 * pi / pi)[:, None], pi) == pytest.approx(np.zeros((4, 1)))
 
 
 @pytest.mark.parametrize("design", ["unordered", "clustered"])
 def test_one_unit_says_nothing_about_spread(design):
     z, pi = np.array([[0.3, 0.1]]), np.array([0.2])
-    units = unordered(z, pi) if design == "unordered" else clustered(z, pi, np.zeros(1, dtype=np.int64))
+    units = (
+        unequal_probability_errors(z, pi)
+        if design == "unordered"
+        else cluster_errors(z, pi, np.zeros(1, dtype=np.int64))
+    )
     assert np.isnan(units).all()
 
 
@@ -106,11 +110,11 @@ def test_stratified_gives_the_published_standard_error():
     pi = np.concatenate([np.full(n, n / size) for size, n, *_ in regions])
     stratum = np.repeat(np.arange(4), [n for _, n, *_ in regions])
     assert float((y[:, 0] / pi).sum() / total) == pytest.approx(295560.8, abs=0.5)
-    units = stratified(contributions(y, 1 / pi), pi, stratum)
+    units = stratified_errors(linearised_contributions(y, 1 / pi), pi, stratum)
     se = float(np.sqrt((units**2).sum()))
     assert se == pytest.approx(16379.87, abs=0.05)
     assert total * se == pytest.approx(50417248, rel=1e-5)
-    ignoring = unordered(contributions(y, 1 / pi), pi)
+    ignoring = unequal_probability_errors(linearised_contributions(y, 1 / pi), pi)
     assert float(np.sqrt((ignoring**2).sum())) > 1.05 * se  # what the bins are worth; the test can fail
 
 
@@ -121,7 +125,7 @@ def test_stratified_is_the_textbook_sum():
     stratum = np.repeat(np.arange(3), counts)
     y = rng.normal(size=(20, 2)) + 10 * stratum[:, None]
     pi = (counts / sizes)[stratum]
-    units = stratified(contributions(y, 1 / pi), pi, stratum)
+    units = stratified_errors(linearised_contributions(y, 1 / pi), pi, stratum)
     expected = sum(
         (sizes[bin_] / 75) ** 2 * (1 - counts[bin_] / sizes[bin_]) / counts[bin_] * np.cov(y[stratum == bin_].T)
         for bin_ in range(3)
@@ -132,7 +136,7 @@ def test_stratified_is_the_textbook_sum():
 @given(st.lists(st.integers(0, 6), min_size=2, max_size=20))
 def test_no_bin_is_left_with_one_item(labels):
     stratum = np.array(labels)
-    merged = merged_singletons(stratum)
+    merged = merge_singleton_strata(stratum)
     _, counts = np.unique(merged, return_counts=True)
     assert (counts >= 2).all()
     for label in set(labels):
@@ -142,7 +146,7 @@ def test_no_bin_is_left_with_one_item(labels):
 def test_bins_with_one_item_keep_their_variance():
     """Two lone items differ by 4: joined, their variance about the common mean stays, 2 (2^2 + 2^2) (1 - pi)."""
     z, stratum = np.array([[1.0], [1.0], [3.0], [-1.0]]), np.array([0, 0, 1, 2])
-    units = stratified(z, np.full(4, 0.5), stratum)
+    units = stratified_errors(z, np.full(4, 0.5), stratum)
     assert float((units**2).sum()) == pytest.approx(8.0)
 
 
@@ -153,8 +157,10 @@ def test_bins_with_one_item_keep_their_variance():
 def test_clusters_of_one_size_are_a_sample_of_their_means(groups):
     """The textbook's (1 - f) s_b^2 / G; the correction for few clusters may add up to G / (G - 1), and vanishes."""
     values = np.repeat(np.random.default_rng(1).normal(size=(groups, 1)), 4, axis=0)
-    units = clustered(
-        contributions(values, np.ones(4 * groups)), np.full(4 * groups, 0.25), np.repeat(np.arange(groups), 4)
+    units = cluster_errors(
+        linearised_contributions(values, np.ones(4 * groups)),
+        np.full(4 * groups, 0.25),
+        np.repeat(np.arange(groups), 4),
     )
     textbook = 0.75 * values[::4].var(ddof=1) / groups
     assert units.shape == (groups, 1)
@@ -163,25 +169,25 @@ def test_clusters_of_one_size_are_a_sample_of_their_means(groups):
 
 def test_what_cancels_out_in_a_document_is_no_error():
     z = np.tile([[1.0], [-1.0]], (6, 1))
-    assert clustered(z, np.full(12, 0.2), PAIRS_OF_ITEMS) == pytest.approx(np.zeros((6, 1)))
-    assert float((unordered(z, np.full(12, 0.2)) ** 2).sum()) == pytest.approx(12 / 11 * 0.8 * 12)
+    assert cluster_errors(z, np.full(12, 0.2), PAIRS_OF_ITEMS) == pytest.approx(np.zeros((6, 1)))
+    assert float((unequal_probability_errors(z, np.full(12, 0.2)) ** 2).sum()) == pytest.approx(12 / 11 * 0.8 * 12)
 
 
 def test_a_large_document_counts_for_more_than_its_linear_error():
     """Leaving out a document with half of the items shows twice its linearised error."""
     cluster = np.array([0] * 6 + [1, 2, 3, 4, 5, 6])
     values = np.where(cluster == 0, 1.0, -1.0)[:, None]
-    z = contributions(values, np.ones(12))
-    large = (clustered(z, np.full(12, 0.1), cluster) ** 2).sum()
+    z = linearised_contributions(values, np.ones(12))
+    large = (cluster_errors(z, np.full(12, 0.1), cluster) ** 2).sum()
     summed = np.array([z[cluster == code].sum() for code in range(7)])[:, None]
-    assert large > 1.2 * (unordered(summed, np.full(7, 0.1)) ** 2).sum()
+    assert large > 1.2 * (unequal_probability_errors(summed, np.full(7, 0.1)) ** 2).sum()
 
 
 def test_spread_without_documents_to_share_is_a_free_draw():
     z, pi = twelve(4)
-    free = unordered(z, pi)
-    assert spread(z, pi, np.arange(12), 0.1) == pytest.approx(free)
-    assert spread(z, pi, PAIRS_OF_ITEMS, 1.0) == pytest.approx(free)
+    free = unequal_probability_errors(z, pi)
+    assert spread_errors(z, pi, np.arange(12), 0.1) == pytest.approx(free)
+    assert spread_errors(z, pi, PAIRS_OF_ITEMS, 1.0) == pytest.approx(free)
 
 
 @pytest.mark.parametrize("remainder", [0.0, 0.4, 0.9])
@@ -190,8 +196,12 @@ def test_spread_takes_away_what_documents_share(remainder):
     cluster = np.repeat(np.arange(300), 2)
     z = np.repeat(rng.normal(size=(300, 1)), 2, axis=0) + rng.normal(size=(600, 1))
     pi = np.full(600, 0.3)
-    free, kept = ((units**2).sum() for units in (unordered(z, pi), spread(z, pi, cluster, remainder)))
-    assert kept / free == pytest.approx(1 - within_correlation(unordered(z, pi), cluster) * (1 - remainder))
+    free, kept = (
+        (units**2).sum() for units in (unequal_probability_errors(z, pi), spread_errors(z, pi, cluster, remainder))
+    )
+    assert kept / free == pytest.approx(
+        1 - intracluster_correlation(unequal_probability_errors(z, pi), cluster) * (1 - remainder)
+    )
     assert kept / free == pytest.approx(1 - 0.5 * (1 - remainder), abs=0.06)
 
 
@@ -200,21 +210,21 @@ def test_within_correlation_is_found(shared):
     rng = np.random.default_rng(3)
     cluster = np.repeat(np.arange(2000), 2)
     units = np.sqrt(shared) * rng.normal(size=(2000, 2))[cluster] + np.sqrt(1 - shared) * rng.normal(size=(4000, 2))
-    assert within_correlation(units, cluster) == pytest.approx(shared, abs=0.04)
+    assert intracluster_correlation(units, cluster) == pytest.approx(shared, abs=0.04)
 
 
 def test_within_correlation_is_doubted_where_few_pairs_tell():
     alike = np.tile([[1.0], [1.0], [-1.0], [-1.0]], (200, 1))
-    found = [within_correlation(alike[: 2 * pairs], np.repeat(np.arange(pairs), 2)) for pairs in (2, 20, 400)]
+    found = [intracluster_correlation(alike[: 2 * pairs], np.repeat(np.arange(pairs), 2)) for pairs in (2, 20, 400)]
     assert found == sorted(found)
     assert found[0] < 0.5
     assert found[2] > 0.9
 
 
 def test_within_correlation_is_never_negative_and_needs_pairs():
-    assert within_correlation(np.tile([[1.0], [-1.0]], (50, 1)), np.repeat(np.arange(50), 2)) == 0.0
-    assert within_correlation(np.array([[1.0], [2.0], [3.0]]), np.arange(3)) == 0.0
-    assert within_correlation(np.zeros((4, 1)), np.array([0, 0, 1, 1])) == 0.0
+    assert intracluster_correlation(np.tile([[1.0], [-1.0]], (50, 1)), np.repeat(np.arange(50), 2)) == 0.0
+    assert intracluster_correlation(np.array([[1.0], [2.0], [3.0]]), np.arange(3)) == 0.0
+    assert intracluster_correlation(np.zeros((4, 1)), np.array([0, 0, 1, 1])) == 0.0
 
 
 # -- every design --------------------------------------------------------------------------------------------------

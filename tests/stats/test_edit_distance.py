@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aliquot.errors import MissingExtraError, OptionError
-from aliquot.stats.text_similarity import edit_distances, fewer_edits, text_lengths
+from aliquot.stats.text_similarity import compare_edits, edit_distances, text_lengths
 
 
 def plain_distance(a: str, b: str) -> int:
@@ -38,7 +38,7 @@ def test_two_spellings_of_an_accent_are_the_same():
 
 
 def test_ties_of_edits():
-    assert fewer_edits(np.array([1, 2, 3]), np.array([2, 2, 1])).tolist() == [1, 0, -1]
+    assert compare_edits(np.array([1, 2, 3]), np.array([2, 2, 1])).tolist() == [1, 0, -1]
 
 
 def test_bad_input(monkeypatch):

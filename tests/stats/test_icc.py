@@ -13,20 +13,28 @@ from statsmodels.formula.api import ols
 from statsmodels.stats.anova import anova_lm
 
 from aliquot.errors import NameUnknownError
-from aliquot.stats.alpha import ICC_KINDS, components, correlation, icc_measure, icc_sums, long_form, pairable
+from aliquot.stats.alpha import (
+    ICC_KINDS,
+    icc_components,
+    icc_item_sums,
+    icc_measure,
+    intraclass_correlation,
+    pairable_judgments,
+    to_long_form,
+)
 from aliquot.stats.arrays import FloatArray
-from aliquot.stats.resampling import intervals
+from aliquot.stats.resampling import bootstrap_intervals
 
 SHROUT_FLEISS = np.array([[9.0, 2, 5, 8], [6, 1, 3, 2], [8, 4, 6, 8], [7, 1, 2, 6], [10, 5, 6, 9], [6, 2, 4, 7]])
 
 
 def of_table(table: FloatArray) -> SimpleNamespace:
     """All intraclass correlations, and the variances of units, annotators and the rest in the units of the table."""
-    unit, annotator, value = long_form(table)
-    total = icc_sums(pairable(unit, value), annotator, table.shape[1]).sum(axis=0)[None]
-    kinds = {kind: float(correlation(total, kind)[0]) for kind in ICC_KINDS}
-    scale = np.ptp(pairable(unit, value).values) if len(pairable(unit, value).values) else 1.0
-    parts = [float(part[0]) * scale**2 for part in components(total)[:3]]
+    unit, annotator, value = to_long_form(table)
+    total = icc_item_sums(pairable_judgments(unit, value), annotator, table.shape[1]).sum(axis=0)[None]
+    kinds = {kind: float(intraclass_correlation(total, kind)[0]) for kind in ICC_KINDS}
+    scale = np.ptp(pairable_judgments(unit, value).values) if len(pairable_judgments(unit, value).values) else 1.0
+    parts = [float(part[0]) * scale**2 for part in icc_components(total)[:3]]
     return SimpleNamespace(**dict(zip(("unit", "annotator", "rest"), parts, strict=True)), **kinds)
 
 
@@ -40,7 +48,7 @@ def test_shrout_and_fleiss(kind: str, value: float) -> None:
 
 def by_anova(table: FloatArray) -> dict[str, float]:
     """Shrout and Fleiss' formulas on statsmodels' mean squares."""
-    unit, annotator, value = long_form(table)
+    unit, annotator, value = to_long_form(table)
     frame = pd.DataFrame({"unit": unit, "annotator": annotator, "value": value})
     mean = anova_lm(ols("value ~ C(unit) + C(annotator)", frame).fit())["mean_sq"]
     bms, jms, ems = mean["C(unit)"], mean["C(annotator)"], mean["Residual"]
@@ -113,14 +121,14 @@ def test_undefined(table: FloatArray) -> None:
 def test_a_measure_of_item_weights() -> None:
     rng = np.random.default_rng(3)
     table = rng.normal(size=(30, 1)) + rng.normal(size=(30, 4))
-    unit, annotator, value = long_form(table)
-    answers = pairable(unit, value)
+    unit, annotator, value = to_long_form(table)
+    answers = pairable_judgments(unit, value)
     weight = rng.integers(0, 3, 30).astype(float)
     rows = np.repeat(np.arange(30), weight.astype(int))
     for kind in ICC_KINDS:
         measure = icc_measure(answers, annotator, 4, kind)
         assert measure(weight[None])[0] == pytest.approx(getattr(of_table(table[rows]), kind), abs=1e-10)
-        found = intervals([measure], 200)[0]
+        found = bootstrap_intervals([measure], 200)[0]
         assert found.low < found.value < found.high
     with pytest.raises(NameUnknownError, match="icc4"):
         icc_measure(answers, annotator, 4, "icc4")  # type: ignore[arg-type]

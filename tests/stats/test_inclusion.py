@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aliquot.errors import OptionError
-from aliquot.stats.allocation import inclusion_from_sizes, mix_uniform, pps_probabilities
+from aliquot.stats.allocation import inclusion_probabilities, mix_with_uniform, pps_probabilities
 from aliquot.stats.arrays import FloatArray
 
 
@@ -38,26 +38,26 @@ def naive(sizes: FloatArray, n: int) -> FloatArray:
 
 
 def test_by_hand():
-    assert inclusion_from_sizes(np.array([1.0, 2.0, 3.0, 4.0]), 2) == pytest.approx([0.2, 0.4, 0.6, 0.8])
+    assert inclusion_probabilities(np.array([1.0, 2.0, 3.0, 4.0]), 2) == pytest.approx([0.2, 0.4, 0.6, 0.8])
     # 100 is certain, then 6 is: 2 * 6 / 9 > 1; the last share one item 1 : 2.
-    assert inclusion_from_sizes(np.array([100.0, 6.0, 1.0, 2.0]), 3) == pytest.approx([1, 1, 1 / 3, 2 / 3])
+    assert inclusion_probabilities(np.array([100.0, 6.0, 1.0, 2.0]), 3) == pytest.approx([1, 1, 1 / 3, 2 / 3])
 
 
 def test_items_without_size_share_what_is_left_over():
-    assert inclusion_from_sizes(np.array([5.0, 0.0, 0.0]), 2) == pytest.approx([1, 0.5, 0.5])
-    assert inclusion_from_sizes(np.zeros(4), 3) == pytest.approx(np.full(4, 0.75))
+    assert inclusion_probabilities(np.array([5.0, 0.0, 0.0]), 2) == pytest.approx([1, 0.5, 0.5])
+    assert inclusion_probabilities(np.zeros(4), 3) == pytest.approx(np.full(4, 0.75))
 
 
 @given(sized())
 def test_same_as_naive_water_filling(case):
     sizes, n = case
-    assert inclusion_from_sizes(sizes, n) == pytest.approx(naive(sizes, n), abs=1e-9)
+    assert inclusion_probabilities(sizes, n) == pytest.approx(naive(sizes, n), abs=1e-9)
 
 
 @given(sized(), st.floats(0, 1, allow_subnormal=False))
 def test_probabilities_that_sum_to_n(case, tau):
     sizes, n = case
-    for pi in (inclusion_from_sizes(sizes, n), pps_probabilities(sizes, n, tau)):
+    for pi in (inclusion_probabilities(sizes, n), pps_probabilities(sizes, n, tau)):
         assert abs(pi.sum() - n) < 1e-9
         assert np.all((pi >= 0) & (pi <= 1))
     if tau > 0 and n > 0:
@@ -66,7 +66,7 @@ def test_probabilities_that_sum_to_n(case, tau):
 
 def test_a_million_items_of_heavy_tailed_size():
     sizes = np.random.default_rng(5).pareto(1.1, 1_000_000)
-    pi = inclusion_from_sizes(sizes, 300_000)
+    pi = inclusion_probabilities(sizes, 300_000)
     assert abs(pi.sum() - 300_000) < 1e-9
     free = pi < 1.0
     assert 0 < np.count_nonzero(~free) < 300_000
@@ -76,9 +76,9 @@ def test_a_million_items_of_heavy_tailed_size():
 
 
 def test_mixing_by_hand():
-    assert mix_uniform(np.array([1.0, 0.6, 0.4, 0.0]), 0.25) == pytest.approx([0.875, 0.575, 0.425, 0.125])
-    assert mix_uniform(np.array([1.0, 0.0]), 1.0) == pytest.approx([0.5, 0.5])
-    assert mix_uniform(np.array([1.0, 0.0]), 0.0) == pytest.approx([1.0, 0.0])
+    assert mix_with_uniform(np.array([1.0, 0.6, 0.4, 0.0]), 0.25) == pytest.approx([0.875, 0.575, 0.425, 0.125])
+    assert mix_with_uniform(np.array([1.0, 0.0]), 1.0) == pytest.approx([0.5, 0.5])
+    assert mix_with_uniform(np.array([1.0, 0.0]), 0.0) == pytest.approx([1.0, 0.0])
 
 
 def test_cost_enters_by_its_square_root():
@@ -99,11 +99,11 @@ def test_the_input_is_not_changed():
 
 def test_broken_arguments_are_named():
     with pytest.raises(OptionError, match="n is 4; choose between 0 and the 3 items"):
-        inclusion_from_sizes(np.ones(3), 4)
+        inclusion_probabilities(np.ones(3), 4)
     with pytest.raises(OptionError, match=r"sizes\[1\] is -2.0"):
-        inclusion_from_sizes(np.array([1.0, -2.0]), 1)
+        inclusion_probabilities(np.array([1.0, -2.0]), 1)
     with pytest.raises(OptionError, match=r"tau is 1.5"):
-        mix_uniform(np.array([0.5]), 1.5)
+        mix_with_uniform(np.array([0.5]), 1.5)
     with pytest.raises(OptionError, match=r"cost\[1\] is 0"):
         pps_probabilities(np.ones(2), 1, 0.5, cost=np.array([1.0, 0.0]))
     with pytest.raises(OptionError, match="cost has 1 values for 2 sizes"):

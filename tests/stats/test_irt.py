@@ -65,7 +65,7 @@ def test_gradient_is_the_derivative_of_the_loss(seed: int) -> None:
     rng = np.random.default_rng(seed)
     scores, _ = simulate(seed, items=6, systems=4)
     scores[rng.random(scores.shape) < 0.2] = np.nan
-    problem = irt._problem(scores)
+    problem = irt._scale_problem(scores)
     point = rng.normal(size=4 + 3 * 6)
     error = check_grad(lambda x: irt._objective(x, problem)[0], lambda x: irt._objective(x, problem)[1], point)
     assert error < 1e-4 * np.linalg.norm(irt._objective(point, problem)[1])
@@ -74,7 +74,7 @@ def test_gradient_is_the_derivative_of_the_loss(seed: int) -> None:
 def test_the_solution_is_a_minimum() -> None:
     """No small step in any of a hundred random directions lowers the loss by more than the tolerance."""
     scores, _ = simulate(0, items=30, systems=6)
-    fit, problem = fit_irt(scores), irt._problem(scores)
+    fit, problem = fit_irt(scores), irt._scale_problem(scores)
     at = np.concatenate(
         [
             fit.ability / problem.ability_unit,

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from aliquot.stats.aggregation import draw_judgments, labels_curve
 from aliquot.stats.arrays import group_means
-from aliquot.stats.combining import draw_judgments, labels_curve
 
 
 @settings(max_examples=50, deadline=None)

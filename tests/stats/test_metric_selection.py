@@ -182,9 +182,9 @@ def test_the_sum_of_squares_comes_from_sums_alone():
     human = rng.normal(size=(40, 4))
     human[rng.random(human.shape) < 0.2] = np.nan
     stack = rng.normal(size=(5, 40, 4)) + np.nan_to_num(human)
-    cells = metric_selection._cells(stack, human)
+    cells = metric_selection._collect_cells(stack, human)
     split = rng.permutation(int(cells.item.max()) + 1) % 5
     sums = metric_selection._fold_sums(cells, split, 1.0)
     for chosen in ([0], [1, 3], [0, 1, 2, 3, 4]):
-        kept = metric_selection._residual(cells, split, sums, chosen)
-        assert metric_selection._left(sums, chosen) == pytest.approx(float(kept @ kept), rel=1e-10)
+        kept = metric_selection._cross_fitted_residual(cells, split, sums, chosen)
+        assert metric_selection._residual_squares(sums, chosen) == pytest.approx(float(kept @ kept), rel=1e-10)

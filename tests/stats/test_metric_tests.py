@@ -13,11 +13,11 @@ from scipy import stats
 from aliquot.errors import NameUnknownError, OptionError
 from aliquot.stats import metric_permutations, metric_tests
 from aliquot.stats.arrays import FloatArray
-from aliquot.stats.correlation import Level, correlate_tables, group_correlations, ranks_of_rows
+from aliquot.stats.correlation import CorrelationLevel, correlate_tables, group_correlations, rank_rows
 from aliquot.stats.metric_tests import (
     MetricTests,
     Statistic,
-    Swap,
+    SwapUnit,
     compare_item_values,
     compare_metrics,
     metric_clusters,
@@ -26,7 +26,7 @@ from aliquot.stats.pairwise import permutation_p
 from aliquot.stats.system_correlation import metric_pairwise_accuracy as pairwise_accuracy
 from aliquot.stats.system_correlation import soft_pairwise_accuracy
 
-OFFERED: list[tuple[Statistic, Level]] = [
+OFFERED: list[tuple[Statistic, CorrelationLevel]] = [
     ("pearson", "system_means"),
     ("spearman", "system_means"),
     ("pairwise_accuracy", "system_means"),
@@ -53,7 +53,7 @@ def problem(
     return scores * np.arange(1, metrics + 1)[:, None, None] + 10, human
 
 
-def observed(statistic: Statistic, level: Level) -> Callable[[FloatArray, FloatArray], float]:
+def observed(statistic: Statistic, level: CorrelationLevel) -> Callable[[FloatArray, FloatArray], float]:
     """The statistic of one metric, from the modules that compute it for itself."""
     if statistic == "spa":
         return lambda metric, human: soft_pairwise_accuracy(metric, human).value
@@ -63,7 +63,7 @@ def observed(statistic: Statistic, level: Level) -> Callable[[FloatArray, FloatA
 
 
 def standardised(
-    scores: FloatArray, human: FloatArray, statistic: Statistic, level: Level
+    scores: FloatArray, human: FloatArray, statistic: Statistic, level: CorrelationLevel
 ) -> tuple[FloatArray, FloatArray]:
     """Common cells, z-scores; for Spearman within items and so on ranks, which Pearson then correlates."""
     missing = np.isnan(scores).any(axis=0) | np.isnan(human)
@@ -72,8 +72,8 @@ def standardised(
 
         def ranked(table: FloatArray) -> FloatArray:
             if level == "pooled":
-                return ranks_of_rows(table.reshape(1, -1)).reshape(table.shape)
-            ranks = ranks_of_rows(table if level == "within_item" else table.T)
+                return rank_rows(table.reshape(1, -1)).reshape(table.shape)
+            ranks = rank_rows(table if level == "within_item" else table.T)
             n = (~np.isnan(ranks)).sum(axis=1, keepdims=True)
             ranks = (ranks - (n + 1) / 2) / n
             return np.asarray(ranks if level == "within_item" else ranks.T)
@@ -84,7 +84,7 @@ def standardised(
 
 
 def swapped_difference(
-    scores: FloatArray, human: FloatArray, signs: FloatArray, statistic: Statistic, level: Level
+    scores: FloatArray, human: FloatArray, signs: FloatArray, statistic: Statistic, level: CorrelationLevel
 ) -> FloatArray:
     """T(A') - T(B') for every pair of metrics, by swapping and computing anew."""
     scores, human = standardised(scores, human, statistic, level)
@@ -99,7 +99,9 @@ def swapped_difference(
 
 @every_offer
 @pytest.mark.parametrize("holes", [0.0, 0.15])
-def test_observed_values_are_those_of_the_plain_functions(statistic: Statistic, level: Level, holes: float) -> None:
+def test_observed_values_are_those_of_the_plain_functions(
+    statistic: Statistic, level: CorrelationLevel, holes: float
+) -> None:
     scores, human = problem(1, holes=holes)
     tests = compare_metrics(scores, human, statistic, level, permutations=1)
     missing = np.isnan(scores).any(axis=0) | np.isnan(human)
@@ -111,19 +113,19 @@ def test_observed_values_are_those_of_the_plain_functions(statistic: Statistic, 
 
 @every_offer
 @pytest.mark.parametrize("holes", [0.0, 0.15])
-@pytest.mark.parametrize("swap", get_args(Swap))
+@pytest.mark.parametrize("swap", get_args(SwapUnit))
 def test_matrix_products_are_swaps(
-    statistic: Statistic, level: Level, swap: Swap, holes: float, monkeypatch: pytest.MonkeyPatch
+    statistic: Statistic, level: CorrelationLevel, swap: SwapUnit, holes: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """b of every pair, from metrics that were really swapped."""
     scores, human = problem(2, holes=holes)
     permutations = 12
-    signs = next(metric_tests._signs(swap, human.shape, permutations, np.random.default_rng(3)))
+    signs = next(metric_tests._draw_signs(swap, human.shape, permutations, np.random.default_rng(3)))
     real = swapped_difference(scores, human, np.ones(human.shape), statistic, level)
     excess = np.array([swapped_difference(scores, human, sign, statistic, level) for sign in signs]) - real
     exceeding = (excess > 1e-9).sum(axis=0) + 0.5 * (np.abs(excess) <= 1e-9).sum(axis=0)
-    monkeypatch.setattr(metric_permutations, "_NUMBERS", 200)
-    monkeypatch.setattr(metric_permutations, "_CACHED", 200)
+    monkeypatch.setattr(metric_permutations, "_CHUNK", 200)
+    monkeypatch.setattr(metric_permutations, "_CACHE_CHUNK", 200)
     tests = compare_metrics(scores, human, statistic, level, swap=swap, permutations=permutations, seed=3)
     first, second = np.triu_indices(len(scores), 1)
     np.testing.assert_allclose(tests.p[first, second], (exceeding + 1) / (permutations + 1))
@@ -131,7 +133,7 @@ def test_matrix_products_are_swaps(
 
 
 @pytest.mark.parametrize("swap", ["both", "cells"])
-def test_p_is_near_the_exact_one(swap: Swap) -> None:
+def test_p_is_near_the_exact_one(swap: SwapUnit) -> None:
     """All swaps of three items and three systems."""
     scores, human = problem(4, 2, 3, 3)
     if swap == "cells":
@@ -164,7 +166,7 @@ def test_perm_both_of_correlations_by_hand(monkeypatch: pytest.MonkeyPatch) -> N
     makes 1 3 3 and 1 2 2, r sqrt(3) / 2 each, lead 0; the third likewise; both turn it round to -0.5. Of sixteen swaps
     (two of the item times eight of the systems) four equal the lead, each counts half: b = 2, p = 3 / 17 and 15 / 17.
     """
-    monkeypatch.setattr(metric_tests, "_signs", lambda *_: iter([every_swap(1, 3)]))
+    monkeypatch.setattr(metric_tests, "_draw_signs", lambda *_: iter([every_swap(1, 3)]))
     metrics = np.array([[[1.0, 2.0, 3.0]], [[15.0, 35.0, 25.0]]])
     for level in ("system_means", "pooled"):
         tests = compare_metrics(metrics, np.array([[1.0, 2.0, 3.0]]), "pearson", level, permutations=16)
@@ -179,14 +181,14 @@ def test_perm_both_counts_leads_that_are_larger_by_hand(monkeypatch: pytest.Monk
     half of one, B' = 0 0 -1, half of one: lead 2/3. Third: A' = 0 -1 -1, half; B' = 0 1 1, two and a half: -2/3.
     Both: -1/3. In sixteen swaps each comes four times: b = 4 + 4 / 2 = 6, p = 7 / 17, and 11 / 17 the other way.
     """
-    monkeypatch.setattr(metric_tests, "_signs", lambda *_: iter([every_swap(1, 3)]))
+    monkeypatch.setattr(metric_tests, "_draw_signs", lambda *_: iter([every_swap(1, 3)]))
     metrics = np.array([[[0.0, -1.0, 1.0]], [[0.0, 1.0, -1.0]]])
     tests = compare_metrics(metrics, np.array([[1.0, 2.0, 3.0]]), "pairwise_accuracy", permutations=16)
     np.testing.assert_allclose(tests.values, [2 / 3, 1 / 3], atol=1e-12)
     np.testing.assert_allclose([tests.p[0, 1], tests.p[1, 0]], [7 / 17, 11 / 17], atol=1e-12)
     # No swap and that of the second system alone: one lead is equal, one larger, b = 1.5.
     two = np.array([[[1.0, 1.0, 1.0]], [[1.0, -1.0, 1.0]]])
-    monkeypatch.setattr(metric_tests, "_signs", lambda *_: iter([two]))
+    monkeypatch.setattr(metric_tests, "_draw_signs", lambda *_: iter([two]))
     tests = compare_metrics(metrics, np.array([[1.0, 2.0, 3.0]]), "pairwise_accuracy", permutations=2)
     np.testing.assert_allclose([tests.p[0, 1], tests.p[1, 0]], [2.5 / 3, 1.5 / 3], atol=1e-12)
 
@@ -198,10 +200,10 @@ def test_a_tie_of_the_metric_is_half_right_by_hand() -> None:
     np.testing.assert_allclose(tests.values, [2.5 / 3, 1.0], atol=1e-12)
 
 
-@pytest.mark.parametrize("swap", get_args(Swap))
-def test_what_a_swap_exchanges_by_hand(swap: Swap) -> None:
+@pytest.mark.parametrize("swap", get_args(SwapUnit))
+def test_what_a_swap_exchanges_by_hand(swap: SwapUnit) -> None:
     """Two items and two systems, 600 swaps (three blocks): which tables of signs can come, and each as often."""
-    drawn = np.concatenate(list(metric_tests._signs(swap, (2, 2), 600, np.random.default_rng(5))))
+    drawn = np.concatenate(list(metric_tests._draw_signs(swap, (2, 2), 600, np.random.default_rng(5))))
     assert drawn.shape == (600, 2, 2)
     tables, counts = np.unique(drawn.reshape(600, 4), axis=0, return_counts=True)
     possible = {
@@ -231,7 +233,9 @@ def exchangeable(rng: np.random.Generator, systems: int = 6) -> tuple[FloatArray
         ("pearson", "within_item", "both"),
     ],
 )
-def test_p_is_uniform_between_exchangeable_metrics(statistic: Statistic, level: Level, swap: Swap) -> None:
+def test_p_is_uniform_between_exchangeable_metrics(
+    statistic: Statistic, level: CorrelationLevel, swap: SwapUnit
+) -> None:
     rng, many = np.random.default_rng(5), 250
     p = np.array(
         [
@@ -248,7 +252,7 @@ def test_p_is_uniform_between_exchangeable_metrics(statistic: Statistic, level: 
 def test_system_likes_need_swaps_of_systems() -> None:
     """What the documentation warns of: metrics that favour systems, equally good, and every swap but "systems"."""
 
-    def rate(swap: Swap) -> float:
+    def rate(swap: SwapUnit) -> float:
         rng = np.random.default_rng(6)
         found = []
         for _ in range(150):

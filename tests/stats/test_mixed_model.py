@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from aliquot.stats.mixed_model import (
     cell_covariance,
     item_effect_means,
+    item_overlap,
     item_share,
-    overlap,
+    nearest_covariance,
     pooling_factors,
-    positive_part,
-    shrunk_to_common,
+    shrink_to_common_mean,
 )
 
 
@@ -83,25 +83,25 @@ def test_small_helpers() -> None:
     assert factors[0] < 1 < factors[1] * 1.01
     assert factors[2] == 1.0
     matrix = np.array([[1.0, 2.0, np.nan], [2.0, 1.0, np.nan], [np.nan, np.nan, np.nan]])
-    assert np.linalg.eigvalsh(positive_part(matrix)[:2, :2]).min() >= -1e-12
-    counts, shares = overlap(np.array([[1.0, 0.0], [1.0, 1.0], [1.0, 1.0]]))
+    assert np.linalg.eigvalsh(nearest_covariance(matrix)[:2, :2]).min() >= -1e-12
+    counts, shares = item_overlap(np.array([[1.0, 0.0], [1.0, 1.0], [1.0, 1.0]]))
     assert counts.tolist() == [3, 2]
     assert shares[0, 1] == 1.0
     values = np.array([1.0, 2.0, 9.0])
-    drawn = shrunk_to_common(values, 4 * np.eye(3))
+    drawn = shrink_to_common_mean(values, 4 * np.eye(3))
     assert drawn.mean() == pytest.approx(values.mean())
     assert np.ptp(drawn) < np.ptp(values)
 
 
 def test_the_nearest_covariance_by_hand() -> None:
     """Eigenvalues 3 and -1 become 3 and 0; what is missing stays, what fits is returned as it is."""
-    assert positive_part(np.array([[1.0, 2.0], [2.0, 1.0]])) == pytest.approx(np.full((2, 2), 1.5))
+    assert nearest_covariance(np.array([[1.0, 2.0], [2.0, 1.0]])) == pytest.approx(np.full((2, 2), 1.5))
     with_gap = np.array([[1.0, np.nan, 2.0], [np.nan] * 3, [2.0, np.nan, 1.0]])
-    found = positive_part(with_gap)
+    found = nearest_covariance(with_gap)
     assert found[np.ix_([0, 2], [0, 2])] == pytest.approx(np.full((2, 2), 1.5))
     assert np.isnan(found[1]).all()
     fits = np.array([[2.0, 1.0], [1.0, 1.0]])
-    assert positive_part(fits) is fits
+    assert nearest_covariance(fits) is fits
 
 
 def test_the_covariance_of_one_system_and_of_one_item_by_hand() -> None:

@@ -27,7 +27,7 @@ from aliquot.stats.pairwise import (
     spa,
     spa_from_sums,
 )
-from aliquot.stats.subset_search import _analytic_judge, best_random_subset, greedy_subset
+from aliquot.stats.subset_search import _analytic_scorer, best_random_subset, greedy_subset
 
 
 def table(seed: int, items: int = 60, systems: int = 5, holes: float = 0.0) -> FloatArray:
@@ -169,7 +169,7 @@ def test_prefix_spa_against_other_scores() -> None:
 
 
 def subset_spa(scores: FloatArray, subsets: np.ndarray) -> FloatArray:
-    return _analytic_judge(scores)(np.empty(0, dtype=np.int64), subsets)
+    return _analytic_scorer(scores)(np.empty(0, dtype=np.int64), subsets)
 
 
 @pytest.mark.parametrize("holes", [0.0, 0.2])

@@ -11,7 +11,7 @@ import pytest
 
 from aliquot.stats.arrays import FloatArray
 from aliquot.stats.correlation import Coefficient, correlate, correlate_tables
-from aliquot.stats.system_correlation import by_prefix, extreme_curves, leave_one_system_out
+from aliquot.stats.system_correlation import extreme_curves, leave_one_system_out, nested_statistic
 from aliquot.stats.system_correlation import metric_pairwise_accuracy as pairwise_accuracy
 
 # system: automatic STA SIM FL J ChrF (Table 1), manual STA SIM FL J (Table 2)
@@ -196,7 +196,9 @@ def test_formality_of_the_best_systems(metric: int, top: tuple[float, ...]) -> N
     metrics, human = formality()
     shuffled = np.array([3, 7, 0, 5, 1, 6, 2, 4])
     curves = extreme_curves(
-        metrics[metric][None, shuffled], human[None, shuffled], by_prefix(lambda x, y: correlate_tables(x, y).value)
+        metrics[metric][None, shuffled],
+        human[None, shuffled],
+        nested_statistic(lambda x, y: correlate_tables(x, y).value),
     )
     assert curves.sizes.tolist() == [8, 7, 6, 5, 4, 3]
     assert curves.top == pytest.approx(top, abs=0.001)
@@ -206,6 +208,6 @@ def test_formality_of_the_best_systems(metric: int, top: tuple[float, ...]) -> N
 def test_formality_of_the_worst_systems() -> None:
     metrics, human = formality()
     curves = extreme_curves(
-        metrics[COMET_REFERENCE][None], human[None], by_prefix(lambda x, y: correlate_tables(x, y).value)
+        metrics[COMET_REFERENCE][None], human[None], nested_statistic(lambda x, y: correlate_tables(x, y).value)
     )
     assert curves.last == pytest.approx((0.978, 0.979, 0.976, 0.970, 0.953, 0.921), abs=0.001)

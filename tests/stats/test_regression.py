@@ -10,7 +10,7 @@ from sklearn.linear_model import Ridge
 
 from aliquot.errors import OptionError
 from aliquot.stats.arrays import BoolArray, FloatArray
-from aliquot.stats.regression import left_over, pooled_ridge, power, weighted_means
+from aliquot.stats.regression import pooled_ridge, power_tuning, residual_squares, weighted_means
 
 
 def problem(
@@ -151,7 +151,7 @@ def test_weighted_means_by_numpy():
 @pytest.mark.parametrize(("factor", "expected"), [(1.0, 1.0), (2.0, 0.5), (4.0, 0.25), (0.5, 1.0), (-1.0, 0.0)])
 def test_power_undoes_what_a_prediction_overdoes(factor, expected):
     y = np.array([[1.0], [2.0], [6.0]])
-    assert power(y, factor * (y - 3.0), np.ones(3)) == pytest.approx(expected)
+    assert power_tuning(y, factor * (y - 3.0), np.ones(3)) == pytest.approx(expected)
 
 
 def test_power_is_the_share_with_the_least_weighted_error():
@@ -163,21 +163,21 @@ def test_power_is_the_share_with_the_least_weighted_error():
     shares = np.linspace(0, 1, 10_001)
     errors = [np.nansum(weight[:, None] * (y - centre - share * predicted * np.isfinite(y)) ** 2) for share in shares]
     predicted[3, 1] = 0.0
-    assert power(y, predicted, weight) == pytest.approx(shares[np.argmin(errors)], abs=1e-4)
+    assert power_tuning(y, predicted, weight) == pytest.approx(shares[np.argmin(errors)], abs=1e-4)
 
 
 @given(st.integers(0, 10_000), st.floats(1e-3, 1e3))
 def test_power_lies_between_nothing_and_all(seed, scale):
     rng = np.random.default_rng(seed)
     y, predicted, weight = rng.normal(size=(8, 2)), rng.normal(size=(8, 2)) * scale, rng.uniform(0.1, 9.0, 8)
-    share = power(y, predicted, weight)
+    share = power_tuning(y, predicted, weight)
     assert 0.0 <= share <= 1.0
-    assert power(y, predicted, 7 * weight) == pytest.approx(share)
-    assert power(3 * y, 3 * predicted, weight) == pytest.approx(share)
+    assert power_tuning(y, predicted, 7 * weight) == pytest.approx(share)
+    assert power_tuning(3 * y, 3 * predicted, weight) == pytest.approx(share)
 
 
 def test_no_prediction_has_no_power():
-    assert power(np.array([[1.0], [2.0]]), np.zeros((2, 1)), np.ones(2)) == 0.0
+    assert power_tuning(np.array([[1.0], [2.0]]), np.zeros((2, 1)), np.ones(2)) == 0.0
 
 
 def test_power_of_noise_is_small():
@@ -187,8 +187,8 @@ def test_power_of_noise_is_small():
         rng = np.random.default_rng(seed)
         features, y = rng.normal(size=(30, 1, 5)), rng.normal(size=(30, 1))
         fit = pooled_ridge(features, y, np.ones(30), 1.0)
-        unseen.append(power(y, fit.left_out, np.ones(30)))
-        seen.append(power(y, fit.within, np.ones(30)))
+        unseen.append(power_tuning(y, fit.left_out, np.ones(30)))
+        seen.append(power_tuning(y, fit.within, np.ones(30)))
     assert np.mean(unseen) < 0.3
     assert np.median(unseen) < 0.1
     assert np.mean(seen) > 0.95
@@ -197,10 +197,10 @@ def test_power_of_noise_is_small():
 def test_what_predictions_leave_over_by_hand():
     """Targets 1, 2, 3 less their mean: -1, 0, 1. Predictions -2, 0, 2 are used by half and leave nothing."""
     y, ones = np.array([[1.0], [2.0], [3.0]]), np.ones(3)
-    assert left_over(y, 0.0 * y, ones) == pytest.approx(2.0)
-    assert left_over(y, 2 * (y - 2.0), ones) == pytest.approx(0.0, abs=1e-12)
-    assert left_over(y, 2.0 - y, ones) == pytest.approx(2.0)  # the wrong way round: not used
-    assert left_over(y, np.array([[-0.5], [0.0], [0.5]]), ones) == pytest.approx(0.5)  # used fully, and no more
+    assert residual_squares(y, 0.0 * y, ones) == pytest.approx(2.0)
+    assert residual_squares(y, 2 * (y - 2.0), ones) == pytest.approx(0.0, abs=1e-12)
+    assert residual_squares(y, 2.0 - y, ones) == pytest.approx(2.0)  # the wrong way round: not used
+    assert residual_squares(y, np.array([[-0.5], [0.0], [0.5]]), ones) == pytest.approx(0.5)  # used fully, and no more
     gap = np.array([[1.0, np.nan], [3.0, 4.0], [np.nan, 8.0]])
     weight = np.array([1.0, 3.0, 1.0])  # weighted means 2.5 and 5
-    assert left_over(gap, np.zeros((3, 2)), weight) == pytest.approx(1.5**2 + 3 * 0.5**2 + 3 * 1 + 9)
+    assert residual_squares(gap, np.zeros((3, 2)), weight) == pytest.approx(1.5**2 + 3 * 0.5**2 + 3 * 1 + 9)

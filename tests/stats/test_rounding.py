@@ -15,23 +15,23 @@ from aliquot.estimation.ranking import full_p
 from aliquot.estimation.sample import Sample
 from aliquot.stats.arrays import (
     FloatArray,
-    extreme_size,
     is_constant,
     is_negligible,
-    lies_within,
-    round_off,
-    snapped,
-    spread_of,
+    is_within,
+    nan_std,
+    overflow_scale,
+    round_significant,
+    snap_to_zero,
 )
-from aliquot.stats.break_even import _paired_moments
-from aliquot.stats.clustered import change_test
+from aliquot.stats.break_even import _difference_moments
+from aliquot.stats.cluster_robust import change_test
 from aliquot.stats.correlation_intervals import _influence
-from aliquot.stats.design_variance import contributions
-from aliquot.stats.factors import correlations
-from aliquot.stats.missingness import relation
+from aliquot.stats.design_variance import linearised_contributions
+from aliquot.stats.factor_analysis import correlation_matrix
+from aliquot.stats.missingness import missingness_test
 from aliquot.stats.mixed_model import cell_covariance
 from aliquot.stats.pairwise import analytic_p, pair_differences, permutation_p, wilcoxon_p
-from aliquot.stats.shrinkage import contrast_variance, shrunk
+from aliquot.stats.shrinkage import contrast_variance, shrink_to_prediction
 
 
 def rounded_otherwise(values: FloatArray, seed: int = 0) -> FloatArray:
@@ -105,7 +105,7 @@ def predicted_p(table: FloatArray) -> FloatArray:
 def test_errors_of_means(name, shape):
     table = SHAPES[shape](TABLES[name])
     weight = np.random.default_rng(1).uniform(1.0, 3.0, len(table))
-    for of in (contributions, cell_covariance):
+    for of in (linearised_contributions, cell_covariance):
         expected = of(table, weight)
         found = of(rounded_otherwise(table), weight)
         np.testing.assert_allclose(found, expected, atol=1e-9)
@@ -115,9 +115,9 @@ def test_errors_of_means(name, shape):
 @pytest.mark.parametrize("value", [0.1, 0.3, 50.0, 1 / 3, 1e-40, 0.0])
 def test_a_constant_has_no_spread(value):
     values = rounded_otherwise(np.full(1001, value))
-    assert spread_of(values) == 0
+    assert nan_std(values) == 0
     assert is_constant(values)
-    assert len(np.unique(round_off(values))) == 1
+    assert len(np.unique(round_significant(values))) == 1
     assert not is_constant(np.append(values, value + 1e-9 * abs(value) + 1e-50))
 
 
@@ -125,7 +125,7 @@ def test_nothing_and_gaps():
     assert is_constant(np.array([[np.nan, 1.0, 1.0], [np.nan, np.nan, 2.0]]), axis=0).tolist() == [False, True, False]
     assert not is_constant(np.array([]))
     assert is_negligible(np.array([np.nan, 0.0, 1e-13, 1e-11]), 1.0).tolist() == [False, True, True, False]
-    assert snapped(np.array([1e-13, -2.0]), 1.0).tolist() == [0.0, -2.0]
+    assert snap_to_zero(np.array([1e-13, -2.0]), 1.0).tolist() == [0.0, -2.0]
 
 
 def test_a_metric_that_is_constant_but_for_rounding_is_left_out():
@@ -145,22 +145,22 @@ def test_kernels_without_spread():
     flat, free = rounded_otherwise(np.full((40, 1), 0.1)), RNG.normal(size=(40, 1))
     there = np.arange(40)[:, None] % 2 == 0
     asked = np.ones((40, 1), dtype=bool)
-    exact = relation(np.full((40, 1), 0.1), there, asked, np.arange(40))
-    assert relation(flat, there, asked, np.arange(40)).p == exact.p
+    exact = missingness_test(np.full((40, 1), 0.1), there, asked, np.arange(40))
+    assert missingness_test(flat, there, asked, np.arange(40)).p == exact.p
     assert np.isnan(_influence(flat.T, free.T, ranks=False)).all()
-    assert np.isnan(correlations(np.column_stack([flat, free]), np.arange(40), draws=0).value[0, 1])
-    assert _paired_moments(rounded_otherwise(TABLES["constant gap"]))[1][0] == 0
+    assert np.isnan(correlation_matrix(np.column_stack([flat, free]), np.arange(40), draws=0).value[0, 1])
+    assert _difference_moments(rounded_otherwise(TABLES["constant gap"]))[1][0] == 0
     common = np.full((4, 4), 1 / 3) * np.outer([1.0, 1, 1, 1], [1.0, 1, 1, 1])
     assert contrast_variance(rounded_otherwise(common[:1, :1]).repeat(4, 0).repeat(4, 1)) == 0
     values = np.array([1.0, 2.0, 3.0, 4.0])
-    np.testing.assert_array_equal(shrunk(values, np.zeros(4), np.eye(4) * 1e-30)[0], values)
+    np.testing.assert_array_equal(shrink_to_prediction(values, np.zeros(4), np.eye(4) * 1e-30)[0], values)
 
 
 def test_the_power_of_ten_of_extreme_values():
     nan = float("nan")
     cases = [([3, nan, 99], 1.0), ([0, 2e-160], 1e-160), ([-3e170, 1.0], 1e170), ([], 1.0), ([0, nan], 1.0)]
     for values, size in cases:
-        assert extreme_size(np.array(values, dtype=float)) == pytest.approx(size)
+        assert overflow_scale(np.array(values, dtype=float)) == pytest.approx(size)
 
 
 def test_values_at_the_ends_of_a_scale_lie_on_it_but_for_single_precision():
@@ -173,4 +173,4 @@ def test_values_at_the_ends_of_a_scale_lie_on_it_but_for_single_precision():
         ([-100.1], -100, 1, False),
         ([100.00001], 0, 100, True),
     ]:
-        assert lies_within(np.array(values), low, high) is inside, values
+        assert is_within(np.array(values), low, high) is inside, values

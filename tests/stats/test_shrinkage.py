@@ -12,14 +12,14 @@ from scipy.stats import norm
 
 from aliquot.stats.shrinkage import (
     Forecast,
-    continued,
+    cap_covariance,
+    combine_covariances,
     contrast_variance,
-    drawn_together,
-    joined,
+    extend_estimates,
     real_share,
     share_posterior,
-    shrunk,
-    smaller,
+    shrink_robustly,
+    shrink_to_prediction,
 )
 
 
@@ -94,24 +94,24 @@ def test_contrast_variance_ignores_what_all_systems_share():
     st.floats(-100, 100),
 )
 def test_shrinking_keeps_the_common_level_and_lies_between(values, prediction, variance, shift, other):
-    result, share = shrunk(values, prediction, variance * np.eye(6))
+    result, share = shrink_to_prediction(values, prediction, variance * np.eye(6))
     assert 0.0 <= share <= 1.0
     assert result.mean() == pytest.approx(values.mean(), abs=1e-6)
     full = prediction + (values - prediction).mean()  # drawn all the way
     np.testing.assert_allclose(result, full + share * (values - full), atol=1e-6)
-    moved, same = shrunk(values + shift, prediction + other, variance * np.eye(6))
+    moved, same = shrink_to_prediction(values + shift, prediction + other, variance * np.eye(6))
     assert same == pytest.approx(share, abs=1e-6)
     np.testing.assert_allclose(moved, result + shift, atol=1e-4)
 
 
 def test_unknown_systems_take_no_part_and_few_are_left_alone():
     values = np.array([1.0, np.nan, 3.0, 4.0, 6.0])
-    result, share = shrunk(values, np.zeros(5), np.eye(5))
-    alone, same = shrunk(values[[0, 2, 3, 4]], np.zeros(4), np.eye(4))
+    result, share = shrink_to_prediction(values, np.zeros(5), np.eye(5))
+    alone, same = shrink_to_prediction(values[[0, 2, 3, 4]], np.zeros(4), np.eye(4))
     assert share == same < 1
     np.testing.assert_allclose(result[[0, 2, 3, 4]], alone)
     assert np.isnan(result[1])
-    few, factor = shrunk(np.array([1.0, 2.0, 9.0]), np.zeros(3), np.eye(3))
+    few, factor = shrink_to_prediction(np.array([1.0, 2.0, 9.0]), np.zeros(3), np.eye(3))
     assert factor == 1.0
     np.testing.assert_array_equal(few, [1.0, 2.0, 9.0])
 
@@ -123,7 +123,7 @@ def test_estimates_come_nearer_to_the_truth():
         prediction = rng.normal(size=8)
         truth = prediction + real * rng.normal(size=(400, 8))
         seen = truth + rng.normal(size=truth.shape)
-        drawn = np.array([shrunk(row, prediction, np.eye(8))[0] for row in seen])
+        drawn = np.array([shrink_to_prediction(row, prediction, np.eye(8))[0] for row in seen])
         assert ((drawn - truth) ** 2).mean() < 1.02 * ((seen - truth) ** 2).mean()
         if real == 0.0:
             assert ((drawn - truth) ** 2).mean() < 0.5
@@ -132,14 +132,14 @@ def test_estimates_come_nearer_to_the_truth():
 def test_a_system_of_another_kind_is_not_drawn():
     """Gaps from the median 0.2: 0.2, 0.1, 0, 0.1, 8.8, MAD 0.1, so 0.148 is one deviation and 9.0 is far off."""
     values, covariance = np.array([0.0, 0.1, 0.2, 0.3, 9.0]), np.diag([0.02, 0.02, 0.02, 0.02, 5.0])
-    found, share = drawn_together(values, np.zeros(5), covariance)
+    found, share = shrink_robustly(values, np.zeros(5), covariance)
     far = np.array([0.2, 0.1, 0.0, 0.1]) / 0.14826
     drawn = np.clip((3.0 - far) / 1.5, 0.0, 1.0)
     centre = (drawn * values[:4]).sum() / drawn.sum()
     assert share == pytest.approx(real_share(values[:4] - values[:4].mean(), 0.02))
     assert found[:4] == pytest.approx(values[:4] - drawn * (1 - share) * (values[:4] - centre))
     assert found[4] == 9.0
-    shifted, same = drawn_together(values + 7.0, np.full(5, 3.0), covariance)  # the prediction's level is no news
+    shifted, same = shrink_robustly(values + 7.0, np.full(5, 3.0), covariance)  # the prediction's level is no news
     assert shifted == pytest.approx(found + 7.0)
     assert same == pytest.approx(share)
 
@@ -147,38 +147,40 @@ def test_a_system_of_another_kind_is_not_drawn():
 def test_systems_that_are_known_exactly_few_or_missing_are_not_drawn():
     values = np.array([0.0, 0.1, 0.2, 0.3, np.nan])
     covariance = np.diag([0.0, 0.02, 0.02, 0.02, 0.02])
-    found, share = drawn_together(values, np.zeros(5), covariance)
+    found, share = shrink_robustly(values, np.zeros(5), covariance)
     assert 0 < share < 1
     assert found[0] == 0.0
     assert found[1] > 0.1
     assert np.isnan(found[4])
-    few, kept = drawn_together(values[:3], np.zeros(3), np.eye(3))
+    few, kept = shrink_robustly(values[:3], np.zeros(3), np.eye(3))
     assert (few.tolist(), kept) == (values[:3].tolist(), 1.0)
     apart = np.array([0.0, 0.1, 0.2, 8.0, 9.0])  # three alike are too few to learn from
-    found, kept = drawn_together(apart, np.zeros(5), np.eye(5))
+    found, kept = shrink_robustly(apart, np.zeros(5), np.eye(5))
     assert (found.tolist(), kept) == (apart.tolist(), 1.0)
 
 
 def test_covariances_put_together_by_hand():
-    assert joined(np.diag([3.0, 1.0]), np.diag([6.0, 1.0])) == pytest.approx(np.diag([2.0, 0.5]))
+    assert combine_covariances(np.diag([3.0, 1.0]), np.diag([6.0, 1.0])) == pytest.approx(np.diag([2.0, 0.5]))
     a, b = np.array([[2.0, 0.5], [0.5, 1.0]]), np.array([[1.0, -0.3], [-0.3, 3.0]])
     inv = np.linalg.inv
-    assert joined(a, b) == pytest.approx(inv(inv(a) + inv(b)))
-    assert smaller(np.diag([1.0, 4.0]), np.diag([2.0, 2.0])) == pytest.approx(np.diag([1.0, 2.0]))
-    assert smaller(a / 2, a) == pytest.approx(a / 2)
-    assert smaller(2 * a, a) == pytest.approx(a)
-    assert smaller(np.ones((2, 2)), 4 * np.ones((2, 2))) == pytest.approx(np.ones((2, 2)))  # of one direction only
+    assert combine_covariances(a, b) == pytest.approx(inv(inv(a) + inv(b)))
+    assert cap_covariance(np.diag([1.0, 4.0]), np.diag([2.0, 2.0])) == pytest.approx(np.diag([1.0, 2.0]))
+    assert cap_covariance(a / 2, a) == pytest.approx(a / 2)
+    assert cap_covariance(2 * a, a) == pytest.approx(a)
+    assert cap_covariance(np.ones((2, 2)), 4 * np.ones((2, 2))) == pytest.approx(
+        np.ones((2, 2))
+    )  # of one direction only
 
 
 def test_estimates_after_more_items_by_hand():
     """C = 4, F = 1: mean v + (1 - F / C)(t - v), variance F - F^2 / C = 0.75."""
     one = np.ones((3, 1))
     draws = np.array([[-1.0], [0.0], [2.0]])
-    found = continued(one * 10.0, np.array([2.0]), 4 * np.eye(1), np.eye(1), draws)
+    found = extend_estimates(one * 10.0, np.array([2.0]), 4 * np.eye(1), np.eye(1), draws)
     assert np.sort(found[:, 0]) == pytest.approx(np.sort(8.0 + np.sqrt(0.75) * draws[:, 0]))
     known, final = np.array([[4.0, 1.0], [1.0, 2.0]]), np.array([[1.0, 0.5], [0.5, 1.0]])
     z = np.random.default_rng(0).standard_normal((200_000, 2))
-    many = continued(np.array([[3.0, 1.0]]), np.array([1.0, 2.0]), known, final, z)
+    many = extend_estimates(np.array([[3.0, 1.0]]), np.array([1.0, 2.0]), known, final, z)
     keep = np.eye(2) - final @ np.linalg.inv(known)
     assert many.mean(axis=0) == pytest.approx(np.array([1.0, 2.0]) + keep @ np.array([2.0, -1.0]), abs=0.01)
     assert np.cov(many.T) == pytest.approx(final - final @ np.linalg.inv(known) @ final, abs=0.01)

@@ -15,7 +15,7 @@ from aliquot.stats import system_correlation as agreement
 
 FUNCTIONS = (
     agreement.pairwise_accuracy,
-    agreement.swapped_pairs,
+    agreement.count_swapped_pairs,
     agreement.kendall_b,
     agreement.pearson_rows,
     agreement.spearman,
@@ -57,7 +57,7 @@ def counted(row: np.ndarray, truth: np.ndarray) -> tuple[float, int]:
 def test_accuracy_and_swaps_are_counts_of_pairs(values, truth):
     by_hand = np.array([counted(row, truth) for row in values])
     np.testing.assert_allclose(agreement.pairwise_accuracy(values, truth), by_hand[:, 0])
-    np.testing.assert_array_equal(agreement.swapped_pairs(values, truth), by_hand[:, 1])
+    np.testing.assert_array_equal(agreement.count_swapped_pairs(values, truth), by_hand[:, 1])
 
 
 def test_rank_of_the_system_put_first():

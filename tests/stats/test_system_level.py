@@ -15,9 +15,9 @@ from aliquot.errors import OptionError
 from aliquot.stats.arrays import FloatArray
 from aliquot.stats.correlation import correlate_tables
 from aliquot.stats.system_correlation import (
-    by_prefix,
     extreme_curves,
     leave_one_system_out,
+    nested_statistic,
     soft_pairwise_accuracy,
     weighted_tau,
 )
@@ -106,7 +106,7 @@ def test_weighted_tau_is_that_of_scipy(rows: FloatArray) -> None:
 def test_extremes() -> None:
     metric, human = table(4, systems=7, holes=0.2)
     order = np.argsort(-np.nanmean(human, axis=0))
-    curves = extreme_curves(metric, human, by_prefix(system_pearson))
+    curves = extreme_curves(metric, human, nested_statistic(system_pearson))
     assert curves.order.tolist() == order.tolist()
     assert curves.sizes.tolist() == [7, 6, 5, 4, 3]
     for at, n in enumerate(curves.sizes):
@@ -136,10 +136,10 @@ def test_nested_agreement_is_that_of_every_prefix(tables: FloatArray) -> None:
 def test_extremes_without_enough_systems() -> None:
     metric, human = table(6, systems=3)
     metric[:, 1] = np.nan
-    curves = extreme_curves(metric, human, by_prefix(system_pearson))
+    curves = extreme_curves(metric, human, nested_statistic(system_pearson))
     assert (curves.order.tolist(), curves.sizes.tolist()) == ([2, 0], [])
     with pytest.raises(OptionError, match="fewest is 1"):
-        extreme_curves(metric, human, by_prefix(system_pearson), fewest=1)
+        extreme_curves(metric, human, nested_statistic(system_pearson), fewest=1)
 
 
 def test_leave_one_out() -> None:

@@ -15,13 +15,13 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.tokenizers.tokenizer_zh import TokenizerZh
 
-from aliquot.errors import OptionError
+from aliquot.errors import NameUnknownError, OptionError
 from aliquot.stats import ngrams, text_similarity
 from aliquot.stats.arrays import FloatArray
 from aliquot.stats.text_similarity import (
     Similarity,
     Tokenizer,
-    _kind,
+    _find_kind,
     _similarities,
     mean_pairwise_similarity,
     similarity_to_others,
@@ -61,7 +61,7 @@ SCORES: dict[Similarity, Callable[[str, str], float]] = {
 
 def pairwise_similarity(texts: list[str], similarity: Similarity) -> FloatArray:
     """Every text as hypothesis (row) against every text as reference (column)."""
-    matrix: FloatArray = _similarities([texts], _kind(similarity))[0]
+    matrix: FloatArray = _similarities([texts], _find_kind(similarity))[0]
     return matrix
 
 
@@ -219,7 +219,7 @@ def test_large_alphabets_that_overflow_one_word(similarity: Similarity) -> None:
 
 def test_narrow_count_tables_give_the_same_matches(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = pairwise_similarity(HARD_TEXTS, "chrf")
-    monkeypatch.setattr(ngrams, "_CELLS", 100)
+    monkeypatch.setattr(ngrams, "_CHUNK", 100)
     np.testing.assert_array_equal(pairwise_similarity(HARD_TEXTS, "chrf"), whole)
 
 
@@ -239,9 +239,9 @@ def test_clipped_matches_against_counters(texts: list[list[int]], scale: int, or
 
 
 def test_bad_arguments_are_option_errors() -> None:
-    with pytest.raises(OptionError, match="no similarity 'blue'; did you mean 'bleu'"):
+    with pytest.raises(NameUnknownError, match="unknown similarity 'blue'; did you mean 'bleu'"):
         mean_pairwise_similarity([["a", "b"]], "blue")  # type: ignore[arg-type]
-    with pytest.raises(OptionError, match="no similarity 'x'; Available: 'unigram', 'bleu', 'chrf'"):
+    with pytest.raises(NameUnknownError, match="unknown similarity 'x'. Available: 'unigram', 'bleu', 'chrf'"):
         mean_pairwise_similarity([["a", "b"]], "x")  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="chunk_size must be at least 1, not 0"):
         mean_pairwise_similarity([["a", "b"]], "chrf", chunk_size=0)
@@ -298,7 +298,7 @@ def test_a_tokenizer_of_ones_choice():
     assert mean_pairwise_similarity([["a, b", "a b"]], "unigram", "whitespace") == pytest.approx(1 / 2)
     with pytest.raises(OptionError, match="chrf compares characters"):
         mean_pairwise_similarity([["a", "b"]], "chrf", "13a")
-    with pytest.raises(OptionError, match="no tokenizer 'zh'"):
+    with pytest.raises(NameUnknownError, match="unknown tokenizer 'zh'"):
         mean_pairwise_similarity([["a", "b"]], "unigram", "zh")  # type: ignore[arg-type]
 
 

@@ -120,7 +120,7 @@ def test_bins_find_what_sorting_finds(
     expected = accuracy_of(metric, human, level)
     monkeypatch.setattr(score_pairs, "_BLOCK", 50)
     assert accuracy_of(metric, human, level).epsilon == expected.epsilon
-    monkeypatch.setattr(tie_accuracy, "_SORTED", 0)
+    monkeypatch.setattr(tie_accuracy, "_MAX_SORTED", 0)
     for bins in (1 << 17, 64, 3):
         monkeypatch.setattr(tie_accuracy, "_BINS", bins)
         found = accuracy_of(metric, human, level)
@@ -140,7 +140,7 @@ def test_an_outlier_crowds_the_bins(monkeypatch: pytest.MonkeyPatch) -> None:
     metric, human = table(2, 50, 6)
     metric[0, 0] = -1e6
     expected = accuracy_of(metric, human, "pooled")
-    monkeypatch.setattr(tie_accuracy, "_SORTED", 0)
+    monkeypatch.setattr(tie_accuracy, "_MAX_SORTED", 0)
     found = accuracy_of(metric, human, "pooled")
     assert (found.accuracy, found.epsilon) == pytest.approx((expected.accuracy, expected.epsilon))
 

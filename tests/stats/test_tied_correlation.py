@@ -14,7 +14,7 @@ from scipy import stats
 
 from aliquot.errors import OptionError
 from aliquot.stats.arrays import FloatArray
-from aliquot.stats.tied_correlation import Average, MetricTies, _Steps, item_kendall_like, kendall_like
+from aliquot.stats.tied_correlation import Averaging, MetricTies, _AccuracySteps, item_kendall_like, kendall_like
 
 integers = arrays(
     np.float64,
@@ -75,7 +75,7 @@ def test_without_ties_it_is_kendalls_tau() -> None:
     expected = [stats.kendalltau(x, y).statistic for x, y in zip(metric, human, strict=True)]
     for ties in get_args(MetricTies):
         np.testing.assert_allclose(item_kendall_like(metric, human, ties), expected)
-        for average in get_args(Average):
+        for average in get_args(Averaging):
             assert kendall_like(metric, human, ties, average=average).value == pytest.approx(np.mean(expected))
 
 
@@ -122,10 +122,10 @@ def test_thresholds_from_bins_are_those_from_all_pairs_sorted(seed: int, gaps: f
     metric[rng.random(metric.shape) < gaps] = np.nan
     human[np.isnan(metric)] = np.nan
     weight = rng.uniform(0.5, 2.0, 12) if weighted else np.ones(1)
-    step = _Steps(metric, human, weight)
+    step = _AccuracySteps(metric, human, weight)
     assert step.calibrated_in_bins() == pytest.approx(step.calibrated())
 
 
 def test_constant_metrics_have_one_bin() -> None:
-    step = _Steps(np.full((3, 4), 2.0), np.tile([1.0, 1.0, 2.0, 3.0], (3, 1)), np.ones(1))
+    step = _AccuracySteps(np.full((3, 4), 2.0), np.tile([1.0, 1.0, 2.0, 3.0], (3, 1)), np.ones(1))
     assert step.calibrated_in_bins() == step.calibrated() == (3.0, 0.0, 3.0)

@@ -38,12 +38,18 @@ from aliquot.core.result import frame_of, signature
 from aliquot.errors import DataError, OptionError
 from aliquot.io.inputs import DataLike, as_judged
 from aliquot.stats.agreement import NO_SPAN, SpanAgreement, span_agreement
-from aliquot.stats.alpha import Level
-from aliquot.stats.annotator_model import EXACT, MIN_JUDGMENTS, AnnotatorModel, Variant, annotator_model
-from aliquot.stats.annotator_model import trust as trust_coefficients
-from aliquot.stats.annotator_pairs import HELD_ROWS, MAX_ANNOTATORS
+from aliquot.stats.alpha import MeasurementLevel
+from aliquot.stats.annotator_model import (
+    MAX_EXACT_ANNOTATORS,
+    MIN_JUDGMENTS,
+    AnnotatorModel,
+    TrustVariant,
+    annotator_model,
+    trust_coefficients,
+)
+from aliquot.stats.annotator_pairs import MAX_ANNOTATORS, MAX_HELD_ROWS
 from aliquot.stats.arrays import FloatArray, IntArray
-from aliquot.stats.resampling import intervals
+from aliquot.stats.resampling import bootstrap_intervals
 
 _FEW = 20
 """Domains up to which each gets coefficients by default."""
@@ -67,7 +73,7 @@ def agreement(
     measures: str | Sequence[str] = "auto",
     max_distinct: int | None = None,
     trust: bool | None = None,
-    trust_variant: Variant = "paper",
+    trust_variant: TrustVariant = "paper",
     bootstrap: int = 1000,
     confidence: float = 0.95,
     seed: int = 0,
@@ -235,7 +241,7 @@ def _on_other_scales(
 
 
 def _trust(
-    compared: Compared, level: Level, variant: Variant, *, wanted: bool | None, seed: int
+    compared: Compared, level: MeasurementLevel, variant: TrustVariant, *, wanted: bool | None, seed: int
 ) -> tuple[FloatArray | None, list[str]]:
     """Trust coefficients by annotator, or why there are none."""
     arrays, n = compared.arrays, compared.n_annotators
@@ -243,9 +249,9 @@ def _trust(
         return None, []
     units = np.unique(arrays.unit, return_inverse=True)[1]
     table = np.full((int(units.max()) + 1, n), np.nan)
-    combinations = min(2**n, 10_000) if n > EXACT else 2**n
+    combinations = min(2**n, 10_000) if n > MAX_EXACT_ANNOTATORS else 2**n
     distinct = 1 if level == "interval" else len(np.unique(arrays.value))
-    if wanted is None and (n > EXACT or combinations * len(table) * distinct > _AT_ONCE):
+    if wanted is None and (n > MAX_EXACT_ANNOTATORS or combinations * len(table) * distinct > _AT_ONCE):
         return None, [f"trust coefficients of {n} annotators take long: ask for them with --trust / trust=True"]
     table[units, arrays.annotator] = arrays.value
     try:
@@ -256,7 +262,7 @@ def _trust(
     return found.coefficients, sampled
 
 
-def _model(compared: Compared, level: Level) -> tuple[AnnotatorModel | None, list[str]]:
+def _model(compared: Compared, level: MeasurementLevel) -> tuple[AnnotatorModel | None, list[str]]:
     """Severity, noise and reliability, and a warning where annotators rather fall into camps."""
     if not compared.arrays.has_distances(level):
         return None, []
@@ -301,7 +307,7 @@ def _spans(data: Data, annotators: Sequence[str], draws: Draws) -> tuple[pl.Data
         table = table.filter(~again.fill_null(value=False))
     names = sorted(annotators)
     found = _span_agreement(_with_both_sides(table), names)
-    ends = intervals(list(found.measures().values()), *draws)
+    ends = bootstrap_intervals(list(found.measures().values()), *draws)
     present = np.unique(np.concatenate([found.first, found.second]))
     counts = (table.select("item", "system", "annotator").n_unique(), int(found.texts.sum()), len(found.sums))
     coefficients = [
@@ -391,7 +397,7 @@ def _notes(data: Data, compared: Compared, columns: Sequence[str]) -> list[str]:
         )
     if compared.pairs is None:
         notes.append(f"more than {MAX_ANNOTATORS} annotators: pairs of annotators are left out")
-    elif compared.pairs.rows > HELD_ROWS:
+    elif compared.pairs.rows > MAX_HELD_ROWS:
         left_out = "" if compared.pairs.tabulated else ", and Spearman's correlations are left out"
         notes.append(f"very many pairs of judgments: coefficients over pairs of annotators have no intervals{left_out}")
     return notes

@@ -17,9 +17,9 @@ from aliquot.annotation.coefficients import Compared, PairColumns
 from aliquot.annotation.judgment_arrays import JudgmentArrays
 from aliquot.core.result import Result
 from aliquot.errors import OptionError, unknown_name
-from aliquot.stats.agreement import kappa_maximum, margins_p
-from aliquot.stats.alpha import Level, krippendorff_alpha
-from aliquot.stats.annotator_model import OUTLIER, AnnotatorModel, against_the_rest
+from aliquot.stats.agreement import max_kappa, stuart_maxwell_test
+from aliquot.stats.alpha import MeasurementLevel, krippendorff_alpha
+from aliquot.stats.annotator_model import OUTLIER_THRESHOLD, AnnotatorModel, compare_with_others
 from aliquot.stats.annotator_pairs import MAX_CATEGORIES
 from aliquot.stats.arrays import FloatArray, group_means
 from aliquot.stats.correlation import pearson
@@ -43,7 +43,7 @@ class Agreement(Result):
     answers: pl.DataFrame  # how often each annotator uses each value (the margins), where there are few values
     spans: pl.DataFrame  # agreement on marked characters, where judgments have spans; the first row is all pairs
     groups: pl.DataFrame  # groups of annotators compared: correlation of their mean judgments
-    level: Level  # of measurement
+    level: MeasurementLevel  # of measurement
     labels: tuple[str, ...] | None = None  # the values in order, where they are labels
     confidence: float = 0.95  # coverage of the intervals
     notes: tuple[str, ...] = ()
@@ -197,16 +197,16 @@ def table_of(name: str, data: Any = None) -> pl.DataFrame:
     )
 
 
-def pair_frame(arrays: JudgmentArrays, found: PairColumns | None, level: Level) -> pl.DataFrame:
+def pair_frame(arrays: JudgmentArrays, found: PairColumns | None, level: MeasurementLevel) -> pl.DataFrame:
     """One row per pair of annotators with a shared output."""
     if found is None:
         return table_of("pairs")
     names, pairs = np.array(arrays.annotators, dtype=object), found.pairs
     columns = dict(found.columns)
     if found.tables is not None:
-        columns["kappa_max"] = kappa_maximum(found.tables)
+        columns["kappa_max"] = max_kappa(found.tables)
         if len(found.tables) <= _TESTED_PAIRS:
-            columns["p_margins"] = np.array([margins_p(counts) for counts in found.tables])
+            columns["p_margins"] = np.array([stuart_maxwell_test(counts) for counts in found.tables])
     if not arrays.has_distances(level):
         columns = {name: columns[name] for name in columns if name in ("raw", "kappa", "kappa_max", "p_margins")}
     undefined = np.full(len(pairs.first), np.nan)
@@ -236,13 +236,13 @@ def square_tables(arrays: JudgmentArrays, found: PairColumns | None) -> dict[tup
 
 
 def annotator_frame(
-    compared: Compared, level: Level, model: AnnotatorModel | None, trust: FloatArray | None
+    compared: Compared, level: MeasurementLevel, model: AnnotatorModel | None, trust: FloatArray | None
 ) -> pl.DataFrame:
     """One row per annotator: how the annotator compares with the others."""
     arrays = compared.arrays
     n = len(arrays.annotators)
     undefined, numbers = np.full(n, np.nan), arrays.has_distances(level)
-    rest = against_the_rest(compared.judgments, arrays.annotator, n)
+    rest = compare_with_others(compared.judgments, arrays.annotator, n)
     frame = pl.DataFrame(
         {
             "annotator": list(arrays.annotators),
@@ -259,10 +259,10 @@ def annotator_frame(
             "trust": undefined if trust is None else trust,
         }
     ).with_columns(pl.col(pl.Float64).fill_nan(None))
-    return frame.with_columns((pl.col("trust") <= OUTLIER).alias("outlier"))
+    return frame.with_columns((pl.col("trust") <= OUTLIER_THRESHOLD).alias("outlier"))
 
 
-def _alpha_without(compared: Compared, level: Level) -> FloatArray:
+def _alpha_without(compared: Compared, level: MeasurementLevel) -> FloatArray:
     """Alpha of all the others, for each annotator; NaN where it would take too long, or fewer than two are left."""
     arrays = compared.arrays
     alphas = np.full(len(arrays.annotators), np.nan)
@@ -274,7 +274,7 @@ def _alpha_without(compared: Compared, level: Level) -> FloatArray:
     return alphas
 
 
-def repeat_frame(arrays: JudgmentArrays, level: Level) -> pl.DataFrame:
+def repeat_frame(arrays: JudgmentArrays, level: MeasurementLevel) -> pl.DataFrame:
     """How consistent annotators are with themselves: all together first, then each annotator with repeats."""
     annotator, first, later = arrays.repeats
     if not len(annotator):
@@ -315,7 +315,7 @@ def value_frame(arrays: JudgmentArrays) -> pl.DataFrame:
     )
 
 
-def group_frame(arrays: JudgmentArrays, groups: Mapping[str, JudgmentArrays], level: Level) -> pl.DataFrame:
+def group_frame(arrays: JudgmentArrays, groups: Mapping[str, JudgmentArrays], level: MeasurementLevel) -> pl.DataFrame:
     """Groups of judgments compared by their means, on each criterion and on the mean over criteria."""
     if len(groups) < 2 or not arrays.has_distances(level):
         return table_of("groups")

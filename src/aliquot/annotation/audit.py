@@ -22,7 +22,7 @@ from aliquot.core.judgments import MARKED, Judgments
 from aliquot.core.registry import Spec
 from aliquot.errors import quoted
 from aliquot.stats.annotator_effects import group_zscores
-from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, codes_of, group_means, group_sums
+from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, encode_labels, group_means, group_sums
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +40,7 @@ class ScoreKeeper:
         cell = group_codes(table, ["item", "system"])
         of_cell = table["system"].gather(first_rows(cell))
         values = table["value"].cast(pl.Float64).to_numpy()
-        return cls(of_cell.unique(maintain_order=True).to_list(), values, cell, codes_of(of_cell.to_list()))
+        return cls(of_cell.unique(maintain_order=True).to_list(), values, cell, encode_labels(of_cell.to_list()))
 
     def scores(self, counted: BoolArray, values: FloatArray | None = None) -> FloatArray:
         """Each system's score from the judgments that count, with other values where given."""

@@ -26,7 +26,7 @@ from aliquot.annotation.choices import (
 from aliquot.annotation.judgment_rows import group_codes
 from aliquot.errors import DataError, OptionError, quoted
 from aliquot.stats.arrays import FloatArray, IntArray
-from aliquot.stats.choices import choices_of_scores
+from aliquot.stats.choices import choices_from_scores
 
 _SEPARATORS = re.compile(r"\s*[;|,]\s*")
 
@@ -248,7 +248,7 @@ def table_preferences(
     if kind == "pairwise":
         return pair_preferences(named, systems, ignore, cluster, strict=strict)
     found = (best_worst if kind == "best-worst" else rankings)(named, systems, strict=strict)
-    choices = choices_of_scores(found.values, cluster_codes(found.keys, cluster), ties=kind == "ranking")
+    choices = choices_from_scores(found.values, cluster_codes(found.keys, cluster), ties=kind == "ranking")
     if not len(choices):
         raise DataError(f"{where}: no choice between two systems is left; check the choices and --systems")
     return Preferences(

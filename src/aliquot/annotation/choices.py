@@ -18,7 +18,7 @@ from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import Judgments
 from aliquot.errors import DataError, OptionError, unknown_name
 from aliquot.stats.arrays import FloatArray, IntArray
-from aliquot.stats.choices import Choices, choices_of_rows, choices_of_scores
+from aliquot.stats.choices import Choices, choices_from_rows, choices_from_scores
 
 CLUSTERS = ("item", "annotator", "none")
 """What choices may be clustered by."""
@@ -167,7 +167,7 @@ def pair_preferences(
     position, position_notes = _position(rows, cluster)
     return Preferences(
         systems=names,
-        choices=choices_of_rows(a, b, outcomes, codes, len(names)),
+        choices=choices_from_rows(a, b, outcomes, codes, len(names)),
         kind="pairwise",
         items=merged["item"].n_unique(),
         annotators=merged["annotator"].drop_nulls().n_unique(),
@@ -293,7 +293,7 @@ def _from_human_score(
     if not len(rows):
         raise DataError(f"{data.name}: no item has the score '{human or data.human}' for two systems; check --human")
     codes = np.arange(len(rows), dtype=np.int64)  # one row per item: items, annotators and rows are the same
-    choices = choices_of_scores(scores[rows], codes, margin)
+    choices = choices_from_scores(scores[rows], codes, margin)
     note = f"compared by the score '{human or data.human}', item by item"
     return Preferences(kept.systems, choices, "scores", len(rows), 0, cluster, notes=(note,))
 
@@ -322,7 +322,7 @@ def _from_judgments(
         )
     return Preferences(
         systems=tuple(names),
-        choices=choices_of_scores(matrix, cluster_codes(units, cluster), margin),
+        choices=choices_from_scores(matrix, cluster_codes(units, cluster), margin),
         kind="scores",
         items=units["item"].n_unique(),
         annotators=units["annotator"].drop_nulls().n_unique(),

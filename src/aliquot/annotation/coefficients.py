@@ -13,11 +13,19 @@ import numpy as np
 from aliquot.annotation.judgment_arrays import JudgmentArrays
 from aliquot.errors import OptionError, unknown_name
 from aliquot.stats import annotator_pairs as ap
-from aliquot.stats.agreement import fleiss_measure, kappa, raw_agreement, raw_measure
-from aliquot.stats.alpha import ICC_KINDS, LEVELS, Level, Pairable, alpha_measure, icc_measure, pairable
+from aliquot.stats.agreement import fleiss_kappa_measure, kappa, raw_agreement, raw_agreement_measure
+from aliquot.stats.alpha import (
+    ICC_KINDS,
+    MEASUREMENT_LEVELS,
+    MeasurementLevel,
+    PairableJudgments,
+    alpha_measure,
+    icc_measure,
+    pairable_judgments,
+)
 from aliquot.stats.annotator_pairs import spearman_pairs
 from aliquot.stats.arrays import FloatArray, IntArray, Seed
-from aliquot.stats.resampling import Interval, Measure, intervals
+from aliquot.stats.resampling import Interval, WeightedMeasure, bootstrap_intervals
 
 ORDINAL_ANSWERS = 11
 """Distinct numbers up to which a scale is taken for ordinal: 0 to 10 is the longest scale of categories in use."""
@@ -29,8 +37,8 @@ _FROM_TABLES: Mapping[str, Callable[[FloatArray, FloatArray], FloatArray]] = Map
         "kappa": lambda counts, values: kappa(counts),  # noqa: ARG005
         "kappa_linear": lambda counts, values: kappa(counts, values, "linear"),
         "kappa_quadratic": lambda counts, values: kappa(counts, values, "quadratic"),
-        "pearson": ap.table_pearson,
-        "spearman": lambda counts, values: ap.table_spearman(counts),  # noqa: ARG005
+        "pearson": ap.pearson_from_tables,
+        "spearman": lambda counts, values: ap.spearman_from_tables(counts),  # noqa: ARG005
     }
 )
 
@@ -44,7 +52,7 @@ MEASURES: Mapping[str, str] = MappingProxyType(
         "kappa_quadratic": "kappa, quadratic weights, mean over pairs",
         "fleiss": "Fleiss' kappa",
         "alpha": "Krippendorff's alpha",
-        **{f"alpha_{level}": f"Krippendorff's alpha, {level}" for level in LEVELS},
+        **{f"alpha_{level}": f"Krippendorff's alpha, {level}" for level in MEASUREMENT_LEVELS},
         "pearson": "Pearson's correlation, mean over pairs",
         "spearman": "Spearman's correlation, mean over pairs",
         "icc1": "ICC(1,1): one judgment, annotators vary",
@@ -57,7 +65,7 @@ MEASURES: Mapping[str, str] = MappingProxyType(
 )
 """Every coefficient and what it is; means over pairs of annotators count each pair by the outputs it shares."""
 
-DEFAULTS: Mapping[Level, tuple[str, ...]] = MappingProxyType(
+DEFAULTS: Mapping[MeasurementLevel, tuple[str, ...]] = MappingProxyType(
     {
         "nominal": ("raw", "kappa", "fleiss", "alpha"),
         "ordinal": ("raw", "kappa_quadratic", "alpha", "pearson", "spearman", "icc2"),
@@ -68,12 +76,12 @@ DEFAULTS: Mapping[Level, tuple[str, ...]] = MappingProxyType(
 """What is shown for each level of measurement."""
 
 
-def level_of(arrays: JudgmentArrays, level: str) -> Level:
+def level_of(arrays: JudgmentArrays, level: str) -> MeasurementLevel:
     """Return the level of measurement: as asked, or as the judgments look.
 
     Labels and two numbers are nominal, up to 11 distinct numbers ordinal, more of them interval.
     """
-    if level in LEVELS:
+    if level in MEASUREMENT_LEVELS:
         if level == "ordinal" and not arrays.ordered:
             example = "'no=no,partly=partly,yes=yes'"
             raise OptionError(f"level 'ordinal': the labels have no order; give them one with recode=, e.g. {example}")
@@ -81,14 +89,14 @@ def level_of(arrays: JudgmentArrays, level: str) -> Level:
             raise OptionError(f"level '{level}': the judgments are labels; choose nominal, or ordinal with recode=")
         return level
     if level != "auto":
-        raise unknown_name("level", level, ["auto", *LEVELS])
+        raise unknown_name("level", level, ["auto", *MEASUREMENT_LEVELS])
     distinct = len(np.unique(arrays.value))
     if arrays.labels is not None or distinct <= 2:
         return "nominal"
     return "ordinal" if distinct <= ORDINAL_ANSWERS else "interval"
 
 
-def measures_of(measures: str | Sequence[str], level: Level) -> tuple[str, ...]:
+def measures_of(measures: str | Sequence[str], level: MeasurementLevel) -> tuple[str, ...]:
     """Return the coefficients to compute: those named, or the level's.
 
     >>> measures_of("auto", "nominal")
@@ -122,9 +130,9 @@ class Compared:
     arrays: JudgmentArrays
 
     @cached_property
-    def judgments(self) -> Pairable:
+    def judgments(self) -> PairableJudgments:
         """The judgments on units with at least two."""
-        return pairable(self.arrays.unit, self.arrays.value, self.arrays.item)
+        return pairable_judgments(self.arrays.unit, self.arrays.value, self.arrays.item)
 
     @property
     def n_annotators(self) -> int:
@@ -141,19 +149,19 @@ class Compared:
         """The pairs of annotators; None when there are too many annotators for that."""
         if self.n_annotators > ap.MAX_ANNOTATORS:
             return None
-        return ap.annotator_pairs(self.judgments, self.arrays.annotator, self.n_annotators)
+        return ap.find_annotator_pairs(self.judgments, self.arrays.annotator, self.n_annotators)
 
     @cached_property
     def tables(self) -> FloatArray | None:
         """The square tables of all pairs, where judgments are few enough for them."""
-        return ap.tables(self.pairs) if self.pairs is not None and self.pairs.tabulated else None
+        return ap.contingency_tables(self.pairs) if self.pairs is not None and self.pairs.tabulated else None
 
     @cached_property
     def moments(self) -> FloatArray | None:
         """Sums and products of all pairs' judgments."""
         if self.tables is not None:
-            return ap.table_moments(self.tables, self.judgments.values)
-        return None if self.pairs is None else ap.moments(self.pairs)
+            return ap.moments_from_tables(self.tables, self.judgments.values)
+        return None if self.pairs is None else ap.pair_moments(self.pairs)
 
 
 @dataclass(frozen=True)
@@ -173,11 +181,11 @@ class Coefficient:
 
 
 def coefficients(
-    compared: Compared, level: Level, measures: Sequence[str], draws: Draws, *, kind: str, group: str
+    compared: Compared, level: MeasurementLevel, measures: Sequence[str], draws: Draws, *, kind: str, group: str
 ) -> list[Coefficient]:
     """The coefficients of one group of judgments, with intervals from the same draws of items."""
     found = dict.fromkeys(measures, Interval(np.nan, np.nan, np.nan))
-    drawn: dict[str, Measure] = {}
+    drawn: dict[str, WeightedMeasure] = {}
     if compared.judgments.items:
         for name in measures:
             made = _measure(name, compared, level, draws.number)
@@ -185,30 +193,30 @@ def coefficients(
                 found[name] = Interval(made, np.nan, np.nan)
             else:
                 drawn[name] = made
-    found.update(zip(drawn, intervals(list(drawn.values()), *draws), strict=True))
+    found.update(zip(drawn, bootstrap_intervals(list(drawn.values()), *draws), strict=True))
     judgments = compared.judgments
     counts = (len(judgments.unit), len(judgments.size), judgments.items, len(compared.present))
     return [Coefficient(kind, group, name, *interval, *counts) for name, interval in found.items()]
 
 
-def _measure(name: str, compared: Compared, level: Level, draws: int) -> Measure | float:
+def _measure(name: str, compared: Compared, level: MeasurementLevel, draws: int) -> WeightedMeasure | float:
     """A measure to draw from, or its bare value where drawing would take too long."""
     judgments, pairs = compared.judgments, compared.pairs
     if name == "raw":
-        return raw_measure(judgments)
+        return raw_agreement_measure(judgments)
     if name == "fleiss":
-        return fleiss_measure(judgments)
+        return fleiss_kappa_measure(judgments)
     if name == "alpha" or name.startswith("alpha_"):
-        return alpha_measure(judgments, next((at for at in LEVELS if name == f"alpha_{at}"), level))
+        return alpha_measure(judgments, next((at for at in MEASUREMENT_LEVELS if name == f"alpha_{at}"), level))
     for kind in ICC_KINDS:
         if name == kind:
             return icc_measure(judgments, compared.arrays.annotator, compared.n_annotators, kind)
     return float("nan") if pairs is None else _pair_measure(name, compared, pairs, draws)
 
 
-def _pair_measure(name: str, compared: Compared, pairs: ap.AnnotatorPairs, draws: int) -> Measure | float:
+def _pair_measure(name: str, compared: Compared, pairs: ap.AnnotatorPairs, draws: int) -> WeightedMeasure | float:
     """The mean over pairs of annotators; kappas need few distinct values, the correlations allow any number."""
-    held, shared = pairs.rows <= ap.HELD_ROWS, pairs.shared.astype(np.float64)
+    held, shared = pairs.rows <= ap.MAX_HELD_ROWS, pairs.shared.astype(np.float64)
     if compared.tables is not None:
         of_tables, values = _FROM_TABLES[name], compared.judgments.values
         k = len(values)
@@ -218,7 +226,7 @@ def _pair_measure(name: str, compared: Compared, pairs: ap.AnnotatorPairs, draws
     if name == "pearson":
         if held and draws * len(pairs.first) * 6 <= _DRAWN:
             return ap.pearson_measure(pairs)
-        return float(ap.mean_over_pairs(ap.moment_pearson(cast(FloatArray, compared.moments)), shared))
+        return float(ap.mean_over_pairs(ap.pearson_from_moments(cast(FloatArray, compared.moments)), shared))
     if name != "spearman" or not held:
         return float("nan")
     ranked = spearman_pairs(pairs)
@@ -250,9 +258,9 @@ def pair_columns(compared: Compared) -> PairColumns | None:
         columns["difference"] = np.asarray((counts.sum(axis=-1) @ values - counts.sum(axis=-2) @ values) / n)
         return PairColumns(pairs, columns, counts)
     total = cast(FloatArray, compared.moments)
-    columns["pearson"] = ap.moment_pearson(total)
+    columns["pearson"] = ap.pearson_from_moments(total)
     spread = float(np.ptp(values)) if len(values) else 0.0
     columns["difference"] = spread * (total[:, 1] - total[:, 2]) / np.maximum(total[:, 0], 1.0)
-    if pairs.rows <= ap.HELD_ROWS:
+    if pairs.rows <= ap.MAX_HELD_ROWS:
         columns["spearman"] = spearman_pairs(pairs).each(np.ones((1, compared.judgments.items)))[0][0]
     return PairColumns(pairs, columns, None)

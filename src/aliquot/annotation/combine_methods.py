@@ -22,9 +22,9 @@ from aliquot.annotation.judgment_rows import first_rows, group_codes
 from aliquot.core.registry import Registered, Spec, parse_spec
 from aliquot.core.result import Result
 from aliquot.errors import DataError, OptionError, unknown_name
+from aliquot.stats.aggregation import cell_majority, cell_mean, cell_median, cell_trimmed_mean, labels_curve
+from aliquot.stats.aggregation import dawid_skene as fit_dawid_skene
 from aliquot.stats.arrays import FloatArray, IntArray, Seed
-from aliquot.stats.combining import cell_majority, cell_mean, cell_median, cell_trimmed_mean, labels_curve
-from aliquot.stats.combining import dawid_skene as fit_dawid_skene
 
 Values = Mapping[str, FloatArray]
 _Computation = Callable[[Values, Values], FloatArray]

@@ -16,20 +16,20 @@ from aliquot.core.judgments import Judgments
 from aliquot.core.result import Result, frame_of, signature
 from aliquot.errors import DataError, OptionError, quoted, unknown_name
 from aliquot.io.formats.table_columns import map_columns
-from aliquot.stats.arrays import FloatArray, IntArray, Seed, extreme_size
-from aliquot.stats.factors import (
-    PROMAX,
-    Correlations,
-    Dropped,
+from aliquot.stats.arrays import FloatArray, IntArray, Seed, overflow_scale
+from aliquot.stats.factor_analysis import (
+    PROMAX_TARGETS,
+    CorrelationMatrix,
+    DroppedVariable,
     Factors,
-    Parallel,
-    correlations,
+    ParallelAnalysis,
+    correlation_matrix,
+    find_worst_variable,
     kmo,
+    max_factors,
     ml_factors,
-    most_factors,
     parallel_analysis,
     simple_structure,
-    worst_fit,
 )
 
 
@@ -176,13 +176,13 @@ def criteria(
         raise unknown_name("kind of row", rows, ROWS)
     if correlation not in CORRELATIONS:
         raise unknown_name("correlation", correlation, CORRELATIONS)
-    if promax not in PROMAX:
-        raise unknown_name("promax", promax, PROMAX, "check --promax")
+    if promax not in PROMAX_TARGETS:
+        raise unknown_name("promax", promax, PROMAX_TARGETS, "check --promax")
     data, turned = _upright(data, scale, where)
     table = _flipped(_chosen(_read(data, rows, where), only), flip)
     # What follows are correlations: the unit of the values does not matter.
-    found = correlations(
-        table.values / extreme_size(table.values),
+    found = correlation_matrix(
+        table.values / overflow_scale(table.values),
         table.item,
         spearman=correlation == "spearman",
         level=level,
@@ -347,7 +347,7 @@ def _reversed(fit: Factors | None, names: Sequence[str], left: IntArray) -> list
 # -- factors -------------------------------------------------------------------------------------------------------
 
 
-def _fit_for_factors(found: Correlations, names: Sequence[str]) -> tuple[IntArray, list[str]]:
+def _fit_for_factors(found: CorrelationMatrix, names: Sequence[str]) -> tuple[IntArray, list[str]]:
     """Criteria whose correlations are all known: a constant one has none."""
     known = np.isfinite(found.complete)
     constant = ~np.diag(known)
@@ -358,13 +358,17 @@ def _fit_for_factors(found: Correlations, names: Sequence[str]) -> tuple[IntArra
     return np.flatnonzero(~constant), notes if found.n_complete > 1 else []
 
 
-def _number(square: FloatArray, n: int, factors: int | None, seed: Seed) -> tuple[int, Parallel, str]:
+def _number(square: FloatArray, n: int, factors: int | None, seed: Seed) -> tuple[int, ParallelAnalysis, str]:
     """How many factors to fit, what noise would show, and how that was found."""
-    most = most_factors(len(square))
+    most = max_factors(len(square))
     if factors is not None and not 0 <= factors <= most:
         raise OptionError(f"factors is {factors}; {len(square)} criteria allow 0 to {most}")
     if len(square) < 3 or n <= len(square) + 1 or np.linalg.eigvalsh(square)[0] < _SINGULAR:
-        return 0, Parallel(0, np.zeros(0), np.zeros(0)), "too few criteria or rows, or one is determined by the others"
+        return (
+            0,
+            ParallelAnalysis(0, np.zeros(0), np.zeros(0)),
+            "too few criteria or rows, or one is determined by the others",
+        )
     parallel = parallel_analysis(square, n, seed=seed)
     if factors is not None:
         return factors, parallel, f"as asked (parallel analysis: {parallel.number})"
@@ -375,7 +379,7 @@ def _number(square: FloatArray, n: int, factors: int | None, seed: Seed) -> tupl
 
 def _fitted(
     square: FloatArray, n: int, number: int, gap: float, communality: float, promax: str, *, drop: bool
-) -> tuple[Factors | None, IntArray, tuple[Dropped, ...]]:
+) -> tuple[Factors | None, IntArray, tuple[DroppedVariable, ...]]:
     everything = np.arange(len(square))
     if not number:
         return None, everything, ()
@@ -385,7 +389,7 @@ def _fitted(
 
 
 def _notes(
-    found: Correlations, fit: Factors | None, names: Sequence[str], left: IntArray, chosen: str, asked: int | None
+    found: CorrelationMatrix, fit: Factors | None, names: Sequence[str], left: IntArray, chosen: str, asked: int | None
 ) -> list[str]:
     lacking, n = found.n - found.n_complete, found.n_complete
     notes = [f"{lacking} of {found.n} rows lack a criterion: factors are fitted on the others"] if lacking else []
@@ -408,11 +412,11 @@ def _notes(
 
 def _misfit(fit: Factors | None, names: Sequence[str], left: IntArray, gap: float, communality: float) -> list[str]:
     """Name what fits badly and was kept, because it was asked for or too little would have been left."""
-    worst = None if fit is None else worst_fit(fit, gap, communality)
+    worst = None if fit is None else find_worst_variable(fit, gap, communality)
     return [] if worst is None else [f"'{names[left[worst.variable]]}' fits badly ({worst.reason}) and was kept"]
 
 
-def _pair_rows(names: Sequence[str], found: Correlations) -> tuple[CriterionPair, ...]:
+def _pair_rows(names: Sequence[str], found: CorrelationMatrix) -> tuple[CriterionPair, ...]:
     return tuple(
         CriterionPair(
             names[a],

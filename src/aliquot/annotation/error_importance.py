@@ -16,7 +16,7 @@ from aliquot.core.result import Result, frame_of, signature
 from aliquot.errors import DataError, OptionError, unknown_name
 from aliquot.io.formats.table_columns import map_columns, numbers_of
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
-from aliquot.stats.regression import Importance, error_importance
+from aliquot.stats.regression import ErrorSlopes, error_importance
 
 TYPES = ("category", "severity")
 VALUE = "value"
@@ -153,7 +153,7 @@ def _per_annotator(table: _Counts, level: float) -> tuple[list[ErrorCost], list[
 
 
 def _rows(
-    name: str, fit: Importance, table: _Counts, annotator: str | None = None, mine: BoolArray | None = None
+    name: str, fit: ErrorSlopes, table: _Counts, annotator: str | None = None, mine: BoolArray | None = None
 ) -> list[ErrorCost]:
     used = np.isfinite(table.targets[name]) & (True if mine is None else mine)
     return [
@@ -173,7 +173,7 @@ def _rows(
     ]
 
 
-def _notes(fits: Mapping[str, Importance], table: _Counts) -> list[str]:
+def _notes(fits: Mapping[str, ErrorSlopes], table: _Counts) -> list[str]:
     notes = []
     for name, fit in fits.items():
         notes += [

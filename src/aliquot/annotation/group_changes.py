@@ -12,8 +12,8 @@ import polars as pl
 from aliquot.annotation.choice_tables import ChoiceTable, choice_table
 from aliquot.core.result import Result, frame_of, signature
 from aliquot.errors import DataError, OptionError, quoted, unknown_name
-from aliquot.stats.clustered import ChangeTest, change_test
-from aliquot.stats.multiple_testing import ADJUSTMENTS, adjusted
+from aliquot.stats.cluster_robust import ChangeTest, change_test
+from aliquot.stats.multiple_testing import ADJUSTMENTS, adjust_p_values
 
 ONLY = "change"
 """Name of a single measure that has none."""
@@ -168,8 +168,8 @@ def _two_groups(rows: pl.DataFrame, groups: Sequence[str] | None, where: str) ->
 
 
 def _rows(tests: Mapping[str, ChangeTest], first: str, second: str, adjust: str) -> tuple[GroupChange, ...]:
-    means = adjusted(np.array([test.p for test in tests.values()]), adjust)
-    shares = adjusted(np.array([test.p_improved for test in tests.values()]), adjust)
+    means = adjust_p_values(np.array([test.p for test in tests.values()]), adjust)
+    shares = adjust_p_values(np.array([test.p_improved for test in tests.values()]), adjust)
     return tuple(
         GroupChange(
             measure=name,

@@ -17,15 +17,21 @@ from aliquot.stats.arrays import FloatArray, IntArray, Seed
 from aliquot.stats.bradley_terry import BradleyTerry, bradley_terry
 from aliquot.stats.choices import (
     Choices,
-    choices_of_system,
     informative_clusters,
     pair_sign_tests,
     sign_test,
+    system_outcomes,
     tally,
 )
-from aliquot.stats.clustered import clustered_share
-from aliquot.stats.multiple_testing import adjust_pairs, choose_adjustment, max_t, significantly_better, two_sided
-from aliquot.stats.ranks import cluster as cluster_numbers
+from aliquot.stats.cluster_robust import clustered_share
+from aliquot.stats.multiple_testing import (
+    adjust_by_max_t,
+    adjust_pairs,
+    choose_adjustment,
+    significantly_better,
+    two_sided_p,
+)
+from aliquot.stats.ranks import assign_clusters as cluster_numbers
 from aliquot.stats.ranks import rank_intervals, student_p
 
 RULES = ("any", "published")
@@ -288,12 +294,12 @@ def _pair_tests(choices: Choices, fit: BradleyTerry, adjust: str, rule: str, see
         return _PairTests(fit.scores, direct, net, p, p)
     alone = np.bincount(fit.component)[fit.component] == 2  # nothing but the two systems' own choices
     exact = alone[:, None] | (informative_clusters(choices) < FEW)
-    p = np.where(exact, np.where(gap * net < -1e-9, 1.0, direct), two_sided(one_sided))
+    p = np.where(exact, np.where(gap * net < -1e-9, 1.0, direct), two_sided_p(one_sided))
     p_adjusted = np.full(p.shape, np.nan)
     for part in np.unique(fit.component):
         here = np.ix_(fit.component == part, fit.component == part)
         p_adjusted[here] = (
-            max_t(p[here], fit.covariance[here], np.array(fit.df), seed=seed)
+            adjust_by_max_t(p[here], fit.covariance[here], np.array(fit.df), seed=seed)
             if adjust == "maxt"
             else adjust_pairs(p[here], adjust)
         )
@@ -321,7 +327,7 @@ def _system_rows(
         np.divide(preferences.shown[:, 1:], shown, out=shares_best_worst, where=shown > 0)
     rows = []
     for at, name in enumerate(preferences.systems):
-        share = clustered_share(*choices_of_system(preferences.choices, at), level)
+        share = clustered_share(*system_outcomes(preferences.choices, at), level)
         rank_low, rank_high, cluster = (int(values[at]) for values in ranks)
         best, worst = shares_best_worst[at].tolist()
         row = SystemPreference(

@@ -30,7 +30,7 @@ from aliquot.core.judgments import MARKED, Judgments, answer_column
 from aliquot.core.registry import bind, parameters_of, parse_spec, written
 from aliquot.errors import DataError, OptionError, unknown_name
 from aliquot.io.formats.mqm import MQMWeights
-from aliquot.stats.annotator_effects import GroupScores, crossed_effects, group_zscores
+from aliquot.stats.annotator_effects import GroupZScores, crossed_effects, group_zscores
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
 
 _LABEL = "_label"
@@ -240,7 +240,7 @@ def z_scores(
     return Normalised(z, _z_report(table, by, groups, found), _z_notes(values, named, found, groups, minimum, guard))
 
 
-def _z_report(table: pl.DataFrame, by: tuple[str, ...], groups: IntArray, found: GroupScores) -> pl.DataFrame:
+def _z_report(table: pl.DataFrame, by: tuple[str, ...], groups: IntArray, found: GroupZScores) -> pl.DataFrame:
     status = np.where(found.few, "few", np.where(found.constant, "constant", "ok"))
     numbers = pl.DataFrame({"answers": found.count, "mean": found.mean, "sd": found.sd, "status": status})
     report = table[first_rows(groups)].select(by).hstack(numbers)
@@ -248,7 +248,7 @@ def _z_report(table: pl.DataFrame, by: tuple[str, ...], groups: IntArray, found:
 
 
 def _z_notes(
-    values: FloatArray, named: BoolArray, found: GroupScores, groups: IntArray, minimum: int, guard: str
+    values: FloatArray, named: BoolArray, found: GroupZScores, groups: IntArray, minimum: int, guard: str
 ) -> tuple[str, ...]:
     notes = []
     done = "left out" if guard == "drop" else "compared with those of all annotators"

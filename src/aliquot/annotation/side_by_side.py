@@ -21,9 +21,9 @@ from aliquot.core.result import Result, frame_of, signature
 from aliquot.errors import DataError, OptionError, unknown_name
 from aliquot.stats.arrays import BoolArray, IntArray
 from aliquot.stats.choices import clustered_sign_test, mcnemar, sign_test
-from aliquot.stats.clustered import clustered_difference, clustered_mean, clustered_share
-from aliquot.stats.multiple_testing import adjusted
-from aliquot.stats.text_similarity import edit_distances, fewer_edits, text_lengths
+from aliquot.stats.cluster_robust import clustered_difference, clustered_mean, clustered_share
+from aliquot.stats.multiple_testing import adjust_p_values
+from aliquot.stats.text_similarity import compare_edits, edit_distances, text_lengths
 
 # -- verify --------------------------------------------------------------------------------------------------------
 
@@ -212,7 +212,7 @@ Row = TypeVar("Row", "VerifiedPair", "PostEdited")
 
 
 def _with_adjusted_p(rows: Sequence[Row], adjust: str) -> tuple[Row, ...]:
-    p = adjusted(np.array([row.p for row in rows], dtype=np.float64), adjust)
+    p = adjust_p_values(np.array([row.p for row in rows], dtype=np.float64), adjust)
     return tuple(replace(row, p_adjusted=float(value)) for row, value in zip(rows, p, strict=True))
 
 
@@ -430,7 +430,7 @@ def _edited(group: str, a: str, b: str, rows: pl.DataFrame, level: float) -> Pos
     length = float(text_lengths(final).sum())
     cluster = rows["cluster"].to_numpy().astype(np.int64)
     gap = clustered_mean((to_a - to_b).astype(np.float64), cluster, level)
-    fewer = fewer_edits(to_a, to_b)
+    fewer = compare_edits(to_a, to_b)
     same = (rows["output_a"] == rows["output_b"]).to_numpy()
     chosen = _chosen(rows["side"], same)
     chosen_a, chosen_b = int((chosen == 1).sum()), int((chosen == -1).sum())

@@ -19,7 +19,7 @@ from aliquot.annotation.agreement_result import PAIR_MEASURES, TABLES, Agreement
 from aliquot.annotation.coefficients import MEASURES
 from aliquot.cli import ALL_ROWS, common, render
 from aliquot.errors import unknown_name
-from aliquot.stats.annotator_model import VARIANTS
+from aliquot.stats.annotator_model import TRUST_VARIANTS
 
 _what = partial(typer.Option, rich_help_panel="What to compare")
 _how = partial(typer.Option, rich_help_panel="How to measure")
@@ -104,8 +104,8 @@ def run(
         raise unknown_name("measure of pairs", pair_measure, PAIR_MEASURES)
     if table not in TABLES:
         raise unknown_name("table", table, TABLES, "choose with --table")
-    if trust_variant not in VARIANTS:
-        raise unknown_name("trust variant", trust_variant, VARIANTS, "choose with --trust-variant")
+    if trust_variant not in TRUST_VARIANTS:
+        raise unknown_name("trust variant", trust_variant, TRUST_VARIANTS, "choose with --trust-variant")
     given, apart = common.load_with_judgments(
         data, judgments, answer=answer, columns=columns, key=key, systems=systems, exclude=exclude, format=format
     )

@@ -23,7 +23,7 @@ from aliquot.sampling.pretrained import model_scores
 from aliquot.sampling.select import select
 from aliquot.sampling.tasks import positive
 from aliquot.stats.arrays import FloatArray
-from aliquot.stats.correlation import kendall_rows
+from aliquot.stats.correlation import kendall_with_target
 from aliquot.stats.subset_search import knapsack
 
 Item = dict[str, Any]
@@ -138,7 +138,7 @@ def _consistency(evalset: EvalSet, metric: str | None = None, metric_target: str
     values = metric_scores(evalset, metric)
     target = values if metric_target is None else metric_scores(evalset, metric_target)
     means = np.where(np.isfinite(target).all(axis=0), column_means(target), row_mean(target.T))
-    return np.where(np.isfinite(values).any(axis=1), kendall_rows(values, means), np.nan)
+    return np.where(np.isfinite(values).any(axis=1), kendall_with_target(values, means), np.nan)
 
 
 def column_means(table: FloatArray) -> FloatArray:

@@ -32,7 +32,7 @@ from scipy.stats import wilcoxon
 from aliquot.compat.select_subset import Item, as_items, column_means
 from aliquot.errors import DataError, OptionError, quoted, unknown_name
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
-from aliquot.stats.pairwise import EXACT_UNTIED, wilcoxon_p
+from aliquot.stats.pairwise import MAX_EXACT_UNTIED, wilcoxon_p
 
 Data = Sequence[Item] | str | Path
 """Items, or a path or descriptor to load them from."""
@@ -191,7 +191,7 @@ def _neighbours(ranked: FloatArray) -> tuple[BoolArray, FloatArray]:
     """Compare each system after the first with the one before: the same everywhere? p-value of the one before?"""
     below, above = ranked[:, 1:], ranked[:, :-1]
     same = (below == above).all(axis=0)
-    if len(ranked) <= EXACT_UNTIED:
+    if len(ranked) <= MAX_EXACT_UNTIED:
         return same, np.diagonal(wilcoxon_p(ranked, all_digits=True), 1)
     # With more items scipy approximates whatever the ties, and so tests neighbours at once: fewer pairs than all.
     p_values = np.full(len(same), 0.5)

@@ -10,8 +10,13 @@ import polars as pl
 
 from aliquot.core.conventions import usable_metrics
 from aliquot.core.evalset import EvalSet
-from aliquot.stats.annotator_scales import OtherScale, Reversed, other_scales, reversed_annotators
-from aliquot.stats.arrays import FloatArray, codes_of, spread_of
+from aliquot.stats.annotator_scales import (
+    ReversedAnnotator,
+    ScaleMismatch,
+    find_reversed_annotators,
+    find_scale_mismatches,
+)
+from aliquot.stats.arrays import FloatArray, encode_labels, nan_std
 
 _REMEDY = "correct or leave out these judgments"
 _SHOWN = 5
@@ -46,13 +51,13 @@ def _annotator_notes(evalset: EvalSet) -> list[str]:
 
 def _notes_of(evalset: EvalSet, table: pl.DataFrame, about: str) -> list[str]:
     names = table["annotator"].unique(maintain_order=True).to_list()
-    values, annotator = table["value"].to_numpy().astype(np.float64), codes_of(table["annotator"].to_list())
-    scales = other_scales(values, annotator)
+    values, annotator = table["value"].to_numpy().astype(np.float64), encode_labels(table["annotator"].to_list())
+    scales = find_scale_mismatches(values, annotator)
     notes = [_scale_note(found, names[found.annotator], about) for found in scales]
     told = {found.annotator for found in scales}
     parts = [_others(table, values, ["item", "system"]), _metrics(evalset, table), _others(table, values, ["system"])]
     reference = _mean_of([part for part in parts if part is not None and np.isfinite(part).any()])
-    reversed_ones = [] if reference is None else reversed_annotators(values, annotator, reference)
+    reversed_ones = [] if reference is None else find_reversed_annotators(values, annotator, reference)
     notes += [
         _reversed_note(turned, names[turned.annotator], about)
         for turned in reversed_ones
@@ -61,14 +66,14 @@ def _notes_of(evalset: EvalSet, table: pl.DataFrame, about: str) -> list[str]:
     return notes
 
 
-def _scale_note(found: OtherScale, name: str, about: str) -> str:
+def _scale_note(found: ScaleMismatch, name: str, about: str) -> str:
     ends = f"80% of {found.judgments} judgments are between {found.own[0]:g} and {found.own[1]:g}"
     others = f"those of the others typically between {found.others[0]:g} and {found.others[1]:g}"
     kind = "has flipped signs" if found.factor < 0 else "uses another scale"
     return f"annotator '{name}'{about} {kind}: {ends}, {others}; {_REMEDY}"
 
 
-def _reversed_note(turned: Reversed, name: str, about: str) -> str:
+def _reversed_note(turned: ReversedAnnotator, name: str, about: str) -> str:
     return (
         f"annotator '{name}'{about} judges the wrong way round: correlation {turned.correlation:.2f} with the other "
         f"annotators and metrics over {turned.judgments} judgments, where that of the others is typically "
@@ -80,7 +85,7 @@ def _mean_of(parts: list[FloatArray]) -> FloatArray | None:
     """The mean of standardised references, so that what one annotator may dispute does not decide alone."""
     if not parts:
         return None
-    stacked = np.array([(part - np.nanmean(part)) / (float(spread_of(part)) or 1.0) for part in parts])
+    stacked = np.array([(part - np.nanmean(part)) / (float(nan_std(part)) or 1.0) for part in parts])
     present = np.isfinite(stacked)
     return np.where(
         present.any(axis=0), np.where(present, stacked, 0.0).sum(axis=0) / np.maximum(present.sum(axis=0), 1), np.nan
@@ -89,8 +94,8 @@ def _mean_of(parts: list[FloatArray]) -> FloatArray | None:
 
 def _others(table: pl.DataFrame, values: FloatArray, keys: list[str]) -> FloatArray | None:
     """The mean of the other annotators on the same output (or system); NaN where there is none."""
-    cell = codes_of(table.select(keys).rows())
-    own = codes_of(list(zip(cell.tolist(), table["annotator"].to_list(), strict=True)))
+    cell = encode_labels(table.select(keys).rows())
+    own = encode_labels(list(zip(cell.tolist(), table["annotator"].to_list(), strict=True)))
     sums, counts = np.bincount(cell, values), np.bincount(cell)
     left = counts[cell] - np.bincount(own)[own]
     if not (left > 0).any():
@@ -119,7 +124,7 @@ def _standardised_mean(evalset: EvalSet) -> FloatArray | None:
     total, known = np.zeros((evalset.n_items, evalset.n_systems)), np.zeros((evalset.n_items, evalset.n_systems))
     for name in names:
         scores = evalset.scores[name]
-        standardised = (scores - np.nanmean(scores)) / (float(spread_of(scores)) or 1.0)
+        standardised = (scores - np.nanmean(scores)) / (float(nan_std(scores)) or 1.0)
         known += np.isfinite(standardised)
         total += np.where(np.isfinite(standardised), standardised, 0.0)
     return np.where(known > 0, total / np.maximum(known, 1), np.nan)

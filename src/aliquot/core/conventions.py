@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from aliquot.errors import DataError
-from aliquot.stats.arrays import FloatArray, extreme_size, is_constant
+from aliquot.stats.arrays import FloatArray, is_constant, overflow_scale
 
 if TYPE_CHECKING:  # which imports this file
     from aliquot.core.evalset import EvalSet
@@ -42,7 +42,7 @@ def require_squares(values: FloatArray, what: str) -> None:
     largest = float(known.max()) if known.size else 1.0
     if not _SQUARES[0] <= largest <= _SQUARES[1]:
         raise DataError(
-            f"{what}: the largest value is {largest:g}, whose square is no number; divide by {extreme_size(values):g}"
+            f"{what}: the largest value is {largest:g}, whose square is no number; divide by {overflow_scale(values):g}"
         )
 
 

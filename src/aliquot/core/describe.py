@@ -14,7 +14,7 @@ from aliquot.core.plausibility import plausibility_notes
 from aliquot.core.result import Result, frame_of, signature
 from aliquot.errors import unknown_name
 from aliquot.stats.arrays import FloatArray
-from aliquot.stats.correlation import column_means_where_both, pearson
+from aliquot.stats.correlation import common_column_means, pearson
 
 FEWEST_FOR_PLAN = 4
 """Items judged for all systems that tell anything about spread and its tails."""
@@ -148,7 +148,7 @@ def _summarise(evalset: EvalSet, name: str, human: str | None, target: FloatArra
     item_r = system_r = float("nan")
     if target is not None and name != human and some:
         item_r = pearson(values.ravel(), target.ravel())
-        system_r = pearson(*column_means_where_both(values, target))
+        system_r = pearson(*common_column_means(values, target))
     return ScoreSummary(
         name=name,
         human=name == human or looks_human(name),

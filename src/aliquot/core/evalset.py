@@ -28,7 +28,7 @@ from aliquot.core.conventions import looks_human
 from aliquot.core.judgments import MARKED, Judgments
 from aliquot.core.shown import Shown
 from aliquot.errors import DataError, OptionError, unknown_name
-from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, codes_of
+from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, encode_labels
 
 if TYPE_CHECKING:
     from aliquot.core.describe import Description
@@ -169,7 +169,7 @@ class EvalSet(Shown):
             return None
         named = self.items["document"].to_numpy()
         labels = [value if value is not None else ("alone", index) for index, value in enumerate(named)]
-        return codes_of(labels)
+        return encode_labels(labels)
 
     def derived(self, key: str, make: Callable[[EvalSet], Derived]) -> Derived:
         """Return what depends on nothing but this set, made once: the set never changes. Arrays become read-only."""

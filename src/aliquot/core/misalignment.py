@@ -18,12 +18,12 @@ from aliquot.stats.alignment import (
     OutputFeatures,
     agreement_within_cells,
     explain_scores,
-    find_exchange,
+    find_swapped_systems,
     output_features,
     shift_cells,
 )
-from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, codes_of, group_means
-from aliquot.stats.text_features import dense_vectors
+from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, encode_labels, group_means
+from aliquot.stats.text_features import hashed_vectors
 
 _MIN_ITEMS = 50  # fewer say too little
 _MIN_CELLS = 100  # of one annotator
@@ -85,7 +85,7 @@ def _describe_outputs(evalset: EvalSet, rows: IntArray) -> OutputFeatures:
     if evalset.outputs is not None:
         texts = [evalset.outputs[system].gather(rows).to_list() for system in evalset.systems]
         flat = [text or "" for item in zip(*texts, strict=True) for text in item]
-        vectors = dense_vectors(flat).reshape(len(rows), width, -1)
+        vectors = hashed_vectors(flat).reshape(len(rows), width, -1)
         size = np.array([len(text) for text in flat], dtype=np.float64).reshape(len(rows), width)
         lengths = np.where(size > 0, size, np.nan)
     metric = mean_metric(evalset)
@@ -117,7 +117,7 @@ def _compare_alignments(
         trace = f"{what} fit the outputs better when moved by one row"
         note = f"{trace} (log-likelihood {evidence:+.0f}): rows shifted, or ids off by one? {_REMEDY}"
         return _Misfit(note, evidence)
-    exchange = find_exchange(own, features, others)
+    exchange = find_swapped_systems(own, features, others)
     if exchange is None or exchange.evidence <= _MIN_EVIDENCE + np.log(exchange.tries * tries):
         return None
     first, second = (evalset.systems[system] for system in exchange.systems)
@@ -200,7 +200,7 @@ class _Answers:
         answers = cls(
             cell,
             table["value"].to_numpy().astype(np.float64),
-            codes_of(names),
+            encode_labels(names),
             order,
             list(dict.fromkeys(names)),
             (len(rows), evalset.n_systems),

@@ -12,7 +12,7 @@ from aliquot.core.annotator_scales import annotator_notes
 from aliquot.core.conventions import usable_metrics
 from aliquot.core.evalset import EvalSet
 from aliquot.core.misalignment import misalignment_notes
-from aliquot.stats.arrays import codes_of
+from aliquot.stats.arrays import encode_labels
 from aliquot.stats.plausibility import (
     find_copied_columns,
     find_outside_values,
@@ -140,9 +140,9 @@ def _copied_annotators(evalset: EvalSet) -> list[str]:
     table = evalset.judgments.answers().filter(pl.col("value").is_not_null() & pl.col("annotator").is_not_null())
     cells = table.group_by([*keys, "annotator"], maintain_order=True).agg(pl.col("value").mean())
     names = cells["annotator"].unique(maintain_order=True).to_list()
-    row = codes_of(cells.select(keys).rows())
+    row = encode_labels(cells.select(keys).rows())
     values = np.full((int(row.max()) + 1 if len(row) else 0, len(names)), np.nan)
-    values[row, codes_of(cells["annotator"].to_list())] = cells["value"].to_numpy()
+    values[row, encode_labels(cells["annotator"].to_list())] = cells["value"].to_numpy()
     return [
         f"annotators '{names[first]}' and '{names[second]}' gave equal judgments on {count} outputs that both judged: "
         "one is a copy of the other, and errors are underestimated; leave one of them out"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from aliquot.stats.multiple_testing import adjusted
+from aliquot.stats.multiple_testing import adjust_p_values
 
 MAX_NAMES = 3  # names that are written out
 
@@ -122,7 +122,7 @@ def find_lead(
     if len(leaders) == 1 and below:
         own = {test.b: test for test in testable if test.a == leaders[0]}
         p = np.array([own[name].p_adjusted if method == "maxt" else own[name].p for name in below if name in own])
-        held = p if method == "maxt" else adjusted(p, method)
+        held = p if method == "maxt" else adjust_p_values(p, method)
         tested = [name for name in below if name in own]
         sure = {n for n, value in zip(tested, held, strict=True) if min(value, own[n].p_adjusted) < alpha}
         rivals = tuple(name for name in below if name not in sure)

@@ -18,10 +18,10 @@ from aliquot.estimation.proxies import Proxies, plain_proxies, rich_proxies, sta
 from aliquot.estimation.published import NEIGHBOURS, check_neighbours, neighbour_means
 from aliquot.estimation.sample import ESTIMATORS, Estimator, Fitted, Sample, estimator
 from aliquot.stats.arrays import FloatArray, IntArray
-from aliquot.stats.design_variance import contributions
-from aliquot.stats.mixed_model import cell_weights, item_effect_means, item_share, pooling_factors
-from aliquot.stats.regression import PooledFit, left_over, pooled_ridge, power, weighted_means
-from aliquot.stats.shrinkage import FEWEST_SYSTEMS, drawn_together, shrunk
+from aliquot.stats.design_variance import linearised_contributions
+from aliquot.stats.mixed_model import as_cell_weights, item_effect_means, item_share, pooling_factors
+from aliquot.stats.regression import PooledFit, pooled_ridge, power_tuning, residual_squares, weighted_means
+from aliquot.stats.shrinkage import MIN_SYSTEMS, shrink_robustly, shrink_to_prediction
 
 # -- Means: of the judged items, and of bins of them (METHODS.md section 4) ------------------------------------------
 
@@ -32,7 +32,7 @@ _ENOUGH = 8
 @estimator("mean")
 def mean(sample: Sample) -> Fitted:
     """The weighted mean of the judged items (Hajek); the plain mean for equal chances."""
-    return Fitted(weighted_means(sample.scores, sample.cells), contributions(sample.scores, sample.cells))
+    return Fitted(weighted_means(sample.scores, sample.cells), linearised_contributions(sample.scores, sample.cells))
 
 
 @estimator("stratified")
@@ -51,7 +51,7 @@ def stratified(sample: Sample, *, bins: str | None = None) -> Fitted:
     weight = _calibrated(sample.weight, judged, sizes)
     means = _bin_means(sample.scores, judged, sample.weight, len(sizes))
     values = weighted_means(sample.scores, weight)
-    z = contributions(sample.scores - means[judged], weight)
+    z = linearised_contributions(sample.scores - means[judged], weight)
     if sample.kind != "stratified":  # there the design's variance counts each bin's degrees of freedom itself
         count = np.bincount(judged, minlength=len(sizes))[judged]
         z = z * np.sqrt(count / np.maximum(count - 1, 1))[:, None]
@@ -61,10 +61,10 @@ def stratified(sample: Sample, *, bins: str | None = None) -> Fitted:
 def _by_design_bins(sample: Sample, stratum: IntArray) -> Fitted:
     """The design's own bins: its weights add up to their sizes already."""
     means = _bin_means(sample.scores, stratum, sample.weight, int(stratum.max()) + 1)
-    z = contributions(sample.scores - means[stratum], sample.weight)
+    z = linearised_contributions(sample.scores - means[stratum], sample.weight)
     if sample.kind != "stratified":
         count = np.bincount(stratum)[stratum]
-        z = np.where((count > 1)[:, None], z, contributions(sample.scores, sample.weight))
+        z = np.where((count > 1)[:, None], z, linearised_contributions(sample.scores, sample.weight))
         z = z * np.sqrt(np.where(count > 1, count / np.maximum(count - 1, 1), 1.0))[:, None]
     return Fitted(weighted_means(sample.scores, sample.weight), z, details={"bins": int(stratum.max()) + 1})
 
@@ -170,7 +170,7 @@ def greg(
     enough = RIDGE if features == "rich" else RIDGE * proxies.width  # plain features have unit variance each
     strength, notes = taught(proxies.width, sample, strength, enough)
     fit = _slopes(proxies, sample, strength)
-    share = power(sample.scores, fit.left_out, sample.weight) if tune else 1.0
+    share = power_tuning(sample.scores, fit.left_out, sample.weight) if tune else 1.0
     slopes = share * fit.slopes
     residual = sample.scores - proxies.judged @ slopes
     foreseen = proxies.means @ slopes
@@ -190,7 +190,7 @@ def greg(
         )
     return Fitted(
         values,
-        _pooled(contributions(unseen, sample.weight), sample),
+        _pooled(linearised_contributions(unseen, sample.weight), sample),
         residual=unseen,
         proxy=fit.left_out,
         foreseen=foreseen,
@@ -210,7 +210,7 @@ def _slopes(proxies: Proxies, sample: Sample, ridge: float) -> PooledFit:
     own = pooled_ridge(proxies.judged[:, :, :-1], sample.scores, weight, ridge)
     own = replace(own, slopes=np.append(own.slopes, 0.0))
     leaning = pooled_ridge(proxies.judged, sample.scores, weight, max(ridge, _PRIOR_RIDGE))
-    left = [left_over(sample.scores, fit.left_out, sample.weight) for fit in (own, leaning)]
+    left = [residual_squares(sample.scores, fit.left_out, sample.weight) for fit in (own, leaning)]
     if min(left) <= 0:
         return own
     part = 1.0 / (1.0 + (left[1] / left[0]) ** (sample.n / 2))
@@ -239,10 +239,10 @@ def multilevel(sample: Sample, *, metrics: tuple[str, ...] | None = None, texts:
     fitted = greg(sample, metrics=metrics, texts=texts)
     if fitted.foreseen is None:
         return fitted
-    if np.isfinite(fitted.values).sum() < FEWEST_SYSTEMS:
-        note = f"fewer than {FEWEST_SYSTEMS} systems do not tell how far to draw: nothing is drawn, greg is used"
+    if np.isfinite(fitted.values).sum() < MIN_SYSTEMS:
+        note = f"fewer than {MIN_SYSTEMS} systems do not tell how far to draw: nothing is drawn, greg is used"
         return replace(fitted, notes=(*fitted.notes, note))
-    values, share = shrunk(fitted.values, fitted.foreseen, sample.errors(fitted).covariance)
+    values, share = shrink_to_prediction(fitted.values, fitted.foreseen, sample.errors(fitted).covariance)
     note = (
         f"means are drawn towards what the metrics expect ({share:.0%} of the systems' own effects is kept): "
         "biased, for rankings only"
@@ -263,9 +263,9 @@ def informed(sample: Sample, *, metrics: tuple[str, ...] | None = None, texts: b
         texts: use how the outputs of an item agree, and differ in length; no metric is needed.
     """
     fitted = greg(sample, metrics=metrics, texts=texts)
-    if fitted.foreseen is None or np.isfinite(fitted.values).sum() < FEWEST_SYSTEMS:
+    if fitted.foreseen is None or np.isfinite(fitted.values).sum() < MIN_SYSTEMS:
         return fitted
-    values, share = drawn_together(fitted.values, fitted.foreseen, sample.errors(fitted).covariance)
+    values, share = shrink_robustly(fitted.values, fitted.foreseen, sample.errors(fitted).covariance)
     note = f"systems are drawn towards what is expected of them ({share:.0%} of their own effects is kept): biased"
     return replace(fitted, values=values, notes=(*fitted.notes, note), details={**fitted.details, "share": share})
 
@@ -303,7 +303,7 @@ _ITSELF = 1e-6  # weight beyond itself of a cell that stands for no other: any s
 
 def _beyond_itself(sample: Sample) -> FloatArray:
     """How many unjudged cells of its system each judged cell stands for, w - 1 (Brewer 1999); a system's w sum to N."""
-    weight = np.where(np.isfinite(sample.scores), cell_weights(sample.cells), 0.0)
+    weight = np.where(np.isfinite(sample.scores), as_cell_weights(sample.cells), 0.0)
     total = weight.sum(axis=0)
     scaled: FloatArray = weight * np.divide(sample.population, total, out=np.ones_like(total), where=total > 0)
     return np.maximum(scaled - 1.0, _ITSELF)
@@ -365,7 +365,7 @@ def _control_variate(sample: Sample, proxies: FloatArray, names: list[str], *, l
         values[system] = use * everywhere + weighted_means(residual, sample.weight)[0]
         left_out[:, system] = use * fit.left_out[:, 0]
         residuals[:, system] = sample.scores[:, system] - left_out[:, system]
-    z = contributions(residuals, sample.weight)
+    z = linearised_contributions(residuals, sample.weight)
     return Fitted(values, z, proxy=left_out, notes=notes, details={"metrics": names})
 
 

@@ -27,7 +27,7 @@ from aliquot.errors import (
     warn_caller,
 )
 from aliquot.io.inputs import JudgmentsLike, as_judgments
-from aliquot.stats.arrays import FloatArray, extreme_size
+from aliquot.stats.arrays import FloatArray, overflow_scale
 
 # -- Bringing data, selection and judgments together, and telling in one table what does not fit ---------------------
 
@@ -192,18 +192,18 @@ def scale_of(data: EvalSet, judgments: Judgments | None, human: str | None) -> f
     name = human or data.human
     values = [data.scores[name]] if name is not None and name in data.scores else []
     values += [made.table["value"].drop_nulls().to_numpy() for made in (judgments,) if made is not None]
-    return max((extreme_size(part) for part in values), key=lambda size: abs(np.log10(size)), default=1.0)
+    return max((overflow_scale(part) for part in values), key=lambda size: abs(np.log10(size)), default=1.0)
 
 
 def extreme_metrics(data: EvalSet) -> bool:
     """Whether some metric is so large or small that it must be rescaled, which changes no estimate."""
-    return any(extreme_size(data.scores[name]) != 1.0 for name in data.metrics)
+    return any(overflow_scale(data.scores[name]) != 1.0 for name in data.metrics)
 
 
 def at_scale(data: EvalSet, size: float) -> EvalSet:
     """Divide all that people said by `size`, and other scores that are as extreme by their own size."""
     scores = {
-        name: values / (size if name == data.human or looks_human(name) else extreme_size(values))
+        name: values / (size if name == data.human or looks_human(name) else overflow_scale(values))
         for name, values in data.scores.items()
     }
     made = None if data.judgments is None else judgments_at_scale(data.judgments, size)

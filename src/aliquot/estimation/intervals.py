@@ -18,19 +18,19 @@ from aliquot.stats.arrays import (
     IntArray,
     Seed,
     is_negligible,
-    largest_size,
-    lies_within,
-    snapped,
+    is_within,
+    max_abs,
+    snap_to_zero,
 )
-from aliquot.stats.proportions import korn_graubard, tango_interval
-from aliquot.stats.resampling import resampled_sums
-from aliquot.stats.sequences import (
+from aliquot.stats.confidence_sequences import (
     asymptotic_sequence,
     bernstein_half_width,
     betting_sequence,
     hoeffding_half_width,
-    tuned_rho,
+    tune_rho,
 )
+from aliquot.stats.proportions import korn_graubard, tango_interval
+from aliquot.stats.resampling import bootstrap_sums
 
 KINDS = ("t", "bootstrap", "hoeffding", "bernstein", "sequence")
 DRAWS = 10_000
@@ -211,7 +211,7 @@ def _bootstrap(inference: Inference, level: float, seed: Seed) -> Bounds:
     # What the target or the finite population changes in the variance changes the width alike.
     wider = wider * np.divide(inference.se, own, out=np.ones_like(own), where=own > 0)
     pair_wider = pair_wider * np.divide(inference.pair_se, pair_own, out=np.ones_like(pair_own), where=pair_own > 0)
-    deviations = resampled_sums(errors, DRAWS, seed)
+    deviations = bootstrap_sums(errors, DRAWS, seed)
     tail = (1 - level) / 2
     low, high = np.quantile(deviations, [tail, 1 - tail], axis=0)
     m = errors.shape[1]
@@ -251,7 +251,7 @@ def range_note(scores: FloatArray, value_range: tuple[float, float], kind: str) 
     2022, Table 5).
     """
     low, high = value_range
-    if lies_within(scores, low, high):
+    if is_within(scores, low, high):
         return None
     bad = np.nanmin(scores) if np.nanmin(scores) < low else np.nanmax(scores)
     outside = f"the score {bad:g} lies outside --range {low:g},{high:g}"
@@ -265,7 +265,7 @@ def range_note(scores: FloatArray, value_range: tuple[float, float], kind: str) 
 def refuse_outside(sample: Sample, value_range: tuple[float, float], interval: str) -> None:
     """Raise DataError for human scores outside the named scale, with the outputs, where its ends count."""
     low, high = value_range
-    if interval in _BY_WIDTH or lies_within(sample.scores, low, high):
+    if interval in _BY_WIDTH or is_within(sample.scores, low, high):
         return
     cells = np.argwhere((sample.scores < low) | (sample.scores > high))
     places = [
@@ -353,7 +353,7 @@ def _asymptotic(inference: Inference, level: float) -> Bounds:
 
 
 def _asymptotic_half(se: FloatArray, units: int, level: float) -> FloatArray:
-    se = snapped(se, largest_size(se))
+    se = snap_to_zero(se, max_abs(se))
     known = np.where(se > 0, se, np.nan) * np.sqrt(units)
-    path = asymptotic_sequence(0.0, known, units, tuned_rho(known, units, level), level)
+    path = asymptotic_sequence(0.0, known, units, tune_rho(known, units, level), level)
     return np.where(se == 0, 0.0, path.upper)

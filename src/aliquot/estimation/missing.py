@@ -15,7 +15,7 @@ from aliquot.core.selection import Selection
 from aliquot.errors import DataError
 from aliquot.estimation.proxies import standard_metric, usable
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
-from aliquot.stats.missingness import relation, uneven
+from aliquot.stats.missingness import cochran_q_test, missingness_test
 
 LEVEL = 0.01
 """p-value below which missing judgments are said to depend on something; gaps at random stay silent."""
@@ -76,7 +76,7 @@ def missing_notes(data: EvalSet, human: str | None, missing: Missing, *, selecte
     if not missing.counts[judged].any():
         return []
     notes = _quality_notes(data, human, missing, judged)
-    p = uneven(missing.present[:, judged], missing.asked[:, judged]) if selected else np.nan
+    p = cochran_q_test(missing.present[:, judged], missing.asked[:, judged]) if selected else np.nan
     if p < LEVEL:  # without a selection systems may be judged on different items on purpose
         notes.append(
             f"missing judgments are not spread evenly over the systems ({missing.listed()}; {_p(p)}): find "
@@ -91,7 +91,7 @@ def _quality_notes(data: EvalSet, human: str | None, missing: Missing, judged: B
         return []
     codes = data.documents
     units = np.arange(len(missing.rows)) if codes is None else np.unique(codes[missing.rows], return_inverse=True)[1]
-    found = relation(quality[:, judged], missing.present[:, judged], missing.asked[:, judged], units)
+    found = missingness_test(quality[:, judged], missing.present[:, judged], missing.asked[:, judged], units)
     names = np.array(missing.systems)[judged]
     tests = max(1, int(np.isfinite(found.p).sum()))
     notes = []

@@ -52,7 +52,13 @@ from aliquot.estimation.intervals import NOISE_SHARE
 from aliquot.estimation.targets import JudgingNoise
 from aliquot.io.inputs import JudgmentsLike, as_judgments
 from aliquot.stats.arrays import FloatArray
-from aliquot.stats.sequences import FIRST_LOOK, AsymptoticState, BettingState, start_asymptotic, start_betting
+from aliquot.stats.confidence_sequences import (
+    FIRST_LOOK,
+    AsymptoticState,
+    BettingState,
+    start_asymptotic,
+    start_betting,
+)
 
 Question = Literal["best", "ranking", "means"]
 QUESTIONS = ("best", "ranking", "means")

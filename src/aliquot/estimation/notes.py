@@ -16,7 +16,7 @@ from aliquot.estimation.ranking import Ranking
 from aliquot.estimation.sample import Sample
 from aliquot.stats.arrays import FloatArray
 from aliquot.stats.correlation import pearson
-from aliquot.stats.mixed_model import overlap
+from aliquot.stats.mixed_model import item_overlap
 
 MODELS = ("multilevel", "informed")
 """Estimators that draw means towards a model."""
@@ -80,7 +80,7 @@ def direction_notes(inference: Inference, human: str | None) -> list[str]:
 
 def _overlap_note(sample: Sample) -> str:
     present = np.isfinite(sample.scores).astype(np.float64)
-    counts, shared = overlap(present[:, present.any(axis=0)])
+    counts, shared = item_overlap(present[:, present.any(axis=0)])
     first, second = np.triu_indices(len(counts), 1)
     typical = float(np.median(shared[first, second])) if len(first) else 1.0
     return (

@@ -17,7 +17,7 @@ from aliquot.core.evalset import EvalSet
 from aliquot.errors import DataError
 from aliquot.estimation.proxies import standard_length, standard_metric, text_features
 from aliquot.estimation.sample import Sample
-from aliquot.stats.arrays import BoolArray, FloatArray, is_constant, is_negligible, largest_size, spread_of
+from aliquot.stats.arrays import BoolArray, FloatArray, is_constant, is_negligible, max_abs, nan_std
 
 RIDGE = 30.0
 """Items that stand for slopes of 0."""
@@ -63,7 +63,7 @@ def _standard(one: EvalSet, names: Sequence[str], keys: Sequence[str]) -> tuple[
     there = _features(one, names)
     y = _centred(scores, present)
     spread = float(np.sqrt((y[present] ** 2).mean()))
-    if is_negligible(spread, largest_size(scores)):
+    if is_negligible(spread, max_abs(scores)):
         raise DataError(f"--past {one.name}: the human scores do not vary; leave this campaign out")
     zero = np.zeros(scores.shape)
     x = np.stack([_centred(there[key], present)[present] if key in there else zero[present] for key in keys], axis=1)
@@ -85,7 +85,7 @@ def _features(evalset: EvalSet, names: Sequence[str]) -> dict[str, FloatArray]:
     length = standard_length(evalset)
     if usable:
         total = np.sum([standard_metric(evalset, name) for name in usable], axis=0)
-        mean = (total - total.mean()) / (float(spread_of(total)) or 1.0)
+        mean = (total - total.mean()) / (float(nan_std(total)) or 1.0)
         found["mean"], found["deviation"] = mean, mean - mean.mean(axis=1, keepdims=True)
         found["squared"] = _HALF * (mean**2 - 1.0)
         if length is not None:

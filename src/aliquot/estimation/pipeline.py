@@ -16,7 +16,7 @@ from aliquot.core.registry import Spec
 from aliquot.estimation.estimators import run_estimator
 from aliquot.estimation.sample import Errors, Fitted, Sample
 from aliquot.estimation.scales import Scale, find_scale
-from aliquot.stats.arrays import BoolArray, FloatArray, is_constant, is_negligible, largest_size, snapped
+from aliquot.stats.arrays import BoolArray, FloatArray, is_constant, is_negligible, max_abs, snap_to_zero
 from aliquot.stats.design_variance import degrees_of_freedom, pair_degrees_of_freedom
 from aliquot.stats.mixed_model import POOLED_CELLS, cell_covariance
 from aliquot.stats.ranks import student_p
@@ -139,7 +139,7 @@ class Inference:
     @cached_property
     def p_sample(self) -> FloatArray:
         """One-sided p-values of all pairs from the estimates' joint covariance; small where the row is better."""
-        difference = snapped(self.values[:, None] - self.values[None, :], largest_size(self.values))
+        difference = snap_to_zero(self.values[:, None] - self.values[None, :], max_abs(self.values))
         p = student_p(difference, self.pair_se, self.pair_freedom)
         np.fill_diagonal(p, 0.5)
         p[~self.judged] = p[:, ~self.judged] = np.nan
@@ -205,4 +205,4 @@ def pair_errors(covariance: FloatArray) -> FloatArray:
     """Standard deviation of every difference a - b."""
     squares = np.diag(covariance)
     total = squares[:, None] + squares[None, :]
-    return np.sqrt(np.clip(snapped(total - 2 * covariance, total), 0.0, None))
+    return np.sqrt(np.clip(snap_to_zero(total - 2 * covariance, total), 0.0, None))

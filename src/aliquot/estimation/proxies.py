@@ -16,7 +16,7 @@ import polars as pl
 from aliquot.core.conventions import log_lengths, usable_metrics
 from aliquot.core.evalset import EvalSet
 from aliquot.errors import AliquotWarning, DataError, OptionError, unknown_name
-from aliquot.stats.arrays import FloatArray, IntArray, is_constant, is_negligible, spread_of
+from aliquot.stats.arrays import FloatArray, IntArray, is_constant, is_negligible, nan_std
 from aliquot.stats.text_similarity import similarity_to_others
 
 # -- What metrics and sources say about every output: the features of the regression estimators ----------------------
@@ -91,7 +91,7 @@ def standard_metric(evalset: EvalSet, name: str) -> FloatArray:
 
     def make(evalset: EvalSet) -> FloatArray:
         values = filled_additively(evalset.scores[name])
-        standard: FloatArray = (values - values.mean()) / (float(spread_of(values)) or 1.0)
+        standard: FloatArray = (values - values.mean()) / (float(nan_std(values)) or 1.0)
         return standard
 
     return evalset.derived(f"standard metric {name}", make)

@@ -16,8 +16,8 @@ from aliquot.core.conventions import is_usable
 from aliquot.errors import OptionError
 from aliquot.estimation.proxies import usable
 from aliquot.estimation.sample import Fitted, Sample, estimator
-from aliquot.stats.arrays import FloatArray, is_constant, spread_of
-from aliquot.stats.design_variance import contributions
+from aliquot.stats.arrays import FloatArray, is_constant, nan_std
+from aliquot.stats.design_variance import linearised_contributions
 from aliquot.stats.regression import weighted_means
 
 NEIGHBOURS = 25
@@ -109,7 +109,7 @@ def _published(
         shares = weight[known, system] / weight[known, system].sum()
         values[system] = shares @ target - slopes @ (shares @ own[rows])
         residuals[known, system] = target - own[rows] @ slopes
-    return Fitted(values, contributions(residuals, weight), details={"metrics": list(used)} if used else {})
+    return Fitted(values, linearised_contributions(residuals, weight), details={"metrics": list(used)} if used else {})
 
 
 def _system_metrics(sample: Sample, named: list[str] | None, system: int) -> list[str]:
@@ -127,7 +127,7 @@ def _filled(column: FloatArray) -> FloatArray:
 
 def _standard(values: FloatArray) -> FloatArray:
     """Columns with mean 0 and variance 1 over the test set; one without spread is 0."""
-    spread = spread_of(values, axis=0)
+    spread = nan_std(values, axis=0)
     standard: FloatArray = np.divide(values - values.mean(axis=0), spread, out=np.zeros_like(values), where=spread > 0)
     return standard
 

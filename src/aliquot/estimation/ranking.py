@@ -18,17 +18,23 @@ from aliquot.stats.arrays import (
     FloatArray,
     IntArray,
     Seed,
-    blocks,
     is_constant,
     is_negligible,
-    largest_size,
-    snapped,
+    max_abs,
+    row_blocks,
+    snap_to_zero,
 )
-from aliquot.stats.mixed_model import shrunk_to_common
-from aliquot.stats.multiple_testing import PAIR_ADJUSTMENTS, adjust_pairs, max_t, significantly_better, two_sided
+from aliquot.stats.mixed_model import shrink_to_common_mean
+from aliquot.stats.multiple_testing import (
+    PAIR_ADJUSTMENTS,
+    adjust_by_max_t,
+    adjust_pairs,
+    significantly_better,
+    two_sided_p,
+)
 from aliquot.stats.pairwise import analytic_p, permutation_p, sign_flip_p, wilcoxon_p
-from aliquot.stats.ranks import cluster, full_set_p, probability_best, rank_intervals
-from aliquot.stats.shrinkage import shrunk
+from aliquot.stats.ranks import assign_clusters, full_set_p, probability_best, rank_intervals
+from aliquot.stats.shrinkage import shrink_to_prediction
 
 Test = Literal["estimator", "permutation", "analytic", "wilcoxon"]
 TESTS = ("estimator", "permutation", "analytic", "wilcoxon")
@@ -80,19 +86,19 @@ def rank(inference: Inference, *, test: str, rule: str, alpha: float, adjust: st
         p_adjusted = _adjust(p, inference, adjust, seed)
         better = significantly_better(inference.values, p_adjusted, alpha)
     low, high = _ranks_of_judged(better, inference.judged)
-    clusters = cluster(inference.values, better, "neighbour" if rule == "neighbour" else "any")
+    clusters = assign_clusters(inference.values, better, "neighbour" if rule == "neighbour" else "any")
     return Ranking(p_sample, full_p(inference), p, p_adjusted, clusters, low, high, p_best(inference, seed))
 
 
 def cluster_systems(inference: Inference, alpha: float = ALPHA, seed: Seed = 0) -> IntArray:
     """Clusters as `estimate` prints them by default, without the rest of a ranking."""
     p = exact_p(inference, seed)
-    return cluster(inference.values, significantly_better(inference.values, adjust_pairs(p), alpha))
+    return assign_clusters(inference.values, significantly_better(inference.values, adjust_pairs(p), alpha))
 
 
 def exact_p(inference: Inference, seed: Seed = 0) -> FloatArray:
     """Two-sided p-values of all pairs from the estimator, raised to those of exact tests where few pairs differ."""
-    return _with_exact_tests(two_sided(inference.p_sample), inference, seed)
+    return _with_exact_tests(two_sided_p(inference.p_sample), inference, seed)
 
 
 def follow_exact_tests(limits: Bounds, inference: Inference, seed: Seed) -> Bounds:
@@ -103,7 +109,7 @@ def follow_exact_tests(limits: Bounds, inference: Inference, seed: Seed) -> Boun
     """
     if inference.scale is not None and inference.scale.binary:
         return limits
-    p, plain = exact_p(inference, seed), two_sided(inference.p_sample)
+    p, plain = exact_p(inference, seed), two_sided_p(inference.p_sample)
     gap = inference.values[:, None] - inference.values[None, :]
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = stdtrit(inference.pair_freedom, plain / 2) / stdtrit(inference.pair_freedom, np.minimum(p, 0.5) / 2)
@@ -114,7 +120,7 @@ def follow_exact_tests(limits: Bounds, inference: Inference, seed: Seed) -> Boun
 
 
 def _two_sided_p(inference: Inference, p_sample: FloatArray, test: str, seed: Seed) -> FloatArray:
-    p = two_sided(p_sample)
+    p = two_sided_p(p_sample)
     if test == "estimator":
         return exact_p(inference, seed)
     gap = inference.values[:, None] - inference.values[None, :]
@@ -134,7 +140,7 @@ def _one_sided_p(inference: Inference, test: str, seed: Seed) -> FloatArray:
 
 def _adjust(p: FloatArray, inference: Inference, method: str, seed: Seed) -> FloatArray:
     if method == "maxt":
-        return max_t(p, inference.whole_covariance, inference.pair_freedom, seed=seed)
+        return adjust_by_max_t(p, inference.whole_covariance, inference.pair_freedom, seed=seed)
     return adjust_pairs(p, method)
 
 
@@ -147,9 +153,9 @@ def _with_exact_tests(p: FloatArray, inference: Inference, seed: Seed) -> FloatA
     """
     sample, result = inference.sample, p.copy()
     first, second = np.triu_indices(len(p), 1)
-    for block in blocks(len(first), max(1, sample.n), _CHUNK):
+    for block in row_blocks(len(first), max(1, sample.n), _CHUNK):
         a, b = first[block], second[block]
-        gap = snapped(sample.scores[:, a] - sample.scores[:, b], largest_size(sample.scores))
+        gap = snap_to_zero(sample.scores[:, a] - sample.scores[:, b], max_abs(sample.scores))
         short, sparse = _few_pairs(inference, a, b, gap)
         values = gap * sample.weight[:, None]
         if inference.fitted.proxy is not None and not sample.ragged:  # what metrics leave of the difference, around it
@@ -187,7 +193,7 @@ def p_best(inference: Inference, seed: Seed) -> FloatArray:
     values, ragged = inference.values[known], inference.sample.ragged
     covariance = inference.whole_covariance[np.ix_(known, known)]
     if ragged and not np.isnan(covariance).any():
-        values, covariance = shrunk_to_common(values, covariance), covariance * _RAGGED**2
+        values, covariance = shrink_to_common_mean(values, covariance), covariance * _RAGGED**2
     best = np.full(len(known), np.nan)
     best[known] = probability_best(values, covariance, seed=seed, shrink=not ragged)
     return _limit_leader(best, inference, seed)
@@ -198,7 +204,7 @@ def _limit_leader(best: FloatArray, inference: Inference, seed: Seed) -> FloatAr
     one_sided = inference.p_sample
     exact = exact_p(inference, seed)
     leader = int(np.nanargmax(np.nan_to_num(best, nan=-1.0)))
-    raised = np.where(exact > two_sided(one_sided) + _ROUNDING, exact, 0.0)[leader]
+    raised = np.where(exact > two_sided_p(one_sided) + _ROUNDING, exact, 0.0)[leader]
     raised[~inference.judged] = 0.0
     rival = int(np.argmax(raised))
     excess = best[leader] - (1.0 - raised[rival] / 2)
@@ -224,7 +230,7 @@ def full_p(inference: Inference) -> FloatArray:
     """
     sample, fitted, values = inference.sample, inference.fitted, inference.values
     if fitted.foreseen is not None and "share" not in fitted.details:
-        values, _ = shrunk(values, fitted.foreseen, inference.error_parts.covariance)
+        values, _ = shrink_to_prediction(values, fitted.foreseen, inference.error_parts.covariance)
     spread = _ragged_spread(inference) if sample.ragged else _difference_spread(sample)
     p = full_set_p(_differences(values, spread, sample), spread, sample.population)
     np.fill_diagonal(p, 0.5)
@@ -237,12 +243,12 @@ def _differences(values: FloatArray, spread: FloatArray, sample: Sample) -> Floa
     Without any spread the slightest difference that a model expects would look certain, although nobody saw it.
     """
     difference: FloatArray = values[:, None] - values[None, :]
-    scores, size = sample.scores, largest_size(sample.scores)
+    scores, size = sample.scores, max_abs(sample.scores)
     first, second = np.nonzero(np.triu(is_negligible(spread, size), 1))
     gap = scores[:, first] - scores[:, second]
     apart = np.isnan(gap).all(axis=0)  # no item was judged for both: two systems of one value each
     gap[0, apart] = np.nanmax(scores[:, first[apart]], axis=0) - np.nanmax(scores[:, second[apart]], axis=0)
-    seen = snapped(np.nanmax(gap, axis=0), size)
+    seen = snap_to_zero(np.nanmax(gap, axis=0), size)
     difference[first, second], difference[second, first] = seen, -seen
     return difference
 
@@ -250,7 +256,7 @@ def _differences(values: FloatArray, spread: FloatArray, sample: Sample) -> Floa
 def _difference_spread(sample: Sample) -> FloatArray:
     """Weighted standard deviation over the judged items of every difference of two systems."""
     scores, share = sample.scores, sample.weight / sample.weight.sum()
-    centred = snapped(scores - share @ scores, largest_size(scores, axis=0))
+    centred = snap_to_zero(scores - share @ scores, max_abs(scores, axis=0))
     inner = (centred * share[:, None]).T @ centred * (sample.n / max(sample.n - 1, 1))
     alone = np.diag(inner)
     variance = np.clip(alone[:, None] + alone[None, :] - 2 * inner, 0.0, None)
@@ -264,7 +270,7 @@ def _ragged_spread(inference: Inference) -> FloatArray:
     for a in range(scores.shape[1]):
         gap = scores[:, [a]] - scores
         several = np.isfinite(gap).sum(axis=0) > 1
-        spread[a, several & is_constant(gap, axis=0, scale=largest_size(scores))] = 0.0
+        spread[a, several & is_constant(gap, axis=0, scale=max_abs(scores))] = 0.0
     return spread
 
 
@@ -272,5 +278,5 @@ def _exactly_alike(variance: FloatArray, alone: FloatArray, scores: FloatArray) 
     """Set what the subtraction left of the variance of constant differences to 0: it is rounding."""
     first, second = np.nonzero(np.triu(variance <= _ROUNDING * (alone[:, None] + alone[None, :]), 1))
     gap = scores[:, first] - scores[:, second]
-    constant = is_constant(gap, axis=0, scale=largest_size(scores))
+    constant = is_constant(gap, axis=0, scale=max_abs(scores))
     variance[first[constant], second[constant]] = variance[second[constant], first[constant]] = 0.0

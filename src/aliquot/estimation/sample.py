@@ -17,10 +17,16 @@ from aliquot.core.selection import Selection
 from aliquot.errors import AliquotWarning, DataError, OptionError
 from aliquot.estimation.inputs import whole_pool
 from aliquot.estimation.proxies import standard_metric, usable
-from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, codes_of, spread_of
+from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, encode_labels, nan_std
 from aliquot.stats.correlation import pearson
-from aliquot.stats.design_variance import clustered, spread, stratified, unordered, within_correlation
-from aliquot.stats.mixed_model import cell_covariance, cell_weights, pooling_factors, positive_part
+from aliquot.stats.design_variance import (
+    cluster_errors,
+    intracluster_correlation,
+    spread_errors,
+    stratified_errors,
+    unequal_probability_errors,
+)
+from aliquot.stats.mixed_model import as_cell_weights, cell_covariance, nearest_covariance, pooling_factors
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +45,7 @@ class Errors:
     def covariance(self) -> FloatArray:
         """Joint covariance of the estimates."""
         product: FloatArray = self.units.T @ self.units
-        return product if self.finite is None else positive_part(product - self.finite)
+        return product if self.finite is None else nearest_covariance(product - self.finite)
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,7 +126,7 @@ class Sample:
         units = self._unbalanced(z) if self.kind == "balanced" else z
         # Cells that are missing at random undo as much of the gain from spreading over documents.
         left = 1.0 - float(fill[self.counts > 0].mean()) * (1.0 - min(1.0, self.remainder))
-        gain = 1.0 - within_correlation(units, self.clusters) * (1.0 - left) if self.kind == "spread" else 1.0
+        gain = 1.0 - intracluster_correlation(units, self.clusters) * (1.0 - left) if self.kind == "spread" else 1.0
         covariance = cell_covariance(self.residual_of(fitted), self.cells)
         factor = np.sqrt(gain) * pooling_factors(np.diag(covariance), self.counts)
         factor[self.counts == self.population] = 0.0  # judged on all items: the mean is known
@@ -131,21 +137,21 @@ class Sample:
         if fitted.residual is not None:
             return fitted.residual
         present = np.isfinite(self.scores)
-        cells = cell_weights(self.cells)
+        cells = as_cell_weights(self.cells)
         total = np.where(present, cells, 0.0).sum(axis=0)
         return np.where(present, fitted.z * total / cells, np.nan)
 
     def _units(self, z: FloatArray, pi: FloatArray) -> FloatArray:
         """Errors of independent units (units x M) from the linearised contributions of a complete sample."""
         if self.kind == "spread":
-            return spread(z, pi, self.clusters, self.remainder)
+            return spread_errors(z, pi, self.clusters, self.remainder)
         if self.kind == "clustered":
-            return clustered(z, pi, self.clusters)
+            return cluster_errors(z, pi, self.clusters)
         if self.kind == "stratified" and self.stratum is not None:
-            return stratified(z, pi, self.stratum)
+            return stratified_errors(z, pi, self.stratum)
         if self.kind == "balanced":
-            return unordered(self._unbalanced(z), pi)
-        return unordered(z, pi)
+            return unequal_probability_errors(self._unbalanced(z), pi)
+        return unequal_probability_errors(z, pi)
 
     def _unbalanced(self, z: FloatArray) -> FloatArray:
         """What balancing on the metrics leaves over: contributions less their regression on the items' quality."""
@@ -166,7 +172,7 @@ class Sample:
         if not names:
             return None
         means = [standard_metric(self.evalset, name).mean(axis=1) for name in names]
-        together: FloatArray = np.mean([(mean - mean.mean()) / (spread_of(mean) or 1.0) for mean in means], axis=0)
+        together: FloatArray = np.mean([(mean - mean.mean()) / (nan_std(mean) or 1.0) for mean in means], axis=0)
         return together
 
     @property
@@ -272,7 +278,7 @@ def _weights(selection: Selection) -> FloatArray:
 def _strata(selection: Selection, there: BoolArray) -> IntArray | None:
     if selection.stratum is None:
         return None
-    return codes_of([label for label, judged in zip(selection.stratum, there, strict=True) if judged])
+    return encode_labels([label for label, judged in zip(selection.stratum, there, strict=True) if judged])
 
 
 # -- What an estimator is and what it gives: values, and contributions from which the design makes the covariance ----

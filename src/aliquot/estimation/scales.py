@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from aliquot.stats.arrays import FloatArray, lies_within, round_off
+from aliquot.stats.arrays import FloatArray, is_within, round_significant
 
 _BY_BOTH_ENDS = ((1.0, 5.0), (1.0, 7.0), (1.0, 10.0), (0.0, 5.0), (0.0, 10.0))
 _LIKERT_TOPS = (5.0, 7.0, 10.0)
@@ -38,7 +38,7 @@ def find_scale(scores: FloatArray) -> Scale | None:
     >>> find_scale(np.array([0.0, 1.0, np.nan])), find_scale(np.array([-5.0, 0.0])), find_scale(np.array([0.1, 3.2]))
     (Scale(low=0.0, high=1.0, binary=True), Scale(low=-inf, high=0.0, binary=False), None)
     """
-    values = round_off(scores[np.isfinite(scores)])
+    values = round_significant(scores[np.isfinite(scores)])
     if not values.size:
         return None
     least, most = float(values.min()), float(values.max())
@@ -62,7 +62,7 @@ def find_scale(scores: FloatArray) -> Scale | None:
 def scale_of_range(value_range: tuple[float, float], scores: FloatArray) -> Scale | None:
     """The scale that a user names; None where scores lie outside of it, so that it is not their scale."""
     low, high = value_range
-    values = round_off(scores[np.isfinite(scores)])
-    if not low < high or not values.size or not lies_within(values, low, high):
+    values = round_significant(scores[np.isfinite(scores)])
+    if not low < high or not values.size or not is_within(values, low, high):
         return None
     return Scale(low, high, binary=bool(np.isin(values, (low, high)).all()))

@@ -19,7 +19,7 @@ from aliquot.estimation.inputs import of_criterion, refuse, with_judgments
 from aliquot.estimation.monitor import Monitor, Picture, Question
 from aliquot.estimation.targets import JudgingNoise, judging_noise
 from aliquot.io.inputs import DataLike, JudgmentsLike, SelectionLike, as_evalset, as_judgments, as_selection
-from aliquot.stats.sequences import FIRST_LOOK
+from aliquot.stats.confidence_sequences import FIRST_LOOK
 
 SEQUENCE_TARGETS = ("testset", "given")
 _ROUNDING = 1e-9

@@ -21,7 +21,7 @@ from aliquot.errors import DataError, unknown_name
 from aliquot.estimation.inputs import repeat_mismatches
 from aliquot.estimation.pipeline import Inference
 from aliquot.stats.annotator_effects import crossed_effects
-from aliquot.stats.arrays import FloatArray, IntArray, snapped
+from aliquot.stats.arrays import FloatArray, IntArray, snap_to_zero
 
 TARGETS = ("testset", "given", "beyond")
 Severities = tuple[float, FloatArray, FloatArray, FloatArray | None]
@@ -166,7 +166,7 @@ def _severities(data: EvalSet, table: pl.DataFrame, slope: float) -> Severities:
     np.add.at(shares, (people, columns), weight)
     shares /= np.maximum(shares.sum(axis=0), 1e-300)
     effect = np.bincount(cell, weight * fit.annotator[people], minlength=data.n_items * data.n_systems)
-    severity = float(snapped(np.asarray(fit.annotator_sd**2), float(np.nanvar(named["value"].to_numpy()))))
+    severity = float(snap_to_zero(np.asarray(fit.annotator_sd**2), float(np.nanvar(named["value"].to_numpy()))))
     known = fit.annotator_se**2 / severity if severity > 0 else np.ones(len(shares))
     unexplained = np.clip(np.asarray(known, dtype=np.float64), 0.0, 1.0)
     added = np.asarray(slope * effect, dtype=np.float64).reshape(data.n_items, data.n_systems)

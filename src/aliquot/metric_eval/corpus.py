@@ -17,9 +17,9 @@ from aliquot.errors import OptionError
 from aliquot.metric_eval.metric_inputs import Campaign, Inputs
 from aliquot.metric_eval.surface import Scorer, made, parse_compute, quiet, references_of, texts_of
 from aliquot.stats.arrays import FloatArray, Seed
-from aliquot.stats.corpus_scores import Score, corpus_bleu, corpus_chrf, corpus_sign_counts, corpus_ter
-from aliquot.stats.decomposition import PairSigns
-from aliquot.stats.resampling import child_seeds
+from aliquot.stats.bias_variance import PairSigns
+from aliquot.stats.corpus_scores import CorpusScore, corpus_bleu, corpus_chrf, corpus_sign_counts, corpus_ter
+from aliquot.stats.resampling import spawn_seeds
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +28,7 @@ class CorpusMetric:
 
     name: str  # as typed, with `corpus` before it
     statistics: FloatArray  # judged items x judged systems x sacrebleu's statistics; NaN without text or judgment
-    score: Score  # higher is better
+    score: CorpusScore  # higher is better
     signature: str
 
     def on_all(self) -> FloatArray:
@@ -84,7 +84,7 @@ def _statistics(scorer: Scorer, texts: list[str | None], references: list[list[s
         ]
 
 
-def _score(scorer: Scorer, spec: Spec) -> Score:
+def _score(scorer: Scorer, spec: Spec) -> CorpusScore:
     metric = scorer.metric
     if spec.name == "bleu":
         return partial(
@@ -110,7 +110,7 @@ def with_corpus(
     if paired:
         raise OptionError("corpus-level metrics are drawn independently of people, as in the paper; leave --paired out")
     joined, notes, names = [], [], []
-    for campaign, one, child in zip(inputs.campaigns, signs, child_seeds(seed, len(signs)), strict=True):
+    for campaign, one, child in zip(inputs.campaigns, signs, spawn_seeds(seed, len(signs)), strict=True):
         metrics = corpus_metrics(campaign, compute)
         counts = corpus_sign_counts([m.statistics for m in metrics], [m.score for m in metrics], trials, seed=child)
         both = np.concatenate([one.metrics.plus, counts.plus], axis=1)

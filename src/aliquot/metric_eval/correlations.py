@@ -16,25 +16,25 @@ from aliquot.metric_eval.metric_inputs import Campaign, Inputs
 from aliquot.stats.arrays import FloatArray
 from aliquot.stats.correlation import (
     Coefficient,
-    Level,
-    common_tables,
+    CorrelationLevel,
     correlate_tables,
     group_correlations,
+    mask_tables_to_common,
     system_means,
 )
-from aliquot.stats.correlation_intervals import NOTHING, Ends, fisher_interval, table_interval
+from aliquot.stats.correlation_intervals import NO_INTERVAL, IntervalEnds, fisher_interval, table_interval
 from aliquot.stats.system_correlation import (
     NestedStatistic,
     TableStatistic,
-    by_prefix,
     extreme_curves,
     leave_one_system_out,
+    nested_statistic,
     soft_pairwise_accuracy,
 )
 from aliquot.stats.system_correlation import metric_pairwise_accuracy as pairwise_accuracy
-from aliquot.stats.tied_correlation import Average, MetricTies, kendall_like, nested_kendall_like, tie_accuracy
+from aliquot.stats.tied_correlation import Averaging, MetricTies, kendall_like, nested_kendall_like, tie_accuracy
 
-LEVELS: dict[str, Level] = {
+LEVELS: dict[str, CorrelationLevel] = {
     "pooled": "pooled",
     "within_system": "within_system",
     "within_item": "within_item",
@@ -133,7 +133,7 @@ def by_system_rows(inputs: Inputs, confidence: float = 0.95) -> tuple[SystemCorr
     for campaign, at, metric in _each(inputs):
         both = np.isfinite(campaign.metrics[at]) & np.isfinite(campaign.human)
         for measure in _BY_SYSTEM:
-            values = group_correlations(*common_tables(campaign.metrics[at], campaign.human), measure, "system")
+            values = group_correlations(*mask_tables_to_common(campaign.metrics[at], campaign.human), measure, "system")
             rows += [
                 SystemCorrelation(
                     inputs.human,
@@ -179,7 +179,7 @@ def _measures(label: tuple[str, str, str], campaign: Campaign, at: int, confiden
         undefined: int = 0,
         average: str | None = None,
         epsilon: float | None = None,
-        ends: Ends = NOTHING,
+        ends: IntervalEnds = NO_INTERVAL,
     ) -> Correlation:
         return Correlation(
             *label,
@@ -211,7 +211,7 @@ def _measures(label: tuple[str, str, str], campaign: Campaign, at: int, confiden
     ):
         yield row("within_item", "acc_eq", value, ties, epsilon=epsilon, groups=calibrated.groups)
     for policy in get_args(MetricTies):
-        for average in get_args(Average):
+        for average in get_args(Averaging):
             tau = kendall_like(metric, human, policy, average=average)
             yield row(
                 "within_item",
@@ -244,7 +244,7 @@ def _means(metric: FloatArray, human: FloatArray) -> tuple[FloatArray, FloatArra
 
 
 _EXTREMES: dict[str, NestedStatistic] = {
-    "system_pearson": lambda metric, human: by_prefix(_pearson)(*_means(metric, human)),
+    "system_pearson": lambda metric, human: nested_statistic(_pearson)(*_means(metric, human)),
     "kendall_like": nested_kendall_like,
 }
 _LEFT_OUT: dict[str, TableStatistic] = {"system_pearson": _pearson, "accuracy": _accuracy}

@@ -16,7 +16,7 @@ from aliquot.errors import OptionError, unknown_name
 from aliquot.stats import system_correlation as systems
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, Seed
 from aliquot.stats.pairwise import analytic_p, neighbour_p, permutation_p
-from aliquot.stats.ranks import ClusterRule, cluster
+from aliquot.stats.ranks import ClusterRule, assign_clusters
 
 ALPHA = 0.05
 Better = Literal["higher", "lower", "neither"]
@@ -36,7 +36,7 @@ def clusters_of(means: FloatArray, p: FloatArray, alpha: float = ALPHA, rule: st
     if rule not in get_args(ClusterRule):
         raise unknown_name("rule", rule, get_args(ClusterRule))
     better = np.nan_to_num(p, nan=1.0) < alpha
-    return cluster(means, better & ~better.T, "neighbour" if rule == "neighbour" else "any")
+    return assign_clusters(means, better & ~better.T, "neighbour" if rule == "neighbour" else "any")
 
 
 def published_clusters(scores: FloatArray) -> IntArray:
@@ -158,7 +158,7 @@ def _place(outcomes: Outcomes, truth: Truth) -> FloatArray:
 
 
 def _changed(outcomes: Outcomes, truth: Truth) -> FloatArray:
-    swaps = systems.swapped_pairs(outcomes.means, truth.means)
+    swaps = systems.count_swapped_pairs(outcomes.means, truth.means)
     return _where_known(swaps > 0, swaps)
 
 
@@ -252,7 +252,9 @@ MEASURES = {
             "lower",
             "root mean squared error of the means",
         ),
-        Measure("swaps", lambda o, t: systems.swapped_pairs(o.means, t.means), "lower", "pairs in the wrong order"),
+        Measure(
+            "swaps", lambda o, t: systems.count_swapped_pairs(o.means, t.means), "lower", "pairs in the wrong order"
+        ),
         Measure("changed", _changed, "lower", "the ranking differs from the true one"),
         Measure("coverage", _coverage, "neither", "intervals that hold the truth"),
         Measure("width", lambda o, _: 2 * _mean_of_known(o.half), "lower", "mean width of the intervals"),

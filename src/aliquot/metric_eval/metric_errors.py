@@ -20,10 +20,10 @@ from aliquot.annotation.judgment_noise import judgments_of_score
 from aliquot.errors import DataError
 from aliquot.metric_eval.metric_inputs import Campaign, Inputs
 from aliquot.metric_eval.metric_value import PerfectAnnotator
-from aliquot.stats import break_even, decomposition
+from aliquot.stats import bias_variance, break_even
 from aliquot.stats.arrays import FloatArray, IntArray, Seed
-from aliquot.stats.decomposition import PairSigns
-from aliquot.stats.resampling import child_seeds
+from aliquot.stats.bias_variance import PairSigns
+from aliquot.stats.resampling import spawn_seeds
 
 OPTIMAL_NAME, HUMAN_NAME = "Optimal predictor", "Human"
 """How the first two rows of the decomposition are called."""
@@ -89,11 +89,11 @@ def signs_of(inputs: Inputs, trials: int, *, paired: bool = False, seed: Seed = 
     Raises:
         DataError: a campaign of fewer than two systems.
     """
-    seeds = child_seeds(seed, len(inputs.campaigns))
+    seeds = spawn_seeds(seed, len(inputs.campaigns))
     for campaign in inputs.campaigns:
         require_pairs(campaign)
     return [
-        decomposition.pair_signs(campaign.human, campaign.metrics, trials, paired=paired, seed=child)
+        bias_variance.bootstrap_pair_signs(campaign.human, campaign.metrics, trials, paired=paired, seed=child)
         for campaign, child in zip(inputs.campaigns, seeds, strict=True)
     ]
 
@@ -116,10 +116,10 @@ def decomposition_rows(inputs: Inputs, signs: list[PairSigns], seed: Seed = 0) -
     >>> [(row.metric, row.bias, row.variance == 0) for row in rows[:3]]
     [('Optimal predictor', 0.0, True), ('Human', 0.0, False), ('human', 0.0, False)]
     """
-    table = decomposition.decompose(signs, seed)
+    table = bias_variance.decompose(signs, seed)
     people = inputs.coverage()
-    first = decomposition.METRICS
-    predictors = {decomposition.OPTIMAL: (OPTIMAL_NAME, "optimal"), decomposition.HUMAN: (HUMAN_NAME, "human")}
+    first = bias_variance.FIRST_METRIC_ROW
+    predictors = {bias_variance.OPTIMAL_ROW: (OPTIMAL_NAME, "optimal"), bias_variance.HUMAN_ROW: (HUMAN_NAME, "human")}
     predictors |= {first + at: (metric, "metric") for at, metric in enumerate(inputs.predictors)}
     rows = []
     for at, (name, kind) in sorted(predictors.items()):
@@ -179,7 +179,7 @@ def squared_error_rows(inputs: Inputs) -> tuple[SquaredError, ...]:
     rows = []
     for campaign in inputs.campaigns:
         require_pairs(campaign)
-        table = decomposition.squared_error(campaign.human, campaign.metrics)
+        table = bias_variance.squared_error(campaign.human, campaign.metrics)
         names = ((OPTIMAL_NAME, "optimal"), (HUMAN_NAME, "human"), *((metric, "metric") for metric in inputs.metrics))
         rows += [
             SquaredError(
@@ -212,10 +212,10 @@ def growing_sizes(items: int) -> IntArray:
 def convergence_rows(inputs: Inputs, trials: int = 1000, seed: Seed = 0) -> tuple[Convergence, ...]:
     """Agreement of every metric's prediction on some items with that on all, as the test set grows."""
     rows = []
-    seeds = child_seeds(seed, len(inputs.campaigns))
+    seeds = spawn_seeds(seed, len(inputs.campaigns))
     for campaign, child in zip(inputs.campaigns, seeds, strict=True):
         require_pairs(campaign)
-        found = decomposition.convergence(campaign.metrics, growing_sizes(len(campaign.human)), trials, seed=child)
+        found = bias_variance.convergence(campaign.metrics, growing_sizes(len(campaign.human)), trials, seed=child)
         rows += [
             Convergence(
                 inputs.human,
@@ -235,11 +235,11 @@ def cooccurrence_rows(
     inputs: Inputs, trials: int = 1000, *, alpha: float = 0.05, seed: Seed = 0
 ) -> tuple[CoOccurrence, ...]:
     """Three rows a metric: what it finds where people find the first system better, neither, and worse."""
-    seeds = child_seeds(seed, len(inputs.campaigns))
+    seeds = spawn_seeds(seed, len(inputs.campaigns))
     counts = np.zeros((len(inputs.metrics), 3, 3), dtype=np.int64)
     for campaign, child in zip(inputs.campaigns, seeds, strict=True):
         require_pairs(campaign)
-        counts += decomposition.co_occurrence(campaign.human, campaign.metrics, trials, alpha=alpha, seed=child).counts
+        counts += bias_variance.co_occurrence(campaign.human, campaign.metrics, trials, alpha=alpha, seed=child).counts
     names = ("better", "undecided", "worse")
     return tuple(
         CoOccurrence(inputs.human, metric, names[row], *(int(count) for count in counts[at, row]))
@@ -257,7 +257,7 @@ class Worth:
 
     human: str
     metric: str
-    unit: break_even.Unit  # what is counted: single judgments, or items that all systems are judged on
+    unit: break_even.BreakEvenUnit  # what is counted: single judgments, or items that all systems are judged on
     bias: float  # its error on an endless test set, against noise-free labels
     judgments: float  # units per system at which people err as often; infinite where not within `limit`
     low: float  # lower end of the interval
@@ -275,7 +275,7 @@ class CurvePoint:
     """Mean error over pairs of people, and of the perfect annotator, with so many judgments per system."""
 
     human: str
-    unit: break_even.Unit  # what is counted
+    unit: break_even.BreakEvenUnit  # what is counted
     judgments: int
     people: float
     perfect: float
@@ -286,7 +286,7 @@ def break_even_rows(
     signs: list[PairSigns],
     perfect: list[PerfectAnnotator] | None = None,
     *,
-    unit: break_even.Unit = "item",
+    unit: break_even.BreakEvenUnit = "item",
     trials: int = 10_000,
     level: float = 0.95,
     seed: Seed = 0,
@@ -312,9 +312,9 @@ def break_even_rows(
     (inf, 1, True)
     """
     sizes = break_even.size_grid(LIMIT)
-    curve_seed, interval_seed = child_seeds(seed, 2)
-    seeds = child_seeds(curve_seed, len(inputs.campaigns))
-    bias = [decomposition.parts_of(one).bias for one in signs]
+    curve_seed, interval_seed = spawn_seeds(seed, 2)
+    seeds = spawn_seeds(curve_seed, len(inputs.campaigns))
+    bias = [bias_variance.campaign_parts(one).bias for one in signs]
     single = [single_judgments(campaign) for campaign in inputs.campaigns] if unit == "judgment" else []
 
     def errors_of(at: int, ratio: float) -> FloatArray:
@@ -367,7 +367,7 @@ def break_even_rows(
     return tuple(rows), points
 
 
-def single_judgments(campaign: Campaign) -> list[break_even.Judgments]:
+def single_judgments(campaign: Campaign) -> list[break_even.SystemJudgments]:
     """The single judgments that the human score is made of, one entry for each system; judged cells only.
 
     Raises:
@@ -381,12 +381,12 @@ def single_judgments(campaign: Campaign) -> list[break_even.Judgments]:
     kept = judged[row, column]
     value = behind.slope * behind.table["value"].to_numpy()
     return [
-        break_even.Judgments(value[kept & (column == place)], row[kept & (column == place)])
+        break_even.SystemJudgments(value[kept & (column == place)], row[kept & (column == place)])
         for place in places.tolist()
     ]
 
 
-def unit_of(inputs: Inputs, unit: break_even.Unit | None) -> tuple[break_even.Unit, str]:
+def unit_of(inputs: Inputs, unit: break_even.BreakEvenUnit | None) -> tuple[break_even.BreakEvenUnit, str]:
     """The unit to count in, by default single judgments where every campaign has them; and a sentence that says so."""
     chosen, why = unit or "judgment", ""
     if unit is None:
@@ -456,7 +456,9 @@ def _count(judgments: float, row: Worth) -> str:
     return f"more than {row.limit}" if math.isinf(judgments) else f"{judgments:.0f}"
 
 
-def usable_ratios(perfect: list[PerfectAnnotator] | None, unit: break_even.Unit = "item") -> list[float] | None:
+def usable_ratios(
+    perfect: list[PerfectAnnotator] | None, unit: break_even.BreakEvenUnit = "item"
+) -> list[float] | None:
     """Efficiency ratios in this unit; None where a campaign has none that is finite.
 
     Where systems are judged on the same items, it is the ratio of differences that counts; where each has judgments of

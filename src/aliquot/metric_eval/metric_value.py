@@ -16,10 +16,10 @@ from aliquot.annotation.judgment_noise import ScoreJudgments, difference_noise, 
 from aliquot.annotation.judgment_rows import group_codes
 from aliquot.errors import DataError, OptionError, quoted
 from aliquot.metric_eval.metric_inputs import Campaign, Inputs
-from aliquot.stats.arrays import FloatArray, Seed, lies_within
+from aliquot.stats.arrays import FloatArray, Seed, is_within
 from aliquot.stats.correlation import correlate_tables
 from aliquot.stats.metric_selection import ForwardSelection, ForwardStep, forward_selection
-from aliquot.stats.resampling import child_seeds
+from aliquot.stats.resampling import spawn_seeds
 from aliquot.stats.variance_components import (
     data_efficiency,
     efficiency_ceiling,
@@ -212,7 +212,7 @@ def suggestion_rows(inputs: Inputs, seed: Seed = 0) -> tuple[tuple[Suggestion, .
     """
     rows: list[Suggestion] = []
     notes: list[str] = []
-    for campaign, child in zip(inputs.campaigns, child_seeds(seed, len(inputs.campaigns)), strict=True):
+    for campaign, child in zip(inputs.campaigns, spawn_seeds(seed, len(inputs.campaigns)), strict=True):
         cells = np.isfinite(campaign.metrics).sum(axis=(1, 2))
         kept = np.flatnonzero(cells >= _SPARSE * cells.max())
         sparse = [name for at, name in enumerate(inputs.metrics) if at not in kept]
@@ -331,7 +331,7 @@ def _metric_ends(table: FloatArray) -> tuple[tuple[float, float], bool]:
     known = table[np.isfinite(table)]
     low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
     for top in (1.0, 100.0):
-        if lies_within(known, 0.0, top):
+        if is_within(known, 0.0, top):
             return (0.0, top), False
     return (low, high if high > low else low + 1.0), True
 

@@ -60,11 +60,11 @@ from aliquot.metric_eval.metric_value import (
 from aliquot.metric_eval.significance import DEFAULT_TESTS, TESTS, MetricCluster, MetricPair, compared_rows
 from aliquot.metric_eval.surface import SurfaceScore, parse_compute, surface
 from aliquot.stats.arrays import Seed
-from aliquot.stats.break_even import Unit
-from aliquot.stats.decomposition import PairSigns
-from aliquot.stats.metric_tests import Swap
-from aliquot.stats.resampling import child_seeds
-from aliquot.stats.sequences import error_rate
+from aliquot.stats.bias_variance import PairSigns
+from aliquot.stats.break_even import BreakEvenUnit
+from aliquot.stats.confidence_sequences import error_rate
+from aliquot.stats.metric_tests import SwapUnit
+from aliquot.stats.resampling import spawn_seeds
 
 PARTS = (
     "decomposition",
@@ -164,10 +164,10 @@ class _Options:
     paired: bool
     tests: tuple[str, ...]
     permutations: int
-    swap: Swap
+    swap: SwapUnit
     alpha: float
     level: float
-    unit: Unit | None
+    unit: BreakEvenUnit | None
     corpus: str | Sequence[str] | None
     scale: tuple[float, float] | None
     metric_scale: tuple[float, float] | None
@@ -181,13 +181,13 @@ def metrics(
     parts: str | Sequence[str] | None = None,
     trials: int = 10_000,
     paired: bool = False,
-    unit: Unit | None = None,
+    unit: BreakEvenUnit | None = None,
     corpus: str | Sequence[str] | None = None,
     compute: str | Sequence[str] | None = None,
     common: bool = False,
     tests: str | Sequence[str] = DEFAULT_TESTS,
     permutations: int = 1000,
-    swap: Swap = "both",
+    swap: SwapUnit = "both",
     scale: tuple[float, float] | None = None,
     metric_scale: tuple[float, float] | None = None,
     alpha: float = 0.05,
@@ -280,7 +280,7 @@ def metrics(
         data=",".join(one.fingerprint for one in sets),
     )
     # The same seeds for every human score: rows are compared between them.
-    seeds = dict(zip(PARTS, child_seeds(seed, len(PARTS)), strict=True))
+    seeds = dict(zip(PARTS, spawn_seeds(seed, len(PARTS)), strict=True))
     names: dict[str, None] = {}
     for each in humans:
         inputs = metric_inputs(sets, each, chosen, humans=[h for h in humans if h is not None], common=common)
@@ -312,17 +312,17 @@ def _checked(
     paired: bool,
     tests: Sequence[str],
     permutations: int,
-    swap: Swap,
+    swap: SwapUnit,
     alpha: float,
     level: float,
-    unit: Unit | None,
+    unit: BreakEvenUnit | None,
     corpus: str | Sequence[str] | None,
 ) -> _Options:
     for kind, given, known in (
         ("part", parts or (), PARTS),
-        ("swap", (swap,), get_args(Swap)),
+        ("swap", (swap,), get_args(SwapUnit)),
         ("test", tests, TESTS),
-        ("unit", () if unit is None else (unit,), get_args(Unit)),
+        ("unit", () if unit is None else (unit,), get_args(BreakEvenUnit)),
     ):
         for name in given:
             if name not in known:

@@ -12,19 +12,19 @@ import numpy as np
 from aliquot.errors import DataError
 from aliquot.metric_eval.metric_inputs import Campaign, Inputs
 from aliquot.stats.arrays import FloatArray, Seed
-from aliquot.stats.correlation import Level
+from aliquot.stats.correlation import CorrelationLevel
 from aliquot.stats.metric_tests import (
     MetricTests,
     Statistic,
-    Swap,
+    SwapUnit,
     compare_item_values,
     compare_metrics,
     metric_clusters,
 )
-from aliquot.stats.resampling import child_seeds
+from aliquot.stats.resampling import spawn_seeds
 from aliquot.stats.tied_correlation import item_kendall_like, item_tie_accuracies, tie_accuracy
 
-SWAPPED: dict[str, tuple[Statistic, Level]] = {
+SWAPPED: dict[str, tuple[Statistic, CorrelationLevel]] = {
     "accuracy": ("pairwise_accuracy", "system_means"),
     "spa": ("spa", "system_means"),
     "system_pearson": ("pearson", "system_means"),
@@ -86,7 +86,7 @@ def compared_rows(
     tests: tuple[str, ...] = DEFAULT_TESTS,
     *,
     permutations: int = 1000,
-    swap: Swap = "both",
+    swap: SwapUnit = "both",
     alpha: float = 0.05,
     seed: Seed = 0,
 ) -> tuple[tuple[MetricPair, ...], tuple[MetricCluster, ...]]:
@@ -114,7 +114,7 @@ def compared_rows(
         raise DataError(f"there is one metric ('{inputs.metrics[0]}'); two are needed to compare metrics")
     pairs: list[MetricPair] = []
     clusters: list[MetricCluster] = []
-    for campaign, child in zip(inputs.campaigns, child_seeds(seed, len(inputs.campaigns)), strict=True):
+    for campaign, child in zip(inputs.campaigns, spawn_seeds(seed, len(inputs.campaigns)), strict=True):
         there, stack, human = _common(inputs, campaign)
         for test in tests:
             if np.isfinite(human).any(axis=0).sum() < 2 and not test.startswith(_WITHOUT_PAIRS):
@@ -142,7 +142,7 @@ def _common(inputs: Inputs, campaign: Campaign) -> tuple[list[str], FloatArray, 
     return [inputs.metrics[at] for at in kept], stack + blank, campaign.human + blank
 
 
-def _run(test: str, stack: FloatArray, human: FloatArray, permutations: int, swap: Swap, seed: int) -> MetricTests:
+def _run(test: str, stack: FloatArray, human: FloatArray, permutations: int, swap: SwapUnit, seed: int) -> MetricTests:
     if test in SWAPPED:
         statistic, level = SWAPPED[test]
         return compare_metrics(stack, human, statistic, level, swap=swap, permutations=permutations, seed=seed)

@@ -18,7 +18,7 @@ from aliquot.estimation.sample import Sample
 from aliquot.simulation.replay import Stage, draw, judged, replay_seeds
 from aliquot.simulation.setup import BudgetPoint, ReplayMethod
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
-from aliquot.stats.multiple_testing import named_by_bh
+from aliquot.stats.multiple_testing import rejected_by_bh
 
 # -- What a budget promises: truths and estimates, replayed or drawn, turned into widths and chances -----------------
 
@@ -130,7 +130,7 @@ def probabilities(forecast: BudgetForecast, alpha: float = 0.05) -> Probabilitie
         )
         errors = (forecast.pair_half, forecast.pair_se, forecast.pair_freedom)
         p = _two_sided_p(said, *(_rows(part, rows)[:, first, second] for part in errors))
-        significant = named_by_bh(p, alpha)
+        significant = rejected_by_bh(p, alpha)
         true_sign, said_sign = np.sign(true), np.sign(said)
         accuracy[rows] = 1.0 - np.abs(true_sign - said_sign).mean(axis=1) / 2
         right[rows] = (true_sign * said_sign >= 0).all(axis=1) & ((said_sign != 0) | (true_sign == 0)).all(axis=1)

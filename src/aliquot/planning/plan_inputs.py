@@ -27,8 +27,17 @@ from aliquot.simulation.replay import Stage
 from aliquot.simulation.setup import BASELINE, ReplayMethod, replay_method
 from aliquot.simulation.setup import population as past_population
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, is_constant
-from aliquot.stats.design_variance import within_correlation
-from aliquot.stats.shrinkage import Forecast, continued, forecast, joined, pairs_in, root, smaller, truth_draws
+from aliquot.stats.design_variance import intracluster_correlation
+from aliquot.stats.shrinkage import (
+    Forecast,
+    cap_covariance,
+    combine_covariances,
+    covariance_root,
+    draw_true_means,
+    expected_cluster_pairs,
+    extend_estimates,
+    forecast_sample,
+)
 
 _THIN = 0.5
 _FORESEEN = ("unordered", "spread")
@@ -81,7 +90,7 @@ class Pilot:
         if self.copies == 1:
             return self._with_target(self.sample.errors(self.fitted).covariance)
         # Other items than the judged ones: no gain from having judged some, and the new set's own spread on top.
-        here = forecast(self._residual(self.fitted), self.weight, 1 / self.weight, self.sample.n, np.inf)
+        here = forecast_sample(self._residual(self.fitted), self.weight, 1 / self.weight, self.sample.n, np.inf)
         there = self.sample.n / (self.copies * self.sample.population) if np.isfinite(self.copies) else 0.0
         covariance: FloatArray = here.covariance * (1.0 + there)
         return covariance
@@ -98,7 +107,7 @@ class Pilot:
     @cached_property
     def truth(self) -> FloatArray:
         """Draws of the true means."""
-        draws = truth_draws(self.fitted.values, self.known, self.draws, np.random.default_rng([self.seed, 1]))
+        draws = draw_true_means(self.fitted.values, self.known, self.draws, np.random.default_rng([self.seed, 1]))
         return draws[:, self.same_as]
 
     @cached_property
@@ -132,10 +141,10 @@ class Pilot:
             )
         expected = chance * (n / chance.sum())
         residual, rows = self._residual(self._fit(method)), self.sample.rows
-        future = forecast(residual, self.weight, expected[rows], n, self.copies)
+        future = forecast_sample(residual, self.weight, expected[rows], n, self.copies)
         codes = self.evalset.documents
         if design.variance == "spread" and codes is not None:
-            rho = within_correlation(future.units, self.sample.clusters, pairs_in(chance, codes))
+            rho = intracluster_correlation(future.units, self.sample.clusters, expected_cluster_pairs(chance, codes))
             future = future.scaled(1.0 - rho * (1.0 - min(1.0, design.remainder)))
         return future, expected
 
@@ -153,11 +162,11 @@ class Pilot:
         future, expected = self.foreseen(method, n)
         draws = np.random.default_rng([self.seed, 2]).standard_normal(self.truth.shape)
         if self.continues:
-            covariance = smaller(self._with_target(self._after(method, n, future.covariance)), self.known)
-            estimates = continued(self.truth, self.means, self.known, covariance, draws)
+            covariance = cap_covariance(self._with_target(self._after(method, n, future.covariance)), self.known)
+            estimates = extend_estimates(self.truth, self.means, self.known, covariance, draws)
         else:
             covariance = future.covariance
-            estimates = self.truth + draws @ root(covariance).T
+            estimates = self.truth + draws @ covariance_root(covariance).T
         freedom = (future.freedom(), future.pair_freedom())
         if self.continues:  # what the judged items tell of the variances stays known
             freedom = (max(freedom[0], self.now.freedom[0]), np.maximum(freedom[1], self.now.pair_freedom))
@@ -178,7 +187,7 @@ class Pilot:
             return covariance
         information = 1 / (1 / n - 1 / total) - 1 / (1 / self.sample.n - 1 / total)
         known = self.known if self.added is None else self.known - self.added
-        return joined(known, covariance / (1 / n - 1 / total) / information)
+        return combine_covariances(known, covariance / (1 / n - 1 / total) / information)
 
     def _present(self) -> BudgetForecast:
         """What the judged items say by now: the estimates are known, the truth is not."""
@@ -218,7 +227,7 @@ class Pilot:
     def uncertainty(self) -> float:
         """Relative standard error of the widths, because a small pilot does not know the spread: 1 / sqrt(2 df)."""
         weight = self.weight
-        here = forecast(self._residual(self.fitted), weight, 1 / weight, self.sample.n, np.inf)
+        here = forecast_sample(self._residual(self.fitted), weight, 1 / weight, self.sample.n, np.inf)
         return float(1.0 / np.sqrt(2.0 * here.freedom()))
 
 
@@ -313,7 +322,7 @@ def _require_spread(sample: Sample) -> None:
 
 
 Basis = Pilot | PastCampaign
-_FEW_PAIRS = 12  # ordered pairs of items, as the shrinkage of within_correlation counts them
+_FEW_PAIRS = 12  # ordered pairs of items, as the shrinkage of intracluster_correlation counts them
 _ROUGH = 20  # items below which a pilot is called small
 
 
@@ -428,7 +437,7 @@ def _documents_unknown(pilot: Pilot) -> bool:
     codes, rows = pilot.evalset.documents, pilot.sample.rows
     if codes is None or codes.max() + 1 == len(codes):
         return False
-    return pairs_in(np.ones(len(rows)), codes[rows]) < _FEW_PAIRS
+    return expected_cluster_pairs(np.ones(len(rows)), codes[rows]) < _FEW_PAIRS
 
 
 def gather(data: EvalSet, basis: Basis, items: int | None, *, beyond: bool, times: Times, power: float) -> PlanInputs:

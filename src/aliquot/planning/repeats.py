@@ -11,7 +11,7 @@ from aliquot.annotation.judgment_noise import ScoreJudgments, difference_noise, 
 from aliquot.annotation.judgment_rows import group_codes
 from aliquot.core.evalset import EvalSet
 from aliquot.errors import DataError
-from aliquot.stats.variance_components import best_ratio, repeat_choices, variance_components
+from aliquot.stats.variance_components import best_repeat_count, list_repeat_choices, variance_components
 
 # -- How noisy one judgment of a difference is, from outputs that several people judged ------------------------------
 
@@ -140,7 +140,7 @@ def advise_repeats(
     (3.0, [3])
     """
     budget = items * (new_item_cost + judgments * judgment_cost)
-    found = repeat_choices(noise.item, noise.rater, new_item_cost, judgment_cost, budget, population)
+    found = list_repeat_choices(noise.item, noise.rater, new_item_cost, judgment_cost, budget, population)
     least = min(choice.variance for choice in found)
     best = next(choice for choice in found if choice.variance <= _SAME * least)
     rows = tuple(
@@ -148,7 +148,7 @@ def advise_repeats(
         for choice in found
         if choice.judgments <= max(_SHOWN, best.judgments + 1)
     )
-    formula = best_ratio(noise.item, noise.rater, new_item_cost, judgment_cost)
+    formula = best_repeat_count(noise.item, noise.rater, new_item_cost, judgment_cost)
     return RepeatAdvice(rows, formula, _words(rows, population, new_item_cost))
 
 

@@ -15,10 +15,10 @@ from aliquot.sampling.designs import bin_codes
 from aliquot.sampling.item_scores import chosen_metrics, filled, item_quality, rank_bins, row_mean, standardised
 from aliquot.sampling.methods import Drawn, Subset, design, subset
 from aliquot.sampling.text_vectors import NGRAMS, embed
-from aliquot.stats.allocation import optimal
+from aliquot.stats.allocation import neyman_allocation
 from aliquot.stats.arrays import FloatArray, IntArray, Seed
-from aliquot.stats.draws import systematic
 from aliquot.stats.regression import pooled_ridge
+from aliquot.stats.sampling_designs import systematic_sample
 
 
 class Incremental:
@@ -87,7 +87,7 @@ class Incremental:
         if self._taken.all():
             raise DataError("all items have been given out; there is no next one")
         given = np.bincount(self._codes[self._taken], minlength=len(self._sizes))
-        target = optimal(self._sizes, self._spreads(), int(given.sum()) + 1)
+        target = neyman_allocation(self._sizes, self._spreads(), int(given.sum()) + 1)
         lag = np.where(given < self._sizes, target - given, -np.inf)
         bin_ = self._rng.choice(np.flatnonzero(lag >= lag.max() - 1e-12))
         row = int(self._rng.choice(np.flatnonzero((self._codes == bin_) & ~self._taken)))
@@ -268,7 +268,7 @@ class Casf:
         left = np.setdiff1d(np.arange(self._evalset.n_items), self._taken)
         n = self._sizes[self._done]
         order = quality_order(self.predicted()[left], self._along[left], n, self._rng)
-        rows = left[systematic(np.full(len(left), n / len(left)), self._rng, order)]
+        rows = left[systematic_sample(np.full(len(left), n / len(left)), self._rng, order)]
         self._taken += rows.tolist()
         self._done += 1
         return self._rng.permutation(rows)

@@ -26,11 +26,29 @@ from aliquot.sampling.item_scores import (
     standardised,
 )
 from aliquot.sampling.methods import Drawn, design, lookup
-from aliquot.stats.allocation import optimal, pps_probabilities, proportional, round_nearest, round_random
+from aliquot.stats.allocation import (
+    neyman_allocation,
+    pps_probabilities,
+    proportional_allocation,
+    round_allocation,
+    round_randomly,
+)
 from aliquot.stats.arrays import FloatArray, IntArray, group_sums, is_negligible
-from aliquot.stats.draws import cube, document_order, local_pivotal, simple_random, systematic
+from aliquot.stats.document_sampling import (
+    ItemDraw,
+    draw_budgeted_snippets,
+    draw_fixed_snippets,
+    draw_whole_documents,
+    required_runs,
+)
 from aliquot.stats.pairwise import analytic_p, spa
-from aliquot.stats.snippets import Draw, budgeted_snippets, fixed_snippets, runs_needed, whole_documents
+from aliquot.stats.sampling_designs import (
+    cube_sample,
+    local_pivotal_sample,
+    random_document_order,
+    simple_random_sample,
+    systematic_sample,
+)
 
 _KNOWLES = "Knowles and Lo 2023"
 _SALDIAS = "Saldias et al. 2022"
@@ -41,7 +59,7 @@ _IN_COMMON = 0.75
 @design("segments", paper=f"{_KNOWLES}, 2.2.1", advice="The simple random sample; always valid.")
 def segments(evalset: EvalSet, *, n: int, rng: np.random.Generator) -> Drawn:
     """A simple random sample of items."""
-    rows = rng.permutation(simple_random(evalset.n_items, n, rng))
+    rows = rng.permutation(simple_random_sample(evalset.n_items, n, rng))
     return Drawn(rows, np.full(evalset.n_items, n / evalset.n_items))
 
 
@@ -68,19 +86,19 @@ def _reading_order(evalset: EvalSet) -> IntArray:
     return np.lexsort((np.arange(evalset.n_items), position, codes))
 
 
-def _drawn_in_order(evalset: EvalSet, draw: Callable[[IntArray], Draw]) -> Draw:
+def _drawn_in_order(evalset: EvalSet, draw: Callable[[IntArray], ItemDraw]) -> ItemDraw:
     """Draw runs of items in the order in which they are read."""
     order = _reading_order(evalset)
     drawn = draw(_documents(evalset)[order])
     probability = np.empty(evalset.n_items)
     probability[order] = drawn.probability
-    return Draw(order[drawn.indices], probability)
+    return ItemDraw(order[drawn.indices], probability)
 
 
-def _in_document_order(evalset: EvalSet, draw: Draw, rng: np.random.Generator, variance: str) -> Drawn:
+def _in_document_order(evalset: EvalSet, draw: ItemDraw, rng: np.random.Generator, variance: str) -> Drawn:
     """Documents in random order, items in their order inside; so is it judged."""
     codes, reading = _documents(evalset), _reading_order(evalset)
-    order = reading[document_order(codes[reading], rng)]
+    order = reading[random_document_order(codes[reading], rng)]
     chosen = np.zeros(evalset.n_items, dtype=bool)
     chosen[draw.indices] = True
     details: dict[str, float | str] = {"variance": variance}
@@ -108,7 +126,7 @@ def documents(evalset: EvalSet, *, n: int, rng: np.random.Generator, max_length:
     Args:
         max_length: leave out longer documents (they then have probability 0, and estimates are about the others).
     """
-    draw = _drawn_in_order(evalset, lambda codes: whole_documents(codes, n, rng, max_length))
+    draw = _drawn_in_order(evalset, lambda codes: draw_whole_documents(codes, n, rng, max_length))
     return _in_document_order(evalset, draw, rng, "clustered")
 
 
@@ -133,7 +151,7 @@ def snippets_fixed(
     most = per_document
     if per_document > 0 and length > 0:
         lengths = np.bincount(_documents(evalset))
-        most = runs_needed(lengths[lengths > 0], n, length, per_document)
+        most = required_runs(lengths[lengths > 0], n, length, per_document)
         if most > per_document:
             warnings.warn(
                 f"{evalset.name}: {per_document} run(s) of {length} a document are fewer than {n} items; up to "
@@ -141,7 +159,7 @@ def snippets_fixed(
                 AliquotWarning,
                 2,
             )
-    draw = _drawn_in_order(evalset, lambda codes: fixed_snippets(codes, n, rng, length, most or None))
+    draw = _drawn_in_order(evalset, lambda codes: draw_fixed_snippets(codes, n, rng, length, most or None))
     return _in_document_order(evalset, draw, rng, "clustered")
 
 
@@ -153,7 +171,7 @@ def snippets_fixed(
 )
 def snippets_budgeted(evalset: EvalSet, *, n: int, rng: np.random.Generator) -> Drawn:
     """From every document a contiguous run of the budget's share of its length."""
-    draw = _drawn_in_order(evalset, lambda codes: budgeted_snippets(codes, n / evalset.n_items, rng))
+    draw = _drawn_in_order(evalset, lambda codes: draw_budgeted_snippets(codes, n / evalset.n_items, rng))
     return _in_document_order(evalset, draw, rng, "spread")
 
 
@@ -181,10 +199,10 @@ def stratified(
     codes = bin_codes(evalset, bins, metrics, bin_size)
     sizes = np.bincount(codes)
     if allocation == "optimal":
-        target = optimal(sizes, _bin_spreads(evalset, codes, metrics), n)
+        target = neyman_allocation(sizes, _bin_spreads(evalset, codes, metrics), n)
     else:
-        target = proportional(sizes, n)
-    counts = round_random(target, sizes, n, rng) if rounding == "random" else round_nearest(target, sizes, n)
+        target = proportional_allocation(sizes, n)
+    counts = round_randomly(target, sizes, n, rng) if rounding == "random" else round_allocation(target, sizes, n)
     rows = _draw_counts(codes, counts, rng)
     expected = target if rounding == "random" else counts
     probability = (expected / sizes)[codes]
@@ -274,11 +292,11 @@ def pps(
     probability = _scaled_to_cost(sizes, n, tau, cost, amount)
     codes = evalset.documents
     along = spread == "document" and codes is not None
-    order = document_order(codes, rng) if along and codes is not None else rng.permutation(evalset.n_items)
+    order = random_document_order(codes, rng) if along and codes is not None else rng.permutation(evalset.n_items)
     details: dict[str, float | str] = {"variance": "spread" if along else "unordered"}
     if along and codes is not None:
         details["remainder"] = between_documents(probability, codes)
-    rows = systematic(probability, rng, order)
+    rows = systematic_sample(probability, rng, order)
     place = np.empty(evalset.n_items, dtype=np.int64)
     place[order] = np.arange(evalset.n_items)
     return Drawn(rows[np.argsort(place[rows])], probability, details=details)
@@ -347,7 +365,7 @@ def balanced(
     means = [filled(row_mean(evalset.scores[name]), name, evalset) for name in chosen]
     covariates = np.column_stack([standardised(values) for values in means])
     probability = _scaled_to_cost(of_units(item_sizes(evalset, size, metrics), mass), n, tau, cost, amount)
-    draw = local_pivotal if by == "pivotal" else cube
+    draw = local_pivotal_sample if by == "pivotal" else cube_sample
     rows = draw(probability, covariates, rng)
     return Drawn(rng.permutation(rows), probability, details={"variance": "balanced"})
 

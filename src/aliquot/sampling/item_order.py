@@ -19,7 +19,7 @@ from aliquot.sampling.drawing_order import reordered
 from aliquot.sampling.item_scores import Scale, item_sizes
 from aliquot.sampling.methods import choose_method
 from aliquot.stats.arrays import FloatArray, IntArray, group_means
-from aliquot.stats.draws import document_order
+from aliquot.stats.sampling_designs import random_document_order
 
 TAU = 0.5
 """Share of the size that is the same for all items; docs/evidence-adaptive.md compares values."""
@@ -104,7 +104,7 @@ def _along_documents(codes: IntArray, rng: np.random.Generator) -> IntArray:
     In sets of few items the same neighbours would otherwise always compete, which changes how often they come first.
     """
     shuffled = rng.permutation(len(codes))
-    return shuffled[document_order(codes[shuffled], rng)]
+    return shuffled[random_document_order(codes[shuffled], rng)]
 
 
 def _whole_documents(codes: IntArray, size: FloatArray, rng: np.random.Generator) -> tuple[IntArray, FloatArray]:

@@ -17,7 +17,7 @@ from aliquot.core.evalset import EvalSet
 from aliquot.core.registry import parse_spec, unwrapped
 from aliquot.errors import AliquotWarning, DataError, OptionError, quoted, unknown_name
 from aliquot.sampling.methods import all_methods, lookup
-from aliquot.stats.arrays import FloatArray, IntArray, largest_size, round_off
+from aliquot.stats.arrays import FloatArray, IntArray, max_abs, round_significant
 
 Size = str
 Scale = Literal["auto", "penalties", "ratings"]
@@ -47,7 +47,7 @@ def system_means(values: FloatArray) -> FloatArray:
     >>> system_means(np.array([[0.1, 0.3], [0.3, 0.2], [0.2, 0.1]])).tolist()
     [0.2, 0.2]
     """
-    return round_off(row_mean(values.T), float(largest_size(values)))
+    return round_significant(row_mean(values.T), float(max_abs(values)))
 
 
 def metric_scores(evalset: EvalSet, metric: str | None) -> FloatArray:

@@ -27,7 +27,7 @@ from aliquot.sampling.training import (
     memory_of,
 )
 from aliquot.stats.arrays import FloatArray
-from aliquot.stats.text_features import SURFACE
+from aliquot.stats.text_features import SURFACE_FEATURES
 
 FEATURES = ("light", "embed")
 _LEAST_LIMIT = 0.05
@@ -129,7 +129,7 @@ def learn(
     )
     found = fit(corpus, np.arange(len(corpus)), best, seed)
     standard = standardised(corpus.dense, found.centre, found.scale)
-    whitening = _whitening(standard[:, : len(SURFACE)])
+    whitening = _whitening(standard[:, : len(SURFACE_FEATURES)])
     # The corpus holds unseen shares against its other parts: what a source shares with itself is no likeness.
     limits = np.quantile(unlike_parts(corpus.dense, standard, whitening), 0.95, axis=0)
     model = SourceModel(

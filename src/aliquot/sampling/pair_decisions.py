@@ -20,7 +20,7 @@ from functools import partial
 import numpy as np
 
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
-from aliquot.stats.sequences import start_betting
+from aliquot.stats.confidence_sequences import start_betting
 
 _UNLIMITED = 10**12
 

@@ -12,10 +12,10 @@ import numpy as np
 
 from aliquot.errors import DataError
 from aliquot.stats.arrays import BoolArray, FloatArray
-from aliquot.stats.text_features import SURFACE, Pieces, surface, unseen_shares
+from aliquot.stats.text_features import SURFACE_FEATURES, EncodedTexts, surface_features, unseen_shares
 
 UNSEEN = ("unseen words", "unseen characters")
-_LENGTH = SURFACE.index("log length")
+_LENGTH = SURFACE_FEATURES.index("log length")
 _USUAL_LENGTH = 3.0
 _CLIP = 10.0
 
@@ -34,7 +34,7 @@ class Known:
     @property
     def width(self) -> int:
         """The number of dense features."""
-        names = (SURFACE, UNSEEN, self.domains, self.from_languages, self.to_languages)
+        names = (SURFACE_FEATURES, UNSEEN, self.domains, self.from_languages, self.to_languages)
         return sum(map(len, names)) + self.dimensions
 
 
@@ -58,7 +58,7 @@ def languages_of(pair: str | None) -> tuple[str, str]:
 
 
 def dense_features(
-    cut: Pieces,
+    cut: EncodedTexts,
     known: Known,
     memory: BoolArray,
     pairs: Sequence[str | None],
@@ -70,7 +70,7 @@ def dense_features(
     Languages enter as products with the log length (less that of a text of 20 words): within a campaign a language is
     a constant, and can only change how much length matters.
     """
-    base = surface(cut)
+    base = surface_features(cut)
     length = (base[:, _LENGTH] - _USUAL_LENGTH)[:, None]
     sides = [languages_of(pair) for pair in pairs]
     parts = [

@@ -24,7 +24,7 @@ from aliquot.io.files import read_bytes
 from aliquot.io.writing import write_bytes
 from aliquot.sampling.source_features import Known, Labels, dense_features, labels_for, standardised
 from aliquot.stats.arrays import BoolArray, FloatArray
-from aliquot.stats.text_features import BITS, SEEN_BITS, SURFACE, Pieces, ngram_scores, pieces
+from aliquot.stats.text_features import HASH_BITS, SEEN_BITS, SURFACE_FEATURES, EncodedTexts, encode_texts, ngram_scores
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,7 +206,7 @@ class SourceModel:
         pairs, domains = labels_for(pair, len(sources), "pair"), labels_for(domain, len(sources), "domain")
         parts = [
             self._assess(
-                pieces(sources[at : at + CHUNK]),
+                encode_texts(sources[at : at + CHUNK]),
                 pairs[at : at + CHUNK],
                 domains[at : at + CHUNK],
                 None if vectors is None else vectors[at : at + CHUNK],
@@ -218,7 +218,7 @@ class SourceModel:
         return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
 
     def _assess(
-        self, cut: Pieces, pairs: list[str | None], domains: list[str | None], vectors: FloatArray | None
+        self, cut: EncodedTexts, pairs: list[str | None], domains: list[str | None], vectors: FloatArray | None
     ) -> tuple[FloatArray, FloatArray]:
         dense = dense_features(cut, self.known, self.memory, pairs, domains, vectors)
         standard = standardised(dense, self.centre, self.scale)
@@ -285,7 +285,7 @@ class SourceModel:
 
 def _check_shapes(model: SourceModel) -> None:
     """Every array must have the shape that applying the model relies on."""
-    k, surface, size = model.known.width, len(SURFACE), model.ngrams.size
+    k, surface, size = model.known.width, len(SURFACE_FEATURES), model.ngrams.size
     expected = {
         "centre": (k,),
         "scale": (k,),
@@ -293,7 +293,7 @@ def _check_shapes(model: SourceModel) -> None:
         "limits": (2,),
         "whitening": (surface, surface),
         "memory": (2, 1 << SEEN_BITS),
-        "ngrams": (size if size & (size - 1) == 0 else 1 << BITS,),
+        "ngrams": (size if size & (size - 1) == 0 else 1 << HASH_BITS,),
     }
     for name, shape in expected.items():
         found = getattr(model, name).shape
@@ -307,7 +307,7 @@ def _check_shapes(model: SourceModel) -> None:
 
 def unlike_parts(dense: FloatArray, standard: FloatArray, whitening: FloatArray) -> FloatArray:
     """Share of character runs never seen, and distance of the surface statistics from their mean (n x 2)."""
-    k = len(SURFACE)
+    k = len(SURFACE_FEATURES)
     white = np.einsum("ij,jk->ik", standard[:, :k], whitening)  # no matrix product: it rounds by the number of rows
     return np.column_stack([dense[:, k + 1], np.sqrt((white**2).mean(axis=1))])
 

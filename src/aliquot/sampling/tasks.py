@@ -17,8 +17,8 @@ from aliquot.errors import AliquotWarning, OptionError
 from aliquot.sampling.budgets import Budget
 from aliquot.sampling.drawing_order import drawing_order, reordered
 from aliquot.sampling.methods import Drawn, Method, Subset, all_methods
-from aliquot.stats.allocation import equal_split, round_nearest, water_fill
-from aliquot.stats.arrays import FloatArray, IntArray, codes_of, group_means, group_sums, is_constant
+from aliquot.stats.allocation import equal_allocation, round_allocation, water_fill
+from aliquot.stats.arrays import FloatArray, IntArray, encode_labels, group_means, group_sums, is_constant
 from aliquot.stats.subset_search import knapsack
 
 
@@ -121,7 +121,7 @@ def _group_budgets(
     """Return the rows, budget and costs of each group that gets something."""
     if cost is None or budget.amount is None:
         sizes = np.bincount(groups)
-        counts = round_nearest(equal_split(sizes, budget.n), sizes, budget.n)
+        counts = round_allocation(equal_allocation(sizes, budget.n), sizes, budget.n)
         return [(np.flatnonzero(groups == at), Budget(int(n)), None) for at, n in enumerate(counts) if n]
     totals = group_sums(groups, cost)
     amounts = water_fill(np.ones(len(totals)), totals, budget.amount)
@@ -198,7 +198,7 @@ def choose_rows(task: Task, *, matching: bool) -> Chosen:
             evalset=evalset,
             seen=evalset if task.seen is task.evalset else reordered(task.seen, reading=reading),
             cost=None if task.cost is None else task.cost[order],
-            groups=None if task.groups is None else codes_of(task.groups[order].tolist()),
+            groups=None if task.groups is None else encode_labels(task.groups[order].tolist()),
         ),
         matching=matching,
     )

@@ -27,10 +27,24 @@ from aliquot.sampling.source_model import Trees, apply_trees, trees_of
 from aliquot.sampling.text_methods import diversity
 from aliquot.sampling.text_vectors import NGRAMS, embed
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, is_constant
-from aliquot.stats.correlation import kendall_rows
+from aliquot.stats.correlation import kendall_with_target
 from aliquot.stats.irt import fit_irt
-from aliquot.stats.regression import centred, group_weights, pooled_ridge, sparse_within_ridge, within_ridge
-from aliquot.stats.text_features import SURFACE, Pieces, empty_memory, ngram_matrix, pieces, remember, unseen_shares
+from aliquot.stats.regression import (
+    centre_in_groups,
+    group_weights,
+    pooled_ridge,
+    sparse_within_group_ridge,
+    within_group_ridge,
+)
+from aliquot.stats.text_features import (
+    SURFACE_FEATURES,
+    EncodedTexts,
+    empty_seen_table,
+    encode_texts,
+    mark_seen,
+    ngram_matrix,
+    unseen_shares,
+)
 
 TARGETS = ("metric_avg", "metric_var", "metric_cons", "diversity", "irt_diffdisc", "residual")
 _RIDGE = 1.0
@@ -69,7 +83,7 @@ def _from_scores(evalset: EvalSet, scores: FloatArray, target: str, metric: str 
     if target == "metric_var":
         return row_variance(scores)
     if target == "metric_cons":
-        return kendall_rows(scores, system_means(scores), "c")
+        return kendall_with_target(scores, system_means(scores), "c")
     if target == "irt_diffdisc":
         fit = fit_irt(scores)
         return fit.discrimination * fit.difficulty
@@ -106,7 +120,7 @@ def normal_scores(values: FloatArray) -> FloatArray:
 
 _PARTS = 10
 FEWEST = 20
-_UNSEEN_AT = len(SURFACE)
+_UNSEEN_AT = len(SURFACE_FEATURES)
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,8 +176,8 @@ def corpus_of(
     vectors = embed(texts, embedding) if embedding else None
     if vectors is not None:
         known = replace(known, dimensions=vectors.shape[1])
-    cut = pieces(texts)
-    dense = dense_features(cut, known, empty_memory(), pairs, domains, vectors)
+    cut = encode_texts(texts)
+    dense = dense_features(cut, known, empty_seen_table(), pairs, domains, vectors)
     dense[:, _UNSEEN_AT : _UNSEEN_AT + len(UNSEEN)] = _unseen_by_others(cut, texts)
     return Corpus(
         tuple(texts),
@@ -199,27 +213,27 @@ def _known(pairs: Sequence[str | None], domains: Sequence[str | None]) -> Known:
     )
 
 
-def _unseen_by_others(cut: Pieces, texts: Sequence[str]) -> FloatArray:
+def _unseen_by_others(cut: EncodedTexts, texts: Sequence[str]) -> FloatArray:
     """Unseen shares of each source against nine tenths of the corpus without it; equal texts stay together."""
     part = np.array([zlib.crc32(text.encode("utf-8", "surrogatepass")) % _PARTS for text in texts])
     marks = []
     for number in range(_PARTS):
-        memory = empty_memory()
-        remember(pieces([texts[row] for row in np.flatnonzero(part == number).tolist()]), memory)
+        memory = empty_seen_table()
+        mark_seen(encode_texts([texts[row] for row in np.flatnonzero(part == number).tolist()]), memory)
         marks.append(memory)
     times = np.sum(marks, axis=0, dtype=np.int8)
     found = np.zeros((cut.n, len(UNSEEN)))
     for number in range(_PARTS):
         rows = np.flatnonzero(part == number)
         if len(rows):
-            found[rows] = unseen_shares(pieces([texts[row] for row in rows.tolist()]), times > marks[number])
+            found[rows] = unseen_shares(encode_texts([texts[row] for row in rows.tolist()]), times > marks[number])
     return found
 
 
 def memory_of(texts: Sequence[str]) -> BoolArray:
     """What a model remembers of its training sources."""
-    memory = empty_memory()
-    remember(pieces(texts), memory)
+    memory = empty_seen_table()
+    mark_seen(encode_texts(texts), memory)
     return memory
 
 
@@ -227,11 +241,13 @@ def held_out_features(corpus: Corpus, train: IntArray, test: IntArray) -> FloatA
     """Features of sources that the training part never saw: unseen shares are against that part alone."""
     dense = corpus.dense[test].copy()
     memory = memory_of([corpus.texts[row] for row in train])
-    dense[:, _UNSEEN_AT : _UNSEEN_AT + len(UNSEEN)] = unseen_shares(pieces([corpus.texts[row] for row in test]), memory)
+    dense[:, _UNSEEN_AT : _UNSEEN_AT + len(UNSEEN)] = unseen_shares(
+        encode_texts([corpus.texts[row] for row in test]), memory
+    )
     return dense
 
 
-_LENGTH = SURFACE.index("log length")
+_LENGTH = SURFACE_FEATURES.index("log length")
 _FOLDS = 5
 _LEAST_SPREAD = 0.25
 _EASY = 1e-6
@@ -285,17 +301,19 @@ def fit(corpus: Corpus, rows: IntArray, candidate: Candidate, seed: int) -> Fit:
     weight = group_weights(groups)
     target, dense = corpus.target[rows], corpus.dense[rows]
     centre = np.average(dense, axis=0, weights=weight)
-    inside = np.sqrt(np.average(centred(dense, groups, weight) ** 2, axis=0, weights=weight))
+    inside = np.sqrt(np.average(centre_in_groups(dense, groups, weight) ** 2, axis=0, weights=weight))
     scale = np.maximum(inside, _LEAST_SPREAD * np.sqrt(np.average((dense - centre) ** 2, axis=0, weights=weight)))
     scale = np.where(scale > 1e-12, scale, 1.0)  # a constant carries no information
     x = standardised(dense, centre, scale)
     penalty = np.full(x.shape[1], candidate.penalty * len(rows))
     penalty[_LENGTH] = _EASY * len(rows)
-    slopes = within_ridge(x, target, groups, weight, penalty)
-    left = centred(target - x @ slopes, groups, weight)
+    slopes = within_group_ridge(x, target, groups, weight, penalty)
+    left = centre_in_groups(target - x @ slopes, groups, weight)
     weights = np.zeros(0, dtype=np.float32)
     if candidate.ngrams:
-        weights = sparse_within_ridge(corpus.ngrams[rows], left, groups, weight, candidate.ngrams).astype(np.float32)
+        weights = sparse_within_group_ridge(corpus.ngrams[rows], left, groups, weight, candidate.ngrams).astype(
+            np.float32
+        )
     grown = _boosted(x, left, weight, seed) if candidate.boost else None
     return Fit(centre, scale, slopes, weights, grown)
 

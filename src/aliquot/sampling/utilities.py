@@ -15,7 +15,7 @@ from aliquot.errors import AliquotWarning, DataError, OptionError, unknown_name
 from aliquot.sampling.item_scores import metric_scores, row_mean, row_variance, system_means
 from aliquot.sampling.methods import Subset, lookup, subset, utility, with_old_similarity
 from aliquot.stats.arrays import FloatArray, IntArray
-from aliquot.stats.correlation import accuracy_rows, kendall_rows, spearman_rows
+from aliquot.stats.correlation import accuracy_with_target, kendall_with_target, spearman_with_target
 from aliquot.stats.irt import fisher_information, fit_irt
 from aliquot.stats.subset_search import best_random_subset, greedy_subset
 
@@ -77,11 +77,11 @@ def metric_cons(
     values = metric_scores(evalset, metric)
     means = system_means(values)
     if rank == "spearman":
-        correlation = spearman_rows(values, means)
+        correlation = spearman_with_target(values, means)
     elif rank == "accuracy":
-        correlation = accuracy_rows(values, means)
+        correlation = accuracy_with_target(values, means)
     else:
-        correlation = kendall_rows(values, means, "c" if rank == "tau-c" else "b")
+        correlation = kendall_with_target(values, means, "c" if rank == "tau-c" else "b")
     # A row that cannot be ranked counts as 0; a row without any score is unknown.
     return np.where(np.isfinite(values).any(axis=1), correlation, np.nan)
 

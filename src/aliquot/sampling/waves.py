@@ -25,9 +25,9 @@ from aliquot.sampling.active import quality_order
 from aliquot.sampling.budgets import resolve_budget
 from aliquot.sampling.item_scores import filled, item_quality
 from aliquot.sampling.methods import Drawn, Method, all_methods, lookup
-from aliquot.stats.allocation import equal_split, round_nearest
+from aliquot.stats.allocation import equal_allocation, round_allocation
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, group_sums, is_negligible
-from aliquot.stats.draws import document_order, systematic
+from aliquot.stats.sampling_designs import random_document_order, systematic_sample
 
 KEY = "waves"
 DESIGNS = ("segments", "pps", "stratified", "balanced", "casf")
@@ -46,7 +46,7 @@ class _Design:
     def at(self, n: int) -> list[Drawn]:
         """Draw n items and return for each group its draw, of which only the probabilities and bins are of interest."""
         sizes = np.array([len(rows) for rows in self.groups])
-        counts = round_nearest(equal_split(sizes, n), sizes, n).tolist()
+        counts = round_allocation(equal_allocation(sizes, n), sizes, n).tolist()
         return [self._draw(rows, count) for rows, count in zip(self.groups, counts, strict=True)]
 
     def _draw(self, rows: IntArray, n: int) -> Drawn:
@@ -286,10 +286,10 @@ def _draw(
     if not len(rows):
         return rows
     if along_documents and documents is not None:
-        order = document_order(documents[rows], rng)
+        order = random_document_order(documents[rows], rng)
     elif bins is not None:
         mixed = rng.permutation(len(rows))  # the items of a bin have no order
-        order = mixed[document_order(bins[left][mixed], rng)]
+        order = mixed[random_document_order(bins[left][mixed], rng)]
     elif kind == "balanced":
         metrics = design.method.bound(design.given).get("metrics")
         quality = filled(item_quality(design.seen, metrics), "metric", design.seen)[rows]
@@ -297,7 +297,7 @@ def _draw(
     else:
         order = rng.permutation(len(rows))
     hit = np.zeros(len(rows), dtype=np.bool_)
-    hit[systematic(q[rows], rng, order)] = True
+    hit[systematic_sample(q[rows], rng, order)] = True
     new = rows[order[hit[order]]]
     return new if along_documents else rng.permutation(new)
 

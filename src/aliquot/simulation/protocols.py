@@ -26,7 +26,7 @@ from aliquot.sampling.summary import length_shares
 from aliquot.simulation.replay import Stage, draw
 from aliquot.simulation.setup import BudgetPoint, distinct, parse_budgets, population, replay_method
 from aliquot.stats.arrays import BoolArray
-from aliquot.stats.system_correlation import swapped_pairs
+from aliquot.stats.system_correlation import count_swapped_pairs
 
 PROTOCOLS = ("segments", "documents", "snippets_fixed", "snippets_budgeted")
 JUDGED = "as judged"
@@ -259,7 +259,7 @@ def _as_judged(kept: EvalSet, score: str, human: str | None) -> Changes:
         return {}
     means = np.where(cells, values, 0.0).sum(axis=0) / cells.sum(axis=0)
     matching = bool((cells == cells[:, :1]).all())
-    return {(JUDGED, matching): [int(swapped_pairs(means[None], values.mean(axis=0))[0] > 0)]}
+    return {(JUDGED, matching): [int(count_swapped_pairs(means[None], values.mean(axis=0))[0] > 0)]}
 
 
 def _possible(evalset: EvalSet) -> tuple[str, ...]:
@@ -277,7 +277,7 @@ def _changed(stage: Stage, protocol: str, point: BudgetPoint, seed: list[int]) -
     if not len(scores) or (judged == 0).any():
         return True
     means = np.nansum(scores, axis=0) / judged
-    return bool(swapped_pairs(means[None], stage.truth.means)[0] > 0)
+    return bool(count_swapped_pairs(means[None], stage.truth.means)[0] > 0)
 
 
 def _rows(name: str, parts: list[Changes], budget: float | str) -> list[ProtocolRow]:

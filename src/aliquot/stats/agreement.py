@@ -13,19 +13,19 @@ import numpy as np
 from scipy import stats
 
 from aliquot.errors import OptionError, unknown_name
-from aliquot.stats.alpha import Pairable, pairable, unit_counts
-from aliquot.stats.annotator_pairs import AnnotatorPairs, annotator_pairs, iterate_rows
+from aliquot.stats.alpha import PairableJudgments, count_values_by_unit, pairable_judgments
+from aliquot.stats.annotator_pairs import AnnotatorPairs, find_annotator_pairs, iterate_judgment_pairs
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
-from aliquot.stats.resampling import Additive, item_sums, sparse_item_sums
+from aliquot.stats.resampling import AdditiveMeasure, sparse_sum_by_item, sum_by_item
 
 Weighting = Literal["none", "linear", "quadratic"]
 WEIGHTINGS: tuple[Weighting, ...] = get_args(Weighting)
 
 
-def differences(values: FloatArray, weighting: Weighting) -> FloatArray:
+def disagreement_weights(values: FloatArray, weighting: Weighting) -> FloatArray:
     """How far apart two categories are: 1 if not equal, or the distance of their values, or its square.
 
-    >>> differences(np.array([1.0, 2.0, 4.0]), "linear")[0].tolist()
+    >>> disagreement_weights(np.array([1.0, 2.0, 4.0]), "linear")[0].tolist()
     [0.0, 1.0, 3.0]
     """
     if weighting not in WEIGHTINGS:
@@ -42,47 +42,47 @@ def kappa(tables: FloatArray, values: FloatArray | None = None, weighting: Weigh
     >>> float(kappa(np.array([[2.0, 0.0], [0.0, 2.0]])))
     1.0
     """
-    n, rows, columns = _margins(tables)
-    d = differences(np.arange(tables.shape[-1], dtype=np.float64) if values is None else values, weighting)
+    n, rows, columns = _marginal_shares(tables)
+    d = disagreement_weights(np.arange(tables.shape[-1], dtype=np.float64) if values is None else values, weighting)
     observed = (tables * d).sum(axis=(-1, -2)) / n
     expected = (rows @ d * columns).sum(axis=-1)
     ratio = observed / np.where(expected > 0, expected, 1.0)
-    return _undefined_where(expected <= 1e-12 * d.max(initial=0.0), 1.0 - ratio)
+    return _nan_where(expected <= 1e-12 * d.max(initial=0.0), 1.0 - ratio)
 
 
-def kappa_maximum(tables: FloatArray) -> FloatArray:
+def max_kappa(tables: FloatArray) -> FloatArray:
     """The largest kappa under the margins: both can agree on min(p_c, q_c) of the units at most.
 
-    >>> float(kappa_maximum(np.array([[5.0, 0.0], [0.0, 5.0]])))
+    >>> float(max_kappa(np.array([[5.0, 0.0], [0.0, 5.0]])))
     1.0
     """
-    _, rows, columns = _margins(tables)
+    _, rows, columns = _marginal_shares(tables)
     chance = (rows * columns).sum(axis=-1)
     most = np.minimum(rows, columns).sum(axis=-1)
-    return _undefined_where(chance >= 1.0 - 1e-12, (most - chance) / np.where(chance < 1.0, 1.0 - chance, 1.0))
+    return _nan_where(chance >= 1.0 - 1e-12, (most - chance) / np.where(chance < 1.0, 1.0 - chance, 1.0))
 
 
 def raw_agreement(tables: FloatArray) -> FloatArray:
     """The share of units on which both say the same."""
-    share: FloatArray = np.trace(tables, axis1=-2, axis2=-1) / _margins(tables)[0]
+    share: FloatArray = np.trace(tables, axis1=-2, axis2=-1) / _marginal_shares(tables)[0]
     return share
 
 
-def _margins(tables: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _marginal_shares(tables: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Totals (NaN for an empty table) and the shares of rows and columns."""
     n = tables.sum(axis=(-1, -2))
     n = np.where(n > 0, n, np.nan)
     return n, tables.sum(axis=-1) / n[..., None], tables.sum(axis=-2) / n[..., None]
 
 
-def _undefined_where(undefined: BoolArray, values: FloatArray) -> FloatArray:
+def _nan_where(undefined: BoolArray, values: FloatArray) -> FloatArray:
     return np.where(undefined | ~np.isfinite(values), np.nan, values)
 
 
-def margins_p(table: FloatArray) -> float:
+def stuart_maxwell_test(table: FloatArray) -> float:
     """Stuart-Maxwell test of equal margins: do both annotators use the judgments equally often? NaN without units.
 
-    >>> margins_p(np.array([[20.0, 10.0], [10.0, 20.0]]))
+    >>> stuart_maxwell_test(np.array([[20.0, 10.0], [10.0, 20.0]]))
     1.0
     """
     used = (table.sum(axis=0) + table.sum(axis=1)) > 0
@@ -100,24 +100,24 @@ def margins_p(table: FloatArray) -> float:
     return float(stats.chi2.sf(chi2, freedom))
 
 
-def raw_measure(judgments: Pairable) -> Additive:
+def raw_agreement_measure(judgments: PairableJudgments) -> AdditiveMeasure:
     """The share of equal judgments among all pairs of judgments on the same unit, as a measure of item weights."""
-    equal = _equal_pairs(judgments)
+    equal = _count_equal_pairs(judgments)
     pairs = judgments.size * (judgments.size - 1.0)
-    sums = item_sums(judgments.item, [equal, pairs], judgments.items)
-    return Additive(sums, lambda total: total[:, 0] / np.where(total[:, 1] > 0, total[:, 1], np.nan))
+    sums = sum_by_item(judgments.item, [equal, pairs], judgments.items)
+    return AdditiveMeasure(sums, lambda total: total[:, 0] / np.where(total[:, 1] > 0, total[:, 1], np.nan))
 
 
-def fleiss_measure(judgments: Pairable) -> Additive:
+def fleiss_kappa_measure(judgments: PairableJudgments) -> AdditiveMeasure:
     """Fleiss' kappa (1971) as a measure of item weights; units may have different numbers of judgments.
 
     Every unit counts the same: agreement is the mean over units of the share of agreeing pairs, and category shares are
     the means over units of n_uc / m_u (Gwet 2014, 2.4.2). With equally many judgments a unit this is Fleiss' own.
     """
-    agreeing = _equal_pairs(judgments) / (judgments.size * (judgments.size - 1.0))
-    sums = item_sums(judgments.item, [np.ones(len(judgments.size)), agreeing], judgments.items)
+    agreeing = _count_equal_pairs(judgments) / (judgments.size * (judgments.size - 1.0))
+    sums = sum_by_item(judgments.item, [np.ones(len(judgments.size)), agreeing], judgments.items)
     shape = (judgments.items, len(judgments.values))
-    shares = sparse_item_sums(
+    shares = sparse_sum_by_item(
         judgments.judgment_item, judgments.code, 1.0 / judgments.size[judgments.unit], shape
     ).toarray()
 
@@ -125,14 +125,14 @@ def fleiss_measure(judgments: Pairable) -> Additive:
         units = np.where(total[:, 0] > 0, total[:, 0], np.nan)
         observed = total[:, 1] / units
         chance = ((total[:, 2:] / units[:, None]) ** 2).sum(axis=1)
-        return _undefined_where(chance >= 1.0 - 1e-12, (observed - chance) / np.where(chance < 1.0, 1.0 - chance, 1.0))
+        return _nan_where(chance >= 1.0 - 1e-12, (observed - chance) / np.where(chance < 1.0, 1.0 - chance, 1.0))
 
-    return Additive(np.column_stack([sums, shares]), finish)
+    return AdditiveMeasure(np.column_stack([sums, shares]), finish)
 
 
-def _equal_pairs(judgments: Pairable) -> FloatArray:
+def _count_equal_pairs(judgments: PairableJudgments) -> FloatArray:
     """Ordered pairs of equal judgments of each unit: sum_c n_uc (n_uc - 1)."""
-    counts = unit_counts(judgments)
+    counts = count_values_by_unit(judgments)
     return np.asarray(counts.multiply(counts).sum(axis=1)).ravel() - judgments.size
 
 
@@ -158,28 +158,30 @@ class SpanAgreement:
     @property
     def f1(self) -> FloatArray:
         """F1 of marked characters, whatever their severity; NaN where nobody marks any."""
-        return _ratio(2.0 * self.both, self.marked)
+        return _divide_or_nan(2.0 * self.both, self.marked)
 
     @property
     def f1_severity(self) -> FloatArray:
         """F1 of characters marked with the same severity."""
-        return _ratio(2.0 * self.same, self.marked)
+        return _divide_or_nan(2.0 * self.same, self.marked)
 
     @property
     def severity_match(self) -> FloatArray:
         """Share of the characters that both mark on whose severity they agree."""
-        return _ratio(self.same, self.both)
+        return _divide_or_nan(self.same, self.both)
 
-    def measures(self) -> dict[str, Additive]:
+    def measures(self) -> dict[str, AdditiveMeasure]:
         """The three numbers over all pairs together, as measures of item weights."""
         return {
-            "span_f1": Additive(self.sums, lambda total: _ratio(2.0 * total[:, 1], total[:, 0])),
-            "span_f1_severity": Additive(self.sums, lambda total: _ratio(2.0 * total[:, 2], total[:, 0])),
-            "severity_match": Additive(self.sums, lambda total: _ratio(total[:, 2], total[:, 1])),
+            "span_f1": AdditiveMeasure(self.sums, lambda total: _divide_or_nan(2.0 * total[:, 1], total[:, 0])),
+            "span_f1_severity": AdditiveMeasure(
+                self.sums, lambda total: _divide_or_nan(2.0 * total[:, 2], total[:, 0])
+            ),
+            "severity_match": AdditiveMeasure(self.sums, lambda total: _divide_or_nan(total[:, 2], total[:, 1])),
         }
 
 
-def _ratio(part: FloatArray, whole: FloatArray) -> FloatArray:
+def _divide_or_nan(part: FloatArray, whole: FloatArray) -> FloatArray:
     return np.where(whole > 0, part / np.where(whole > 0, whole, 1.0), np.nan)
 
 
@@ -202,11 +204,11 @@ def span_agreement(
     annotators = int(annotator.max(initial=-1)) + 1
     codes = np.unique(item, return_inverse=True)[1].astype(np.int64)
     items = int(codes.max(initial=-1)) + 1
-    marks = _characters(text, annotator, codes, start, end, severity)
-    judged = _judged(text, annotator, codes, marks)
-    pairs = _pairs(judged[0], judged[3].astype(np.float64), judged[1], judged[2], annotators)
-    sizes, sums = _lengths(pairs, judged[2], items)
-    shared = _shared(marks, pairs, annotators, judged[2], items)
+    marks = _list_marked_characters(text, annotator, codes, start, end, severity)
+    judged = _list_judged_texts(text, annotator, codes, marks)
+    pairs = _pair_annotators(judged[0], judged[3].astype(np.float64), judged[1], judged[2], annotators)
+    sizes, sums = _sum_lengths(pairs, judged[2], items)
+    shared = _count_shared_characters(marks, pairs, annotators, judged[2], items)
     return SpanAgreement(
         first=pairs.first,
         second=pairs.second,
@@ -218,7 +220,7 @@ def span_agreement(
     )
 
 
-def _characters(
+def _list_marked_characters(
     text: IntArray, annotator: IntArray, item: IntArray, start: IntArray, end: IntArray, severity: IntArray
 ) -> tuple[IntArray, IntArray, IntArray, IntArray, IntArray]:
     """Text, annotator, item, position and severity of every marked character, once for each annotator."""
@@ -234,7 +236,7 @@ def _characters(
     return text[row], annotator[row], item[row], position, severity[row]
 
 
-def _judged(
+def _list_judged_texts(
     text: IntArray, annotator: IntArray, item: IntArray, marks: tuple[IntArray, ...]
 ) -> tuple[IntArray, IntArray, IntArray, IntArray]:
     """Text, annotator, item and number of marked characters of every judgment."""
@@ -244,27 +246,29 @@ def _judged(
     return text[place], annotator[place], item[place], np.bincount(at, minlength=len(keys)).astype(np.int64)
 
 
-def _pairs(unit: IntArray, value: FloatArray, annotator: IntArray, item: IntArray, annotators: int) -> AnnotatorPairs:
-    return annotator_pairs(pairable(unit, value, item), annotator, annotators)
+def _pair_annotators(
+    unit: IntArray, value: FloatArray, annotator: IntArray, item: IntArray, annotators: int
+) -> AnnotatorPairs:
+    return find_annotator_pairs(pairable_judgments(unit, value, item), annotator, annotators)
 
 
-def _true_items(judgments: Pairable, item: IntArray) -> IntArray:
-    """`pairable` numbers the items it keeps; these are the numbers they came with."""
+def _original_items(judgments: PairableJudgments, item: IntArray) -> IntArray:
+    """`pairable_judgments` numbers the items it keeps; these are the numbers they came with."""
     return np.unique(item[judgments.kept]).astype(np.int64)
 
 
-def _lengths(pairs: AnnotatorPairs, item: IntArray, items: int) -> tuple[FloatArray, FloatArray]:
+def _sum_lengths(pairs: AnnotatorPairs, item: IntArray, items: int) -> tuple[FloatArray, FloatArray]:
     """|A| + |B| of every pair, and of every item."""
     total, of_items = np.zeros(len(pairs.first)), np.zeros(items)
-    back = _true_items(pairs.judgments, item)
-    for rows in iterate_rows(pairs):
+    back = _original_items(pairs.judgments, item)
+    for rows in iterate_judgment_pairs(pairs):
         length = pairs.judgments.values[rows.x] + pairs.judgments.values[rows.y]
         total += np.bincount(rows.pair, length, minlength=len(total))
         of_items += np.bincount(back[rows.item], length, minlength=items)
     return total, of_items
 
 
-def _shared(
+def _count_shared_characters(
     marks: tuple[IntArray, ...], pairs: AnnotatorPairs, annotators: int, _item: IntArray, items: int
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Characters marked by both annotators of each pair, those with the same severity, and both for every item."""
@@ -273,14 +277,14 @@ def _shared(
     if not len(text):
         return both, same, of_items
     character = np.unique(np.stack([text, position]), axis=1, return_inverse=True)[1].ravel()
-    met = _pairs(character, severity.astype(np.float64), annotator, item, annotators)
+    met = _pair_annotators(character, severity.astype(np.float64), annotator, item, annotators)
     number = np.full((annotators, annotators), -1, dtype=np.int64)
     number[pairs.first, pairs.second] = np.arange(len(pairs.first))
     known = number[met.first, met.second]
-    back = _true_items(met.judgments, item)
-    for rows in iterate_rows(met):
+    back = _original_items(met.judgments, item)
+    for rows in iterate_judgment_pairs(met):
         equal = (rows.x == rows.y).astype(np.float64)
         both += np.bincount(known[rows.pair], minlength=len(both))
         same += np.bincount(known[rows.pair], equal, minlength=len(both))
-        of_items += item_sums(back[rows.item], [np.ones(len(equal)), equal], items)
+        of_items += sum_by_item(back[rows.item], [np.ones(len(equal)), equal], items)
     return both, same, of_items

@@ -16,12 +16,12 @@ import numpy as np
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, group_means, group_sums, scaled_ranks
 
 _FOLDS = 5
-_SURE = 2.0  # standard errors over items by which one alignment is better than another
+_MIN_Z = 2.0  # standard errors over items by which one alignment is better than another
 _RIDGE = 0.1  # share of the features' mean square; few items tell little about weights
-_REFITTED = 3  # exchanges that are fitted anew
-_NO_VARIANCE = 1e-9  # of ranks from -0.5 to 0.5: nothing but rounding
+_MAX_REFITS = 3  # exchanges that are fitted anew
+_MIN_VARIANCE = 1e-9  # of ranks from -0.5 to 0.5: nothing but rounding
 _SWEEPS = 4  # to centre by items and systems where cells are missing
-_MIN_SHARED = 30  # items that two systems share before they are compared
+_MIN_SHARED_ITEMS = 30  # items that two systems share before they are compared
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +64,7 @@ class Explanation:
         """
         steps = self.gains - (before.gains if before.gain > 0 else 0.0)
         total, error = float(steps.sum()), float(np.sqrt((steps**2).sum()))
-        return total if total > _SURE * error else 0.0
+        return total if total > _MIN_Z * error else 0.0
 
 
 def output_features(vectors: FloatArray, lengths: FloatArray, metric: FloatArray | None = None) -> OutputFeatures:
@@ -79,11 +79,11 @@ def output_features(vectors: FloatArray, lengths: FloatArray, metric: FloatArray
     likeness = np.matmul(vectors, vectors.transpose(0, 2, 1))
     likeness[missing[:, :, None] | missing[:, None, :]] = np.nan
     likeness[:, np.arange(lengths.shape[1]), np.arange(lengths.shape[1])] = np.nan
-    cells = [_mean(likeness, 2), np.log1p(lengths)] + ([] if metric is None else [scaled_ranks(metric)])
+    cells = [_nanmean(likeness, 2), np.log1p(lengths)] + ([] if metric is None else [scaled_ranks(metric)])
     return OutputFeatures(
-        likeness=np.nan_to_num(likeness - _mean(likeness, 0)[None]),
-        cells=np.stack([np.nan_to_num(_centred(values)) for values in cells], axis=2),
-        items=np.stack([np.nan_to_num(_mean(values - _mean(values, 0)[None], 1)) for values in cells], axis=1),
+        likeness=np.nan_to_num(likeness - _nanmean(likeness, 0)[None]),
+        cells=np.stack([np.nan_to_num(_double_centre(values)) for values in cells], axis=2),
+        items=np.stack([np.nan_to_num(_nanmean(values - _nanmean(values, 0)[None], 1)) for values in cells], axis=1),
     )
 
 
@@ -105,27 +105,31 @@ def explain_scores(scores: FloatArray, features: OutputFeatures, others: FloatAr
     """
     judged: BoolArray = np.isfinite(scores)
     ranked = scaled_ranks(scores)
-    within = np.nan_to_num(_centred(ranked))
-    between = np.nan_to_num(_mean(ranked - _mean(ranked, 0)[None], 1))
+    within = np.nan_to_num(_double_centre(ranked))
+    between = np.nan_to_num(_nanmean(ranked - _nanmean(ranked, 0)[None], 1))
     cells = features.cells
     if others is not None:
-        cells = np.concatenate([cells, np.nan_to_num(_centred(scaled_ranks(others)))[:, :, None]], axis=2)
+        cells = np.concatenate([cells, np.nan_to_num(_double_centre(scaled_ranks(others)))[:, :, None]], axis=2)
     alike = np.einsum("iab,ib->ia", features.likeness, within)
     cells = np.concatenate([alike[:, :, None], cells], axis=2) * judged[:, :, None]
     some: BoolArray = np.asarray(judged.any(axis=1))
     items = features.items * some[:, None]
     count = float(max(judged.sum(), 1))
     variance = float((within**2).sum()) / count
-    predicted, weights = _predict(cells, within)
-    gains = np.zeros(len(scores)) if variance < _NO_VARIANCE else _gains(within, predicted) / (2 * variance)
+    predicted, weights = _cross_predict(cells, within)
+    gains = (
+        np.zeros(len(scores)) if variance < _MIN_VARIANCE else _log_likelihood_gains(within, predicted) / (2 * variance)
+    )
     spread = float((between**2).sum()) / max(int(some.sum()), 1)
-    if spread >= _NO_VARIANCE:
-        gains += _gains(between[:, None], _predict(items[:, None, :], between[:, None])[0]) / (2 * spread)
+    if spread >= _MIN_VARIANCE:
+        gains += _log_likelihood_gains(between[:, None], _cross_predict(items[:, None, :], between[:, None])[0]) / (
+            2 * spread
+        )
     return Explanation(gains, scores, within, predicted, weights[:, None, None] * features.likeness)
 
 
 @dataclass(frozen=True)
-class Exchange:
+class SystemSwap:
     """Two systems whose scores fit each other's outputs better than their own."""
 
     systems: tuple[int, int]
@@ -133,7 +137,9 @@ class Exchange:
     tries: int  # pairs that were compared
 
 
-def find_exchange(own: Explanation, features: OutputFeatures, others: FloatArray | None = None) -> Exchange | None:
+def find_swapped_systems(
+    own: Explanation, features: OutputFeatures, others: FloatArray | None = None
+) -> SystemSwap | None:
     """Find the exchange of two systems that explains the scores best, whether it is better than none or not.
 
     All pairs are compared by the present weights, the best few fitted anew. None where no two systems share items.
@@ -141,19 +147,19 @@ def find_exchange(own: Explanation, features: OutputFeatures, others: FloatArray
     pairs = [
         (a, b)
         for a, b in combinations(range(own.scores.shape[1]), 2)
-        if (own.judged[:, a] & own.judged[:, b]).sum() >= _MIN_SHARED
+        if (own.judged[:, a] & own.judged[:, b]).sum() >= _MIN_SHARED_ITEMS
     ]
-    best = sorted(pairs, key=lambda pair: -_exchange_gain(own, *pair))[:_REFITTED]
+    best = sorted(pairs, key=lambda pair: -_swap_gain(own, *pair))[:_MAX_REFITS]
     exchanges = []
     for first, second in best:
         swapped = own.scores.copy()
         swapped[:, [first, second]] = swapped[:, [second, first]]
         evidence = explain_scores(swapped, features, others).evidence(own)
-        exchanges.append(Exchange((first, second), evidence, len(pairs)))
+        exchanges.append(SystemSwap((first, second), evidence, len(pairs)))
     return max(exchanges, key=lambda exchange: exchange.evidence, default=None)
 
 
-def _exchange_gain(own: Explanation, first: int, second: int) -> float:
+def _swap_gain(own: Explanation, first: int, second: int) -> float:
     """Log-likelihood gained by an exchange at the present weights, over its spread: a few items decide nothing."""
     both = own.judged[:, first] & own.judged[:, second]
     mine, theirs = own.within[both, first], own.within[both, second]
@@ -196,12 +202,12 @@ def agreement_within_cells(cell: IntArray, annotator: IntArray, value: FloatArra
 # -- parts -------------------------------------------------------------------------------------------------------------
 
 
-def _gains(scores: FloatArray, predicted: FloatArray) -> FloatArray:
+def _log_likelihood_gains(scores: FloatArray, predicted: FloatArray) -> FloatArray:
     gains: FloatArray = (scores**2 - (scores - predicted) ** 2).sum(axis=1)
     return gains
 
 
-def _predict(features: FloatArray, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _cross_predict(features: FloatArray, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Predict scores (N x M) by features (N x M x p) from the other folds of items; also the first weight by item."""
     fold = np.arange(len(scores)) * _FOLDS // max(len(scores), 1)  # neighbours, often of one document, together
     predicted, first = np.zeros(scores.shape), np.zeros(len(scores))
@@ -221,7 +227,7 @@ def _predict(features: FloatArray, scores: FloatArray) -> tuple[FloatArray, Floa
     return predicted, first
 
 
-def _mean(values: FloatArray, axis: int) -> FloatArray:
+def _nanmean(values: FloatArray, axis: int) -> FloatArray:
     present = np.isfinite(values)
     count = present.sum(axis=axis)
     means: FloatArray = np.where(
@@ -230,8 +236,8 @@ def _mean(values: FloatArray, axis: int) -> FloatArray:
     return means
 
 
-def _centred(values: FloatArray) -> FloatArray:
+def _double_centre(values: FloatArray) -> FloatArray:
     for _ in range(_SWEEPS):
-        values = values - _mean(values, 0)[None]
-        values = values - _mean(values, 1)[:, None]
+        values = values - _nanmean(values, 0)[None]
+        values = values - _nanmean(values, 1)[:, None]
     return values

@@ -1,7 +1,8 @@
 """Splitting a total over bins.
 
-Invariant: allocations sum to n exactly and no bin gets more than it has. `proportional`, `optimal` and `equal_split`
-give real-valued targets; `round_nearest` (the same every time) and `round_random` (right on average) make them whole.
+Invariant: allocations sum to n exactly and no bin gets more than it has. `proportional_allocation`, `neyman_allocation`
+and `equal_allocation` give real-valued targets; `round_allocation` (the same every time) and `round_randomly` (right on
+average) make them whole.
 """
 
 from __future__ import annotations
@@ -10,13 +11,13 @@ import numpy as np
 
 from aliquot.errors import OptionError
 from aliquot.stats.arrays import FloatArray, IntArray, Seed
-from aliquot.stats.draws import ROUNDING, checked_pi, systematic
+from aliquot.stats.sampling_designs import ROUNDING, systematic_sample, validate_probabilities
 
 
-def nonnegative(name: str, values: FloatArray | IntArray) -> FloatArray:
+def validate_nonnegative(name: str, values: FloatArray | IntArray) -> FloatArray:
     """Return a vector of finite numbers >= 0, or say which value is not.
 
-    >>> nonnegative("sizes", np.array([2, 0])).tolist()
+    >>> validate_nonnegative("sizes", np.array([2, 0])).tolist()
     [2.0, 0.0]
     """
     array = np.asarray(values, dtype=np.float64)
@@ -42,13 +43,13 @@ def water_fill(weights: FloatArray, caps: FloatArray, n: float) -> FloatArray:
     held = float(caps[heavy].sum())
     shares = np.where(heavy, caps, 0.0)
     if n < held:
-        shares[heavy] = _level(scaled[heavy], caps[heavy], n)
+        shares[heavy] = _fill_to_level(scaled[heavy], caps[heavy], n)
     elif n > held:
         shares[~heavy] = np.minimum((n - held) * (caps[~heavy] / caps[~heavy].sum()), caps[~heavy])
     return shares
 
 
-def _level(weights: FloatArray, caps: FloatArray, n: float) -> FloatArray:
+def _fill_to_level(weights: FloatArray, caps: FloatArray, n: float) -> FloatArray:
     """Water-fill positive weights that can hold more than n."""
     shares: FloatArray = n * (weights / weights.sum())
     if np.all(shares <= caps):
@@ -66,75 +67,75 @@ def _level(weights: FloatArray, caps: FloatArray, n: float) -> FloatArray:
     return np.minimum(shares, caps)
 
 
-def proportional(sizes: IntArray, n: int) -> FloatArray:
+def proportional_allocation(sizes: IntArray, n: int) -> FloatArray:
     """Allocate in proportion to bin sizes, n_l = n N_l / N (Saldías et al. 2022, 2.1); for unknown bin variances.
 
-    >>> proportional(np.array([10, 30]), 8).tolist()
+    >>> proportional_allocation(np.array([10, 30]), 8).tolist()
     [2.0, 6.0]
     """
-    caps = _checked_sizes(sizes, n)
+    caps = _validate_sizes(sizes, n)
     return water_fill(caps, caps, n)
 
 
-def optimal(sizes: IntArray, sds: FloatArray, n: int) -> FloatArray:
+def neyman_allocation(sizes: IntArray, sds: FloatArray, n: int) -> FloatArray:
     """Allocate for the least variance: n_l = n s_l N_l / sum(s N), overfull bins taken whole (Neyman).
 
     Saldías et al. (2022), equation 2. When all (remaining) sds are zero the allocation is proportional.
 
-    >>> optimal(np.array([10, 10]), np.array([3.0, 1.0]), 8).tolist()
+    >>> neyman_allocation(np.array([10, 10]), np.array([3.0, 1.0]), 8).tolist()
     [6.0, 2.0]
     """
-    caps = _checked_sizes(sizes, n)
-    spread = nonnegative("sds", sds)
+    caps = _validate_sizes(sizes, n)
+    spread = validate_nonnegative("sds", sds)
     if spread.shape != caps.shape:
         raise OptionError(f"sds has {len(spread)} values for {len(caps)} bins; give one per bin")
     return water_fill(spread / max(float(spread.max(initial=0.0)), np.finfo(np.float64).tiny) * caps, caps, n)
 
 
-def equal_split(sizes: IntArray, n: int) -> FloatArray:
+def equal_allocation(sizes: IntArray, n: int) -> FloatArray:
     """Allocate equal budgets to all groups; groups too small give their rest back to the others.
 
-    >>> equal_split(np.array([2, 50, 50]), 20).tolist()
+    >>> equal_allocation(np.array([2, 50, 50]), 20).tolist()
     [2.0, 9.0, 9.0]
     """
-    caps = _checked_sizes(sizes, n)
+    caps = _validate_sizes(sizes, n)
     return water_fill((caps > 0.0).astype(np.float64), caps, n)
 
 
-def round_nearest(target: FloatArray, sizes: IntArray, n: int) -> IntArray:
+def round_allocation(target: FloatArray, sizes: IntArray, n: int) -> IntArray:
     """Round targets to whole numbers that sum to n and minimise sum |n_l - n'_l| (largest remainders first).
 
     Saldías et al. (2022), section 2.1. Ties go to the earlier bin. Many tiny bins all round to 0 here, which
-    biases a stratified mean: use `round_random` then.
+    biases a stratified mean: use `round_randomly` then.
 
-    >>> round_nearest(np.array([1.2, 2.7, 0.1]), np.array([5, 5, 5]), 4).tolist()
+    >>> round_allocation(np.array([1.2, 2.7, 0.1]), np.array([5, 5, 5]), 4).tolist()
     [1, 3, 0]
     """
-    whole, fraction = _split_target(target, sizes, n)
+    whole, fraction = _split_whole_and_fraction(target, sizes, n)
     extra = n - int(whole.sum())
     whole[np.argsort(-fraction, kind="stable")[:extra]] += 1
     return whole
 
 
-def round_random(target: FloatArray, sizes: IntArray, n: int, seed: Seed) -> IntArray:
+def round_randomly(target: FloatArray, sizes: IntArray, n: int, seed: Seed) -> IntArray:
     """Round targets up or down at random so that E[n_l] = target_l exactly (no empty-bin bias) and they sum to n.
 
-    >>> int(round_random(np.array([0.5, 0.5, 0.5, 0.5]), np.array([2, 2, 2, 2]), 2, seed=0).sum())
+    >>> int(round_randomly(np.array([0.5, 0.5, 0.5, 0.5]), np.array([2, 2, 2, 2]), 2, seed=0).sum())
     2
     """
-    whole, fraction = _split_target(target, sizes, n)
+    whole, fraction = _split_whole_and_fraction(target, sizes, n)
     extra = n - int(whole.sum())
     if extra == 0:
         return whole
     fraction = np.minimum(fraction * (extra / fraction.sum()), 1.0)  # the sum is whole but for rounding errors
     rng = np.random.default_rng(seed)
-    whole[systematic(fraction, rng, order=rng.permutation(len(whole)))] += 1
+    whole[systematic_sample(fraction, rng, order=rng.permutation(len(whole)))] += 1
     return whole
 
 
-def _checked_sizes(sizes: IntArray, n: int) -> FloatArray:
+def _validate_sizes(sizes: IntArray, n: int) -> FloatArray:
     """Return bin sizes as numbers to compute with, once n is known to fit into them."""
-    caps = nonnegative("sizes", sizes)
+    caps = validate_nonnegative("sizes", sizes)
     if np.any(caps != np.floor(caps)):
         raise OptionError("sizes has fractions; give the whole number of items in each bin")
     if n != int(n) or not 0 <= n <= caps.sum():
@@ -142,16 +143,18 @@ def _checked_sizes(sizes: IntArray, n: int) -> FloatArray:
     return caps
 
 
-def _split_target(target: FloatArray, sizes: IntArray, n: int) -> tuple[IntArray, FloatArray]:
+def _split_whole_and_fraction(target: FloatArray, sizes: IntArray, n: int) -> tuple[IntArray, FloatArray]:
     """Return whole and fractional parts of targets; a target within rounding error of a whole number is whole."""
-    caps = _checked_sizes(sizes, n)
-    values = nonnegative("target", target)
+    caps = _validate_sizes(sizes, n)
+    values = validate_nonnegative("target", target)
     if values.shape != caps.shape:
         raise OptionError(f"target has {len(values)} values for {len(caps)} bins; give one per bin")
     slack = ROUNDING * max(1.0, float(n))
     if np.any(values > caps + slack):
         worst = int(np.argmax(values - caps))
-        raise OptionError(f"target[{worst}] is {values[worst]}, above the size {caps[worst]:.0f}; use `optimal`")
+        raise OptionError(
+            f"target[{worst}] is {values[worst]}, above the size {caps[worst]:.0f}; use `neyman_allocation`"
+        )
     if abs(float(values.sum()) - n) > slack:
         raise OptionError(f"target sums to {values.sum()}, not to n = {n}; allocate the same n first")
     nearest = np.round(values)
@@ -163,28 +166,28 @@ def _split_target(target: FloatArray, sizes: IntArray, n: int) -> tuple[IntArray
 # -- Inclusion probabilities of the items ----------------------------------------------------------------------------
 
 
-def inclusion_from_sizes(sizes: FloatArray, n: float) -> FloatArray:
+def inclusion_probabilities(sizes: FloatArray, n: float) -> FloatArray:
     """Return pi = min(1, c * size) with the level c at which they sum to n (capping with water-filling).
 
     Särndal, Swensson and Wretman (1992), section 3.6. Items of size 0 get pi = 0, which no design-based estimate
     survives, unless n exceeds the number of the others: then they share what is left. See `pps_probabilities`.
 
-    >>> inclusion_from_sizes(np.array([8.0, 1.0, 1.0]), 2).tolist()
+    >>> inclusion_probabilities(np.array([8.0, 1.0, 1.0]), 2).tolist()
     [1.0, 0.5, 0.5]
     """
-    values = nonnegative("sizes", sizes)
+    values = validate_nonnegative("sizes", sizes)
     if not 0.0 <= n <= len(values):
         raise OptionError(f"n is {n}; choose between 0 and the {len(values)} items there are")
     return water_fill(values, np.ones(len(values)), n)
 
 
-def mix_uniform(pi: FloatArray, tau: float) -> FloatArray:
+def mix_with_uniform(pi: FloatArray, tau: float) -> FloatArray:
     """Mix with the uniform design of the same size: (1 - tau) pi + tau n / N (docs/methods.md, section 2).
 
-    >>> mix_uniform(np.array([1.0, 0.5, 0.5, 0.0]), 0.5).tolist()
+    >>> mix_with_uniform(np.array([1.0, 0.5, 0.5, 0.0]), 0.5).tolist()
     [0.75, 0.5, 0.5, 0.25]
     """
-    values = checked_pi(pi)
+    values = validate_probabilities(pi)
     if not 0.0 <= tau <= 1.0:
         raise OptionError(f"tau is {tau}; choose between 0 (sizes only) and 1 (uniform)")
     if not len(values):
@@ -202,13 +205,13 @@ def pps_probabilities(sizes: FloatArray, n: float, tau: float, cost: FloatArray 
     >>> pps_probabilities(np.array([3.0, 1.0, 0.0, 0.0]), 1, tau=0.5).tolist()
     [0.5, 0.25, 0.125, 0.125]
     """
-    values = nonnegative("sizes", sizes)
+    values = validate_nonnegative("sizes", sizes)
     if cost is not None:
-        prices = nonnegative("cost", cost)
+        prices = validate_nonnegative("cost", cost)
         if prices.shape != values.shape:
             raise OptionError(f"cost has {len(prices)} values for {len(values)} sizes; give one per item")
         if np.any(prices == 0.0):
             free = int(np.argmin(prices))
             raise OptionError(f"cost[{free}] is 0; every item must cost more than nothing")
         values = values / max(float(values.max(initial=0.0)), np.finfo(np.float64).tiny) / np.sqrt(prices)
-    return mix_uniform(inclusion_from_sizes(values, n), tau)
+    return mix_with_uniform(inclusion_probabilities(values, n), tau)

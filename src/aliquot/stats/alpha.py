@@ -16,20 +16,22 @@ import numpy as np
 from scipy import sparse
 
 from aliquot.errors import OptionError, unknown_name
-from aliquot.stats.arrays import FloatArray, IntArray, blocks
-from aliquot.stats.resampling import Additive, Measure, item_sums, sparse_item_sums, value_of
+from aliquot.stats.arrays import FloatArray, IntArray, row_blocks
+from aliquot.stats.resampling import AdditiveMeasure, WeightedMeasure, measure_value, sparse_sum_by_item, sum_by_item
 
-Level = Literal["nominal", "ordinal", "interval", "ratio"]
-LEVELS: tuple[Level, ...] = get_args(Level)
+MeasurementLevel = Literal["nominal", "ordinal", "interval", "ratio"]
+MEASUREMENT_LEVELS: tuple[MeasurementLevel, ...] = get_args(MeasurementLevel)
 
-_FEW = 12  # values up to which a table of coincidences is quicker than going through the judgments at every draw
-_TABLE = 20_000_000  # numbers in such a table
-_RATIO_VALUES = 3_000  # ratio differences need a table of all pairs of values
-_ROWS = 2_000_000  # numbers of a block of units x values
+_MAX_TABLE_VALUES = (
+    12  # values up to which a table of coincidences is quicker than going through the judgments at every draw
+)
+_MAX_TABLE_SIZE = 20_000_000  # numbers in such a table
+_MAX_RATIO_VALUES = 3_000  # ratio differences need a table of all pairs of values
+_BLOCK_SIZE = 2_000_000  # numbers of a block of units x values
 
 
 @dataclass(frozen=True, eq=False)
-class Pairable:
+class PairableJudgments:
     """Judgments on units with at least two of them, sorted by unit."""
 
     unit: IntArray  # the unit of each judgment, 0 to U - 1, rising
@@ -51,13 +53,13 @@ class Pairable:
         return 1.0 / (self.size.astype(np.float64) - 1.0)
 
 
-def pairable(unit: IntArray, value: FloatArray, item: IntArray | None = None) -> Pairable:
+def pairable_judgments(unit: IntArray, value: FloatArray, item: IntArray | None = None) -> PairableJudgments:
     """Sort judgments by unit and leave out missing ones and units with fewer than two.
 
     `unit`: code of each judgment's unit (what two annotators can both have judged). `item`: code of each judgment's
     item, the same for all judgments of a unit; by default each unit is an item.
 
-    >>> pairable(np.array([7, 7, 8]), np.array([1.0, 2.0, 2.0])).size.tolist()
+    >>> pairable_judgments(np.array([7, 7, 8]), np.array([1.0, 2.0, 2.0])).size.tolist()
     [2]
     """
     place = np.flatnonzero(np.isfinite(value))
@@ -68,7 +70,7 @@ def pairable(unit: IntArray, value: FloatArray, item: IntArray | None = None) ->
     place, size = place[enough], counts[counts >= 2]
     values, code = np.unique(value[place], return_inverse=True)
     named, at = np.unique(unit[first] if item is None else item[first], return_inverse=True)
-    return Pairable(
+    return PairableJudgments(
         unit=np.repeat(np.arange(len(size)), size),
         code=code.astype(np.int64),
         values=values,
@@ -79,99 +81,103 @@ def pairable(unit: IntArray, value: FloatArray, item: IntArray | None = None) ->
     )
 
 
-def long_form(table: FloatArray) -> tuple[IntArray, IntArray, FloatArray]:
+def to_long_form(table: FloatArray) -> tuple[IntArray, IntArray, FloatArray]:
     """Turn units x annotators (NaN = missing) into unit, annotator and value of each judgment.
 
-    >>> [part.tolist() for part in long_form(np.array([[1.0, np.nan], [2.0, 3.0]]))]
+    >>> [part.tolist() for part in to_long_form(np.array([[1.0, np.nan], [2.0, 3.0]]))]
     [[0, 1, 1], [0, 0, 1], [1.0, 2.0, 3.0]]
     """
     unit, annotator = np.nonzero(np.isfinite(table))
     return unit.astype(np.int64), annotator.astype(np.int64), table[unit, annotator]
 
 
-def krippendorff_alpha(unit: IntArray, value: FloatArray, level: Level = "nominal") -> float:
+def krippendorff_alpha(unit: IntArray, value: FloatArray, level: MeasurementLevel = "nominal") -> float:
     """Krippendorff's alpha at a `level` (nominal, ordinal, interval or ratio); NaN where undefined.
 
     >>> krippendorff_alpha(np.array([0, 0, 1, 1]), np.array([1.0, 1.0, 2.0, 2.0]))
     1.0
     """
-    judgments = pairable(unit, value)
-    return value_of(OrdinalAlpha(judgments) if level == "ordinal" else alpha_measure(judgments, level))
+    judgments = pairable_judgments(unit, value)
+    return measure_value(OrdinalAlpha(judgments) if level == "ordinal" else alpha_measure(judgments, level))
 
 
-def alpha_measure(judgments: Pairable, level: Level) -> Measure:
+def alpha_measure(judgments: PairableJudgments, level: MeasurementLevel) -> WeightedMeasure:
     """Alpha as a measure of item weights, for bootstraps."""
-    if level not in LEVELS:
-        raise unknown_name("level", level, LEVELS)
+    if level not in MEASUREMENT_LEVELS:
+        raise unknown_name("level", level, MEASUREMENT_LEVELS)
     if level == "interval":
-        return _interval(judgments)
+        return _interval_alpha(judgments)
     if level == "ordinal":
         k = len(judgments.values)
-        return _ordinal(judgments) if k <= _FEW and judgments.items * k * k <= _TABLE else OrdinalAlpha(judgments)
-    return _nominal(judgments) if level == "nominal" else _ratio(judgments)
+        return (
+            _ordinal_alpha(judgments)
+            if k <= _MAX_TABLE_VALUES and judgments.items * k * k <= _MAX_TABLE_SIZE
+            else OrdinalAlpha(judgments)
+        )
+    return _nominal_alpha(judgments) if level == "nominal" else _ratio_alpha(judgments)
 
 
-def _alpha(observed: FloatArray, expected: FloatArray, n: FloatArray) -> FloatArray:
+def _alpha_from_differences(observed: FloatArray, expected: FloatArray, n: FloatArray) -> FloatArray:
     """1 - D_o / D_e of the sums of differences n D_o and n (n - 1) D_e."""
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = (n - 1.0) * observed / expected
     return np.where(expected > 1e-12 * n, 1.0 - ratio, np.nan)
 
 
-def unit_sums(judgments: Pairable, of_judgments: FloatArray) -> FloatArray:
+def sum_by_unit(judgments: PairableJudgments, of_judgments: FloatArray) -> FloatArray:
     """Sum over the judgments of each unit."""
     return np.bincount(judgments.unit, of_judgments, minlength=len(judgments.size)).astype(np.float64)
 
 
-def unit_counts(judgments: Pairable) -> Any:
+def count_values_by_unit(judgments: PairableJudgments) -> Any:
     """n_uc: sparse units x values."""
     shape = (len(judgments.size), len(judgments.values))
     return sparse.csr_array((np.ones(len(judgments.unit)), (judgments.unit, judgments.code)), shape=shape)
 
 
-def _totals(judgments: Pairable) -> Any:
+def _count_values_by_item(judgments: PairableJudgments) -> Any:
     """n_c of each item: sparse items x values."""
     ones = np.ones(len(judgments.code))
-    return sparse_item_sums(judgments.judgment_item, judgments.code, ones, (judgments.items, len(judgments.values)))
+    return sparse_sum_by_item(judgments.judgment_item, judgments.code, ones, (judgments.items, len(judgments.values)))
 
 
-def _interval(judgments: Pairable) -> Additive:
+def _interval_alpha(judgments: PairableJudgments) -> AdditiveMeasure:
     """d2 = (c - c')^2: sums of squares replace the coincidence table, whatever the number of values."""
     spread = float(np.ptp(judgments.values)) if len(judgments.values) else 0.0
     # On the range 0 to 1, so that D_e = 0 is told by the same rule for any unit of measurement.
     y = (judgments.values[judgments.code] - judgments.values.min(initial=np.inf)) / (spread or 1.0)
-    within = 2.0 * judgments.scale * (judgments.size * unit_sums(judgments, y**2) - unit_sums(judgments, y) ** 2)
-    per_judgment = item_sums(judgments.judgment_item, [np.ones(len(y)), y, y**2], judgments.items)
-    sums = np.column_stack([per_judgment, item_sums(judgments.item, [within], judgments.items)])
+    within = 2.0 * judgments.scale * (judgments.size * sum_by_unit(judgments, y**2) - sum_by_unit(judgments, y) ** 2)
+    per_judgment = sum_by_item(judgments.judgment_item, [np.ones(len(y)), y, y**2], judgments.items)
+    sums = np.column_stack([per_judgment, sum_by_item(judgments.item, [within], judgments.items)])
 
     def finish(total: FloatArray) -> FloatArray:
         n, first, second, observed = total.T
-        return _alpha(observed, 2.0 * (n * second - first**2), n)
+        return _alpha_from_differences(observed, 2.0 * (n * second - first**2), n)
 
-    return Additive(sums, finish)
+    return AdditiveMeasure(sums, finish)
 
 
-def _nominal(judgments: Pairable) -> Additive:
-    counts = unit_counts(judgments)
+def _nominal_alpha(judgments: PairableJudgments) -> AdditiveMeasure:
+    counts = count_values_by_unit(judgments)
     squares = np.asarray(counts.multiply(counts).sum(axis=1)).ravel()
-    return _with_margins(
+    return _alpha_from_margins(
         judgments, judgments.scale * (judgments.size**2 - squares), lambda n_c: -(n_c**2).sum(axis=1), 1.0
     )
 
 
-def _ratio(judgments: Pairable) -> Additive:
+def _ratio_alpha(judgments: PairableJudgments) -> AdditiveMeasure:
     values = judgments.values
-    if len(values) > _RATIO_VALUES:
+    if len(values) > _MAX_RATIO_VALUES:
         raise OptionError(
-            f"{len(values)} distinct judgments; alpha at the level 'ratio' takes at most {_RATIO_VALUES}: "
+            f"{len(values)} distinct judgments; alpha at the level 'ratio' takes at most {_MAX_RATIO_VALUES}: "
             "round the judgments, or choose interval"
         )
     d2 = ratio_differences(values)
-    counts, within = unit_counts(judgments), np.empty(len(judgments.size))
-    for rows in blocks(len(within), len(values), _ROWS):
+    counts, within = count_values_by_unit(judgments), np.empty(len(judgments.size))
+    for rows in row_blocks(len(within), len(values), _BLOCK_SIZE):
         block = counts[rows].toarray()
         within[rows] = ((block @ d2) * block).sum(axis=1)
-    return _with_margins(judgments, judgments.scale * within, lambda n_c: ((n_c @ d2) * n_c).sum(axis=1), 0.0)
+    return _alpha_from_margins(judgments, judgments.scale * within, lambda n_c: ((n_c @ d2) * n_c).sum(axis=1), 0.0)
 
 
 def ratio_differences(values: FloatArray) -> FloatArray:
@@ -183,16 +189,18 @@ def ratio_differences(values: FloatArray) -> FloatArray:
     return d2
 
 
-def _with_margins(judgments: Pairable, within: FloatArray, expected: Any, whole: float) -> Additive:
+def _alpha_from_margins(
+    judgments: PairableJudgments, within: FloatArray, expected: Any, whole: float
+) -> AdditiveMeasure:
     """Alpha of a fixed difference function: D_o is a sum over items, D_e follows from the counts of values."""
-    observed = item_sums(judgments.item, [within], judgments.items)
-    sums = sparse.hstack([sparse.csr_array(observed), _totals(judgments)], format="csr")
+    observed = sum_by_item(judgments.item, [within], judgments.items)
+    sums = sparse.hstack([sparse.csr_array(observed), _count_values_by_item(judgments)], format="csr")
 
     def finish(total: FloatArray) -> FloatArray:
         n = total[:, 1:].sum(axis=1)
-        return _alpha(total[:, 0], whole * n**2 + expected(total[:, 1:]), n)
+        return _alpha_from_differences(total[:, 0], whole * n**2 + expected(total[:, 1:]), n)
 
-    return Additive(sums if len(judgments.values) > 100 else sums.toarray(), finish)
+    return AdditiveMeasure(sums if len(judgments.values) > 100 else sums.toarray(), finish)
 
 
 def mean_ranks(n_c: FloatArray) -> FloatArray:
@@ -206,32 +214,34 @@ def _rank_alpha(observed: FloatArray, n_c: FloatArray) -> FloatArray:
     n = n_c.sum(axis=-1)
     ranks = mean_ranks(n_c) / np.maximum(n, 1.0)[..., None]
     first, second = (n_c * ranks).sum(axis=-1), (n_c * ranks**2).sum(axis=-1)
-    return _alpha(observed, 2.0 * (n * second - first**2), n)
+    return _alpha_from_differences(observed, 2.0 * (n * second - first**2), n)
 
 
-def _ordinal(judgments: Pairable) -> Additive:
+def _ordinal_alpha(judgments: PairableJudgments) -> AdditiveMeasure:
     """Few values: the coincidences o_cc', c < c', of each item are summed, since ranks change with the draw."""
     k = len(judgments.values)
     low, high = np.triu_indices(k, 1)
-    counts = unit_counts(judgments).tocsc()
+    counts = count_values_by_unit(judgments).tocsc()
     columns = [np.asarray(counts[:, [c]].todense()).ravel() for c in range(k)]
     together = [columns[a] * columns[b] * judgments.scale for a, b in zip(low, high, strict=True)]
-    coincidences = item_sums(judgments.item, together, judgments.items) if together else np.zeros((judgments.items, 0))
-    sums = np.column_stack([_totals(judgments).toarray(), coincidences])
+    coincidences = (
+        sum_by_item(judgments.item, together, judgments.items) if together else np.zeros((judgments.items, 0))
+    )
+    sums = np.column_stack([_count_values_by_item(judgments).toarray(), coincidences])
 
     def finish(total: FloatArray) -> FloatArray:
         n_c, o = total[:, :k], total[:, k:]
         ranks = mean_ranks(n_c) / np.maximum(n_c.sum(axis=1), 1.0)[:, None]
         return _rank_alpha(2.0 * (o * (ranks[:, high] - ranks[:, low]) ** 2).sum(axis=1), n_c)
 
-    return Additive(sums, finish)
+    return AdditiveMeasure(sums, finish)
 
 
 @dataclass(frozen=True, eq=False)
 class OrdinalAlpha:
     """Ordinal alpha for many values: each draw goes through the judgments once."""
 
-    judgments: Pairable
+    judgments: PairableJudgments
 
     @property
     def items(self) -> int:
@@ -254,7 +264,9 @@ class OrdinalAlpha:
         )
         rank = (mean_ranks(n_c) / max(n_c.sum(), 1.0))[judgments.code]
         within = (
-            2.0 * judgments.scale * (judgments.size * unit_sums(judgments, rank**2) - unit_sums(judgments, rank) ** 2)
+            2.0
+            * judgments.scale
+            * (judgments.size * sum_by_unit(judgments, rank**2) - sum_by_unit(judgments, rank) ** 2)
         )
         return float(_rank_alpha(np.array([weight[judgments.item] @ within]), n_c[None])[0])
 
@@ -266,41 +278,43 @@ ICCKind = Literal["icc1", "icc2", "icc3", "icc1k", "icc2k", "icc3k"]
 ICC_KINDS: tuple[ICCKind, ...] = get_args(ICCKind)
 """One-way, two-way random (absolute agreement), two-way mixed (consistency); k: of the mean of a unit's judgments."""
 
-_HEAD = 6  # columns before those of the annotators
+_UNIT_COLUMNS = 6  # columns before those of the annotators
 
 
-def icc_measure(judgments: Pairable, annotator: IntArray, annotators: int, kind: ICCKind) -> Additive:
-    """An intraclass correlation as a measure of item weights; annotators in the order of what `pairable` was given."""
+def icc_measure(judgments: PairableJudgments, annotator: IntArray, annotators: int, kind: ICCKind) -> AdditiveMeasure:
+    """Return an intraclass correlation as a measure of item weights; `annotator` has one code per input judgment."""
     if kind not in ICC_KINDS:
         raise unknown_name("intraclass correlation", kind, ICC_KINDS)
-    return Additive(icc_sums(judgments, annotator, annotators), lambda total: correlation(total, kind))
+    return AdditiveMeasure(
+        icc_item_sums(judgments, annotator, annotators), lambda total: intraclass_correlation(total, kind)
+    )
 
 
-def _spread(judgments: Pairable) -> float:
+def _value_range(judgments: PairableJudgments) -> float:
     return float(np.ptp(judgments.values)) or 1.0 if len(judgments.values) else 1.0
 
 
-def icc_sums(judgments: Pairable, annotator: IntArray, annotators: int) -> FloatArray:
+def icc_item_sums(judgments: PairableJudgments, annotator: IntArray, annotators: int) -> FloatArray:
     """Sums over each item: units, m, m^2, 1/m (m judgments a unit), y^2, unit totals^2 / m; n and y by annotator.
 
     Judgments y are centred and scaled to a range of 1.
     """
     code = annotator[judgments.kept]
     y = (
-        (judgments.values[judgments.code] - judgments.values.mean()) / _spread(judgments)
+        (judgments.values[judgments.code] - judgments.values.mean()) / _value_range(judgments)
         if len(judgments.code)
         else np.empty(0)
     )
     m = judgments.size.astype(np.float64)
-    of_units = [np.ones(len(m)), m, m**2, 1.0 / m, unit_sums(judgments, y**2), unit_sums(judgments, y) ** 2 / m]
+    of_units = [np.ones(len(m)), m, m**2, 1.0 / m, sum_by_unit(judgments, y**2), sum_by_unit(judgments, y) ** 2 / m]
     shape = (judgments.items, annotators)
     by_annotator = [
-        sparse_item_sums(judgments.judgment_item, code, column, shape).toarray() for column in (np.ones(len(y)), y)
+        sparse_sum_by_item(judgments.judgment_item, code, column, shape).toarray() for column in (np.ones(len(y)), y)
     ]
-    return np.column_stack([item_sums(judgments.item, of_units, judgments.items), *by_annotator])
+    return np.column_stack([sum_by_item(judgments.item, of_units, judgments.items), *by_annotator])
 
 
-def components(total: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+def icc_components(total: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """Variance of units, annotators, rest, and the harmonic mean number of judgments, for each row of sums.
 
     With a units, b annotators, N judgments, k_a = sum m_u^2 / N and k_b = sum n_j^2 / N:
@@ -308,8 +322,8 @@ def components(total: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, F
     T_annotators - T_mean = (b - k_a) s_a + (N - k_b) s_b + (b - 1) s_e,
     T_answers - T_mean = (N - k_a) s_a + (N - k_b) s_b + (N - 1) s_e.
     """
-    a, n, squares, inverse, t_judgments, t_units = total[:, :_HEAD].T
-    counts, sums = np.split(total[:, _HEAD:], 2, axis=1)
+    a, n, squares, inverse, t_judgments, t_units = total[:, :_UNIT_COLUMNS].T
+    counts, sums = np.split(total[:, _UNIT_COLUMNS:], 2, axis=1)
     b = (counts > 0).sum(axis=1)
     safe = np.where(n > 0, n, 1.0)
     k_a, k_b = squares / safe, (counts**2).sum(axis=1) / safe
@@ -317,11 +331,11 @@ def components(total: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, F
     t_annotators = (sums**2 / np.where(counts > 0, counts, 1.0)).sum(axis=1)
     left = np.stack([n - k_a, a - k_b, a - 1.0, b - k_a, n - k_b, b - 1.0, n - k_a, n - k_b, n - 1.0], axis=-1)
     right = np.stack([t_units - t_mean, t_annotators - t_mean, t_judgments - t_mean], axis=-1)
-    solved = _solve(left.reshape(-1, 3, 3), right)
+    solved = _solve_3x3(left.reshape(-1, 3, 3), right)
     return solved[:, 0], solved[:, 1], solved[:, 2], a / np.where(inverse > 0, inverse, np.nan)
 
 
-def _solve(left: FloatArray, right: FloatArray) -> FloatArray:
+def _solve_3x3(left: FloatArray, right: FloatArray) -> FloatArray:
     """Solve each 3 x 3 system; NaN where it has no single solution (one unit, one annotator, no overlap)."""
     size = np.abs(left).max(axis=(1, 2), initial=1.0)[:, None, None]
     defined = np.abs(np.linalg.det(left / size)) > 1e-12
@@ -330,23 +344,23 @@ def _solve(left: FloatArray, right: FloatArray) -> FloatArray:
     return np.where(defined[:, None], solved, np.nan)
 
 
-def correlation(total: FloatArray, kind: ICCKind) -> FloatArray:
+def intraclass_correlation(total: FloatArray, kind: ICCKind) -> FloatArray:
     """One kind of intraclass correlation for each row of sums."""
     judgments = total[:, 0] / np.where(total[:, 3] > 0, total[:, 3], np.nan)
     if kind.startswith("icc1"):
-        between, noise = _one_way(total)
+        between, noise = _one_way_components(total)
     else:
-        unit, annotator, rest, _ = components(total)
+        unit, annotator, rest, _ = icc_components(total)
         between, noise = unit, rest + (annotator if kind.startswith("icc2") else 0.0)
     noise = noise / judgments if kind.endswith("k") else noise
     whole = between + noise
     return np.where(whole > 1e-12, between / np.where(whole > 1e-12, whole, 1.0), np.nan)
 
 
-def _one_way(total: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _one_way_components(total: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Variance between and within units, annotators ignored: every unit may have had others."""
-    a, n, squares, _, t_judgments, t_units = total[:, :_HEAD].T
-    sums = total[:, _HEAD + (total.shape[1] - _HEAD) // 2 :].sum(axis=1)
+    a, n, squares, _, t_judgments, t_units = total[:, :_UNIT_COLUMNS].T
+    sums = total[:, _UNIT_COLUMNS + (total.shape[1] - _UNIT_COLUMNS) // 2 :].sum(axis=1)
     free, safe = np.where(n > a, n - a, np.nan), np.where(n > 0, n, 1.0)
     within = (t_judgments - t_units) / free
     size = np.where(a > 1, (n - squares / safe) / np.where(a > 1, a - 1.0, 1.0), np.nan)

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import linalg, optimize, sparse
 
-from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, group_sums, is_negligible, largest_size
+from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, group_sums, is_negligible, max_abs
 
 
 @dataclass(frozen=True, eq=False)
-class GroupScores:
+class GroupZScores:
     """Standard scores, and what they were made of."""
 
     z: FloatArray  # a score for each value, NaN where the value is missing or its group has none
@@ -26,7 +26,7 @@ class GroupScores:
     few: BoolArray  # the groups that have a value, but fewer than `minimum`
 
 
-def group_zscores(values: FloatArray, groups: IntArray, minimum: int = 2) -> GroupScores:
+def group_zscores(values: FloatArray, groups: IntArray, minimum: int = 2) -> GroupZScores:
     """Subtract each group's mean and divide by its standard deviation.
 
     >>> group_zscores(np.array([1.0, 3.0, 5.0, 5.0, 7.0]), np.array([0, 0, 1, 1, 2])).z
@@ -42,12 +42,12 @@ def group_zscores(values: FloatArray, groups: IntArray, minimum: int = 2) -> Gro
     centred = np.where(present, values - mean[groups], 0.0)
     # Two passes: the sum of squares of 0-100 ratings loses digits that the sum of squared deviations keeps.
     sd = np.sqrt(group_sums(groups, centred**2, size) / safe)
-    flat = is_negligible(sd, largest_size(values))
+    flat = is_negligible(sd, max_abs(values))
     few = (count > 0) & (count < max(minimum, 1))
     defined = (count > 0) & ~few & ~flat
     scale = np.where(defined, sd, np.nan)
     z = np.where(present, centred / scale[groups], np.nan)
-    return GroupScores(
+    return GroupZScores(
         z, np.where(count > 0, mean, np.nan), np.where(count > 0, sd, np.nan), count, (count > 0) & ~few & flat, few
     )
 
@@ -55,8 +55,10 @@ def group_zscores(values: FloatArray, groups: IntArray, minimum: int = 2) -> Gro
 # -- Crossed annotator and item effects: y = group mean + annotator + item + noise, the effects shrunken (BLUP) ------
 
 
-_GRID = np.array([1e-4, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0])  # ratios to begin with; the first stands for none
-_HELD = 20_000_000  # numbers kept to make every later step of the search quick
+_START_RATIOS = np.array(
+    [1e-4, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0]
+)  # ratios to begin with; the first stands for none
+_MAX_HELD = 20_000_000  # numbers kept to make every later step of the search quick
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +76,7 @@ class CrossedEffects:
 
 
 @dataclass(frozen=True, eq=False)
-class _ByCount:
+class _CountSums:
     """Sums over the items that have equally many judgments: the weight of an item depends on nothing else."""
 
     counts: IntArray  # judgments of an item
@@ -83,10 +85,10 @@ class _ByCount:
     right: FloatArray  # of the same rows times their sums of y: counts x rest
     squares: FloatArray  # of their sums of y
 
-    def eliminated(self, ratio: float) -> _Eliminated:
-        weight = _weight(ratio, self.counts)
+    def eliminated(self, ratio: float) -> _EliminatedItems:
+        weight = _item_weight(ratio, self.counts)
         size = self.right.shape[1]
-        return _Eliminated(
+        return _EliminatedItems(
             matrix=(weight @ self.products).reshape(size, size),
             right=weight @ self.right,
             explained=float(weight @ self.squares),
@@ -95,7 +97,7 @@ class _ByCount:
 
 
 @dataclass(frozen=True, eq=False)
-class _Eliminated:
+class _EliminatedItems:
     """What eliminating the items takes off the matrix and the right side of `rest`, explains of y'y, and log det."""
 
     matrix: FloatArray
@@ -105,7 +107,7 @@ class _Eliminated:
 
 
 @dataclass(frozen=True, eq=False)
-class _Sums:
+class _ModelSums:
     """All that the likelihood needs of the judgments; `rest` is annotators, then groups."""
 
     n_annotators: int
@@ -117,15 +119,15 @@ class _Sums:
     rest_y: FloatArray
     items_y: FloatArray
     square_y: float
-    by_count: _ByCount | None
+    by_count: _CountSums | None
 
-    def eliminated(self, ratio: float) -> _Eliminated:
+    def eliminated(self, ratio: float) -> _EliminatedItems:
         """Sums over items, each with its weight w(n_i)."""
         if self.by_count is not None:
             return self.by_count.eliminated(ratio)
-        weight = _weight(ratio, self.items)
+        weight = _item_weight(ratio, self.items)
         products = (self.rest_items * weight[None, :]) @ self.rest_items.T
-        return _Eliminated(
+        return _EliminatedItems(
             np.asarray(products.toarray()),
             self.rest_items @ (weight * self.items_y),
             float(weight @ self.items_y**2),
@@ -157,23 +159,23 @@ def crossed_effects(
     """
     groups = np.zeros(len(values), dtype=np.int64) if groups is None else groups
     centre = float(values.mean())
-    sums = _sums(values - centre, annotators, items, groups)
+    sums = _sum_judgments(values - centre, annotators, items, groups)
     if sums.n <= sums.groups:
         raise ValueError(f"{sums.n} judgments are too few for the means of {sums.groups} groups")
     free: BoolArray = np.array([sums.n_annotators > 1, bool((sums.items > 1).any())])
-    theta = _best_ratios(sums, free)
-    solution = _solve(sums, theta)
+    theta = _optimise_ratios(sums, free)
+    solution = _solve_normal_equations(sums, theta)
     rest = solution.rest
     effect, mean = theta[0] * rest[: sums.n_annotators], rest[sums.n_annotators :]
     unexplained = sums.items_y - sums.rest_items.T @ np.concatenate([effect, mean])
-    item = _weight(theta[1], sums.items) * unexplained
+    item = _item_weight(theta[1], sums.items) * unexplained
     residual = values - centre - mean[groups] - effect[annotators] - item[items]
     return CrossedEffects(
         annotator=effect,
         annotator_se=solution.noise * theta[0] * _inverse_diagonal(solution.factor)[: sums.n_annotators],
         item=item,
         group=mean + centre,
-        noise=_noise_of_each(residual, annotators, sums.n_annotators, solution.noise),
+        noise=_annotator_noise(residual, annotators, sums.n_annotators, solution.noise),
         annotator_sd=float(theta[0] * solution.noise),
         item_sd=float(theta[1] * solution.noise),
         noise_sd=float(solution.noise),
@@ -186,7 +188,7 @@ def _inverse_diagonal(factor: FloatArray) -> FloatArray:
     return np.asarray(np.sqrt((inverse**2).sum(axis=0)))
 
 
-def _noise_of_each(residual: FloatArray, annotators: IntArray, n_annotators: int, noise: float) -> FloatArray:
+def _annotator_noise(residual: FloatArray, annotators: IntArray, n_annotators: int, noise: float) -> FloatArray:
     """Root mean square residual of each annotator; residuals are too small as effects were fitted, hence the scale."""
     count = np.bincount(annotators, minlength=n_annotators)
     mine = np.sqrt(group_sums(annotators, residual**2, n_annotators) / np.maximum(count, 1))
@@ -194,16 +196,16 @@ def _noise_of_each(residual: FloatArray, annotators: IntArray, n_annotators: int
     return np.where(count > 0, mine * (noise / overall if overall > 0 else 1.0), np.nan)
 
 
-def _weight(ratio: float, counts: FloatArray | IntArray) -> FloatArray:
+def _item_weight(ratio: float, counts: FloatArray | IntArray) -> FloatArray:
     """How much an item with so many judgments is believed: theta^2 / (theta^2 n + 1)."""
     return np.asarray(ratio**2 / (ratio**2 * counts + 1.0))
 
 
-def _by_count(rest_items: sparse.csr_array, items: FloatArray, items_y: FloatArray) -> _ByCount | None:
+def _sum_by_count(rest_items: sparse.csr_array, items: FloatArray, items_y: FloatArray) -> _CountSums | None:
     """Sums that make every step of the search quick, whatever the number of items; None where they would be many."""
     counts, place = np.unique(items.astype(np.int64), return_inverse=True)
     width = rest_items.shape[0]
-    if len(counts) * width**2 > _HELD:
+    if len(counts) * width**2 > _MAX_HELD:
         return None
     columns = rest_items.tocsc()
     products, right = np.empty((len(counts), width**2)), np.empty((len(counts), width))
@@ -212,10 +214,10 @@ def _by_count(rest_items: sparse.csr_array, items: FloatArray, items_y: FloatArr
         part = columns[:, mine].tocsr()
         products[at] = (part @ part.T).toarray().ravel()
         right[at] = part @ items_y[mine]
-    return _ByCount(counts, np.bincount(place), products, right, group_sums(place, items_y**2, len(counts)))
+    return _CountSums(counts, np.bincount(place), products, right, group_sums(place, items_y**2, len(counts)))
 
 
-def _sums(y: FloatArray, annotators: IntArray, items: IntArray, groups: IntArray) -> _Sums:
+def _sum_judgments(y: FloatArray, annotators: IntArray, items: IntArray, groups: IntArray) -> _ModelSums:
     n_annotators, kinds, size = int(annotators.max()) + 1, int(groups.max()) + 1, int(items.max()) + 1
     once = np.ones(len(y))
     of_annotator = sparse.csr_array((once, (annotators, items)), shape=(n_annotators, size))
@@ -228,7 +230,7 @@ def _sums(y: FloatArray, annotators: IntArray, items: IntArray, groups: IntArray
     rest[:n_annotators, n_annotators:], rest[n_annotators:, :n_annotators] = both, both.T
     rest_items = sparse.csr_array(sparse.vstack([of_annotator, of_group]))
     counts, items_y = np.bincount(items, minlength=size).astype(np.float64), group_sums(items, y, size)
-    return _Sums(
+    return _ModelSums(
         n_annotators,
         kinds,
         len(y),
@@ -238,11 +240,11 @@ def _sums(y: FloatArray, annotators: IntArray, items: IntArray, groups: IntArray
         np.concatenate([group_sums(annotators, y, n_annotators), group_sums(groups, y, kinds)]),
         items_y,
         float(y @ y),
-        _by_count(rest_items, counts, items_y),
+        _sum_by_count(rest_items, counts, items_y),
     )
 
 
-def _best_ratios(sums: _Sums, free: BoolArray) -> FloatArray:
+def _optimise_ratios(sums: _ModelSums, free: BoolArray) -> FloatArray:
     """The ratios of smallest restricted deviance; an effect that is not free stays at 0.
 
     The deviance may have a valley at an edge where a search that starts elsewhere ends; so it starts at the best of a
@@ -254,12 +256,12 @@ def _best_ratios(sums: _Sums, free: BoolArray) -> FloatArray:
     def full(logs: FloatArray) -> FloatArray:
         theta = np.zeros(2)
         theta[free] = np.exp(np.clip(logs, -10.0, 10.0))
-        return np.where(theta < 1.5 * _GRID[0], 0.0, theta)
+        return np.where(theta < 1.5 * _START_RATIOS[0], 0.0, theta)
 
     def deviance(logs: FloatArray) -> float:
-        return _solve(sums, full(logs)).deviance
+        return _solve_normal_equations(sums, full(logs)).deviance
 
-    axes = np.meshgrid(*[np.log(_GRID)] * int(free.sum()), indexing="ij")
+    axes = np.meshgrid(*[np.log(_START_RATIOS)] * int(free.sum()), indexing="ij")
     starts = np.stack([axis.ravel() for axis in axes], axis=1)
     start = starts[int(np.argmin([deviance(logs) for logs in starts]))]
     simplex = np.vstack([start, start + 0.5 * np.eye(len(start))])
@@ -267,7 +269,7 @@ def _best_ratios(sums: _Sums, free: BoolArray) -> FloatArray:
     return full(optimize.minimize(deviance, start, method="Nelder-Mead", options=options).x)
 
 
-def _solve(sums: _Sums, theta: FloatArray) -> _Solution:
+def _solve_normal_equations(sums: _ModelSums, theta: FloatArray) -> _Solution:
     """Solve the penalised least squares system (Bates et al. 2015, eq. 17) and give the deviance (eq. 41)."""
     scale = np.concatenate([np.full(sums.n_annotators, theta[0]), np.ones(sums.groups)])
     gone = sums.eliminated(float(theta[1]))

@@ -4,7 +4,8 @@ Location: judgment of annotator j on unit u = t_u + b_j + rest, the b_j by least
 Reliability: one common factor, what annotators see alike (Spearman 1904): the correlation of two annotators is the
 product of their correlations with it, r_jk = l_j l_k. An annotator who always gives the same judgment has little noise,
 but no correlation either; that is why reliability is not read off the residuals. The factor is what most annotators
-see: where they fall into camps, the larger one defines it, and `misfit` shows it. Only units with two judgments count.
+see: where they fall into camps, the larger one defines it, and `factor_misfit` shows it. Only units with two judgments
+count.
 """
 
 from __future__ import annotations
@@ -17,16 +18,24 @@ from scipy import sparse
 from scipy.stats import rankdata
 
 from aliquot.errors import DataError, OptionError, unknown_name
-from aliquot.stats.alpha import LEVELS, Level, Pairable, mean_ranks, ratio_differences, unit_counts, unit_sums
-from aliquot.stats.annotator_pairs import AnnotatorPairs, standard
-from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, Seed, blocks, group_sums
+from aliquot.stats.alpha import (
+    MEASUREMENT_LEVELS,
+    MeasurementLevel,
+    PairableJudgments,
+    count_values_by_unit,
+    mean_ranks,
+    ratio_differences,
+    sum_by_unit,
+)
+from aliquot.stats.annotator_pairs import AnnotatorPairs, standardise_range
+from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, Seed, group_sums, row_blocks
 from aliquot.stats.correlation import pearson
 
 MIN_JUDGMENTS = 10
 """Compared judgments below which an annotator's reliability is not reported."""
-_PRIOR = 5.0  # shared units that count for the average annotator: few judgments or long chains decide little
-_ROUNDS = 1_000
-_STILL = 1e-10
+_PRIOR_UNITS = 5.0  # shared units that count for the average annotator: few judgments or long chains decide little
+_MAX_ROUNDS = 1_000
+_TOLERANCE = 1e-10
 _ROUNDING = 1e-6
 
 
@@ -47,7 +56,7 @@ class AnnotatorModel:
 
 
 @dataclass(frozen=True, eq=False)
-class AgainstTheRest:
+class OthersComparison:
     """Each annotator's judgments and the mean of the others' on the same units; NaN where undefined."""
 
     pearson: FloatArray  # correlation with the others' mean
@@ -64,7 +73,7 @@ class CommonFactor(NamedTuple):
 
 
 def annotator_model(
-    judgments: Pairable,
+    judgments: PairableJudgments,
     annotator: IntArray,
     annotators: int,
     pairs: AnnotatorPairs | None = None,
@@ -80,22 +89,22 @@ def annotator_model(
     nothing = np.full(annotators, np.nan)
     if not len(who):
         return AnnotatorModel(n, nothing, nothing, nothing, float("nan"))
-    y, scale = standard(judgments.values)[judgments.code], float(np.ptp(judgments.values)) or 1.0
-    bias = _biases(judgments, who, y, annotators)
+    y, scale = standardise_range(judgments.values)[judgments.code], float(np.ptp(judgments.values)) or 1.0
+    bias = _fit_biases(judgments, who, y, annotators)
     severity = np.where(n > 0, -scale * bias + 0.0, np.nan)
     if pairs is None or sums is None:
         return AnnotatorModel(n, severity, nothing, nothing, float("nan"))
     centre = bias + float((y - bias[who]).mean())
-    r = _correlations(pairs, sums, centre)
+    r = _pair_correlations(pairs, sums, centre)
     factor = common_factor(pairs.first, pairs.second, pairs.shared, r, annotators)
     reliability = np.where(n >= MIN_JUDGMENTS, np.maximum(factor.loadings, 0.0) ** 2, np.nan)
-    spread = scale * _spreads(who, y - centre[who], n)
+    spread = scale * _annotator_sds(who, y - centre[who], n)
     noise = np.where(factor.beyond, np.nan, spread * np.sqrt(1.0 - reliability))
-    off = misfit(pairs.first, pairs.second, pairs.shared, r, factor.loadings)
+    off = factor_misfit(pairs.first, pairs.second, pairs.shared, r, factor.loadings)
     return AnnotatorModel(n, severity, noise, reliability, off)
 
 
-def _correlations(pairs: AnnotatorPairs, sums: FloatArray, centre: FloatArray) -> FloatArray:
+def _pair_correlations(pairs: AnnotatorPairs, sums: FloatArray, centre: FloatArray) -> FloatArray:
     """Correlation of each pair about the annotators' centres over all their judgments.
 
     About its own means a pair with few shared units would lose what makes units differ. Without gaps it is Pearson's.
@@ -108,17 +117,17 @@ def _correlations(pairs: AnnotatorPairs, sums: FloatArray, centre: FloatArray) -
     return np.where(defined, together / np.sqrt(np.where(defined, own * other, 1.0)), np.nan)
 
 
-def _biases(judgments: Pairable, who: IntArray, y: FloatArray, annotators: int) -> FloatArray:
+def _fit_biases(judgments: PairableJudgments, who: IntArray, y: FloatArray, annotators: int) -> FloatArray:
     """Least squares (D_n - N' D_m^-1 N) b = N'(y - unit means); they sum to 0 among annotators linked by units."""
     m = judgments.size.astype(np.float64)
     judged = sparse.csr_array((np.ones(len(who)), (judgments.unit, who)), shape=(len(m), annotators))
     laplacian = -(judged.T @ judged.multiply((1.0 / m)[:, None])).toarray()
     np.fill_diagonal(laplacian, laplacian.diagonal() + np.bincount(who, minlength=annotators))
-    right = group_sums(who, y - (unit_sums(judgments, y) / m)[judgments.unit], annotators)
+    right = group_sums(who, y - (sum_by_unit(judgments, y) / m)[judgments.unit], annotators)
     return np.asarray(np.linalg.lstsq(laplacian, right, rcond=1e-9)[0])
 
 
-def _spreads(who: IntArray, centred: FloatArray, n: IntArray) -> FloatArray:
+def _annotator_sds(who: IntArray, centred: FloatArray, n: IntArray) -> FloatArray:
     """Root mean square of each annotator's judgments about his or her centre."""
     squares = group_sums(who, centred**2, len(n))
     return np.where(n > 1, np.sqrt(squares / np.maximum(n, 1)), np.nan)
@@ -144,7 +153,7 @@ def common_factor(
     if not len(r):
         return CommonFactor(np.full(annotators, np.nan), np.zeros(annotators, dtype=np.bool_))
     centre = float(np.sqrt(max(product.sum() / weight.sum(), 0.0)))
-    loadings, beyond = _descend(weight, product, centre)
+    loadings, beyond = _coordinate_descent(weight, product, centre)
     partners = (weight > 0).sum(axis=1)
     lone = (partners[first] == 1) & (partners[second] == 1)
     loadings[first[lone]] = loadings[second[lone]] = np.sqrt(np.clip(r[lone], 0.0, 1.0))
@@ -152,25 +161,27 @@ def common_factor(
     return CommonFactor(np.where(partners > 0, loadings, np.nan), beyond)
 
 
-def _descend(weight: FloatArray, product: FloatArray, centre: float) -> tuple[FloatArray, BoolArray]:
+def _coordinate_descent(weight: FloatArray, product: FloatArray, centre: float) -> tuple[FloatArray, BoolArray]:
     loadings, best = np.full(len(weight), min(max(centre, 0.1), 1.0)), np.zeros(len(weight))
-    for _ in range(_ROUNDS):
+    for _ in range(_MAX_ROUNDS):
         before = loadings.copy()
         for j in np.flatnonzero(weight.any(axis=1)):
-            best[j] = (product[j] @ loadings + _PRIOR * centre) / (weight[j] @ loadings**2 + _PRIOR)
+            best[j] = (product[j] @ loadings + _PRIOR_UNITS * centre) / (weight[j] @ loadings**2 + _PRIOR_UNITS)
             loadings[j] = np.clip(best[j], -1.0, 1.0)
-        if np.abs(loadings - before).max() < _STILL:
+        if np.abs(loadings - before).max() < _TOLERANCE:
             break
     return loadings, np.asarray(np.abs(best) > 1.0 + _ROUNDING)
 
 
-def misfit(first: IntArray, second: IntArray, shared: IntArray, correlation: FloatArray, loadings: FloatArray) -> float:
+def factor_misfit(
+    first: IntArray, second: IntArray, shared: IntArray, correlation: FloatArray, loadings: FloatArray
+) -> float:
     """How far pairs' correlations are from one common factor: root mean square of r_jk - l_j l_k beyond chance.
 
     Chance is 1 / n_jk, the variance of a correlation of n_jk units about 0. NaN without pairs.
 
     >>> pairs = np.array([0, 0, 1]), np.array([1, 2, 2]), np.full(3, 10**9)
-    >>> misfit(*pairs, np.array([0.72, 0.45, 0.4]), np.array([0.9, 0.8, 0.5])) < 1e-3
+    >>> factor_misfit(*pairs, np.array([0.72, 0.45, 0.4]), np.array([0.9, 0.8, 0.5])) < 1e-3
     True
     """
     known = np.isfinite(correlation)
@@ -182,26 +193,30 @@ def misfit(first: IntArray, second: IntArray, shared: IntArray, correlation: Flo
     return float(np.sqrt(max(excess, 0.0)))
 
 
-def against_the_rest(judgments: Pairable, annotator: IntArray, annotators: int) -> AgainstTheRest:
+def compare_with_others(judgments: PairableJudgments, annotator: IntArray, annotators: int) -> OthersComparison:
     """Compare every annotator with the mean of the others on the same units."""
     who, y = annotator[judgments.kept], judgments.values[judgments.code]
     others = (judgments.size - 1.0)[judgments.unit]
-    mean = (unit_sums(judgments, y)[judgments.unit] - y) / others
-    equal = (np.asarray(unit_counts(judgments)[judgments.unit, judgments.code]).ravel() - 1.0) / others if len(y) else y
+    mean = (sum_by_unit(judgments, y)[judgments.unit] - y) / others
+    equal = (
+        (np.asarray(count_values_by_unit(judgments)[judgments.unit, judgments.code]).ravel() - 1.0) / others
+        if len(y)
+        else y
+    )
     order = np.argsort(who, kind="stable")
     cuts = np.cumsum(np.bincount(who, minlength=annotators))[:-1]
     own, rest = np.split(y[order], cuts), np.split(mean[order], cuts)
     n = np.bincount(who, minlength=annotators)
     some = np.where(n > 0, n, np.nan)
-    return AgainstTheRest(
-        pearson=np.array([_correlation(a, b) for a, b in zip(own, rest, strict=True)]),
-        spearman=np.array([_correlation(rankdata(a), rankdata(b)) for a, b in zip(own, rest, strict=True)]),
+    return OthersComparison(
+        pearson=np.array([_pearson_or_nan(a, b) for a, b in zip(own, rest, strict=True)]),
+        spearman=np.array([_pearson_or_nan(rankdata(a), rankdata(b)) for a, b in zip(own, rest, strict=True)]),
         difference=group_sums(who, y - mean, annotators) / some,
         same=group_sums(who, equal, annotators) / some,
     )
 
 
-def _correlation(a: FloatArray, b: FloatArray) -> float:
+def _pearson_or_nan(a: FloatArray, b: FloatArray) -> float:
     """Pearson's correlation of at least three points."""
     return pearson(np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)) if len(a) >= 3 else float("nan")
 
@@ -209,11 +224,11 @@ def _correlation(a: FloatArray, b: FloatArray) -> float:
 # -- Trust coefficients of annotators (Algorithm 1 of the coreference paper, HumEval 2022): who is in groups that agre
 
 
-Variant = Literal["paper", "released"]
-VARIANTS: tuple[Variant, ...] = get_args(Variant)
-EXACT = 15
+TrustVariant = Literal["paper", "released"]
+TRUST_VARIANTS: tuple[TrustVariant, ...] = get_args(TrustVariant)
+MAX_EXACT_ANNOTATORS = 15
 """Annotators up to which every combination is looked at."""
-OUTLIER = 0.5
+OUTLIER_THRESHOLD = 0.5
 """The paper's threshold: outliers are at or below it."""
 
 _BLOCK = 100_000  # numbers held at a time: what fits into a processor's cache is several times faster
@@ -221,8 +236,8 @@ _DECIMALS = 12  # alphas that differ by rounding only share a rank
 
 
 @dataclass(frozen=True, eq=False)
-class Trust:
-    """What `trust` gives."""
+class TrustCoefficients:
+    """What `trust_coefficients` gives."""
 
     coefficients: FloatArray  # one per annotator, at most 1; NaN for an annotator who shares no unit with anybody
     combinations: int  # the number of combinations with an alpha
@@ -231,18 +246,18 @@ class Trust:
     @property
     def outliers(self) -> BoolArray:
         """The annotators that the paper leaves out."""
-        outliers: BoolArray = self.coefficients <= OUTLIER
+        outliers: BoolArray = self.coefficients <= OUTLIER_THRESHOLD
         return outliers
 
 
-def trust(
+def trust_coefficients(
     table: FloatArray,
     *,
-    level: Level = "nominal",
-    variant: Variant = "paper",
+    level: MeasurementLevel = "nominal",
+    variant: TrustVariant = "paper",
     combinations: int = 10_000,
     seed: Seed = 0,
-) -> Trust:
+) -> TrustCoefficients:
     """Trust coefficients of the annotators of a table.
 
     Args:
@@ -254,22 +269,26 @@ def trust(
         combinations: how many to draw when there are more than 15 annotators.
 
     >>> table = np.array([[1, 1, 3.0], [2, 2, 1], [3, 3, 1], [1, 1, 2], [2, 2, 3]])
-    >>> trust(table).coefficients.round(2).tolist()
+    >>> trust_coefficients(table).coefficients.round(2).tolist()
     [1.0, 1.0, -0.23]
     """
-    _check(table, level, variant, combinations)
+    _validate_trust_options(table, level, variant, combinations)
     present = np.isfinite(table)
     # Annotators who share a unit with somebody; others would collect alphas they had no part in.
     linked = present[present.sum(axis=1) >= 2].any(axis=0)
     if linked.sum() < 2:
         raise DataError("trust is undefined: no two annotators share a unit")
     annotators = int(linked.sum())
-    exact = annotators <= EXACT
-    members = _all_groups(annotators) if exact else _some_groups(annotators, combinations, np.random.default_rng(seed))
+    exact = annotators <= MAX_EXACT_ANNOTATORS
+    members = (
+        _all_combinations(annotators)
+        if exact
+        else _random_combinations(annotators, combinations, np.random.default_rng(seed))
+    )
     alphas, comparable = group_alphas(table[:, linked], members, level)
     if variant == "released":
         alphas = np.where(comparable & np.isnan(alphas), 1.0, alphas)
-    sums = _sums(np.round(alphas, _DECIMALS), members, variant)
+    sums = _sum_trust(np.round(alphas, _DECIMALS), members, variant)
     if not sums.max() > 0:
         raise DataError(
             "trust is undefined: no annotator is in combinations that agree better than chance "
@@ -277,10 +296,10 @@ def trust(
         )
     coefficients = np.full(table.shape[1], np.nan)
     coefficients[linked] = sums / sums.max()
-    return Trust(coefficients, int(np.isfinite(alphas).sum()), exact)
+    return TrustCoefficients(coefficients, int(np.isfinite(alphas).sum()), exact)
 
 
-def _sums(alphas: FloatArray, members: BoolArray, variant: Variant) -> FloatArray:
+def _sum_trust(alphas: FloatArray, members: BoolArray, variant: TrustVariant) -> FloatArray:
     """What each annotator collects, divided by the number of combinations with him or her.
 
     That number is the same for all when every combination is looked at; in a random part of them it varies by chance.
@@ -288,22 +307,22 @@ def _sums(alphas: FloatArray, members: BoolArray, variant: Variant) -> FloatArra
     defined = np.isfinite(alphas)
     if not defined.any():
         raise DataError("trust is undefined: no two annotators share units on which judgments differ")
-    collected = (_ranks(alphas[defined], variant) * alphas[defined]) @ members[defined]
+    collected = (_dense_ranks(alphas[defined], variant) * alphas[defined]) @ members[defined]
     return np.asarray(collected / np.maximum(members.sum(axis=0), 1))
 
 
-def _check(table: FloatArray, level: str, variant: str, combinations: int) -> None:
+def _validate_trust_options(table: FloatArray, level: str, variant: str, combinations: int) -> None:
     if table.ndim != 2 or table.shape[1] < 2:
         raise DataError(f"trust needs a table of units x at least two annotators; it is {table.shape}")
-    if level not in LEVELS:
-        raise unknown_name("level", level, LEVELS)
-    if variant not in VARIANTS:
-        raise unknown_name("variant", variant, VARIANTS)
+    if level not in MEASUREMENT_LEVELS:
+        raise unknown_name("level", level, MEASUREMENT_LEVELS)
+    if variant not in TRUST_VARIANTS:
+        raise unknown_name("variant", variant, TRUST_VARIANTS)
     if combinations < 1:
         raise OptionError(f"combinations={combinations}: draw at least one")
 
 
-def _ranks(alphas: FloatArray, variant: Variant) -> FloatArray:
+def _dense_ranks(alphas: FloatArray, variant: TrustVariant) -> FloatArray:
     """Dense ranks of rising alphas from 1 on; as printed, `score` starts at 0, so that only positive ones count up."""
     if variant == "released":
         return (np.unique(alphas, return_inverse=True)[1] + 1).astype(np.float64)
@@ -311,20 +330,20 @@ def _ranks(alphas: FloatArray, variant: Variant) -> FloatArray:
     return (np.unique(np.maximum(alphas, 0.0), return_inverse=True)[1] + first).astype(np.float64)
 
 
-def _all_groups(annotators: int) -> BoolArray:
+def _all_combinations(annotators: int) -> BoolArray:
     """Every combination of at least two: combinations x annotators."""
     numbers = np.arange(2**annotators)
     members = (numbers[:, None] >> np.arange(annotators)) & 1 > 0
     return np.asarray(members[members.sum(axis=1) >= 2])
 
 
-def _some_groups(annotators: int, combinations: int, rng: np.random.Generator) -> BoolArray:
+def _random_combinations(annotators: int, combinations: int, rng: np.random.Generator) -> BoolArray:
     """Distinct combinations, each as likely as any other."""
     members = np.unique(rng.random((combinations, annotators)) < 0.5, axis=0)
     return np.asarray(members[members.sum(axis=1) >= 2])
 
 
-def group_alphas(table: FloatArray, members: BoolArray, level: Level) -> tuple[FloatArray, BoolArray]:
+def group_alphas(table: FloatArray, members: BoolArray, level: MeasurementLevel) -> tuple[FloatArray, BoolArray]:
     """Alpha of each group (`members`: groups x annotators) in a units x annotators table; whether it shares a unit."""
     present = np.isfinite(table)
     values, inverse = np.unique(table[present], return_inverse=True)
@@ -333,7 +352,7 @@ def group_alphas(table: FloatArray, members: BoolArray, level: Level) -> tuple[F
     code[present] = inverse
     alphas, comparable = np.full(len(members), np.nan), np.zeros(len(members), dtype=np.bool_)
     per_group = len(table) * (1 if level == "interval" else max(1, len(values)))
-    for rows in blocks(len(members), per_group, _BLOCK):
+    for rows in row_blocks(len(members), per_group, _BLOCK):
         who = members[rows].astype(np.float64)
         if level == "interval":
             observed, expected, n = _interval_sums(table, present, values, who)

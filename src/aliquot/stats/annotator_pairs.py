@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from aliquot.stats.alpha import Pairable
+from aliquot.stats.alpha import PairableJudgments
 from aliquot.stats.arrays import FloatArray, IntArray
-from aliquot.stats.resampling import Additive, sparse_item_sums
+from aliquot.stats.resampling import AdditiveMeasure, sparse_sum_by_item
 
 MAX_CATEGORIES = 20
 """Distinct judgments up to which pairs of annotators have tables."""
@@ -26,12 +26,12 @@ MIN_SHARED = 3
 """Shared units below which two annotators have no correlation: two points always lie on a line."""
 
 _CHUNK = 2_000_000  # pairs of judgments looked at together
-_TABLES = 20_000_000  # numbers in all tables
-HELD_ROWS = 5_000_000
+_MAX_TABLE_NUMBERS = 20_000_000  # numbers in all tables
+MAX_HELD_ROWS = 5_000_000
 """Pairs of judgments that may be held at once: beyond, no intervals, and no Spearman correlations of many judgments."""
 
 
-class Rows(NamedTuple):
+class JudgmentPairs(NamedTuple):
     """Pairs of judgments on the same unit: which pair of annotators, which item, and both judgments' codes."""
 
     pair: IntArray
@@ -44,7 +44,7 @@ class Rows(NamedTuple):
 class AnnotatorPairs:
     """The pairs of annotators with at least one shared unit."""
 
-    judgments: Pairable
+    judgments: PairableJudgments
     annotator: IntArray
     annotators: int
     first: IntArray  # the annotator of each pair with the lower code
@@ -60,10 +60,10 @@ class AnnotatorPairs:
     def tabulated(self) -> bool:
         """Whether the judgments are few enough for tables."""
         k = len(self.judgments.values)
-        return k <= MAX_CATEGORIES and len(self.first) * k * k <= _TABLES
+        return k <= MAX_CATEGORIES and len(self.first) * k * k <= _MAX_TABLE_NUMBERS
 
 
-def annotator_pairs(judgments: Pairable, annotator: IntArray, annotators: int) -> AnnotatorPairs:
+def find_annotator_pairs(judgments: PairableJudgments, annotator: IntArray, annotators: int) -> AnnotatorPairs:
     """Find the pairs of annotators that share units; annotators in the order of what `pairable` was given."""
     code = annotator[judgments.kept]
     judged = sparse.csr_array((np.ones(len(code)), (judgments.unit, code)), shape=(len(judgments.size), annotators))
@@ -79,7 +79,7 @@ def annotator_pairs(judgments: Pairable, annotator: IntArray, annotators: int) -
     )
 
 
-def iterate_rows(pairs: AnnotatorPairs) -> Iterator[Rows]:
+def iterate_judgment_pairs(pairs: AnnotatorPairs) -> Iterator[JudgmentPairs]:
     """All pairs of judgments on the same unit, in chunks of units; the lower annotator's judgment is x."""
     judgments = pairs.judgments
     number = np.full((pairs.annotators, pairs.annotators), -1, dtype=np.int64)
@@ -96,7 +96,7 @@ def iterate_rows(pairs: AnnotatorPairs) -> Iterator[Rows]:
         y = x + 1 + np.arange(len(x)) - np.repeat(np.cumsum(partners) - partners, partners)
         swap = pairs.annotator[x] > pairs.annotator[y]
         x, y = np.where(swap, y, x), np.where(swap, x, y)
-        yield Rows(
+        yield JudgmentPairs(
             pair=number[pairs.annotator[x], pairs.annotator[y]],
             item=judgments.judgment_item[x],
             x=judgments.code[x],
@@ -104,34 +104,34 @@ def iterate_rows(pairs: AnnotatorPairs) -> Iterator[Rows]:
         )
 
 
-def held_rows(pairs: AnnotatorPairs) -> Rows:
+def all_judgment_pairs(pairs: AnnotatorPairs) -> JudgmentPairs:
     """All pairs of judgments at once."""
-    chunks = list(iterate_rows(pairs))
+    chunks = list(iterate_judgment_pairs(pairs))
     if not chunks:
-        return Rows(*(np.empty(0, dtype=np.int64) for _ in Rows._fields))
-    return Rows(*(np.concatenate(parts) for parts in zip(*chunks, strict=True)))
+        return JudgmentPairs(*(np.empty(0, dtype=np.int64) for _ in JudgmentPairs._fields))
+    return JudgmentPairs(*(np.concatenate(parts) for parts in zip(*chunks, strict=True)))
 
 
-def tables(pairs: AnnotatorPairs) -> FloatArray:
+def contingency_tables(pairs: AnnotatorPairs) -> FloatArray:
     """Counts of units by both annotators' judgments: pairs x K x K."""
     k, p = len(pairs.judgments.values), len(pairs.first)
     counts = np.zeros(p * k * k)
-    for rows in iterate_rows(pairs):
+    for rows in iterate_judgment_pairs(pairs):
         counts += np.bincount((rows.pair * k + rows.x) * k + rows.y, minlength=p * k * k)
     return counts.reshape(p, k, k)
 
 
-def table_measure(pairs: AnnotatorPairs, of_tables: Callable[[FloatArray], FloatArray]) -> Additive:
+def table_measure(pairs: AnnotatorPairs, of_tables: Callable[[FloatArray], FloatArray]) -> AdditiveMeasure:
     """The mean over pairs of a coefficient of their tables, as a measure of item weights."""
-    k, p, rows = len(pairs.judgments.values), len(pairs.first), held_rows(pairs)
+    k, p, rows = len(pairs.judgments.values), len(pairs.first), all_judgment_pairs(pairs)
     column = (rows.pair * k + rows.x) * k + rows.y
-    sums = sparse_item_sums(rows.item, column, np.ones(len(column)), (pairs.judgments.items, p * k * k))
+    sums = sparse_sum_by_item(rows.item, column, np.ones(len(column)), (pairs.judgments.items, p * k * k))
 
     def finish(total: FloatArray) -> FloatArray:
         each = total.reshape(-1, p, k, k)
         return mean_over_pairs(of_tables(each), each.sum(axis=(-1, -2)))
 
-    return Additive(sums, finish)
+    return AdditiveMeasure(sums, finish)
 
 
 def mean_over_pairs(values: FloatArray, shared: FloatArray) -> FloatArray:
@@ -146,28 +146,28 @@ def mean_over_pairs(values: FloatArray, shared: FloatArray) -> FloatArray:
     return np.asarray(mean)
 
 
-def table_pearson(counts: FloatArray, values: FloatArray) -> FloatArray:
+def pearson_from_tables(counts: FloatArray, values: FloatArray) -> FloatArray:
     """Pearson's correlation of both annotators' judgments, from tables; NaN below three units or without variance."""
-    scores = np.broadcast_to(standard(values), counts.shape[:-1])
-    return _table_correlation(counts, scores, scores)
+    scores = np.broadcast_to(standardise_range(values), counts.shape[:-1])
+    return _correlation_from_tables(counts, scores, scores)
 
 
-def table_spearman(counts: FloatArray) -> FloatArray:
+def spearman_from_tables(counts: FloatArray) -> FloatArray:
     """Spearman's correlation (ties share their mean rank), from tables."""
     ranks = [np.cumsum(margin, axis=-1) - margin / 2.0 for margin in (counts.sum(axis=-1), counts.sum(axis=-2))]
-    return _table_correlation(counts, *ranks)
+    return _correlation_from_tables(counts, *ranks)
 
 
-def _table_correlation(counts: FloatArray, x: FloatArray, y: FloatArray) -> FloatArray:
+def _correlation_from_tables(counts: FloatArray, x: FloatArray, y: FloatArray) -> FloatArray:
     rows, columns = counts.sum(axis=-1), counts.sum(axis=-2)
     n = rows.sum(axis=-1)
     safe = np.where(n > 0, n, 1.0)[..., None]
     x, y = x - (rows * x).sum(axis=-1)[..., None] / safe, y - (columns * y).sum(axis=-1)[..., None] / safe
     together = np.einsum("...i,...ij,...j->...", x, counts, y, optimize=True)
-    return correlation_of_sums(n, together, (rows * x**2).sum(axis=-1), (columns * y**2).sum(axis=-1))
+    return correlation_from_sums(n, together, (rows * x**2).sum(axis=-1), (columns * y**2).sum(axis=-1))
 
 
-def correlation_of_sums(n: FloatArray, together: FloatArray, x: FloatArray, y: FloatArray) -> FloatArray:
+def correlation_from_sums(n: FloatArray, together: FloatArray, x: FloatArray, y: FloatArray) -> FloatArray:
     """Correlation of centred sums of products; rounding dust is no variance."""
     dust = 1e-12 * np.maximum(n, 1.0)
     defined = (n >= MIN_SHARED) & (x > dust) & (y > dust)
@@ -175,58 +175,58 @@ def correlation_of_sums(n: FloatArray, together: FloatArray, x: FloatArray, y: F
     return np.where(defined, np.clip(together / scale, -1.0, 1.0), np.nan)
 
 
-def standard(values: FloatArray) -> FloatArray:
+def standardise_range(values: FloatArray) -> FloatArray:
     """Centred and scaled to a range of 1: differences of large sums stay exact, dust is told by one rule."""
     spread = float(np.ptp(values)) if len(values) else 0.0
     return (values - values.mean()) / (spread or 1.0) if len(values) else values
 
 
-def table_moments(counts: FloatArray, values: FloatArray) -> FloatArray:
-    """The sums of `moments`, from tables: pairs x 6."""
-    y = standard(values)
+def moments_from_tables(counts: FloatArray, values: FloatArray) -> FloatArray:
+    """The sums of `pair_moments`, from tables: pairs x 6."""
+    y = standardise_range(values)
     rows, columns = counts.sum(axis=-1), counts.sum(axis=-2)
     together = np.einsum("i,...ij,j->...", y, counts, y, optimize=True)
     return np.stack([rows.sum(axis=-1), rows @ y, columns @ y, rows @ y**2, columns @ y**2, together], axis=-1)
 
 
-def moments(pairs: AnnotatorPairs) -> FloatArray:
+def pair_moments(pairs: AnnotatorPairs) -> FloatArray:
     """Sums over shared units for each pair: n, x, y, x^2, y^2, x y (judgments centred and scaled): pairs x 6."""
     total = np.zeros((len(pairs.first), 6))
-    for rows in iterate_rows(pairs):
-        for column, values in enumerate(_products(pairs, rows)):
+    for rows in iterate_judgment_pairs(pairs):
+        for column, values in enumerate(_moment_terms(pairs, rows)):
             total[:, column] += np.bincount(rows.pair, values, minlength=len(total))
     return total
 
 
-def _products(pairs: AnnotatorPairs, rows: Rows) -> list[FloatArray]:
-    values = standard(pairs.judgments.values)
+def _moment_terms(pairs: AnnotatorPairs, rows: JudgmentPairs) -> list[FloatArray]:
+    values = standardise_range(pairs.judgments.values)
     x, y = values[rows.x], values[rows.y]
     return [np.ones(len(x)), x, y, x**2, y**2, x * y]
 
 
-def moment_pearson(total: FloatArray) -> FloatArray:
-    """Pearson's correlation from the sums of `moments`: ... x 6 in, ... out."""
+def pearson_from_moments(total: FloatArray) -> FloatArray:
+    """Pearson's correlation from the sums of `pair_moments`: ... x 6 in, ... out."""
     n, x, y, xx, yy, xy = np.moveaxis(total, -1, 0)
     safe = np.where(n > 0, n, 1.0)
-    return correlation_of_sums(n, xy - x * y / safe, xx - x**2 / safe, yy - y**2 / safe)
+    return correlation_from_sums(n, xy - x * y / safe, xx - x**2 / safe, yy - y**2 / safe)
 
 
-def pearson_measure(pairs: AnnotatorPairs) -> Additive:
+def pearson_measure(pairs: AnnotatorPairs) -> AdditiveMeasure:
     """The mean over pairs of Pearson's correlation, as a measure of item weights."""
-    p, rows = len(pairs.first), held_rows(pairs)
-    products = _products(pairs, rows)
+    p, rows = len(pairs.first), all_judgment_pairs(pairs)
+    products = _moment_terms(pairs, rows)
     item, pair = np.tile(rows.item, 6), np.concatenate([rows.pair * 6 + column for column in range(6)])
-    sums = sparse_item_sums(item, pair, np.concatenate(products), (pairs.judgments.items, p * 6))
+    sums = sparse_sum_by_item(item, pair, np.concatenate(products), (pairs.judgments.items, p * 6))
 
     def finish(total: FloatArray) -> FloatArray:
         each = total.reshape(-1, p, 6)
-        return mean_over_pairs(moment_pearson(each), each[..., 0])
+        return mean_over_pairs(pearson_from_moments(each), each[..., 0])
 
-    return Additive(sums, finish)
+    return AdditiveMeasure(sums, finish)
 
 
 @dataclass(frozen=True, eq=False)
-class _Side:
+class _RankGroups:
     """One annotator's judgments in all pairs; rows of a pair with equal judgments are a group, groups are ascending."""
 
     of_items: Any  # groups x items: how many rows of the item are in the group
@@ -241,7 +241,7 @@ class _Side:
         return ranks
 
 
-def _side(pair: IntArray, judgment: IntArray, item: IntArray, items: int) -> _Side:
+def _group_ranks(pair: IntArray, judgment: IntArray, item: IntArray, items: int) -> _RankGroups:
     order = np.lexsort((judgment, pair))
     key = np.stack([pair[order], judgment[order]])
     new = np.ones(len(order), dtype=np.bool_)
@@ -250,7 +250,7 @@ def _side(pair: IntArray, judgment: IntArray, item: IntArray, items: int) -> _Si
     group[order] = np.cumsum(new) - 1
     of_items = sparse.csr_array((np.ones(len(order)), (group, item)), shape=(int(new.sum()), items))
     pairs = key[0, new]  # groups are sorted by pair
-    return _Side(of_items, group, np.searchsorted(pairs, pairs).astype(np.int64))
+    return _RankGroups(of_items, group, np.searchsorted(pairs, pairs).astype(np.int64))
 
 
 @dataclass(frozen=True, eq=False)
@@ -260,7 +260,7 @@ class SpearmanPairs:
     item: IntArray  # the item of each row
     pair: IntArray  # the pair of each row
     of_rows: Any  # pairs x rows, to sum over the rows of each pair
-    sides: tuple[_Side, _Side]  # both annotators' judgments
+    sides: tuple[_RankGroups, _RankGroups]  # both annotators' judgments
     items: int  # the number of items
 
     @property
@@ -281,12 +281,12 @@ class SpearmanPairs:
         x, y = (side.ranks(across) - middle for side in self.sides)  # ranks lie between 0 and n, their mean is n / 2
         wx, wy = weight * x, weight * y
         sums = [(self.of_rows @ part) / safe**2 for part in (wx * y, wx * x, wy * y)]
-        return correlation_of_sums(n, *sums).T, n.T
+        return correlation_from_sums(n, *sums).T, n.T
 
 
 def spearman_pairs(pairs: AnnotatorPairs) -> SpearmanPairs:
     """Prepare Spearman's correlation for pairs whose judgments are too many for tables."""
-    rows, items, p = held_rows(pairs), pairs.judgments.items, len(pairs.first)
+    rows, items, p = all_judgment_pairs(pairs), pairs.judgments.items, len(pairs.first)
     of_rows = sparse.csr_array((np.ones(len(rows.pair)), (rows.pair, np.arange(len(rows.pair)))), (p, len(rows.pair)))
-    sides = tuple(_side(rows.pair, judgment, rows.item, items) for judgment in (rows.x, rows.y))
+    sides = tuple(_group_ranks(rows.pair, judgment, rows.item, items) for judgment in (rows.x, rows.y))
     return SpearmanPairs(rows.item, rows.pair, of_rows, (sides[0], sides[1]), items)

@@ -14,19 +14,19 @@ import numpy as np
 from aliquot.stats.arrays import FloatArray, IntArray
 from aliquot.stats.correlation import pearson
 
-FEWEST = 10
+MIN_JUDGMENTS = 10
 """Judgments from which an annotator is compared with the others."""
 
 _QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9)
-_FACTOR = 4.0  # other scales differ by 5 (1 to 5 among 1 to 25) and more
-_CONSTANT = 2.0  # by how much the ratio may change along the scale
-_SURE = 4.0  # standard errors by which a correlation lies below 0
-_MIRRORED = 0.25  # by how much the largest difference between distributions falls
-_LEAST = 0.1  # correlation, negative for the annotator and positive for the typical other
+_MIN_FACTOR = 4.0  # other scales differ by 5 (1 to 5 among 1 to 25) and more
+_MAX_RATIO_CHANGE = 2.0  # by how much the ratio may change along the scale
+_MIN_Z = 4.0  # standard errors by which a correlation lies below 0
+_MIN_MIRROR_GAIN = 0.25  # by how much the largest difference between distributions falls
+_MIN_CORRELATION = 0.1  # correlation, negative for the annotator and positive for the typical other
 
 
 @dataclass(frozen=True)
-class OtherScale:
+class ScaleMismatch:
     """One annotator's values: `factor` times those of the others, with the middle 80% of both."""
 
     annotator: int
@@ -37,7 +37,7 @@ class OtherScale:
 
 
 @dataclass(frozen=True)
-class Reversed:
+class ReversedAnnotator:
     """One annotator who runs against the rest: correlations with a reference of their own and of the typical other."""
 
     annotator: int
@@ -46,30 +46,30 @@ class Reversed:
     typical: float
 
 
-def other_scales(values: FloatArray, annotator: IntArray) -> list[OtherScale]:
+def find_scale_mismatches(values: FloatArray, annotator: IntArray) -> list[ScaleMismatch]:
     """Find annotators whose quantiles are a constant multiple (above 4 or below 1/4, or negative) of the others'.
 
     >>> scores = np.tile(np.arange(5.0, 100.0, 5.0), 4)
     >>> people = np.repeat(np.arange(4), 19)
-    >>> [round(found.factor, 3) for found in other_scales(np.where(people == 2, scores / 10, scores), people)]
+    >>> [round(found.factor, 3) for found in find_scale_mismatches(np.where(people == 2, scores / 10, scores), people)]
     [0.1]
     """
-    people = _with_enough(annotator)
+    people = _frequent_annotators(annotator)
     if len(people) < 2:
         return []
     quantiles = np.array([np.quantile(values[annotator == person], _QUANTILES) for person in people])
     found = []
     for at, person in enumerate(people):
         typical = np.median(np.delete(quantiles, at, axis=0), axis=0)
-        factor = _factor(quantiles[at], typical)
+        factor = _scale_factor(quantiles[at], typical)
         if factor is not None:
             own, others = quantiles[at], typical
             ends = (float(own[0]), float(own[-1])), (float(others[0]), float(others[-1]))
-            found.append(OtherScale(int(person), int((annotator == person).sum()), factor, *ends))
+            found.append(ScaleMismatch(int(person), int((annotator == person).sum()), factor, *ends))
     return found
 
 
-def _factor(own: FloatArray, others: FloatArray) -> float | None:
+def _scale_factor(own: FloatArray, others: FloatArray) -> float | None:
     """The constant ratio of two sets of quantiles, where it is constant and far from 1."""
     if (own <= 0).all() and (others >= 0).all() and (own < 0).sum() > 2 and (others > 0).sum() > 2:
         return float(own.mean() / others.mean())
@@ -80,24 +80,24 @@ def _factor(own: FloatArray, others: FloatArray) -> float | None:
         return None
     ratio = own[known] / others[known]
     middle = float(np.median(ratio))
-    if ratio.min() <= 0 or ratio.max() > _CONSTANT * ratio.min() or 1 / _FACTOR < middle < _FACTOR:
+    if ratio.min() <= 0 or ratio.max() > _MAX_RATIO_CHANGE * ratio.min() or 1 / _MIN_FACTOR < middle < _MIN_FACTOR:
         return None
     return middle
 
 
-def reversed_annotators(values: FloatArray, annotator: IntArray, reference: FloatArray) -> list[Reversed]:
+def find_reversed_annotators(values: FloatArray, annotator: IntArray, reference: FloatArray) -> list[ReversedAnnotator]:
     """Find annotators whose values fall where the reference (metrics, or the other annotators' means) rises.
 
     A weak fall is enough where the values would be distributed as the others' once they are turned round.
 
     >>> truth = np.random.default_rng(0).normal(size=90)
     >>> people = np.repeat(np.arange(3), 30)
-    >>> [found.annotator for found in reversed_annotators(np.where(people == 1, -truth, truth), people, truth)]
+    >>> [found.annotator for found in find_reversed_annotators(np.where(people == 1, -truth, truth), people, truth)]
     [1]
     """
     known = np.isfinite(reference)
     values, annotator, reference = values[known], annotator[known], reference[known]
-    people = _with_enough(annotator)
+    people = _frequent_annotators(annotator)
     if len(people) < 3:
         return []
     from scipy.stats import rankdata  # noqa: PLC0415  (slow to import)
@@ -111,22 +111,22 @@ def reversed_annotators(values: FloatArray, annotator: IntArray, reference: Floa
         typical = float(np.median(others[np.isfinite(others)])) if np.isfinite(others).any() else 0.0
         size = int(rows.sum())
         sure = np.arctanh(np.clip(correlation, -0.999999, 0.999999)) * np.sqrt(max(1.0, size - 3.0))
-        mirrored = correlation < 0 and _fits_mirrored(values[rows], values[~rows], ends)
-        if typical > _LEAST and ((sure < -_SURE and correlation < -_LEAST) or mirrored):
-            result.append(Reversed(int(person), size, float(correlation), typical))
+        mirrored = correlation < 0 and _fits_when_mirrored(values[rows], values[~rows], ends)
+        if typical > _MIN_CORRELATION and ((sure < -_MIN_Z and correlation < -_MIN_CORRELATION) or mirrored):
+            result.append(ReversedAnnotator(int(person), size, float(correlation), typical))
     return result
 
 
-def _fits_mirrored(own: FloatArray, others: FloatArray, ends: float) -> bool:
+def _fits_when_mirrored(own: FloatArray, others: FloatArray, ends: float) -> bool:
     """Whether values are distributed like the others' only when high and low change places."""
     grid, others = np.unique(np.concatenate([own, ends - own, others])), np.sort(others)
     expected = np.searchsorted(others, grid, "right") / len(others)
     distance, mirrored = (
         np.abs(np.searchsorted(np.sort(part), grid, "right") / len(part) - expected).max() for part in (own, ends - own)
     )
-    return bool(distance - mirrored > _MIRRORED)
+    return bool(distance - mirrored > _MIN_MIRROR_GAIN)
 
 
-def _with_enough(annotator: IntArray) -> IntArray:
+def _frequent_annotators(annotator: IntArray) -> IntArray:
     people, counts = np.unique(annotator, return_counts=True)
-    return people[counts >= FEWEST]
+    return people[counts >= MIN_JUDGMENTS]

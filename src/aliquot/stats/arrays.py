@@ -19,31 +19,31 @@ BoolArray = NDArray[np.bool_]
 
 ROUNDING = 1e-12  # what the order of a sum, or the processor, changes in a number, as a share of its terms
 SINGLE_ROUNDING = 1e-5  # the same of sums in single precision, as most metrics are: XLsim reaches 1.0000013
-_SQUARABLE = (1e-75, 1e75)  # squares of sums of many such values, and of their differences, are normal numbers
+_SQUARE_SAFE = (1e-75, 1e75)  # squares of sums of many such values, and of their differences, are normal numbers
 
 Seed = int | np.random.Generator
 """Every function that draws takes one; the same seed gives the same result."""
 
 
-def codes_of(labels: Sequence[Hashable]) -> IntArray:
+def encode_labels(labels: Sequence[Hashable]) -> IntArray:
     """Integer codes of labels in order of first appearance.
 
-    >>> codes_of(["b", "a", "b"]).tolist()
+    >>> encode_labels(["b", "a", "b"]).tolist()
     [0, 1, 0]
     """
     known = {label: code for code, label in enumerate(dict.fromkeys(labels))}
     return np.array([known[label] for label in labels], dtype=np.int64)
 
 
-def extreme_size(values: FloatArray) -> float:
+def overflow_scale(values: FloatArray) -> float:
     """Return the power of 10 by which values must be divided so that their squares are exact numbers, or 1.
 
-    >>> extreme_size(np.array([3.0, np.nan, 99.0])), extreme_size(np.array([0.0, 2e-160]))
+    >>> overflow_scale(np.array([3.0, np.nan, 99.0])), overflow_scale(np.array([0.0, 2e-160]))
     (1.0, 1e-160)
     """
     known = np.abs(values[np.isfinite(values) & (values != 0)])
     largest = float(known.max()) if known.size else 1.0
-    return 1.0 if _SQUARABLE[0] < largest < _SQUARABLE[1] else float(10.0 ** np.floor(np.log10(largest)))
+    return 1.0 if _SQUARE_SAFE[0] < largest < _SQUARE_SAFE[1] else float(10.0 ** np.floor(np.log10(largest)))
 
 
 def is_negligible(values: FloatArray | float, scale: FloatArray | float, rounding: float = ROUNDING) -> BoolArray:
@@ -58,19 +58,19 @@ def is_negligible(values: FloatArray | float, scale: FloatArray | float, roundin
     return np.asarray(np.abs(values) <= rounding * np.abs(scale), dtype=np.bool_)
 
 
-def snapped(values: FloatArray, scale: FloatArray | float) -> FloatArray:
+def snap_to_zero(values: FloatArray, scale: FloatArray | float) -> FloatArray:
     """Return the values with those that are negligible set to 0.
 
-    >>> snapped(np.array([1.0, 7.8e-15]), 50.0)
+    >>> snap_to_zero(np.array([1.0, 7.8e-15]), 50.0)
     array([1., 0.])
     """
     return np.where(is_negligible(values, scale), 0.0, values)
 
 
-def largest_size(values: FloatArray, axis: int | None = None) -> FloatArray:
+def max_abs(values: FloatArray, axis: int | None = None) -> FloatArray:
     """Largest absolute value of what is there, 0 of nothing.
 
-    >>> largest_size(np.array([[3.0, np.nan], [-4.0, np.nan]]), axis=0)
+    >>> max_abs(np.array([[3.0, np.nan], [-4.0, np.nan]]), axis=0)
     array([4., 0.])
     """
     return np.asarray(np.abs(np.where(np.isfinite(values), values, 0.0)).max(axis=axis, initial=0.0), dtype=np.float64)
@@ -87,37 +87,37 @@ def is_constant(values: FloatArray, axis: int | None = None, scale: FloatArray |
     present = np.isfinite(values)
     highest = np.where(present, values, -np.inf).max(axis=axis, initial=-np.inf)
     lowest = np.where(present, values, np.inf).min(axis=axis, initial=np.inf)
-    size = largest_size(values, axis) if scale is None else scale
+    size = max_abs(values, axis) if scale is None else scale
     return np.asarray(is_negligible(highest - lowest, size) & present.any(axis=axis), dtype=np.bool_)
 
 
-def spread_of(values: FloatArray, axis: int | None = None) -> FloatArray:
+def nan_std(values: FloatArray, axis: int | None = None) -> FloatArray:
     """Standard deviation of what is there; exactly 0 for values that are the same but for rounding.
 
-    >>> float(np.full(3, 0.1).std()) > 0, float(spread_of(np.full(3, 0.1)))
+    >>> float(np.full(3, 0.1).std()) > 0, float(nan_std(np.full(3, 0.1)))
     (True, 0.0)
     """
-    return snapped(np.asarray(np.nanstd(values, axis=axis)), largest_size(values, axis))
+    return snap_to_zero(np.asarray(np.nanstd(values, axis=axis)), max_abs(values, axis))
 
 
-def round_off(values: FloatArray, scale: float | None = None) -> FloatArray:
+def round_significant(values: FloatArray, scale: float | None = None) -> FloatArray:
     """Round to 12 significant digits of the largest value, so that equal numbers summed in other orders are equal.
 
     `scale` is the size of what the values were computed from, by default their own.
 
-    >>> round_off(np.array([0.1 + 0.2, 0.3, 100.0])).tolist()
+    >>> round_significant(np.array([0.1 + 0.2, 0.3, 100.0])).tolist()
     [0.3, 0.3, 100.0]
     """
-    largest = float(largest_size(values)) if scale is None else scale
-    if not _SQUARABLE[0] < largest < _SQUARABLE[1]:
+    largest = float(max_abs(values)) if scale is None else scale
+    if not _SQUARE_SAFE[0] < largest < _SQUARE_SAFE[1]:
         return values
     return np.round(values, 12 - int(np.ceil(np.log10(largest))))
 
 
-def lies_within(values: FloatArray, low: float, high: float) -> bool:
+def is_within(values: FloatArray, low: float, high: float) -> bool:
     """Return whether all values that are there lie from low to high, but for rounding in single precision.
 
-    >>> lies_within(np.array([0.0, 1.000000119, np.nan]), 0.0, 1.0), lies_within(np.array([1.01]), 0.0, 1.0)
+    >>> is_within(np.array([0.0, 1.000000119, np.nan]), 0.0, 1.0), is_within(np.array([1.01]), 0.0, 1.0)
     (True, False)
     """
     known, slack = values[np.isfinite(values)], SINGLE_ROUNDING * max(abs(low), abs(high))
@@ -159,10 +159,10 @@ def group_means(codes: IntArray, values: FloatArray, groups: int = 0) -> FloatAr
     return np.where(count > 0, total / np.maximum(count, 1.0), np.nan)
 
 
-def group_centred(codes: IntArray, values: FloatArray) -> FloatArray:
+def centre_by_group(codes: IntArray, values: FloatArray) -> FloatArray:
     """Values (n or n x K, none missing) less the mean of their group.
 
-    >>> group_centred(np.array([0, 1, 0]), np.array([1.0, 2.0, 3.0]))
+    >>> centre_by_group(np.array([0, 1, 0]), np.array([1.0, 2.0, 3.0]))
     array([-1.,  0.,  1.])
     """
     columns = values.reshape(len(values), -1).T
@@ -171,10 +171,10 @@ def group_centred(codes: IntArray, values: FloatArray) -> FloatArray:
     return np.asarray(values - means[codes].reshape(values.shape), dtype=np.float64)
 
 
-def blocks(rows: int, width: int, numbers: int) -> Iterator[slice]:
+def row_blocks(rows: int, width: int, numbers: int) -> Iterator[slice]:
     """Cut rows into slices; a temporary array of `width` numbers per row then holds at most `numbers` (or one row).
 
-    >>> [(block.start, block.stop) for block in blocks(5, width=10, numbers=25)]
+    >>> [(block.start, block.stop) for block in row_blocks(5, width=10, numbers=25)]
     [(0, 2), (2, 4), (4, 5)]
     """
     step = max(1, numbers // max(1, width))
@@ -182,7 +182,7 @@ def blocks(rows: int, width: int, numbers: int) -> Iterator[slice]:
         yield slice(start, min(start + step, rows))
 
 
-def check_scores(scores: FloatArray, layout: str = "items x systems", name: str = "scores") -> None:
+def validate_scores(scores: FloatArray, layout: str = "items x systems", name: str = "scores") -> None:
     """Refuse scores of another number of dimensions than the layout names, and infinite ones."""
     if scores.ndim != layout.count(" x ") + 1:
         what = f"{name} has {scores.ndim} dimension(s); give "
@@ -191,7 +191,7 @@ def check_scores(scores: FloatArray, layout: str = "items x systems", name: str 
         raise OptionError(f"{name} holds infinite values; replace them by numbers, or by NaN for missing")
 
 
-def check_stack(metrics: FloatArray, human: FloatArray) -> None:
+def validate_metric_stack(metrics: FloatArray, human: FloatArray) -> None:
     """Refuse scores of metrics and of people that are not about the same finite cells."""
     if metrics.ndim != 3 or metrics.shape[1:] != human.shape:
         raise OptionError(
@@ -204,14 +204,14 @@ def check_stack(metrics: FloatArray, human: FloatArray) -> None:
 _Result = TypeVar("_Result")
 
 
-def kept_by_content(size: int) -> Callable[[Callable[..., _Result]], Callable[..., _Result]]:
+def cache_by_content(size: int) -> Callable[[Callable[..., _Result]], Callable[..., _Result]]:
     """Keep the last `size` results of a function of arrays: several measures are made from the same counts.
 
     Arrays are known by a digest of their content, so that no array is held and none that changed is taken for another.
     Results must not be written to.
 
     >>> calls = []
-    >>> double = kept_by_content(2)(lambda x: calls.append(1) or 2 * x)
+    >>> double = cache_by_content(2)(lambda x: calls.append(1) or 2 * x)
     >>> double(np.ones(2)), double(np.ones(2)), len(calls)
     (array([2., 2.]), array([2., 2.]), 1)
     """
@@ -221,7 +221,7 @@ def kept_by_content(size: int) -> Callable[[Callable[..., _Result]], Callable[..
 
         @wraps(function)
         def remembering(*arguments: Any) -> _Result:
-            key = tuple(_content(value) if isinstance(value, np.ndarray) else value for value in arguments)
+            key = tuple(_content_key(value) if isinstance(value, np.ndarray) else value for value in arguments)
             if key in kept:
                 kept.move_to_end(key)
                 return kept[key]
@@ -235,5 +235,5 @@ def kept_by_content(size: int) -> Callable[[Callable[..., _Result]], Callable[..
     return decorator
 
 
-def _content(array: NDArray[Any]) -> tuple[tuple[int, ...], str, bytes]:
+def _content_key(array: NDArray[Any]) -> tuple[tuple[int, ...], str, bytes]:
     return array.shape, array.dtype.str, hashlib.blake2b(np.ascontiguousarray(array).data, digest_size=16).digest()

@@ -13,21 +13,21 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from aliquot.errors import OptionError, judge_extra, unknown_name
-from aliquot.stats.arrays import FloatArray, IntArray, Seed, group_centred
+from aliquot.stats.arrays import FloatArray, IntArray, Seed, centre_by_group
 from aliquot.stats.choices import (
     Choices,
     PairCounts,
-    components,
-    counted,
-    has_maximum,
-    has_maximum_of_all,
-    unseen_systems,
+    connected_parts,
+    count_outcomes,
+    has_finite_maximum,
+    resample_has_maximum,
+    systems_without_spread,
 )
-from aliquot.stats.clustered import student_quantile
+from aliquot.stats.cluster_robust import student_quantile
 
 
 @dataclass(frozen=True, eq=False)
-class PairedModel:
+class BradleyTerryModel:
     """What is fitted: the choices, their counts without and with the prior, connected parts, and the model."""
 
     choices: Choices
@@ -43,7 +43,7 @@ class PairedModel:
         return self.choices.systems
 
 
-def expected(gap: FloatArray, tie: float, *, davidson: bool) -> tuple[FloatArray, FloatArray]:
+def expected_outcome(gap: FloatArray, tie: float, *, davidson: bool) -> tuple[FloatArray, FloatArray]:
     """Expected value of the first (a tie counts 1/2) and probability of a tie, from the difference of scores.
 
     With r = exp(gap / 2): win r, loss 1/r, tie 2 v, over their sum.
@@ -54,11 +54,13 @@ def expected(gap: FloatArray, tie: float, *, davidson: bool) -> tuple[FloatArray
     return (win + draw / 2) / total, np.full_like(gap, draw) / total
 
 
-def likelihood(counts: PairCounts, scores: FloatArray, tie: float, *, davidson: bool) -> tuple[FloatArray, FloatArray]:
+def score_and_information(
+    counts: PairCounts, scores: FloatArray, tie: float, *, davidson: bool
+) -> tuple[FloatArray, FloatArray]:
     """Gradient and observed information of the log-likelihood in the scores and, last, the log of the tie parameter."""
     size = len(scores) + int(davidson)
     a, b = counts.first, counts.second
-    value, draw = expected(scores[a] - scores[b], tie, davidson=davidson)
+    value, draw = expected_outcome(scores[a] - scores[b], tie, davidson=davidson)
     number = counts.won + counts.lost + counts.tied
     surplus = counts.won + counts.tied / 2 - number * value
     gradient, information = np.zeros(size), np.zeros((size, size))
@@ -91,38 +93,38 @@ def pseudo_inverse(information: FloatArray) -> FloatArray:
     return np.asarray(np.linalg.pinv(information, rcond=1e-10, hermitian=True), dtype=np.float64)
 
 
-def covariance_of_scores(data: PairedModel, scores: FloatArray, tie: float, *, robust: bool) -> FloatArray:
+def score_covariance(data: BradleyTerryModel, scores: FloatArray, tie: float, *, robust: bool) -> FloatArray:
     """Covariance of the centred scores, as if choices were independent, or over clusters but never below that."""
     known, number = np.nan_to_num(scores), len(scores)
-    _, information = likelihood(data.filled, known, tie, davidson=data.davidson)
+    _, information = score_and_information(data.filled, known, tie, davidson=data.davidson)
     inverse = pseudo_inverse(information)
     alone = inverse
     if not data.davidson:  # ties vary less than wins and losses do, and half a win is no outcome of the model
-        alone = inverse @ _spread_with_ties(data, known) @ inverse
+        alone = inverse @ _gradient_variance(data, known) @ inverse
     if not robust:
         return np.asarray(alone[:number, :number], dtype=np.float64)
-    pull = _pull(data, known, tie)
+    pull = _cluster_gradients(data, known, tie)
     used = len(np.unique(data.choices.cluster))
     middle = pull.T @ pull * (used / max(1, used - 1))
     together = inverse @ middle @ inverse
-    return _at_least(together[:number, :number], alone[:number, :number])
+    return _raise_covariance(together[:number, :number], alone[:number, :number])
 
 
-def _spread_with_ties(data: PairedModel, scores: FloatArray) -> FloatArray:
+def _gradient_variance(data: BradleyTerryModel, scores: FloatArray) -> FloatArray:
     """Variance of the gradient if choices were independent: E - t/4 - E^2 each, t the share of ties."""
     counts = data.filled
-    value, _ = expected(scores[counts.first] - scores[counts.second], 0.0, davidson=False)
+    value, _ = expected_outcome(scores[counts.first] - scores[counts.second], 0.0, davidson=False)
     number = counts.won + counts.lost + counts.tied
     tied = np.minimum(counts.tied.sum() / max(1.0, number.sum()), 2 * np.minimum(value, 1 - value))
     return _laplacian(counts, number * (value - tied / 4 - value**2), len(scores))
 
 
-def _pull(data: PairedModel, scores: FloatArray, tie: float) -> FloatArray:
+def _cluster_gradients(data: BradleyTerryModel, scores: FloatArray, tie: float) -> FloatArray:
     """Each cluster's part of the gradient: clusters x (scores and, last, the log of the tie parameter)."""
     choices, number = data.choices, len(scores)
     pull = np.zeros((choices.clusters, number + int(data.davidson)))
     for first, second, cluster, outcome in choices:
-        value, draw = expected(np.array([scores[first] - scores[second]]), tie, davidson=data.davidson)
+        value, draw = expected_outcome(np.array([scores[first] - scores[second]]), tie, davidson=data.davidson)
         summed = np.bincount(cluster, (1.0 + outcome) / 2 - value[0], minlength=choices.clusters)
         pull[:, first] += summed
         pull[:, second] -= summed
@@ -131,7 +133,7 @@ def _pull(data: PairedModel, scores: FloatArray, tie: float) -> FloatArray:
     return pull
 
 
-def _at_least(covariance: FloatArray, least: FloatArray) -> FloatArray:
+def _raise_covariance(covariance: FloatArray, least: FloatArray) -> FloatArray:
     """Raise a covariance so that no combination of scores varies less than under `least`.
 
     Few clusters may agree by chance; their judgments do not become more precise than independent ones by that.
@@ -148,13 +150,13 @@ def _at_least(covariance: FloatArray, least: FloatArray) -> FloatArray:
 # -- Bradley-Terry scores: one number per system, so that P(a over b) = 1 / (1 + exp(s_b - s_a)), with intervals -----
 
 
-TIES = ("half", "davidson", "drop")
-INTERVALS = ("robust", "bootstrap", "information")
-PRIOR = 1.0
+TIE_MODELS = ("half", "davidson", "drop")
+INTERVAL_KINDS = ("robust", "bootstrap", "information")
+DEFAULT_PRIOR = 1.0
 """Choices added to every compared pair where no maximum exists: half a win for each side (Firth's penalty in one
 pair)."""
 
-_LIMIT, _TOLERANCE = 10_000, 1e-9
+_MAX_ITERATIONS, _TOLERANCE = 10_000, 1e-9
 _BLOCK = 4_000_000  # numbers that resampled counts may take at a time
 
 
@@ -194,38 +196,40 @@ def bradley_terry(
         prior: Choices to add to every compared pair, half won by either side; None adds none unless the likelihood
             has no maximum (a group of systems never loses to the rest), where it adds one.
 
-    >>> from aliquot.stats.choices import choices_of_rows
+    >>> from aliquot.stats.choices import choices_from_rows
     >>> a, b = np.zeros(8, dtype=int), np.ones(8, dtype=int)
     >>> won = np.array([1, 1, 1, -1, 1, 1, 1, -1])  # 6 of 8: log-odds log(3)
-    >>> fit = bradley_terry(choices_of_rows(a, b, won, np.arange(8), 2))
+    >>> fit = bradley_terry(choices_from_rows(a, b, won, np.arange(8), 2))
     >>> bool(np.isclose(fit.scores[0] - fit.scores[1], np.log(3)))
     True
     """
-    _check(ties, interval, prior, draws)
+    _validate_options(ties, interval, prior, draws)
     choices = choices.decided() if ties == "drop" else choices
-    counts = counted(choices)
+    counts = count_outcomes(choices)
     decided = bool((counts.won + counts.lost).sum() > 0)
     davidson = ties == "davidson" and bool(counts.tied.sum() > 0) and decided
-    finite = has_maximum(counts, choices.systems, davidson=davidson)
+    finite = has_finite_maximum(counts, choices.systems, davidson=davidson)
     if prior == 0 and not finite:
         raise OptionError(
             "prior is 0, and the choices are too one-sided for finite scores (some systems never lose); leave prior "
             "out, or give 1"
         )
-    used = (0.0 if finite else PRIOR) if prior is None else float(prior)
-    data = PairedModel(choices, counts, counts.with_prior(used), components(counts, choices.systems), used, davidson)
-    scores, tie = _fit(data)
+    used = (0.0 if finite else DEFAULT_PRIOR) if prior is None else float(prior)
+    data = BradleyTerryModel(
+        choices, counts, counts.with_prior(used), connected_parts(counts, choices.systems), used, davidson
+    )
+    scores, tie = _fit_scores(data)
     df = float(max(0, len(np.unique(choices.cluster)) - 1))
     if interval == "bootstrap":
-        drawn, repaired = _resampled(data, draws, seed)
+        drawn, repaired = _bootstrap_scores(data, draws, seed)
         low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2], axis=0)
         covariance = np.atleast_2d(np.cov(drawn, rowvar=False))
     else:
         repaired = 0
-        covariance = covariance_of_scores(data, scores, tie, robust=interval == "robust")
+        covariance = score_covariance(data, scores, tie, robust=interval == "robust")
         half = student_quantile(level, df if interval == "robust" else np.inf) * np.sqrt(np.diag(covariance))
         low, high = scores - half, scores + half
-    unseen = unseen_systems(counts, choices.systems, df)
+    unseen = systems_without_spread(counts, choices.systems, df)
     low[unseen] = high[unseen] = np.nan
     apart = data.component[:, None] != data.component[None, :]
     covariance[apart | unseen[:, None] | unseen[None, :]] = np.nan
@@ -233,31 +237,31 @@ def bradley_terry(
     return BradleyTerry(scores, low, high, covariance, data.component, tie, used, repaired, df)
 
 
-def _check(ties: str, interval: str, prior: float | None, draws: int) -> None:
-    if ties not in TIES:
-        raise unknown_name("treatment of ties", ties, TIES)
-    if interval not in INTERVALS:
-        raise unknown_name("interval", interval, INTERVALS)
+def _validate_options(ties: str, interval: str, prior: float | None, draws: int) -> None:
+    if ties not in TIE_MODELS:
+        raise unknown_name("treatment of ties", ties, TIE_MODELS)
+    if interval not in INTERVAL_KINDS:
+        raise unknown_name("interval", interval, INTERVAL_KINDS)
     if prior is not None and not prior >= 0:
         raise OptionError(f"prior is {prior}; choose 0 or more choices to add to every compared pair")
     if draws < 2:
         raise OptionError(f"draws is {draws}; give at least 2, for instance 1000")
 
 
-def _fit(data: PairedModel) -> tuple[FloatArray, float]:
+def _fit_scores(data: BradleyTerryModel) -> tuple[FloatArray, float]:
     """Scores centred within components, and the parameter of ties."""
     systems, davidson = data.systems, data.davidson
-    scores, tie = _iterated(data.filled, systems, davidson=davidson)
-    scores = group_centred(data.component, scores)
-    gradient, information = likelihood(data.filled, scores, tie, davidson=davidson)
+    scores, tie = _fit_evalica(data.filled, systems, davidson=davidson)
+    scores = centre_by_group(data.component, scores)
+    gradient, information = score_and_information(data.filled, scores, tie, davidson=davidson)
     step = pseudo_inverse(information) @ gradient
-    scores = group_centred(data.component, scores + step[:systems])
+    scores = centre_by_group(data.component, scores + step[:systems])
     compared = np.zeros(systems, dtype=bool)
     compared[data.filled.first] = compared[data.filled.second] = True
     return np.where(compared, scores, np.nan), tie * float(np.exp(step[systems])) if davidson else tie
 
 
-def _iterated(counts: PairCounts, systems: int, *, davidson: bool) -> tuple[FloatArray, float]:
+def _fit_evalica(counts: PairCounts, systems: int, *, davidson: bool) -> tuple[FloatArray, float]:
     """What evalica finds; scores of different components have no common scale yet."""
     evalica = judge_extra("evalica", "fitting Bradley-Terry scores")
     pandas = judge_extra("pandas", "fitting Bradley-Terry scores")  # which evalica brings with it
@@ -277,13 +281,13 @@ def _iterated(counts: PairCounts, systems: int, *, davidson: bool) -> tuple[Floa
         index=pandas.RangeIndex(systems),
         weights=np.concatenate(weights).tolist(),
         tolerance=_TOLERANCE,
-        limit=_LIMIT,
+        limit=_MAX_ITERATIONS,
     )
     strengths = found.scores.reindex(pandas.RangeIndex(systems)).to_numpy(dtype=np.float64)
     return np.log(np.maximum(strengths, 1e-300)), float(found.v) if davidson else float("nan")
 
 
-def _resampled(data: PairedModel, draws: int, seed: Seed) -> tuple[FloatArray, int]:
+def _bootstrap_scores(data: BradleyTerryModel, draws: int, seed: Seed) -> tuple[FloatArray, int]:
     """Scores of `draws` resamples of the clusters, and how many of them needed the prior to have any."""
     rng = np.random.default_rng(seed)
     choices, davidson = data.choices, data.davidson
@@ -300,10 +304,10 @@ def _resampled(data: PairedModel, draws: int, seed: Seed) -> tuple[FloatArray, i
             counts = PairCounts(data.counts.first, data.counts.second, *drawn[row].reshape(3, number))
             ties = davidson and bool(counts.tied.sum() > 0)
             prior = data.prior
-            if not prior and not has_maximum_of_all(counts, choices.systems, data.component, davidson=ties):
-                prior, repaired = PRIOR, repaired + 1
-            scores, _ = _iterated(counts.with_prior(prior), choices.systems, davidson=ties)
-            result[start + row] = group_centred(data.component, scores)
+            if not prior and not resample_has_maximum(counts, choices.systems, data.component, davidson=ties):
+                prior, repaired = DEFAULT_PRIOR, repaired + 1
+            scores, _ = _fit_evalica(counts.with_prior(prior), choices.systems, davidson=ties)
+            result[start + row] = centre_by_group(data.component, scores)
     return result, repaired
 
 
@@ -319,10 +323,10 @@ def _cluster_counts(choices: Choices) -> csr_matrix:
 # -- Strengths from few choices: a normal prior in place of the maximum that may not exist ---------------------------
 
 
-SPREAD = 0.5
+PRIOR_SD = 0.5
 """Prior standard deviation of a strength in log-odds: of two typical systems the better one wins 5 of 8 choices. Wider
 priors make much of a first win."""
-_NEWTON, _LONGEST = 50, 2.0
+_MAX_NEWTON_STEPS, _MAX_STEP = 50, 2.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -339,7 +343,7 @@ def strength_posterior(
     number: FloatArray,
     planned: FloatArray | None = None,
     *,
-    spread: float = SPREAD,
+    spread: float = PRIOR_SD,
     dispersion: float = 1.0,
 ) -> StrengthPosterior:
     """Bradley-Terry strengths with independent N(0, spread^2) priors: the mode, and Laplace's covariance there.
@@ -356,11 +360,11 @@ def strength_posterior(
     [0.167, -0.167]
     """
     mean = np.zeros(len(value))
-    for _ in range(_NEWTON):
+    for _ in range(_MAX_NEWTON_STEPS):
         chance = 1.0 / (1.0 + np.exp(mean[None, :] - mean[:, None]))
         gradient = (value - number * chance).sum(axis=1) / dispersion - mean / spread**2
         step = np.linalg.solve(_precision(number * chance * (1.0 - chance) / dispersion, spread), gradient)
-        mean = mean + step * min(1.0, _LONGEST / max(float(np.abs(step).max()), 1e-300))
+        mean = mean + step * min(1.0, _MAX_STEP / max(float(np.abs(step).max()), 1e-300))
         if np.abs(step).max() < 1e-9:
             break
     chance = 1.0 / (1.0 + np.exp(mean[None, :] - mean[:, None]))

@@ -15,23 +15,29 @@ import numpy as np
 from scipy.special import ndtr
 
 from aliquot.errors import DataError, OptionError
-from aliquot.stats.arrays import FloatArray, IntArray, Seed, blocks, check_scores, is_negligible, snapped
+from aliquot.stats.arrays import FloatArray, IntArray, Seed, is_negligible, row_blocks, snap_to_zero, validate_scores
+from aliquot.stats.confidence_sequences import error_rate
 from aliquot.stats.pairwise import pairwise_sums
-from aliquot.stats.resampling import central_interval, child_seeds, contrasts, resampled_counts, signs_on_all
-from aliquot.stats.sequences import error_rate
+from aliquot.stats.resampling import (
+    bootstrap_counts,
+    full_sample_signs,
+    pair_contrasts,
+    percentile_interval,
+    spawn_seeds,
+)
 
-NORMAL_FROM = 200
+MIN_NORMAL_JUDGMENTS = 200
 """Judgments from which the normal approximation stands in for the bootstrap; see `human_errors`."""
 
 
-Unit = Literal["judgment", "item"]
+BreakEvenUnit = Literal["judgment", "item"]
 """What a break-even counts: single judgments, drawn for each system by itself (`judgment_errors`), or judged items, the
 same for all systems (`human_errors`)."""
 
 
 _CHUNK = 1 << 21  # numbers that a temporary array may hold
 
-_EQUAL = 1e-11  # share of their size by which sums of the same values, added in another order, may differ
+_ROUNDING = 1e-11  # share of their size by which sums of the same values, added in another order, may differ
 
 
 @dataclass(frozen=True)
@@ -39,7 +45,7 @@ class CampaignErrors:
     """What a break-even needs of one campaign; pairs as in `np.triu_indices(systems, 1)`."""
 
     human: FloatArray  # sizes x pairs, from `judgment_errors` or `human_errors`
-    bias: FloatArray  # metrics x pairs, from `decomposition.parts_of`; NaN where the metric lacks a system
+    bias: FloatArray  # metrics x pairs, from `bias_variance.campaign_parts`; NaN where the metric lacks a system
     systems: int  # number of systems
 
 
@@ -71,29 +77,29 @@ def human_errors(
 ) -> FloatArray:
     """P(sign of the mean difference of k judged items != y*) for every k and pair (docs/methods.md, section 7).
 
-    Below `NORMAL_FROM` judgments the items are drawn `trials` times, because MQM is far from normal there (WMT23 en-de
-    at k = 10: mean error 0.168, by the normal approximation 0.187). Above, it is Phi(-|mean d| sqrt(k) / sd d). A tie
-    is half an error, as is a mean of 0. Errors are interpolated between whole k. `ratio` is the efficiency ratio r: n
-    judgments of the perfect annotator are worth r n of people. Returns sizes x pairs.
+    Below `MIN_NORMAL_JUDGMENTS` judgments the items are drawn `trials` times, because MQM is far from normal there
+    (WMT23 en-de at k = 10: mean error 0.168, by the normal approximation 0.187). Above, it is Phi(-|mean d| sqrt(k) /
+    sd d). A tie is half an error, as is a mean of 0. Errors are interpolated between whole k. `ratio` is the efficiency
+    ratio r: n judgments of the perfect annotator are worth r n of people. Returns sizes x pairs.
 
     >>> human = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
     >>> human_errors(human, np.array([1, 3, 300]), seed=1).round(2).T  # exactly 9 / 27 and 7 / 27 at first
     array([[0.34, 0.26, 0.  ]])
     """
-    check_scores(human)
+    validate_scores(human)
     judged = human[~np.isnan(human).all(axis=1)]
     if not len(judged):
         raise DataError("no item has a human score; judge some, or name another human score")
     rng = np.random.default_rng(seed)
-    return _errors(
-        _worth(sizes, ratio),
-        lambda at: _normal_errors(*_paired_moments(judged), at),
-        lambda at: _drawn_errors(judged, at, trials, rng),
+    return _interpolate_errors(
+        _effective_sizes(sizes, ratio),
+        lambda at: _normal_errors(*_difference_moments(judged), at),
+        lambda at: _bootstrap_item_errors(judged, at, trials, rng),
     )
 
 
 def judgment_errors(
-    judgments: Sequence[Judgments],
+    judgments: Sequence[SystemJudgments],
     sizes: IntArray | FloatArray,
     trials: int = 10_000,
     *,
@@ -106,7 +112,8 @@ def judgment_errors(
     often it was judged. Every system has its own draws: an item's difficulty and an annotator's severity do not cancel,
     as they do in `human_errors`. Returns sizes x pairs; NaN where a system has no judgment. The rest is as there.
 
-    >>> first, second = Judgments(np.array([1.0, 1.0, 0.0]), np.arange(3)), Judgments(np.array([0.5]), np.zeros(1, int))
+    >>> first = SystemJudgments(np.array([1.0, 1.0, 0.0]), np.arange(3))
+    >>> second = SystemJudgments(np.array([0.5]), np.zeros(1, int))
     >>> judgment_errors([first, second], np.array([1, 300]), seed=1).round(2).T  # exactly 1 / 3 at first
     array([[0.33, 0.  ]])
     """
@@ -118,17 +125,17 @@ def judgment_errors(
     first, second = np.triu_indices(len(judgments), 1)
     mean, sd = moments[first, 0] - moments[second, 0], np.sqrt(moments[first, 1] + moments[second, 1])
     scale = np.nanmax([np.abs(one.value).max(initial=0.0) for one in judgments])
-    mean = np.where(np.abs(mean) <= _EQUAL * scale, 0.0, mean)
-    seeds = child_seeds(seed, len(judgments))
-    return _errors(
-        _worth(sizes, ratio),
+    mean = np.where(np.abs(mean) <= _ROUNDING * scale, 0.0, mean)
+    seeds = spawn_seeds(seed, len(judgments))
+    return _interpolate_errors(
+        _effective_sizes(sizes, ratio),
         lambda at: _normal_errors(mean, sd, at),
-        lambda at: _single_errors(judgments, at, trials, seeds, np.sign(mean), _EQUAL * scale),
+        lambda at: _bootstrap_judgment_errors(judgments, at, trials, seeds, np.sign(mean), _ROUNDING * scale),
     )
 
 
 @dataclass(frozen=True, eq=False)
-class Judgments:
+class SystemJudgments:
     """The judgments of one system."""
 
     value: FloatArray
@@ -149,7 +156,7 @@ class Judgments:
         count = np.unique(self.output, return_counts=True)[1]
         value, start = self.value[order], np.cumsum(count) - count
         sums = np.empty((len(sizes), trials))
-        for some in blocks(trials, int(sizes[-1]), _CHUNK):
+        for some in row_blocks(trials, int(sizes[-1]), _CHUNK):
             shape = (some.stop - some.start, int(sizes[-1]))
             output = rng.integers(len(count), size=shape)
             drawn = value[start[output] + rng.integers(count[output])] if (count > 1).any() else value[start[output]]
@@ -157,7 +164,7 @@ class Judgments:
         return sums
 
 
-def _worth(sizes: IntArray | FloatArray, ratio: float) -> FloatArray:
+def _effective_sizes(sizes: IntArray | FloatArray, ratio: float) -> FloatArray:
     """Judgments of people that the sizes are worth."""
     if not ratio >= 1.0 or np.isinf(ratio):
         raise OptionError(f"ratio is {ratio}; an efficiency ratio Var(H) / Var(P) is finite and at least 1")
@@ -167,12 +174,12 @@ def _worth(sizes: IntArray | FloatArray, ratio: float) -> FloatArray:
     return worth
 
 
-def _errors(
+def _interpolate_errors(
     worth: FloatArray, normal: Callable[[FloatArray], FloatArray], drawn: Callable[[IntArray], FloatArray]
 ) -> FloatArray:
-    """Errors from draws below `NORMAL_FROM` judgments, interpolated between whole numbers, and normal ones above."""
+    """Interpolate bootstrap errors below `MIN_NORMAL_JUDGMENTS`; use normal errors from there on."""
     errors = normal(worth)
-    small = np.flatnonzero(worth < NORMAL_FROM)
+    small = np.flatnonzero(worth < MIN_NORMAL_JUDGMENTS)
     if not len(small):
         return errors
     below, above = np.floor(worth[small]).astype(np.int64), np.ceil(worth[small]).astype(np.int64)
@@ -184,13 +191,13 @@ def _errors(
     return errors
 
 
-def _paired_moments(human: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _difference_moments(human: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Mean and standard deviation of the difference of each pair over the items that both have."""
     sums = pairwise_sums(human)
     count = np.where(sums.count > 0, sums.count, np.nan)
     mean = sums.total / count
     square = sums.squares / count
-    return mean, np.sqrt(np.maximum(snapped(square - mean**2, square), 0.0))
+    return mean, np.sqrt(np.maximum(snap_to_zero(square - mean**2, square), 0.0))
 
 
 def _normal_errors(mean: FloatArray, sd: FloatArray, sizes: FloatArray) -> FloatArray:
@@ -199,8 +206,13 @@ def _normal_errors(mean: FloatArray, sd: FloatArray, sizes: FloatArray) -> Float
     return np.asarray(ndtr(-np.where(np.isnan(mean), np.nan, z) * np.sqrt(sizes)[:, None]), dtype=np.float64)
 
 
-def _single_errors(
-    judgments: Sequence[Judgments], sizes: IntArray, trials: int, seeds: Sequence[int], truth: FloatArray, equal: float
+def _bootstrap_judgment_errors(
+    judgments: Sequence[SystemJudgments],
+    sizes: IntArray,
+    trials: int,
+    seeds: Sequence[int],
+    truth: FloatArray,
+    equal: float,
 ) -> FloatArray:
     """Bootstrap errors at increasing whole sizes, each system with draws of its own."""
     first, second = np.triu_indices(len(judgments), 1)
@@ -219,19 +231,19 @@ def _single_errors(
     return np.where(np.isnan(truth), np.nan, errors)
 
 
-def _drawn_errors(human: FloatArray, sizes: IntArray, trials: int, rng: np.random.Generator) -> FloatArray:
+def _bootstrap_item_errors(human: FloatArray, sizes: IntArray, trials: int, rng: np.random.Generator) -> FloatArray:
     """Bootstrap errors at increasing whole sizes; a larger sample contains the smaller one, so curves are smooth."""
     if trials < 1:
         raise OptionError(f"trials is {trials}; give at least 1, for instance 10000")
-    block = next(iter(contrasts(human[None])))
-    truth = signs_on_all(human[None])[0]
+    block = next(iter(pair_contrasts(human[None])))
+    truth = full_sample_signs(human[None])[0]
     plus, items = np.zeros((len(sizes), len(truth))), len(human)
     # A chunk holds counts (items) and signs (pairs) at a time, and the draws of one step up in size.
-    for some in blocks(trials, max(items, len(truth), len(block.matrix), NORMAL_FROM), _CHUNK):
+    for some in row_blocks(trials, max(items, len(truth), len(block.matrix), MIN_NORMAL_JUDGMENTS), _CHUNK):
         count = some.stop - some.start
         sums, reached = np.zeros((len(block.matrix), count)), 0
         for position, size in enumerate(sizes):
-            sums += block.add(resampled_counts(rng, count, items, int(size) - reached))
+            sums += block.add(bootstrap_counts(rng, count, items, int(size) - reached))
             reached = int(size)
             plus[position] += block.signs(sums, reached)[0].sum(axis=1) / 2
     share = plus / trials
@@ -262,29 +274,32 @@ def break_even(
     array([  2.2,   1. , 100. ])
     """
     listed = [campaigns] if isinstance(campaigns, CampaignErrors) else list(campaigns)
-    at = _checked(listed, sizes)
+    at = _validate_campaigns(listed, sizes)
     rng = np.random.default_rng(seed)
-    weights = [_pair_weights(campaign.systems, replicates, rng) for campaign in listed]
+    weights = [_resample_pairs(campaign.systems, replicates, rng) for campaign in listed]
     metrics = len(listed[0].bias)
     judgments, low, high = np.full((3, metrics), np.nan)
     for metric in range(metrics):
-        found = [_means(listed, [np.ones((1, w.shape[1])) for w in weights], metric), _means(listed, weights, metric)]
-        point, drawn = (crossing(at, curve, bias) for curve, bias in found)
+        found = [
+            _mean_curves(listed, [np.ones((1, w.shape[1])) for w in weights], metric),
+            _mean_curves(listed, weights, metric),
+        ]
+        point, drawn = (find_crossing(at, curve, bias) for curve, bias in found)
         judgments[metric] = point[0]
-        if sum(int(_has(campaign, metric).sum()) for campaign in listed) >= 3:
-            low[metric], high[metric] = central_interval(drawn, level)
+        if sum(int(_shared_pairs(campaign, metric).sum()) for campaign in listed) >= 3:
+            low[metric], high[metric] = percentile_interval(drawn, level)
             (curve, (bias,)), unseen = found[0], _unseen_bias(listed, metric, level)
             if is_negligible(bias, 1.0):
-                low[metric] = crossing(at, curve, np.array([unseen]))[0]
+                low[metric] = find_crossing(at, curve, np.array([unseen]))[0]
             elif is_negligible(1.0 - bias, 1.0):
-                high[metric] = crossing(at, curve, np.array([1 - unseen]))[0]
+                high[metric] = find_crossing(at, curve, np.array([1 - unseen]))[0]
     return BreakEven(judgments, low, high)
 
 
-def crossing(sizes: FloatArray, curve: FloatArray, bias: FloatArray) -> FloatArray:
+def find_crossing(sizes: FloatArray, curve: FloatArray, bias: FloatArray) -> FloatArray:
     """Size at which each falling curve (rows x sizes) comes down to its bias; inf if never, NaN if unknown.
 
-    >>> crossing(np.array([1.0, 100.0]), np.array([[0.4, 0.2]]), np.array([0.3]))
+    >>> find_crossing(np.array([1.0, 100.0]), np.array([[0.4, 0.2]]), np.array([0.3]))
     array([10.])
     """
     falling = np.minimum.accumulate(curve, axis=1)
@@ -300,7 +315,7 @@ def crossing(sizes: FloatArray, curve: FloatArray, bias: FloatArray) -> FloatArr
     return np.where(np.isnan(bias) | np.isnan(curve).any(axis=1), np.nan, found)
 
 
-def _checked(campaigns: Sequence[CampaignErrors], sizes: IntArray | FloatArray) -> FloatArray:
+def _validate_campaigns(campaigns: Sequence[CampaignErrors], sizes: IntArray | FloatArray) -> FloatArray:
     at = np.asarray(sizes, dtype=np.float64)
     if not campaigns:
         raise OptionError("no campaign is given; give at least one")
@@ -316,14 +331,14 @@ def _checked(campaigns: Sequence[CampaignErrors], sizes: IntArray | FloatArray) 
     return at
 
 
-def _pair_weights(systems: int, replicates: int, rng: np.random.Generator) -> FloatArray:
+def _resample_pairs(systems: int, replicates: int, rng: np.random.Generator) -> FloatArray:
     """How often each pair of different systems comes when systems are drawn with replacement: replicates x pairs."""
-    counts = resampled_counts(rng, replicates, systems, systems)
+    counts = bootstrap_counts(rng, replicates, systems, systems)
     first, second = np.triu_indices(systems, 1)
     return np.asarray(counts[:, first] * counts[:, second], dtype=np.float64)
 
 
-def _has(campaign: CampaignErrors, metric: int) -> FloatArray:
+def _shared_pairs(campaign: CampaignErrors, metric: int) -> FloatArray:
     """1 for the pairs on which both people and the metric say something."""
     known = np.isfinite(campaign.bias[metric]) & np.isfinite(campaign.human).all(axis=0)
     return np.asarray(known, dtype=np.float64)
@@ -333,20 +348,20 @@ def _unseen_bias(campaigns: Sequence[CampaignErrors], metric: int, level: float)
     """Largest bias that shows in none of the pairs without a common system, with probability (1 - level) / 2."""
     apart = 0
     for campaign in campaigns:
-        used = _has(campaign, metric) > 0
+        used = _shared_pairs(campaign, metric) > 0
         ends = np.concatenate([side[used] for side in np.triu_indices(campaign.systems, 1)])
         apart += len(np.unique(ends)) // 2
     return float(1 - (error_rate(level) / 2) ** (1 / max(1, apart)))
 
 
-def _means(
+def _mean_curves(
     campaigns: Sequence[CampaignErrors], weights: list[FloatArray], metric: int
 ) -> tuple[FloatArray, FloatArray]:
     """Weighted means over the pairs a metric has: curves of people (rows x sizes) and biases (rows)."""
     rows = len(weights[0])
     curve, bias, total = np.zeros((rows, len(campaigns[0].human))), np.zeros(rows), np.zeros(rows)
     for campaign, weight in zip(campaigns, weights, strict=True):
-        used = weight * _has(campaign, metric)
+        used = weight * _shared_pairs(campaign, metric)
         curve += used @ np.nan_to_num(campaign.human).T
         bias += used @ np.nan_to_num(campaign.bias[metric])
         total += used.sum(axis=1)

@@ -18,10 +18,10 @@ from aliquot.stats.mixed_model import item_share
 
 RIDGE = 20.0
 """Cells that stand for slopes of 0; features have unit variance."""
-_START = 0.3  # share of the item effect before the cells tell it
-_GROWTH = 1.1
-_TINY = 1e-9
-_WORTH = 400_000  # multiplications that take as long as replacing an item's part
+_INITIAL_SHARE = 0.3  # share of the item effect before the cells tell it
+_REFRESH_GROWTH = 1.1
+_MIN_RIDGE = 1e-9
+_UPDATE_COST = 400_000  # multiplications that take as long as replacing an item's part
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +68,7 @@ class CellModel:
         self.scores = np.full((n, m), np.nan)
         self.counts = np.zeros(m, dtype=np.int64)
         self._ridge, self._item_effects = ridge, item_effects
-        self._ratio = _START / (1.0 - _START) if item_effects else 0.0
+        self._ratio = _INITIAL_SHARE / (1.0 - _INITIAL_SHARE) if item_effects else 0.0
         self._matrix, self._right = np.zeros((m + k, m + k)), np.zeros(m + k)
         self._noise, self._cells, self._passed = np.nan, 0, 0
         self._changed: dict[int, FloatArray] = {}  # rows, and their scores when the equations were last up to date
@@ -80,7 +80,7 @@ class CellModel:
         self.counts[system] += not np.isfinite(self.scores[row, system])
         self.scores[row, system] = value
         self._cells = int(self.counts.sum())
-        if self._cells >= max(_GROWTH * self._passed, self._passed + 1):
+        if self._cells >= max(_REFRESH_GROWTH * self._passed, self._passed + 1):
             # here and not in `fit`, so that what is found depends on the cells alone and not on when it was asked for
             self._update()
             self._refresh()
@@ -88,7 +88,7 @@ class CellModel:
 
     def _update(self) -> None:
         """Bring the equations up to date: the parts of changed items, or, where many changed, all at once."""
-        if len(self._changed) * _WORTH > self._cells * len(self._matrix) ** 2:
+        if len(self._changed) * _UPDATE_COST > self._cells * len(self._matrix) ** 2:
             self._rebuild()
         else:
             for row, before in self._changed.items():
@@ -110,7 +110,7 @@ class CellModel:
         m = len(self.counts)
         matrix = self._matrix.copy()
         diagonal = np.arange(len(matrix))
-        matrix[diagonal, diagonal] += np.where(diagonal < m, _TINY, self._ridge)
+        matrix[diagonal, diagonal] += np.where(diagonal < m, _MIN_RIDGE, self._ridge)
         found = np.linalg.solve(matrix, self._right)
         return found[:m], found[m:]
 

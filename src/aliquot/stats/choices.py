@@ -19,7 +19,7 @@ from scipy.stats import binom, chi2
 from aliquot.errors import OptionError
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
 
-_EQUAL = 1e-9
+_ROUNDING = 1e-9
 """Difference of two scores, relative to their size, that is rounding."""
 
 
@@ -53,10 +53,10 @@ class Choices:
         return Choices(self.systems, self.clusters, self.pairs[there], ends, self.cluster[kept], self.outcome[kept])
 
 
-def choices_of_rows(first: IntArray, second: IntArray, outcome: IntArray, cluster: IntArray, systems: int) -> Choices:
+def choices_from_rows(first: IntArray, second: IntArray, outcome: IntArray, cluster: IntArray, systems: int) -> Choices:
     """Sort single choices by pair; `outcome` is 1 where `first` was chosen, -1 where `second` was, 0 for a tie.
 
-    >>> choices = choices_of_rows(np.array([1, 0]), np.array([0, 1]), np.array([1, 1]), np.array([0, 0]), 2)
+    >>> choices = choices_from_rows(np.array([1, 0]), np.array([0, 1]), np.array([1, 1]), np.array([0, 0]), 2)
     >>> choices.outcome.tolist()
     [-1, 1]
     """
@@ -73,13 +73,13 @@ def choices_of_rows(first: IntArray, second: IntArray, outcome: IntArray, cluste
     return Choices(systems, clusters, pairs, ends, cluster[order].astype(np.int32), signed[order])
 
 
-def choices_of_scores(scores: FloatArray, cluster: IntArray, margin: float = 0.0, *, ties: bool = True) -> Choices:
+def choices_from_scores(scores: FloatArray, cluster: IntArray, margin: float = 0.0, *, ties: bool = True) -> Choices:
     """Compare the systems of each row in pairs: the higher score is chosen, within `margin` it is a tie.
 
     Rows are one annotator's judgments on one item, or ballots (minus the ranks; 1 best, 0, -1 worst). With `ties=False`
     equal scores say nothing, as the middle ones of a best-worst ballot.
 
-    >>> choices = choices_of_scores(np.array([[3.0, 1.0, np.nan], [2.0, 2.0, 5.0]]), np.array([0, 1]))
+    >>> choices = choices_from_scores(np.array([[3.0, 1.0, np.nan], [2.0, 2.0, 5.0]]), np.array([0, 1]))
     >>> [(a, b, outcome.tolist()) for a, b, _, outcome in choices]
     [(0, 1, [1, 0]), (0, 2, [-1]), (1, 2, [-1])]
     """
@@ -90,7 +90,7 @@ def choices_of_scores(scores: FloatArray, cluster: IntArray, margin: float = 0.0
     for first in range(systems):
         for second in range(first + 1, systems):
             gap = scores[:, first] - scores[:, second]
-            limit = margin + _EQUAL * np.maximum(np.abs(scores[:, first]), np.abs(scores[:, second]))
+            limit = margin + _ROUNDING * np.maximum(np.abs(scores[:, first]), np.abs(scores[:, second]))
             outcome = np.where(np.abs(gap) <= limit, 0.0, np.sign(gap))
             rows = np.flatnonzero(np.isfinite(gap) & (ties | (outcome != 0)))
             if len(rows):
@@ -126,22 +126,22 @@ class Tally:
 def tally(choices: Choices) -> Tally:
     """Count wins and ties of every pair.
 
-    >>> tally(choices_of_scores(np.array([[3.0, 1.0], [2.0, 2.0]]), np.array([0, 1]))).wins
+    >>> tally(choices_from_scores(np.array([[3.0, 1.0], [2.0, 2.0]]), np.array([0, 1]))).wins
     array([[0, 1],
            [0, 0]])
     """
-    counts, (wins, ties) = counted(choices), np.zeros((2, choices.systems, choices.systems), dtype=np.int64)
+    counts, (wins, ties) = count_outcomes(choices), np.zeros((2, choices.systems, choices.systems), dtype=np.int64)
     a, b = counts.first, counts.second
     wins[a, b], wins[b, a] = counts.won, counts.lost
     ties[a, b] = ties[b, a] = counts.tied
     return Tally(wins, ties)
 
 
-def choices_of_system(choices: Choices, system: int) -> tuple[FloatArray, IntArray]:
+def system_outcomes(choices: Choices, system: int) -> tuple[FloatArray, IntArray]:
     """Values (1 won, 1/2 tie, 0 lost) and clusters of all choices that a system took part in.
 
-    >>> choices = choices_of_scores(np.array([[3.0, 1.0, 2.0]]), np.array([0]))
-    >>> choices_of_system(choices, 2)[0].tolist()
+    >>> choices = choices_from_scores(np.array([[3.0, 1.0, 2.0]]), np.array([0]))
+    >>> system_outcomes(choices, 2)[0].tolist()
     [0.0, 1.0]
     """
     values, parts = [np.zeros(0)], [np.zeros(0, dtype=np.int64)]
@@ -171,7 +171,7 @@ class PairCounts:
         return PairCounts(self.first, self.second, self.won + prior / 2, self.lost + prior / 2, self.tied)
 
 
-def counted(choices: Choices) -> PairCounts:
+def count_outcomes(choices: Choices) -> PairCounts:
     """Count the outcomes of every pair that was compared."""
     number = len(choices.pairs)
     won, lost, tied = np.zeros(number), np.zeros(number), np.zeros(number)
@@ -181,13 +181,13 @@ def counted(choices: Choices) -> PairCounts:
     return PairCounts(choices.pairs[:, 0], choices.pairs[:, 1], won, lost, tied)
 
 
-def components(counts: PairCounts, systems: int) -> IntArray:
+def connected_parts(counts: PairCounts, systems: int) -> IntArray:
     """Number the connected parts by their first system."""
     edges = csr_matrix((np.ones(len(counts.first)), (counts.first, counts.second)), shape=(systems, systems))
     return np.asarray(connected_components(edges, directed=False)[1], dtype=np.int64)
 
 
-def has_maximum(counts: PairCounts, systems: int, *, davidson: bool = False) -> bool:
+def has_finite_maximum(counts: PairCounts, systems: int, *, davidson: bool = False) -> bool:
     """Tell whether finite scores maximise the likelihood (Ford 1957).
 
     They do where, within each connected part, every system reaches every other by a chain of wins. A tie counts as half
@@ -205,7 +205,7 @@ def has_maximum(counts: PairCounts, systems: int, *, davidson: bool = False) -> 
     return bool(strong == weak)
 
 
-def unseen_systems(counts: PairCounts, systems: int, df: float) -> BoolArray:
+def systems_without_spread(counts: PairCounts, systems: int, df: float) -> BoolArray:
     """Systems whose uncertainty cannot be seen: never decided for or against, or all in one cluster."""
     decided = counts.won + counts.lost
     seen = np.zeros(systems)
@@ -214,20 +214,20 @@ def unseen_systems(counts: PairCounts, systems: int, df: float) -> BoolArray:
     return np.asarray((seen == 0) | (df < 1), dtype=np.bool_)
 
 
-def has_maximum_of_all(counts: PairCounts, systems: int, component: IntArray, *, davidson: bool = False) -> bool:
+def resample_has_maximum(counts: PairCounts, systems: int, component: IntArray, *, davidson: bool = False) -> bool:
     """Tell whether a resample has a maximum and keeps every component of the data in one part."""
     there = counts.won + counts.lost + counts.tied > 0
     kept = PairCounts(
         counts.first[there], counts.second[there], counts.won[there], counts.lost[there], counts.tied[there]
     )
-    whole = len(np.unique(components(kept, systems))) == len(np.unique(component))
-    return whole and has_maximum(kept, systems, davidson=davidson)
+    whole = len(np.unique(connected_parts(kept, systems))) == len(np.unique(component))
+    return whole and has_finite_maximum(kept, systems, davidson=davidson)
 
 
 # -- Tests of preferences: is one of two systems chosen more often? --------------------------------------------------
 
 
-_WORK = 20_000_000
+_MAX_ADDITIONS = 20_000_000
 """Additions that the exact distribution of the clustered test may take."""
 
 
@@ -276,16 +276,16 @@ def clustered_sign_test(net: IntArray) -> float:
     end = (total - observed) // 2  # the lower tail: at most so much of the total stands on the other side
     if len(values) == 1:
         return min(1.0, 2 * float(binom.cdf(end // int(values[0]), int(counts[0]), 0.5)))
-    if float(counts.sum() - counts.max()) * (end + 1) > _WORK:
+    if float(counts.sum() - counts.max()) * (end + 1) > _MAX_ADDITIONS:
         z = observed / np.sqrt(float((sizes.astype(np.float64) ** 2).sum()))
         return float(erfc(z / np.sqrt(2)))
-    return min(1.0, 2 * float(_other_side(values, counts, end).sum()))
+    return min(1.0, 2 * float(_lower_tail(values, counts, end).sum()))
 
 
 def pair_sign_tests(choices: Choices) -> tuple[FloatArray, IntArray]:
     """Clustered sign tests of every pair (NaN where nothing was decided), and wins minus losses of the row.
 
-    >>> p, net = pair_sign_tests(choices_of_scores(np.array([[3.0, 1.0], [2.0, 1.0]]), np.array([0, 1])))
+    >>> p, net = pair_sign_tests(choices_from_scores(np.array([[3.0, 1.0], [2.0, 1.0]]), np.array([0, 1])))
     >>> float(p[0, 1]), int(net[1, 0])
     (0.5, -2)
     """
@@ -305,7 +305,7 @@ def informative_clusters(choices: Choices) -> IntArray:
     which each system won or lost.
 
     >>> scores = np.array([[2.0, 1.0, 1.0], [2.0, 2.0, 1.0], [1.0, 1.0, 1.0]])
-    >>> informative_clusters(choices_of_scores(scores, np.arange(3)))
+    >>> informative_clusters(choices_from_scores(scores, np.arange(3)))
     array([[0, 1, 2],
            [1, 0, 1],
            [2, 1, 0]])
@@ -323,7 +323,7 @@ def informative_clusters(choices: Choices) -> IntArray:
     return np.asarray(np.minimum(differing, np.minimum(own[:, None], own[None, :])), dtype=np.int64)
 
 
-def _other_side(values: IntArray, counts: IntArray, end: int) -> FloatArray:
+def _lower_tail(values: IntArray, counts: IntArray, end: int) -> FloatArray:
     """Probabilities of 0, ..., end for the sum of v Bin(k_v, 1/2) over the distinct sizes v."""
     order = np.argsort(-counts, kind="stable")  # the commonest size starts, at no cost
     density = np.zeros(end + 1)

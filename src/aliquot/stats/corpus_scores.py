@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from aliquot.errors import OptionError
-from aliquot.stats.arrays import FloatArray, Seed, blocks
-from aliquot.stats.resampling import SignCounts, batch_sizes, child_seeds, resampled_counts
+from aliquot.stats.arrays import FloatArray, Seed, row_blocks
+from aliquot.stats.resampling import SignCounts, batch_sizes, bootstrap_counts, spawn_seeds
 
-Score = Callable[[FloatArray], FloatArray]
+CorpusScore = Callable[[FloatArray], FloatArray]
 """From sums (... x statistics) to scores (...)."""
 
 _CHUNK = 1 << 21  # numbers that a temporary array may hold
@@ -89,7 +89,12 @@ def corpus_ter(sums: FloatArray, *, cap: float = float("inf")) -> FloatArray:
 
 
 def corpus_sign_counts(
-    statistics: Sequence[FloatArray], scores: Sequence[Score], trials: int, *, size: int | None = None, seed: Seed = 0
+    statistics: Sequence[FloatArray],
+    scores: Sequence[CorpusScore],
+    trials: int,
+    *,
+    size: int | None = None,
+    seed: Seed = 0,
 ) -> SignCounts:
     """Count who is ahead by the score of a whole draw of items, for every pair of systems and metric.
 
@@ -106,7 +111,7 @@ def corpus_sign_counts(
     items, systems = statistics[0].shape[:2]
     first, second = np.triu_indices(systems, 1)
     per_batch = batch_sizes(trials)
-    (draw_seed,) = child_seeds(seed, 1)
+    (draw_seed,) = spawn_seeds(seed, 1)
     plus = np.full((len(per_batch), len(statistics), len(first)), np.nan)
     for at, (table, score) in enumerate(zip(statistics, scores, strict=True)):
         there = np.asarray(np.isfinite(table).all(axis=2))
@@ -116,8 +121,8 @@ def corpus_sign_counts(
         rng = np.random.default_rng(draw_seed)
         for batch, batch_trials in enumerate(per_batch):
             won = np.zeros(len(first))
-            for some in blocks(int(batch_trials), max(items, flat.shape[1], len(first)), _CHUNK):
-                counts = resampled_counts(rng, some.stop - some.start, items, items if size is None else size)
+            for some in row_blocks(int(batch_trials), max(items, flat.shape[1], len(first)), _CHUNK):
+                counts = bootstrap_counts(rng, some.stop - some.start, items, items if size is None else size)
                 drawn = score((counts @ flat).reshape(len(counts), systems, -1))
                 ahead = drawn[:, first] - drawn[:, second]
                 won += ((ahead > _TIE).sum(axis=0) + (ahead >= -_TIE).sum(axis=0)) / 2

@@ -1,8 +1,8 @@
 """Correlations that leave out missing values pair by pair and are NaN, never 0, where undefined.
 
-`paired_*` correlate every row of one table with the same row of another, all rows at once; `kendall_rows` and
-`spearman_rows` correlate every row with one target. `correlate` and `correlate_tables` compare a metric with people at
-every level (docs/methods.md, section 7).
+`paired_*` correlate every row of one table with the same row of another, all rows at once; `kendall_with_target` and
+`spearman_with_target` correlate every row with one target. `correlate` and `correlate_tables` compare a metric with
+people at every level (docs/methods.md, section 7).
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from typing import Literal, get_args
 import numpy as np
 
 from aliquot.errors import OptionError, unknown_name
-from aliquot.stats.arrays import BoolArray, FloatArray, blocks, kept_by_content
+from aliquot.stats.arrays import BoolArray, FloatArray, cache_by_content, row_blocks
 
 KendallVariant = Literal["b", "c"]
 Coefficient = Literal["pearson", "spearman", "kendall_b", "kendall_c"]
-Group = Literal["system", "item"]
-Level = Literal["pooled", "within_system", "within_item", "system_means"]
+GroupBy = Literal["system", "item"]
+CorrelationLevel = Literal["pooled", "within_system", "within_item", "system_means"]
 
-_CONSTANT = 1e-13
+_MIN_RELATIVE_SD = 1e-13
 """Root mean square of a row less its mean, relative to its largest number, below which it is rounding."""
 
 _CHUNK = 1 << 21
 """Comparisons held in memory at a time."""
 
-_WIDE = 64
+_MAX_PAIRED_COLUMNS = 64
 """Columns up to which all pairs of a row are compared at once; longer rows go to scipy's n log n."""
 
 _DIGITS = 12
@@ -50,9 +50,9 @@ def paired_pearson(x: FloatArray, y: FloatArray) -> FloatArray:
     >>> paired_pearson(x, np.array([[2.0, 4.0, 8.0], [3.0, 4.0, 5.0]]))
     array([ 1., nan])
     """
-    x, y = common_tables(x, y)
+    x, y = mask_tables_to_common(x, y)
     # Each row is divided by its size first: squares of very large or small numbers would overflow or vanish.
-    (a, norm_a), (b, norm_b) = _centred(x), _centred(y)
+    (a, norm_a), (b, norm_b) = _centre_rows(x), _centre_rows(y)
     scale, result = norm_a * norm_b, np.full(len(x), np.nan)
     np.divide((a * b).sum(axis=1), scale, out=result, where=scale > 0)
     return np.asarray(np.clip(result, -1.0, 1.0), dtype=np.float64)
@@ -64,8 +64,8 @@ def paired_spearman(x: FloatArray, y: FloatArray) -> FloatArray:
     >>> paired_spearman(np.array([[1.0, 3.0, 2.0]]), np.array([[10.0, 20.0, 30.0]]))
     array([0.5])
     """
-    x, y = common_tables(x, y)
-    return paired_pearson(ranks_of_rows(x), ranks_of_rows(y))
+    x, y = mask_tables_to_common(x, y)
+    return paired_pearson(rank_rows(x), rank_rows(y))
 
 
 def paired_kendall(x: FloatArray, y: FloatArray, variant: KendallVariant = "b") -> FloatArray:
@@ -77,7 +77,7 @@ def paired_kendall(x: FloatArray, y: FloatArray, variant: KendallVariant = "b") 
     >>> paired_kendall(np.array([[1.0, 2.0, 3.0], [5.0, 5.0, 5.0]]), np.array([[3.0, 2.0, 1.0], [1.0, 2.0, 3.0]]))
     array([-1., nan])
     """
-    return _kendall_of_rows(*common_tables(x, y), variant)
+    return _kendall_of_rows(*mask_tables_to_common(x, y), variant)
 
 
 def _kendall_of_rows(x: FloatArray, y: FloatArray, variant: KendallVariant) -> FloatArray:
@@ -86,50 +86,50 @@ def _kendall_of_rows(x: FloatArray, y: FloatArray, variant: KendallVariant) -> F
         raise OptionError(f"variant is {variant!r}; give 'b' or 'c'")
     first, second = np.triu_indices(x.shape[1], 1)
     result = np.full(len(x), np.nan)
-    for rows in blocks(len(x), len(first), _CHUNK):
+    for rows in row_blocks(len(x), len(first), _CHUNK):
         a, b = x[rows], y[rows]
-        sign_a, sign_b = (_signs(t[:, first], t[:, second]) for t in (a, b))
+        sign_a, sign_b = (_comparison_signs(t[:, first], t[:, second]) for t in (a, b))
         untied_a, untied_b = (np.abs(sign).sum(axis=1, dtype=np.int64) for sign in (sign_a, sign_b))
         if variant == "b":
             scale = np.sqrt(untied_a * untied_b)
         else:
-            classes = np.minimum(_distinct(a), _distinct(b))
+            classes = np.minimum(_count_distinct(a), _count_distinct(b))
             scale = (~np.isnan(a)).sum(axis=1) ** 2 * (classes - 1) / np.maximum(classes, 1) / 2
         defined = (untied_a > 0) & (untied_b > 0)
         np.divide((sign_a * sign_b).sum(axis=1, dtype=np.int64), scale, out=result[rows], where=defined)
     return np.asarray(np.clip(result, -1.0, 1.0), dtype=np.float64)
 
 
-def _signs(left: FloatArray, right: FloatArray) -> np.ndarray:
+def _comparison_signs(left: FloatArray, right: FloatArray) -> np.ndarray:
     """Sign of left - right by comparison: 0 where either is NaN, and right for infinities."""
     return np.subtract(left > right, left < right, dtype=np.int8)
 
 
-def kendall_rows(values: FloatArray, target: FloatArray, variant: KendallVariant = "c") -> FloatArray:
+def kendall_with_target(values: FloatArray, target: FloatArray, variant: KendallVariant = "c") -> FloatArray:
     """Kendall's tau of every row with the target, 0 where undefined (Zouhar et al. 2025, eq. 5: `metric_cons`).
 
     >>> rows = np.array([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0], [5.0, np.nan, 5.0]])
-    >>> kendall_rows(rows, np.array([0.1, 0.2, 0.3]), "b")
+    >>> kendall_with_target(rows, np.array([0.1, 0.2, 0.3]), "b")
     array([ 1., -1.,  0.])
     """
-    return np.nan_to_num(_kendall_of_rows(*_with_target(values, target), variant))
+    return np.nan_to_num(_kendall_of_rows(*_broadcast_target(values, target), variant))
 
 
-def spearman_rows(values: FloatArray, target: FloatArray) -> FloatArray:
-    """Spearman's rho of every row with the target, ties with their mean rank; arguments as `kendall_rows`.
+def spearman_with_target(values: FloatArray, target: FloatArray) -> FloatArray:
+    """Spearman's rho of every row with the target, ties with their mean rank; arguments as `kendall_with_target`.
 
-    >>> spearman_rows(np.array([[1.0, 3.0, 2.0]]), np.array([0.1, 0.2, 0.3]))
+    >>> spearman_with_target(np.array([[1.0, 3.0, 2.0]]), np.array([0.1, 0.2, 0.3]))
     array([0.5])
     """
-    x, y = _with_target(values, target)
-    return np.nan_to_num(paired_pearson(ranks_of_rows(x), ranks_of_rows(y)))
+    x, y = _broadcast_target(values, target)
+    return np.nan_to_num(paired_pearson(rank_rows(x), rank_rows(y)))
 
 
-def accuracy_rows(values: FloatArray, target: FloatArray) -> FloatArray:
+def accuracy_with_target(values: FloatArray, target: FloatArray) -> FloatArray:
     """Share of the pairs of a row that the target orders alike; a tie on one side counts half, 0 where undefined.
 
     >>> rows = np.array([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0], [5.0, np.nan, 5.0]])
-    >>> accuracy_rows(rows, np.array([0.1, 0.2, 0.3]))
+    >>> accuracy_with_target(rows, np.array([0.1, 0.2, 0.3]))
     array([1. , 0. , 0.5])
     """
     first, second = np.triu_indices(len(target), 1)
@@ -140,20 +140,20 @@ def accuracy_rows(values: FloatArray, target: FloatArray) -> FloatArray:
     return np.where(count > 0, 1.0 - wrong / np.maximum(count, 1), 0.0)
 
 
-def _with_target(values: FloatArray, target: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _broadcast_target(values: FloatArray, target: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Rows and the target of each, NaN in the same cells."""
     if values.ndim != 2 or target.shape != values.shape[1:]:
         raise OptionError(
             f"values has shape {values.shape} and target {target.shape}; give items x systems and one per system"
         )
-    return _where_both(values, np.broadcast_to(target, values.shape))
+    return _mask_missing(values, np.broadcast_to(target, values.shape))
 
 
-@kept_by_content(8)  # people's ranks are the same for every metric
-def ranks_of_rows(values: FloatArray) -> FloatArray:
+@cache_by_content(8)  # people's ranks are the same for every metric
+def rank_rows(values: FloatArray) -> FloatArray:
     """Rank the values of every row, ties with their mean rank, missing cells left out.
 
-    >>> ranks_of_rows(np.array([[3.0, np.nan, 1.0, 3.0]]))
+    >>> rank_rows(np.array([[3.0, np.nan, 1.0, 3.0]]))
     array([[2.5, nan, 1. , 2.5]])
     """
     from scipy.stats import rankdata  # noqa: PLC0415  (slow to import)
@@ -161,10 +161,10 @@ def ranks_of_rows(values: FloatArray) -> FloatArray:
     return np.asarray(rankdata(values, axis=1, nan_policy="omit"), dtype=np.float64).reshape(values.shape)
 
 
-def column_means_where_both(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+def common_column_means(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Column means of two N x M arrays over the cells where both are present; NaN for a column without any.
 
-    >>> column_means_where_both(np.array([[1.0], [3.0]]), np.array([[5.0], [np.nan]]))
+    >>> common_column_means(np.array([[1.0], [3.0]]), np.array([[5.0], [np.nan]]))
     (array([1.]), array([5.]))
     """
     both = np.isfinite(x) & np.isfinite(y)
@@ -177,10 +177,10 @@ def column_means_where_both(x: FloatArray, y: FloatArray) -> tuple[FloatArray, F
     return mean_x, mean_y
 
 
-def common_cells(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+def mask_to_common(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Copies of two arrays of any shape, NaN where either is missing.
 
-    >>> common_cells(np.array([1.0, np.nan, 3.0]), np.array([4.0, 5.0, np.nan]))
+    >>> mask_to_common(np.array([1.0, np.nan, 3.0]), np.array([4.0, 5.0, np.nan]))
     (array([ 1., nan, nan]), array([ 4., nan, nan]))
     """
     x, y = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
@@ -188,27 +188,27 @@ def common_cells(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
         raise OptionError(f"the scores have shapes {x.shape} and {y.shape}; give the same items and systems twice")
     if np.isinf(x).any() or np.isinf(y).any():
         raise OptionError("the scores hold infinite values; replace them by numbers, or by NaN for missing")
-    return _where_both(x, y)
+    return _mask_missing(x, y)
 
 
-def common_tables(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """`common_cells` of two tables; anything but tables is refused.
+def mask_tables_to_common(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """`mask_to_common` of two tables; anything but tables is refused.
 
-    >>> common_tables(np.array([[1.0, 2.0]]), np.array([[np.nan, 3.0]]))
+    >>> mask_tables_to_common(np.array([[1.0, 2.0]]), np.array([[np.nan, 3.0]]))
     (array([[nan,  2.]]), array([[nan,  3.]]))
     """
-    x, y = common_cells(x, y)
+    x, y = mask_to_common(x, y)
     if x.ndim != 2:
         raise OptionError(f"the scores have {x.ndim} dimension(s); give tables of rows and columns")
     return x, y
 
 
-def _where_both(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _mask_missing(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
     missing = np.isnan(x) | np.isnan(y)
     return np.where(missing, np.nan, x), np.where(missing, np.nan, y)
 
 
-def _centred(values: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _centre_rows(values: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Rows less their means, 0 where missing, and their norms, which are 0 exactly where a row is constant."""
     present = ~np.isnan(values)
     count = np.maximum(present.sum(axis=1, keepdims=True), 1)
@@ -218,10 +218,10 @@ def _centred(values: FloatArray) -> tuple[FloatArray, FloatArray]:
     centred = np.where(present, filled - filled.sum(axis=1, keepdims=True) / count, 0.0)
     norm = np.sqrt((centred**2).sum(axis=1))
     # A constant leaves rounding dust behind, of the size of the numbers and not of their spread.
-    return centred, np.where(norm > _CONSTANT * np.sqrt(count[:, 0]), norm, 0.0)
+    return centred, np.where(norm > _MIN_RELATIVE_SD * np.sqrt(count[:, 0]), norm, 0.0)
 
 
-def _distinct(block: FloatArray) -> FloatArray:
+def _count_distinct(block: FloatArray) -> FloatArray:
     """Number of different values in every row; missing ones sort to the end and exceed nothing."""
     ordered = np.sort(block, axis=1)
     rises = (ordered[:, 1:] > ordered[:, :-1]).sum(axis=1)
@@ -229,7 +229,7 @@ def _distinct(block: FloatArray) -> FloatArray:
 
 
 @dataclass(frozen=True)
-class Association:
+class CorrelationResult:
     """A correlation and what it rests on."""
 
     value: float  # the correlation, or the mean of the groups'; NaN where none is defined
@@ -238,7 +238,7 @@ class Association:
     undefined: int  # groups with common cells but no correlation (a single cell, or a constant); left out
 
 
-def correlate(x: FloatArray, y: FloatArray, coefficient: Coefficient = "pearson") -> Association:
+def correlate(x: FloatArray, y: FloatArray, coefficient: Coefficient = "pearson") -> CorrelationResult:
     """Correlate two vectors where both are present: "pearson", "spearman", "kendall_b" or "kendall_c" (Stuart's).
 
     >>> correlate(np.array([1.0, 2.0, np.nan, 3.0]), np.array([1.0, 3.0, 9.0, 2.0]), "spearman")
@@ -246,13 +246,13 @@ def correlate(x: FloatArray, y: FloatArray, coefficient: Coefficient = "pearson"
     """
     if np.ndim(x) != 1:
         raise OptionError(f"the scores have {np.ndim(x)} dimension(s); give two vectors, or use correlate_tables")
-    x, y = common_cells(x, y)
-    return _averaged(_rows(x[None], y[None], coefficient), ~np.isnan(x[None]))
+    x, y = mask_to_common(x, y)
+    return _average_correlations(_correlate_rows(x[None], y[None], coefficient), ~np.isnan(x[None]))
 
 
 def correlate_tables(
-    metric: FloatArray, human: FloatArray, coefficient: Coefficient = "pearson", level: Level = "pooled"
-) -> Association:
+    metric: FloatArray, human: FloatArray, coefficient: Coefficient = "pearson", level: CorrelationLevel = "pooled"
+) -> CorrelationResult:
     """Correlate a metric with people at one level (docs/methods.md, section 7).
 
     `level`: "pooled", all cells together; "within_system", over the items of each system, then averaged; "within_item",
@@ -263,16 +263,18 @@ def correlate_tables(
     >>> correlate_tables(metric, human, "pearson", "within_item")
     Association(value=0.0, cells=5, groups=2, undefined=1)
     """
-    if level not in get_args(Level):
-        raise unknown_name("level", level, get_args(Level))
-    metric, human = common_tables(metric, human)
+    if level not in get_args(CorrelationLevel):
+        raise unknown_name("level", level, get_args(CorrelationLevel))
+    metric, human = mask_tables_to_common(metric, human)
     if level == "system_means":
         return correlate(*system_means(metric, human), coefficient)
     if level == "pooled":
         return correlate(metric.ravel(), human.ravel(), coefficient)
-    by: Group = "system" if level == "within_system" else "item"
+    by: GroupBy = "system" if level == "within_system" else "item"
     present = ~np.isnan(metric)
-    return _averaged(group_correlations(metric, human, coefficient, by), present.T if by == "system" else present)
+    return _average_correlations(
+        group_correlations(metric, human, coefficient, by), present.T if by == "system" else present
+    )
 
 
 def system_means(metric: FloatArray, human: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -284,31 +286,35 @@ def system_means(metric: FloatArray, human: FloatArray) -> tuple[FloatArray, Flo
     >>> bool(means[0] == means[1])
     True
     """
-    metric, human = common_tables(metric, human)
-    first, second = column_means_where_both(metric, human)
-    return _snapped(first), _snapped(second)
+    metric, human = mask_tables_to_common(metric, human)
+    first, second = common_column_means(metric, human)
+    return _snap_means(first), _snap_means(second)
 
 
-def _snapped(means: FloatArray) -> FloatArray:
+def _snap_means(means: FloatArray) -> FloatArray:
     size = np.nanmax(np.abs(means), initial=0.0)
     return np.round(means / size, _DIGITS) * size if size > 0 else means
 
 
 def group_correlations(
-    metric: FloatArray, human: FloatArray, coefficient: Coefficient = "pearson", by: Group = "item"
+    metric: FloatArray, human: FloatArray, coefficient: Coefficient = "pearson", by: GroupBy = "item"
 ) -> FloatArray:
     """Correlate within every item (over systems) or every system (over items).
 
     >>> group_correlations(np.array([[1.0, 2.0], [5.0, 3.0]]), np.array([[0.0, 9.0], [0.0, 9.0]]), "kendall_b")
     array([ 1., -1.])
     """
-    if by not in get_args(Group):
-        raise unknown_name("grouping", by, get_args(Group))
-    metric, human = common_tables(metric, human)
-    return _rows(metric.T, human.T, coefficient) if by == "system" else _rows(metric, human, coefficient)
+    if by not in get_args(GroupBy):
+        raise unknown_name("grouping", by, get_args(GroupBy))
+    metric, human = mask_tables_to_common(metric, human)
+    return (
+        _correlate_rows(metric.T, human.T, coefficient)
+        if by == "system"
+        else _correlate_rows(metric, human, coefficient)
+    )
 
 
-def _rows(x: FloatArray, y: FloatArray, coefficient: Coefficient) -> FloatArray:
+def _correlate_rows(x: FloatArray, y: FloatArray, coefficient: Coefficient) -> FloatArray:
     if coefficient == "pearson":
         return paired_pearson(x, y)
     if coefficient == "spearman":
@@ -316,20 +322,20 @@ def _rows(x: FloatArray, y: FloatArray, coefficient: Coefficient) -> FloatArray:
     if coefficient not in get_args(Coefficient):
         raise unknown_name("coefficient", coefficient, get_args(Coefficient))
     variant: KendallVariant = "b" if coefficient == "kendall_b" else "c"
-    if x.shape[1] <= _WIDE:
+    if x.shape[1] <= _MAX_PAIRED_COLUMNS:
         return paired_kendall(x, y, variant)
-    return np.array([_kendall(a, b, variant) for a, b in zip(x, y, strict=True)])
+    return np.array([_kendall_of_long_row(a, b, variant) for a, b in zip(x, y, strict=True)])
 
 
-def _kendall(x: FloatArray, y: FloatArray, variant: KendallVariant) -> float:
+def _kendall_of_long_row(x: FloatArray, y: FloatArray, variant: KendallVariant) -> float:
     present = ~np.isnan(x)
     if present.sum() < 2:
         return float("nan")
-    return _both_kendalls(x[present], y[present])[variant == "c"]
+    return _kendall_b_and_c(x[present], y[present])[variant == "c"]
 
 
-@kept_by_content(4096)  # of every metric the rows of all systems, for every part of a report: two numbers each
-def _both_kendalls(x: FloatArray, y: FloatArray) -> tuple[float, float]:
+@cache_by_content(4096)  # of every metric the rows of all systems, for every part of a report: two numbers each
+def _kendall_b_and_c(x: FloatArray, y: FloatArray) -> tuple[float, float]:
     """tau-b by scipy, and tau-c from the same C - D, a whole number: counting the pairs is what takes time."""
     # The p-value is not used; "asymptotic" is the one that costs nothing.
     from scipy.stats import kendalltau  # noqa: PLC0415  (slow to import)
@@ -344,10 +350,10 @@ def _both_kendalls(x: FloatArray, y: FloatArray) -> tuple[float, float]:
     return b, 2 * excess / (len(x) ** 2 * (least - 1) / least)
 
 
-def _averaged(correlations: FloatArray, present: BoolArray) -> Association:
+def _average_correlations(correlations: FloatArray, present: BoolArray) -> CorrelationResult:
     """Mean over the groups (rows of `present`) with a correlation; groups without a cell are not there at all."""
     defined = ~np.isnan(correlations)
-    return Association(
+    return CorrelationResult(
         value=float(correlations[defined].mean()) if defined.any() else float("nan"),
         cells=int(present[defined].sum()),
         groups=int(defined.sum()),

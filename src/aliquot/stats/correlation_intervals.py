@@ -9,15 +9,23 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import stdtrit
 
-from aliquot.stats.arrays import FloatArray, is_negligible, largest_size
-from aliquot.stats.clustered import normal_quantile
-from aliquot.stats.correlation import Coefficient, Level, common_tables, group_correlations, ranks_of_rows
+from aliquot.stats.arrays import FloatArray, is_negligible, max_abs
+from aliquot.stats.cluster_robust import normal_quantile
+from aliquot.stats.correlation import (
+    Coefficient,
+    CorrelationLevel,
+    group_correlations,
+    mask_tables_to_common,
+    rank_rows,
+)
 
-Ends = tuple[float, float]
-NOTHING: Ends = (float("nan"), float("nan"))
+IntervalEnds = tuple[float, float]
+NO_INTERVAL: IntervalEnds = (float("nan"), float("nan"))
 
 
-def fisher_interval(value: float, n: int, coefficient: Coefficient = "pearson", confidence: float = 0.95) -> Ends:
+def fisher_interval(
+    value: float, n: int, coefficient: Coefficient = "pearson", confidence: float = 0.95
+) -> IntervalEnds:
     """Interval of a correlation of n independent pairs by Fisher's z.
 
     The variance of z is 1/(n - 3) for Pearson, (1 + r^2/2)/(n - 3) for Spearman (Bonett and Wright 2000) and
@@ -27,7 +35,7 @@ def fisher_interval(value: float, n: int, coefficient: Coefficient = "pearson", 
     (0.156, 0.736)
     """
     if n < 5 or not abs(value) < 1:
-        return NOTHING
+        return NO_INTERVAL
     variance = {"pearson": 1 / (n - 3), "spearman": (1 + value**2 / 2) / (n - 3)}.get(coefficient, 0.437 / (n - 4))
     half = normal_quantile(confidence) * np.sqrt(variance)
     low, high = np.tanh(np.arctanh(value) + np.array([-half, half]))
@@ -39,9 +47,9 @@ def table_interval(
     human: FloatArray,
     value: float,
     coefficient: Coefficient,
-    level: Level,
+    level: CorrelationLevel,
     confidence: float = 0.95,
-) -> Ends:
+) -> IntervalEnds:
     """Interval of what `correlate_tables` gives.
 
     Within items: Student's, over the items' correlations. Pooled and within systems, Pearson and Spearman (of ranks):
@@ -54,28 +62,28 @@ def table_interval(
     >>> 0.6 < low < 0.71 < high < 0.8
     True
     """
-    metric, human = common_tables(metric, human)
+    metric, human = mask_tables_to_common(metric, human)
     if level == "system_means":
         return fisher_interval(value, int((~np.isnan(metric)).any(axis=0).sum()), coefficient, confidence)
     if level == "within_item":
         return _mean_interval(group_correlations(metric, human, coefficient, "item"), confidence)
     if coefficient not in ("pearson", "spearman") or not abs(value) < 1:
-        return NOTHING
+        return NO_INTERVAL
     influence = _pooled_influence if level == "pooled" else _system_influence
     by_item = influence(metric, human, ranks=coefficient == "spearman")
     items = int((~np.isnan(metric)).any(axis=1).sum())
     if items < 5:
-        return NOTHING
+        return NO_INTERVAL
     se = np.sqrt(items / (items - 1) * float((by_item**2).sum()))
     half = float(stdtrit(items - 1, 0.5 + confidence / 2)) * se / (1 - value**2)
     low, high = np.tanh(np.arctanh(value) + np.array([-half, half]))
     return float(low), float(high)
 
 
-def _mean_interval(values: FloatArray, confidence: float) -> Ends:
+def _mean_interval(values: FloatArray, confidence: float) -> IntervalEnds:
     known = values[np.isfinite(values)]
     if len(known) < 5:
-        return NOTHING
+        return NO_INTERVAL
     half = float(stdtrit(len(known) - 1, 0.5 + confidence / 2)) * known.std(ddof=1) / np.sqrt(len(known))
     return max(-1.0, float(known.mean() - half)), min(1.0, float(known.mean() + half))
 
@@ -83,7 +91,7 @@ def _mean_interval(values: FloatArray, confidence: float) -> Ends:
 def _influence(x: FloatArray, y: FloatArray, *, ranks: bool) -> FloatArray:
     """Influence of every cell of every row on the row's correlation, 0 where missing; NaN rows are undefined."""
     if ranks:
-        x, y = ranks_of_rows(x), ranks_of_rows(y)
+        x, y = rank_rows(x), rank_rows(y)
     there = ~np.isnan(x)
     count = there.sum(axis=1, keepdims=True)
 
@@ -91,7 +99,7 @@ def _influence(x: FloatArray, y: FloatArray, *, ranks: bool) -> FloatArray:
         mean = np.nansum(z, axis=1, keepdims=True) / np.maximum(count, 1)
         centred = np.where(there, z - mean, 0.0)
         sd = np.sqrt((centred**2).sum(axis=1, keepdims=True) / np.maximum(count, 1))
-        return centred / np.where(is_negligible(sd, largest_size(z, axis=1)[:, None]), np.nan, sd)
+        return centred / np.where(is_negligible(sd, max_abs(z, axis=1)[:, None]), np.nan, sd)
 
     a, b = standard(x), standard(y)
     r = (a * b).sum(axis=1, keepdims=True) / np.maximum(count, 1)

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from aliquot.stats.arrays import FloatArray, IntArray, largest_size, snapped
+from aliquot.stats.arrays import FloatArray, IntArray, max_abs, snap_to_zero
 
 
-def contributions(residual: FloatArray, weight: FloatArray) -> FloatArray:
+def linearised_contributions(residual: FloatArray, weight: FloatArray) -> FloatArray:
     """Linearised contributions of a Hajek mean: w_i (e_ia - mean_a) / sum w; 0 where not judged.
 
-    >>> contributions(np.array([[1.0], [3.0]]), np.ones(2)).ravel().tolist()
+    >>> linearised_contributions(np.array([[1.0], [3.0]]), np.ones(2)).ravel().tolist()
     [-0.5, 0.5]
     """
     present = np.isfinite(residual)
@@ -23,17 +23,17 @@ def contributions(residual: FloatArray, weight: FloatArray) -> FloatArray:
     total = cells.sum(axis=0)
     safe = np.where(total > 0, total, 1.0)
     mean = (np.where(present, residual, 0.0) * cells).sum(axis=0) / safe
-    deviation = snapped(np.where(present, residual - mean, 0.0), largest_size(residual, axis=0))
+    deviation = snap_to_zero(np.where(present, residual - mean, 0.0), max_abs(residual, axis=0))
     return cells * deviation / safe
 
 
-def unordered(z: FloatArray, pi: FloatArray) -> FloatArray:
+def unequal_probability_errors(z: FloatArray, pi: FloatArray) -> FloatArray:
     """Deville's approximation for fixed-size unequal probabilities; exact (1 - n/N) s^2 / n for equal ones.
 
     u_i = sqrt(n/(n-1) (1 - pi_i)) (z_i - z*), z* the (1 - pi)-weighted mean.
 
     >>> values = np.array([[1.0], [2.0], [6.0]])
-    >>> u = unordered(contributions(values, np.ones(3)), np.full(3, 0.3))
+    >>> u = unequal_probability_errors(linearised_contributions(values, np.ones(3)), np.full(3, 0.3))
     >>> bool(np.isclose((u**2).sum(), 0.7 * values.var(ddof=1) / 3))
     True
     """
@@ -47,7 +47,7 @@ def unordered(z: FloatArray, pi: FloatArray) -> FloatArray:
     return units
 
 
-def spread(z: FloatArray, pi: FloatArray, cluster: IntArray, remainder: float) -> FloatArray:
+def spread_errors(z: FloatArray, pi: FloatArray, cluster: IntArray, remainder: float) -> FloatArray:
     """For items spread over documents: what documents share hardly counts, because each has its part in the sample.
 
     `remainder` is how much of the between-document variance of a free draw is left by the rounding of the documents'
@@ -55,18 +55,18 @@ def spread(z: FloatArray, pi: FloatArray, cluster: IntArray, remainder: float) -
     With rho the correlation of items of a document, a free draw's variance shrinks by 1 - rho (1 - remainder).
     Successive differences, the textbook's way, see this gain only when a document gives two or more items.
     """
-    units = unordered(z, pi)
-    rho = within_correlation(units, cluster)
+    units = unequal_probability_errors(z, pi)
+    rho = intracluster_correlation(units, cluster)
     return units * float(np.sqrt(1.0 - rho * (1.0 - min(1.0, remainder))))
 
 
-def within_correlation(units: FloatArray, cluster: IntArray, planned: float | None = None) -> float:
+def intracluster_correlation(units: FloatArray, cluster: IntArray, planned: float | None = None) -> float:
     """Correlation of two items of the same cluster, pooled over systems; shrunk to 0 where few pairs tell, never below.
 
     `planned` is the number of ordered pairs of items that the shrinkage counts on, by default those that are there:
     for what a larger sample, not yet drawn, will say of its own correlation.
 
-    >>> within_correlation(np.array([[1.0], [1.0], [-1.0], [-1.0]] * 50), np.repeat(np.arange(100), 2)) > 0.6
+    >>> intracluster_correlation(np.array([[1.0], [1.0], [-1.0], [-1.0]] * 50), np.repeat(np.arange(100), 2)) > 0.6
     True
     """
     codes = np.unique(cluster, return_inverse=True)[1]
@@ -80,13 +80,13 @@ def within_correlation(units: FloatArray, cluster: IntArray, planned: float | No
     cross = float((total**2).sum()) - square
     raw = (cross / pairs) / (square / len(units))
     telling = pairs if planned is None else planned
-    return float(np.clip(raw * telling / (telling + _SHRINK), 0.0, 0.95))
+    return float(np.clip(raw * telling / (telling + _PRIOR_PAIRS), 0.0, 0.95))
 
 
-_SHRINK = 12.0  # ordered pairs of items that count as much as the guess of no correlation
+_PRIOR_PAIRS = 12.0  # ordered pairs of items that count as much as the guess of no correlation
 
 
-def clustered(z: FloatArray, pi: FloatArray, cluster: IntArray) -> FloatArray:
+def cluster_errors(z: FloatArray, pi: FloatArray, cluster: IntArray) -> FloatArray:
     """Between whole clusters (documents): contributions are summed per cluster first.
 
     Few and unequal clusters make linearised errors too small; each is scaled by (1 - 1/D) / (1 - its share of the
@@ -100,25 +100,25 @@ def clustered(z: FloatArray, pi: FloatArray, cluster: IntArray) -> FloatArray:
     mean_pi = np.bincount(codes, pi, minlength=groups) / size
     share = np.bincount(codes, 1.0 / pi, minlength=groups) / (1.0 / pi).sum()
     leverage = (1.0 - 1.0 / max(2, groups)) / np.clip(1.0 - share, 0.1, None)
-    return unordered(summed * leverage[:, None], mean_pi)
+    return unequal_probability_errors(summed * leverage[:, None], mean_pi)
 
 
-def stratified(z: FloatArray, pi: FloatArray, stratum: IntArray) -> FloatArray:
+def stratified_errors(z: FloatArray, pi: FloatArray, stratum: IntArray) -> FloatArray:
     """Within bins; bins with a single item are joined, so that nothing is lost.
 
     With z = (N_l / N) (y - mean_l) / n_l this is the textbook sum of (N_l/N)^2 (1 - f_l) s_l^2 / n_l.
     """
-    codes = merged_singletons(stratum)
+    codes = merge_singleton_strata(stratum)
     units = np.empty_like(z)
     for code in np.unique(codes):
-        units[codes == code] = unordered(z[codes == code], pi[codes == code])
+        units[codes == code] = unequal_probability_errors(z[codes == code], pi[codes == code])
     return units
 
 
-def merged_singletons(stratum: IntArray) -> IntArray:
+def merge_singleton_strata(stratum: IntArray) -> IntArray:
     """Join bins that have one sampled item, two by two (the last with any other bin).
 
-    >>> merged_singletons(np.array([0, 0, 1, 2, 3])).tolist()
+    >>> merge_singleton_strata(np.array([0, 0, 1, 2, 3])).tolist()
     [0, 0, 1, 1, 0]
     """
     codes = np.unique(stratum, return_inverse=True)[1].astype(np.int64)

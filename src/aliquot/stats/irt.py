@@ -13,7 +13,7 @@ from scipy.special import expit, logit
 from threadpoolctl import threadpool_limits
 
 from aliquot.errors import OptionError
-from aliquot.stats.arrays import BoolArray, FloatArray, is_constant, is_negligible, largest_size
+from aliquot.stats.arrays import BoolArray, FloatArray, is_constant, is_negligible, max_abs
 
 # Normal priors, on the scale of the unconstrained parameters. Ability and difficulty are N(0, 1), which fixes
 # the origin and the unit that the likelihood leaves open. Discrimination is centred on 1. Feasibility is centred
@@ -46,7 +46,7 @@ class IRTFit:
 
 
 @dataclass(frozen=True)
-class _Problem:
+class _IRTProblem:
     """What the objective needs: scaled scores (0 where missing), 0/1 weights, noise precision."""
 
     scores: FloatArray
@@ -72,14 +72,14 @@ def fit_irt(scores: FloatArray, *, max_iterations: int = 1000) -> IRTFit:
     >>> bool(fit.difficulty[1] > fit.difficulty[0]), bool(fit.ability[2] > fit.ability[0])
     (True, True)
     """
-    present = _check(scores, max_iterations)
+    present = _validate_scores(scores, max_iterations)
     items, systems = np.asarray(present.any(axis=1)), np.asarray(present.any(axis=0))
-    problem = _problem(scores[np.ix_(items, systems)])
+    problem = _scale_problem(scores[np.ix_(items, systems)])
     # The steps are many and small: handing each to several threads costs six times what it saves.
     with threadpool_limits(limits=1, user_api="blas"):
         outcome = minimize(
             _objective,
-            _start(problem),
+            _initial_values(problem),
             args=(problem,),
             jac=True,
             method="L-BFGS-B",
@@ -87,10 +87,10 @@ def fit_irt(scores: FloatArray, *, max_iterations: int = 1000) -> IRTFit:
         )
     ability, difficulty, log_disc, logit_feas = _unpack(np.asarray(outcome.x, dtype=np.float64), problem)
     return IRTFit(
-        ability=_spread(ability, systems),
-        difficulty=_spread(difficulty, items),
-        discrimination=_spread(np.exp(log_disc), items),
-        feasibility=_spread(expit(logit_feas), items),
+        ability=_scatter(ability, systems),
+        difficulty=_scatter(difficulty, items),
+        discrimination=_scatter(np.exp(log_disc), items),
+        feasibility=_scatter(expit(logit_feas), items),
         noise=problem.precision**-0.5,
         loss=float(outcome.fun),
         converged=bool(outcome.success),
@@ -116,7 +116,7 @@ def fisher_information(fit: IRTFit) -> FloatArray:
     return np.asarray(information, dtype=np.float64)
 
 
-def _check(scores: FloatArray, max_iterations: int) -> BoolArray:
+def _validate_scores(scores: FloatArray, max_iterations: int) -> BoolArray:
     """Return where scores are present, or say why no model can be fitted."""
     if max_iterations < 1:
         raise OptionError(f"max_iterations={max_iterations}: give at least 1")
@@ -134,7 +134,7 @@ def _check(scores: FloatArray, max_iterations: int) -> BoolArray:
     return present
 
 
-def _problem(scores: FloatArray) -> _Problem:
+def _scale_problem(scores: FloatArray) -> _IRTProblem:
     """Scale to [0, 1] and set the noise from what an additive model leaves over."""
     low, high = np.nanmin(scores), np.nanmax(scores)
     scaled = (scores - low) / (high - low)
@@ -143,20 +143,20 @@ def _problem(scores: FloatArray) -> _Problem:
     residual = scaled - item_mean[:, None] - system_mean + np.nanmean(scaled)
     freedom = int(present.sum()) - sum(scores.shape) + 1
     noise = np.sqrt(np.nansum(residual**2) / freedom) if freedom > 0 else _NOISE_DEFAULT
-    return _Problem(
+    return _IRTProblem(
         scores=np.where(present, scaled, 0.0),
         weight=present.astype(np.float64),
         precision=1.0 / max(float(noise), _NOISE_FLOOR) ** 2,
     )
 
 
-def _start(problem: _Problem) -> FloatArray:
+def _initial_values(problem: _IRTProblem) -> FloatArray:
     """Initial values from row and column means: able systems score high, hard items low."""
     totals, weight = problem.scores * problem.weight, problem.weight
     system_logit = _clipped_logit(totals.sum(axis=0) / weight.sum(axis=0))
     ability = system_logit - system_logit.mean()
     spread = float(ability.std())
-    if not is_negligible(spread, largest_size(system_logit)):
+    if not is_negligible(spread, max_abs(system_logit)):
         ability = ability / spread
     feasibility = expit(_LOGIT_FEASIBILITY_MEAN)
     difficulty = -_clipped_logit(totals.sum(axis=1) / weight.sum(axis=1) / feasibility)
@@ -168,14 +168,14 @@ def _clipped_logit(share: FloatArray) -> FloatArray:
     return np.asarray(logit(np.clip(share, 0.02, 0.98)), dtype=np.float64)
 
 
-def _unpack(point: FloatArray, problem: _Problem) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+def _unpack(point: FloatArray, problem: _IRTProblem) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """Split the optimiser's vector into ability, difficulty, log discrimination, logit feasibility."""
     items, systems = problem.scores.shape
     ability, difficulty, log_disc, logit_feas = np.split(point, systems + items * np.arange(3))
     return ability * problem.ability_unit, difficulty, log_disc, logit_feas
 
 
-def _objective(point: FloatArray, problem: _Problem) -> tuple[float, FloatArray]:
+def _objective(point: FloatArray, problem: _IRTProblem) -> tuple[float, FloatArray]:
     """Negative log posterior and its gradient."""
     ability, difficulty, log_disc, logit_feas = _unpack(point, problem)
     slope, ceiling = np.exp(log_disc)[:, None], expit(logit_feas)[:, None]
@@ -203,7 +203,7 @@ def _objective(point: FloatArray, problem: _Problem) -> tuple[float, FloatArray]
     return float(0.5 * (problem.precision * np.vdot(error, error) + prior)), gradient
 
 
-def _spread(values: FloatArray, where: BoolArray) -> FloatArray:
+def _scatter(values: FloatArray, where: BoolArray) -> FloatArray:
     """Put fitted values back in their places, NaN elsewhere."""
     full = np.full(where.shape, np.nan)
     full[where] = values

@@ -19,28 +19,28 @@ from scipy.special import ndtr
 from scipy.stats import rankdata
 
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
-from aliquot.stats.correlation import ranks_of_rows, system_means
+from aliquot.stats.correlation import rank_rows, system_means
 from aliquot.stats.pairwise import analytic_p
 
-_FLAT = 1e-12
+_MIN_VARIANCE = 1e-12
 """Share of a sum of squares below which a variance is rounding."""
 
 _DECIMALS = 11
 """Means of standardised scores that agree to so many decimals are tied."""
 
-_NUMBERS = 1 << 20
+_CHUNK = 1 << 20
 """Numbers that a temporary array may hold."""
 
-_CACHED = 1 << 17
+_CACHE_CHUNK = 1 << 17
 """Numbers of a temporary array that stays in the processor's cache."""
 
-Both = tuple[FloatArray, FloatArray]
+SwappedValues = tuple[FloatArray, FloatArray]
 Pairs = tuple[IntArray, IntArray]
 Grouping = Literal["pooled", "within_system", "within_item"]
 
 
 @dataclass(frozen=True, eq=False)
-class Scores:
+class MetricScores:
     """People's and K metrics' scores; the metrics standardised, all of them missing (NaN) in the same cells."""
 
     human: FloatArray  # items x systems
@@ -52,35 +52,40 @@ class Scores:
         return np.asarray(~np.isnan(self.human), dtype=np.bool_)
 
 
-def grouped_pearson(scores: Scores, signs: FloatArray, grouping: Grouping, *, ranks: bool = False) -> Both:
+def grouped_pearson(
+    scores: MetricScores, signs: FloatArray, grouping: Grouping, *, ranks: bool = False
+) -> SwappedValues:
     """Pearson within groups, averaged where defined; with `ranks` (Spearman) scores are ranked, then swapped.
 
-    >>> scores = Scores(np.array([[1.0, 2.0, 4.0]]), np.array([[[1.0, 2.0, 4.0]], [[2.0, 1.0, 0.0]]]))
+    >>> scores = MetricScores(np.array([[1.0, 2.0, 4.0]]), np.array([[[1.0, 2.0, 4.0]], [[2.0, 1.0, 0.0]]]))
     >>> [value.round(3).tolist() for value in grouped_pearson(scores, np.ones((1, 1, 3)), "pooled")]
     [[[1.0]], [[-0.982]]]
     """
-    human, metrics = _arranged(scores.human, grouping), [_arranged(metric, grouping) for metric in scores.metrics]
+    human, metrics = (
+        _arrange_groups(scores.human, grouping),
+        [_arrange_groups(metric, grouping) for metric in scores.metrics],
+    )
     if ranks:
         human, metrics = _rank_scores(human), [_rank_scores(metric) for metric in metrics]
     n = np.maximum((~np.isnan(human)).sum(axis=1), 1)
     z = np.nan_to_num(human - (np.nansum(human, axis=1) / n)[:, None])
     square = (z**2).sum(axis=1)
-    usable = np.flatnonzero(square > _FLAT * np.nansum(human**2, axis=1))
+    usable = np.flatnonzero(square > _MIN_VARIANCE * np.nansum(human**2, axis=1))
     x = np.nan_to_num(np.stack([metric[usable] for metric in metrics], axis=2))
     z, square, n = z[usable, :, None], square[usable, None, None], n[usable, None, None]
     # Scaled so that the correlation is product / sqrt(squares - total^2).
     powers = (x / np.sqrt(n), x**2, x * (z / np.sqrt(square)))
     plain = [part.sum(axis=1)[:, None, :] for part in powers]
-    step = max(1, _CACHED // max(1, x.shape[0] * max(x.shape[1:])))
+    step = max(1, _CACHE_CHUNK // max(1, x.shape[0] * max(x.shape[1:])))
     ahead, behind = np.empty((2, len(signs), len(metrics) * (len(metrics) - 1) // 2))
     for start in range(0, len(signs), step):
         some = slice(start, start + step)
-        s = np.stack([_arranged(sign, grouping)[usable] for sign in signs[some]], axis=1)
-        ahead[some], behind[some] = _correlations(plain, [s @ part for part in powers])
+        s = np.stack([_arrange_groups(sign, grouping)[usable] for sign in signs[some]], axis=1)
+        ahead[some], behind[some] = _mean_correlations(plain, [s @ part for part in powers])
     return ahead, behind
 
 
-def _correlations(plain: list[FloatArray], signed: list[FloatArray]) -> Both:
+def _mean_correlations(plain: list[FloatArray], signed: list[FloatArray]) -> SwappedValues:
     """Mean correlation over groups of A' and B' for all pairs of metrics, from sums: groups x swaps x metrics."""
     swaps, metrics = signed[0].shape[1:]
     results = np.full((2, swaps, metrics * (metrics - 1) // 2), np.nan)
@@ -91,7 +96,7 @@ def _correlations(plain: list[FloatArray], signed: list[FloatArray]) -> Both:
         half = [0.5 * (sums[..., first, None] - sums[..., rest]) for sums in signed]
         columns = slice(done, done + metrics - 1 - first)
         # Against the sums of A and B: those of A' may be rounding themselves.
-        floor = _FLAT * middle[1] + np.finfo(np.float64).tiny
+        floor = _MIN_VARIANCE * middle[1] + np.finfo(np.float64).tiny
         for result, combine in zip(results, (np.add, np.subtract), strict=True):
             total, variance, r = (combine(m, h) for m, h in zip(middle, half, strict=True))
             variance -= np.square(total, out=total)
@@ -108,11 +113,11 @@ SystemStatistic = Callable[[FloatArray, FloatArray], FloatArray]
 """From means (systems x anything) and human means (systems): the statistic, in the shape of anything."""
 
 
-def of_system_means(scores: Scores, signs: FloatArray, statistic: SystemStatistic) -> Both:
+def system_mean_statistic(scores: MetricScores, signs: FloatArray, statistic: SystemStatistic) -> SwappedValues:
     """Compute a statistic of the system means of A' and B'.
 
-    >>> scores = Scores(np.array([[1.0, 2.0, 4.0]]), np.array([[[1.0, 2.0, 4.0]], [[2.0, 1.0, 0.0]]]))
-    >>> [value.tolist() for value in of_system_means(scores, np.ones((1, 1, 3)), means_accuracy)]
+    >>> scores = MetricScores(np.array([[1.0, 2.0, 4.0]]), np.array([[[1.0, 2.0, 4.0]], [[2.0, 1.0, 0.0]]]))
+    >>> [value.tolist() for value in system_mean_statistic(scores, np.ones((1, 1, 3)), means_accuracy)]
     [[[1.0]], [[0.0]]]
     """
     first, second = np.triu_indices(len(scores.metrics), 1)
@@ -121,7 +126,7 @@ def of_system_means(scores: Scores, signs: FloatArray, statistic: SystemStatisti
     count = scores.present.sum(axis=0)[:, None, None]
     plain = x.sum(axis=1, keepdims=True) / count
     signed = signs.transpose(2, 0, 1) @ x / count
-    step = max(1, _NUMBERS // max(1, len(first) * len(human)))
+    step = max(1, _CHUNK // max(1, len(first) * len(human)))
     results = [np.empty((len(signs), len(first))) for _ in range(2)]
     for start in range(0, len(signs), step):
         rows = slice(start, start + step)
@@ -170,7 +175,7 @@ def means_accuracy(means: FloatArray, human: FloatArray) -> FloatArray:
     return right / pairs if pairs else np.full(means.shape[1:], np.nan)
 
 
-def soft_accuracy(scores: Scores, signs: FloatArray) -> Both:
+def soft_accuracy(scores: MetricScores, signs: FloatArray) -> SwappedValues:
     """Soft pairwise accuracy against people of A' and B', with analytic p-values.
 
     For systems a and b the p-value needs the sum and the sum of squares of A'_a - A'_b. The latter holds the product
@@ -179,7 +184,7 @@ def soft_accuracy(scores: Scores, signs: FloatArray) -> Both:
     for s_a s_b and one for s_a - s_b; B'_a B'_b has the same terms with the last two negative.
 
     >>> human = np.array([[1.0, 2.0], [1.0, 3.0]])
-    >>> scores = Scores(human, np.stack([human, 4 - human]))
+    >>> scores = MetricScores(human, np.stack([human, 4 - human]))
     >>> [value.round(3).tolist() for value in soft_accuracy(scores, np.ones((1, 2, 2)))]
     [[[1.0]], [[0.18]]]
     """
@@ -192,9 +197,9 @@ def soft_accuracy(scores: Scores, signs: FloatArray) -> Both:
         if not len(rows):
             continue
         compared += 1
-        products = _products(scores.metrics[:, rows, a].T, scores.metrics[:, rows, b].T, pairs)
+        products = _pair_products(scores.metrics[:, rows, a].T, scores.metrics[:, rows, b].T, pairs)
         # Blocks of swaps small enough to stay in the processor's cache.
-        for start in range(0, len(signs), step := max(16, _CACHED // len(pairs[0]))):
+        for start in range(0, len(signs), step := max(16, _CACHE_CHUNK // len(pairs[0]))):
             some = slice(start, start + step)
             sums = _difference_sums(products, signs[some, rows, a], signs[some, rows, b], pairs)
             ahead[some] += np.abs(_p_values(sums, 1.0) - target[a, b])
@@ -205,7 +210,7 @@ def soft_accuracy(scores: Scores, signs: FloatArray) -> Both:
 
 
 @dataclass(frozen=True, eq=False)
-class _Products:
+class _PairProducts:
     """Scores of systems a and b, items x metrics, and their products, items x metrics or pairs of metrics."""
 
     x: FloatArray
@@ -215,11 +220,11 @@ class _Products:
     differences: FloatArray
 
 
-def _products(x: FloatArray, y: FloatArray, pairs: Pairs) -> _Products:
+def _pair_products(x: FloatArray, y: FloatArray, pairs: Pairs) -> _PairProducts:
     first, second = pairs
     cross = x.take(first, axis=1) * y.take(second, axis=1)
     counter = x.take(second, axis=1) * y.take(first, axis=1)
-    return _Products(x, y, x * y, cross + counter, cross - counter)
+    return _PairProducts(x, y, x * y, cross + counter, cross - counter)
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,16 +234,16 @@ class _DifferenceSums:
     `size` is the sum of the squares of the metrics themselves, the mean of A and B: what rounding is measured by.
     """
 
-    total: Both
-    squares: Both
+    total: SwappedValues
+    squares: SwappedValues
     size: FloatArray
 
 
-def _difference_sums(products: _Products, s: FloatArray, t: FloatArray, pairs: Pairs) -> _DifferenceSums:
+def _difference_sums(products: _PairProducts, s: FloatArray, t: FloatArray, pairs: Pairs) -> _DifferenceSums:
     """From the products of systems a and b and their signs (s, t), swaps x items."""
     (first, second), x, y, own = pairs, products.x, products.y, products.own
 
-    def split(plain: FloatArray, signed: FloatArray) -> Both:
+    def split(plain: FloatArray, signed: FloatArray) -> SwappedValues:
         """Mean over A and B, and half the signed difference."""
         return 0.5 * (plain[first] + plain[second]), 0.5 * (signed.take(first, axis=1) - signed.take(second, axis=1))
 
@@ -270,7 +275,7 @@ def _p_values(sums: _DifferenceSums, sign: float) -> FloatArray:
     (shared, own), (even, odd) = sums.total, sums.squares
     squares = even + sign * odd
     # Swaps can make two systems the same. Sum and squares are then rounding, and their ratio must be near 0, not noise.
-    np.maximum(squares, 100 * _FLAT * sums.size + np.finfo(np.float64).tiny, out=squares)
+    np.maximum(squares, 100 * _MIN_VARIANCE * sums.size + np.finfo(np.float64).tiny, out=squares)
     z = -shared - sign * own
     z /= np.sqrt(squares, out=squares)
     return np.asarray(ndtr(z, out=z), dtype=np.float64)
@@ -280,7 +285,7 @@ def _system_pairs(systems: int) -> Iterator[tuple[int, int]]:
     return ((a, b) for a in range(systems) for b in range(a + 1, systems))
 
 
-def _arranged(table: FloatArray, grouping: Grouping) -> FloatArray:
+def _arrange_groups(table: FloatArray, grouping: Grouping) -> FloatArray:
     """Groups x cells out of items x systems."""
     if grouping == "pooled":
         return table.reshape(1, -1)
@@ -290,4 +295,4 @@ def _arranged(table: FloatArray, grouping: Grouping) -> FloatArray:
 def _rank_scores(values: FloatArray) -> FloatArray:
     """Ranks in the row, from about -0.5 to 0.5."""
     n = np.maximum((~np.isnan(values)).sum(axis=1, keepdims=True), 1)
-    return np.asarray((ranks_of_rows(values) - (n + 1) / 2) / n, dtype=np.float64)
+    return np.asarray((rank_rows(values) - (n + 1) / 2) / n, dtype=np.float64)

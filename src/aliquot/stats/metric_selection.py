@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from aliquot.errors import OptionError
-from aliquot.stats.arrays import FloatArray, IntArray, Seed, check_stack, group_centred, is_negligible
+from aliquot.stats.arrays import FloatArray, IntArray, Seed, centre_by_group, is_negligible, validate_metric_stack
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def forward_selection(
         raise OptionError(f"limit is {limit}; give at least 1, or None for no limit")
     if folds < 2:
         raise OptionError(f"folds is {folds}; choose at least 2")
-    cells = _cells(np.asarray(metrics, dtype=np.float64), np.asarray(human, dtype=np.float64))
+    cells = _collect_cells(np.asarray(metrics, dtype=np.float64), np.asarray(human, dtype=np.float64))
     items = int(cells.item.max()) + 1
     split = np.random.default_rng(seed).permutation(items) % min(folds, items)  # equal parts, at random
     sums = _fold_sums(cells, split, ridge)
@@ -83,9 +83,9 @@ def forward_selection(
     steps, refused = list[ForwardStep](), None
     while len(chosen) < min(limit or cells.x.shape[1], cells.x.shape[1]):
         rest = [k for k in range(cells.x.shape[1]) if k not in chosen]
-        best = int(np.argmin([_left(sums, [*chosen, k]) for k in rest]))
-        tried = _residual(cells, split, sums, [*chosen, rest[best]])
-        step = _step(cells, rest[best], residual, tried, r2, total)
+        best = int(np.argmin([_residual_squares(sums, [*chosen, k]) for k in rest]))
+        tried = _cross_fitted_residual(cells, split, sums, [*chosen, rest[best]])
+        step = _forward_step(cells, rest[best], residual, tried, r2, total)
         if step.gain < least * step.se or step.gain <= 0:
             refused = step
             break
@@ -119,8 +119,8 @@ class _FoldSums:
     counts: FloatArray  # cells of each system
 
 
-def _cells(metrics: FloatArray, human: FloatArray) -> _Cells:
-    check_stack(metrics, human)
+def _collect_cells(metrics: FloatArray, human: FloatArray) -> _Cells:
+    validate_metric_stack(metrics, human)
     present = ~np.isnan(human) & ~np.isnan(metrics).any(axis=0)
     item, system = np.nonzero(present)
     _, item = np.unique(item, return_inverse=True)
@@ -128,7 +128,7 @@ def _cells(metrics: FloatArray, human: FloatArray) -> _Cells:
     if len(item) < 2 or item.max() < 1:
         raise OptionError("people and all metrics have scores together on fewer than 2 items; leave sparse metrics out")
     raw = np.column_stack([human[present], *(metric[present] for metric in metrics)])
-    centred = group_centred(kept, raw)
+    centred = centre_by_group(kept, raw)
     size = np.sqrt((centred**2).mean(axis=0))
     varies = ~is_negligible(size, np.abs(raw).max(axis=0))
     if not varies[0]:
@@ -146,7 +146,7 @@ def _fold_sums(cells: _Cells, split: IntArray, ridge: float) -> _FoldSums:
     for fold in range(int(split.max()) + 1):
         train = split[cells.item] != fold
         _, group = np.unique(cells.system[train], return_inverse=True)
-        x, y = group_centred(group, cells.x[train]), group_centred(group, cells.target[train])
+        x, y = centre_by_group(group, cells.x[train]), centre_by_group(group, cells.target[train])
         grams.append(x.T @ x / systems + ridge * np.eye(k))
         products.append(x.T @ y / systems)
         x, y, system = cells.x[~train], cells.target[~train], cells.system[~train]
@@ -174,8 +174,8 @@ def _slopes(sums: _FoldSums, metrics: list[int]) -> FloatArray:
     return slopes
 
 
-def _left(sums: _FoldSums, metrics: list[int]) -> float:
-    """The sum of squares of `_residual`, from sums alone: |y - Xb|^2 by folds, less that of the systems' means."""
+def _residual_squares(sums: _FoldSums, metrics: list[int]) -> float:
+    """Sum of squares of `_cross_fitted_residual` from sums: |y - Xb|^2 by fold, less that of the systems' means."""
     slopes = _slopes(sums, metrics)
     cross = np.einsum("fk,fk->", slopes, sums.own_product[:, metrics])
     square = np.einsum("fk,fkl,fl->", slopes, sums.own_gram[:, metrics][:, :, metrics], slopes)
@@ -183,21 +183,21 @@ def _left(sums: _FoldSums, metrics: list[int]) -> float:
     return float(sums.own_square.sum() - 2 * cross + square - (totals**2 / sums.counts).sum())
 
 
-def _residual(cells: _Cells, split: IntArray, sums: _FoldSums, metrics: list[int]) -> FloatArray:
+def _cross_fitted_residual(cells: _Cells, split: IntArray, sums: _FoldSums, metrics: list[int]) -> FloatArray:
     """What cross-fitted slopes of some metrics leave of the target, less its mean in each system."""
     slopes = _slopes(sums, metrics)
     predicted = np.einsum("ck,ck->c", cells.x[:, metrics], slopes[split[cells.item]])
-    return group_centred(cells.system, cells.target - predicted)
+    return centre_by_group(cells.system, cells.target - predicted)
 
 
-def _step(
+def _forward_step(
     cells: _Cells, metric: int, before: FloatArray, after: FloatArray, r2_before: float, total: float
 ) -> ForwardStep:
     saved = np.bincount(cells.item, before**2 - after**2)
     return ForwardStep(
         metric=metric,
         alone=_correlation(cells.x[:, metric], cells.target),
-        rho=_correlation(group_centred(cells.system, cells.target - after), cells.target),
+        rho=_correlation(centre_by_group(cells.system, cells.target - after), cells.target),
         r2=r2_before + float(saved.sum()) / total,
         gain=float(saved.sum()) / total,
         se=float(np.sqrt(len(saved) * saved.var(ddof=1))) / total,

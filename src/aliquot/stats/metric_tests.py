@@ -15,14 +15,14 @@ from threadpoolctl import threadpool_limits
 
 from aliquot.errors import OptionError, unknown_name
 from aliquot.stats import metric_permutations
-from aliquot.stats.arrays import FloatArray, IntArray, Seed, check_stack, is_negligible
-from aliquot.stats.correlation import Level
-from aliquot.stats.metric_permutations import Both, Scores
+from aliquot.stats.arrays import FloatArray, IntArray, Seed, is_negligible, validate_metric_stack
+from aliquot.stats.correlation import CorrelationLevel
+from aliquot.stats.metric_permutations import MetricScores, SwappedValues
 from aliquot.stats.pairwise import permutation_p
-from aliquot.stats.ranks import ClusterRule, cluster
+from aliquot.stats.ranks import ClusterRule, assign_clusters
 
 Statistic = Literal["pearson", "spearman", "pairwise_accuracy", "spa"]
-Swap = Literal["both", "cells", "items", "systems"]
+SwapUnit = Literal["both", "cells", "items", "systems"]
 
 _BLOCK = 256
 """Swaps drawn at a time; fixed, because the random numbers depend on it."""
@@ -41,16 +41,16 @@ class MetricTests:
     items: int  # items with such cells
     systems: int  # systems with such cells
     permutations: int  # b
-    swap: Swap  # what was swapped
+    swap: SwapUnit  # what was swapped
 
 
 def compare_metrics(
     metrics: FloatArray,
     human: FloatArray,
     statistic: Statistic = "pearson",
-    level: Level = "system_means",
+    level: CorrelationLevel = "system_means",
     *,
-    swap: Swap = "both",
+    swap: SwapUnit = "both",
     permutations: int = 1000,
     seed: Seed = 0,
 ) -> MetricTests:
@@ -76,10 +76,10 @@ def compare_metrics(
     """
     if permutations < 1:
         raise OptionError(f"permutations is {permutations}; give at least 1")
-    if swap not in get_args(Swap):
-        raise unknown_name("swap", swap, get_args(Swap))
-    swapped = _statistic(statistic, level)
-    scores = _common(np.asarray(metrics, dtype=np.float64), np.asarray(human, dtype=np.float64))
+    if swap not in get_args(SwapUnit):
+        raise unknown_name("swap", swap, get_args(SwapUnit))
+    swapped = _choose_statistic(statistic, level)
+    scores = _cut_to_common_cells(np.asarray(metrics, dtype=np.float64), np.asarray(human, dtype=np.float64))
     size, cells, count = scores.human.shape, int(scores.present.sum()), len(scores.metrics)
     if not cells:
         undefined = np.full((count, count), np.nan)
@@ -87,7 +87,7 @@ def compare_metrics(
     with threadpool_limits(limits=1, user_api="blas"):  # small matrices: threads cost more than they give
         one, other = (result[0] for result in swapped(scores, np.ones((1, *size))))
         exceeding = np.zeros(len(one))
-        for signs in _signs(swap, size, permutations, np.random.default_rng(seed)):
+        for signs in _draw_signs(swap, size, permutations, np.random.default_rng(seed)):
             ahead, behind = swapped(scores, signs)
             # A swap after which nothing varies counts as a tie.
             excess = np.nan_to_num(ahead - behind - (one - other))
@@ -128,14 +128,16 @@ def metric_clusters(tests: MetricTests, alpha: float = 0.05, rule: ClusterRule =
     """
     if not 0 < alpha < 0.5:
         raise OptionError(f"alpha is {alpha}; choose between 0 and 0.5")
-    return cluster(tests.values, np.asarray(tests.p < alpha, dtype=np.bool_), rule)
+    return assign_clusters(tests.values, np.asarray(tests.p < alpha, dtype=np.bool_), rule)
 
 
-def _statistic(statistic: Statistic, level: Level) -> Callable[[Scores, FloatArray], Both]:
+def _choose_statistic(
+    statistic: Statistic, level: CorrelationLevel
+) -> Callable[[MetricScores, FloatArray], SwappedValues]:
     if statistic not in get_args(Statistic):
         raise unknown_name("statistic", statistic, get_args(Statistic))
-    if level not in get_args(Level):
-        raise unknown_name("level", level, get_args(Level))
+    if level not in get_args(CorrelationLevel):
+        raise unknown_name("level", level, get_args(CorrelationLevel))
     if level == "system_means":
         if statistic == "spa":
             return metric_permutations.soft_accuracy
@@ -144,7 +146,7 @@ def _statistic(statistic: Statistic, level: Level) -> Callable[[Scores, FloatArr
             "spearman": metric_permutations.means_spearman,
             "pairwise_accuracy": metric_permutations.means_accuracy,
         }[statistic]
-        return partial(metric_permutations.of_system_means, statistic=of_means)
+        return partial(metric_permutations.system_mean_statistic, statistic=of_means)
     if statistic in {"pairwise_accuracy", "spa"}:
         raise OptionError(
             f"statistic '{statistic}' compares systems; give it with level 'system_means', or pearson or spearman"
@@ -153,9 +155,9 @@ def _statistic(statistic: Statistic, level: Level) -> Callable[[Scores, FloatArr
     return partial(metric_permutations.grouped_pearson, grouping=level, ranks=statistic == "spearman")
 
 
-def _common(metrics: FloatArray, human: FloatArray) -> Scores:
+def _cut_to_common_cells(metrics: FloatArray, human: FloatArray) -> MetricScores:
     """Cut to the cells that people and all metrics have, and standardise every metric over them."""
-    check_stack(metrics, human)
+    validate_metric_stack(metrics, human)
     if len(metrics) < 2:
         raise OptionError(f"there are {len(metrics)} metrics; give at least 2 to compare")
     missing = np.isnan(metrics).any(axis=0) | np.isnan(human)
@@ -164,31 +166,33 @@ def _common(metrics: FloatArray, human: FloatArray) -> Scores:
     blank = np.where(missing[cut], np.nan, 0.0)
     kept = np.stack([metric[cut] for metric in metrics]) + blank
     if not kept.size:
-        return Scores(human[cut] + blank, kept)
+        return MetricScores(human[cut] + blank, kept)
     present = ~missing[cut]
     centred = kept - kept[:, present].mean(axis=1)[:, None, None]
     spread = centred[:, present].std(axis=1)
     # A constant keeps nothing, not even the rounding of its mean.
     varies = ~is_negligible(spread, np.abs(kept[:, present]).max(axis=1))
     scale = np.where(varies, 1.0 / np.where(varies, spread, 1.0), 0.0)
-    return Scores(human[cut] + blank, centred * scale[:, None, None])
+    return MetricScores(human[cut] + blank, centred * scale[:, None, None])
 
 
-def _signs(swap: Swap, size: tuple[int, int], permutations: int, rng: np.random.Generator) -> Iterator[FloatArray]:
+def _draw_signs(
+    swap: SwapUnit, size: tuple[int, int], permutations: int, rng: np.random.Generator
+) -> Iterator[FloatArray]:
     """Random signs of the cells, swaps x items x systems."""
     items, systems = size
     for done in range(0, permutations, _BLOCK):
         block = min(_BLOCK, permutations - done)
         if swap == "cells":
-            yield _coins(rng, (block, items, systems))
+            yield _draw_coins(rng, (block, items, systems))
             continue
         ones = np.ones((block, items, systems))
-        of_items = _coins(rng, (block, items, 1)) if swap != "systems" else ones
-        of_systems = _coins(rng, (block, 1, systems)) if swap != "items" else ones
+        of_items = _draw_coins(rng, (block, items, 1)) if swap != "systems" else ones
+        of_systems = _draw_coins(rng, (block, 1, systems)) if swap != "items" else ones
         yield of_items * of_systems
 
 
-def _coins(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
+def _draw_coins(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
     return np.asarray(2.0 * rng.integers(0, 2, shape, dtype=np.int8) - 1.0, dtype=np.float64)
 
 

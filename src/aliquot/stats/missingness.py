@@ -1,9 +1,9 @@
 """Do the cells that are missing differ from those that are there?
 
-Two tests. `relation` asks whether gaps go with a covariate: the score test of a logistic regression of "is there" on
-the covariate with an effect of each column, its variance from independent units (items, or documents), so that units
-that are missing as a whole count once. `uneven` asks whether some columns have more gaps than others: Cochran's Q, in
-the form of Mantel and Haenszel that allows for rows in which not every column was asked for.
+Two tests. `missingness_test` asks whether gaps go with a covariate: the score test of a logistic regression of "is
+there" on the covariate with an effect of each column, its variance from independent units (items, or documents), so
+that units that are missing as a whole count once. `cochran_q_test` asks whether some columns have more gaps than
+others: Cochran's Q, in the form of Mantel and Haenszel that allows for rows in which not every column was asked for.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import chdtrc, stdtr
 
-from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, largest_size, snapped
+from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, max_abs, snap_to_zero
 
-FEWEST = 5
+MIN_CELLS = 5
 """Gaps, and cells that are there, from which a column is tested."""
 
 
 @dataclass(frozen=True, eq=False)
-class Relation:
+class MissingnessTest:
     """For each column: by how much missing cells exceed the others (in standard deviations), and a two-sided p-value.
 
     NaN where there are too few cells of one kind to say.
@@ -30,20 +30,20 @@ class Relation:
     p: FloatArray
 
 
-def relation(covariate: FloatArray, present: BoolArray, asked: BoolArray, units: IntArray) -> Relation:
+def missingness_test(covariate: FloatArray, present: BoolArray, asked: BoolArray, units: IntArray) -> MissingnessTest:
     """Test each column (n x M arrays; `units` codes the independent unit of each row).
 
     >>> x = np.arange(40.0)[:, None]
-    >>> found = relation(x, x > 19, np.full_like(x, True, dtype=bool), np.arange(40))
+    >>> found = missingness_test(x, x > 19, np.full_like(x, True, dtype=bool), np.arange(40))
     >>> round(float(found.difference[0]), 2), bool(found.p[0] < 1e-4)
     (-1.73, True)
     """
     known = asked & np.isfinite(covariate)
     there, gone = known & present, known & ~present
-    tested = (there.sum(axis=0) >= FEWEST) & (gone.sum(axis=0) >= FEWEST)
+    tested = (there.sum(axis=0) >= MIN_CELLS) & (gone.sum(axis=0) >= MIN_CELLS)
     count = np.maximum(known.sum(axis=0), 1)
     value = np.where(known, covariate, 0.0)
-    centred = snapped(np.where(known, value - value.sum(axis=0) / count, 0.0), largest_size(value, axis=0))
+    centred = snap_to_zero(np.where(known, value - value.sum(axis=0) / count, 0.0), max_abs(value, axis=0))
     spread = np.sqrt((centred**2).sum(axis=0) / count)
     share = there.sum(axis=0) / count
     contribution = np.where(known, (there - share) * centred, 0.0)
@@ -51,26 +51,26 @@ def relation(covariate: FloatArray, present: BoolArray, asked: BoolArray, units:
     np.add.at(by_unit, units, contribution)
     size = np.sqrt((by_unit**2).sum(axis=0))
     z = np.divide(by_unit.sum(axis=0), size, out=np.zeros_like(size), where=size > 0)
-    freedom = np.maximum(_units_with(gone, units) - 1.0, 1.0)  # a sum over few gaps is not normal
+    freedom = np.maximum(_count_units(gone, units) - 1.0, 1.0)  # a sum over few gaps is not normal
     mean = [(np.where(part, centred, 0.0).sum(axis=0)) / np.maximum(part.sum(axis=0), 1) for part in (gone, there)]
     difference = np.divide(mean[0] - mean[1], spread, out=np.zeros_like(spread), where=spread > 0)
     p = 2 * stdtr(freedom, -np.abs(z))
-    return Relation(np.where(tested, difference, np.nan), np.where(tested, p, np.nan))
+    return MissingnessTest(np.where(tested, difference, np.nan), np.where(tested, p, np.nan))
 
 
-def _units_with(cells: BoolArray, units: IntArray) -> FloatArray:
+def _count_units(cells: BoolArray, units: IntArray) -> FloatArray:
     found = np.zeros((int(units.max(initial=-1)) + 1, cells.shape[1]), dtype=bool)
     np.logical_or.at(found, units, cells)
     counts: FloatArray = found.sum(axis=0).astype(np.float64)
     return counts
 
 
-def uneven(present: BoolArray, asked: BoolArray) -> float:
+def cochran_q_test(present: BoolArray, asked: BoolArray) -> float:
     """Return the p-value that all columns are missing equally often, given how many of each row's cells are there.
 
     >>> present = np.ones((30, 3), dtype=bool)
     >>> present[:12, 0] = False
-    >>> uneven(present, np.full_like(present, True)) < 1e-5
+    >>> cochran_q_test(present, np.full_like(present, True)) < 1e-5
     True
     """
     wanted = asked.sum(axis=1).astype(np.float64)

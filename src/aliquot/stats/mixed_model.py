@@ -11,13 +11,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, largest_size, snapped
+from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, max_abs, snap_to_zero
 
 POOLED_CELLS = 8.0  # cells that the variance common to all systems counts as
-_SHRINK = 12.0  # pairs of cells that count as much as the guess of no item effect, as for documents in design_variance
+_PRIOR_PAIRS = (
+    12.0  # pairs of cells that count as much as the guess of no item effect, as for documents in design_variance
+)
 
 
-def cell_weights(weight: FloatArray) -> FloatArray:
+def as_cell_weights(weight: FloatArray) -> FloatArray:
     """Weights as they multiply cells: those of items in a column, those of cells as they are."""
     return weight if weight.ndim == 2 else weight[:, None]
 
@@ -30,17 +32,17 @@ def _item_weights(weight: FloatArray, present: BoolArray) -> FloatArray:
     return mean
 
 
-def centred(residual: FloatArray, weight: FloatArray) -> FloatArray:
+def centre_by_system(residual: FloatArray, weight: FloatArray) -> FloatArray:
     """Residuals less each system's weighted mean; 0 where not judged.
 
-    >>> centred(np.array([[1.0, np.nan], [3.0, 5.0]]), np.ones(2)).tolist()
+    >>> centre_by_system(np.array([[1.0, np.nan], [3.0, 5.0]]), np.ones(2)).tolist()
     [[-1.0, 0.0], [1.0, 0.0]]
     """
     present = np.isfinite(residual)
-    cells = np.where(present, cell_weights(weight), 0.0)
+    cells = np.where(present, as_cell_weights(weight), 0.0)
     filled = np.where(present, residual, 0.0)
     mean = (filled * cells).sum(axis=0) / np.maximum(cells.sum(axis=0), 1e-300)
-    return snapped(np.where(present, filled - mean, 0.0), largest_size(residual, axis=0))
+    return snap_to_zero(np.where(present, filled - mean, 0.0), max_abs(residual, axis=0))
 
 
 def item_share(residual: FloatArray, weight: FloatArray) -> float:
@@ -51,7 +53,7 @@ def item_share(residual: FloatArray, weight: FloatArray) -> float:
     >>> round(item_share(cells, np.ones(4000)), 1)
     0.5
     """
-    deviation, present = centred(residual, weight), np.isfinite(residual)
+    deviation, present = centre_by_system(residual, weight), np.isfinite(residual)
     weight, count = _item_weights(weight, present), present.sum(axis=1)
     total = deviation.sum(axis=1)
     square = (deviation**2).sum(axis=1)
@@ -61,7 +63,7 @@ def item_share(residual: FloatArray, weight: FloatArray) -> float:
         return 0.0
     raw = float((weight * (total**2 - square)).sum()) / both / (float((weight * square).sum()) / cells)
     telling = float(pairs.sum())
-    return float(np.clip(raw * telling / (telling + _SHRINK), 0.0, 0.99))
+    return float(np.clip(raw * telling / (telling + _PRIOR_PAIRS), 0.0, 0.99))
 
 
 def item_effect_means(residual: FloatArray, weight: FloatArray, share: float) -> tuple[FloatArray, FloatArray]:
@@ -100,8 +102,8 @@ def cell_covariance(residual: FloatArray, weight: FloatArray) -> FloatArray:
     [[2.0, 4.0], [4.0, 8.0]]
     """
     present = np.isfinite(residual).astype(np.float64)
-    deviation = centred(residual, weight)
-    rooted = np.sqrt(cell_weights(weight))
+    deviation = centre_by_system(residual, weight)
+    rooted = np.sqrt(as_cell_weights(weight))
     shared = (present * rooted).T @ (present * rooted)  # sum of weights over the items of both
     counts = present.T @ present
     product = (deviation * rooted).T @ (deviation * rooted)
@@ -113,7 +115,7 @@ def cell_covariance(residual: FloatArray, weight: FloatArray) -> FloatArray:
         return whole
     scale = np.sqrt(np.outer(np.diag(mean), np.diag(mean)))
     common = item_share(residual, weight)
-    kept = counts / (counts + _SHRINK)
+    kept = counts / (counts + _PRIOR_PAIRS)
     correlation = kept * np.divide(mean, scale, out=np.zeros_like(mean), where=scale > 0) + (1 - kept) * common
     found: FloatArray = np.clip(correlation, -1.0, 1.0) * np.sqrt(np.outer(variance, variance))
     np.fill_diagonal(found, variance)
@@ -136,14 +138,14 @@ def pooling_factors(variance: FloatArray, counts: IntArray) -> FloatArray:
     return np.where(known, np.sqrt(pooled / np.where(known, variance, 1.0)), 1.0)
 
 
-def shrunk_to_common(values: FloatArray, covariance: FloatArray) -> FloatArray:
+def shrink_to_common_mean(values: FloatArray, covariance: FloatArray) -> FloatArray:
     """Means of systems drawn towards their common mean, all by the same share.
 
     The largest of many noisy estimates is too large. The share kept is the variance of the estimates beyond their
     errors (moments), at least a twentieth. It is the same for all systems, so that a system with few cells, whose
     error is large, is not ruled out by being drawn further than the others.
 
-    >>> shrunk_to_common(np.array([0.0, 2.0]), np.zeros((2, 2))).tolist()
+    >>> shrink_to_common_mean(np.array([0.0, 2.0]), np.zeros((2, 2))).tolist()
     [0.0, 2.0]
     """
     m = len(values)
@@ -156,10 +158,10 @@ def shrunk_to_common(values: FloatArray, covariance: FloatArray) -> FloatArray:
     return drawn
 
 
-def positive_part(covariance: FloatArray) -> FloatArray:
+def nearest_covariance(covariance: FloatArray) -> FloatArray:
     """The nearest covariance matrix without negative eigenvalues (pairwise covariances may not fit); NaN stays.
 
-    >>> positive_part(np.array([[1.0, 2.0], [2.0, 1.0]])).round(3).tolist()
+    >>> nearest_covariance(np.array([[1.0, 2.0], [2.0, 1.0]])).round(3).tolist()
     [[1.5, 1.5], [1.5, 1.5]]
     """
     known = ~np.isnan(np.diag(covariance))
@@ -174,10 +176,10 @@ def positive_part(covariance: FloatArray) -> FloatArray:
     return result
 
 
-def overlap(present: FloatArray) -> tuple[IntArray, FloatArray]:
+def item_overlap(present: FloatArray) -> tuple[IntArray, FloatArray]:
     """Items of each system, and for every pair the share of the smaller system's items that the other has too.
 
-    >>> overlap(np.array([[1.0, 0.0], [1.0, 1.0], [0.0, 1.0]]))[1].tolist()
+    >>> item_overlap(np.array([[1.0, 0.0], [1.0, 1.0], [0.0, 1.0]]))[1].tolist()
     [[1.0, 0.5], [0.5, 1.0]]
     """
     both = present.T @ present

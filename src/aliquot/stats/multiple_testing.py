@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import ndtri, stdtrit
 
 from aliquot.errors import OptionError, unknown_name
-from aliquot.stats.arrays import BoolArray, FloatArray, Seed, blocks
+from aliquot.stats.arrays import BoolArray, FloatArray, Seed, row_blocks
 from aliquot.stats.ranks import correlation_root
 
 ADJUSTMENTS = ("bh", "holm", "sidak", "none")
@@ -15,11 +15,11 @@ ADJUSTMENTS = ("bh", "holm", "sidak", "none")
 PAIR_ADJUSTMENTS = ("bh", "holm", "maxt", "none")
 """Adjustments of all pairs of systems; max-t also needs the joint covariance of the estimates."""
 
-DRAWS = 20_000
+MAX_T_DRAWS = 20_000
 _CHUNK = 1 << 22  # numbers that a temporary array may hold
 
 
-def adjusted(p: FloatArray, method: str = "holm") -> FloatArray:
+def adjust_p_values(p: FloatArray, method: str = "holm") -> FloatArray:
     """Adjust a family of p-values.
 
     bh: p'_(i) = min_{j >= i} m p_(j) / j; of the differences named at p' < alpha, at most a share alpha is expected to
@@ -27,9 +27,9 @@ def adjusted(p: FloatArray, method: str = "holm") -> FloatArray:
     p'_(i) = min(1, max_{j <= i} (m - j + 1) p_(j)) (Holm 1979), valid whatever the dependence. sidak:
     p' = 1 - (1 - p)^m, exact for independent tests. m counts the tests that have a p-value; NaN stays NaN.
 
-    >>> adjusted(np.array([0.01, 0.04, np.nan]), "sidak").round(4)
+    >>> adjust_p_values(np.array([0.01, 0.04, np.nan]), "sidak").round(4)
     array([0.0199, 0.0784,    nan])
-    >>> adjusted(np.array([0.01, 0.04, 0.03]), "bh").round(4)
+    >>> adjust_p_values(np.array([0.01, 0.04, 0.03]), "bh").round(4)
     array([0.03, 0.04, 0.04])
     """
     if method not in ADJUSTMENTS:
@@ -61,10 +61,10 @@ def choose_adjustment(adjust: str | None, rule: str) -> str:
     return adjust or ("none" if rule == "published" else "bh")
 
 
-def named_by_bh(p: FloatArray, alpha: float) -> BoolArray:
+def rejected_by_bh(p: FloatArray, alpha: float) -> BoolArray:
     """Whether each p-value is below `alpha` after Benjamini and Hochberg's adjustment over its row; NaN takes no part.
 
-    >>> named_by_bh(np.array([[0.01, 0.04, 0.03], [0.01, 0.06, 0.05]]), 0.05)
+    >>> rejected_by_bh(np.array([[0.01, 0.04, 0.03], [0.01, 0.06, 0.05]]), 0.05)
     array([[ True,  True,  True],
            [ True, False, False]])
     """
@@ -79,14 +79,14 @@ def named_by_bh(p: FloatArray, alpha: float) -> BoolArray:
     return named
 
 
-def two_sided(p: FloatArray) -> FloatArray:
+def two_sided_p(p: FloatArray) -> FloatArray:
     """Two-sided p-values of all pairs from one-sided ones: min(1, 2 min(p_ab, p_ba)); 1 on the diagonal.
 
-    >>> two_sided(np.array([[0.5, 0.02], [0.98, 0.5]]))
+    >>> two_sided_p(np.array([[0.5, 0.02], [0.98, 0.5]]))
     array([[1.  , 0.04],
            [0.04, 1.  ]])
     """
-    _check_one_sided(p)
+    _validate_one_sided(p)
     both = np.minimum(2.0 * np.minimum(p, p.T), 1.0)
     np.fill_diagonal(both, 1.0)
     return both
@@ -103,12 +103,12 @@ def adjust_pairs(p: FloatArray, method: str = "bh") -> FloatArray:
     """
     first, second = np.triu_indices(len(p), 1)
     result = np.ones(p.shape)
-    result[first, second] = result[second, first] = adjusted(p[first, second], method)
+    result[first, second] = result[second, first] = adjust_p_values(p[first, second], method)
     return result
 
 
-def max_t(
-    p: FloatArray, covariance: FloatArray, freedom: FloatArray, *, draws: int = DRAWS, seed: Seed = 0
+def adjust_by_max_t(
+    p: FloatArray, covariance: FloatArray, freedom: FloatArray, *, draws: int = MAX_T_DRAWS, seed: Seed = 0
 ) -> FloatArray:
     """Adjust the two-sided p-values of all pairs by step-down max-t (Westfall and Young 1993).
 
@@ -137,7 +137,7 @@ def max_t(
         sd[:, None] * correlation_root(np.nan_to_num(covariance), np.nan_to_num(sd)),
         np.random.default_rng(seed),
     )
-    for block in blocks(draws, len(order) + len(p), _CHUNK):
+    for block in row_blocks(draws, len(order) + len(p), _CHUNK):
         size = block.stop - block.start
         z = rng.standard_normal((size, root.shape[1])) @ root.T
         divisor = np.sqrt(rng.chisquare(least, size) / least) if np.isfinite(least) else np.ones(size)
@@ -157,7 +157,7 @@ def significantly_better(values: FloatArray, p: FloatArray, alpha: float) -> Boo
     return better
 
 
-def _check_one_sided(p: FloatArray) -> None:
+def _validate_one_sided(p: FloatArray) -> None:
     if p.ndim != 2 or p.shape[0] != p.shape[1]:
         raise OptionError(f"p has shape {p.shape}; give a systems x systems table")
     bad = p[(p < 0) | (p > 1)]

@@ -20,12 +20,12 @@ from numpy.typing import NDArray
 from aliquot.errors import OptionError
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
 
-_Words = NDArray[np.uint64]
+_PackedWords = NDArray[np.uint64]
 
 _WORD_BITS = 64
 
 
-class _Place(NamedTuple):
+class _BitField(NamedTuple):
     """Where a field lies: in which word, how many bits from its end, and how wide."""
 
     word: int
@@ -33,7 +33,7 @@ class _Place(NamedTuple):
     bits: int
 
 
-_CELLS = 1 << 20
+_CHUNK = 1 << 20
 """Cells of a table of counts held at once: bounds memory when an item has very many texts."""
 
 
@@ -58,7 +58,7 @@ def clipped_matches(symbols: IntArray, lengths: IntArray, order: int) -> FloatAr
     >>> clipped_matches(np.array([1, 2, 1, 1, 1, 2]), np.array([[3, 3]]), 2)[:, 0].tolist()
     [[[3.0, 3.0], [3.0, 3.0]], [[2.0, 1.0], [1.0, 2.0]]]
     """
-    _check(symbols, lengths, order)
+    _validate_symbols(symbols, lengths, order)
     items, width = lengths.shape
     matches = np.zeros((order, items, width, width))
     if symbols.size:
@@ -70,7 +70,7 @@ def clipped_matches(symbols: IntArray, lengths: IntArray, order: int) -> FloatAr
     return matches
 
 
-def _check(symbols: IntArray, lengths: IntArray, order: int) -> None:
+def _validate_symbols(symbols: IntArray, lengths: IntArray, order: int) -> None:
     if order < 1:
         raise OptionError(f"order must be at least 1, not {order}")
     if lengths.ndim != 2 or lengths.sum() != symbols.size:
@@ -87,8 +87,8 @@ class _SortedNgrams:
     one word; long n-grams over a large alphabet take several.
     """
 
-    words: list[_Words]
-    places: list[_Place]
+    words: list[_PackedWords]
+    places: list[_BitField]
 
     def field(self, index: int, rows: IntArray | BoolArray) -> IntArray:
         place = self.places[index]
@@ -122,14 +122,14 @@ def _sorted_ngrams(symbols: IntArray, lengths: IntArray, order: int) -> _SortedN
     """Pack item, the `order` symbols from each position on, and column; sort."""
     items, width = lengths.shape
     tops = [items - 1, *[int(symbols.max())] * order, width - 1]
-    places = _places([max(top.bit_length(), 1) for top in tops])
+    places = _lay_out_fields([max(top.bit_length(), 1) for top in tops])
     per_text = [np.zeros(lengths.shape, dtype=np.int64) for _ in range(places[-1].word + 1)]
     per_text[0] |= np.arange(items, dtype=np.int64)[:, None] << places[0].shift
     per_text[-1] |= np.arange(width)
     words = [np.repeat(values, lengths.ravel()).view(np.uint64) for values in per_text]
     left = np.repeat(np.cumsum(lengths), lengths.ravel()) - np.arange(symbols.size)
     for k, place in enumerate(places[1:-1]):
-        words[place.word] |= _shifted(symbols, left, k).view(np.uint64) << np.uint64(place.shift)
+        words[place.word] |= _symbols_ahead(symbols, left, k).view(np.uint64) << np.uint64(place.shift)
     if len(words) == 1:
         words[0].sort()
     else:
@@ -138,7 +138,7 @@ def _sorted_ngrams(symbols: IntArray, lengths: IntArray, order: int) -> _SortedN
     return _SortedNgrams(words, places)
 
 
-def _shifted(symbols: IntArray, left: IntArray, k: int) -> IntArray:
+def _symbols_ahead(symbols: IntArray, left: IntArray, k: int) -> IntArray:
     """The symbol `k` positions further on, or 0 behind the end of the text; `left` counts what remains of it."""
     if k == 0:
         return symbols
@@ -147,10 +147,10 @@ def _shifted(symbols: IntArray, left: IntArray, k: int) -> IntArray:
     return ahead
 
 
-def _places(widths: list[int]) -> list[_Place]:
+def _lay_out_fields(widths: list[int]) -> list[_BitField]:
     """Lay fields of the given bit widths into as few words as go, none across a border.
 
-    >>> [tuple(place) for place in _places([4, 40, 40])]
+    >>> [tuple(place) for place in _lay_out_fields([4, 40, 40])]
     [(0, 40, 4), (0, 0, 40), (1, 0, 40)]
     """
     groups: list[list[int]] = [[]]
@@ -158,7 +158,7 @@ def _places(widths: list[int]) -> list[_Place]:
         if sum(groups[-1]) + bits > _WORD_BITS:
             groups.append([])
         groups[-1].append(bits)
-    return [_Place(word, sum(g[i + 1 :]), bits) for word, g in enumerate(groups) for i, bits in enumerate(g)]
+    return [_BitField(word, sum(g[i + 1 :]), bits) for word, g in enumerate(groups) for i, bits in enumerate(g)]
 
 
 def _add_matches(matches: FloatArray, item: IntArray, sizes: IntArray, columns: IntArray) -> None:
@@ -182,7 +182,7 @@ def _add_products(matches: FloatArray, item: IntArray, indicators: BoolArray) ->
 def _count_tables(sizes: IntArray, columns: IntArray, width: int) -> Iterator[tuple[slice, IntArray]]:
     """Yield tables of counts, texts by n-grams, for a bounded number of n-grams at a time."""
     ends = np.concatenate(([0], np.cumsum(sizes)))
-    step = max(_CELLS // width, 1)
+    step = max(_CHUNK // width, 1)
     for low in range(0, sizes.size, step):
         groups = slice(low, min(low + step, sizes.size))
         n = groups.stop - low

@@ -18,11 +18,11 @@ from aliquot.stats.arrays import (
     FloatArray,
     IntArray,
     Seed,
-    blocks,
-    check_scores,
     is_negligible,
-    largest_size,
-    round_off,
+    max_abs,
+    round_significant,
+    row_blocks,
+    validate_scores,
 )
 
 _CHUNK = 1 << 22
@@ -31,7 +31,7 @@ _CHUNK = 1 << 22
 _TIE = 1e-11
 """Relative difference of two sums of the same numbers in another order that is taken for rounding."""
 
-_EQUAL = 1e-14
+_ROUNDING = 1e-14
 """Difference of two scores, relative to the largest, that is rounding: means of the same judgments in another order."""
 
 
@@ -54,9 +54,9 @@ def pairwise_sums(scores: FloatArray) -> PairSums:
     >>> sums.total, sums.squares, sums.count
     (array([3.]), array([5.]), array([2]))
     """
-    check_scores(scores)
+    validate_scores(scores)
     first, second = np.triu_indices(scores.shape[1], 1)
-    centred, present = _centred(scores)
+    centred, present = _centre_items(scores)
     # Missing cells are 0 in both factors, so every product counts the items that both systems have.
     weight = present.astype(np.float64)
     sums, powers, both = centred.T @ weight, (centred**2).T @ weight, weight.T @ weight
@@ -68,7 +68,7 @@ def pairwise_sums(scores: FloatArray) -> PairSums:
         difference = scores[:, first[pair]] - scores[:, second[pair]]
         total[pair], squares[pair] = np.nansum(difference), np.nansum(difference**2)
     count = both[first, second]
-    equal = is_negligible(np.sqrt(np.maximum(squares, 0.0)), np.sqrt(count) * largest_size(scores), _EQUAL)
+    equal = is_negligible(np.sqrt(np.maximum(squares, 0.0)), np.sqrt(count) * max_abs(scores), _ROUNDING)
     total[equal] = squares[equal] = 0.0
     return PairSums(scores.shape[1], first, second, total, squares, count.astype(np.int64))
 
@@ -84,7 +84,7 @@ def analytic_p(scores: FloatArray) -> FloatArray:
     """
     sums = pairwise_sums(scores)
     # Both tails are computed: 1 - p would lose the digits of a p-value below 1e-16.
-    return _matrix(sums, _p_values(sums.total, sums.squares), _p_values(-sums.total, sums.squares))
+    return _fill_p_matrix(sums, _p_values(sums.total, sums.squares), _p_values(-sums.total, sums.squares))
 
 
 def permutation_p(scores: FloatArray, permutations: int = 1000, seed: Seed = 0) -> FloatArray:
@@ -100,13 +100,13 @@ def permutation_p(scores: FloatArray, permutations: int = 1000, seed: Seed = 0) 
     if permutations < 1:
         raise OptionError(f"permutations is {permutations}; give at least 1")
     sums, rng = pairwise_sums(scores), np.random.default_rng(seed)
-    centred, present = _centred(scores)
+    centred, present = _centre_items(scores)
     # With every score there, flipping systems and subtracting is cheaper than flipping the differences of pairs.
     flipped = centred if present.all() else pair_differences(scores)
     magnitude = np.abs(centred).sum(axis=0)
     tie = _TIE * (magnitude[sums.first] + magnitude[sums.second])
     exceeding = np.zeros(len(sums.total))
-    for block in blocks(permutations, max(len(scores), len(sums.total)), _CHUNK):
+    for block in row_blocks(permutations, max(len(scores), len(sums.total)), _CHUNK):
         size = (block.stop - block.start, len(scores))
         null = (2.0 * rng.integers(0, 2, size, dtype=np.int8) - 1.0) @ flipped
         if present.all():
@@ -116,7 +116,7 @@ def permutation_p(scores: FloatArray, permutations: int = 1000, seed: Seed = 0) 
     upper = (exceeding + 1) / (permutations + 1)
     lower = (permutations - exceeding + 1) / (permutations + 1)
     differ = sums.squares > 0
-    return _matrix(sums, np.where(differ, upper, 0.5), np.where(differ, lower, 0.5))
+    return _fill_p_matrix(sums, np.where(differ, upper, 0.5), np.where(differ, lower, 0.5))
 
 
 def spa(p_subset: FloatArray, p_full: FloatArray) -> float:
@@ -143,7 +143,7 @@ def prefix_spa(scores_in_order: FloatArray, p_full: FloatArray | None = None) ->
     pairs = scores_in_order.shape[1] * (scores_in_order.shape[1] - 1) // 2
     total, squares = np.zeros(pairs), np.zeros(pairs)
     result = np.empty(len(scores_in_order))
-    for rows in blocks(len(result), pairs, _CHUNK):
+    for rows in row_blocks(len(result), pairs, _CHUNK):
         difference = pair_differences(scores_in_order[rows])
         totals = total + np.cumsum(difference, axis=0)
         powers = squares + np.cumsum(difference**2, axis=0)
@@ -161,7 +161,7 @@ class ExpectedAccuracy:
     draws: int
 
 
-_BLOCK = 250
+_SAMPLES_PER_BLOCK = 250
 """Samples drawn between two looks at the error."""
 
 
@@ -187,12 +187,12 @@ def random_spa(
     terms, pairs = np.hstack([difference, difference**2]), difference.shape[1]
     values = np.empty(0)
     while len(values) < most:
-        keys = rng.random((_BLOCK, len(scores)))
+        keys = rng.random((_SAMPLES_PER_BLOCK, len(scores)))
         member = (keys <= np.partition(keys, n - 1, axis=1)[:, n - 1 : n]).astype(np.float64)
         sums = member @ terms
         values = np.concatenate([values, spa_from_sums(sums[:, :pairs], sums[:, pairs:], target)])
         spread = float(values.std(ddof=1) / np.sqrt(len(values)))
-        if len(values) > _BLOCK and not spread > error:
+        if len(values) > _SAMPLES_PER_BLOCK and not spread > error:
             break
     return ExpectedAccuracy(float(values.mean()), spread, len(values))
 
@@ -203,10 +203,10 @@ def pair_differences(scores: FloatArray) -> FloatArray:
     >>> pair_differences(np.array([[3.0, 1.0, np.nan]]))
     array([[2., 0., 0.]])
     """
-    check_scores(scores)
+    validate_scores(scores)
     first, second = np.triu_indices(scores.shape[1], 1)
     difference = scores[:, first] - scores[:, second]
-    return np.where(np.isnan(difference) | is_negligible(difference, largest_size(scores), _EQUAL), 0.0, difference)
+    return np.where(np.isnan(difference) | is_negligible(difference, max_abs(scores), _ROUNDING), 0.0, difference)
 
 
 def spa_from_sums(total: FloatArray, squares: FloatArray, p_full: FloatArray) -> FloatArray:
@@ -225,7 +225,7 @@ def spa_from_sums(total: FloatArray, squares: FloatArray, p_full: FloatArray) ->
     return np.asarray(1 - np.abs(_p_values(total, squares) - target).mean(axis=1), dtype=np.float64)
 
 
-def _centred(scores: FloatArray) -> tuple[FloatArray, BoolArray]:
+def _centre_items(scores: FloatArray) -> tuple[FloatArray, BoolArray]:
     """Scores less the item's mean, 0 where missing: the same differences with smaller numbers to round."""
     present = ~np.isnan(scores)
     filled = np.where(present, scores, 0.0)
@@ -238,7 +238,7 @@ def _p_values(total: FloatArray, squares: FloatArray) -> FloatArray:
     return np.asarray(ndtr(-z), dtype=np.float64)
 
 
-def _matrix(sums: PairSums, upper: FloatArray, lower: FloatArray) -> FloatArray:
+def _fill_p_matrix(sums: PairSums, upper: FloatArray, lower: FloatArray) -> FloatArray:
     """Write the pairs' p-values above and below the diagonal."""
     p_values = np.full((sums.systems, sums.systems), 0.5)
     p_values[sums.first, sums.second] = upper
@@ -248,10 +248,10 @@ def _matrix(sums: PairSums, upper: FloatArray, lower: FloatArray) -> FloatArray:
 
 WilcoxonMethod = Literal["auto", "asymptotic"]
 
-EXACT_UNTIED = 50
+MAX_EXACT_UNTIED = 50
 """Common items up to which "auto" takes the exact distribution when no differences tie and none is 0."""
 
-EXACT_TIED = 13
+MAX_EXACT_TIED = 13
 """The same otherwise."""
 
 
@@ -270,13 +270,13 @@ def wilcoxon_p(scores: FloatArray, method: WilcoxonMethod = "auto", *, all_digit
     """
     if method not in get_args(WilcoxonMethod):
         raise OptionError(f"method is {method!r}; give 'auto' or 'asymptotic'")
-    check_scores(scores)
+    validate_scores(scores)
     first, second = np.triu_indices(scores.shape[1], 1)
-    p_values, scale = np.full((scores.shape[1], scores.shape[1]), 0.5), float(largest_size(scores))
-    for pairs in blocks(len(first), len(scores), _CHUNK):
+    p_values, scale = np.full((scores.shape[1], scores.shape[1]), 0.5), float(max_abs(scores))
+    for pairs in row_blocks(len(first), len(scores), _CHUNK):
         a, b = first[pairs], second[pairs]
         difference = scores[:, a] - scores[:, b]
-        difference = difference if all_digits else round_off(difference, scale)
+        difference = difference if all_digits else round_significant(difference, scale)
         some = np.flatnonzero((np.nan_to_num(difference) != 0).any(axis=0))
         if len(some):
             p_values[a[some], b[some]], p_values[b[some], a[some]] = _signed_rank_p(difference[:, some], method)
@@ -289,7 +289,7 @@ def neighbour_p(scores: FloatArray) -> FloatArray:
     >>> neighbour_p(np.array([[3.0, 1.0], [2.0, 1.0], [9.0, 5.0], [4.0, 4.5]]))
     array([0.125])
     """
-    check_scores(scores)
+    validate_scores(scores)
     difference = scores[:, :-1] - scores[:, 1:]
     some = np.flatnonzero((np.nan_to_num(difference) != 0).any(axis=0))
     p_values = np.full(difference.shape[1], 0.5)
@@ -304,7 +304,7 @@ def _signed_rank_p(difference: FloatArray, method: WilcoxonMethod) -> FloatArray
     difference = np.nan_to_num(difference)  # the test drops zeros, and so what is missing
     size = np.sort(np.abs(difference), axis=0)
     tied = ((size[1:] == size[:-1]) & (size[1:] > 0)).any(axis=0) | ((size > 0).sum(axis=0) < common)
-    exact = (common <= np.where(tied, EXACT_TIED, EXACT_UNTIED)) & (method == "auto")
+    exact = (common <= np.where(tied, MAX_EXACT_TIED, MAX_EXACT_UNTIED)) & (method == "auto")
     p_values = np.empty((2, len(common)))
     # Both tails are computed: 1 - p would lose the digits of a p-value below 1e-16.
     if not exact.all():
@@ -327,7 +327,7 @@ def _enumerated_p(difference: FloatArray) -> tuple[float, float]:
     return float((null >= observed).mean()), float((null <= observed).mean())
 
 
-_MAX_EXACT = 12  # values other than 0 up to which all 2^k signs are tried
+_MAX_EXACT_SIGNS = 12  # values other than 0 up to which all 2^k signs are tried
 _FLIPS = 10_000
 
 
@@ -346,16 +346,16 @@ def sign_flip_p(values: FloatArray, seed: Seed = 0) -> FloatArray:
     total, tolerance = np.abs(x.sum(axis=0)), 1e-9 * size
     count = active.sum(axis=0)
     p = np.ones(x.shape[1])
-    for column in np.flatnonzero((count > 0) & (count <= _MAX_EXACT)):
+    for column in np.flatnonzero((count > 0) & (count <= _MAX_EXACT_SIGNS)):
         k = int(count[column])
         signs = 1.0 - 2.0 * ((np.arange(1 << k)[:, None] >> np.arange(k)) & 1)
         sums = np.abs(signs @ x[active[:, column], column])
         p[column] = (sums >= total[column] - tolerance[column]).mean()
-    many = np.flatnonzero(count > _MAX_EXACT)
+    many = np.flatnonzero(count > _MAX_EXACT_SIGNS)
     if len(many):
         x = x[active[:, many].any(axis=1)][:, many]
         rng, reached = np.random.default_rng(seed), np.zeros(len(many))
-        for block in blocks(_FLIPS, len(x), _CHUNK):
+        for block in row_blocks(_FLIPS, len(x), _CHUNK):
             signs = rng.choice([-1.0, 1.0], size=(block.stop - block.start, len(x)))
             reached += (np.abs(signs @ x) >= total[many] - tolerance[many]).sum(axis=0)
         p[many] = (reached + 1.0) / (_FLIPS + 1.0)

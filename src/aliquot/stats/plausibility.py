@@ -20,7 +20,7 @@ _MIN_RATIO = 8.0  # distance of a slip from the median, in distances of the fart
 _MAX_SLIPS = 0.02  # share of the values that may be slips
 _MIN_EQUAL = 0.98  # share of equal values that makes two columns copies
 _MIN_REVERSED = (0.05, 0.3)  # size of a negative correlation with people, with the other scores
-_SURE = 3.0  # standard errors over items
+_MIN_Z = 3.0  # standard errors over items
 _MIN_ITEMS = 20
 _MAX_CHANCE = 1e-6  # of that many equal values between annotators who judge independently
 
@@ -120,13 +120,13 @@ def find_reversed_scores(scores: Sequence[FloatArray], people: FloatArray | None
     reversed_scores = []
     for index, (values, there) in enumerate(zip(columns, present, strict=True)):
         correlation, error = (np.nan, np.nan) if target is None else _clustered_correlation(values, target)
-        if correlation < -_MIN_REVERSED[0] and error < -_SURE:
+        if correlation < -_MIN_REVERSED[0] and error < -_MIN_Z:
             reversed_scores.append(ReversedScore(index, correlation, with_people=True))
         elif target is None or correlation < 0:
             others = count - there
             rest = np.where(others > 0, (total - np.where(there, values, 0.0)) / np.maximum(others, 1), np.nan)
             correlation, error = _clustered_correlation(values, rest)
-            if correlation < -_MIN_REVERSED[1] and error < -_SURE:
+            if correlation < -_MIN_REVERSED[1] and error < -_MIN_Z:
                 reversed_scores.append(ReversedScore(index, correlation, with_people=False))
     return reversed_scores
 

@@ -18,7 +18,7 @@ from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
 
 Number = FloatArray | IntArray | float | int
 
-_SMALLEST = 2.0
+_MIN_JUDGMENTS = 2.0
 """A t test needs at least two judgments of each system."""
 
 
@@ -28,7 +28,9 @@ def two_sample_power(n: Number, delta: Number, sd: Number, alpha: Number = 0.05)
     >>> round(float(two_sample_power(64, 0.5, 1.0)), 4)  # as statsmodels' TTestIndPower
     0.8015
     """
-    size, effect, level = np.broadcast_arrays(_sizes(n), _effect(delta, sd), _level("alpha", alpha))
+    size, effect, level = np.broadcast_arrays(
+        _validate_sizes(n), _effect_size(delta, sd), _validate_level("alpha", alpha)
+    )
     return _t_power(size, effect, level)
 
 
@@ -38,19 +40,21 @@ def two_sample_size(delta: Number, sd: Number, alpha: Number = 0.05, power: Numb
     >>> round(float(two_sample_size(2.0, 15.0)), 2)
     1462.87
     """
-    effect, level, target = np.broadcast_arrays(_effect(delta, sd), _level("alpha", alpha), _level("power", power))
-    _check_target(level, target)
+    effect, level, target = np.broadcast_arrays(
+        _effect_size(delta, sd), _validate_level("alpha", alpha), _validate_level("power", power)
+    )
+    _validate_target(level, target)
     with np.errstate(divide="ignore"):
         start = 2 * ((ndtri(1 - level / 2) + ndtri(target)) / effect) ** 2
     solvable = np.isfinite(start) & (start > 0)
-    low = np.where(solvable, np.maximum(start, _SMALLEST), _SMALLEST)
+    low = np.where(solvable, np.maximum(start, _MIN_JUDGMENTS), _MIN_JUDGMENTS)
     # The normal size counts the right direction only; for a power near alpha the other one makes it too large.
-    low = np.where(_t_power(low, effect, level) < target, low, _SMALLEST)
+    low = np.where(_t_power(low, effect, level) < target, low, _MIN_JUDGMENTS)
     # The t test needs about z^2 / 4 more than the normal one, and more where both are few.
-    high = _raised(lambda n: _t_power(n, effect, level), low, low + 2.0, target, solvable)
-    found = _solved(lambda n: _t_power(n, effect, level), low, high, target)
-    found = np.where(_t_power(np.full_like(low, _SMALLEST), effect, level) >= target, _SMALLEST, found)
-    return np.where(solvable, found, np.where(start == 0, _SMALLEST, start))
+    high = _bracket_from_above(lambda n: _t_power(n, effect, level), low, low + 2.0, target, solvable)
+    found = _bisect(lambda n: _t_power(n, effect, level), low, high, target)
+    found = np.where(_t_power(np.full_like(low, _MIN_JUDGMENTS), effect, level) >= target, _MIN_JUDGMENTS, found)
+    return np.where(solvable, found, np.where(start == 0, _MIN_JUDGMENTS, start))
 
 
 def two_sample_detectable(n: Number, sd: Number, alpha: Number = 0.05, power: Number = 0.95) -> FloatArray:
@@ -59,13 +63,17 @@ def two_sample_detectable(n: Number, sd: Number, alpha: Number = 0.05, power: Nu
     >>> round(float(two_sample_detectable(1462.87, 15.0)), 3)
     2.0
     """
-    size, level, target = np.broadcast_arrays(_sizes(n), _level("alpha", alpha), _level("power", power))
-    _check_target(level, target)
+    size, level, target = np.broadcast_arrays(
+        _validate_sizes(n), _validate_level("alpha", alpha), _validate_level("power", power)
+    )
+    _validate_target(level, target)
     solvable = ~np.isnan(size)
     start = (ndtri(1 - level / 2) + ndtri(target)) * np.sqrt(2 / size)
-    high = _raised(lambda effect: _t_power(size, effect, level), np.zeros_like(start), 2 * start, target, solvable)
-    effect = _solved(lambda effect: _t_power(size, effect, level), np.zeros_like(start), high, target)
-    return np.asarray(effect * _sd(sd), dtype=np.float64)
+    high = _bracket_from_above(
+        lambda effect: _t_power(size, effect, level), np.zeros_like(start), 2 * start, target, solvable
+    )
+    effect = _bisect(lambda effect: _t_power(size, effect, level), np.zeros_like(start), high, target)
+    return np.asarray(effect * _validate_sd(sd), dtype=np.float64)
 
 
 def paired_size(
@@ -84,11 +92,11 @@ def paired_size(
     >>> paired_size(2.0, 15.0, correlation=np.array([0.0, 0.8]), population=1000).round(1)
     array([422.3, 208.3])
     """
-    population_size = _population(population)
-    level, target = _level("alpha", alpha), _level("power", power)
-    _check_target(level, target)
+    population_size = _validate_population(population)
+    level, target = _validate_level("alpha", alpha), _validate_level("power", power)
+    _validate_target(level, target)
     noise = (ndtri(1 - level / 2) + ndtri(target)) * _residual_sd(sd, correlation)
-    difference = _difference(delta)
+    difference = _validate_difference(delta)
     with np.errstate(divide="ignore", invalid="ignore"):
         plain = np.where((difference == 0) & ~np.isnan(noise), np.inf, (noise / difference) ** 2)
         finite = 1 / (1 / plain + 1 / population_size)
@@ -108,8 +116,8 @@ def paired_detectable(
     >>> round(float(paired_detectable(422.3, 15.0, population=1000)), 3)
     2.0
     """
-    level, target = _level("alpha", alpha), _level("power", power)
-    _check_target(level, target)
+    level, target = _validate_level("alpha", alpha), _validate_level("power", power)
+    _validate_target(level, target)
     se = _standard_error(n, sd, correlation, population)
     return np.asarray((ndtri(1 - level / 2) + ndtri(target)) * se, dtype=np.float64)
 
@@ -129,11 +137,11 @@ def paired_power(
     >>> round(float(paired_power(422.3, 2.0, 15.0, population=1000)), 3)
     0.95
     """
-    se, size = _standard_error(n, sd, correlation, population), np.abs(_difference(delta))
+    se, size = _standard_error(n, sd, correlation, population), np.abs(_validate_difference(delta))
     se, size = np.broadcast_arrays(se, size)
     known = np.where(np.isnan(size) | np.isnan(se), np.nan, np.where(size > 0, np.inf, -np.inf))
     z = np.divide(size, se, out=known, where=se > 0)
-    return np.asarray(ndtr(z - ndtri(1 - _level("alpha", alpha) / 2)), dtype=np.float64)
+    return np.asarray(ndtr(z - ndtri(1 - _validate_level("alpha", alpha) / 2)), dtype=np.float64)
 
 
 def _t_power(n: FloatArray, effect: FloatArray, alpha: FloatArray) -> FloatArray:
@@ -146,7 +154,7 @@ def _t_power(n: FloatArray, effect: FloatArray, alpha: FloatArray) -> FloatArray
     return np.asarray(np.where(np.isinf(shift), 1.0, np.minimum(near + far, 1.0)), dtype=np.float64)
 
 
-def _raised(
+def _bracket_from_above(
     power: Callable[[FloatArray], FloatArray], low: FloatArray, high: FloatArray, target: FloatArray, where: BoolArray
 ) -> FloatArray:
     """Move the upper end away from the lower one until it has the power wanted."""
@@ -158,7 +166,7 @@ def _raised(
     return high
 
 
-def _solved(
+def _bisect(
     power: Callable[[FloatArray], FloatArray], low: FloatArray, high: FloatArray, target: FloatArray
 ) -> FloatArray:
     """Bisect for the point where the rising power meets the target."""
@@ -171,47 +179,47 @@ def _solved(
     return high
 
 
-def _sizes(n: Number) -> FloatArray:
+def _validate_sizes(n: Number) -> FloatArray:
     size = np.asarray(n, dtype=np.float64)
-    if (size < _SMALLEST).any() or np.isinf(size).any():
+    if (size < _MIN_JUDGMENTS).any() or np.isinf(size).any():
         raise OptionError(f"n is {size}; a t test needs at least 2 judgments of each system, and not endlessly many")
     return size
 
 
-def _sd(sd: Number) -> FloatArray:
+def _validate_sd(sd: Number) -> FloatArray:
     spread = np.asarray(sd, dtype=np.float64)
     if (spread < 0).any() or np.isinf(spread).any():
         raise OptionError(f"sd is {sd}; standard deviations are finite and >= 0")
     return spread
 
 
-def _difference(delta: Number) -> FloatArray:
+def _validate_difference(delta: Number) -> FloatArray:
     difference = np.asarray(delta, dtype=np.float64)
     if np.isinf(difference).any():
         raise OptionError(f"delta is {delta}; differences are finite")
     return difference
 
 
-def _effect(delta: Number, sd: Number) -> FloatArray:
+def _effect_size(delta: Number, sd: Number) -> FloatArray:
     """Return |delta| / sd; 0 where delta is 0, infinite where only sd is."""
-    difference, spread = np.broadcast_arrays(np.abs(_difference(delta)), _sd(sd))
+    difference, spread = np.broadcast_arrays(np.abs(_validate_difference(delta)), _validate_sd(sd))
     at_zero = np.where(np.isnan(difference) | np.isnan(spread), np.nan, np.where(difference > 0, np.inf, 0.0))
     return np.asarray(np.divide(difference, spread, out=at_zero, where=spread > 0), dtype=np.float64)
 
 
-def _level(name: str, value: Number) -> FloatArray:
+def _validate_level(name: str, value: Number) -> FloatArray:
     level = np.asarray(value, dtype=np.float64)
     if not ((level > 0) & (level < 1)).all():
         raise OptionError(f"{name} is {value}; choose between 0 and 1")
     return level
 
 
-def _check_target(alpha: FloatArray, power: FloatArray) -> None:
+def _validate_target(alpha: FloatArray, power: FloatArray) -> None:
     if (power <= alpha).any():
         raise OptionError(f"power is {power} and alpha {alpha}; power must exceed alpha, which needs no difference")
 
 
-def _population(population: Number) -> FloatArray:
+def _validate_population(population: Number) -> FloatArray:
     size = np.asarray(population, dtype=np.float64)
     if (size < 1).any():
         raise OptionError(f"population is {population}; give the number of items of the test set")
@@ -223,11 +231,11 @@ def _residual_sd(sd: Number, correlation: Number) -> FloatArray:
     rho = np.asarray(correlation, dtype=np.float64)
     if (np.abs(rho) > 1).any():
         raise OptionError(f"correlation is {correlation}; it lies between -1 and 1")
-    return np.asarray(_sd(sd) * np.sqrt(1 - rho**2), dtype=np.float64)
+    return np.asarray(_validate_sd(sd) * np.sqrt(1 - rho**2), dtype=np.float64)
 
 
 def _standard_error(n: Number, sd: Number, correlation: Number, population: Number) -> FloatArray:
-    size, limit = np.asarray(n, dtype=np.float64), _population(population)
+    size, limit = np.asarray(n, dtype=np.float64), _validate_population(population)
     if (size <= 0).any():
         raise OptionError(f"n is {n}; judge more than 0 items")
     if (size > limit).any():

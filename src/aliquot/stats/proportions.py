@@ -39,7 +39,7 @@ def korn_graubard(
     >>> low.round(3), high.round(3)
     (array([0.621, 0.832]), array([0.968, 1.   ]))
     """
-    check_level(level)
+    validate_level(level)
     values = (np.asarray(value, dtype=np.float64) for value in (mean, variance, n))
     p, v, size = np.broadcast_arrays(*values)
     p = np.clip(p, 0.0, 1.0)
@@ -69,7 +69,7 @@ def tango_interval(
     >>> low.round(3), high.round(3)
     (array([-0.035]), array([0.36]))
     """
-    check_level(level)
+    validate_level(level)
     values = (np.asarray(value, dtype=np.float64) for value in (positive, negative, n))
     b, c, size = np.broadcast_arrays(*values)
     known = (size > 0) & ~np.isnan(b + c)
@@ -94,7 +94,7 @@ def _upper_end(b: FloatArray, c: FloatArray, n: FloatArray, level: float) -> Flo
     return np.asarray(outside, dtype=np.float64)
 
 
-def check_level(level: float) -> None:
+def validate_level(level: float) -> None:
     """Raise OptionError for a coverage that is no probability between 0 and 1."""
     if not 0.0 < level < 1.0:
         raise OptionError(f"level is {level}; choose between 0 and 1, for instance 0.95")

@@ -8,13 +8,13 @@ import numpy as np
 from scipy.special import ndtr, stdtr
 
 from aliquot.errors import OptionError
-from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, Seed, blocks
-from aliquot.stats.shrinkage import truth_draws
+from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, Seed, row_blocks
+from aliquot.stats.shrinkage import draw_true_means
 
 ClusterRule = Literal["any", "neighbour"]
 
 
-def cluster(estimates: FloatArray, better: BoolArray, rule: ClusterRule = "any") -> IntArray:
+def assign_clusters(estimates: FloatArray, better: BoolArray, rule: ClusterRule = "any") -> IntArray:
     """Number the clusters of systems, 1 = best (docs/methods.md, section 5; Zouhar et al. 2025, Algorithm 1).
 
     Systems are taken from the highest estimate down. With rule "any" a system starts a new cluster when some member of
@@ -23,14 +23,15 @@ def cluster(estimates: FloatArray, better: BoolArray, rule: ClusterRule = "any")
     the same estimate share a cluster, and are all "the last member" for the next; those without one (NaN) come last.
 
     >>> better = np.array([[False, False, True], [False, False, False], [False, False, False]])
-    >>> cluster(np.array([3.0, 2.0, 1.0]), better), cluster(np.array([3.0, 2.0, 1.0]), better, rule="neighbour")
+    >>> estimates = np.array([3.0, 2.0, 1.0])
+    >>> assign_clusters(estimates, better), assign_clusters(estimates, better, rule="neighbour")
     (array([1, 1, 2]), array([1, 1, 1]))
     """
     if rule not in get_args(ClusterRule):
         raise OptionError(f"rule is {rule!r}; give 'any' or 'neighbour'")
     if estimates.ndim != 1:
         raise OptionError(f"estimates has shape {estimates.shape}; give one number per system")
-    better = checked_better(better, len(estimates))
+    better = validate_better(better, len(estimates))
     missing = np.isnan(estimates)
     numbers = np.zeros(len(estimates), dtype=np.int64)
     number, rivals = 0, np.empty(0, dtype=np.int64)
@@ -44,10 +45,10 @@ def cluster(estimates: FloatArray, better: BoolArray, rule: ClusterRule = "any")
     return numbers
 
 
-def checked_better(better: BoolArray, systems: int) -> BoolArray:
+def validate_better(better: BoolArray, systems: int) -> BoolArray:
     """Check a table of which system beats which: no system beats itself, no two beat each other.
 
-    >>> checked_better(np.array([[False, True], [False, False]]), 2)
+    >>> validate_better(np.array([[False, True], [False, False]]), 2)
     array([[False,  True],
            [False, False]])
     """
@@ -66,11 +67,11 @@ def checked_better(better: BoolArray, systems: int) -> BoolArray:
 _CHUNK = 1 << 22
 """Numbers that a temporary array may hold."""
 
-_RANK = 1e-12
+_MIN_EIGENVALUE = 1e-12
 """Eigenvalues of a correlation matrix, relative to the largest, below which they are rounding."""
 
 _TIE = 1e-9
-"""Difference of two draws, relative to their standard deviation, that is rounding (of eigenvectors, see `_RANK`)."""
+"""Relative difference of two draws that is rounding (of eigenvectors, see `_MIN_EIGENVALUE`)."""
 
 
 def normal_p(difference: FloatArray | float, se: FloatArray | float) -> FloatArray:
@@ -79,7 +80,7 @@ def normal_p(difference: FloatArray | float, se: FloatArray | float) -> FloatArr
     >>> normal_p(np.array([1.96, -1.96, 0.0, 2.0]), np.array([1.0, 1.0, 0.0, np.nan])).round(3)
     array([0.025, 0.975, 0.5  ,   nan])
     """
-    return np.asarray(ndtr(-_ratio(difference, se)), dtype=np.float64)
+    return np.asarray(ndtr(-_z_ratio(difference, se)), dtype=np.float64)
 
 
 def student_p(difference: FloatArray | float, se: FloatArray | float, df: FloatArray | float) -> FloatArray:
@@ -88,7 +89,7 @@ def student_p(difference: FloatArray | float, se: FloatArray | float, df: FloatA
     >>> student_p(np.array([2.0, 2.0, 2.0]), 1.0, np.array([5.0, np.inf, 0.0])).round(3)
     array([0.051, 0.023,   nan])
     """
-    ratio, freedom = np.broadcast_arrays(_ratio(difference, se), np.asarray(df, dtype=np.float64))
+    ratio, freedom = np.broadcast_arrays(_z_ratio(difference, se), np.asarray(df, dtype=np.float64))
     p_values = np.where(np.isinf(freedom), ndtr(-ratio), stdtr(freedom, -ratio))
     return np.where(freedom > 0, p_values, np.nan)
 
@@ -113,7 +114,7 @@ def rank_intervals(better: BoolArray) -> tuple[IntArray, IntArray]:
     >>> rank_intervals(np.array([[False, False, True], [False, False, False], [False, False, False]]))
     (array([1, 1, 2]), array([2, 3, 3]))
     """
-    better = checked_better(better, len(better))
+    better = validate_better(better, len(better))
     return 1 + better.sum(axis=0, dtype=np.int64), len(better) - better.sum(axis=1, dtype=np.int64)
 
 
@@ -122,7 +123,7 @@ def probability_best(
 ) -> FloatArray:
     """Probability that each system is the best: share of the draws of the true means that it wins.
 
-    They are drawn from N(estimate, Cov), or, with `shrink`, by `truth_draws`: from four systems on, the largest of
+    They are drawn from N(estimate, Cov), or, with `shrink`, by `draw_true_means`: from four systems on, the largest of
     noisy estimates is too large. Draws won by several systems are split. A system without an estimate has probability
     0; all are NaN where no system has an estimate, or their covariance is not known. It may be singular.
 
@@ -137,14 +138,16 @@ def probability_best(
     mean, cov = estimates[known], covariance[np.ix_(known, known)]
     if not len(known) or np.isnan(cov).any():
         return np.full(len(estimates), np.nan)
-    sd = _checked_sd(mean, cov)
+    sd = _validate_covariance(mean, cov)
     factor, rng = sd[:, None] * correlation_root(cov, sd), np.random.default_rng(seed)
-    rounding = _TIE * sd + _RANK * np.abs(mean)
+    rounding = _TIE * sd + _MIN_EIGENVALUE * np.abs(mean)
     wins = np.zeros(len(known))
-    for block in blocks(draws, len(known), _CHUNK):
+    for block in row_blocks(draws, len(known), _CHUNK):
         size = block.stop - block.start
         drawn = (
-            truth_draws(mean, cov, size, rng) if shrink else mean + rng.standard_normal((size, len(known))) @ factor.T
+            draw_true_means(mean, cov, size, rng)
+            if shrink
+            else mean + rng.standard_normal((size, len(known))) @ factor.T
         )
         won = drawn + rounding >= (drawn - rounding).max(axis=1, keepdims=True)
         wins += (won / won.sum(axis=1, keepdims=True)).sum(axis=0)
@@ -153,7 +156,7 @@ def probability_best(
     return result
 
 
-def _ratio(difference: FloatArray | float, se: FloatArray | float) -> FloatArray:
+def _z_ratio(difference: FloatArray | float, se: FloatArray | float) -> FloatArray:
     """Divide d by se; where se is 0, return an infinity of d's sign, or 0."""
     d, s = np.broadcast_arrays(np.asarray(difference, dtype=np.float64), np.asarray(se, dtype=np.float64))
     if (s < 0).any():
@@ -164,7 +167,7 @@ def _ratio(difference: FloatArray | float, se: FloatArray | float) -> FloatArray
     return np.where(np.isnan(d) | np.isnan(s), np.nan, ratio)
 
 
-def _checked_sd(mean: FloatArray, cov: FloatArray) -> FloatArray:
+def _validate_covariance(mean: FloatArray, cov: FloatArray) -> FloatArray:
     if np.isinf(mean).any() or np.isinf(cov).any():
         raise OptionError("estimates or covariance hold infinite values; give NaN for a system without an estimate")
     variance = np.diag(cov)
@@ -180,4 +183,4 @@ def correlation_root(cov: FloatArray, sd: FloatArray) -> FloatArray:
     """Return F with F F' = the correlation matrix; negative eigenvalues and rounding are taken for 0."""
     scale = np.where(sd > 0, sd, 1.0)
     values, vectors = np.linalg.eigh(cov / np.outer(scale, scale))
-    return np.asarray(vectors * np.sqrt(np.where(values > _RANK * values[-1], values, 0.0)), dtype=np.float64)
+    return np.asarray(vectors * np.sqrt(np.where(values > _MIN_EIGENVALUE * values[-1], values, 0.0)), dtype=np.float64)

@@ -14,8 +14,8 @@ from scipy.sparse.linalg import LinearOperator, cg
 from scipy.special import stdtr
 
 from aliquot.errors import OptionError
-from aliquot.stats.arrays import FloatArray, IntArray, group_centred, is_negligible, largest_size
-from aliquot.stats.clustered import student_quantile
+from aliquot.stats.arrays import FloatArray, IntArray, centre_by_group, is_negligible, max_abs
+from aliquot.stats.cluster_robust import student_quantile
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,24 +66,24 @@ def pooled_ridge(features: FloatArray, target: FloatArray, weight: FloatArray, r
     rooted = np.sqrt(cells)[:, :, None] * x
     flat = rooted.reshape(n * m, k)
     gram = flat.T @ flat / m + ridge * np.eye(k)
-    inverse = np.linalg.inv(gram) if ridge > _FIRM else _inverse(gram, _NOTHING * n)
+    inverse = np.linalg.inv(gram) if ridge > _MIN_FIRM_RIDGE else _pseudo_inverse(gram, _MIN_VARIANCE * n)
     slopes = inverse @ (flat.T @ (np.sqrt(cells) * y).ravel()) / m
     within = x @ slopes
-    if n > _MANY * k:  # leaving out one of very many items changes nothing that can be seen
+    if n > _MAX_EXACT_RATIO * k:  # leaving out one of very many items changes nothing that can be seen
         return PooledFit(slopes, within, np.where(present, within, 0.0))
     hat = (flat @ inverse).reshape(n, m, k) @ rooted.transpose(0, 2, 1) / m
     residual = np.sqrt(cells) * (y - within)
-    without = np.linalg.solve(np.eye(m)[None] - np.clip(hat, None, 1.0) * _OPEN, residual[:, :, None])[:, :, 0]
+    without = np.linalg.solve(np.eye(m)[None] - np.clip(hat, None, 1.0) * _MAX_LEVERAGE, residual[:, :, None])[:, :, 0]
     rescaled = np.divide(without, np.sqrt(cells), out=np.zeros_like(without), where=cells > 0)
     return PooledFit(slopes, within, np.where(present, y - rescaled, 0.0))
 
 
-_MANY = 1000
-_FIRM = 1e-6  # so much ridge makes any matrix invertible
-_NOTHING = 1e-10  # features are of unit size: less variance per item than this is rounding
+_MAX_EXACT_RATIO = 1000
+_MIN_FIRM_RIDGE = 1e-6  # so much ridge makes any matrix invertible
+_MIN_VARIANCE = 1e-10  # features are of unit size: less variance per item than this is rounding
 
 
-def _inverse(matrix: FloatArray, least: float) -> FloatArray:
+def _pseudo_inverse(matrix: FloatArray, least: float) -> FloatArray:
     """Pseudo-inverse that ignores directions in which the features do not vary."""
     values, vectors = np.linalg.eigh(matrix)
     inverse: FloatArray = (
@@ -92,7 +92,7 @@ def _inverse(matrix: FloatArray, least: float) -> FloatArray:
     return inverse
 
 
-_OPEN = 1.0 - 1e-9  # keeps I - H invertible when the slopes fit an item exactly
+_MAX_LEVERAGE = 1.0 - 1e-9  # keeps I - H invertible when the slopes fit an item exactly
 
 
 def _cell_means(features: FloatArray, cells: FloatArray) -> FloatArray:
@@ -103,43 +103,43 @@ def _cell_means(features: FloatArray, cells: FloatArray) -> FloatArray:
     return means
 
 
-def power(target: FloatArray, left_out: FloatArray, weight: FloatArray) -> float:
+def power_tuning(target: FloatArray, left_out: FloatArray, weight: FloatArray) -> float:
     """How much of the prediction to use, from 0 (none) to 1: the slope of targets on left-out predictions.
 
     A regression that only fits noise predicts nothing of the items it has not seen; its power is then near 0 and the
     estimate falls back to the mean (the idea of PPI++'s power tuning, with cross-fitted predictions).
 
     >>> y = np.array([[1.0], [2.0], [3.0]])
-    >>> power(y, y - y.mean(), np.ones(3))
+    >>> power_tuning(y, y - y.mean(), np.ones(3))
     1.0
     """
     present = np.isfinite(target)
     cells = np.where(present, weight[:, None], 0.0)
     centred = np.where(present, target - weighted_means(target, weight), 0.0)
     explained = float((cells * left_out**2).sum())
-    if is_negligible(np.sqrt(explained), largest_size(target) * np.sqrt(cells.sum())):
+    if is_negligible(np.sqrt(explained), max_abs(target) * np.sqrt(cells.sum())):
         return 0.0
     return float(np.clip((cells * left_out * centred).sum() / explained, 0.0, 1.0))
 
 
-def left_over(target: FloatArray, left_out: FloatArray, weight: FloatArray) -> float:
-    """Weighted sum of squares that left-out predictions, as far as they are used (`power`), leave of the targets.
+def residual_squares(target: FloatArray, left_out: FloatArray, weight: FloatArray) -> float:
+    """Weighted residual sum of squares of the left-out predictions, scaled by `power_tuning`.
 
     >>> y = np.array([[1.0], [2.0], [3.0]])
-    >>> left_over(y, 0.0 * y, np.ones(3)), left_over(y, y - y.mean(), np.ones(3))
+    >>> residual_squares(y, 0.0 * y, np.ones(3)), residual_squares(y, y - y.mean(), np.ones(3))
     (2.0, 0.0)
     """
     present = np.isfinite(target)
     cells = np.where(present, weight[:, None], 0.0)
     centred = np.where(present, target - weighted_means(target, weight), 0.0)
-    return float((cells * (centred - power(target, left_out, weight) * left_out) ** 2).sum())
+    return float((cells * (centred - power_tuning(target, left_out, weight) * left_out) ** 2).sum())
 
 
 # -- Ridge regression inside groups: slopes from what varies within a campaign, never from what differs between campai
 
 
-_STEPS = 30
-_CLOSE = 1e-4
+_MAX_STEPS = 30
+_TOLERANCE = 1e-4
 
 
 def group_weights(groups: IntArray) -> FloatArray:
@@ -153,18 +153,18 @@ def group_weights(groups: IntArray) -> FloatArray:
     return scaled
 
 
-def centred(values: FloatArray, groups: IntArray, weight: FloatArray) -> FloatArray:
+def centre_in_groups(values: FloatArray, groups: IntArray, weight: FloatArray) -> FloatArray:
     """Values (n or n x K) less the weighted mean of their group.
 
-    >>> centred(np.array([1.0, 3.0, 5.0]), np.array([0, 0, 1]), np.ones(3)).tolist()
+    >>> centre_in_groups(np.array([1.0, 3.0, 5.0]), np.array([0, 0, 1]), np.ones(3)).tolist()
     [-1.0, 1.0, 0.0]
     """
-    average = _averages(groups, weight)
+    average = _averaging_matrix(groups, weight)
     gathered: FloatArray = values - np.asarray(average @ values)[groups]
     return gathered
 
 
-def _averages(groups: IntArray, weight: FloatArray) -> sparse.csr_matrix:
+def _averaging_matrix(groups: IntArray, weight: FloatArray) -> sparse.csr_matrix:
     """The matrix that turns values into weighted means of groups."""
     count = int(groups.max()) + 1 if len(groups) else 0
     total = np.maximum(np.bincount(groups, weight, minlength=count), 1e-300)
@@ -172,37 +172,37 @@ def _averages(groups: IntArray, weight: FloatArray) -> sparse.csr_matrix:
     return sparse.csr_matrix((shares, (groups, np.arange(len(groups)))), shape=(count, len(groups)))
 
 
-def within_ridge(
+def within_group_ridge(
     features: FloatArray, target: FloatArray, groups: IntArray, weight: FloatArray, penalty: FloatArray
 ) -> FloatArray:
     """Slopes of few features, by solving the normal equations.
 
     >>> x = np.array([[0.0], [1.0], [0.0], [1.0]])
     >>> y = np.array([5.0, 7.0, -3.0, -1.0])  # slope 2 in both groups, which differ by 8
-    >>> within_ridge(x, y, np.array([0, 0, 1, 1]), np.ones(4), np.zeros(1)).round(6).tolist()
+    >>> within_group_ridge(x, y, np.array([0, 0, 1, 1]), np.ones(4), np.zeros(1)).round(6).tolist()
     [2.0]
     """
     if (np.asarray(penalty) < 0).any():
         raise OptionError("a ridge penalty is negative; choose 0 or more")
-    x, y = centred(features, groups, weight), centred(target, groups, weight)
+    x, y = centre_in_groups(features, groups, weight), centre_in_groups(target, groups, weight)
     gram = (x * weight[:, None]).T @ x + np.diag(np.maximum(penalty, 1e-9 * len(y)))
     slopes: FloatArray = np.linalg.solve(gram, x.T @ (weight * y))
     return slopes
 
 
-def sparse_within_ridge(
+def sparse_within_group_ridge(
     matrix: sparse.csr_matrix, target: FloatArray, groups: IntArray, weight: FloatArray, penalty: float
 ) -> FloatArray:
     """Slopes of very many sparse features, by conjugate gradients; centring is done on the fly.
 
     >>> x = sparse.csr_matrix(np.array([[0.0], [1.0], [0.0], [1.0]]))
     >>> y = np.array([5.0, 7.0, -3.0, -1.0])
-    >>> sparse_within_ridge(x, y, np.array([0, 0, 1, 1]), np.ones(4), 1e-9).round(6).tolist()
+    >>> sparse_within_group_ridge(x, y, np.array([0, 0, 1, 1]), np.ones(4), 1e-9).round(6).tolist()
     [2.0]
     """
     if penalty <= 0:
         raise OptionError(f"the ridge penalty {penalty} of very many features must be above 0")
-    average = _averages(groups, weight)
+    average = _averaging_matrix(groups, weight)
     transposed = matrix.T.tocsr()
 
     def centre(values: FloatArray) -> FloatArray:
@@ -216,19 +216,19 @@ def sparse_within_ridge(
 
     k = matrix.shape[1]
     operator = LinearOperator((k, k), matvec=product, dtype=np.float64)
-    slopes, _ = cg(operator, transposed @ (weight * centre(target)), rtol=_CLOSE, maxiter=_STEPS)
+    slopes, _ = cg(operator, transposed @ (weight * centre(target)), rtol=_TOLERANCE, maxiter=_MAX_STEPS)
     return np.asarray(slopes, dtype=np.float64)
 
 
 # -- What errors cost: a linear model of a score on the numbers of errors of each type -----------------
 
 
-_DEPENDENT = 1e-9
+_ROUNDING = 1e-9
 """Spread of an error type, relative to its own, that the others leave unexplained and that is rounding."""
 
 
 @dataclass(frozen=True, eq=False)
-class Importance:
+class ErrorSlopes:
     """Slopes of a score on error counts."""
 
     slopes: FloatArray  # points of the score per error; NaN for a type without a slope (see `reasons`)
@@ -245,7 +245,7 @@ class Importance:
 
 def error_importance(
     counts: FloatArray, score: FloatArray, cluster: IntArray, *, groups: IntArray | None = None, level: float = 0.95
-) -> Importance:
+) -> ErrorSlopes:
     """Regress a score on error counts by least squares, with cluster-robust intervals.
 
     Standard errors allow for dependence within clusters (sandwich with g/(g-1) (n-1)/(n-k), Student with g - 1 degrees
@@ -261,8 +261,8 @@ def error_importance(
     counts, score, cluster = counts[known], score[known], cluster[known]
     group = np.zeros(len(score), dtype=np.int64) if groups is None else np.unique(groups[known], return_inverse=True)[1]
     levels = int(group.max()) + 1 if len(group) else 0
-    x, y = group_centred(group, counts), group_centred(group, score)
-    reasons = _reasons(counts, x)
+    x, y = centre_by_group(group, counts), centre_by_group(group, score)
+    reasons = _find_reasons(counts, x)
     kept = np.array([not reason for reason in reasons], dtype=bool)
     if not kept.any():
         raise OptionError("no type of error varies over the judgments; there is nothing that could explain the score")
@@ -280,20 +280,20 @@ def error_importance(
     standardised, half = full * scale, student_quantile(level, g - 1) * errors * scale
     with np.errstate(divide="ignore", invalid="ignore"):  # an exact fit has no error: p is then 0
         p = 2 * stdtr(g - 1, -np.abs(full / errors))
-    return Importance(
+    return ErrorSlopes(
         full, standardised, errors * scale, standardised - half, standardised + half, p, r2, n, g, tuple(reasons)
     )
 
 
-def _reasons(counts: FloatArray, x: FloatArray) -> list[str]:
+def _find_reasons(counts: FloatArray, x: FloatArray) -> list[str]:
     """Say for each error type why it has no slope: it never varies, or the types before it determine it."""
     reasons, basis = [], np.zeros((len(x), 0))
     for column in range(x.shape[1]):
         length = float(np.linalg.norm(x[:, column]))
         rest = x[:, column] - basis @ (basis.T @ x[:, column])
-        if length <= _DEPENDENT * max(1.0, float(np.abs(counts[:, column]).max(initial=0.0))):
+        if length <= _ROUNDING * max(1.0, float(np.abs(counts[:, column]).max(initial=0.0))):
             reasons.append("never occurs" if not counts[:, column].any() else "never varies")
-        elif float(np.linalg.norm(rest)) <= _DEPENDENT**0.5 * length:
+        elif float(np.linalg.norm(rest)) <= _ROUNDING**0.5 * length:
             reasons.append("is determined by the others")
         else:
             reasons.append("")

@@ -1,9 +1,9 @@
 """Bootstrap of sums by matrix products: counts of drawn units times values, no indexing per draw.
 
-`Measure` is a function of item weights; `intervals` gives percentile intervals of measures by drawing items again.
-`sign_counts` counts which system of a pair comes out ahead. A trial's draw is a vector of counts, shared by all pairs
-and all tables of scores; a pair sees only items on which both systems have a score. Results depend on the seed only,
-not on the size of the blocks in which draws are made.
+`WeightedMeasure` is a function of item weights; `bootstrap_intervals` gives percentile intervals of measures by drawing
+items again. `bootstrap_sign_counts` counts which system of a pair comes out ahead. A trial's draw is a vector of
+counts, shared by all pairs and all tables of scores; a pair sees only items on which both systems have a score. Results
+depend on the seed only, not on the size of the blocks in which draws are made.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import numpy as np
 from scipy import sparse, stats
 
 from aliquot.errors import DataError, OptionError
-from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, Seed, blocks, check_scores
-from aliquot.stats.sequences import error_rate
+from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, Seed, row_blocks, validate_scores
+from aliquot.stats.confidence_sequences import error_rate
 
 BATCHES = 50
 """Batches that the trials are counted in; the spread between them gives Monte Carlo errors."""
@@ -34,19 +34,19 @@ _TIE = 1e-11
 _DIGITS = 1e-15
 """The same for the digits that the scores themselves have."""
 
-_COUNTS = 2_000_000  # counts held at a time
+_COUNTS_BLOCK = 2_000_000  # counts held at a time
 _ITEM_BLOCK = 250_000  # numbers held at a time: what fits into a processor's cache is quicker
-_DEFINED = 0.9
+_MIN_DEFINED = 0.9
 """Share of draws that must be defined; an interval over the rest would be about other data."""
-_SHIFTED = 0.1
+_MIN_EACH_SIDE = 0.1
 """Share of draws that must lie on either side of the value: where drawing shifts a coefficient, its percentiles say
 nothing of the value. Means over pairs of annotators with few shared units are such."""
 
 
-def resampled_counts(rng: np.random.Generator, trials: int, items: int, size: int) -> FloatArray:
+def bootstrap_counts(rng: np.random.Generator, trials: int, items: int, size: int) -> FloatArray:
     """How often each item comes in a draw of `size` items with replacement: trials x items.
 
-    >>> resampled_counts(np.random.default_rng(0), 2, 3, 6).sum(axis=1)
+    >>> bootstrap_counts(np.random.default_rng(0), 2, 3, 6).sum(axis=1)
     array([6., 6.])
     """
     if size > 5 * items:
@@ -56,33 +56,33 @@ def resampled_counts(rng: np.random.Generator, trials: int, items: int, size: in
     return np.bincount(drawn.ravel(), minlength=trials * items).reshape(trials, items).astype(np.float64)
 
 
-def child_seeds(seed: Seed, n: int) -> list[int]:
+def spawn_seeds(seed: Seed, n: int) -> list[int]:
     """Seeds of n streams that do not depend on each other.
 
-    >>> child_seeds(1, 2) == child_seeds(np.random.default_rng(1), 2)
+    >>> spawn_seeds(1, 2) == spawn_seeds(np.random.default_rng(1), 2)
     True
     """
     return [int(child) for child in np.random.default_rng(seed).integers(1 << 62, size=n)]
 
 
-def resampled_sums(units: FloatArray, draws: int, seed: Seed = 0) -> FloatArray:
+def bootstrap_sums(units: FloatArray, draws: int, seed: Seed = 0) -> FloatArray:
     """Sum of n units drawn with replacement from n centred units, `draws` times: draws x columns.
 
-    >>> resampled_sums(np.array([[1.0], [-1.0]]), 1000, seed=1).shape
+    >>> bootstrap_sums(np.array([[1.0], [-1.0]]), 1000, seed=1).shape
     (1000, 1)
     """
     rng, n = np.random.default_rng(seed), len(units)
     centred = units - units.mean(axis=0)
     result = np.empty((draws, units.shape[1]))
-    for rows in blocks(draws, n, _COUNTS):
-        result[rows] = resampled_counts(rng, rows.stop - rows.start, n, n) @ centred
+    for rows in row_blocks(draws, n, _COUNTS_BLOCK):
+        result[rows] = bootstrap_counts(rng, rows.stop - rows.start, n, n) @ centred
     return result
 
 
-def central_interval(draws: FloatArray, level: float = 0.95) -> tuple[float, float]:
+def percentile_interval(draws: FloatArray, level: float = 0.95) -> tuple[float, float]:
     """Draws between which `level` of them lie; NaN are left out. By position, as infinities cannot be interpolated.
 
-    >>> central_interval(np.append(np.arange(40.0), [np.inf, np.nan]))
+    >>> percentile_interval(np.append(np.arange(40.0), [np.inf, np.nan]))
     (1.0, 39.0)
     """
     tail = error_rate(level) / 2
@@ -94,7 +94,7 @@ def central_interval(draws: FloatArray, level: float = 0.95) -> tuple[float, flo
     return float(known[outward]), float(known[last - outward])
 
 
-class Measure(Protocol):
+class WeightedMeasure(Protocol):
     """Item weights (draws x items) in, one value per draw out."""
 
     @property
@@ -110,7 +110,7 @@ class Measure(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Additive:
+class AdditiveMeasure:
     """A measure that needs only sums over items."""
 
     sums: Any  # items x columns, dense or sparse
@@ -139,24 +139,24 @@ class Interval(NamedTuple):
     high: float
 
 
-def item_sums(item: IntArray, columns: Sequence[FloatArray], items: int) -> FloatArray:
+def sum_by_item(item: IntArray, columns: Sequence[FloatArray], items: int) -> FloatArray:
     """Sum columns of judgments (or units) over their items: items x columns.
 
-    >>> item_sums(np.array([0, 0, 1]), [np.array([1.0, 2.0, 5.0])], 2).tolist()
+    >>> sum_by_item(np.array([0, 0, 1]), [np.array([1.0, 2.0, 5.0])], 2).tolist()
     [[3.0], [5.0]]
     """
     return np.column_stack([np.bincount(item, column, minlength=items) for column in columns])
 
 
-def sparse_item_sums(item: IntArray, column: IntArray, values: FloatArray, shape: tuple[int, int]) -> Any:
+def sparse_sum_by_item(item: IntArray, column: IntArray, values: FloatArray, shape: tuple[int, int]) -> Any:
     """Sum values into a sparse items x columns table; places that occur twice add up."""
     return sparse.csr_array((values, (item, column)), shape=shape)
 
 
-def value_of(measure: Measure) -> float:
+def measure_value(measure: WeightedMeasure) -> float:
     """The measure on the items as they are.
 
-    >>> value_of(Additive(np.array([[1.0], [2.0]]), lambda sums: sums[:, 0]))
+    >>> measure_value(AdditiveMeasure(np.array([[1.0], [2.0]]), lambda sums: sums[:, 0]))
     3.0
     """
     if measure.items == 0:
@@ -164,43 +164,45 @@ def value_of(measure: Measure) -> float:
     return float(measure(np.ones((1, measure.items)))[0])
 
 
-def intervals(measures: Sequence[Measure], draws: int, seed: Seed = 0, confidence: float = 0.95) -> list[Interval]:
+def bootstrap_intervals(
+    measures: Sequence[WeightedMeasure], draws: int, seed: Seed = 0, confidence: float = 0.95
+) -> list[Interval]:
     """The measures' values with percentile intervals from the same draws of items.
 
     Percentiles are expanded to t quantiles (Hesterberg 2015, "What teachers should know about the bootstrap", 3.3):
     a plain percentile interval is too narrow for few items. Fewer than two items, no draws, too many undefined draws,
     or draws that nearly all lie on one side of the value give no interval.
 
-    >>> mean = Additive(np.array([[1.0, 1.0], [3.0, 1.0], [2.0, 1.0]]), lambda sums: sums[:, 0] / sums[:, 1])
-    >>> intervals([mean], 200, seed=1)[0].value
+    >>> mean = AdditiveMeasure(np.array([[1.0, 1.0], [3.0, 1.0], [2.0, 1.0]]), lambda sums: sums[:, 0] / sums[:, 1])
+    >>> bootstrap_intervals([mean], 200, seed=1)[0].value
     2.0
     """
     if draws < 0:
         raise OptionError(f"bootstrap={draws}: give a number of draws, or 0 for no intervals")
     if not 0 < confidence < 1:
         raise OptionError(f"confidence={confidence}: choose between 0 and 1, e.g. 0.95")
-    values = [value_of(measure) for measure in measures]
+    values = [measure_value(measure) for measure in measures]
     items = measures[0].items if measures else 0
     if draws == 0 or items < 2:
         return [Interval(value, np.nan, np.nan) for value in values]
     rng, width = np.random.default_rng(seed), max(items, *(measure.width for measure in measures))
     drawn = []  # blocks x measures x draws
-    for rows in blocks(draws, width, _ITEM_BLOCK):
-        counts = resampled_counts(rng, rows.stop - rows.start, items, items)
+    for rows in row_blocks(draws, width, _ITEM_BLOCK):
+        counts = bootstrap_counts(rng, rows.stop - rows.start, items, items)
         drawn.append([measure(counts) for measure in measures])
     return [
-        Interval(value, *_percentiles(value, np.concatenate(parts), items, confidence))
+        Interval(value, *_expanded_percentiles(value, np.concatenate(parts), items, confidence))
         for value, parts in zip(values, zip(*drawn, strict=True), strict=True)
     ]
 
 
-def _percentiles(value: float, drawn: FloatArray, items: int, confidence: float) -> tuple[float, float]:
+def _expanded_percentiles(value: float, drawn: FloatArray, items: int, confidence: float) -> tuple[float, float]:
     defined = drawn[np.isfinite(drawn)]
-    if len(defined) < _DEFINED * len(drawn):
+    if len(defined) < _MIN_DEFINED * len(drawn):
         return float("nan"), float("nan")
     near = 1e-9 * max(1.0, abs(value))
     below, above = (defined < value + near).mean(), (defined > value - near).mean()
-    if min(below, above) < _SHIFTED:
+    if min(below, above) < _MIN_EACH_SIDE:
         return float("nan"), float("nan")
     wide = np.sqrt(items / (items - 1)) * stats.t.ppf(0.5 + confidence / 2, items - 1)
     low, high = np.quantile(defined, stats.norm.cdf([-wide, wide]))
@@ -225,7 +227,7 @@ class SignCounts:
 
 
 @dataclass(frozen=True)
-class Contrasts:
+class PairContrasts:
     """Tables of scores made ready for products with counts."""
 
     tables: IntArray  # which tables of the stack these are
@@ -249,7 +251,7 @@ class Contrasts:
         return np.add(difference > tie, difference >= -tie, dtype=np.int8)
 
 
-def sign_counts(
+def bootstrap_sign_counts(
     scores: FloatArray, trials: int, *, size: int | None = None, seed: Seed = 0, partner: FloatArray | None = None
 ) -> SignCounts:
     """Count who is ahead in `trials` draws of items with replacement, for every pair of systems and table.
@@ -258,10 +260,10 @@ def sign_counts(
     wins are counted jointly with theirs.
 
     >>> scores = np.array([[[2.0, 1.0], [1.0, 3.0], [4.0, 1.0]]])
-    >>> sign_counts(scores, 1000, seed=1).share().round(2)  # of the 27 draws 17 are won, 3 are ties
+    >>> bootstrap_sign_counts(scores, 1000, seed=1).share().round(2)  # of the 27 draws 17 are won, 3 are ties
     array([[0.68]])
     """
-    check_scores(scores, "tables x items x systems")
+    validate_scores(scores, "tables x items x systems")
     _, items, systems = scores.shape
     if partner is not None and partner.shape != scores.shape[1:]:
         raise OptionError(f"partner is {partner.shape} and scores {scores.shape}; give items x systems as in scores")
@@ -274,25 +276,25 @@ def sign_counts(
     pairs = systems * (systems - 1) // 2
     plus = np.full((len(per_batch), len(scores), pairs), np.nan)
     joint = None if partner is None else plus.copy()
-    beside = None if partner is None else next(iter(contrasts(partner[None])))
-    (draw_seed,) = child_seeds(seed, 1)
-    for block in contrasts(scores):
+    beside = None if partner is None else next(iter(pair_contrasts(partner[None])))
+    (draw_seed,) = spawn_seeds(seed, 1)
+    for block in pair_contrasts(scores):
         rng = np.random.default_rng(draw_seed)  # every block of tables sees the same draws
         for batch, batch_trials in enumerate(per_batch):
-            won, both = _batch(block, beside, rng, int(batch_trials), items, size)
+            won, both = _count_batch(block, beside, rng, int(batch_trials), items, size)
             plus[batch, block.tables] = won
             if joint is not None:
                 joint[batch, block.tables] = both
     return SignCounts(plus, joint, per_batch)
 
 
-def _batch(
-    block: Contrasts, beside: Contrasts | None, rng: np.random.Generator, trials: int, items: int, size: int
+def _count_batch(
+    block: PairContrasts, beside: PairContrasts | None, rng: np.random.Generator, trials: int, items: int, size: int
 ) -> tuple[FloatArray, FloatArray]:
     """Count the wins of one batch: alone, and together with the partner."""
     won, both = np.zeros(block.known.shape), np.zeros(block.known.shape)
-    for some in blocks(trials, max(items, size, len(block.matrix), block.known.size), _CHUNK):
-        counts = resampled_counts(rng, some.stop - some.start, items, size)
+    for some in row_blocks(trials, max(items, size, len(block.matrix), block.known.size), _CHUNK):
+        counts = bootstrap_counts(rng, some.stop - some.start, items, size)
         signs = block.signs(block.add(counts), size)
         won += signs.sum(axis=2, dtype=np.int64) / 2
         if beside is not None:
@@ -303,7 +305,7 @@ def _batch(
     return won, both
 
 
-def contrasts(scores: FloatArray) -> Iterator[Contrasts]:
+def pair_contrasts(scores: FloatArray) -> Iterator[PairContrasts]:
     """Make tables of scores (tables x items x systems) ready, as many at a time as fit in memory.
 
     Where each item has all scores or none (for the systems that have any), sums by system suffice, and are a few
@@ -316,11 +318,11 @@ def contrasts(scores: FloatArray) -> Iterator[Contrasts]:
     pairs = systems * (systems - 1) // 2
     for by_system, width in ((True, systems), (False, pairs)):
         tables = np.flatnonzero(regular == by_system)
-        for some in blocks(len(tables), items * max(1, width), _BLOCK):
-            yield _contrasts(scores, present, tables[some], by_system)
+        for some in row_blocks(len(tables), items * max(1, width), _BLOCK):
+            yield _build_contrasts(scores, present, tables[some], by_system)
 
 
-def _contrasts(scores: FloatArray, present: BoolArray, tables: IntArray, by_system: bool) -> Contrasts:
+def _build_contrasts(scores: FloatArray, present: BoolArray, tables: IntArray, by_system: bool) -> PairContrasts:
     first, second = np.triu_indices(scores.shape[2], 1)
     values, there = scores[tables], np.asarray(present[tables])
     filled = np.where(there, values, 0.0)
@@ -340,14 +342,14 @@ def _contrasts(scores: FloatArray, present: BoolArray, tables: IntArray, by_syst
         terms = np.abs(columns).sum(axis=1)
     tie = _TIE * terms / items + digits[:, first] + digits[:, second]
     matrix = np.ascontiguousarray(columns.transpose(0, 2, 1)).reshape(-1, scores.shape[1])
-    return Contrasts(tables, matrix, by_system, tie, known, first, second)
+    return PairContrasts(tables, matrix, by_system, tie, known, first, second)
 
 
-def signs_on_all(scores: FloatArray) -> IntArray:
+def full_sample_signs(scores: FloatArray) -> IntArray:
     """Who is ahead on all items, once each: tables x pairs, in -1, 0, 1."""
     items, systems = scores.shape[1:]
     signs = np.zeros((len(scores), systems * (systems - 1) // 2), dtype=np.int64)
-    for block in contrasts(scores):
+    for block in pair_contrasts(scores):
         signs[block.tables] = block.signs(block.add(np.ones((1, items))), items)[:, :, 0] - 1
     return signs
 

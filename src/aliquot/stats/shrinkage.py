@@ -11,13 +11,13 @@ from functools import cached_property
 import numpy as np
 from scipy.special import gammainc
 
-from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, is_negligible, snapped
+from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, is_negligible, snap_to_zero
 
-MOST = 0.9995
-_SHARES = np.linspace(0.0, MOST, 400)
-FEWEST_SYSTEMS = 4
+MAX_SHARE = 0.9995
+_SHARES = np.linspace(0.0, MAX_SHARE, 400)
+MIN_SYSTEMS = 4
 """With fewer systems, common shift and deviations cannot be separated."""
-_SMALLEST = 1e-200
+_TINY = 1e-200
 
 
 def real_share(deviations: FloatArray, variance: float) -> float:
@@ -34,7 +34,7 @@ def real_share(deviations: FloatArray, variance: float) -> float:
         return 1.0
     shape, x = (len(deviations) + 1) / 2, float(deviations @ deviations) / (2 * variance)
     below = float(gammainc(shape, x))
-    if below < _SMALLEST:  # the limit for x -> 0, where both functions vanish
+    if below < _TINY:  # the limit for x -> 0, where both functions vanish
         return 1.0 / (shape + 1.0)
     return float(np.clip(1.0 - shape * float(gammainc(shape + 1.0, x)) / (x * below), 0.0, 1.0))
 
@@ -64,32 +64,34 @@ def contrast_variance(covariance: FloatArray) -> float:
     1.0
     """
     m, total = len(covariance), float(np.trace(covariance))
-    return float(snapped(np.asarray(total - covariance.sum() / m), total)) / (m - 1)
+    return float(snap_to_zero(np.asarray(total - covariance.sum() / m), total)) / (m - 1)
 
 
-def shrunk(values: FloatArray, prediction: FloatArray, covariance: FloatArray) -> tuple[FloatArray, float]:
+def shrink_to_prediction(
+    values: FloatArray, prediction: FloatArray, covariance: FloatArray
+) -> tuple[FloatArray, float]:
     """Estimates drawn towards a prediction of them, as far as the estimates themselves say that it can be trusted.
 
     values - prediction = common shift + deviations; the shift is kept, the deviations are multiplied by the share of
     them that is real. What is known exactly stays. Fewer than four systems stay unchanged, with factor 1; NaN stays NaN
     and takes no part.
 
-    >>> shrunk(np.array([1.0, 2.0, 3.0, 4.0]), np.zeros(4), np.zeros((4, 4)))
+    >>> shrink_to_prediction(np.array([1.0, 2.0, 3.0, 4.0]), np.zeros(4), np.zeros((4, 4)))
     (array([1., 2., 3., 4.]), 1.0)
     """
     known = np.isfinite(values) & np.isfinite(np.diag(covariance))
-    if known.sum() < FEWEST_SYSTEMS:
+    if known.sum() < MIN_SYSTEMS:
         return values, 1.0
     gap = (values - prediction)[known]
     deviations = gap - gap.mean()
     share = real_share(deviations, contrast_variance(covariance[np.ix_(known, known)]))
     drawn = prediction[known] + gap.mean() + share * deviations
     result = values.copy()
-    result[known] = np.where(_exact(values, covariance)[known], values[known], drawn)
+    result[known] = np.where(_is_exact(values, covariance)[known], values[known], drawn)
     return result, share
 
 
-def _exact(values: FloatArray, covariance: FloatArray) -> BoolArray:
+def _is_exact(values: FloatArray, covariance: FloatArray) -> BoolArray:
     """Systems whose error is 0 but for rounding."""
     return is_negligible(np.sqrt(np.clip(np.diag(covariance), 0.0, None)), values)
 
@@ -97,32 +99,32 @@ def _exact(values: FloatArray, covariance: FloatArray) -> BoolArray:
 _NEAR, _FAR = 1.5, 3.0  # robust standard deviations up to which a system is drawn fully, and from which not at all
 
 
-def drawn_together(values: FloatArray, prediction: FloatArray, covariance: FloatArray) -> tuple[FloatArray, float]:
-    """As `shrunk`, but a system far from what the others show stays where it is: it is another kind of system.
+def shrink_robustly(values: FloatArray, prediction: FloatArray, covariance: FloatArray) -> tuple[FloatArray, float]:
+    """Shrink as `shrink_to_prediction`, but leave outlying systems where they are.
 
     Deviations from the prediction are measured in robust standard deviations (median, MAD). Systems within 1.5 of them
     say which share of the deviations is real and are drawn; the draw fades out up to 3.
 
-    >>> values, share = drawn_together(np.array([0.0, 0.1, 0.2, 0.3, 9.0]), np.zeros(5), np.eye(5))
+    >>> values, share = shrink_robustly(np.array([0.0, 0.1, 0.2, 0.3, 9.0]), np.zeros(5), np.eye(5))
     >>> bool(share < 0.5), float(values[4])
     (True, 9.0)
     """
     known = np.isfinite(values) & np.isfinite(np.diag(covariance))
-    if known.sum() < FEWEST_SYSTEMS:
+    if known.sum() < MIN_SYSTEMS:
         return values, 1.0
     gap = (values - prediction)[known]
     far = np.abs(gap - np.median(gap))
     scale = 1.4826 * float(np.median(far))
-    drawn = np.clip((_FAR - far / max(scale, _SMALLEST)) / (_FAR - _NEAR), 0.0, 1.0)
+    drawn = np.clip((_FAR - far / max(scale, _TINY)) / (_FAR - _NEAR), 0.0, 1.0)
     like = drawn >= 0.5
-    if like.sum() < FEWEST_SYSTEMS:
+    if like.sum() < MIN_SYSTEMS:
         return values, 1.0
     deviations = gap - float((drawn * gap).sum() / drawn.sum())
     inner = np.flatnonzero(known)[like]
     variance = contrast_variance(covariance[np.ix_(inner, inner)])
     share = real_share(deviations[like] - deviations[like].mean(), variance)
     result = values.copy()
-    drawn = np.where(_exact(values, covariance)[known], 0.0, drawn)
+    drawn = np.where(_is_exact(values, covariance)[known], 0.0, drawn)
     result[known] = values[known] - drawn * (1.0 - share) * deviations
     return result, share
 
@@ -186,7 +188,9 @@ def _kurtosis(units: FloatArray, mass: FloatArray) -> FloatArray:
     return np.where(known, (share @ units**4) / np.where(known, second, 1.0) ** 2, np.nan)
 
 
-def forecast(residual: FloatArray, weight: FloatArray, expected: FloatArray, n: float, copies: float = 1.0) -> Forecast:
+def forecast_sample(
+    residual: FloatArray, weight: FloatArray, expected: FloatArray, n: float, copies: float = 1.0
+) -> Forecast:
     """Forecast the units of a sample in which an item like i is drawn `expected[i]` times.
 
     The future inclusion probability is expected / copies, where the future population holds `copies` items for every
@@ -196,7 +200,7 @@ def forecast(residual: FloatArray, weight: FloatArray, expected: FloatArray, n: 
     population each judged one stands for; `n`, the future sample size, is the sum of the expected draws of all items.
 
     >>> e = np.array([[-1.0], [0.0], [1.0]])
-    >>> future = forecast(e, np.full(3, 10.0), np.full(3, 0.2), n=6)
+    >>> future = forecast_sample(e, np.full(3, 10.0), np.full(3, 0.2), n=6)
     >>> bool(np.isclose(future.covariance[0, 0], (1 / 6 - 1 / 30) * e.var(ddof=1)))
     True
     """
@@ -209,29 +213,29 @@ def forecast(residual: FloatArray, weight: FloatArray, expected: FloatArray, n: 
     return Forecast(np.sqrt(free)[:, None] * (parts - centre), mass, float(weight.sum()), float(n))
 
 
-def pairs_in(expected: FloatArray, cluster: IntArray) -> float:
+def expected_cluster_pairs(expected: FloatArray, cluster: IntArray) -> float:
     """Expected number of ordered pairs of drawn items of the same cluster; draws are taken for independent.
 
-    >>> pairs_in(np.array([0.5, 0.5, 1.0]), np.array([0, 0, 1]))
+    >>> expected_cluster_pairs(np.array([0.5, 0.5, 1.0]), np.array([0, 0, 1]))
     0.5
     """
     sums = np.bincount(cluster, expected)
     return float(max(0.0, (sums**2).sum() - (expected**2).sum()))
 
 
-def truth_draws(values: FloatArray, covariance: FloatArray, draws: int, rng: np.random.Generator) -> FloatArray:
+def draw_true_means(values: FloatArray, covariance: FloatArray, draws: int, rng: np.random.Generator) -> FloatArray:
     """Draw what the true means may be, given estimates of them: draws x M.
 
     Systems are alike before anything is known of them: theta_a ~ N(mu, s). Drawing from N(estimate, Cov) alone would
     spread the systems by the error once more, and promise too easy a ranking. With fewer than four systems the share of
     the spread that is real cannot be estimated, and the estimates are taken as they are.
 
-    >>> theta = truth_draws(np.array([1.0, 2.0, 3.0, 4.0]), np.eye(4) * 1e-6, 500, np.random.default_rng(0))
+    >>> theta = draw_true_means(np.array([1.0, 2.0, 3.0, 4.0]), np.eye(4) * 1e-6, 500, np.random.default_rng(0))
     >>> theta.mean(axis=0).round(2)
     array([1., 2., 3., 4.])
     """
-    error = rng.standard_normal((draws, len(values))) @ root(covariance).T
-    if len(values) < FEWEST_SYSTEMS:
+    error = rng.standard_normal((draws, len(values))) @ covariance_root(covariance).T
+    if len(values) < MIN_SYSTEMS:
         return values + error
     middle = float(values.mean())
     shares, probability = share_posterior(values - middle, contrast_variance(covariance))
@@ -241,28 +245,28 @@ def truth_draws(values: FloatArray, covariance: FloatArray, draws: int, rng: np.
     return drawn
 
 
-def smaller(covariance: FloatArray, known: FloatArray) -> FloatArray:
+def cap_covariance(covariance: FloatArray, known: FloatArray) -> FloatArray:
     """The covariance with every direction in which it exceeds what is known already cut to that.
 
-    >>> smaller(np.diag([1.0, 4.0]), np.diag([2.0, 2.0])).round(9).tolist()
+    >>> cap_covariance(np.diag([1.0, 4.0]), np.diag([2.0, 2.0])).round(9).tolist()
     [[1.0, 0.0], [0.0, 2.0]]
     """
-    half, share, axes = _shares(covariance, known)
+    half, share, axes = _relative_eigenvalues(covariance, known)
     cut: FloatArray = half @ (axes * share) @ axes.T @ half
     return cut
 
 
-def joined(first: FloatArray, second: FloatArray) -> FloatArray:
+def combine_covariances(first: FloatArray, second: FloatArray) -> FloatArray:
     """Covariance of the best average of two independent estimates: (A^-1 + B^-1)^-1 = A (A + B)^-1 B.
 
-    >>> joined(np.eye(1) * 3.0, np.eye(1) * 6.0).tolist()
+    >>> combine_covariances(np.eye(1) * 3.0, np.eye(1) * 6.0).tolist()
     [[2.0]]
     """
     both: FloatArray = first @ np.linalg.pinv(first + second, hermitian=True) @ second
     return (both + both.T) / 2
 
 
-def continued(
+def extend_estimates(
     truth: FloatArray, values: FloatArray, known: FloatArray, covariance: FloatArray, draws: FloatArray
 ) -> FloatArray:
     """Estimates after more items of the same set, given the truth and the present estimates (draws x M).
@@ -272,18 +276,18 @@ def continued(
     values) and its variance F - F C^-1 F. A fresh sample in its place would let go of what is known. `draws` are
     standard normal.
 
-    >>> x = continued(np.full((4, 1), 3.0), np.zeros(1), np.eye(1), np.eye(1) * 0.25, np.zeros((4, 1)))
+    >>> x = extend_estimates(np.full((4, 1), 3.0), np.zeros(1), np.eye(1), np.eye(1) * 0.25, np.zeros((4, 1)))
     >>> float(x[0, 0].round(9))
     2.25
     """
-    half, share, axes = _shares(covariance, known)
+    half, share, axes = _relative_eigenvalues(covariance, known)
     back = np.linalg.pinv(half, hermitian=True)
     seen, noise = (truth - values) @ back @ axes, draws @ axes
     final: FloatArray = values + ((1 - share) * seen + np.sqrt(share * (1 - share)) * noise) @ axes.T @ half
     return final
 
 
-def _shares(covariance: FloatArray, known: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _relative_eigenvalues(covariance: FloatArray, known: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """The symmetric root of `known`, and shares of it (0 to 1) that are left along orthogonal axes."""
     values, vectors = np.linalg.eigh(known)
     values = np.where(values > 1e-12 * max(float(values.max(initial=0.0)), 1e-300), values, 0.0)
@@ -293,10 +297,10 @@ def _shares(covariance: FloatArray, known: FloatArray) -> tuple[FloatArray, Floa
     return half, np.clip(share, 0.0, 1.0), axes
 
 
-def root(covariance: FloatArray) -> FloatArray:
+def covariance_root(covariance: FloatArray) -> FloatArray:
     """A matrix R with R R' = covariance, which may have any rank.
 
-    >>> r = root(np.ones((2, 2)))
+    >>> r = covariance_root(np.ones((2, 2)))
     >>> (r @ r.T).round(12).tolist()
     [[1.0, 1.0], [1.0, 1.0]]
     """

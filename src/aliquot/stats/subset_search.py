@@ -24,7 +24,7 @@ from scipy.optimize import Bounds, LinearConstraint, OptimizeResult, milp
 from scipy.sparse import csr_array
 
 from aliquot.errors import OptionError
-from aliquot.stats.arrays import FloatArray, IntArray, Seed, blocks
+from aliquot.stats.arrays import FloatArray, IntArray, Seed, row_blocks
 from aliquot.stats.pairwise import analytic_p, pair_differences, permutation_p, spa, spa_from_sums
 
 _SLACK = 1e-9
@@ -84,21 +84,21 @@ def knapsack(
     >>> best.chosen, best.utility, best.optimal
     (array([1, 2]), 10.0, True)
     """
-    _check(utility, cost, budget, time_limit, gap)
+    _validate_knapsack(utility, cost, budget, time_limit, gap)
     if _fits(cost, budget):
-        return _result(np.arange(len(cost)), utility, cost, bound=0.0)
+        return _build_result(np.arange(len(cost)), utility, cost, bound=0.0)
     free = np.flatnonzero(cost == 0)
     open_items = np.flatnonzero((cost > 0) & (cost <= budget * (1 + _SLACK)) & (utility > 0))
     if _fits(cost[open_items], budget):
-        return _result(np.concatenate([free, open_items]), utility, cost, bound=0.0)
+        return _build_result(np.concatenate([free, open_items]), utility, cost, bound=0.0)
     with np.errstate(over="ignore"):
         ratio = utility[open_items] / cost[open_items]
     ranked = open_items[np.argsort(-ratio, kind="stable")]
-    chosen, bound = _solve(utility[ranked], cost[ranked], budget, time_limit, gap)
-    return _result(np.concatenate([free, ranked[chosen]]), utility, cost, bound + math.fsum(utility[free]))
+    chosen, bound = _solve_ranked(utility[ranked], cost[ranked], budget, time_limit, gap)
+    return _build_result(np.concatenate([free, ranked[chosen]]), utility, cost, bound + math.fsum(utility[free]))
 
 
-def _check(utility: FloatArray, cost: FloatArray, budget: float, time_limit: float, gap: float) -> None:
+def _validate_knapsack(utility: FloatArray, cost: FloatArray, budget: float, time_limit: float, gap: float) -> None:
     for name, values in (("utility", utility), ("cost", cost)):
         if values.ndim != 1 or len(values) != len(cost):
             raise OptionError(f"{name} has shape {values.shape}; give one number for each of the {len(cost)} items")
@@ -114,7 +114,7 @@ def _fits(cost: FloatArray, budget: float) -> bool:
     return math.fsum(cost) <= budget * (1 + _SLACK)
 
 
-def _result(chosen: IntArray, utility: FloatArray, cost: FloatArray, bound: float) -> KnapsackResult:
+def _build_result(chosen: IntArray, utility: FloatArray, cost: FloatArray, bound: float) -> KnapsackResult:
     """Total up the chosen items; a bound below their utility is rounding and proves them optimal."""
     total = math.fsum(utility[chosen])
     proven = max(0.0, (bound - total) / bound) if bound > 0 else 0.0
@@ -127,7 +127,7 @@ def _result(chosen: IntArray, utility: FloatArray, cost: FloatArray, bound: floa
     )
 
 
-def _solve(
+def _solve_ranked(
     utility: FloatArray, cost: FloatArray, budget: float, time_limit: float, gap: float
 ) -> tuple[IntArray, float]:
     """Choose among items sorted by ratio that do not all fit; also return an upper bound of the optimum.
@@ -136,7 +136,7 @@ def _solve(
     that is too large is first solved in its most doubtful part, which nearly always closes that distance.
     """
     capacity, deadline = budget * (1 + _SLACK), monotonic() + time_limit
-    relaxed = _relax(utility, cost, capacity)
+    relaxed = _solve_relaxation(utility, cost, capacity)
     chosen = _greedy(cost, budget * (1 + _SLACK / 2))
     for size in _CORE_SIZES:
         value = math.fsum(utility[chosen])
@@ -161,7 +161,7 @@ def _solve(
     return chosen, relaxed.bound
 
 
-def _relax(utility: FloatArray, cost: FloatArray, capacity: float) -> _Relaxation:
+def _solve_relaxation(utility: FloatArray, cost: FloatArray, capacity: float) -> _Relaxation:
     """Solve the linear relaxation: take items by ratio, and a fraction of the first that does not fit."""
     spent = np.cumsum(cost)
     stop = min(int(np.searchsorted(spent, capacity, side="right")), len(cost) - 1)
@@ -221,7 +221,7 @@ def _run_highs(
     for row, cover in zip(rows[1:], covers, strict=True):
         row[cover] = 1.0
     limits = np.array([_SCALE, *(len(cover) - 1.0 for cover in covers)])
-    with _quiet():
+    with _silence_stdout():
         return milp(
             c=utility * (-_SCALE / total),
             integrality=np.ones(len(cost)),
@@ -235,7 +235,7 @@ _stdout_lock = Lock()
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def _silence_stdout() -> Iterator[None]:
     """Keep standard output clean: HiGHS prints a line of debugging in C (jump-dev/HiGHS.jl#312) if told to be silent.
 
     The lock is there because two threads that each save and restore descriptor 1 could leave it pointing nowhere.
@@ -261,7 +261,7 @@ def _quiet() -> Iterator[None]:
 # -- Random search for the subset that ranks systems like the whole set ------------------------------------------------
 
 
-Judge = Callable[[IntArray, IntArray], FloatArray]
+SubsetScorer = Callable[[IntArray, IntArray], FloatArray]
 """Accuracy of the items chosen so far with each of many extensions (one per row)."""
 
 _CHUNK = 1 << 22
@@ -288,10 +288,10 @@ def best_random_subset(
     (10, True)
     """
     fixed = np.empty(0, dtype=np.int64) if start is None else np.asarray(start, dtype=np.int64)
-    _check_search(scores, n, simulations, fixed)
+    _validate_search(scores, n, simulations, fixed)
     rng = np.random.default_rng(seed)
-    judge = _analytic_judge(scores) if analytic else _permutation_judge(scores, permutations, rng)
-    return _extend(judge, len(scores), fixed, n - len(fixed), simulations, rng)
+    judge = _analytic_scorer(scores) if analytic else _permutation_scorer(scores, permutations, rng)
+    return _best_extension(judge, len(scores), fixed, n - len(fixed), simulations, rng)
 
 
 def greedy_subset(
@@ -305,16 +305,16 @@ def greedy_subset(
     (10, True)
     """
     chosen = np.empty(0, dtype=np.int64)
-    _check_search(scores, n, simulations, chosen)
+    _validate_search(scores, n, simulations, chosen)
     if step < 1:
         raise OptionError(f"step is {step}; add at least 1 item at a time")
-    rng, judge, accuracy = np.random.default_rng(seed), _analytic_judge(scores), float("nan")
+    rng, judge, accuracy = np.random.default_rng(seed), _analytic_scorer(scores), float("nan")
     while len(chosen) < n:
-        chosen, accuracy = _extend(judge, len(scores), chosen, min(step, n - len(chosen)), simulations, rng)
+        chosen, accuracy = _best_extension(judge, len(scores), chosen, min(step, n - len(chosen)), simulations, rng)
     return chosen, accuracy
 
 
-def _check_search(scores: FloatArray, n: int, simulations: int, start: IntArray) -> None:
+def _validate_search(scores: FloatArray, n: int, simulations: int, start: IntArray) -> None:
     if scores.ndim != 2 or scores.shape[1] < 2:
         raise OptionError(f"scores has shape {scores.shape}; give an items x systems table with at least 2 systems")
     if simulations < 1:
@@ -325,7 +325,7 @@ def _check_search(scores: FloatArray, n: int, simulations: int, start: IntArray)
         raise OptionError(f"n is {n}; give a number from {max(1, len(start))} to {len(scores)}, the number of items")
 
 
-def _analytic_judge(scores: FloatArray) -> Judge:
+def _analytic_scorer(scores: FloatArray) -> SubsetScorer:
     """Judge by the analytic p-values: sums of d and d^2 over a subset are one sparse product."""
     difference = pair_differences(scores)
     terms = np.hstack([difference, difference**2])
@@ -342,7 +342,7 @@ def _analytic_judge(scores: FloatArray) -> Judge:
     return judge
 
 
-def _permutation_judge(scores: FloatArray, permutations: int, rng: np.random.Generator) -> Judge:
+def _permutation_scorer(scores: FloatArray, permutations: int, rng: np.random.Generator) -> SubsetScorer:
     """Judge by the sign-flip test, with the same flips for every subset so that luck does not choose."""
     flips = int(rng.integers(2**62))
     target = permutation_p(scores, permutations, flips)
@@ -354,15 +354,15 @@ def _permutation_judge(scores: FloatArray, permutations: int, rng: np.random.Gen
     return judge
 
 
-def _extend(
-    judge: Judge, items: int, start: IntArray, size: int, simulations: int, rng: np.random.Generator
+def _best_extension(
+    judge: SubsetScorer, items: int, start: IntArray, size: int, simulations: int, rng: np.random.Generator
 ) -> tuple[IntArray, float]:
     """Return `start` with the best of `simulations` random extensions, and its accuracy."""
     pool = np.setdiff1d(np.arange(items), start)
     best, accuracy = start, -np.inf
     if not size:
         return start, float(judge(start, np.empty((1, 0), dtype=np.int64))[0])
-    for block in blocks(simulations, items, _CHUNK):
+    for block in row_blocks(simulations, items, _CHUNK):
         keys = rng.random((block.stop - block.start, len(pool)))
         extensions = pool[np.argpartition(keys, size - 1, axis=1)[:, :size]]
         values = judge(start, extensions)

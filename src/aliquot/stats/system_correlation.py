@@ -15,25 +15,31 @@ from scipy.stats import rankdata
 
 from aliquot.errors import OptionError
 from aliquot.stats.arrays import FloatArray, IntArray, Seed
-from aliquot.stats.correlation import common_tables, paired_kendall, paired_pearson, paired_spearman, system_means
+from aliquot.stats.correlation import (
+    mask_tables_to_common,
+    paired_kendall,
+    paired_pearson,
+    paired_spearman,
+    system_means,
+)
 from aliquot.stats.pairwise import analytic_p, permutation_p, spa
 from aliquot.stats.tied_correlation import MetricTies, kendall_like
 
 _DIGITS = 12
 
 
-def pair_signs(values: FloatArray) -> FloatArray:
+def signs_of_pairs(values: FloatArray) -> FloatArray:
     """Sign of the difference of every pair a < b, R x pairs.
 
-    >>> pair_signs(np.array([[1.0, 2.0, 2.0]]))
+    >>> signs_of_pairs(np.array([[1.0, 2.0, 2.0]]))
     array([[-1., -1.,  0.]])
     """
     first, second = np.triu_indices(values.shape[1], 1)
-    levels = _levels(values)
+    levels = _round_to_scale(values)
     return np.sign(levels[:, first] - levels[:, second])
 
 
-def _levels(values: FloatArray) -> FloatArray:
+def _round_to_scale(values: FloatArray) -> FloatArray:
     """Values on a scale of their row's largest, without the digits that summing in another order changes."""
     scale = np.abs(values).max(axis=1, keepdims=True, initial=0.0)
     levels: FloatArray = np.round(np.divide(values, scale, out=values * 0.0, where=scale > 0), _DIGITS)
@@ -48,17 +54,17 @@ def pairwise_accuracy(values: FloatArray, truth: FloatArray) -> FloatArray:
     """
     if len(truth) < 2:
         return np.full(len(values), np.nan)
-    agreement: FloatArray = 1.0 - np.abs(pair_signs(values) - pair_signs(truth[None])).mean(axis=1) / 2
+    agreement: FloatArray = 1.0 - np.abs(signs_of_pairs(values) - signs_of_pairs(truth[None])).mean(axis=1) / 2
     return agreement
 
 
-def swapped_pairs(values: FloatArray, truth: FloatArray) -> FloatArray:
+def count_swapped_pairs(values: FloatArray, truth: FloatArray) -> FloatArray:
     """Number of pairs in the wrong order (Knowles and Lo 2023 ask whether there is any).
 
-    >>> swapped_pairs(np.array([[3.0, 1.0, 2.0]]), np.array([3.0, 2.0, 1.0]))
+    >>> count_swapped_pairs(np.array([[3.0, 1.0, 2.0]]), np.array([3.0, 2.0, 1.0]))
     array([1.])
     """
-    product = pair_signs(values) * pair_signs(truth[None])
+    product = signs_of_pairs(values) * signs_of_pairs(truth[None])
     return np.where(np.isnan(product).any(axis=1), np.nan, (product < 0).sum(axis=1))
 
 
@@ -68,7 +74,7 @@ def kendall_b(values: FloatArray, truth: FloatArray) -> FloatArray:
     >>> kendall_b(np.array([[3.0, 1.0, 2.0]]), np.array([3.0, 2.0, 1.0])).round(3)
     array([0.333])
     """
-    return _of_complete_rows(paired_kendall, _levels(values), _levels(truth[None]))
+    return _correlate_complete_rows(paired_kendall, _round_to_scale(values), _round_to_scale(truth[None]))
 
 
 def pearson_rows(values: FloatArray, truth: FloatArray) -> FloatArray:
@@ -77,7 +83,7 @@ def pearson_rows(values: FloatArray, truth: FloatArray) -> FloatArray:
     >>> pearson_rows(np.array([[1.0, 2.0, 3.0]]), np.array([2.0, 4.0, 6.0]))
     array([1.])
     """
-    return _of_complete_rows(paired_pearson, values, truth[None])
+    return _correlate_complete_rows(paired_pearson, values, truth[None])
 
 
 def spearman(values: FloatArray, truth: FloatArray) -> FloatArray:
@@ -86,10 +92,10 @@ def spearman(values: FloatArray, truth: FloatArray) -> FloatArray:
     >>> spearman(np.array([[3.0, 1.0, 2.0]]), np.array([3.0, 2.0, 1.0]))
     array([0.5])
     """
-    return _of_complete_rows(paired_spearman, _levels(values), _levels(truth[None]))
+    return _correlate_complete_rows(paired_spearman, _round_to_scale(values), _round_to_scale(truth[None]))
 
 
-def _of_complete_rows(
+def _correlate_complete_rows(
     correlation: Callable[[FloatArray, FloatArray], FloatArray], values: FloatArray, truth: FloatArray
 ) -> FloatArray:
     """Correlate rows with the truth; a row with a missing value has no correlation, whatever the others are."""
@@ -145,7 +151,7 @@ def rank_of_best(values: FloatArray, truth: FloatArray) -> FloatArray:
     """
     if not len(truth):
         return np.full(len(values), np.nan)
-    ranks, levels = rankdata(-_levels(truth[None])[0], method="min"), _levels(values)
+    ranks, levels = rankdata(-_round_to_scale(truth[None])[0], method="min"), _round_to_scale(values)
     first = levels == levels.max(axis=1, keepdims=True)  # nothing is the largest where a value is missing
     count = first.sum(axis=1)
     return np.where(count > 0, (first * ranks).sum(axis=1) / np.maximum(count, 1), np.nan)
@@ -228,7 +234,7 @@ def soft_pairwise_accuracy(
     >>> soft_pairwise_accuracy(10 * human, human)
     SystemAccuracy(value=1.0, systems=2, pairs=1)
     """
-    metric, human = common_tables(metric, human)
+    metric, human = mask_tables_to_common(metric, human)
     present = ~np.isnan(human)
     systems = np.flatnonzero(present.any(axis=0))
     metric, human, present = metric[:, systems], human[:, systems], present[:, systems]
@@ -245,7 +251,7 @@ def soft_pairwise_accuracy(
     return SystemAccuracy(float(1 - apart.mean()) if pairs else float("nan"), len(systems), pairs)
 
 
-def by_prefix(statistic: TableStatistic) -> NestedStatistic:
+def nested_statistic(statistic: TableStatistic) -> NestedStatistic:
     """A statistic of the first two columns of two tables, the first three, and so on."""
     return lambda metric, human: np.array(
         [statistic(metric[:, :columns], human[:, :columns]) for columns in range(2, metric.shape[1] + 1)]
@@ -261,13 +267,13 @@ def extreme_curves(metric: FloatArray, human: FloatArray, curve: NestedStatistic
 
     >>> from aliquot.stats.correlation import correlate_tables
     >>> metric, human = np.array([[1.0, 3.0, 2.0, 9.0]]), np.array([[1.0, 2.0, 3.0, 4.0]])
-    >>> curves = extreme_curves(metric, human, by_prefix(lambda x, y: correlate_tables(x, y, "spearman").value))
+    >>> curves = extreme_curves(metric, human, nested_statistic(lambda x, y: correlate_tables(x, y, "spearman").value))
     >>> curves.sizes, curves.top, curves.last
     (array([4, 3]), array([0.8, 0.5]), array([0.8, 0.5]))
     """
     if fewest < 2:
         raise OptionError(f"fewest is {fewest}; a correlation needs at least 2 systems")
-    common, _ = common_tables(metric, human)
+    common, _ = mask_tables_to_common(metric, human)
     means, _ = system_means(human, human)
     shared = np.flatnonzero(~np.isnan(common).all(axis=0))
     order = shared[np.argsort(-means[shared], kind="stable")]
@@ -288,7 +294,7 @@ def leave_one_system_out(metric: FloatArray, human: FloatArray, statistic: Table
     >>> round(result.full, 12), result.low, round(result.high, 3)
     (0.0, -1.0, 0.333)
     """
-    common, _ = common_tables(metric, human)
+    common, _ = mask_tables_to_common(metric, human)
     without = np.full(metric.shape[1], np.nan)
     for system in np.flatnonzero(~np.isnan(common).all(axis=0)):
         others = np.arange(metric.shape[1]) != system

@@ -21,10 +21,10 @@ from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
 Hashes = NDArray[np.uint32]
 Bytes = NDArray[np.uint8]
 
-LONGEST = 20_000
+MAX_CHARACTERS = 20_000
 """Characters of a text that are looked at: what follows in a text of a megabyte adds to its length only."""
 
-LAST = 0x30000
+MAX_CODE_POINT = 0x30000
 """Code points from here on (tags, private use, unassigned) are not told apart."""
 
 LETTER, UPPER, DIGIT, PUNCTUATION, SYMBOL, MARK, SPACE, CONTROL = (1 << bit for bit in range(8))
@@ -33,10 +33,10 @@ _WHITE = (0x9, 0xA, 0xB, 0xC, 0xD, 0x85)
 
 
 @dataclass(frozen=True, eq=False)
-class Pieces:
+class EncodedTexts:
     """Texts cut into code points."""
 
-    codes: Hashes  # the code points of all texts, one after the other, each text cut at LONGEST
+    codes: Hashes  # the code points of all texts, one after the other, each text cut at MAX_CHARACTERS
     folded: Hashes  # the same in lower case, every white space a space, every digit a zero
     text: NDArray[np.int32]  # the number of the text that each code point belongs to
     starts: IntArray  # where each text starts, and the end of the last (n + 1)
@@ -55,10 +55,10 @@ class Pieces:
 
 
 @cache
-def kinds() -> Bytes:
+def character_kinds() -> Bytes:
     """Return the kinds of character (a bit each), by code point."""
-    table = np.zeros(LAST, dtype=np.uint8)
-    for code in range(LAST):
+    table = np.zeros(MAX_CODE_POINT, dtype=np.uint8)
+    for code in range(MAX_CODE_POINT):
         category = unicodedata.category(chr(code))
         table[code] = _BY_CATEGORY[category[0]] | (UPPER if category in ("Lu", "Lt") else 0)
     table[list(_WHITE)] = SPACE  # white space that Unicode calls control
@@ -66,30 +66,30 @@ def kinds() -> Bytes:
 
 
 @cache
-def _folding() -> Hashes:
+def _folding_table() -> Hashes:
     """Lower case where it is one character, white space as a space, digits as zero."""
-    table = np.arange(LAST, dtype=np.uint32)
-    for code in np.flatnonzero(kinds() & UPPER).tolist():
+    table = np.arange(MAX_CODE_POINT, dtype=np.uint32)
+    for code in np.flatnonzero(character_kinds() & UPPER).tolist():
         lower = chr(code).lower()
         table[code] = ord(lower) if len(lower) == 1 else code
-    table[(kinds() & SPACE) > 0] = ord(" ")
-    table[(kinds() & DIGIT) > 0] = ord("0")
+    table[(character_kinds() & SPACE) > 0] = ord(" ")
+    table[(character_kinds() & DIGIT) > 0] = ord("0")
     return table
 
 
-def pieces(texts: Sequence[str | None]) -> Pieces:
+def encode_texts(texts: Sequence[str | None]) -> EncodedTexts:
     """Cut texts into code points; a missing text is an empty one.
 
-    >>> pieces(["ab", None, "c"]).starts.tolist()
+    >>> encode_texts(["ab", None, "c"]).starts.tolist()
     [0, 2, 2, 3]
     """
     lengths = np.fromiter((len(text) if text else 0 for text in texts), dtype=np.int64, count=len(texts))
-    joined = "".join([text[:LONGEST] if text else "" for text in texts])
-    starts = np.concatenate([[0], np.cumsum(np.minimum(lengths, LONGEST))]).astype(np.int64)
+    joined = "".join([text[:MAX_CHARACTERS] if text else "" for text in texts])
+    starts = np.concatenate([[0], np.cumsum(np.minimum(lengths, MAX_CHARACTERS))]).astype(np.int64)
     raw = np.frombuffer(joined.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
-    codes = np.minimum(raw, np.uint32(LAST - 1))
+    codes = np.minimum(raw, np.uint32(MAX_CODE_POINT - 1))
     text = np.repeat(np.arange(len(texts), dtype=np.int32), np.diff(starts))
-    return Pieces(codes, _folding()[codes], text, starts, lengths)
+    return EncodedTexts(codes, _folding_table()[codes], text, starts, lengths)
 
 
 _MULTIPLIER = np.uint32(0x9E3779B1)
@@ -97,7 +97,7 @@ _BY_PLACE = np.uint32(0x27D4EB2F)
 _MIX = (np.uint32(0x85EBCA6B), np.uint32(0xC2B2AE35))
 
 
-def mixed(values: Hashes) -> Hashes:
+def mix_bits(values: Hashes) -> Hashes:
     """MurmurHash3's finaliser: every bit of the input moves every bit of the output."""
     out = values ^ (values >> np.uint32(16))
     out *= _MIX[0]
@@ -107,10 +107,10 @@ def mixed(values: Hashes) -> Hashes:
     return out
 
 
-def character_hashes(cut: Pieces, orders: Sequence[int]) -> list[tuple[Hashes, NDArray[np.int32]]]:
+def character_hashes(cut: EncodedTexts, orders: Sequence[int]) -> list[tuple[Hashes, NDArray[np.int32]]]:
     """Hash every run of k characters inside a text, for each k of `orders`: hashes, and the text of each.
 
-    >>> [len(hashes) for hashes, _ in character_hashes(pieces(["abc", "de"]), (1, 2, 3))]
+    >>> [len(hashes) for hashes, _ in character_hashes(encode_texts(["abc", "de"]), (1, 2, 3))]
     [5, 3, 1]
     """
     single = cut.folded * _MULTIPLIER
@@ -118,30 +118,30 @@ def character_hashes(cut: Pieces, orders: Sequence[int]) -> list[tuple[Hashes, N
     found = []
     for k in range(1, max(orders) + 1):
         if k > 1:
-            rolled = mixed(rolled[:-1]) + single[k - 1 :] if len(rolled) else rolled
+            rolled = mix_bits(rolled[:-1]) + single[k - 1 :] if len(rolled) else rolled
         if k in orders:
             inside = cut.text[: len(rolled)] == cut.text[len(cut.text) - len(rolled) :]
-            found.append((mixed(rolled[inside] + np.uint32(k)), cut.text[: len(rolled)][inside]))
+            found.append((mix_bits(rolled[inside] + np.uint32(k)), cut.text[: len(rolled)][inside]))
     return found
 
 
-def word_hashes(cut: Pieces) -> tuple[Hashes, NDArray[np.int32]]:
+def word_hashes(cut: EncodedTexts) -> tuple[Hashes, NDArray[np.int32]]:
     """Hash every word (a run of characters other than white space): hashes, and the text of each.
 
     A word's hash is the wrapping sum of its characters, each mixed with its place in the word, so that differences of
     running sums give it exactly.
     """
-    first, last = word_ends(cut)
+    first, last = word_bounds(cut)
     place = np.arange(len(cut.folded), dtype=np.uint32)
     start = np.zeros(len(cut.folded), dtype=np.uint32)
     start[first] = first
     offset = place - np.maximum.accumulate(start) if len(start) else place
-    parts = mixed(cut.folded * _MULTIPLIER + offset * _BY_PLACE + np.uint32(1))
+    parts = mix_bits(cut.folded * _MULTIPLIER + offset * _BY_PLACE + np.uint32(1))
     running = np.concatenate([np.zeros(1, dtype=np.uint32), np.cumsum(parts, dtype=np.uint32)])
-    return mixed(running[last] - running[first]), cut.text[first]
+    return mix_bits(running[last] - running[first]), cut.text[first]
 
 
-def word_ends(cut: Pieces) -> tuple[IntArray, IntArray]:
+def word_bounds(cut: EncodedTexts) -> tuple[IntArray, IntArray]:
     """Return where each word starts, and where it is over."""
     inside = cut.folded != ord(" ")
     edge = np.zeros(len(inside) + 1, dtype=np.bool_)
@@ -153,21 +153,21 @@ def word_ends(cut: Pieces) -> tuple[IntArray, IntArray]:
     return first, last
 
 
-def pair_hashes(words: Hashes, text: NDArray[np.int32]) -> tuple[Hashes, NDArray[np.int32]]:
+def word_pair_hashes(words: Hashes, text: NDArray[np.int32]) -> tuple[Hashes, NDArray[np.int32]]:
     """Hash every pair of neighbouring words of a text."""
     inside = text[:-1] == text[1:]
-    return mixed(words[:-1][inside] * _MULTIPLIER + words[1:][inside]), text[:-1][inside]
+    return mix_bits(words[:-1][inside] * _MULTIPLIER + words[1:][inside]), text[:-1][inside]
 
 
 # -- Features of texts without any download: hashed n-grams of characters and words, and statistics of the surface ---
 
 
-BITS = 18
+HASH_BITS = 18
 SEEN_BITS = 20
 CHARACTER_ORDERS = (1, 2, 3, 4)
 WORD_ORDERS = (1, 2)
-_UNLIKE_ORDER = 3
-_LONG = 10
+_SEEN_ORDER = 3
+_MIN_LONG_WORD = 10
 
 _SCRIPTS: tuple[tuple[str, tuple[tuple[int, int], ...]], ...] = (
     ("latin", ((0x41, 0x5B), (0x61, 0x7B), (0xC0, 0x250), (0x1E00, 0x1F00))),
@@ -183,9 +183,9 @@ _SCRIPTS: tuple[tuple[str, tuple[tuple[int, int], ...]], ...] = (
 )
 _UNSPACED = ("thai", "han", "kana", "hangul")
 
-_LISTS = (".!?。！？؟", ",;:，、；：،", "\"'“”„‘’«»「」", "()[]{}（）【】", "@#", "\n")
+_CHARACTER_LISTS = (".!?。！？؟", ",;:，、；：،", "\"'“”„‘’«»「」", "()[]{}（）【】", "@#", "\n")
 
-SURFACE = (
+SURFACE_FEATURES = (
     "log length",
     "log characters",
     "word length",
@@ -205,12 +205,12 @@ SURFACE = (
     "lines",
     *(f"script {name}" for name, _ in _SCRIPTS),
 )
-"""The statistics of `surface`, in order."""
+"""The statistics of `surface_features`, in order."""
 
 
 @cache
-def _scripts() -> Bytes:
-    table = np.full(LAST, len(_SCRIPTS), dtype=np.uint8)
+def _script_table() -> Bytes:
+    table = np.full(MAX_CODE_POINT, len(_SCRIPTS), dtype=np.uint8)
     for number, (_, ranges) in enumerate(_SCRIPTS):
         for low, high in ranges:
             table[low:high] = number
@@ -218,23 +218,23 @@ def _scripts() -> Bytes:
 
 
 @cache
-def _listed(characters: str) -> BoolArray:
-    table = np.zeros(LAST, dtype=np.bool_)
+def _membership_table(characters: str) -> BoolArray:
+    table = np.zeros(MAX_CODE_POINT, dtype=np.bool_)
     table[[ord(character) for character in characters]] = True
     return table
 
 
-def surface(cut: Pieces) -> FloatArray:
-    """Statistics of each text's surface (n x len(SURFACE)): lengths in logarithms, shares per character or word.
+def surface_features(cut: EncodedTexts) -> FloatArray:
+    """Statistics of each text's surface (n x len(SURFACE_FEATURES)): lengths in logarithms, shares per character or word.
 
     The length is in words, or in characters where words are not separated by spaces (as in `data.lengths`). An empty
     text has 0 everywhere.
 
-    >>> row = dict(zip(SURFACE, surface(pieces(["Two dogs, 3 cats."]))[0].round(3).tolist()))
+    >>> row = dict(zip(SURFACE_FEATURES, surface_features(encode_texts(["Two dogs, 3 cats."]))[0].round(3).tolist()))
     >>> row["log length"], row["digits"], row["commas"], row["script latin"]
     (1.609, 0.059, 0.059, 0.647)
     """
-    kind = kinds()[cut.codes]
+    kind = character_kinds()[cut.codes]
     size = np.maximum(np.diff(cut.starts), 1).astype(np.float64)
     stretch = np.maximum(cut.lengths / size, 1.0)  # of a text that was cut, the rest is like its start
 
@@ -242,13 +242,13 @@ def surface(cut: Pieces) -> FloatArray:
         return cut.per_text(flags) / size
 
     every = len(_SCRIPTS) + 1
-    found = np.bincount(cut.text * np.int64(every) + _scripts()[cut.codes], minlength=every * cut.n)
+    found = np.bincount(cut.text * np.int64(every) + _script_table()[cut.codes], minlength=every * cut.n)
     shares = list((found.reshape(cut.n, every) / size[:, None]).T[:-1])
-    first, last = word_ends(cut)
+    first, last = word_bounds(cut)
     in_text = cut.text[first]
     words = np.bincount(in_text, minlength=cut.n).astype(np.float64)
     some = np.maximum(words, 1.0)
-    long_words = np.bincount(in_text[last - first >= _LONG], minlength=cut.n)
+    long_words = np.bincount(in_text[last - first >= _MIN_LONG_WORD], minlength=cut.n)
     capital = np.bincount(in_text[(kind[first] & UPPER) > 0], minlength=cut.n)
     unspaced = sum(shares[at] for at, (name, _) in enumerate(_SCRIPTS) if name in _UNSPACED) > 1 / 3
     length = np.where(unspaced, cut.lengths, words * stretch)
@@ -261,22 +261,24 @@ def surface(cut: Pieces) -> FloatArray:
             share((kind & UPPER) > 0),
             capital / some,
             *(share((kind & bit) > 0) for bit in (DIGIT, PUNCTUATION, SYMBOL, MARK, CONTROL)),
-            *(share(_listed(which)[cut.codes]) for which in _LISTS),
+            *(share(_membership_table(which)[cut.codes]) for which in _CHARACTER_LISTS),
             *shares,
         ]
     )
 
 
-def _ngrams(cut: Pieces, characters: Sequence[int], words: Sequence[int]) -> list[tuple[Hashes, NDArray[np.int32]]]:
+def _ngram_hashes(
+    cut: EncodedTexts, characters: Sequence[int], words: Sequence[int]
+) -> list[tuple[Hashes, NDArray[np.int32]]]:
     found = character_hashes(cut, characters) if characters else []
     if words:
         single = word_hashes(cut)
         found += [single] if 1 in words else []
-        found += [pair_hashes(*single)] if 2 in words else []
+        found += [word_pair_hashes(*single)] if 2 in words else []
     return found
 
 
-def _signed(hashes: Hashes, weights: NDArray[np.floating]) -> NDArray[np.floating]:
+def _signed_weights(hashes: Hashes, weights: NDArray[np.floating]) -> NDArray[np.floating]:
     """The weights of hashes: the top bits are the bucket, the lowest the sign."""
     bits = np.uint32(32 - len(weights).bit_length() + 1)
     found = weights[hashes >> bits]
@@ -285,15 +287,18 @@ def _signed(hashes: Hashes, weights: NDArray[np.floating]) -> NDArray[np.floatin
 
 
 def ngram_matrix(
-    cut: Pieces, bits: int = BITS, characters: Sequence[int] = CHARACTER_ORDERS, words: Sequence[int] = WORD_ORDERS
+    cut: EncodedTexts,
+    bits: int = HASH_BITS,
+    characters: Sequence[int] = CHARACTER_ORDERS,
+    words: Sequence[int] = WORD_ORDERS,
 ) -> sparse.csr_matrix:
     """Return the texts' hashed n-grams (n x 2^bits): signed counts over the root of their number.
 
-    >>> ngram_matrix(pieces(["a cat", ""])).shape
+    >>> ngram_matrix(encode_texts(["a cat", ""])).shape
     (2, 262144)
     """
     rows, columns, values = [], [], []
-    for hashes, text in _ngrams(cut, characters, words):
+    for hashes, text in _ngram_hashes(cut, characters, words):
         rows.append(text)
         columns.append((hashes >> np.uint32(32 - bits)).astype(np.int32))
         values.append(np.where(hashes & np.uint32(1), 1.0, -1.0).astype(np.float32))
@@ -304,36 +309,36 @@ def ngram_matrix(
 
 
 def ngram_scores(
-    cut: Pieces,
+    cut: EncodedTexts,
     weights: NDArray[np.floating],
     characters: Sequence[int] = CHARACTER_ORDERS,
     words: Sequence[int] = WORD_ORDERS,
 ) -> FloatArray:
     """Apply a linear model: `ngram_matrix(cut) @ weights` without the matrix.
 
-    >>> cut, weights = pieces(["a cat", ""]), np.linspace(-1, 1, 1 << BITS)
+    >>> cut, weights = encode_texts(["a cat", ""]), np.linspace(-1, 1, 1 << HASH_BITS)
     >>> bool(np.allclose(ngram_scores(cut, weights), ngram_matrix(cut) @ weights))
     True
     """
     total = np.zeros(cut.n)
     number = np.zeros(cut.n)
-    for hashes, text in _ngrams(cut, characters, words):
-        total += np.bincount(text, weights=_signed(hashes, weights), minlength=cut.n)
+    for hashes, text in _ngram_hashes(cut, characters, words):
+        total += np.bincount(text, weights=_signed_weights(hashes, weights), minlength=cut.n)
         number += np.bincount(text, minlength=cut.n)
     return total / np.sqrt(np.maximum(number, 1.0))
 
 
-def dense_vectors(texts: Sequence[str | None], size: int = 256) -> FloatArray:
+def hashed_vectors(texts: Sequence[str | None], size: int = 256) -> FloatArray:
     """Hash the runs of three characters of each text into a vector of length one (n x size); 0 for an empty text.
 
     Inner products are the cosines of their counts but for an error of about 1 / sqrt(size).
 
-    >>> vectors = dense_vectors(["the cat sat", "the cat sits", "something else", ""])
+    >>> vectors = hashed_vectors(["the cat sat", "the cat sits", "something else", ""])
     >>> bool(vectors[0] @ vectors[1] > 0.5 > vectors[0] @ vectors[2]), float(vectors[3] @ vectors[3])
     (True, 0.0)
     """
-    cut = pieces(texts)
-    ((hashes, text),) = character_hashes(cut, (_UNLIKE_ORDER,))
+    cut = encode_texts(texts)
+    ((hashes, text),) = character_hashes(cut, (_SEEN_ORDER,))
     bucket = text.astype(np.int64) * size + ((hashes >> np.uint32(8)) % np.uint32(size)).astype(np.int64)
     sums = np.bincount(bucket, np.where(hashes & np.uint32(1), 1.0, -1.0), minlength=cut.n * size)
     vectors = sums.reshape(cut.n, size)
@@ -341,29 +346,29 @@ def dense_vectors(texts: Sequence[str | None], size: int = 256) -> FloatArray:
     return np.asarray(vectors / np.where(lengths > 0, lengths, 1.0))
 
 
-def empty_memory() -> BoolArray:
+def empty_seen_table() -> BoolArray:
     """A memory of hashed words and character runs: 2 x 2^20 flags, nothing seen yet."""
     return np.zeros((2, 1 << SEEN_BITS), dtype=np.bool_)
 
 
-def remember(cut: Pieces, memory: BoolArray) -> None:
+def mark_seen(cut: EncodedTexts, memory: BoolArray) -> None:
     """Mark the words and the runs of three characters of these texts as seen, in place."""
-    for row, (hashes, _) in enumerate(_remembered(cut)):
+    for row, (hashes, _) in enumerate(_seen_hashes(cut)):
         memory[row, hashes >> np.uint32(32 - SEEN_BITS)] = True
 
 
-def unseen_shares(cut: Pieces, memory: BoolArray) -> FloatArray:
+def unseen_shares(cut: EncodedTexts, memory: BoolArray) -> FloatArray:
     """Share of words, and of runs of three characters, that were never seen (n x 2); 0 for a text without any.
 
     Buckets are shared by chance, so that a few unseen ones pass for seen: at most the share of marked flags.
     """
     shares = []
-    for row, (hashes, text) in enumerate(_remembered(cut)):
+    for row, (hashes, text) in enumerate(_seen_hashes(cut)):
         new = ~memory[row, hashes >> np.uint32(32 - SEEN_BITS)]
         count = np.bincount(text, minlength=cut.n)
         shares.append(np.bincount(text[new], minlength=cut.n) / np.maximum(count, 1))
     return np.column_stack(shares)
 
 
-def _remembered(cut: Pieces) -> list[tuple[Hashes, NDArray[np.int32]]]:
-    return [word_hashes(cut), *character_hashes(cut, (_UNLIKE_ORDER,))]
+def _seen_hashes(cut: EncodedTexts) -> list[tuple[Hashes, NDArray[np.int32]]]:
+    return [word_hashes(cut), *character_hashes(cut, (_SEEN_ORDER,))]

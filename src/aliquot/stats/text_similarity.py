@@ -19,7 +19,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from aliquot.errors import OptionError, closest, judge_extra, quoted
+from aliquot.errors import OptionError, judge_extra, unknown_name
 from aliquot.stats.arrays import FloatArray, IntArray
 from aliquot.stats.ngrams import clipped_matches, ngram_totals
 from aliquot.stats.words import word_numbers, word_numbers_of_bytes
@@ -56,27 +56,25 @@ def mean_pairwise_similarity(
     >>> mean_pairwise_similarity([["a b", "a b", "a c"], ["a b", None]], "unigram").round(3).tolist()
     [0.667, nan]
     """
-    kind = _tokenized(_kind(similarity), similarity, tokenizer)
+    kind = _with_tokenizer(_find_kind(similarity), similarity, tokenizer)
     if chunk_size < 1:
         raise OptionError(f"chunk_size must be at least 1, not {chunk_size}")
-    distinct = [_distinct(_outputs(item, f"item {index}")) for index, item in enumerate(texts)]
+    distinct = [_count_distinct(_validate_outputs(item, f"item {index}")) for index, item in enumerate(texts)]
     at_once = chunk_size * (_WORD_CHUNKS if similarity == "unigram" else 1)
-    means = [_means(distinct[chunk], kind) for chunk in _chunks(distinct, at_once)]
+    means = [_mean_over_pairs(distinct[chunk], kind) for chunk in _chunk_items(distinct, at_once)]
     return np.concatenate(means) if means else np.empty(0)
 
 
-def _kind(similarity: str) -> _Kind:
+def _find_kind(similarity: str) -> _SimilarityKind:
     if similarity not in _KINDS:
-        near = closest(str(similarity), _KINDS)
-        hint = f" did you mean '{near}'?" if near else ""
-        raise OptionError(f"no similarity '{similarity}';{hint} There are: {quoted(get_args(Similarity))}")
+        raise unknown_name("similarity", similarity, get_args(Similarity))
     return _KINDS[similarity]
 
 
-def _tokenized(kind: _Kind, similarity: str, tokenizer: str) -> _Kind:
+def _with_tokenizer(kind: _SimilarityKind, similarity: str, tokenizer: str) -> _SimilarityKind:
     """Change how the texts are split into words."""
     if tokenizer not in get_args(Tokenizer):
-        raise OptionError(f"no tokenizer '{tokenizer}'; there are: {quoted(get_args(Tokenizer))}")
+        raise unknown_name("tokenizer", tokenizer, get_args(Tokenizer))
     if similarity == "chrf":
         if tokenizer != "auto":
             raise OptionError("chrf compares characters; leave out the tokenizer")
@@ -84,15 +82,15 @@ def _tokenized(kind: _Kind, similarity: str, tokenizer: str) -> _Kind:
     if similarity == "unigram" and tokenizer == "auto":
         return replace(kind, symbols=_spaced_words)
     symbols = {
-        "auto": lambda texts: kind.symbols([_spaced(text) for text in texts]),
+        "auto": lambda texts: kind.symbols([_separate_characters(text) for text in texts]),
         "whitespace": word_numbers,
         "characters": lambda texts: word_numbers([_every_character(text) for text in texts]),
-        "13a": _tokens,
+        "13a": _number_tokens,
     }[tokenizer]
     return replace(kind, symbols=symbols)
 
 
-def _class(ranges: Iterable[tuple[int, int]], *, marks: bool) -> str:
+def _character_class(ranges: Iterable[tuple[int, int]], *, marks: bool) -> str:
     """Characters of these ranges for a regular expression: those that stand alone, or those that combine."""
     points = (chr(point) for first, last in ranges for point in range(first, last + 1))
     return "".join(c for c in points if unicodedata.category(c).startswith("M") == marks and not c.isspace())
@@ -118,20 +116,20 @@ _UNSPACED = (
 @functools.cache
 def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
     """Characters of scripts without spaces, and characters of any script, each with the marks that belong to it."""
-    marks = _class(((0x0300, 0x036F), *_UNSPACED[:4]), marks=True)
-    dense = re.escape(_class(_UNSPACED, marks=False))
+    marks = _character_class(((0x0300, 0x036F), *_UNSPACED[:4]), marks=True)
+    dense = re.escape(_character_class(_UNSPACED, marks=False))
     return re.compile(f"([{dense}\U00020000-\U0003ffff][{marks}]*)"), re.compile(f"[^\\s][{marks}]*")
 
 
 def _spaced_words(texts: list[str]) -> _Symbols:
     """Words of texts, those of scripts without spaces character by character."""
     coded = [text.encode("utf-8", "surrogatepass") for text in texts]
-    for at in _dense_at(coded):
-        coded[at] = _spaced(texts[at]).encode("utf-8", "surrogatepass")
+    for at in _texts_without_spaces(coded):
+        coded[at] = _separate_characters(texts[at]).encode("utf-8", "surrogatepass")
     return word_numbers_of_bytes(coded)
 
 
-def _dense_at(coded: list[bytes]) -> list[int]:
+def _texts_without_spaces(coded: list[bytes]) -> list[int]:
     """Which texts may be of a script without spaces, by first bytes in UTF-8 that others hardly have."""
     data = np.frombuffer(b"".join(coded), dtype=np.uint8)
     candidates = np.flatnonzero((data >= 0xE0) & (data != 0xE2))
@@ -140,7 +138,7 @@ def _dense_at(coded: list[bytes]) -> list[int]:
     return found
 
 
-def _spaced(text: str) -> str:
+def _separate_characters(text: str) -> str:
     """Put spaces around each character of a script without spaces, together with its marks."""
     return text if text.isascii() else _patterns()[0].sub(r" \1 ", text)
 
@@ -168,7 +166,7 @@ def _every_character(text: str) -> str:
 _PLAIN = {str, type(None)}
 
 
-def _outputs(item: Iterable[str | None], name: str) -> list[str | None]:
+def _validate_outputs(item: Iterable[str | None], name: str) -> list[str | None]:
     """Check that these are outputs: each a text or None."""
     if isinstance(item, str) or not isinstance(item, Iterable):
         raise OptionError(f"{name} must be a list of outputs, not {item!r:.60}")
@@ -181,13 +179,13 @@ def _outputs(item: Iterable[str | None], name: str) -> list[str | None]:
     return outputs
 
 
-def _distinct(outputs: list[str | None]) -> dict[str, int]:
+def _count_distinct(outputs: list[str | None]) -> dict[str, int]:
     """Count how many systems gave each output."""
     counts = Counter(outputs)
     return {text: n for text, n in counts.items() if text is not None}
 
 
-def _chunks(distinct: list[dict[str, int]], chunk_size: int) -> Iterator[slice]:
+def _chunk_items(distinct: list[dict[str, int]], chunk_size: int) -> Iterator[slice]:
     """Cut the items into runs of about `chunk_size` characters, or as many pairs."""
     start, characters, width = 0, 0, 0
     for i, systems in enumerate(distinct):
@@ -200,7 +198,7 @@ def _chunks(distinct: list[dict[str, int]], chunk_size: int) -> Iterator[slice]:
         yield slice(start, len(distinct))
 
 
-def _means(distinct: list[dict[str, int]], kind: _Kind) -> FloatArray:
+def _mean_over_pairs(distinct: list[dict[str, int]], kind: _SimilarityKind) -> FloatArray:
     """Average over ordered pairs of systems, from the similarities of distinct texts."""
     scores = _similarities([list(systems) for systems in distinct], kind)
     weight = np.zeros(scores.shape[:2])
@@ -227,7 +225,7 @@ def similarity_to_others(texts: Sequence[Sequence[str | None]]) -> FloatArray:
     found = np.full((len(texts), width), np.nan)
     step = max(1, CHUNK_SIZE // max(1, 2 * width))
     for start in range(0, len(texts), step):
-        rows = [_outputs(item, f"item {start + at}") for at, item in enumerate(texts[start : start + step])]
+        rows = [_validate_outputs(item, f"item {start + at}") for at, item in enumerate(texts[start : start + step])]
         flat = [text for row in rows for text in [*row, *[None] * (width - len(row))]]
         there = np.array([text is not None for text in flat]).reshape(len(rows), width)
         symbols, lengths = _spaced_words([text or "" for text in flat])
@@ -238,7 +236,7 @@ def similarity_to_others(texts: Sequence[Sequence[str | None]]) -> FloatArray:
     return found
 
 
-def _similarities(items: list[list[str]], kind: _Kind) -> FloatArray:
+def _similarities(items: list[list[str]], kind: _SimilarityKind) -> FloatArray:
     """Compare all texts within each item: items by texts by texts, filled up to the widest item."""
     present = np.arange(max(map(len, items), default=0)) < np.array([[len(item)] for item in items])
     lengths = np.zeros(present.shape, dtype=np.int64)
@@ -252,7 +250,7 @@ def _numbering() -> defaultdict[str, int]:
 
 
 @functools.cache
-def _tokenizer() -> Any:
+def _load_tokenizer() -> Any:
     from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a  # noqa: PLC0415  (few verbs compare texts)
 
     return Tokenizer13a()  # type: ignore[no-untyped-call]
@@ -266,26 +264,26 @@ class _TokensOfWords(dict[str, tuple[int, ...]]):
 
     def __missing__(self, word: str) -> tuple[int, ...]:
         # letters and digits only: nothing for the tokeniser to split, and it is slow
-        tokens = [word] if word.isalnum() else _tokenizer()(word).split()
+        tokens = [word] if word.isalnum() else _load_tokenizer()(word).split()
         self[word] = symbols = tuple(map(self.number.__getitem__, tokens))
         return symbols
 
 
-def _tokens(texts: list[str]) -> _Symbols:
+def _number_tokens(texts: list[str]) -> _Symbols:
     """Tokenise as mteval-v13a, word by word: its rules look across no whitespace but a line break after a hyphen."""
     tokens_of = _TokensOfWords()
     found: list[int] = []
     ends = np.empty(len(texts), dtype=np.int64)
     for i, text in enumerate(texts):
         if "\n" in text and "-" in text:
-            found.extend(map(tokens_of.number.__getitem__, _tokenizer()(text.rstrip()).split()))
+            found.extend(map(tokens_of.number.__getitem__, _load_tokenizer()(text.rstrip()).split()))
         else:
             found.extend(itertools.chain.from_iterable(map(tokens_of.__getitem__, text.split())))
         ends[i] = len(found)
     return np.array(found, dtype=np.int64), np.diff(ends, prepend=0)
 
 
-def _characters(texts: list[str]) -> _Symbols:
+def _number_characters(texts: list[str]) -> _Symbols:
     """Number the characters that are not whitespace, in the order of their code points."""
     stripped = ["".join(text.split()) for text in texts]
     lengths = np.fromiter(map(len, stripped), np.int64, len(stripped))
@@ -335,7 +333,7 @@ def _chrf(matches: FloatArray, lengths: IntArray) -> FloatArray:
 
 
 @dataclass(frozen=True)
-class _Kind:
+class _SimilarityKind:
     """What a similarity compares, up to which n-grams, and how it scores their matches."""
 
     symbols: Callable[[list[str]], _Symbols]
@@ -343,10 +341,10 @@ class _Kind:
     score: Callable[[FloatArray, IntArray], FloatArray]
 
 
-_KINDS: dict[str, _Kind] = {
-    "unigram": _Kind(word_numbers, 1, _dice),
-    "bleu": _Kind(_tokens, 4, _bleu),
-    "chrf": _Kind(_characters, 6, _chrf),
+_KINDS: dict[str, _SimilarityKind] = {
+    "unigram": _SimilarityKind(word_numbers, 1, _dice),
+    "bleu": _SimilarityKind(_number_tokens, 4, _bleu),
+    "chrf": _SimilarityKind(_number_characters, 6, _chrf),
 }
 
 
@@ -366,7 +364,7 @@ def edit_distances(finals: Sequence[str], outputs: Sequence[str]) -> IntArray:
     if not len(finals):
         return np.zeros(0, dtype=np.int64)
     return np.asarray(
-        process.cpdist(_composed(finals), _composed(outputs), scorer=levenshtein.distance), dtype=np.int64
+        process.cpdist(_normalise(finals), _normalise(outputs), scorer=levenshtein.distance), dtype=np.int64
     )
 
 
@@ -376,17 +374,17 @@ def text_lengths(texts: Sequence[str]) -> IntArray:
     >>> text_lengths(["", "cafe\u0301"]).tolist()
     [0, 4]
     """
-    return np.array([len(text) for text in _composed(texts)], dtype=np.int64)
+    return np.array([len(text) for text in _normalise(texts)], dtype=np.int64)
 
 
-def _composed(texts: Sequence[str]) -> list[str]:
+def _normalise(texts: Sequence[str]) -> list[str]:
     return [unicodedata.normalize("NFC", text) for text in texts]
 
 
-def fewer_edits(to_first: IntArray, to_second: IntArray) -> IntArray:
+def compare_edits(to_first: IntArray, to_second: IntArray) -> IntArray:
     """Say which output needs fewer edits: 1 the first, -1 the second, 0 as many.
 
-    >>> fewer_edits(np.array([3, 5, 2]), np.array([4, 1, 2])).tolist()
+    >>> compare_edits(np.array([3, 5, 2]), np.array([4, 1, 2])).tolist()
     [1, -1, 0]
     """
     return np.asarray(np.sign(to_second - to_first), dtype=np.int64)

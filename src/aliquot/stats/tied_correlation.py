@@ -12,8 +12,8 @@ from typing import Literal, get_args
 import numpy as np
 
 from aliquot.errors import OptionError, unknown_name
-from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, is_constant, kept_by_content
-from aliquot.stats.correlation import common_tables
+from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, cache_by_content, is_constant
+from aliquot.stats.correlation import mask_tables_to_common
 
 HUMAN_TIE, METRIC_TIE, CONCORDANT, DISCORDANT = 0, 1, 2, 3
 """What a pair is: tied by people (whatever the metric says), tied by the metric only, ordered alike, or opposite."""
@@ -25,7 +25,7 @@ _BLOCK = 1 << 19
 """Pairs gathered before a block is handed over."""
 
 
-_FEW_ROWS = 8
+_MAX_FEW_ROWS = 8
 """Rows up to which all pairs of them are compared in one step."""
 
 
@@ -41,13 +41,14 @@ class PairBlock:
 def pair_blocks(metric: FloatArray, human: FloatArray, least_difference: float = 0.0) -> Iterator[PairBlock]:
     """Go through all pairs of cells of the same row, by their distance in columns.
 
-    Human differences below `least_difference` are ties. Missing cells are missing in both tables (`common_tables`).
+    Human differences below `least_difference` are ties. Missing cells are missing in both tables
+    (`mask_tables_to_common`).
 
     >>> block, = pair_blocks(np.array([[1.0, 2.0, 2.0]]), np.array([[5.0, 6.0, 7.0]]))
     >>> block.gap, block.kind
     (array([1., 0., 1.]), array([2, 1, 2], dtype=int8))
     """
-    metric_tie, human_tie = _ties(metric, human, least_difference)
+    metric_tie, human_tie = _tie_tolerances(metric, human, least_difference)
     rows = np.arange(len(metric))[:, None]
     complete = not np.isnan(metric).any()
     parts: list[tuple[FloatArray, IntArray, IntArray]] = []
@@ -58,19 +59,19 @@ def pair_blocks(metric: FloatArray, human: FloatArray, least_difference: float =
         if not complete:
             there = ~np.isnan(change)
             change, wanted, row = change[there], wanted[there], row[there]
-        parts.append((*_judged(change.ravel(), wanted.ravel(), metric_tie, human_tie), row.ravel()))
+        parts.append((*_classify_pairs(change.ravel(), wanted.ravel(), metric_tie, human_tie), row.ravel()))
         held += change.size
         if held >= _BLOCK:
-            yield _joined(parts)
+            yield _join_blocks(parts)
             parts, held = [], 0
     if held:
-        yield _joined(parts)
+        yield _join_blocks(parts)
 
 
-def rounding(values: FloatArray) -> float:
+def tie_tolerance(values: FloatArray) -> float:
     """Largest difference of two of the values that is taken for a tie.
 
-    >>> rounding(np.array([3.0, -20.0]))
+    >>> tie_tolerance(np.array([3.0, -20.0]))
     2e-12
     """
     return ROUNDING * float(np.nanmax(np.abs(values), initial=0.0)) if not np.isnan(values).all() else 0.0
@@ -86,7 +87,9 @@ def pairs_per_row(values: FloatArray) -> IntArray:
     return np.asarray(present * (present - 1) // 2, dtype=np.int64)
 
 
-def _judged(change: FloatArray, wanted: FloatArray, metric_tie: float, human_tie: float) -> tuple[FloatArray, IntArray]:
+def _classify_pairs(
+    change: FloatArray, wanted: FloatArray, metric_tie: float, human_tie: float
+) -> tuple[FloatArray, IntArray]:
     gap = np.abs(change)
     kind = ((change > 0) != (wanted > 0)).view(np.int8) + np.int8(CONCORDANT)
     tied = gap <= metric_tie
@@ -96,7 +99,7 @@ def _judged(change: FloatArray, wanted: FloatArray, metric_tie: float, human_tie
     return gap, kind
 
 
-def _joined(parts: list[tuple[FloatArray, IntArray, IntArray]]) -> PairBlock:
+def _join_blocks(parts: list[tuple[FloatArray, IntArray, IntArray]]) -> PairBlock:
     if len(parts) == 1:
         return PairBlock(*parts[0])
     return PairBlock(*(np.concatenate(column) for column in zip(*parts, strict=True)))
@@ -106,7 +109,7 @@ def _joined(parts: list[tuple[FloatArray, IntArray, IntArray]]) -> PairBlock:
 
 
 MetricTies = Literal["discordant", "skip", "half"]
-Average = Literal["macro", "micro"]
+Averaging = Literal["macro", "micro"]
 
 
 @dataclass(frozen=True)
@@ -129,7 +132,7 @@ def kendall_like(
     *,
     human_ties: Literal["skip"] = "skip",
     least_difference: float = 0.0,
-    average: Average = "macro",
+    average: Averaging = "macro",
 ) -> KendallLike:
     """Kendall-like agreement within items, (C - D) / (C + D) (WMT's DARR; HumEval 2022, paper 9).
 
@@ -147,14 +150,14 @@ def kendall_like(
     for name, given, allowed in (
         ("metric_ties", metric_ties, get_args(MetricTies)),
         ("human_ties", human_ties, ("skip",)),
-        ("average", average, get_args(Average)),
+        ("average", average, get_args(Averaging)),
     ):
         if given not in allowed:
             raise OptionError(f"{name} is {given!r}; give one of {', '.join(allowed)}")
     if not least_difference >= 0:
         raise OptionError(f"least_difference is {least_difference}; choose 0 or more")
-    metric, human = common_tables(metric, human)
-    counts = _counts(metric, human, least_difference)
+    metric, human = mask_tables_to_common(metric, human)
+    counts = _count_pair_kinds(metric, human, least_difference)
     values, weights = _coefficients(counts, metric_ties)
     defined = weights > 0
     if not defined.any():
@@ -179,9 +182,9 @@ def nested_kendall_like(metric: FloatArray, human: FloatArray) -> FloatArray:
     >>> nested_kendall_like(np.array([[1.0, 2.0, 2.0]]), np.array([[5.0, 6.0, 7.0]])).round(3)
     array([1.   , 0.333])
     """
-    metric, human = common_tables(metric, human)
+    metric, human = mask_tables_to_common(metric, human)
     counts, found = np.zeros((4, len(metric)), dtype=np.int64), []
-    for added in _added_counts(metric, human, 0.0):
+    for added in _count_by_column(metric, human, 0.0):
         counts += added
         values, weights = _coefficients(counts, "discordant")
         found.append(float(values[weights > 0].mean()) if (weights > 0).any() else float("nan"))
@@ -198,39 +201,39 @@ def item_kendall_like(
     """
     if metric_ties not in get_args(MetricTies):
         raise OptionError(f"metric_ties is {metric_ties!r}; give one of {', '.join(get_args(MetricTies))}")
-    metric, human = common_tables(metric, human)
-    values, weights = _coefficients(_counts(metric, human, least_difference), metric_ties)
+    metric, human = mask_tables_to_common(metric, human)
+    values, weights = _coefficients(_count_pair_kinds(metric, human, least_difference), metric_ties)
     return np.where(weights > 0, values, np.nan)
 
 
-@kept_by_content(4)  # every policy of ties and every average is made from the same counts
-def _counts(metric: FloatArray, human: FloatArray, least_difference: float) -> IntArray:
+@cache_by_content(4)  # every policy of ties and every average is made from the same counts
+def _count_pair_kinds(metric: FloatArray, human: FloatArray, least_difference: float) -> IntArray:
     """Pairs of every kind (4) in every row, as `pair_blocks` tells them, without listing the pairs."""
-    if len(metric) <= _FEW_ROWS:  # all pairs at once: a step for every column would cost more than the pairs
+    if len(metric) <= _MAX_FEW_ROWS:  # all pairs at once: a step for every column would cost more than the pairs
         first, second = np.triu_indices(metric.shape[1], 1)
         change, wanted = ((table[:, second] - table[:, first]).T for table in (metric, human))
-        return _kinds(change, wanted, *_ties(metric, human, least_difference))
+        return _count_kinds(change, wanted, *_tie_tolerances(metric, human, least_difference))
     counts = np.zeros((4, len(metric)), dtype=np.int64)
-    for added in _added_counts(metric, human, least_difference):
+    for added in _count_by_column(metric, human, least_difference):
         counts += added
     return counts
 
 
-def _added_counts(metric: FloatArray, human: FloatArray, least_difference: float) -> Iterator[IntArray]:
+def _count_by_column(metric: FloatArray, human: FloatArray, least_difference: float) -> Iterator[IntArray]:
     """Pairs of every kind in every row that each column, from the second on, makes with those before it."""
-    ties = _ties(metric, human, least_difference)
+    ties = _tie_tolerances(metric, human, least_difference)
     across, people = np.ascontiguousarray(metric.T), np.ascontiguousarray(human.T)
     for column in range(1, len(across)):
-        yield _kinds(across[column] - across[:column], people[column] - people[:column], *ties)
+        yield _count_kinds(across[column] - across[:column], people[column] - people[:column], *ties)
 
 
-def _ties(metric: FloatArray, human: FloatArray, least_difference: float) -> tuple[float, float]:
+def _tie_tolerances(metric: FloatArray, human: FloatArray, least_difference: float) -> tuple[float, float]:
     """Differences of the metric and of people up to which a pair is a tie."""
-    slack = rounding(human)
-    return rounding(metric), max(slack, least_difference - 2 * slack)
+    slack = tie_tolerance(human)
+    return tie_tolerance(metric), max(slack, least_difference - 2 * slack)
 
 
-def _kinds(change: FloatArray, wanted: FloatArray, metric_tie: float, human_tie: float) -> IntArray:
+def _count_kinds(change: FloatArray, wanted: FloatArray, metric_tie: float, human_tie: float) -> IntArray:
     """Count every kind of pair in every column of two tables of differences, pairs x rows."""
     apart = np.abs(wanted) > human_tie  # not so where a score is missing
     told = apart & (np.abs(change) > metric_tie)
@@ -257,7 +260,7 @@ def _coefficients(counts: IntArray, metric_ties: MetricTies) -> tuple[FloatArray
 
 PairLevel = Literal["within_item", "within_system", "pooled"]
 
-_SORTED = 1 << 21
+_MAX_SORTED = 1 << 21
 """Pairs up to which all are held and sorted; more go through a histogram first."""
 
 _BINS = 1 << 17
@@ -265,7 +268,7 @@ _BINS = 1 << 17
 _SHIFT = 0.3819660112501051
 """Bins begin at no round number, so that gaps equal but for rounding fall into one bin."""
 
-_EQUAL = 1e-12
+_ACCURACY_ROUNDING = 1e-12
 """Difference of two accuracies that is rounding."""
 
 
@@ -300,16 +303,16 @@ def tie_accuracy(
     """
     if epsilon is not None and not epsilon >= 0:
         raise OptionError(f"epsilon is {epsilon}; choose 0 or more, or None to calibrate it")
-    metric, human = _rows(metric, human, level)
+    metric, human = _arrange_rows(metric, human, level)
     pairs = pairs_per_row(metric)
     groups = int((pairs > 0).sum())
     if not groups:
         return TieAccuracy(float("nan"), float("nan"), epsilon is None, float("nan"), 0, 0)
     weight = np.divide(1.0, pairs * groups, out=np.zeros(len(pairs)), where=pairs > 0)
     if epsilon is None:
-        accuracy, chosen, zero = _calibrated(metric, human, weight)
+        accuracy, chosen, zero = _calibrate(metric, human, weight)
         return TieAccuracy(accuracy, chosen, True, zero, int(pairs.sum()), groups)
-    accuracy, zero = _Steps(metric, human, weight).at(epsilon)
+    accuracy, zero = _AccuracySteps(metric, human, weight).at(epsilon)
     return TieAccuracy(accuracy, float(epsilon), False, zero, int(pairs.sum()), groups)
 
 
@@ -321,9 +324,9 @@ def item_tie_accuracies(metric: FloatArray, human: FloatArray, epsilon: float = 
     """
     if not epsilon >= 0:
         raise OptionError(f"epsilon is {epsilon}; choose 0 or more")
-    metric, human = common_tables(metric, human)
+    metric, human = mask_tables_to_common(metric, human)
     right, pairs = np.zeros(len(metric)), pairs_per_row(metric)
-    threshold = epsilon + rounding(metric)
+    threshold = epsilon + tie_tolerance(metric)
     for block in pair_blocks(metric, human):
         tied = block.gap <= threshold
         correct = np.where(tied, block.kind == HUMAN_TIE, block.kind == CONCORDANT)
@@ -331,15 +334,15 @@ def item_tie_accuracies(metric: FloatArray, human: FloatArray, epsilon: float = 
     return np.where(pairs > 0, right / np.maximum(pairs, 1), np.nan)
 
 
-@kept_by_content(128)  # a report gives every metric's threshold, and tests metrics with it
-def _calibrated(metric: FloatArray, human: FloatArray, weight: FloatArray) -> tuple[float, float, float]:
-    step = _Steps(metric, human, weight)
-    return step.calibrated() if pairs_per_row(metric).sum() <= _SORTED else step.calibrated_in_bins()
+@cache_by_content(128)  # a report gives every metric's threshold, and tests metrics with it
+def _calibrate(metric: FloatArray, human: FloatArray, weight: FloatArray) -> tuple[float, float, float]:
+    step = _AccuracySteps(metric, human, weight)
+    return step.calibrated() if pairs_per_row(metric).sum() <= _MAX_SORTED else step.calibrated_in_bins()
 
 
-def _rows(metric: FloatArray, human: FloatArray, level: PairLevel) -> tuple[FloatArray, FloatArray]:
+def _arrange_rows(metric: FloatArray, human: FloatArray, level: PairLevel) -> tuple[FloatArray, FloatArray]:
     """Tables whose rows hold the outputs that are compared with each other."""
-    metric, human = common_tables(metric, human)
+    metric, human = mask_tables_to_common(metric, human)
     if level == "within_item":
         return metric, human
     if level == "within_system":
@@ -351,7 +354,7 @@ def _rows(metric: FloatArray, human: FloatArray, level: PairLevel) -> tuple[Floa
 
 
 @dataclass(frozen=True, eq=False)
-class _Steps:
+class _AccuracySteps:
     """The accuracy as a step function of the threshold: concordant pairs, plus the gains of all gaps up to it.
 
     When its gap is passed and it becomes a tie of the metric, a pair that people tie gains its weight, a concordant
@@ -371,7 +374,7 @@ class _Steps:
     def at(self, epsilon: float) -> tuple[float, float]:
         """Accuracy with ties up to epsilon, and with equal scores only."""
         concordant = tied = equal = 0.0
-        threshold = epsilon + rounding(self.metric)
+        threshold = epsilon + tie_tolerance(self.metric)
         for gap, gain in self.changes():
             concordant -= np.minimum(gain, 0.0).sum()
             tied += gain[gap <= threshold].sum()
@@ -383,7 +386,7 @@ class _Steps:
         gap, gain = (np.concatenate(column) for column in zip(*self.changes(), strict=True))
         start = float(-np.minimum(gain, 0.0).sum())
         zero = start + float(gain[gap == 0].sum())
-        return *_best(gap, gain, np.full(len(gap), start), zero, rounding(self.metric)), zero
+        return *_best_threshold(gap, gain, np.full(len(gap), start), zero, tie_tolerance(self.metric)), zero
 
     def calibrated_in_bins(self) -> tuple[float, float, float]:
         """The same for more pairs than can be held: bins first, then only those that may hold the optimum.
@@ -394,18 +397,18 @@ class _Steps:
         scale = 0.0 if is_constant(self.metric) else (_BINS - 2) / spread
         total, gains, equal = np.zeros(_BINS), np.zeros(_BINS), 0.0
         for gap, gain in self.changes():
-            number = _bins(gap, scale)
+            number = _bin_numbers(gap, scale)
             total += np.bincount(number, gain, minlength=_BINS)
             gains += np.bincount(number, np.maximum(gain, 0.0), minlength=_BINS)
             equal += float(gain[gap == 0].sum())
         start = float((gains - total).sum())
         below = start + np.concatenate([[0.0], np.cumsum(total)])
-        hopeful = below[:-1] + gains >= max(start + equal, float(below[1:].max())) - _EQUAL
+        hopeful = below[:-1] + gains >= max(start + equal, float(below[1:].max())) - _ACCURACY_ROUNDING
         gap, gain, number = self._inside(hopeful, scale)
         # The sum up to a gap is what lies below its bin, plus what precedes it in the bin.
         kept_below = np.concatenate([[0.0], np.cumsum(np.bincount(number, gain, minlength=_BINS))])
         before = below[number] - kept_below[number]
-        return *_best(gap, gain, before, start + equal, rounding(self.metric)), start + equal
+        return *_best_threshold(gap, gain, before, start + equal, tie_tolerance(self.metric)), start + equal
 
     def _inside(self, hopeful: BoolArray, scale: float) -> tuple[FloatArray, FloatArray, IntArray]:
         """Gaps, gains and bins of the pairs in hopeful bins."""
@@ -414,22 +417,24 @@ class _Steps:
         for gap, gain in self.changes():
             # A wide cut by the gap alone spares most pairs the look into their bin.
             near = np.flatnonzero((gap * scale >= low - 1) & (gap * scale <= high + 1))
-            number = _bins(gap[near], scale)
+            number = _bin_numbers(gap[near], scale)
             kept = hopeful[number]
             parts.append((gap[near][kept], gain[near][kept], number[kept]))
         gap, gain, number = (np.concatenate(column) for column in zip(*parts, strict=True))
         return gap, gain, number
 
 
-def _bins(gap: FloatArray, scale: float) -> IntArray:
+def _bin_numbers(gap: FloatArray, scale: float) -> IntArray:
     return (gap * scale + _SHIFT).astype(np.int64)
 
 
-def _best(gap: FloatArray, gain: FloatArray, start: FloatArray, zero: float, tie: float) -> tuple[float, float]:
+def _best_threshold(
+    gap: FloatArray, gain: FloatArray, start: FloatArray, zero: float, tie: float
+) -> tuple[float, float]:
     """Best of the thresholds `gap` and 0: start + cumulated gains, counting gaps equal but for rounding together."""
     order = np.argsort(gap)  # equal gaps count together: their order does not matter
     gap, reached = gap[order], start[order] + np.cumsum(gain[order])
     last = np.append(np.diff(gap) > tie, True)
     gap, reached = np.append(0.0, gap[last]), np.append(zero, reached[last])
-    best = int(np.argmax(reached >= reached.max() - _EQUAL))
+    best = int(np.argmax(reached >= reached.max() - _ACCURACY_ROUNDING))
     return float(reached[best]), float(gap[best])

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from aliquot.errors import DataError, OptionError
-from aliquot.stats.arrays import ROUNDING, FloatArray, IntArray, Seed, blocks, group_means, group_sums
+from aliquot.stats.arrays import ROUNDING, FloatArray, IntArray, Seed, group_means, group_sums, row_blocks
 from aliquot.stats.pairwise import pairwise_sums
-from aliquot.stats.resampling import central_interval, resampled_counts
+from aliquot.stats.resampling import bootstrap_counts, percentile_interval
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ def variance_components(
     >>> found.total, found.within, round(found.ratio, 3), found.repeated
     (10.3, 0.5, 1.051, 2)
     """
-    codes, values, groups = _checked(output, value, system)
+    codes, values, groups = _validate_judgments(output, value, system)
     centred = values - group_means(groups, values)[groups]
     table = _output_sums(codes, centred)
     freedom = int(groups.max()) + 1 if system is not None else 1
@@ -79,7 +79,7 @@ def variance_components(
             f"none of the {len(table)} outputs has two judgments, so the annotators' noise cannot be told from the "
             "outputs' spread; have some outputs judged twice"
         )
-    low, high = _interval(table, freedom, level, replicates, np.random.default_rng(seed))
+    low, high = _ratio_interval(table, freedom, level, replicates, np.random.default_rng(seed))
     return VarianceComponents(
         total=total,
         within=within,
@@ -93,7 +93,9 @@ def variance_components(
     )
 
 
-def _checked(output: IntArray, value: FloatArray, system: IntArray | None) -> tuple[IntArray, FloatArray, IntArray]:
+def _validate_judgments(
+    output: IntArray, value: FloatArray, system: IntArray | None
+) -> tuple[IntArray, FloatArray, IntArray]:
     groups = np.zeros(len(value), dtype=np.int64) if system is None else system
     if not (output.shape == value.shape == groups.shape) or value.ndim != 1:
         raise OptionError(f"output is {output.shape}, value {value.shape}, system {groups.shape}; give equal lengths")
@@ -121,16 +123,16 @@ def _variances(sums: FloatArray, freedom: int) -> tuple[FloatArray, FloatArray]:
     return np.asarray((power - total**2 / n) / left), np.asarray(within)
 
 
-def _interval(
+def _ratio_interval(
     table: FloatArray, freedom: int, level: float, replicates: int, rng: np.random.Generator
 ) -> tuple[float, float]:
     ratios = []
-    for some in blocks(replicates, len(table), 1 << 21):
+    for some in row_blocks(replicates, len(table), 1 << 21):
         count = some.stop - some.start
-        total, within = _variances(resampled_counts(rng, count, len(table), len(table)) @ table, freedom)
+        total, within = _variances(bootstrap_counts(rng, count, len(table), len(table)) @ table, freedom)
         between = total - within
         ratios.append(np.divide(total, between, out=np.full(count, np.inf), where=~(between <= ROUNDING * total)))
-    return central_interval(np.concatenate(ratios), level)
+    return percentile_interval(np.concatenate(ratios), level)
 
 
 def matched_ratio(human: FloatArray, within: float) -> float:
@@ -198,12 +200,12 @@ def noise_free_correlation(correlation: FloatArray | float, rater_to_item: Float
 # -- How many judgments of the same output are worth paying for (Cochran 1977, section 10.6, with finite population) -
 
 
-MOST = 20
+MAX_JUDGMENTS = 20
 """Judgments of one output up to which is looked."""
 
 
 @dataclass(frozen=True)
-class Repeats:
+class RepeatChoice:
     """One choice at a given cost: k judgments of each of n items, and the variance that they leave."""
 
     judgments: int
@@ -211,47 +213,49 @@ class Repeats:
     variance: float
 
 
-def best_ratio(item: float, annotator: float, item_cost: float, judgment_cost: float) -> float:
+def best_repeat_count(item: float, annotator: float, item_cost: float, judgment_cost: float) -> float:
     """Best k without bounds: sqrt(item_cost / judgment_cost * B / A); infinite where items do not differ.
 
     A is the variance between items, B that of one judgment of an item; `item_cost` leaves its judgments out.
 
-    >>> best_ratio(item=4.0, annotator=9.0, item_cost=4.0, judgment_cost=1.0)
+    >>> best_repeat_count(item=4.0, annotator=9.0, item_cost=4.0, judgment_cost=1.0)
     3.0
     """
-    _check(item, annotator, item_cost, judgment_cost)
+    _validate_costs(item, annotator, item_cost, judgment_cost)
     if annotator == 0 or item_cost == 0:
         return 0.0
     return float(np.sqrt(item_cost / judgment_cost * annotator / item)) if item > 0 else float("inf")
 
 
-def repeat_choices(
+def list_repeat_choices(
     item: float,
     annotator: float,
     item_cost: float,
     judgment_cost: float,
     budget: float,
     population: float = np.inf,
-    most: int = MOST,
-) -> list[Repeats]:
+    most: int = MAX_JUDGMENTS,
+) -> list[RepeatChoice]:
     """Every k = 1, 2, ... up to `most` that the budget allows for at least one item, with its n and variance.
 
-    >>> choices = repeat_choices(4, 9, 0, 1, 60, population=40, most=3)
+    >>> choices = list_repeat_choices(4, 9, 0, 1, 60, population=40, most=3)
     >>> [(choice.judgments, choice.items, round(choice.variance, 3)) for choice in choices]
     [(1, 40.0, 0.225), (2, 30.0, 0.183), (3, 20.0, 0.25)]
     """
-    _check(item, annotator, item_cost, judgment_cost)
+    _validate_costs(item, annotator, item_cost, judgment_cost)
     if not budget > 0:
         raise OptionError(f"budget is {budget}; spend more than 0")
     k = np.arange(1, most + 1)
     n: FloatArray = np.minimum(population, budget / (item_cost + judgment_cost * k))
     variance = item * (1.0 / n - 1.0 / population) + annotator / (n * k)
     return [
-        Repeats(int(at), float(size), float(left)) for at, size, left in zip(k, n, variance, strict=True) if size >= 1.0
+        RepeatChoice(int(at), float(size), float(left))
+        for at, size, left in zip(k, n, variance, strict=True)
+        if size >= 1.0
     ]
 
 
-def _check(item: float, annotator: float, item_cost: float, judgment_cost: float) -> None:
+def _validate_costs(item: float, annotator: float, item_cost: float, judgment_cost: float) -> None:
     for name, value in (("item", item), ("annotator", annotator), ("item_cost", item_cost)):
         if not 0 <= value < np.inf:
             raise OptionError(f"{name} is {value}; it is finite and at least 0")

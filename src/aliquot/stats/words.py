@@ -42,16 +42,16 @@ def word_numbers_of_bytes(coded: Sequence[bytes]) -> tuple[IntArray, IntArray]:
     """The same, of texts in UTF-8."""
     data = b" ".join(coded) + b" "
     if b"\0" in data:  # shorter words are filled up with zeros, from which this one could not be told
-        return _one_by_one([text.decode("utf-8", "surrogatepass") for text in coded])
+        return _number_words_singly([text.decode("utf-8", "surrogatepass") for text in coded])
     ends = np.cumsum(np.fromiter(map(len, coded), np.int64, len(coded)) + 1)
-    space = _spaces(np.frombuffer(b" " + data, dtype=np.uint8))
+    space = _is_space(np.frombuffer(b" " + data, dtype=np.uint8))
     borders = np.flatnonzero(space[1:] != space[:-1])
     starts, stops = borders[::2], borders[1::2]
     lengths = np.diff(np.searchsorted(starts, ends), prepend=0)
-    return _mixed(_values(data, starts, stops)), lengths
+    return _mix_down(_word_values(data, starts, stops)), lengths
 
 
-def _one_by_one(texts: Sequence[str]) -> tuple[IntArray, IntArray]:
+def _number_words_singly(texts: Sequence[str]) -> tuple[IntArray, IntArray]:
     """The same, a word at a time."""
     words = [text.split() for text in texts]
     lengths = np.fromiter(map(len, words), np.int64, len(words))
@@ -60,7 +60,7 @@ def _one_by_one(texts: Sequence[str]) -> tuple[IntArray, IntArray]:
     return np.fromiter(symbols, np.int64, int(lengths.sum())), lengths
 
 
-def _spaces(data: _Bytes) -> BoolArray:
+def _is_space(data: _Bytes) -> BoolArray:
     """Which bytes belong to whitespace, as `str.isspace` sees it."""
     space: BoolArray = (data == 32) | (data - np.uint8(9) < 5) | (data - np.uint8(28) < 4)
     rare = np.flatnonzero((data == 0xC2) | ((data >= 0xE1) & (data <= 0xE3)))
@@ -76,7 +76,7 @@ def _spaces(data: _Bytes) -> BoolArray:
     return space
 
 
-def _values(data: bytes, starts: IntArray, stops: IntArray) -> _Values:
+def _word_values(data: bytes, starts: IntArray, stops: IntArray) -> _Values:
     """A number for each word: its bytes, or for words of more than eight bytes a number behind a mark."""
     padded = np.frombuffer(data + bytes(8), dtype=np.uint8)
     every = np.lib.stride_tricks.as_strided(padded[:8].view("<u8"), shape=(len(data),), strides=(1,), writeable=False)
@@ -90,22 +90,22 @@ def _values(data: bytes, starts: IntArray, stops: IntArray) -> _Values:
         merged = codes.astype(np.uint64) << np.uint64(8 * _STEP) | further
         codes = np.unique(merged, return_inverse=True)[1]
         done = size[open_words] <= read + _STEP
-        values[open_words[done]] = _marked(codes[done], step)
+        values[open_words[done]] = _mark_long_words(codes[done], step)
         open_words, codes = open_words[~done], codes[~done]
         if not len(open_words):
             return values
     number = defaultdict[bytes, int](itertools.count().__next__)
     spans = zip(starts[open_words].tolist(), stops[open_words].tolist(), strict=True)
-    values[open_words] = _marked(np.array([number[data[start:stop]] for start, stop in spans]), _STEPS)
+    values[open_words] = _mark_long_words(np.array([number[data[start:stop]] for start, stop in spans]), _STEPS)
     return values
 
 
-def _marked(codes: IntArray, step: int) -> _Values:
+def _mark_long_words(codes: IntArray, step: int) -> _Values:
     """Numbers of words that ended in this step, which no bytes of a word can be."""
     return codes.astype(np.uint64) << np.uint64(16) | np.uint64(step << 8 | _LONG)
 
 
-def _mixed(values: _Values) -> IntArray:
+def _mix_down(values: _Values) -> IntArray:
     """Positive numbers of fewer bits, different for different values."""
     drop = np.uint64(64 - _BITS)
     for multiplier in _MULTIPLIERS:  # odd: different values have different products

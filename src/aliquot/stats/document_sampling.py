@@ -16,13 +16,13 @@ import numpy as np
 
 from aliquot.errors import OptionError
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, Seed, group_sums
-from aliquot.stats.draws import ROUNDING, systematic
+from aliquot.stats.sampling_designs import ROUNDING, systematic_sample
 
 Placement = Literal["even", "uniform"]
 
 
 @dataclass(frozen=True, eq=False)
-class Draw:
+class ItemDraw:
     """The drawn items and, for every item of the population, the probability of being drawn."""
 
     indices: IntArray
@@ -30,7 +30,7 @@ class Draw:
 
 
 @dataclass(frozen=True, eq=False)
-class _Layout:
+class _DocumentLayout:
     """The items grouped by document: `order` lists them so; the other fields follow that order."""
 
     order: IntArray
@@ -39,11 +39,11 @@ class _Layout:
     document: IntArray  # of each item
     position: IntArray  # of each item in its document
 
-    def draw(self, chosen: BoolArray, probability: FloatArray) -> Draw:
+    def draw(self, chosen: BoolArray, probability: FloatArray) -> ItemDraw:
         """Bring a choice of grouped items back to the order of the population."""
         everywhere = np.empty(len(self.order))
         everywhere[self.order] = probability
-        return Draw(np.sort(self.order[chosen]), everywhere)
+        return ItemDraw(np.sort(self.order[chosen]), everywhere)
 
     def covered(self, documents: IntArray, starts: IntArray, lengths: IntArray) -> BoolArray:
         """Mark the items that lie in at least one of the runs."""
@@ -54,7 +54,7 @@ class _Layout:
         return np.cumsum(opened - closed)[:-1] > 0
 
 
-def _layout(documents: IntArray) -> _Layout:
+def _group_by_document(documents: IntArray) -> _DocumentLayout:
     codes = np.asarray(documents)
     if codes.ndim != 1 or (codes.size and not np.issubdtype(codes.dtype, np.integer)):
         raise OptionError(f"documents has type {codes.dtype} and shape {codes.shape}; give one integer code per item")
@@ -62,15 +62,15 @@ def _layout(documents: IntArray) -> _Layout:
     order = np.argsort(document, kind="stable")
     offsets = np.cumsum(lengths) - lengths
     position = np.arange(len(codes)) - np.repeat(offsets, lengths)
-    return _Layout(order, lengths, offsets, document[order], position)
+    return _DocumentLayout(order, lengths, offsets, document[order], position)
 
 
-def _check_budget(n_items: float, available: int, what: str) -> None:
+def _validate_budget(n_items: float, available: int, what: str) -> None:
     if not 0 <= n_items <= available:
         raise OptionError(f"n_items is {n_items}; choose between 0 and the {available} items {what}")
 
 
-def _tiling(position: IntArray, length: IntArray, run: IntArray) -> IntArray:
+def _count_tiling_cover(position: IntArray, length: IntArray, run: IntArray) -> IntArray:
     """Count how often a tiling covers a position: runs at 0, run, 2 run, ..., the last one moved back to fit.
 
     Only the last two runs of a tiling overlap, so the count is 1 or 2.
@@ -81,35 +81,35 @@ def _tiling(position: IntArray, length: IntArray, run: IntArray) -> IntArray:
 
 def _both_tilings(position: IntArray, length: IntArray, run: IntArray) -> tuple[IntArray, IntArray]:
     """Count the cover of a position by the tiling from the front and by its mirror image from the back."""
-    return _tiling(position, length, run), _tiling(length - 1 - position, length, run)
+    return _count_tiling_cover(position, length, run), _count_tiling_cover(length - 1 - position, length, run)
 
 
-def whole_documents(documents: IntArray, n_items: float, seed: Seed, max_length: int | None = None) -> Draw:
+def draw_whole_documents(documents: IntArray, n_items: float, seed: Seed, max_length: int | None = None) -> ItemDraw:
     """Draw whole documents, all with the same probability, `n_items` items in expectation.
 
     "Whole document" of Knowles and Lo, section 2.2.2. Stopping a random order of documents when the budget is met would
     favour short documents by an amount that cannot be computed. Instead every document has probability n_items / N (see
-    `_decide`). The number of items drawn is off by a part of one document, a short one unless the budget is very small.
-    Documents longer than `max_length` are never drawn; no estimate speaks for them.
+    `_decide_documents`). The number of items drawn is off by a part of one document, a short one unless the budget is
+    very small. Documents longer than `max_length` are never drawn; no estimate speaks for them.
 
-    >>> draw = whole_documents(np.array([0, 0, 1, 1, 2, 2]), 2, seed=0)
+    >>> draw = draw_whole_documents(np.array([0, 0, 1, 1, 2, 2]), 2, seed=0)
     >>> len(draw.indices), draw.probability.round(3).tolist()
     (2, [0.333, 0.333, 0.333, 0.333, 0.333, 0.333])
     """
-    layout = _layout(documents)
+    layout = _group_by_document(documents)
     allowed = layout.lengths <= (np.inf if max_length is None else max_length)
     available = int(layout.lengths[allowed].sum())
-    _check_budget(n_items, available, "there are" if max_length is None else f"in documents of up to {max_length}")
+    _validate_budget(n_items, available, "there are" if max_length is None else f"in documents of up to {max_length}")
     rng = np.random.default_rng(seed)
     shuffled = rng.permutation(np.flatnonzero(allowed))
     longest_first = shuffled[np.argsort(-layout.lengths[shuffled], kind="stable")]
     chosen = np.zeros(len(allowed), dtype=np.bool_)
-    chosen[longest_first] = _decide(layout.lengths[longest_first].tolist(), n_items, rng)
+    chosen[longest_first] = _decide_documents(layout.lengths[longest_first].tolist(), n_items, rng)
     pi = np.where(allowed, n_items / max(available, 1), 0.0)
     return layout.draw(chosen[layout.document], pi[layout.document])
 
 
-def _decide(lengths: list[int], budget: float, rng: np.random.Generator) -> list[bool]:
+def _decide_documents(lengths: list[int], budget: float, rng: np.random.Generator) -> list[bool]:
     """Take or leave documents one by one so that each is taken with probability budget / sum(lengths).
 
     All documents still to come have the same chance: remaining budget / remaining items. A document is decided by
@@ -129,9 +129,9 @@ def _decide(lengths: list[int], budget: float, rng: np.random.Generator) -> list
     return taken
 
 
-def fixed_snippets(
+def draw_fixed_snippets(
     documents: IntArray, n_items: float, seed: Seed, length: int = 10, per_document: int | None = 1
-) -> Draw:
+) -> ItemDraw:
     """Draw runs of `length` neighbouring items (the whole document where it is shorter), `n_items` in expectation.
 
     "Document fixed snippet" of Knowles and Lo, section 2.2.3. Each document is tiled by runs of `length`, from its
@@ -139,18 +139,18 @@ def fixed_snippets(
     probability p, those with fewer items to give first; a drawn document gives `per_document` random runs of its tiling
     (all of them where it has no more). So items of short documents are drawn more often than those of long ones. An
     item's probability is p times that of being in one of its document's runs. Where the budget is more than all
-    documents have to give, `per_document` is raised to the least number that suffices (`runs_needed`).
+    documents have to give, `per_document` is raised to the least number that suffices (`required_runs`).
 
     With `per_document=None` the runs themselves are drawn systematically, any number of a document, all with
     probability p, shorter ones first. An item in two runs has probability min(1, 2p), all others p. No run is cut to
     fit the budget: the number of items is off by at most one run while p <= 1/2, or while a document gives one.
 
-    >>> draw = fixed_snippets(np.zeros(12, dtype=int), 4, seed=0, length=4)
+    >>> draw = draw_fixed_snippets(np.zeros(12, dtype=int), 4, seed=0, length=4)
     >>> draw.indices.tolist(), draw.probability[0].round(3).item()
     ([8, 9, 10, 11], 0.333)
     """
-    layout = _layout(documents)
-    _check_budget(n_items, len(layout.order), "there are")
+    layout = _group_by_document(documents)
+    _validate_budget(n_items, len(layout.order), "there are")
     if length < 1:
         raise OptionError(f"length is {length}; a run has at least 1 item")
     rng = np.random.default_rng(seed)
@@ -159,23 +159,23 @@ def fixed_snippets(
     covers = _both_tilings(layout.position, layout.lengths[layout.document], run[layout.document])
     if per_document is None:
         p = _run_probability(n_items, len(layout.order), int((tiles * run).sum()))
-        owner, starts = _all_runs(layout.lengths, run, tiles, rng)
-        drawn = systematic(np.full(len(owner), p), rng)
+        owner, starts = _list_runs(layout.lengths, run, tiles, rng)
+        drawn = systematic_sample(np.full(len(owner), p), rng)
         chosen = layout.covered(owner[drawn], starts[drawn], run[owner[drawn]])
         return layout.draw(chosen, 0.5 * (np.minimum(1.0, p * covers[0]) + np.minimum(1.0, p * covers[1])))
-    taken = np.minimum(tiles, runs_needed(layout.lengths, n_items, length, per_document))
+    taken = np.minimum(tiles, required_runs(layout.lengths, n_items, length, per_document))
     front, back = (_in_a_run(cover, tiles[layout.document], taken[layout.document]) for cover in covers)
     inside = 0.5 * (front + back)
     p = min(1.0, n_items / inside.sum()) if len(inside) else 0.0
-    drawn = systematic(np.full(len(run), p), rng, _fewest_first(group_sums(layout.document, inside), rng))
-    owner, starts = _some_runs(drawn, layout.lengths, run, tiles, taken, rng)
+    drawn = systematic_sample(np.full(len(run), p), rng, _fewest_first(group_sums(layout.document, inside), rng))
+    owner, starts = _draw_runs(drawn, layout.lengths, run, tiles, taken, rng)
     return layout.draw(layout.covered(owner, starts, run[owner]), p * inside)
 
 
-def runs_needed(lengths: IntArray, n_items: float, length: int = 10, per_document: int = 1) -> int:
+def required_runs(lengths: IntArray, n_items: float, length: int = 10, per_document: int = 1) -> int:
     """Return how many runs a document must give so that documents of these lengths have `n_items` to give.
 
-    >>> runs_needed(np.array([4, 30]), 14), runs_needed(np.array([4, 30]), 15)
+    >>> required_runs(np.array([4, 30]), 14), required_runs(np.array([4, 30]), 15)
     (1, 2)
     """
     if per_document < 1:
@@ -208,7 +208,7 @@ def _fewest_first(items: FloatArray, rng: np.random.Generator) -> IntArray:
     return shuffled[np.argsort(items[shuffled].round(6), kind="stable")]
 
 
-def _some_runs(
+def _draw_runs(
     drawn: IntArray, lengths: IntArray, run: IntArray, tiles: IntArray, taken: IntArray, rng: np.random.Generator
 ) -> tuple[IntArray, IntArray]:
     """List document and start of the runs that the drawn documents give: `taken` at random of each one's tiling."""
@@ -223,7 +223,9 @@ def _some_runs(
     return owner[picked], np.where(mirrored[owner[picked]], slack[owner[picked]] - starts, starts)
 
 
-def _all_runs(lengths: IntArray, run: IntArray, tiles: IntArray, rng: np.random.Generator) -> tuple[IntArray, IntArray]:
+def _list_runs(
+    lengths: IntArray, run: IntArray, tiles: IntArray, rng: np.random.Generator
+) -> tuple[IntArray, IntArray]:
     """List document and start of all runs: by run length, then documents in random order, each tiled either way."""
     shuffled = rng.permutation(len(run))
     in_order = shuffled[np.argsort(run[shuffled], kind="stable")]
@@ -246,7 +248,7 @@ def _run_probability(n_items: float, items: int, in_runs: int) -> float:
     return (n_items - twice) / (items - twice)
 
 
-def budgeted_snippets(documents: IntArray, share: float, seed: Seed, placement: Placement = "even") -> Draw:
+def draw_budgeted_snippets(documents: IntArray, share: float, seed: Seed, placement: Placement = "even") -> ItemDraw:
     """Draw from every document one run of neighbouring items that is `share` of its length.
 
     "Document budgeted snippet" of Knowles and Lo, section 2.2.4. A length that is not whole is rounded up or
@@ -256,11 +258,11 @@ def budgeted_snippets(documents: IntArray, share: float, seed: Seed, placement: 
     Args:
         share: The share of each document to draw, in (0, 1].
         placement: Where a run of L items starts in a document of m. "even": a random run of a tiling of the document
-            from its front or back (see `fixed_snippets`); all its items then have probability 1/k to 2/k, with k the
-            number of runs in the tiling. "uniform": all m - L + 1 starts are equally likely; the first item
-            then has probability 1 / (m - L + 1) only, and its weight in an estimate is large.
+            from its front or back (see `draw_fixed_snippets`); all its items then have probability 1/k to 2/k, with k
+            the number of runs in the tiling. "uniform": all m - L + 1 starts are equally likely; the first item then
+            has probability 1 / (m - L + 1) only, and its weight in an estimate is large.
 
-    >>> draw = budgeted_snippets(np.array([5, 5, 5, 5, 8, 8]), 0.5, seed=0)
+    >>> draw = draw_budgeted_snippets(np.array([5, 5, 5, 5, 8, 8]), 0.5, seed=0)
     >>> draw.indices.tolist(), draw.probability.tolist()
     ([0, 1, 4], [0.5, 0.5, 0.5, 0.5, 0.5, 0.5])
     """
@@ -268,21 +270,21 @@ def budgeted_snippets(documents: IntArray, share: float, seed: Seed, placement: 
         raise OptionError(f"share is {share}; choose a share of each document above 0 and up to 1")
     if placement not in {"even", "uniform"}:
         raise OptionError(f"placement is {placement!r}; choose 'even' or 'uniform'")
-    layout = _layout(documents)
+    layout = _group_by_document(documents)
     rng = np.random.default_rng(seed)
     shorter = np.floor(share * layout.lengths + ROUNDING).astype(np.int64)
     longer = np.maximum(share * layout.lengths - shorter, 0.0)
     longer[longer < ROUNDING] = 0.0
     run = shorter.copy()
-    run[systematic(longer, rng, order=rng.permutation(len(run)))] += 1
-    starts = _starts(layout.lengths, run, placement, rng)
+    run[systematic_sample(longer, rng, order=rng.permutation(len(run)))] += 1
+    starts = _draw_starts(layout.lengths, run, placement, rng)
     chosen = layout.covered(np.arange(len(run)), starts, run)
     chance = longer[layout.document]
-    cover = [_cover(layout, shorter + extra, placement) for extra in (0, 1)]
+    cover = [_cover_probability(layout, shorter + extra, placement) for extra in (0, 1)]
     return layout.draw(chosen, (1.0 - chance) * cover[0] + chance * cover[1])
 
 
-def _starts(lengths: IntArray, run: IntArray, placement: Placement, rng: np.random.Generator) -> IntArray:
+def _draw_starts(lengths: IntArray, run: IntArray, placement: Placement, rng: np.random.Generator) -> IntArray:
     """Choose where the run of each document starts."""
     slack = lengths - run
     if placement == "uniform":
@@ -293,7 +295,7 @@ def _starts(lengths: IntArray, run: IntArray, placement: Placement, rng: np.rand
     return np.where(rng.random(len(run)) < 0.5, slack - starts, starts)
 
 
-def _cover(layout: _Layout, run: IntArray, placement: Placement) -> FloatArray:
+def _cover_probability(layout: _DocumentLayout, run: IntArray, placement: Placement) -> FloatArray:
     """Return the probability that the run of its document, of the given length, covers each item."""
     length = layout.lengths[layout.document]
     runs = np.minimum(run[layout.document], length)

@@ -14,13 +14,13 @@ from scipy import optimize, stats
 
 from aliquot.errors import OptionError
 from aliquot.stats.arrays import FloatArray
-from aliquot.stats.sequences import (
+from aliquot.stats.confidence_sequences import (
     FIRST_LOOK,
     asymptotic_sequence,
     betting_sequence,
     start_asymptotic,
     start_betting,
-    tuned_rho,
+    tune_rho,
 )
 
 PATH = np.array([0.9, 0.75, 1.0, 0.2, 0.85, 0.95, 0.6, 1.0, 0.8, 0.05, 0.9, 0.7, 1.0, 0.95, 0.85])
@@ -292,7 +292,7 @@ def test_tuned_rho_is_the_best_one(sd, target, level, population):
         return float(asymptotic_sequence(0.0, sd, target, math.exp(log_rho), level, population).upper)
 
     best = optimize.minimize_scalar(half, bounds=(-10, 10), method="bounded", options={"xatol": 1e-10})
-    rho = tuned_rho(sd, target, level, population)
+    rho = tune_rho(sd, target, level, population)
     assert rho.shape == ()
     assert half(math.log(float(rho))) == pytest.approx(best.fun, rel=1e-9)
 
@@ -310,7 +310,7 @@ def share_missed(name: str, population: int | None) -> float:
     rng = np.random.default_rng(12)
     values = skewed_populations(rng, 1000)[name]
     mean, sd = running(rng.permuted(np.tile(values, (1500, 1)), axis=1).T)
-    rho = tuned_rho(values.std(), 200, population=population)
+    rho = tune_rho(values.std(), 200, population=population)
     bounds = asymptotic_sequence(mean, sd, np.arange(1, 1001)[:, None], rho, population=population)
     miss = (bounds.lower > values.mean()) | (bounds.upper < values.mean())
     return float(miss[29:-30].any(axis=0).mean())
@@ -342,7 +342,7 @@ def test_the_mixture_bound_is_exact_for_bridges():
     x -= x.mean(axis=0)
     x /= x.std(axis=0, ddof=1)
     mean, _ = running(x)
-    bounds = asymptotic_sequence(mean, 1.0, np.arange(1, 401)[:, None], tuned_rho(1.0, 50, 0.8, 400), 0.8, 400)
+    bounds = asymptotic_sequence(mean, 1.0, np.arange(1, 401)[:, None], tune_rho(1.0, 50, 0.8, 400), 0.8, 400)
     ever = np.any((bounds.lower > 1e-9) | (bounds.upper < -1e-9), axis=0)
     assert 0.1 < ever.mean() <= 0.2
 
@@ -350,7 +350,7 @@ def test_the_mixture_bound_is_exact_for_bridges():
 def test_unknown_deviations_are_nan():
     bounds = asymptotic_sequence(np.zeros(2), np.array([np.nan, 1.0]), np.array([1, 2]), 1.0)
     assert np.isnan(bounds.lower).tolist() == [True, False]
-    assert np.isnan(tuned_rho(np.array([0.0, np.nan, 1.0]), 10)).tolist() == [True, True, False]
+    assert np.isnan(tune_rho(np.array([0.0, np.nan, 1.0]), 10)).tolist() == [True, True, False]
 
 
 def test_asymptotic_errors_name_the_argument():
@@ -361,9 +361,9 @@ def test_asymptotic_errors_name_the_argument():
     with pytest.raises(OptionError, match=r"rho is 0\.0"):
         asymptotic_sequence(0.0, 1.0, 5, 0.0)
     with pytest.raises(OptionError, match="target is 10"):
-        tuned_rho(1.0, 10, population=10)
+        tune_rho(1.0, 10, population=10)
     with pytest.raises(OptionError, match="level is 2"):
-        tuned_rho(1.0, 10, level=2)
+        tune_rho(1.0, 10, level=2)
 
 
 # -- running asymptotic sequences ----------------------------------------------------------------------------------
@@ -398,7 +398,7 @@ def test_the_half_width_is_that_of_the_sequence_by_student(level, target):
     for x in np.random.default_rng(0).normal(2.0, 1.0, (FIRST_LOOK + 9, 1)):
         state = state.update(np.array([x[0], 5.0]))
     sd, n = float(state.sd[0]), FIRST_LOOK + 9
-    normal = asymptotic_sequence(0.0, sd, n, tuned_rho(sd, target, level), level).upper
+    normal = asymptotic_sequence(0.0, sd, n, tune_rho(sd, target, level), level).upper
     student = stats.t.isf(stats.norm.sf(normal * np.sqrt(n) / sd), n - 1) * sd / np.sqrt(n)
     assert state.half_width[0] == pytest.approx(student)
     assert state.upper - state.mean == pytest.approx(state.half_width)

@@ -10,16 +10,16 @@ from scipy.stats import chi2, spearmanr
 from statsmodels.multivariate.factor import Factor
 
 from aliquot.errors import MissingExtraError, OptionError
-from aliquot.stats.factors import (
-    correlations,
-    degrees_of_freedom,
+from aliquot.stats.factor_analysis import (
+    correlation_matrix,
+    factor_degrees_of_freedom,
+    find_worst_variable,
     kmo,
+    max_factors,
     ml_factors,
-    most_factors,
     parallel_analysis,
     promax,
     simple_structure,
-    worst_fit,
 )
 
 # ability.cov of R's datasets (Bartholomew 1987), n = 112; solutions as printed by R's factanal and in its manual.
@@ -97,7 +97,7 @@ def test_promax_reproduces_what_it_rotates():
 
 def test_degrees_of_freedom_of_the_proceedings():
     """Notes, P3: 8 pairs, 4 factors, chi2 = 2.06, df = 2, p = .36."""
-    assert degrees_of_freedom(8, 4) == 2
+    assert factor_degrees_of_freedom(8, 4) == 2
     assert chi2.sf(2.06, 2) == pytest.approx(0.357, abs=5e-4)
     model = Factor(corr=np.eye(8) * 0.5 + 0.5, n_factor=4, method="ml").fit()
     assert model.df == 2
@@ -106,9 +106,9 @@ def test_degrees_of_freedom_of_the_proceedings():
 @given(st.integers(1, 30))
 @settings(max_examples=30, deadline=None)
 def test_most_factors_leave_a_degree_of_freedom_or_none(variables):
-    most = most_factors(variables)
-    assert degrees_of_freedom(variables, most) >= 0 or most == 0
-    assert degrees_of_freedom(variables, most + 1) < 0 or most + 1 >= variables
+    most = max_factors(variables)
+    assert factor_degrees_of_freedom(variables, most) >= 0 or most == 0
+    assert factor_degrees_of_freedom(variables, most + 1) < 0 or most + 1 >= variables
 
 
 def test_kmo_is_its_formula():
@@ -168,14 +168,14 @@ def test_cross_loading_and_unrelated_variables_are_dropped():
     assert "communality" in gone[0].reason
     assert "two factors" in gone[1].reason
     assert left.tolist() == list(range(8))
-    assert worst_fit(found) is None
+    assert find_worst_variable(found) is None
 
 
 def test_nothing_is_dropped_that_would_leave_nothing_to_test():
     one = np.array([0.9, 0.8, 0.7, 0.1])
     found, left, gone = simple_structure(np.outer(one, one) + np.diag(1 - one**2), 200, 1)
     assert (len(left), gone, found.df) == (4, (), 2)
-    assert worst_fit(found) is not None
+    assert find_worst_variable(found) is not None
 
 
 def test_bad_input(monkeypatch):
@@ -196,25 +196,25 @@ def test_correlations_with_gaps():
     rng = np.random.default_rng(7)
     values = rng.normal(size=(60, 3)) + rng.normal(size=(60, 1))
     values[5:15, 2] = np.nan
-    found = correlations(values, np.repeat(np.arange(20), 3), draws=100, seed=1)
+    found = correlation_matrix(values, np.repeat(np.arange(20), 3), draws=100, seed=1)
     both = np.isfinite(values[:, 2])
     assert found.value[0, 2] == pytest.approx(np.corrcoef(values[both, 0], values[both, 2])[0, 1])
     assert found.value[0, 1] == pytest.approx(np.corrcoef(values[:, 0], values[:, 1])[0, 1])
     assert (found.n, found.n_complete, found.count[0, 2]) == (60, 50, 50)
     np.testing.assert_allclose(found.complete, np.corrcoef(values[both], rowvar=False))
-    ranked = correlations(values[:, :2], np.arange(60), spearman=True, draws=2)
+    ranked = correlation_matrix(values[:, :2], np.arange(60), spearman=True, draws=2)
     assert ranked.value[0, 1] == pytest.approx(spearmanr(values[:, 0], values[:, 1])[0])
 
 
 def test_constants_have_no_correlation_and_one_cluster_no_interval():
     values = np.column_stack([np.arange(5.0), np.ones(5), np.arange(5.0) ** 2])
-    found = correlations(values, np.zeros(5, dtype=int))
+    found = correlation_matrix(values, np.zeros(5, dtype=int))
     assert np.isnan(found.value[0, 1])
     assert found.value[0, 2] > 0.9
     assert np.isnan(found.low[0, 2])
     assert np.isnan(found.complete[1, 1])
     with pytest.raises(OptionError, match="two columns"):
-        correlations(np.ones((3, 1)), np.arange(3))
+        correlation_matrix(np.ones((3, 1)), np.arange(3))
 
 
 def test_intervals_of_correlations_cover_over_clusters():
@@ -227,7 +227,7 @@ def test_intervals_of_correlations_cover_over_clusters():
         values = np.repeat(item, 5, axis=0) + 0.4 * rng.normal(size=(200, 2))
         truth = 0.5 / 1.16
         for codes, hits in ((np.repeat(np.arange(40), 5), clustered), (np.arange(200), naive)):
-            found = correlations(values, codes, draws=200, seed=1)
+            found = correlation_matrix(values, codes, draws=200, seed=1)
             hits.append(found.low[0, 1] <= truth <= found.high[0, 1])
     assert np.mean(clustered) >= 0.88  # percentile intervals of 40 clusters run a little short
     assert np.mean(naive) < 0.8

@@ -41,13 +41,13 @@ def hoeffding_half_width(n: IntArray | int, population: int, value_range: float,
     [0.187, 0.086]
     """
     log_term = math.log(2.0 / error_rate(level))
-    sizes = _sizes(n)
+    sizes = _validate_sizes(n)
     if population < 1:
         raise OptionError(f"population is {population}; give the number of values the sample was drawn from")
     if np.any(sizes > population):
         raise OptionError(f"n is {np.nanmax(sizes):g}, more than the {population} values there are in the population")
     shrink = 1.0 - (sizes - 1.0) / population
-    half: FloatArray = _checked_range(value_range) * np.sqrt(shrink * log_term / (2.0 * sizes))
+    half: FloatArray = _validate_range(value_range) * np.sqrt(shrink * log_term / (2.0 * sizes))
     return half
 
 
@@ -63,15 +63,15 @@ def bernstein_half_width(
     [0.072, 0.122]
     """
     log_term = math.log(3.0 / error_rate(level))
-    sizes = _sizes(n)
+    sizes = _validate_sizes(n)
     spread = np.asarray(sd, dtype=np.float64)
     if np.any(spread < 0.0) or np.any(np.isinf(spread)):
         raise OptionError(f"sd is {sd}; standard deviations are finite and >= 0")
-    half: FloatArray = spread * np.sqrt(2.0 * log_term / sizes) + 3.0 * _checked_range(value_range) * log_term / sizes
+    half: FloatArray = spread * np.sqrt(2.0 * log_term / sizes) + 3.0 * _validate_range(value_range) * log_term / sizes
     return half
 
 
-def _sizes(n: IntArray | int) -> FloatArray:
+def _validate_sizes(n: IntArray | int) -> FloatArray:
     """Return sample sizes as floats, 0 as NaN: from nothing there is no interval."""
     sizes = np.asarray(n, dtype=np.float64)
     if np.any(sizes < 0.0):
@@ -79,7 +79,7 @@ def _sizes(n: IntArray | int) -> FloatArray:
     return np.where(sizes > 0.0, sizes, np.nan)
 
 
-def _checked_range(value_range: float) -> float:
+def _validate_range(value_range: float) -> float:
     if not 0.0 < value_range < math.inf:
         raise OptionError(f"value_range is {value_range}; give the largest possible value minus the smallest, > 0")
     return value_range
@@ -88,14 +88,14 @@ def _checked_range(value_range: float) -> float:
 # -- Confidence sequences: intervals that may be looked at after every judgment, and stopped at any of them ----------
 
 
-CAUTION = 0.9
+MAX_LOSS_SHARE = 0.9
 """c, the largest share of its capital that a bet may lose; near 1, since narrow data are the usual case."""
-CEILING = 1e250
+MAX_CAPITAL = 1e250
 """Capital above it is given away, so that no product overflows; giving away keeps the sequence valid."""
 
 
 @dataclass(frozen=True)
-class Sequence:
+class ConfidenceSequence:
     """Bounds at every step, steps first; the same shape as the values they came from."""
 
     lower: FloatArray
@@ -152,11 +152,11 @@ class BettingState:
         unit = self._unit(np.atleast_1d(np.asarray(x, dtype=np.float64)))
         present = np.isfinite(unit)
         value = np.where(present, unit, 0.0)
-        at_left, at_right = _wager(self, value, present)
+        at_left, at_right = _update_capital(self, value, present)
         total, t = self.total + value, self.t + present
         centre = (0.5 + total) / (t + 1.0)
         squares = self.squares + np.where(present, (value - centre) ** 2, 0.0)
-        floor = np.maximum(self.floor, _least_kept(at_left, at_right, 2.0 / self.alpha))
+        floor = np.maximum(self.floor, _lowest_candidate(at_left, at_right, 2.0 / self.alpha))
         return replace(self, t=t, total=total, squares=squares, at_left=at_left, at_right=at_right, floor=floor)
 
     def _possible(self) -> tuple[FloatArray, FloatArray]:
@@ -227,7 +227,7 @@ def betting_sequence(
     level: float = 0.95,
     grid: int = 200,
     target: int = 100,
-) -> Sequence:
+) -> ConfidenceSequence:
     """Return bounds of the population mean after each of x_1 ... x_t, drawn in random order without replacement.
 
     Waudby-Smith and Ramdas (2024), "Estimating means of bounded random variables by betting", hedged capital, without
@@ -251,10 +251,10 @@ def betting_sequence(
     for step, values in enumerate(columns):
         state = state.update(values)
         lower[step], upper[step] = state.lower, state.upper
-    return Sequence(lower=lower.reshape(path.shape), upper=upper.reshape(path.shape))
+    return ConfidenceSequence(lower=lower.reshape(path.shape), upper=upper.reshape(path.shape))
 
 
-def _wager(state: BettingState, value: FloatArray, present: BoolArray) -> tuple[FloatArray, FloatArray]:
+def _update_capital(state: BettingState, value: FloatArray, present: BoolArray) -> tuple[FloatArray, FloatArray]:
     """Return the capital at both ends of every cell after one more value."""
     step = state.t + 1.0
     variance = (0.25 + state.squares) / step  # of the step - 1 values before and one made up, so never 0
@@ -266,18 +266,18 @@ def _wager(state: BettingState, value: FloatArray, present: BoolArray) -> tuple[
     # The conditional mean m_t at the right end, the largest of the cell, limits the bet of the cell to c / m_t. A cell
     # whose m_t is negative is impossible; its gambler gets the full wish, and no factor falls below 1.
     mean = ((state.population / left_over)[:, None] * ends) - seen / left_over[:, None]
-    bet = CAUTION / np.maximum(mean, (CAUTION / wish)[:, None])
+    bet = MAX_LOSS_SHARE / np.maximum(mean, (MAX_LOSS_SHARE / wish)[:, None])
     bet *= present[:, None]
     factor = np.stack([value, 1.0 - value])[..., None] - mean
     factor *= bet
     factor += 1.0
-    at_right = np.minimum(state.at_right * factor, CEILING)
+    at_right = np.minimum(state.at_right * factor, MAX_CAPITAL)
     factor += bet * (state.population / (grid * left_over))[:, None]
-    at_left = np.minimum(state.at_left * factor, CEILING)
+    at_left = np.minimum(state.at_left * factor, MAX_CAPITAL)
     return at_left, at_right
 
 
-def _least_kept(at_left: FloatArray, at_right: FloatArray, rich: float) -> FloatArray:
+def _lowest_candidate(at_left: FloatArray, at_right: FloatArray, rich: float) -> FloatArray:
     """Return the least candidate kept, by the chord of log capital in its cell (the mean 1 is never discarded)."""
     cell = np.argmax(at_right < rich, axis=-1)[..., None]
     with np.errstate(divide="ignore", invalid="ignore"):  # capital that underflowed to 0 discards nothing
@@ -294,7 +294,7 @@ def asymptotic_sequence(
     rho: FloatArray | float,
     level: float = 0.95,
     population: int | None = None,
-) -> Sequence:
+) -> ConfidenceSequence:
     """Return mean_t -+ sqrt(2 (t s^2 r^2 + 1) / (t^2 r^2) log(sqrt(t s^2 r^2 + 1) / alpha)), for any estimate.
 
     Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas (2024), "Time-uniform central limit theory and asymptotic confidence
@@ -309,9 +309,9 @@ def asymptotic_sequence(
     time u, for which the mixture bound is exact, and mean_t - mean is 1 - f times it over t. So it is asymptotic at
     both ends, also in the values not yet seen: 30 at least. It spends the reserve that the plain form has without
     replacement: 5 to 9 % of those paths missed. (A mere factor sqrt(1 - f) forgets the faster clock, and misses more.)
-    `sd_t` is the deviation of one value, not of the mean, with divisor t - 1; r is fixed beforehand, see `tuned_rho`.
+    `sd_t` is the deviation of one value, not of the mean, with divisor t - 1; r is fixed beforehand, see `tune_rho`.
 
-    >>> bounds = asymptotic_sequence(0.6, 0.2, np.array([50, 200]), rho=tuned_rho(sd=0.2, target=200))
+    >>> bounds = asymptotic_sequence(0.6, 0.2, np.array([50, 200]), rho=tune_rho(sd=0.2, target=200))
     >>> bounds.upper.round(3).tolist()
     [0.692, 0.643]
     """
@@ -320,21 +320,21 @@ def asymptotic_sequence(
     if np.any((sizes < 1.0) | (sizes > (math.inf if population is None else population))):
         raise OptionError(f"t is {t}; it counts values seen, at least 1 and at most the population ({population})")
     if not np.all((r > 0.0) | np.isnan(r)):
-        raise OptionError(f"rho is {rho}; it must be > 0, for instance tuned_rho(sd, target)")
+        raise OptionError(f"rho is {rho}; it must be > 0, for instance tune_rho(sd, target)")
     rest = np.ones_like(sizes) if population is None else 1.0 - sizes / population
     gained = sizes * (np.asarray(sd_t, dtype=np.float64) * r) ** 2
     clock = gained / np.where(rest > 0.0, rest, 1.0)  # at t = N the bounds meet, whatever the clock
     half = rest * np.sqrt(2.0 * (clock + 1.0) * (0.5 * np.log1p(clock) - math.log(alpha))) / (sizes * r)
-    return Sequence(lower=mean_t - half, upper=mean_t + half)
+    return ConfidenceSequence(lower=mean_t - half, upper=mean_t + half)
 
 
-def tuned_rho(sd: FloatArray | float, target: int, level: float = 0.95, population: int | None = None) -> FloatArray:
+def tune_rho(sd: FloatArray | float, target: int, level: float = 0.95, population: int | None = None) -> FloatArray:
     """Return the rho at which `asymptotic_sequence` is narrowest at `target` values, for a guess of their deviation.
 
     The half width depends on y = t s^2 r^2 and is least where y + 1 = -W(-alpha^2 / e), W the lower branch of Lambert's
     function (Waudby-Smith et al. 2024). Guess `sd` once, from a pilot or past data, not anew at every look.
 
-    >>> float(tuned_rho(sd=0.2, target=200).round(3))
+    >>> float(tune_rho(sd=0.2, target=200).round(3))
     1.013
     """
     alpha = error_rate(level)
@@ -349,8 +349,10 @@ def tuned_rho(sd: FloatArray | float, target: int, level: float = 0.95, populati
 
 FIRST_LOOK = 30
 """Values from which an asymptotic sequence is looked at."""
-_POOLED = 8.0  # values that the other series' variance counts as, so that a series without spread yet is not certain
-_HEAVIEST = 15.0  # those before weigh together at least this many times as much as the next value
+_POOLED_VALUES = (
+    8.0  # values that the other series' variance counts as, so that a series without spread yet is not certain
+)
+_MIN_CLOCK_RATIO = 15.0  # those before weigh together at least this many times as much as the next value
 
 
 @dataclass(frozen=True)
@@ -380,7 +382,7 @@ class AsymptoticState:
         free = np.maximum(self.t - 1.0, 0.0)
         known = free > 0
         usual = float((self.squares[known].sum() / free[known].sum()) if known.any() else 0.0)
-        spread: FloatArray = np.sqrt((self.squares + _POOLED * usual) / np.maximum(free + _POOLED, 1.0))
+        spread: FloatArray = np.sqrt((self.squares + _POOLED_VALUES * usual) / np.maximum(free + _POOLED_VALUES, 1.0))
         return spread
 
     @property
@@ -390,7 +392,7 @@ class AsymptoticState:
         ready = (self.t >= FIRST_LOOK) & (sd > 0)
         guess = np.where(sd > 0, sd, 1.0)
         level = 1.0 - self.alpha
-        normal = asymptotic_sequence(0.0, guess, sizes, tuned_rho(guess, self.target, level), level).upper
+        normal = asymptotic_sequence(0.0, guess, sizes, tune_rho(guess, self.target, level), level).upper
         z = normal * np.sqrt(sizes) / guess
         student = -special.stdtrit(np.maximum(self.t - 1.0, 1.0), special.ndtr(-z))
         return np.where(ready, student * guess / np.sqrt(sizes), np.inf)
@@ -415,7 +417,7 @@ class AsymptoticState:
         ([1.78], [2.38])
         """
         known = np.isfinite(x)
-        weight = np.where(known, np.minimum(precision, np.maximum(self.clock / _HEAVIEST, 1.0)), 0.0)
+        weight = np.where(known, np.minimum(precision, np.maximum(self.clock / _MIN_CLOCK_RATIO, 1.0)), 0.0)
         clock = self.clock + weight
         step = np.where(known, x - self.mean, 0.0)
         mean = self.mean + step * weight / np.where(clock > 0, clock, 1.0)

@@ -23,14 +23,14 @@ from typing import Literal, get_args
 import numpy as np
 
 from aliquot.errors import DataError, OptionError
-from aliquot.stats.arrays import FloatArray, IntArray, Seed, check_scores, check_stack, snapped
+from aliquot.stats.arrays import FloatArray, IntArray, Seed, snap_to_zero, validate_metric_stack, validate_scores
 from aliquot.stats.pairwise import pairwise_sums
-from aliquot.stats.resampling import SignCounts, child_seeds, sign_counts, signs_on_all
+from aliquot.stats.resampling import SignCounts, bootstrap_sign_counts, full_sample_signs, spawn_seeds
 
 PARTS = ("observed", "noise", "bias", "variance", "covariance")
 """The columns of the decomposition, in order."""
 
-OPTIMAL, HUMAN, METRICS = 0, 1, 2
+OPTIMAL_ROW, HUMAN_ROW, FIRST_METRIC_ROW = 0, 1, 2
 """Rows of a `Decomposition`: the optimal predictor, the human estimator, and from there on the metrics."""
 
 _REPLICATES = 200
@@ -79,7 +79,7 @@ class Decomposition:
         return columns | {"pairs": self.pairs.tolist()}
 
 
-def pair_signs(
+def bootstrap_pair_signs(
     human: FloatArray,
     metrics: FloatArray,
     trials: int = 10_000,
@@ -94,7 +94,7 @@ def pair_signs(
     By default human and metrics see independent draws, as in the paper, of as many items as have any score; `paired`
     draws the same items for both, from those with a human score.
     """
-    check_stack(metrics, human)
+    validate_metric_stack(metrics, human)
     if human.shape[1] < 2:
         raise DataError(f"there are {human.shape[1]} systems; two are needed to compare")
     if paired and human_size != metric_size:
@@ -102,14 +102,16 @@ def pair_signs(
     judged = ~np.isnan(human).all(axis=1)
     if not judged.any():
         raise DataError("no item has a human score; judge some, or name another human score")
-    human_seed, metric_seed = child_seeds(seed, 2)
-    by_human = sign_counts(human[judged][None], trials, size=human_size, seed=human_seed)
+    human_seed, metric_seed = spawn_seeds(seed, 2)
+    by_human = bootstrap_sign_counts(human[judged][None], trials, size=human_size, seed=human_seed)
     if paired:
-        by_metric = sign_counts(metrics[:, judged], trials, size=metric_size, seed=human_seed, partner=human[judged])
+        by_metric = bootstrap_sign_counts(
+            metrics[:, judged], trials, size=metric_size, seed=human_seed, partner=human[judged]
+        )
     else:
         scored = ~np.isnan(metrics).all(axis=(0, 2)) if len(metrics) else judged
         kept = scored if scored.any() else judged  # metrics without any score have NaN all over
-        by_metric = sign_counts(metrics[:, kept], trials, size=metric_size, seed=metric_seed)
+        by_metric = bootstrap_sign_counts(metrics[:, kept], trials, size=metric_size, seed=metric_seed)
     return PairSigns(by_human, by_metric)
 
 
@@ -141,7 +143,7 @@ def optimal_parts(human: FloatArray) -> PairParts:
     return PairParts(noise, noise, 0.0 * noise, 0.0 * noise, 0.0 * noise)
 
 
-def parts_of(signs: PairSigns) -> PairParts:
+def campaign_parts(signs: PairSigns) -> PairParts:
     """Parts of every metric and pair of one campaign, from all trials: metrics x pairs."""
     joint = signs.metrics.joint
     together = None if joint is None else joint.sum(axis=0) / signs.metrics.trials.sum()
@@ -157,7 +159,7 @@ def decompose(campaigns: PairSigns | Sequence[PairSigns], seed: Seed = 0) -> Dec
 
     >>> rng = np.random.default_rng(0)
     >>> human = rng.normal(size=(50, 4)) + np.arange(4)
-    >>> table = decompose(pair_signs(human, np.stack([human, -human]), trials=500))
+    >>> table = decompose(bootstrap_pair_signs(human, np.stack([human, -human]), trials=500))
     >>> table.value[:, PARTS.index("bias")]  # optimal predictor, human estimator, the human score, its opposite
     array([0., 0., 0., 1.])
     """
@@ -167,28 +169,28 @@ def decompose(campaigns: PairSigns | Sequence[PairSigns], seed: Seed = 0) -> Dec
     tables = {signs.metrics.plus.shape[1] for signs in listed}
     if len(tables) > 1:
         raise OptionError(f"campaigns have {sorted(tables)} metrics; give the same ones to all, NaN where missing")
-    sums = [_plug_in(signs) for signs in listed]
+    sums = [_sum_parts(signs) for signs in listed]
     total = np.sum([part for part, _ in sums], axis=0)
     pairs = np.sum([count for _, count in sums], axis=0)
-    seeds = child_seeds(seed, len(listed))
-    spread = sum(_replicate_variance(signs, child) for signs, child in zip(listed, seeds, strict=True))
+    seeds = spawn_seeds(seed, len(listed))
+    spread = sum(_monte_carlo_variance(signs, child) for signs, child in zip(listed, seeds, strict=True))
     with np.errstate(invalid="ignore", divide="ignore"):
         value, error = total / pairs[:, None], np.sqrt(spread) / pairs[:, None]
     return Decomposition(value, error, pairs.astype(np.int64), int(min(signs.human.trials.sum() for signs in listed)))
 
 
-def _plug_in(signs: PairSigns) -> tuple[FloatArray, FloatArray]:
+def _sum_parts(signs: PairSigns) -> tuple[FloatArray, FloatArray]:
     """Sums over pairs (rows x parts) and numbers of pairs (rows)."""
     human = signs.human.share()
-    rows = [optimal_parts(human).stacked(), pair_parts(human, human).stacked(), parts_of(signs).stacked()]
+    rows = [optimal_parts(human).stacked(), pair_parts(human, human).stacked(), campaign_parts(signs).stacked()]
     table = np.concatenate(rows, axis=1)
     return np.nansum(table, axis=2).T, np.isfinite(table[0]).sum(axis=1).astype(np.float64)
 
 
-def _replicate_variance(signs: PairSigns, seed: int) -> FloatArray:
+def _monte_carlo_variance(signs: PairSigns, seed: int) -> FloatArray:
     """Monte Carlo variance of the sums over pairs (rows x parts), by drawing batches of trials with replacement."""
     batches = len(signs.human.trials)
-    rows = METRICS + signs.metrics.plus.shape[1]
+    rows = FIRST_METRIC_ROW + signs.metrics.plus.shape[1]
     if batches < 2:
         return np.full((rows, len(PARTS)), np.nan)
     rng = np.random.default_rng(seed)
@@ -196,23 +198,23 @@ def _replicate_variance(signs: PairSigns, seed: int) -> FloatArray:
     joint = signs.metrics.joint
     if joint is not None:
         metric_draws = human_draws
-    human = _reshare(signs.human.plus[:, 0], signs.human.trials, human_draws)
+    human = _resampled_share(signs.human.plus[:, 0], signs.human.trials, human_draws)
     result = np.empty((rows, len(PARTS)))
-    result[OPTIMAL] = _variance(optimal_parts(human))
-    result[HUMAN] = _variance(pair_parts(human, human))
-    for metric in range(rows - METRICS):
-        share = _reshare(signs.metrics.plus[:, metric], signs.metrics.trials, metric_draws)
-        together = None if joint is None else _reshare(joint[:, metric], signs.metrics.trials, metric_draws)
-        result[METRICS + metric] = _variance(pair_parts(human, share, together))
+    result[OPTIMAL_ROW] = _variance_of_sums(optimal_parts(human))
+    result[HUMAN_ROW] = _variance_of_sums(pair_parts(human, human))
+    for metric in range(rows - FIRST_METRIC_ROW):
+        share = _resampled_share(signs.metrics.plus[:, metric], signs.metrics.trials, metric_draws)
+        together = None if joint is None else _resampled_share(joint[:, metric], signs.metrics.trials, metric_draws)
+        result[FIRST_METRIC_ROW + metric] = _variance_of_sums(pair_parts(human, share, together))
     return result * batches / (batches - 1)
 
 
-def _reshare(plus: FloatArray, trials: IntArray, draws: IntArray) -> FloatArray:
+def _resampled_share(plus: FloatArray, trials: IntArray, draws: IntArray) -> FloatArray:
     """P(first ahead) in each redrawing of the batches: replicates x pairs."""
     return np.asarray((draws @ plus) / (draws @ trials)[:, None], dtype=np.float64)
 
 
-def _variance(parts: PairParts) -> FloatArray:
+def _variance_of_sums(parts: PairParts) -> FloatArray:
     return np.asarray(np.nansum(parts.stacked(), axis=2).var(axis=1, ddof=1), dtype=np.float64)
 
 
@@ -236,7 +238,7 @@ def squared_error(human: FloatArray, metrics: FloatArray) -> SquaredErrors:
     >>> squared_error(human, np.stack([human / 2])).value[2]  # noise 1 / 2, and as much variance
     array([1. , 0.5, 0. , 0.5, 2. ])
     """
-    check_stack(metrics, human)
+    validate_metric_stack(metrics, human)
     means, variances = _difference_moments(human)
     known = np.isfinite(means)
     noise = variances[known].mean() if known.any() else np.nan
@@ -260,7 +262,7 @@ def _difference_moments(scores: FloatArray) -> tuple[FloatArray, FloatArray]:
     count = np.where(sums.count > 0, sums.count, np.nan)
     mean = sums.total / count
     square = sums.squares / count
-    return mean, np.maximum(snapped(square - mean**2, square), 0.0) / count
+    return mean, np.maximum(snap_to_zero(square - mean**2, square), 0.0) / count
 
 
 # -- Where human and metric find significant differences, and how fast a metric makes up its mind --------
@@ -270,7 +272,7 @@ Orientation = Literal["human", "given"]
 
 
 @dataclass(frozen=True)
-class CoOccurrence:
+class CoOccurrenceCounts:
     """Significance by human and by each metric."""
 
     # metrics x 3 x 3: pairs by human verdict (rows) and metric verdict (columns), better, not significant, worse
@@ -281,7 +283,7 @@ class CoOccurrence:
 
 
 @dataclass(frozen=True)
-class Convergence:
+class ConvergenceCurve:
     """Agreement of a metric on n items with its main prediction."""
 
     sizes: IntArray  # items, n
@@ -297,7 +299,7 @@ def co_occurrence(
     alpha: float = 0.05,
     orient: Orientation = "human",
     seed: Seed = 0,
-) -> CoOccurrence:
+) -> CoOccurrenceCounts:
     """Count pairs by whether human and metric find a significant difference, and which (Wei and Jia 2021, appendix E).
 
     A system is significantly better where it is behind in fewer than `alpha` of the draws of items with replacement,
@@ -312,28 +314,35 @@ def co_occurrence(
         raise OptionError(f"alpha is {alpha}; choose between 0 and 0.5, for instance 0.05")
     if orient not in get_args(Orientation):
         raise OptionError(f"orient is {orient!r}; give 'human' or 'given'")
-    signs = pair_signs(human, metrics, trials, seed=seed)
+    signs = bootstrap_pair_signs(human, metrics, trials, seed=seed)
     ahead = signs.human.share()[0]
     turn = np.where((ahead < 0.5) & (orient == "human"), -1.0, 1.0)
-    by_human, by_metric = turn * _verdicts(ahead, alpha), turn * _verdicts(signs.metrics.share(), alpha)
-    counts = np.stack([_table(by_human, verdicts) for verdicts in by_metric]) if len(by_metric) else np.empty((0, 3, 3))
+    by_human, by_metric = (
+        turn * _significance_verdicts(ahead, alpha),
+        turn * _significance_verdicts(signs.metrics.share(), alpha),
+    )
+    counts = (
+        np.stack([_verdict_table(by_human, verdicts) for verdicts in by_metric])
+        if len(by_metric)
+        else np.empty((0, 3, 3))
+    )
     table = counts.astype(np.int64)
-    return CoOccurrence(table, by_human, by_metric, table.sum(axis=(1, 2)))
+    return CoOccurrenceCounts(table, by_human, by_metric, table.sum(axis=(1, 2)))
 
 
-def _verdicts(ahead: FloatArray, alpha: float) -> FloatArray:
+def _significance_verdicts(ahead: FloatArray, alpha: float) -> FloatArray:
     below = alpha - 1e-12  # 1 - 0.95 is not 0.05 in binary
     verdict = (1 - ahead < below).astype(np.float64) - (ahead < below)
     return np.where(np.isnan(ahead), np.nan, verdict)
 
 
-def _table(human: FloatArray, metric: FloatArray) -> IntArray:
+def _verdict_table(human: FloatArray, metric: FloatArray) -> IntArray:
     known = ~(np.isnan(human) | np.isnan(metric))
     cells = 3 * (1 - human[known]) + (1 - metric[known])
     return np.bincount(cells.astype(np.int64), minlength=9).reshape(3, 3)
 
 
-def convergence(metrics: FloatArray, sizes: IntArray, trials: int = 1000, *, seed: Seed = 0) -> Convergence:
+def convergence(metrics: FloatArray, sizes: IntArray, trials: int = 1000, *, seed: Seed = 0) -> ConvergenceCurve:
     """Agreement of each metric's sign on n drawn items with its sign on all, for growing n (appendix B).
 
     A pair that is even on all items has no main prediction and counts as half.
@@ -342,24 +351,24 @@ def convergence(metrics: FloatArray, sizes: IntArray, trials: int = 1000, *, see
     >>> convergence(scores, np.array([1, 3, 99]), seed=1).agreement.round(2)  # exactly 2 / 3 and 20 / 27 at first
     array([[0.64, 0.73, 1.  ]])
     """
-    check_scores(metrics, "metrics x items x systems", "metrics")
+    validate_scores(metrics, "metrics x items x systems", "metrics")
     if metrics.shape[2] < 2:
         raise DataError(f"there are {metrics.shape[2]} systems; two are needed to compare")
     scored = metrics[:, ~np.isnan(metrics).all(axis=(0, 2))]
     if not scored.size:
         raise DataError("no item has a metric score; give a metric that is there")
-    main = signs_on_all(scored)
+    main = full_sample_signs(scored)
     grid = np.asarray(sizes, dtype=np.int64)
-    seeds = child_seeds(seed, len(grid))
+    seeds = spawn_seeds(seed, len(grid))
     found = [
-        _agreement(sign_counts(scored, trials, size=int(size), seed=child), main)
+        _mean_agreement(bootstrap_sign_counts(scored, trials, size=int(size), seed=child), main)
         for size, child in zip(grid, seeds, strict=True)
     ]
     agreement, error = np.stack(found, axis=2) if found else np.empty((2, len(metrics), 0))
-    return Convergence(grid, agreement, error)
+    return ConvergenceCurve(grid, agreement, error)
 
 
-def _agreement(counts: SignCounts, main: IntArray) -> FloatArray:
+def _mean_agreement(counts: SignCounts, main: IntArray) -> FloatArray:
     """Mean agreement over pairs and its Monte Carlo error, from the spread of the batches: 2 x metrics."""
     trials = counts.trials[:, None, None]
     agree = np.where(main == 0, trials / 2, np.where(main > 0, counts.plus, trials - counts.plus))

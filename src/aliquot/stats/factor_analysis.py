@@ -16,13 +16,13 @@ from scipy.stats import chi2, rankdata
 
 from aliquot.errors import OptionError, judge_extra
 from aliquot.stats.arrays import FloatArray, IntArray, Seed, is_constant
-from aliquot.stats.clustered import normal_quantile
-from aliquot.stats.resampling import resampled_sums
+from aliquot.stats.cluster_robust import normal_quantile
+from aliquot.stats.resampling import bootstrap_sums
 
-PROMAX = ("r", "spss")
+PROMAX_TARGETS = ("r", "spss")
 """Targets of promax: sign(V) |V|^4 of the varimax loadings V as they are (R), or with rows of length 1 (SPSS)."""
 
-_POWER = 4
+_PROMAX_POWER = 4
 
 HEYWOOD = 0.005
 """Smallest uniqueness: a variable that has it counts as fully explained, which real ratings never are."""
@@ -43,33 +43,33 @@ class Factors:
     p_value: float
     heywood: tuple[int, ...]  # variables whose uniqueness fell to (nearly) 0
     converged: bool  # whether the maximum was found
-    promax: str  # one of `PROMAX`; a single factor is not rotated
+    promax: str  # one of `PROMAX_TARGETS`; a single factor is not rotated
 
 
 @dataclass(frozen=True)
-class Dropped:
+class DroppedVariable:
     """A variable that left, and why."""
 
     variable: int
     reason: str
 
 
-def degrees_of_freedom(variables: int, factors: int) -> int:
+def factor_degrees_of_freedom(variables: int, factors: int) -> int:
     """Degrees of freedom of the factor model, ((p - m)^2 - (p + m)) / 2.
 
-    >>> degrees_of_freedom(8, 4)  # chi2 = 2.06, df = 2
+    >>> factor_degrees_of_freedom(8, 4)  # chi2 = 2.06, df = 2
     2
     """
     return ((variables - factors) ** 2 - (variables + factors)) // 2
 
 
-def most_factors(variables: int) -> int:
+def max_factors(variables: int) -> int:
     """The largest number of factors with degrees of freedom of 0 or more.
 
-    >>> [most_factors(p) for p in (2, 3, 4, 5, 6, 8)]
+    >>> [max_factors(p) for p in (2, 3, 4, 5, 6, 8)]
     [0, 1, 1, 2, 3, 4]
     """
-    return max((m for m in range(variables) if degrees_of_freedom(variables, m) >= 0), default=0)
+    return max((m for m in range(variables) if factor_degrees_of_freedom(variables, m) >= 0), default=0)
 
 
 def kmo(correlation: FloatArray) -> tuple[float, FloatArray]:
@@ -96,7 +96,7 @@ def kmo(correlation: FloatArray) -> tuple[float, FloatArray]:
 
 
 @dataclass(frozen=True, eq=False)
-class Parallel:
+class ParallelAnalysis:
     """How many factors are more than noise: the first so many `eigenvalues` that exceed `noise`."""
 
     number: int
@@ -104,7 +104,7 @@ class Parallel:
     noise: FloatArray
 
 
-def parallel_analysis(correlation: FloatArray, n: int, *, draws: int = 200, seed: Seed = 0) -> Parallel:
+def parallel_analysis(correlation: FloatArray, n: int, *, draws: int = 200, seed: Seed = 0) -> ParallelAnalysis:
     """Count the factors that are more than noise (Horn 1965, on common factors as Humphreys and Ilgen 1969).
 
     Eigenvalues of the correlations with squared multiple correlations on the diagonal are compared with the 95th
@@ -126,7 +126,7 @@ def parallel_analysis(correlation: FloatArray, n: int, *, draws: int = 200, seed
         null[draw] = _common_eigenvalues(product / np.outer(scale, scale))
     limit = np.quantile(null, 0.95, axis=0)
     above = eigenvalues > limit
-    return Parallel(int(size if above.all() else np.argmin(above)), eigenvalues, limit)
+    return ParallelAnalysis(int(size if above.all() else np.argmin(above)), eigenvalues, limit)
 
 
 def _common_eigenvalues(correlation: FloatArray) -> FloatArray:
@@ -135,7 +135,7 @@ def _common_eigenvalues(correlation: FloatArray) -> FloatArray:
 
 
 def ml_factors(correlation: FloatArray, n: int, factors: int, *, rotation: str = "r") -> Factors:
-    """Fit m factors by maximum likelihood and rotate them by promax (`rotation`: one of `PROMAX`).
+    """Fit m factors by maximum likelihood and rotate them by promax (`rotation`: one of `PROMAX_TARGETS`).
 
     Minimises ln|S| + tr(R S^-1) - ln|R| - p with S = L L' + diag(psi); chi2 = (n - 1 - (2p + 5)/6 - 2m/3) F.
 
@@ -145,16 +145,16 @@ def ml_factors(correlation: FloatArray, n: int, factors: int, *, rotation: str =
     ([0.9, 0.8, 0.7, 0.6], 2)
     """
     size = len(correlation)
-    if factors < 1 or factors > most_factors(size):
-        raise OptionError(f"{factors} factors for {size} variables; choose 1 to {most_factors(size)}")
+    if factors < 1 or factors > max_factors(size):
+        raise OptionError(f"{factors} factors for {size} variables; choose 1 to {max_factors(size)}")
     if np.linalg.eigvalsh(correlation)[0] < 1e-10:
         raise OptionError("the correlation matrix is singular: one variable is determined by the others; leave it out")
-    loadings, unique, converged = _extracted(correlation, factors)
+    loadings, unique, converged = _extract_factors(correlation, factors)
     fit = _discrepancy(correlation, loadings, unique)
-    df = degrees_of_freedom(size, factors)
+    df = factor_degrees_of_freedom(size, factors)
     statistic = max(0.0, (n - 1 - (2 * size + 5) / 6 - 2 * factors / 3) * fit)
     pattern, between = promax(loadings, rotation)
-    pattern, between = _in_order(pattern, between)
+    pattern, between = _order_factors(pattern, between)
     return Factors(
         loadings=pattern,
         communality=1 - unique,
@@ -169,7 +169,7 @@ def ml_factors(correlation: FloatArray, n: int, factors: int, *, rotation: str =
     )
 
 
-def _extracted(correlation: FloatArray, factors: int) -> tuple[FloatArray, FloatArray, bool]:
+def _extract_factors(correlation: FloatArray, factors: int) -> tuple[FloatArray, FloatArray, bool]:
     """Unrotated loadings and uniquenesses (Lawley and Maxwell 1971): the likelihood as a function of uniquenesses only.
 
     Uniquenesses are at least `HEYWOOD`, as in R's `factanal`, whose start is the first of several: where a variable is
@@ -180,7 +180,7 @@ def _extracted(correlation: FloatArray, factors: int) -> tuple[FloatArray, Float
     spread = np.random.default_rng(0).uniform(0.1, 0.9, size=(_STARTS - 1, size))
     fits = [
         minimize(
-            _unexplained,
+            _profile_discrepancy,
             np.clip(start, HEYWOOD, 1.0),
             args=(correlation, factors),
             jac=True,
@@ -200,7 +200,7 @@ def _extracted(correlation: FloatArray, factors: int) -> tuple[FloatArray, Float
     return np.sqrt(unique)[:, None] * kept, unique, bool(np.abs(inside).max() < 1e-4)
 
 
-def _unexplained(unique: FloatArray, correlation: FloatArray, factors: int) -> tuple[float, FloatArray]:
+def _profile_discrepancy(unique: FloatArray, correlation: FloatArray, factors: int) -> tuple[float, FloatArray]:
     """The discrepancy that is left by the best loadings for these uniquenesses, and its gradient."""
     values, vectors = np.linalg.eigh(correlation / np.sqrt(np.outer(unique, unique)))
     rest = values[: len(unique) - factors]
@@ -237,14 +237,14 @@ def promax(loadings: FloatArray, variant: str = "r") -> tuple[FloatArray, FloatA
     turned, _ = rotation.rotate_factors(loadings / size[:, None], "varimax")
     straight = np.asarray(turned) * size[:, None]
     aimed = np.asarray(turned) if variant == "spss" else straight
-    target = aimed * np.abs(aimed) ** (_POWER - 1)
+    target = aimed * np.abs(aimed) ** (_PROMAX_POWER - 1)
     turn = np.linalg.lstsq(straight, target, rcond=None)[0]
     turn = turn * np.sqrt(np.diag(np.linalg.inv(turn.T @ turn)))
     inverse = np.linalg.inv(turn)
     return straight @ turn, inverse @ inverse.T
 
 
-def _in_order(pattern: FloatArray, between: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _order_factors(pattern: FloatArray, between: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Put the factor with the largest loadings first, and let each point up."""
     order = np.argsort(-(pattern**2).sum(axis=0), kind="stable")
     sign = np.where(pattern[:, order].sum(axis=0) < 0, -1.0, 1.0)
@@ -259,7 +259,7 @@ def simple_structure(
     gap: float = 0.2,
     communality: float = 0.2,
     rotation: str = "r",
-) -> tuple[Factors, IntArray, tuple[Dropped, ...]]:
+) -> tuple[Factors, IntArray, tuple[DroppedVariable, ...]]:
     """Drop variables that belong to no factor or to two, one at a time, the worst first, and refit.
 
     A variable goes whose two highest absolute loadings differ by less than `gap`, or of which the factors explain less
@@ -272,21 +272,21 @@ def simple_structure(
     ([0, 1, 2, 3], 4)
     """
     left = np.arange(len(correlation))
-    gone: list[Dropped] = []
+    gone: list[DroppedVariable] = []
     while True:
         fit = ml_factors(correlation[np.ix_(left, left)], n, factors, rotation=rotation)
-        worst = worst_fit(fit, gap, communality)
-        if worst is None or degrees_of_freedom(len(left) - 1, factors) < 1:
+        worst = find_worst_variable(fit, gap, communality)
+        if worst is None or factor_degrees_of_freedom(len(left) - 1, factors) < 1:
             return fit, left, tuple(gone)
-        gone.append(Dropped(int(left[worst.variable]), worst.reason))
+        gone.append(DroppedVariable(int(left[worst.variable]), worst.reason))
         left = np.delete(left, worst.variable)
 
 
-def worst_fit(fit: Factors, gap: float = 0.2, communality: float = 0.2) -> Dropped | None:
+def find_worst_variable(fit: Factors, gap: float = 0.2, communality: float = 0.2) -> DroppedVariable | None:
     """Return the variable that fits worst: hardly explained, or as much by two factors; None where all fit."""
     low = int(np.argmin(fit.communality))
     if fit.communality[low] < communality:
-        return Dropped(low, f"communality {fit.communality[low]:.2f} below {communality:g}")
+        return DroppedVariable(low, f"communality {fit.communality[low]:.2f} below {communality:g}")
     if fit.loadings.shape[1] < 2:
         return None
     highest = np.sort(np.abs(fit.loadings), axis=1)[:, ::-1]
@@ -294,14 +294,14 @@ def worst_fit(fit: Factors, gap: float = 0.2, communality: float = 0.2) -> Dropp
     cross = int(np.argmin(apart))
     if apart[cross] >= gap:
         return None
-    return Dropped(cross, f"loads {highest[cross, 0]:.2f} and {highest[cross, 1]:.2f} on two factors")
+    return DroppedVariable(cross, f"loads {highest[cross, 0]:.2f} and {highest[cross, 1]:.2f} on two factors")
 
 
 # -- Correlations between columns with gaps, with intervals over clusters of rows ------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
-class Correlations:
+class CorrelationMatrix:
     """Correlations of p columns."""
 
     value: FloatArray  # p x p, each from the rows that have both columns; NaN where undefined
@@ -314,7 +314,7 @@ class Correlations:
     n_complete: int  # rows that have every column
 
 
-def correlations(
+def correlation_matrix(
     values: FloatArray,
     cluster: IntArray,
     *,
@@ -322,17 +322,17 @@ def correlations(
     level: float = 0.95,
     draws: int = 1000,
     seed: Seed = 0,
-) -> Correlations:
+) -> CorrelationMatrix:
     """Correlate every two columns (`spearman`: their ranks), with intervals from resampling whole clusters.
 
     >>> values = np.array([[1.0, 2.0], [2.0, 4.0], [3.0, 6.5]])
-    >>> round(correlations(values, np.arange(3)).value[0, 1].item(), 4)
+    >>> round(correlation_matrix(values, np.arange(3)).value[0, 1].item(), 4)
     0.9979
     """
     if values.ndim != 2 or values.shape[1] < 2:
         raise OptionError(f"values has shape {values.shape}; correlations need two columns or more")
     normal_quantile(level)  # which refuses an impossible level
-    values = _ranked(values) if spearman else values
+    values = _rank_columns(values) if spearman else values
     size = values.shape[1]
     shape = (size, size)
     value, low, high = np.full(shape, np.nan), np.full(shape, np.nan), np.full(shape, np.nan)
@@ -342,7 +342,9 @@ def correlations(
     for a in range(size):
         for b in range(a, size):
             both = there[:, a] & there[:, b]
-            ends = _pair(values[both, a], values[both, b], cluster[both], level, 0 if a == b else draws, rng)
+            ends = _pair_correlation(
+                values[both, a], values[both, b], cluster[both], level, 0 if a == b else draws, rng
+            )
             for matrix, number in zip((value, low, high), ends, strict=True):
                 matrix[a, b] = matrix[b, a] = number
     whole = there.all(axis=1)
@@ -350,15 +352,15 @@ def correlations(
     if whole.sum() > 1:
         vary = ~is_constant(values[whole], axis=0)
         complete[np.ix_(vary, vary)] = np.atleast_2d(np.corrcoef(values[whole][:, vary], rowvar=False))
-    return Correlations(value, low, high, count, complete, len(values), int(whole.sum()))
+    return CorrelationMatrix(value, low, high, count, complete, len(values), int(whole.sum()))
 
 
-def _ranked(values: FloatArray) -> FloatArray:
+def _rank_columns(values: FloatArray) -> FloatArray:
     ranks: FloatArray = rankdata(values, axis=0, nan_policy="omit")
     return ranks
 
 
-def _pair(
+def _pair_correlation(
     x: FloatArray, y: FloatArray, cluster: IntArray, level: float, draws: int, rng: np.random.Generator
 ) -> tuple[float, float, float]:
     """Correlation and its percentile interval, from sums over clusters of x, y, x^2, y^2, xy and rows."""
@@ -369,10 +371,10 @@ def _pair(
     codes = np.unique(cluster, return_inverse=True)[1]
     parts = (x, y, x * x, y * y, x * y, np.ones_like(x))
     sums = np.column_stack([np.bincount(codes, part) for part in parts]).astype(np.float64)
-    value = float(_correlation(sums.sum(axis=0, keepdims=True))[0])
+    value = float(_correlation_from_sums(sums.sum(axis=0, keepdims=True))[0])
     if len(sums) < 2 or draws < 2:
         return value, nothing, nothing
-    drawn = _correlation(sums.sum(axis=0) + resampled_sums(sums, draws, rng))
+    drawn = _correlation_from_sums(sums.sum(axis=0) + bootstrap_sums(sums, draws, rng))
     known = drawn[np.isfinite(drawn)]
     if len(known) < draws / 2:
         return value, nothing, nothing
@@ -380,7 +382,7 @@ def _pair(
     return value, float(low), float(high)
 
 
-def _correlation(sums: FloatArray) -> FloatArray:
+def _correlation_from_sums(sums: FloatArray) -> FloatArray:
     x, y, xx, yy, xy, n = sums.T
     spread_x, spread_y = xx - x**2 / n, yy - y**2 / n
     product = np.sqrt(np.maximum(spread_x, 0.0) * np.maximum(spread_y, 0.0))

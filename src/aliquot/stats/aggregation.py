@@ -78,7 +78,7 @@ def _sorted_cells(cells: IntArray, values: FloatArray, size: int) -> tuple[Float
 # -- Dawid and Skene (1979): labels, and how each annotator errs, by expectation-maximisation ------------------------
 
 
-_SMALLEST = 1e-10  # a probability of 0 would forbid what has happened once; crowd-kit clips at the same value
+_MIN_PROBABILITY = 1e-10  # a probability of 0 would forbid what has happened once; crowd-kit clips at the same value
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,26 +128,26 @@ def dawid_skene(
     posterior = share / np.maximum(share.sum(axis=1, keepdims=True), 1.0)
     log_likelihood, converged, rounds = -np.inf, False, 0
     while not converged and rounds < iterations:
-        prior, confusion = _maximise(judgments, posterior, n_annotators, kinds, smoothing)
-        posterior, new = _expect(by_item, prior, confusion)
+        prior, confusion = _m_step(judgments, posterior, n_annotators, kinds, smoothing)
+        posterior, new = _e_step(by_item, prior, confusion)
         rounds += 1
         # The first round has nothing to compare with; later rounds never lower the likelihood (up to clipping).
         converged = new - log_likelihood < tolerance * len(items)
         log_likelihood = new
-    prior, confusion = _maximise(judgments, posterior, n_annotators, kinds, smoothing)
+    prior, confusion = _m_step(judgments, posterior, n_annotators, kinds, smoothing)
     return DawidSkene(posterior, prior, confusion.transpose(0, 2, 1), float(log_likelihood), rounds, converged)
 
 
-def _maximise(
+def _m_step(
     judgments: sparse.csr_array, posterior: FloatArray, n_annotators: int, kinds: int, smoothing: float
 ) -> tuple[FloatArray, FloatArray]:
     """Prior and confusion[k, l, j] (said l, truth j) given the posterior."""
     counts = (judgments @ posterior).reshape(n_annotators, kinds, kinds) + smoothing / kinds
-    counts = np.maximum(counts, _SMALLEST)
-    return np.maximum(posterior.mean(axis=0), _SMALLEST), counts / counts.sum(axis=1, keepdims=True)
+    counts = np.maximum(counts, _MIN_PROBABILITY)
+    return np.maximum(posterior.mean(axis=0), _MIN_PROBABILITY), counts / counts.sum(axis=1, keepdims=True)
 
 
-def _expect(by_item: sparse.csr_array, prior: FloatArray, confusion: FloatArray) -> tuple[FloatArray, float]:
+def _e_step(by_item: sparse.csr_array, prior: FloatArray, confusion: FloatArray) -> tuple[FloatArray, float]:
     """Posterior and log-likelihood given prior and confusion."""
     kinds = len(prior)
     joint = by_item @ np.log(confusion).reshape(-1, kinds) + np.log(prior)
@@ -163,7 +163,7 @@ Aggregate = Callable[[IntArray], FloatArray]
 
 
 @dataclass(frozen=True)
-class CurvePoint:
+class LabelsCurvePoint:
     """One point of the curve."""
 
     k: int  # judgments for each output
@@ -195,7 +195,7 @@ def labels_curve(
     *,
     repeats: int = 20,
     seed: Seed = 0,
-) -> tuple[CurvePoint, ...]:
+) -> tuple[LabelsCurvePoint, ...]:
     """Draw k judgments for each cell, aggregate them, and compare with the truth, `repeats` times for every k.
 
     >>> cells, values = np.repeat(np.arange(50), 4), np.tile([1.0, 1.0, 1.0, 0.0], 50)
@@ -207,16 +207,18 @@ def labels_curve(
     judged: BoolArray = np.isfinite(truth)
     points = []
     for k in counts:
-        drawn = np.array([_errors(aggregate(draw_judgments(cells, k, rng)), truth, judged) for _ in range(repeats)])
+        drawn = np.array(
+            [_compare_with_truth(aggregate(draw_judgments(cells, k, rng)), truth, judged) for _ in range(repeats)]
+        )
         decided = drawn[np.isfinite(drawn).all(axis=1)]  # a draw in which nothing is decided has no error
         undecided = float(drawn[:, 1].mean())
         wrong, _, absolute, squared = decided.mean(axis=0).tolist() if len(decided) else [float("nan")] * 4
         spread = float(decided[:, 0].std(ddof=1)) if len(decided) > 1 else float("nan")
-        points.append(CurvePoint(k, wrong, spread, undecided, absolute, float(np.sqrt(squared))))
+        points.append(LabelsCurvePoint(k, wrong, spread, undecided, absolute, float(np.sqrt(squared))))
     return tuple(points)
 
 
-def _errors(found: FloatArray, truth: FloatArray, judged: BoolArray) -> tuple[float, float, float, float]:
+def _compare_with_truth(found: FloatArray, truth: FloatArray, judged: BoolArray) -> tuple[float, float, float, float]:
     difference = np.abs(found - truth)[judged]
     decided = np.isfinite(difference)
     if not len(difference):

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from aliquot.errors import OptionError
-from aliquot.stats.arrays import FloatArray, IntArray, Seed, spread_of
+from aliquot.stats.arrays import FloatArray, IntArray, Seed, nan_std
 
 ROUNDING = 1e-9
 """A sum of probabilities this near to a whole number (relatively) is that number, spoilt by floating point."""
@@ -19,10 +19,10 @@ NEIGHBOURS = 12
 """Neighbours looked up at once for the local pivotal method; more are asked for when all of them are decided."""
 
 
-def checked_pi(pi: FloatArray) -> FloatArray:
+def validate_probabilities(pi: FloatArray) -> FloatArray:
     """Return inclusion probabilities as a fresh array within [0, 1], or say which one is not a probability.
 
-    >>> checked_pi(np.array([0.0, 0.5, 1.0 + 1e-12])).tolist()
+    >>> validate_probabilities(np.array([0.0, 0.5, 1.0 + 1e-12])).tolist()
     [0.0, 0.5, 1.0]
     """
     values = np.asarray(pi, dtype=np.float64)
@@ -34,7 +34,7 @@ def checked_pi(pi: FloatArray) -> FloatArray:
     return np.clip(values, 0.0, 1.0)
 
 
-def _columns(name: str, values: FloatArray, rows: int) -> FloatArray:
+def _validate_matrix(name: str, values: FloatArray, rows: int) -> FloatArray:
     """Return one row per item as a matrix; a single vector is one column."""
     matrix = np.asarray(values, dtype=np.float64)
     matrix = matrix[:, None] if matrix.ndim == 1 else matrix
@@ -46,7 +46,7 @@ def _columns(name: str, values: FloatArray, rows: int) -> FloatArray:
     return matrix
 
 
-def _checked_order(order: IntArray, size: int) -> IntArray:
+def _validate_order(order: IntArray, size: int) -> IntArray:
     """Return the order, or say that it is not a permutation of the items."""
     numbers = np.asarray(order, dtype=np.int64)
     if numbers.shape != (size,) or not np.array_equal(np.sort(numbers), np.arange(size)):
@@ -54,10 +54,10 @@ def _checked_order(order: IntArray, size: int) -> IntArray:
     return numbers
 
 
-def simple_random(population: int, n: int, seed: Seed) -> IntArray:
+def simple_random_sample(population: int, n: int, seed: Seed) -> IntArray:
     """Draw n of `population` items, every subset equally likely (WMT "segment level").
 
-    >>> len(simple_random(100, 7, seed=0))
+    >>> len(simple_random_sample(100, 7, seed=0))
     7
     """
     if not 0 <= n <= population:
@@ -66,26 +66,26 @@ def simple_random(population: int, n: int, seed: Seed) -> IntArray:
     return np.sort(rng.choice(population, size=n, replace=False, shuffle=False)).astype(np.int64)
 
 
-def systematic(pi: FloatArray, seed: Seed, order: IntArray | None = None) -> IntArray:
+def systematic_sample(pi: FloatArray, seed: Seed, order: IntArray | None = None) -> IntArray:
     """Draw systematically: one random start u, then the items in which u, u + 1, ... fall on the cumulated pi.
 
     Madow (1949). Neighbours in the order exclude each other: an order by document or by score stratifies implicitly.
 
-    >>> systematic(np.array([0.5, 0.5, 1.0, 0.5, 0.5]), seed=1).tolist()
+    >>> systematic_sample(np.array([0.5, 0.5, 1.0, 0.5, 0.5]), seed=1).tolist()
     [1, 2, 4]
     """
-    values = checked_pi(pi)
-    ordered = np.arange(len(values)) if order is None else _checked_order(order, len(values))
+    values = validate_probabilities(pi)
+    ordered = np.arange(len(values)) if order is None else _validate_order(order, len(values))
     start = np.random.default_rng(seed).random()
     # Items with pi = 0 or 1 move the cumulated sum by whole numbers only: deciding them first changes nothing in
     # the design and keeps rounding errors away from them.
     certain = np.flatnonzero(values == 1.0)
     free = ordered[(values[ordered] > 0.0) & (values[ordered] < 1.0)]
-    drawn = free[_hits(values[free], start)]
+    drawn = free[_systematic_hits(values[free], start)]
     return np.sort(np.concatenate([certain, drawn])).astype(np.int64)
 
 
-def _hits(pi: FloatArray, start: float) -> IntArray:
+def _systematic_hits(pi: FloatArray, start: float) -> IntArray:
     """Return the positions hit by start, start + 1, ... on the cumulated pi: as many as exact arithmetic gives."""
     if not len(pi):
         return np.empty(0, dtype=np.int64)
@@ -102,10 +102,10 @@ def _hits(pi: FloatArray, start: float) -> IntArray:
     return np.minimum(hits, len(pi) - size + steps).astype(np.int64)
 
 
-def document_order(documents: IntArray, seed: Seed) -> IntArray:
-    """Order the items by document for `systematic`: documents in random order, items inside a document as given.
+def random_document_order(documents: IntArray, seed: Seed) -> IntArray:
+    """Order the items by document for `systematic_sample`: documents in random order, items inside a document as given.
 
-    >>> document_order(np.array([7, 3, 7, 3, 3]), seed=0).tolist()
+    >>> random_document_order(np.array([7, 3, 7, 3, 3]), seed=0).tolist()
     [1, 3, 4, 0, 2]
     """
     codes, inverse = np.unique(np.asarray(documents), return_inverse=True)
@@ -113,7 +113,7 @@ def document_order(documents: IntArray, seed: Seed) -> IntArray:
     return np.argsort(rank[inverse], kind="stable").astype(np.int64)
 
 
-class _Undecided:
+class _NeighbourPool:
     """The undecided points and their nearest undecided neighbours.
 
     Neighbours are looked up for all points at once in a k-d tree, which is rebuilt when half of its points are
@@ -151,36 +151,36 @@ class _Undecided:
             self._build()
 
 
-def local_pivotal(pi: FloatArray, covariates: FloatArray, seed: Seed) -> IntArray:
+def local_pivotal_sample(pi: FloatArray, covariates: FloatArray, seed: Seed) -> IntArray:
     """Draw a sample that is spread over the covariates: the local pivotal method, LPM2.
 
     Grafström, Lundström and Schelin (2012), "Spatially balanced sampling through the pivotal method". While undecided
     items remain, a random one and its nearest undecided neighbour (in standardised covariates) fight: with
     s = pi_i + pi_j < 1 one gets s and the other 0, otherwise one gets 1 and the other s - 1.
 
-    >>> local_pivotal(np.full(6, 1 / 3), np.array([0.0, 0.1, 0.2, 9.0, 9.1, 9.2]), seed=1).tolist()
+    >>> local_pivotal_sample(np.full(6, 1 / 3), np.array([0.0, 0.1, 0.2, 9.0, 9.1, 9.2]), seed=1).tolist()
     [2, 5]
     """
-    values = checked_pi(pi)
-    matrix = _columns("covariates", covariates, len(values))
+    values = validate_probabilities(pi)
+    matrix = _validate_matrix("covariates", covariates, len(values))
     rng = np.random.default_rng(seed)
-    spread = spread_of(matrix, axis=0) if len(matrix) else np.ones(matrix.shape[1])
+    spread = nan_std(matrix, axis=0) if len(matrix) else np.ones(matrix.shape[1])
     points = matrix / np.where(spread > 0.0, spread, 1.0)
     # In random order, equally near neighbours are not always met in the order of the file.
     free = rng.permutation(np.flatnonzero((values > 0.0) & (values < 1.0)))
     if len(free):
-        values[free] = _fight(values[free].tolist(), _Undecided(points[free]), rng)
+        values[free] = _run_pivotal_steps(values[free].tolist(), _NeighbourPool(points[free]), rng)
     return np.flatnonzero(values == 1.0).astype(np.int64)
 
 
-def _fight(p: list[float], undecided: _Undecided, rng: np.random.Generator) -> list[float]:
+def _run_pivotal_steps(p: list[float], undecided: _NeighbourPool, rng: np.random.Generator) -> list[float]:
     """Play the pivotal fights until every value is 0 or 1. Inherently sequential: each fight depends on the last."""
     waiting = list(range(len(p)))
     place = list(range(len(p)))
     for pick, luck in rng.random((len(p), 2)).tolist():
         i = waiting[int(pick * len(waiting))]
         if len(waiting) == 1:
-            p[i] = _toss(p[i], luck)
+            p[i] = _decide_last(p[i], luck)
             break
         j = undecided.nearest(i)
         s = p[i] + p[j]
@@ -199,32 +199,32 @@ def _fight(p: list[float], undecided: _Undecided, rng: np.random.Generator) -> l
     return p
 
 
-def _toss(p: float, luck: float) -> float:
+def _decide_last(p: float, luck: float) -> float:
     """Decide the last item by itself: certain when the pi sum to a whole number, else drawn with what is left."""
     return float(round(p)) if abs(p - round(p)) < ROUNDING else float(luck < p)
 
 
-def cube(pi: FloatArray, balancing: FloatArray, seed: Seed) -> IntArray:
+def cube_sample(pi: FloatArray, balancing: FloatArray, seed: Seed) -> IntArray:
     """Draw a balanced sample: sum over the sample of x_i / pi_i is (nearly) the sum of x_i over all items.
 
     Deville and Tillé (2004), "Efficient balanced sampling: the cube method", with the fast flight phase of Chauvet and
     Tillé (2006) on p + 1 items at a time; in the landing phase the balancing variables are dropped one at a time from
     the last, so put the most important first. pi itself is always the first of them: the size is fixed.
 
-    >>> len(cube(np.full(20, 0.25), np.arange(20.0), seed=0))
+    >>> len(cube_sample(np.full(20, 0.25), np.arange(20.0), seed=0))
     5
     """
-    values = checked_pi(pi)
-    matrix = _columns("balancing", balancing, len(values))
+    values = validate_probabilities(pi)
+    matrix = _validate_matrix("balancing", balancing, len(values))
     rng = np.random.default_rng(seed)
     free = rng.permutation(np.flatnonzero((values > 0.0) & (values < 1.0)))
     ratios = np.column_stack([np.ones(len(free)), matrix[free] / values[free, None]])
     scale = np.abs(ratios).max(axis=0, initial=0.0)
-    values[free] = _fly(values[free].tolist(), ratios / np.where(scale > 0.0, scale, 1.0), rng)
+    values[free] = _run_cube_phases(values[free].tolist(), ratios / np.where(scale > 0.0, scale, 1.0), rng)
     return np.flatnonzero(values == 1.0).astype(np.int64)
 
 
-def _fly(p: list[float], ratios: FloatArray, rng: np.random.Generator) -> list[float]:
+def _run_cube_phases(p: list[float], ratios: FloatArray, rng: np.random.Generator) -> list[float]:
     """Walk within the balancing equations until every value is 0 or 1; drop equations when no direction is left."""
     active: list[int] = []
     entered, equations = 0, ratios.shape[1]
@@ -235,19 +235,19 @@ def _fly(p: list[float], ratios: FloatArray, rng: np.random.Generator) -> list[f
         if not active:
             return p
         if equations == 0:
-            p[active[0]] = _toss(p[active[0]], rng.random())
+            p[active[0]] = _decide_last(p[active[0]], rng.random())
             return p
-        direction = _kernel(ratios[active, :equations].T)
+        direction = _null_vector(ratios[active, :equations].T)
         if direction is None:
             equations -= 1
             continue
-        moved = _step([p[i] for i in active], direction, rng.random())
+        moved = _cube_step([p[i] for i in active], direction, rng.random())
         for i, value in zip(active, moved, strict=True):
             p[i] = value
         active = [i for i in active if 0.0 < p[i] < 1.0]
 
 
-def _kernel(equations: FloatArray) -> list[float] | None:
+def _null_vector(equations: FloatArray) -> list[float] | None:
     """Return a unit vector v with equations @ v = 0, or None when there is none."""
     rows, columns = equations.shape
     _, singular, right = np.linalg.svd(equations)
@@ -257,7 +257,7 @@ def _kernel(equations: FloatArray) -> list[float] | None:
     return vector
 
 
-def _step(p: list[float], direction: list[float], luck: float) -> list[float]:
+def _cube_step(p: list[float], direction: list[float], luck: float) -> list[float]:
     """Go along the direction, forth or back, to the wall of the cube, with chances that keep the expectation."""
     moves = [(x, v) for x, v in zip(p, direction, strict=True) if abs(v) > 1e-11]
     forth = min((1.0 - x) / v if v > 0.0 else -x / v for x, v in moves)

@@ -13,15 +13,15 @@ from scipy import stats
 from scipy.special import ndtri, stdtrit
 
 from aliquot.errors import OptionError
-from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, is_constant, largest_size
-from aliquot.stats.proportions import check_level, korn_graubard, tango_interval
+from aliquot.stats.arrays import BoolArray, FloatArray, IntArray, is_constant, max_abs
+from aliquot.stats.proportions import korn_graubard, tango_interval, validate_level
 
-_SAME = 1e-14
+_ROUNDING = 1e-14
 """Squared spread, relative to the values' scale of 1, that is rounding."""
 
 
 @dataclass(frozen=True)
-class Mean:
+class ClusteredMean:
     """A mean with its interval; `n` judgments in `clusters` clusters. Ends are NaN where no spread could be seen."""
 
     mean: float
@@ -33,7 +33,7 @@ class Mean:
 
 
 @dataclass(frozen=True)
-class Share:
+class ClusteredShare:
     """A share of `n` judgments in `clusters` clusters, or a difference of two shares, with its interval."""
 
     share: float
@@ -49,7 +49,7 @@ def normal_quantile(level: float) -> float:
     >>> round(normal_quantile(0.95), 2)
     1.96
     """
-    check_level(level)
+    validate_level(level)
     return float(ndtri(0.5 + level / 2))
 
 
@@ -59,11 +59,11 @@ def student_quantile(level: float, df: float) -> float:
     >>> round(student_quantile(0.95, 10), 2)
     2.23
     """
-    check_level(level)
+    validate_level(level)
     return float(stdtrit(df, 0.5 + level / 2)) if df > 0 else float("nan")
 
 
-def clustered_share(values: FloatArray, cluster: IntArray, level: float = 0.95) -> Share:
+def clustered_share(values: FloatArray, cluster: IntArray, level: float = 0.95) -> ClusteredShare:
     """Share of judgments (1 yes, 0 no, 1/2 a tie) with the interval of Korn and Graubard for clustered judgments.
 
     The variance of the share over clusters is g/(g-1) sum_c e_c^2 / n^2 with e_c = sum in c of (v - p), times
@@ -74,13 +74,13 @@ def clustered_share(values: FloatArray, cluster: IntArray, level: float = 0.95) 
     >>> share.share, round(share.low, 3), round(share.high, 3)
     (0.5, 0.0, 1.0)
     """
-    spread = _spread(values, cluster, level)
-    size = spread.clusters if spread.plain * spread.n <= _SAME else spread.n
+    spread = _mean_variance(values, cluster, level)
+    size = spread.clusters if spread.plain * spread.n <= _ROUNDING else spread.n
     ends = korn_graubard(np.array([spread.mean]), np.array([spread.variance]), np.array([float(size)]), level)
-    return Share(spread.mean, ends[0].item(), ends[1].item(), spread.n, spread.clusters)
+    return ClusteredShare(spread.mean, ends[0].item(), ends[1].item(), spread.n, spread.clusters)
 
 
-def clustered_difference(values: FloatArray, cluster: IntArray, level: float = 0.95) -> Share:
+def clustered_difference(values: FloatArray, cluster: IntArray, level: float = 0.95) -> ClusteredShare:
     """Difference of two paired shares (1 only the first, -1 only the second, 0 both or none), with Tango's interval.
 
     The interval takes n* = n / deff pairs, deff the variance over clusters by that of independent pairs, as in
@@ -90,16 +90,16 @@ def clustered_difference(values: FloatArray, cluster: IntArray, level: float = 0
     >>> gap.share, round(gap.low, 3), round(gap.high, 3)
     (0.15, -0.035, 0.36)
     """
-    spread = _spread(values, cluster, level)
-    equal = spread.plain * spread.n <= _SAME
+    spread = _mean_variance(values, cluster, level)
+    equal = spread.plain * spread.n <= _ROUNDING
     size = np.array([spread.clusters if equal else spread.n * spread.plain / spread.variance])
     first, second = (np.count_nonzero(values == sign) / max(1, spread.n) * size for sign in (1, -1))
     ends = tango_interval(first, second, size, level)
-    return Share(spread.mean, ends[0].item(), ends[1].item(), spread.n, spread.clusters)
+    return ClusteredShare(spread.mean, ends[0].item(), ends[1].item(), spread.n, spread.clusters)
 
 
 @dataclass(frozen=True)
-class _Spread:
+class _MeanVariance:
     """A mean, its variance if judgments were independent (`plain`), and over clusters; NaN for a single cluster."""
 
     mean: float
@@ -109,22 +109,22 @@ class _Spread:
     clusters: int
 
 
-def _spread(values: FloatArray, cluster: IntArray, level: float) -> _Spread:
+def _mean_variance(values: FloatArray, cluster: IntArray, level: float) -> _MeanVariance:
     n, nothing = len(values), float("nan")
     if not n:
-        return _Spread(nothing, nothing, nothing, 0, 0)
+        return _MeanVariance(nothing, nothing, nothing, 0, 0)
     mean = float(values.mean())
     sums, g = _cluster_sums(values - mean, cluster)
     plain = float(((values - mean) ** 2).sum()) / n**2
     if g == n:
-        return _Spread(mean, plain, plain, n, g)
+        return _MeanVariance(mean, plain, plain, n, g)
     if g == 1:
-        return _Spread(mean, nothing, nothing, n, g)
+        return _MeanVariance(mean, nothing, nothing, n, g)
     few = student_quantile(level, g - 1) / student_quantile(level, n - 1)
-    return _Spread(mean, plain, max(g / (g - 1) * float(sums @ sums) / n**2, plain) * few**2, n, g)
+    return _MeanVariance(mean, plain, max(g / (g - 1) * float(sums @ sums) / n**2, plain) * few**2, n, g)
 
 
-def clustered_mean(values: FloatArray, cluster: IntArray, level: float = 0.95) -> Mean:
+def clustered_mean(values: FloatArray, cluster: IntArray, level: float = 0.95) -> ClusteredMean:
     """Mean of judgments with a t interval over clusters, Var = g/(g-1) sum_c e_c^2 / n^2, g - 1 degrees of freedom.
 
     The standard error and interval are NaN for one cluster, and where all values are equal.
@@ -135,15 +135,15 @@ def clustered_mean(values: FloatArray, cluster: IntArray, level: float = 0.95) -
     """
     n, nothing = len(values), float("nan")
     if not n:
-        return Mean(nothing, nothing, nothing, nothing, 0, 0)
+        return ClusteredMean(nothing, nothing, nothing, nothing, 0, 0)
     mean = float(values.mean())
     sums, g = _cluster_sums(values - mean, cluster)
     squares = float(((values - mean) ** 2).sum())
-    if g < 2 or squares <= _SAME * max(1.0, mean**2):
-        return Mean(mean, nothing, nothing, nothing, n, g)
+    if g < 2 or squares <= _ROUNDING * max(1.0, mean**2):
+        return ClusteredMean(mean, nothing, nothing, nothing, n, g)
     se = float(np.sqrt(max(g / (g - 1) * float(sums @ sums) / n**2, squares / (n * (n - 1)))))
     half = student_quantile(level, g - 1) * se
-    return Mean(mean, se, mean - half, mean + half, n, g)
+    return ClusteredMean(mean, se, mean - half, mean + half, n, g)
 
 
 def _cluster_sums(deviations: FloatArray, cluster: IntArray) -> tuple[FloatArray, int]:
@@ -156,7 +156,7 @@ def _cluster_sums(deviations: FloatArray, cluster: IntArray) -> tuple[FloatArray
 # -- Two groups, before and after: did one change more than the other? -----------------------------------------------
 
 
-_FEW = 5.0
+_MIN_EXPECTED = 5.0
 
 
 @dataclass(frozen=True)
@@ -198,7 +198,7 @@ def change_test(
     >>> test.difference, round(test.p, 3)
     (-3.0, 0.021)
     """
-    check_level(level)
+    validate_level(level)
     if not len(before) == len(after) == len(second):
         raise OptionError(
             f"before, after and group have {len(before)}, {len(after)} and {len(second)} values; give one each"
@@ -206,8 +206,8 @@ def change_test(
     known = np.isfinite(before) & np.isfinite(after)
     change, start, of_second = (after - before)[known], before[known], np.asarray(second, dtype=np.bool_)[known]
     one, two = change[~of_second], change[of_second]
-    size = float(largest_size(np.concatenate([start, after[known]])))
-    test = _t_test(one, two, level, size, equal_variances=equal_variances)
+    size = float(max_abs(np.concatenate([start, after[known]])))
+    test = _two_sample_t_test(one, two, level, size, equal_variances=equal_variances)
     better = change < 0 if lower_is_better else change > 0
     return ChangeTest(
         n_first=len(one),
@@ -218,18 +218,20 @@ def change_test(
         **test,
         improved_first=_mean(better[~of_second].astype(np.float64)),
         improved_second=_mean(better[of_second].astype(np.float64)),
-        p_improved=share_test(better[~of_second].sum(), len(one), better[of_second].sum(), len(two)),
+        p_improved=proportions_test(better[~of_second].sum(), len(one), better[of_second].sum(), len(two)),
         baseline_difference=_mean(start[~of_second]) - _mean(start[of_second]),
-        p_baseline=_t_test(start[~of_second], start[of_second], level, size, equal_variances=equal_variances)["p"],
+        p_baseline=_two_sample_t_test(
+            start[~of_second], start[of_second], level, size, equal_variances=equal_variances
+        )["p"],
     )
 
 
-def share_test(yes_first: int, n_first: int, yes_second: int, n_second: int) -> float:
+def proportions_test(yes_first: int, n_first: int, yes_second: int, n_second: int) -> float:
     """Two-sided p that two shares are the same: chi-square without continuity correction, Fisher where cells are small.
 
     NaN where a group is empty; 1 where everybody, or nobody, says yes.
 
-    >>> round(share_test(18, 43, 9, 38), 3)  # 42 % against 23 %
+    >>> round(proportions_test(18, 43, 9, 38), 3)  # 42 % against 23 %
     0.083
     """
     table = np.array([[yes_first, n_first - yes_first], [yes_second, n_second - yes_second]], dtype=np.int64)
@@ -238,12 +240,14 @@ def share_test(yes_first: int, n_first: int, yes_second: int, n_second: int) -> 
     if (table.sum(axis=0) == 0).any():
         return 1.0
     expected = np.outer(table.sum(axis=1), table.sum(axis=0)) / table.sum()
-    if expected.min() < _FEW:
+    if expected.min() < _MIN_EXPECTED:
         return float(stats.fisher_exact(table)[1])
     return float(stats.chi2_contingency(table, correction=False)[1])
 
 
-def _t_test(one: FloatArray, two: FloatArray, level: float, size: float, *, equal_variances: bool) -> dict[str, float]:
+def _two_sample_t_test(
+    one: FloatArray, two: FloatArray, level: float, size: float, *, equal_variances: bool
+) -> dict[str, float]:
     """Student's or Welch's test and interval; NaN below two people in a group or without any spread."""
     if min(len(one), len(two)) < 2 or (is_constant(one, scale=size) and is_constant(two, scale=size)):
         return dict.fromkeys(("low", "high", "t", "df", "p"), float("nan"))

@@ -12,17 +12,17 @@ from hypothesis.extra.numpy import arrays
 
 from aliquot.errors import DataError, OptionError
 from aliquot.stats.arrays import FloatArray
-from aliquot.stats.decomposition import (
-    HUMAN,
-    METRICS,
-    OPTIMAL,
+from aliquot.stats.bias_variance import (
+    FIRST_METRIC_ROW,
+    HUMAN_ROW,
+    OPTIMAL_ROW,
     PARTS,
     PairSigns,
+    bootstrap_pair_signs,
+    campaign_parts,
     decompose,
     optimal_parts,
     pair_parts,
-    pair_signs,
-    parts_of,
     squared_error,
 )
 
@@ -106,8 +106,8 @@ def test_against_all_draws_of_three_items(paired):
         disagree = (1 - human * metric).mean(axis=0) / 2  # a tie with anything: half
     else:
         disagree = np.array([[(1 - a * b) / 2 for b in metric] for a in human]).mean(axis=(0, 1))
-    signs = pair_signs(HUMAN_TABLE, METRIC_TABLE[None], 40_000, paired=paired, seed=1)
-    found = parts_of(signs)
+    signs = bootstrap_pair_signs(HUMAN_TABLE, METRIC_TABLE[None], 40_000, paired=paired, seed=1)
+    found = campaign_parts(signs)
     exact = pair_parts(h, m)
     assert found.observed[0] == pytest.approx(disagree, abs=0.012)
     assert found.noise[0] == pytest.approx(exact.noise, abs=0.012)
@@ -116,16 +116,16 @@ def test_against_all_draws_of_three_items(paired):
     assert found.covariance[0] == pytest.approx(disagree - exact.observed, abs=0.012)
     assert (np.abs(disagree - exact.observed).max() > 0.02) == paired  # the case must tell the two apart
     value = decompose(signs).value
-    assert value[METRICS] == pytest.approx(found.stacked()[:, 0].mean(axis=1), abs=1e-15)
-    assert value[OPTIMAL, NOISE] == pytest.approx(np.minimum(h, 1 - h).mean(), abs=0.012)
-    assert value[HUMAN, OBSERVED] == pytest.approx((2 * h * (1 - h)).mean(), abs=0.012)
+    assert value[FIRST_METRIC_ROW] == pytest.approx(found.stacked()[:, 0].mean(axis=1), abs=1e-15)
+    assert value[OPTIMAL_ROW, NOISE] == pytest.approx(np.minimum(h, 1 - h).mean(), abs=0.012)
+    assert value[HUMAN_ROW, OBSERVED] == pytest.approx((2 * h * (1 - h)).mean(), abs=0.012)
 
 
 def test_smaller_draws_against_all_draws():
     """Two judgments: nine draws."""
     draws = [[a, b] for a, b in product(range(3), repeat=2)]
     signs = np.array([np.sign((HUMAN_TABLE[d, 0] - HUMAN_TABLE[d, 1]).sum()) for d in draws])
-    found = pair_signs(HUMAN_TABLE, METRIC_TABLE[None], 20_000, human_size=2, seed=1)
+    found = bootstrap_pair_signs(HUMAN_TABLE, METRIC_TABLE[None], 20_000, human_size=2, seed=1)
     assert found.human.share()[0, 0] == pytest.approx((signs.mean() + 1) / 2, abs=0.015)
 
 
@@ -133,20 +133,20 @@ def test_smaller_draws_against_all_draws():
 def test_table_adds_up_and_has_the_right_zeros(paired):
     human, metrics = a_campaign()
     stack = np.concatenate([metrics, human[None], 3 * human[None] + 7, -human[None], np.ones((1, *human.shape))])
-    table = decompose(pair_signs(human, stack, 2000, paired=paired, seed=2))
+    table = decompose(bootstrap_pair_signs(human, stack, 2000, paired=paired, seed=2))
     value = table.value
     assert value[:, OBSERVED] == pytest.approx(value[:, 1:].sum(axis=1), abs=1e-15)
-    assert value[OPTIMAL, [BIAS, VARIANCE, COVARIANCE]].tolist() == [0, 0, 0]
-    assert value[HUMAN, BIAS] == 0
-    assert value[OPTIMAL, OBSERVED] == value[OPTIMAL, NOISE] == value[HUMAN, VARIANCE]
-    same, scaled, opposite, constant = value[METRICS + 3 :]
+    assert value[OPTIMAL_ROW, [BIAS, VARIANCE, COVARIANCE]].tolist() == [0, 0, 0]
+    assert value[HUMAN_ROW, BIAS] == 0
+    assert value[OPTIMAL_ROW, OBSERVED] == value[OPTIMAL_ROW, NOISE] == value[HUMAN_ROW, VARIANCE]
+    same, scaled, opposite, constant = value[FIRST_METRIC_ROW + 3 :]
     assert same[BIAS] == scaled[BIAS] == 0
     assert opposite[BIAS] == 1
     assert constant[[OBSERVED, BIAS]].tolist() == [0.5, 0.5]
     assert np.abs(constant[[NOISE, VARIANCE, COVARIANCE]]).max() < 1e-15
     # No one does better than the optimal predictor when drawn independently.
     if not paired:
-        assert (value[:, OBSERVED] >= value[OPTIMAL, OBSERVED] - 1e-12).all()
+        assert (value[:, OBSERVED] >= value[OPTIMAL_ROW, OBSERVED] - 1e-12).all()
         assert (value[:, COVARIANCE] == 0).all()
     else:
         assert same[OBSERVED] == pytest.approx(0.0, abs=1e-12)
@@ -158,42 +158,44 @@ def test_random_metrics_have_a_bias_near_one_half():
     """Scores without any sense on 40 systems: 780 pairs, 20 metrics."""
     rng = np.random.default_rng(3)
     human = rng.normal(size=(30, 40)) + 0.5 * rng.normal(size=40)
-    value = decompose(pair_signs(human, rng.normal(size=(20, 30, 40)), 200, seed=3)).value
-    assert value[METRICS:, BIAS].mean() == pytest.approx(0.5, abs=0.05)
-    assert value[METRICS:, OBSERVED].mean() == pytest.approx(0.5, abs=0.05)
+    value = decompose(bootstrap_pair_signs(human, rng.normal(size=(20, 30, 40)), 200, seed=3)).value
+    assert value[FIRST_METRIC_ROW:, BIAS].mean() == pytest.approx(0.5, abs=0.05)
+    assert value[FIRST_METRIC_ROW:, OBSERVED].mean() == pytest.approx(0.5, abs=0.05)
 
 
 @pytest.mark.parametrize("paired", [False, True])
 def test_monte_carlo_errors_are_what_other_seeds_show(paired):
     human, metrics = a_campaign(4, items=25)
-    tables = [decompose(pair_signs(human, metrics, 300, paired=paired, seed=seed), seed=seed) for seed in range(80)]
+    tables = [
+        decompose(bootstrap_pair_signs(human, metrics, 300, paired=paired, seed=seed), seed=seed) for seed in range(80)
+    ]
     spread = np.std([table.value for table in tables], axis=0, ddof=1)
     claimed = np.mean([table.error for table in tables], axis=0)
     smooth = [OBSERVED, COVARIANCE] if paired else [OBSERVED]
-    assert claimed[METRICS:, smooth] == pytest.approx(spread[METRICS:, smooth], rel=0.3)
-    assert claimed[[OPTIMAL, HUMAN], NOISE] == pytest.approx(spread[[OPTIMAL, HUMAN], NOISE], rel=0.3)
+    assert claimed[FIRST_METRIC_ROW:, smooth] == pytest.approx(spread[FIRST_METRIC_ROW:, smooth], rel=0.3)
+    assert claimed[[OPTIMAL_ROW, HUMAN_ROW], NOISE] == pytest.approx(spread[[OPTIMAL_ROW, HUMAN_ROW], NOISE], rel=0.3)
     # Bias jumps where a pair is nearly even, as here; its error is known less well, but not taken for 0.
-    assert claimed[METRICS:, [BIAS]] == pytest.approx(spread[METRICS:, [BIAS]], rel=0.6, abs=0.01)
-    assert spread[METRICS:, BIAS].max() > 0.01
+    assert claimed[FIRST_METRIC_ROW:, [BIAS]] == pytest.approx(spread[FIRST_METRIC_ROW:, [BIAS]], rel=0.6, abs=0.01)
+    assert spread[FIRST_METRIC_ROW:, BIAS].max() > 0.01
 
 
 def test_errors_fall_with_trials():
     human, metrics = a_campaign(5)
-    few, many = (decompose(pair_signs(human, metrics, trials, seed=1)).error for trials in (400, 6400))
+    few, many = (decompose(bootstrap_pair_signs(human, metrics, trials, seed=1)).error for trials in (400, 6400))
     assert (few[:, OBSERVED] / many[:, OBSERVED]).mean() == pytest.approx(4, rel=0.3)
 
 
 def test_one_trial_has_no_error():
     human, metrics = a_campaign()
-    table = decompose(pair_signs(human, metrics, 1))
+    table = decompose(bootstrap_pair_signs(human, metrics, 1))
     assert np.isnan(table.error).all()
     assert np.isfinite(table.value).all()
 
 
 def test_campaigns_are_pooled_by_pairs():
     first, second = (
-        pair_signs(*a_campaign(6, systems=3), 500, seed=1),
-        pair_signs(*a_campaign(7, systems=6), 500, seed=2),
+        bootstrap_pair_signs(*a_campaign(6, systems=3), 500, seed=1),
+        bootstrap_pair_signs(*a_campaign(7, systems=6), 500, seed=2),
     )
     pooled, one, two = decompose([first, second]), decompose(first), decompose([second])
     assert pooled.value == pytest.approx((3 * one.value + 15 * two.value) / 18, abs=1e-15)
@@ -206,14 +208,14 @@ def test_a_metric_that_one_campaign_lacks():
     human, metrics = a_campaign(8)
     absent = metrics.copy()
     absent[1] = np.nan
-    here, there = pair_signs(human, metrics, 300, seed=1), pair_signs(human, absent, 300, seed=1)
+    here, there = bootstrap_pair_signs(human, metrics, 300, seed=1), bootstrap_pair_signs(human, absent, 300, seed=1)
     pooled = decompose([here, there])
     assert pooled.pairs.tolist() == [20, 20, 20, 10, 20]
-    assert pooled.value[METRICS + 1] == pytest.approx(decompose(here).value[METRICS + 1])
+    assert pooled.value[FIRST_METRIC_ROW + 1] == pytest.approx(decompose(here).value[FIRST_METRIC_ROW + 1])
     nowhere = decompose(there)
-    assert np.isnan(nowhere.value[METRICS + 1]).all()
-    assert np.isnan(nowhere.error[METRICS + 1]).all()
-    assert nowhere.pairs[METRICS + 1] == 0
+    assert np.isnan(nowhere.value[FIRST_METRIC_ROW + 1]).all()
+    assert np.isnan(nowhere.error[FIRST_METRIC_ROW + 1]).all()
+    assert nowhere.pairs[FIRST_METRIC_ROW + 1] == 0
 
 
 def test_metrics_with_gaps_and_unjudged_items():
@@ -221,49 +223,49 @@ def test_metrics_with_gaps_and_unjudged_items():
     more = np.concatenate([human, np.full((30, 5), np.nan)])
     wider = np.concatenate([metrics, metrics[:, :30]], axis=1)
     wider[2, :, 4] = np.nan
-    signs = pair_signs(more, wider, 1000, seed=1)
+    signs = bootstrap_pair_signs(more, wider, 1000, seed=1)
     # Items without human scores are no part of the human evaluation.
-    assert (signs.human.plus == pair_signs(human, metrics, 1000, seed=1).human.plus).all()
+    assert (signs.human.plus == bootstrap_pair_signs(human, metrics, 1000, seed=1).human.plus).all()
     assert decompose(signs).pairs.tolist() == [10, 10, 10, 10, 6]
-    paired = pair_signs(more, wider, 1000, paired=True, seed=1)
+    paired = bootstrap_pair_signs(more, wider, 1000, paired=True, seed=1)
     assert (paired.human.plus == signs.human.plus).all()
-    assert parts_of(paired).observed[0] == pytest.approx(
-        parts_of(pair_signs(human, metrics, 1000, paired=True, seed=1)).observed[0]
+    assert campaign_parts(paired).observed[0] == pytest.approx(
+        campaign_parts(bootstrap_pair_signs(human, metrics, 1000, paired=True, seed=1)).observed[0]
     )
 
 
 def test_no_metric_leaves_the_two_human_rows():
     human, _ = a_campaign()
-    assert decompose(pair_signs(human, np.empty((0, *human.shape)), 50)).value.shape == (2, 5)
+    assert decompose(bootstrap_pair_signs(human, np.empty((0, *human.shape)), 50)).value.shape == (2, 5)
 
 
 def test_identical_systems_are_even():
     human, metrics = a_campaign()
     human[:, 1] = human[:, 0]
     metrics[0, :, 1] = metrics[0, :, 0]
-    parts = parts_of(pair_signs(human, metrics, 200, seed=1))
+    parts = campaign_parts(bootstrap_pair_signs(human, metrics, 200, seed=1))
     assert parts.stacked()[:, 0, 0].tolist() == [0.5, 0, 0, 0.5, 0]
     assert parts.bias[1, 0] == 0.5
 
 
 def test_two_systems():
     human, metrics = a_campaign(systems=2)
-    table = decompose(pair_signs(human, metrics, 100))
+    table = decompose(bootstrap_pair_signs(human, metrics, 100))
     assert table.pairs.tolist() == [1] * 5
 
 
 def test_same_seed_same_table():
     human, metrics = a_campaign()
-    first, second = (decompose(pair_signs(human, metrics, 100, seed=3), seed=4) for _ in range(2))
+    first, second = (decompose(bootstrap_pair_signs(human, metrics, 100, seed=3), seed=4) for _ in range(2))
     assert (first.value == second.value).all()
     assert (first.error == second.error).all()
-    independent = pair_signs(human, human[None], 100, seed=3)
+    independent = bootstrap_pair_signs(human, human[None], 100, seed=3)
     assert (independent.human.plus[:, 0] != independent.metrics.plus[:, 0]).any()  # draws of their own
 
 
 def test_columns_by_name():
     human, metrics = a_campaign()
-    columns = decompose(pair_signs(human, metrics, 100)).to_dict()
+    columns = decompose(bootstrap_pair_signs(human, metrics, 100)).to_dict()
     assert list(columns) == [*PARTS, *(f"{part}_error" for part in PARTS), "pairs"]
     assert columns["bias"][:2] == [0, 0]
 
@@ -271,26 +273,26 @@ def test_columns_by_name():
 def test_bad_input():
     human, metrics = a_campaign()
     with pytest.raises(OptionError, match=r"metrics is \(3, 59, 5\) and human \(60, 5\)"):
-        pair_signs(human, metrics[:, 1:])
+        bootstrap_pair_signs(human, metrics[:, 1:])
     with pytest.raises(OptionError, match=r"metrics is \(60, 5\) and human \(60, 5\)"):
-        pair_signs(human, metrics[0])
+        bootstrap_pair_signs(human, metrics[0])
     with pytest.raises(OptionError, match=r"and human \(5,\)"):
-        pair_signs(human[0], metrics)
+        bootstrap_pair_signs(human[0], metrics)
     with pytest.raises(OptionError, match="infinite"):
-        pair_signs(human * np.inf, metrics)
+        bootstrap_pair_signs(human * np.inf, metrics)
     with pytest.raises(DataError, match="there are 1 systems"):
-        pair_signs(human[:, :1], metrics[:, :, :1])
+        bootstrap_pair_signs(human[:, :1], metrics[:, :, :1])
     with pytest.raises(DataError, match="no item has a human score"):
-        pair_signs(human * np.nan, metrics)
+        bootstrap_pair_signs(human * np.nan, metrics)
     with pytest.raises(OptionError, match="one size"):
-        pair_signs(human, metrics, paired=True, human_size=3)
+        bootstrap_pair_signs(human, metrics, paired=True, human_size=3)
     with pytest.raises(OptionError, match="trials is -1"):
-        pair_signs(human, metrics, -1)
+        bootstrap_pair_signs(human, metrics, -1)
     with pytest.raises(OptionError, match="no campaign"):
         decompose([])
     with pytest.raises(OptionError, match=r"\[2, 3\] metrics"):
-        decompose([pair_signs(human, metrics, 2), pair_signs(human, metrics[1:], 2)])
-    assert isinstance(pair_signs(human, metrics, 2), PairSigns)
+        decompose([bootstrap_pair_signs(human, metrics, 2), bootstrap_pair_signs(human, metrics[1:], 2)])
+    assert isinstance(bootstrap_pair_signs(human, metrics, 2), PairSigns)
 
 
 def test_squared_errors_of_differences_by_hand():
