@@ -241,7 +241,7 @@ def test_clipped_matches_against_counters(texts: list[list[int]], scale: int, or
 def test_bad_arguments_are_option_errors() -> None:
     with pytest.raises(NameUnknownError, match="unknown similarity 'blue'; did you mean 'bleu'"):
         mean_pairwise_similarity([["a", "b"]], "blue")  # type: ignore[arg-type]
-    with pytest.raises(NameUnknownError, match="unknown similarity 'x'. Available: 'unigram', 'bleu', 'chrf'"):
+    with pytest.raises(NameUnknownError, match=r"unknown similarity 'x'\. Available: 'unigram', 'bleu', 'chrf'"):
         mean_pairwise_similarity([["a", "b"]], "x")  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="chunk_size must be at least 1, not 0"):
         mean_pairwise_similarity([["a", "b"]], "chrf", chunk_size=0)

@@ -108,7 +108,8 @@ def tau_b(rows: FloatArray, target: FloatArray) -> FloatArray:
     """Kendall's tau-b of every row with the target, NaN where either is constant.
 
     The divisions are scipy's, in its order: parity asks whether a value is at least the mean of others, which may be
-    the same number but for its last bit. `stats.correlation.kendall_with_target` takes one square root and may differ there.
+    the same number but for its last bit. `stats.correlation.kendall_with_target` takes one square root and may differ
+    there.
 
     >>> tau_b(np.array([[1.0, 2.0, 3.0], [1.0, 1.0, 1.0]]), np.array([1.0, 3.0, 2.0])).round(3)
     array([0.333,   nan])

@@ -242,7 +242,7 @@ def correlate(x: FloatArray, y: FloatArray, coefficient: Coefficient = "pearson"
     """Correlate two vectors where both are present: "pearson", "spearman", "kendall_b" or "kendall_c" (Stuart's).
 
     >>> correlate(np.array([1.0, 2.0, np.nan, 3.0]), np.array([1.0, 3.0, 9.0, 2.0]), "spearman")
-    Association(value=0.5, cells=3, groups=1, undefined=0)
+    CorrelationResult(value=0.5, cells=3, groups=1, undefined=0)
     """
     if np.ndim(x) != 1:
         raise OptionError(f"the scores have {np.ndim(x)} dimension(s); give two vectors, or use correlate_tables")
@@ -261,7 +261,7 @@ def correlate_tables(
     >>> metric = np.array([[1.0, 2.0, 3.0], [1.0, 1.0, 1.0], [3.0, 2.0, np.nan]])
     >>> human = np.array([[1.0, 2.0, 3.0], [1.0, 2.0, 3.0], [1.0, 2.0, 3.0]])
     >>> correlate_tables(metric, human, "pearson", "within_item")
-    Association(value=0.0, cells=5, groups=2, undefined=1)
+    CorrelationResult(value=0.0, cells=5, groups=2, undefined=1)
     """
     if level not in get_args(CorrelationLevel):
         raise unknown_name("level", level, get_args(CorrelationLevel))

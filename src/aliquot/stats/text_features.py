@@ -225,7 +225,7 @@ def _membership_table(characters: str) -> BoolArray:
 
 
 def surface_features(cut: EncodedTexts) -> FloatArray:
-    """Statistics of each text's surface (n x len(SURFACE_FEATURES)): lengths in logarithms, shares per character or word.
+    """Return `SURFACE_FEATURES` of each text (n x features): log lengths, shares per character or word.
 
     The length is in words, or in characters where words are not separated by spaces (as in `data.lengths`). An empty
     text has 0 everywhere.
