@@ -65,7 +65,7 @@ def _compare(
     peer: Peer, data: EvalSet, method: str, given: dict[str, Any], at_least: float, every: int = 1, repeats: int = 3
 ) -> harness.Row:
     """Our time on all items, and the peer's on every `every`-th, times `every`: its work is item by item."""
-    part = list(item_lines.records(data.keep(items=data.ids[::every])))
+    part = list(item_lines.iterate_records(data.keep(items=data.ids[::every])))
     ours, theirs = harness.side_by_side(
         partial(select, data, method, **given), partial(peer, part, method=method, **given), repeats
     )
@@ -76,7 +76,7 @@ def _compare(
 
 def _bruteforce(peer: Peer, data: EvalSet, simulations: int = 1000, tried: int = 20) -> harness.Row:
     """Ours judges subsets by analytic p-values, theirs by 1,000 permutations each: the methods as they are offered."""
-    records = list(item_lines.records(data))
+    records = list(item_lines.iterate_records(data))
     given: dict[str, Any] = {"metric": "metricA", "budget": 100}
     ours, theirs = harness.side_by_side(
         partial(select, data, "bruteforce", simulations=simulations, **given),

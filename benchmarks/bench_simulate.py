@@ -65,7 +65,7 @@ def _against_subset2evaluate() -> list[harness.Row]:
     if peer is None:
         return []
     data = aliquot.synthetic(items=1000, systems=14, annotators=0, texts=False)
-    old: Items = [dict(record) for record in item_lines.records(data)]
+    old: Items = [dict(record) for record in item_lines.iterate_records(data)]
     order = np.random.default_rng(3).permutation(len(old))
     new = [old[row] for row in order]
     with warnings.catch_warnings():

@@ -22,7 +22,7 @@ from campaigns import CAMPAIGNS, Campaign
 from scipy import stats
 
 import aliquot
-from aliquot.core.conventions import domains_of, pair_in, source_lengths
+from aliquot.core.conventions import find_language_pair, list_domains, source_lengths
 from aliquot.core.evalset import EvalSet
 from aliquot.sampling.item_scores import judged_scale
 from aliquot.sampling.learn import learn
@@ -88,7 +88,7 @@ def predictions(sets: dict[str, EvalSet], found: Found, jobs: int) -> dict[str, 
         columns, found.spearman[label] = [], {}
         for target in TARGETS:
             model = models[apart[label], target]
-            values = model.predict(texts, pair=pair_in(by_label(label).file), domain=domains_of(data))
+            values = model.predict(texts, pair=find_language_pair(by_label(label).file), domain=list_domains(data))
             columns.append(pl.Series(f"from_{target}", values))
             truth = item_target(data, target) if target != "residual" or data.metrics else np.full(len(data), np.nan)
             known = np.isfinite(truth) & np.isfinite(values)

@@ -20,9 +20,9 @@ from tests.cli.conftest import Call
 import aliquot as library
 from aliquot.collect.exporting import write_table
 from aliquot.core import escape
-from aliquot.core.escape import csv_cells, csv_names, csv_original_names
+from aliquot.core.escape import csv_cells, csv_names, unescape_csv_names
 from aliquot.io.formats.table_files import read_frame
-from aliquot.io.formats.tables import csv_text
+from aliquot.io.formats.tables import format_csv
 
 NAMES = {
     "sys1": "[/b]",
@@ -188,14 +188,14 @@ def test_what_a_spreadsheet_would_compute_is_text():
     texts = pl.DataFrame({"x": [*COMPUTED, *PLAIN]})
     assert csv_cells(texts)["x"].to_list() == [*(f"'{text}" for text in COMPUTED), *PLAIN]
     assert csv_names([*COMPUTED, *PLAIN]) == csv_cells(texts)["x"].to_list()
-    assert csv_original_names(csv_names([*COMPUTED, *PLAIN])) == [*COMPUTED, *PLAIN]
+    assert unescape_csv_names(csv_names([*COMPUTED, *PLAIN])) == [*COMPUTED, *PLAIN]
 
 
 @given(st.text(st.sampled_from("=+-@\t\r\n'\" 1aA.,;(!|é"), max_size=8))
 def test_any_text_comes_back_from_a_table(text):
     table = pl.DataFrame({"item": ["a"], "text": [text or None], "last": ["z"]})
     for separator, name in ((",", "t.csv"), ("\t", "t.tsv")):
-        again = read_frame(csv_text(table, separator).encode(), name)
+        again = read_frame(format_csv(table, separator).encode(), name)
         assert again["text"].to_list() == table["text"].to_list()
 
 

@@ -125,7 +125,7 @@ def test_a_device_is_refused(aliquot, data, entry):
 
 @pytest.mark.parametrize("entry", ["data", "a selection", "judgments"])
 def test_a_pipe_without_a_writer_is_told(aliquot, data, tmp_path, monkeypatch, entry):
-    monkeypatch.setattr(files, "PIPE_PATIENCE", 0.1)
+    monkeypatch.setattr(files, "PIPE_TIMEOUT", 0.1)
     os.mkfifo(tmp_path / "pipe")
     assert "is a pipe that nobody writes to" in complaint(aliquot, entry, data, tmp_path / "pipe")
 

@@ -21,7 +21,7 @@ from aliquot.cli.main import VERBS, run, subcommands
 from aliquot.collect.gathering import gather
 from aliquot.collect.sheets import write_sheets
 from aliquot.errors import OptionError
-from aliquot.io.overwrite import check_output, keeping_inputs
+from aliquot.io.overwrite import protect_inputs, refuse_overwrite
 from aliquot.report import datasheet
 
 QUICK = ("--repeats", "2", "--budgets", "20%", "--jobs", "1")
@@ -272,11 +272,11 @@ def test_python_refuses_within_one_call_and_not_between_two(here):
     data = load("data.jsonl")
     save(data, "data.jsonl")  # a decision of the caller
     assert load("data.jsonl") == data
-    with keeping_inputs():
+    with protect_inputs():
         load("data.jsonl")
-        with pytest.raises(OptionError), keeping_inputs():
-            check_output("data.jsonl")
-    check_output("data.jsonl")
+        with pytest.raises(OptionError), protect_inputs():
+            refuse_overwrite("data.jsonl")
+    refuse_overwrite("data.jsonl")
     assert (here / "data.jsonl").exists()
 
 

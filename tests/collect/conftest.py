@@ -23,7 +23,7 @@ import aliquot
 from aliquot.collect.campaign import Campaign
 from aliquot.collect.protocols import Choice, Protocol, Score, Spans, Text, Widget
 from aliquot.collect.serving import Annotator
-from aliquot.core.columns import column_of
+from aliquot.core.columns import encode_column
 from aliquot.core.evalset import EvalSet
 
 MEMORY = Path("/dev/shm")  # noqa: S108  (where syncing costs nothing)
@@ -41,7 +41,7 @@ def folder() -> Iterator[Path]:
 def data() -> EvalSet:
     found = aliquot.synthetic(items=12, systems=4, seed=1, document_length=4, annotators=0)
     spans = [{"sys1": [{"start": 0, "end": 2, "severity": "minor"}]}] * found.n_items
-    return replace(found, items=found.items.with_columns(column_of("spans", spans)))
+    return replace(found, items=found.items.with_columns(encode_column("spans", spans)))
 
 
 Make = Callable[..., Campaign]

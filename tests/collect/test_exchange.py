@@ -16,7 +16,7 @@ from tests.cli.conftest import caller
 import aliquot
 from aliquot.collect.exchange import KEY, TOOLS, write_for
 from aliquot.collect.gathering import gather
-from aliquot.core.columns import column_of
+from aliquot.core.columns import encode_column
 from aliquot.errors import NameUnknownError, OptionError
 from aliquot.io.formats.table_files import read_frame
 
@@ -251,7 +251,9 @@ def test_potato_config_names_its_files_and_fields():
 
 def test_suggested_spans_go_along():
     spans = [{s: [SPAN] for s in NAMES} for _ in DATA.ids]
-    data = aliquot.EvalSet(DATA.items.with_columns(column_of("spans", spans)), DATA.systems, DATA.scores, DATA.outputs)
+    data = aliquot.EvalSet(
+        DATA.items.with_columns(encode_column("spans", spans)), DATA.systems, DATA.scores, DATA.outputs
+    )
     campaign = json.loads(made("pearmut", "esa-ai", data=data)["pearmut/campaign.json"])
     (span,) = campaign["data"][0][0][0]["error_spans"]["outputA"]
     assert (span["start_i"], span["end_i"]) == (0, 5)  # Pearmut's end is the last character

@@ -18,7 +18,7 @@ from aliquot.collect.exchange import KEY, TOOLS
 from aliquot.collect.exporting import write_table
 from aliquot.collect.protocols import Choice, Protocol, list_protocols, load_protocol
 from aliquot.collect.sheets import read_sheets
-from aliquot.core.columns import column_of
+from aliquot.core.columns import encode_column
 from aliquot.core.evalset import EvalSet
 from aliquot.errors import DataError, FormatError
 
@@ -68,7 +68,7 @@ def hostile_data(systems: tuple[str, ...] = SYSTEMS, item: str = 'i{};"=|, >\nx'
     )
     found = aliquot.load(frame)
     spans = [{name: [{"start": 0, "end": 2, "severity": "minor"}] for name in systems}] * ITEMS
-    return replace(found, items=found.items.with_columns(column_of("spans", spans)))
+    return replace(found, items=found.items.with_columns(encode_column("spans", spans)))
 
 
 DATA = hostile_data()

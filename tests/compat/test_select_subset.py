@@ -22,7 +22,7 @@ UTILITY = "subset2evaluate_utility"
 
 def listed() -> list[dict[str, Any]]:
     """The data as subset2evaluate passes them around."""
-    return [dict(record) for record in item_lines.records(DATA)]
+    return [dict(record) for record in item_lines.iterate_records(DATA)]
 
 
 def order(items: list[dict[str, Any]]) -> list[int]:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aliquot.core.columns import JSON_DTYPE, column_of, ordered_union, record_frame, values_of
+from aliquot.core.columns import JSON_DTYPE, decode_column, encode_column, frame_from_records, ordered_union
 
 PLAIN = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
 JSON = st.recursive(
@@ -28,7 +28,7 @@ def exactly(value: Any) -> Any:
 
 @given(st.lists(JSON, max_size=8))
 def test_values_come_back(values):
-    assert values_of(column_of("x", values)) == values
+    assert decode_column(encode_column("x", values)) == values
 
 
 @given(
@@ -37,7 +37,7 @@ def test_values_come_back(values):
     )
 )
 def test_values_of_one_kind_come_back_with_their_type(values):
-    assert exactly(values_of(column_of("x", values))) == exactly(values)
+    assert exactly(decode_column(encode_column("x", values))) == exactly(values)
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_values_of_one_kind_come_back_with_their_type(values):
     ],
 )
 def test_values_that_are_easily_lost(values):
-    assert values_of(column_of("x", values)) == values
+    assert decode_column(encode_column("x", values)) == values
 
 
 @pytest.mark.parametrize(
@@ -71,13 +71,13 @@ def test_values_that_are_easily_lost(values):
     ],
 )
 def test_the_column_says_by_its_type_what_it_is(values, dtype):
-    column = column_of("x", values)
+    column = encode_column("x", values)
     assert column.name == "x"
     assert column.dtype == dtype
 
 
 def test_frame_of_fills_absent_fields_and_keeps_the_order():
-    frame = record_frame([{"b": 1}, {"a": "x", "b": 2}])
+    frame = frame_from_records([{"b": 1}, {"a": "x", "b": 2}])
     assert frame.columns == ["b", "a"]
     assert frame.rows() == [(1, None), (2, "x")]
 

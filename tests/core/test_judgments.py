@@ -10,7 +10,13 @@ import pytest
 
 from aliquot import EvalSet, Judgments
 from aliquot.core.columns import ScoreCells
-from aliquot.core.conventions import domains_of, is_error_rate, pair_in, pairs_of, source_lengths
+from aliquot.core.conventions import (
+    find_language_pair,
+    is_error_rate,
+    list_domains,
+    list_language_pairs,
+    source_lengths,
+)
 from aliquot.core.describe import describe
 from aliquot.core.judgments import MergedRepeats, merge_repeats
 from aliquot.errors import DataError
@@ -61,16 +67,16 @@ def test_lengths_are_words_or_characters_of_scripts_without_spaces():
 
 
 def test_pairs_domains_and_error_rates():
-    assert pairs_of(of(langs=["en-de", None])) == ["en-de", None]
-    assert pairs_of(of("wmt22-da-de-en", domain=["x", "y"])) == ["de-en"] * 2
-    assert [pair_in(name) for name in ("wmt24-esa-en-cs-waves23", "EN_DE", "summeval", "abc-de")] == [
+    assert list_language_pairs(of(langs=["en-de", None])) == ["en-de", None]
+    assert list_language_pairs(of("wmt22-da-de-en", domain=["x", "y"])) == ["de-en"] * 2
+    assert [find_language_pair(name) for name in ("wmt24-esa-en-cs-waves23", "EN_DE", "summeval", "abc-de")] == [
         "en-cs",
         "en-de",
         None,
         None,
     ]
-    assert domains_of(of(domain=["x", None])) == ["x", None]
-    assert domains_of(of(source=["x"])) == [None]
+    assert list_domains(of(domain=["x", None])) == ["x", None]
+    assert list_domains(of(source=["x"])) == [None]
     assert [is_error_rate(name) for name in ("TER", "EED", "COMET", "TERp-A")] == [True, True, False, False]
 
 

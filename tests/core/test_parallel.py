@@ -72,7 +72,7 @@ def test_a_worker_of_threads_does_not_watch_itself(monkeypatch):
         raise AssertionError("no thread is needed")
 
     monkeypatch.setattr(threading, "Thread", started)
-    parallel._end_with(os.getpid())
+    parallel._exit_with_parent(os.getpid())
     monkeypatch.undo()
     with joblib.parallel_config(backend="threading"):
         assert sorted(run_tasks(abs, [-1, -2, -3], jobs=2)) == [1, 2, 3]
@@ -86,4 +86,4 @@ def test_a_deleted_working_folder_is_named(tmp_path, monkeypatch):
     with pytest.raises(WorkerError, match="the working folder: was deleted"):
         list(run_tasks(abs, [-1, 2], jobs=2))
     with pytest.raises(WorkerError, match="gone: was deleted"):
-        parallel._in_folder(str(tmp_path / "gone"), abs, -1)
+        parallel._run_in_folder(str(tmp_path / "gone"), abs, -1)

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from aliquot.core.registry import (
     Parameter,
-    Registered,
+    RegistryEntry,
+    format_value,
     parse_chain,
     parse_spec,
-    read_value,
-    split_outside,
+    parse_value,
     split_specs,
-    written,
+    split_top_level,
 )
 from aliquot.errors import OptionError
 
@@ -37,11 +37,11 @@ def test_methods_are_split_at_the_commas_between_them(text, parts):
 
 
 def test_separators_in_parentheses_split_nothing():
-    assert split_outside("a,(b,(c,d)),e", ",") == ["a", "(b,(c,d))", "e"]
-    assert split_outside("", ",") == [""]
+    assert split_top_level("a,(b,(c,d)),e", ",") == ["a", "(b,(c,d))", "e"]
+    assert split_top_level("", ",") == [""]
     for text in ("(a", "a)", ")a("):
         with pytest.raises(OptionError, match="parentheses do not match"):
-            split_outside(text, ",")
+            split_top_level(text, ",")
 
 
 @pytest.mark.parametrize(
@@ -59,16 +59,16 @@ def test_separators_in_parentheses_split_nothing():
     ],
 )
 def test_values_are_written_by_hand(value, text):
-    assert written(value) == text
+    assert format_value(value) == text
 
 
 @given(st.text(max_size=12))
 def test_values_come_back_from_a_spec(value):
     if value.strip() and value == value.strip():
-        spec = parse_spec(f"m:k={written(value)}")
-        assert read_value(spec.parameters["k"]) == value
-        assert [read_value(part) for part in split_outside(written([value, "x"]), "|")] == [value, "x"]
-    chain = parse_chain(f"a:k={written(value or 'x')}+b") if value.strip() else []
+        spec = parse_spec(f"m:k={format_value(value)}")
+        assert parse_value(spec.parameters["k"]) == value
+        assert [parse_value(part) for part in split_top_level(format_value([value, "x"]), "|")] == [value, "x"]
+    chain = parse_chain(f"a:k={format_value(value or 'x')}+b") if value.strip() else []
     assert [spec.name for spec in chain] == (["a", "b"] if chain else [])
 
 
@@ -94,7 +94,7 @@ def method(
     """
 
 
-class _Seeded(Registered):
+class _Seeded(RegistryEntry):
     INJECTED = ("seed",)
 
 
@@ -130,7 +130,7 @@ def test_parameters_are_read_off_the_signature():
     ],
 )
 def test_values_are_parsed_by_their_type(name: str, text: Any, value: Any):
-    assert Registered("m", method).parameters[name].parse(text, "m") == value
+    assert RegistryEntry("m", method).parameters[name].parse(text, "m") == value
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_values_are_parsed_by_their_type(name: str, text: Any, value: Any):
 )
 def test_values_that_do_not_fit_are_named(name: str, text: str, message: str):
     with pytest.raises(OptionError, match=f"m: {message}"):
-        Registered("m", method).parameters[name].parse(text, "m")
+        RegistryEntry("m", method).parameters[name].parse(text, "m")
 
 
 def test_a_text_parameter_keeps_its_text():

@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 
 from aliquot import AliquotError, AliquotWarning, EvalSet, Selection, estimate, load, select, synthetic
-from aliquot.core.selection import Design, cell_probability
+from aliquot.core.selection import Design, compute_cell_probability
 from aliquot.errors import DataError, FormatError
 
 
@@ -338,7 +338,7 @@ def test_a_wave_remembers_the_outputs_of_the_first():
 def test_probabilities_of_cells_by_hand():
     """1 - exp(-rate size); certain where the rate is none; the item's own where the selection knows no rate."""
     rates = {"A": 1.0, "B": None, "C": 0.5, "D": 0.0}
-    found = cell_probability(np.array([1.0, 2.0]), np.array([0.5, 0.75]), rates, ["A", "B", "C", "D", "E"])
+    found = compute_cell_probability(np.array([1.0, 2.0]), np.array([0.5, 0.75]), rates, ["A", "B", "C", "D", "E"])
     expected = [[1 - np.exp(-1), 1, 1 - np.exp(-0.5), 0.5, 0.5], [1 - np.exp(-2), 1, 1 - np.exp(-1), 0.75, 0.75]]
     assert found == pytest.approx(np.array(expected))
 

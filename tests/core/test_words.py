@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from aliquot.core import escape, written
-from aliquot.core.verdict_words import Lead, PairTest, find_lead, join_names, p_words, probability_words
+from aliquot.core.verdict_words import Lead, PairTest, find_lead, format_p, format_probability, join_names
 
 NAN = math.nan
 
@@ -95,11 +95,11 @@ def test_texts_are_shown_and_not_obeyed():
     cells = pl.DataFrame({"s": ["=1", "'=1", "it's", "- a b", "+a(", "@x", None], "n": [1] * 7})
     safe = escape.csv_cells(cells)
     assert safe["s"].to_list() == ["'=1", "''=1", "it's", "- a b", "'+a(", "'@x", None]
-    assert escape.csv_originals(safe).equals(cells)
+    assert escape.unescape_csv_cells(safe).equals(cells)
     names = ["=1", "'=1", "it's", "a"]
     assert escape.csv_names(names) == ["'=1", "''=1", "it's", "a"]
-    assert escape.csv_original_names(escape.csv_names(names)) == names
-    assert escape.csv_original_names(["'a"]) == ["'a"]
+    assert escape.unescape_csv_names(escape.csv_names(names)) == names
+    assert escape.unescape_csv_names(["'a"]) == ["'a"]
 
 
 # -- verdicts ------------------------------------------------------------------------------------------------------
@@ -115,7 +115,7 @@ def test_names_and_probabilities_by_hand():
     ]
     assert join_names(["A", "B", "C"], most=1) == "A and 2 more"
     ps = [0.0034, 0.00099, 0.001, 0.0999, 0.1, 0.21, 1.0, NAN]
-    assert [p_words(p) for p in ps] == [
+    assert [format_p(p) for p in ps] == [
         "p = 0.003",
         "p < 0.001",
         "p = 0.001",
@@ -125,14 +125,14 @@ def test_names_and_probabilities_by_hand():
         "p = 1.00",
         "p unknown",
     ]
-    assert [p_words(0.0034, p) for p in (0.012, 0.0031, NAN, None, 0.0002)] == [
+    assert [format_p(0.0034, p) for p in (0.012, 0.0031, NAN, None, 0.0002)] == [
         "p = 0.003, adjusted 0.012",
         "p = 0.003",
         "p = 0.003",
         "p = 0.003",
         "p = 0.003, adjusted < 0.001",
     ]
-    assert [probability_words(p) for p in (0.58, 0.9901, 0.99, 0.01, 0.0099)] == [
+    assert [format_probability(p) for p in (0.58, 0.9901, 0.99, 0.01, 0.0099)] == [
         "58%",
         "more than 99%",
         "99%",

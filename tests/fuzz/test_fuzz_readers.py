@@ -41,7 +41,7 @@ from tests.io import exports
 import aliquot
 from aliquot.core.selection import Selection
 from aliquot.errors import AliquotError
-from aliquot.io.download import unpack
+from aliquot.io.download import unpack_archive
 from aliquot.io.journal import journal_path, open_journal
 from aliquot.report import datasheet
 from aliquot.sampling.source_model import SourceModel
@@ -238,10 +238,10 @@ def archives(_: Path) -> list[bytes]:
     return [gzip.compress(out.getvalue(), compresslevel=level, mtime=0) for level in (0, 6)]
 
 
-def unpack_archive(path: Path) -> object:
+def unpack_wmt(path: Path) -> object:
     target = path.parent / "wmt"
     shutil.rmtree(target, ignore_errors=True)
-    return unpack(path, target)
+    return unpack_archive(path, target)
 
 
 def records(_: Path) -> list[bytes]:
@@ -388,7 +388,7 @@ TARGETS = {
     "records": Target("t.jsonl", records, aliquot.load_judgments),
     "excel": Target("t.xlsx", sheet, aliquot.load_judgments),
     "campaigns": Target("c.db", campaigns, aliquot.load_judgments),
-    "archives": Target("a.tgz", archives, unpack_archive),
+    "archives": Target("a.tgz", archives, unpack_wmt),
     "mqm": Target("m.tsv", mqm, aliquot.load),
     "summeval": Target("s.jsonl", summeval, aliquot.load),
     "selections": Target("s.jsonl", selections, Selection.load),

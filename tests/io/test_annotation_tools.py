@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from tests.io import exports
 
 import aliquot
-from aliquot.core.columns import values_of
+from aliquot.core.columns import decode_column
 from aliquot.errors import AliquotError, FormatError, OptionError
 from aliquot.io.formats import appraise
-from aliquot.io.formats.answers import number, read_key, span
+from aliquot.io.formats.answers import parse_number, read_key, read_span
 from aliquot.io.formats.appraise import parse_literal
-from aliquot.io.load import recognise
+from aliquot.io.load import detect_format
 
 FILES = exports.files()
 CONTROLS = 1  # of Appraise
@@ -41,7 +41,7 @@ def test_the_same_judgments_come_out_of_every_file(name, tmp_path, key):
     got = {(r["item"], r["system"], r["annotator"]): r["value"] for r in table.iter_rows(named=True)}
     assert got == {cell: exports.value(*cell) for cell in exports.CELLS}
     assert judged.criteria == []
-    spans = dict(zip(table["system"], values_of(table["spans"]), strict=True))
+    spans = dict(zip(table["system"], decode_column(table["spans"]), strict=True))
     assert spans["A"] == []
     (one,) = spans["B"]
     assert (one["start"], one["end"], one["severity"].lower()) == (0, 6, "minor")
@@ -52,7 +52,7 @@ def test_the_same_judgments_come_out_of_every_file(name, tmp_path, key):
 def test_the_format_is_recognised(name):
     kinds = {"pearmut": "pearmut", "appraise": "appraise", "label": "label-studio"}
     first = name.split()[0]
-    assert recognise(FILES[name][1].encode()) == kinds.get(first, first)
+    assert detect_format(FILES[name][1].encode()) == kinds.get(first, first)
 
 
 @pytest.mark.parametrize("name", [name for name, (_, _, needs_key) in FILES.items() if needs_key])
@@ -169,7 +169,7 @@ def test_appraise_json_lines_and_sources(tmp_path):
     data = aliquot.load(written(tmp_path, "a.jsonl", exports.lines([record])))
     assert data.items.row(0, named=True) == {"id": 4, "source": "Quelle", "document": "d"}
     assert data.judgments is not None
-    ((one,),) = values_of(data.judgments.table["spans"])
+    ((one,),) = decode_column(data.judgments.table["spans"])
     assert (one["start"], one["category"], one["severity"]) == (None, "Omission", "major")
 
 
@@ -315,7 +315,7 @@ def test_names_of_items_keep_their_kind(tmp_path):
 
 @given(st.floats(allow_nan=True, allow_infinity=True) | st.text(max_size=6) | st.booleans() | st.none())
 def test_numbers_are_finite_or_none(given_value):
-    found = number(given_value)
+    found = parse_number(given_value)
     assert found is None or abs(found) < float("inf")
 
 
@@ -323,7 +323,7 @@ def test_numbers_are_finite_or_none(given_value):
 def test_spans_quote_what_they_cover(text, data):
     start = data.draw(st.integers(0, len(text) - 1))
     end = data.draw(st.integers(start, len(text) - 1))
-    inside = span({"start_i": start, "end_i": end, "severity": "minor"}, "row 1", text, inclusive=True)
+    inside = read_span({"start_i": start, "end_i": end, "severity": "minor"}, "row 1", text, inclusive=True)
     assert inside["text"] == text[start : end + 1] == text[inside["start"] : inside["end"]]
 
 
@@ -339,6 +339,6 @@ def test_unknown_severities_are_named(tmp_path):
 @pytest.mark.parametrize(("name", "value"), [("item", True), ("system", None), ("annotator", 1.5)])
 def test_an_answer_of_appraise_needs_names(name, value):
     fields = {"item": 1, "system": "A", "annotator": "x", "item_type": "TGT", "score": 50}
-    assert appraise._answer(fields, "line 1").item == 1
+    assert appraise._build_answer(fields, "line 1").item == 1
     with pytest.raises(FormatError, match=f"line 1: the field '{name}' is {value!r}; expected a name"):
-        appraise._answer(fields | {name: value}, "line 1")
+        appraise._build_answer(fields | {name: value}, "line 1")

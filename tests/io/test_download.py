@@ -261,10 +261,10 @@ def test_links_stay_inside_with_any_python(tmp_path, monkeypatch, name, filters)
     kind, target, good = LINKS[name]
     (tmp_path / "a.tgz").write_bytes(linked(kind, target))
     if good:
-        assert (catalog.unpack(tmp_path / "a.tgz", tmp_path / "whole") / "a" / "c").read_bytes() == b"boo"
+        assert (catalog.unpack_archive(tmp_path / "a.tgz", tmp_path / "whole") / "a" / "c").read_bytes() == b"boo"
     else:
         with pytest.raises(DownloadError, match="damaged"):
-            catalog.unpack(tmp_path / "a.tgz", tmp_path / "whole")
+            catalog.unpack_archive(tmp_path / "a.tgz", tmp_path / "whole")
         assert inside(tmp_path) == []
 
 
@@ -321,7 +321,7 @@ def test_a_full_disk_while_unpacking(server, cache, monkeypatch):
         (folder / "half").write_text("half")
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(catalog, "_extract", full)
+    monkeypatch.setattr(catalog, "_extract_members", full)
     with pytest.raises(DownloadError, match="No space left"):
         load("wmt23/en-de")
     assert FOLDER not in inside(cache)

@@ -15,8 +15,8 @@ import pytest
 from aliquot import AliquotError, AliquotWarning, EvalSet, load, load_all, save, synthetic
 from aliquot.errors import FormatError, OutputError
 from aliquot.io.formats.mqm import MQMWeights
-from aliquot.io.formats.table_files import parse
-from aliquot.io.load import recognise
+from aliquot.io.formats.table_files import parse_csv
+from aliquot.io.load import detect_format
 
 NAN = float("nan")
 
@@ -562,7 +562,7 @@ def test_summeval_survives_conversion(summeval, tmp_path):
     ],
 )
 def test_the_content_tells_the_format(content, format_name):
-    assert recognise(content) == format_name
+    assert detect_format(content) == format_name
 
 
 # -- writing into a folder that is there -----------------------------------------------------------------------------
@@ -630,7 +630,7 @@ def test_folders_of_something_else_are_left_alone(tmp_path):
     ],
 )
 def test_spaces_after_separators(text, rows):
-    assert parse(text, "t.csv").rows() == rows
+    assert parse_csv(text, "t.csv").rows() == rows
 
 
 def test_numbers_beside_items_may_be_systems_or_metrics(tmp_path):

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 
 from aliquot import load, save
 from aliquot.errors import FormatError
-from aliquot.io.files import keys_in, require_unique_keys
+from aliquot.io.files import count_keys, require_unique_keys
 from aliquot.io.formats import items
-from aliquot.io.formats.item_fields import explain
+from aliquot.io.formats.item_fields import build_line_error
 
 NAN = float("nan")
 
@@ -220,7 +220,7 @@ def test_many_items_are_read_in_blocks(tmp_path, monkeypatch):
     ]
     path = write(tmp_path / "x.jsonl", *({"i": i, "scores": cells} for i, cells in enumerate(scores)))
     whole = load(path)
-    monkeypatch.setattr("aliquot.core.columns._FLUSH", 7)
+    monkeypatch.setattr("aliquot.core.columns._FLUSH_SIZE", 7)
     assert load(path) == whole
     assert np.array_equal(whole.scores["x"], values)
     assert np.array_equal(whole.scores["y"][:, 1], values[:, 1])
@@ -247,7 +247,7 @@ VALUES = st.recursive(LEAVES, lambda inner: st.lists(inner) | st.dictionaries(WO
 @given(st.dictionaries(WORDS, VALUES), st.sampled_from([(", ", ": "), (",", ":"), (" , ", " : "), (",", "\t :\n")]))
 def test_unique_keys_are_never_refused(value, separators):
     raw = json.dumps(value, separators=separators).encode()
-    require_unique_keys(raw, keys_in(value), [("x", raw)])
+    require_unique_keys(raw, count_keys(value), [("x", raw)])
 
 
 @given(st.dictionaries(WORDS, VALUES, min_size=1), st.sampled_from([": ", ":", " : ", "\t :\n"]), st.randoms())
@@ -257,7 +257,7 @@ def test_a_key_twice_is_always_found(value, colon, random):
     written = (json.dumps(key) + colon + json.dumps(inner, separators=(",", colon)) for key, inner in pairs)
     raw = ("{" + ",".join(written) + "}").encode()
     with pytest.raises(FormatError, match=r"x: the key .* occurs twice"):
-        require_unique_keys(raw, keys_in(msgspec.json.decode(raw)), [("x", raw)])
+        require_unique_keys(raw, count_keys(msgspec.json.decode(raw)), [("x", raw)])
 
 
 def test_quotes_before_colons_do_not_slow_reading(monkeypatch):
@@ -320,10 +320,10 @@ def test_quotes_before_colons_do_not_slow_reading(monkeypatch):
     ],
 )
 def test_what_is_wrong_with_an_item_is_said(item, message):
-    assert message in str(explain(json.dumps(item).encode(), "here", "the reason"))
+    assert message in str(build_line_error(json.dumps(item).encode(), "here", "the reason"))
 
 
 def test_long_and_broken_lines_are_explained_in_short():
-    assert "not valid JSON" in str(explain(b'{"i": ', "here", "r"))
-    said = str(explain(json.dumps({"src": ["x" * 100]}).encode(), "here", "r"))
+    assert "not valid JSON" in str(build_line_error(b'{"i": ', "here", "r"))
+    said = str(build_line_error(json.dumps({"src": ["x" * 100]}).encode(), "here", "r"))
     assert said == 'here, field src: expected a text, found a list ["' + "x" * 58 + "..."

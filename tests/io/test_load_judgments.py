@@ -13,7 +13,7 @@ import pytest
 
 import aliquot
 from aliquot import AliquotWarning, load_judgments
-from aliquot.core.origin import OUTPUT_DIGEST, text_digest
+from aliquot.core.origin import OUTPUT_DIGEST, digest_text
 from aliquot.errors import AliquotError, DataError, FormatError, MissingColumnError, NotNumericError
 from aliquot.io.formats import campaign
 from aliquot.io.load import load_with_judgments
@@ -258,7 +258,7 @@ def test_judgments_of_a_campaign_know_the_text_that_was_shown(tmp_path: Path) ->
     more = [*JUDGED, ("a1", "c3", "1", "A", "ann", 1.0, 2.0, None, None)]
     path = campaign_file(tmp_path / "c.db", judgments=more, units=[(1, json.dumps(shown))])
     found = campaign.read_judgments_of_texts(path)
-    assert found[OUTPUT_DIGEST].to_list() == [text_digest("one"), None, None]
+    assert found[OUTPUT_DIGEST].to_list() == [digest_text("one"), None, None]
     assert not {"cell_id", "assignment_id"} & set(found.columns)
     broken = campaign_file(tmp_path / "d.db", judgments=JUDGED, units=[(1, "[]")])
     with pytest.raises(FormatError, match="cannot be read as a campaign"):

@@ -14,14 +14,14 @@ import pytest
 
 from aliquot.errors import OutputError
 from aliquot.io import locks
-from aliquot.io.locks import Owner, locked, this_process
+from aliquot.io.locks import LockOwner, get_current_process, hold_lock
 
 HOLDER = """
 import sys, time
 from pathlib import Path
-from aliquot.io.locks import locked
+from aliquot.io.locks import hold_lock
 path, log, seconds = Path(sys.argv[1]), sys.argv[2], float(sys.argv[3])
-with locked(path, "counts"):
+with hold_lock(path, "counts"):
     with open(log, "a") as file:
         file.write("in\\n")
         file.flush()
@@ -43,7 +43,7 @@ def wait_for(log: Path) -> None:
 
 def test_one_at_a_time_and_the_others_say_for_whom_they_wait(tmp_path):
     path, log = tmp_path / ".lock", tmp_path / "log"
-    with locked(path, "counts"):
+    with hold_lock(path, "counts"):
         several = [holder(path, log, 0.05) for _ in range(4)]
         said = [process.stderr.readline() for process in several if process.stderr is not None]
         assert not log.exists()
@@ -63,23 +63,23 @@ def test_the_lock_of_a_killed_process_is_free(tmp_path):
     process.send_signal(signal.SIGKILL)
     process.communicate()
     assert path.exists()  # what it left
-    with locked(path, "counts"):
-        assert msgspec.json.decode(path.read_bytes(), type=Owner).pid == os.getpid()
+    with hold_lock(path, "counts"):
+        assert msgspec.json.decode(path.read_bytes(), type=LockOwner).pid == os.getpid()
     assert not path.exists()
 
 
 def test_the_lock_is_free_after_an_error(tmp_path):
     for _ in range(2):
-        with pytest.raises(KeyboardInterrupt), locked(tmp_path / ".lock", "counts"):
+        with pytest.raises(KeyboardInterrupt), hold_lock(tmp_path / ".lock", "counts"):
             raise KeyboardInterrupt
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_process_does_not_wait_for_itself(tmp_path):
     with (
-        locked(tmp_path / ".lock", "counts"),
+        hold_lock(tmp_path / ".lock", "counts"),
         pytest.raises(OutputError, match="in this very process"),
-        locked(tmp_path / ".lock", "counts"),
+        hold_lock(tmp_path / ".lock", "counts"),
     ):
         pass
 
@@ -96,19 +96,19 @@ def test_on_a_file_system_without_locks_a_living_owner_holds_it(tmp_path, monkey
     path = tmp_path / ".lock"
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
         assert other.stdin is not None
-        owner = Owner(this_process().host, other.pid, locks._started(other.pid) or 0, "then")
+        owner = LockOwner(get_current_process().host, other.pid, locks._get_start_time(other.pid) or 0, "then")
         path.write_bytes(msgspec.json.encode(owner))
         monkeypatch.setattr(time, "sleep", lambda _: other.communicate(b"\n"))
-        with locked(path, "counts"):
+        with hold_lock(path, "counts"):
             pass
         assert f"process {other.pid}" in capsys.readouterr().err
 
 
 def test_owners_are_told_apart():
-    me = this_process()
+    me = get_current_process()
     assert me.alive
-    assert locks._started(2**22 + 1) in (None, 0)
-    assert not Owner(me.host, 2**22 + 1, 0).alive  # no such process
+    assert locks._get_start_time(2**22 + 1) in (None, 0)
+    assert not LockOwner(me.host, 2**22 + 1, 0).alive  # no such process
     if me.started:
-        assert not Owner(me.host, me.pid, me.started - 1).alive  # an earlier one of the same number
-    assert Owner("elsewhere", 2**22 + 1, 0).alive  # nobody here can tell
+        assert not LockOwner(me.host, me.pid, me.started - 1).alive  # an earlier one of the same number
+    assert LockOwner("elsewhere", 2**22 + 1, 0).alive  # nobody here can tell

@@ -14,7 +14,7 @@ from aliquot import load, load_judgments, save, synthetic
 from aliquot.cli.main import run
 from aliquot.errors import AliquotError, FormatError
 from aliquot.io.formats import tables
-from aliquot.io.parquet_seal import BLANK, KEY, quiet_panics
+from aliquot.io.parquet_seal import BLANK_CHECKSUM, CHECKSUM_KEY, silence_panics
 from aliquot.sampling.pool import select_pool
 
 DATA = synthetic(items=40, systems=3, seed=1)
@@ -32,8 +32,8 @@ def test_flipped_bits_are_noticed(tmp_path):
         path.write_bytes(flipped)
         try:
             assert load(path) == DATA, "a changed number was read"
-            seal = raw.rfind(KEY.encode())
-            assert seal <= at < seal + len(KEY) + 2 + len("blake2b:"), f"byte {at} is not checked"
+            seal = raw.rfind(CHECKSUM_KEY.encode())
+            assert seal <= at < seal + len(CHECKSUM_KEY) + 2 + len("blake2b:"), f"byte {at} is not checked"
         except AliquotError:
             pass
 
@@ -64,11 +64,13 @@ def test_the_same_data_give_the_same_bytes(tmp_path):
         save(DATA, tmp_path / f"{name}.parquet")
     raw = (tmp_path / "a.parquet").read_bytes()
     assert raw == (tmp_path / "b.parquet").read_bytes()
-    assert BLANK.encode() not in raw
+    assert BLANK_CHECKSUM.encode() not in raw
 
 
 def test_files_of_others_are_read(tmp_path):
-    table = pl.DataFrame({"item": [1, 2], "system": ["A", KEY + "\x18\x18" + BLANK], "value": [1.0, 2.0]})
+    table = pl.DataFrame(
+        {"item": [1, 2], "system": ["A", CHECKSUM_KEY + "\x18\x18" + BLANK_CHECKSUM], "value": [1.0, 2.0]}
+    )
     table.write_parquet(tmp_path / "t.parquet")
     assert load(tmp_path / "t.parquet", score_name="s").n_items == 2
 
@@ -113,7 +115,7 @@ def test_panics_of_polars_print_nothing(tmp_path, capfd):
 
 
 def test_standard_error_comes_back(capfd):
-    with quiet_panics(), quiet_panics():
+    with silence_panics(), silence_panics():
         os.write(2, b"lost\n")
     os.write(2, b"kept\n")
     assert capfd.readouterr().err == "kept\n"

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aliquot import AliquotError, EvalSet, Judgments, load, save, synthetic
-from aliquot.core.columns import column_of
+from aliquot.core.columns import encode_column
 from aliquot.io.formats.item_fields import column_name
 
 FORMATS = pytest.mark.parametrize("ending", ["jsonl", "jsonl.gz", "parquet"])
@@ -75,7 +75,7 @@ def items_tables(draw):
         values, dtype = kinds[name]
         columns.append(pl.Series(name, draw(column(values, len(ids))), dtype=dtype))
     extra = draw(st.lists(st.sampled_from(FIELDS), unique=True, max_size=2))
-    columns += [column_of(column_name(field), draw(column(json_value, len(ids)))) for field in extra]
+    columns += [encode_column(column_name(field), draw(column(json_value, len(ids)))) for field in extra]
     return pl.DataFrame([column for column in columns if column.null_count() < len(ids)])
 
 
@@ -90,7 +90,7 @@ def judgment_tables(draw, ids, systems):
             pl.Series("system", draw(st.lists(st.sampled_from(systems), min_size=n, max_size=n))),
             pl.Series("annotator", draw(column(text, n)), dtype=pl.String),
             pl.Series("value", draw(column(finite, n)), dtype=pl.Float64),
-            *(column_of(name, column) for name, column in values.items() if any(v is not None for v in column)),
+            *(encode_column(name, column) for name, column in values.items() if any(v is not None for v in column)),
         ]
     )
 

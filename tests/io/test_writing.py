@@ -16,18 +16,18 @@ import pytest
 
 from aliquot.errors import OptionError, OutputError
 from aliquot.io import writing
-from aliquot.io.locks import this_process
+from aliquot.io.locks import get_current_process
 from aliquot.io.overwrite import (
     allow_in_place,
-    check_output,
     claim_stdout,
     is_stdout,
-    keeping_inputs,
-    note_input,
-    note_output,
-    stdout_is_output,
+    is_stdout_claimed,
+    protect_inputs,
+    refuse_overwrite,
+    register_input,
+    register_output,
 )
-from aliquot.io.writing import is_stream, whole_file, whole_folder, write_bytes, write_parquet
+from aliquot.io.writing import atomic_file, atomic_folder, is_stream, write_bytes, write_parquet
 
 
 @pytest.fixture(autouse=True)
@@ -48,7 +48,7 @@ def names(folder: Path) -> list[str]:
 
 
 def test_the_new_file_appears_only_at_the_end(old):
-    with whole_file(old) as temporary:
+    with atomic_file(old) as temporary:
         temporary.write_bytes(b"new")
         assert old.read_bytes() == b"old"
         assert temporary.parent == old.parent  # a rename across file systems would not be atomic
@@ -66,7 +66,7 @@ def test_the_new_file_appears_only_at_the_end(old):
 )
 def test_whatever_goes_wrong_the_old_file_is_intact(old, raised, expected):
     def write_half() -> None:
-        with whole_file(old) as temporary:
+        with atomic_file(old) as temporary:
             temporary.write_bytes(b"half")
             raise raised
 
@@ -110,7 +110,7 @@ def test_a_new_file_has_the_mode_the_user_asked_for(tmp_path):
 
 
 def test_a_failed_write_leaves_nothing(tmp_path):
-    with pytest.raises(OutputError), whole_file(tmp_path / "x.txt"):
+    with pytest.raises(OutputError), atomic_file(tmp_path / "x.txt"):
         raise OSError(28, "No space left on device")
     assert names(tmp_path) == []
 
@@ -166,7 +166,7 @@ def test_a_link_is_followed_and_stays(tmp_path, there):
 def test_a_link_to_a_folder_is_followed_and_stays(tmp_path):
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")
-    with whole_folder(tmp_path / "link") as temporary:
+    with atomic_folder(tmp_path / "link") as temporary:
         (temporary / "a").write_bytes(b"1")
     assert (tmp_path / "link").is_symlink()
     assert names(tmp_path / "real") == ["a"]
@@ -199,7 +199,7 @@ def test_a_pipe_is_written_to(tmp_path):
 
 
 def test_a_pipe_that_nobody_reads_is_not_waited_for_for_ever(tmp_path, monkeypatch):
-    monkeypatch.setattr(writing, "PIPE_PATIENCE", 0.05)
+    monkeypatch.setattr(writing, "PIPE_TIMEOUT", 0.05)
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(OutputError, match="a pipe that nobody reads"):
         write_bytes(tmp_path / "pipe", b"x")
@@ -244,7 +244,7 @@ def test_a_folder_appears_whole_or_not_at_all(tmp_path):
     place = tmp_path / "folder"
 
     def half() -> None:
-        with whole_folder(place) as temporary:
+        with atomic_folder(place) as temporary:
             (temporary / "a").write_bytes(b"1")
             assert not place.exists()
             raise KeyboardInterrupt
@@ -252,7 +252,7 @@ def test_a_folder_appears_whole_or_not_at_all(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         half()
     assert names(tmp_path) == []
-    with whole_folder(place) as temporary:
+    with atomic_folder(place) as temporary:
         (temporary / "below").mkdir()
         (temporary / "below" / "a").write_bytes(b"1")
     assert (place / "below" / "a").read_bytes() == b"1"
@@ -262,13 +262,13 @@ def test_a_folder_appears_whole_or_not_at_all(tmp_path):
 @pytest.mark.parametrize("at_once", [True, False])
 def test_a_folder_is_replaced_and_keeps_what_it_is_told_to(tmp_path, monkeypatch, at_once):
     if not at_once:
-        monkeypatch.setattr(writing, "_exchange", lambda *_: False)
+        monkeypatch.setattr(writing, "_exchange_paths", lambda *_: False)
     place = tmp_path / "folder"
     (place / "other").mkdir(parents=True)
     (place / "other" / "kept").write_bytes(b"kept")
     (place / "gone").write_bytes(b"gone")
     place.chmod(0o750)
-    with whole_folder(place, keep=[Path("other/kept")]) as temporary:
+    with atomic_folder(place, keep=[Path("other/kept")]) as temporary:
         (temporary / "new").write_bytes(b"new")
         assert (place / "gone").exists()
     assert names(place) == ["new", "other"]
@@ -281,8 +281,8 @@ def test_a_folder_is_replaced_and_keeps_what_it_is_told_to(tmp_path, monkeypatch
 
 KILLED = """
 import sys, time
-from aliquot.io.writing import whole_file, whole_folder
-with whole_file(sys.argv[1]) as temporary, whole_folder(sys.argv[2]) as folder:
+from aliquot.io.writing import atomic_file, atomic_folder
+with atomic_file(sys.argv[1]) as temporary, atomic_folder(sys.argv[2]) as folder:
     temporary.write_bytes(b"half")
     (folder / "half").write_bytes(b"half")
     print("written", flush=True)
@@ -307,12 +307,12 @@ def test_leftovers_of_a_killed_run_are_removed_by_the_next(old):
 WRITER = """
 import sys
 from itertools import count
-from aliquot.io.writing import whole_folder, write_bytes
+from aliquot.io.writing import atomic_folder, write_bytes
 print("begin", flush=True)
 for number in count():
     content = bytes([number % 256]) * 2_000_000
     write_bytes(sys.argv[1], content)
-    with whole_folder(sys.argv[2]) as folder:
+    with atomic_folder(sys.argv[2]) as folder:
         (folder / "a").write_bytes(content)
         (folder / "b").write_bytes(content)
 """
@@ -337,7 +337,7 @@ def test_a_kill_at_any_moment_leaves_the_old_or_the_new(old, seconds):
 
 
 def test_files_of_others_stay(tmp_path):
-    machine, pid, started = this_process().token.split("-")
+    machine, pid, started = get_current_process().token.split("-")
     others = [
         ".x.tmp",
         "x.tmp",
@@ -363,51 +363,51 @@ def test_long_names_have_room_for_a_temporary_file(tmp_path):
 def test_a_run_keeps_what_it_reads_and_writes_each_output_once(old, tmp_path):
     new, link = tmp_path / "new.txt", tmp_path / "link.txt"
     link.hardlink_to(old)
-    with keeping_inputs():
-        note_input(old)
+    with protect_inputs():
+        register_input(old)
         with pytest.raises(OptionError, match=r"link.txt: is read by this run as .*result.txt"):
-            note_output(link)
-        note_output(new)
+            register_output(link)
+        register_output(new)
         with pytest.raises(OptionError, match="is named twice as an output"):
-            note_output(tmp_path / "." / "new.txt")
+            register_output(tmp_path / "." / "new.txt")
         with pytest.raises(OptionError, match="is read by this run and"):
-            check_output(old)
+            refuse_overwrite(old)
         allow_in_place(old)
-        check_output(link)
-    with keeping_inputs():
-        note_output(old)
+        refuse_overwrite(link)
+    with protect_inputs():
+        register_output(old)
         with pytest.raises(OptionError, match="is read by this run and"):
-            note_input(old)  # whatever comes first
-    note_input(old)
-    note_output(old)  # outside of a run nothing is kept
+            register_input(old)  # whatever comes first
+    register_input(old)
+    register_output(old)  # outside of a run nothing is kept
     allow_in_place(old)
 
 
 def test_a_folder_that_is_read_is_not_written_into(tmp_path):
     (tmp_path / "data").mkdir()
-    with keeping_inputs():
-        note_input(tmp_path / "data")
+    with protect_inputs():
+        register_input(tmp_path / "data")
         with pytest.raises(OptionError, match=r"is in the folder .*data, which this run reads"):
-            note_output(tmp_path / "data" / "deeper" / "out.csv")
-        note_output(tmp_path / "out.csv")
-        note_output("-")
+            register_output(tmp_path / "data" / "deeper" / "out.csv")
+        register_output(tmp_path / "out.csv")
+        register_output("-")
 
 
 def test_one_thing_only_goes_to_standard_output():
     assert [is_stdout(name) for name in ("-", Path("/dev/stdout"), "/dev/fd/1", "out.csv", None)] == [True] * 3 + [
         False
     ] * 2
-    with keeping_inputs():
-        assert not stdout_is_output()
+    with protect_inputs():
+        assert not is_stdout_claimed()
         claim_stdout("--json")
-        assert not stdout_is_output()
+        assert not is_stdout_claimed()
         with pytest.raises(OptionError, match="--json and - would both go to standard output"):
-            note_output("-")
-    with keeping_inputs():
-        note_output("/dev/null")
-        note_output("/dev/null")
-        note_output("-")
-        assert stdout_is_output()
-        with keeping_inputs():  # belongs to the outer one
-            assert stdout_is_output()
-    assert not stdout_is_output()
+            register_output("-")
+    with protect_inputs():
+        register_output("/dev/null")
+        register_output("/dev/null")
+        register_output("-")
+        assert is_stdout_claimed()
+        with protect_inputs():  # belongs to the outer one
+            assert is_stdout_claimed()
+    assert not is_stdout_claimed()

@@ -42,7 +42,7 @@ def campaign(name: str, *scores: str) -> list[dict[str, Any]]:
     data = load_real(name)
     data = data.drop(systems=[system for system in data.systems if "ref" in system])
     complete = np.all([np.isfinite(data.scores[score]).all(axis=1) for score in scores], axis=0)
-    return [dict(item) for item in item_lines.records(data.keep(items=np.array(data.ids)[complete].tolist()))]
+    return [dict(item) for item in item_lines.iterate_records(data.keep(items=np.array(data.ids)[complete].tolist()))]
 
 
 def ordered(items: list[dict[str, Any]], metric: str = "MetricX-23") -> list[dict[str, Any]]:

@@ -39,7 +39,7 @@ def machines() -> EvalSet:
 def sample(step: int = 1) -> tuple[EvalSet, list[dict[str, Any]]]:
     """Every `step`-th item, as ours and as theirs."""
     data = machines().keep(items=machines().ids[::step])
-    return data, list(item_lines.records(data))
+    return data, list(item_lines.iterate_records(data))
 
 
 def utilities(data: EvalSet, method: str, **given: Any) -> np.ndarray:

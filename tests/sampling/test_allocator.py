@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import aliquot
 from aliquot import Allocator, EvalSet, Judgments
-from aliquot.core.evalset import at_rows
+from aliquot.core.evalset import take_rows
 from aliquot.errors import AliquotError, AliquotWarning
 from aliquot.estimation.estimate import Estimates
 from aliquot.sampling.allocator_inputs import Ask
@@ -65,7 +65,7 @@ def test_the_same_log_gives_the_same_cells_at_every_place(policy):
 
 def test_seeds_and_line_order():
     assert plain(played(seed=1).next(20)) != plain(played(seed=2).next(20))
-    shuffled = at_rows(DATA, np.random.default_rng(0).permutation(60))
+    shuffled = take_rows(DATA, np.random.default_rng(0).permutation(60))
     assert plain(Allocator(shuffled, seed=1).next(20)) == plain(Allocator(DATA, seed=1).next(20))
 
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import aliquot
-from aliquot.core.evalset import EvalSet, at_rows
+from aliquot.core.evalset import EvalSet, take_rows
 from aliquot.core.selection import Selection
 from aliquot.sampling.drawing_order import drawing_order, natural_order, reading_order, reordered
 from aliquot.sampling.methods import all_methods
@@ -48,7 +48,7 @@ SPECS = [
 
 
 def shuffled(data: EvalSet, seed: int) -> EvalSet:
-    return at_rows(data, np.random.default_rng(seed).permutation(data.n_items))
+    return take_rows(data, np.random.default_rng(seed).permutation(data.n_items))
 
 
 def as_chosen(selection: Selection) -> tuple[Any, Any]:
@@ -90,9 +90,9 @@ def test_runs_follow_positions_where_they_are_known(design):
 def test_runs_follow_the_lines_of_a_document_and_documents_may_stand_in_any_order(spec):
     codes = NAMED.documents
     assert codes is not None
-    blocks = at_rows(NAMED, np.concatenate([np.flatnonzero(codes == code) for code in np.unique(codes)[::-1]]))
+    blocks = take_rows(NAMED, np.concatenate([np.flatnonzero(codes == code) for code in np.unique(codes)[::-1]]))
     assert as_chosen(aliquot.select(blocks, spec, 15, seed=5)) == as_chosen(aliquot.select(NAMED, spec, 15, seed=5))
-    backwards = at_rows(NAMED, np.arange(NAMED.n_items)[::-1])
+    backwards = take_rows(NAMED, np.arange(NAMED.n_items)[::-1])
     rows = [NAMED.ids.index(item) for item in aliquot.select(backwards, design_of(spec), 15, seed=5).ids]
     of = codes[rows]
     assert all(a > b for a, b, same in zip(rows, rows[1:], of[:-1] == of[1:], strict=False) if same)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aliquot.core.evalset import EvalSet, at_rows
+from aliquot.core.evalset import EvalSet, take_rows
 from aliquot.errors import AliquotError
 from aliquot.sampling.item_order import ItemOrder, item_order, rate_for, spread_numbers
 from aliquot.stats.arrays import FloatArray
@@ -71,7 +71,7 @@ def test_orders_spread_over_documents():
 
 def test_the_order_depends_on_the_ids_and_the_seed_and_not_on_the_lines():
     data = campaign()
-    shuffled = at_rows(data, np.random.default_rng(0).permutation(ITEMS))
+    shuffled = take_rows(data, np.random.default_rng(0).permutation(ITEMS))
     first, second = item_order(data, seed=5), item_order(shuffled, seed=5)
     assert [data.ids[row] for row in first.rows] == [shuffled.ids[row] for row in second.rows]
     by_id = [dict(zip(d.ids, o.size.tolist(), strict=True)) for d, o in ((data, first), (shuffled, second))]

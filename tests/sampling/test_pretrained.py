@@ -70,7 +70,7 @@ def packages(tmp_path, monkeypatch):
 
 
 def listed() -> list[dict[str, Any]]:
-    return list(item_lines.records(DATA))
+    return list(item_lines.iterate_records(DATA))
 
 
 def by_id(items: list[dict[str, Any]]) -> dict[Any, float]:

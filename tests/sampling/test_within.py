@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import aliquot
-from aliquot.core.evalset import at_rows
+from aliquot.core.evalset import take_rows
 from aliquot.core.selection import Selection
 from aliquot.errors import AliquotWarning, DataError, OptionError
 from aliquot.sampling.select import select
@@ -109,7 +109,7 @@ def test_estimates_are_about_the_pool(method, whole):
         outside = ~np.isin(pool.ids, first.ids)
         scores = {name: np.where(outside[:, None], np.nan, pool.scores[name]) for name in pool.metrics}
         data = replace(pool, scores={**scores, "human": human}, judgments=None)
-        data = data if whole else at_rows(data, np.flatnonzero(~outside))
+        data = data if whole else take_rows(data, np.flatnonzero(~outside))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", AliquotWarning)
             result = estimate_given(data, method, selection=chosen)

@@ -24,7 +24,7 @@ def found():
 
 
 def test_correlations_are_subset2evaluates(found):
-    theirs = evaluate.eval_metrics_correlations(list(item_lines.records(DATA)))
+    theirs = evaluate.eval_metrics_correlations(list(item_lines.iterate_records(DATA)))
     assert {row.metric: row.correlation for row in found.rows} == pytest.approx(theirs)
     assert {row.method for row in found.rows} == set(METHODS)
 

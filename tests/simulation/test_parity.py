@@ -66,7 +66,7 @@ def test_subset2evaluates_parity_agrees(past):
     An order's curve is a staircase: the noise of the permutations moves a crossing by a step now and then.
     """
     shares = meta.SHARES[3:]
-    items = list(item_lines.records(past))
+    items = list(item_lines.iterate_records(past))
     row_of = {item["i"]: item for item in items}
     targets, _ = evaluate.precompute_spa_randnorm(items, random_seeds=60, props=shares)
     off = []

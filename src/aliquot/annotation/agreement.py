@@ -31,7 +31,7 @@ from aliquot.annotation.judgment_rows import (
     table_in,
 )
 from aliquot.core import memory
-from aliquot.core.conventions import require_squares
+from aliquot.core.conventions import require_squarable
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import Judgments
 from aliquot.core.result import frame_of, signature
@@ -113,7 +113,7 @@ def agreement(
     >>> result.pairs.columns[:4]
     ['a', 'b', 'shared', 'raw']
     """
-    memory.require_draws(bootstrap=bootstrap)
+    memory.limit_draws(bootstrap=bootstrap)
     data = as_judged(data, answer)
     columns = _columns(data, by)
     recodings = _recodings(recode)
@@ -125,7 +125,7 @@ def agreement(
         return recoded(found, recodings[0]) if len(recodings) == 1 else found
 
     arrays = read(columns)
-    require_squares(arrays.value, "judgments")
+    require_squarable(arrays.value, "judgments")
     column = [groups] if isinstance(groups, str) and "=" not in groups else []
     grouped = arrays
     if column:  # judgments under different values of the column are of different units

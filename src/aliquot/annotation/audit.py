@@ -16,7 +16,7 @@ import polars as pl
 from aliquot.annotation.cleaning_steps import Z
 from aliquot.annotation.judgment_rows import OPEN, JudgmentRows, first_rows, group_codes
 from aliquot.annotation.prepare import BY, MINIMUM
-from aliquot.core.conventions import looks_human
+from aliquot.core.conventions import is_human_name
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import MARKED, Judgments
 from aliquot.core.registry import Spec
@@ -240,7 +240,7 @@ def with_marked(data: EvalSet, marked: Judgments, old: JudgmentRows, new: Judgme
     before, after = counted_in(old), counted_in(new)
     scores = dict(data.scores)
     renewed, kept = [], []
-    for name in (name for name in data.scores if name == data.human or looks_human(name)):
+    for name in (name for name in data.scores if name == data.human or is_human_name(name)):
         for means in _means_of(data, old):
             if _same(means(before), data.scores[name]):
                 scores[name] = means(after)

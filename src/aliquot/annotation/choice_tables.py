@@ -23,7 +23,7 @@ import polars as pl
 
 from aliquot.core.judgments import MARKED
 from aliquot.errors import DataError, NameUnknownError, OptionError, closest, quoted, unknown_name
-from aliquot.io.formats.table_columns import SYNONYMS, numbers_of
+from aliquot.io.formats.table_columns import SYNONYMS, parse_numbers
 from aliquot.stats.arrays import FloatArray
 
 ROLES: Mapping[str, tuple[str, ...]] = MappingProxyType(
@@ -122,7 +122,7 @@ class ChoiceTable:
 
     def numbers(self, role: str) -> FloatArray:
         """A column of numbers, NaN where missing."""
-        return numbers_of(self.frame[role], self.where)
+        return parse_numbers(self.frame[role], self.where)
 
     def keys(self) -> pl.DataFrame:
         """Item and annotator of every row."""
@@ -237,7 +237,7 @@ def number_columns(frame: pl.DataFrame, apart: Sequence[str], where: str) -> dic
     for column in frame.drop(apart).get_columns():
         if column.dtype.is_numeric() or column.dtype == pl.String:
             try:
-                values = numbers_of(column, where)
+                values = parse_numbers(column, where)
             except DataError:
                 continue
             if np.isfinite(values).any():

@@ -28,7 +28,7 @@ from aliquot.annotation.prepare import Recodes, valued, written_recoding
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import MARKED, Judgments
 from aliquot.core.plausibility import plausibility_notes
-from aliquot.core.registry import Spec, bind, parse_chain, parse_spec, written
+from aliquot.core.registry import Spec, bind_parameters, format_value, parse_chain, parse_spec
 from aliquot.core.result import Result, frame_of, signature
 from aliquot.errors import DataError, OptionError, unknown_name
 from aliquot.io.inputs import DataLike, as_judged
@@ -98,7 +98,7 @@ def chain_of(preset: str | None, steps: StepsLike | None, without: Sequence[str]
         lookup(name)
         chain.pop(name, None)
     for spec in chain.values():
-        bind(spec.name, lookup(spec.name).parameters, spec.parameters)  # an unknown threshold raises at once
+        bind_parameters(spec.name, lookup(spec.name).parameters, spec.parameters)  # an unknown threshold raises at once
     return list(chain.values())
 
 
@@ -108,7 +108,7 @@ def _parsed(steps: StepsLike | None) -> list[Spec]:
     if isinstance(steps, str):
         found = parse_chain(steps)
     elif isinstance(steps, Mapping):
-        found = [Spec(name, {k: written(v) for k, v in (given or {}).items()}) for name, given in steps.items()]
+        found = [Spec(name, {k: format_value(v) for k, v in (given or {}).items()}) for name, given in steps.items()]
     else:
         found = [parse_spec(text) for text in steps]
     twice = [spec.name for spec in found if [other.name for other in found].count(spec.name) > 1]
@@ -259,7 +259,7 @@ def _plausibility(whole: EvalSet, judgments: Judgments) -> list[str]:
 def _limits(scale: tuple[float, float] | None, labels: Sequence[float] | None) -> list[Spec]:
     found = [] if scale is None else [Spec("scale", {"low": _plain(scale[0]), "high": _plain(scale[1])})]
     if labels is not None:
-        found.append(Spec("labels", {"allowed": written([_plain(label) for label in labels])}))
+        found.append(Spec("labels", {"allowed": format_value([_plain(label) for label in labels])}))
     return found
 
 

@@ -16,7 +16,7 @@ import polars as pl
 from aliquot.annotation.judgment_rows import OPEN, JudgmentRows, page_times, with_pages
 from aliquot.annotation.prepare import MINIMUM, z_scores
 from aliquot.core.judgments import CONTROL_ITEM, MARKED
-from aliquot.core.registry import Registered
+from aliquot.core.registry import RegistryEntry
 from aliquot.errors import OptionError, unknown_name
 
 AT_LEAST_0: Final = (0.0, float("inf"))
@@ -59,7 +59,7 @@ class NotApplicableError(Exception):
 
 
 @dataclass(frozen=True)
-class Step(Registered):
+class Step(RegistryEntry):
     """A cleaning step."""
 
     function: Callable[..., Finding]

@@ -188,7 +188,7 @@ def combine(
     >>> combined.evalset.human, combined.evalset.scores["human"].shape
     ('human', (40, 3))
     """
-    memory.require_draws(repeats=repeats)
+    memory.limit_draws(repeats=repeats)
     data = as_judged(data, None if answer == "value" else answer)
     evalset = evalset_of(data)
     known = evalset.judgments.criteria if evalset.judgments is not None else []

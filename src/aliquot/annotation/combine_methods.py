@@ -19,7 +19,7 @@ import numpy as np
 import polars as pl
 
 from aliquot.annotation.judgment_rows import first_rows, group_codes
-from aliquot.core.registry import Registered, Spec, parse_spec
+from aliquot.core.registry import RegistryEntry, Spec, parse_spec
 from aliquot.core.result import Result
 from aliquot.errors import DataError, OptionError, unknown_name
 from aliquot.stats.aggregation import cell_majority, cell_mean, cell_median, cell_trimmed_mean, labels_curve
@@ -219,7 +219,7 @@ class CellScores:
 
 
 @dataclass(frozen=True)
-class CombineMethod(Registered):
+class CombineMethod(RegistryEntry):
     """A way to combine judgments."""
 
     function: Callable[..., CellScores]

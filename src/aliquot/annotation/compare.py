@@ -29,9 +29,9 @@ from aliquot.errors import FormatError, OptionError, unknown_name
 from aliquot.io.files import read_bytes
 from aliquot.io.formats import campaign, items, tables
 from aliquot.io.formats.table_columns import map_columns
-from aliquot.io.formats.table_files import Table, any_frame, read_frame
+from aliquot.io.formats.table_files import Table, read_frame, to_polars
 from aliquot.io.inputs import as_evalset
-from aliquot.io.load import load, recognise
+from aliquot.io.load import detect_format, load
 
 Data = EvalSet | Judgments | pl.DataFrame
 Source = Data | str | Path | Table
@@ -121,13 +121,13 @@ def compare(data: Source, kind: str | None = None, **options: Any) -> CompareRes
         options.setdefault("where", str(data))
         data = read_data(data, kind, options.get("columns"))
     elif not isinstance(data, (EvalSet, Judgments)):
-        data = any_frame(data)
+        data = to_polars(data)
     if options.get("outputs") is not None:
         options["outputs"] = as_evalset(options["outputs"])
     if kind is None:
         kind = _kind_of(data, options)
     options = _checked(kind, options)
-    memory.require_draws(draws=options.get("draws") or 0)
+    memory.limit_draws(draws=options.get("draws") or 0)
     if isinstance(data, pl.DataFrame):
         if kind == "scores":
             data = scores_of(data, options.pop("columns", None), options.pop("where", "table"))
@@ -213,7 +213,7 @@ def read_data(
         )
     else:
         raw = read_bytes(path)
-        frame = read_frame(raw, path) if recognise(raw, path) == "table" else None
+        frame = read_frame(raw, path) if detect_format(raw, path) == "table" else None
     if frame is None:
         if kind in TABLE_KINDS:
             raise FormatError(f"{path}: is no table; choices are read from CSV, TSV or Parquet")

@@ -14,7 +14,7 @@ from aliquot.annotation.judgment_rows import group_codes
 from aliquot.core.evalset import EvalSet
 from aliquot.core.result import Result, frame_of, signature
 from aliquot.errors import DataError, OptionError, unknown_name
-from aliquot.io.formats.table_columns import map_columns, numbers_of
+from aliquot.io.formats.table_columns import map_columns, parse_numbers
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
 from aliquot.stats.regression import ErrorSlopes, error_importance
 
@@ -212,7 +212,9 @@ def _from_columns(
         if name not in frame.columns:
             raise unknown_name("column", name, frame.columns, "check --target and --errors")
     apart = [*names, *(name for role, name in roles.items() if role != VALUE)]
-    found = number_columns(frame, apart, where) if errors is None else {n: numbers_of(frame[n], where) for n in errors}
+    found = (
+        number_columns(frame, apart, where) if errors is None else {n: parse_numbers(frame[n], where) for n in errors}
+    )
     if not found:
         raise DataError(f"{where}: no column counts errors; name the columns with --errors A,B")
     negative = [name for name, values in found.items() if (values < 0).any()]
@@ -222,7 +224,7 @@ def _from_columns(
     return _Counts(
         errors=tuple(found),
         counts=np.nan_to_num(np.column_stack(list(found.values()))),  # an empty cell is no error
-        targets={name: numbers_of(frame[name], where) for name in names},
+        targets={name: parse_numbers(frame[name], where) for name in names},
         item=group_codes(frame, [roles["item"]]),
         annotator=annotator,
         names=_first_names(frame[roles["annotator"]]) if "annotator" in roles else (),

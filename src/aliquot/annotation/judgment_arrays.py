@@ -15,7 +15,7 @@ import polars as pl
 
 from aliquot.annotation.judgment_rows import Data, Recoding, counted, group_codes, judgment_rows, table_in
 from aliquot.core.evalset import EvalSet
-from aliquot.core.judgments import MARKED, Judgments, answer_column
+from aliquot.core.judgments import MARKED, Judgments, find_answer_column
 from aliquot.errors import DataError, OptionError, quoted, unknown_name
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
 
@@ -128,7 +128,7 @@ def _numbered(data: Data, answer: str | None) -> tuple[Judgments, tuple[str, ...
         table = table.with_columns(system=pl.lit("-"))  # labels of items themselves
     column = answer or "value"
     if not isinstance(data, pl.DataFrame) and answer is not None:
-        column = answer_column(table, answer)
+        column = find_answer_column(table, answer)
     if column not in table.columns:
         raise unknown_name(
             "judgment column", column, table.columns, "name that of the judgments with --answer / answer="

@@ -15,7 +15,7 @@ import polars as pl
 from aliquot.core.columns import JSON_DTYPE, cast_column
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import MARKED, Judgments
-from aliquot.core.registry import read_value, split_outside
+from aliquot.core.registry import parse_value, split_top_level
 from aliquot.errors import DataError, OptionError, quoted
 from aliquot.stats.arrays import IntArray
 
@@ -275,7 +275,7 @@ def parse_recoding(given: RecodeLike, name: str = "re-coded") -> Recoding:
         head, colon, rest = given.partition(":")
         if colon and "=" not in head:
             name, given = head.strip(), rest
-        groups = tuple(_group(part, given) for part in split_outside(given, ","))
+        groups = tuple(_group(part, given) for part in split_top_level(given, ","))
     olds = [text for _, old in groups for text in old]
     twice = [text for text in olds if olds.count(text) > 1]
     if len({new for new, _ in groups}) < len(groups):
@@ -287,10 +287,10 @@ def parse_recoding(given: RecodeLike, name: str = "re-coded") -> Recoding:
 
 def _group(part: str, whole: str) -> tuple[str, tuple[str, ...]]:
     old, equals, new = part.rpartition("=")
-    olds = tuple(read_value(text) for text in split_outside(old, "|"))
+    olds = tuple(parse_value(text) for text in split_top_level(old, "|"))
     if not equals or not new.strip() or not all(olds):
         raise OptionError(f"re-coding '{whole}': '{part}' is not OLD|OLD=NEW; write e.g. 1|2=low,3|4|5=high")
-    return read_value(new), olds
+    return parse_value(new), olds
 
 
 def _fits(value: float | str, text: str) -> bool:

@@ -26,8 +26,8 @@ from aliquot.annotation.judgment_rows import (
     parse_recoding,
 )
 from aliquot.core.columns import cast_column
-from aliquot.core.judgments import MARKED, Judgments, answer_column
-from aliquot.core.registry import bind, parameters_of, parse_spec, written
+from aliquot.core.judgments import MARKED, Judgments, find_answer_column
+from aliquot.core.registry import bind_parameters, format_value, parse_spec, read_parameters
 from aliquot.errors import DataError, OptionError, unknown_name
 from aliquot.io.formats.mqm import MQMWeights
 from aliquot.stats.annotator_effects import GroupZScores, crossed_effects, group_zscores
@@ -68,7 +68,7 @@ def _judgments(data: Data, answer: str) -> tuple[Judgments, str]:
     elif isinstance(data, pl.DataFrame) and answer in data.columns and "value" not in data.columns:
         data = data.with_columns(pl.lit(None, dtype=pl.Float64).alias("value"))
     judgments = judgments_of(data)
-    answer = answer_column(judgments.table, answer)
+    answer = find_answer_column(judgments.table, answer)
     if answer not in judgments.table.columns:
         raise unknown_name(
             "judgment column", answer, judgments.table.columns, "name that of the judgments with --answer"
@@ -189,7 +189,7 @@ def written_recoding(recode: Recodes | None) -> str | None:
         return None
     if isinstance(recode, Mapping):
         recode = [f"{name}:{value}" for name, value in recode.items()]
-    return written(str(recode) if isinstance(recode, str | Recoding) else ";".join(map(str, recode)))
+    return format_value(str(recode) if isinstance(recode, str | Recoding) else ";".join(map(str, recode)))
 
 
 # -- comparable annotators -----------------------------------------------------------------------------------------
@@ -333,4 +333,4 @@ def normalise(table: pl.DataFrame, method: str) -> Normalised:
     if spec.name not in METHODS:
         raise unknown_name("way to normalise", spec.name, METHODS)
     function = METHODS[spec.name]
-    return function(table, **bind(spec.name, parameters_of(function, ()), spec.parameters))
+    return function(table, **bind_parameters(spec.name, read_parameters(function, ()), spec.parameters))

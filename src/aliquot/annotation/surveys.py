@@ -19,7 +19,7 @@ from aliquot.core.columns import group_codes
 from aliquot.core.evalset import EvalSet
 from aliquot.core.result import Result, frame_of, signature
 from aliquot.errors import DataError, OptionError, quoted, unknown_name
-from aliquot.io.formats.table_columns import map_columns, numbers_of
+from aliquot.io.formats.table_columns import map_columns, parse_numbers
 from aliquot.io.inputs import DataLike, as_evalset
 from aliquot.stats.arrays import IntArray, Seed
 
@@ -93,7 +93,7 @@ def reduce_pool(
         if role not in roles:
             name = "question" if role == "criterion" else role
             raise DataError(f"{where}: no column holds the {name}; there are {quoted(table.columns)}")
-    values = pl.Series("value", numbers_of(table[roles["value"]], where), nan_to_null=True)
+    values = pl.Series("value", parse_numbers(table[roles["value"]], where), nan_to_null=True)
     rated = pl.DataFrame([table[roles["criterion"]].cast(pl.String).alias("question"), values]).drop_nulls()
     if not rated.height:
         raise DataError(f"{where}: no question has a rating")
@@ -199,7 +199,7 @@ def panas(table: pl.DataFrame, *, where: str = "table") -> AffectScores:
         raise DataError(f"{where}: PANAS has 20 adjectives, and there is no column {quoted(lacking[:5])}")
     sums = {}
     for kind, words in PANAS.items():
-        ratings = np.column_stack([numbers_of(table[names[word]], where) for word in words])
+        ratings = np.column_stack([parse_numbers(table[names[word]], where) for word in words])
         bad = np.argwhere(np.isfinite(ratings) & ((ratings < _LOWEST) | (ratings > _HIGHEST)))
         if len(bad):
             row, at = bad[0].tolist()

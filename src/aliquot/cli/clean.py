@@ -16,7 +16,7 @@ from aliquot.cli import common, render
 from aliquot.core.evalset import EvalSet
 from aliquot.errors import OptionError, OutputError
 from aliquot.io.load import save
-from aliquot.io.writing import format_name
+from aliquot.io.writing import resolve_ending
 
 _step = partial(typer.Option, rich_help_panel="Steps")
 _SHOWN = 10
@@ -129,7 +129,7 @@ def _numbers(text: str | None) -> list[float] | None:
 
 def write(evalset: EvalSet, path: Path) -> None:
     """Write the data with their marks: .jsonl, .parquet and standard output everything, .csv and .tsv the judgments."""
-    if not Path(format_name(path, "x.jsonl")).suffix:
+    if not Path(resolve_ending(path, "x.jsonl")).suffix:
         raise OutputError(f"{path}: a folder of scores has no place for marks; use .jsonl, .parquet, .csv or .tsv")
     save(evalset, path, what="judgments" if path.suffix else "scores")
 

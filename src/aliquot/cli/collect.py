@@ -22,7 +22,7 @@ from aliquot.cli.collect_options import (
     open_campaign,
 )
 from aliquot.errors import OptionError
-from aliquot.io.overwrite import note_output
+from aliquot.io.overwrite import register_output
 
 if TYPE_CHECKING:
     from aliquot.collect.status import Status
@@ -104,7 +104,7 @@ def new(
     from aliquot.io.formats.campaign import without_password  # noqa: PLC0415
 
     if not is_url(output):
-        note_output(Path(output))
+        register_output(Path(output))
     text = None if guidelines is None else _text(guidelines)
     evalset = common.load_data(data, systems=systems, exclude=exclude, format=format, columns=columns, pair=pair)
     with render.busy("making the campaign"):

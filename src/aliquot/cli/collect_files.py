@@ -19,7 +19,7 @@ from aliquot.cli.collect_options import (
     annotators_of,
 )
 from aliquot.errors import OptionError
-from aliquot.io.overwrite import note_output
+from aliquot.io.overwrite import register_output
 
 
 def add_to(app: typer.Typer) -> None:
@@ -56,7 +56,7 @@ def sheets(
     from aliquot.collect.gathering import gather  # noqa: PLC0415
     from aliquot.collect.sheets import write_sheets  # noqa: PLC0415
 
-    note_output(output)
+    register_output(output)
     evalset = common.load_data(data, systems=systems, exclude=exclude, format=format, columns=columns, pair=pair)
     inputs = gather(
         evalset,
@@ -139,7 +139,7 @@ def write(
 
     if tool not in TOOLS:
         raise unknown_name("annotation tool", tool, TOOLS, "choose with --for")
-    note_output(output)
+    register_output(output)
     evalset = common.load_data(data, systems=systems, exclude=exclude, format=format, columns=columns, pair=pair)
     inputs = gather(
         evalset,

@@ -45,10 +45,10 @@ def annotators_of(text: str) -> int | list[str]:
 
 def note_campaign(campaign: str) -> None:
     """Keep a verb from writing over the campaign that it reads."""
-    from aliquot.io.overwrite import note_input  # noqa: PLC0415
+    from aliquot.io.overwrite import register_input  # noqa: PLC0415
 
     if "://" not in campaign:
-        note_input(Path(campaign))
+        register_input(Path(campaign))
 
 
 @contextmanager

@@ -24,10 +24,10 @@ from aliquot.errors import OptionError, OutputError, unknown_name
 from aliquot.io import load as io_load
 from aliquot.io.formats import tables
 from aliquot.io.formats.mqm import MQMWeights
-from aliquot.io.formats.table_columns import parse_mapping
+from aliquot.io.formats.table_columns import parse_columns
 from aliquot.io.journal import journal_path
-from aliquot.io.overwrite import claim_stdout, note_output
-from aliquot.io.writing import format_name, require_place, write_bytes
+from aliquot.io.overwrite import claim_stdout, register_output
+from aliquot.io.writing import require_writable_path, resolve_ending, write_bytes
 
 _READING = "Reading the data"
 
@@ -212,7 +212,7 @@ def _options(reading: Reading) -> dict[str, Any]:
     columns, weights = reading.get("columns"), reading.get("mqm_weights")
     return {name: value for name, value in reading.items() if name not in ("systems", "exclude")} | {
         "lower_is_better": names(reading.get("lower_is_better")),
-        "columns": parse_mapping(columns) if columns else None,
+        "columns": parse_columns(columns) if columns else None,
         "mqm_weights": MQMWeights.parse(weights) if weights else None,
     }
 
@@ -280,7 +280,7 @@ def to_json(document: Any) -> bytes:
 
 def write_result(table: pl.DataFrame, document: dict[str, Any], path: Path) -> None:
     """Write a result by the path's ending: .json, .csv, .tsv or .parquet; JSON to standard output ("-")."""
-    name = format_name(path, ".json")
+    name = resolve_ending(path, ".json")
     if name.endswith(".json"):
         write_bytes(path, to_json(with_notes(document)) + b"\n")
     elif name.removesuffix(".gz").endswith((".csv", ".tsv", ".parquet")):
@@ -295,7 +295,7 @@ def require_picture(path: Path | None, picture: str | None = None, known: Sequen
         raise unknown_name("picture", picture, known, "check --picture")
     if path is None:
         return
-    require_writable(path)
+    require_writable_path(path)
     from aliquot.report.figures.style import require_figures  # noqa: PLC0415  (slow to import)
 
     require_figures(path)
@@ -331,6 +331,6 @@ def require_writable(path: Path | None, *, or_folder: bool = False) -> None:
     """
     if path is None:
         return
-    note_output(path)
-    if not (or_folder and (path.is_dir() or not Path(format_name(path, "x.jsonl")).suffix)):
-        require_place(path)
+    register_output(path)
+    if not (or_folder and (path.is_dir() or not Path(resolve_ending(path, "x.jsonl")).suffix)):
+        require_writable_path(path)

@@ -21,7 +21,7 @@ from aliquot.annotation.side_by_side import PostEditing, Verification
 from aliquot.annotation.surveys import AffectScores, PoolReduction
 from aliquot.cli import common, render
 from aliquot.errors import OptionError
-from aliquot.io.formats.table_columns import parse_mapping
+from aliquot.io.formats.table_columns import parse_columns
 from aliquot.io.load import load
 
 _choice = partial(typer.Option, rich_help_panel="Choices, ballots and scores")
@@ -152,7 +152,7 @@ def run(
     common.require_picture(plot)
     given: dict[str, Any] = {
         "systems": common.names(systems) or None,
-        "columns": parse_mapping(columns) if columns else None,
+        "columns": parse_columns(columns) if columns else None,
         "cluster": cluster,
         "strict": strict or None,
         "ties": ties,

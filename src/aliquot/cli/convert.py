@@ -78,7 +78,7 @@ def run(
 
 
 def _convert_all(data: Path, out: Path, read: Callable[..., EvalSet]) -> list[tuple[Path, str]]:
-    sets = {pair: read(pair=pair) for pair in mtme.pairs(data)}
+    sets = {pair: read(pair=pair) for pair in mtme.list_pairs(data)}
     if not sets:
         raise OptionError(f"{data}: holds no language pair; is this an mt-metrics-eval v2 test set?")
     written = []

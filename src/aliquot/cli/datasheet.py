@@ -16,7 +16,7 @@ from aliquot.core import escape
 from aliquot.core.selection import Selection
 from aliquot.errors import LeftOutWarning, OptionError, OutputError
 from aliquot.io.overwrite import allow_in_place
-from aliquot.io.writing import format_name, write_bytes
+from aliquot.io.writing import resolve_ending, write_bytes
 from aliquot.report import datasheet
 from aliquot.report.datasheet import Check, Datasheet, SheetDiff
 from aliquot.report.datasheet.differences import CHANGED, ONLY_ORIGINAL, ONLY_REPRODUCTION, OPEN, SAME
@@ -256,7 +256,7 @@ def _pairs(text: str | None) -> dict[str, str]:
 
 
 def _format_of(output: Path | None) -> str:
-    if output is None or not Path(format_name(output, "")).suffix:
+    if output is None or not Path(resolve_ending(output, "")).suffix:
         return "markdown"
     for name, endings in FORMATS.items():
         if output.suffix.lower() in endings:

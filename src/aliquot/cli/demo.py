@@ -18,7 +18,7 @@ from aliquot.core.synthetic import synthetic
 from aliquot.errors import OptionError
 from aliquot.estimation.estimate import Estimates, estimate
 from aliquot.io.load import save
-from aliquot.io.writing import is_stream, require_folder_above
+from aliquot.io.writing import is_stream, require_parent_folder
 from aliquot.sampling.select import select
 from aliquot.sampling.summary import summarise
 
@@ -44,7 +44,7 @@ def run(
     console = render.console()
     campaign = synthetic(items=500, systems=6, seed=seed)
     if not output.exists():
-        require_folder_above(output)
+        require_parent_folder(output)
         output.mkdir()
     data, chosen, judged = output / "campaign.jsonl", output / "selection.jsonl", output / "judgments.csv"
 

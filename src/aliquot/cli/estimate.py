@@ -21,7 +21,7 @@ from aliquot.estimation.notes import UNKNOWN_CHANCES
 from aliquot.estimation.sequential import Replay
 from aliquot.estimation.sequential import sequential as replay_in_time
 from aliquot.io.formats import tables
-from aliquot.io.writing import format_name, write_bytes
+from aliquot.io.writing import resolve_ending, write_bytes
 
 _HOW = "How to estimate"
 PICTURES = ("systems", "pairs")
@@ -197,7 +197,7 @@ def _figure(result: Estimates, picture: str) -> Any:
 def write(result: Estimates, path: Path, *, pairs: bool = False) -> None:
     """Write systems (or pairs) by the path's ending: .csv, .tsv, .parquet, .json, .md or .tex; "-" is JSON."""
     frame = result.pairs_frame() if pairs else result.to_frame()
-    name = format_name(path, ".json")
+    name = resolve_ending(path, ".json")
     if name.endswith(".json"):
         write_bytes(path, common.to_json(common.with_notes(result.to_dict())) + b"\n")
     elif name.endswith(".md"):
@@ -247,7 +247,7 @@ def _sequential(
         target=target,
     )
     if output is not None:
-        if not format_name(output, ".json").endswith(".json"):
+        if not resolve_ending(output, ".json").endswith(".json"):
             raise OptionError(f"{output}: a replay is written as .json")
         write_bytes(output, common.to_json(outcome.to_dict()) + b"\n")
     if json:

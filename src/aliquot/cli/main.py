@@ -22,7 +22,7 @@ from aliquot.cli import ALL_ROWS, NOTES
 from aliquot.cli.options import set_running, spell_options
 from aliquot.core import escape
 from aliquot.errors import AliquotError, AliquotWarning, OperationError
-from aliquot.io.overwrite import keeping_inputs
+from aliquot.io.overwrite import protect_inputs
 
 VERBS = {
     "inspect": "What is in my data, and what can I do with it?",
@@ -159,7 +159,7 @@ def run(arguments: Sequence[str]) -> int:
     NOTES.clear()
     set_running(None)
     ALL_ROWS.clear()
-    with warnings.catch_warnings(), keeping_inputs():
+    with warnings.catch_warnings(), protect_inputs():
         warnings.simplefilter("always", AliquotWarning)
         warnings.showwarning = _show_warning
         try:

@@ -12,7 +12,7 @@ from aliquot.cli.metrics_tables import show
 from aliquot.cli.render import counting, latex, markdown
 from aliquot.errors import OptionError, unknown_name
 from aliquot.io.formats import tables
-from aliquot.io.writing import format_name, write_bytes
+from aliquot.io.writing import resolve_ending, write_bytes
 from aliquot.metric_eval.metrics import PARTS, TABLES, MetricReport, metrics
 from aliquot.metric_eval.significance import DEFAULT_TESTS, TESTS
 from aliquot.metric_eval.surface import parse_compute
@@ -209,7 +209,7 @@ def _check(table: str | None, output: Path | None) -> None:
     if table is not None and output is None:
         raise OptionError(f"--table {table} says what -o writes; give -o FILE, too")
     endings = (".json", ".md", ".tex", ".csv", ".tsv", ".parquet")
-    if output is not None and not format_name(output, ".json").removesuffix(".gz").endswith(endings):
+    if output is not None and not resolve_ending(output, ".json").removesuffix(".gz").endswith(endings):
         raise OptionError(f"{output}: unknown ending; use {', '.join(endings)}")
 
 
@@ -226,7 +226,7 @@ def _check_table(table: str, parts: list[str] | None, *, computing: bool) -> Non
 def write(report: MetricReport, path: Path, table: str | None = None) -> None:
     """Write one table (by default that of the first part), or everything as .json; "-" is JSON, or CSV with a table."""
     frame = report.to_frame(table or report.parts[0])
-    name = format_name(path, ".json" if table is None else ".csv")
+    name = resolve_ending(path, ".json" if table is None else ".csv")
     if name.endswith(".md"):
         write_bytes(path, markdown(frame).encode())
     elif name.endswith(".tex"):

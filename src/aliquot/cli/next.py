@@ -15,7 +15,7 @@ from aliquot.cli import common, next_pairs, render
 from aliquot.core.evalset import EvalSet
 from aliquot.errors import OptionError, unknown_name
 from aliquot.io.formats import tables
-from aliquot.io.writing import format_name, write_bytes
+from aliquot.io.writing import resolve_ending, write_bytes
 from aliquot.sampling.allocator import UNITS, Advice, Allocator
 from aliquot.sampling.allocator_inputs import Ask
 
@@ -188,7 +188,7 @@ def _check(count: int, output: Path | None, unit: str) -> None:
         raise unknown_name("unit", unit, (*UNITS, "pair"))
     if count < 1:
         raise OptionError(f"--count {count}: ask for at least 1 cell")
-    if output is not None and not format_name(output, ".csv").removesuffix(".gz").endswith(_ENDINGS):
+    if output is not None and not resolve_ending(output, ".csv").removesuffix(".gz").endswith(_ENDINGS):
         raise OptionError(f"{output}: unknown ending; use .csv, .tsv, .jsonl or .parquet")
 
 
@@ -219,7 +219,7 @@ def cells_table(cells: list[Ask], data: EvalSet, *, texts: bool = False) -> pl.D
 
 def write(table: pl.DataFrame, path: Path) -> None:
     """Write cells by the path's ending: .csv, .tsv, .parquet, or .jsonl; CSV to standard output."""
-    if format_name(path, ".csv").removesuffix(".gz").endswith(".jsonl"):
+    if resolve_ending(path, ".csv").removesuffix(".gz").endswith(".jsonl"):
         lines = (msgspec.json.encode(row) + b"\n" for row in table.iter_rows(named=True))
         write_bytes(path, b"".join(lines))
     else:

@@ -14,7 +14,7 @@ from aliquot.cli import render
 from aliquot.core.evalset import EvalSet
 from aliquot.core.result import signature
 from aliquot.errors import OptionError
-from aliquot.io.formats.table_columns import parse_mapping
+from aliquot.io.formats.table_columns import parse_columns
 from aliquot.sampling.dueling import PairAllocator, PairAsk
 from aliquot.sampling.pair_decisions import PairAdvice
 
@@ -29,7 +29,7 @@ def decided(
 ) -> tuple[PairAllocator, PairAdvice, list[PairAsk]]:
     """The allocator after all choices so far, what it says, and the next pairs."""
     allocator = PairAllocator.from_choices(
-        evalset, choices, asked=asked, columns=parse_mapping(columns) if columns else None, **options
+        evalset, choices, asked=asked, columns=parse_columns(columns) if columns else None, **options
     )
     with render.busy("deciding"):
         advice = allocator.advice()

@@ -10,7 +10,7 @@ import typer
 from aliquot.cli import common, render
 from aliquot.cli.render import rated
 from aliquot.io.formats import tables
-from aliquot.io.formats.table_columns import parse_mapping
+from aliquot.io.formats.table_columns import parse_columns
 from aliquot.sampling.pool import PoolSelection, select_pool
 from aliquot.sampling.summary import effect
 
@@ -76,7 +76,7 @@ def run(
     """
     common.require_writable(output)
     common.require_picture(plot)
-    mapping = parse_mapping(columns) if columns else None
+    mapping = parse_columns(columns) if columns else None
     with common.resumable(output), rated("measuring") as progress:
         chosen = select_pool(
             data,

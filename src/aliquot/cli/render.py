@@ -36,7 +36,7 @@ from aliquot.cli.options import spell_options
 from aliquot.core import escape, written
 from aliquot.core.shown import Shown
 from aliquot.core.view import Column, View
-from aliquot.io.overwrite import stdout_is_output
+from aliquot.io.overwrite import is_stdout_claimed
 
 WIDTH = 100
 fixed, number, percent, scientific = written.fixed, written.number, written.percent, written.scientific
@@ -61,7 +61,7 @@ class PlainConsole(Console):
 def console() -> Console:
     """Make a console on standard output, or on standard error where a file goes to standard output."""
     return PlainConsole(
-        width=output_width(), highlight=False, soft_wrap=False, emoji=False, markup=False, stderr=stdout_is_output()
+        width=output_width(), highlight=False, soft_wrap=False, emoji=False, markup=False, stderr=is_stdout_claimed()
     )
 
 

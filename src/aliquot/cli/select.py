@@ -231,7 +231,7 @@ def write(selection: Selection, evalset: EvalSet, path: Path, form: str) -> None
 
 def _text(selection: Selection, form: str) -> str:
     if form == "csv":
-        return tables.csv_text(selection.to_frame())
+        return tables.format_csv(selection.to_frame())
     return "".join(f"{item}\n" for item in selection.ids)
 
 

@@ -13,7 +13,7 @@ from aliquot.cli import common, render
 from aliquot.cli.render import counting
 from aliquot.errors import OptionError, unknown_name
 from aliquot.io.journal import journal_path
-from aliquot.io.writing import format_name
+from aliquot.io.writing import resolve_ending
 from aliquot.metric_eval.measures import MEASURES, chosen_measures
 from aliquot.simulation.by_annotator import METHODS as ANNOTATOR_METHODS
 from aliquot.simulation.by_annotator import AnnotatorStudy, by_annotator
@@ -270,7 +270,7 @@ def _check_output(output: Path | None) -> None:
     """Refuse before any work what could not be written after it."""
     common.require_writable(output)
     endings = (".json", ".csv", ".tsv", ".parquet")
-    if output is not None and not format_name(output, ".json").removesuffix(".gz").endswith(endings):
+    if output is not None and not resolve_ending(output, ".json").removesuffix(".gz").endswith(endings):
         raise OptionError(f"{output}: unknown ending; use .json, .csv, .tsv or .parquet")
 
 

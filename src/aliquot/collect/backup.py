@@ -13,7 +13,7 @@ from aliquot.collect.campaign import Campaign
 from aliquot.collect.schema import create, is_damage, is_url, make_engine, metadata, remove_beside
 from aliquot.errors import AliquotError, OutputError
 from aliquot.io.formats.campaign import damaged
-from aliquot.io.writing import whole_file
+from aliquot.io.writing import atomic_file
 
 _ROWS = 5_000
 
@@ -26,7 +26,7 @@ def backup(campaign: Campaign, path: str | Path) -> int:
     target = Path(path)
     if target.exists():
         raise OutputError(f"{target}: exists already, and backups are not overwritten; name another file")
-    with whole_file(target) as temporary:
+    with atomic_file(target) as temporary:
         temporary.unlink()
         try:
             if is_url(campaign.store.place):

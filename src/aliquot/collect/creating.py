@@ -28,7 +28,7 @@ from aliquot.core.evalset import EvalSet
 from aliquot.core.selection import Selection
 from aliquot.errors import DataError, OptionError, OutputError
 from aliquot.io.formats import items as item_lines
-from aliquot.io.writing import whole_file
+from aliquot.io.writing import atomic_file
 
 OPEN = "open"
 
@@ -43,7 +43,7 @@ def create_file(path: Path, inputs: Inputs) -> None:
             )
     secret: bytes | None = None
     try:
-        with whole_file(path) as temporary:
+        with atomic_file(path) as temporary:
             temporary.unlink()
             secret = new_secret(key)
             try:
@@ -147,7 +147,7 @@ def _later(connection: Connection, name: str) -> str:
 
 def _data_bytes(evalset: EvalSet) -> bytes:
     encode_line = msgspec.json.Encoder().encode
-    data = b"".join(encode_line(record) + b"\n" for record in item_lines.records(evalset))
+    data = b"".join(encode_line(record) + b"\n" for record in item_lines.iterate_records(evalset))
     return gzip.compress(data, compresslevel=6, mtime=0)
 
 

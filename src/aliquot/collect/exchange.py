@@ -21,7 +21,7 @@ from aliquot.collect.units import Texts, Unit, shown_rows
 from aliquot.core.evalset import EvalSet, ItemId
 from aliquot.errors import OptionError, unknown_name
 from aliquot.io.formats.answers import CELL
-from aliquot.io.formats.tables import csv_text
+from aliquot.io.formats.tables import format_csv
 
 KEY = "key.csv"
 Files = dict[str, bytes]
@@ -110,7 +110,7 @@ class _Key:
     def content(self) -> bytes:
         """Return the key as CSV."""
         ordered = sorted(self.rows, key=lambda row: row[CELL])
-        return csv_text(pl.DataFrame(ordered, schema=dict.fromkeys((CELL, "item", "system"), pl.String))).encode()
+        return format_csv(pl.DataFrame(ordered, schema=dict.fromkeys((CELL, "item", "system"), pl.String))).encode()
 
 
 def write_for(

@@ -9,11 +9,11 @@ from typing import Any
 import msgspec
 import polars as pl
 
-from aliquot.core.columns import values_of
+from aliquot.core.columns import decode_column
 from aliquot.core.evalset import EvalSet
 from aliquot.errors import DataError, OptionError, unknown_name
 from aliquot.io.formats import tables
-from aliquot.io.writing import format_name, write_bytes
+from aliquot.io.writing import resolve_ending, write_bytes
 
 WHAT = ("judgments", "choices")
 FORMATS = ("table", "mqm")
@@ -22,14 +22,14 @@ _MQM = ("system", "doc", "docSegId", "globalSegId", "rater", "source", "target",
 
 def write_table(frame: pl.DataFrame, path: Path | str) -> None:
     """Write a table by the path's ending: .csv, .tsv, .parquet or .jsonl (and .gz of texts)."""
-    name = format_name(path, ".csv").removesuffix(".gz")
+    name = resolve_ending(path, ".csv").removesuffix(".gz")
     if not name.endswith((".jsonl", ".ndjson")):
         if not name.endswith((".csv", ".tsv", ".parquet")):
             raise OptionError(f"{path}: unknown ending; use .csv, .tsv, .jsonl or .parquet")
         tables.write(frame, path)
         return
     encode = msgspec.json.Encoder().encode
-    columns = {column.name: values_of(column) for column in frame}
+    columns = {column.name: decode_column(column) for column in frame}
     lines = ({name: values[row] for name, values in columns.items()} for row in range(frame.height))
     write_bytes(path, b"".join(encode(line) + b"\n" for line in lines))
 

@@ -13,7 +13,7 @@ import msgspec
 from aliquot.collect.protocols import Protocol, Score, Spans, load_protocol, protocol_text
 from aliquot.collect.units import UNIT_ITEMS, Unit, make_units
 from aliquot.core.evalset import EvalSet
-from aliquot.core.origin import origin_of
+from aliquot.core.origin import record_origin
 from aliquot.core.selection import Selection
 from aliquot.errors import AliquotWarning, OptionError, unknown_name
 from aliquot.io.inputs import DataLike, SelectionLike, as_evalset, as_selection
@@ -75,7 +75,9 @@ def gather(
         for note in picked.check(evalset):
             warnings.warn(note, AliquotWarning, 3)
         whole = evalset.n_items == picked.population
-        picked = replace(picked, origin=origin_of(evalset, picked.ids, whole=whole))  # these outputs are what is judged
+        picked = replace(
+            picked, origin=record_origin(evalset, picked.ids, whole=whole)
+        )  # these outputs are what is judged
     settings: dict[str, Any] = {"pairs": pairs, "unit_items": unit_items, "skip_missing": skip_missing}
     if allocate is not None:
         settings["allocate"] = _allocation(allocate, question, budget, picked, chosen, assign)

@@ -31,7 +31,7 @@ from aliquot.errors import AliquotWarning, DataError, FormatError, MissingExtraE
 from aliquot.io.files import read_bytes
 from aliquot.io.formats.campaign import records_frame
 from aliquot.io.formats.table_files import read_frame
-from aliquot.io.formats.tables import csv_text
+from aliquot.io.formats.tables import format_csv
 from aliquot.io.writing import write_bytes
 
 KEY = "key.csv"
@@ -102,13 +102,13 @@ def write_sheets(
             rows += _part_rows(unit, slots, protocol, texts, part, who, key, columns)
         frame = pl.DataFrame(rows, schema=dict.fromkeys(_header(protocol, widest, columns), pl.String))
         written += [
-            (folder / f"{names[who]}.csv", b"\xef\xbb\xbf" + csv_text(frame).encode()),
+            (folder / f"{names[who]}.csv", b"\xef\xbb\xbf" + format_csv(frame).encode()),
             (folder / f"{names[who]}.xlsx", workbook(frame, protocol, columns, widest)),
         ]
     if key:
         key[0]["protocol"] = msgspec.json.encode(protocol).decode()
     table = pl.DataFrame(key, schema=dict.fromkeys(_KEY_COLUMNS, pl.String))
-    written.append((folder / KEY, csv_text(table).encode()))
+    written.append((folder / KEY, format_csv(table).encode()))
     folder.mkdir(exist_ok=True)
     for path, _ in written:
         if path.exists():

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from aliquot.collect.protocols import Protocol, Spans
-from aliquot.core.columns import values_of
-from aliquot.core.conventions import pairs_of
+from aliquot.core.columns import decode_column
+from aliquot.core.conventions import list_language_pairs
 from aliquot.core.evalset import EvalSet, ItemId
 from aliquot.core.selection import Selection
 from aliquot.errors import DataError, OptionError, quoted, unknown_name
@@ -248,10 +248,10 @@ class Texts:
         self.reference = (
             evalset.items["reference"].to_list() if protocol.reference and "reference" in columns else blank
         )
-        self.media = values_of(evalset.items["media"]) if "media" in columns else blank
+        self.media = decode_column(evalset.items["media"]) if "media" in columns else blank
         outputs = evalset.outputs
         self.outputs = {} if outputs is None else {system: outputs[system].to_list() for system in evalset.systems}
-        self.pairs = [(pair or "").replace("_", "-").split("-", 1) for pair in pairs_of(evalset)]
+        self.pairs = [(pair or "").replace("_", "-").split("-", 1) for pair in list_language_pairs(evalset)]
         self.prefilled = _prefilled(evalset, protocol)
 
     def row(self, row: Row, systems: Sequence[str]) -> dict[str, Any]:
@@ -300,7 +300,7 @@ def _prefilled(evalset: EvalSet, protocol: Protocol) -> list[dict[str, list[dict
             f'\'{widget.prefill}\', which the items lack; add it as {{"sysA": [{{"start": 0, "end": 4, '
             '"severity": "minor"}]}'
         )
-    values = values_of(evalset.items[widget.prefill])
+    values = decode_column(evalset.items[widget.prefill])
     known = {severity.name for severity in widget.severities}
     found: list[dict[str, list[dict[str, Any]]]] = []
     for item, by_system in zip(evalset.ids, values, strict=True):

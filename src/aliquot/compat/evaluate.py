@@ -30,10 +30,10 @@ from aliquot.compat.significance import (
     compute_clusters_soft,
     compute_one_minus_pce,
     compute_pairwise_p_values,
-    loaded,
-    metric_pair,
-    score_table,
-    two_tables,
+    load_items,
+    read_score_tables,
+    read_scores,
+    split_metric,
 )
 from aliquot.compat.subset import (
     eval_metrics_correlations,
@@ -81,7 +81,7 @@ __all__ = [
     "precompute_spa_randnorm",
 ]
 
-FIRST = 5
+MIN_ITEMS = 5
 """Items at which the search for parity starts."""
 
 Numbers = Sequence[float] | FloatArray
@@ -103,18 +103,20 @@ def eval_spa(data_new: Data, data_old: Data, metric: Metric = "human", props: Nu
     >>> eval_spa(items[::-1], items, props=[0.25, 0.5])
     [0.894, 0.98]
     """
-    new, old = two_tables(data_new, data_old, metric)
-    return _spa_curve(SoftAccuracy.against(old, len(new)), new, _budgets_of(len(old), props))
+    new, old = read_score_tables(data_new, data_old, metric)
+    return _compute_spa_curve(SoftAccuracy.against(old, len(new)), new, _compute_budgets(len(old), props))
 
 
 def eval_clucor(
     data_new: Data, data_old: Data, metric: Metric = "human", props: Numbers = PROPS
 ) -> tuple[list[int], list[float]]:
     """Number of clusters, and Kendall's tau-b with the old means, of the first new items, for every budget."""
-    items = loaded(data_new, "data_new")
-    new, old = two_tables(items, data_old, metric)
-    budgets = _budgets_of(len(old), props)
-    return _cluster_curve(_cluster_table(items, metric), budgets), _tau_curve(new, old, budgets)
+    items = load_items(data_new, "data_new")
+    new, old = read_score_tables(items, data_old, metric)
+    budgets = _compute_budgets(len(old), props)
+    return _count_clusters_by_budget(_read_cluster_scores(items, metric), budgets), _compute_tau_curve(
+        new, old, budgets
+    )
 
 
 def eval_command_line(
@@ -152,8 +154,8 @@ def eval_spa_par(
     0.375
     """
     del workers
-    new, old = two_tables(data_new, data_old, metric)
-    return _spa_parity(SoftAccuracy.against(old, len(new)), new, spas_tgt, len(old), props)
+    new, old = read_score_tables(data_new, data_old, metric)
+    return _compute_spa_parity(SoftAccuracy.against(old, len(new)), new, spas_tgt, len(old), props)
 
 
 def eval_clucor_par(
@@ -167,9 +169,9 @@ def eval_clucor_par(
 ) -> tuple[float, float]:
     """Return the parities of cluster count and correlation; see `eval_spa_par`."""
     del workers
-    items = loaded(data_new, "data_new")
-    new, old = two_tables(items, data_old, metric)
-    return _clucor_parity(_cluster_table(items, metric), new, old, (clus_tgt, cors_tgt), props)
+    items = load_items(data_new, "data_new")
+    new, old = read_score_tables(items, data_old, metric)
+    return _compute_clucor_parity(_read_cluster_scores(items, metric), new, old, (clus_tgt, cors_tgt), props)
 
 
 # -- parity with random selection ----------------------------------------------------------------------------------
@@ -184,12 +186,12 @@ def precompute_spa_randnorm(
     ones for the parity. Returns mean accuracy for every budget, and the mean parity, which is not exactly 1.
     """
     del workers
-    new, old = _both_scores(data_old, metric)
-    accuracy, budgets = SoftAccuracy.against(old, len(old)), _budgets_of(len(old), props)
-    curves = [_spa_curve(accuracy, new[order], budgets) for order in random_orders(len(old), 0, random_seeds)]
+    new, old = _read_both_scores(data_old, metric)
+    accuracy, budgets = SoftAccuracy.against(old, len(old)), _compute_budgets(len(old), props)
+    curves = [_compute_spa_curve(accuracy, new[order], budgets) for order in random_orders(len(old), 0, random_seeds)]
     target = np.mean(curves, axis=0)
     parities = [
-        _spa_parity(accuracy, new[order], target, len(old), props)
+        _compute_spa_parity(accuracy, new[order], target, len(old), props)
         for order in random_orders(len(old), random_seeds, 2 * random_seeds)
     ]
     return target, float(np.mean(parities))
@@ -200,13 +202,13 @@ def precompute_clucor_randnorm(
 ) -> tuple[tuple[FloatArray, FloatArray], tuple[float, float]]:
     """Counts and correlations of random selection by budget, and their parities; see `precompute_spa_randnorm`."""
     del workers
-    new, old = _both_scores(data_old, metric)
-    budgets = _budgets_of(len(old), props)
+    new, old = _read_both_scores(data_old, metric)
+    budgets = _compute_budgets(len(old), props)
     orders = list(random_orders(len(old), 0, random_seeds))
-    counts = np.mean([_cluster_curve(new[order], budgets) for order in orders], axis=0)
-    correlations = np.mean([_tau_curve(new[order], old, budgets) for order in orders], axis=0)
+    counts = np.mean([_count_clusters_by_budget(new[order], budgets) for order in orders], axis=0)
+    correlations = np.mean([_compute_tau_curve(new[order], old, budgets) for order in orders], axis=0)
     parities = [
-        _clucor_parity(new[order], new[order], old, (counts, correlations), props)
+        _compute_clucor_parity(new[order], new[order], old, (counts, correlations), props)
         for order in random_orders(len(old), random_seeds, 2 * random_seeds)
     ]
     clusters, correlation = np.mean(parities, axis=0).tolist()
@@ -243,66 +245,66 @@ def eval_clucor_par_randnorm(
 # -- what goes in --------------------------------------------------------------------------------------------------
 
 
-def _cluster_table(items: Sequence[Item], metric: Metric) -> FloatArray:
+def _read_cluster_scores(items: Sequence[Item], metric: Metric) -> FloatArray:
     """Clusters are made of the new items' own systems, and of the first of two metrics."""
-    return score_table(items, metric_pair(metric)[0], name="data_new")
+    return read_scores(items, split_metric(metric)[0], name="data_new")
 
 
-def _both_scores(data_old: Data, metric: Metric) -> tuple[FloatArray, FloatArray]:
+def _read_both_scores(data_old: Data, metric: Metric) -> tuple[FloatArray, FloatArray]:
     """Read the old items' scores twice: as those of a selection to come, and as the truth."""
-    items = loaded(data_old, "data_old")
-    return two_tables(items, items, metric)
+    items = load_items(data_old, "data_old")
+    return read_score_tables(items, items, metric)
 
 
 # -- replaying an order on tables of scores ----------------------------------------------------------------------------
 
 
-def _spa_curve(accuracy: SoftAccuracy, new: FloatArray, budgets: Sequence[int]) -> list[float]:
+def _compute_spa_curve(accuracy: SoftAccuracy, new: FloatArray, budgets: Sequence[int]) -> list[float]:
     """Soft pairwise accuracy of the first k new items, for every budget k."""
     return [accuracy.of(new[:k]) for k in budgets]
 
 
-def _cluster_curve(table: FloatArray, budgets: Sequence[int]) -> list[int]:
+def _count_clusters_by_budget(table: FloatArray, budgets: Sequence[int]) -> list[int]:
     """Count clusters on the first k items, for every budget k."""
     return [cluster_count(table[:k]) for k in budgets]
 
 
-def _tau_curve(new: FloatArray, old: FloatArray, budgets: Iterable[int]) -> list[float]:
+def _compute_tau_curve(new: FloatArray, old: FloatArray, budgets: Iterable[int]) -> list[float]:
     """Kendall's tau-b of the means on the first k new items with those on the old ones, for every budget k."""
     means = np.array([column_means(new[:k]) for k in budgets])
     return [float(value) for value in tau_b(means, column_means(old))]
 
 
-def _spa_parity(accuracy: SoftAccuracy, new: FloatArray, targets: Numbers, items: int, props: Numbers) -> float:
+def _compute_spa_parity(accuracy: SoftAccuracy, new: FloatArray, targets: Numbers, items: int, props: Numbers) -> float:
     """Parity of soft pairwise accuracy; `items` is the number of old ones."""
-    return _parity(accuracy.of_prefixes(new, FIRST), targets, len(new), items, props)
+    return _compute_parity(accuracy.of_prefixes(new, MIN_ITEMS), targets, len(new), items, props)
 
 
-def _clucor_parity(
+def _compute_clucor_parity(
     cluster_table: FloatArray, new: FloatArray, old: FloatArray, targets: tuple[Numbers, Numbers], props: Numbers
 ) -> tuple[float, float]:
     """Parities of cluster count and correlation."""
-    correlations = _tau_curve(new, old, range(FIRST, len(new) + 1)) if len(new) >= FIRST else []
-    clusters = _parity(cluster_counts(cluster_table, FIRST), targets[0], len(new), len(old), props)
-    return clusters, _parity(correlations, targets[1], len(new), len(old), props)
+    correlations = _compute_tau_curve(new, old, range(MIN_ITEMS, len(new) + 1)) if len(new) >= MIN_ITEMS else []
+    clusters = _compute_parity(cluster_counts(cluster_table, MIN_ITEMS), targets[0], len(new), len(old), props)
+    return clusters, _compute_parity(correlations, targets[1], len(new), len(old), props)
 
 
-def _parity(values: Iterable[float], targets: Numbers, new_items: int, old_items: int, props: Numbers) -> float:
+def _compute_parity(values: Iterable[float], targets: Numbers, new_items: int, old_items: int, props: Numbers) -> float:
     """Mean over budgets of (items that reach the target) / budget; as in zip, what is longer is cut."""
     wanted = np.array([target for target, _ in zip(targets, props, strict=False)], dtype=np.float64)
     shares = np.array([share for _, share in zip(targets, props, strict=False)], dtype=np.float64)
     if not len(wanted):
         raise OptionError("there are no targets or no props; give one target for every budget")
-    reached = _first_reached(values, wanted, new_items)
+    reached = _count_items_to_targets(values, wanted, new_items)
     return float(np.mean(reached / (old_items * shares)))
 
 
-def _first_reached(values: Iterable[float], targets: FloatArray, last: int) -> IntArray:
-    """Number of items, from `FIRST` on, at which each target is reached first; `last` where it never is."""
-    if last < FIRST:
-        raise DataError(f"data_new has {last} items; parity is searched from {FIRST} items on")
+def _count_items_to_targets(values: Iterable[float], targets: FloatArray, last: int) -> IntArray:
+    """Number of items, from `MIN_ITEMS` on, at which each target is reached first; `last` where it never is."""
+    if last < MIN_ITEMS:
+        raise DataError(f"data_new has {last} items; parity is searched from {MIN_ITEMS} items on")
     reached, waiting = np.full(len(targets), last), np.ones(len(targets), dtype=np.bool_)
-    for k, value in enumerate(values, start=FIRST):
+    for k, value in enumerate(values, start=MIN_ITEMS):
         now = waiting & (value >= targets)
         reached[now] = k
         waiting &= ~now
@@ -314,7 +316,7 @@ def _first_reached(values: Iterable[float], targets: FloatArray, last: int) -> I
     return reached
 
 
-def _budgets_of(items: int, props: Numbers) -> list[int]:
+def _compute_budgets(items: int, props: Numbers) -> list[int]:
     """Return numbers of items, rounded down as there."""
     budgets = [int(items * share) for share in props]
     for k, share in zip(budgets, props, strict=True):

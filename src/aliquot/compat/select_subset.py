@@ -13,7 +13,7 @@ import numpy as np
 from scipy.stats import rankdata
 
 from aliquot.core.evalset import EvalSet
-from aliquot.core.registry import refuse_unknown
+from aliquot.core.registry import require_known_parameters
 from aliquot.errors import DataError, OptionError
 from aliquot.io.formats import items as item_lines
 from aliquot.io.load import load
@@ -63,7 +63,9 @@ def basic(
     if kwargs.pop("return_model", False):
         raise OptionError("'return_model' has no counterpart: aliquot's methods are deterministic and need no model")
     given = {"metric": metric, "budget": budget, "seed": seed, "load_model": load_model} | kwargs
-    utility = _utility(items, method, {key: _scalar(value) for key, value in given.items() if value is not None})
+    utility = _compute_utility(
+        items, method, {key: _to_python_number(value) for key, value in given.items() if value is not None}
+    )
     for item, value in zip(items, utility.tolist(), strict=True):
         item[UTILITY] = value
     return [items[row] for row in np.argsort(-utility, kind="stable")]
@@ -75,36 +77,36 @@ def random_utility(items: int, seed: int) -> FloatArray:
     return np.array([draw.random() for _ in range(items)])
 
 
-def _utility(items: list[Item], method: str, given: dict[str, Any]) -> FloatArray:
+def _compute_utility(items: list[Item], method: str, given: dict[str, Any]) -> FloatArray:
     """Return one number for each item, higher first, by subset2evaluate's method and arguments."""
     found = lookup(method)[0]
     if found.name == "mixture":
-        return _combined(items, **_own(method, _combined, given))
+        return _combine_utilities(items, **_select_arguments(method, _combine_utilities, given))
     if found.name == "random":
         return random_utility(len(items), given.get("seed", 0))
     if "load_model" in given:
-        return _by_model(items, method, given["load_model"], given)
+        return _predict_utility(items, method, given["load_model"], given)
     if found.name == "metric_cons" and "rank" not in given:
-        return _consistency(to_evalset(items), **_own(method, _consistency, given))
+        return _compute_consistency(to_evalset(items), **_select_arguments(method, _compute_consistency, given))
     if found.kind == "subset" and "budget" not in given:
         raise OptionError(f"'{method}' chooses a subset; say how many items with budget=")
     # A utility orders all items, whatever the budget; only subsets depend on it.
     wanted = given["budget"] if found.kind == "subset" else None
-    evalset = to_evalset(_with_features(items, given))
-    selection = select(evalset, method, wanted, seed=given.get("seed", 0), **_translated(found, given))
+    evalset = to_evalset(_choose_features(items, given))
+    selection = select(evalset, method, wanted, seed=given.get("seed", 0), **_translate_arguments(found, given))
     utility = np.zeros(len(items))
     utility[np.array(selection.ids, dtype=np.int64)] = 1.0 if selection.utility is None else selection.utility
     return _SIGN.get(method, 1.0) * utility
 
 
-def _own(method: str, function: Callable[..., FloatArray], given: dict[str, Any]) -> dict[str, Any]:
+def _select_arguments(method: str, function: Callable[..., FloatArray], given: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments that are the function's own; refuse those that nobody takes."""
     own = list(inspect.signature(function).parameters)[1:]
-    refuse_unknown(method, [*own, *_COMMON], given)
+    require_known_parameters(method, [*own, *_COMMON], given)
     return {key: value for key, value in given.items() if key in own}
 
 
-def _combined(
+def _combine_utilities(
     items: list[Item], methods: Sequence[Any] = (), operation: str = "avg", normalize: str = "rank"
 ) -> FloatArray:
     """Average or multiply the utilities of several methods, brought to one scale; what is constant counts as 0."""
@@ -114,7 +116,7 @@ def _combined(
     if not all(isinstance(part, dict) and "method" in part for _, part in weighted):
         raise OptionError(f"combinator: methods is {methods!r}; give a dictionary with a 'method' for each")
     parts = [{key: value for key, value in part.items() if value is not None} for _, part in weighted]
-    table = np.array([_utility(items, part.pop("method"), part) for part in parts])
+    table = np.array([_compute_utility(items, part.pop("method"), part) for part in parts])
     if normalize == "rank":
         table = rankdata(table, axis=1)
     elif normalize in ("zscore", "01"):
@@ -130,7 +132,7 @@ def _combined(
     return np.asarray(np.average(table, axis=0, weights=[abs(weight) for weight, _ in weighted]))
 
 
-def _consistency(evalset: EvalSet, metric: str | None = None, metric_target: str | None = None) -> FloatArray:
+def _compute_consistency(evalset: EvalSet, metric: str | None = None, metric_target: str | None = None) -> FloatArray:
     """Return the tau-c of each item's scores with the system means, of another score if one is given.
 
     Means tie where they tie in subset2evaluate, which does not round (`aliquot select` does).
@@ -149,7 +151,7 @@ def column_means(table: FloatArray) -> FloatArray:
     return np.asarray(np.ascontiguousarray(table.T).mean(axis=1))
 
 
-def _by_model(items: list[Item], method: str, model: Any, given: dict[str, Any]) -> FloatArray:
+def _predict_utility(items: list[Item], method: str, model: Any, given: dict[str, Any]) -> FloatArray:
     """Utilities by models that the caller loaded."""
     found, implied = lookup(method)
     if found.name != "pretrained":
@@ -160,7 +162,7 @@ def _by_model(items: list[Item], method: str, model: Any, given: dict[str, Any])
     return np.asarray(-values if bound.get("reverse") else values, dtype=np.float64)
 
 
-def _with_features(items: list[Item], given: dict[str, Any]) -> list[Item]:
+def _choose_features(items: list[Item], given: dict[str, Any]) -> list[Item]:
     """Leave each item the one output that k-means is to embed, the first or a random one, where that is asked for."""
     features = given.get("features")
     if features not in ("tgt_0", "tgt_rand"):
@@ -172,7 +174,7 @@ def _with_features(items: list[Item], given: dict[str, Any]) -> list[Item]:
     return [{"tgt": {"output": row[0] if features == "tgt_0" else draw.choice(row)}} for row in texts]
 
 
-def _translated(method: Method, given: dict[str, Any]) -> dict[str, Any]:
+def _translate_arguments(method: Method, given: dict[str, Any]) -> dict[str, Any]:
     """Turn subset2evaluate's keyword arguments into ours; a metric is ignored, as there, by methods without one."""
     ours = {key: value for key, value in given.items() if key not in _COMMON[1:]}
     if method.name not in ("diversity", *_SEARCHES) and "metric" not in method.parameters:
@@ -211,18 +213,18 @@ def to_evalset(data: Sequence[Item]) -> EvalSet:
     """Make an EvalSet of a list of items; ids are positions, because the lists need none."""
     if not data:
         raise DataError("the list of items is empty")
-    encode = msgspec.json.Encoder(enc_hook=_plain).encode
+    encode = msgspec.json.Encoder(enc_hook=_to_python_value).encode
     lines = [encode({**item, "i": position}) for position, item in enumerate(data)]
     evalset = item_lines.read(b"\n".join(lines), "items")
     return evalset.with_human("human") if "human" in evalset.scores else evalset
 
 
-def _scalar(value: Any) -> Any:
+def _to_python_number(value: Any) -> Any:
     """Return one of numpy's numbers as Python's, which seeds and budgets must be."""
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _plain(value: object) -> object:
+def _to_python_value(value: object) -> object:
     """Return numpy's numbers and arrays, which subset2evaluate writes into items, as Python's."""
     if isinstance(value, np.generic | np.ndarray):
         return value.tolist()
@@ -232,5 +234,5 @@ def _plain(value: object) -> object:
 def as_items(data: Sequence[Item] | str | Path) -> list[Item]:
     """Return shallow copies of the items, loading them first where a path or descriptor is given."""
     if isinstance(data, str | Path):
-        return list(item_lines.records(load(data)))
+        return list(item_lines.iterate_records(load(data)))
     return [dict(item) for item in data]

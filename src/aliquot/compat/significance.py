@@ -43,7 +43,7 @@ Metric = str | tuple[str, str]
 _REMEDY = "subset2evaluate's measures need every score: leave out the items or systems that lack it"
 
 
-def loaded(data: Data, name: str) -> Sequence[Item]:
+def load_items(data: Data, name: str) -> Sequence[Item]:
     """Return the items as they are, or load them; `name` is the argument's, for the message."""
     items = as_items(data) if isinstance(data, str | Path) else data
     if not len(items):
@@ -51,10 +51,10 @@ def loaded(data: Data, name: str) -> Sequence[Item]:
     return items
 
 
-def metric_pair(metric: Metric) -> tuple[str, str]:
+def split_metric(metric: Metric) -> tuple[str, str]:
     """Return the score for the new and the one for the old items.
 
-    >>> metric_pair("human"), metric_pair(("COMET", "human"))
+    >>> split_metric("human"), split_metric(("COMET", "human"))
     (('human', 'human'), ('COMET', 'human'))
     """
     if isinstance(metric, str):
@@ -65,7 +65,7 @@ def metric_pair(metric: Metric) -> tuple[str, str]:
     return metric
 
 
-def systems_of(items: Sequence[Item], name: str = "data") -> list[str]:
+def list_systems(items: Sequence[Item], name: str = "data") -> list[str]:
     """Return the systems of the first item, which subset2evaluate takes for those of all."""
     scores = items[0].get("scores")
     if not isinstance(scores, dict) or not scores:
@@ -73,37 +73,37 @@ def systems_of(items: Sequence[Item], name: str = "data") -> list[str]:
     return list(scores)
 
 
-def score_table(
+def read_scores(
     items: Sequence[Item], metric: str, systems: Sequence[str] | None = None, name: str = "data"
 ) -> FloatArray:
     """Read one score of all items and systems (by default those of the first item); `name` is for messages.
 
-    >>> score_table([{"scores": {"A": {"m": 1}, "B": {"m": 2.5}}}], "m")
+    >>> read_scores([{"scores": {"A": {"m": 1}, "B": {"m": 2.5}}}], "m")
     array([[1. , 2.5]])
     """
-    wanted = systems_of(items, name) if systems is None else systems
+    wanted = list_systems(items, name) if systems is None else systems
     try:
         rows = [[item["scores"][system][metric] for system in wanted] for item in items]
         table = np.array(rows)
     except (KeyError, TypeError, ValueError):
-        _explain(items, metric, wanted, name)
+        _raise_missing_score(items, metric, wanted, name)
     if table.dtype.kind not in "biuf" or not np.isfinite(table).all():
-        _explain(items, metric, wanted, name)
+        _raise_missing_score(items, metric, wanted, name)
     # Single precision stays: subset2evaluate averages numpy's float32 scores as such.
     return table if table.dtype.kind == "f" else table.astype(np.float64)
 
 
-def two_tables(data_new: Data, data_old: Data, metric: Metric) -> tuple[FloatArray, FloatArray]:
+def read_score_tables(data_new: Data, data_old: Data, metric: Metric) -> tuple[FloatArray, FloatArray]:
     """Read the new and the old items' scores of the old items' systems, of which there must be two."""
-    new, old = loaded(data_new, "data_new"), loaded(data_old, "data_old")
-    metric_new, metric_old = metric_pair(metric)
-    systems = systems_of(old, "data_old")
+    new, old = load_items(data_new, "data_new"), load_items(data_old, "data_old")
+    metric_new, metric_old = split_metric(metric)
+    systems = list_systems(old, "data_old")
     if len(systems) < 2:
         raise DataError(f"data_old has one system, {quoted(systems)}; there is nothing to compare")
-    return score_table(new, metric_new, systems, "data_new"), score_table(old, metric_old, systems, "data_old")
+    return read_scores(new, metric_new, systems, "data_new"), read_scores(old, metric_old, systems, "data_old")
 
 
-def _explain(items: Sequence[Item], metric: str, systems: Sequence[str], name: str) -> NoReturn:
+def _raise_missing_score(items: Sequence[Item], metric: str, systems: Sequence[str], name: str) -> NoReturn:
     """Raise for the first score that cannot be used, with the reason."""
     for number, item in enumerate(items):
         scores = item.get("scores") or {}
@@ -124,7 +124,7 @@ def _explain(items: Sequence[Item], metric: str, systems: Sequence[str], name: s
 
 
 _ALPHA = 0.05
-_FEWEST = 3
+_MIN_ITEMS = 3
 """Items below which everything is one cluster."""
 
 
@@ -138,7 +138,7 @@ def compute_clusters(data: Data, metric: Metric = "human") -> list[list[str]]:
     systems, table = _read(data, metric)
     order = _order(table)
     ranked = [systems[place] for place in order]
-    if len(table) < _FEWEST:
+    if len(table) < _MIN_ITEMS:
         return [ranked]
     starts = [*(1 + np.flatnonzero(_starts(table[:, order]))).tolist(), len(ranked)]
     return [ranked[start:end] for start, end in zip([0, *starts[:-1]], starts, strict=True)]
@@ -147,7 +147,7 @@ def compute_clusters(data: Data, metric: Metric = "human") -> list[list[str]]:
 def compute_clusters_pvalues(data: Data, metric: Metric = "human") -> list[float]:
     """P-values of each system against the one just above, 1 where the two are the same; none below three items."""
     _, table = _read(data, metric)
-    if len(table) < _FEWEST:
+    if len(table) < _MIN_ITEMS:
         return []
     same, p_values = _neighbours(table[:, _order(table)])
     return [float(value) for value in np.where(same, 1.0, p_values)]
@@ -155,13 +155,13 @@ def compute_clusters_pvalues(data: Data, metric: Metric = "human") -> list[float
 
 def compute_clusters_soft(data: Data, metric: Metric = "human") -> list[float] | list[list[str]]:
     """Return `compute_clusters_pvalues`, but for fewer than three items all systems as one cluster, as there."""
-    items = loaded(data, "data")
-    return compute_clusters(items, metric) if len(items) < _FEWEST else compute_clusters_pvalues(items, metric)
+    items = load_items(data, "data")
+    return compute_clusters(items, metric) if len(items) < _MIN_ITEMS else compute_clusters_pvalues(items, metric)
 
 
 def cluster_count(table: FloatArray) -> int:
     """Return the number of clusters of an items x systems table."""
-    return 1 if len(table) < _FEWEST else 1 + int(_starts(table[:, _order(table)]).sum())
+    return 1 if len(table) < _MIN_ITEMS else 1 + int(_starts(table[:, _order(table)]).sum())
 
 
 def cluster_counts(table: FloatArray, first: int) -> Iterator[int]:
@@ -171,9 +171,9 @@ def cluster_counts(table: FloatArray, first: int) -> Iterator[int]:
 
 
 def _read(data: Data, metric: Metric) -> tuple[list[str], FloatArray]:
-    items = loaded(data, "data")
-    systems = systems_of(items)
-    return systems, score_table(items, metric_pair(metric)[0], systems)
+    items = load_items(data, "data")
+    systems = list_systems(items)
+    return systems, read_scores(items, split_metric(metric)[0], systems)
 
 
 def _order(table: FloatArray) -> IntArray:

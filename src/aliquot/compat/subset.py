@@ -20,11 +20,11 @@ from aliquot.compat.significance import (
     SoftAccuracy,
     cluster_count,
     compute_clusters,
-    loaded,
-    metric_pair,
-    score_table,
-    systems_of,
-    two_tables,
+    list_systems,
+    load_items,
+    read_score_tables,
+    read_scores,
+    split_metric,
 )
 from aliquot.errors import DataError, OptionError, quoted, unknown_name
 from aliquot.stats.arrays import FloatArray, is_constant
@@ -40,7 +40,7 @@ def eval_subset_spa(data_new: Data, data_old: Data, metric: Metric = "human") ->
     >>> eval_subset_spa(items[:5], items)
     0.86
     """
-    new, old = two_tables(data_new, data_old, metric)
+    new, old = read_score_tables(data_new, data_old, metric)
     return SoftAccuracy.against(old, len(new)).of(new)
 
 
@@ -49,7 +49,7 @@ def eval_subset_pairwise_accuracy(data_new: Data, data_old: Data, metric: Metric
 
     A tie counts as "not below", so that the result depends on the order of the systems where means tie.
     """
-    new, old = two_tables(data_new, data_old, metric)
+    new, old = read_score_tables(data_new, data_old, metric)
     return _order_agreement(column_means(new), column_means(old))
 
 
@@ -75,7 +75,7 @@ def _order_agreement(new: FloatArray, old: FloatArray) -> float:
 
 def eval_subset_top(data_new: Data, data_old: Data, metric: Metric = "human") -> float:
     """Where the new items' best system stands among the old items' systems: 1 for the best, 0 for the last."""
-    metric_new, metric_old = metric_pair(metric)
+    metric_new, metric_old = split_metric(metric)
     new, old = get_model_absolute(data_new, metric_new), get_model_absolute(data_old, metric_old)
     if len(old) < 2:
         raise DataError(f"data_old has one system, {quoted(old)}; there is nothing to compare")
@@ -95,7 +95,7 @@ def eval_subset_correlation(
     """
     if correlation not in get_args(Correlation):
         raise OptionError(f"correlation is {correlation!r}; give one of {quoted(get_args(Correlation))}")
-    new, old = (column_means(table) for table in two_tables(data_new, data_old, metric))
+    new, old = (column_means(table) for table in read_score_tables(data_new, data_old, metric))
     if correlation == "kendall":
         return float(tau_b(new[None, :], old)[0])
     if (new == new[0]).all() or (old == old[0]).all():
@@ -127,7 +127,7 @@ def eval_subset_error(data_new: Data, data_old: Data, metric: Metric = "human", 
     """Mean absolute, mean squared or root mean squared error of the system means."""
     if error not in get_args(Error):
         raise OptionError(f"error is {error!r}; give one of {quoted(get_args(Error))}")
-    new, old = (column_means(table) for table in two_tables(data_new, data_old, metric))
+    new, old = (column_means(table) for table in read_score_tables(data_new, data_old, metric))
     if error == "absolute":
         return float(np.mean(np.abs(old - new)))
     squared = float(np.mean((old - new) ** 2))
@@ -136,8 +136,8 @@ def eval_subset_error(data_new: Data, data_old: Data, metric: Metric = "human", 
 
 def eval_subset_clusters(data: Data, metric: Metric = "human") -> int:
     """Return the number of clusters of systems."""
-    items = loaded(data, "data")
-    return cluster_count(score_table(items, metric_pair(metric)[0]))
+    items = load_items(data, "data")
+    return cluster_count(read_scores(items, split_metric(metric)[0]))
 
 
 def eval_subset_clusters_top(
@@ -155,9 +155,9 @@ def get_model_absolute(data_new: Data, metric: str = "human") -> dict[str, float
     >>> get_model_absolute([{"scores": {"A": {"m": 1.0}}}, {"scores": {"A": {"m": 2.0}}}], "m")
     {'A': 1.5}
     """
-    items = loaded(data_new, "data")
-    systems = systems_of(items)
-    return dict(zip(systems, column_means(score_table(items, metric, systems)).tolist(), strict=True))
+    items = load_items(data_new, "data")
+    systems = list_systems(items)
+    return dict(zip(systems, column_means(read_scores(items, metric, systems)).tolist(), strict=True))
 
 
 def get_model_ordering(data_new: Data, metric: str = "human") -> dict[str, int]:
@@ -174,11 +174,11 @@ def eval_metrics_correlations(data: Data, metric_target: str = "human", display:
     >>> {name: round(value, 3) for name, value in eval_metrics_correlations(items).items()}
     {'m': 0.958, 'n': -1.0}
     """
-    items = loaded(data, "data")
-    systems = systems_of(items)
-    target = score_table(items, metric_target, systems).ravel()
+    items = load_items(data, "data")
+    systems = list_systems(items)
+    target = read_scores(items, metric_target, systems).ravel()
     names: Sequence[str] = [name for name in items[0]["scores"][systems[0]] if name != metric_target]
-    found = {name: _pearson(score_table(items, name, systems).ravel(), target) for name in names}
+    found = {name: _pearson(read_scores(items, name, systems).ravel(), target) for name in names}
     ordered = dict(sorted(found.items(), key=lambda pair: (np.isnan(pair[1]), -pair[1])))
     if display:
         sys.stdout.write("".join(f"{name:<40} {value:.1%}\n" for name, value in ordered.items()))

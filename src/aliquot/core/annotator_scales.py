@@ -19,7 +19,7 @@ from aliquot.stats.annotator_scales import (
 from aliquot.stats.arrays import FloatArray, encode_labels, nan_std
 
 _REMEDY = "correct or leave out these judgments"
-_SHOWN = 5
+_MAX_NOTES = 5
 
 
 def annotator_notes(evalset: EvalSet) -> list[str]:
@@ -29,10 +29,10 @@ def annotator_notes(evalset: EvalSet) -> list[str]:
     >>> annotator_notes(aliquot.synthetic(items=60, systems=3, seed=2))
     []
     """
-    return list(evalset.derived("annotator notes", _annotator_notes))
+    return list(evalset.derived("annotator notes", _collect_notes))
 
 
-def _annotator_notes(evalset: EvalSet) -> list[str]:
+def _collect_notes(evalset: EvalSet) -> list[str]:
     if evalset.judgments is None:
         return []
     table = evalset.judgments.answers().filter(pl.col("value").is_not_null() & pl.col("annotator").is_not_null())
@@ -45,35 +45,42 @@ def _annotator_notes(evalset: EvalSet) -> list[str]:
     parts = list(table.group_by(groups, maintain_order=True))
     for key, part in parts:
         about = ", ".join(str(name) for name in key if name is not None and len(parts) > 1)
-        notes += _notes_of(evalset, part, f" ({about})" if about else "")
-    return [*notes[:_SHOWN], *([f"{len(notes) - _SHOWN} more annotators like these"] if len(notes) > _SHOWN else [])]
+        notes += _describe_group(evalset, part, f" ({about})" if about else "")
+    return [
+        *notes[:_MAX_NOTES],
+        *([f"{len(notes) - _MAX_NOTES} more annotators like these"] if len(notes) > _MAX_NOTES else []),
+    ]
 
 
-def _notes_of(evalset: EvalSet, table: pl.DataFrame, about: str) -> list[str]:
+def _describe_group(evalset: EvalSet, table: pl.DataFrame, about: str) -> list[str]:
     names = table["annotator"].unique(maintain_order=True).to_list()
     values, annotator = table["value"].to_numpy().astype(np.float64), encode_labels(table["annotator"].to_list())
     scales = find_scale_mismatches(values, annotator)
-    notes = [_scale_note(found, names[found.annotator], about) for found in scales]
+    notes = [_describe_other_scale(found, names[found.annotator], about) for found in scales]
     told = {found.annotator for found in scales}
-    parts = [_others(table, values, ["item", "system"]), _metrics(evalset, table), _others(table, values, ["system"])]
-    reference = _mean_of([part for part in parts if part is not None and np.isfinite(part).any()])
+    parts = [
+        _average_others(table, values, ["item", "system"]),
+        _gather_mean_metric(evalset, table),
+        _average_others(table, values, ["system"]),
+    ]
+    reference = _average_standardised([part for part in parts if part is not None and np.isfinite(part).any()])
     reversed_ones = [] if reference is None else find_reversed_annotators(values, annotator, reference)
     notes += [
-        _reversed_note(turned, names[turned.annotator], about)
+        _describe_reversed(turned, names[turned.annotator], about)
         for turned in reversed_ones
         if turned.annotator not in told
     ]
     return notes
 
 
-def _scale_note(found: ScaleMismatch, name: str, about: str) -> str:
+def _describe_other_scale(found: ScaleMismatch, name: str, about: str) -> str:
     ends = f"80% of {found.judgments} judgments are between {found.own[0]:g} and {found.own[1]:g}"
     others = f"those of the others typically between {found.others[0]:g} and {found.others[1]:g}"
     kind = "has flipped signs" if found.factor < 0 else "uses another scale"
     return f"annotator '{name}'{about} {kind}: {ends}, {others}; {_REMEDY}"
 
 
-def _reversed_note(turned: ReversedAnnotator, name: str, about: str) -> str:
+def _describe_reversed(turned: ReversedAnnotator, name: str, about: str) -> str:
     return (
         f"annotator '{name}'{about} judges the wrong way round: correlation {turned.correlation:.2f} with the other "
         f"annotators and metrics over {turned.judgments} judgments, where that of the others is typically "
@@ -81,7 +88,7 @@ def _reversed_note(turned: ReversedAnnotator, name: str, about: str) -> str:
     )
 
 
-def _mean_of(parts: list[FloatArray]) -> FloatArray | None:
+def _average_standardised(parts: list[FloatArray]) -> FloatArray | None:
     """The mean of standardised references, so that what one annotator may dispute does not decide alone."""
     if not parts:
         return None
@@ -92,7 +99,7 @@ def _mean_of(parts: list[FloatArray]) -> FloatArray | None:
     )
 
 
-def _others(table: pl.DataFrame, values: FloatArray, keys: list[str]) -> FloatArray | None:
+def _average_others(table: pl.DataFrame, values: FloatArray, keys: list[str]) -> FloatArray | None:
     """The mean of the other annotators on the same output (or system); NaN where there is none."""
     cell = encode_labels(table.select(keys).rows())
     own = encode_labels(list(zip(cell.tolist(), table["annotator"].to_list(), strict=True)))
@@ -105,7 +112,7 @@ def _others(table: pl.DataFrame, values: FloatArray, keys: list[str]) -> FloatAr
     return found
 
 
-def _metrics(evalset: EvalSet, table: pl.DataFrame) -> FloatArray | None:
+def _gather_mean_metric(evalset: EvalSet, table: pl.DataFrame) -> FloatArray | None:
     """The mean of all standardised metrics on the judged output."""
     mean = mean_metric(evalset)
     return None if mean is None else mean[evalset.cell_index(table["item"], table["system"])]
@@ -113,11 +120,11 @@ def _metrics(evalset: EvalSet, table: pl.DataFrame) -> FloatArray | None:
 
 def mean_metric(evalset: EvalSet) -> FloatArray | None:
     """Return the mean of all standardised metrics, items x systems; None without metrics."""
-    mean: FloatArray | None = evalset.derived("mean of standardised metrics", _standardised_mean)
+    mean: FloatArray | None = evalset.derived("mean of standardised metrics", _average_metrics)
     return mean
 
 
-def _standardised_mean(evalset: EvalSet) -> FloatArray | None:
+def _average_metrics(evalset: EvalSet) -> FloatArray | None:
     names = usable_metrics(evalset)
     if not names:
         return None

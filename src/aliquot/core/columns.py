@@ -1,8 +1,8 @@
 """Columns of loose records, the checks of EvalSet's tables, and cells gathered into arrays.
 
-Invariant: `values_of(column_of(values)) == values`. Plain values become a native column; whatever else JSON can hold
-(lists, objects, mixtures) is kept as its JSON text in a struct with the single field `json`, so that a column says by
-its type what it is, in memory and in Parquet.
+Invariant: `decode_column(encode_column(values)) == values`. Plain values become a native column; other JSON values
+(lists, objects, mixtures) are kept as JSON text in a struct with the single field `json`, so that the dtype tells
+them apart, in memory and in Parquet.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ if TYPE_CHECKING:  # these two import this file
 
 JSON_DTYPE = pl.Struct({"json": pl.String})
 _NONE = type(None)
-_NATIVE: tuple[tuple[set[type], pl.DataType], ...] = (
+_NATIVE_TYPES: tuple[tuple[set[type], pl.DataType], ...] = (
     ({_NONE}, pl.Null()),
     ({str, _NONE}, pl.String()),
     ({bool, _NONE}, pl.Boolean()),
     ({int, _NONE}, pl.Int64()),
     ({int, float, _NONE}, pl.Float64()),
 )
-_EXACT = 2**53  # beyond it a float column would round an integer
+_MAX_EXACT_INTEGER = 2**53  # beyond it a float column would round an integer
 
 
-def column_of(name: str, values: Sequence[Any]) -> pl.Series:
+def encode_column(name: str, values: Sequence[Any]) -> pl.Series:
     """Make a column of values as they came out of JSON.
 
-    >>> column_of("refs", [["a", "b"], None]).dtype == JSON_DTYPE
+    >>> encode_column("refs", [["a", "b"], None]).dtype == JSON_DTYPE
     True
     """
     kinds = set(map(type, values))
-    for accepted, dtype in _NATIVE:
-        if kinds <= accepted and (float not in accepted or _exact_as_floats(values)):
+    for accepted, dtype in _NATIVE_TYPES:
+        if kinds <= accepted and (float not in accepted or _fit_float64(values)):
             try:
                 return pl.Series(name, values, dtype=dtype, strict=True)
             except (OverflowError, TypeError, pl.exceptions.PolarsError):  # an integer beyond 64 bits
@@ -52,47 +52,47 @@ def column_of(name: str, values: Sequence[Any]) -> pl.Series:
     return pl.Series(name, encoded, dtype=JSON_DTYPE)
 
 
-def _exact_as_floats(values: Sequence[Any]) -> bool:
-    return all(-_EXACT <= value <= _EXACT for value in values if type(value) is int)
+def _fit_float64(values: Sequence[Any]) -> bool:
+    return all(-_MAX_EXACT_INTEGER <= value <= _MAX_EXACT_INTEGER for value in values if type(value) is int)
 
 
-def values_of(column: pl.Series) -> list[Any]:
-    """Return the values of a column as `column_of` was given them."""
+def decode_column(column: pl.Series) -> list[Any]:
+    """Return the values of a column as `encode_column` was given them."""
     values = column.to_list()
     if column.dtype != JSON_DTYPE:
         return values
     return [None if value is None or value["json"] is None else msgspec.json.decode(value["json"]) for value in values]
 
 
-def record_frame(records: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
+def frame_from_records(records: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
     """Make a table of records; fields are in order of first appearance, absent ones null.
 
-    >>> record_frame([{"a": 1}, {"b": "x"}]).to_dicts()
+    >>> frame_from_records([{"a": 1}, {"b": "x"}]).to_dicts()
     [{'a': 1, 'b': None}, {'a': None, 'b': 'x'}]
     """
     names = ordered_union(records)
-    return pl.DataFrame([column_of(name, [record.get(name) for record in records]) for name in names])
+    return pl.DataFrame([encode_column(name, [record.get(name) for record in records]) for name in names])
 
 
-def same_content(a: pl.DataFrame | None, b: pl.DataFrame | None) -> bool:
+def tables_equal(a: pl.DataFrame | None, b: pl.DataFrame | None) -> bool:
     """Tell whether two tables say the same: the order of columns, and columns without any value, say nothing.
 
-    >>> same_content(pl.DataFrame({"a": [1], "b": [None]}), pl.DataFrame({"a": [1]}))
+    >>> tables_equal(pl.DataFrame({"a": [1], "b": [None]}), pl.DataFrame({"a": [1]}))
     True
     """
-    left, right = _telling(a), _telling(b)
-    return left.keys() == right.keys() and all(_same_values(left[k], right[k]) for k in left)
+    left, right = _drop_empty_columns(a), _drop_empty_columns(b)
+    return left.keys() == right.keys() and all(_values_equal(left[k], right[k]) for k in left)
 
 
-def _same_values(a: pl.Series, b: pl.Series) -> bool:
+def _values_equal(a: pl.Series, b: pl.Series) -> bool:
     of_one_kind = a.dtype == b.dtype or (a.dtype.is_numeric() and b.dtype.is_numeric())  # 1 and 1.0, but not 1 and true
     return of_one_kind and a.equals(b)
 
 
-def _telling(table: pl.DataFrame | None) -> dict[str, pl.Series]:
+def _drop_empty_columns(table: pl.DataFrame | None) -> dict[str, pl.Series]:
     """Return the columns that hold something; what is left of a mixed one counts as the kind it is by now."""
     columns = [] if table is None else [c for c in table if c.null_count() < len(c)]
-    return {c.name: column_of(c.name, values_of(c)) if c.dtype == JSON_DTYPE else c for c in columns}
+    return {c.name: encode_column(c.name, decode_column(c)) if c.dtype == JSON_DTYPE else c for c in columns}
 
 
 def cast_column(column: pl.Series, dtype: pl.DataType, what: str) -> pl.Series:
@@ -119,10 +119,10 @@ def cast_column(column: pl.Series, dtype: pl.DataType, what: str) -> pl.Series:
     return cast
 
 
-def ids_of_one_kind(ids: Sequence[int | str]) -> list[int | str]:
+def unify_ids(ids: Sequence[int | str]) -> list[int | str]:
     """Return ids as they are when all are numbers or all are names, else all as names.
 
-    >>> ids_of_one_kind([1, "x"])
+    >>> unify_ids([1, "x"])
     ['1', 'x']
     """
     return list(ids) if len(set(map(type, ids))) < 2 else [str(item) for item in ids]
@@ -150,7 +150,7 @@ _ITEM_TYPES: Mapping[str, pl.DataType] = MappingProxyType(
 )
 
 
-def checked_items(items: pl.DataFrame) -> pl.DataFrame:
+def validate_items(items: pl.DataFrame) -> pl.DataFrame:
     """Return the items table with its types set, or say what is wrong with it."""
     if "id" not in items.columns:
         raise DataError(f"the items table lacks the column 'id'; it has {items.columns}")
@@ -171,7 +171,7 @@ def checked_items(items: pl.DataFrame) -> pl.DataFrame:
     return items.with_columns(ids, *typed).select("id", pl.exclude("id"))
 
 
-def check_names(names: Sequence[str], kind: str) -> None:
+def validate_names(names: Sequence[str], kind: str) -> None:
     """Raise when a name is empty or occurs twice."""
     if "" in names:
         raise DataError(f"{kind} number {names.index('') + 1} has an empty name ''; give it one")
@@ -180,12 +180,12 @@ def check_names(names: Sequence[str], kind: str) -> None:
         raise DataError(f"the {kind} '{repeated[0]}' occurs twice; names must be unique")
 
 
-def frozen_scores(name: str, values: Any, shape: tuple[int, int]) -> FloatArray:
+def freeze_scores(name: str, values: Any, shape: tuple[int, int]) -> FloatArray:
     """Return a read-only float array; one that is already so is shared, any other is copied."""
     array: FloatArray = np.asarray(values)
     if array.shape != shape:
         raise DataError(f"score '{name}' has shape {array.shape}; {shape[0]} items x {shape[1]} systems are expected")
-    if array.dtype != np.float64 or not array.flags.c_contiguous or not _out_of_reach(array):
+    if array.dtype != np.float64 or not array.flags.c_contiguous or not _is_immutable(array):
         try:
             array = np.array(array, dtype=np.float64, order="C")
         except (TypeError, ValueError) as error:
@@ -199,14 +199,14 @@ def frozen_scores(name: str, values: Any, shape: tuple[int, int]) -> FloatArray:
     return array
 
 
-def _out_of_reach(array: Any) -> bool:
+def _is_immutable(array: Any) -> bool:
     """Tell whether nobody can write to the array, neither directly nor through what it is a view of."""
     while isinstance(array, np.ndarray) and not array.flags.writeable:
         array = array.base
     return array is None
 
 
-def checked_outputs(outputs: pl.DataFrame | None, systems: tuple[str, ...], n: int) -> pl.DataFrame | None:
+def validate_outputs(outputs: pl.DataFrame | None, systems: tuple[str, ...], n: int) -> pl.DataFrame | None:
     """Return the outputs with one text column a system, in the order of the systems."""
     if outputs is None or not systems:
         return None
@@ -220,7 +220,7 @@ def checked_outputs(outputs: pl.DataFrame | None, systems: tuple[str, ...], n: i
     return outputs.select(cast_column(outputs[system], pl.String(), f"outputs of '{system}'") for system in systems)
 
 
-def checked_judgments(judgments: Judgments | None, ids: pl.Series, cell_index: CellIndex) -> Judgments | None:
+def validate_judgments(judgments: Judgments | None, ids: pl.Series, cell_index: CellIndex) -> Judgments | None:
     """Check items and systems, and order the rows by item, so that a round trip changes nothing."""
     if judgments is None or not len(judgments):
         return None
@@ -249,15 +249,15 @@ def group_codes(evalset: EvalSet, column: str) -> IntArray:
     """
 
     def codes(data: EvalSet) -> IntArray:
-        return series_codes(data.column(column).cast(pl.String).fill_null("(none)"))
+        return encode_series(data.column(column).cast(pl.String).fill_null("(none)"))
 
     return evalset.derived(f"codes of {column}", codes)  # every draw of a replay asks for them
 
 
-def series_codes(values: pl.Series) -> IntArray:
+def encode_series(values: pl.Series) -> IntArray:
     """Codes of the values in order of first appearance, without a Python object for each.
 
-    >>> series_codes(pl.Series(["b", "a", "b"])).tolist()
+    >>> encode_series(pl.Series(["b", "a", "b"])).tolist()
     [0, 1, 0]
     """
     table = values.alias("value").to_frame()
@@ -269,7 +269,7 @@ def series_codes(values: pl.Series) -> IntArray:
 # -- Collecting cells item by item into N x M arrays without a Python step for every single number -------------------
 
 
-_FLUSH = 2_000_000  # numbers held as Python objects at a time
+_FLUSH_SIZE = 2_000_000  # numbers held as Python objects at a time
 
 
 class ScoreCells:
@@ -300,7 +300,7 @@ class ScoreCells:
             layout.columns.append(column)
             layout.values.extend(cell.values())
             self.added += len(names)
-        if self.added - self._flushed > _FLUSH:
+        if self.added - self._flushed > _FLUSH_SIZE:
             self._flush()
 
     def _flush(self) -> None:
@@ -364,7 +364,7 @@ class TextCells:
         return pl.DataFrame([pl.Series(name, self.columns.get(name, empty), dtype=pl.String) for name in names])
 
 
-def text_frame(
+def scatter_texts(
     rows: IntArray, columns: IntArray, texts: Sequence[str | None], n: int, systems: Sequence[str]
 ) -> pl.DataFrame:
     """Return a table with one text column for every system out of texts at (row, column); None leaves a cell alone."""

@@ -15,7 +15,7 @@ from aliquot.stats.arrays import FloatArray, is_constant, overflow_scale
 if TYPE_CHECKING:  # which imports this file
     from aliquot.core.evalset import EvalSet
 
-_HUMAN = re.compile(
+_HUMAN_NAME = re.compile(
     r"""^(
         (human|expert|turker|crowd|annotator|rater)s?([-_. ].*)?   # human, human_fluency, turker
       | (wmt[-_.])?(mqm|da|esa|esaai|sqm|likert|appraise|raw|z)    # a protocol, alone ...
@@ -25,43 +25,43 @@ _HUMAN = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 
-_SQUARES = (1e-152, 1e152)  # sums of a thousand squares are still normal numbers
+_SQUARABLE = (1e-152, 1e152)  # sums of a thousand squares are still normal numbers
 
-_ERROR_RATE = re.compile(r"^(char[-_]?)?(ter|wer|per|cer|cder|eed|exteed|character)([-_.].*)?$", re.IGNORECASE)
+_ERROR_RATE_NAME = re.compile(r"^(char[-_]?)?(ter|wer|per|cer|cder|eed|exteed|character)([-_.].*)?$", re.IGNORECASE)
 
 
-def require_squares(values: FloatArray, what: str) -> None:
+def require_squarable(values: FloatArray, what: str) -> None:
     """Refuse values whose squares are no numbers: sums of squares would be infinite, or lose their digits.
 
-    >>> require_squares(np.array([1e160, np.nan]), "the score 'm'")
+    >>> require_squarable(np.array([1e160, np.nan]), "the score 'm'")
     Traceback (most recent call last):
         ...
     aliquot.errors.DataError: the score 'm': the largest value is 1e+160, whose square is no number; divide by 1e+160
     """
     known = np.abs(values[np.isfinite(values) & (values != 0)])
     largest = float(known.max()) if known.size else 1.0
-    if not _SQUARES[0] <= largest <= _SQUARES[1]:
+    if not _SQUARABLE[0] <= largest <= _SQUARABLE[1]:
         raise DataError(
             f"{what}: the largest value is {largest:g}, whose square is no number; divide by {overflow_scale(values):g}"
         )
 
 
-def looks_human(name: str) -> bool:
+def is_human_name(name: str) -> bool:
     """Tell whether a score's name is that of people's judgments, which must not serve as an automatic metric.
 
-    >>> [name for name in ("human_z", "da-sqm", "ESA-1", "GEMBA-MQM", "COMET") if looks_human(name)]
+    >>> [name for name in ("human_z", "da-sqm", "ESA-1", "GEMBA-MQM", "COMET") if is_human_name(name)]
     ['human_z', 'da-sqm', 'ESA-1']
     """
-    return _HUMAN.match(name) is not None
+    return _HUMAN_NAME.match(name) is not None
 
 
-def implied_human(names: Iterable[str]) -> str | None:
+def guess_human_score(names: Iterable[str]) -> str | None:
     """Return the score that is people's where the names leave no doubt: `human`, or the only one named like it.
 
-    >>> implied_human(["mqm", "COMET"]), implied_human(["mqm", "da"]), implied_human(["mqm", "human"])
+    >>> guess_human_score(["mqm", "COMET"]), guess_human_score(["mqm", "da"]), guess_human_score(["mqm", "human"])
     ('mqm', None, 'human')
     """
-    candidates = [name for name in names if looks_human(name)]
+    candidates = [name for name in names if is_human_name(name)]
     if "human" in candidates:
         return "human"
     return candidates[0] if len(candidates) == 1 else None
@@ -73,13 +73,13 @@ def is_error_rate(name: str) -> bool:
     >>> [name for name in ("TER", "CharacTER", "EED", "COMET", "TERp-A") if is_error_rate(name)]
     ['TER', 'CharacTER', 'EED']
     """
-    return _ERROR_RATE.match(name) is not None
+    return _ERROR_RATE_NAME.match(name) is not None
 
 
 # -- Which automatic metrics of a set can be used: those that vary and are there for at least half of the outputs ----
 
 
-_COVERED = 0.5
+_MIN_COVERAGE = 0.5
 
 
 def usable_metrics(evalset: EvalSet) -> list[str]:
@@ -89,11 +89,11 @@ def usable_metrics(evalset: EvalSet) -> list[str]:
     >>> usable_metrics(aliquot.synthetic(items=20, systems=2))
     ['metricA', 'metricB', 'metricC']
     """
-    flags = evalset.derived("usable metrics", _flags)
+    flags = evalset.derived("usable metrics", _flag_usable)
     return [name for name, usable in zip(evalset.metrics, flags, strict=True) if usable]
 
 
-def _flags(evalset: EvalSet) -> FloatArray:
+def _flag_usable(evalset: EvalSet) -> FloatArray:
     found = [is_usable(evalset.scores[name]) for name in evalset.metrics]
     return np.array(found, dtype=np.float64)
 
@@ -101,7 +101,7 @@ def _flags(evalset: EvalSet) -> FloatArray:
 def is_usable(values: FloatArray) -> bool:
     """Tell whether a score varies and covers at least half of the cells."""
     present = np.isfinite(values)
-    return bool(present.any() and present.mean() >= _COVERED and not is_constant(values))
+    return bool(present.any() and present.mean() >= _MIN_COVERAGE and not is_constant(values))
 
 
 # -- Lengths of sources: a free proxy of difficulty, and the base of cost models -------------------------------------
@@ -133,35 +133,35 @@ def log_lengths(evalset: EvalSet) -> FloatArray:
 # -- Which language pair a set is about: what its items say, or else its name ----------------------------------------
 
 
-COLUMNS = ("pair", "langs", "language_pair", "lp")
+PAIR_COLUMNS = ("pair", "langs", "language_pair", "lp")
 # Looked for ahead, so that pairs may overlap: in wmt22-da-de-en the last is de-en, and da the protocol.
-_IN_NAME = re.compile(r"(?<![a-z])(?=([a-z]{2})[-_]([a-z]{2})(?![a-z]))")
+_PAIR_IN_NAME = re.compile(r"(?<![a-z])(?=([a-z]{2})[-_]([a-z]{2})(?![a-z]))")
 
 
-def pairs_of(evalset: EvalSet) -> list[str | None]:
+def list_language_pairs(evalset: EvalSet) -> list[str | None]:
     """Return every item's language pair ("en-de"), or None where neither a column nor the set's name tells it.
 
     >>> import aliquot
-    >>> set(pairs_of(aliquot.synthetic(items=3, systems=2)))
+    >>> set(list_language_pairs(aliquot.synthetic(items=3, systems=2)))
     {None}
     """
-    for column in COLUMNS:
+    for column in PAIR_COLUMNS:
         if column in evalset.items.columns:
             return [None if value is None else str(value) for value in evalset.items[column].to_list()]
-    return [pair_in(evalset.name)] * evalset.n_items
+    return [find_language_pair(evalset.name)] * evalset.n_items
 
 
-def pair_in(name: str) -> str | None:
+def find_language_pair(name: str) -> str | None:
     """Return the last language pair in a name.
 
-    >>> pair_in("wmt24-esa-en-cs-waves23"), pair_in("wmt22-da-de-en"), pair_in("summeval")
-    ('en-cs', 'de-en', None)
+    >>> [find_language_pair(name) for name in ("wmt24-esa-en-cs-waves23", "wmt22-da-de-en", "summeval")]
+    ['en-cs', 'de-en', None]
     """
-    found = _IN_NAME.findall(name.casefold())
+    found = _PAIR_IN_NAME.findall(name.casefold())
     return "-".join(found[-1]) if found else None
 
 
-def domains_of(evalset: EvalSet) -> list[str | None]:
+def list_domains(evalset: EvalSet) -> list[str | None]:
     """Return every item's domain, or None."""
     if "domain" not in evalset.items.columns:
         return [None] * evalset.n_items

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from aliquot.core.conventions import looks_human
+from aliquot.core.conventions import is_human_name
 from aliquot.core.evalset import EvalSet
 from aliquot.core.plausibility import plausibility_notes
 from aliquot.core.result import Result, frame_of, signature
@@ -16,7 +16,7 @@ from aliquot.errors import unknown_name
 from aliquot.stats.arrays import FloatArray
 from aliquot.stats.correlation import common_column_means, pearson
 
-FEWEST_FOR_PLAN = 4
+MIN_PLAN_ITEMS = 4
 """Items judged for all systems that tell anything about spread and its tails."""
 
 
@@ -94,12 +94,12 @@ class Description(Result):
         lengths = self.document_lengths
         return self.fields_without() | {
             "document_lengths": None if lengths is None else dict(zip(("min", "mean", "max"), lengths, strict=True)),
-            "scores": {score.name: _score_document(score) for score in self.scores},
+            "scores": {score.name: _document_score(score) for score in self.scores},
             "judgments": self.judgments or {},
         }
 
 
-def _score_document(score: ScoreSummary) -> dict[str, Any]:
+def _document_score(score: ScoreSummary) -> dict[str, Any]:
     fields = {name: value for name, value in vars(score).items() if name not in ("name", "minimum", "maximum")}
     return fields | {"min": score.minimum, "max": score.maximum}
 
@@ -116,7 +116,7 @@ def describe(evalset: EvalSet, human: str | None = None) -> Description:
     if human is not None and human not in evalset.scores:
         raise unknown_name("score", human, evalset.scores, "use --human NAME / human=")
     target = evalset.scores[human] if human else None
-    scores = tuple(_summarise(evalset, name, human, target) for name in evalset.scores)
+    scores = tuple(_summarise_score(evalset, name, human, target) for name in evalset.scores)
     codes = evalset.documents
     lengths = np.bincount(codes) if codes is not None else None
     judgments = _summarise_judgments(evalset)
@@ -129,19 +129,19 @@ def describe(evalset: EvalSet, human: str | None = None) -> Description:
         document_lengths=None
         if lengths is None
         else (int(lengths.min()), float(round(lengths.mean(), 2)), int(lengths.max())),
-        domains=_domains(evalset),
-        texts=_texts(evalset),
+        domains=_count_domains(evalset),
+        texts=_compute_text_shares(evalset),
         item_columns=tuple(evalset.items.columns),
         scores=scores,
         judgments=judgments,
-        missing=_missing(evalset, human),
-        steps=_steps(evalset, scores, judgments, human),
+        missing=_describe_missing(evalset, human),
+        steps=_list_steps(evalset, scores, judgments, human),
         signature=signature("inspect", evalset, human=human),
         notes=tuple(plausibility_notes(evalset, human)),
     )
 
 
-def _summarise(evalset: EvalSet, name: str, human: str | None, target: FloatArray | None) -> ScoreSummary:
+def _summarise_score(evalset: EvalSet, name: str, human: str | None, target: FloatArray | None) -> ScoreSummary:
     values = evalset.scores[name]
     present = np.isfinite(values)
     some = bool(present.any())
@@ -151,7 +151,7 @@ def _summarise(evalset: EvalSet, name: str, human: str | None, target: FloatArra
         system_r = pearson(*common_column_means(values, target))
     return ScoreSummary(
         name=name,
-        human=name == human or looks_human(name),
+        human=name == human or is_human_name(name),
         flipped=name in evalset.flipped,
         coverage=float(present.mean()) if present.size else 0.0,
         items=int(present.any(axis=1).sum()),
@@ -165,14 +165,14 @@ def _summarise(evalset: EvalSet, name: str, human: str | None, target: FloatArra
     )
 
 
-def _domains(evalset: EvalSet) -> dict[str, int]:
+def _count_domains(evalset: EvalSet) -> dict[str, int]:
     if "domain" not in evalset.items.columns:
         return {}
     counts = evalset.items["domain"].fill_null("(none)").value_counts(sort=True)
     return dict(zip(counts["domain"].to_list(), counts["count"].to_list(), strict=True))
 
 
-def _texts(evalset: EvalSet) -> dict[str, float]:
+def _compute_text_shares(evalset: EvalSet) -> dict[str, float]:
     """Share of items (outputs: cells) that have a text."""
     shares: dict[str, float] = {
         name: 1.0 - evalset.items[name].null_count() / max(1, evalset.n_items)
@@ -207,7 +207,7 @@ def _summarise_judgments(evalset: EvalSet) -> JudgmentSummary | None:
     )
 
 
-def _missing(evalset: EvalSet, human: str | None) -> tuple[str, ...]:
+def _describe_missing(evalset: EvalSet, human: str | None) -> tuple[str, ...]:
     """Say in words what is not there and may matter."""
     notes = []
     if human is not None:
@@ -229,7 +229,7 @@ def _missing(evalset: EvalSet, human: str | None) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _without_thin(evalset: EvalSet, human: str) -> tuple[list[str], int]:
+def _find_sparse_systems(evalset: EvalSet, human: str) -> tuple[list[str], int]:
     """Systems judged on half as many items as the best covered one or fewer, and the complete items without them."""
     present = np.isfinite(evalset.scores[human])
     counts = present.sum(axis=0)
@@ -238,27 +238,27 @@ def _without_thin(evalset: EvalSet, human: str) -> tuple[list[str], int]:
     return [evalset.systems[at] for at in np.flatnonzero(thin)], left
 
 
-def _too_few_hint(evalset: EvalSet, human: str, needed: int) -> str:
+def _suggest_exclusion(evalset: EvalSet, human: str, needed: int) -> str:
     """Name the systems to leave out, where that leaves enough items judged for all others."""
-    thin, left = _without_thin(evalset, human)
+    thin, left = _find_sparse_systems(evalset, human)
     if thin and left >= needed:
         return f" (try --exclude {','.join(thin)}: {left} items)"
     return " (the systems were judged on different items)"
 
 
-def _plan_step(evalset: EvalSet, human: str | None) -> Step:
+def _describe_plan(evalset: EvalSet, human: str | None) -> Step:
     """A plan from data needs a few items judged for all systems that were judged at all often."""
     numbers = "from numbers alone: aliquot plan --difference 1 --sd 25"
     if human is None:
         return Step("plan", ready=False, note=f"needs a pilot with human scores; {numbers}")
-    _, complete = _without_thin(evalset, human)
-    if complete < FEWEST_FOR_PLAN:
-        few = f"{complete} items have '{human}' for all systems; a plan needs {FEWEST_FOR_PLAN}; {numbers}"
+    _, complete = _find_sparse_systems(evalset, human)
+    if complete < MIN_PLAN_ITEMS:
+        few = f"{complete} items have '{human}' for all systems; a plan needs {MIN_PLAN_ITEMS}; {numbers}"
         return Step("plan", ready=False, note=few)
     return Step("plan", ready=True, note=f"from the variances of {complete} items judged for all systems")
 
 
-def _steps(
+def _list_steps(
     evalset: EvalSet, scores: tuple[ScoreSummary, ...], judgments: JudgmentSummary | None, human: str | None
 ) -> tuple[Step, ...]:
     metrics = [score for score in scores if not score.human and score.coverage > 0]
@@ -284,9 +284,9 @@ def _steps(
             note=no_human
             if judged is None
             else f"{judged_items} items have '{human}' for all systems"
-            + ("" if judged_items >= 20 else f"; at least 20 are needed{_too_few_hint(evalset, str(human), 20)}"),
+            + ("" if judged_items >= 20 else f"; at least 20 are needed{_suggest_exclusion(evalset, str(human), 20)}"),
         ),
-        _plan_step(evalset, human),
+        _describe_plan(evalset, human),
         Step(
             "metrics",
             ready=judged is not None and bool(metrics),

@@ -34,10 +34,10 @@ def split_links(text: str) -> list[tuple[str, bool]]:
     >>> split_links("see https://a.org/x_y.")
     [('see ', False), ('https://a.org/x_y', True), ('.', False)]
     """
-    return [piece for piece in _pieces(text) if piece[0]]
+    return [piece for piece in _split_at_links(text) if piece[0]]
 
 
-def _pieces(text: str) -> Iterator[tuple[str, bool]]:
+def _split_at_links(text: str) -> Iterator[tuple[str, bool]]:
     at = 0
     for found in URL.finditer(text):
         yield text[at : found.start()], False
@@ -49,7 +49,7 @@ def _pieces(text: str) -> Iterator[tuple[str, bool]]:
 # -- Terminals -------------------------------------------------------------------------------------------------------
 
 
-_UNSEEN = re.compile(
+_INVISIBLE = re.compile(
     rf"[{_CONTROL}{_LINE_ENDS}\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )  # controls, marks that turn the direction of writing, halves of surrogate pairs
 _BREAKS = re.compile(r"[\n\t]")
@@ -61,11 +61,11 @@ def terminal(text: str, *, lines: bool = False) -> str:
     >>> print(terminal("\x1b[2Jgone\nnext"))
     \x1b[2Jgone\nnext
     """
-    shown = _UNSEEN.sub(_named, text)
-    return shown if lines else _BREAKS.sub(_named, shown)
+    shown = _INVISIBLE.sub(_escape_character, text)
+    return shown if lines else _BREAKS.sub(_escape_character, shown)
 
 
-def _named(found: re.Match[str]) -> str:
+def _escape_character(found: re.Match[str]) -> str:
     return ascii(found.group())[1:-1]
 
 
@@ -78,14 +78,14 @@ def mathtext(text: str) -> str:
     >>> print(mathtext(r"$\frac$"))
     \$\frac\$
     """
-    return _UNSEEN.sub("\ufffd", text).replace("$", r"\$")
+    return _INVISIBLE.sub("\ufffd", text).replace("$", r"\$")
 
 
 # -- Markdown --------------------------------------------------------------------------------------------------------
 
 
 _MARKUP = re.compile(r"([\\`*\[\]<>&|~$]|(?<![^\W_])_|_(?![^\W_]))")  # an underscore within a word marks nothing
-_AT_START = re.compile(r"^([#+\-=:]|\d{1,9}(?=[.)]))")
+_LINE_START = re.compile(r"^([#+\-=:]|\d{1,9}(?=[.)]))")
 _REPLACED = re.compile(rf"[{_CONTROL}{_LINE_ENDS}]")
 
 
@@ -96,7 +96,7 @@ def markdown(text: str) -> str:
     1\. \*not\* a list, \<b\>not bold\</b\>, see <https://a.org/x_y>
     """
     pieces = [f"<{piece}>" if link else _plain_markdown(piece) for piece, link in split_links(one_line(text))]
-    return _AT_START.sub(_at_start, "".join(pieces))
+    return _LINE_START.sub(_escape_line_start, "".join(pieces))
 
 
 def markdown_cell(text: str) -> str:
@@ -112,7 +112,7 @@ def _plain_markdown(text: str) -> str:
     return _MARKUP.sub(r"\\\1", _REPLACED.sub("\ufffd", text))
 
 
-def _at_start(found: re.Match[str]) -> str:
+def _escape_line_start(found: re.Match[str]) -> str:
     mark = found.group(1)
     return f"\\{mark}" if not mark.isdigit() else mark + "\\"
 
@@ -200,15 +200,15 @@ def linked_html(text: str) -> str:
 # some drop. Numbers stay numbers, and a dash before two words is prose: other programs read these files, too, and would
 # see the apostrophe. Our reader takes away what our writer put there: a cell that begins with apostrophes before any
 # of this gets one more, and loses one.
-_LEAD = r"^'*(?:[\t\r]|\s*[=+\-@])"
+_FORMULA_START = r"^'*(?:[\t\r]|\s*[=+\-@])"
 _NUMBER = r"^\s*[+-]?(?:\d[\d.,]*|[.,]\d+)(?:[eE][+-]?\d+)?%?\s*$"
 _PROSE = r"^\s*-\s*[^\W\d_]+[^\w\s]{0,2}\s+[^\W\d_]"
-_CALL = r"(?s)\w\(|\|.*!"  # of a function, or of another program
+_FUNCTION_CALL = r"(?s)\w\(|\|.*!"  # of a function, or of another program
 
 
-def _is_computed(texts: pl.Expr) -> pl.Expr:
-    prose = texts.str.contains(_PROSE) & ~texts.str.contains(_CALL)
-    return texts.str.contains(_LEAD) & ~texts.str.contains(_NUMBER) & ~prose
+def _is_formula(texts: pl.Expr) -> pl.Expr:
+    prose = texts.str.contains(_PROSE) & ~texts.str.contains(_FUNCTION_CALL)
+    return texts.str.contains(_FORMULA_START) & ~texts.str.contains(_NUMBER) & ~prose
 
 
 def csv_cells(table: pl.DataFrame) -> pl.DataFrame:
@@ -222,34 +222,34 @@ def csv_cells(table: pl.DataFrame) -> pl.DataFrame:
     import polars as pl  # noqa: PLC0415  (`aliquot --help` needs this file and not Polars)
 
     texts = pl.selectors.string()
-    return table.with_columns(pl.when(_is_computed(texts)).then(pl.lit("'") + texts).otherwise(texts).name.keep())
+    return table.with_columns(pl.when(_is_formula(texts)).then(pl.lit("'") + texts).otherwise(texts).name.keep())
 
 
-def csv_originals(table: pl.DataFrame) -> pl.DataFrame:
+def unescape_csv_cells(table: pl.DataFrame) -> pl.DataFrame:
     """Undo `csv_cells`.
 
     >>> import polars as pl
-    >>> csv_originals(pl.DataFrame({"system": ["'=1", "it's", "''=1"]}))["system"].to_list()
+    >>> unescape_csv_cells(pl.DataFrame({"system": ["'=1", "it's", "''=1"]}))["system"].to_list()
     ['=1', "it's", "'=1"]
     """
     import polars as pl  # noqa: PLC0415  (likewise)
 
     texts = pl.selectors.string()
-    marked = texts.str.starts_with("'") & _is_computed(texts.str.slice(1))
+    marked = texts.str.starts_with("'") & _is_formula(texts.str.slice(1))
     return table.with_columns(pl.when(marked).then(texts.str.slice(1)).otherwise(texts).name.keep())
 
 
 def csv_names(names: list[str]) -> list[str]:
     """Escape the header of a table; its names are cells to a spreadsheet."""
-    return _each(csv_cells, names)
+    return _convert_names(csv_cells, names)
 
 
-def csv_original_names(names: list[str]) -> list[str]:
+def unescape_csv_names(names: list[str]) -> list[str]:
     """Undo `csv_names`."""
-    return _each(csv_originals, names)
+    return _convert_names(unescape_csv_cells, names)
 
 
-def _each(change: Callable[[pl.DataFrame], pl.DataFrame], names: list[str]) -> list[str]:
+def _convert_names(change: Callable[[pl.DataFrame], pl.DataFrame], names: list[str]) -> list[str]:
     import polars as pl  # noqa: PLC0415  (likewise)
 
     return change(pl.DataFrame({"name": names}, schema={"name": pl.String}))["name"].to_list()

@@ -17,14 +17,14 @@ import numpy as np
 import polars as pl
 
 from aliquot.core.columns import (
-    check_names,
-    checked_items,
-    checked_judgments,
-    checked_outputs,
-    frozen_scores,
-    same_content,
+    freeze_scores,
+    tables_equal,
+    validate_items,
+    validate_judgments,
+    validate_names,
+    validate_outputs,
 )
-from aliquot.core.conventions import looks_human
+from aliquot.core.conventions import is_human_name
 from aliquot.core.judgments import MARKED, Judgments
 from aliquot.core.shown import Shown
 from aliquot.errors import DataError, OptionError, unknown_name
@@ -73,14 +73,14 @@ class EvalSet(Shown):
     def __post_init__(self) -> None:
         set_field = object.__setattr__  # the one place where a frozen instance is filled
         set_field(self, "systems", tuple(str(system) for system in self.systems))
-        set_field(self, "items", checked_items(self.items))
-        check_names(self.systems, "system")
-        check_names([str(name) for name in self.scores], "score")
+        set_field(self, "items", validate_items(self.items))
+        validate_names(self.systems, "system")
+        validate_names([str(name) for name in self.scores], "score")
         shape = (self.items.height, len(self.systems))
-        scores = {str(name): frozen_scores(name, values, shape) for name, values in self.scores.items()}
+        scores = {str(name): freeze_scores(name, values, shape) for name, values in self.scores.items()}
         set_field(self, "scores", MappingProxyType(scores))
-        set_field(self, "outputs", checked_outputs(self.outputs, self.systems, shape[0]))
-        set_field(self, "judgments", checked_judgments(self.judgments, self.items["id"], self.cell_index))
+        set_field(self, "outputs", validate_outputs(self.outputs, self.systems, shape[0]))
+        set_field(self, "judgments", validate_judgments(self.judgments, self.items["id"], self.cell_index))
         set_field(self, "flipped", frozenset(self.flipped) & scores.keys())
         if self.human is not None and self.human not in scores:
             raise unknown_name("score", self.human, scores, "name the human score with --human / human=")
@@ -129,7 +129,7 @@ class EvalSet(Shown):
     @property
     def metrics(self) -> list[str]:
         """The scores that are not people's: every score but `human` and those named like human scores."""
-        return [name for name in self.scores if name != self.human and not looks_human(name)]
+        return [name for name in self.scores if name != self.human and not is_human_name(name)]
 
     @property
     def has_sources(self) -> bool:
@@ -194,26 +194,26 @@ class EvalSet(Shown):
         """
         kept = self
         if items is not None:
-            kept = at_rows(kept, np.flatnonzero(self._item_mask(items)))
+            kept = take_rows(kept, np.flatnonzero(self._item_mask(items)))
         if systems is not None:
             wanted = set(self._known_systems(systems))
-            kept = replace_systems(kept, [system for system in kept.systems if system in wanted])
+            kept = take_systems(kept, [system for system in kept.systems if system in wanted])
         return kept
 
     def drop(self, items: ItemChoice | None = None, systems: Sequence[str] | None = None) -> EvalSet:
         """Leave out these items and systems; the opposite of `keep`."""
         kept = self
         if items is not None:
-            kept = at_rows(kept, np.flatnonzero(~self._item_mask(items)))
+            kept = take_rows(kept, np.flatnonzero(~self._item_mask(items)))
         if systems is not None:
             unwanted = set(self._known_systems(systems))
-            kept = replace_systems(kept, [system for system in kept.systems if system not in unwanted])
+            kept = take_systems(kept, [system for system in kept.systems if system not in unwanted])
         return kept
 
     def complete(self, human: str | None = None) -> EvalSet:
         """Keep only the items that have this human score for all systems."""
         judged: BoolArray = np.isfinite(self.human_score(human))
-        return at_rows(self, np.flatnonzero(judged.all(axis=1)))
+        return take_rows(self, np.flatnonzero(judged.all(axis=1)))
 
     def rename(self, systems: Mapping[str, str] | None = None, scores: Mapping[str, str] | None = None) -> EvalSet:
         """Rename systems and scores: old name -> new name."""
@@ -222,8 +222,8 @@ class EvalSet(Shown):
         for old in scores:
             self.score(old)
         new_systems = tuple(systems.get(system, system) for system in self.systems)
-        check_names(new_systems, "system")
-        check_names([scores.get(name, name) for name in self.scores], "score")
+        validate_names(new_systems, "system")
+        validate_names([scores.get(name, name) for name in self.scores], "score")
         judgments = self.judgments
         if judgments is not None and systems:
             judgments = Judgments(judgments.table.with_columns(pl.col("system").replace(systems)))
@@ -241,9 +241,11 @@ class EvalSet(Shown):
         """Add or replace a score; a lower-is-better one is negated and remembered."""
         values = -np.asarray(values, dtype=np.float64) if lower_is_better else values
         flipped = self.flipped | {name} if lower_is_better else self.flipped - {name}
-        check_names([str(name)], "score")
-        frozen = frozen_scores(name, values, (self.n_items, self.n_systems))
-        return _changed(self, scores=MappingProxyType({**self.scores, str(name): frozen}), flipped=frozenset(flipped))
+        validate_names([str(name)], "score")
+        frozen = freeze_scores(name, values, (self.n_items, self.n_systems))
+        return _replace_unchecked(
+            self, scores=MappingProxyType({**self.scores, str(name): frozen}), flipped=frozenset(flipped)
+        )
 
     def with_human(self, name: str | None) -> EvalSet:
         """Name the human score."""
@@ -333,9 +335,9 @@ class EvalSet(Shown):
         return (
             self.systems == other.systems
             and self.scores.keys() == other.scores.keys()
-            and same_content(self.items, other.items)
+            and tables_equal(self.items, other.items)
             and all(np.array_equal(self.scores[k], other.scores[k], equal_nan=True) for k in self.scores)
-            and same_content(self.outputs, other.outputs)
+            and tables_equal(self.outputs, other.outputs)
             and self.judgments == other.judgments
         )
 
@@ -395,7 +397,7 @@ class EvalSet(Shown):
         return list(systems)
 
 
-def at_rows(evalset: EvalSet, rows: IntArray) -> EvalSet:
+def take_rows(evalset: EvalSet, rows: IntArray) -> EvalSet:
     """Return the items at these row numbers, in this order."""
     items = evalset.items[rows]
     parts: dict[str, Any] = {
@@ -405,22 +407,22 @@ def at_rows(evalset: EvalSet, rows: IntArray) -> EvalSet:
         "judgments": None if evalset.judgments is None else evalset.judgments.keep(items=items["id"].to_list()),
     }
     ascending = bool(np.all(np.diff(rows) > 0))  # so no id occurs twice, and judgments stay in the order of items
-    return _changed(evalset, **_frozen(parts)) if ascending else replace(evalset, **parts)
+    return _replace_unchecked(evalset, **_freeze_parts(parts)) if ascending else replace(evalset, **parts)
 
 
-def replace_systems(evalset: EvalSet, systems: list[str]) -> EvalSet:
+def take_systems(evalset: EvalSet, systems: list[str]) -> EvalSet:
     """Return the set with these of its systems, in this order."""
-    check_names(systems, "system")
+    validate_names(systems, "system")
     column_of = {system: at for at, system in enumerate(evalset.systems)}
     columns = [column_of[system] for system in systems]
     outputs = None if evalset.outputs is None or not systems else evalset.outputs.select(systems)
     judgments = None if evalset.judgments is None else evalset.judgments.keep(systems=systems)
     scores = {name: np.ascontiguousarray(values[:, columns]) for name, values in evalset.scores.items()}
     parts: dict[str, Any] = {"scores": scores, "judgments": judgments}
-    return _changed(evalset, systems=tuple(systems), outputs=outputs, **_frozen(parts))
+    return _replace_unchecked(evalset, systems=tuple(systems), outputs=outputs, **_freeze_parts(parts))
 
 
-def _frozen(parts: dict[str, Any]) -> dict[str, Any]:
+def _freeze_parts(parts: dict[str, Any]) -> dict[str, Any]:
     """Parts cut out of a set, in the form in which sets hold them."""
     for values in parts["scores"].values():
         values.setflags(write=False)
@@ -428,7 +430,7 @@ def _frozen(parts: dict[str, Any]) -> dict[str, Any]:
     return {**parts, "scores": MappingProxyType(parts["scores"]), "judgments": judgments or None}
 
 
-def _changed(evalset: EvalSet, **parts: Any) -> EvalSet:
+def _replace_unchecked(evalset: EvalSet, **parts: Any) -> EvalSet:
     """The set with parts that keep its invariants, which are not checked again: replays make thousands of sets."""
     made = object.__new__(type(evalset))
     for each in fields(evalset):

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from aliquot.core.columns import cast_column, same_content
+from aliquot.core.columns import cast_column, tables_equal
 from aliquot.core.shown import Shown
 from aliquot.errors import DataError, unknown_name
 
-CORE = ("item", "system", "annotator", "criterion", "value", "seconds")
+CORE_COLUMNS = ("item", "system", "annotator", "criterion", "value", "seconds")
 """Columns every judgments table has; absent ones are filled with null."""
 
 MARKED = "marked"
@@ -26,8 +26,8 @@ MODEL = "judge model"
 LABEL = "label"
 """The column of answers that are labels and stood in the column `value`, which holds numbers."""
 
-_NUMBERS = ("value", "seconds")
-_NAMES = ("system", "annotator", "criterion")
+_NUMBER_COLUMNS = ("value", "seconds")
+_NAME_COLUMNS = ("system", "annotator", "criterion")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -50,16 +50,16 @@ class Judgments(Shown):
 
     def __post_init__(self) -> None:
         if not isinstance(self.table, pl.DataFrame):
-            from aliquot.io.formats.table_files import any_frame  # noqa: PLC0415  (pandas is read as files are)
+            from aliquot.io.formats.table_files import to_polars  # noqa: PLC0415  (pandas is read as files are)
 
-            object.__setattr__(self, "table", any_frame(self.table))
-        object.__setattr__(self, "table", _normalised(self.table))
+            object.__setattr__(self, "table", to_polars(self.table))
+        object.__setattr__(self, "table", _validate_table(self.table))
 
     def __len__(self) -> int:
         return self.table.height
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Judgments) and same_content(self.table, other.table)
+        return isinstance(other, Judgments) and tables_equal(self.table, other.table)
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -101,7 +101,7 @@ class Judgments(Shown):
         table = self.usable().table
         if "error" not in table.columns:
             return table
-        table = drop_error_copies(table)
+        table = drop_duplicate_errors(table)
         extra = [name for name in ("repeat", "control") if name in table.columns]
         keys = ["item", "system", "annotator", "criterion", *extra]
         total = pl.when(pl.col("value").count() > 0).then(pl.col("value").sum())
@@ -138,7 +138,7 @@ class Judgments(Shown):
         return self.table
 
 
-def drop_error_copies(table: pl.DataFrame) -> pl.DataFrame:
+def drop_duplicate_errors(table: pl.DataFrame) -> pl.DataFrame:
     """Drop rows that repeat an error of the same answer; errors without a place may be alike without being copies."""
     if "start" not in table.columns:
         return table
@@ -217,19 +217,19 @@ def merge_repeats(table: pl.DataFrame) -> MergedRepeats:
     return MergedRepeats(merged, copies, repeats, repeated.filter(pl.col("_kinds") > 1).height, example)
 
 
-def _normalised(table: pl.DataFrame) -> pl.DataFrame:
+def _validate_table(table: pl.DataFrame) -> pl.DataFrame:
     missing = [name for name in ("item", "system", "value") if name not in table.columns]
     if missing:
         raise DataError(f"judgments lack the column '{missing[0]}'; there are {table.columns}")
-    for name in CORE:
+    for name in CORE_COLUMNS:
         if name not in table.columns:
             table = table.with_columns(pl.lit(None).alias(name))
-    types = dict.fromkeys(_NUMBERS, pl.Float64()) | dict.fromkeys(_NAMES, pl.String())
+    types = dict.fromkeys(_NUMBER_COLUMNS, pl.Float64()) | dict.fromkeys(_NAME_COLUMNS, pl.String())
     table = table.with_columns(cast_column(table[name], dtype, f"judgments' {name}") for name, dtype in types.items())
     if MARKED in table.columns:
-        table = table.with_columns(_reasons(table[MARKED]))
+        table = table.with_columns(_read_marks(table[MARKED]))
     # NaN is how arrays say missing; a table says it with null, so that means and counts skip it.
-    table = table.with_columns(pl.col(name).fill_nan(None) for name in _NUMBERS)
+    table = table.with_columns(pl.col(name).fill_nan(None) for name in _NUMBER_COLUMNS)
     infinite = table.filter(pl.col("value").is_infinite())
     if infinite.height:
         row = infinite.row(0, named=True)
@@ -237,10 +237,10 @@ def _normalised(table: pl.DataFrame) -> pl.DataFrame:
             f"judgment of {row['annotator']} on item {row['item']}, system {row['system']}: "
             f"the value {row['value']} is not finite; correct it or leave it empty"
         )
-    return table.select(*CORE, pl.exclude(*CORE))
+    return table.select(*CORE_COLUMNS, pl.exclude(*CORE_COLUMNS))
 
 
-def _reasons(marked: pl.Series) -> pl.Series:
+def _read_marks(marked: pl.Series) -> pl.Series:
     """Return reasons as texts; an empty text, and `false` where somebody kept a mere flag, is no reason."""
     if marked.dtype == pl.Boolean:
         return pl.select(pl.when(marked).then(pl.lit(MARKED)).alias(MARKED)).to_series()
@@ -248,7 +248,7 @@ def _reasons(marked: pl.Series) -> pl.Series:
     return pl.select(pl.when(texts != "").then(texts).alias(MARKED)).to_series()
 
 
-def answer_column(table: pl.DataFrame, answer: str) -> str:
+def find_answer_column(table: pl.DataFrame, answer: str) -> str:
     """Return the column of what annotators answered: `label` where the values are labels, which no number can hold."""
     labels = answer == "value" and LABEL in table.columns and table["value"].null_count() == table.height
     return LABEL if labels else answer

@@ -15,67 +15,67 @@ from pathlib import Path
 from aliquot.errors import OptionError
 
 VARIABLE = "ALIQUOT_MEMORY"
-MOST_DRAWS = 1_000_000
+MAX_DRAWS = 1_000_000
 """Of repeats, bootstrap draws, trials and permutations: a thousand give two digits, a million never needed."""
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
-_UNKNOWN = 4 << 30  # where the system does not say
+_DEFAULT_MEMORY = 4 << 30  # where the system does not say
 _CGROUP = Path("/sys/fs/cgroup")
 
 
-def available() -> int:
+def available_memory() -> int:
     """Return the bytes that aliquot may use: $ALIQUOT_MEMORY (e.g. 16G), or what the machine has free at present.
 
-    >>> available() > 0
+    >>> available_memory() > 0
     True
     """
     given = os.environ.get(VARIABLE)
     if given:
-        return _parsed(given)
-    return min([_free_on_machine(), *_container_limits(), *_process_limit()])
+        return _parse_size(given)
+    return min([_read_free_memory(), *_read_container_limits(), *_read_process_limit()])
 
 
-def require(needed: float, what: str, remedy: str) -> None:
+def require_memory(needed: float, what: str, remedy: str) -> None:
     """Refuse work that needs more bytes than there are.
 
-    >>> require(1e18, "10^12 items", "ask for fewer")  # doctest: +ELLIPSIS
+    >>> require_memory(1e18, "10^12 items", "ask for fewer")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
         ...
     aliquot.errors.OptionError: 10^12 items need about 888.2 PB of memory, and ...
     """
-    there = available()
+    there = available_memory()
     if not needed <= there:  # NaN does not fit either
         raise OptionError(
-            f"{what} need about {size(needed)} of memory, and {size(there)} are free; {remedy}, use a bigger machine, "
-            f"or allow more by the environment variable {VARIABLE}, e.g. {VARIABLE}=64G"
+            f"{what} need about {format_size(needed)} of memory, and {format_size(there)} are free; {remedy}, use a "
+            f"bigger machine, or allow more by the environment variable {VARIABLE}, e.g. {VARIABLE}=64G"
         )
 
 
-def require_for_pairs(systems: int) -> None:
+def require_pair_memory(systems: int) -> None:
     """Refuse more systems than can be compared pair by pair: a dozen arrays, and a row of the result for each pair.
 
-    >>> require_for_pairs(50)
+    >>> require_pair_memory(50)
     """
     needed = 12 * 8.0 * systems**2 + 400.0 * systems * (systems - 1) / 2
-    require(needed, f"all pairs of {systems} systems", "name fewer systems with --systems or --exclude")
+    require_memory(needed, f"all pairs of {systems} systems", "name fewer systems with --systems or --exclude")
 
 
-def require_draws(**given: int) -> None:
+def limit_draws(**given: int) -> None:
     """Refuse more draws than anyone needs, by the names of the arguments.
 
-    >>> require_draws(trials=1000, permutations=10**7)
+    >>> limit_draws(trials=1000, permutations=10**7)
     Traceback (most recent call last):
         ...
     aliquot.errors.OptionError: permutations is 10000000; choose at most 1000000
     """
     for name, count in given.items():
-        if count > MOST_DRAWS:
-            raise OptionError(f"{name} is {count}; choose at most {MOST_DRAWS}")
+        if count > MAX_DRAWS:
+            raise OptionError(f"{name} is {count}; choose at most {MAX_DRAWS}")
 
 
-def size(count: float) -> str:
+def format_size(count: float) -> str:
     """Write a number of bytes for people.
 
-    >>> size(512), size(8 * 2**30)
+    >>> format_size(512), format_size(8 * 2**30)
     ('512 bytes', '8.0 GB')
     """
     if count < 1 << 10:
@@ -87,35 +87,37 @@ def size(count: float) -> str:
     return f"{count:.3g} PB"
 
 
-def _parsed(text: str) -> int:
+def _parse_size(text: str) -> int:
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)I?B?", text.strip().upper())
     if found is None or float(found.group(1)) == 0:
         raise OptionError(f"{VARIABLE}='{text}': write a number of bytes, or with K, M, G or T, e.g. {VARIABLE}=16G")
     return int(float(found.group(1)) * _UNITS[found.group(2)])
 
 
-def _free_on_machine() -> int:
+def _read_free_memory() -> int:
     with suppress(OSError, ValueError):
         for line in Path("/proc/meminfo").read_text().splitlines():
             if line.startswith("MemAvailable:"):
                 return int(line.split()[1]) << 10
     with suppress(OSError, ValueError, AttributeError):
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return _UNKNOWN
+    return _DEFAULT_MEMORY
 
 
-def _container_limits() -> list[int]:
+def _read_container_limits() -> list[int]:
     """What a container (cgroup version 2 or 1) may still use."""
     found = []
     names = (("memory.max", "memory.current"), ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"))
     for limit, used in names:
         with suppress(OSError, ValueError):
             most = int((_CGROUP / limit).read_text())  # "max" where there is no limit
-            found.append(max(most - int((_CGROUP / used).read_text()) + _file_cache((_CGROUP / used).parent), 1 << 20))
+            found.append(
+                max(most - int((_CGROUP / used).read_text()) + _read_file_cache((_CGROUP / used).parent), 1 << 20)
+            )
     return found
 
 
-def _file_cache(folder: Path) -> int:
+def _read_file_cache(folder: Path) -> int:
     """What counts as used but is given up when memory is asked for."""
     with suppress(OSError, ValueError):
         rows = (line.split() for line in (folder / "memory.stat").read_text().splitlines())
@@ -123,7 +125,7 @@ def _file_cache(folder: Path) -> int:
     return 0
 
 
-def _process_limit() -> list[int]:
+def _read_process_limit() -> list[int]:
     """What `ulimit -v` allows, where there is such a thing."""
     if sys.platform == "win32":
         return []

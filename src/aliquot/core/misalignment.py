@@ -29,7 +29,7 @@ _MIN_ITEMS = 50  # fewer say too little
 _MIN_CELLS = 100  # of one annotator
 _MAX_CELLS = (6_000, 60_000)  # outputs that are compared; the second where the first say too little
 _MAX_PAIRS = 3_000_000  # pairs of outputs
-_CLEAR = 60.0  # gain in log-likelihood of the first outputs with which no more are needed
+_CLEAR_GAIN = 60.0  # gain in log-likelihood of the first outputs with which no more are needed
 _MIN_EVIDENCE = 3.0  # log-likelihood by which another alignment is better, beside the logarithm of the alternatives
 _MAX_ANNOTATORS = 200
 _REMEDY = "Compare the ids and systems of some judgments with what was judged"
@@ -43,7 +43,7 @@ def misalignment_notes(evalset: EvalSet, human: str) -> list[str]:
     []
     """
     everything = _Answers.read(evalset, np.arange(evalset.n_items))
-    if everything is not None and (notes := _shift_notes(everything)):
+    if everything is not None and (notes := _find_shifted_answers(everything)):
         return notes
     scores = evalset.scores[human]
     if (np.isfinite(scores).sum(axis=1) > 1).sum() < _MIN_ITEMS:
@@ -52,10 +52,12 @@ def misalignment_notes(evalset: EvalSet, human: str) -> list[str]:
         rows = _choose_items(scores, most)
         features = _describe_outputs(evalset, rows)
         own = explain_scores(scores[rows], features)
-        if own.gain > _CLEAR or len(rows) * evalset.n_systems < most:
+        if own.gain > _CLEAR_GAIN or len(rows) * evalset.n_systems < most:
             break
     answers = _Answers.read(evalset, rows)
-    misfit = _compare_alignments(evalset, features, own, f"scores '{human}'", _other_rows(scores, rows, answers))
+    misfit = _compare_alignments(
+        evalset, features, own, f"scores '{human}'", _generate_shifted_scores(scores, rows, answers)
+    )
     if misfit is not None:
         return [misfit.note]
     # Rare in sound campaigns, usual with scores of other outputs (benchmarks/study_mistakes.py). Without metrics little
@@ -66,7 +68,7 @@ def misalignment_notes(evalset: EvalSet, human: str) -> list[str]:
             f"scores '{human}' have no relation to the outputs: neither metrics nor texts explain them ({count} items)"
         )
         return [f"{trace}: scores of other items, or of another campaign with the same ids? {_REMEDY}"]
-    return [] if answers is None else _annotator_notes(evalset, features, answers)
+    return [] if answers is None else _find_misaligned_annotators(evalset, features, answers)
 
 
 def _choose_items(scores: FloatArray, most: int) -> IntArray:
@@ -126,7 +128,7 @@ def _compare_alignments(
     return _Misfit(note, exchange.evidence, exchange.systems)
 
 
-def _shift_notes(answers: _Answers) -> list[str]:
+def _find_shifted_answers(answers: _Answers) -> list[str]:
     """Whether annotators of an output agree only once the rows of the table are moved."""
     if answers.has_several_rows:
         return []
@@ -138,17 +140,17 @@ def _shift_notes(answers: _Answers) -> list[str]:
     return [f"{trace} ({max(moved) - own:.0f} standard errors more): rows shifted? {_REMEDY}"]
 
 
-def _other_rows(scores: FloatArray, rows: IntArray, answers: _Answers | None) -> Iterator[FloatArray]:
+def _generate_shifted_scores(scores: FloatArray, rows: IntArray, answers: _Answers | None) -> Iterator[FloatArray]:
     """Scores as they would be if rows were shifted by one: of tables by item or by system, of ids, of judgments."""
     for step in (-1, 1):
         yield shift_cells(scores[rows], step)
         yield shift_cells(scores[rows].T, step).T
-        yield _move(scores, step)[rows]
+        yield _shift_rows(scores, step)[rows]
     if answers is not None and answers.has_single_rows:
         yield from (other.means for other in answers.shifted())
 
 
-def _annotator_notes(evalset: EvalSet, features: OutputFeatures, answers: _Answers) -> list[str]:
+def _find_misaligned_annotators(evalset: EvalSet, features: OutputFeatures, answers: _Answers) -> list[str]:
     """Look at the judgments of each annotator, with those of the others as a feature."""
     counts = np.bincount(answers.annotator[answers.annotator >= 0], minlength=len(answers.names))
     people = [person for person in np.flatnonzero(counts >= _MIN_CELLS) if answers.names[person] is not None]
@@ -162,7 +164,7 @@ def _annotator_notes(evalset: EvalSet, features: OutputFeatures, answers: _Answe
         part = features.keep(keep)
         rest = answers.keep(answers.annotator != person).means[keep]
         own = explain_scores(scores[keep], part, rest)
-        plain = own.gain > _CLEAR / 2 or mine.has_several_rows  # rows that fit are not shifted
+        plain = own.gain > _CLEAR_GAIN / 2 or mine.has_several_rows  # rows that fit are not shifted
         moved = [] if plain else [other.means[keep] for other in mine.shifted()]
         what = f"judgments of annotator '{answers.names[person]}'"
         misfit = _compare_alignments(evalset, part, own, what, moved, rest, len(people))
@@ -219,7 +221,7 @@ class _Answers:
 
     @property
     def has_single_rows(self) -> bool:
-        """Whether outputs have one row each; of several annotators, `_shift_notes` compares the values themselves."""
+        """Whether each output has one row; `_find_shifted_answers` compares the values of several annotators."""
         return len(np.unique(self.cell)) == len(self.cell)
 
     def keep(self, chosen: BoolArray) -> _Answers:
@@ -243,7 +245,7 @@ class _Answers:
         ]
         distinct = {rows.tobytes(): rows for rows in sortings}.values()
         tables = [self._take(rows) for rows in distinct]
-        return [replace(table, value=_move(table.value, step)) for table in tables for step in (-1, 1)]
+        return [replace(table, value=_shift_rows(table.value, step)) for table in tables for step in (-1, 1)]
 
     def _take(self, rows: IntArray) -> _Answers:
         return replace(
@@ -251,7 +253,7 @@ class _Answers:
         )
 
 
-def _move(values: FloatArray, step: int) -> FloatArray:
+def _shift_rows(values: FloatArray, step: int) -> FloatArray:
     moved = np.full(values.shape, np.nan)
     moved[max(step, 0) : len(values) + min(step, 0)] = values[max(-step, 0) : len(values) - max(step, 0)]
     return moved

@@ -18,14 +18,14 @@ from aliquot.core.evalset import EvalSet, ItemId
 from aliquot.errors import DataError, quoted
 from aliquot.stats.arrays import BoolArray
 
-_EDITED = 0.1
+_MAX_EDITED_SHARE = 0.1
 """Share of sources up to which a difference may be a correction of the texts; beyond it the data are others."""
 
 OUTPUT_DIGEST = "output_digest"
 """Column of judgments with the digest of the text that was judged; null where the judgment is of no output as such."""
 
-_DIGITS = 8
-_BLANK = "-" * _DIGITS  # no text
+_DIGEST_LENGTH = 8
+_BLANK_DIGEST = "-" * _DIGEST_LENGTH  # no text
 
 _REMEDY = "give the data that the selection was drawn from, or select again from these"
 
@@ -56,7 +56,7 @@ class Origin:
         """Read back what `to_dict` gave; None where a file tells nothing of its data."""
         systems, pool = said.get("systems"), said.get("pool")
         names = tuple(map(str, systems)) if isinstance(systems, list) else ()
-        whole = any(outputs) and all(len(digests) == _DIGITS * len(names) for digests in outputs)
+        whole = any(outputs) and all(len(digests) == _DIGEST_LENGTH * len(names) for digests in outputs)
         known = cls(
             names,
             pool if isinstance(pool, str) else "",
@@ -66,10 +66,10 @@ class Origin:
         return None if known == cls() else known
 
 
-def text_digest(text: str | None) -> str:
+def digest_text(text: str | None) -> str:
     """Eight hexadecimal digits of a source or an output; white space and the form of accents do not count.
 
-    >>> text_digest("two  words") == text_digest(" two words") != text_digest("Two words")
+    >>> digest_text("two  words") == digest_text(" two words") != digest_text("Two words")
     True
     """
     if not text or text.isspace():
@@ -78,39 +78,41 @@ def text_digest(text: str | None) -> str:
     return hashlib.blake2b(plain.encode("utf-8", "replace"), digest_size=4).hexdigest()
 
 
-def _pool_digest(ids: Iterable[ItemId]) -> str:
+def _digest_ids(ids: Iterable[ItemId]) -> str:
     return hashlib.blake2b("\x1f".join(sorted(map(str, ids))).encode("utf-8", "replace"), digest_size=4).hexdigest()
 
 
-def origin_of(evalset: EvalSet, ids: Sequence[ItemId], *, whole: bool = True) -> Origin:
+def record_origin(evalset: EvalSet, ids: Sequence[ItemId], *, whole: bool = True) -> Origin:
     """What to remember of the data; `whole` says that the set is all that was chosen from."""
-    sources = _source_of(evalset, ids)
-    digests = tuple(text_digest(sources.get(str(item))) for item in ids)
-    pool = _pool_digest(evalset.ids) if whole else ""
-    return Origin(evalset.systems, pool, digests if any(digests) else (), _output_digests(evalset, ids))
+    sources = _map_sources(evalset, ids)
+    digests = tuple(digest_text(sources.get(str(item))) for item in ids)
+    pool = _digest_ids(evalset.ids) if whole else ""
+    return Origin(evalset.systems, pool, digests if any(digests) else (), _digest_outputs(evalset, ids))
 
 
-def _row_by_id(evalset: EvalSet) -> dict[str, int]:
+def _index_rows(evalset: EvalSet) -> dict[str, int]:
     return {str(item): row for row, item in enumerate(evalset.ids)}
 
 
-def _output_digests(evalset: EvalSet, ids: Sequence[ItemId]) -> tuple[str, ...]:
+def _digest_outputs(evalset: EvalSet, ids: Sequence[ItemId]) -> tuple[str, ...]:
     if evalset.outputs is None or not evalset.systems:
         return ()
-    row_of = evalset.derived("rows by id", _row_by_id)
+    row_of = evalset.derived("rows by id", _index_rows)
     rows = [row_of[str(item)] for item in ids]
-    columns = [[text_digest(text) or _BLANK for text in evalset.outputs[name][rows]] for name in evalset.systems]
+    columns = [[digest_text(text) or _BLANK_DIGEST for text in evalset.outputs[name][rows]] for name in evalset.systems]
     return tuple(map("".join, zip(*columns, strict=True)))
 
 
-def continued(earlier: Origin | None, later: Origin) -> Origin:
+def extend_origin(earlier: Origin | None, later: Origin) -> Origin:
     """Keep what the first items of a selection had as outputs when they were chosen, rather than what they have now."""
     if earlier is None or not earlier.outputs or not later.outputs:
         return later
-    places = [earlier.systems.index(name) * _DIGITS if name in earlier.systems else None for name in later.systems]
+    places = [
+        earlier.systems.index(name) * _DIGEST_LENGTH if name in earlier.systems else None for name in later.systems
+    ]
     kept = [
         "".join(
-            now[at * _DIGITS :][:_DIGITS] if place is None else before[place:][:_DIGITS]
+            now[at * _DIGEST_LENGTH :][:_DIGEST_LENGTH] if place is None else before[place:][:_DIGEST_LENGTH]
             for at, place in enumerate(places)
         )
         for before, now in zip(earlier.outputs, later.outputs, strict=False)
@@ -118,25 +120,25 @@ def continued(earlier: Origin | None, later: Origin) -> Origin:
     return replace(later, outputs=(*kept, *later.outputs[len(kept) :]))
 
 
-def same_outputs(evalset: EvalSet, cells: Iterable[tuple[ItemId, str, str]]) -> Iterator[bool]:
+def match_outputs(evalset: EvalSet, cells: Iterable[tuple[ItemId, str, str]]) -> Iterator[bool]:
     """Tell for each (item, system, digest) whether the output still has that digest; blank ones count as the same."""
     texts = {} if evalset.outputs is None else {name: evalset.outputs[name].to_list() for name in evalset.systems}
-    row_of = evalset.derived("rows by id", _row_by_id)
+    row_of = evalset.derived("rows by id", _index_rows)
     for item, system, digest in cells:
-        now = text_digest(texts[system][row_of[str(item)]]) if system in texts else ""
-        yield not now or digest in (now, _BLANK, "")
+        now = digest_text(texts[system][row_of[str(item)]]) if system in texts else ""
+        yield not now or digest in (now, _BLANK_DIGEST, "")
 
 
-def changed_outputs(origin: Origin | None, ids: Sequence[ItemId], evalset: EvalSet) -> list[tuple[ItemId, str]]:
+def find_changed_outputs(origin: Origin | None, ids: Sequence[ItemId], evalset: EvalSet) -> list[tuple[ItemId, str]]:
     """Return the outputs (item, system) that have another text than when the selection was drawn."""
     if origin is None or not origin.outputs or evalset.outputs is None:
         return []
     cells = [
-        (item, name, digests[at * _DIGITS :][:_DIGITS])
+        (item, name, digests[at * _DIGEST_LENGTH :][:_DIGEST_LENGTH])
         for item, digests in zip(ids, origin.outputs, strict=True)
         for at, name in enumerate(origin.systems)
     ]
-    return [cell[:2] for cell, same in zip(cells, same_outputs(evalset, cells), strict=True) if not same]
+    return [cell[:2] for cell, same in zip(cells, match_outputs(evalset, cells), strict=True) if not same]
 
 
 def describe_outputs(cells: Sequence[tuple[ItemId, str]]) -> str:
@@ -150,10 +152,12 @@ def describe_outputs(cells: Sequence[tuple[ItemId, str]]) -> str:
     return f"{len(cells)} output{'s' * (len(cells) != 1)} ({first}{more})"
 
 
-def refuse_judged_changes(origin: Origin | None, ids: Sequence[ItemId], evalset: EvalSet, judged: BoolArray) -> None:
+def require_unchanged_outputs(
+    origin: Origin | None, ids: Sequence[ItemId], evalset: EvalSet, judged: BoolArray
+) -> None:
     """Refuse outputs that changed since the selection was drawn and are judged: which text was judged is not known."""
-    row_of = evalset.derived("rows by id", _row_by_id)
-    changed = changed_outputs(origin, ids, evalset)
+    row_of = evalset.derived("rows by id", _index_rows)
+    changed = find_changed_outputs(origin, ids, evalset)
     wrong = [(item, name) for item, name in changed if judged[row_of[str(item)], evalset.systems.index(name)]]
     if wrong:
         raise DataError(
@@ -162,7 +166,7 @@ def refuse_judged_changes(origin: Origin | None, ids: Sequence[ItemId], evalset:
         )
 
 
-def _source_of(evalset: EvalSet, ids: Sequence[ItemId]) -> dict[str, str | None]:
+def _map_sources(evalset: EvalSet, ids: Sequence[ItemId]) -> dict[str, str | None]:
     if "source" not in evalset.items.columns:
         return {}
     names = evalset.derived("ids as texts", lambda data: data.items["id"].cast(pl.String))
@@ -170,7 +174,7 @@ def _source_of(evalset: EvalSet, ids: Sequence[ItemId]) -> dict[str, str | None]
     return dict(zip(names.filter(named).to_list(), evalset.items["source"].filter(named).to_list(), strict=True))
 
 
-def compare(
+def compare_origin(
     origin: Origin | None, ids: Sequence[ItemId], population: int, evalset: EvalSet, *, strict: bool = False
 ) -> tuple[str, ...]:
     """Compare the data that a selection is used with and those it was made from; return what differs, as notes.
@@ -188,10 +192,10 @@ def compare(
         )
     if origin is None:
         return ()
-    faults, compared = _source_faults(origin, ids, evalset)
-    if evalset.n_items == population and origin.pool and origin.pool != _pool_digest(known):
+    faults, compared = _find_source_faults(origin, ids, evalset)
+    if evalset.n_items == population and origin.pool and origin.pool != _digest_ids(known):
         faults.append("the items that were not selected have other ids than when the selection was drawn")
-    changed = changed_outputs(origin, ids, evalset)
+    changed = find_changed_outputs(origin, ids, evalset)
     if changed:
         faults.append(f"{describe_outputs(changed)} changed since the selection was drawn")
     gone = [name for name in origin.systems if name not in evalset.systems]
@@ -207,18 +211,18 @@ def compare(
     return (*faults, *notes)
 
 
-def _source_faults(origin: Origin, ids: Sequence[ItemId], evalset: EvalSet) -> tuple[list[str], int]:
+def _find_source_faults(origin: Origin, ids: Sequence[ItemId], evalset: EvalSet) -> tuple[list[str], int]:
     """What is wrong with the sources, and how many could be compared."""
-    now = _source_of(evalset, ids) if origin.sources else {}
+    now = _map_sources(evalset, ids) if origin.sources else {}
     pairs = [
         (item, before, digest)
         for item, before in zip(ids, origin.sources, strict=bool(origin.sources))
-        if before and (digest := text_digest(now.get(str(item))))
+        if before and (digest := digest_text(now.get(str(item))))
     ]
     other = [item for item, before, digest in pairs if before != digest]
     if not other:
         return [], len(pairs)
     text = f"{len(other)} of the selection's {len(ids)} items have another source in the data, e.g. item {other[0]!r}"
-    if len(other) > _EDITED * len(pairs):
+    if len(other) > _MAX_EDITED_SHARE * len(pairs):
         raise DataError(f"{evalset.name}: {text}; {_REMEDY}")
     return [text], len(pairs)

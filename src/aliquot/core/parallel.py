@@ -16,10 +16,10 @@ from aliquot.errors import MissingExtraError, OptionError, WorkerError
 
 Task = TypeVar("Task")
 Done = TypeVar("Done")
-_PREFIX = "dask://"
-_AHEAD = 16
-_MOST_JOBS = 64
-_WATCH = 0.5  # seconds between two looks of a worker at its parent
+_DASK_PREFIX = "dask://"
+_MIN_AHEAD = 16
+_MAX_JOBS = 64
+_WATCH_SECONDS = 0.5  # seconds between two looks of a worker at its parent
 
 
 def run_tasks(
@@ -35,7 +35,7 @@ def run_tasks(
     """
     if jobs is not None and jobs < 1:
         raise OptionError(f"--jobs {jobs}: choose at least 1")
-    most = max(_MOST_JOBS, 4 * (os.cpu_count() or 1))
+    most = max(_MAX_JOBS, 4 * (os.cpu_count() or 1))
     if jobs is not None and jobs > most:
         raise OptionError(f"--jobs {jobs}: this machine has {os.cpu_count()} cores; choose at most {most}")
     if engine is None and (jobs == 1 or len(tasks) < 2):
@@ -47,14 +47,18 @@ def run_tasks(
     if engine is None and count == 1:
         yield from map(work, tasks)
         return
-    with _telling_of_killed_workers():
+    with _explain_killed_workers():
         if engine is not None:
-            yield from _on_cluster(work, tasks, engine)
+            yield from _run_on_cluster(work, tasks, engine)
             return
         parallel = joblib.Parallel(
-            n_jobs=count, return_as="generator_unordered", batch_size=1, initializer=_end_with, initargs=(os.getpid(),)
+            n_jobs=count,
+            return_as="generator_unordered",
+            batch_size=1,
+            initializer=_exit_with_parent,
+            initargs=(os.getpid(),),
         )
-        here = partial(_in_folder, _working_folder(), work)
+        here = partial(_run_in_folder, _get_working_folder(), work)
         yield from parallel(joblib.delayed(here)(task) for task in tasks)
 
 
@@ -72,41 +76,41 @@ def run_in_order(
     [1, 2, 3]
     """
     found: dict[int, Done] = {}
-    for at, result in run_tasks(partial(_numbered, work), list(enumerate(tasks)), jobs=jobs, engine=engine):
+    for at, result in run_tasks(partial(_run_numbered, work), list(enumerate(tasks)), jobs=jobs, engine=engine):
         found[at] = result
         if progress is not None:
             progress(len(found), len(tasks))
     return [found[at] for at in range(len(tasks))]
 
 
-def _numbered(work: Callable[[Task], Done], task: tuple[int, Task]) -> tuple[int, Done]:
+def _run_numbered(work: Callable[[Task], Done], task: tuple[int, Task]) -> tuple[int, Done]:
     return task[0], work(task[1])
 
 
-def _working_folder() -> str:
+def _get_working_folder() -> str:
     try:
         return str(Path.cwd())
     except FileNotFoundError:  # the system's error names no file
-        raise _folder_deleted("the working folder") from None
+        raise _build_folder_error("the working folder") from None
 
 
-def _folder_deleted(folder: str) -> WorkerError:
+def _build_folder_error(folder: str) -> WorkerError:
     return WorkerError(
         f"{folder}: was deleted, so that no other process can work there; go to another folder (cd) "
         "and give the command again with whole paths, or with --jobs 1"
     )
 
 
-def _in_folder(folder: str, work: Callable[[Task], Done], task: Task) -> Done:
+def _run_in_folder(folder: str, work: Callable[[Task], Done], task: Task) -> Done:
     """Work where the caller is: joblib's processes outlive a call, and the caller may have gone elsewhere since."""
     try:
         os.chdir(folder)
     except FileNotFoundError:
-        raise _folder_deleted(folder) from None
+        raise _build_folder_error(folder) from None
     return work(task)
 
 
-def _end_with(parent: int) -> None:
+def _exit_with_parent(parent: int) -> None:
     """Let a worker end when the process that started it is gone; killed, that one cannot tell its workers any more.
 
     By a thread and not by Linux's signal at a parent's death: that one comes when the thread that started the worker
@@ -117,14 +121,14 @@ def _end_with(parent: int) -> None:
     above = os.getppid()  # another where a server starts the workers, or where the parent is gone already
 
     def watch() -> None:
-        while os.getppid() == above and (above == parent or _runs(parent)):
-            time.sleep(_WATCH)
+        while os.getppid() == above and (above == parent or _is_running(parent)):
+            time.sleep(_WATCH_SECONDS)
         os._exit(1)  # whatever the other threads do
 
     threading.Thread(target=watch, name="aliquot-parent-watch", daemon=True).start()
 
 
-def _runs(pid: int) -> bool:
+def _is_running(pid: int) -> bool:
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -135,14 +139,14 @@ def _runs(pid: int) -> bool:
 
 
 @contextmanager
-def _telling_of_killed_workers() -> Iterator[None]:
+def _explain_killed_workers() -> Iterator[None]:
     """Say it in words when a worker is gone for good; Dask has tried others by then, three times by default."""
     from joblib.externals.loky.process_executor import TerminatedWorkerError  # noqa: PLC0415  (likewise)
 
     try:
         yield
     except TerminatedWorkerError as error:
-        _working_folder()  # a worker cannot start in a folder that is gone
+        _get_working_folder()  # a worker cannot start in a folder that is gone
         raise WorkerError(
             "a worker process was killed, most often because memory ran out; use fewer --jobs or a bigger machine, and "
             "give the same command again"
@@ -156,18 +160,18 @@ def _telling_of_killed_workers() -> Iterator[None]:
         ) from error
 
 
-def _on_cluster(work: Callable[[Task], Done], tasks: Sequence[Task], engine: str) -> Iterator[Done]:
+def _run_on_cluster(work: Callable[[Task], Done], tasks: Sequence[Task], engine: str) -> Iterator[Done]:
     """Send a few tasks ahead of the workers, and one more for each that comes back.
 
     Not by joblib: it ignores a cluster of one core, and waits for ever for a task that kills its workers.
     """
-    if not engine.startswith(_PREFIX) or not engine.rpartition(":")[2].isdigit():
+    if not engine.startswith(_DASK_PREFIX) or not engine.rpartition(":")[2].isdigit():
         raise OptionError(f"--engine '{engine}': write dask://host:port, the address of a Dask scheduler")
-    with _client(engine.removeprefix(_PREFIX)) as client:
+    with _connect_client(engine.removeprefix(_DASK_PREFIX)) as client:
         from distributed import as_completed  # noqa: PLC0415  (an extra; it is there, or there were no client)
 
         waiting = iter(tasks)
-        ahead = max(_AHEAD, 4 * sum(client.ncores().values()))
+        ahead = max(_MIN_AHEAD, 4 * sum(client.ncores().values()))
         first = [client.submit(work, task, pure=False) for task in islice(waiting, ahead)]
         ready: Any = as_completed(  # type: ignore[no-untyped-call,unused-ignore]
             first, loop=client.loop, with_results=True
@@ -184,7 +188,7 @@ def _on_cluster(work: Callable[[Task], Done], tasks: Sequence[Task], engine: str
 
 
 @contextmanager
-def _client(address: str) -> Iterator[Any]:
+def _connect_client(address: str) -> Iterator[Any]:
     try:
         from distributed import Client  # noqa: PLC0415  (an extra)
     except ImportError:

@@ -34,21 +34,25 @@ def plausibility_notes(evalset: EvalSet, human: str | None = None) -> list[str]:
     []
     """
     name = human or evalset.human
-    own = evalset.derived(f"plausibility of {name}", lambda data: _notes(data, name))
+    own = evalset.derived(f"plausibility of {name}", lambda data: _collect_notes(data, name))
     return [*own, *annotator_notes(evalset)]
 
 
-def _notes(evalset: EvalSet, human: str | None) -> list[str]:
-    notes = _judgment_notes(evalset)
+def _collect_notes(evalset: EvalSet, human: str | None) -> list[str]:
+    notes = _find_outside_judgments(evalset)
     if not notes:
         names = [human, *evalset.metrics] if human is not None else evalset.metrics
-        notes += [note for name in names for note in _score_notes(evalset, name)]
-    notes += [*_copied_metrics(evalset, human), *_copied_annotators(evalset), *_reversed_metrics(evalset, human)]
-    notes += _equal_items(evalset)
+        notes += [note for name in names for note in _find_outside_scores(evalset, name)]
+    notes += [
+        *_find_copied_metrics(evalset, human),
+        *_find_copied_annotators(evalset),
+        *_find_reversed_metrics(evalset, human),
+    ]
+    notes += _find_equal_items(evalset)
     return [*notes, *([] if human is None else misalignment_notes(evalset, human))]
 
 
-def _judgment_notes(evalset: EvalSet) -> list[str]:
+def _find_outside_judgments(evalset: EvalSet) -> list[str]:
     """Codes and slips among single judgments, where they are not averaged with others."""
     if evalset.judgments is None:
         return []
@@ -62,21 +66,21 @@ def _judgment_notes(evalset: EvalSet) -> list[str]:
                 f"item {row['item']}, {row['system']}, {row['annotator'] or 'no annotator'}"
                 for row in rows.head(_MAX_ROWS).iter_rows(named=True)
             ]
-            notes.append(_outside_note("judgments", value, rows.height, places))
+            notes.append(_describe_outside_value("judgments", value, rows.height, places))
     return notes
 
 
-def _score_notes(evalset: EvalSet, name: str) -> list[str]:
+def _find_outside_scores(evalset: EvalSet, name: str) -> list[str]:
     scores, notes = evalset.scores[name], []
     for value in find_outside_values(scores):
         rows, columns = np.nonzero(scores == value)
         cells = list(zip(rows, columns, strict=True))
         places = [f"item {evalset.ids[row]}, {evalset.systems[column]}" for row, column in cells[:_MAX_ROWS]]
-        notes.append(_outside_note(f"'{name}'", value, len(cells), places))
+        notes.append(_describe_outside_value(f"'{name}'", value, len(cells), places))
     return notes
 
 
-def _outside_note(what: str, value: float, count: int, places: list[str]) -> str:
+def _describe_outside_value(what: str, value: float, count: int, places: list[str]) -> str:
     more = f"; and {count - len(places)} more" if count > len(places) else ""
     times = "once" if count == 1 else f"{count} times"
     return (
@@ -85,7 +89,7 @@ def _outside_note(what: str, value: float, count: int, places: list[str]) -> str
     )
 
 
-def _copied_metrics(evalset: EvalSet, human: str | None) -> list[str]:
+def _find_copied_metrics(evalset: EvalSet, human: str | None) -> list[str]:
     if human is None:
         return []
     people = evalset.scores[human]
@@ -96,7 +100,7 @@ def _copied_metrics(evalset: EvalSet, human: str | None) -> list[str]:
     ]
 
 
-def _reversed_metrics(evalset: EvalSet, human: str | None) -> list[str]:
+def _find_reversed_metrics(evalset: EvalSet, human: str | None) -> list[str]:
     names = usable_metrics(evalset)
     people = None if human is None else evalset.scores[human]
     against = find_reversed_scores([evalset.scores[name] for name in names], people)
@@ -115,7 +119,7 @@ def _reversed_metrics(evalset: EvalSet, human: str | None) -> list[str]:
     ]
 
 
-def _equal_items(evalset: EvalSet) -> list[str]:
+def _find_equal_items(evalset: EvalSet) -> list[str]:
     """Items whose source and outputs are all equal: one item under several ids."""
     if evalset.outputs is None or "source" not in evalset.items.columns:
         return []
@@ -133,7 +137,7 @@ def _equal_items(evalset: EvalSet) -> list[str]:
     return [f"{count}: one item under several ids counts more than once; leave the copies out"]
 
 
-def _copied_annotators(evalset: EvalSet) -> list[str]:
+def _find_copied_annotators(evalset: EvalSet) -> list[str]:
     if evalset.judgments is None or not 1 < len(evalset.judgments.annotators) <= _MAX_ANNOTATORS:
         return []
     keys = ["item", "system", "criterion", *(["protocol"] if "protocol" in evalset.judgments.answers().columns else [])]

@@ -13,26 +13,26 @@ from time import monotonic
 Progress = Callable[[int, int], None]
 ProgressLike = Progress | bool | None
 """What verbs take: a function to be told how many of how many are done, True for a line of text, or nothing."""
-_EVERY = 0.2  # seconds between two lines
+_INTERVAL = 0.2  # seconds between two lines
 
 
-def progress_of(progress: ProgressLike, what: str) -> Progress | None:
+def resolve_progress(progress: ProgressLike, what: str) -> Progress | None:
     """Return the function to tell; of True, one that writes a line to standard error.
 
-    >>> progress_of(None, "replaying") is None, progress_of(False, "replaying") is None
+    >>> resolve_progress(None, "replaying") is None, resolve_progress(False, "replaying") is None
     (True, True)
     """
     if progress is None or progress is False:
         return None
-    return _line(what) if progress is True else progress
+    return _build_line_progress(what) if progress is True else progress
 
 
-def _line(what: str) -> Progress:
-    told = [-_EVERY]
+def _build_line_progress(what: str) -> Progress:
+    told = [-_INTERVAL]
 
     def tell(done: int, total: int) -> None:
         now = monotonic()
-        if done < total and now - told[0] < _EVERY:
+        if done < total and now - told[0] < _INTERVAL:
             return
         told[0] = now
         sys.stderr.write(f"\r{what}: {done} of {total}" + ("\n" if done >= total else ""))

@@ -22,8 +22,8 @@ from aliquot.errors import NameUnknownError, OptionError, ParameterUnknownError,
 
 P = ParamSpec("P")
 R = TypeVar("R")
-_CLOSING = {")": -1, "(": 1}
-_SPECIAL = set(",|+()%")
+_DEPTH_CHANGE = {")": -1, "(": 1}
+_SPECIAL_CHARACTERS = set(",|+()%")
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def parse_spec(text: str) -> Spec:
     if not name.strip():
         raise OptionError(f"method '{text}': a name is missing; write NAME or NAME:key=value,key=value")
     parameters = {}
-    for part in split_outside(rest, ",") if rest.strip() else []:
+    for part in split_top_level(rest, ",") if rest.strip() else []:
         key, equals, value = part.partition("=")
         if not (key.strip() and equals and value.strip()):
             raise OptionError(f"method '{text}': '{part}' is not key=value; write NAME:key=value,key=value")
@@ -71,22 +71,22 @@ def parse_chain(text: str) -> list[Spec]:
     >>> [str(spec) for spec in parse_chain("pps:tau=0.5+greg:metrics=COMET|BLEURT-20")]
     ['pps:tau=0.5', 'greg:metrics=COMET|BLEURT-20']
     """
-    return [parse_spec(part) for part in split_outside(text, "+")]
+    return [parse_spec(part) for part in split_top_level(text, "+")]
 
 
-def merged(spec: Spec, parameters: Mapping[str, Any], typed: Collection[str] | None = None) -> Spec:
+def merge_parameters(spec: Spec, parameters: Mapping[str, Any], typed: Collection[str] | None = None) -> Spec:
     """Return the spec with parameters that are given apart from it, which win; None means not given.
 
     Values given in Python are written in the grammar. Texts under a name in `typed` are in it already; by default
     those are the spec's own.
 
-    >>> str(merged(parse_spec("greg:metrics=A|B,ridge=1"), {"ridge": 2, "metrics": None, "name": "a,b"}))
+    >>> str(merge_parameters(parse_spec("greg:metrics=A|B,ridge=1"), {"ridge": 2, "metrics": None, "name": "a,b"}))
     'greg:metrics=A|B,ridge=2,name=(a,b)'
     """
     apart = {name: value for name, value in parameters.items() if value is not None}
     typed = spec.parameters.keys() - apart.keys() if typed is None else typed
     given: dict[str, Any] = dict(spec.parameters) | apart
-    return Spec(spec.name, {k: v if isinstance(v, str) and k in typed else written(v) for k, v in given.items()})
+    return Spec(spec.name, {k: v if isinstance(v, str) and k in typed else format_value(v) for k, v in given.items()})
 
 
 def split_specs(text: str) -> list[str]:
@@ -96,7 +96,7 @@ def split_specs(text: str) -> list[str]:
     ['random', 'pps:size=error,tau=0.1+greg', 'metric_var']
     """
     found: list[str] = []
-    for part in split_outside(text, ","):
+    for part in split_top_level(text, ","):
         piece = part.strip()
         if found and "=" in piece.split(":")[0].split("+")[0]:
             found[-1] += f",{piece}"
@@ -105,15 +105,15 @@ def split_specs(text: str) -> list[str]:
     return found
 
 
-def split_outside(text: str, separator: str) -> list[str]:
+def split_top_level(text: str, separator: str) -> list[str]:
     """Split at a separator that stands outside parentheses.
 
-    >>> split_outside("a,(b,c),d", ",")
+    >>> split_top_level("a,(b,c),d", ",")
     ['a', '(b,c)', 'd']
     """
     parts, depth, start = [], 0, 0
     for at, character in enumerate(text):
-        depth += _CLOSING.get(character, 0)
+        depth += _DEPTH_CHANGE.get(character, 0)
         if depth < 0:
             break
         if character == separator and depth == 0:
@@ -124,54 +124,54 @@ def split_outside(text: str, separator: str) -> list[str]:
     return [*parts, text[start:]]
 
 
-def written(value: object) -> str:
-    """Write a parameter's value so that `read_value` gives it back; lists are joined by `|`.
+def format_value(value: object) -> str:
+    """Write a parameter's value so that `parse_value` gives it back; lists are joined by `|`.
 
-    >>> written("COMET"), written(["a,b", "c"]), written("chrF (2")
+    >>> format_value("COMET"), format_value(["a,b", "c"]), format_value("chrF (2")
     ('COMET', '(a,b)|c', 'chrF%20%282')
     """
     if isinstance(value, list | tuple):
-        return "|".join(written(part) for part in value)
+        return "|".join(format_value(part) for part in value)
     text = str(value)
-    if not _SPECIAL & set(text) and text == text.strip():
+    if not _SPECIAL_CHARACTERS & set(text) and text == text.strip():
         return text
-    return f"({text})" if _balanced(text) and "%" not in text else quote(text, safe=":=")
+    return f"({text})" if _is_balanced(text) and "%" not in text else quote(text, safe=":=")
 
 
-def _balanced(text: str) -> bool:
+def _is_balanced(text: str) -> bool:
     depth = 0
     for character in text:
-        depth += _CLOSING.get(character, 0)
+        depth += _DEPTH_CHANGE.get(character, 0)
         if depth < 0:
             return False
     return depth == 0
 
 
-def read_value(text: str) -> str:
-    """Undo `written` for a single value.
+def parse_value(text: str) -> str:
+    """Undo `format_value` for a single value.
 
-    >>> read_value("(metric_var:metric=COMET)")
+    >>> parse_value("(metric_var:metric=COMET)")
     'metric_var:metric=COMET'
     """
-    inner = unwrapped(text)
+    inner = strip_parentheses(text)
     return unquote(inner) if inner == text.strip() else inner
 
 
-def unwrapped(text: str) -> str:
+def strip_parentheses(text: str) -> str:
     """Remove the parentheses around a spec inside a value, if it has them.
 
-    >>> unwrapped("(metric_var:metric=COMET)"), unwrapped("metric_var")
+    >>> strip_parentheses("(metric_var:metric=COMET)"), strip_parentheses("metric_var")
     ('metric_var:metric=COMET', 'metric_var')
     """
     text = text.strip()
-    return text[1:-1] if text.startswith("(") and text.endswith(")") and _balanced(text[1:-1]) else text
+    return text[1:-1] if text.startswith("(") and text.endswith(")") and _is_balanced(text[1:-1]) else text
 
 
 # -- Registered functions and their parameters, read off signatures: names, types, defaults, and what to type for them
 
 
 @dataclass(frozen=True)
-class Registered:
+class RegistryEntry:
     """A function under a name; its keyword-only arguments are the user's parameters, but for those `INJECTED`."""
 
     name: str
@@ -182,7 +182,7 @@ class Registered:
     @cached_property
     def parameters(self) -> dict[str, Parameter]:
         """The parameters a user may give."""
-        return parameters_of(self.function, self.INJECTED)
+        return read_parameters(self.function, self.INJECTED)
 
     @property
     def summary(self) -> str:
@@ -191,7 +191,7 @@ class Registered:
 
     def bound(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """What the user gave, checked and converted."""
-        return bind(self.name, self.parameters, given)
+        return bind_parameters(self.name, self.parameters, given)
 
 
 @dataclass(frozen=True)
@@ -206,24 +206,24 @@ class Parameter:
     @property
     def kind(self) -> str:
         """The type in words."""
-        choices = _choices(self.annotation)
+        choices = _literal_values(self.annotation)
         if choices:
             return "|".join(choices)
-        base = _base(self.annotation)
+        base = _base_type(self.annotation)
         return {int: "whole number", float: "number", bool: "yes or no", str: "name"}.get(base, "names joined by |")
 
     @property
     def is_list(self) -> bool:
         """Whether it takes several values joined by |."""
-        return _base(self.annotation) is tuple
+        return _base_type(self.annotation) is tuple
 
     def parse(self, value: Any, method: str) -> Any:
         """Turn what was written into the parameter's type; Python values of the right type pass unchanged."""
-        base, choices = _base(self.annotation), _choices(self.annotation)
+        base, choices = _base_type(self.annotation), _literal_values(self.annotation)
         if not isinstance(value, str):
             return value if base is not tuple else self._numbers(tuple(value), method)
         if base is not tuple:
-            value = read_value(value)
+            value = parse_value(value)
         if choices and value not in choices:
             raise OptionError(f"{method}: {self.name}='{value}' is not known; choose {' or '.join(choices)}")
         try:
@@ -235,11 +235,11 @@ class Parameter:
             raise OptionError(f"{method}: {self.name}='{value}' should be a {self.kind}") from None
         if base is str:
             return value
-        return self._numbers(tuple(read_value(part) for part in split_outside(value, "|")), method)
+        return self._numbers(tuple(parse_value(part) for part in split_top_level(value, "|")), method)
 
     def _numbers(self, parts: tuple[Any, ...], method: str) -> tuple[Any, ...]:
         """Turn the parts into numbers where the parameter is a list of them."""
-        if float not in _elements(self.annotation):
+        if float not in _element_types(self.annotation):
             return parts
         try:
             numbers = tuple(float(part) for part in parts)
@@ -250,7 +250,7 @@ class Parameter:
         return numbers
 
 
-def _base(annotation: Any) -> Any:
+def _base_type(annotation: Any) -> Any:
     """Return int, float, bool, str or tuple for an annotation such as `int | None` or `tuple[str, ...]`."""
     if typing.get_origin(annotation) in (typing.Union, types.UnionType):
         annotation = next(part for part in typing.get_args(annotation) if part is not type(None))
@@ -259,21 +259,21 @@ def _base(annotation: Any) -> Any:
     return typing.get_origin(annotation) or annotation
 
 
-def _elements(annotation: Any) -> tuple[Any, ...]:
+def _element_types(annotation: Any) -> tuple[Any, ...]:
     """Return the element types of `tuple[X, ...]` or `tuple[X, ...] | None`."""
     if typing.get_origin(annotation) in (typing.Union, types.UnionType):
         annotation = next(part for part in typing.get_args(annotation) if part is not type(None))
     return typing.get_args(annotation)
 
 
-def _choices(annotation: Any) -> list[str]:
+def _literal_values(annotation: Any) -> list[str]:
     return [str(choice) for choice in typing.get_args(annotation)] if typing.get_origin(annotation) is Literal else []
 
 
-def parameters_of(function: Callable[..., Any], injected: Collection[str]) -> dict[str, Parameter]:
+def read_parameters(function: Callable[..., Any], injected: Collection[str]) -> dict[str, Parameter]:
     """Read the parameters a user may give: keyword-only ones that are not filled in by the machinery."""
     hints = typing.get_type_hints(function)
-    about = _descriptions(inspect.getdoc(function) or "")
+    about = _parse_argument_docs(inspect.getdoc(function) or "")
     return {
         name: Parameter(name, hints.get(name, str), parameter.default, about.get(name, ""))
         for name, parameter in inspect.signature(function).parameters.items()
@@ -281,7 +281,7 @@ def parameters_of(function: Callable[..., Any], injected: Collection[str]) -> di
     }
 
 
-def _descriptions(doc: str) -> dict[str, str]:
+def _parse_argument_docs(doc: str) -> dict[str, str]:
     """Read `name: text` entries of a docstring's Args section."""
     found: dict[str, str] = {}
     name = None
@@ -296,7 +296,7 @@ def _descriptions(doc: str) -> dict[str, str]:
     return found
 
 
-def refuse_unknown(method: str, known: Collection[str], given: Collection[str]) -> None:
+def require_known_parameters(method: str, known: Collection[str], given: Collection[str]) -> None:
     """Raise for the first parameter that the method lacks, with a suggestion and the list of those there are."""
     for name in given:
         if name not in known:
@@ -320,9 +320,9 @@ def suggest_arguments(function: Callable[P, R]) -> Callable[P, R]:
     return suggesting
 
 
-def bind(method: str, known: Mapping[str, Parameter], given: Mapping[str, Any]) -> dict[str, Any]:
+def bind_parameters(method: str, known: Mapping[str, Parameter], given: Mapping[str, Any]) -> dict[str, Any]:
     """Check and convert what was given."""
-    refuse_unknown(method, known, given)
+    require_known_parameters(method, known, given)
     bound = {name: known[name].parse(value, method) for name, value in given.items()}
     for parameter in known.values():
         if parameter.default is inspect.Parameter.empty and parameter.name not in bound:

@@ -19,9 +19,9 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from aliquot.core.columns import ids_of_one_kind
-from aliquot.core.evalset import EvalSet, ItemId, at_rows
-from aliquot.core.origin import Origin, compare, refuse_judged_changes, text_digest
+from aliquot.core.columns import unify_ids
+from aliquot.core.evalset import EvalSet, ItemId, take_rows
+from aliquot.core.origin import Origin, compare_origin, digest_text, require_unchanged_outputs
 from aliquot.core.shown import Shown
 from aliquot.errors import AliquotWarning, DataError, FormatError, OptionError
 from aliquot.io.files import decode_json, read_bytes
@@ -29,13 +29,13 @@ from aliquot.io.formats import items as item_lines
 from aliquot.io.writing import write_bytes
 from aliquot.stats.arrays import BoolArray, FloatArray
 
-FIELD = "selection"
+SELECTION_FIELD = "selection"
 _REMEDY = "a selection is item JSON lines, as `aliquot select -o` writes them"
 VARIANCES = ("unordered", "spread", "clustered", "stratified", "balanced")
 _ROUNDING = 1e-9
-_MOST = 2**53  # whole numbers up to which a float counts
+_MAX_INTEGER = 2**53  # whole numbers up to which a float counts
 _NUMBER = ((int, float, type(None)), "a number")
-_KINDS: Mapping[str, tuple[tuple[type, ...], str]] = MappingProxyType(
+_FIELD_TYPES: Mapping[str, tuple[tuple[type, ...], str]] = MappingProxyType(
     {
         "rank": ((int,), "a whole number"),
         "population": ((int,), "a whole number"),
@@ -50,21 +50,21 @@ _KINDS: Mapping[str, tuple[tuple[type, ...], str]] = MappingProxyType(
 )
 
 
-_DETAILS: Mapping[str, tuple[tuple[type, ...], float, str]] = MappingProxyType(
+_DETAIL_TYPES: Mapping[str, tuple[tuple[type, ...], float, str]] = MappingProxyType(
     {
         "variance": ((str,), np.inf, "a name"),
         "remainder": ((int, float), np.inf, "a number of at least 0"),
         "coverage": ((int, float), 1.0, "a share between 0 and 1"),
         "within": ((str, type(None)), np.inf, "a method"),
-        "first_stage": ((int, type(None)), _MOST, "a number of items"),
+        "first_stage": ((int, type(None)), _MAX_INTEGER, "a number of items"),
         "rates": ((Mapping, type(None)), np.inf, "an object with a rate for each system"),
     }
 )
 
 
-def _check_detail(name: str, value: object) -> None:
+def _validate_detail(name: str, value: object) -> None:
     """Refuse details of a design that are of another kind than ours."""
-    kinds, most, expected = _DETAILS[name]
+    kinds, most, expected = _DETAIL_TYPES[name]
     fits = isinstance(value, kinds) and not isinstance(value, bool)
     if not fits or (isinstance(value, (int, float)) and not -_ROUNDING <= value <= most + _ROUNDING):
         raise DataError(f"selection.details.{name} should be {expected}, found {value!r}; correct the file")
@@ -97,7 +97,7 @@ class Design:
         """
         known = {name: details[name] for name in cls.__dataclass_fields__ if name in details} if details else {}
         for name, value in known.items():
-            _check_detail(name, value)
+            _validate_detail(name, value)
         design = cls(**known)
         return design if design.variance in VARIANCES else replace(design, variance="unordered")
 
@@ -152,7 +152,7 @@ class Selection(Shown):
             if name == "weight" and value is None and self.probability is not None:
                 value = 1.0 / self.probability
             if value is not None:
-                set_field(self, name, _checked(name, value, len(self.ids)))
+                set_field(self, name, _validate_numbers(name, value, len(self.ids)))
         for name in ("stratum", "systems"):
             value = getattr(self, name)
             if value is not None and len(value) != len(self.ids):
@@ -175,7 +175,7 @@ class Selection(Shown):
         rates = self.design.rates
         if rates is None or self.probability is None or self.utility is None:
             return None
-        return cell_probability(self.utility, self.probability, rates, systems)
+        return compute_cell_probability(self.utility, self.probability, rates, systems)
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -232,23 +232,23 @@ class Selection(Shown):
         out.
         """
         if judged is not None:
-            refuse_judged_changes(self.origin, self.ids, evalset, judged)
-        return compare(self.origin, self.ids, self.population, evalset, strict=strict)
+            require_unchanged_outputs(self.origin, self.ids, evalset, judged)
+        return compare_origin(self.origin, self.ids, self.population, evalset, strict=strict)
 
     def save(self, path: str | Path, evalset: EvalSet | None = None) -> None:
         """Save as item JSON lines in the order of the selection; with `evalset`, the items' texts and scores too."""
         encode = msgspec.json.Encoder().encode
         bare: Iterable[dict[str, Any]] = ({"i": item} for item in self.ids)
-        records = bare if evalset is None else item_lines.records(self._in_order(evalset))
+        records = bare if evalset is None else item_lines.iterate_records(self._in_order(evalset))
         with_texts = evalset is not None and "source" in evalset.items.columns
         entries = self._entries(with_sources=not with_texts)
-        lines = [encode({**record, FIELD: e}) + b"\n" for record, e in zip(records, entries, strict=True)]
+        lines = [encode({**record, SELECTION_FIELD: e}) + b"\n" for record, e in zip(records, entries, strict=True)]
         write_bytes(path, b"".join(lines))
 
     def _in_order(self, evalset: EvalSet) -> EvalSet:
         chosen = self.of(evalset)
         row_of = {str(item): row for row, item in enumerate(chosen.ids)}
-        return at_rows(chosen, np.array([row_of[str(item)] for item in self.ids], dtype=np.int64))
+        return take_rows(chosen, np.array([row_of[str(item)] for item in self.ids], dtype=np.int64))
 
     def _entries(self, *, with_sources: bool) -> list[dict[str, Any]]:
         shared = {"method": self.method, "population": self.population, "signature": self.signature}
@@ -267,7 +267,7 @@ class Selection(Shown):
         if entries and self.origin is not None:
             entries[0]["data"] = self.origin.to_dict()
         if entries:  # whole lines that are lost later are noticed
-            entries[0]["file"] = {"items": len(self), "seal": _digest(self.ids, entries, _SEALED)}
+            entries[0]["file"] = {"items": len(self), "seal": _compute_seal(self.ids, entries, _SEAL_FIELDS)}
         return entries
 
     @classmethod
@@ -277,17 +277,17 @@ class Selection(Shown):
         entries: list[dict[str, Any]] = []
         for number, line in enumerate(read_bytes(path).split(b"\n"), start=1):
             if line.strip():
-                item, entry = _entry(line, f"{path} line {number}")
+                item, entry = _parse_line(line, f"{path} line {number}")
                 ids.append(item)
                 entries.append(entry)
         if not entries:
             raise FormatError(f"{path}: the file is empty; a selection has one line per chosen item")
-        ids = ids_of_one_kind(ids)
+        ids = unify_ids(ids)
         order = sorted(range(len(ids)), key=lambda at: entries[at].get("rank", at))
         ids, entries = [ids[at] for at in order], [entries[at] for at in order]
         _require_whole(path, ids, entries)
         try:
-            found = _from_entries(ids, entries)
+            found = _build_selection(ids, entries)
             _ = found.design  # says what is wrong with the details
         except (DataError, OptionError) as error:
             raise FormatError(f"{path}: {error}") from None
@@ -295,12 +295,12 @@ class Selection(Shown):
         return found
 
 
-def cell_probability(
+def compute_cell_probability(
     size: FloatArray, probability: FloatArray, rates: Mapping[str, float | None], systems: Sequence[str]
 ) -> FloatArray:
     """1 - exp(-rate size) for items x systems; 1 where a rate is None, the item's own where a system has no rate.
 
-    >>> cell_probability(np.ones(1), np.array([0.5]), {"A": 1.0, "B": None}, ["A", "B", "C"]).round(3).tolist()
+    >>> compute_cell_probability(np.ones(1), np.array([0.5]), {"A": 1.0, "B": None}, ["A", "B", "C"]).round(3).tolist()
     [[0.632, 1.0, 0.5]]
     """
     columns = []
@@ -311,32 +311,34 @@ def cell_probability(
     return np.column_stack(columns)
 
 
-_DIGESTED = ("probability", "weight", "stratum", "systems")  # by earlier versions
-_SEALED = (*_DIGESTED, "utility", "population", "method", "details", "outputs")
+_OLD_SEAL_FIELDS = ("probability", "weight", "stratum", "systems")  # by earlier versions
+_SEAL_FIELDS = (*_OLD_SEAL_FIELDS, "utility", "population", "method", "details", "outputs")
 
 
-def _digest(ids: Iterable[ItemId], entries: Iterable[Mapping[str, Any]], names: Sequence[str]) -> str:
+def _compute_seal(ids: Iterable[ItemId], entries: Iterable[Mapping[str, Any]], names: Sequence[str]) -> str:
     """Eight hexadecimal digits of what was chosen, and of the entries that estimates depend on."""
     told = [
-        [str(item), entry.get("rank"), *(_as_floats(entry.get(name)) for name in names)]
+        [str(item), entry.get("rank"), *(_normalise_numbers(entry.get(name)) for name in names)]
         for item, entry in zip(ids, entries, strict=True)
     ]
     return hashlib.blake2b(msgspec.json.encode(told, order="sorted"), digest_size=4).hexdigest()
 
 
-def _as_floats(value: Any) -> Any:
+def _normalise_numbers(value: Any) -> Any:
     """Write 1 and 1.0 alike: other programs save the one as the other."""
     if isinstance(value, Mapping):
-        return {str(key): _as_floats(entry) for key, entry in value.items()}
+        return {str(key): _normalise_numbers(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
-        return [_as_floats(entry) for entry in value]
+        return [_normalise_numbers(entry) for entry in value]
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 
-def _edited(ids: list[ItemId], entries: list[dict[str, Any]], written: Mapping[str, Any]) -> str | None:
+def _find_edit(ids: list[ItemId], entries: list[dict[str, Any]], written: Mapping[str, Any]) -> str | None:
     """Say what was edited after a selection was written, as far as that can be told; None where nothing was."""
     sealed = "seal" in written
-    if written.get("seal" if sealed else "digest") == _digest(ids, entries, _SEALED if sealed else _DIGESTED):
+    if written.get("seal" if sealed else "digest") == _compute_seal(
+        ids, entries, _SEAL_FIELDS if sealed else _OLD_SEAL_FIELDS
+    ):
         return None
     for item, entry in zip(ids, entries, strict=True):
         p, weight = entry.get("probability"), entry.get("weight")
@@ -371,7 +373,7 @@ def _require_unedited(path: str | Path, ids: list[ItemId], entries: list[dict[st
     written: dict[str, Any] = next((entry["file"] for entry in entries if "file" in entry), {})
     lines = written.get("items")
     lost = isinstance(lines, int) and lines > len(ids)  # is told already
-    edited = _edited(ids, entries, written) if written and not lost else None
+    edited = _find_edit(ids, entries, written) if written and not lost else None
     if edited is None:
         return
     text = f"{path}: was edited after `aliquot select` wrote it ({edited})"
@@ -383,7 +385,7 @@ def _require_unedited(path: str | Path, ids: list[ItemId], entries: list[dict[st
     warnings.warn(text, AliquotWarning, 4)
 
 
-def _from_entries(ids: list[ItemId], entries: list[dict[str, Any]]) -> Selection:
+def _build_selection(ids: list[ItemId], entries: list[dict[str, Any]]) -> Selection:
     def numbers(name: str) -> FloatArray | None:
         given = [name in entry for entry in entries]
         if not any(given):
@@ -416,25 +418,25 @@ def _from_entries(ids: list[ItemId], entries: list[dict[str, Any]]) -> Selection
     )
 
 
-def _entry(line: bytes, where: str) -> tuple[ItemId, dict[str, Any]]:
+def _parse_line(line: bytes, where: str) -> tuple[ItemId, dict[str, Any]]:
     record = decode_json(line, where, _REMEDY)
     if not isinstance(record, dict):
         raise FormatError(f"{where}: not a JSON object; {_REMEDY}")
-    if not isinstance(record.get(FIELD), dict) or not isinstance(record.get("i"), int | str):
+    if not isinstance(record.get(SELECTION_FIELD), dict) or not isinstance(record.get("i"), int | str):
         raise FormatError(f"{where}: no 'selection' object with an item id; is this a file `aliquot select` wrote?")
-    entry = record[FIELD]
+    entry = record[SELECTION_FIELD]
     if isinstance(record.get("src"), str):
-        entry = {**entry, "source": text_digest(record["src"])}
-    for name, (kinds, expected) in _KINDS.items():
+        entry = {**entry, "source": digest_text(record["src"])}
+    for name, (kinds, expected) in _FIELD_TYPES.items():
         value = entry.get(name)
         if name in entry and (isinstance(value, bool) or not isinstance(value, kinds)):
             raise FormatError(f"{where}: selection.{name} should be {expected}, found {value!r}; correct the line")
-        if isinstance(value, int) and abs(value) > _MOST:
+        if isinstance(value, int) and abs(value) > _MAX_INTEGER:
             raise FormatError(f"{where}: selection.{name} is a number of {len(str(value))} digits; correct the line")
     return record["i"], entry
 
 
-def _checked(name: str, values: FloatArray, n: int) -> FloatArray:
+def _validate_numbers(name: str, values: FloatArray, n: int) -> FloatArray:
     array = np.array(values, dtype=np.float64)
     if array.shape != (n,):
         raise DataError(f"selection: {name} has shape {array.shape} for {n} items")

@@ -130,18 +130,18 @@ def synthetic(
     500 judgments)
     """
     metrics = METRICS if metrics is None else metrics
-    _check_sizes(items, systems, document_length, domains, annotators, judgments_per_output)
-    _check_people_and_metrics(protocol, metrics)
+    _validate_sizes(items, systems, document_length, domains, annotators, judgments_per_output)
+    _validate_metrics(protocol, metrics)
     if isinstance(seed, int) and seed < 0:
         raise OptionError(f"seed={seed}: choose 0 or more")
     rng = np.random.default_rng(seed)
-    world = _world(items, systems, document_length, domains, rng)
+    world = _draw_world(items, systems, document_length, domains, rng)
     names = tuple(f"sys{number}" for number in range(1, systems + 1))
-    judgments, human = _judged(world, names, protocol, annotators, judgments_per_output, rng)
+    judgments, human = _simulate_judgments(world, names, protocol, annotators, judgments_per_output, rng)
     scores = {"human": human}
     for name, correlation in metrics.items():
-        scores[name] = _metric(human, correlation, rng)
-    columns, outputs = _item_columns(world, document_length, domains), None
+        scores[name] = _draw_metric(human, correlation, rng)
+    columns, outputs = _build_item_columns(world, document_length, domains), None
     if texts:
         maker = TextMaker(rng)
         reference = maker.references(world.words)
@@ -159,7 +159,7 @@ def synthetic(
     )
 
 
-def _check_people_and_metrics(protocol: str, metrics: Mapping[str, float]) -> None:
+def _validate_metrics(protocol: str, metrics: Mapping[str, float]) -> None:
     if protocol not in PROTOCOLS:
         raise unknown_name("protocol", protocol, PROTOCOLS)
     for name, correlation in metrics.items():
@@ -171,10 +171,12 @@ def _check_people_and_metrics(protocol: str, metrics: Mapping[str, float]) -> No
             raise OptionError(f"metric '{name}': the correlation {correlation} is not between -1 and 1")
 
 
-def _check_sizes(items: int, systems: int, document_length: float, domains: int, annotators: int, repeats: int) -> None:
+def _validate_sizes(
+    items: int, systems: int, document_length: float, domains: int, annotators: int, repeats: int
+) -> None:
     if items < 1 or systems < 1:
         raise OptionError(f"a campaign needs at least one item and one system, not {items} and {systems}")
-    memory.require(
+    memory.require_memory(
         items * (1500.0 + 600.0 * systems * (1 + repeats * (annotators > 0))),  # texts, scores and judgments as objects
         f"{items} items of {systems} systems",
         "make fewer",
@@ -189,8 +191,8 @@ def _check_sizes(items: int, systems: int, document_length: float, domains: int,
         raise OptionError(f"judgments_per_output={repeats}: choose 1 to {annotators}, the number of annotators")
 
 
-def _world(items: int, systems: int, document_length: float, domains: int, rng: np.random.Generator) -> _World:
-    document = _documents(items, document_length, rng)
+def _draw_world(items: int, systems: int, document_length: float, domains: int, rng: np.random.Generator) -> _World:
+    document = _draw_documents(items, document_length, rng)
     n_documents = int(document.max()) + 1
     domain = rng.integers(0, max(1, domains), n_documents)[document]
     words = np.maximum(3, rng.lognormal(2.8, 0.55, items)).astype(np.int64)
@@ -205,14 +207,14 @@ def _world(items: int, systems: int, document_length: float, domains: int, rng: 
     return _World(document, domain, words, ability - difficulty[:, None] + interaction)
 
 
-def _documents(items: int, mean_length: float, rng: np.random.Generator) -> IntArray:
+def _draw_documents(items: int, mean_length: float, rng: np.random.Generator) -> IntArray:
     if mean_length <= 0:
         return np.arange(items)
     lengths = 1 + rng.negative_binomial(2, 2 / (2 + max(mean_length - 1, 1e-9)), items)
     return np.repeat(np.arange(items), lengths)[:items].astype(np.int64)
 
 
-def _item_columns(world: _World, document_length: float, domains: int) -> list[pl.Series]:
+def _build_item_columns(world: _World, document_length: float, domains: int) -> list[pl.Series]:
     columns = []
     if document_length > 0:
         columns.append(pl.Series("document", [f"doc{code + 1}" for code in world.document]))
@@ -224,13 +226,13 @@ def _item_columns(world: _World, document_length: float, domains: int) -> list[p
 # -- people --------------------------------------------------------------------------------------------------------
 
 
-def _judged(
+def _simulate_judgments(
     world: _World, names: tuple[str, ...], protocol: str, annotators: int, repeats: int, rng: np.random.Generator
 ) -> tuple[Judgments | None, FloatArray]:
     """Let annotators judge every output; the human score is the mean of each output's judgments."""
     n, m = world.quality.shape
     if not annotators:
-        return None, _on_scale(world.quality, protocol, rng)
+        return None, _rate_quality(world.quality, protocol, rng)
     severity = rng.normal(0, 0.25, annotators)
     first = rng.integers(0, annotators, int(world.document.max()) + 1)[world.document]  # one annotator a document
     values = np.empty((repeats, n, m))
@@ -238,7 +240,7 @@ def _judged(
     for repeat in range(repeats):
         people[repeat] = (first + repeat) % annotators
         seen = world.quality - severity[people[repeat]][:, None] + rng.normal(0, 0.35, (n, m))
-        values[repeat] = _on_scale(seen, protocol, rng)
+        values[repeat] = _rate_quality(seen, protocol, rng)
     seconds = rng.lognormal(np.log(8 + 1.2 * world.words)[None, :, None], 0.5, values.shape)
     table = pl.DataFrame(
         {
@@ -248,13 +250,13 @@ def _judged(
             "criterion": [protocol] * values.size,
             "value": values.ravel(),
             "seconds": seconds.ravel().round(1),
-            "order": _order_of_work(people, m),
+            "order": _number_judgments(people, m),
         }
     )
     return Judgments(table), values.mean(axis=0)
 
 
-def _order_of_work(people: IntArray, systems: int) -> IntArray:
+def _number_judgments(people: IntArray, systems: int) -> IntArray:
     """Number each annotator's judgments from 1 in the order of the items."""
     worker = np.repeat(people.ravel(), systems)
     order = np.empty(len(worker), dtype=np.int64)
@@ -264,7 +266,7 @@ def _order_of_work(people: IntArray, systems: int) -> IntArray:
     return order
 
 
-def _on_scale(quality: FloatArray, protocol: str, rng: np.random.Generator) -> FloatArray:
+def _rate_quality(quality: FloatArray, protocol: str, rng: np.random.Generator) -> FloatArray:
     if protocol == "mqm":
         minor = rng.poisson(0.9 * np.exp(-0.8 * quality))
         major = rng.poisson(0.25 * np.exp(-1.1 * quality))
@@ -278,21 +280,21 @@ def _on_scale(quality: FloatArray, protocol: str, rng: np.random.Generator) -> F
 # -- metrics -------------------------------------------------------------------------------------------------------
 
 
-def _metric(human: FloatArray, correlation: float, rng: np.random.Generator) -> FloatArray:
+def _draw_metric(human: FloatArray, correlation: float, rng: np.random.Generator) -> FloatArray:
     """A score whose Pearson correlation with `human` over all cells is exactly `correlation`.
 
     About half of the noise variance is shared by an item's outputs, a little by a system's, as in real metrics.
     """
     n, m = human.shape
     noise = rng.normal(size=(n, 1)) + rng.normal(size=(n, m)) + 0.2 * rng.normal(size=(1, m))
-    target = _standard(human)
+    target = _standardise(human)
     noise = noise - noise.mean()
-    noise = _standard(noise - (noise * target).mean() * target)
+    noise = _standardise(noise - (noise * target).mean() * target)
     mixed: FloatArray = correlation * target + np.sqrt(1 - correlation**2) * noise
     return 0.7 + 0.1 * mixed
 
 
-def _standard(values: FloatArray) -> FloatArray:
+def _standardise(values: FloatArray) -> FloatArray:
     spread = float(values.std())
     standard: FloatArray = (values - values.mean()) / (spread or 1.0)
     return standard

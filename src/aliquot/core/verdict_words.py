@@ -38,30 +38,30 @@ def join_names(names: Sequence[str], most: int = MAX_NAMES) -> str:
     return " and ".join(part for part in (", ".join(names[:-1]), names[-1]) if part)
 
 
-def p_words(p: float, p_adjusted: float | None = None) -> str:
+def format_p(p: float, p_adjusted: float | None = None) -> str:
     """Write a p-value, and the adjusted one where it reads differently.
 
-    >>> p_words(0.0034), p_words(1e-9), p_words(0.21), p_words(0.0034, 0.012)
+    >>> format_p(0.0034), format_p(1e-9), format_p(0.21), format_p(0.0034, 0.012)
     ('p = 0.003', 'p < 0.001', 'p = 0.21', 'p = 0.003, adjusted 0.012')
     """
     if math.isnan(p):
         return "p unknown"
-    text = f"p {_number(p)}"
-    if p_adjusted is None or math.isnan(p_adjusted) or _number(p_adjusted) == _number(p):
+    text = f"p {_compare_p(p)}"
+    if p_adjusted is None or math.isnan(p_adjusted) or _compare_p(p_adjusted) == _compare_p(p):
         return text
-    return f"{text}, adjusted {_number(p_adjusted).removeprefix('= ')}"
+    return f"{text}, adjusted {_compare_p(p_adjusted).removeprefix('= ')}"
 
 
-def probability_words(p: float) -> str:
+def format_probability(p: float) -> str:
     """Write a probability; one that was computed is never 0% or 100%.
 
-    >>> probability_words(0.58), probability_words(0.9999)
+    >>> format_probability(0.58), format_probability(0.9999)
     ('58%', 'more than 99%')
     """
     return "more than 99%" if p > 0.99 else "less than 1%" if p < 0.01 else f"{p:.0%}"
 
 
-def _number(p: float) -> str:
+def _compare_p(p: float) -> str:
     return "< 0.001" if p < 0.001 else f"= {p:.3f}" if p < 0.1 else f"= {p:.2f}"
 
 
@@ -89,7 +89,7 @@ class Lead:
         if self.following is None:
             both = "The two systems" if len(self.leaders) == 2 else f"The {len(self.leaders)} systems"
             return f"{both} cannot be told apart"
-        p = "" if self.pair is None else f" ({p_words(self.pair.p, self.pair.p_adjusted)})"
+        p = "" if self.pair is None else f" ({format_p(self.pair.p, self.pair.p_adjusted)})"
         if self.best is not None:
             return f"{first} is best: the next system, {self.following}, is worse{p}"
         if self.rivals:

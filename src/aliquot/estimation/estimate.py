@@ -15,7 +15,7 @@ import polars as pl
 from aliquot.core import memory
 from aliquot.core.evalset import EvalSet
 from aliquot.core.plausibility import plausibility_notes
-from aliquot.core.registry import Spec, merged, parse_spec, suggest_arguments
+from aliquot.core.registry import Spec, merge_parameters, parse_spec, suggest_arguments
 from aliquot.core.result import signature
 from aliquot.core.selection import Selection
 from aliquot.core.shown import Shown
@@ -311,9 +311,9 @@ def estimate(
     check_target(target)
     check_level(level)
     adjust = choose_adjustment(adjust, rule)
-    memory.require_for_pairs(data.n_systems)
+    memory.require_pair_memory(data.n_systems)
     campaigns = as_evalsets(past)
-    spec = auto_estimator(merged(parse_spec(method), parameters), past=bool(campaigns))
+    spec = auto_estimator(merge_parameters(parse_spec(method), parameters), past=bool(campaigns))
     name, selected = human or data.human, None if selection is None else selection.ids
     missing = missing_cells(data, human, selection)
     if strict:

@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 
 from aliquot.core.columns import group_codes
-from aliquot.core.registry import Spec, bind
+from aliquot.core.registry import Spec, bind_parameters
 from aliquot.errors import DataError, unknown_name
 from aliquot.estimation.proxies import Proxies, plain_proxies, rich_proxies, standard_metric, usable
 from aliquot.estimation.published import NEIGHBOURS, check_neighbours, neighbour_means
@@ -406,7 +406,7 @@ def check_estimator(spec: Spec) -> None:
     """Refuse an unknown estimator or parameter before any work is done."""
     if spec.name not in ESTIMATORS:
         raise unknown_name("estimator", spec.name, ESTIMATORS)
-    bind(spec.name, ESTIMATORS[spec.name].parameters, spec.parameters)
+    bind_parameters(spec.name, ESTIMATORS[spec.name].parameters, spec.parameters)
 
 
 def run_estimator(sample: Sample, spec: Spec) -> Fitted:

@@ -10,10 +10,10 @@ import numpy as np
 import polars as pl
 
 from aliquot.core import memory
-from aliquot.core.conventions import looks_human
-from aliquot.core.evalset import EvalSet, at_rows
+from aliquot.core.conventions import is_human_name
+from aliquot.core.evalset import EvalSet, take_rows
 from aliquot.core.judgments import MARKED, MODEL, Judgments, MergedRepeats, merge_repeats
-from aliquot.core.origin import OUTPUT_DIGEST, describe_outputs, same_outputs
+from aliquot.core.origin import OUTPUT_DIGEST, describe_outputs, match_outputs
 from aliquot.core.registry import Spec
 from aliquot.core.selection import Selection
 from aliquot.errors import (
@@ -64,7 +64,9 @@ def _refuse_changed_outputs(data: EvalSet, table: pl.DataFrame) -> None:
         .select("_key", "system", OUTPUT_DIGEST)
         .unique(maintain_order=True)
     )
-    changed = [cell for cell, same in zip(cells.iter_rows(), same_outputs(data, cells.rows()), strict=True) if not same]
+    changed = [
+        cell for cell, same in zip(cells.iter_rows(), match_outputs(data, cells.rows()), strict=True) if not same
+    ]
     if changed:
         raise DataError(
             f"{data.name}: {describe_outputs([cell[:2] for cell in changed])} changed since people judged them in the "
@@ -203,7 +205,7 @@ def extreme_metrics(data: EvalSet) -> bool:
 def at_scale(data: EvalSet, size: float) -> EvalSet:
     """Divide all that people said by `size`, and other scores that are as extreme by their own size."""
     scores = {
-        name: values / (size if name == data.human or looks_human(name) else overflow_scale(values))
+        name: values / (size if name == data.human or is_human_name(name) else overflow_scale(values))
         for name, values in data.scores.items()
     }
     made = None if data.judgments is None else judgments_at_scale(data.judgments, size)
@@ -293,10 +295,10 @@ def whole_pool(evalset: EvalSet, scores: FloatArray, selection: Selection) -> tu
             4,
         )
         chosen = np.isin(evalset.items["id"].to_numpy(), np.array(selection.ids))
-        evalset, scores = at_rows(evalset, np.flatnonzero(chosen)), scores[chosen]
+        evalset, scores = take_rows(evalset, np.flatnonzero(chosen)), scores[chosen]
     lacking = selection.population - evalset.n_items
     if lacking:
-        memory.require(
+        memory.require_memory(
             selection.population * (400.0 + 24.0 * evalset.n_systems),  # an id as an object, and arrays of scores
             f"a population of {selection.population} items",
             "give a selection from a smaller pool",

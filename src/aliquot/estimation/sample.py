@@ -12,7 +12,7 @@ import numpy as np
 
 from aliquot.core.evalset import EvalSet
 from aliquot.core.origin import OUTPUT_DIGEST
-from aliquot.core.registry import Registered
+from aliquot.core.registry import RegistryEntry
 from aliquot.core.selection import Selection
 from aliquot.errors import AliquotWarning, DataError, OptionError
 from aliquot.estimation.inputs import whole_pool
@@ -308,7 +308,7 @@ class Fitted:
 
 
 @dataclass(frozen=True)
-class Estimator(Registered):
+class Estimator(RegistryEntry):
     """A registered estimator."""
 
     function: Callable[..., Fitted]

@@ -20,12 +20,12 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
 from aliquot.errors import DownloadError, unknown_name
-from aliquot.io.locks import locked
-from aliquot.io.writing import temporary_beside
+from aliquot.io.locks import hold_lock
+from aliquot.io.writing import make_temporary
 
-_BLOCK = 1 << 20
+_BLOCK_SIZE = 1 << 20
 _TIMEOUT = 30.0
-_TRIES = 4
+_MAX_TRIES = 4
 
 
 class _Readable(Protocol):
@@ -35,13 +35,13 @@ class _Readable(Protocol):
     def read(self, amount: int) -> bytes: ...
 
 
-def fetch(url: str, target: Path) -> Path:
+def download_file(url: str, target: Path) -> Path:
     """Download `url` to `target`; an interrupted try leaves `target.part`, which the next one goes on with."""
     if target.exists():
         return target
     part = target.with_name(target.name + ".part")
     checksum = _download_with_resume(url, part)
-    if checksum is not None and _digest(part, "md5") != checksum:
+    if checksum is not None and _compute_digest(part, "md5") != checksum:
         part.unlink()
         raise DownloadError(f"{url}: the checksum differs from the server's; the download was removed, run again")
     part.replace(target)
@@ -50,7 +50,7 @@ def fetch(url: str, target: Path) -> Path:
 
 def _download_with_resume(url: str, part: Path) -> str | None:
     """Try a few times, each going on where the last one broke off; return the checksum the server gave, if any."""
-    for last in [False] * (_TRIES - 1) + [True]:
+    for last in [False] * (_MAX_TRIES - 1) + [True]:
         try:
             return _download_once(url, part)
         except urllib.error.HTTPError as error:
@@ -80,13 +80,13 @@ def _download_once(url: str, part: Path) -> str | None:
             start = 0
         length = int(response.headers["Content-Length"]) if response.headers.get("Content-Length") else None
         with part.open("ab" if start else "wb") as sink:
-            received = _copy(response, sink, start, length)
+            received = _copy_response(response, sink, start, length)
         if length is not None and received < length:
             raise http.client.IncompleteRead(b"", length - received)
-        return _checksum(response.headers)
+        return _read_checksum(response.headers)
 
 
-def _copy(response: _Readable, sink: IO[bytes], start: int, length: int | None) -> int:
+def _copy_response(response: _Readable, sink: IO[bytes], start: int, length: int | None) -> int:
     received = 0
     total = None if length is None else start + length
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
@@ -94,14 +94,14 @@ def _copy(response: _Readable, sink: IO[bytes], start: int, length: int | None) 
         *columns, TimeRemainingColumn(), transient=True, console=Console(stderr=True, force_jupyter=False)
     ) as progress:
         task = progress.add_task("downloading", total=total, completed=start)
-        while block := response.read(_BLOCK):
+        while block := response.read(_BLOCK_SIZE):
             sink.write(block)
             received += len(block)
             progress.advance(task, len(block))
     return received
 
 
-def _checksum(headers: http.client.HTTPMessage) -> str | None:
+def _read_checksum(headers: http.client.HTTPMessage) -> str | None:
     """MD5 in hexadecimal from Google's `x-goog-hash` or the standard `Content-MD5`, where the server gives one."""
     for field in ",".join(headers.get_all("x-goog-hash") or ()).split(","):
         name, _, value = field.strip().partition("=")
@@ -111,18 +111,18 @@ def _checksum(headers: http.client.HTTPMessage) -> str | None:
     return base64.b64decode(given).hex() if given else None
 
 
-def _digest(path: Path, algorithm: str) -> str:
+def _compute_digest(path: Path, algorithm: str) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, algorithm).hexdigest()
 
 
-def unpack(archive: Path, target: Path) -> Path:
+def unpack_archive(archive: Path, target: Path) -> Path:
     """Unpack a .tgz archive to the folder `target`, which appears only when all of it is there."""
-    beside = temporary_beside(target, folder=True)
+    beside = make_temporary(target, folder=True)
     try:
         with gzip.open(archive) as plain, tarfile.open(fileobj=plain, mode="r|") as tar:
-            _extract(tar, beside)
-            while plain.read(_BLOCK):  # the checksum stands at the very end
+            _extract_members(tar, beside)
+            while plain.read(_BLOCK_SIZE):  # the checksum stands at the very end
                 pass
         inner = beside / target.name
         (inner if inner.is_dir() else beside).replace(target)
@@ -137,7 +137,7 @@ def unpack(archive: Path, target: Path) -> Path:
     return target
 
 
-def _extract(tar: tarfile.TarFile, folder: Path) -> None:
+def _extract_members(tar: tarfile.TarFile, folder: Path) -> None:
     """Extract files, folders and links, and refuse what would lie outside the folder."""
     if hasattr(tarfile, "data_filter"):
         tar.extractall(folder, filter="data")
@@ -156,7 +156,7 @@ def _extract(tar: tarfile.TarFile, folder: Path) -> None:
 
 _DESCRIPTOR = re.compile(r"^wmt\d\d(\.[a-z]+)?(/[a-z]{2,3}(_[A-Za-z]+)?-[a-z]{2,3}(_[A-Za-z]+)?)?$")
 _ARCHIVE_URL = "https://data.statmt.org/wmt26/mt-metrics-eval-v2.tgz"
-_FOLDER = "mt-metrics-eval-v2"
+_ARCHIVE_FOLDER = "mt-metrics-eval-v2"
 
 
 def is_descriptor(text: str) -> bool:
@@ -168,27 +168,32 @@ def is_descriptor(text: str) -> bool:
     return _DESCRIPTOR.match(text) is not None
 
 
-def locate(descriptor: str, pair: str | None = None) -> tuple[Path, str | None]:
+def locate_data(descriptor: str, pair: str | None = None) -> tuple[Path, str | None]:
     """Return the test set's folder and the pair, downloading the archive if it is nowhere on this machine."""
     test_set, _, named = descriptor.partition("/")
-    for root in _roots():
-        for folder in (root / test_set, root / _FOLDER / test_set):
+    for root in _list_data_folders():
+        for folder in (root / test_set, root / _ARCHIVE_FOLDER / test_set):
             if folder.is_dir():
                 return folder, named or pair
     if os.environ.get("ALIQUOT_DATA"):
-        there = [name for root in _roots() for folder in (root, root / _FOLDER) for name in _test_sets(folder)]
+        there = [
+            name
+            for root in _list_data_folders()
+            for folder in (root, root / _ARCHIVE_FOLDER)
+            for name in _list_test_sets(folder)
+        ]
         raise unknown_name("test set", test_set, there, f"ALIQUOT_DATA={os.environ['ALIQUOT_DATA']} does not hold it")
-    folder = _download() / test_set
+    folder = _download_archive() / test_set
     if not folder.is_dir():
-        raise unknown_name("test set", test_set, _test_sets(folder.parent))
+        raise unknown_name("test set", test_set, _list_test_sets(folder.parent))
     return folder, named or pair
 
 
-def _test_sets(folder: Path) -> list[str]:
+def _list_test_sets(folder: Path) -> list[str]:
     return sorted(path.parent.name for path in folder.glob("*/sources"))
 
 
-def _roots() -> list[Path]:
+def _list_data_folders() -> list[Path]:
     data = os.environ.get("ALIQUOT_DATA")
     return [Path(data)] if data else [cache_folder()]
 
@@ -199,16 +204,16 @@ def cache_folder() -> Path:
     return Path(os.environ.get("ALIQUOT_CACHE") or Path(base) / "aliquot")
 
 
-def _download() -> Path:
+def _download_archive() -> Path:
     url = os.environ.get("ALIQUOT_ARCHIVE_URL", _ARCHIVE_URL)
     cache = cache_folder()
     try:
         cache.mkdir(parents=True, exist_ok=True)
-        with locked(cache / f".{_FOLDER}.lock", "downloads the archive"):
-            if (cache / _FOLDER).is_dir():  # by the process that was waited for
-                return cache / _FOLDER
-            archive = fetch(url, cache / f"{_FOLDER}.tgz")
-            return unpack(archive, cache / _FOLDER)
+        with hold_lock(cache / f".{_ARCHIVE_FOLDER}.lock", "downloads the archive"):
+            if (cache / _ARCHIVE_FOLDER).is_dir():  # by the process that was waited for
+                return cache / _ARCHIVE_FOLDER
+            archive = download_file(url, cache / f"{_ARCHIVE_FOLDER}.tgz")
+            return unpack_archive(archive, cache / _ARCHIVE_FOLDER)
     except OSError as error:
         raise DownloadError(
             f"{url}: could not be fetched ({error}); offline, unpack a copy of the archive and set ALIQUOT_DATA to its "

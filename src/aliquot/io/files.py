@@ -19,13 +19,13 @@ import numpy as np
 
 from aliquot.core import memory
 from aliquot.errors import FormatError
-from aliquot.io.overwrite import note_input
+from aliquot.io.overwrite import register_input
 
 STDIN = "-"
 _GZIP_MAGIC = b"\x1f\x8b"
 _UTF8_BOM = b"\xef\xbb\xbf"
 _UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
-_PACKED = {
+_PACKED_FORMATS = {
     **{b"BZh%d1AY&SY" % level: ("bzip2", "bunzip2") for level in range(1, 10)},
     b"\x28\xb5\x2f\xfd": ("Zstandard", "unzstd"),
     b"\xfd7zXZ\0": ("xz", "unxz"),
@@ -33,10 +33,10 @@ _PACKED = {
     b"\x04\x22\x4d\x18": ("LZ4", "unlz4"),
     b"Rar!\x1a\x07": ("RAR", "unrar x"),
 }
-_FLAT = frozenset({str, int, float, bool, type(None)})
+_SCALAR_TYPES = frozenset({str, int, float, bool, type(None)})
 _BACKSLASH = ord("\\")
-_BLOCK = 1 << 22
-PIPE_PATIENCE = 10.0
+_BLOCK_SIZE = 1 << 22
+PIPE_TIMEOUT = 10.0
 """Seconds that a pipe may be without a writer."""
 
 
@@ -47,13 +47,13 @@ def require_readable(path: Path) -> None:
     except OSError as error:
         raise FormatError(f"{path}: {error.strerror or error}; check the path") from None
     if not there:
-        raise FormatError(f"{path}: no such file or folder; check the path ({_near_names(path)})")
+        raise FormatError(f"{path}: no such file or folder; check the path ({_suggest_names(path)})")
     if not os.access(path, os.R_OK):
         raise FormatError(f"{path}: no permission to read it; change its permissions (chmod +r) or copy it")
-    note_input(path)
+    register_input(path)
 
 
-def _near_names(path: Path) -> str:
+def _suggest_names(path: Path) -> str:
     folder = path.parent
     if not folder.is_dir():
         return f"the folder {folder} does not exist either"
@@ -73,16 +73,16 @@ def read_bytes(path: Path | str) -> bytes:
     """
     if str(path) == STDIN:
         _refuse_endless_stdin()
-        raw = _bounded(sys.stdin.buffer, path)
+        raw = _read_bounded(sys.stdin.buffer, path)
     else:
         path = Path(path)
         require_readable(path)
         if path.is_dir():
             raise FormatError(f"{path}: is a folder where a file is meant; name a file inside it")
-        raw = _content(path)
+        raw = _read_content(path)
     if raw.startswith(_GZIP_MAGIC):
         raw = _gunzip(raw, path)
-    for magic, (name, command) in _PACKED.items():
+    for magic, (name, command) in _PACKED_FORMATS.items():
         if raw.startswith(magic):
             raise FormatError(f"{path}: is packed by {name}, which is not read; unpack it first: {command} FILE")
     if raw.startswith(_UTF16_BOMS):
@@ -99,18 +99,18 @@ def _refuse_endless_stdin() -> None:
     except (OSError, ValueError, AttributeError):  # a stream in memory, as tests and notebooks have
         return
     _refuse_device(os.fstat(handle), STDIN, terminal=os.isatty(handle))
-    note_input(handle)
+    register_input(handle)
 
 
-def _content(path: Path) -> bytes:
+def _read_content(path: Path) -> bytes:
     """Read a file, or all that comes through a pipe such as `<(zcat data.gz)`."""
     about = path.stat()
     _refuse_device(about, path, terminal=_is_terminal(path))
     if stat.S_ISFIFO(about.st_mode):
-        return _from_pipe(path)
-    require_fits(about.st_size, path)
+        return _read_pipe(path)
+    limit_size(about.st_size, path)
     with path.open("rb") as file:
-        return _bounded(file, path)  # files of /proc say that they are empty
+        return _read_bounded(file, path)  # files of /proc say that they are empty
 
 
 def require_file(path: Path) -> None:
@@ -140,49 +140,51 @@ def _is_terminal(path: Path) -> bool:
         os.close(handle)
 
 
-def _from_pipe(path: Path) -> bytes:
+def _read_pipe(path: Path) -> bytes:
     """Read a named pipe to its end; when nobody opens it for writing, say so after a while instead of waiting on."""
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # does not wait for a writer
     with io.FileIO(handle) as pipe:
-        until = time.monotonic() + PIPE_PATIENCE
-        while not (first := pipe.read(_BLOCK)):  # b"": no writer, or not yet; None: a writer that has not written yet
+        until = time.monotonic() + PIPE_TIMEOUT
+        while not (
+            first := pipe.read(_BLOCK_SIZE)
+        ):  # b"": no writer, or not yet; None: a writer that has not written yet
             if first == b"" and time.monotonic() > until:
                 raise FormatError(f"{path}: is a pipe that nobody writes to; start the command that writes to it first")
             time.sleep(0.02)
         os.set_blocking(handle, True)
-        return _bounded(pipe, path, first)
+        return _read_bounded(pipe, path, first)
 
 
-def _bounded(stream: BinaryIO | io.RawIOBase | gzip.GzipFile, path: Path | str, begun: bytes = b"") -> bytes:
+def _read_bounded(stream: BinaryIO | io.RawIOBase | gzip.GzipFile, path: Path | str, begun: bytes = b"") -> bytes:
     """Read to the end, and stop where more comes than fits."""
-    limit = memory.available() // 2
+    limit = memory.available_memory() // 2
     content = io.BytesIO()  # its value is taken without a copy
     content.write(begun)
-    while block := stream.read(_BLOCK):
+    while block := stream.read(_BLOCK_SIZE):
         content.write(block)
         if content.tell() > limit:
-            raise _too_large(path, limit)
+            raise _build_size_error(path, limit)
     return content.getvalue()
 
 
-def require_fits(count: int, path: Path | str) -> None:
+def limit_size(count: int, path: Path | str) -> None:
     """Refuse content of more bytes than half of the memory: a reader needs as much again, or more."""
-    limit = memory.available() // 2
+    limit = memory.available_memory() // 2
     if count > limit:
-        raise _too_large(path, limit)
+        raise _build_size_error(path, limit)
 
 
-def _too_large(path: Path | str, limit: int) -> FormatError:
+def _build_size_error(path: Path | str, limit: int) -> FormatError:
     return FormatError(
-        f"{path}: holds more than {memory.size(limit)} (unpacked), half of the memory that is free; read a part of it, "
-        f"or allow more by the environment variable {memory.VARIABLE}, e.g. {memory.VARIABLE}=64G"
+        f"{path}: holds more than {memory.format_size(limit)} (unpacked), half of the memory that is free; read a part "
+        f"of it, or allow more by the environment variable {memory.VARIABLE}, e.g. {memory.VARIABLE}=64G"
     )
 
 
 def _gunzip(raw: bytes, path: Path | str) -> bytes:
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(raw)) as plain:
-            return _bounded(plain, path)
+            return _read_bounded(plain, path)
     except EOFError:
         raise FormatError(f"{path}: the gzip data end too early (truncated file); copy or download it again") from None
     except (gzip.BadGzipFile, zlib.error) as error:
@@ -213,7 +215,7 @@ def decode_text(raw: bytes, path: Path | str) -> str:
         ) from None
 
 
-def _broken_line(raw: bytes) -> int:
+def _find_broken_line(raw: bytes) -> int:
     """Line of the first byte that is not UTF-8; a JSON decoder counts from the start of the string it stands in."""
     try:
         raw.decode()
@@ -231,11 +233,11 @@ def decode_json(raw: bytes | str, where: str, remedy: str) -> Any:
     try:
         found = msgspec.json.decode(raw)
         text = raw.encode() if isinstance(raw, str) else raw
-        require_unique_keys(text, keys_in(found), [(where, text)])
+        require_unique_keys(text, count_keys(found), [(where, text)])
     except RecursionError:
         raise FormatError(f"{where}: nested too deeply to be JSON of aliquot; {remedy}") from None
     except UnicodeDecodeError as error:
-        number = _broken_line(raw) if isinstance(raw, bytes) and b"\n" in raw else None
+        number = _find_broken_line(raw) if isinstance(raw, bytes) and b"\n" in raw else None
         line = f" line {number}" if number else ""
         raise FormatError(f"{where}{line}: not valid UTF-8 ({error.reason}); save the file as UTF-8") from None
     except (msgspec.MsgspecError, UnicodeError) as error:
@@ -243,15 +245,15 @@ def decode_json(raw: bytes | str, where: str, remedy: str) -> Any:
     return found
 
 
-def keys_in(value: Any) -> int:
+def count_keys(value: Any) -> int:
     """Count the keys of all objects in a decoded JSON value.
 
-    >>> keys_in({"a": {"b": 1}, "c": [{"d": 2}]})
+    >>> count_keys({"a": {"b": 1}, "c": [{"d": 2}]})
     4
     """
     inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     own = len(value) if isinstance(value, dict) else 0
-    return own if _FLAT.issuperset(map(type, inside)) else own + sum(map(keys_in, inside))
+    return own if _SCALAR_TYPES.issuperset(map(type, inside)) else own + sum(map(count_keys, inside))
 
 
 def require_unique_keys(raw: bytes, keys: int, parts: Iterable[tuple[str, bytes]]) -> None:
@@ -261,21 +263,23 @@ def require_unique_keys(raw: bytes, keys: int, parts: Iterable[tuple[str, bytes]
     counts prove that none was lost; only a text in which they differ is read again, by its `parts`: where each stands,
     and its text.
     """
-    if _keys_written(raw) == keys:
+    if _count_written_keys(raw) == keys:
         return
     for where, text in parts:
         try:
-            json.loads(text, object_pairs_hook=_unique, parse_int=len, parse_float=len)  # no int has 5,000 digits
-        except _TwiceError as error:
+            json.loads(
+                text, object_pairs_hook=_require_unique_pairs, parse_int=len, parse_float=len
+            )  # no int has 5,000 digits
+        except _RepeatedKeyError as error:
             raise FormatError(f"{where}: the key {error} occurs twice in one object; remove one of the two") from None
         except RecursionError:
             raise FormatError(f"{where}: nested too deeply to be JSON of aliquot; make it flatter") from None
 
 
-def _keys_written(raw: bytes) -> int:
+def _count_written_keys(raw: bytes) -> int:
     r"""Count the colons after a quote that ends a text; -1 where spaces or backslashes make that uncertain.
 
-    >>> _keys_written(b'{"a": {"b": "\\":"}}'), _keys_written(b'{"a" : 1}')
+    >>> _count_written_keys(b'{"a": {"b": "\\":"}}'), _count_written_keys(b'{"a" : 1}')
     (2, -1)
     """
     text = np.frombuffer(raw, np.uint8)
@@ -295,22 +299,22 @@ def _keys_written(raw: bytes) -> int:
     return len(after_quote) - len(within)
 
 
-def numbered_lines(raw: bytes, path: Path | str) -> Iterator[tuple[str, bytes]]:
+def number_lines(raw: bytes, path: Path | str) -> Iterator[tuple[str, bytes]]:
     """Yield where each line that is not empty stands, and its text."""
     for number, line in enumerate(raw.split(b"\n"), start=1):
         if line and not line.isspace():
             yield f"{path} line {number}", line
 
 
-class _TwiceError(Exception):
+class _RepeatedKeyError(Exception):
     """A key that occurs twice."""
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> None:
+def _require_unique_pairs(pairs: list[tuple[str, Any]]) -> None:
     seen = set()
     for key, _ in pairs:
         if key in seen:
-            raise _TwiceError(json.dumps(key, ensure_ascii=False))
+            raise _RepeatedKeyError(json.dumps(key, ensure_ascii=False))
         seen.add(key)
 
 

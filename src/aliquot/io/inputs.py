@@ -11,14 +11,14 @@ import polars as pl
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import Judgments
 from aliquot.core.selection import Selection
-from aliquot.io.formats.table_columns import ids_of, map_columns, require
-from aliquot.io.formats.table_files import Table, any_frame
+from aliquot.io.formats.table_columns import map_columns, parse_ids, require_roles
+from aliquot.io.formats.table_files import Table, to_polars
 from aliquot.io.load import JudgmentSource, load, load_judgments
 
 DataLike = EvalSet | str | Path | Table
 JudgmentsLike = JudgmentSource | Sequence[JudgmentSource]
 SelectionLike = Selection | str | Path | Table
-_NUMBERS = ("utility", "probability", "weight", "cost")
+_NUMBER_COLUMNS = ("utility", "probability", "weight", "cost")
 
 
 def as_evalset(data: DataLike) -> EvalSet:
@@ -58,12 +58,12 @@ def as_selection(selection: SelectionLike) -> Selection:
         return selection
     if isinstance(selection, (str, Path)):
         return Selection.load(selection)
-    table = any_frame(selection)
+    table = to_polars(selection)
     roles = map_columns(table.columns, None, "selection")
-    require(["item"], roles, table.columns, "selections", "selection")
-    numbers: dict[str, Any] = {name: table[name].to_numpy() for name in _NUMBERS if name in table.columns}
+    require_roles(["item"], roles, table.columns, "selections", "selection")
+    numbers: dict[str, Any] = {name: table[name].to_numpy() for name in _NUMBER_COLUMNS if name in table.columns}
     population = int(table["population"][0]) if "population" in table.columns else table.height
-    return Selection(tuple(ids_of(table[roles["item"]], "selection").to_list()), population, "given", **numbers)
+    return Selection(tuple(parse_ids(table[roles["item"]], "selection").to_list()), population, "given", **numbers)
 
 
 def as_judged(data: DataLike | Judgments, answer: str | None = None) -> EvalSet | Judgments | pl.DataFrame:
@@ -76,6 +76,6 @@ def as_judged(data: DataLike | Judgments, answer: str | None = None) -> EvalSet 
         return data
     if isinstance(data, (str, Path)):
         return load(data, answer=answer)
-    table = any_frame(data)
+    table = to_polars(data)
     roles = map_columns([name for name in table.columns if name != answer], None, "the table")
     return table.rename({theirs: ours for ours, theirs in roles.items() if ours not in table.columns})

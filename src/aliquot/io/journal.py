@@ -18,11 +18,11 @@ from zlib import crc32
 import msgspec
 
 from aliquot.errors import OutputError
-from aliquot.io.locks import locked
-from aliquot.io.overwrite import check_output
+from aliquot.io.locks import hold_lock
+from aliquot.io.overwrite import refuse_overwrite
 from aliquot.io.writing import is_stream
 
-_HEAD = b'{"signature":'
+_FIRST_LINE_START = b'{"signature":'
 
 
 def journal_path(output: Path) -> Path:
@@ -67,14 +67,14 @@ class Journal:
             return
         whole = self.file.seek(0, os.SEEK_END)
         try:
-            _append(self.file.fileno(), msgspec.json.encode(record) + b"\n")
-            _append(self.file.fileno(), payload)
+            _write_all(self.file.fileno(), msgspec.json.encode(record) + b"\n")
+            _write_all(self.file.fileno(), payload)
             if self.synced:
                 os.fsync(self.file.fileno())
         except OSError as error:
             with suppress(OSError):
                 os.ftruncate(self.file.fileno(), whole)
-            raise cannot_keep(self.file.name, error) from error
+            raise build_journal_error(self.file.name, error) from error
         self.file.seek(0, os.SEEK_END)
 
     def payload(self, key: str, start: int, size: int) -> bytes:
@@ -85,7 +85,7 @@ class Journal:
             self.file.seek(self.starts[key] + start)
             return self.file.read(size)
         except OSError as error:
-            raise cannot_keep(self.file.name, error) from error
+            raise build_journal_error(self.file.name, error) from error
 
 
 @contextmanager
@@ -98,15 +98,15 @@ def open_journal(output: Path | None, signature: str) -> Iterator[Journal]:
         yield Journal()
         return
     path = journal_path(output)
-    check_output(output)
-    check_output(path)
-    with _alone(path), _opened(path) as file:
+    refuse_overwrite(output)
+    refuse_overwrite(path)
+    with _lock_journal(path), _open_file(path) as file:
         journal = Journal(file=file)
         try:
-            whole = _read(journal, file, path, signature)
+            whole = _read_units(journal, file, path, signature)
             file.truncate(whole)
         except OSError as error:
-            raise cannot_keep(path, error) from error
+            raise build_journal_error(path, error) from error
         if not whole:
             try:
                 journal.write({"signature": signature})
@@ -116,36 +116,36 @@ def open_journal(output: Path | None, signature: str) -> Iterator[Journal]:
         yield journal
 
 
-def _opened(path: Path) -> BinaryIO:
+def _open_file(path: Path) -> BinaryIO:
     """Open for reading and writing, created where it is missing."""
     try:
         file = path.open("a+b")
         file.seek(0)
     except OSError as error:
-        raise cannot_keep(path, error) from error
+        raise build_journal_error(path, error) from error
     return file
 
 
 @contextmanager
-def _alone(path: Path) -> Iterator[None]:
+def _lock_journal(path: Path) -> Iterator[None]:
     """Wait until no other run writes the journal."""
     with ExitStack() as stack:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            stack.enter_context(locked(path.with_name(f".{path.name}.lock"), "writes the same output"))
+            stack.enter_context(hold_lock(path.with_name(f".{path.name}.lock"), "writes the same output"))
         except OSError as error:
-            raise cannot_keep(path, error) from error
+            raise build_journal_error(path, error) from error
         yield
 
 
-def _append(handle: int, content: bytes) -> None:
+def _write_all(handle: int, content: bytes) -> None:
     """Write past Python's buffer: what a full disk refused must not be tried again when the file is closed."""
     rest = memoryview(content)
     while rest:
         rest = rest[os.write(handle, rest) :]
 
 
-def cannot_keep(path: object, error: OSError) -> OutputError:
+def build_journal_error(path: object, error: OSError) -> OutputError:
     """Build the error for a journal, or a file beside it, that the disk does not take."""
     place = path if isinstance(path, str | Path) else "temporary file"  # one without a name has a number
     return OutputError(
@@ -154,12 +154,12 @@ def cannot_keep(path: object, error: OSError) -> OutputError:
     )
 
 
-def _read(journal: Journal, file: BinaryIO, path: Path, signature: str) -> int:
+def _read_units(journal: Journal, file: BinaryIO, path: Path, signature: str) -> int:
     """Fill in the finished units of the same run; return the length of the part of the file that is whole."""
     line = file.readline()
-    if not line.endswith(b"\n") and (line.startswith(_HEAD) or _HEAD.startswith(line)):
+    if not line.endswith(b"\n") and (line.startswith(_FIRST_LINE_START) or _FIRST_LINE_START.startswith(line)):
         return 0  # killed at its first line
-    first = _decoded(line)
+    first = _decode_line(line)
     if first is None or "signature" not in first:
         raise OutputError(f"{path}: is not a journal; move it away or name another output")
     if first["signature"] != signature:
@@ -168,16 +168,16 @@ def _read(journal: Journal, file: BinaryIO, path: Path, signature: str) -> int:
             "file to start again"
         )
     whole = file.tell()
-    while (record := _decoded(file.readline())) is not None and _is_unit(record):
+    while (record := _decode_line(file.readline())) is not None and _is_unit(record):
         start, payload = file.tell(), file.read(record.get("bytes", 0))
         if len(payload) < record.get("bytes", 0) or (payload and crc32(payload) != record.get("crc")):
             break
-        journal.done[record["key"]] = [_numbers(cell) for cell in record["cells"]]
+        journal.done[record["key"]] = [_restore_nan(cell) for cell in record["cells"]]
         journal.starts[record["key"]], whole = start, file.tell()
     return whole
 
 
-def _decoded(line: bytes) -> dict[str, Any] | None:
+def _decode_line(line: bytes) -> dict[str, Any] | None:
     """One whole line as an object; None where it is cut off or something else."""
     if not line.endswith(b"\n"):
         return None
@@ -195,6 +195,6 @@ def _is_unit(record: dict[str, Any]) -> bool:
     return isinstance(record.get("key"), str) and rows and type(size) is int and 0 <= size < 1 << 40
 
 
-def _numbers(cell: dict[str, Any]) -> dict[str, Any]:
+def _restore_nan(cell: dict[str, Any]) -> dict[str, Any]:
     """JSON has no NaN: what was written as null was undefined."""
     return {name: float("nan") if value is None else value for name, value in cell.items()}

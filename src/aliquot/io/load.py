@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from aliquot.core.conventions import implied_human
+from aliquot.core.conventions import guess_human_score
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import Judgments
 from aliquot.errors import DataError, FormatError, NameUnknownError, OptionError, quoted, unknown_name
@@ -32,20 +32,20 @@ from aliquot.io.formats import (
     tables,
     text_folder,
 )
-from aliquot.io.formats.answers import Key, read_key, unlocked
+from aliquot.io.formats.answers import Key, apply_key, read_key
 from aliquot.io.formats.table_columns import Absent
 from aliquot.io.formats.table_files import (
     PARQUET_MAGIC,
     ZIP_MAGIC,
     Table,
-    any_frame,
-    is_record,
+    is_table_record,
     read_frame,
     stack_tables,
+    to_polars,
 )
 from aliquot.io.formats.tables import TableOptions
-from aliquot.io.parquet_seal import UNREADABLE, quiet_panics, require_intact
-from aliquot.io.writing import format_name
+from aliquot.io.parquet_seal import PARQUET_ERRORS, require_intact, silence_panics
+from aliquot.io.writing import resolve_ending
 
 FORMATS = (
     "items",
@@ -64,7 +64,7 @@ JudgmentSource = str | Path | EvalSet | Judgments | Table
 
 
 @dataclass(frozen=True)
-class _Options:
+class _LoadOptions:
     """The options of `load`, which describes them; `absent` is as in `TableOptions`."""
 
     format: str | None = None
@@ -133,10 +133,10 @@ def load(
     >>> aliquot.load(path).scores["BLEU"]
     array([[30., 35.]])
     """
-    options = _Options(
+    options = _LoadOptions(
         format, human, lower_is_better, columns, wide, score_name, answer, pair, mqm_weights, sources_only, key
     )
-    return _load(path, options)
+    return _load_source(path, options)
 
 
 def load_judgments(
@@ -172,8 +172,8 @@ def load_judgments(
     >>> aliquot.load_judgments(path)
     Judgments(2 rows, 1 item, 2 systems, 2 annotators)
     """
-    options = _Options(format, None, lower_is_better, columns, wide, None, answer, None, mqm_weights, key=key)
-    return _judgments_of_all(source, options)
+    options = _LoadOptions(format, None, lower_is_better, columns, wide, None, answer, None, mqm_weights, key=key)
+    return _load_judgment_sources(source, options)
 
 
 def load_with_judgments(
@@ -189,30 +189,32 @@ def load_with_judgments(
     A column or score that an option names must be in at least one of the files. The options format, human, pair and
     score_name are about the data, `answer` and `key` about the judgments.
     """
-    in_data = _all_absent(options.get("columns"))
-    evalset = _load(data, _Options(**options, absent=in_data))
+    in_data = _list_absent(options.get("columns"))
+    evalset = _load_source(data, _LoadOptions(**options, absent=in_data))
     shared = {name: options[name] for name in ("lower_is_better", "columns", "wide", "mqm_weights") if name in options}
-    return evalset, _judgments_of_all(judgments, _Options(**shared, answer=answer, key=key), in_data)
+    return evalset, _load_judgment_sources(judgments, _LoadOptions(**shared, answer=answer, key=key), in_data)
 
 
-def _judgments_of_all(
-    source: JudgmentSource | Sequence[JudgmentSource], options: _Options, in_data: Absent | None = None
+def _load_judgment_sources(
+    source: JudgmentSource | Sequence[JudgmentSource], options: _LoadOptions, in_data: Absent | None = None
 ) -> Judgments:
     """Load one source or several; what an option names must be in one of them, or in the data (`in_data`)."""
     sources: list[Any] = list(source) if isinstance(source, (list, tuple)) else [source]
     if not sources:
         raise OptionError("judgments are an empty list; give at least one file or table")
     if len(sources) == 1 and in_data is None:
-        return _judgments_of(sources[0], options)
-    absent = [_all_absent(options.columns) for _ in sources]
-    parts = [_judgments_of(part, replace(options, absent=out)) for part, out in zip(sources, absent, strict=True)]
+        return _load_judgment_source(sources[0], options)
+    absent = [_list_absent(options.columns) for _ in sources]
+    parts = [
+        _load_judgment_source(part, replace(options, absent=out)) for part, out in zip(sources, absent, strict=True)
+    ]
     for name, error in absent[-1].items():
         if all(name in others for others in (*absent, *([] if in_data is None else [in_data]))):
             raise error
     return parts[0] if len(parts) == 1 else Judgments(stack_tables([part.table for part in parts]))
 
 
-def _all_absent(columns: Mapping[str, str] | None) -> Absent:
+def _list_absent(columns: Mapping[str, str] | None) -> Absent:
     """Every column asked for, which only a table can have."""
     return {
         f"{role}={name}": FormatError(f"no column '{name}': none of the files is a table that has it; check --columns")
@@ -220,19 +222,19 @@ def _all_absent(columns: Mapping[str, str] | None) -> Absent:
     }
 
 
-def _judgments_of(source: JudgmentSource, options: _Options) -> Judgments:
+def _load_judgment_source(source: JudgmentSource, options: _LoadOptions) -> Judgments:
     if isinstance(source, Judgments):
         return source
     if isinstance(source, EvalSet):
-        return _judgments_in(source, source.name)
+        return _extract_judgments(source, source.name)
     if isinstance(source, (str, Path)):
-        return _judgments_in(_load(source, options), source)
-    frame = _unlocked(any_frame(source), "the table", _key_of(options))
+        return _extract_judgments(_load_source(source, options), source)
+    frame = _apply_key(to_polars(source), "the table", _read_key_option(options))
     table = tables.from_table(frame, "the table", replace(options.table, judgments=True))
-    return _judgments_in(_finished(table, options), "the table")
+    return _extract_judgments(_apply_options(table, options), "the table")
 
 
-def _judgments_in(evalset: EvalSet, where: str | Path) -> Judgments:
+def _extract_judgments(evalset: EvalSet, where: str | Path) -> Judgments:
     if evalset.judgments is not None:
         return evalset.judgments
     name = evalset.human or (next(iter(evalset.scores)) if len(evalset.scores) == 1 else None)
@@ -251,34 +253,34 @@ def _judgments_in(evalset: EvalSet, where: str | Path) -> Judgments:
 
 def load_all(path: str | Path, human: str | None = None) -> dict[str, EvalSet]:
     """Load every language pair of an mt-metrics-eval test set: pair -> EvalSet."""
-    folder, _ = _resolve(path, None)
+    folder, _ = _resolve_source(path, None)
     if not isinstance(folder, Path) or not mtme.looks_like(folder):
         raise FormatError(f"{path}: not a folder of mt-metrics-eval v2; load() reads single files")
-    with _naming(folder):
-        return {pair: _with_human(mtme.read(folder, pair), human) for pair in mtme.pairs(folder)}
+    with _prefix_errors(folder):
+        return {pair: _set_human(mtme.read(folder, pair), human) for pair in mtme.list_pairs(folder)}
 
 
 # -- reading -------------------------------------------------------------------------------------------------------
 
 
-def _load(source: str | Path | Table, options: _Options) -> EvalSet:
-    key = _key_of(options)
+def _load_source(source: str | Path | Table, options: _LoadOptions) -> EvalSet:
+    key = _read_key_option(options)
     if not isinstance(source, (str, Path)):
-        frame = _unlocked(any_frame(source), "the table", key)
-        return _finished(tables.from_table(frame, "the table", options.table), options)
-    place, pair = _resolve(source, options.pair)
-    with _naming(place):
-        return _finished(_read(place, replace(options, pair=pair), key), options)
+        frame = _apply_key(to_polars(source), "the table", key)
+        return _apply_options(tables.from_table(frame, "the table", options.table), options)
+    place, pair = _resolve_source(source, options.pair)
+    with _prefix_errors(place):
+        return _apply_options(_read_source(place, replace(options, pair=pair), key), options)
 
 
-def _finished(evalset: EvalSet, options: _Options) -> EvalSet:
+def _apply_options(evalset: EvalSet, options: _LoadOptions) -> EvalSet:
     for name in options.lower_is_better:
-        evalset = _flipped(evalset, name, options.absent)
-    return _with_human(evalset, options.human)
+        evalset = _flip_score(evalset, name, options.absent)
+    return _set_human(evalset, options.human)
 
 
 @contextmanager
-def _naming(path: Path | str) -> Iterator[None]:
+def _prefix_errors(path: Path | str) -> Iterator[None]:
     """Put the path before every message about the data that does not name it yet."""
     name = campaign.without_password(path)
     try:
@@ -292,18 +294,18 @@ def _naming(path: Path | str) -> Iterator[None]:
         raise
 
 
-def _resolve(path: str | Path, pair: str | None) -> tuple[Path | str, str | None]:
+def _resolve_source(path: str | Path, pair: str | None) -> tuple[Path | str, str | None]:
     """Return the path to read and the pair; a descriptor becomes a folder of the data folder or cache."""
     if str(path) == STDIN:
         return STDIN, pair
     if (url := campaign.as_url(path)) is not None:
         return url, pair
     if catalog.is_descriptor(str(path)) and not Path(path).exists():
-        return catalog.locate(str(path), pair)
+        return catalog.locate_data(str(path), pair)
     return Path(path), pair
 
 
-def _read(path: Path | str, options: _Options, key: Key | None) -> EvalSet:
+def _read_source(path: Path | str, options: _LoadOptions, key: Key | None) -> EvalSet:
     if options.format in (None, "campaign") and path != STDIN and campaign.is_campaign(path):
         if isinstance(path, Path):
             require_readable(path)
@@ -315,9 +317,9 @@ def _read(path: Path | str, options: _Options, key: Key | None) -> EvalSet:
             return _read_folder(path, options)
     raw = read_bytes(path)
     require_intact(raw, path)
-    kind = options.format or recognise(raw, path)
+    kind = options.format or detect_format(raw, path)
     if kind == "table" or (raw.startswith(PARQUET_MAGIC) and not _is_item_table(raw, path)):
-        return tables.from_table(_unlocked(read_frame(raw, path), str(path), key), str(path), options.table)
+        return tables.from_table(_apply_key(read_frame(raw, path), str(path), key), str(path), options.table)
     if kind in ("pearmut", "appraise", *annotation_tools.TOOLS):
         reader = {"pearmut": pearmut.read, "appraise": appraise.read}.get(kind, annotation_tools.read)
         return reader(raw, path, key, options.mqm_weights)
@@ -336,15 +338,15 @@ def _read(path: Path | str, options: _Options, key: Key | None) -> EvalSet:
     raise FormatError(f"{path}: is a file, and the format '{kind}' is a folder")
 
 
-def _key_of(options: _Options) -> Key | None:
+def _read_key_option(options: _LoadOptions) -> Key | None:
     return None if options.key is None else read_key(options.key)
 
 
-def _unlocked(table: pl.DataFrame, where: str, key: Key | None) -> pl.DataFrame:
-    return table if key is None else unlocked(table, key, where)
+def _apply_key(table: pl.DataFrame, where: str, key: Key | None) -> pl.DataFrame:
+    return table if key is None else apply_key(table, key, where)
 
 
-def _read_folder(path: Path, options: _Options) -> EvalSet:
+def _read_folder(path: Path, options: _LoadOptions) -> EvalSet:
     if options.format not in (None, "mtme", "texts"):
         raise FormatError(f"{path}: is a folder where a file is meant; name a file inside it")
     if options.format != "texts" and mtme.looks_like(path):
@@ -358,12 +360,12 @@ def _read_folder(path: Path, options: _Options) -> EvalSet:
     )
 
 
-def _read_parquet(raw: bytes, path: Path | str, options: _Options) -> EvalSet:
+def _read_parquet(raw: bytes, path: Path | str, options: _LoadOptions) -> EvalSet:
     try:
-        with quiet_panics():
+        with silence_panics():
             evalset = parquet.read(raw, path)
-    except UNREADABLE as error:
-        raise _unreadable(path, error) from None
+    except PARQUET_ERRORS as error:
+        raise _build_parquet_error(path, error) from None
     if not evalset.systems and not options.sources_only:
         raise FormatError(f"{path}: no item has a system (columns 'tgt' and 'scores' are absent); add one of them")
     return evalset
@@ -371,29 +373,29 @@ def _read_parquet(raw: bytes, path: Path | str, options: _Options) -> EvalSet:
 
 def _is_item_table(raw: bytes, path: Path | str) -> bool:
     try:
-        with quiet_panics():
+        with silence_panics():
             return parquet.is_item_table(raw)
-    except UNREADABLE as error:
-        raise _unreadable(path, error) from None
+    except PARQUET_ERRORS as error:
+        raise _build_parquet_error(path, error) from None
 
 
-def _unreadable(path: Path | str, error: Exception) -> FormatError:
+def _build_parquet_error(path: Path | str, error: Exception) -> FormatError:
     return FormatError(f"{path}: unreadable Parquet ({(str(error).splitlines() or ['damaged'])[0]}); copy it again")
 
 
-def table_in(path: str | Path) -> pl.DataFrame | None:
+def read_plain_table(path: str | Path) -> pl.DataFrame | None:
     """Return the table that a file holds as it is, or None where the file holds data of another format."""
     if path != STDIN and campaign.is_campaign(path):
         return campaign.read_judgments(path)
     raw = read_bytes(path)
     require_intact(raw, path)
-    return read_frame(raw, path) if recognise(raw, path) == "table" else None
+    return read_frame(raw, path) if detect_format(raw, path) == "table" else None
 
 
-def recognise(raw: bytes, path: Path | str = "data") -> str:
+def detect_format(raw: bytes, path: Path | str = "data") -> str:
     r"""Tell the format of a file's content.
 
-    >>> recognise(b'{"i": 0, "scores": {}}'), recognise(b"item,system,metric,value\n")
+    >>> detect_format(b'{"i": 0, "scores": {}}'), detect_format(b"item,system,metric,value\n")
     ('items', 'table')
     """
     if not raw or raw.isspace():
@@ -407,28 +409,28 @@ def recognise(raw: bytes, path: Path | str = "data") -> str:
     refuse_utf16(raw, path)
     start = first_character(raw)
     if start in (b"[", b"{"):
-        return _kind_of_json(_first_object(raw))
+        return _detect_json_format(_decode_first_object(raw))
     header = decode_text(raw[: raw.find(b"\n") if b"\n" in raw else len(raw)], path).strip("\r")
     if "\t" in header and mqm.looks_like(header.split("\t")):
         return "mqm"
     if appraise.looks_like_row(header):
         return "appraise"
     if any(separator in header for separator in "\t,;"):
-        return annotation_tools.tool_of_header(header.split("\t" if "\t" in header else ",")) or "table"
+        return annotation_tools.detect_header_tool(header.split("\t" if "\t" in header else ",")) or "table"
     raise FormatError(
         f"{path} line 1: neither a JSON object nor a table header: '{header[:60]}'; "
         "see docs/formats.md for what can be read, or name it with --format"
     )
 
 
-def _kind_of_json(fields: dict[str, Any]) -> str:
+def _detect_json_format(fields: dict[str, Any]) -> str:
     for name, told in (("summeval", summeval), ("pearmut", pearmut), ("appraise", appraise)):
         if told.looks_like(fields):
             return name
-    return annotation_tools.tool_of(fields) or ("table" if is_record(fields) else "items")
+    return annotation_tools.detect_tool(fields) or ("table" if is_table_record(fields) else "items")
 
 
-def _first_object(raw: bytes) -> dict[str, Any]:
+def _decode_first_object(raw: bytes) -> dict[str, Any]:
     """Return the first JSON object of JSON lines or of an array; empty where it cannot be read."""
     text = raw[: 1 << 24].lstrip()
     if text[:1] == b"{" and b"\n" not in text:
@@ -447,7 +449,7 @@ def _first_object(raw: bytes) -> dict[str, Any]:
 # -- flipping and naming the human score ---------------------------------------------------------------------------
 
 
-def _flipped(evalset: EvalSet, name: str, absent: Absent | None) -> EvalSet:
+def _flip_score(evalset: EvalSet, name: str, absent: Absent | None) -> EvalSet:
     """Negate a score, a criterion's judgments, or all judgments (`human`), with the scores that come from them."""
     judged = evalset.judgments
     criteria = [] if judged is None else judged.criteria
@@ -464,7 +466,7 @@ def _flipped(evalset: EvalSet, name: str, absent: Absent | None) -> EvalSet:
     if judged is None or not of_judgments:
         return evalset.with_score(name, evalset.scores[name], lower_is_better=True)
     scores = [f"human_{c}" for c in criteria if criterion in (None, c)] + ["human"] * (criterion is None)
-    averaged = criterion is not None and "human" in evalset.scores and _is_mean(evalset)
+    averaged = criterion is not None and "human" in evalset.scores and _is_human_mean(evalset)
     chosen = pl.lit(True) if criterion is None else pl.col("criterion") == criterion
     table = judged.table.with_columns(pl.when(chosen).then(-pl.col("value")).otherwise("value").alias("value"))
     evalset = replace(evalset, judgments=Judgments(table))
@@ -474,17 +476,17 @@ def _flipped(evalset: EvalSet, name: str, absent: Absent | None) -> EvalSet:
     return evalset.aggregate() if averaged else evalset
 
 
-def _is_mean(evalset: EvalSet) -> bool:
+def _is_human_mean(evalset: EvalSet) -> bool:
     """Tell whether `human` is the mean of the judgments, so that it changes with them."""
     return np.array_equal(evalset.aggregate().scores["human"], evalset.scores["human"], equal_nan=True)
 
 
-def _with_human(evalset: EvalSet, human: str | None) -> EvalSet:
+def _set_human(evalset: EvalSet, human: str | None) -> EvalSet:
     if human is not None:
         if human not in evalset.scores:
             raise unknown_name("score", human, evalset.scores, "use --human NAME / human=")
         return evalset.with_human(human)
-    return evalset if evalset.human is not None else evalset.with_human(implied_human(evalset.scores))
+    return evalset if evalset.human is not None else evalset.with_human(guess_human_score(evalset.scores))
 
 
 def save(evalset: EvalSet | Table, path: str | Path, *, what: str = "scores", pair: str | None = None) -> None:
@@ -494,13 +496,13 @@ def save(evalset: EvalSet | Table, path: str | Path, *, what: str = "scores", pa
     judgments. `what` chooses the long table: scores or judgments. A Polars or pandas table is read as `load` reads it.
     """
     evalset = evalset if isinstance(evalset, EvalSet) else load(evalset)
-    name = format_name(path, ".csv" if what == "judgments" else ".jsonl").removesuffix(".gz")
+    name = resolve_ending(path, ".csv" if what == "judgments" else ".jsonl").removesuffix(".gz")
     if name.endswith((".jsonl", ".json", ".ndjson")):
         items.write(evalset, path)
     elif name.endswith(".parquet"):
         parquet.write(evalset, path)
     elif name.endswith((".csv", ".tsv")):
-        tables.write(_long_table(evalset, what), path)
+        tables.write(_build_long_table(evalset, what), path)
     elif not Path(path).suffix:
         named = pair is not None or "/" in evalset.name  # as in "wmt23/en-de"
         mtme.write(evalset, Path(path), pair or Path(evalset.name).name or "xx-yy", alone=not named)
@@ -510,11 +512,11 @@ def save(evalset: EvalSet | Table, path: str | Path, *, what: str = "scores", pa
         )
 
 
-def _long_table(evalset: EvalSet, what: str) -> pl.DataFrame:
+def _build_long_table(evalset: EvalSet, what: str) -> pl.DataFrame:
     if what == "scores":
         if not evalset.scores:
             raise OptionError(f"{evalset.name}: there are no scores to write; .jsonl and .parquet keep everything else")
-        return tables.long_scores(evalset)
+        return tables.build_long_scores(evalset)
     if what == "judgments":
         if evalset.judgments is None:
             raise OptionError(f"{evalset.name}: there are no judgments to write; leave --what out for scores")

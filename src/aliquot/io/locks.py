@@ -26,11 +26,11 @@ try:
 except ImportError:  # not on Windows
     fcntl = None  # type: ignore[assignment]
 
-_PAUSE = 0.2  # seconds between two looks at a lock
+_POLL_SECONDS = 0.2  # seconds between two looks at a lock
 
 
 @dataclass(frozen=True)
-class Owner:
+class LockOwner:
     """A process, told apart from later ones with the same number by when it started.
 
     Attributes:
@@ -61,46 +61,46 @@ class Owner:
             return False
         except OSError:  # another user's
             pass
-        return self.started in (0, _started(self.pid))
+        return self.started in (0, _get_start_time(self.pid))
 
     @property
     def token(self) -> str:
         """A short text for names of files: machine, process, start.
 
-        >>> Owner("somewhere", 12, 345).token
+        >>> LockOwner("somewhere", 12, 345).token
         'd02227f2-12-345'
         """
-        return f"{_digest(self.host)}-{self.pid}-{self.started}"
+        return f"{_digest_host(self.host)}-{self.pid}-{self.started}"
 
 
-def this_process() -> Owner:
+def get_current_process() -> LockOwner:
     """Return the owner that this process is.
 
-    >>> this_process().alive
+    >>> get_current_process().alive
     True
     """
     now = time.strftime("%Y-%m-%d %H:%M:%S")
-    return Owner(socket.gethostname(), os.getpid(), _started(os.getpid()) or 0, now)
+    return LockOwner(socket.gethostname(), os.getpid(), _get_start_time(os.getpid()) or 0, now)
 
 
-def left_behind(token: str) -> bool:
+def is_abandoned(token: str) -> bool:
     """Tell whether a token is of a process of this machine that runs no more.
 
-    >>> left_behind(this_process().token), left_behind("no token")
+    >>> is_abandoned(get_current_process().token), is_abandoned("no token")
     (False, False)
     """
     parts = token.split("-")
-    if len(parts) != 3 or parts[0] != _digest(socket.gethostname()) or not (parts[1] + parts[2]).isdigit():
+    if len(parts) != 3 or parts[0] != _digest_host(socket.gethostname()) or not (parts[1] + parts[2]).isdigit():
         return False
-    return not Owner(socket.gethostname(), int(parts[1]), int(parts[2])).alive
+    return not LockOwner(socket.gethostname(), int(parts[1]), int(parts[2])).alive
 
 
 @cache
-def _digest(host: str) -> str:
+def _digest_host(host: str) -> str:
     return hashlib.blake2b(host.encode(), digest_size=4).hexdigest()
 
 
-def _started(pid: int) -> int | None:
+def _get_start_time(pid: int) -> int | None:
     """When a process started, by Linux's /proc; 0 where there is none, None where the process is gone or a zombie."""
     if not sys.platform.startswith("linux"):
         return 0
@@ -114,7 +114,7 @@ def _started(pid: int) -> int | None:
 
 
 @contextmanager
-def locked(path: Path, work: str) -> Iterator[None]:
+def hold_lock(path: Path, work: str) -> Iterator[None]:
     """Hold the lock file `path` in the block; wait, and say for whom, while another process holds it.
 
     Args:
@@ -129,7 +129,7 @@ def locked(path: Path, work: str) -> Iterator[None]:
     try:
         os.ftruncate(handle, 0)
         os.lseek(handle, 0, os.SEEK_SET)
-        os.write(handle, msgspec.json.encode(this_process()) + b"\n")
+        os.write(handle, msgspec.json.encode(get_current_process()) + b"\n")
         yield
     finally:
         with suppress(OSError):  # the cache may have been deleted meanwhile
@@ -139,21 +139,21 @@ def locked(path: Path, work: str) -> Iterator[None]:
 
 def _acquire(path: Path, work: str) -> int:
     """Return the handle of the lock file, once it is locked and at its place."""
-    told: Owner | None = None
+    told: LockOwner | None = None
     while True:
         handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
-        holder = _holder(handle)
-        if not _locks(handle, holder):
+        holder = _read_owner(handle)
+        if not _try_lock(handle, holder):
             os.close(handle)
-            told = _tell(path, holder, told, work)
-            time.sleep(_PAUSE)
-        elif _is_at(path, handle):
+            told = _report_wait(path, holder, told, work)
+            time.sleep(_POLL_SECONDS)
+        elif _is_same_file(path, handle):
             return handle
         else:  # its holder removed it in between: the lock is on a file without a name
             os.close(handle)
 
 
-def _locks(handle: int, holder: Owner | None) -> bool:
+def _try_lock(handle: int, holder: LockOwner | None) -> bool:
     if fcntl is not None:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -166,22 +166,22 @@ def _locks(handle: int, holder: Owner | None) -> bool:
     return holder is None or not (holder.here and holder.alive)
 
 
-def _is_at(path: Path, handle: int) -> bool:
+def _is_same_file(path: Path, handle: int) -> bool:
     try:
         return os.path.samestat(path.stat(), os.fstat(handle))
     except FileNotFoundError:
         return False
 
 
-def _holder(handle: int) -> Owner | None:
+def _read_owner(handle: int) -> LockOwner | None:
     """Who wrote the file; None where nobody did, or not yet."""
     with suppress(msgspec.MsgspecError, UnicodeDecodeError):
         os.lseek(handle, 0, os.SEEK_SET)
-        return msgspec.json.decode(os.read(handle, 4096), type=Owner)
+        return msgspec.json.decode(os.read(handle, 4096), type=LockOwner)
     return None
 
 
-def _tell(path: Path, holder: Owner | None, told: Owner | None, work: str) -> Owner | None:
+def _report_wait(path: Path, holder: LockOwner | None, told: LockOwner | None, work: str) -> LockOwner | None:
     """Say once for each holder what is waited for."""
     if holder is None or holder == told:
         return told

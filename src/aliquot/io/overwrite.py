@@ -1,6 +1,6 @@
 """Refusing to write over what a run reads, in one place for all verbs.
 
-Within `keeping_inputs` every path that is opened for reading is remembered by device and inode, and every path that
+Within `protect_inputs` every path that is opened for reading is remembered by device and inode, and every path that
 is written is compared with those: links of any kind, and files in a folder that was read, are found. Outside of it,
 as in Python between two calls, nothing is remembered: to load a file and to save it again is a decision of the caller.
 """
@@ -23,7 +23,7 @@ _Key = tuple[int, int]
 
 
 @dataclass
-class _Run:
+class _FileUse:
     """What one run reads and is going to write, by device and inode (outputs that do not exist yet: by path)."""
 
     inputs: dict[_Key, str] = field(default_factory=dict)
@@ -33,37 +33,37 @@ class _Run:
     printed: str | None = None  # what goes to standard output, and nothing else may
 
 
-_RUN: ContextVar[_Run | None] = ContextVar("run", default=None)
+_FILE_USE: ContextVar[_FileUse | None] = ContextVar("run", default=None)
 
 
 @contextmanager
-def keeping_inputs() -> Iterator[None]:
+def protect_inputs() -> Iterator[None]:
     """Refuse, within the block, to write over a file that is read in it; a block inside another belongs to that one.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "data.csv"
     >>> _ = path.write_text("x")
-    >>> with keeping_inputs():
-    ...     note_input(path)
-    ...     check_output(path)
+    >>> with protect_inputs():
+    ...     register_input(path)
+    ...     refuse_overwrite(path)
     Traceback (most recent call last):
         ...
     aliquot.errors.OptionError: .../data.csv: is read by this run and would be overwritten; name another output
     """
-    if _RUN.get() is not None:
+    if _FILE_USE.get() is not None:
         yield
         return
-    token = _RUN.set(_Run())
+    token = _FILE_USE.set(_FileUse())
     try:
         yield
     finally:
-        _RUN.reset(token)
+        _FILE_USE.reset(token)
 
 
-def note_input(path: Path | str | int) -> None:
+def register_input(path: Path | str | int) -> None:
     """Remember a file or folder (or an open handle) that is about to be read."""
-    run = _RUN.get()
-    about = _stat(path)
+    run = _FILE_USE.get()
+    about = _stat_path(path)
     if run is None or about is None:
         return
     key, name = (about.st_dev, about.st_ino), "standard input" if isinstance(path, int) else str(path)
@@ -74,19 +74,19 @@ def note_input(path: Path | str | int) -> None:
     else:
         return
     for output in run.outputs.values():
-        check_output(output)
+        refuse_overwrite(output)
 
 
-def note_output(path: Path | str) -> None:
+def register_output(path: Path | str) -> None:
     """Remember a path that is going to be written, so that what is wrong with it is found before any work is done."""
-    run = _RUN.get()
+    run = _FILE_USE.get()
     if run is None:
         return
-    check_output(path)
+    refuse_overwrite(path)
     if is_stdout(path):
         claim_stdout(str(path))
         return
-    about = _stat(path)
+    about = _stat_path(path)
     if about is not None and not (stat.S_ISREG(about.st_mode) or stat.S_ISDIR(about.st_mode)):
         return  # a device may take several
     key = os.path.realpath(path) if about is None else (about.st_dev, about.st_ino)
@@ -97,7 +97,7 @@ def note_output(path: Path | str) -> None:
 
 def claim_stdout(name: str) -> None:
     """Remember what is going to be printed alone: an output file ('-') or the document of --json; not both."""
-    run = _RUN.get()
+    run = _FILE_USE.get()
     if run is None:
         return
     if run.printed is not None:
@@ -107,17 +107,17 @@ def claim_stdout(name: str) -> None:
 
 def allow_in_place(path: Path | str) -> None:
     """Let this run write over this input: only for a verb whose help says so."""
-    run, about = _RUN.get(), _stat(path)
+    run, about = _FILE_USE.get(), _stat_path(path)
     if run is not None and about is not None:
         run.in_place.add((about.st_dev, about.st_ino))
 
 
-def check_output(path: Path | str) -> None:
+def refuse_overwrite(path: Path | str) -> None:
     """Refuse to write over an input of this run, or into a folder that is one."""
-    run = _RUN.get()
+    run = _FILE_USE.get()
     if run is None or not (run.inputs or run.folders):
         return
-    about = _stat(_stdout_handle() if str(path) == STDOUT else path)
+    about = _stat_path(_get_stdout_handle() if str(path) == STDOUT else path)
     key = None if about is None else (about.st_dev, about.st_ino)
     if key is not None and key in run.inputs and key not in run.in_place:
         name = run.inputs[key]
@@ -127,7 +127,7 @@ def check_output(path: Path | str) -> None:
         return
     place = Path(os.path.realpath(path))
     for folder in (place, *place.parents):
-        about = _stat(folder)
+        about = _stat_path(folder)
         if about is not None and (about.st_dev, about.st_ino) in run.folders:
             name = run.folders[about.st_dev, about.st_ino]
             raise OptionError(f"{path}: is in the folder {name}, which this run reads; name an output outside of it")
@@ -142,19 +142,19 @@ def is_stdout(path: Path | str | None) -> bool:
     return str(path) in (STDOUT, "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
 
 
-def stdout_is_output() -> bool:
+def is_stdout_claimed() -> bool:
     """Tell whether this run writes a file to standard output, so that nothing else may be printed there."""
-    run = _RUN.get()
+    run = _FILE_USE.get()
     return run is not None and is_stdout(run.printed)
 
 
-def _stdout_handle() -> int:
+def _get_stdout_handle() -> int:
     with suppress(OSError, ValueError, AttributeError):  # a stream in memory, as tests and notebooks have
         return sys.stdout.fileno()
     return -1
 
 
-def _stat(path: Path | str | int) -> os.stat_result | None:
+def _stat_path(path: Path | str | int) -> os.stat_result | None:
     with suppress(OSError, ValueError):
         return os.fstat(path) if isinstance(path, int) else Path(path).stat()
     return None

@@ -21,27 +21,29 @@ import polars as pl
 from aliquot.errors import FormatError
 
 # Damaged files make Polars panic, which is no Exception.
-UNREADABLE = (pl.exceptions.PolarsError, pl.exceptions.PanicException, ValueError, OverflowError, MemoryError)
-KEY = "aliquot_checksum"
+PARQUET_ERRORS = (pl.exceptions.PolarsError, pl.exceptions.PanicException, ValueError, OverflowError, MemoryError)
+CHECKSUM_KEY = "aliquot_checksum"
 _DIGITS = 16
-BLANK = "blake2b:" + "0" * _DIGITS
-_PLACE = re.compile(rb"aliquot_checksum\x18\x18blake2b:([0-9a-f]{16})")  # lengths as Thrift's compact protocol has them
-_FOOTER = 1 << 24
+BLANK_CHECKSUM = "blake2b:" + "0" * _DIGITS
+_CHECKSUM_PATTERN = re.compile(
+    rb"aliquot_checksum\x18\x18blake2b:([0-9a-f]{16})"
+)  # lengths as Thrift's compact protocol has them
+_MAX_FOOTER = 1 << 24
 
 
-def sealed(raw: bytes) -> bytes:
+def fill_checksum(raw: bytes) -> bytes:
     """Fill in the checksum of a file whose metadata have `KEY: BLANK`."""
-    found = _seal(raw)
+    found = _find_checksum(raw)
     if found is None:
         return raw
     start, end = found.span(1)
-    return raw[:start] + _checksum(raw, start, end) + raw[end:]
+    return raw[:start] + _compute_checksum(raw, start, end) + raw[end:]
 
 
 def require_intact(raw: bytes, path: Path | str) -> None:
     """Refuse a file of ours in which a byte has changed."""
-    if not _fits(raw) and _is_ours(raw):
-        raise _damaged(path)
+    if not _matches_checksum(raw) and _has_checksum(raw):
+        raise _build_damage_error(path)
 
 
 def require_intact_file(path: Path | str) -> None:
@@ -50,36 +52,36 @@ def require_intact_file(path: Path | str) -> None:
         if not os.fstat(file.fileno()).st_size:
             return
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as raw:
-            fits = _fits(raw)
-    if not fits and _is_ours(Path(path)):
-        raise _damaged(path)
+            fits = _matches_checksum(raw)
+    if not fits and _has_checksum(Path(path)):
+        raise _build_damage_error(path)
 
 
-def _fits(raw: bytes | mmap.mmap) -> bool:
-    found = _seal(raw) if raw[:4] == b"PAR1" else None
-    return found is None or found.group(1) == _checksum(raw, *found.span(1))
+def _matches_checksum(raw: bytes | mmap.mmap) -> bool:
+    found = _find_checksum(raw) if raw[:4] == b"PAR1" else None
+    return found is None or found.group(1) == _compute_checksum(raw, *found.span(1))
 
 
-def _damaged(path: Path | str) -> FormatError:
+def _build_damage_error(path: Path | str) -> FormatError:
     return FormatError(f"{path}: the Parquet file is damaged (its checksum does not fit); copy or make it again")
 
 
-def _is_ours(source: bytes | Path) -> bool:
+def _has_checksum(source: bytes | Path) -> bool:
     """Whether the metadata name the seal, and not just some text within the data; damaged metadata are ours, too."""
     try:
-        with quiet_panics():
-            return KEY in pl.read_parquet_metadata(source)
-    except UNREADABLE:
+        with silence_panics():
+            return CHECKSUM_KEY in pl.read_parquet_metadata(source)
+    except PARQUET_ERRORS:
         return True
 
 
-def _seal(raw: bytes | mmap.mmap) -> re.Match[bytes] | None:
+def _find_checksum(raw: bytes | mmap.mmap) -> re.Match[bytes] | None:
     """Find the last seal: texts within the data may hold one, too, and the metadata stand at the end."""
-    at = raw.rfind(KEY.encode(), max(0, len(raw) - _FOOTER))
-    return None if at < 0 else _PLACE.match(raw, at)
+    at = raw.rfind(CHECKSUM_KEY.encode(), max(0, len(raw) - _MAX_FOOTER))
+    return None if at < 0 else _CHECKSUM_PATTERN.match(raw, at)
 
 
-def _checksum(raw: bytes | mmap.mmap, start: int, end: int) -> bytes:
+def _compute_checksum(raw: bytes | mmap.mmap, start: int, end: int) -> bytes:
     digest = hashlib.blake2b(digest_size=_DIGITS // 2)
     with memoryview(raw) as view, view[:start] as before, view[end:] as after:
         digest.update(before)
@@ -94,7 +96,7 @@ _quiet: list[int] = []  # copies of standard error, one for each reader that has
 
 
 @contextmanager
-def quiet_panics() -> Iterator[None]:
+def silence_panics() -> Iterator[None]:
     """Keep standard error to ourselves while Polars reads a file that may be damaged.
 
     A panic of Polars is an exception, which becomes one line; Rust prints lines of its own before, straight to the

@@ -11,7 +11,7 @@ from aliquot.io.formats.mqm import MQMWeights
 from aliquot.io.formats.table_columns import SYNONYMS
 
 ARGUMENTS = ("wide", "pair", "key", "score_name", "mqm_weights")
-_EXAMPLE = "write key=value pairs joined by commas, e.g. wide=metrics,item=segment"
+_REMEDY = "write key=value pairs joined by commas, e.g. wide=metrics,item=segment"
 
 
 def parse_reading(text: str | Sequence[str]) -> dict[str, Any]:
@@ -58,8 +58,8 @@ def _split_pairs(text: str) -> list[tuple[str, str]]:
         elif pairs and part.strip():
             pairs[-1] = (pairs[-1][0], f"{pairs[-1][1]},{part}".rstrip())
         elif part.strip():
-            raise OptionError(f"`read={text}`: '{part}' has no key; {_EXAMPLE}", "read")
+            raise OptionError(f"`read={text}`: '{part}' has no key; {_REMEDY}", "read")
     for key, value in pairs:
         if not key or not value:
-            raise OptionError(f"`read={text}`: '{key}={value}' lacks a {'value' if key else 'key'}; {_EXAMPLE}", "read")
+            raise OptionError(f"`read={text}`: '{key}={value}' lacks a {'value' if key else 'key'}; {_REMEDY}", "read")
     return pairs

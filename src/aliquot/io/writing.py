@@ -24,16 +24,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aliquot.errors import OutputError
-from aliquot.io.files import PIPE_PATIENCE
-from aliquot.io.locks import left_behind, this_process
-from aliquot.io.overwrite import STDOUT, check_output, is_stdout
-from aliquot.io.parquet_seal import BLANK, KEY, sealed
+from aliquot.io.files import PIPE_TIMEOUT
+from aliquot.io.locks import get_current_process, is_abandoned
+from aliquot.io.overwrite import STDOUT, is_stdout, refuse_overwrite
+from aliquot.io.parquet_seal import BLANK_CHECKSUM, CHECKSUM_KEY, fill_checksum
 
 if TYPE_CHECKING:
     import polars as pl
 
 _LEFTOVER = re.compile(r"\..*\.aliquot-([0-9a-f]{8}-\d+-\d+)-[^.]*\.tmp", re.DOTALL)
-_LONGEST = 100  # bytes of a file's name that its temporary file repeats; names end at 255
+_MAX_NAME_BYTES = 100  # bytes of a file's name that its temporary file repeats; names end at 255
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # of Linux
 
 
@@ -41,90 +41,90 @@ def write_bytes(path: Path | str, content: bytes) -> None:
     """Write `content` whole or not at all; an ending in .gz compresses it."""
     if str(path).endswith(".gz"):
         content = gzip.compress(content, compresslevel=6, mtime=0)  # no time stamp: same data, same bytes
-    _write(path, content)
+    _write_whole(path, content)
 
 
 def write_parquet(table: pl.DataFrame, path: Path | str, metadata: dict[str, str] | None = None) -> None:
     """Write a table as Parquet, whole or not at all."""
     content = io.BytesIO()  # Polars' own errors do not tell a full disk from anything else
-    table.write_parquet(content, metadata={**(metadata or {}), KEY: BLANK})
-    _write(path, sealed(content.getvalue()))
+    table.write_parquet(content, metadata={**(metadata or {}), CHECKSUM_KEY: BLANK_CHECKSUM})
+    _write_whole(path, fill_checksum(content.getvalue()))
 
 
-def _write(path: Path | str, content: bytes | memoryview) -> None:
+def _write_whole(path: Path | str, content: bytes | memoryview) -> None:
     if is_stream(path):
-        check_output(path)
-        _send(path, content)
+        refuse_overwrite(path)
+        _write_stream(path, content)
     else:
-        with whole_file(path) as temporary:
+        with atomic_file(path) as temporary:
             temporary.write_bytes(content)
 
 
 @contextmanager
-def whole_file(path: Path | str) -> Iterator[Path]:
+def atomic_file(path: Path | str) -> Iterator[Path]:
     """Give a temporary path beside `path`, which takes its place only when the block succeeds; not for streams.
 
     A full disk, a kill or an error inside the block leaves whatever stood at `path` intact and nothing else behind.
     """
-    check_output(path)
+    refuse_overwrite(path)
     target = Path(os.path.realpath(path))
     try:
-        _require_file_place(target)
-        with _temporary(target, folder=False) as temporary:
+        _require_writable_file(target)
+        with _hold_temporary(target, folder=False) as temporary:
             yield temporary
-            temporary.chmod(_mode_for(target))
-            _sync(temporary)
+            temporary.chmod(_choose_mode(target))
+            _sync_path(temporary)
             temporary.replace(target)
-            _sync(target.parent)
+            _sync_path(target.parent)
     except OSError as error:
-        raise _cannot_write(path, error) from None
+        raise _build_write_error(path, error) from None
 
 
 @contextmanager
-def whole_folder(path: Path | str, keep: Iterable[Path] = ()) -> Iterator[Path]:
+def atomic_folder(path: Path | str, keep: Iterable[Path] = ()) -> Iterator[Path]:
     """Give a temporary folder, which takes the place of `path` only when the block succeeds.
 
     Files of the old folder that `keep` names, relative to it, are in the new one, too; its other files go.
     """
-    check_output(path)
+    refuse_overwrite(path)
     target = Path(os.path.realpath(path))
     try:
-        require_folder_above(target)
-        with _temporary(target, folder=True) as temporary:
+        require_parent_folder(target)
+        with _hold_temporary(target, folder=True) as temporary:
             yield temporary
             for name in keep:
                 (temporary / name).parent.mkdir(parents=True, exist_ok=True)
-                _link(target / name, temporary / name)
-            temporary.chmod(_mode_for(target, 0o777))
+                _link_or_copy(target / name, temporary / name)
+            temporary.chmod(_choose_mode(target, 0o777))
             for inside in (*temporary.rglob("*"), temporary):
-                _sync(inside)
-            _swap(temporary, target)
-            _sync(target.parent)
+                _sync_path(inside)
+            _swap_folders(temporary, target)
+            _sync_path(target.parent)
     except OSError as error:
-        raise _cannot_write(path, error) from None
+        raise _build_write_error(path, error) from None
 
 
-def require_folder_above(path: Path) -> None:
+def require_parent_folder(path: Path) -> None:
     """Refuse a path in a folder that does not exist: a typing error should not become a folder."""
     if not path.parent.exists():
         raise OutputError(f"{path}: the folder {path.parent} does not exist; create it first: mkdir -p '{path.parent}'")
 
 
-def require_place(path: Path) -> None:
+def require_writable_path(path: Path) -> None:
     """Refuse a path that cannot be written, as far as that can be told before the work."""
     if not is_stream(path):
-        _require_file_place(Path(os.path.realpath(path)))
+        _require_writable_file(Path(os.path.realpath(path)))
 
 
-def _require_file_place(path: Path) -> None:
+def _require_writable_file(path: Path) -> None:
     if path.is_dir():
         raise OutputError(f"{path}: is a folder where an output file is meant; name a file inside it")
     if path.is_symlink():  # its target was looked up before
         raise OutputError(f"{path}: is a symbolic link that leads back to itself; delete it, or name another output")
-    require_folder_above(path)
+    require_parent_folder(path)
 
 
-def _cannot_write(path: Path | str, error: OSError) -> OutputError:
+def _build_write_error(path: Path | str, error: OSError) -> OutputError:
     reason = error.strerror or str(error)
     return OutputError(f"{path}: cannot be written ({reason}); free space or choose another -o; nothing was changed")
 
@@ -133,20 +133,20 @@ def _cannot_write(path: Path | str, error: OSError) -> OutputError:
 
 
 @contextmanager
-def _temporary(path: Path, *, folder: bool) -> Iterator[Path]:
+def _hold_temporary(path: Path, *, folder: bool) -> Iterator[Path]:
     """Give an empty file or folder beside `path` that is gone afterwards, whatever happens."""
-    made = temporary_beside(path, folder=folder)
+    made = make_temporary(path, folder=folder)
     try:
         yield made
     finally:
         _remove(made)
 
 
-def temporary_beside(path: Path, *, folder: bool) -> Path:
+def make_temporary(path: Path, *, folder: bool) -> Path:
     """Make an empty file or folder beside `path`; its name says which process it belongs to."""
     _remove_leftovers(path.parent)
-    name = os.fsdecode(os.fsencode(path.name)[:_LONGEST])
-    prefix, suffix = f".{name}.aliquot-{this_process().token}-", ".tmp"
+    name = os.fsdecode(os.fsencode(path.name)[:_MAX_NAME_BYTES])
+    prefix, suffix = f".{name}.aliquot-{get_current_process().token}-", ".tmp"
     if folder:
         return Path(tempfile.mkdtemp(dir=path.parent, prefix=prefix, suffix=suffix))
     handle, made = tempfile.mkstemp(dir=path.parent, prefix=prefix, suffix=suffix)
@@ -160,7 +160,7 @@ def _remove_leftovers(folder: Path) -> None:
     with suppress(OSError):
         for entry in list(os.scandir(folder)):
             found = _LEFTOVER.fullmatch(entry.name)
-            if found is not None and left_behind(found.group(1)):
+            if found is not None and is_abandoned(found.group(1)):
                 _remove(Path(entry.path))
 
 
@@ -172,20 +172,20 @@ def _remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _mode_for(path: Path, new: int = 0o666) -> int:
+def _choose_mode(path: Path, new: int = 0o666) -> int:
     """Return the mode of what is to be replaced, or what a newly created file would get."""
     if path.exists():
         return path.stat().st_mode & 0o777
-    return new & ~_umask()
+    return new & ~_read_umask()
 
 
-def _umask() -> int:
+def _read_umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
 
 
-def _sync(path: Path) -> None:
+def _sync_path(path: Path) -> None:
     """Wait until a file, or the names in a folder, are on the disk."""
     with suppress(OSError) if path.is_dir() else nullcontext():  # not every system syncs folders
         handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
@@ -195,19 +195,19 @@ def _sync(path: Path) -> None:
             os.close(handle)
 
 
-def _link(source: Path, target: Path) -> None:
+def _link_or_copy(source: Path, target: Path) -> None:
     try:
         os.link(source, target)
     except OSError:  # a file system without links
         shutil.copy2(source, target)
 
 
-def _swap(new: Path, target: Path) -> None:
+def _swap_folders(new: Path, target: Path) -> None:
     """Put a new folder in the place of another, in one step where the system can."""
     if not target.exists() or not any(target.iterdir()):
         new.replace(target)  # an empty folder is replaced, too
         return
-    if _exchange(new, target):
+    if _exchange_paths(new, target):
         return  # the old one has the temporary name now
     old = Path(tempfile.mkdtemp(dir=target.parent, prefix=f"{target.name}.replaced-"))  # no name that is cleaned
     target.replace(old)
@@ -219,7 +219,7 @@ def _swap(new: Path, target: Path) -> None:
     _remove(old)
 
 
-def _exchange(one: Path, other: Path) -> bool:
+def _exchange_paths(one: Path, other: Path) -> bool:
     """Swap two paths by renameat2 of Linux; False where there is none."""
     try:
         swap = ctypes.CDLL(None).renameat2
@@ -248,21 +248,21 @@ def is_stream(path: Path | str) -> bool:
     return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
 
 
-def format_name(path: Path | str, default: str) -> str:
+def resolve_ending(path: Path | str, default: str) -> str:
     """Return the name whose ending says the format: the path, or `default` for a stream whose name has no ending.
 
-    >>> format_name("out.csv.gz", ".json"), format_name("-", ".json")
+    >>> resolve_ending("out.csv.gz", ".json"), resolve_ending("-", ".json")
     ('out.csv.gz', '.json')
     """
     return default if is_stream(path) and not Path(path).suffix else str(path)
 
 
-def _send(path: Path | str, content: bytes | memoryview) -> None:
+def _write_stream(path: Path | str, content: bytes | memoryview) -> None:
     try:
         if is_stdout(path):
-            _print(content)
+            _write_stdout(content)
         else:
-            _pour(Path(path), content)
+            _write_device(Path(path), content)
     except BrokenPipeError:
         raise  # the reader went away, which is no fault
     except OSError as error:
@@ -270,8 +270,8 @@ def _send(path: Path | str, content: bytes | memoryview) -> None:
         raise OutputError(f"{name}: cannot be written ({error.strerror or error}); choose another -o") from None
 
 
-def _pour(path: Path, content: bytes | memoryview) -> None:
-    handle = _opened(path)
+def _write_device(path: Path, content: bytes | memoryview) -> None:
+    handle = _open_stream(path)
     try:
         rest = memoryview(content)
         while rest:
@@ -280,7 +280,7 @@ def _pour(path: Path, content: bytes | memoryview) -> None:
         os.close(handle)
 
 
-def _print(content: bytes | memoryview) -> None:
+def _write_stdout(content: bytes | memoryview) -> None:
     sys.stdout.flush()
     raw = getattr(sys.stdout, "buffer", None)
     if raw is None:  # a notebook's
@@ -290,7 +290,7 @@ def _print(content: bytes | memoryview) -> None:
     sys.stdout.flush()
 
 
-def _opened(path: Path) -> int:
+def _open_stream(path: Path) -> int:
     """Open a stream for writing; a pipe that nobody reads is waited for, but not for ever."""
     if path.is_block_device():
         raise OutputError(f"{path}: is a disk, which would be destroyed; name a file")
@@ -299,7 +299,7 @@ def _opened(path: Path) -> int:
         return os.dup(int(own.group(1) or 2))  # opened anew it would begin at its start
     if not path.is_fifo():
         return os.open(path, os.O_WRONLY | os.O_APPEND)
-    until = time.monotonic() + PIPE_PATIENCE
+    until = time.monotonic() + PIPE_TIMEOUT
     while True:
         try:
             handle = os.open(path, os.O_WRONLY | os.O_NONBLOCK)  # fails where nobody reads

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from aliquot.core.conventions import looks_human
+from aliquot.core.conventions import is_human_name
 from aliquot.core.evalset import EvalSet
 from aliquot.errors import DataError, OptionError, quoted, unknown_name
 from aliquot.stats.arrays import BoolArray, FloatArray, is_constant
@@ -164,7 +164,7 @@ def _chosen(
         name, scores = _human_scores(data, human)
         judged = np.isfinite(scores)
         for metric in data.scores:
-            if metric == name or metric in people or metric == data.human or looks_human(metric):
+            if metric == name or metric in people or metric == data.human or is_human_name(metric):
                 continue
             reason = _unfit(data.scores[metric][judged])
             if reason is None:

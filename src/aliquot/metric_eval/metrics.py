@@ -13,7 +13,7 @@ from typing import Any, get_args
 import polars as pl
 
 from aliquot.core import memory
-from aliquot.core.conventions import require_squares
+from aliquot.core.conventions import require_squarable
 from aliquot.core.progress import ProgressLike
 from aliquot.core.result import Result, frame_of, signature
 from aliquot.errors import DataError, OptionError, unknown_name
@@ -242,7 +242,7 @@ def metrics(
     options = _checked(parts, trials, paired, tests, permutations, swap, alpha, level, unit, corpus)
     options = replace(options, scale=scale, metric_scale=metric_scale)
     sets = as_evalsets(data)
-    memory.require_for_pairs(max((one.n_systems for one in sets), default=0))
+    memory.require_pair_memory(max((one.n_systems for one in sets), default=0))
     humans: list[str | None] = [human] if human is None or isinstance(human, str) else list(dict.fromkeys(human))
     if not humans:
         raise OptionError("no human score is named; name one, or leave human= out")
@@ -285,7 +285,7 @@ def metrics(
     for each in humans:
         inputs = metric_inputs(sets, each, chosen, humans=[h for h in humans if h is not None], common=common)
         for campaign in inputs.campaigns:
-            require_squares(campaign.human, f"the human score '{inputs.human}'")
+            require_squarable(campaign.human, f"the human score '{inputs.human}'")
         names |= dict.fromkeys(inputs.metrics)
         run = _Run(inputs, options, seeds, tables)
         run.all_parts()
@@ -332,7 +332,7 @@ def _checked(
     for name, value in (("trials", trials), ("permutations", permutations)):
         if value < 1:
             raise OptionError(f"{name} is {value}; give at least 1, for instance 1000")
-    memory.require_draws(trials=trials, permutations=permutations)
+    memory.limit_draws(trials=trials, permutations=permutations)
     if not 0 < alpha < 0.5:
         raise OptionError(f"alpha is {alpha}; choose between 0 and 0.5, for instance 0.05")
     error_rate(level)

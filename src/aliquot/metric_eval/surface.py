@@ -27,8 +27,16 @@ from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
 from aliquot.core.evalset import EvalSet
-from aliquot.core.progress import ProgressLike, progress_of
-from aliquot.core.registry import Parameter, Spec, bind, parameters_of, parse_spec, split_outside, split_specs
+from aliquot.core.progress import ProgressLike, resolve_progress
+from aliquot.core.registry import (
+    Parameter,
+    Spec,
+    bind_parameters,
+    parse_spec,
+    read_parameters,
+    split_specs,
+    split_top_level,
+)
 from aliquot.errors import DataError, DownloadError, MissingExtraError, OptionError, OutputError, unknown_name
 from aliquot.io.download import cache_folder
 from aliquot.io.inputs import DataLike, as_evalset
@@ -309,7 +317,7 @@ def surface(
     metrics = [(spec, made(spec, tokenizers)) for spec in parse_compute(compute)]
     references = references_of(data)
     notes, found = [], []
-    total, tell = len(metrics) * data.n_systems, progress_of(progress, "computing metrics")
+    total, tell = len(metrics) * data.n_systems, resolve_progress(progress, "computing metrics")
     for at, (spec, metric) in enumerate(metrics):
         if str(spec) in data.scores:
             notes.append(f"{data.name}: the score '{spec}' was there; it is computed anew")
@@ -350,7 +358,7 @@ def parse_compute(compute: str | Sequence[str]) -> list[Spec]:
 
 
 def _expanded(spec: Spec) -> Iterator[Spec]:
-    choices = [[(key, one.strip()) for one in split_outside(value, "|")] for key, value in spec.parameters.items()]
+    choices = [[(key, one.strip()) for one in split_top_level(value, "|")] for key, value in spec.parameters.items()]
     for chosen in itertools.product(*choices):
         yield Spec(spec.name.lower(), dict(chosen))
 
@@ -358,8 +366,8 @@ def _expanded(spec: Spec) -> Iterator[Spec]:
 def made(spec: Spec, tokenizers: Mapping[str, Tokenizer] | None = None) -> Scorer:
     """The sacrebleu metric, ready to be asked for its signature."""
     maker = _MAKERS[spec.name]
-    known: dict[str, Parameter] = parameters_of(maker, ("tokenizers",))
-    given = bind(spec.name, known, spec.parameters)
+    known: dict[str, Parameter] = read_parameters(maker, ("tokenizers",))
+    given = bind_parameters(spec.name, known, spec.parameters)
     try:
         with quiet():
             metric = maker(**given, tokenizers=tokenizers or {})

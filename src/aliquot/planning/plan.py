@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from aliquot.core import memory
-from aliquot.core.progress import ProgressLike, progress_of
+from aliquot.core.progress import ProgressLike, resolve_progress
 from aliquot.core.result import signature
 from aliquot.errors import OptionError, unknown_name
 from aliquot.estimation.inputs import of_criterion, score_of_criterion, with_judgments
@@ -201,7 +201,7 @@ def plan(
     name = human or data.human
     if selection is not None and name is not None:
         data = judged_within(data, selection, name)
-    told_to = progress_of(progress, "replaying")
+    told_to = resolve_progress(progress, "replaying")
     _check_counts(items=items, replays=replays, draws=draws, rater_variance=rater_variance)
     if adaptive:
         _refuse(
@@ -291,7 +291,7 @@ def _refuse(given: dict[str, object], why: str) -> None:
 
 
 _SURE = 1e-12  # closer to 0 or 1, quantiles are mere rounding errors
-_MOST = memory.MOST_DRAWS
+_MOST = memory.MAX_DRAWS
 _MOST_SPREADS = 1e6  # standard deviations in a difference: 10^13 judgments show a millionth of one
 
 

@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 from scipy.special import stdtrit
 
-from aliquot.core.describe import FEWEST_FOR_PLAN
+from aliquot.core.describe import MIN_PLAN_ITEMS
 from aliquot.core.evalset import EvalSet
 from aliquot.core.selection import Design, Selection
 from aliquot.errors import AliquotWarning, DataError, OptionError
@@ -303,10 +303,10 @@ def pilot_sample(
 
 
 def _require(data: EvalSet, count: int) -> None:
-    if count < FEWEST_FOR_PLAN:
+    if count < MIN_PLAN_ITEMS:
         raise DataError(
             f"{data.name}: {count} {'item is' if count == 1 else 'items are'} judged for all systems; a "
-            f"plan needs a pilot of at least {FEWEST_FOR_PLAN}, better 20 or more: judge more, leave "
+            f"plan needs a pilot of at least {MIN_PLAN_ITEMS}, better 20 or more: judge more, leave "
             "systems out with --exclude, or plan without data: --difference and --sd"
         )
 

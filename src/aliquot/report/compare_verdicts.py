@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from aliquot.core.verdict_words import join_names, p_words
+from aliquot.core.verdict_words import format_p, join_names
 
 if TYPE_CHECKING:
     from aliquot.annotation.criteria import Criteria
@@ -26,7 +26,7 @@ def verification_verdict(result: Verification) -> str:
     row = min(known, key=lambda pair: (pair.p_adjusted, pair.p, -abs(pair.difference)))
     better, worse = (row.a, row.b) if row.difference >= 0 else (row.b, row.a)
     accuracy = sorted((row.accuracy_a, row.accuracy_b), reverse=True)
-    shares = f"{accuracy[0]:.0%} against {accuracy[1]:.0%}, {p_words(row.p, row.p_adjusted)}"
+    shares = f"{accuracy[0]:.0%} against {accuracy[1]:.0%}, {format_p(row.p, row.p_adjusted)}"
     clearest = (
         f"{better} is right more often than {worse} ({shares})."
         if row.p_adjusted < _ALPHA
@@ -43,7 +43,7 @@ def postedit_verdict(result: PostEditing) -> str:
     row = min(known, key=lambda pair: (pair.p_adjusted, pair.p))
     (most, fewer), (least, more) = sorted([(row.fewer_a, row.a), (row.fewer_b, row.b)], reverse=True)
     text = (
-        f"{most} of {row.segments} segments against {least}, {p_words(row.p, row.p_adjusted)}; on average "
+        f"{most} of {row.segments} segments against {least}, {format_p(row.p, row.p_adjusted)}; on average "
         f"{row.edits_a:.1f} characters from {row.a} and {row.edits_b:.1f} from {row.b}"
     )
     clearest = (
@@ -81,7 +81,7 @@ def importance_verdict(result: ErrorImportance) -> str:
     for target in dict.fromkeys(row.target for row in known):
         worst = min((row for row in known if row.target == target), key=lambda row: row.standardised)
         if worst.slope < 0 and worst.p < _ALPHA:
-            cost = f"{abs(worst.slope):.3g} points per error, {p_words(worst.p)}"
+            cost = f"{abs(worst.slope):.3g} points per error, {format_p(worst.p)}"
             texts.append(f"{worst.error} costs most of {target}: {cost}")
         else:
             texts.append(f"no type of error is sure to lower {target}")
@@ -98,9 +98,9 @@ def groups_verdict(result: GroupChanges) -> str:
     found = [row for row in known if row.p_adjusted < _ALPHA]
     if not found:
         closest = min(known, key=lambda row: row.p)
-        near = f"{closest.measure}, {p_words(closest.p, closest.p_adjusted)}"
+        near = f"{closest.measure}, {format_p(closest.p, closest.p_adjusted)}"
         return f"The changes of {groups} cannot be told apart in any of {number} measures (the clearest: {near})."
-    texts = [f"{row.measure} ({p_words(row.p, row.p_adjusted)})" for row in found]
+    texts = [f"{row.measure} ({format_p(row.p, row.p_adjusted)})" for row in found]
     return f"{groups} changed differently in {len(found)} of {number} measures: {join_names(texts)}."
 
 

@@ -29,9 +29,9 @@ from aliquot.errors import AliquotError, AliquotWarning, DataError, OptionError
 from aliquot.estimation.estimate import Estimates, estimate
 from aliquot.estimation.inputs import Mismatch, of_criterion, score_of_criterion, warn_left_out, with_judgments
 from aliquot.io.files import read_bytes
-from aliquot.io.formats.table_files import any_frame, read_frame, stack_tables
+from aliquot.io.formats.table_files import read_frame, stack_tables, to_polars
 from aliquot.io.inputs import as_evalset, as_judgments, as_selection
-from aliquot.io.load import recognise
+from aliquot.io.load import detect_format
 from aliquot.metric_eval.metrics import MetricReport, metrics
 from aliquot.planning.plan import plan
 from aliquot.planning.plan_inputs import judged_within
@@ -154,11 +154,11 @@ def choice_table_of(data: Any) -> pl.DataFrame | None:
             return None
         try:
             raw = read_bytes(data)
-            read = read_frame(raw, data) if recognise(raw, data) == "table" else None
+            read = read_frame(raw, data) if detect_format(raw, data) == "table" else None
         except AliquotError:
             return None  # whoever loads it says what is wrong
     else:
-        read = any_frame(data)
+        read = to_polars(data)
     return read if read is not None and kind_of(read.columns) in _CHOICES else None
 
 

@@ -243,7 +243,7 @@ def paste_texts(found: Findings) -> dict[str, str]:
         "references.bib": method_text.bibtex(keys),
         "systems.tex": latex(frame.select(narrow)),
         "systems.md": markdown(frame.select(narrow)),
-        "systems.csv": tables.csv_text(frame),
+        "systems.csv": tables.format_csv(frame),
     }
 
 

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from aliquot.annotation.preferences import Comparison
-from aliquot.core.verdict_words import p_words
+from aliquot.core.verdict_words import format_p
 from aliquot.core.written import fixed, number, percent, scientific
 from aliquot.estimation.estimate import Estimates
 from aliquot.report import drawings
@@ -219,7 +219,7 @@ def _choices_verdict(rows: Sequence[_Pair], alpha: float) -> str:
     closest = max(rows, key=lambda row: (row.adjusted, row.p))
     return (
         f"{apart} of {len(rows)} pairs of systems are told apart (adjusted p < {alpha:g}); the closest is "
-        f"{closest.a} and {closest.b} ({p_words(closest.p, closest.adjusted)})."
+        f"{closest.a} and {closest.b} ({format_p(closest.p, closest.adjusted)})."
     )
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from aliquot.core.verdict_words import find_lead, join_names, p_words, probability_words
+from aliquot.core.verdict_words import find_lead, format_p, format_probability, join_names
 from aliquot.report.compare_verdicts import COMPARED
 
 if TYPE_CHECKING:  # a result's own room is loaded already; the others would only cost time
@@ -97,10 +97,10 @@ def _highest(top: Sequence[SystemEstimate]) -> str:
         return first
     likeliest = max(known, key=lambda row: row.p_best)
     if likeliest is top[0]:
-        return f"{first} and is the best with a probability of {probability_words(likeliest.p_best)}"
+        return f"{first} and is the best with a probability of {format_probability(likeliest.p_best)}"
     return (
         f"{first}, but {likeliest.system} is the best with the highest probability "
-        f"({probability_words(likeliest.p_best)})"
+        f"({format_probability(likeliest.p_best)})"
     )
 
 
@@ -132,7 +132,7 @@ def pairs_verdict(result: Estimates) -> str:
     apart = sum(pair.p_adjusted < result.alpha for pair in known)
     closest = max(known, key=lambda pair: (pair.p_adjusted, pair.p))
     published = result.rule == "published"
-    near = f"{closest.a} and {closest.b} ({p_words(closest.p_sample if published else closest.p, closest.p_adjusted)})"
+    near = f"{closest.a} and {closest.b} ({format_p(closest.p_sample if published else closest.p, closest.p_adjusted)})"
     if len(known) == 1:
         return f"{'The two systems are told apart' if apart else 'The two systems cannot be told apart'}: {near}."
     how_many = f"All {apart}" if apart == len(known) else "None" if not apart else f"{apart}"

@@ -20,7 +20,7 @@ import polars as pl
 from aliquot._version import __version__
 from aliquot.core.evalset import ItemId
 from aliquot.core.judgments import Judgments
-from aliquot.core.origin import origin_of
+from aliquot.core.origin import record_origin
 from aliquot.core.registry import parse_spec
 from aliquot.core.result import signature
 from aliquot.core.selection import Selection
@@ -411,7 +411,7 @@ class Allocator:
             probability=self.order.probability(reached)[rows],
             systems=systems,
             details=details,
-            origin=origin_of(self.data, ids),
+            origin=record_origin(self.data, ids),
             signature=self.signature,
         )
 

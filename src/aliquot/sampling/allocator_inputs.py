@@ -15,7 +15,7 @@ from aliquot.core.evalset import EvalSet, ItemId
 from aliquot.core.judgments import Judgments, merge_repeats
 from aliquot.errors import DataError, OptionError, unknown_name
 from aliquot.io.files import read_bytes
-from aliquot.io.formats.table_columns import ids_of, map_columns, names_of, require
+from aliquot.io.formats.table_columns import map_columns, parse_ids, parse_names, require_roles
 from aliquot.io.formats.table_files import read_frame
 from aliquot.io.inputs import JudgmentsLike, as_judgments
 from aliquot.sampling.budgets import parse_amount
@@ -113,8 +113,8 @@ def read_cells(asked: CellsLike) -> list[tuple[ItemId, str]]:
             where = "asked" if isinstance(part, pl.DataFrame) else str(part)
             table = part if isinstance(part, pl.DataFrame) else read_frame(read_bytes(part), part)
             roles = map_columns(table.columns, None, where)
-            require(["item", "system"], roles, table.columns, "cells", where)
-            items, systems = ids_of(table[roles["item"]], where), names_of(table[roles["system"]], where)
+            require_roles(["item", "system"], roles, table.columns, "cells", where)
+            items, systems = parse_ids(table[roles["item"]], where), parse_names(table[roles["system"]], where)
             cells += zip(items.to_list(), systems.to_list(), strict=True)
     return cells
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from aliquot.core.columns import group_codes
 from aliquot.core.evalset import EvalSet
-from aliquot.core.registry import parse_spec, unwrapped
+from aliquot.core.registry import parse_spec, strip_parentheses
 from aliquot.errors import AliquotWarning, DataError, OptionError
 from aliquot.sampling.item_scores import (
     Scale,
@@ -397,7 +397,7 @@ def guided(
     """
     if draws < 1:
         raise OptionError(f"guided: draws={draws}; choose at least 1")
-    spec = parse_spec(unwrapped(by))
+    spec = parse_spec(strip_parentheses(by))
     base, implied = lookup(spec.name)
     if base.kind != "design" or base.name == "guided":
         raise OptionError(f"guided: by='{by}' is not a design; choose e.g. segments or snippets_budgeted")

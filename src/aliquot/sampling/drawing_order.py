@@ -10,7 +10,7 @@ import re
 import numpy as np
 import polars as pl
 
-from aliquot.core.evalset import EvalSet, at_rows
+from aliquot.core.evalset import EvalSet, take_rows
 from aliquot.stats.arrays import IntArray
 
 _DIGITS = re.compile(r"(\d+)")
@@ -67,4 +67,4 @@ def reordered(evalset: EvalSet, *, reading: bool = False) -> EvalSet:
     order = drawing_order(evalset, reading=reading)
     if order is None:
         return evalset
-    return evalset.derived(f"reordered, reading={reading}", lambda data: at_rows(data, order))
+    return evalset.derived(f"reordered, reading={reading}", lambda data: take_rows(data, order))

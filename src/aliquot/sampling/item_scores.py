@@ -12,9 +12,9 @@ from typing import Literal
 import numpy as np
 import polars as pl
 
-from aliquot.core.conventions import log_lengths, looks_human, source_lengths, usable_metrics
+from aliquot.core.conventions import is_human_name, log_lengths, source_lengths, usable_metrics
 from aliquot.core.evalset import EvalSet
-from aliquot.core.registry import parse_spec, unwrapped
+from aliquot.core.registry import parse_spec, strip_parentheses
 from aliquot.errors import AliquotWarning, DataError, OptionError, quoted, unknown_name
 from aliquot.sampling.methods import all_methods, lookup
 from aliquot.stats.arrays import FloatArray, IntArray, max_abs, round_significant
@@ -60,7 +60,7 @@ def metric_scores(evalset: EvalSet, metric: str | None) -> FloatArray:
             )
         metric = evalset.metrics[0]
     values = evalset.score(metric)
-    if metric == evalset.human or looks_human(metric):
+    if metric == evalset.human or is_human_name(metric):
         warnings.warn(f"'{metric}' is a human score: this is an oracle, for study only", AliquotWarning, 2)
     if not np.isfinite(values).any():
         raise DataError(f"{evalset.name}: the metric '{metric}' has no value at all; choose another")
@@ -207,13 +207,13 @@ def _expected_error(evalset: EvalSet, difficulty: FloatArray | None, slopes: tup
 
 def _is_utility(evalset: EvalSet, size: str) -> bool:
     """Whether a size is a utility's spec, as source:model=FILE; a score or column of that name takes precedence."""
-    method = all_methods().get(unwrapped(size).partition(":")[0])
+    method = all_methods().get(strip_parentheses(size).partition(":")[0])
     named = size in evalset.scores or size in evalset.items.columns
     return not named and method is not None and method.kind == "utility"
 
 
 def _utility(evalset: EvalSet, size: str) -> FloatArray:
-    spec = parse_spec(unwrapped(size))
+    spec = parse_spec(strip_parentheses(size))
     method, implied = lookup(spec.name)
     values: FloatArray = method.run(evalset, implied | dict(spec.parameters), rng=np.random.default_rng(0))
     return np.where(np.isfinite(values), values, np.nan)

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Literal
 
 from aliquot.core.conventions import usable_metrics
 from aliquot.core.evalset import EvalSet
-from aliquot.core.registry import Registered, Spec, merged, parse_spec, refuse_unknown
+from aliquot.core.registry import RegistryEntry, Spec, merge_parameters, parse_spec, require_known_parameters
 from aliquot.errors import DataError, OptionError, unknown_name
 from aliquot.stats.arrays import FloatArray, IntArray
 
@@ -49,7 +49,7 @@ class Subset:
 
 
 @dataclass(frozen=True)
-class Method(Registered):
+class Method(RegistryEntry):
     """A selection method."""
 
     kind: Kind
@@ -252,14 +252,14 @@ def resolved(data: EvalSet, spec: Spec, parameters: Mapping[str, Any]) -> tuple[
             raise unknown_name("goal", goal, ["means", "ranking"])
         choice = choose_method(data, goal)
         chosen = parse_spec(choice.spec)
-        refuse_unknown("auto", ["goal", "metric", *lookup(chosen.name)[0].parameters], given)
+        require_known_parameters("auto", ["goal", "metric", *lookup(chosen.name)[0].parameters], given)
         details["auto"] = f"{choice.spec}: {choice.reason}"
         given = dict(chosen.parameters) | _accepted(lookup(chosen.name)[0], given)
         name = chosen.name
     found, implied = lookup(name)
     given = with_old_similarity(found.name, implied | given)
     as_typed = {*spec.parameters, *implied, *(name for name, p in found.parameters.items() if p.is_list)}
-    return merged(Spec(found.name), given, as_typed), details
+    return merge_parameters(Spec(found.name), given, as_typed), details
 
 
 def _accepted(method: Method, given: Mapping[str, Any]) -> dict[str, Any]:

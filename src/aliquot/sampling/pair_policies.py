@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from scipy.special import xlogy
 
-from aliquot.core.registry import Registered, Spec
+from aliquot.core.registry import RegistryEntry, Spec
 from aliquot.errors import OptionError, unknown_name
 from aliquot.sampling.pair_decisions import PairDecisions
 from aliquot.sampling.policies import FLOOR, question_weights
@@ -73,7 +73,7 @@ def posterior_of(
 
 
 @dataclass(frozen=True)
-class PairPolicy(Registered):
+class PairPolicy(RegistryEntry):
     """A registered policy for pairs."""
 
     remembers: bool  # whether it carries something from one choice to the next

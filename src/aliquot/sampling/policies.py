@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from aliquot.core.registry import Registered, Spec
+from aliquot.core.registry import RegistryEntry, Spec
 from aliquot.errors import OptionError, unknown_name
 from aliquot.stats.arrays import BoolArray, FloatArray, IntArray
 
@@ -46,7 +46,7 @@ class PolicyState:
 
 
 @dataclass(frozen=True)
-class Policy(Registered):
+class Policy(RegistryEntry):
     """A registered policy."""
 
     needs_budget: bool

@@ -13,14 +13,14 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from aliquot.core.columns import column_of, record_frame, values_of
+from aliquot.core.columns import decode_column, encode_column, frame_from_records
 from aliquot.core.evalset import EvalSet
 from aliquot.core.registry import Spec, parse_spec
 from aliquot.core.result import signature
 from aliquot.core.selection import Selection
 from aliquot.core.shown import Shown
 from aliquot.errors import AliquotWarning, DataError, FormatError
-from aliquot.io.overwrite import keeping_inputs
+from aliquot.io.overwrite import protect_inputs
 from aliquot.sampling.budgets import resolve_budget
 from aliquot.sampling.methods import resolved
 from aliquot.sampling.pool_methods import BALANCE, BINS, PoolItems, PoolMethod, pool_items, pool_kmeans, pool_method
@@ -67,12 +67,12 @@ class PoolSelection(Shown):
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values."""
-        items = [column_of(name, values_of(self.items[name])) for name in self.items.columns]
+        items = [encode_column(name, decode_column(self.items[name])) for name in self.items.columns]
         sources = pl.DataFrame(items).to_dicts()
         return self.selection.to_dict() | {"n_items": self.n_items, "duplicates": self.duplicates, "sources": sources}
 
 
-@keeping_inputs()
+@protect_inputs()
 def select_pool(
     paths: str | Path | Sequence[str | Path],
     method: str = "auto",
@@ -223,7 +223,7 @@ def _table(records: list[dict[str, Any]]) -> pl.DataFrame:
         for name in ("document", "domain"):
             if record.get(name) is not None:
                 record[name] = str(record[name])
-    table = record_frame(records) if records else pl.DataFrame({"id": pl.Series([], dtype=pl.Int64)})
+    table = frame_from_records(records) if records else pl.DataFrame({"id": pl.Series([], dtype=pl.Int64)})
     return table.select("id", pl.exclude("id"))
 
 

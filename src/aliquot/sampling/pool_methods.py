@@ -20,9 +20,9 @@ import polars as pl
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from aliquot.core.columns import series_codes
+from aliquot.core.columns import encode_series
 from aliquot.core.evalset import Derived, EvalSet
-from aliquot.core.registry import Spec, bind, parameters_of, parse_spec, read_value, written
+from aliquot.core.registry import Spec, bind_parameters, format_value, parse_spec, parse_value, read_parameters
 from aliquot.errors import OptionError, unknown_name
 from aliquot.io.files import read_bytes
 from aliquot.sampling.methods import DEFAULT_DESIGN, Method, Subset, lookup
@@ -56,7 +56,7 @@ class PoolItems(EvalSet):
     @cached_property
     def documents(self) -> IntArray | None:
         """Integer codes of the items' documents in order of first appearance."""
-        return series_codes(self.items[_DOCUMENT]) if _DOCUMENT in self.items.columns else None
+        return encode_series(self.items[_DOCUMENT]) if _DOCUMENT in self.items.columns else None
 
     def derived(self, key: str, make: Callable[[EvalSet], Derived]) -> Derived:
         """Return what depends on this set alone; lengths are measured already."""
@@ -168,7 +168,7 @@ def pool_method(
         if cost is not None or balance is not None:
             raise OptionError("'kmeans' chooses a number of items; use a utility or a design with --cost or --balance")
         own = {name: value for name, value in spec.parameters.items() if (name, value) != ("features", "source")}
-        bound = bind("kmeans", parameters_of(pool_kmeans, ()), own)
+        bound = bind_parameters("kmeans", read_parameters(pool_kmeans, ()), own)
         return PoolMethod(spec, Wanted(vectors=bound.get("model", NGRAMS), **common), bound)
     given, groups, column = dict(spec.parameters), {} if balance is None else {BALANCE: balance}, PREDICTED
     if spec.name in _UTILITIES:
@@ -176,9 +176,9 @@ def pool_method(
     elif spec.name == "pps":
         column = _sized(given, common, pair)
     elif spec.name == "uncertainty" and "score" in given:
-        common["value"], given["score"] = Value("column", read_value(given["score"])), column
-    elif spec.name == "stratified" and read_value(given.get("bins", "document")) != "document":
-        groups[BINS], given["bins"] = read_value(given["bins"]), BINS
+        common["value"], given["score"] = Value("column", parse_value(given["score"])), column
+    elif spec.name == "stratified" and parse_value(given.get("bins", "document")) != "document":
+        groups[BINS], given["bins"] = parse_value(given["bins"]), BINS
     if groups.get(BINS) == "metric":
         raise OptionError("stratified: bins=metric needs scores, and a pool has sources alone; name a column")
     common["document"] = spec.name in (*_RUNS, "pps", "stratified") and BINS not in groups
@@ -215,7 +215,7 @@ def _digest(name: str) -> str:
 
 def _sized(given: dict[str, Any], common: dict[str, Any], pair: str | None) -> str:
     """Rewrite the size of pps to name a column of `PoolItems`; return that column."""
-    size = read_value(given.get("size", "error"))
+    size = parse_value(given.get("size", "error"))
     if size in ("difficulty", "variance"):
         raise OptionError(
             f"pps: size={size} needs scores, and a pool has sources alone; use length, equal, error, a column or a "
@@ -232,7 +232,7 @@ def _sized(given: dict[str, Any], common: dict[str, Any], pair: str | None) -> s
     common["value"] = Value("length") if size == "length" else Value("column", size)
     taken = size in (*_TEXTS, "position", "cost")
     column = LENGTH if size == "length" else f"column {size}" if taken else size
-    given["size"] = written(column)
+    given["size"] = format_value(column)
     return column
 
 

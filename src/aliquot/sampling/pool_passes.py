@@ -21,11 +21,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from aliquot.core.conventions import COLUMNS, pair_in, source_lengths
+from aliquot.core.conventions import PAIR_COLUMNS, find_language_pair, source_lengths
 from aliquot.core.evalset import EvalSet
 from aliquot.core.parallel import run_tasks
 from aliquot.errors import DataError, FormatError, OptionError
-from aliquot.io.journal import Journal, cannot_keep, journal_path, open_journal
+from aliquot.io.journal import Journal, build_journal_error, journal_path, open_journal
 from aliquot.io.writing import is_stream
 from aliquot.sampling.budgets import check_costs, esa_seconds
 from aliquot.sampling.pool_methods import ESA_TIME, Value, Wanted
@@ -41,7 +41,7 @@ Progress = Callable[[str, float, int], None]
 
 NO_GROUP = "(none)"
 _NUMBERS, _NAMES = 1, 2  # the kinds of ids that occur: whole numbers, texts
-_HINTS = ("domain", *COLUMNS)  # columns that a model uses where a file has them
+_HINTS = ("domain", *PAIR_COLUMNS)  # columns that a model uses where a file has them
 _ENDINGS = (".gz", ".jsonl", ".json", ".ndjson", ".parquet")
 _SHOWN = 50
 
@@ -121,13 +121,13 @@ def _model(name: str, digest: str) -> SourceModel:
 
 def _pairs(table: pl.DataFrame, path: str) -> list[str | None] | str | None:
     """Every source's language pair: from its columns, or else from the file's name."""
-    found = table.select(pl.coalesce([f"hint:{name}" for name in COLUMNS])).to_series()
+    found = table.select(pl.coalesce([f"hint:{name}" for name in PAIR_COLUMNS])).to_series()
     if found.null_count() < len(found):
         return found.to_list()
     name = Path(path).name
     for ending in _ENDINGS:
         name = name.removesuffix(ending)
-    return pair_in(name)
+    return find_language_pair(name)
 
 
 def _hashed(values: pl.Series) -> NDArray[np.uint64]:
@@ -224,7 +224,7 @@ def _mapped(place: Path, dtype: np.dtype[np.generic], shape: tuple[int, ...]) ->
                 file.truncate(size)
             return np.memmap(file, dtype=dtype, mode="r+", shape=shape)
     except OSError as error:
-        raise cannot_keep(place, error) from error
+        raise build_journal_error(place, error) from error
 
 
 @contextmanager

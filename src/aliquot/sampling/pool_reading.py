@@ -24,9 +24,9 @@ import polars as pl
 
 from aliquot.core.columns import cast_column
 from aliquot.errors import DataError, FormatError, OptionError, unknown_name
-from aliquot.io.files import first_character, keys_in, require_file, require_readable, require_unique_keys
-from aliquot.io.formats.item_fields import COLUMN_OF_FIELD, FIELD_OF_COLUMN, META, NESTED, column_name, explain
-from aliquot.io.parquet_seal import UNREADABLE, quiet_panics, require_intact_file
+from aliquot.io.files import count_keys, first_character, require_file, require_readable, require_unique_keys
+from aliquot.io.formats.item_fields import COLUMN_OF_FIELD, FIELD_OF_COLUMN, META, NESTED, build_line_error, column_name
+from aliquot.io.parquet_seal import PARQUET_ERRORS, require_intact_file, silence_panics
 
 LINES, ZIPPED, PARQUET = "lines", "gzip", "parquet"
 PARTITION_BYTES = 1 << 24
@@ -65,7 +65,7 @@ _TEXTS = ("id", "text", "name")
 _INT64 = range(-(2**63), 2**63)
 _EXACT = 2**53
 _REFUSED = (msgspec.MsgspecError, RecursionError, UnicodeDecodeError)
-_NO_PARQUET = (*UNREADABLE, OSError)
+_NO_PARQUET = (*PARQUET_ERRORS, OSError)
 
 
 @dataclass(frozen=True)
@@ -277,7 +277,7 @@ def _parquet_rows(name: str) -> int:
     """Count the rows; a file of ours must be as it was written."""
     try:
         require_intact_file(name)
-        with quiet_panics():
+        with silence_panics():
             return int(pl.scan_parquet(name).select(pl.len()).collect().item())
     except _NO_PARQUET as error:
         raise _unreadable(name, error) from None
@@ -285,7 +285,7 @@ def _parquet_rows(name: str) -> int:
 
 def _parquet_columns(name: str) -> list[str]:
     try:
-        with quiet_panics():
+        with silence_panics():
             return list(pl.read_parquet_schema(name))
     except _NO_PARQUET as error:
         raise _unreadable(name, error) from None
@@ -295,7 +295,7 @@ def _slice(partition: Partition, fields: Sequence[str]) -> pl.DataFrame:
     first, last = partition.start, partition.stop
     try:
         lazy = pl.scan_parquet(partition.path).slice(first, last - first)
-        with quiet_panics():
+        with silence_panics():
             return lazy.select(fields or pl.lit(0).alias("none")).collect()
     except _NO_PARQUET as error:
         raise _unreadable(partition.path, error, f" rows {first + 1} to {last}") from None
@@ -388,7 +388,7 @@ def _require_unique(raw: bytes, names: Sequence[bytes], partition: Partition, of
     for number, line in _numbered(raw):
         if any(line.count(name) > 1 for name in names):
             where = f"{partition.path} line {_lines_before(partition, offset) + number + 1}"
-            require_unique_keys(line, keys_in(msgspec.json.decode(line)), [(where, line)])
+            require_unique_keys(line, count_keys(msgspec.json.decode(line)), [(where, line)])
 
 
 def _numbered(raw: bytes) -> Iterator[tuple[int, bytes]]:
@@ -406,7 +406,7 @@ def _decode(decoder: msgspec.json.Decoder[Any], line: bytes, partition: Partitio
                 f"{where}: byte 0x{error.object[error.start]:02x} is not valid UTF-8; convert the file first, "
                 "e.g. `iconv -f latin1 -t utf-8`"
             ) from None
-        raise explain(line, where, str(error)) from None
+        raise build_line_error(line, where, str(error)) from None
 
 
 def _series(column: Column, values: list[Any], partition: Partition) -> pl.Series:

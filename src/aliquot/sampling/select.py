@@ -12,8 +12,8 @@ import numpy as np
 import polars as pl
 
 from aliquot.core.columns import group_codes
-from aliquot.core.evalset import EvalSet, ItemId, at_rows
-from aliquot.core.origin import origin_of
+from aliquot.core.evalset import EvalSet, ItemId, take_rows
+from aliquot.core.origin import record_origin
 from aliquot.core.registry import Spec, parse_spec, suggest_arguments
 from aliquot.core.result import signature
 from aliquot.core.selection import Selection
@@ -148,7 +148,7 @@ def select(
     if not len(chosen.rows) and not fixed.any():
         report_empty(spec, budget, costs)
     selection = _selection(pool, chosen, np.flatnonzero(fixed), free, costs, spec, details, signed)
-    selection = replace(selection, origin=origin_of(pool, selection.ids, whole=within is None))
+    selection = replace(selection, origin=record_origin(pool, selection.ids, whole=within is None))
     return selection if within is None else multiplied(selection, within, signed)
 
 
@@ -278,7 +278,7 @@ def task_of(
     seed: Seed = 0,
 ) -> Task:
     """Gather what a method needs to choose among the rows `free` (all by default); costs are those of the pool."""
-    evalset = pool if free is None or len(free) == pool.n_items else at_rows(pool, free)
+    evalset = pool if free is None or len(free) == pool.n_items else take_rows(pool, free)
     groups = group_codes(evalset, balance) if balance is not None else None
     method, _ = lookup(spec.name)
     seen = evalset.keep(systems=list(crowd)) if crowd is not None else evalset

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from aliquot.core.conventions import domains_of, pairs_of, source_lengths
+from aliquot.core.conventions import list_domains, list_language_pairs, source_lengths
 from aliquot.core.evalset import EvalSet
 from aliquot.errors import AliquotWarning, DataError, OptionError, unknown_name
 from aliquot.sampling.methods import utility
@@ -111,8 +111,8 @@ def predicted(evalset: EvalSet, model: SourceModel, pair: str | None = None, enc
     """Apply a learned model to a set's sources, and warn when they look unlike those it learned from."""
     texts = evalset.items["source"].to_list()
     vectors = embed([text or "" for text in texts], encoder) if model.embedding else None
-    pairs = pair if pair is not None else pairs_of(evalset)
-    values, unlike = model.assess(texts, pair=pairs, domain=domains_of(evalset), vectors=vectors)
+    pairs = pair if pair is not None else list_language_pairs(evalset)
+    values, unlike = model.assess(texts, pair=pairs, domain=list_domains(evalset), vectors=vectors)
     warning = unlike_warning(unlike)
     if warning:
         warnings.warn(warning, AliquotWarning, 2)

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from aliquot.core.evalset import EvalSet, at_rows
-from aliquot.core.registry import unwrapped
+from aliquot.core.evalset import EvalSet, take_rows
+from aliquot.core.registry import strip_parentheses
 from aliquot.core.selection import Design
 from aliquot.errors import AliquotWarning, OptionError
 from aliquot.sampling.budgets import Budget
@@ -210,7 +210,7 @@ def _takes_runs(method: Method, given: Mapping[str, Any]) -> bool:
     if "documents" in method.needs:
         return True
     by = method.bound(given).get("by") if "by" in given else None
-    behind = None if by is None else all_methods().get(unwrapped(str(by)).partition(":")[0])
+    behind = None if by is None else all_methods().get(strip_parentheses(str(by)).partition(":")[0])
     return behind is not None and "documents" in behind.needs
 
 
@@ -258,7 +258,7 @@ def _by_subset(task: Task) -> Chosen:
     n = len(task.evalset)
     everything = [(np.arange(n), Budget(min(task.budget.n, n)), None)]
     for members, own, _ in everything if task.groups is None else _group_budgets(task.groups, task.budget, None):
-        part: Subset = task.method.run(at_rows(task.seen, members), task.given, n=own.n, rng=task.rng)
+        part: Subset = task.method.run(take_rows(task.seen, members), task.given, n=own.n, rng=task.rng)
         rows.append(members[part.rows])
         weights.append(part.weight)
         details = dict(part.details)
@@ -281,7 +281,7 @@ def _by_design(task: Task) -> Chosen:
 
 def _group(evalset: EvalSet, members: IntArray) -> EvalSet:
     """A group's items as a set of its own, made once for all draws of a replay."""
-    return evalset.derived(f"rows {members.tobytes().hex()}", lambda whole: at_rows(whole, members))
+    return evalset.derived(f"rows {members.tobytes().hex()}", lambda whole: take_rows(whole, members))
 
 
 def _drawn(

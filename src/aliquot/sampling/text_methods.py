@@ -164,7 +164,7 @@ def diffuse(evalset: EvalSet, *, n: int, model: str = DEFAULT_MODEL) -> Subset:
     if n >= evalset.n_items:
         return Subset(np.arange(evalset.n_items))
     by_name = [evalset.systems[at] for at in np.argsort(evalset.systems)]
-    memory.require(
+    memory.require_memory(
         4 * 8.0 * evalset.n_items**2 / 2,
         f"diffuse: distances between all {evalset.n_items} items",
         "choose from fewer items first (select --within)",

@@ -17,7 +17,7 @@ from scipy import sparse
 from scipy.special import ndtri
 from scipy.stats import rankdata
 
-from aliquot.core.conventions import domains_of, pairs_of, source_lengths, usable_metrics
+from aliquot.core.conventions import list_domains, list_language_pairs, source_lengths, usable_metrics
 from aliquot.core.evalset import EvalSet
 from aliquot.errors import AliquotWarning, DataError, OptionError, unknown_name
 from aliquot.estimation.proxies import standard_metric
@@ -161,7 +161,7 @@ def corpus_of(
             warnings.warn(f"{evalset.name}: only {use.sum()} sources with a target: left out", AliquotWarning, 3)
             continue
         rows = np.flatnonzero(use).tolist()
-        of_item, domain = pairs_of(evalset), domains_of(evalset)
+        of_item, domain = list_language_pairs(evalset), list_domains(evalset)
         texts += [source[row] for row in rows]
         pairs += [of_item[row] for row in rows]
         domains += [domain[row] for row in rows]

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.stats import rankdata
 
 from aliquot.core.evalset import EvalSet
-from aliquot.core.registry import parse_spec, unwrapped
+from aliquot.core.registry import parse_spec, strip_parentheses
 from aliquot.errors import AliquotWarning, DataError, OptionError, unknown_name
 from aliquot.sampling.item_scores import metric_scores, row_mean, row_variance, system_means
 from aliquot.sampling.methods import Subset, lookup, subset, utility, with_old_similarity
@@ -130,7 +130,7 @@ def mixture(
         raise OptionError(f"mixture: {len(shares)} weights for {len(methods)} methods; give one positive weight each")
     ranks: FloatArray = np.zeros(evalset.n_items)
     for text, share in zip(methods, shares, strict=True):
-        spec = parse_spec(unwrapped(text))
+        spec = parse_spec(strip_parentheses(text))
         part, implied = lookup(spec.name)
         if part.kind != "utility":
             raise OptionError(f"mixture: '{part.name}' gives no utility; join utilities such as metric_var")

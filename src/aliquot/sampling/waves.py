@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from aliquot.core.columns import group_codes
-from aliquot.core.evalset import EvalSet, at_rows
-from aliquot.core.origin import continued, origin_of
+from aliquot.core.evalset import EvalSet, take_rows
+from aliquot.core.origin import extend_origin, record_origin
 from aliquot.core.registry import parse_spec
 from aliquot.core.selection import Selection
 from aliquot.errors import AliquotWarning, DataError, OptionError
@@ -52,7 +52,7 @@ class _Design:
     def _draw(self, rows: IntArray, n: int) -> Drawn:
         if n == 0:
             return Drawn(np.zeros(0, dtype=np.int64), np.zeros(len(rows)))
-        evalset = self.seen if len(self.groups) == 1 else at_rows(self.seen, rows)
+        evalset = self.seen if len(self.groups) == 1 else take_rows(self.seen, rows)
         drawn: Drawn = self.method.run(evalset, self.given, n=n, rng=np.random.default_rng(0))
         return drawn
 
@@ -119,7 +119,7 @@ def add_wave(
     return replace(
         earlier,
         ids=chosen_ids,
-        origin=continued(earlier.origin, origin_of(pool, chosen_ids)),
+        origin=extend_origin(earlier.origin, record_origin(pool, chosen_ids)),
         probability=after[rows],
         weight=None,
         signature=signature,

@@ -21,8 +21,8 @@ from aliquot.core.synthetic import synthetic
 from aliquot.errors import DataError, OptionError, unknown_name
 from aliquot.io.formats import tables
 from aliquot.io.load import save
-from aliquot.io.overwrite import note_output
-from aliquot.io.writing import is_stream, require_folder_above, write_bytes
+from aliquot.io.overwrite import register_output
+from aliquot.io.writing import is_stream, require_parent_folder, write_bytes
 from aliquot.sampling.select import select
 
 COMMANDS = "commands.sh"
@@ -82,8 +82,8 @@ def _folder(path: Path, example: Example) -> Path:
     if there:
         raise DataError(f"{path} has {', '.join(there)} already; name a new folder")
     for name in (*example.files, COMMANDS):
-        note_output(path / name)
-    require_folder_above(path)
+        register_output(path / name)
+    require_parent_folder(path)
     path.mkdir(exist_ok=True)
     return path
 

@@ -13,8 +13,8 @@ from uuid import uuid4
 import numpy as np
 
 from aliquot.core.evalset import EvalSet
-from aliquot.core.registry import bind
-from aliquot.core.selection import Design, cell_probability
+from aliquot.core.registry import bind_parameters
+from aliquot.core.selection import Design, compute_cell_probability
 from aliquot.errors import AliquotWarning
 from aliquot.estimation.intervals import bounds, range_note
 from aliquot.estimation.pipeline import Inference, infer, pair_errors
@@ -170,7 +170,7 @@ def draw(stage: Stage, plan: ReplayMethod, point: BudgetPoint, rng: np.random.Ge
 def _as_it_comes(stage: Stage, plan: ReplayMethod, n: int, rng: np.random.Generator) -> Chosen:
     """Incremental sampling: every item is chosen in the light of the scores of those before it, and of no other."""
     evalset = stage.evalset
-    given = bind(plan.selector.name, lookup(plan.selector.name)[0].parameters, plan.selector.parameters)
+    given = bind_parameters(plan.selector.name, lookup(plan.selector.name)[0].parameters, plan.selector.parameters)
     if "bins" not in given and evalset.documents is None:
         given["bins"] = "metric" if chosen_metrics(evalset, given.get("metrics")) else "id"
     sampler = Incremental(reordered(evalset), **given, seed=rng)
@@ -227,7 +227,7 @@ def judged(stage: Stage, chosen: Chosen) -> Sample:
     weight = chosen.weight if chosen.weight is not None else np.ones(len(rows))
     design = Design.of(chosen.details)
     if design.rates is not None and chosen.utility is not None and chosen.probability is not None:
-        cells = cell_probability(chosen.utility, chosen.probability, design.rates, stage.evalset.systems)
+        cells = compute_cell_probability(chosen.utility, chosen.probability, design.rates, stage.evalset.systems)
         return adaptive_sample(stage.evalset, rows, scores, cells)
     return Sample(
         stage.evalset,

@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 
 from aliquot.core.evalset import EvalSet
-from aliquot.core.registry import Registered, Spec, bind, parse_spec, split_outside, split_specs
+from aliquot.core.registry import RegistryEntry, Spec, bind_parameters, parse_spec, split_specs, split_top_level
 from aliquot.errors import AliquotWarning, DataError, OptionError, unknown_name
 from aliquot.estimation.estimate import auto_estimator
 from aliquot.estimation.estimators import check_estimator, estimators
@@ -227,7 +227,7 @@ def _allocate(
     """
 
 
-ALLOCATE = Registered("allocate", _allocate)
+ALLOCATE = RegistryEntry("allocate", _allocate)
 """No selection method, because it needs the judgments: only replays know it. See aliquot.Allocator."""
 
 
@@ -312,7 +312,7 @@ def replay_method(typed: str, data: EvalSet, metric: str | None = None) -> Repla
 
 
 def _chain(typed: str) -> list[Spec]:
-    parts = split_outside(typed, "+")
+    parts = split_top_level(typed, "+")
     if len(parts) > 2 or not all(part.strip() for part in parts):
         raise OptionError(f"method '{typed}': write a selector or design, or join one and one estimator by +: pps+greg")
     chain = [parse_spec(part) for part in parts]
@@ -342,12 +342,14 @@ def check_method(plan: ReplayMethod, data: EvalSet) -> None:
         return
     method, _ = lookup(plan.selector.name)
     check_needs(data, method)
-    given = bind(method.name, method.parameters, plan.selector.parameters)
+    given = bind_parameters(method.name, method.parameters, plan.selector.parameters)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AliquotWarning)
         if "metric" in method.parameters and ("metric" in given or "metric" in method.needs):
             metric_scores(data, given.get("metric"))
         if "metrics" in given:
             chosen_metrics(data, given["metrics"])
-        behind = bind(plan.estimator.name, estimators()[plan.estimator.name].parameters, plan.estimator.parameters)
+        behind = bind_parameters(
+            plan.estimator.name, estimators()[plan.estimator.name].parameters, plan.estimator.parameters
+        )
         usable(data, behind.get("metrics"))

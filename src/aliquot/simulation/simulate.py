@@ -18,14 +18,14 @@ from aliquot.core import memory
 from aliquot.core.columns import group_codes
 from aliquot.core.evalset import EvalSet
 from aliquot.core.parallel import run_tasks
-from aliquot.core.progress import Progress, ProgressLike, progress_of
+from aliquot.core.progress import Progress, ProgressLike, resolve_progress
 from aliquot.core.result import signature
 from aliquot.core.shown import Shown
 from aliquot.errors import DataError, OptionError, unknown_name
 from aliquot.estimation.intervals import check_level
 from aliquot.io.inputs import DataLike, as_evalsets
 from aliquot.io.journal import Journal, open_journal
-from aliquot.io.overwrite import keeping_inputs
+from aliquot.io.overwrite import protect_inputs
 from aliquot.metric_eval.measures import TESTS, chosen_measures
 from aliquot.sampling.cost_line import FITTED, fitted_costs
 from aliquot.sampling.select import UNITS
@@ -120,7 +120,7 @@ METHODS = ("random", "auto")
 LEAST_BASELINE = 100
 
 
-@keeping_inputs()
+@protect_inputs()
 def simulate(
     data: DataLike | Sequence[DataLike],
     methods: str | Sequence[str] = METHODS,
@@ -235,7 +235,7 @@ def simulate(
         data=",".join(stage.evalset.fingerprint for stage in stages),
     )
     with open_journal(Path(journal) if journal is not None else None, line) as memory:
-        _work(units, stages, wanted, memory, jobs, engine, progress_of(progress, "replaying"))
+        _work(units, stages, wanted, memory, jobs, engine, resolve_progress(progress, "replaying"))
         cells = [Cell(**cell) for u in units for cell in memory.done[u.key]]
     rows = summarise(cells, BASELINE)
     if chosen is not None:
@@ -260,8 +260,8 @@ def _check(sets: Sequence[Any], repeats: Any, unit: str, test: str, level: float
     for kind, value, known in (("unit", unit, UNITS), ("test", test, TESTS)):
         if value not in known:
             raise unknown_name(kind, value, known)
-    if repeats > memory.MOST_DRAWS:
-        raise OptionError(f"--repeats {repeats}: choose at most {memory.MOST_DRAWS}; 100 is usual, 1000 is precise")
+    if repeats > memory.MAX_DRAWS:
+        raise OptionError(f"--repeats {repeats}: choose at most {memory.MAX_DRAWS}; 100 is usual, 1000 is precise")
     check_level(level)
     if seed < 0:
         raise OptionError(f"seed is {seed}; choose 0 or more")
@@ -311,7 +311,7 @@ def _with_fitted_cost(evalset: EvalSet, cost: str | None) -> EvalSet:
 
 def _check_stage(stage: Stage) -> None:
     """Tell a bad --cost, --balance, --unit or --crowd before any work."""
-    memory.require_for_pairs(stage.evalset.n_systems)
+    memory.require_pair_memory(stage.evalset.n_systems)
     check_crowd(stage.crowd, stage.evalset)
     _ = stage.costs
     if stage.balance is not None:

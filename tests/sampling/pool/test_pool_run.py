@@ -15,7 +15,7 @@ from tests.sampling.pool.conftest import Item, records, same, write_lines, write
 
 import aliquot
 from aliquot import EvalSet
-from aliquot.core.evalset import at_rows
+from aliquot.core.evalset import take_rows
 from aliquot.sampling.pool import select_pool
 from aliquot.sampling.pool_methods import pool_kmeans
 
@@ -200,7 +200,7 @@ def test_estimates_from_the_chosen_items_alone_are_about_the_pool(tmp_path: Path
     full = aliquot.synthetic(items=400, systems=3, seed=5)
     aliquot.save(full, tmp_path / "pool.jsonl")
     chosen = select_pool(tmp_path / "pool.jsonl", "pps:size=length", 40, seed=1).selection
-    part = at_rows(full, np.flatnonzero(full.items["id"].is_in(chosen.ids)))
+    part = take_rows(full, np.flatnonzero(full.items["id"].is_in(chosen.ids)))
     known, alone = (estimate_given(data, "mean", selection=chosen) for data in (full, part))
     assert part.n_items == 40
     assert alone.population == known.population == 400

@@ -15,15 +15,15 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from aliquot.core.columns import record_frame, text_frame
+from aliquot.core.columns import frame_from_records, scatter_texts
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import CONTROL_ITEM, MARKED, Judgments
 from aliquot.errors import DataError, FormatError, quoted
 from aliquot.io.files import read_bytes
 from aliquot.io.formats.mqm import MQMWeights
-from aliquot.io.formats.table_columns import ids_of, map_columns, names_of
+from aliquot.io.formats.table_columns import map_columns, parse_ids, parse_names
 from aliquot.io.formats.table_files import read_frame
-from aliquot.io.formats.tables import codes, with_criteria
+from aliquot.io.formats.tables import add_criterion_scores, factorize
 
 CELL = "cell"
 """The column of opaque ids, in keys and in what is written for annotators."""
@@ -31,7 +31,7 @@ SEVERITIES = ("neutral", "minor", "major", "critical")
 MQM = "mqm"
 REMEDY = "export the file again"
 _NO_ERROR = "no-error"
-_MOST_SPANS = 10_000
+_MAX_SPANS = 10_000
 
 Id = int | str
 Fields = dict[str, Any]
@@ -91,16 +91,16 @@ def read_key(path: Path | str) -> Key:
                 f"{path}: a key needs the columns cell, item and system; there is no '{role}' among "
                 f"{quoted(frame.columns)}"
             )
-    ids = names_of(frame[str(name)], str(path))
+    ids = parse_names(frame[str(name)], str(path))
     doubled = ids.filter(ids.is_duplicated())
     if len(doubled):
         raise FormatError(f"{path}: the id '{doubled[0]}' occurs twice; a key names each id once")
-    items, systems = ids_of(frame[roles["item"]], str(path)), names_of(frame[roles["system"]], str(path))
+    items, systems = parse_ids(frame[roles["item"]], str(path)), parse_names(frame[roles["system"]], str(path))
     pairs = zip(items.to_list(), systems.to_list(), strict=True)
     return Key(dict(zip(ids.to_list(), pairs, strict=True)), str(path))
 
 
-def unlocked(table: pl.DataFrame, key: Key, where: str) -> pl.DataFrame:
+def apply_key(table: pl.DataFrame, key: Key, where: str) -> pl.DataFrame:
     """Return a table with item and system in the place of its column of opaque ids."""
     name = next((n for n in table.columns if n.strip().casefold() == CELL), None)
     name = name or map_columns(table.columns, None, where).get("item")
@@ -108,7 +108,7 @@ def unlocked(table: pl.DataFrame, key: Key, where: str) -> pl.DataFrame:
         raise FormatError(
             f"{where}: no column holds ids for --key; name it '{CELL}'; there are {quoted(table.columns)}"
         )
-    ids = names_of(table[name], where).to_list()
+    ids = parse_names(table[name], where).to_list()
     found = [key.of(cell, f"{where} row {at}") for at, cell in enumerate(ids, start=1)]
     given = map_columns([n for n in table.columns if n != name], None, where)
     rest = table.drop(name, *(given[role] for role in ("item", "system") if role in given))
@@ -119,10 +119,10 @@ def unlocked(table: pl.DataFrame, key: Key, where: str) -> pl.DataFrame:
 # -- values and spans ----------------------------------------------------------------------------------------------
 
 
-def number(value: object) -> float | None:
+def parse_number(value: object) -> float | None:
     """Return a finite number, also of a text that is one; None otherwise.
 
-    >>> number("4"), number(True), number("1e999"), number("good")
+    >>> parse_number("4"), parse_number(True), parse_number("1e999"), parse_number("good")
     (4.0, None, None, None)
     """
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
@@ -134,28 +134,28 @@ def number(value: object) -> float | None:
     return found if math.isfinite(found) else None
 
 
-def require_kind(value: Any, kind: type, where: str, what: str) -> Any:
+def require_type(value: Any, kind: type, where: str, what: str) -> Any:
     """Return the value, or say what it should be."""
     if not isinstance(value, kind):
-        raise FormatError(f"{where}: expected {what}, found {_shown(value)}; {REMEDY}")
+        raise FormatError(f"{where}: expected {what}, found {_shorten_repr(value)}; {REMEDY}")
     return value
 
 
-def _shown(value: object) -> str:
+def _shorten_repr(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def span(given: Any, where: str, text: str | None = None, *, inclusive: bool = False) -> dict[str, Any]:
+def read_span(given: Any, where: str, text: str | None = None, *, inclusive: bool = False) -> dict[str, Any]:
     """Return one span as start, end (first character after it), severity, category and the text it covers.
 
     A place that is no number, or behind the end of the text, stands for something that is missing in the output.
     """
-    fields = require_kind(given, dict, where, "a span with start, end and severity")
-    start, end = (_offset(fields, names) for names in (("start_i", "start"), ("end_i", "end")))
+    fields = require_type(given, dict, where, "a span with start, end and severity")
+    start, end = (_read_offset(fields, names) for names in (("start_i", "start"), ("end_i", "end")))
     missing = start is None or end is None or (text is not None and start >= len(text))
     stop = None if missing or end is None else end + inclusive
-    label, severity = _severity(fields, where)
+    label, severity = _read_severity(fields, where)
     category = fields.get("category") or fields.get("type") or label
     if isinstance(fields.get("subtype"), str) and isinstance(category, str):
         category = f"{category}/{fields['subtype']}"
@@ -171,13 +171,13 @@ def span(given: Any, where: str, text: str | None = None, *, inclusive: bool = F
     }
 
 
-def _offset(fields: Mapping[str, Any], names: Sequence[str]) -> int | None:
+def _read_offset(fields: Mapping[str, Any], names: Sequence[str]) -> int | None:
     found = next((fields[name] for name in names if name in fields), None)
-    value = number(found)
+    value = parse_number(found)
     return int(value) if value is not None and 0 <= value < 2**31 else None
 
 
-def _severity(fields: Mapping[str, Any], where: str) -> tuple[str | None, str | None]:
+def _read_severity(fields: Mapping[str, Any], where: str) -> tuple[str | None, str | None]:
     """Return what the label says besides the severity, and the severity: 'Major: Accuracy' is both."""
     severity = fields.get("severity")
     labels = fields.get("labels", fields.get("label"))
@@ -187,27 +187,31 @@ def _severity(fields: Mapping[str, Any], where: str) -> tuple[str | None, str | 
         if head.strip().casefold() in SEVERITIES:
             return rest.strip() or None, head.strip()
     if severity is not None and not isinstance(severity, str):
-        raise FormatError(f"{where}: the severity of a span is {_shown(severity)}; expected a name such as minor")
+        raise FormatError(
+            f"{where}: the severity of a span is {_shorten_repr(severity)}; expected a name such as minor"
+        )
     return (label if isinstance(label, str) else None), severity or None
 
 
-def spans_of(given: Any, where: str, text: str | None = None, *, inclusive: bool = False) -> tuple[dict[str, Any], ...]:
+def read_spans(
+    given: Any, where: str, text: str | None = None, *, inclusive: bool = False
+) -> tuple[dict[str, Any], ...]:
     """Return a list of spans."""
-    listed = require_kind(given if given is not None else [], list, where, "a list of spans")
-    if len(listed) > _MOST_SPANS:
-        raise FormatError(f"{where}: {len(listed)} spans on one output; at most {_MOST_SPANS} are read")
-    return tuple(span(one, where, text, inclusive=inclusive) for one in listed)
+    listed = require_type(given if given is not None else [], list, where, "a list of spans")
+    if len(listed) > _MAX_SPANS:
+        raise FormatError(f"{where}: {len(listed)} spans on one output; at most {_MAX_SPANS} are read")
+    return tuple(read_span(one, where, text, inclusive=inclusive) for one in listed)
 
 
 # -- records with named answers ------------------------------------------------------------------------------------
 
 
-def fields_of(value: Any, where: str) -> Fields:
+def require_object(value: Any, where: str) -> Fields:
     """Return a JSON object, or say that it is none."""
-    return dict(require_kind(value, dict, where, "an object"))
+    return dict(require_type(value, dict, where, "an object"))
 
 
-def place_of(data: Mapping[str, Any], record_id: Any) -> Fields:
+def identify_output(data: Mapping[str, Any], record_id: Any) -> Fields:
     """Return item, system and opaque id of a record, found by the usual names of columns, and the texts it shows."""
     plain = {name: value for name, value in data.items() if _is_id(value)}
     roles = map_columns(list(plain), None, "record")
@@ -223,15 +227,15 @@ def _is_id(value: Any) -> bool:
     return isinstance(value, (str, int)) and not isinstance(value, bool)
 
 
-def named_answers(named: Mapping[str, Any], base: Fields, spans: list[Any] | None, where: str) -> Iterator[Answer]:
+def build_answers(named: Mapping[str, Any], base: Fields, spans: list[Any] | None, where: str) -> Iterator[Answer]:
     """Yield an answer for each question; spans go with the first, or alone where there is no other.
 
     `base` holds annotator, place and `extra` columns of the record.
     """
-    found = None if spans is None else spans_of(spans, where, base.get("output"))
+    found = None if spans is None else read_spans(spans, where, base.get("output"))
     questions = list(named.items()) or ([("", None)] if found is not None else [])
     for at, (name, given) in enumerate(questions):
-        value = number(given)
+        value = parse_number(given)
         label = given if value is None and isinstance(given, str) else None
         extra = dict(base["extra"])
         if at:
@@ -240,7 +244,7 @@ def named_answers(named: Mapping[str, Any], base: Fields, spans: list[Any] | Non
         yield Answer(**{**base, **more}, where=where, name=name or None, value=value, label=label)
 
 
-def user_name(user: Any) -> str | None:
+def read_user(user: Any) -> str | None:
     """Return the name of a user, who may be an object of a name and more."""
     if isinstance(user, dict):
         user = next((user[name] for name in ("email", "username", "id") if user.get(name) is not None), None)
@@ -250,7 +254,7 @@ def user_name(user: Any) -> str | None:
 # -- to an EvalSet -------------------------------------------------------------------------------------------------
 
 
-def from_answers(
+def evalset_from_answers(
     answers: Iterable[Answer], path: Path | str, key: Key | None, weights: MQMWeights | None = None
 ) -> EvalSet:
     """Make an EvalSet of answers; outputs and sources that the export holds come with it.
@@ -258,20 +262,20 @@ def from_answers(
     Where no answer of the file has a number and errors were marked, each error is a row with minus its weight as the
     value, as of an MQM file. Otherwise the spans of an answer are kept in its column `spans`.
     """
-    given = [_placed(answer, key) for answer in answers]
+    given = [_identify_answer(answer, key) for answer in answers]
     if not given:
         raise FormatError(f"{path}: it holds no answers; export the file again when annotators have judged something")
     by_errors = all(a.value is None for a in given) and any(a.spans is not None for a in given)
     names = {a.name for a in given if a.value is not None}
     single = len(names) <= 1  # the only question needs no name
     if by_errors:
-        rows = [row for a in given if a.spans is not None for row in _error_rows(a, weights or MQMWeights())]
+        rows = [row for a in given if a.spans is not None for row in _build_error_rows(a, weights or MQMWeights())]
     else:
-        rows = [_row(a, None if single else a.name) for a in given]
-    return _evalset(given, rows, path)
+        rows = [_build_row(a, None if single else a.name) for a in given]
+    return _build_evalset(given, rows, path)
 
 
-def _placed(answer: Answer, key: Key | None) -> Answer:
+def _identify_answer(answer: Answer, key: Key | None) -> Answer:
     if key is None:
         for what, value in (("item", answer.item), ("system", answer.system)):
             if value is None:
@@ -287,7 +291,7 @@ def _placed(answer: Answer, key: Key | None) -> Answer:
     return Answer(**{**vars(answer), "item": item, "system": system})
 
 
-def _row(answer: Answer, criterion: str | None) -> dict[str, Any]:
+def _build_row(answer: Answer, criterion: str | None) -> dict[str, Any]:
     row: Fields = {"item": answer.item, "system": answer.system, "annotator": answer.annotator, "criterion": criterion}
     row |= {"value": answer.value, **answer.extra}
     if answer.label is not None:
@@ -297,8 +301,8 @@ def _row(answer: Answer, criterion: str | None) -> dict[str, Any]:
     return row
 
 
-def _error_rows(answer: Answer, weights: MQMWeights) -> list[dict[str, Any]]:
-    base = _row(Answer(**{**vars(answer), "spans": None}), MQM)
+def _build_error_rows(answer: Answer, weights: MQMWeights) -> list[dict[str, Any]]:
+    base = _build_row(Answer(**{**vars(answer), "spans": None}), MQM)
     if not answer.spans:
         return [base | {"value": 0.0, "error": 0, "category": _NO_ERROR, "severity": _NO_ERROR}]
     rows = []
@@ -315,36 +319,36 @@ def _error_rows(answer: Answer, weights: MQMWeights) -> list[dict[str, Any]]:
     return rows
 
 
-def _evalset(answers: Sequence[Answer], rows: list[dict[str, Any]], path: Path | str) -> EvalSet:
+def _build_evalset(answers: Sequence[Answer], rows: list[dict[str, Any]], path: Path | str) -> EvalSet:
     if not rows:
         raise FormatError(f"{path}: no answer can be read; see docs/formats.md for what is")
-    table = record_frame(rows)
+    table = frame_from_records(rows)
     try:
-        judged = Judgments(table.with_columns(ids_of(_ids(table["item"]), str(path)).alias("item")))
+        judged = Judgments(table.with_columns(parse_ids(_cast_ids(table["item"]), str(path)).alias("item")))
     except DataError as error:
         raise FormatError(f"{path}: {error}") from None
-    every = ids_of(_ids(pl.Series("item", [a.item for a in answers], strict=False)), str(path))
-    ids, at = codes(every)
-    systems, column = codes(pl.Series("system", [a.system for a in answers], dtype=pl.String))
+    every = parse_ids(_cast_ids(pl.Series("item", [a.item for a in answers], strict=False)), str(path))
+    ids, at = factorize(every)
+    systems, column = factorize(pl.Series("system", [a.system for a in answers], dtype=pl.String))
     outputs = None
     if any(a.output is not None for a in answers):
-        outputs = text_frame(at, column, [a.output for a in answers], len(ids), systems.to_list())
+        outputs = scatter_texts(at, column, [a.output for a in answers], len(ids), systems.to_list())
     evalset = EvalSet(
-        items=_items(ids, at, answers),
+        items=_build_items(ids, at, answers),
         systems=tuple(systems.to_list()),
         outputs=outputs,
         judgments=judged,
         name=Path(path).name.split(".")[0],
     )
     usable = judged.usable().table
-    return with_criteria(evalset) if usable["value"].count() else evalset
+    return add_criterion_scores(evalset) if usable["value"].count() else evalset
 
 
-def _ids(column: pl.Series) -> pl.Series:
+def _cast_ids(column: pl.Series) -> pl.Series:
     return column if column.dtype.is_integer() or column.dtype == pl.String else column.cast(pl.String)
 
 
-def _items(ids: pl.Series, at: np.ndarray[Any, Any], answers: Sequence[Answer]) -> pl.DataFrame:
+def _build_items(ids: pl.Series, at: np.ndarray[Any, Any], answers: Sequence[Answer]) -> pl.DataFrame:
     columns = [ids.alias("id")]
     for name in ("source", "document"):
         texts: list[str | None] = [None] * len(ids)
@@ -355,11 +359,11 @@ def _items(ids: pl.Series, at: np.ndarray[Any, Any], answers: Sequence[Answer]) 
     return pl.DataFrame(columns)
 
 
-def marked(reason: str) -> dict[str, str]:
+def mark_excluded(reason: str) -> dict[str, str]:
     """Return the column that keeps an answer out of the scores, with the reason."""
     return {MARKED: reason}
 
 
-def control(kind: str = "true") -> dict[str, str]:
+def mark_control(kind: str = "true") -> dict[str, str]:
     """Return the columns of an answer on a control item, which stays in the table and out of the scores."""
     return {"control": kind, MARKED: CONTROL_ITEM}

@@ -17,15 +17,24 @@ import msgspec
 
 from aliquot.core.evalset import EvalSet
 from aliquot.errors import FormatError
-from aliquot.io.files import decode_json, decode_text, numbered_lines
-from aliquot.io.formats.answers import Answer, Key, control, from_answers, marked, number, require_kind, spans_of
+from aliquot.io.files import decode_json, decode_text, number_lines
+from aliquot.io.formats.answers import (
+    Answer,
+    Key,
+    evalset_from_answers,
+    mark_control,
+    mark_excluded,
+    parse_number,
+    read_spans,
+    require_type,
+)
 from aliquot.io.formats.mqm import MQMWeights
 
 TYPES = ("TGT", "CHK", "BAD", "REF")
 """Ordinary items, repeats of them, damaged copies, and references in the place of an output."""
-_FIXED = 7
-_LONGEST = 1_000_000
-_DEEPEST = 20
+_MIN_FIELDS = 7
+_MAX_CHARACTERS = 1_000_000
+_MAX_DEPTH = 20
 _REMEDY = "export the scores from Appraise again"
 
 
@@ -39,7 +48,7 @@ def looks_like_row(header: str) -> bool:
         row = next(csv.reader([header]), [])
     except csv.Error:
         return False
-    return len(row) >= _FIXED and row[3] in TYPES and number(row[6]) is not None
+    return len(row) >= _MIN_FIELDS and row[3] in TYPES and parse_number(row[6]) is not None
 
 
 def looks_like(fields: dict[str, Any]) -> bool:
@@ -50,36 +59,36 @@ def looks_like(fields: dict[str, Any]) -> bool:
 def read(raw: bytes, path: Path | str, key: Key | None = None, weights: MQMWeights | None = None) -> EvalSet:
     """Read Appraise's export, either kind."""
     lines = raw.lstrip()[:1] == b"{"
-    return from_answers(_from_lines(raw, path) if lines else _from_csv(raw, path), path, key, weights)
+    return evalset_from_answers(_read_lines(raw, path) if lines else _read_csv(raw, path), path, key, weights)
 
 
 # -- CSV -----------------------------------------------------------------------------------------------------------
 
 
-def _from_csv(raw: bytes, path: Path | str) -> Iterator[Answer]:
+def _read_csv(raw: bytes, path: Path | str) -> Iterator[Answer]:
     text = decode_text(raw, path)
     usual = csv.field_size_limit(max(len(text), csv.field_size_limit()))
     reader = csv.reader(io.StringIO(text, newline=""))
     try:
         for row in reader:
             if row:
-                yield _of_row(row, f"{path} line {reader.line_num}")
+                yield _parse_row(row, f"{path} line {reader.line_num}")
     except csv.Error as error:
         raise FormatError(f"{path} line {reader.line_num}: not CSV ({error}); {_REMEDY}") from None
     finally:
         csv.field_size_limit(usual)
 
 
-def _of_row(row: list[str], where: str) -> Answer:
-    if len(row) < _FIXED:
-        raise FormatError(f"{where}: {len(row)} fields; rows of Appraise have at least {_FIXED}; {_REMEDY}")
+def _parse_row(row: list[str], where: str) -> Answer:
+    if len(row) < _MIN_FIELDS:
+        raise FormatError(f"{where}: {len(row)} fields; rows of Appraise have at least {_MIN_FIELDS}; {_REMEDY}")
     user, system, item, kind, _, _, score, *rest = row
     document, complete, spans = None, False, None
     if len(rest) >= 2 and rest[1] in ("True", "False"):
         document, complete, *rest = rest[0], rest[1] == "True", *rest[2:]
-    if rest and number(rest[0]) is None:
+    if rest and parse_number(rest[0]) is None:
         spans, rest = rest[0], rest[1:]
-    start, end = (number(text) for text in (*rest, "", "")[:2])
+    start, end = (parse_number(text) for text in (*rest, "", "")[:2])
     fields: dict[str, Any] = {
         "item": item,
         "system": system,
@@ -88,7 +97,7 @@ def _of_row(row: list[str], where: str) -> Answer:
         "document_id": document,
     }
     fields |= {"start_time": start, "end_time": end, "is_complete_document": complete}
-    return _answer(fields | {"annotator": user, "mqm_annotations": spans}, where)
+    return _build_answer(fields | {"annotator": user, "mqm_annotations": spans}, where)
 
 
 def parse_literal(text: str, where: str) -> Any:
@@ -97,15 +106,15 @@ def parse_literal(text: str, where: str) -> Any:
     >>> parse_literal("[{'start_i': 8, 'severity': None}]", "row 1")
     [{'start_i': 8, 'severity': None}]
     """
-    if len(text) > _LONGEST:
-        raise FormatError(f"{where}: spans of {len(text)} characters; at most {_LONGEST} are read")
+    if len(text) > _MAX_CHARACTERS:
+        raise FormatError(f"{where}: spans of {len(text)} characters; at most {_MAX_CHARACTERS} are read")
     try:
         return msgspec.json.decode(text)
     except (msgspec.MsgspecError, RecursionError, UnicodeError):
         pass  # then it is a Python literal, or nothing
     # literal_eval runs nothing, but deep nesting can exhaust the interpreter's stack
-    if _depth(text) > _DEEPEST:
-        raise FormatError(f"{where}: spans are nested more than {_DEEPEST} deep; {_REMEDY}")
+    if _measure_depth(text) > _MAX_DEPTH:
+        raise FormatError(f"{where}: spans are nested more than {_MAX_DEPTH} deep; {_REMEDY}")
     try:
         found = ast.literal_eval(text.strip())
         return msgspec.json.decode(msgspec.json.encode(found))  # as JSON would have it; no halves of characters
@@ -113,7 +122,7 @@ def parse_literal(text: str, where: str) -> Any:
         raise FormatError(f"{where}: spans are neither JSON nor a Python literal: '{text[:40]}'; {_REMEDY}") from None
 
 
-def _depth(text: str) -> int:
+def _measure_depth(text: str) -> int:
     depth = deepest = 0
     for letter in text:
         depth += (letter in "([{") - (letter in ")]}")
@@ -124,25 +133,25 @@ def _depth(text: str) -> int:
 # -- JSON lines ----------------------------------------------------------------------------------------------------
 
 
-def _from_lines(raw: bytes, path: Path | str) -> Iterator[Answer]:
-    for where, line in numbered_lines(raw, path):
-        fields = require_kind(decode_json(line, where, _REMEDY), dict, where, "an object of one result")
+def _read_lines(raw: bytes, path: Path | str) -> Iterator[Answer]:
+    for where, line in number_lines(raw, path):
+        fields = require_type(decode_json(line, where, _REMEDY), dict, where, "an object of one result")
         targets = fields.get("targets")
-        several = [{}] if targets is None else require_kind(targets, list, f"{where}, targets", "a list of outputs")
+        several = [{}] if targets is None else require_type(targets, list, f"{where}, targets", "a list of outputs")
         for target in several:
-            both = fields | require_kind(target, dict, f"{where}, targets", "an object of one output")
+            both = fields | require_type(target, dict, f"{where}, targets", "an object of one output")
             item = both.get("segment_id", both.get("item_id"))
-            yield _answer(both | {"item": item, "system": both.get("target_id")}, where)
+            yield _build_answer(both | {"item": item, "system": both.get("target_id")}, where)
 
 
-def _answer(fields: dict[str, Any], where: str) -> Answer:
+def _build_answer(fields: dict[str, Any], where: str) -> Answer:
     for name in ("item", "system", "annotator"):
         if isinstance(fields.get(name), bool) or not isinstance(fields.get(name), (str, int)):
             raise FormatError(f"{where}: the field '{name}' is {fields.get(name)!r}; expected a name; {_REMEDY}")
     kind = fields.get("item_type")
     if kind not in TYPES:
         raise FormatError(f"{where}: the item type is {kind!r}; expected one of {', '.join(TYPES)}; {_REMEDY}")
-    value = number(fields.get("score"))
+    value = parse_number(fields.get("score"))
     if value is None and fields.get("score") not in (None, "", "None"):
         raise FormatError(f"{where}: the score is {fields['score']!r}, which is not a number; {_REMEDY}")
     text = fields.get("target_text")
@@ -153,30 +162,30 @@ def _answer(fields: dict[str, Any], where: str) -> Answer:
         value=value,
         item=fields["item"],
         system=str(fields["system"]),
-        spans=_spans(fields.get("mqm_annotations"), where, text if isinstance(text, str) else None),
+        spans=_read_span_field(fields.get("mqm_annotations"), where, text if isinstance(text, str) else None),
         output=text if isinstance(text, str) and kind == "TGT" else None,
         source=source if isinstance(source, str) else None,
         document=document.removesuffix("#bad") if isinstance(document, str) else None,
-        extra=_extra(kind, fields),
+        extra=_read_extra(kind, fields),
     )
 
 
-def _extra(kind: str, fields: dict[str, Any]) -> dict[str, Any]:
-    start, end = number(fields.get("start_time")), number(fields.get("end_time"))
-    extra: dict[str, Any] = {"repeat": True} if kind == "CHK" else control() if kind == "BAD" else {}
+def _read_extra(kind: str, fields: dict[str, Any]) -> dict[str, Any]:
+    start, end = parse_number(fields.get("start_time")), parse_number(fields.get("end_time"))
+    extra: dict[str, Any] = {"repeat": True} if kind == "CHK" else mark_control() if kind == "BAD" else {}
     if kind == "REF":
-        extra = marked("reference")
+        extra = mark_excluded("reference")
     elif fields.get("is_complete_document") is True:
-        extra |= marked("document score")
+        extra |= mark_excluded("document score")
     if start is not None and end is not None and end >= start:
         extra |= {"seconds": end - start}
     return extra | ({"time": end} if end is not None else {})
 
 
-def _spans(given: Any, where: str, text: str | None) -> tuple[dict[str, Any], ...] | None:
+def _read_span_field(given: Any, where: str, text: str | None) -> tuple[dict[str, Any], ...] | None:
     found = parse_literal(given, where) if isinstance(given, str) else given
     if isinstance(found, str):  # JSON inside JSON: the database keeps a text
         found = parse_literal(found, where)
     if isinstance(found, dict):  # what a batch asked for, with what was marked in `payload`
         found = found.get("payload")
-    return None if found is None else spans_of(found, where, text)
+    return None if found is None else read_spans(found, where, text)

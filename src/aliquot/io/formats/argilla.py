@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from aliquot.io.formats.answers import Answer, Fields, fields_of, named_answers, place_of
+from aliquot.io.formats.answers import Answer, Fields, build_answers, identify_output, require_object
 
 _FLAT = ".responses"
 
@@ -16,29 +16,29 @@ def looks_like(fields: Mapping[str, Any]) -> bool:
     return nested or any(name.endswith(_FLAT) for name in fields)
 
 
-def answers(record: Fields, where: str) -> Iterator[Answer]:
+def read_answers(record: Fields, where: str) -> Iterator[Answer]:
     """Yield what each user submitted on one record."""
     data: Fields = {}
     for part in (record.get("fields"), record.get("metadata")):
         data |= part if isinstance(part, dict) else {}
     if "fields" not in record:
         data = {name: value for name, value in record.items() if "." not in name and not name.startswith("_")}
-    place = place_of(data, record.get("external_id") or record.get("id"))
-    for user, given in _users(record, where).items():
+    place = identify_output(data, record.get("external_id") or record.get("id"))
+    for user, given in _group_by_user(record, where).items():
         spans = [one for value in given.values() if _is_spans(value) for one in value]
-        named = {name: _value(value) for name, value in given.items() if not _is_spans(value)}
+        named = {name: _read_value(value) for name, value in given.items() if not _is_spans(value)}
         asked = spans if spans or any(value == [] for value in given.values()) else None
         base = {**place, "annotator": None if user == "None" else user, "extra": {}}
-        yield from named_answers({n: v for n, v in named.items() if v != []}, base, asked, where)
+        yield from build_answers({n: v for n, v in named.items() if v != []}, base, asked, where)
 
 
-def _users(record: Fields, where: str) -> dict[str, Fields]:
+def _group_by_user(record: Fields, where: str) -> dict[str, Fields]:
     """Return user -> question -> value, of all that was submitted."""
     users: dict[str, Fields] = {}
     responses = record.get("responses")
     if isinstance(responses, list):  # of version 1: one entry a user
         for one in responses:
-            entry = fields_of(one, f"{where}, responses")
+            entry = require_object(one, f"{where}, responses")
             values = entry.get("values")
             if entry.get("status", "submitted") == "submitted" and isinstance(values, dict):
                 given = {name: v.get("value") if isinstance(v, dict) else v for name, v in values.items()}
@@ -46,12 +46,12 @@ def _users(record: Fields, where: str) -> dict[str, Fields]:
         return users
     if isinstance(responses, dict):
         listed = {
-            name: [fields_of(one, f"{where}, responses.{name}") for one in entries or []]
+            name: [require_object(one, f"{where}, responses.{name}") for one in entries or []]
             for name, entries in responses.items()
             if isinstance(entries, (list, type(None)))
         }
     else:
-        listed = {name.removesuffix(_FLAT): _flat(record, name) for name in record if name.endswith(_FLAT)}
+        listed = {name.removesuffix(_FLAT): _read_flat(record, name) for name in record if name.endswith(_FLAT)}
     for name, entries in listed.items():
         for entry in entries:
             if entry.get("status") in (None, "submitted"):
@@ -59,7 +59,7 @@ def _users(record: Fields, where: str) -> dict[str, Fields]:
     return users
 
 
-def _flat(record: Fields, name: str) -> list[Fields]:
+def _read_flat(record: Fields, name: str) -> list[Fields]:
     values = record[name] if isinstance(record[name], list) else []
     names, states = record.get(f"{name}.users") or [], record.get(f"{name}.status") or []
     return [{"value": value, "user_id": _at(names, at), "status": _at(states, at)} for at, value in enumerate(values)]
@@ -73,5 +73,5 @@ def _is_spans(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(one, dict) and "start" in one for one in value)
 
 
-def _value(value: Any) -> Any:
+def _read_value(value: Any) -> Any:
     return value[0] if isinstance(value, list) and len(value) == 1 and isinstance(value[0], str) else value

@@ -25,8 +25,8 @@ from typing import Any
 import msgspec
 import polars as pl
 
-from aliquot.core.columns import column_of, ids_of_one_kind
-from aliquot.core.origin import OUTPUT_DIGEST, text_digest
+from aliquot.core.columns import encode_column, unify_ids
+from aliquot.core.origin import OUTPUT_DIGEST, digest_text
 from aliquot.errors import AliquotError, DamagedError, DataError, FormatError, MissingExtraError
 
 MAGIC = b"SQLite format 3\0"
@@ -125,7 +125,7 @@ def read_judgments_of_texts(source: str | Path) -> pl.DataFrame:
         payload = units.names.index("payload")
         shown = [row for unit in units.rows for row in msgspec.json.decode(unit[payload])["rows"]]
         digests = {
-            output["cell"]: text_digest(output["text"]) or None
+            output["cell"]: digest_text(output["text"]) or None
             for row in shown
             for output in row["outputs"]
             if output.get("cell")
@@ -392,12 +392,12 @@ def _frame(names: Sequence[str], rows: Sequence[Sequence[Any]], left_out: Sequen
 
 def _typed(name: str, values: list[Any]) -> pl.Series:
     if name == "item":
-        return pl.Series(name, ids_of_one_kind([msgspec.json.decode(value) for value in values]))
+        return pl.Series(name, unify_ids([msgspec.json.decode(value) for value in values]))
     if name == "time":
         return pl.Series(name, [iso_time(value) for value in values], dtype=pl.String)
     if name in ("value", "seconds"):
         return pl.Series(name, values, dtype=pl.Float64)
-    return column_of(name, values)
+    return encode_column(name, values)
 
 
 def iso_time(seconds: float) -> str:

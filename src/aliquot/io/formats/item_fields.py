@@ -40,9 +40,9 @@ def column_name(field: str) -> str:
     """
     if field in COLUMN_OF_FIELD:
         return COLUMN_OF_FIELD[field]
-    if _bare(field, _FIELD) in FIELD_OF_COLUMN:
+    if _strip_prefix(field, _FIELD) in FIELD_OF_COLUMN:
         return f"{_FIELD}{field}"
-    return field.removeprefix(_COLUMN) if _bare(field, _COLUMN) in _RESERVED_FIELDS else field
+    return field.removeprefix(_COLUMN) if _strip_prefix(field, _COLUMN) in _RESERVED_FIELDS else field
 
 
 def field_name(column: str) -> str:
@@ -53,12 +53,12 @@ def field_name(column: str) -> str:
     """
     if column in FIELD_OF_COLUMN:
         return FIELD_OF_COLUMN[column]
-    if _bare(column, _COLUMN) in _RESERVED_FIELDS:
+    if _strip_prefix(column, _COLUMN) in _RESERVED_FIELDS:
         return f"{_COLUMN}{column}"
-    return column.removeprefix(_FIELD) if _bare(column, _FIELD) in FIELD_OF_COLUMN else column
+    return column.removeprefix(_FIELD) if _strip_prefix(column, _FIELD) in FIELD_OF_COLUMN else column
 
 
-def _bare(name: str, prefix: str) -> str:
+def _strip_prefix(name: str, prefix: str) -> str:
     while name.startswith(prefix):
         name = name.removeprefix(prefix)
     return name
@@ -70,27 +70,29 @@ def _bare(name: str, prefix: str) -> str:
 _NUMBER_REMEDY = "write a plain number, and leave a missing score out or null"
 
 
-def explain(line: bytes, where: str, reason: str) -> FormatError:
+def build_line_error(line: bytes, where: str, reason: str) -> FormatError:
     """Build the error for a refused item: field, value and remedy where they can be found, else the bare reason."""
     try:
         item = json.loads(line)  # accepts NaN and Infinity, which JSON proper does not, so that we can point at them
     except ValueError as error:
-        return FormatError(f"{where}: not valid JSON ({_short(str(error))}); each line should be one JSON object")
+        return FormatError(f"{where}: not valid JSON ({_shorten(str(error))}); each line should be one JSON object")
     except RecursionError:
         return FormatError(
             f"{where}: nested too deeply; a field may hold lists and objects, but not hundreds in each other"
         )
-    found = next(_faults(item), None)
+    found = next(_find_faults(item), None)
     name = (
-        f", item {_shown(repr(item['i']))}" if isinstance(item, dict) and isinstance(item.get("i"), int | str) else ""
+        f", item {_shorten_bytes(repr(item['i']))}"
+        if isinstance(item, dict) and isinstance(item.get("i"), int | str)
+        else ""
     )
     if found is None:
-        return FormatError(f"{where}{name}: {_lone_surrogate(item) or reason}")
+        return FormatError(f"{where}{name}: {_find_lone_surrogate(item) or reason}")
     field, message = found
     return FormatError(f"{where}{name}{f', field {field}' if field else ''}: {message}")
 
 
-def _lone_surrogate(item: Any) -> str | None:
+def _find_lone_surrogate(item: Any) -> str | None:
     try:
         json.dumps(item, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
@@ -99,103 +101,113 @@ def _lone_surrogate(item: Any) -> str | None:
     return None
 
 
-def _faults(item: Any) -> Iterator[tuple[str, str]]:
+def _find_faults(item: Any) -> Iterator[tuple[str, str]]:
     if isinstance(item, list):
         for number, entry in enumerate(item, start=1):
-            for field, message in _faults(entry):
+            for field, message in _find_faults(entry):
                 yield (
                     f"{field} of entry {number}" if field else "",
                     f"entry {number}: {message}" if not field else message,
                 )
         return
     if not isinstance(item, dict):
-        yield "", f'expected a JSON object per item, found {_show(item)}; an item looks like {{"i": 0, "tgt": ...}}'
+        example = '{"i": 0, "tgt": ...}'
+        yield "", f"expected a JSON object per item, found {_describe_value(item)}; an item looks like {example}"
         return
     if "i" in item and (isinstance(item["i"], bool) or not isinstance(item["i"], int | str)):
-        yield "i", f"an item id is an integer or a string, found {_show(item['i'])}"
+        yield "i", f"an item id is an integer or a string, found {_describe_value(item['i'])}"
     for field in ("src", "ref"):
         if not isinstance(item.get(field), str | None):
-            yield field, f"expected a text, found {_show(item[field])}"
+            yield field, f"expected a text, found {_describe_value(item[field])}"
     for field in ("doc", "domain"):
         if not isinstance(item.get(field), str | int | None) or isinstance(item.get(field), bool):
-            yield field, f"expected a name, found {_show(item[field])}"
-    yield from _number_faults("cost", item.get("cost"), "write a plain number or leave 'cost' out")
+            yield field, f"expected a name, found {_describe_value(item[field])}"
+    yield from _find_number_faults("cost", item.get("cost"), "write a plain number or leave 'cost' out")
     if isinstance(item.get("position"), bool) or not isinstance(item.get("position"), int | None):
         yield (
             "position",
-            f"expected a whole number, found {_show(item['position'])}; correct it or leave 'position' out",
+            f"expected a whole number, found {_describe_value(item['position'])}; correct it or leave 'position' out",
         )
-    yield from _meta_faults(item.get(META))
-    yield from _output_faults(item.get("tgt"))
-    yield from _score_faults(item.get("scores"))
-    yield from _judgment_faults(item.get("judgments"))
+    yield from _find_meta_faults(item.get(META))
+    yield from _find_output_faults(item.get("tgt"))
+    yield from _find_score_faults(item.get("scores"))
+    yield from _find_judgment_faults(item.get("judgments"))
 
 
-def _meta_faults(meta: Any) -> Iterator[tuple[str, str]]:
+def _find_meta_faults(meta: Any) -> Iterator[tuple[str, str]]:
     fits = isinstance(meta, dict) and isinstance(meta.get("human"), str | None)
     names = meta.get("flipped", []) if fits else None
     if meta is not None and not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
         expected = '{"human": NAME, "flipped": [NAMES]}'
-        yield META, f"'{META}' is where aliquot keeps {expected}, found {_show(meta)}; give the field another name"
+        yield (
+            META,
+            f"'{META}' is where aliquot keeps {expected}, found {_describe_value(meta)}; give the field another name",
+        )
 
 
-def _output_faults(outputs: Any) -> Iterator[tuple[str, str]]:
+def _find_output_faults(outputs: Any) -> Iterator[tuple[str, str]]:
     if outputs is None:
         return
     if not isinstance(outputs, dict):
-        yield "tgt", f'expected {{"system": "text", ...}}, found {_show(outputs)}'
+        yield "tgt", f'expected {{"system": "text", ...}}, found {_describe_value(outputs)}'
         return
     for system, text in outputs.items():
         if not isinstance(text, str | None):
-            yield f"tgt.{system}", f"an output is a text, found {_show(text)}"
+            yield f"tgt.{system}", f"an output is a text, found {_describe_value(text)}"
 
 
-def _score_faults(scores: Any) -> Iterator[tuple[str, str]]:
+def _find_score_faults(scores: Any) -> Iterator[tuple[str, str]]:
     if scores is None:
         return
     if not isinstance(scores, dict):
-        yield "scores", f'expected {{"system": {{"metric": number}}}}, found {_show(scores)}'
+        yield "scores", f'expected {{"system": {{"metric": number}}}}, found {_describe_value(scores)}'
         return
     for system, cell in scores.items():
         if cell is None:
             continue
         if not isinstance(cell, dict):
-            yield f"scores.{system}", f'expected {{"metric": number, ...}}, found {_show(cell)}'
+            yield f"scores.{system}", f'expected {{"metric": number, ...}}, found {_describe_value(cell)}'
             continue
         for name, value in cell.items():
-            yield from _number_faults(f"scores.{system}.{name}", value, _NUMBER_REMEDY)
+            yield from _find_number_faults(f"scores.{system}.{name}", value, _NUMBER_REMEDY)
 
 
-def _judgment_faults(judgments: Any) -> Iterator[tuple[str, str]]:
+def _find_judgment_faults(judgments: Any) -> Iterator[tuple[str, str]]:
     if judgments is None:
         return
     if not isinstance(judgments, list) or not all(isinstance(judgment, dict) for judgment in judgments):
-        yield "judgments", f'expected a list of {{"system", "annotator", "value"}}, found {_show(judgments)}'
+        yield "judgments", f'expected a list of {{"system", "annotator", "value"}}, found {_describe_value(judgments)}'
         return
     for number, judgment in enumerate(judgments):
         if not isinstance(judgment.get("system"), str):
-            yield f"judgments[{number}].system", f"expected a system's name, found {_show(judgment.get('system'))}"
+            yield (
+                f"judgments[{number}].system",
+                f"expected a system's name, found {_describe_value(judgment.get('system'))}",
+            )
         for key in ("annotator", "criterion"):
             name = judgment.get(key)
             if isinstance(name, bool) or not isinstance(name, str | int | None):
-                yield f"judgments[{number}].{key}", f"expected a name, found {_show(name)}; one judgment, one {key}"
+                yield (
+                    f"judgments[{number}].{key}",
+                    f"expected a name, found {_describe_value(name)}; one judgment, one {key}",
+                )
         for key in ("value", "seconds"):
             remedy = "write a plain number, or null for a pending answer; a category goes into 'label'"
-            yield from _number_faults(f"judgments[{number}].{key}", judgment.get(key), remedy)
+            yield from _find_number_faults(f"judgments[{number}].{key}", judgment.get(key), remedy)
 
 
-def _number_faults(field: str, value: Any, remedy: str) -> Iterator[tuple[str, str]]:
+def _find_number_faults(field: str, value: Any, remedy: str) -> Iterator[tuple[str, str]]:
     if value is None:
         return
     if isinstance(value, bool) or not isinstance(value, int | float):
-        yield field, f"expected a number, found {_show(value)}; {remedy}"
+        yield field, f"expected a number, found {_describe_value(value)}; {remedy}"
     elif isinstance(value, int) and abs(value) > sys.float_info.max:
-        yield field, f"{_show(value)} is beyond what a number can be here; {remedy}"
+        yield field, f"{_describe_value(value)} is beyond what a number can be here; {remedy}"
     elif not math.isfinite(value):
         yield field, f"{value} is not a score (JSON has no NaN or infinity); {remedy}"
 
 
-def _show(value: Any) -> str:
+def _describe_value(value: Any) -> str:
     kinds = {
         bool: "the boolean",
         str: "the string",
@@ -204,12 +216,12 @@ def _show(value: Any) -> str:
         int: "the number",
         float: "the number",
     }
-    return f"{kinds.get(type(value), '')} {_shown(json.dumps(value, ensure_ascii=False))}".strip()
+    return f"{kinds.get(type(value), '')} {_shorten_bytes(json.dumps(value, ensure_ascii=False))}".strip()
 
 
-def _shown(text: str) -> str:
-    return _short(text.encode(errors="backslashreplace").decode())
+def _shorten_bytes(text: str) -> str:
+    return _shorten(text.encode(errors="backslashreplace").decode())
 
 
-def _short(text: str, limit: int = 60) -> str:
+def _shorten(text: str, limit: int = 60) -> str:
     return text if len(text) <= limit else f"{text[:limit]}..."

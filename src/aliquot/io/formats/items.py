@@ -17,18 +17,18 @@ import polars as pl
 from aliquot.core.columns import (
     ScoreCells,
     TextCells,
-    column_of,
-    ids_of_one_kind,
+    decode_column,
+    encode_column,
+    frame_from_records,
     ordered_union,
-    record_frame,
-    values_of,
+    unify_ids,
 )
-from aliquot.core.conventions import implied_human
+from aliquot.core.conventions import guess_human_score
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import Judgments
 from aliquot.errors import FormatError
-from aliquot.io.files import decode_text, first_character, keys_in, require_unique_keys
-from aliquot.io.formats.item_fields import META, NESTED, column_name, explain, field_name
+from aliquot.io.files import count_keys, decode_text, first_character, require_unique_keys
+from aliquot.io.formats.item_fields import META, NESTED, build_line_error, column_name, field_name
 from aliquot.io.writing import write_bytes
 
 Fields = dict[str, msgspec.Raw]
@@ -53,8 +53,8 @@ _NAME = msgspec.json.Decoder(str | int | None)
 _JUDGMENTS = msgspec.json.Decoder(list[dict[str, Any]] | None)
 _META = msgspec.json.Decoder(_Meta | None)
 _ANY = msgspec.json.Decoder()
-_REFUSED = (msgspec.MsgspecError, RecursionError)
-_WORD = range(-(2**63), 2**63)  # integers beyond 64 bits have no place in a table
+_DECODE_ERRORS = (msgspec.MsgspecError, RecursionError)
+_INT64 = range(-(2**63), 2**63)  # integers beyond 64 bits have no place in a table
 _FIELD_DECODERS: dict[str, msgspec.json.Decoder[Any]] = {
     "i": _ID,
     "src": _TEXT,
@@ -70,28 +70,28 @@ def read(raw: bytes, path: Path | str, *, sources_only: bool = False) -> EvalSet
     """Read item JSON lines or a JSON array of items."""
     reader = _Reader(str(path))
     try:
-        for where, fields, line in _items(raw, path):
+        for where, fields, line in _iterate_items(raw, path):
             try:
                 reader.add(fields, where)
-            except (*_REFUSED, _FieldError) as error:
-                raise explain(line, f"{path} {where}", str(error)) from None
+            except (*_DECODE_ERRORS, _FieldError) as error:
+                raise build_line_error(line, f"{path} {where}", str(error)) from None
     except UnicodeDecodeError:
         decode_text(raw, path)  # finds the line and says it
         raise
     keys = reader.keys + reader.scores.added
-    require_unique_keys(raw, keys, ((f"{path} {where}", line) for where, _, line in _items(raw, path)))
+    require_unique_keys(raw, keys, ((f"{path} {where}", line) for where, _, line in _iterate_items(raw, path)))
     return reader.evalset(sources_only=sources_only)
 
 
-def _items(raw: bytes, path: Path | str) -> Iterator[tuple[str, Fields, bytes]]:
+def _iterate_items(raw: bytes, path: Path | str) -> Iterator[tuple[str, Fields, bytes]]:
     """Yield where an item stands, its fields and its text."""
     if not raw or raw.isspace():
         raise FormatError(f"{path}: the file is empty; it should have one JSON object per item and line")
     if first_character(raw) == b"[":
         try:
             array = _ARRAY.decode(raw)
-        except _REFUSED as error:
-            raise explain(raw, str(path), str(error)) from None
+        except _DECODE_ERRORS as error:
+            raise build_line_error(raw, str(path), str(error)) from None
         if not array:
             raise FormatError(f"{path}: the JSON array is empty; it should hold one object per item")
         texts, each = (bytes(entry) for entry in array), "entry"
@@ -102,8 +102,8 @@ def _items(raw: bytes, path: Path | str) -> Iterator[tuple[str, Fields, bytes]]:
             continue
         try:
             fields = _LINE.decode(text)
-        except _REFUSED as error:
-            raise explain(text, f"{path} {each} {number}", str(error)) from None
+        except _DECODE_ERRORS as error:
+            raise build_line_error(text, f"{path} {each} {number}", str(error)) from None
         yield f"{each} {number}", fields, text
 
 
@@ -140,21 +140,21 @@ class _Reader:
         self.keys += len(fields) + len(texts or ()) + len(scores or ())  # scores count those inside
         if judgments:
             flat = bytes(fields["judgments"]).count(b"{") == len(judgments)
-            self.keys += sum(map(len, judgments)) if flat else keys_in(judgments)
+            self.keys += sum(map(len, judgments)) if flat else count_keys(judgments)
         for number, judgment in enumerate(judgments or ()):
-            self.judgments.append(_checked_judgment(judgment, item, number))
+            self.judgments.append(_validate_judgment(judgment, item, number))
             self.judged_rows.append(row)
         if META in fields:
             meta = _META.decode(fields[META])
             self.meta = self.meta or meta
-            self.keys += keys_in(_ANY.decode(fields[META]))
+            self.keys += count_keys(_ANY.decode(fields[META]))
         for field, value in fields.items():
             if field not in NESTED and field not in ("i", META):
                 self._put(row, field, value)
 
     def _id(self, fields: Fields, row: int) -> int | str:
         item: int | str = _ID.decode(fields["i"]) if "i" in fields else row
-        if type(item) is int and item not in _WORD:
+        if type(item) is int and item not in _INT64:
             raise _FieldError(f"the item id {item} (field i) is beyond 64 bits; write it as a string")
         first = self.rows.setdefault(str(item), row)
         if first != row:
@@ -171,7 +171,7 @@ class _Reader:
         decoded = _FIELD_DECODERS.get(field, _ANY).decode(value)
         column.append(decoded)
         if isinstance(decoded, (dict, list)):
-            self.keys += keys_in(decoded)
+            self.keys += count_keys(decoded)
 
     def evalset(self, *, sources_only: bool) -> EvalSet:
         judged = [judgment["system"] for judgment in self.judgments]
@@ -187,8 +187,8 @@ class _Reader:
         }
         items = pl.DataFrame(
             [
-                pl.Series("id", ids_of_one_kind(self.ids)),
-                *(column_of(name, named.get(name, column)) for name, column in self.columns.items()),
+                pl.Series("id", unify_ids(self.ids)),
+                *(encode_column(name, named.get(name, column)) for name, column in self.columns.items()),
             ]
         )
         meta = self.meta or _Meta()
@@ -197,10 +197,10 @@ class _Reader:
             systems=tuple(systems),
             scores=self.scores.arrays(n, systems),
             outputs=self.texts.frame(n, systems),
-            judgments=_judgments_of(self.judgments, items["id"].gather(self.judged_rows)),
+            judgments=_build_judgments(self.judgments, items["id"].gather(self.judged_rows)),
             human=meta.human,
             flipped=frozenset(meta.flipped),
-            name=_short_name(self.path),
+            name=_strip_endings(self.path),
         )
 
     def _check_systems(self, systems: list[str], *, sources_only: bool) -> None:
@@ -217,7 +217,7 @@ class _Reader:
             )
 
 
-def _checked_judgment(judgment: dict[str, Any], item: int | str, number: int) -> dict[str, Any]:
+def _validate_judgment(judgment: dict[str, Any], item: int | str, number: int) -> dict[str, Any]:
     """Return the judgment with names as texts; `item_errors` says better what is wrong with it."""
 
     def refuse(field: str, expected: str) -> NoReturn:
@@ -227,7 +227,7 @@ def _checked_judgment(judgment: dict[str, Any], item: int | str, number: int) ->
         refuse("system", "a system's name")
     for field in ("value", "seconds"):
         value = judgment.get(field)
-        if type(value) is int and value in _WORD:
+        if type(value) is int and value in _INT64:
             judgment[field] = float(value)
         elif value is not None and type(value) is not float:
             refuse(field, "a number of at most 64 bits")
@@ -242,13 +242,15 @@ def _checked_judgment(judgment: dict[str, Any], item: int | str, number: int) ->
     return judgment
 
 
-def _judgments_of(records: list[dict[str, Any]], items: pl.Series) -> Judgments | None:
+def _build_judgments(records: list[dict[str, Any]], items: pl.Series) -> Judgments | None:
     if not records:
         return None
-    return Judgments(record_frame([{"value": None, **record} for record in records]).with_columns(items.alias("item")))
+    return Judgments(
+        frame_from_records([{"value": None, **record} for record in records]).with_columns(items.alias("item"))
+    )
 
 
-def _short_name(path: str) -> str:
+def _strip_endings(path: str) -> str:
     name = Path(path).name
     for ending in (".gz", ".jsonl", ".json", ".ndjson"):
         name = name.removesuffix(ending)
@@ -258,15 +260,15 @@ def _short_name(path: str) -> str:
 def write(evalset: EvalSet, path: Path | str) -> None:
     """Write item JSON lines, compressed where the path ends in .gz."""
     encode = msgspec.json.Encoder().encode
-    write_bytes(path, b"".join(encode(record) + b"\n" for record in records(evalset)))
+    write_bytes(path, b"".join(encode(record) + b"\n" for record in iterate_records(evalset)))
 
 
-def records(evalset: EvalSet) -> Iterator[dict[str, Any]]:
+def iterate_records(evalset: EvalSet) -> Iterator[dict[str, Any]]:
     """Yield each item as the JSON object it is written as."""
-    columns = {column: values_of(evalset.items[column]) for column in evalset.items.columns}
-    judgments = _judgments_by_item(evalset)
-    meta = _meta_of(evalset)
-    cells = _cell_records(evalset)
+    columns = {column: decode_column(evalset.items[column]) for column in evalset.items.columns}
+    judgments = _group_judgments(evalset)
+    meta = _build_meta(evalset)
+    cells = _iterate_cells(evalset)
     for row in range(evalset.n_items):
         record: dict[str, Any] = {}
         for column, values in columns.items():
@@ -283,14 +285,14 @@ def records(evalset: EvalSet) -> Iterator[dict[str, Any]]:
         yield record
 
 
-def _meta_of(evalset: EvalSet) -> _Meta | None:
+def _build_meta(evalset: EvalSet) -> _Meta | None:
     """Return what the lines cannot say, or None where they say it all."""
-    if evalset.flipped or evalset.human not in (None, implied_human(evalset.scores)):
+    if evalset.flipped or evalset.human not in (None, guess_human_score(evalset.scores)):
         return _Meta(evalset.human, tuple(sorted(evalset.flipped)))
     return None
 
 
-def _cell_records(evalset: EvalSet) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+def _iterate_cells(evalset: EvalSet) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
     """Yield each item's texts and scores; absent texts are null only where nothing else names the system."""
     names = list(evalset.scores)
     stacked = np.stack([evalset.scores[name] for name in names], axis=2) if names else None
@@ -312,11 +314,11 @@ def _cell_records(evalset: EvalSet) -> Iterator[tuple[dict[str, Any], dict[str, 
         yield out, scores
 
 
-def _judgments_by_item(evalset: EvalSet) -> dict[int | str, list[dict[str, Any]]] | None:
+def _group_judgments(evalset: EvalSet) -> dict[int | str, list[dict[str, Any]]] | None:
     if evalset.judgments is None:
         return None
     table = evalset.judgments.table
-    columns = {name: values_of(table[name]) for name in table.columns if name != "item"}
+    columns = {name: decode_column(table[name]) for name in table.columns if name != "item"}
     grouped: dict[int | str, list[dict[str, Any]]] = {}
     for row, item in enumerate(table["item"].to_list()):
         record = {name: values[row] for name, values in columns.items() if values[row] is not None}

@@ -8,17 +8,26 @@ from typing import Any
 from aliquot.io.formats.answers import (
     Answer,
     Fields,
-    fields_of,
-    named_answers,
-    number,
-    place_of,
-    require_kind,
-    user_name,
+    build_answers,
+    identify_output,
+    parse_number,
+    read_user,
+    require_object,
+    require_type,
 )
 from aliquot.io.formats.table_columns import map_columns
 
 _LABELS = ("labels", "hypertextlabels", "paragraphlabels")
-_OWN = ("annotator", "annotation_id", "created_at", "updated_at", "lead_time", "was_cancelled", "agreement", "id")
+_OWN_FIELDS = (
+    "annotator",
+    "annotation_id",
+    "created_at",
+    "updated_at",
+    "lead_time",
+    "was_cancelled",
+    "agreement",
+    "id",
+)
 
 
 def looks_like(fields: Mapping[str, Any]) -> bool:
@@ -27,25 +36,25 @@ def looks_like(fields: Mapping[str, Any]) -> bool:
     return nested or {"annotation_id", "annotator", "lead_time"} <= fields.keys()
 
 
-def answers(record: Fields, where: str) -> Iterator[Answer]:
+def read_answers(record: Fields, where: str) -> Iterator[Answer]:
     """Yield what each annotator said of one task; cancelled ones and ground truths are left out."""
     if "annotations" not in record:
-        yield from _flat(record, where)
+        yield from _read_flat(record, where)
         return
-    place = place_of(fields_of(record.get("data"), f"{where}, data"), record.get("id"))
-    listed = require_kind(record["annotations"], list, f"{where}, annotations", "a list")
+    place = identify_output(require_object(record.get("data"), f"{where}, data"), record.get("id"))
+    listed = require_type(record["annotations"], list, f"{where}, annotations", "a list")
     for at, one in enumerate(listed, start=1):
         here = f"{where}, annotation {at}"
-        annotation = fields_of(one, here)
+        annotation = require_object(one, here)
         if annotation.get("was_cancelled") is True or annotation.get("ground_truth") is True:
             continue
-        results = require_kind(annotation.get("result") or [], list, f"{here}, result", "a list of results")
-        named, spans = _results([fields_of(result, f"{here}, result") for result in results])
-        base = {**place, "annotator": user_name(annotation.get("completed_by")), "extra": _timing(annotation)}
-        yield from named_answers(named, base, spans, here)
+        results = require_type(annotation.get("result") or [], list, f"{here}, result", "a list of results")
+        named, spans = _read_results([require_object(result, f"{here}, result") for result in results])
+        base = {**place, "annotator": read_user(annotation.get("completed_by")), "extra": _read_timing(annotation)}
+        yield from build_answers(named, base, spans, here)
 
 
-def _results(results: list[Fields]) -> tuple[Fields, list[Any] | None]:
+def _read_results(results: list[Fields]) -> tuple[Fields, list[Any] | None]:
     """Return answers by name, and the regions with what was said of each (they share the region's id)."""
     named: Fields = {}
     regions: dict[Any, Fields] = {}
@@ -58,27 +67,27 @@ def _results(results: list[Fields]) -> tuple[Fields, list[Any] | None]:
             region |= {name: value[name] for name in ("start", "end", "text") if name in value}
             labels = next((value[name] for name in _LABELS if name in value), None)
             region |= {} if labels is None else {"label": labels}
-            path = _first(value.get("taxonomy")) or value.get("choices")
+            path = _first_entry(value.get("taxonomy")) or value.get("choices")
             region |= {"category": "/".join(map(str, path))} if isinstance(path, list) else {}
         else:
-            named[str(result.get("from_name", "answer"))] = _plain(value)
+            named[str(result.get("from_name", "answer"))] = _read_value(value)
     return named, list(regions.values()) if regions or not named else []
 
 
-def _plain(value: Fields) -> Any:
+def _read_value(value: Fields) -> Any:
     """Return what a result says: its number, rating, only choice or text."""
     for name in ("number", "rating", "choices", "text", "taxonomy"):
         if name in value:
             found = value[name]
-            return _first(found) if isinstance(found, list) and len(found) == 1 else found
+            return _first_entry(found) if isinstance(found, list) and len(found) == 1 else found
     return None
 
 
-def _flat(record: Fields, where: str) -> Iterator[Answer]:
+def _read_flat(record: Fields, where: str) -> Iterator[Answer]:
     """Read a flat record (JSON-MIN, CSV): answers are lists of objects, numbers also under a usual name."""
     if str(record.get("was_cancelled")).casefold() == "true":
         return
-    data = {name: value for name, value in record.items() if name not in _OWN[:-1]}
+    data = {name: value for name, value in record.items() if name not in _OWN_FIELDS[:-1]}
     structured = {name: value for name, value in data.items() if isinstance(value, (list, dict))}
     named: Fields = {}
     spans: list[Any] = []
@@ -87,19 +96,22 @@ def _flat(record: Fields, where: str) -> Iterator[Answer]:
         regions = [one for one in several if "start" in one and "end" in one]
         spans += [one | {"label": next((one[n] for n in _LABELS if n in one), None)} for one in regions]
         if several and not regions:
-            named[name] = _plain(several[0])
+            named[name] = _read_value(several[0])
     usual = map_columns(list(data), None, where).get("value")
     if usual is not None and usual not in structured:
         named[usual] = data[usual]
-    base = {**place_of({n: v for n, v in data.items() if n not in named}, record.get("id")), "extra": _timing(record)}
-    yield from named_answers(named, base | {"annotator": user_name(record.get("annotator"))}, spans, where)
+    base = {
+        **identify_output({n: v for n, v in data.items() if n not in named}, record.get("id")),
+        "extra": _read_timing(record),
+    }
+    yield from build_answers(named, base | {"annotator": read_user(record.get("annotator"))}, spans, where)
 
 
-def _timing(fields: Mapping[str, Any]) -> Fields:
-    seconds, created = number(fields.get("lead_time")), fields.get("created_at")
+def _read_timing(fields: Mapping[str, Any]) -> Fields:
+    seconds, created = parse_number(fields.get("lead_time")), fields.get("created_at")
     timing: Fields = {} if seconds is None or seconds < 0 else {"seconds": seconds}
     return timing | ({"time": created} if isinstance(created, str) else {})
 
 
-def _first(value: Any) -> Any:
+def _first_entry(value: Any) -> Any:
     return value[0] if isinstance(value, list) and value else None

@@ -17,12 +17,12 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from aliquot.core.columns import text_frame
+from aliquot.core.columns import scatter_texts
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import Judgments
 from aliquot.errors import AliquotWarning, FormatError, OptionError, quoted
 from aliquot.io.files import decode_text
-from aliquot.io.formats.tables import codes
+from aliquot.io.formats.tables import factorize
 
 _SYNONYMS = {
     "system": ("system",),
@@ -35,10 +35,10 @@ _SYNONYMS = {
     "category": ("category",),
     "severity": ("severity",),
 }
-_NEEDED = ("system", "segment", "rater", "source", "target", "category", "severity")
+_REQUIRED_ROLES = ("system", "segment", "rater", "source", "target", "category", "severity")
 _MARK = re.compile(r"<v>(.*?)</v>", re.DOTALL)
 _SEVERITIES = ("no-error", "no error", "neutral", "minor", "major", "critical")
-_MOST_MISSING = 3
+_MAX_MISSING_COLUMNS = 3
 """Columns that the rows may lack: more could not be told apart by what the fields look like."""
 
 
@@ -104,7 +104,7 @@ def looks_like(header: list[str]) -> bool:
 def read(raw: bytes, path: Path | str, weights: MQMWeights | None = None) -> EvalSet:
     """Read an MQM TSV; the score `human` is minus the mean over annotators of the summed weights."""
     weights = weights or MQMWeights()
-    rows = _rows(decode_text(raw, path), path)
+    rows = _read_rows(decode_text(raw, path), path)
     rows = rows.filter(~pl.col("severity").str.to_lowercase().str.contains("hotw", literal=True))  # planted controls
     if not rows.height:
         raise FormatError(f"{path}: every row is a planted control (severity HOTW); there is nothing to score")
@@ -115,9 +115,9 @@ def read(raw: bytes, path: Path | str, weights: MQMWeights | None = None) -> Eva
             f"{path} line {rows['line'][number]}: unknown severity '{rows['severity'][number]}'; "
             "known are no-error, neutral, minor, major, critical"
         )
-    marked = [_span(text) for text in rows["target"].to_list()]
-    in_source = [_span(text) for text in rows["source"].to_list()]
-    item = _item_ids(rows)
+    marked = [_find_span(text) for text in rows["target"].to_list()]
+    in_source = [_find_span(text) for text in rows["source"].to_list()]
+    item = _build_item_ids(rows)
     errors = pl.DataFrame(
         {
             "item": item,
@@ -139,14 +139,14 @@ def read(raw: bytes, path: Path | str, weights: MQMWeights | None = None) -> Eva
             ),
         }
     )
-    return _evalset(rows, errors, path)
+    return _build_evalset(rows, errors, path)
 
 
-def _rows(text: str, path: Path | str) -> pl.DataFrame:
+def _read_rows(text: str, path: Path | str) -> pl.DataFrame:
     """The columns that are used, by role, with the line each row is on."""
     lines = text.replace("\r\n", "\n").split("\n")
     header = [name.strip().casefold() for name in lines[0].split("\t")]
-    for role in _NEEDED:
+    for role in _REQUIRED_ROLES:
         if not set(_SYNONYMS[role]) & set(header):
             raise FormatError(
                 f"{path}: the MQM table lacks a column '{_SYNONYMS[role][0]}'; there are {quoted(header)}"
@@ -154,8 +154,8 @@ def _rows(text: str, path: Path | str) -> pl.DataFrame:
     numbered = [(number, line.split("\t")) for number, line in enumerate(lines[1:], start=2) if line.strip()]
     if not numbered:
         raise FormatError(f"{path}: the table has a header but no rows")
-    fields = _unquoted([row for _, row in numbered])
-    columns = _aligned(header, fields, numbered, path)
+    fields = _strip_quotes([row for _, row in numbered])
+    columns = _match_header(header, fields, numbered, path)
     place = {
         role: next((columns.index(name) for name in names if name in columns), None)
         for role, names in _SYNONYMS.items()
@@ -166,7 +166,7 @@ def _rows(text: str, path: Path | str) -> pl.DataFrame:
     return rows if "rater" in found else rows.with_columns(rater=pl.lit(None, dtype=pl.String))
 
 
-def _unquoted(rows: list[list[str]]) -> list[list[str]]:
+def _strip_quotes(rows: list[list[str]]) -> list[list[str]]:
     """Take quotes off where the file was written with CSV quoting, as some of Google's were; else they are text.
 
     In such a file every field with a quote is enclosed in quotes, with those inside doubled. One doubled quote is
@@ -183,7 +183,7 @@ def _is_quoted(field: str) -> bool:
     return whole and '"' not in field[1:-1].replace('""', "")
 
 
-def _aligned(
+def _match_header(
     header: list[str], rows: list[list[str]], numbered: list[tuple[int, list[str]]], path: Path | str
 ) -> list[str]:
     """The names of the rows' fields: the header, or the header without the columns that all rows lack.
@@ -203,13 +203,13 @@ def _aligned(
     while columns and not any(columns[-1]):  # a tab at the end of every line
         columns.pop()
     missing = len(header) - len(columns)
-    if missing <= _MOST_MISSING:
+    if missing <= _MAX_MISSING_COLUMNS:
         used = {name for names in _SYNONYMS.values() for name in names}
         # First columns that are not used anyway, then the rightmost ones: what is lacking is most often the end.
         choices = sorted(combinations(range(len(header)), missing), reverse=True)
         for left_out in sorted(choices, key=lambda choice: sum(header[at] in used for at in choice)):
             names = [name for at, name in enumerate(header) if at not in left_out]
-            if _fits(names, columns):
+            if _fits_header(names, columns):
                 without = [name for at, name in enumerate(header) if at in left_out]
                 warnings.warn(
                     f"{path}: every row has {len(rows[0])} fields where the header has {len(header)}; read without "
@@ -221,7 +221,7 @@ def _aligned(
     raise FormatError(f"{line}, and so in every row; which columns are lacking cannot be told: mend the header")
 
 
-def _fits(names: list[str], columns: list[tuple[str, ...]]) -> bool:
+def _fits_header(names: list[str], columns: list[tuple[str, ...]]) -> bool:
     """Whether fields look like what their columns are called."""
     found = dict(zip(names, columns, strict=True))
     by_role = {
@@ -242,7 +242,7 @@ def _fits(names: list[str], columns: list[tuple[str, ...]]) -> bool:
     )
 
 
-def _item_ids(rows: pl.DataFrame) -> pl.Series:
+def _build_item_ids(rows: pl.DataFrame) -> pl.Series:
     """Segment numbers where they are unique over documents, else document:segment."""
     if "segment" not in rows.columns:  # numbered within documents only
         rows = rows.rename({"place": "segment"})
@@ -254,7 +254,7 @@ def _item_ids(rows: pl.DataFrame) -> pl.Series:
     return (rows["segment"] if numbers.null_count() else numbers).alias("item")
 
 
-def _span(text: str) -> tuple[str | None, int | None, int | None]:
+def _find_span(text: str) -> tuple[str | None, int | None, int | None]:
     """Return the marked text and where it starts and ends in the text without marks."""
     found = _MARK.search(text)
     if found is None:
@@ -263,21 +263,21 @@ def _span(text: str) -> tuple[str | None, int | None, int | None]:
     return found.group(1), start, start + len(found.group(1))
 
 
-def _unmarked(column: pl.Series) -> pl.Series:
+def _strip_marks(column: pl.Series) -> pl.Series:
     return column.str.replace_all("</?v>", "")
 
 
-def _evalset(rows: pl.DataFrame, errors: pl.DataFrame, path: Path | str) -> EvalSet:
-    ids, at = codes(errors["item"])
-    systems, column = codes(errors["system"])
+def _build_evalset(rows: pl.DataFrame, errors: pl.DataFrame, path: Path | str) -> EvalSet:
+    ids, at = factorize(errors["item"])
+    systems, column = factorize(errors["system"])
     first = np.unique(at, return_index=True)[1]
-    items = [ids.alias("id"), _unmarked(rows["source"]).gather(first).alias("source")]
+    items = [ids.alias("id"), _strip_marks(rows["source"]).gather(first).alias("source")]
     if "document" in rows.columns:
         items.append(rows["document"].gather(first))
     evalset = EvalSet(
         items=pl.DataFrame(items),
         systems=tuple(systems.to_list()),
-        outputs=text_frame(at, column, _unmarked(rows["target"]).to_list(), len(ids), systems.to_list()),
+        outputs=scatter_texts(at, column, _strip_marks(rows["target"]).to_list(), len(ids), systems.to_list()),
         judgments=Judgments(errors),
         name=Path(path).name.split(".")[0],
     )

@@ -13,15 +13,15 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from aliquot.core.conventions import is_error_rate, looks_human
+from aliquot.core.conventions import is_error_rate, is_human_name
 from aliquot.core.evalset import EvalSet
 from aliquot.errors import AliquotWarning, FormatError, OptionError, OutputError, quoted, unknown_name
 from aliquot.io.files import decode_text, read_bytes
-from aliquot.io.writing import whole_folder
+from aliquot.io.writing import atomic_folder
 from aliquot.stats.arrays import FloatArray
 
 _SEGMENT = ".seg.score"
-_MISSING = ("none", "nan", "")
+_MISSING_WORDS = ("none", "nan", "")
 _NOT_IN_FILE_NAMES = "/\t\n\r\0"
 
 
@@ -30,14 +30,14 @@ def looks_like(folder: Path) -> bool:
     return (folder / "sources").is_dir() and (folder / "system-outputs").is_dir()
 
 
-def pairs(folder: Path) -> list[str]:
+def list_pairs(folder: Path) -> list[str]:
     """Return the language pairs of a test set."""
     return sorted(path.stem for path in (folder / "sources").glob("*.txt"))
 
 
 def read(folder: Path, pair: str | None = None) -> EvalSet:
     """Read one language pair; it must be named where the folder holds several."""
-    there = pairs(folder)
+    there = list_pairs(folder)
     if not there:
         raise FormatError(f"{folder}: sources/ holds no PAIR.txt; is this an mt-metrics-eval v2 test set?")
     if pair is None:
@@ -55,13 +55,15 @@ def read(folder: Path, pair: str | None = None) -> EvalSet:
     if not outputs:
         raise FormatError(f"{folder}: system-outputs/{pair} holds no SYSTEM.txt")
     systems = list(outputs)
-    scores, flipped = _scores(folder, pair, systems, n)
+    scores, flipped = _read_scores(folder, pair, systems, n)
     return EvalSet(
-        items=pl.DataFrame([pl.Series("id", range(n)), pl.Series("source", sources), *_item_columns(folder, pair, n)]),
+        items=pl.DataFrame(
+            [pl.Series("id", range(n)), pl.Series("source", sources), *_read_item_columns(folder, pair, n)]
+        ),
         systems=tuple(systems),
         scores=scores,
         outputs=pl.DataFrame([pl.Series(system, texts, dtype=pl.String) for system, texts in outputs.items()]),
-        human=_best_human(scores),
+        human=_choose_human(scores),
         flipped=flipped,
         name=f"{folder.name}/{pair}",
     )
@@ -81,9 +83,9 @@ def read_lines(path: Path, expected: int | None = None, others: str = "sources")
     return lines
 
 
-def _item_columns(folder: Path, pair: str, n: int) -> list[pl.Series]:
+def _read_item_columns(folder: Path, pair: str, n: int) -> list[pl.Series]:
     columns = []
-    references = _references(folder, pair)
+    references = _list_references(folder, pair)
     for number, (name, path) in enumerate(references.items()):
         columns.append(pl.Series("reference" if number == 0 else f"reference_{name}", read_lines(path, n)))
     documents = folder / "documents" / f"{pair}.docs"
@@ -96,19 +98,23 @@ def _item_columns(folder: Path, pair: str, n: int) -> list[pl.Series]:
     return columns
 
 
-def _references(folder: Path, pair: str) -> dict[str, Path]:
+def _list_references(folder: Path, pair: str) -> dict[str, Path]:
     found = sorted((folder / "references").glob(f"{pair}.*.txt")) if (folder / "references").is_dir() else []
     return {path.name.removeprefix(f"{pair}.").removesuffix(".txt"): path for path in found}
 
 
-def _scores(folder: Path, pair: str, systems: list[str], n: int) -> tuple[dict[str, FloatArray], frozenset[str]]:
+def _read_scores(folder: Path, pair: str, systems: list[str], n: int) -> tuple[dict[str, FloatArray], frozenset[str]]:
     human = sorted((folder / "human-scores").glob(f"{pair}.*{_SEGMENT}"))
-    scores = {path.name.removeprefix(f"{pair}.").removesuffix(_SEGMENT): _score(path, systems, n) for path in human}
+    scores = {
+        path.name.removeprefix(f"{pair}.").removesuffix(_SEGMENT): _read_score(path, systems, n) for path in human
+    }
     metric_files = sorted((folder / "metric-scores" / pair).rglob(f"*{_SEGMENT}"))
-    names = _metric_names([path.name.removesuffix(_SEGMENT) for path in metric_files], list(_references(folder, pair)))
+    names = _shorten_metric_names(
+        [path.name.removesuffix(_SEGMENT) for path in metric_files], list(_list_references(folder, pair))
+    )
     flipped = set()
     for name, path in zip(names, metric_files, strict=True):
-        values = _score(path, systems, n)
+        values = _read_score(path, systems, n)
         if is_error_rate(name) and _mostly_positive(values):  # some years' archives hold it negated already
             values = -values
             flipped.add(name)
@@ -129,10 +135,10 @@ def _mostly_positive(values: FloatArray) -> bool:
     return bool(present.size) and bool(np.median(present) > 0)
 
 
-def _metric_names(names: Sequence[str], references: Sequence[str]) -> list[str]:
+def _shorten_metric_names(names: Sequence[str], references: Sequence[str]) -> list[str]:
     """Drop the suffix that names the reference used (COMET-refA, CometKiwi-src) where that stays unique.
 
-    >>> _metric_names(["BLEU-refA", "BLEU-refB", "Kiwi-src", "COMET-refA"], ["refA", "refB"])
+    >>> _shorten_metric_names(["BLEU-refA", "BLEU-refB", "Kiwi-src", "COMET-refA"], ["refA", "refB"])
     ['BLEU', 'BLEU-refB', 'Kiwi', 'COMET']
     """
     main = references[0] if references else None
@@ -144,7 +150,7 @@ def _metric_names(names: Sequence[str], references: Sequence[str]) -> list[str]:
     ]
 
 
-def _score(path: Path, systems: list[str], n: int) -> FloatArray:
+def _read_score(path: Path, systems: list[str], n: int) -> FloatArray:
     """Read SYSTEM<tab>SCORE lines, the systems' segments one after the other; systems may be absent."""
     rows: dict[str, list[float]] = {}
     for number, line in enumerate(read_lines(path), start=1):
@@ -153,7 +159,7 @@ def _score(path: Path, systems: list[str], n: int) -> FloatArray:
             raise FormatError(f"{path} line {number}: expected SYSTEM<tab>SCORE, found '{line[:60]}'")
         system, text = fields[0], fields[1].strip()
         try:
-            value = float("nan") if text.casefold() in _MISSING else float(text)
+            value = float("nan") if text.casefold() in _MISSING_WORDS else float(text)
         except ValueError:
             raise FormatError(f"{path} line {number}: '{text}' is not a number; use None for missing") from None
         if np.isinf(value):
@@ -168,9 +174,9 @@ def _score(path: Path, systems: list[str], n: int) -> FloatArray:
     return scores
 
 
-def _best_human(scores: dict[str, FloatArray]) -> str | None:
+def _choose_human(scores: dict[str, FloatArray]) -> str | None:
     """Prefer error annotations by experts over direct assessment, as the WMT metrics tasks do."""
-    human = [name for name in scores if looks_human(name)]
+    human = [name for name in scores if is_human_name(name)]
     for start in ("mqm", "esa", "da", "wmt"):
         chosen = [name for name in human if name.startswith(start) and np.isfinite(scores[name]).any()]
         if chosen:
@@ -187,40 +193,40 @@ def write(evalset: EvalSet, folder: Path, pair: str, *, alone: bool = False) -> 
     pair itself is replaced when its sources are the same and no other file of it would stay; anything else there is
     another campaign, and is refused.
     """
-    _refuse_other_things(folder)
+    _require_free_folder(folder)
     if evalset.outputs is None or "source" not in evalset.items.columns:
         raise OptionError(f"{evalset.name}: an mt-metrics-eval folder needs sources and outputs; write .jsonl instead")
     for kind, names in (("pair", [pair]), ("system", evalset.systems), ("score", evalset.scores)):
         for name in names:
-            _check_file_name(name, kind)
-    files = {Path(place): _content(lines) for place, lines in _files(evalset, pair)}
-    others = _kept(folder, pair, files)
+            _validate_file_name(name, kind)
+    files = {Path(place): _encode_lines(lines) for place, lines in _iterate_files(evalset, pair)}
+    others = _list_kept_files(folder, pair, files)
     if others and alone:
         raise OutputError(
-            f"{folder}: holds another campaign ({quoted(pairs(folder), 3)}); name a new folder, or add this one as a "
-            "language pair of its own: --pair / pair="
+            f"{folder}: holds another campaign ({quoted(list_pairs(folder), 3)}); name a new folder, or add it as "
+            "a language pair of its own: --pair / pair="
         )
-    with whole_folder(folder, keep=others) as temporary:
+    with atomic_folder(folder, keep=others) as temporary:
         for place, content in files.items():
             (temporary / place).parent.mkdir(parents=True, exist_ok=True)
             (temporary / place).write_bytes(content)
 
 
-def _content(lines: list[str]) -> bytes:
+def _encode_lines(lines: list[str]) -> bytes:
     return "".join(line.replace("\r", " ").replace("\n", " ") + "\n" for line in lines).encode()
 
 
-def _refuse_other_things(folder: Path) -> None:
+def _require_free_folder(folder: Path) -> None:
     if folder.exists() and not folder.is_dir():
         raise OutputError(f"{folder}: is a file where an output folder is meant; name another")
     if folder.exists() and any(folder.iterdir()) and not looks_like(folder):
         raise OutputError(f"{folder}: is a folder with other things in it; name a file or a new folder")
 
 
-def _kept(folder: Path, pair: str, files: dict[Path, bytes]) -> list[Path]:
+def _list_kept_files(folder: Path, pair: str, files: dict[Path, bytes]) -> list[Path]:
     """Return the files that stay in the folder, those of other pairs; refuse to mix campaigns, or to replace one."""
     there = [path.relative_to(folder) for path in sorted(folder.rglob("*")) if not path.is_dir()]
-    same = [place for place in there if _is_of(place, pair)]
+    same = [place for place in there if _belongs_to_pair(place, pair)]
     source = Path("sources", f"{pair}.txt")
     if source in same and (folder / source).read_bytes() != files[source]:
         raise OutputError(
@@ -235,12 +241,12 @@ def _kept(folder: Path, pair: str, files: dict[Path, bytes]) -> list[Path]:
     return [place for place in there if place not in same]
 
 
-def _is_of(place: Path, pair: str) -> bool:
+def _belongs_to_pair(place: Path, pair: str) -> bool:
     """Tell whether a file of such a folder belongs to the language pair."""
     return len(place.parts) > 1 and (place.parts[1] == pair or place.parts[1].startswith(f"{pair}."))
 
 
-def _check_file_name(name: str, kind: str) -> None:
+def _validate_file_name(name: str, kind: str) -> None:
     bad = next((character for character in _NOT_IN_FILE_NAMES if character in name), None)
     if bad is not None:
         raise OptionError(
@@ -249,20 +255,20 @@ def _check_file_name(name: str, kind: str) -> None:
         )
 
 
-def _files(evalset: EvalSet, pair: str) -> Iterator[tuple[str, list[str]]]:
+def _iterate_files(evalset: EvalSet, pair: str) -> Iterator[tuple[str, list[str]]]:
     items, outputs = evalset.items, evalset.outputs
     against = "refA" if "reference" in items.columns else "src"  # what a metric compares outputs with
-    yield f"sources/{pair}.txt", _texts(items["source"])
+    yield f"sources/{pair}.txt", _list_texts(items["source"])
     if "reference" in items.columns:
-        yield f"references/{pair}.refA.txt", _texts(items["reference"])
+        yield f"references/{pair}.refA.txt", _list_texts(items["reference"])
     if "document" in items.columns:
-        domains = _texts(items["domain"]) if "domain" in items.columns else ["all"] * items.height
-        rows = zip(domains, _texts(items["document"]), strict=True)
+        domains = _list_texts(items["domain"]) if "domain" in items.columns else ["all"] * items.height
+        rows = zip(domains, _list_texts(items["document"]), strict=True)
         yield f"documents/{pair}.docs", [f"{domain}\t{document}" for domain, document in rows]
     for column in outputs if outputs is not None else ():
-        yield f"system-outputs/{pair}/{column.name}.txt", _texts(column)
+        yield f"system-outputs/{pair}/{column.name}.txt", _list_texts(column)
     for name, values in evalset.scores.items():
-        human = name == evalset.human or looks_human(name)
+        human = name == evalset.human or is_human_name(name)
         place = f"human-scores/{pair}.{name}" if human else f"metric-scores/{pair}/{name}-{against}"
         yield (
             f"{place}{_SEGMENT}",
@@ -274,5 +280,5 @@ def _files(evalset: EvalSet, pair: str) -> Iterator[tuple[str, list[str]]]:
         )
 
 
-def _texts(column: pl.Series) -> list[str]:
+def _list_texts(column: pl.Series) -> list[str]:
     return column.fill_null("").to_list()

@@ -29,24 +29,24 @@ def read(raw: bytes, path: Path | str) -> EvalSet:
     """Read what `write` wrote."""
     table = pl.read_parquet(raw)
     meta = msgspec.json.decode(pl.read_parquet_metadata(raw).get(META, "{}"))
-    _check_nested(table.schema, path)
+    _validate_schema(table.schema, path)
     outputs = table["tgt"].struct.unnest() if "tgt" in table.columns else None
-    scores = _score_arrays(table["scores"], path) if "scores" in table.columns else {}
-    systems = tuple(meta.get("systems") or dict.fromkeys([*_fields(table, "tgt"), *_fields(table, "scores")]))
+    scores = _read_score_columns(table["scores"], path) if "scores" in table.columns else {}
+    systems = tuple(meta.get("systems") or dict.fromkeys([*_list_fields(table, "tgt"), *_list_fields(table, "scores")]))
     plain = [name for name in table.columns if name not in NESTED]
     return EvalSet(
         items=table.select(pl.col(name).alias(column_name(name)) for name in plain),
         systems=systems,
-        scores={name: _placed(cells, systems, table.height) for name, cells in scores.items()},
-        outputs=None if outputs is None else _all_systems(outputs, systems),
-        judgments=_judgments_of(table),
+        scores={name: _place_columns(cells, systems, table.height) for name, cells in scores.items()},
+        outputs=None if outputs is None else _add_missing_systems(outputs, systems),
+        judgments=_read_judgments(table),
         human=meta.get("human"),
         flipped=frozenset(meta.get("flipped", ())),
         name=Path(path).stem,
     )
 
 
-def _check_nested(schema: pl.Schema, path: Path | str) -> None:
+def _validate_schema(schema: pl.Schema, path: Path | str) -> None:
     """Raise for a nested column that is not built as the item format builds it."""
     for name, kind, expected in (
         ("tgt", pl.Struct, "a text for each system"),
@@ -57,17 +57,17 @@ def _check_nested(schema: pl.Schema, path: Path | str) -> None:
             raise FormatError(f"{path}: the column '{name}' holds {schema[name]}; expected {expected} in each row")
 
 
-def _fields(table: pl.DataFrame, column: str) -> list[str]:
+def _list_fields(table: pl.DataFrame, column: str) -> list[str]:
     dtype = table.schema.get(column)
     return [field.name for field in dtype.fields] if isinstance(dtype, pl.Struct) else []
 
 
-def _all_systems(outputs: pl.DataFrame, systems: tuple[str, ...]) -> pl.DataFrame:
+def _add_missing_systems(outputs: pl.DataFrame, systems: tuple[str, ...]) -> pl.DataFrame:
     missing = [pl.lit(None, dtype=pl.String).alias(name) for name in systems if name not in outputs.columns]
     return outputs.with_columns(missing)
 
 
-def _score_arrays(cells: pl.Series, path: Path | str) -> dict[str, dict[str, FloatArray]]:
+def _read_score_columns(cells: pl.Series, path: Path | str) -> dict[str, dict[str, FloatArray]]:
     """Return score -> system -> values, in the order of first appearance."""
     found: dict[str, dict[str, FloatArray]] = {}
     for system in cells.struct.fields:
@@ -80,7 +80,7 @@ def _score_arrays(cells: pl.Series, path: Path | str) -> dict[str, dict[str, Flo
     return found
 
 
-def _placed(cells: dict[str, FloatArray], systems: tuple[str, ...], n: int) -> FloatArray:
+def _place_columns(cells: dict[str, FloatArray], systems: tuple[str, ...], n: int) -> FloatArray:
     array = np.full((n, len(systems)), np.nan)
     for system, values in cells.items():
         array[:, systems.index(system)] = values
@@ -88,7 +88,7 @@ def _placed(cells: dict[str, FloatArray], systems: tuple[str, ...], n: int) -> F
     return array
 
 
-def _judgments_of(table: pl.DataFrame) -> Judgments | None:
+def _read_judgments(table: pl.DataFrame) -> Judgments | None:
     if "judgments" not in table.columns:
         return None
     rows = table.select(pl.col("i").alias("item"), "judgments").explode("judgments")
@@ -101,16 +101,16 @@ def write(evalset: EvalSet, path: Path | str) -> None:
     if evalset.outputs is not None:
         columns.append(evalset.outputs.to_struct("tgt"))
     if evalset.scores and evalset.systems:
-        columns.append(_scores_struct(evalset))
+        columns.append(_nest_scores(evalset))
     table = pl.DataFrame(columns)
     if evalset.judgments is not None:
-        grouped = _nested_judgments(evalset.judgments)
+        grouped = _nest_judgments(evalset.judgments)
         table = table.join(grouped, on="i", how="left", maintain_order="left")
     meta = {"systems": evalset.systems, "human": evalset.human, "flipped": sorted(evalset.flipped)}
     write_parquet(table, path, {META: msgspec.json.encode(meta).decode()})
 
 
-def _scores_struct(evalset: EvalSet) -> pl.Series:
+def _nest_scores(evalset: EvalSet) -> pl.Series:
     by_system = [
         pl.DataFrame(
             [pl.Series(name, values[:, column], nan_to_null=True) for name, values in evalset.scores.items()]
@@ -120,7 +120,7 @@ def _scores_struct(evalset: EvalSet) -> pl.Series:
     return pl.DataFrame(by_system).to_struct("scores")
 
 
-def _nested_judgments(judgments: Judgments) -> pl.DataFrame:
+def _nest_judgments(judgments: Judgments) -> pl.DataFrame:
     fields = [name for name in judgments.table.columns if name != "item"]
     nested = judgments.table.group_by("item", maintain_order=True).agg(pl.struct(fields).alias("judgments"))
     return nested.rename({"item": "i"})

@@ -13,12 +13,20 @@ from typing import Any
 
 from aliquot.core.evalset import EvalSet
 from aliquot.errors import FormatError
-from aliquot.io.files import decode_json, numbered_lines
-from aliquot.io.formats.answers import Answer, Key, control, from_answers, number, require_kind, spans_of
+from aliquot.io.files import decode_json, number_lines
+from aliquot.io.formats.answers import (
+    Answer,
+    Key,
+    evalset_from_answers,
+    mark_control,
+    parse_number,
+    read_spans,
+    require_type,
+)
 from aliquot.io.formats.mqm import MQMWeights
 
 _RESET = "__RESET__"
-_IDLE = 60.0  # Pearmut's own cap of the time between two actions, in seconds
+_MAX_IDLE_SECONDS = 60.0  # Pearmut's own cap of the time between two actions, in seconds
 _TRAINING = ("welcome_", "goodbye_")
 _CHECK = "random_"
 _REMEDY = "download the annotations from Pearmut again"
@@ -29,49 +37,51 @@ def looks_like(fields: dict[str, Any]) -> bool:
     if {"annotation", "item_i", "user_id"} <= fields.keys():
         return True
     first = next((logs for logs in fields.values() if logs), None) if fields else None
-    return isinstance(first, list) and isinstance(first[0], dict) and looks_like(first[0]) and _all_lists(fields)
+    return isinstance(first, list) and isinstance(first[0], dict) and looks_like(first[0]) and _holds_lists(fields)
 
 
-def _all_lists(fields: dict[str, Any]) -> bool:
+def _holds_lists(fields: dict[str, Any]) -> bool:
     return all(isinstance(value, list) for value in fields.values())
 
 
 def read(raw: bytes, path: Path | str, key: Key | None = None, weights: MQMWeights | None = None) -> EvalSet:
     """Read Pearmut's annotations."""
     latest: dict[tuple[str, str], tuple[str, dict[str, Any]]] = {}
-    for where, record in _records(raw, path):
+    for where, record in _iterate_records(raw, path):
         user, item = str(record.get("user_id")), str(record.get("item_i"))
         if record.get("annotation") == _RESET:
             latest = {at: found for at, found in latest.items() if at[0] != user or (item not in ("None", at[1]))}
         else:
             latest[user, item] = (where, record)
-    answers = [answer for where, record in latest.values() for answer in _answers(record, where)]
-    return from_answers(answers, path, key, weights)
+    answers = [answer for where, record in latest.values() for answer in _read_answers(record, where)]
+    return evalset_from_answers(answers, path, key, weights)
 
 
-def _records(raw: bytes, path: Path | str) -> Iterator[tuple[str, dict[str, Any]]]:
-    lines = list(numbered_lines(raw, path))
+def _iterate_records(raw: bytes, path: Path | str) -> Iterator[tuple[str, dict[str, Any]]]:
+    lines = list(number_lines(raw, path))
     whole = decode_json(raw, str(path), _REMEDY) if len(lines) == 1 or not _is_json_lines(lines) else None
     if whole is None:
-        yield from ((where, _object(decode_json(line, where, _REMEDY), where)) for where, line in lines)
-    elif isinstance(whole, list) or not looks_like(whole) or not _all_lists(whole):
+        yield from ((where, _require_record(decode_json(line, where, _REMEDY), where)) for where, line in lines)
+    elif isinstance(whole, list) or not looks_like(whole) or not _holds_lists(whole):
         several = whole if isinstance(whole, list) else [whole]
-        yield from ((f"{path} record {at}", _object(one, f"{path} record {at}")) for at, one in enumerate(several, 1))
+        yield from (
+            (f"{path} record {at}", _require_record(one, f"{path} record {at}")) for at, one in enumerate(several, 1)
+        )
     else:
         for name, log in whole.items():
-            for at, one in enumerate(require_kind(log, list, f"{path}, {name}", "a list of submissions"), start=1):
-                yield f"{path}, {name}, record {at}", _object(one, f"{path}, {name}, record {at}")
+            for at, one in enumerate(require_type(log, list, f"{path}, {name}", "a list of submissions"), start=1):
+                yield f"{path}, {name}, record {at}", _require_record(one, f"{path}, {name}, record {at}")
 
 
 def _is_json_lines(lines: list[tuple[str, bytes]]) -> bool:
     return all(line.lstrip()[:1] == b"{" and line.rstrip()[-1:] == b"}" for _, line in lines[:2])
 
 
-def _object(value: Any, where: str) -> dict[str, Any]:
-    return dict(require_kind(value, dict, where, "an object with annotation, item and user_id"))
+def _require_record(value: Any, where: str) -> dict[str, Any]:
+    return dict(require_type(value, dict, where, "an object with annotation, item and user_id"))
 
 
-def _answers(record: dict[str, Any], where: str) -> Iterator[Answer]:
+def _read_answers(record: dict[str, Any], where: str) -> Iterator[Answer]:
     items, given = record.get("item"), record.get("annotation")
     if not isinstance(items, list) or not isinstance(given, list):
         return  # a form about the user, or another kind of event
@@ -82,30 +92,30 @@ def _answers(record: dict[str, Any], where: str) -> Iterator[Answer]:
     kind = str(record.get("item_i"))
     extra: dict[str, Any] = {}
     if kind.startswith((*_TRAINING, _CHECK)):
-        extra |= control("training" if kind.startswith(_TRAINING) else "true")
+        extra |= mark_control("training" if kind.startswith(_TRAINING) else "true")
     cells = sum(len(by_model) for by_model in given if isinstance(by_model, dict))
-    seconds, time = _times(record.get("actions"), where)
+    seconds, time = _measure_time(record.get("actions"), where)
     if cells and seconds is not None:
         extra |= {"seconds": seconds / cells}
     extra |= {"time": time} if time is not None else {}
     for at, (item, by_model) in enumerate(zip(items, given, strict=True), start=1):
         if by_model is not None:  # a segment that was skipped
-            yield from _of_segment(item, by_model, str(record.get("user_id")), extra, f"{where}, segment {at}")
+            yield from _read_segment(item, by_model, str(record.get("user_id")), extra, f"{where}, segment {at}")
 
 
-def _of_segment(item: Any, by_model: Any, user: str, extra: dict[str, Any], where: str) -> Iterator[Answer]:
-    item = require_kind(item, dict, where, "a segment with tgt")
+def _read_segment(item: Any, by_model: Any, user: str, extra: dict[str, Any], where: str) -> Iterator[Answer]:
+    item = require_type(item, dict, where, "a segment with tgt")
     texts = item.get("tgt")
     texts = texts if isinstance(texts, dict) else {}
     name = item.get("item_id")
     name = name if isinstance(name, (int, str)) and not isinstance(name, bool) else None
-    for model, answer in require_kind(by_model, dict, where, "an object: model -> annotation").items():
+    for model, answer in require_type(by_model, dict, where, "an object: model -> annotation").items():
         place = f"{where}, model '{model}'"
-        fields = require_kind(answer, dict, place, "an annotation with score and error_spans")
+        fields = require_type(answer, dict, place, "an annotation with score and error_spans")
         text = texts.get(model)
         text = text if isinstance(text, str) else None
         more = extra | ({"text": fields["textfield"]} if isinstance(fields.get("textfield"), str) else {})
-        spans = spans_of(fields["error_spans"], place, text, inclusive=True) if fields.get("error_spans") else ()
+        spans = read_spans(fields["error_spans"], place, text, inclusive=True) if fields.get("error_spans") else ()
         source, document = item.get("src"), item.get("doc_id", item.get("document"))
         base = {
             "where": place,
@@ -119,33 +129,35 @@ def _of_segment(item: Any, by_model: Any, user: str, extra: dict[str, Any], wher
             "spans": spans if fields.get("error_spans") is not None else None,
         }
         sliders = fields.get("sliders")
-        yield from _scored(sliders if isinstance(sliders, dict) and sliders else fields.get("score"), base, place)
+        yield from _split_sliders(
+            sliders if isinstance(sliders, dict) and sliders else fields.get("score"), base, place
+        )
 
 
-def _scored(score: Any, base: dict[str, Any], where: str) -> Iterator[Answer]:
+def _split_sliders(score: Any, base: dict[str, Any], where: str) -> Iterator[Answer]:
     """Yield one answer, or one for each slider where a campaign has several."""
     if isinstance(score, dict):
         for name, value in score.items():
-            yield Answer(**base, name=name, value=_value(value, f"{where}, slider '{name}'"))
+            yield Answer(**base, name=name, value=_parse_score(value, f"{where}, slider '{name}'"))
         return
-    yield Answer(**base, value=_value(score, where))
+    yield Answer(**base, value=_parse_score(score, where))
 
 
-def _value(score: Any, where: str) -> float | None:
-    value = number(score)
+def _parse_score(score: Any, where: str) -> float | None:
+    value = parse_number(score)
     if score is not None and value is None:
         raise FormatError(f"{where}: the score is {score!r}, which is not a number; {_REMEDY}")
     return value
 
 
-def _times(actions: Any, where: str) -> tuple[float | None, float | None]:
+def _measure_time(actions: Any, where: str) -> tuple[float | None, float | None]:
     """Return the seconds spent, without the idle ones, and the time of the last action."""
     times = [
-        number(action.get("time"))
-        for action in require_kind(actions if actions is not None else [], list, f"{where}, actions", "a list")
+        parse_number(action.get("time"))
+        for action in require_type(actions if actions is not None else [], list, f"{where}, actions", "a list")
         if isinstance(action, dict)
     ]
     known = sorted(time for time in times if time is not None)
     if len(known) < 2:
         return None, known[0] if known else None
-    return sum(min(b - a, _IDLE) for a, b in pairwise(known)), known[-1]
+    return sum(min(b - a, _MAX_IDLE_SECONDS) for a, b in pairwise(known)), known[-1]

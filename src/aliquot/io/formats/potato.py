@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from aliquot.io.files import decode_json
-from aliquot.io.formats.answers import REMEDY, Answer, Fields, named_answers, number, place_of
+from aliquot.io.formats.answers import REMEDY, Answer, Fields, build_answers, identify_output, parse_number
 
 _CLOCK = re.compile(r"(\d{1,6})\s*([dhms])\b")
 _IN_SECONDS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
@@ -18,10 +18,14 @@ _SCALE = re.compile(r"^(?:scale[_ ]?)?(-?\d{1,9})$")
 def looks_like(fields: Mapping[str, Any]) -> bool:
     """Tell a record of Potato by its fields."""
     known = any(isinstance(fields.get(name), dict) for name in _LABELS)
-    return "instance_id" in fields and bool({"user_id", "user"} & fields.keys()) and (known or bool(_labels(fields)))
+    return (
+        "instance_id" in fields
+        and bool({"user_id", "user"} & fields.keys())
+        and (known or bool(_collect_labels(fields)))
+    )
 
 
-def _labels(fields: Mapping[str, Any]) -> Fields:
+def _collect_labels(fields: Mapping[str, Any]) -> Fields:
     """Return schema -> label -> value, also of the columns `schema.label` or `schema:::label` of a CSV."""
     for name in _LABELS:
         if isinstance(fields.get(name), dict):
@@ -34,11 +38,11 @@ def _labels(fields: Mapping[str, Any]) -> Fields:
     return found
 
 
-def answers(record: Fields, where: str) -> Iterator[Answer]:
+def read_answers(record: Fields, where: str) -> Iterator[Answer]:
     """Yield what one annotator said of one instance."""
     named: Fields = {}
     spans: list[Any] | None = None
-    for schema, answer in _labels(record).items():
+    for schema, answer in _collect_labels(record).items():
         labels = dict(answer) if isinstance(answer, dict) else {"": answer}
         data = labels.get("_data")
         labels |= decode_json(data, where, REMEDY) if isinstance(data, str) and data[:1] == "{" else {}
@@ -48,25 +52,25 @@ def answers(record: Fields, where: str) -> Iterator[Answer]:
                 labels.pop("score", None)  # computed by the tool from the errors
         given = {n: v for n, v in labels.items() if not n.startswith("_") and v not in (False, None, "", "false")}
         if given:
-            named[schema] = _value(given)
+            named[schema] = _read_value(given)
     listed = record.get("spans", record.get("span_annotations"))
-    spans = _spans(listed, spans)
+    spans = _collect_spans(listed, spans)
     behaviour = record.get("behavioral_data")
-    seconds = _seconds(behaviour) if isinstance(behaviour, dict) else None
+    seconds = _read_seconds(behaviour) if isinstance(behaviour, dict) else None
     text = record.get("displayed_text")
     base = {
-        **place_of({}, record["instance_id"]),
+        **identify_output({}, record["instance_id"]),
         "annotator": str(record.get("user_id", record.get("user"))),
         "output": text if isinstance(text, str) else None,
         "extra": {} if seconds is None else {"seconds": seconds},
     }
-    yield from named_answers(named, base, spans, where)
+    yield from build_answers(named, base, spans, where)
 
 
-def _value(labels: Fields) -> Any:
+def _read_value(labels: Fields) -> Any:
     """Return the number that was chosen: the value, or the label of a box that was ticked."""
     for label, value in labels.items():
-        found = number(value)
+        found = parse_number(value)
         if found is not None:
             return found
         ticked = _SCALE.match(str(label)) or _SCALE.match(str(value))
@@ -76,7 +80,7 @@ def _value(labels: Fields) -> Any:
     return str(label) if value in (True, "true", "True") or not isinstance(value, str) else value
 
 
-def _spans(listed: Any, spans: list[Any] | None) -> list[Any] | None:
+def _collect_spans(listed: Any, spans: list[Any] | None) -> list[Any] | None:
     """Return spans of all schemas; of several fields on a page, those that are not on the source."""
     if isinstance(listed, list):
         return [*(spans or []), *listed]
@@ -91,8 +95,8 @@ def _spans(listed: Any, spans: list[Any] | None) -> list[Any] | None:
     return spans
 
 
-def _seconds(behaviour: Fields) -> float | None:
-    spent = number(behaviour.get("time_spent", behaviour.get("total_time_ms")))
+def _read_seconds(behaviour: Fields) -> float | None:
+    spent = parse_number(behaviour.get("time_spent", behaviour.get("total_time_ms")))
     if spent is not None:
         return spent if "time_spent" in behaviour else spent / 1000
     clock = _CLOCK.findall(str(behaviour.get("time_string", ""))[:100])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from aliquot.io.formats.answers import Answer, Fields, named_answers, number, place_of, user_name
+from aliquot.io.formats.answers import Answer, Fields, build_answers, identify_output, parse_number, read_user
 from aliquot.io.formats.table_columns import map_columns
 
 
@@ -14,36 +14,36 @@ def looks_like(fields: Mapping[str, Any]) -> bool:
     return "answer" in fields and bool({"_task_hash", "_input_hash"} & fields.keys())
 
 
-def answers(record: Fields, where: str) -> Iterator[Answer]:
+def read_answers(record: Fields, where: str) -> Iterator[Answer]:
     """Yield the answer to one task: a number in it, the choice, or 1 and 0 for accepted and rejected."""
     meta = record.get("meta")
     data = {**record, **(meta if isinstance(meta, dict) else {})}
     data = {name: value for name, value in data.items() if not name.startswith("_") and name not in ("answer", "text")}
     usual = map_columns(list(data), None, where).get("value")
-    named = {usual: data[usual]} if usual is not None and number(data[usual]) is not None else {}
+    named = {usual: data[usual]} if usual is not None and parse_number(data[usual]) is not None else {}
     chosen, spans = record.get("accept"), record.get("spans")
     if isinstance(chosen, list) and chosen:
-        named["accept"] = _choice(chosen[0], record.get("options"))
+        named["accept"] = _read_choice(chosen[0], record.get("options"))
     kept = record["answer"] == "accept"
     if not named and spans is None and chosen is None and record["answer"] in ("accept", "reject"):
         named["answer"] = float(kept)
         kept = True
-    time = number(record.get("_timestamp"))
+    time = parse_number(record.get("_timestamp"))
     base = {
-        **place_of({n: v for n, v in data.items() if n != usual}, None),
-        "annotator": user_name(record.get("_annotator_id") or record.get("_session_id")),
+        **identify_output({n: v for n, v in data.items() if n != usual}, None),
+        "annotator": read_user(record.get("_annotator_id") or record.get("_session_id")),
         "extra": {} if time is None else {"time": time},
     }
     if "output" not in base and isinstance(record.get("text"), str):
         base["output"] = record["text"]
     if not kept:  # ignored, or refused although there were choices: an answer without a value
         named, spans = dict.fromkeys(named or ["accept"]), None
-    yield from named_answers(named, base, spans if spans is None or isinstance(spans, list) else [spans], where)
+    yield from build_answers(named, base, spans if spans is None or isinstance(spans, list) else [spans], where)
 
 
-def _choice(chosen: Any, options: Any) -> Any:
+def _read_choice(chosen: Any, options: Any) -> Any:
     """Return the chosen option's id where it is a number, else its text."""
-    if number(chosen) is not None:
+    if parse_number(chosen) is not None:
         return chosen
     listed = [one for one in options if isinstance(one, dict)] if isinstance(options, list) else []
     text = next((one.get("text") for one in listed if one.get("id") == chosen), None)

@@ -10,12 +10,12 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from aliquot.core.columns import column_of, record_frame, text_frame
+from aliquot.core.columns import encode_column, frame_from_records, scatter_texts
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import Judgments
 from aliquot.errors import FormatError
-from aliquot.io.files import decode_text, keys_in, numbered_lines, require_unique_keys
-from aliquot.io.formats.item_fields import explain
+from aliquot.io.files import count_keys, decode_text, number_lines, require_unique_keys
+from aliquot.io.formats.item_fields import build_line_error
 
 _GROUPS = {"expert_annotations": "expert", "turker_annotations": "turker"}
 _LISTS: tuple[tuple[str, type, str], ...] = (
@@ -32,8 +32,8 @@ def looks_like(fields: dict[str, Any]) -> bool:
 def read(raw: bytes, path: Path | str) -> EvalSet:
     """Read SummEval; `human` is the experts' mean over criteria, `human_<criterion>` each one, `turker` the crowd's."""
     decode_text(raw, path)
-    lines = _lines(raw, path)
-    judgments = [judgment for line in lines for judgment in _judgments(line)]
+    lines = _read_lines(raw, path)
+    judgments = [judgment for line in lines for judgment in _build_judgments(line)]
     if not judgments:
         raise FormatError(f"{path}: no line has annotations; give some in {' or '.join(_GROUPS)}")
     ids = list(dict.fromkeys(line["id"] for line in lines))
@@ -43,43 +43,43 @@ def read(raw: bytes, path: Path | str) -> EvalSet:
     rows = np.array([row_of[line["id"]] for line in lines])
     columns = np.array([column_at[line["model_id"]] for line in lines])
     evalset = EvalSet(
-        items=_items(ids, first),
+        items=_build_items(ids, first),
         systems=tuple(systems),
-        outputs=text_frame(rows, columns, [line.get("decoded") for line in lines], len(ids), systems),
-        judgments=Judgments(record_frame(judgments)),
+        outputs=scatter_texts(rows, columns, [line.get("decoded") for line in lines], len(ids), systems),
+        judgments=Judgments(frame_from_records(judgments)),
         name=Path(path).name.split(".")[0],
     )
-    return _with_scores(evalset, Judgments(record_frame(judgments)))
+    return _add_scores(evalset, Judgments(frame_from_records(judgments)))
 
 
-def _lines(raw: bytes, path: Path | str) -> list[dict[str, Any]]:
+def _read_lines(raw: bytes, path: Path | str) -> list[dict[str, Any]]:
     lines: dict[tuple[str, str], dict[str, Any]] = {}
     keys = 0
-    for where, text in numbered_lines(raw, path):
-        line = _line(text, where)
+    for where, text in number_lines(raw, path):
+        line = _parse_line(text, where)
         key = line["id"], line["model_id"]
         if key in lines:
             raise FormatError(f"{where}: id '{key[0]}' with model_id '{key[1]}' occurs twice; keep one")
         lines[key] = line
-        keys += keys_in(line)
-    require_unique_keys(raw, keys, numbered_lines(raw, path))
+        keys += count_keys(line)
+    require_unique_keys(raw, keys, number_lines(raw, path))
     return list(lines.values())
 
 
-def _line(line: bytes, where: str) -> dict[str, Any]:
+def _parse_line(line: bytes, where: str) -> dict[str, Any]:
     try:
         fields = msgspec.json.decode(line, type=dict[str, Any])
     except (msgspec.MsgspecError, RecursionError) as error:
-        raise explain(line, where, str(error)) from None
+        raise build_line_error(line, where, str(error)) from None
     for name in ("id", "model_id"):
         if type(fields.get(name)) not in (str, int):
             raise FormatError(f"{where}: the field '{name}' is missing; SummEval lines have id, model_id, decoded")
     for name in ("text", "decoded"):
-        _require(fields.get(name), str, f"{where}, field {name}", "a text")
+        _require_type(fields.get(name), str, f"{where}, field {name}", "a text")
     for name, kind, inside in _LISTS:
-        _require(fields.get(name), list, f"{where}, field {name}", f"a list of {inside}")
+        _require_type(fields.get(name), list, f"{where}, field {name}", f"a list of {inside}")
         for entry in fields.get(name) or []:
-            _require(entry, kind, f"{where}, field {name}", f"a list of {inside}")
+            _require_type(entry, kind, f"{where}, field {name}", f"a list of {inside}")
     for group in _GROUPS:
         for answer in fields.get(group) or []:
             for criterion, value in (answer or {}).items():
@@ -93,23 +93,23 @@ def _is_score(value: Any) -> bool:
     return value is None or (type(value) in (int, float) and abs(value) <= sys.float_info.max)
 
 
-def _require(value: Any, kind: type, where: str, expected: str) -> None:
+def _require_type(value: Any, kind: type, where: str, expected: str) -> None:
     if not isinstance(value, kind | None):
         raise FormatError(f"{where}: expected {expected}, found {value!r}; correct it or leave it out")
 
 
-def _items(ids: list[str], first: dict[str, dict[str, Any]]) -> pl.DataFrame:
+def _build_items(ids: list[str], first: dict[str, dict[str, Any]]) -> pl.DataFrame:
     references = [first[item].get("references") or [] for item in ids]
     columns = [
         pl.Series("id", ids),
         pl.Series("source", [first[item].get("text") for item in ids], dtype=pl.String),
         pl.Series("reference", [refs[0] if refs else None for refs in references], dtype=pl.String),
-        column_of("refs", references),
+        encode_column("refs", references),
     ]
     return pl.DataFrame([column for column in columns if column.null_count() < len(column)])
 
 
-def _judgments(line: dict[str, Any]) -> list[dict[str, Any]]:
+def _build_judgments(line: dict[str, Any]) -> list[dict[str, Any]]:
     return [
         {
             "item": line["id"],
@@ -125,7 +125,7 @@ def _judgments(line: dict[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def _with_scores(evalset: EvalSet, everyone: Judgments) -> EvalSet:
+def _add_scores(evalset: EvalSet, everyone: Judgments) -> EvalSet:
     scored = evalset
     for group, prefix in (("expert", "human"), ("turker", "turker")):
         table = everyone.table.filter(pl.col("group") == group)

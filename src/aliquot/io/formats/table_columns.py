@@ -80,7 +80,7 @@ SYNONYMS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 ITEM_FIELDS = ("source", "reference", "document", "position", "domain", "cost")
 Absent = dict[str, AliquotError]
 """What an option names and a file lacks, with the error to raise if no other file has it."""
-MAY_BE_SCORES = ("metric", "value", "source", "reference", "output")
+AMBIGUOUS_ROLES = ("metric", "value", "source", "reference", "output")
 """Roles whose names people also give to metrics and systems in wide tables, where their columns hold numbers."""
 
 
@@ -118,7 +118,9 @@ def map_columns(
     return {ours: found[ours] for ours in SYNONYMS if ours in found}
 
 
-def require(roles: Sequence[str], mapped: Mapping[str, str], present: Sequence[str], kind: str, where: str) -> None:
+def require_roles(
+    roles: Sequence[str], mapped: Mapping[str, str], present: Sequence[str], kind: str, where: str
+) -> None:
     """Raise for the first role that no column plays."""
     for role in roles:
         if role not in mapped:
@@ -129,10 +131,10 @@ def require(roles: Sequence[str], mapped: Mapping[str, str], present: Sequence[s
             )
 
 
-def parse_mapping(text: str) -> dict[str, str]:
+def parse_columns(text: str) -> dict[str, str]:
     """Parse `role=column,role=column` as the command line gives it.
 
-    >>> parse_mapping("item=segment,value=points")
+    >>> parse_columns("item=segment,value=points")
     {'item': 'segment', 'value': 'points'}
     """
     pairs = [part.partition("=") for part in text.split(",") if part.strip()]
@@ -145,35 +147,35 @@ def parse_mapping(text: str) -> dict[str, str]:
 # -- cells ---------------------------------------------------------------------------------------------------------
 
 
-_MISSING = ("", "na", "n/a", "#n/a", "nan", "none", "null")
+_MISSING_WORDS = ("", "na", "n/a", "#n/a", "nan", "none", "null")
 """What people write, in any case, where a number is missing; in a column of texts these are texts."""
 
-_FEW = 10
+_MAX_ODD_CELLS = 10
 """Up to one cell in so many that is no number is a mistake in a column of numbers."""
 
 _DECIMAL_COMMA, _THOUSANDS = r"^[+-]?\d*,\d+$", r"^[+-]?[1-9]\d{0,2},\d{3}$"
 
 
-def ids_of(column: pl.Series, where: str) -> pl.Series:
+def parse_ids(column: pl.Series, where: str) -> pl.Series:
     """Return ids: whole numbers where all are written as such ('007' stays a name; 1349.0 is 1349)."""
-    _require_all(column, where)
+    _require_values(column, where)
     if column.dtype.is_integer():
         return column
     if column.dtype.is_float():
         whole = column.is_finite().all() and (column == column.round()).all()
-        return column.cast(pl.Int64) if whole else _as_text(column, where)
+        return column.cast(pl.Int64) if whole else _cast_text(column, where)
     if column.dtype != pl.String:
-        return _as_text(column, where)
+        return _cast_text(column, where)
     digits = column.str.strip_suffix(".0")  # what spreadsheets make of whole numbers
     numbers = digits.cast(pl.Int64, strict=False)
     plain = numbers.null_count() == 0 and (numbers.cast(pl.String) == digits).all()
     return numbers if plain else column
 
 
-def names_of(column: pl.Series, where: str) -> pl.Series:
+def parse_names(column: pl.Series, where: str) -> pl.Series:
     """Return names without spaces around them; every row must have one."""
-    _require_all(column, where)
-    names = _as_text(column, where)
+    _require_values(column, where)
+    names = _cast_text(column, where)
     bare = names.str.strip_chars()
     changed = bare != names
     if changed.any():
@@ -186,20 +188,20 @@ def names_of(column: pl.Series, where: str) -> pl.Series:
     return bare
 
 
-def _require_all(column: pl.Series, where: str) -> None:
+def _require_values(column: pl.Series, where: str) -> None:
     if column.null_count():
         raise FormatError(
-            f"{where} row {_first(column.is_null())}: the column '{column.name}' is empty; every row needs one"
+            f"{where} row {_find_first_row(column.is_null())}: the column '{column.name}' is empty; every row needs one"
         )
 
 
-def _as_text(column: pl.Series, where: str) -> pl.Series:
+def _cast_text(column: pl.Series, where: str) -> pl.Series:
     if column.dtype.is_nested():
         raise FormatError(f"{where}: the column '{column.name}' holds {column.dtype}; it should hold names")
     return column.cast(pl.String)
 
 
-def numbers_of(column: pl.Series, where: str) -> FloatArray:
+def parse_numbers(column: pl.Series, where: str) -> FloatArray:
     """Return finite numbers, NaN where missing; words that say so are told in a warning."""
     if column.dtype == pl.Boolean:
         raise NotNumericError(
@@ -209,9 +211,9 @@ def numbers_of(column: pl.Series, where: str) -> FloatArray:
         raise FormatError(
             f"{where} row 1: '{column[0]}' in column '{column.name}' is not a number ({column.dtype}); scores must be"
         )
-    numbers, bad = _as_numbers(column)
+    numbers, bad = _cast_numbers(column)
     if bad.any():
-        row = _first(bad)
+        row = _find_first_row(bad)
         if column.str.contains(_THOUSANDS).fill_null(value=False).any():
             remedy = "write it with a decimal point and without thousands separators"
         else:
@@ -230,12 +232,12 @@ def numbers_of(column: pl.Series, where: str) -> FloatArray:
     return values
 
 
-def whole_numbers_of(column: pl.Series, where: str) -> pl.Series:
+def parse_whole_numbers(column: pl.Series, where: str) -> pl.Series:
     """Return whole numbers, null where missing."""
-    numbers = pl.Series(column.name, numbers_of(column, where), nan_to_null=True)
+    numbers = pl.Series(column.name, parse_numbers(column, where), nan_to_null=True)
     broken = (numbers != numbers.round()).fill_null(value=False)
     if broken.any():
-        row = _first(broken)
+        row = _find_first_row(broken)
         raise FormatError(
             f"{where} row {row}: '{column[row - 1]}' in column '{column.name}' is not a whole number; correct it"
         )
@@ -245,7 +247,7 @@ def whole_numbers_of(column: pl.Series, where: str) -> pl.Series:
 def _warn_missing_words(column: pl.Series, words: pl.Series, where: str) -> None:
     count = int(words.sum())
     if count:
-        row = _first(words)
+        row = _find_first_row(words)
         warnings.warn(
             f"{where} row {row}: '{column[row - 1]}' in column '{column.name}' is read as missing ({count} of "
             f"{len(column)} cells)",
@@ -262,34 +264,34 @@ def is_numeric(column: pl.Series, where: str) -> bool:
     """
     if column.dtype != pl.String:
         return column.dtype.is_numeric()
-    numbers, bad = _as_numbers(column)
+    numbers, bad = _cast_numbers(column)
     odd, good = int(bad.sum()), numbers.count()
-    if 0 < odd <= max(1, good // _FEW) and good > 1:
-        numbers_of(column, where)  # raises, naming row and value
+    if 0 < odd <= max(1, good // _MAX_ODD_CELLS) and good > 1:
+        parse_numbers(column, where)  # raises, naming row and value
     return odd == 0
 
 
-def describe_texts(columns: pl.DataFrame) -> str:
+def describe_text_columns(columns: pl.DataFrame) -> str:
     """List columns that are not read as numbers, with the first text of those that hold some numbers.
 
-    >>> print(describe_texts(pl.DataFrame({"note": ["good", "bad"], "BLEU": ["30", "?"]})))
+    >>> print(describe_text_columns(pl.DataFrame({"note": ["good", "bad"], "BLEU": ["30", "?"]})))
     'note', 'BLEU' (row 2: '?'; 1 of 2 cells are no numbers)
     """
     parts = []
     for column in columns:
-        numbers, bad = _as_numbers(column) if column.dtype == pl.String else (column, pl.Series([False]))
+        numbers, bad = _cast_numbers(column) if column.dtype == pl.String else (column, pl.Series([False]))
         mixed = bad.any() and numbers.count()
-        row = _first(bad)
+        row = _find_first_row(bad)
         odd = f" (row {row}: '{column[row - 1]}'; {bad.sum()} of {len(column)} cells are no numbers)"
         parts.append(f"'{column.name}'{odd if mixed else ''}")
     return ", ".join(parts)
 
 
-def guess_type(column: pl.Series) -> pl.Series:
+def infer_type(column: pl.Series) -> pl.Series:
     """Turn a text column into integers, numbers or booleans where all of it is."""
     if column.dtype != pl.String or column.name in ("annotator", "criterion"):
         return column
-    numbers, bad = _as_numbers(column)
+    numbers, bad = _cast_numbers(column)
     if not bad.any():
         whole = column.cast(pl.Int64, strict=False)
         return whole if whole.null_count() == numbers.null_count() else numbers
@@ -299,12 +301,12 @@ def guess_type(column: pl.Series) -> pl.Series:
     return column
 
 
-def _as_numbers(column: pl.Series) -> tuple[pl.Series, pl.Series]:
+def _cast_numbers(column: pl.Series) -> tuple[pl.Series, pl.Series]:
     """Return the numbers, null where missing, and which cells hold something else."""
     if column.dtype != pl.String:
         return column.cast(pl.Float64, strict=False), pl.repeat(value=False, n=len(column), eager=True)
     text = column.str.strip_chars()
-    missing = column.is_null() | text.str.to_lowercase().is_in(_MISSING)
+    missing = column.is_null() | text.str.to_lowercase().is_in(_MISSING_WORDS)
     numbers = text.cast(pl.Float64, strict=False).set(missing, None)
     bad = numbers.is_null() & ~missing
     if bad.any() and _has_decimal_commas(text.filter(~missing)):
@@ -323,5 +325,5 @@ def _has_decimal_commas(text: pl.Series) -> bool:
     )
 
 
-def _first(mask: pl.Series) -> int:
+def _find_first_row(mask: pl.Series) -> int:
     return int(mask.arg_max() or 0) + 1

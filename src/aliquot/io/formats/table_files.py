@@ -20,12 +20,12 @@ import msgspec
 import polars as pl
 
 from aliquot.core import escape
-from aliquot.core.columns import JSON_DTYPE, column_of, record_frame
+from aliquot.core.columns import JSON_DTYPE, encode_column, frame_from_records
 from aliquot.errors import AliquotWarning, FormatError, MissingExtraError, OptionError, quoted
-from aliquot.io.files import decode_text, first_character, keys_in, numbered_lines, require_unique_keys
-from aliquot.io.formats.item_fields import explain
+from aliquot.io.files import count_keys, decode_text, first_character, number_lines, require_unique_keys
+from aliquot.io.formats.item_fields import build_line_error
 from aliquot.io.formats.table_columns import map_columns
-from aliquot.io.parquet_seal import UNREADABLE, quiet_panics
+from aliquot.io.parquet_seal import PARQUET_ERRORS, silence_panics
 
 PARQUET_MAGIC, ZIP_MAGIC = b"PAR1", b"PK\x03\x04"
 Decoded = TypeVar("Decoded")
@@ -41,16 +41,16 @@ def read_frame(raw: bytes, path: Path | str) -> pl.DataFrame:
     """Read a table, whatever container it is in."""
     if raw.startswith(PARQUET_MAGIC):
         try:
-            with quiet_panics():
+            with silence_panics():
                 return pl.read_parquet(raw)
-        except UNREADABLE as error:
+        except PARQUET_ERRORS as error:
             reason = (str(error).splitlines() or ["damaged"])[0]
             raise FormatError(f"{path}: unreadable Parquet ({reason}); copy it again") from None
     if raw.startswith(ZIP_MAGIC):
-        return _from_excel(raw, path)
+        return _read_excel(raw, path)
     if first_character(raw) in (b"{", b"["):
-        return _from_records(raw, path)
-    return parse(decode_text(raw, path), path)
+        return _read_records(raw, path)
+    return parse_csv(decode_text(raw, path), path)
 
 
 class Table(Protocol):
@@ -63,7 +63,7 @@ class Table(Protocol):
     def __getitem__(self, key: Any, /) -> Any: ...
 
 
-def any_frame(table: Table) -> pl.DataFrame:
+def to_polars(table: Table) -> pl.DataFrame:
     """Return a table in memory as a Polars frame; pandas' index is left out."""
     if isinstance(table, pl.DataFrame):
         return table
@@ -72,8 +72,8 @@ def any_frame(table: Table) -> pl.DataFrame:
     try:
         return pl.DataFrame(cast("Any", table))
     except (ImportError, TypeError, ValueError, pl.exceptions.PolarsError):  # mixed columns, or pyarrow is not there
-        columns = [column_of(str(name), table[name].tolist()) for name in table.columns]
-        return _without_mixtures(pl.DataFrame(columns))
+        columns = [encode_column(str(name), table[name].tolist()) for name in table.columns]
+        return _cast_mixed_columns(pl.DataFrame(columns))
 
 
 def stack_tables(tables: Sequence[pl.DataFrame]) -> pl.DataFrame:
@@ -94,10 +94,10 @@ def stack_tables(tables: Sequence[pl.DataFrame]) -> pl.DataFrame:
 # -- JSON ----------------------------------------------------------------------------------------------------------
 
 
-def is_record(fields: dict[str, Any]) -> bool:
+def is_table_record(fields: dict[str, Any]) -> bool:
     """Tell a row of a long table from an item, by the fields of the first JSON object.
 
-    >>> is_record({"item": 1, "system": "A", "score": 0.5}), is_record({"i": 1, "tgt": {"A": "Hallo"}})
+    >>> is_table_record({"item": 1, "system": "A", "score": 0.5}), is_table_record({"i": 1, "tgt": {"A": "Hallo"}})
     (True, False)
     """
     if any(isinstance(value, (dict, list)) for name, value in fields.items() if name not in _LISTS):
@@ -107,25 +107,25 @@ def is_record(fields: dict[str, Any]) -> bool:
     return any(roles <= map_columns(list(fields), None, "").keys() for roles in _JUDGED)
 
 
-def _from_records(raw: bytes, path: Path | str) -> pl.DataFrame:
+def _read_records(raw: bytes, path: Path | str) -> pl.DataFrame:
     if first_character(raw) == b"[":
         parts = [(str(path), raw)]
-        records = _decoded(raw, str(path), list[dict[str, Any]])
+        records = _decode_typed(raw, str(path), list[dict[str, Any]])
     else:
-        parts = list(numbered_lines(raw, path))
-        records = [_decoded(line, where, dict[str, Any]) for where, line in parts]
-    require_unique_keys(raw, keys_in(records), parts)
-    return _without_mixtures(record_frame(records))
+        parts = list(number_lines(raw, path))
+        records = [_decode_typed(line, where, dict[str, Any]) for where, line in parts]
+    require_unique_keys(raw, count_keys(records), parts)
+    return _cast_mixed_columns(frame_from_records(records))
 
 
-def _decoded(text: bytes, where: str, kind: type[Decoded]) -> Decoded:
+def _decode_typed(text: bytes, where: str, kind: type[Decoded]) -> Decoded:
     try:
         return msgspec.json.decode(text, type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise explain(text, where, str(error)) from None
+        raise build_line_error(text, where, str(error)) from None
 
 
-def _without_mixtures(table: pl.DataFrame) -> pl.DataFrame:
+def _cast_mixed_columns(table: pl.DataFrame) -> pl.DataFrame:
     """Turn columns that mix numbers and texts, such as ids 1 and "a2", into texts."""
     mixed = [name for name, dtype in table.schema.items() if dtype == JSON_DTYPE]
     return table.with_columns(pl.col(name).struct.field("json").str.strip_chars('"').alias(name) for name in mixed)
@@ -134,7 +134,7 @@ def _without_mixtures(table: pl.DataFrame) -> pl.DataFrame:
 # -- Excel ---------------------------------------------------------------------------------------------------------
 
 
-def _from_excel(raw: bytes, path: Path | str) -> pl.DataFrame:
+def _read_excel(raw: bytes, path: Path | str) -> pl.DataFrame:
     """Read the first sheet; cells become texts, as those of a CSV file are, so that one set of rules reads both."""
     try:
         with zipfile.ZipFile(io.BytesIO(raw)) as archive:
@@ -160,18 +160,18 @@ def _from_excel(raw: bytes, path: Path | str) -> pl.DataFrame:
     if others:
         names = quoted(other.title for other in others)
         warnings.warn(f"{path}: only the first sheet '{sheet.title}' is read, not {names}", AliquotWarning, 2)
-    rows = [[_cell_text(value) for value in row] for row in cells]
+    rows = [[_format_cell(value) for value in row] for row in cells]
     rows = [row for row in rows if any(cell is not None for cell in row)]
     if not rows:
         raise FormatError(f"{path}: the first sheet '{sheet.title}' is empty; it should hold a header and rows")
     named = [at for at, name in enumerate(rows[0]) if name is not None]
     header = [str(rows[0][at]) for at in named]
-    _check_header(header, path)
+    _validate_header(header, path)
     columns = [[row[at] if at < len(row) else None for row in rows[1:]] for at in named]
     return pl.DataFrame([pl.Series(n, values, dtype=pl.String) for n, values in zip(header, columns, strict=True)])
 
 
-def _cell_text(value: object) -> str | None:
+def _format_cell(value: object) -> str | None:
     if value is None or value == "":
         return None
     if isinstance(value, bool):
@@ -184,25 +184,25 @@ def _cell_text(value: object) -> str | None:
 # -- CSV and TSV ---------------------------------------------------------------------------------------------------
 
 
-def parse(text: str, path: Path | str) -> pl.DataFrame:
+def parse_csv(text: str, path: Path | str) -> pl.DataFrame:
     r"""Split a table into columns of text.
 
-    >>> parse("item,system\n1,\n", "t.csv").rows()
+    >>> parse_csv("item,system\n1,\n", "t.csv").rows()
     [('1', None)]
     """
     if not text.strip():
         raise FormatError(f"{path}: the file is empty; it should hold a header and rows")
     text = text.lstrip("\r\n")
-    separator = sniff_separator(text)
+    separator = detect_separator(text)
     spaced = separator != "\t" and f"{separator} " in text.split("\n", 1)[0]
     split = _split_quoted if _QUOTE in text else _split_plain
     table = split(text, separator, path, spaced=spaced)
     if "'" in text:
-        table = escape.csv_originals(table)
+        table = escape.unescape_csv_cells(table)
     return table.with_columns(pl.when(pl.all() != "").then(pl.all()))
 
 
-def sniff_separator(text: str) -> str:
+def detect_separator(text: str) -> str:
     """Tell tab, comma and semicolon apart by the header."""
     header = text.split("\n", 1)[0]
     return max("\t,;", key=header.count)
@@ -215,36 +215,38 @@ def _split_plain(text: str, separator: str, path: Path | str, *, spaced: bool) -
         .with_row_index("number", offset=1)
         .filter(pl.col("line").str.strip_chars(" ") != "")
     )
-    header = escape.csv_original_names(_cells(numbered["line"][0], separator, spaced=spaced))
-    _check_header(header, path)
+    header = escape.unescape_csv_names(_split_cells(numbered["line"][0], separator, spaced=spaced))
+    _validate_header(header, path)
     body = numbered.slice(1)
     ragged = body.filter(pl.col("line").str.count_matches(separator, literal=True) != len(header) - 1)
     if ragged.height:
         number, line = ragged.row(0)
-        raise _wrong_length(_cells(line, separator, spaced=spaced), len(header), number, path)
+        raise _build_length_error(_split_cells(line, separator, spaced=spaced), len(header), number, path)
     columns = body["line"].str.split_exact(separator, len(header) - 1).struct.unnest()
     table = columns.rename(dict(zip(columns.columns, header, strict=True)))
     return table.with_columns(pl.all().str.strip_chars_start(" ")) if spaced else table
 
 
-def _cells(line: str, separator: str, *, spaced: bool) -> list[str]:
+def _split_cells(line: str, separator: str, *, spaced: bool) -> list[str]:
     return [cell.lstrip(" ") if spaced else cell for cell in line.split(separator)]
 
 
 def _split_quoted(text: str, separator: str, path: Path | str, *, spaced: bool) -> pl.DataFrame:
-    rows = _quoted_rows(text, separator, path, spaced=spaced)
-    header = escape.csv_original_names(next(rows)[1])
-    _check_header(header, path)
+    rows = _iterate_quoted_rows(text, separator, path, spaced=spaced)
+    header = escape.unescape_csv_names(next(rows)[1])
+    _validate_header(header, path)
     body = []
     for number, row in rows:
         if len(row) != len(header):
-            raise _wrong_length(row, len(header), number, path)
+            raise _build_length_error(row, len(header), number, path)
         body.append(row)
     columns = zip(*body, strict=True) if body else ([] for _ in header)
     return pl.DataFrame([pl.Series(n, list(c), dtype=pl.String) for n, c in zip(header, columns, strict=True)])
 
 
-def _quoted_rows(text: str, separator: str, path: Path | str, *, spaced: bool) -> Iterator[tuple[int, list[str]]]:
+def _iterate_quoted_rows(
+    text: str, separator: str, path: Path | str, *, spaced: bool
+) -> Iterator[tuple[int, list[str]]]:
     """Yield each row that is not empty with the number of the line it begins on."""
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, skipinitialspace=spaced, strict=True)
     usual = csv.field_size_limit(max(len(text), csv.field_size_limit()))
@@ -263,13 +265,13 @@ def _quoted_rows(text: str, separator: str, path: Path | str, *, spaced: bool) -
         csv.field_size_limit(usual)
 
 
-def _check_header(header: Sequence[str], path: Path | str) -> None:
+def _validate_header(header: Sequence[str], path: Path | str) -> None:
     repeated = [name for name, count in Counter(header).items() if count > 1]
     if repeated:
         raise FormatError(f"{path} line 1: the column '{repeated[0]}' occurs twice; give each column its own name")
 
 
-def _wrong_length(row: Sequence[str], expected: int, number: int, path: Path | str) -> FormatError:
+def _build_length_error(row: Sequence[str], expected: int, number: int, path: Path | str) -> FormatError:
     return FormatError(
         f"{path} line {number}: {len(row)} fields where the header has {expected}; "
         f"mend the row that begins {quoted(row[:2])}"

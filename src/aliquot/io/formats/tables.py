@@ -1,6 +1,6 @@
 """Tables of scores, judgments and texts as data: long, or wide with a column for each system, metric or criterion.
 
-A table becomes an EvalSet in two steps: each column gets its role (`_sort_out`), and a wide table becomes a long one.
+A table becomes an EvalSet in two steps: each column gets its role (`_assign_roles`), and a wide table is made long.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 
 from aliquot.core import escape
-from aliquot.core.columns import series_codes, text_frame
+from aliquot.core.columns import encode_series, scatter_texts
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import LABEL, Judgments
 from aliquot.errors import (
@@ -28,26 +28,26 @@ from aliquot.errors import (
     unknown_name,
 )
 from aliquot.io.formats.table_columns import (
+    AMBIGUOUS_ROLES,
     ITEM_FIELDS,
-    MAY_BE_SCORES,
     SYNONYMS,
     Absent,
-    describe_texts,
-    guess_type,
-    ids_of,
+    describe_text_columns,
+    infer_type,
     is_numeric,
     map_columns,
-    names_of,
-    numbers_of,
-    require,
-    whole_numbers_of,
+    parse_ids,
+    parse_names,
+    parse_numbers,
+    parse_whole_numbers,
+    require_roles,
 )
-from aliquot.io.writing import format_name, write_bytes, write_parquet
+from aliquot.io.writing import resolve_ending, write_bytes, write_parquet
 from aliquot.stats.arrays import FloatArray, IntArray
 
 _WIDE = ("systems", "metrics")
-_USED = ("item", "system", "metric", "value", "output", *ITEM_FIELDS)
-_NO_ANSWERS = ("item", "system", "annotator", "criterion", "seconds")
+_SCORE_ROLES = ("item", "system", "metric", "value", "output", *ITEM_FIELDS)
+_NON_ANSWER_ROLES = ("item", "system", "annotator", "criterion", "seconds")
 _OUTPUT_OF = re.compile(rf"^(?:{'|'.join(SYNONYMS['output'])})s?[ _.:-]+(.+)$", re.IGNORECASE)
 
 
@@ -73,7 +73,7 @@ class TableOptions:
 
 
 @dataclass(frozen=True)
-class _Table:
+class _RoleTable:
     """A table sorted out: columns that play a role, under our names, and all others, under their own."""
 
     known: pl.DataFrame
@@ -87,7 +87,7 @@ class _Table:
 
     def require(self, roles: Sequence[str], kind: str) -> None:
         present = [*self.roles.values(), *self.others.columns]
-        require(roles, self.roles, present, kind, self.where)
+        require_roles(roles, self.roles, present, kind, self.where)
 
     def require_judgments(self, *roles: str) -> None:
         try:
@@ -98,15 +98,15 @@ class _Table:
             raise
 
     def ids(self) -> pl.Series:
-        return ids_of(self.known["item"], self.where)
+        return parse_ids(self.known["item"], self.where)
 
     def names(self, role: str) -> pl.Series:
-        return names_of(self.known[role], self.where)
+        return parse_names(self.known[role], self.where)
 
     def numbers(self, column: pl.Series) -> FloatArray:
-        return numbers_of(column, self.where)
+        return parse_numbers(column, self.where)
 
-    def with_known(self, role: str, values: pl.Series) -> _Table:
+    def with_known(self, role: str, values: pl.Series) -> _RoleTable:
         return replace(self, known=self.known.with_columns(values.alias(role)), roles={**self.roles, role: role})
 
 
@@ -117,29 +117,29 @@ def from_table(table: pl.DataFrame, where: str, options: TableOptions | None = N
         raise unknown_name("--wide", options.wide, _WIDE)
     if not table.height:
         raise FormatError(f"{where}: the table has a header but no rows; there is nothing to read")
-    sorted_out = _sort_out(table, where, options)
+    sorted_out = _assign_roles(table, where, options)
     if options.answer is not None:
-        return _from_judgments(_with_answer(sorted_out, table[options.answer]))
-    sorted_out = _by_system(sorted_out, options)
+        return _read_judgments(_add_answer(sorted_out, table[options.answer]))
+    sorted_out = _unpivot_systems(sorted_out, options)
     sorted_out.require(["item"], "tables")
     roles = sorted_out.roles
     if "annotator" in roles and ("value" not in roles or options.wide == "metrics"):
-        sorted_out = _by_criterion(sorted_out)
+        sorted_out = _unpivot_criteria(sorted_out)
     elif options.wide == "metrics" or "value" not in roles:
-        return _from_metric_columns(sorted_out, options)
+        return _read_metric_columns(sorted_out, options)
     if "annotator" in roles or "criterion" in roles or (options.judgments and "metric" not in roles):
-        return _from_judgments(sorted_out)
-    return _from_long(sorted_out, options)
+        return _read_judgments(sorted_out)
+    return _read_long(sorted_out, options)
 
 
-def _sort_out(table: pl.DataFrame, where: str, options: TableOptions) -> _Table:
+def _assign_roles(table: pl.DataFrame, where: str, options: TableOptions) -> _RoleTable:
     """Give each column its role; under --wide a column of numbers is a score, whatever it is called."""
     table = table.with_columns(pl.col(pl.Categorical, pl.Enum).cast(pl.String))
     asked = dict(options.columns or {})
     if options.answer is not None:
         if options.answer not in table.columns:
             raise FormatError(f"{where}: {unknown_name('column', options.answer, table.columns, 'check --answer')}")
-        if options.answer in (map_columns(table.columns, asked, where, {}).get(role) for role in _NO_ANSWERS):
+        if options.answer in (map_columns(table.columns, asked, where, {}).get(role) for role in _NON_ANSWER_ROLES):
             what = "says what was judged, by whom or how fast, and is no answer"
             raise FormatError(f"{where}: the column '{options.answer}' {what}")
         asked.pop("value", None)
@@ -148,16 +148,16 @@ def _sort_out(table: pl.DataFrame, where: str, options: TableOptions) -> _Table:
     if options.answer is not None:
         roles.pop("value", None)  # a free column like any other
     if options.wide is not None:
-        scores = [r for r in MAY_BE_SCORES if r in roles and r not in asked and is_numeric(table[roles[r]], where)]
+        scores = [r for r in AMBIGUOUS_ROLES if r in roles and r not in asked and is_numeric(table[roles[r]], where)]
         roles = {role: column for role, column in roles.items() if role not in scores}
     known = table.select(pl.col(theirs).alias(ours) for ours, theirs in roles.items())
-    return _Table(known, table.select(present).drop(roles.values()), roles, where)
+    return _RoleTable(known, table.select(present).drop(roles.values()), roles, where)
 
 
 # -- wide tables as long ones --------------------------------------------------------------------------------------
 
 
-def _by_system(table: _Table, options: TableOptions) -> _Table:
+def _unpivot_systems(table: _RoleTable, options: TableOptions) -> _RoleTable:
     """Return a table with a column for each system as one with a row for each item and system."""
     if "system" in table.roles:
         return table
@@ -166,14 +166,14 @@ def _by_system(table: _Table, options: TableOptions) -> _Table:
         texts = not any(is_numeric(column, table.where) for column in table.others)
         outputs = {name: name for name in table.others.columns} if texts else {}
         if not texts:
-            return _score_columns(table, options)
+            return _stack_score_columns(table, options)
     elif not outputs or "value" in table.roles:
         return table
     scores = {
         (name, system): column
         for system in outputs
         for column in table.others.columns
-        if (name := _score_of(column, system)) is not None and column not in outputs.values()
+        if (name := _parse_score_column(column, system)) is not None and column not in outputs.values()
     }
     left_out = [name for name in table.others.columns if name not in (*outputs.values(), *scores.values())]
     _warn_left_out(quoted(left_out), table)
@@ -189,20 +189,20 @@ def _by_system(table: _Table, options: TableOptions) -> _Table:
         )
         for system, column in outputs.items()
     ]
-    return _stacked(table, parts, {f"score:{metric}": metric for metric in metrics}, ("system", "output"))
+    return _stack_parts(table, parts, {f"score:{metric}": metric for metric in metrics}, ("system", "output"))
 
 
-def _score_of(column: str, system: str) -> str | None:
+def _parse_score_column(column: str, system: str) -> str | None:
     """Return the score that a column such as COMET_A or A_COMET holds for the system A.
 
-    >>> _score_of("human_A", "A"), _score_of("A COMET", "A"), _score_of("human_B", "A")
+    >>> _parse_score_column("human_A", "A"), _parse_score_column("A COMET", "A"), _parse_score_column("human_B", "A")
     ('human', 'COMET', None)
     """
     found = re.match(rf"^(?:(.+)[ _.:-]+{re.escape(system)}|{re.escape(system)}[ _.:-]+(.+))$", column)
     return None if found is None else found[1] or found[2]
 
 
-def _score_columns(table: _Table, options: TableOptions) -> _Table:
+def _stack_score_columns(table: _RoleTable, options: TableOptions) -> _RoleTable:
     """Stack the columns of scores, one for each system."""
     table.require(["item"], "tables")
     ids = table.ids()
@@ -214,30 +214,32 @@ def _score_columns(table: _Table, options: TableOptions) -> _Table:
         )
     if not table.others.columns:
         raise FormatError(f"{table.where}: no column holds scores; there are {quoted(table.roles.values())}")
-    systems = names_of(pl.Series("header", table.others.columns), table.where)
+    systems = parse_names(pl.Series("header", table.others.columns), table.where)
     parts = [
         table.known.with_columns(pl.lit(system).alias("system"), pl.Series("value", table.numbers(column)))
         for system, column in zip(systems, table.others, strict=True)
     ]
-    stacked = _stacked(table, parts, {}, ("system", "value"))
+    stacked = _stack_parts(table, parts, {}, ("system", "value"))
     return replace(stacked, roles={**stacked.roles, "value": options.score_name or "score"})
 
 
-def _stacked(table: _Table, parts: Sequence[pl.DataFrame], others: Mapping[str, str], new: Sequence[str]) -> _Table:
+def _stack_parts(
+    table: _RoleTable, parts: Sequence[pl.DataFrame], others: Mapping[str, str], new: Sequence[str]
+) -> _RoleTable:
     whole = pl.concat(parts)
     roles = {**table.roles, **{role: role for role in new}}
     scores = whole.select(pl.col(made).alias(name) for made, name in others.items())
-    return _Table(whole.drop(others), scores, roles, table.where)
+    return _RoleTable(whole.drop(others), scores, roles, table.where)
 
 
-def _by_criterion(table: _Table) -> _Table:
+def _unpivot_criteria(table: _RoleTable) -> _RoleTable:
     """Return a table with a column of numbers for each criterion as one with a row for each judgment."""
     table.require_judgments("item", "system")
     criteria = [name for name in table.others.columns if is_numeric(table.others[name], table.where)]
     if not criteria or "criterion" in table.roles:
         table.require_judgments("value")
     free = table.others.drop(criteria)
-    others = f"; {describe_texts(free)} are not" if free.columns else ""
+    others = f"; {describe_text_columns(free)} are not" if free.columns else ""
     told = f"no column 'value'; {quoted(criteria)} are read as criteria{others}"
     warnings.warn(f"{table.where}: {told}", AliquotWarning, 2)
     parts = [
@@ -250,32 +252,32 @@ def _by_criterion(table: _Table) -> _Table:
         ]
     whole = pl.concat(part.hstack(free) for part in parts).filter(pl.col("value").is_not_nan())
     roles = {**table.roles, "criterion": "criterion", "value": "value"}
-    return _Table(whole.drop(free.columns), whole.select(free.columns), roles, table.where)
+    return _RoleTable(whole.drop(free.columns), whole.select(free.columns), roles, table.where)
 
 
 # -- the kinds -----------------------------------------------------------------------------------------------------
 
 
-def _from_long(table: _Table, options: TableOptions) -> EvalSet:
+def _read_long(table: _RoleTable, options: TableOptions) -> EvalSet:
     table.require(["system", "value"], "long scores")
     value = table.numbers(table.known["value"])
-    items, rows = codes(table.ids())
-    systems, columns = codes(table.names("system"))
+    items, rows = factorize(table.ids())
+    systems, columns = factorize(table.names("system"))
     if "metric" in table.roles:
-        metrics, which = codes(table.names("metric"))
+        metrics, which = factorize(table.names("metric"))
         names = metrics.to_list()
     else:
         names, which = [options.score_name or table.roles["value"]], np.zeros(len(rows), dtype=np.int64)
     shape = (len(names), len(items), len(systems))
     cell = (which * shape[1] + rows) * shape[2] + columns
-    scores = _scatter(value, cell, shape, table, None if "metric" in table.roles else names[0])
-    left_out = [r for name, r in table.roles.items() if name not in _USED] + table.others.columns
+    scores = _scatter_values(value, cell, shape, table, None if "metric" in table.roles else names[0])
+    left_out = [r for name, r in table.roles.items() if name not in _SCORE_ROLES] + table.others.columns
     _warn_left_out(quoted(left_out), table)
-    return _evalset(table, items, rows, systems, columns, dict(zip(names, scores, strict=True)))
+    return _build_evalset(table, items, rows, systems, columns, dict(zip(names, scores, strict=True)))
 
 
-def _scatter(
-    value: FloatArray, cell: IntArray, shape: tuple[int, ...], table: _Table, metric: str | None
+def _scatter_values(
+    value: FloatArray, cell: IntArray, shape: tuple[int, ...], table: _RoleTable, metric: str | None
 ) -> FloatArray:
     """Put each value into its cell; two rows for one cell must agree, unless one of them is empty."""
     scores = np.full(int(np.prod(shape)), np.nan)
@@ -298,12 +300,12 @@ def _scatter(
     return scores.reshape(shape)
 
 
-def _warn_left_out(names: str, table: _Table) -> None:
+def _warn_left_out(names: str, table: _RoleTable) -> None:
     if names:
         warnings.warn(f"{table.where}: the columns {names} are not read as scores: left out", AliquotWarning, 2)
 
 
-def _from_metric_columns(table: _Table, options: TableOptions) -> EvalSet:
+def _read_metric_columns(table: _RoleTable, options: TableOptions) -> EvalSet:
     others = table.others.columns
     if options.wide is None and "system" not in table.roles:
         raise FormatError(
@@ -318,17 +320,17 @@ def _from_metric_columns(table: _Table, options: TableOptions) -> EvalSet:
         raise FormatError(
             f"{table.where}: none of the columns {quoted(others)} holds numbers only; name them with --columns"
         )
-    _warn_left_out(describe_texts(table.others.drop(numeric)), table)
-    items, rows = codes(table.ids())
-    systems, columns = codes(table.names("system"))
+    _warn_left_out(describe_text_columns(table.others.drop(numeric)), table)
+    items, rows = factorize(table.ids())
+    systems, columns = factorize(table.names("system"))
     shape = (len(items), len(systems))
     cell = rows * shape[1] + columns
-    scores = {name: _scatter(table.numbers(table.others[name]), cell, shape, table, name) for name in numeric}
-    return _evalset(table, items, rows, systems, columns, scores)
+    scores = {name: _scatter_values(table.numbers(table.others[name]), cell, shape, table, name) for name in numeric}
+    return _build_evalset(table, items, rows, systems, columns, scores)
 
 
-def _evalset(
-    table: _Table,
+def _build_evalset(
+    table: _RoleTable,
     items: pl.Series,
     rows: IntArray,
     systems: pl.Series,
@@ -339,20 +341,20 @@ def _evalset(
     outputs = None
     if "output" in table.roles:
         texts = table.known["output"].cast(pl.String).to_list()
-        outputs = text_frame(rows, columns, texts, len(items), systems.to_list())
+        outputs = scatter_texts(rows, columns, texts, len(items), systems.to_list())
     names = tuple(systems.to_list())
-    return EvalSet(_item_table(items, table, rows), names, scores, outputs, judgments, name=table.name)
+    return EvalSet(_build_items(items, table, rows), names, scores, outputs, judgments, name=table.name)
 
 
-def _with_answer(table: _Table, answer: pl.Series) -> _Table:
+def _add_answer(table: _RoleTable, answer: pl.Series) -> _RoleTable:
     """Return judgments with the answers as values where they are numbers, else as labels in a column of their own."""
     table.require(["item", "annotator"], "judgments")
     if "system" not in table.roles:  # labels of the items themselves
         table = table.with_known("system", pl.repeat("-", table.known.height, eager=True))
-    typed = guess_type(answer)
+    typed = infer_type(answer)
     numeric = typed.dtype.is_numeric()
     none = pl.repeat(None, len(typed), dtype=pl.Float64, eager=True)
-    table = table.with_known("value", pl.Series(numbers_of(typed, table.where)) if numeric else none)
+    table = table.with_known("value", pl.Series(parse_numbers(typed, table.where)) if numeric else none)
     if numeric and answer.name == "value":
         return table
     return replace(
@@ -360,15 +362,15 @@ def _with_answer(table: _Table, answer: pl.Series) -> _Table:
     )
 
 
-def _from_judgments(table: _Table) -> EvalSet:
-    judgments = _judgments_table(table)
-    items, rows = codes(judgments["item"])
-    systems, columns = codes(judgments["system"])
-    evalset = _evalset(table, items, rows, systems, columns, {}, Judgments(judgments))
-    return with_criteria(evalset) if judgments["value"].count() else evalset
+def _read_judgments(table: _RoleTable) -> EvalSet:
+    judgments = _build_judgments(table)
+    items, rows = factorize(judgments["item"])
+    systems, columns = factorize(judgments["system"])
+    evalset = _build_evalset(table, items, rows, systems, columns, {}, Judgments(judgments))
+    return add_criterion_scores(evalset) if judgments["value"].count() else evalset
 
 
-def _judgments_table(table: _Table) -> pl.DataFrame:
+def _build_judgments(table: _RoleTable) -> pl.DataFrame:
     """Return the judgments with their types and free columns, without texts and item columns."""
     table.require_judgments("item", "system", "value")
     numbers = [name for name in ("value", "seconds") if name in table.roles]
@@ -383,14 +385,14 @@ def _judgments_table(table: _Table) -> pl.DataFrame:
         table.names("system"),
         pl.Series("value", value, nan_to_null=True),
         *(pl.Series(name, table.numbers(table.known[name]), nan_to_null=True) for name in numbers[1:]),
-        *(guess_type(column) for column in table.known if column.name not in apart),
+        *(infer_type(column) for column in table.known if column.name not in apart),
     ]
     taken = {column.name for column in columns}
-    free = {f"{name}_" if name in taken else name: guess_type(table.others[name]) for name in table.others.columns}
+    free = {f"{name}_" if name in taken else name: infer_type(table.others[name]) for name in table.others.columns}
     return pl.DataFrame([*columns, *(column.alias(name) for name, column in free.items())])
 
 
-def with_criteria(evalset: EvalSet) -> EvalSet:
+def add_criterion_scores(evalset: EvalSet) -> EvalSet:
     """Add `human`, the mean over all judgments of a cell, and `human_<criterion>` for each of several criteria."""
     evalset = evalset.aggregate()
     criteria = evalset.judgments.criteria if evalset.judgments is not None else []
@@ -402,14 +404,14 @@ def with_criteria(evalset: EvalSet) -> EvalSet:
 # -- items and outputs ---------------------------------------------------------------------------------------------
 
 
-def codes(labels: pl.Series) -> tuple[pl.Series, IntArray]:
+def factorize(labels: pl.Series) -> tuple[pl.Series, IntArray]:
     """Return the distinct labels in order of first appearance and each row's index among them."""
-    return labels.alias("key").unique(maintain_order=True), series_codes(labels)
+    return labels.alias("key").unique(maintain_order=True), encode_series(labels)
 
 
-def _item_table(items: pl.Series, table: _Table, rows: IntArray) -> pl.DataFrame:
+def _build_items(items: pl.Series, table: _RoleTable, rows: IntArray) -> pl.DataFrame:
     """Take each item's fields from the first of its rows that has them."""
-    fields = [_item_field(table.known[name], table.where) for name in ITEM_FIELDS if name in table.roles]
+    fields = [_parse_item_field(table.known[name], table.where) for name in ITEM_FIELDS if name in table.roles]
     if not fields:
         return pl.DataFrame([items.alias("id")])
     by_item = pl.DataFrame([pl.Series("row", rows), *fields]).group_by("row", maintain_order=True)
@@ -417,10 +419,10 @@ def _item_table(items: pl.Series, table: _Table, rows: IntArray) -> pl.DataFrame
     return pl.DataFrame([items.alias("id"), *first.drop("row")])
 
 
-def _item_field(column: pl.Series, where: str) -> pl.Series:
+def _parse_item_field(column: pl.Series, where: str) -> pl.Series:
     if column.name == "cost":
-        return pl.Series("cost", numbers_of(column, where), nan_to_null=True)
-    return whole_numbers_of(column, where) if column.name == "position" else column.cast(pl.String)
+        return pl.Series("cost", parse_numbers(column, where), nan_to_null=True)
+    return parse_whole_numbers(column, where) if column.name == "position" else column.cast(pl.String)
 
 
 # -- writing -------------------------------------------------------------------------------------------------------
@@ -428,16 +430,16 @@ def _item_field(column: pl.Series, where: str) -> pl.Series:
 
 def write(table: pl.DataFrame, path: Path | str) -> None:
     """Write a table by the path's ending: .csv, .tsv (and .gz of them) or .parquet; CSV to standard output ("-")."""
-    name = format_name(path, ".csv").removesuffix(".gz")
+    name = resolve_ending(path, ".csv").removesuffix(".gz")
     if name.endswith(".parquet"):
         write_parquet(table, path)
         return
     if not name.endswith((".csv", ".tsv")):
         raise OptionError(f"{path}: unknown ending for a table; use .csv, .tsv or .parquet")
-    write_bytes(path, csv_text(table, "\t" if name.endswith(".tsv") else ",").encode())
+    write_bytes(path, format_csv(table, "\t" if name.endswith(".tsv") else ",").encode())
 
 
-def csv_text(table: pl.DataFrame, separator: str = ",") -> str:
+def format_csv(table: pl.DataFrame, separator: str = ",") -> str:
     """Return a table as CSV or TSV; nested values as JSON, and texts that a spreadsheet would run marked as texts."""
     nested = [column.name for column in table if column.dtype.is_nested()]
     flat = table.with_columns(pl.col(name).struct.field("json").alias(name) for name in nested)
@@ -446,7 +448,7 @@ def csv_text(table: pl.DataFrame, separator: str = ",") -> str:
     return safe.write_csv(separator=separator)
 
 
-def long_scores(evalset: EvalSet) -> pl.DataFrame:
+def build_long_scores(evalset: EvalSet) -> pl.DataFrame:
     """One row per item, system and score that is present: item, system, metric, value."""
     n, m = evalset.n_items, evalset.n_systems
     item = evalset.items["id"].gather(np.repeat(np.arange(n), m)).alias("item")

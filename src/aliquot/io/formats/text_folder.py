@@ -19,21 +19,23 @@ def looks_like(folder: Path) -> bool:
     """Tell such a folder: it holds text files and nothing else, and at least one of them is a system's."""
     files = [path for path in folder.iterdir() if not path.name.startswith(".")]
     texts = all(path.is_file() and path.suffix.casefold() in _ENDINGS for path in files)
-    return texts and any(_stem(path) not in _FIELDS for path in files)
+    return texts and any(_get_stem(path) not in _FIELDS for path in files)
 
 
-def _stem(path: Path) -> str:
+def _get_stem(path: Path) -> str:
     return path.stem.casefold() if path.suffix.casefold() in _ENDINGS else path.name.casefold()
 
 
 def read(folder: Path) -> EvalSet:
     """Read the texts; line numbers from 0 are the ids, as in mt-metrics-eval."""
     files = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
-    systems = {path.stem: path for path in files if _stem(path) not in _FIELDS}
+    systems = {path.stem: path for path in files if _get_stem(path) not in _FIELDS}
     if not systems:
         raise FormatError(f"{folder}: no file holds a system's outputs; name one SYSTEM.txt")
     n = len(read_lines(next(iter(systems.values()))))
-    fields = {_FIELDS[_stem(path)]: read_lines(path, n, "other files") for path in files if _stem(path) in _FIELDS}
+    fields = {
+        _FIELDS[_get_stem(path)]: read_lines(path, n, "other files") for path in files if _get_stem(path) in _FIELDS
+    }
     return EvalSet(
         items=pl.DataFrame({"id": range(n), **fields}),
         systems=tuple(systems),

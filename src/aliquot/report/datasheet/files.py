@@ -19,7 +19,7 @@ import msgspec
 
 from aliquot.errors import AliquotError, FormatError, MissingExtraError, OptionError, OutputError, unknown_name
 from aliquot.io.files import decode_json, decode_text, read_bytes
-from aliquot.io.writing import format_name, write_bytes
+from aliquot.io.writing import resolve_ending, write_bytes
 from aliquot.report.datasheet.questions import CRITERION, VERSION, Question, Section, find, questions, sections
 from aliquot.report.datasheet.sheet import NOTHING, Answer, Criterion, Datasheet, make_answer
 
@@ -41,7 +41,7 @@ _HEAD = f"""\
 def save(sheet: Datasheet, path: str | Path, *, force: bool = False) -> None:
     """Write a sheet as TOML, or as JSON by its ending; an existing file is only replaced with `force`."""
     path = Path(path)
-    ending = Path(format_name(path, "sheet.toml")).suffix
+    ending = Path(resolve_ending(path, "sheet.toml")).suffix
     if ending not in (".toml", ".json"):
         raise OptionError(f"{path}: a datasheet is written as .toml (for people) or .json; choose one of these endings")
     if path.is_file() and not force:

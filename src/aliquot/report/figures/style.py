@@ -15,7 +15,7 @@ import numpy as np
 
 from aliquot.core import escape
 from aliquot.errors import MissingExtraError, OptionError
-from aliquot.io.writing import format_name, write_bytes
+from aliquot.io.writing import resolve_ending, write_bytes
 from aliquot.stats.arrays import FloatArray
 
 ENDINGS = (".svg", ".png", ".pdf")
@@ -30,7 +30,7 @@ LONGEST = 34
 
 def require_figures(path: Path) -> None:
     """Refuse, before any work, an ending that cannot be drawn or a machine without matplotlib."""
-    if Path(format_name(path, _STREAMED)).suffix.lower() not in ENDINGS:
+    if Path(resolve_ending(path, _STREAMED)).suffix.lower() not in ENDINGS:
         raise OptionError(f"{path}: unknown ending of a picture; use .svg, .png or .pdf")
     try:
         import matplotlib as mpl  # noqa: F401, PLC0415
@@ -55,7 +55,7 @@ def save_figure(figure: Any, path: Path) -> None:
     """Write the picture; a fixed salt and no date make the same numbers the same file."""
     import matplotlib as mpl  # noqa: PLC0415
 
-    buffer, kind = io.BytesIO(), Path(format_name(path, _STREAMED)).suffix.lower().removeprefix(".")
+    buffer, kind = io.BytesIO(), Path(resolve_ending(path, _STREAMED)).suffix.lower().removeprefix(".")
     stamp = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {"Software": None}}.get(kind, {})
     with mpl.rc_context({"svg.hashsalt": "aliquot", "svg.fonttype": "none", "pdf.fonttype": 42}):
         figure.savefig(buffer, format=kind, dpi=150, metadata=stamp)
