@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import html as html_parser
 import math
+import re
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -18,8 +19,11 @@ import pytest
 
 import aliquot
 from aliquot.core.result import Result
+from aliquot.core.view import Column, View
 from aliquot.errors import AliquotError
-from aliquot.report.notebook import FIGURES, ROWS, View, interval_svg, table_html
+from aliquot.report.drawings import draw_interval, make_axis
+from aliquot.report.html_tables import TableStyle, render_view
+from aliquot.report.notebook import FIGURES, MAX_ROWS
 
 EVIL = "<script>alert(1)</script>&\"'"
 SOURCE = Path(aliquot.__file__).parent
@@ -59,7 +63,7 @@ def results(data: aliquot.EvalSet, choices: pl.DataFrame) -> dict[str, Any]:
             chosen,
             aliquot.estimate(data, selection=chosen),
             aliquot.agreement(data, bootstrap=5, trust=False),
-            aliquot.metrics(data, parts=("breakeven", "value"), trials=50),
+            aliquot.metrics(data, parts=("decomposition", "breakeven"), trials=50),
             aliquot.simulate(data, budgets=["50%"], repeats=3),
             aliquot.plan(data, replays=5),
             aliquot.plan(difference=1, sd=10),
@@ -139,22 +143,41 @@ def test_tables_of_polars_and_pandas_are_the_same(name, results):
 
 def test_intervals_are_drawn_for_each_system(results):
     page = results["Estimates"]._repr_html_()
-    assert page.count("<svg") == 3
+    assert page.count("<circle") == 3
     assert "currentColor" in page  # readable on dark pages, too
     assert "color:#" not in page
 
 
 def test_long_and_wide_tables_say_what_is_left_out():
-    wide = pl.DataFrame({f"c{at}": range(50) for at in range(15)})
-    page = table_html(View(wide))
-    assert page.count("<tr>") == ROWS + 1
-    assert f"{ROWS} of 50 rows and 3 more columns: to_frame()" in page
+    wide = View.of_frame("wide", pl.DataFrame({f"c{place}": range(50) for place in range(15)}))
+    page = render_view(wide)
+    assert page.count("<tr>") == MAX_ROWS + 1
+    assert f"{MAX_ROWS} of 50 rows and 3 more columns: to_frame()" in page
+
+
+def test_columns_of_the_highest_rank_and_empty_ones_are_left_out_first():
+    rows = [{"system": "a", "x": 1.0, "y": 2.0, "z": math.nan}]
+    columns = [Column("system", kind="name"), Column("x", rank=3), Column("y", rank=1), Column("z")]
+    page = render_view(View("few", rows, columns), TableStyle(max_columns=2))
+    assert re.findall(r">(\w+)</th>", page) == ["system", "y"]
+    assert "1 more columns: to_frame()" in page
+
+
+def test_other_rows_are_folded_away_where_a_page_can_hold_them():
+    rows = [{"n": place, "weight": place % 7} for place in range(50)]
+    view = View("long", rows, [Column("n", kind="count")], importance="weight")
+    page = render_view(view, TableStyle(max_rows=7, folds=True))
+    first, rest = page.split("<details>")
+    assert re.findall(r"<td[^>]*>(\d+)", first) == ["6", "13", "20", "27", "34", "41", "48"]  # those that matter most
+    assert "43 more rows" in rest
+    assert rest.count("<td") == 43
 
 
 def test_an_undefined_interval_is_not_drawn():
-    assert interval_svg(math.nan, 1.0, 2.0, (0.0, 2.0)) == ""
-    inside = interval_svg(-5.0, 1.0, 9.0, (0.0, 2.0))  # beyond the ends: stays in the picture
-    assert 'x1="4.0" x2="136.0"' in inside
+    axis = make_axis([0.0, 2.0])
+    assert "whisker" not in draw_interval(axis, math.nan, 1.0, 2.0)
+    inside = draw_interval(axis, -5.0, 1.0, 9.0)  # beyond the ends: stays in the picture
+    assert 'x1="2%" x2="98%"' in inside
 
 
 @pytest.mark.parametrize("name", FIGURES)
@@ -165,7 +188,7 @@ def test_every_picture_is_a_figure_that_notebooks_show(name, results):
     figure = results[name].plot(**options)
     assert type(figure).__name__ == "Figure"
     assert figure._repr_svg_().lstrip().startswith("<?xml")
-    with pytest.raises(AliquotError, match="no picture"):
+    with pytest.raises(AliquotError, match="unknown picture"):
         results[name].plot("nothing like it")
 
 

@@ -171,13 +171,23 @@ def plain_latex(text: str) -> str:
 _HTML_CONTROL = re.compile(f"[{_CONTROL}]")
 
 
-def html(text: str) -> str:
+class Html(str):
+    """HTML that is safe to show; Jinja and `report.html_tables` do not escape it again."""
+
+    __slots__ = ()
+
+    def __html__(self) -> str:
+        """Return the HTML, as Jinja asks for it."""
+        return str(self)
+
+
+def html(text: str) -> Html:
     """Return a text such that HTML shows it as it is.
 
     >>> html("<b> & co")
     '&lt;b&gt; &amp; co'
     """
-    return _html.escape(_HTML_CONTROL.sub("\ufffd", text))
+    return Html(_html.escape(_HTML_CONTROL.sub("\ufffd", text)))
 
 
 def linked_html(text: str) -> str:

@@ -1,6 +1,6 @@
 """What a result shows a reader: named tables whose columns have kinds, the same for every medium.
 
-Results make views; three renderers turn them into output: `cli.render` for terminals, `report.notebook` for HTML,
+Results make views; three renderers turn them into output: `cli.render` for terminals, `report.html_tables` for HTML,
 `core.written` for Markdown and LaTeX. A renderer decides on width and layout, a view on content: which columns there
 are, what they hold (`Kind`), and which are left out first where space is short (`rank`).
 """

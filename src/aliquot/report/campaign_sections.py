@@ -169,7 +169,7 @@ def _coverage_table(title: str, rows: Sequence[tuple[str, float, float]]) -> dic
                 "name": name,
                 "judged": percent(part),
                 "full": percent(full),
-                "bar": drawings.shares(part / most, full / most),
+                "bar": drawings.draw_shares(part / most, full / most),
             }
             for name, part, full in rows
         ],
@@ -190,7 +190,7 @@ def _probability_map(found: Findings) -> Any:
         if item in length
     ]
     step = max(1, -(-len(points) // _DOTS))
-    return drawings.dots(points[::step], "length of the source (characters)", "inclusion probability")
+    return drawings.draw_points(points[::step], "length of the source (characters)", "inclusion probability")
 
 
 # -- Can the judgments be trusted? -----------------------------------------------------------------------------------
@@ -250,11 +250,11 @@ def _trust_choices(found: Findings, title: str) -> Section | None:
         "severity": False,
         "confidence": "",
     }
-    axis = drawings.axis_of([position.low, position.high], include=(0.3, 0.7))
+    axis = drawings.make_axis([position.low, position.high], include=(0.3, 0.7))
     shown["position"] = {
-        "axis": drawings.axis_labels(axis),
+        "axis": drawings.draw_axis(axis),
         "rate": rate,
-        "bar": drawings.interval(axis, position.low, position.first_won, position.high),
+        "bar": drawings.draw_interval(axis, position.low, position.first_won, position.high),
     }
     return Section("trust", title, says, "trust.html", shown)
 
@@ -265,7 +265,7 @@ def _confidence(result: Agreement | None) -> str:
 
 def _coefficients(result: Agreement) -> list[dict[str, Any]]:
     rows = result.coefficients.filter((pl.col("kind") == "all") & pl.col("value").is_not_null())
-    axis = drawings.axis_of([0.0, 1.0, *rows["low"].drop_nulls().to_list()])
+    axis = drawings.make_axis([0.0, 1.0, *rows["low"].drop_nulls().to_list()])
     found = []
     for row in rows.iter_rows(named=True):
         low, high = (math.nan if row[name] is None else row[name] for name in ("low", "high"))
@@ -277,7 +277,7 @@ def _coefficients(result: Agreement) -> list[dict[str, Any]]:
                 "words": words,
                 "value": fixed(row["value"], 2),
                 "interval": interval,
-                "bar": drawings.interval(axis, low, row["value"], high),
+                "bar": drawings.draw_interval(axis, low, row["value"], high),
             }
         )
     return found
@@ -295,7 +295,7 @@ def _annotators(made: Judgments, result: Agreement | None) -> list[dict[str, Any
     if result is not None:
         others = {row["annotator"]: row for row in result.annotators.iter_rows(named=True)}
     severities = [row["severity"] for row in others.values() if row["severity"] is not None]
-    axis = drawings.axis_of([*severities, 0.0]) if severities else None
+    axis = drawings.make_axis([*severities, 0.0]) if severities else None
     people = [_person(row, others.get(row["annotator"]), axis) for row in own.iter_rows(named=True)]
     return sorted(people, key=lambda person: (person["order"], -person["count"]))
 
@@ -317,7 +317,7 @@ def _person(own: Mapping[str, Any], other: Mapping[str, Any] | None, axis: drawi
         "order": math.inf if r is None else r,
         "bar": None
         if axis is None or severity is None
-        else drawings.interval(axis, min(0.0, severity), severity, max(0.0, severity), "lean"),
+        else drawings.draw_interval(axis, min(0.0, severity), severity, max(0.0, severity), "lean"),
     }
 
 
@@ -383,7 +383,7 @@ def _with_bars(rows: list[dict[str, Any]]) -> dict[str, Any]:
     """A table of metrics; parts can be negative (variance that helps), which are not drawn."""
     sums = [sum(max(0.0, part) for part in row["parts"]) for row in rows if math.isfinite(row["observed"])]
     worst = max(sums, default=1.0) or 1.0
-    bars = [drawings.stacked(row["parts"], worst) if math.isfinite(row["observed"]) else "" for row in rows]
+    bars = [drawings.draw_parts(row["parts"], worst) if math.isfinite(row["observed"]) else "" for row in rows]
     return {"worst": percent(worst), "rows": [row | {"bar": bar} for row, bar in zip(rows, bars, strict=True)]}
 
 

@@ -1,4 +1,4 @@
-"""Drawings of the report page: small inline SVG whose x positions are shares of the width.
+"""Drawings of the report page and of notebooks: small inline SVG whose x positions are shares of the width.
 
 They stretch with the page, from a phone to paper, without stretching letters or dots; colours are classes that the
 style sheet sets, so that dark mode, print and grey work; text stays text. matplotlib's pictures (`figures`) are files
@@ -8,16 +8,17 @@ of a fixed size and colour, and would be most of the page's bytes.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from markupsafe import Markup
-
 from aliquot.core import escape
+from aliquot.core.escape import Html
 from aliquot.core.written import number
 
-_ROW = 22  # height of a bar in a table's row, in pixels
-_MOST_TICKS = 5
+_ROW_HEIGHT = 22  # of a bar in a table's row, in pixels
+_MAX_TICKS = 5
+
+Point = tuple[float, float]
 
 
 @dataclass(frozen=True)
@@ -28,33 +29,34 @@ class Axis:
     high: float
     ticks: tuple[float, ...]
 
-    def at(self, value: float) -> str:
-        """Where a value lies, as a share of the width; 2% are left free at both ends.
+    def share(self, value: float) -> float:
+        """Return where a value lies between the ends, 0 to 1."""
+        return (value - self.low) / (self.high - self.low) if self.high > self.low else 0.5
 
-        >>> Axis(0.0, 10.0, ()).at(5.0)
+    def position(self, value: float) -> str:
+        """Return where a value lies, as a share of the width; 2% are left free at both ends.
+
+        >>> Axis(0.0, 10.0, ()).position(5.0)
         '50%'
         """
-        share = (value - self.low) / (self.high - self.low) if self.high > self.low else 0.5
-        return f"{round(2 + 96 * min(1.0, max(0.0, share)), 2):g}%"
+        return f"{round(2 + 96 * min(1.0, max(0.0, self.share(value))), 2):g}%"
 
 
-def axis_of(values: Sequence[float], *, include: Sequence[float] = (), tight: bool = False) -> Axis:
+def make_axis(values: Sequence[float], *, include: Sequence[float] = (), tight: bool = False) -> Axis:
     """Return an axis for these values with round ticks, the outer ones at its ends; `tight` ends with the values.
 
-    >>> axis_of([0.2, 3.9]).ticks, axis_of([0.2, 3.9], tight=True).ticks
+    >>> make_axis([0.2, 3.9]).ticks, make_axis([0.2, 3.9], tight=True).ticks
     ((0.0, 1.0, 2.0, 3.0, 4.0), (1.0, 2.0, 3.0))
     """
-    known = [value for value in (*values, *include) if math.isfinite(value)] or [0.0, 1.0]
-    low, high = min(known), max(known)
+    finite = [value for value in (*values, *include) if math.isfinite(value)] or [0.0, 1.0]
+    low, high = min(finite), max(finite)
     if low == high:
         low, high = low - (abs(low) * 0.05 or 0.5), high + (abs(high) * 0.05 or 0.5)
-    step = _round_step((high - low) / _MOST_TICKS)
-    first, last = math.floor(low / step), math.ceil(high / step)
-    inside = [at * step for at in range(first, last + 1)]
-    ticks = tuple(round(tick, 12) for tick in inside)
+    step = _round_step((high - low) / _MAX_TICKS)
+    ticks = tuple(round(place * step, 12) for place in range(math.floor(low / step), math.ceil(high / step) + 1))
     if tight:
         return Axis(low, high, tuple(tick for tick in ticks if low <= tick <= high))
-    return Axis(inside[0], inside[-1], ticks)
+    return Axis(ticks[0], ticks[-1], ticks)
 
 
 def _round_step(raw: float) -> float:
@@ -62,129 +64,136 @@ def _round_step(raw: float) -> float:
     return next((factor * size for factor in (1.0, 2.0, 2.5, 5.0, 10.0) if factor * size >= raw * 0.999), 10 * size)
 
 
-def axis_labels(axis: Axis) -> Markup:
-    """The labels of an axis, for the head of a column of bars."""
+# -- Bars in a table -------------------------------------------------------------------------------------------------
+
+
+def draw_axis(axis: Axis) -> Html:
+    """Draw the labels of an axis, for the head of a column of bars."""
     texts = []
     for tick in axis.ticks:
         anchor = "start" if tick == axis.low else "end" if tick == axis.high else "middle"
-        texts.append(f'<text x="{axis.at(tick)}" y="12" text-anchor="{anchor}">{_tick(tick)}</text>')
+        texts.append(f'<text x="{axis.position(tick)}" y="12" text-anchor="{anchor}">{_tick(tick)}</text>')
     return _svg(texts, 16, "axis")
 
 
-def interval(axis: Axis, low: float, middle: float, high: float, kind: str = "") -> Markup:
-    """An interval with a dot at the estimate, over faint lines at the ticks."""
-    parts = [_grid(axis)]
-    if all(math.isfinite(value) for value in (low, high)):
-        y = _ROW / 2
-        parts.append(f'<line class="whisker" x1="{axis.at(low)}" x2="{axis.at(high)}" y1="{y:g}" y2="{y:g}"/>')
-        parts += [_upright("whisker", axis.at(end), y - 4, y + 4) for end in (low, high)]
+def draw_interval(axis: Axis, low: float, middle: float, high: float, kind: str = "") -> Html:
+    """Draw an interval with a dot at the estimate, over faint lines at the ticks; undefined parts are left out.
+
+    >>> "circle" in draw_interval(make_axis([0, 1]), float("nan"), float("nan"), 1.0)
+    False
+    """
+    y = _ROW_HEIGHT / 2
+    parts = [_upright("grid" if tick else "grid zero", axis.position(tick), 0, _ROW_HEIGHT) for tick in axis.ticks]
+    if math.isfinite(low) and math.isfinite(high):
+        ends = axis.position(low), axis.position(high)
+        parts.append(f'<line class="whisker" x1="{ends[0]}" x2="{ends[1]}" y1="{y:g}" y2="{y:g}"/>')
+        parts += [_upright("whisker", end, y - 4, y + 4) for end in ends]
     if math.isfinite(middle):
-        parts.append(f'<circle cx="{axis.at(middle)}" cy="{_ROW / 2:g}" r="4.5"/>')
-    return _svg(parts, _ROW, f"bar {kind}".strip())
-
-
-def _grid(axis: Axis) -> str:
-    return "".join(_upright("grid", axis.at(tick), 0, _ROW) for tick in axis.ticks)
+        parts.append(f'<circle cx="{axis.position(middle)}" cy="{y:g}" r="4.5"/>')
+    return _svg(parts, _ROW_HEIGHT, f"bar {kind}".strip())
 
 
 def _upright(kind: str, x: str, top: float, bottom: float) -> str:
     return f'<line class="{kind}" x1="{x}" x2="{x}" y1="{top:g}" y2="{bottom:g}"/>'
 
 
-def shares(*values: float) -> Markup:
-    """One bar below the other for each share of 1; the first is the one that counts."""
+def draw_shares(*shares: float) -> Html:
+    """Draw one bar below the other for each share of 1; the first is the one that counts."""
     height = 8
     bars = [
-        f'<rect class="share s{at + 1}" x="0" y="{at * (height + 2)}" width="{100 * min(1.0, max(0.0, value)):.2f}%" '
-        f'height="{height}"/>'
-        for at, value in enumerate(values)
-        if math.isfinite(value)
+        f'<rect class="share s{place + 1}" x="0" y="{place * (height + 2)}" '
+        f'width="{100 * min(1.0, max(0.0, share)):.2f}%" height="{height}"/>'
+        for place, share in enumerate(shares)
+        if math.isfinite(share)
     ]
-    return _svg(bars, len(values) * (height + 2), "bar")
+    return _svg(bars, len(shares) * (height + 2), "bar")
 
 
-def stacked(parts: Sequence[float], whole: float) -> Markup:
-    """Parts of a whole side by side, with patterns that differ in grey, too."""
-    at, bars = 0.0, []
-    for number_, part in enumerate(parts, start=1):
+def draw_parts(parts: Sequence[float], whole: float) -> Html:
+    """Draw the parts of a whole side by side; negative parts are left out."""
+    start, bars = 0.0, []
+    for place, part in enumerate(parts, start=1):
         size = max(0.0, part) / whole if whole > 0 and math.isfinite(part) else 0.0
-        bars.append(f'<rect class="part p{number_}" x="{100 * at:.2f}%" y="3" width="{100 * size:.2f}%" height="16"/>')
-        at += size
-    return _svg(bars, _ROW, "bar")
+        bars.append(f'<rect class="part p{place}" x="{100 * start:.2f}%" y="3" width="{100 * size:.2f}%" height="16"/>')
+        start += size
+    return _svg(bars, _ROW_HEIGHT, "bar")
 
 
-def dots(points: Sequence[tuple[float, float]], x: str, y: str, *, height: int = 220) -> Markup:
-    """A map of points with labelled axes; `x` and `y` say what they show."""
-    across, up = axis_of([p[0] for p in points]), axis_of([p[1] for p in points], include=(0.0,))
-    top, bottom = 8, height - 36
-
-    def level(value: float) -> float:
-        return bottom - (bottom - top) * (value - up.low) / (up.high - up.low)
-
-    parts = [f'<line class="grid" x1="9%" x2="100%" y1="{level(t):.1f}" y2="{level(t):.1f}"/>' for t in up.ticks]
-    parts += [f'<text x="8%" y="{level(t) + 4:.1f}" text-anchor="end">{_tick(t)}</text>' for t in up.ticks]
-    for tick in across.ticks:
-        parts.append(f'<text x="{_inner(across, tick)}" y="{bottom + 16}" text-anchor="middle">{_tick(tick)}</text>')
-    parts.append(f'<text class="label" x="54%" y="{height - 4}" text-anchor="middle">{escape.html(x)}</text>')
-    parts += [f'<circle class="dot" cx="{_inner(across, a)}" cy="{level(b):.1f}" r="3"/>' for a, b in points]
-    return _svg(parts, height, "map", label=f"{y} against {x}")
+# -- Diagrams --------------------------------------------------------------------------------------------------------
 
 
-def _inner(axis: Axis, value: float) -> str:
-    """Where a value lies right of the labels of the other axis."""
-    share = (value - axis.low) / (axis.high - axis.low)
-    return f"{10 + 88 * share:.2f}%"
+@dataclass(frozen=True)
+class _Frame:
+    """The axes of a diagram; the lines of its grid and the labels are parts of its drawing."""
+
+    across: Axis
+    up: Axis
+    height: int
+
+    top = 8
+
+    @property
+    def bottom(self) -> int:
+        return self.height - 36
+
+    def x(self, value: float) -> str:
+        """Return where a value lies right of the labels of the other axis."""
+        return f"{10 + 88 * self.across.share(value):.2f}%"
+
+    def y(self, value: float) -> float:
+        return self.bottom - (self.bottom - self.top) * self.up.share(value)
+
+    def parts(self, label: str, write_tick: Callable[[float], str]) -> list[str]:
+        parts = []
+        for tick in self.up.ticks:
+            y = self.y(tick)
+            parts.append(f'<line class="grid" x1="9%" x2="100%" y1="{y:.1f}" y2="{y:.1f}"/>')
+            parts.append(f'<text x="8%" y="{y + 4:.1f}" text-anchor="end">{write_tick(tick)}</text>')
+        parts += [
+            f'<text x="{self.x(tick)}" y="{self.bottom + 16}" text-anchor="middle">{_tick(tick)}</text>'
+            for tick in self.across.ticks
+        ]
+        text = escape.html(label)
+        return [*parts, f'<text class="label" x="54%" y="{self.height - 4}" text-anchor="middle">{text}</text>']
+
+    def points(self, points: Sequence[Point], kind: str, radius: float) -> list[str]:
+        return [f'<circle class="{kind}" cx="{self.x(x)}" cy="{self.y(y):.1f}" r="{radius:g}"/>' for x, y in points]
 
 
-def lines(
-    curves: Sequence[tuple[str, Sequence[tuple[float, float]]]], x: str, y: str, *, mark: float | None = None
-) -> Markup:
-    """Curves of shares (0 to 1) against a number, each named at the right of the legend below the picture."""
-    points = [point for _, curve in curves for point in curve if math.isfinite(point[1])]
-    across = axis_of([p[0] for p in points], include=(0.0,))
-    low = math.floor(10 * min(p[1] for p in points)) / 10
-    up = axis_of([low, 1.0])
-    height, top, bottom = 240, 8, 240 - 36
+def draw_points(points: Sequence[Point], x: str, y: str) -> Html:
+    """Draw a map of points with labelled axes; `x` and `y` say what they show."""
+    frame = _Frame(make_axis([p[0] for p in points]), make_axis([p[1] for p in points], include=(0.0,)), 220)
+    parts = [*frame.parts(x, _tick), *frame.points(points, "dot", 3)]
+    return _svg(parts, frame.height, "map", label=f"{y} against {x}")
 
-    def share(value: float) -> float:
-        return 100 * (value - up.low) / (up.high - up.low)
 
-    def level(value: float) -> float:
-        return bottom - (bottom - top) * share(value) / 100
-
-    parts = [f'<line class="grid" x1="9%" x2="100%" y1="{level(t):.1f}" y2="{level(t):.1f}"/>' for t in up.ticks]
-    parts += [f'<text x="8%" y="{level(t) + 4:.1f}" text-anchor="end">{100 * t:.0f}%</text>' for t in up.ticks]
-    for tick in across.ticks:
-        parts.append(f'<text x="{_inner(across, tick)}" y="{bottom + 16}" text-anchor="middle">{_tick(tick)}</text>')
+def draw_curves(curves: Sequence[Sequence[Point]], x: str, y: str, *, mark: float | None = None) -> Html:
+    """Draw curves of shares (0 to 1) against a number, with an upright line at `mark`."""
+    curves = [[point for point in curve if math.isfinite(point[1])] for curve in curves]
+    points = [point for curve in curves for point in curve]
+    across = make_axis([p[0] for p in points], include=(0.0,))
+    frame = _Frame(across, make_axis([math.floor(10 * min(p[1] for p in points)) / 10, 1.0]), 240)
+    parts = frame.parts(x, lambda tick: f"{100 * tick:.0f}%")
     if mark is not None and across.low <= mark <= across.high:
-        parts.append(
-            f'<line class="mark" x1="{_inner(across, mark)}" x2="{_inner(across, mark)}" y1="{top}" y2="{bottom}"/>'
-        )
-    parts.append(f'<text class="label" x="54%" y="{height - 4}" text-anchor="middle">{escape.html(x)}</text>')
+        parts.append(_upright("mark", frame.x(mark), frame.top, frame.bottom))
     # Percentages are not allowed in a polyline: an inner picture of 100 x 100 is stretched, its strokes are not.
     inner = []
-    for at, (_, curve) in enumerate(curves, start=1):
-        known = [(a, b) for a, b in curve if math.isfinite(b)]
-        path = " ".join(
-            f"{100 * (a - across.low) / (across.high - across.low):.2f},{100 - share(b):.2f}" for a, b in known
-        )
-        inner.append(f'<polyline class="curve c{at}" points="{path}"/>')
-        parts += [
-            f'<circle class="point c{at}" cx="{_inner(across, a)}" cy="{level(b):.1f}" r="3.5"/>' for a, b in known
-        ]
+    for place, curve in enumerate(curves, start=1):
+        path = " ".join(f"{100 * across.share(a):.2f},{100 - 100 * frame.up.share(b):.2f}" for a, b in curve)
+        inner.append(f'<polyline class="curve c{place}" points="{path}"/>')
+        parts += frame.points(curve, f"point c{place}", 3.5)
     parts.append(
-        f'<svg x="10%" y="{top}" width="88%" height="{bottom - top}" viewBox="0 0 100 100" '
+        f'<svg x="10%" y="{frame.top}" width="88%" height="{frame.bottom - frame.top}" viewBox="0 0 100 100" '
         f'preserveAspectRatio="none" overflow="visible">{"".join(inner)}</svg>'
     )
-    return _svg(parts, height, "curves", label=f"{y} against {x}")
+    return _svg(parts, frame.height, "curves", label=f"{y} against {x}")
 
 
 def _tick(value: float) -> str:
     return f"{value:,.10g}" if abs(value) < 1e6 else number(value)
 
 
-def _svg(parts: Sequence[str], height: float, kind: str, label: str = "") -> Markup:
-    """A picture as wide as its place; one without a label repeats numbers that stand beside it."""
-    seen = f'role="img" aria-label="{escape.html(label)}"' if label else 'aria-hidden="true"'
-    # Every text that comes from outside went through escape.html above; the rest are numbers and our own names.
-    return Markup(f'<svg class="{kind}" width="100%" height="{height:g}" {seen}>{"".join(parts)}</svg>')  # noqa: S704
+def _svg(parts: Sequence[str], height: float, kind: str, label: str = "") -> Html:
+    """Return a picture as wide as its place; one without a label repeats numbers that stand beside it."""
+    role = f'role="img" aria-label="{escape.html(label)}"' if label else 'aria-hidden="true"'
+    return Html(f'<svg class="{kind}" width="100%" height="{height:g}" {role}>{"".join(parts)}</svg>')

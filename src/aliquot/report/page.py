@@ -20,6 +20,7 @@ import polars as pl
 
 from aliquot._version import __version__
 from aliquot.core import escape
+from aliquot.core.escape import Html
 from aliquot.core.result import Result, signature
 from aliquot.core.written import latex, markdown
 from aliquot.errors import MissingExtraError, OptionError, unknown_name
@@ -317,8 +318,8 @@ def render(title: str, sets: Sequence[SetReport], line: str) -> str:
         sets=sets,
         signature=line,
         version=__version__,
-        style=_trusted(style),
-        script=_trusted(script),
+        style=Html(style),
+        script=Html(script),
         policy=policy,
         letters=_letters([name for one in sets for name in one.findings.systems]),
     )
@@ -334,21 +335,13 @@ def _file(name: str) -> str:
     return (resources.files("aliquot.report") / "templates" / name).read_text("utf-8")
 
 
-def _trusted(text: str) -> Any:
-    from markupsafe import Markup  # noqa: PLC0415
-
-    return Markup(text)  # noqa: S704  (our own files)
-
-
 @cache
 def _environment() -> Any:
-    from markupsafe import Markup  # noqa: PLC0415
-
     jinja2 = _jinja()
 
     def shown(value: Any) -> Any:
         """Escape every text by the rules of the one place for it, controls included."""
-        return Markup(escape.html(value)) if isinstance(value, str) and not hasattr(value, "__html__") else value  # noqa: S704
+        return escape.html(value) if isinstance(value, str) and not hasattr(value, "__html__") else value
 
     environment = jinja2.Environment(
         loader=jinja2.FunctionLoader(_file),
@@ -361,7 +354,7 @@ def _environment() -> Any:
     )
     environment.filters["who"] = jinja2.pass_context(_who)
     environment.filters["named"] = jinja2.pass_context(_named)
-    environment.filters["sheet"] = _trusted  # the datasheet's own page, escaped by its renderer
+    environment.filters["sheet"] = Html  # the datasheet's own page, escaped by its renderer
     return environment
 
 
@@ -400,8 +393,8 @@ def _who(context: Any, name: str) -> Any:
     """A system's name, and its letter, of which the page shows one."""
     letter = context["letters"].get(name)
     if letter is None:
-        return _trusted(f"<bdi>{escape.html(short_name(name))}</bdi>")
-    return _trusted(
+        return Html(f"<bdi>{escape.html(short_name(name))}</bdi>")
+    return Html(
         f'<bdi class="who"><span class="named">{escape.html(short_name(name))}</span>'
         f'<span class="letter">{letter}</span></bdi>'
     )
@@ -417,4 +410,4 @@ def _named(context: Any, sentence: str) -> Any:
     for hit in pattern.finditer(sentence):
         pieces += [escape.html(sentence[at : hit.start()]), str(_who(context, hit.group()))]
         at = hit.end()
-    return _trusted("".join([*pieces, escape.html(sentence[at:])]))
+    return Html("".join([*pieces, escape.html(sentence[at:])]))

@@ -53,7 +53,7 @@ def _ranked_scores(found: Findings) -> dict[str, Any] | None:
     if result is None:
         return None
     rows = [row for row in result.systems if row.cluster is not None]
-    axis = drawings.axis_of([end for row in rows for end in (row.low, row.high, row.estimate)], tight=True)
+    axis = drawings.make_axis([end for row in rows for end in (row.low, row.high, row.estimate)], tight=True)
     written = _writer([end for row in rows for end in (row.low, row.high)])
     shown = [
         {
@@ -61,7 +61,7 @@ def _ranked_scores(found: Findings) -> dict[str, Any] | None:
             "ranks": _span(row.rank_low, row.rank_high),
             "cluster": row.cluster,
             "first": at > 0 and rows[at - 1].cluster != row.cluster,
-            "bar": drawings.interval(axis, row.low, row.estimate, row.high, _shade(row.cluster)),
+            "bar": drawings.draw_interval(axis, row.low, row.estimate, row.high, _shade(row.cluster)),
             "score": written(row.estimate),
             "interval": f"{written(row.low)} to {written(row.high)}",
             "p_best": percent(row.p_best) if row.p_best == row.p_best else "–",
@@ -73,7 +73,7 @@ def _ranked_scores(found: Findings) -> dict[str, Any] | None:
     share = percent(result.judged / result.population) if result.population else "–"
     return {
         "rows": shown,
-        "axis": drawings.axis_labels(axis),
+        "axis": drawings.draw_axis(axis),
         "level": f"{result.level:.0%}",
         "score": "mean",
         "clusters": len({row.cluster for row in rows}),
@@ -89,14 +89,14 @@ def _ranked_choices(found: Findings) -> dict[str, Any] | None:
     result = found.comparison
     if result is None:
         return None
-    axis = drawings.axis_of([end for row in result.systems for end in (row.low, row.high, row.win_rate)], tight=True)
+    axis = drawings.make_axis([end for row in result.systems for end in (row.low, row.high, row.win_rate)], tight=True)
     shown = [
         {
             "system": row.system,
             "ranks": _span(row.rank_low, row.rank_high),
             "cluster": row.cluster,
             "first": at > 0 and result.systems[at - 1].cluster != row.cluster,
-            "bar": drawings.interval(axis, row.low, row.win_rate, row.high, _shade(row.cluster)),
+            "bar": drawings.draw_interval(axis, row.low, row.win_rate, row.high, _shade(row.cluster)),
             "score": percent(row.win_rate),
             "interval": f"{percent(row.low)} to {percent(row.high)}",
             "strength": f"{number(row.score)} ({number(row.score_low)} to {number(row.score_high)})",
@@ -107,7 +107,7 @@ def _ranked_choices(found: Findings) -> dict[str, Any] | None:
     ]
     return {
         "rows": shown,
-        "axis": drawings.axis_labels(axis),
+        "axis": drawings.draw_axis(axis),
         "level": f"{result.level:.0%}",
         "score": "win rate",
         "clusters": len({row.cluster for row in result.systems}),
@@ -300,7 +300,7 @@ def enough(found: Findings) -> Section | None:
     judged = None if plan.basis == "replay" else float(found.estimates.judged)
     open_pairs = [pair for pair in found.estimates.pairs if not pair.p_adjusted < found.estimates.alpha]
     shown = {
-        "picture": drawings.lines(curves, "items judged", "probability", mark=judged),
+        "picture": drawings.draw_curves([curve for _, curve in curves], "items judged", "probability", mark=judged),
         "legend": [words for words, _ in curves],
         "rows": rows,
         "pairs": len(plan.pairs),

@@ -153,7 +153,7 @@ def no_question(number: str) -> NameUnknownError:
     guess = within[-1] if within else closest(number, questions())
     hint = f" did you mean '{guess}'?" if guess else ""
     there = f" {part} has: {', '.join(map(repr, within))}" if within else " numbers go from '1.1' to '5.4'"
-    return NameUnknownError(f"no question '{number}' in HEDS {VERSION};{hint}{there}")
+    return NameUnknownError(f"unknown question '{number}' in HEDS {VERSION};{hint}{there}")
 
 
 def under(prefixes: tuple[str, ...]) -> tuple[Question, ...]:
@@ -175,11 +175,11 @@ def no_option(question: Question, label: str) -> NameUnknownError:
     """Build the error for a label that is not among a question's options.
 
     >>> print(no_option(questions()["3.2.2"], "paid"))
-    no option 'paid' of question 3.2.2; did you mean 'paid (including non-monetary compensation such as course ...
+    unknown option 'paid' of question 3.2.2; did you mean 'paid (including non-monetary compensation such as course ...
     """
     folded = label.casefold().strip()
     # The start of a label first: by its letters, 'paid' is nearest to 'not paid'.
     starts = [other for other in question.labels if folded and other.casefold().startswith(folded)]
     guess = starts[0] if starts else closest(label, question.labels)
-    rest = f"did you mean '{guess}'?" if guess else f"there are: {quoted(question.labels)}"
-    return NameUnknownError(f"no option '{label}' of question {question.number}; {rest}")
+    rest = f"did you mean '{guess}'?" if guess else f"available: {quoted(question.labels)}"
+    return NameUnknownError(f"unknown option '{label}' of question {question.number}; {rest}")

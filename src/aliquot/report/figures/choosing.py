@@ -9,7 +9,9 @@ import polars as pl
 
 from aliquot.core.evalset import EvalSet
 from aliquot.core.selection import Selection
+from aliquot.errors import OptionError
 from aliquot.estimation.proxies import standard_metric, usable
+from aliquot.io.inputs import DataLike, as_evalset
 from aliquot.report.figures.style import COLOURS, GREY, filled, new_figure
 from aliquot.sampling.pool import PoolSelection
 from aliquot.stats.arrays import FloatArray
@@ -17,8 +19,11 @@ from aliquot.stats.arrays import FloatArray
 _MOST_DOTS = 20_000  # items drawn; of more, evenly spread ones
 
 
-def selection_figure(selection: Selection, data: EvalSet, title: str | None = None) -> Any:
+def selection_figure(selection: Selection, data: DataLike | None = None, title: str | None = None) -> Any:
     """Draw all items faintly and the chosen ones over them; beside it the probabilities, where there are any."""
+    if data is None:
+        raise OptionError("a selection is drawn among all items: give the data, selection.plot(data=...)", "data")
+    data = as_evalset(data)
     known = selection.probability is not None
     figure, axes = new_figure(1, 2 if known else 1, width=5.2, height=4.2)
     axis, row_of = axes[0, 0], {item: row for row, item in enumerate(data.ids)}

@@ -55,11 +55,12 @@ def draw_curves(result: Simulation, measure: str, path: str | Path) -> None:
     save_figure(curves_figure(result, measure), Path(path))
 
 
-def curves_figure(result: Simulation, measure: str) -> Any:
-    """Draw one panel for each set; lines are labelled at their ends, colours and dashes differ."""
-    measured = list(dict.fromkeys(cell.measure for cell in result.cells))
-    if measure not in measured:
-        raise unknown_name("measure", measure, measured, "it must be among those that were replayed")
+def curves_figure(result: Simulation, measure: str | None = None) -> Any:
+    """Draw one panel for each set, by default of `spa_full`; lines are labelled at their ends."""
+    measures = list(dict.fromkeys(cell.measure for cell in result.cells))
+    measure = measure or ("spa_full" if "spa_full" in measures else measures[0])
+    if measure not in measures:
+        raise unknown_name("measure", measure, measures, "it must be among those that were replayed")
     sets = list(dict.fromkeys(cell.data for cell in result.cells))
     panels = [lines_of([cell for cell in result.cells if cell.data == data and cell.asked], measure) for data in sets]
     columns = min(_COLUMNS, len(sets))

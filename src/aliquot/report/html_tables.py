@@ -1,0 +1,216 @@
+"""Views as HTML tables: the one renderer of notebooks and of the report page.
+
+Markup has classes and no styles: notebooks and the page bring their own style sheets. Columns of rank 2 and more have
+the class `wide`, which a narrow screen hides.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from aliquot.core import escape
+from aliquot.core.escape import Html
+from aliquot.core.view import Column, View
+from aliquot.report import drawings
+
+_WIDE_RANK = 2  # columns from this rank on are hidden on narrow screens
+_MAX_FOLDED = 1000  # rows of a folded rest: a page stays small
+_MAX_NAME = 80  # letters of a name
+_LONG_NAME = 24  # letters from which a column of names has a minimal width
+
+
+def shorten_name(name: str) -> str:
+    """Return a name on one line; one that is longer than a table can hold loses its middle.
+
+    >>> len(shorten_name("x" * 300))
+    80
+    """
+    text = escape.one_line(name)
+    if len(text) <= _MAX_NAME:
+        return text
+    half = _MAX_NAME // 2
+    return f"{text[: half - 1]}…{text[-half:]}"
+
+
+def write_name(name: str) -> Html:
+    """Return a name as HTML, its direction of writing apart from that of the text around it."""
+    return Html(f"<bdi>{escape.html(shorten_name(name))}</bdi>")
+
+
+@dataclass(frozen=True)
+class TableStyle:
+    """How a page writes tables.
+
+    Attributes:
+        write_name: Writes what identifies a row, such as a system.
+        write_text: Writes a sentence.
+        max_rows: Rows that are shown.
+        max_columns: Columns that are shown; those of the highest rank are left out first.
+        folds: Whether the other rows are folded away below the table; otherwise they are left out.
+    """
+
+    write_name: Callable[[str], str] = write_name
+    write_text: Callable[[str], str] = escape.html
+    max_rows: int = 20
+    max_columns: int = 12
+    folds: bool = False
+
+
+def render_view(view: View, style: TableStyle | None = None) -> Html:
+    """Return a view as HTML: its paragraphs, its table, and what the table leaves out.
+
+    >>> page = render_view(View("x", [{"system": "<A>", "n": 3}], [Column("system", kind="name"), Column("n")]))
+    >>> print(page[page.index("<tbody>") :])
+    <tbody><tr><th scope="row"><bdi>&lt;A&gt;</bdi></th><td class="num">3</td></tr></tbody></table></div>
+    """
+    style = style or TableStyle()
+    parts = [_paragraph(text, style, "intro") for text in view.intro]
+    if view.rows and view.columns:
+        parts.append(_render_table(view, style))
+        parts.append(_paragraph(view.caption, style, "caption") if view.caption else "")
+    return Html("".join(parts))
+
+
+def render_notes(notes: Iterable[object], style: TableStyle | None = None) -> Html:
+    """Return a result's notes, folded away; nothing where there are none."""
+    style = style or TableStyle()
+    texts = [_spell_code(style.write_text(str(note))) for note in notes]
+    if not texts:
+        return Html()
+    items = "".join(f'<li dir="auto">{text}</li>' for text in texts)
+    summary = f"{len(texts)} note{'s' * (len(texts) != 1)}"
+    return Html(f'<details class="notes"><summary>{summary}</summary><ul>{items}</ul></details>')
+
+
+def _paragraph(text: str, style: TableStyle, kind: str) -> str:
+    lines = (_spell_code(style.write_text(line)) for line in text.split("\n"))
+    return "".join(f'<p class="{kind}">{line}</p>' for line in lines)
+
+
+def _spell_code(html: str) -> str:
+    """Set parameters in backticks as code."""
+    return re.sub(r"`([^`<>]+)`", r"<code>\1</code>", html)
+
+
+def _render_table(view: View, style: TableStyle) -> str:
+    columns, hidden = _choose_columns(view, style.max_columns)
+    rows = _choose_rows(view, style)
+    writer = _TableWriter(view, columns, style)
+    parts = [writer.table(rows)]
+    rest = [row for row in range(len(view.rows)) if row not in set(rows)]
+    if rest and style.folds:
+        more = writer.table(rest[:_MAX_FOLDED])
+        parts.append(f"<details><summary>{len(rest)} more rows</summary>{more}</details>")
+    left_out = [f"{len(rows)} of {len(view.rows)} rows"] if rest and not style.folds else []
+    left_out += [f"{len(hidden)} more columns"] if hidden else []
+    if left_out:
+        parts.append(f'<p class="caption">{" and ".join(left_out)}: to_frame()</p>')
+    return "".join(parts)
+
+
+def _choose_columns(view: View, limit: int) -> tuple[list[Column], list[Column]]:
+    """Return the columns that are shown and those left out: first empty ones, then those of the highest rank."""
+    filled = [
+        column
+        for column in view.columns
+        if column.kind in ("name", "bar") or any(column.cell(value) not in ("", "-") for value in _values(view, column))
+    ]
+    ranked = sorted(range(len(filled)), key=lambda place: (filled[place].rank, place))
+    shown = [filled[place] for place in sorted(ranked[:limit])]
+    return shown, [column for column in filled if column not in shown]
+
+
+def _choose_rows(view: View, style: TableStyle) -> list[int]:
+    """Return the rows that are shown: the first ones, or those that matter most."""
+    rows = list(range(len(view.rows)))
+    if len(rows) > style.max_rows and view.importance is not None:
+        weights = [-math.inf if math.isnan(value) else value for value in map(float, view.values(view.importance))]
+        rows.sort(key=lambda row: -weights[row])
+    return sorted(rows[: style.max_rows])
+
+
+def _values(view: View, column: Column) -> list[Any]:
+    return [column.value(row) for row in view.rows]
+
+
+class _TableWriter:
+    """Writes rows of a view; axes of bars are those of the whole column."""
+
+    def __init__(self, view: View, columns: Sequence[Column], style: TableStyle) -> None:
+        self.view, self.columns, self.style = view, columns, style
+        self.sections = None if view.section is None else view.values(view.section)
+        self.axes = {place: _bar_axis(view, column) for place, column in enumerate(columns) if column.kind == "bar"}
+
+    def table(self, rows: Sequence[int]) -> str:
+        """Return a table of these rows."""
+        title = f"<caption>{_spell_code(self.style.write_text(self.view.title))}</caption>" if self.view.title else ""
+        head = "".join(self._head(place, column) for place, column in enumerate(self.columns))
+        head = f"<thead><tr>{head}</tr></thead>" if any(column.header for column in self.columns) else ""
+        body = "".join(self._row(row, rows[place - 1] if place else None) for place, row in enumerate(rows))
+        label = escape.html(self.view.title or self.view.name)
+        return (
+            f'<div class="scroll" tabindex="0" role="group" aria-label="{label}">'
+            f"<table>{title}{head}<tbody>{body}</tbody></table></div>"
+        )
+
+    def _head(self, place: int, column: Column) -> str:
+        text = self.style.write_text(column.header)
+        axis = self.axes.get(place)
+        if axis is not None:
+            text = f'<span class="hidden">drawn</span>{drawings.draw_axis(axis)}'
+        is_long = column.kind == "name" and any(
+            len(column.cell(value)) > _LONG_NAME for value in _values(self.view, column)
+        )
+        classes = ' class="long"' if is_long else _classes(column)
+        return f'<th scope="col"{classes}>{text}</th>'
+
+    def _row(self, row: int, before: int | None) -> str:
+        starts = self.sections is not None and before is not None and self.sections[row] != self.sections[before]
+        cells = "".join(self._cells(row))
+        return f'<tr class="first">{cells}</tr>' if starts else f"<tr>{cells}</tr>"
+
+    def _cells(self, row: int) -> Iterator[str]:
+        has_name = False
+        for place, column in enumerate(self.columns):
+            tag, scope = ("td", "") if has_name or column.kind != "name" else ("th", ' scope="row"')
+            has_name |= column.kind == "name"
+            yield f"<{tag}{scope}{_classes(column)}>{self._content(row, place, column)}</{tag}>"
+
+    def _content(self, row: int, place: int, column: Column) -> str:
+        value = column.value(self.view.rows[row])
+        axis = self.axes.get(place)
+        if axis is not None and value is not None:
+            low, middle, high = (math.nan if end is None else float(end) for end in value)
+            return drawings.draw_interval(axis, low, middle, high, self._shade(row))
+        if isinstance(value, Html):
+            return value
+        text = column.cell(value)
+        if column.kind == "name":
+            return self.style.write_name(text)
+        return self.style.write_text(text) if column.kind == "text" else escape.html(text)
+
+    def _shade(self, row: int) -> str:
+        """Sections take turns in two looks, so that their borders are seen in the picture, too."""
+        if self.sections is None:
+            return ""
+        order = list(dict.fromkeys(self.sections))
+        return "even" if order.index(self.sections[row]) % 2 else "odd"
+
+
+def _classes(column: Column) -> str:
+    kind = {"bar": "draw", "name": "", "text": ""}.get(column.kind, "num")
+    names = " ".join(name for name in (kind, "wide" if column.rank >= _WIDE_RANK and kind != "draw" else "") if name)
+    return f' class="{names}"' if names else ""
+
+
+def _bar_axis(view: View, column: Column) -> drawings.Axis | None:
+    """Return the axis of a column of intervals; None for one of drawings."""
+    intervals = [value for value in _values(view, column) if value is not None]
+    if any(isinstance(value, Html) for value in intervals):
+        return None
+    ends = [float(end) for interval in intervals for end in interval if end is not None]
+    return drawings.make_axis(ends, tight=True)
