@@ -364,7 +364,7 @@ TABLES = {
         "item,system,BLEU,COMET\n1,A,1,2\n1,A,1,3\n", "row 2", "item 1", "system A", "COMET", "row 1", "keep one"
     ),
     "an item with two wide rows": table(
-        "item,A,B\n1,1,2\n2,1,2\n1,3,4\n", "t.csv row 3", "item 1", "two rows", options=("--wide", "systems")
+        "item,A,B\n1,1,2\n2,1,2\n1,3,4\n", "t.csv row 3", "item 1", "two rows", options=("--read", "wide=systems")
     ),
     "a value that is a word": table(
         LONG + "1,A,BLEU,1\n1,B,BLEU,high\n", "row 2", "'high'", "column 'value'", "not a number", "leave it empty"
@@ -389,20 +389,20 @@ TABLES = {
     "systems or metrics?": table("item,A,B\n1,1,2\n", "'A', 'B'", "--wide systems", "--wide metrics"),
     "no numbers at all": table("item,system,remark\n1,A,nice\n", "'remark'", "numbers"),
     "no score columns": table("item,system\n1,A\n", "no column holds scores", "'item', 'system'"),
-    "bad --wide": table("item,A\n1,1\n", "--wide", "'system'", "did you mean 'systems'", options=("--wide", "system")),
-    "bad --columns": table(LONG + "1,A,m,1\n", "--columns 'item'", "role=column", options=("--columns", "item")),
+    "bad wide": table("item,A\n1,1\n", "wide", "'system'", "did you mean 'systems'", options=("--read", "wide=system")),
+    "bad --read": table(LONG + "1,A,m,1\n", "--read item", "'item' has no key", options=("--read", "item")),
     "--columns with an unknown role": table(
-        LONG + "1,A,m,1\n", "'itm'", "did you mean 'item'", "--columns", options=("--columns", "itm=item")
+        LONG + "1,A,m,1\n", "'itm'", "did you mean 'item'", "--read", options=("--read", "itm=item")
     ),
     "--columns with an unknown column": table(
         LONG + "1,A,m,1\n",
         "t.csv",
         "unknown column 'points'",
         "'metric', 'value'",
-        options=("--columns", "value=points"),
+        options=("--read", "value=points"),
     ),
     "--columns with one column twice": table(
-        LONG + "1,A,m,1\n", "'value'", "--columns", options=("--columns", "item=value,value=value")
+        LONG + "1,A,m,1\n", "'value'", options=("--read", "item=value,value=value")
     ),
     "a Parquet table of booleans": table(
         parquet(pl.DataFrame({"item": [1], "system": ["A"], "value": [True]})),
@@ -444,7 +444,7 @@ def test_broken_table(case, tmp_path, capsys):
 
 
 def mqm(content: str, *says: str, weights: str | None = None) -> Case:
-    options = () if weights is None else ("--mqm-weights", weights)
+    options = () if weights is None else ("--read", f"mqm-weights={weights}")
     return Case(content, says, "mqm.tsv", (*CONVERT, *options))
 
 
@@ -464,8 +464,8 @@ PUBLISHED = {
     ),
     "MQM, a header only": mqm(MQM_HEADER, "mqm.tsv", "header", "no rows"),
     "MQM, only controls": mqm(MQM_HEADER + MQM_ROW.replace("Major", "HOTW-test"), "mqm.tsv", "HOTW"),
-    "MQM weight misspelt": mqm(MQM_HEADER + MQM_ROW, "--mqm-weights", "'mayor'", "'major'", weights="mayor=5"),
-    "MQM weight without number": mqm(MQM_HEADER + MQM_ROW, "--mqm-weights", "'major'", "major=5", weights="major"),
+    "MQM weight misspelt": mqm(MQM_HEADER + MQM_ROW, "mqm-weights", "'mayor'", "'major'", weights="mayor=5"),
+    "MQM weight without number": mqm(MQM_HEADER + MQM_ROW, "'major'", "major=5", weights="major"),
     "MQM weight NaN": mqm(MQM_HEADER + MQM_ROW, "--mqm-weights", "major=nan", weights="major=nan"),
     "MQM weight infinite": mqm(MQM_HEADER + MQM_ROW, "--mqm-weights", "major=inf", weights="major=inf"),
     "SummEval without model_id": Case(summary(model_id=None), ("data.jsonl line 2", "'model_id'", "missing")),
@@ -528,9 +528,9 @@ PUBLISHED = {
         {"sources/readme": "", "system-outputs/en-de/A.txt": "a\n"}, "wmt", "sources/", "mt-metrics-eval"
     ),
     "WMT, unknown pair": mtme(
-        folder(), "unknown language pair 'en-dd'", "did you mean 'en-de'", options=("--pair", "en-dd")
+        folder(), "unknown language pair 'en-dd'", "did you mean 'en-de'", options=("--read", "pair=en-dd")
     ),
-    "WMT, several pairs": mtme(SEVERAL_PAIRS, "wmt", "2 language pairs", "'en-cs', 'en-de'", "--pair"),
+    "WMT, several pairs": mtme(SEVERAL_PAIRS, "wmt", "2 language pairs", "'en-cs', 'en-de'", "pair"),
 }
 
 

@@ -13,7 +13,8 @@ from tests.cli.conftest import Call
 from typer.core import TyperGroup, TyperOption
 
 import aliquot as al
-from aliquot.cli.main import VERBS, StrictCommand, build
+from aliquot.cli.commands import Command
+from aliquot.cli.main import VERBS, build
 from aliquot.errors import OptionError
 
 
@@ -152,6 +153,6 @@ def test_every_command_refuses_and_every_option_of_judgments_repeats(verb: str) 
     assert isinstance(root, TyperGroup)
     command = root.commands[verb]
     for each in command.commands.values() if isinstance(command, TyperGroup) else [command]:
-        assert isinstance(each, StrictCommand)
+        assert isinstance(each, Command)
         options = [option for option in each.params if isinstance(option, TyperOption)]
         assert all(option.multiple for option in options if "-j" in option.opts)

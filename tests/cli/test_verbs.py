@@ -87,9 +87,9 @@ def test_help_of_each_verb(aliquot, verb):
 
 
 @pytest.mark.parametrize("verb", ["inspect", "convert"])
-@pytest.mark.parametrize("option", ["--human", "--systems", "--exclude", "--json", "--format", "--columns", "--pair"])
+@pytest.mark.parametrize("option", ["--human", "--systems", "--exclude", "--json", "--format", "--read"])
 def test_common_options(aliquot, verb, option):
-    assert option in aliquot(verb, "--help")
+    assert option in aliquot(verb, "--help-all")
 
 
 def python(code: str, *arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
@@ -262,7 +262,7 @@ def test_convert_to_tables(aliquot, tmp_path, path, campaign, name):
 
 
 def test_convert_to_a_wmt_folder_and_back(aliquot, tmp_path, path, campaign):
-    aliquot("convert", path, tmp_path / "wmt", "--pair", "xx-yy")
+    aliquot("convert", path, tmp_path / "wmt", "--read", "pair=xx-yy")
     assert (tmp_path / "wmt" / "sources" / "xx-yy.txt").read_text().count("\n") == 40
     aliquot("convert", tmp_path / "wmt", tmp_path / "back.jsonl")
     back = load(tmp_path / "back.jsonl")
@@ -293,12 +293,8 @@ def test_convert_a_table_with_all_its_options(aliquot, tmp_path):
         "convert",
         tmp_path / "t.csv",
         tmp_path / "o.jsonl",
-        "--columns",
-        "item=nr",
-        "--wide",
-        "systems",
-        "--score-name",
-        "TER",
+        "--read",
+        "item=nr,wide=systems,score-name=TER",
         "--lower-is-better",
         "TER",
         "--human",
@@ -310,10 +306,33 @@ def test_convert_a_table_with_all_its_options(aliquot, tmp_path):
     assert data.human == "TER"
 
 
+def test_old_spellings_work_and_a_note_names_the_new_ones(aliquot, tmp_path, capsys):
+    (tmp_path / "t.csv").write_text("nr,A,B\n1,0.5,0.6\n2,0.7,\n")
+    assert (
+        run(
+            [
+                "convert",
+                str(tmp_path / "t.csv"),
+                str(tmp_path / "old.jsonl"),
+                "--columns",
+                "item=nr",
+                "--wide",
+                "systems",
+            ]
+        )
+        == 0
+    )
+    notes = capsys.readouterr().err
+    assert "note: --columns is now --read\n" in notes
+    assert "note: --wide is now --read wide=WHAT\n" in notes
+    aliquot("convert", tmp_path / "t.csv", tmp_path / "new.jsonl", "--read", "item=nr,wide=systems")
+    assert (tmp_path / "old.jsonl").read_bytes() == (tmp_path / "new.jsonl").read_bytes()
+
+
 def test_convert_mqm_with_weights(aliquot, tmp_path):
     header = "system\tdoc\tdoc_id\tseg_id\trater\tsource\ttarget\tcategory\tseverity\n"
     (tmp_path / "m.tsv").write_text(header + "A\td\t1\t1\tr\ts\tt\tAccuracy/Addition\tMajor\n")
-    aliquot("convert", tmp_path / "m.tsv", tmp_path / "o.jsonl", "--mqm-weights", "major=10")
+    aliquot("convert", tmp_path / "m.tsv", tmp_path / "o.jsonl", "--read", "mqm-weights=major=10")
     assert load(tmp_path / "o.jsonl").scores["human"].item() == -10.0
 
 

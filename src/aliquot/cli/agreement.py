@@ -17,7 +17,7 @@ from rich.text import Text
 from aliquot.annotation.agreement import SPAN_MEASURES, agreement
 from aliquot.annotation.agreement_result import PAIR_MEASURES, TABLES, Agreement, pair_matrix, with_margins
 from aliquot.annotation.coefficients import MEASURES
-from aliquot.cli import ALL_ROWS, common, render
+from aliquot.cli import ALL_ROWS, common, options, render
 from aliquot.errors import unknown_name
 from aliquot.stats.annotator_model import TRUST_VARIANTS
 
@@ -28,10 +28,10 @@ PICTURES = ("pairs", "annotators")
 
 
 def run(
-    data: common.DataArgument,
+    data: options.DataArgument,
     judgments: Annotated[
         list[Path] | None,
-        common.judgments_option(help="People's judgments, where DATA has none or others; may be repeated."),
+        options.judgments_option(help="People's judgments, where DATA has none or others; may be repeated."),
     ] = None,
     criterion: Annotated[str | None, _what("--criterion", metavar="NAME", help="Only this one.")] = None,
     by: Annotated[
@@ -78,15 +78,15 @@ def run(
     pair_measure: Annotated[
         str | None, typer.Option("--pair-measure", metavar="NAME", help="What the heat map shows, e.g. kappa.")
     ] = None,
-    systems: common.SystemsOption = None,
-    exclude: common.ExcludeOption = None,
-    format: common.FormatOption = None,  # noqa: A002
-    columns: common.ColumnsOption = None,
-    key: common.KeyOption = None,
-    seed: common.SeedOption = 0,
-    json: common.JsonOption = False,
-    all_rows: common.AllRowsOption = False,  # noqa: ARG001
-    output: common.OutputOption = None,
+    systems: options.SystemsOption = None,
+    exclude: options.ExcludeOption = None,
+    format: options.FormatOption = None,  # noqa: A002
+    columns: options.ColumnsOption = None,
+    key: options.KeyOption = None,
+    seed: options.SeedOption = 0,
+    json: options.JsonOption = False,
+    all_rows: options.AllRowsOption = False,  # noqa: ARG001
+    output: options.OutputOption = None,
 ) -> None:
     """Do my annotators agree, and which of them can I trust?
 

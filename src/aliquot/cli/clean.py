@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from aliquot.annotation.clean import Cleaned, clean
-from aliquot.cli import common, render
+from aliquot.cli import common, options, render
 from aliquot.core.evalset import EvalSet
 from aliquot.errors import OptionError, OutputError
 from aliquot.io.load import save
@@ -23,7 +23,7 @@ _SHOWN = 10
 
 
 def run(
-    data: common.DataArgument,
+    data: options.DataArgument,
     preset: Annotated[
         str | None,
         typer.Option("--preset", "-p", metavar="NAME", help="da_wmt, da_humeval, crowd or semantic_differential."),
@@ -48,17 +48,17 @@ def run(
         Path | None,
         typer.Option("--audit", metavar="FILE", help="Write the audit: .json all of it, a table the annotators."),
     ] = None,
-    plot: common.PlotOption = None,
-    human: common.HumanOption = None,
-    systems: common.SystemsOption = None,
-    exclude: common.ExcludeOption = None,
-    format: common.FormatOption = None,  # noqa: A002
-    columns: common.ColumnsOption = None,
-    key: common.KeyOption = None,
-    mqm_weights: common.WeightsOption = None,
-    json: common.JsonOption = False,
-    all_rows: common.AllRowsOption = False,  # noqa: ARG001
-    output: common.OutputOption = None,
+    plot: options.PlotOption = None,
+    human: options.HumanOption = None,
+    systems: options.SystemsOption = None,
+    exclude: options.ExcludeOption = None,
+    format: options.FormatOption = None,  # noqa: A002
+    columns: options.ColumnsOption = None,
+    key: options.KeyOption = None,
+    mqm_weights: options.WeightsOption = None,
+    json: options.JsonOption = False,
+    all_rows: options.AllRowsOption = False,  # noqa: ARG001
+    output: options.OutputOption = None,
 ) -> None:
     """Which judgments should not count, and what does leaving them out change?
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from aliquot.cli import collect_files, collect_live, common, render
+from aliquot.cli import collect_files, collect_live, common, options, render
 from aliquot.cli.collect_options import (
     AnnotatorsOption,
     CampaignArgument,
@@ -42,7 +42,7 @@ _ADAPTIVE = "Decide while people judge"
 
 @app.command()
 def new(
-    data: common.DataArgument,
+    data: options.DataArgument,
     output: Annotated[
         str, typer.Option("-o", "--output", metavar="FILE", help="The new campaign: a file, or a PostgreSQL URL.")
     ],
@@ -81,13 +81,13 @@ def new(
             "--budget", "-b", metavar="N", help="Cells at the most, or a share (30%).", rich_help_panel=_ADAPTIVE
         ),
     ] = None,
-    systems: common.SystemsOption = None,
-    exclude: common.ExcludeOption = None,
-    format: common.FormatOption = None,  # noqa: A002
-    columns: common.ColumnsOption = None,
-    pair: common.PairOption = None,
-    seed: common.SeedOption = 0,
-    json: common.JsonOption = False,
+    systems: options.SystemsOption = None,
+    exclude: options.ExcludeOption = None,
+    format: options.FormatOption = None,  # noqa: A002
+    columns: options.ColumnsOption = None,
+    pair: options.PairOption = None,
+    seed: options.SeedOption = 0,
+    json: options.JsonOption = False,
 ) -> None:
     """Make a campaign of data, a selection and a protocol.
 
@@ -176,7 +176,7 @@ def serve(
 
 
 @app.command()
-def status(campaign: CampaignArgument, json: common.JsonOption = False, output: common.OutputOption = None) -> None:
+def status(campaign: CampaignArgument, json: options.JsonOption = False, output: options.OutputOption = None) -> None:
     """Who did how much, how fast, and when will it be finished?
 
     Example: aliquot collect status campaign.db
@@ -269,7 +269,7 @@ def links(
     revoke: Annotated[
         str | None, typer.Option("--revoke", metavar="NAME", help="Withdraw this annotator's link.")
     ] = None,
-    json: common.JsonOption = False,
+    json: options.JsonOption = False,
 ) -> None:
     """Print the links, withdraw one, or make new ones.
 
@@ -328,7 +328,7 @@ def add(
 
 
 @app.command()
-def check(campaign: CampaignArgument, json: common.JsonOption = False, output: common.OutputOption = None) -> None:
+def check(campaign: CampaignArgument, json: options.JsonOption = False, output: options.OutputOption = None) -> None:
     """Prove that the file is whole and the judgments are what the log of events says; exit code 1 where they are not.
 
     Example: aliquot collect check campaign.db
@@ -356,8 +356,8 @@ def check(campaign: CampaignArgument, json: common.JsonOption = False, output: c
 @app.command()
 def protocols(
     name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Print this preset, or check this file.")] = None,
-    json: common.JsonOption = False,
-    output: common.OutputOption = None,
+    json: options.JsonOption = False,
+    output: options.OutputOption = None,
 ) -> None:
     """List the presets, or print one as TOML to start your own from.
 

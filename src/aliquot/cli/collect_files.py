@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from aliquot.cli import common, render
+from aliquot.cli import common, options, render
 from aliquot.cli.collect_options import (
     AnnotatorsOption,
     ItemsOption,
@@ -29,7 +29,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def sheets(
-    data: common.DataArgument,
+    data: options.DataArgument,
     output: Annotated[
         Path, typer.Option("-o", "--output", metavar="FOLDER", help="A folder for the sheets and the key.")
     ],
@@ -40,12 +40,12 @@ def sheets(
     pairs: PairsOption = "balanced",
     unit_items: ItemsOption = 10,
     skip_missing: SkipOption = False,
-    systems: common.SystemsOption = None,
-    exclude: common.ExcludeOption = None,
-    format: common.FormatOption = None,  # noqa: A002
-    columns: common.ColumnsOption = None,
-    pair: common.PairOption = None,
-    seed: common.SeedOption = 0,
+    systems: options.SystemsOption = None,
+    exclude: options.ExcludeOption = None,
+    format: options.FormatOption = None,  # noqa: A002
+    columns: options.ColumnsOption = None,
+    pair: options.PairOption = None,
+    seed: options.SeedOption = 0,
 ) -> None:
     """Write blinded, shuffled sheets (.xlsx and .csv) for each annotator, and a key.
 
@@ -107,7 +107,7 @@ def read(
 
 
 def write(
-    data: common.DataArgument,
+    data: options.DataArgument,
     output: Annotated[Path, typer.Option("-o", "--output", metavar="FOLDER", help="A folder for the files.")],
     tool: Annotated[str, typer.Option("--for", metavar="TOOL", help="pearmut, appraise, label-studio or potato.")],
     selection: SelectionOption = None,
@@ -116,12 +116,12 @@ def write(
     per_output: PerOutputOption = 1,
     unit_items: ItemsOption = 10,
     skip_missing: SkipOption = False,
-    systems: common.SystemsOption = None,
-    exclude: common.ExcludeOption = None,
-    format: common.FormatOption = None,  # noqa: A002
-    columns: common.ColumnsOption = None,
-    pair: common.PairOption = None,
-    seed: common.SeedOption = 0,
+    systems: options.SystemsOption = None,
+    exclude: options.ExcludeOption = None,
+    format: options.FormatOption = None,  # noqa: A002
+    columns: options.ColumnsOption = None,
+    pair: options.PairOption = None,
+    seed: options.SeedOption = 0,
 ) -> None:
     """Write the campaign for another annotation tool, blind, and a key.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from aliquot.cli import common, render
+from aliquot.cli import common, options, render
 from aliquot.cli.collect_options import CampaignArgument, naming_damage, open_campaign
 
 if TYPE_CHECKING:
@@ -124,21 +124,21 @@ def rehearse(
     ] = 0.06,
     careless: Annotated[float, typer.Option("--careless", help="Share who answer at random.")] = 0.1,
     dropouts: Annotated[float, typer.Option("--dropouts", help="Share who leave before the end.")] = 0.1,
-    seconds_per_judgment: common.SecondsPerJudgmentOption = None,
+    seconds_per_judgment: options.SecondsPerJudgmentOption = None,
     like: Annotated[
         Path | None, typer.Option("--like", metavar="FILE", help="Past judgments: noise, severity and pace as there.")
     ] = None,
-    hourly: common.HourlyOption = None,
+    hourly: options.HourlyOption = None,
     currency: Annotated[
-        str | None, typer.Option("--currency", help="Of that money.", rich_help_panel=common.COSTS)
+        str | None, typer.Option("--currency", help="Of that money.", rich_help_panel=options.COSTS)
     ] = None,
     replays: Annotated[int, typer.Option("--replays", help="How often the work is judged anew, for power.")] = 10,
     at_once: Annotated[
         bool, typer.Option("--at-once", help="All call the server at the same time: a load test.")
     ] = False,
-    seed: common.SeedOption = 0,
-    json: common.JsonOption = False,
-    output: common.OutputOption = None,
+    seed: options.SeedOption = 0,
+    json: options.JsonOption = False,
+    output: options.OutputOption = None,
 ) -> None:
     """Let simulated people judge a copy of the campaign, and see what it would take and give.
 

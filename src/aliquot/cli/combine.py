@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 
 from aliquot.annotation.combine import Combined, combine
-from aliquot.cli import common, render
+from aliquot.cli import common, options, render
 from aliquot.io.formats import tables
 from aliquot.io.load import save
 
@@ -20,7 +20,7 @@ _SHOWN = 10
 
 
 def run(
-    data: common.DataArgument,
+    data: options.DataArgument,
     method: Annotated[
         str, typer.Option("--method", "-m", metavar="SPEC", help="mean, median, trimmed, majority or dawid_skene.")
     ] = "mean",
@@ -58,17 +58,17 @@ def run(
     queue: Annotated[
         Path | None, typer.Option("--queue", metavar="FILE", help="Write the outputs that experts should decide.")
     ] = None,
-    human: common.HumanOption = None,
-    systems: common.SystemsOption = None,
-    exclude: common.ExcludeOption = None,
-    format: common.FormatOption = None,  # noqa: A002
-    columns: common.ColumnsOption = None,
-    key: common.KeyOption = None,
-    mqm_weights: common.WeightsOption = None,
-    seed: common.SeedOption = 0,
-    json: common.JsonOption = False,
-    all_rows: common.AllRowsOption = False,  # noqa: ARG001
-    output: common.OutputOption = None,
+    human: options.HumanOption = None,
+    systems: options.SystemsOption = None,
+    exclude: options.ExcludeOption = None,
+    format: options.FormatOption = None,  # noqa: A002
+    columns: options.ColumnsOption = None,
+    key: options.KeyOption = None,
+    mqm_weights: options.WeightsOption = None,
+    seed: options.SeedOption = 0,
+    json: options.JsonOption = False,
+    all_rows: options.AllRowsOption = False,  # noqa: ARG001
+    output: options.OutputOption = None,
 ) -> None:
     """What do all the judgments on an output come to?
 

@@ -6,16 +6,16 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, TypedDict, Unpack, overload
+from typing import Any, overload
 
 import msgspec
 import polars as pl
-import typer
 
-from aliquot.cli import ALL_ROWS, NOTES
-from aliquot.cli.options import spell_options
+from aliquot.cli import NOTES
+from aliquot.cli.commands import spell_options
+from aliquot.cli.options import Reading
 from aliquot.cli.render import busy
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import Judgments
@@ -23,130 +23,9 @@ from aliquot.core.result import plain
 from aliquot.errors import OptionError, OutputError, unknown_name
 from aliquot.io import load as io_load
 from aliquot.io.formats import tables
-from aliquot.io.formats.mqm import MQMWeights
-from aliquot.io.formats.table_columns import parse_columns
 from aliquot.io.journal import journal_path
-from aliquot.io.overwrite import claim_stdout, register_output
+from aliquot.io.overwrite import register_output
 from aliquot.io.writing import require_writable_path, resolve_ending, write_bytes
-
-_READING = "Reading the data"
-
-
-def _not_negative(seed: int) -> int:
-    if seed < 0:
-        raise typer.BadParameter(f"{seed} is negative; choose 0 or more")
-    return seed
-
-
-def _printed_alone(json: bool) -> bool:
-    if json:
-        claim_stdout("--json")
-    return json
-
-
-def _all_rows(wanted: bool) -> bool:
-    if wanted:
-        ALL_ROWS.append(True)
-    return wanted
-
-
-AllRowsOption = Annotated[bool, typer.Option("--all-rows", callback=_all_rows, help="Show every row of long tables.")]
-DataArgument = Annotated[
-    str, typer.Argument(metavar="DATA", help="A file, a folder, '-' for standard input, or a name like wmt23/en-de.")
-]
-HumanOption = Annotated[str | None, typer.Option("--human", metavar="NAME", help="The score that people gave.")]
-CriterionOption = Annotated[
-    str | None, typer.Option("--criterion", metavar="NAME", help="Which of several criteria that people judged.")
-]
-judgments_option = partial(typer.Option, "--judgments", "-j", metavar="FILE")
-"""The option of judgment files: every verb that has it takes several."""
-SystemsOption = Annotated[
-    str | None, typer.Option("--systems", metavar="A,B", help="Keep only these systems.", rich_help_panel=_READING)
-]
-ExcludeOption = Annotated[
-    str | None, typer.Option("--exclude", metavar="A,B", help="Leave these systems out.", rich_help_panel=_READING)
-]
-SeedOption = Annotated[int, typer.Option("--seed", callback=_not_negative, help="Same seed, same result.")]
-JsonOption = Annotated[
-    bool, typer.Option("--json", callback=_printed_alone, help="Print one JSON document and nothing else.")
-]
-OutputOption = Annotated[
-    Path | None,
-    typer.Option("-o", "--output", metavar="FILE", help="Write the result here, whole or not at all; '-' prints it."),
-]
-PlotOption = Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="Draw it, too: .svg, .png or .pdf.")]
-FormatOption = Annotated[
-    str | None,
-    typer.Option(
-        "--format",
-        metavar="NAME",
-        rich_help_panel=_READING,
-        help="items, mtme, mqm, table, pearmut, appraise, label-studio, ...; told by content when not given.",
-    ),
-]
-InputFormatOption = Annotated[
-    str | None,
-    typer.Option(
-        "--input-format",
-        metavar="NAME",
-        rich_help_panel=_READING,
-        help="items, mtme, mqm, table, pearmut, appraise, label-studio, ...; told by content when not given.",
-    ),
-]
-LowerOption = Annotated[
-    str | None,
-    typer.Option("--lower-is-better", metavar="A,B", help="Scores to flip on loading.", rich_help_panel=_READING),
-]
-ColumnsOption = Annotated[
-    str | None,
-    typer.Option(
-        "--columns",
-        metavar="ROLE=NAME,...",
-        rich_help_panel=_READING,
-        help="Which column is which in a table, e.g. item=segment,value=points.",
-    ),
-]
-WideOption = Annotated[
-    str | None,
-    typer.Option("--wide", metavar="WHAT", rich_help_panel=_READING, help="Table columns are 'systems' or 'metrics'."),
-]
-ScoreNameOption = Annotated[
-    str | None,
-    typer.Option("--score-name", metavar="NAME", rich_help_panel=_READING, help="Name of a table's unnamed score."),
-]
-PairOption = Annotated[
-    str | None,
-    typer.Option("--pair", metavar="en-de", rich_help_panel=_READING, help="Language pair of a WMT folder."),
-]
-WeightsOption = Annotated[
-    str | None,
-    typer.Option(
-        "--mqm-weights", metavar="major=5,...", rich_help_panel=_READING, help="What errors cost in an MQM file."
-    ),
-]
-
-KeyOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--key",
-        metavar="FILE",
-        rich_help_panel=_READING,
-        help="What opaque ids of judgments stand for: cell, item, system.",
-    ),
-]
-
-COSTS = "Time and money"
-SecondsPerItemOption = Annotated[
-    float | None,
-    typer.Option("--seconds-per-item", help="All outputs of an item, once.", rich_help_panel=COSTS),
-]
-SecondsPerJudgmentOption = Annotated[
-    float | None, typer.Option("--seconds-per-judgment", help="One output, once.", rich_help_panel=COSTS)
-]
-HourlyOption = Annotated[
-    float | None, typer.Option("--hourly", help="What an annotator's hour costs.", rich_help_panel=COSTS)
-]
-CurrencyOption = Annotated[str, typer.Option("--currency", help="Of that money.", rich_help_panel=COSTS)]
 
 
 def names(text: str | None) -> list[str]:
@@ -154,71 +33,63 @@ def names(text: str | None) -> list[str]:
     return [name.strip() for name in (text or "").split(",") if name.strip()]
 
 
-class Reading(TypedDict, total=False):
-    """The options on how to read files, as the command line gives them."""
-
-    human: str | None
-    systems: str | None
-    exclude: str | None
-    format: str | None
-    lower_is_better: str | None
-    columns: str | None
-    wide: str | None
-    score_name: str | None
-    answer: str | None
-    pair: str | None
-    mqm_weights: str | None
-    key: Path | None
-
-
-def load_data(data: str, sources_only: bool = False, /, **reading: Unpack[Reading]) -> EvalSet:
-    """Load as the common options say; `sources_only` accepts files in which no item has a system."""
+def load_data(data: str, reading: Reading | None = None, *, sources_only: bool = False, **options: Any) -> EvalSet:
+    """Load data as the options say; `sources_only` accepts files in which no item has a system."""
+    reading, others = _split_options(reading, options)
     with busy(f"reading {data}"):
-        evalset = io_load.load(data, **_options(reading), sources_only=sources_only)
+        evalset = io_load.load(data, **_load_arguments(reading), **others, sources_only=sources_only)
     return _chosen_systems(evalset, reading, sources_only=sources_only)
 
 
 @overload
 def load_with_judgments(
-    data: str, judgments: Sequence[Path] | None, /, **reading: Unpack[Reading]
+    data: str, judgments: Sequence[Path] | None, reading: Reading | None = None, **options: Any
 ) -> tuple[EvalSet, Judgments | None]: ...
 @overload
 def load_with_judgments(
-    data: str | None, judgments: Sequence[Path] | None, /, **reading: Unpack[Reading]
+    data: str | None, judgments: Sequence[Path] | None, reading: Reading | None = None, **options: Any
 ) -> tuple[EvalSet | None, Judgments | None]: ...
 def load_with_judgments(
-    data: str | None, judgments: Sequence[Path] | None, /, **reading: Unpack[Reading]
+    data: str | None, judgments: Sequence[Path] | None, reading: Reading | None = None, **options: Any
 ) -> tuple[EvalSet | None, Judgments | None]:
     """Load data and the judgments of files apart, as far as they are given; the options hold for all files."""
+    reading, others = _split_options(reading, options)
     if not judgments:
-        return None if data is None else load_data(data, **reading), None
-    options = _options(reading)
+        return None if data is None else load_data(data, reading, **others), None
+    arguments = _load_arguments(reading) | others
     with busy(f"reading {', '.join(map(str, judgments))}"):
         if data is None:
-            apart = {
-                name: options[name] for name in ("lower_is_better", "columns", "mqm_weights", "key") if name in options
-            }
-            return None, io_load.load_judgments(judgments, wide=reading.get("wide"), **apart)
-        options["human"] = None  # it may be the name of the score that the judgments become
-        evalset, judged = io_load.load_with_judgments(data, judgments, **options)
-    kept = _chosen_systems(evalset, reading)
-    out = set(evalset.systems) - set(kept.systems)  # judgments of unknown systems stay, so that they are reported
-    named = [name for name in judged.table["system"].unique() if name not in out]
-    return kept, judged.keep(systems=named) if out else judged
+            apart = ("lower_is_better", "columns", "mqm_weights", "key", "wide")
+            return None, io_load.load_judgments(
+                judgments, **{name: value for name, value in arguments.items() if name in apart}
+            )
+        arguments["human"] = None  # it may be the name of the score that the judgments become
+        evalset, judged = io_load.load_with_judgments(data, judgments, **arguments)
+    remaining = _chosen_systems(evalset, reading)
+    excluded = set(evalset.systems) - set(remaining.systems)  # unknown systems are kept, so that they are reported
+    systems = [name for name in judged.table["system"].unique() if name not in excluded]
+    return remaining, judged.keep(systems=systems) if excluded else judged
 
 
-def _options(reading: Reading) -> dict[str, Any]:
-    """Turn the options' texts into what the library takes."""
-    columns, weights = reading.get("columns"), reading.get("mqm_weights")
-    return {name: value for name, value in reading.items() if name not in ("systems", "exclude")} | {
-        "lower_is_better": names(reading.get("lower_is_better")),
-        "columns": parse_columns(columns) if columns else None,
-        "mqm_weights": MQMWeights.parse(weights) if weights else None,
+def _split_options(reading: Reading | None, options: dict[str, Any]) -> tuple[Reading, dict[str, Any]]:
+    """Part options into those of `Reading` and further arguments of `load`."""
+    own = {name: value for name, value in options.items() if name in Reading.__dataclass_fields__}
+    others = {name: value for name, value in options.items() if name not in own}
+    return (Reading(**own) if reading is None else replace(reading, **own)), others
+
+
+def _load_arguments(reading: Reading) -> dict[str, Any]:
+    """Return the arguments of `load` that the options stand for."""
+    return {
+        "human": reading.human,
+        "format": reading.format,
+        "lower_is_better": names(reading.lower_is_better),
+        **reading.rare_arguments,
     }
 
 
 def _chosen_systems(evalset: EvalSet, reading: Reading, *, sources_only: bool = False) -> EvalSet:
-    systems, exclude = reading.get("systems"), reading.get("exclude")
+    systems, exclude = reading.systems, reading.exclude
     if systems is not None:
         evalset = evalset.keep(systems=_known_systems(systems, evalset, "--systems"))
     if exclude is not None:

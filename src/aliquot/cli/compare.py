@@ -19,7 +19,7 @@ from aliquot.annotation.group_changes import GroupChanges
 from aliquot.annotation.preferences import Comparison
 from aliquot.annotation.side_by_side import PostEditing, Verification
 from aliquot.annotation.surveys import AffectScores, PoolReduction
-from aliquot.cli import common, render
+from aliquot.cli import common, options, render
 from aliquot.errors import OptionError
 from aliquot.io.formats.table_columns import parse_columns
 from aliquot.io.load import load
@@ -129,11 +129,11 @@ def run(
     ] = None,
     equal_variances: Annotated[bool, _group("--equal-variances", help="Student's t test, not Welch's.")] = False,
     draws: Annotated[int | None, typer.Option("--draws", max=10**6, help="Bootstrap draws (1000).")] = None,
-    plot: common.PlotOption = None,
-    seed: common.SeedOption = 0,
-    json: common.JsonOption = False,
-    all_rows: common.AllRowsOption = False,  # noqa: ARG001
-    output: common.OutputOption = None,
+    plot: options.PlotOption = None,
+    seed: options.SeedOption = 0,
+    json: options.JsonOption = False,
+    all_rows: options.AllRowsOption = False,  # noqa: ARG001
+    output: options.OutputOption = None,
 ) -> None:
     """Which system do people prefer, and do the questions they answered make sense?
 

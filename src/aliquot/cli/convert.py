@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from aliquot.cli import common, render
-from aliquot.core.evalset import EvalSet
+from aliquot.cli import common, options, render
 from aliquot.errors import OptionError
 from aliquot.io.formats import mtme
 from aliquot.io.load import save
 
 
 def run(
-    data: common.DataArgument,
+    data: options.DataArgument,
     out: Annotated[
         Path,
         typer.Argument(
@@ -26,21 +24,11 @@ def run(
             "'-' prints .jsonl.",
         ),
     ],
+    reading: options.Reading,
     what: Annotated[
         str, typer.Option("--what", help="For .csv and .tsv: 'scores' or 'judgments'.", metavar="WHAT")
     ] = "scores",
-    human: common.HumanOption = None,
-    systems: common.SystemsOption = None,
-    exclude: common.ExcludeOption = None,
-    format: common.FormatOption = None,  # noqa: A002
-    lower_is_better: common.LowerOption = None,
-    columns: common.ColumnsOption = None,
-    key: common.KeyOption = None,
-    wide: common.WideOption = None,
-    score_name: common.ScoreNameOption = None,
-    pair: common.PairOption = None,
-    mqm_weights: common.WeightsOption = None,
-    json: common.JsonOption = False,
+    json: options.JsonOption = False,
 ) -> None:
     """Turn data from any format that can be read into another.
 
@@ -50,24 +38,11 @@ def run(
     Example: aliquot convert mqm_newstest2021_ende.tsv newstest2021.jsonl.gz
     """
     common.require_writable(out, or_folder=True)
-    read = partial(
-        common.load_data,
-        data,
-        human=human,
-        systems=systems,
-        exclude=exclude,
-        format=format,
-        lower_is_better=lower_is_better,
-        columns=columns,
-        key=key,
-        wide=wide,
-        score_name=score_name,
-        mqm_weights=mqm_weights,
-    )
+    pair = reading.rare_arguments.get("pair")
     if pair is None and out.is_dir() and Path(data).is_dir() and mtme.looks_like(Path(data)):
-        written = _convert_all(Path(data), out, read)
+        written = _convert_all(Path(data), out, reading)
     else:
-        evalset = read(pair=pair)
+        evalset = common.load_data(data, reading)
         save(evalset, out, what=what, pair=pair)
         written = [(out, repr(evalset))]
     if json:
@@ -77,8 +52,8 @@ def run(
             render.console().print(f"wrote {path}: {content}", markup=False)
 
 
-def _convert_all(data: Path, out: Path, read: Callable[..., EvalSet]) -> list[tuple[Path, str]]:
-    sets = {pair: read(pair=pair) for pair in mtme.list_pairs(data)}
+def _convert_all(data: Path, out: Path, reading: options.Reading) -> list[tuple[Path, str]]:
+    sets = {pair: common.load_data(str(data), replace(reading, pair=pair)) for pair in mtme.list_pairs(data)}
     if not sets:
         raise OptionError(f"{data}: holds no language pair; is this an mt-metrics-eval v2 test set?")
     written = []

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from aliquot.cli import common, render
+from aliquot.cli import common, options, render
 from aliquot.core import escape
 from aliquot.core.selection import Selection
 from aliquot.errors import LeftOutWarning, OptionError, OutputError
@@ -46,7 +46,7 @@ def new(
         Path | None, typer.Option("--selection", "-s", metavar="FILE", help="What `aliquot select` wrote.")
     ] = None,
     judgments: Annotated[
-        list[Path] | None, common.judgments_option(help="People's answers: item, system, value, ...; may be repeated.")
+        list[Path] | None, options.judgments_option(help="People's answers: item, system, value, ...; may be repeated.")
     ] = None,
     results: Annotated[
         list[Path] | None,
@@ -61,18 +61,18 @@ def new(
     value_range: Annotated[
         str | None, typer.Option("--range", metavar="LOW,HIGH", help="Ends of the scale, if not seen in the values.")
     ] = None,
-    human: common.HumanOption = None,
-    systems: common.SystemsOption = None,
-    exclude: common.ExcludeOption = None,
-    format: common.FormatOption = None,  # noqa: A002
-    lower_is_better: common.LowerOption = None,
-    columns: common.ColumnsOption = None,
-    key: common.KeyOption = None,
-    wide: common.WideOption = None,
-    pair: common.PairOption = None,
+    human: options.HumanOption = None,
+    systems: options.SystemsOption = None,
+    exclude: options.ExcludeOption = None,
+    format: options.FormatOption = None,  # noqa: A002
+    lower_is_better: options.LowerOption = None,
+    columns: options.ColumnsOption = None,
+    key: options.KeyOption = None,
+    wide: options.WideOption = None,
+    pair: options.PairOption = None,
     force: ForceOption = False,
-    json: common.JsonOption = False,
-    output: common.OutputOption = None,
+    json: options.JsonOption = False,
+    output: options.OutputOption = None,
 ) -> None:
     """Start a datasheet, filled in as far as data, selection, judgments and results go.
 
@@ -115,7 +115,7 @@ def new(
 
 
 @app.command()
-def check(sheet: SheetArgument, json: common.JsonOption = False, output: common.OutputOption = None) -> None:
+def check(sheet: SheetArgument, json: options.JsonOption = False, output: options.OutputOption = None) -> None:
     """List unanswered questions and broken rules; exit code 0 when the sheet is complete, 1 when it is not.
 
     Example: aliquot datasheet check sheet.toml
@@ -143,7 +143,7 @@ def render_sheet(
     fragment: Annotated[
         bool, typer.Option("--fragment", help="LaTeX, HTML: without the frame of a document, to be put into one.")
     ] = False,
-    output: common.OutputOption = None,
+    output: options.OutputOption = None,
 ) -> None:
     """Write the sheet for readers: Markdown, LaTeX, or one HTML page that needs nothing else.
 
@@ -167,8 +167,8 @@ def diff(
         typer.Option("--match", metavar="A=B,...", help="Criterion A of the original is B in the reproduction."),
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Show the questions answered alike, too.")] = False,
-    json: common.JsonOption = False,
-    output: common.OutputOption = None,
+    json: options.JsonOption = False,
+    output: options.OutputOption = None,
 ) -> None:
     """Compare two sheets question by question: an original and its reproduction.
 
@@ -199,8 +199,8 @@ def copy(
     force: Annotated[
         bool, typer.Option("--force", help="Write although comments of yours, or a file, would be lost.")
     ] = False,
-    json: common.JsonOption = False,
-    output: common.OutputOption = None,
+    json: options.JsonOption = False,
+    output: options.OutputOption = None,
 ) -> None:
     """Copy answers from one criterion to others; into the sheet itself unless -o names another file.
 

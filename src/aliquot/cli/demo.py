@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from aliquot.cli import common, render
+from aliquot.cli import options, render
 from aliquot.cli.inspect import show as show_description
 from aliquot.cli.select import show as show_selection
 from aliquot.core.evalset import EvalSet
@@ -30,7 +30,7 @@ def run(
     output: Annotated[Path, typer.Option("-o", "--output", metavar="FOLDER", help="Where the files go.")] = Path(
         "aliquot-demo"
     ),
-    seed: common.SeedOption = 0,
+    seed: options.SeedOption = 0,
 ) -> None:
     """See the whole journey on simulated data in a minute.
 

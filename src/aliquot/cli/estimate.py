@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from aliquot.cli import common, render
+from aliquot.cli import common, options, render
 from aliquot.cli.render import latex, markdown
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import Judgments
@@ -29,12 +29,12 @@ PICTURES = ("systems", "pairs")
 
 
 def run(
-    data: common.DataArgument,
+    data: options.DataArgument,
     selection: Annotated[
         Path | None, typer.Option("--selection", "-s", metavar="FILE", help="What `aliquot select` wrote.")
     ] = None,
     judgments: Annotated[
-        list[Path] | None, common.judgments_option(help="People's answers: item, system, value, ...; may be repeated.")
+        list[Path] | None, options.judgments_option(help="People's answers: item, system, value, ...; may be repeated.")
     ] = None,
     method: Annotated[
         str,
@@ -87,24 +87,24 @@ def run(
     ] = False,
     question: Annotated[str, typer.Option("--question", help="Sequential: best, ranking or means.")] = "best",
     margin: Annotated[float | None, typer.Option("--margin", help="Sequential, means: wanted half width.")] = None,
-    plot: common.PlotOption = None,
+    plot: options.PlotOption = None,
     picture: Annotated[
         str, typer.Option("--picture", metavar="NAME", help="What --plot draws: systems (intervals) or pairs (matrix).")
     ] = PICTURES[0],
-    human: common.HumanOption = None,
-    criterion: common.CriterionOption = None,
-    systems: common.SystemsOption = None,
-    exclude: common.ExcludeOption = None,
-    format: common.FormatOption = None,  # noqa: A002
-    lower_is_better: common.LowerOption = None,
-    columns: common.ColumnsOption = None,
-    key: common.KeyOption = None,
-    wide: common.WideOption = None,
-    pair: common.PairOption = None,
-    seed: common.SeedOption = 0,
-    json: common.JsonOption = False,
-    all_rows: common.AllRowsOption = False,  # noqa: ARG001
-    output: common.OutputOption = None,
+    human: options.HumanOption = None,
+    criterion: options.CriterionOption = None,
+    systems: options.SystemsOption = None,
+    exclude: options.ExcludeOption = None,
+    format: options.FormatOption = None,  # noqa: A002
+    lower_is_better: options.LowerOption = None,
+    columns: options.ColumnsOption = None,
+    key: options.KeyOption = None,
+    wide: options.WideOption = None,
+    pair: options.PairOption = None,
+    seed: options.SeedOption = 0,
+    json: options.JsonOption = False,
+    all_rows: options.AllRowsOption = False,  # noqa: ARG001
+    output: options.OutputOption = None,
 ) -> None:
     """How good is each system, who is really better, how sure are we?
 

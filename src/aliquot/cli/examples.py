@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from aliquot.cli import common, render
+from aliquot.cli import common, options, render
 from aliquot.simulation.examples import COMMANDS, Example, examples
 
 
@@ -19,8 +19,8 @@ def run(
         Path | None,
         typer.Option("-o", "--output", metavar="FOLDER", help="Write the files and the commands to try here."),
     ] = None,
-    seed: common.SeedOption = 0,
-    json: common.JsonOption = False,
+    seed: options.SeedOption = 0,
+    json: options.JsonOption = False,
 ) -> None:
     """Write a small simulated campaign in the shape of a well-known task, with the commands to try on it.
 

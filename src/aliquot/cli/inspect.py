@@ -5,28 +5,16 @@ from __future__ import annotations
 from rich.console import Console
 from rich.text import Text
 
-from aliquot.cli import common, render
+from aliquot.cli import common, options, render
 from aliquot.core import escape
 from aliquot.core.describe import Description, ScoreSummary
 
 
 def run(
-    data: common.DataArgument,
-    human: common.HumanOption = None,
-    systems: common.SystemsOption = None,
-    exclude: common.ExcludeOption = None,
-    format: common.FormatOption = None,  # noqa: A002
-    lower_is_better: common.LowerOption = None,
-    columns: common.ColumnsOption = None,
-    key: common.KeyOption = None,
-    wide: common.WideOption = None,
-    score_name: common.ScoreNameOption = None,
-    pair: common.PairOption = None,
-    mqm_weights: common.WeightsOption = None,
-    seed: common.SeedOption = 0,
-    json: common.JsonOption = False,
-    all_rows: common.AllRowsOption = False,  # noqa: ARG001
-    output: common.OutputOption = None,
+    data: options.DataArgument,
+    reading: options.Reading,
+    output: options.Output,
+    seed: options.SeedOption = 0,
 ) -> None:
     """What is in my data, and what can I do with it?
 
@@ -36,25 +24,12 @@ def run(
     Example: aliquot inspect data.jsonl --human mqm
     """
     del seed  # nothing is drawn; accepted because all data verbs take it
-    common.require_writable(output)
-    evalset = common.load_data(
-        data,
-        human=human,
-        systems=systems,
-        exclude=exclude,
-        format=format,
-        lower_is_better=lower_is_better,
-        columns=columns,
-        key=key,
-        wide=wide,
-        score_name=score_name,
-        pair=pair,
-        mqm_weights=mqm_weights,
-    )
+    common.require_writable(output.output)
+    evalset = common.load_data(data, reading)
     description = evalset.describe()
-    if output is not None:
-        common.write_result(description.to_frame(), description.to_dict(), output)
-    if json:
+    if output.output is not None:
+        common.write_result(description.to_frame(), description.to_dict(), output.output)
+    if output.json:
         common.print_json(description.to_dict())
     else:
         show(description, render.console())

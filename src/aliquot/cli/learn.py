@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from aliquot.cli import common, render
+from aliquot.cli import common, options, render
 from aliquot.sampling.learn import Learned, learn
 from aliquot.sampling.text_vectors import DEFAULT_MODEL
 from aliquot.sampling.training import BASELINE
@@ -34,11 +34,11 @@ def run(
     encoder: Annotated[
         str, typer.Option("--encoder", metavar="NAME", help="For embed: a sentence-transformers model or path.")
     ] = DEFAULT_MODEL,
-    human: common.HumanOption = None,
-    exclude: common.ExcludeOption = None,
-    seed: common.SeedOption = 0,
-    json: common.JsonOption = False,
-    output: common.OutputOption = None,
+    human: options.HumanOption = None,
+    exclude: options.ExcludeOption = None,
+    seed: options.SeedOption = 0,
+    json: options.JsonOption = False,
+    output: options.OutputOption = None,
 ) -> None:
     """What do past campaigns teach about sources?
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import codecs
 import sys
 import warnings
-from collections import Counter
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from io import TextIOWrapper
@@ -14,41 +13,72 @@ from traceback import walk_tb
 from typing import Annotated, Any, TextIO
 
 import typer
-from typer.core import TyperCommand, TyperOption
 from typer.exceptions import TyperException
 
 from aliquot._version import __version__
 from aliquot.cli import ALL_ROWS, NOTES
-from aliquot.cli.options import set_running, spell_options
+from aliquot.cli.commands import (
+    DEFAULT,
+    Command,
+    add_verb,
+    command_name,
+    expand_options,
+    print_old_spellings,
+    set_running,
+    spell_options,
+)
 from aliquot.core import escape
 from aliquot.errors import AliquotError, AliquotWarning, OperationError
 from aliquot.io.overwrite import protect_inputs
 
 VERBS = {
     "inspect": "What is in my data, and what can I do with it?",
-    "plan": "How many judgments do I need? What will my budget buy?",
-    "learn": "What do past campaigns teach about sources, before any output exists?",
-    "select": "Which items should people judge?",
-    "pool": "Which of millions of sources should be translated and judged?",
-    "next": "What should people judge next, given what they judged so far?",
-    "collect": "Let people judge, in a browser or on a sheet.",
-    "clean": "Which judgments should not count, and what does leaving them out change?",
-    "agreement": "Do my annotators agree, and which of them can I trust?",
-    "combine": "What do all the answers on an output come to?",
-    "estimate": "How good is each system, who is really better, how sure are we?",
-    "compare": "Which system do people prefer, and do the questions they answered make sense?",
-    "report": "Show it to my boss, my reviewers, myself: one page with everything.",
-    "datasheet": "Document the experiment for reviewers and for those who repeat it.",
-    "simulate": "Would this have worked on my past data?",
-    "metrics": "Can I trust the metric instead?",
-    "methods": "What can choose items, what each needs and gives.",
-    "convert": "Turn data from any format that can be read into another.",
-    "synth": "Write a simulated campaign, to try things out.",
-    "examples": "Small campaigns like well-known tasks, with the commands to try.",
     "demo": "See the whole journey on simulated data in a minute.",
+    "select": "Which items should people judge?",
+    "collect": "Let people judge, in a browser or on a sheet.",
+    "estimate": "How good is each system, who is really better, how sure are we?",
+    "report": "Show it to my boss, my reviewers, myself: one page with everything.",
+    "plan": "How many judgments do I need? What will my budget buy?",
+    "simulate": "Would this have worked on my past data?",
+    "next": "What should people judge next, given what they judged so far?",
+    "agreement": "Do my annotators agree, and which of them can I trust?",
+    "clean": "Which judgments should not count, and what does leaving them out change?",
+    "metrics": "Can I trust the metric instead?",
+    "combine": "What do all the answers on an output come to?",
+    "compare": "Which system do people prefer, and do the questions they answered make sense?",
+    "convert": "Turn data from any format that can be read into another.",
+    "datasheet": "Document the experiment for reviewers and for those who repeat it.",
+    "examples": "Small campaigns like well-known tasks, with the commands to try.",
+    "learn": "What do past campaigns teach about sources, before any output exists?",
+    "methods": "What can choose items, what each needs and gives.",
+    "pool": "Which of millions of sources should be translated and judged?",
+    "synth": "Write a simulated campaign, to try things out.",
 }
-"""Every verb that works, in the order of the questions people ask; its code is `run` in cli/<verb>.py (with
-subcommands: `app`)."""
+"""Every verb that works; its code is `run` in cli/<verb>.py, or `app` where it has subcommands."""
+
+PANELS = {
+    "Start": ("inspect", "demo"),
+    "The usual way": ("select", "collect", "estimate", "report"),
+    "Plan": ("plan", "simulate", "next"),
+    "Check": ("agreement", "clean", "metrics"),
+}
+"""The verbs that `aliquot --help` describes; it only names the others."""
+
+SYNONYMS = {
+    "annotate": "collect",
+    "elo": "compare",
+    "iaa": "agreement",
+    "kappa": "agreement",
+    "merge": "combine",
+    "power": "plan power",
+    "ppi": "estimate",
+    "rank": "estimate",
+    "sample": "select",
+    "score": "metrics",
+    "serve": "collect serve",
+    "significance": "estimate",
+}
+"""What newcomers may type, and the command that they mean."""
 
 DEBUG = "--debug"
 _CTRL_C = 130  # typer turns the interrupt into this exit code, and says nothing
@@ -66,47 +96,28 @@ def build(verb: str | None) -> typer.Typer:
 
     Importing the numeric libraries takes longer than answering --help; so only the verb that runs is imported.
     """
+    more = [name for name in VERBS if not any(name in names for names in PANELS.values())]
     app = typer.Typer(
         name="aliquot",
-        help=_INTRO,
+        help=_INTRO.format(
+            more=", ".join(name for name in VERBS if not any(name in names for names in PANELS.values()))
+        ),
         no_args_is_help=True,
         add_completion=False,
         rich_markup_mode="markdown",
         context_settings={"help_option_names": ["-h", "--help"]},
     )
-    app.callback()(_global_options)
+    app.callback(epilog=f"More: {', '.join(more)}")(_global_options)
     for name, summary in VERBS.items():
-        _add(app, name, summary, real=name == verb)
+        panel = next((panel for panel, names in PANELS.items() if name in names), None)
+        settings: dict[str, Any] = {"short_help": summary, "rich_help_panel": panel, "hidden": name in more}
+        app_of_verb = _subcommand_app(name) if name == verb else None
+        if app_of_verb is not None:
+            add_verb(app, app_of_verb, name, **settings)
+        else:
+            run_verb = expand_options(_real(name)) if name == verb else _stub(summary)
+            app.command(name, cls=Command, **settings)(run_verb)
     return app
-
-
-def _add(app: typer.Typer, name: str, summary: str, *, real: bool) -> None:
-    below = _subcommand_app(name) if real else None
-    if below is not None:
-        for info in below.registered_commands:
-            info.cls = StrictCommand
-        app.add_typer(below, name=name, short_help=summary)
-    else:
-        app.command(name, short_help=summary, cls=StrictCommand)(_real(name) if real else _stub(summary))
-
-
-class StrictCommand(TyperCommand):
-    """A command that refuses a second value for an option that takes one; typer keeps the last and drops the rest."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse as typer does, after counting how often each option is given."""
-        set_running(self)
-        _, _, order = self.make_parser(ctx).parse_args(list(args))
-        for option, times in Counter(order).items():
-            if isinstance(option, TyperOption) and times > 1 and not _may_repeat(option):
-                several = f", as {option.opts[0]} {option.metavar}" if "," in (option.metavar or "") else ""
-                ctx.fail(f"{'/'.join(option.opts)} is given {times} times and takes one value; give it once{several}")
-        return super().parse_args(ctx, args)
-
-
-def _may_repeat(option: TyperOption) -> bool:
-    """Whether a second use adds a value, or says the same again."""
-    return option.multiple or option.count or (option.is_flag and not option.secondary_opts)
 
 
 def _real(name: str) -> Callable[..., Any]:
@@ -121,11 +132,9 @@ def _subcommand_app(name: str) -> typer.Typer | None:
 
 def subcommands(verb: str) -> list[str]:
     """Return the subcommands of a verb, in order; none for a verb that is one command."""
-    below = _subcommand_app(verb)
-    if below is None:
-        return []
-    infos = below.registered_commands
-    return [info.name or info.callback.__name__ for info in infos if info.callback is not None]
+    app = _subcommand_app(verb)
+    names = [] if app is None else [command_name(info) for info in app.registered_commands if not info.hidden]
+    return [name for name in names if name != DEFAULT]
 
 
 def _stub(summary: str) -> Callable[[], None]:
@@ -154,8 +163,12 @@ def run(arguments: Sequence[str]) -> int:
     """Run the command line and return its exit code: 0 success, 1 failure, 2 bad input or usage."""
     debug = DEBUG in arguments
     arguments = [argument for argument in arguments if argument != DEBUG] or ["--help"]
+    if arguments[0] in ("--help-all", "help"):
+        arguments = ["--help"]
     _let_any_name_be_printed()
     verb = next((argument for argument in arguments if not argument.startswith("-")), None)
+    if verb in SYNONYMS:
+        return _complain(f"unknown command '{verb}'; did you mean `aliquot {SYNONYMS[verb]}`?", 2)
     NOTES.clear()
     set_running(None)
     ALL_ROWS.clear()
@@ -190,6 +203,7 @@ def run(arguments: Sequence[str]) -> int:
             return _own_fault(error)
     if code == _CTRL_C:
         return _complain("interrupted; nothing was written", 1)
+    print_old_spellings()
     return int(code or 0)
 
 

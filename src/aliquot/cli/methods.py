@@ -8,13 +8,13 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from aliquot.cli import common, render
+from aliquot.cli import common, options, render
 from aliquot.sampling.methods import ALIASES, Method, all_methods, lookup
 
 
 def run(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="Explain this one with its parameters.")] = None,
-    json: common.JsonOption = False,
+    json: options.JsonOption = False,
 ) -> None:
     """What can choose items, what each method needs and gives, and when to use it.
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from aliquot.cli import common, render
+from aliquot.cli import common, options, render
 from aliquot.cli.metrics_tables import show
 from aliquot.cli.render import counting, latex, markdown
 from aliquot.errors import OptionError, unknown_name
@@ -105,19 +105,19 @@ def run(
             help="Which: breakeven (error against judgments), decomposition (noise, bias, variance) or correlations.",
         ),
     ] = PICTURES[0],
-    systems: common.SystemsOption = None,
-    exclude: common.ExcludeOption = None,
-    output: common.OutputOption = None,
-    as_json: common.JsonOption = False,
-    all_rows: common.AllRowsOption = False,  # noqa: ARG001
-    seed: common.SeedOption = 0,
-    format: common.FormatOption = None,  # noqa: A002
-    lower_is_better: common.LowerOption = None,
-    columns: common.ColumnsOption = None,
-    wide: common.WideOption = None,
-    score_name: common.ScoreNameOption = None,
-    pair: common.PairOption = None,
-    mqm_weights: common.WeightsOption = None,
+    systems: options.SystemsOption = None,
+    exclude: options.ExcludeOption = None,
+    output: options.OutputOption = None,
+    as_json: options.JsonOption = False,
+    all_rows: options.AllRowsOption = False,  # noqa: ARG001
+    seed: options.SeedOption = 0,
+    format: options.FormatOption = None,  # noqa: A002
+    lower_is_better: options.LowerOption = None,
+    columns: options.ColumnsOption = None,
+    wide: options.WideOption = None,
+    score_name: options.ScoreNameOption = None,
+    pair: options.PairOption = None,
+    mqm_weights: options.WeightsOption = None,
 ) -> None:
     """Can I trust the metric instead?
 

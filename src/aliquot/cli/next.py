@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from aliquot.cli import common, next_pairs, render
+from aliquot.cli import common, next_pairs, options, render
 from aliquot.core.evalset import EvalSet
 from aliquot.errors import OptionError, unknown_name
 from aliquot.io.formats import tables
@@ -24,10 +24,10 @@ _ENDINGS = (".csv", ".tsv", ".jsonl", ".parquet")
 
 
 def run(
-    data: common.DataArgument,
+    data: options.DataArgument,
     judgments: Annotated[
         list[Path] | None,
-        common.judgments_option(help="All answers so far; none before the first batch; may be repeated."),
+        options.judgments_option(help="All answers so far; none before the first batch; may be repeated."),
     ] = None,
     asked: Annotated[
         list[Path] | None,
@@ -78,19 +78,19 @@ def run(
         Path | None,
         typer.Option("--selection-out", metavar="FILE", help="Write all cells asked so far, for `estimate -s`."),
     ] = None,
-    human: common.HumanOption = None,
-    systems: common.SystemsOption = None,
-    exclude: common.ExcludeOption = None,
-    format: common.FormatOption = None,  # noqa: A002
-    lower_is_better: common.LowerOption = None,
-    columns: common.ColumnsOption = None,
-    key: common.KeyOption = None,
-    wide: common.WideOption = None,
-    pair: common.PairOption = None,
-    seed: common.SeedOption = 0,
-    json: common.JsonOption = False,
-    all_rows: common.AllRowsOption = False,  # noqa: ARG001
-    output: common.OutputOption = None,
+    human: options.HumanOption = None,
+    systems: options.SystemsOption = None,
+    exclude: options.ExcludeOption = None,
+    format: options.FormatOption = None,  # noqa: A002
+    lower_is_better: options.LowerOption = None,
+    columns: options.ColumnsOption = None,
+    key: options.KeyOption = None,
+    wide: options.WideOption = None,
+    pair: options.PairOption = None,
+    seed: options.SeedOption = 0,
+    json: options.JsonOption = False,
+    all_rows: options.AllRowsOption = False,  # noqa: ARG001
+    output: options.OutputOption = None,
 ) -> None:
     """What should people judge next, given what they judged so far?
 

@@ -1,96 +1,179 @@
-"""How options reach a verb: groups of options are dataclasses, and messages of the library get the options' spelling.
-
-A parameter of a verb whose type is a dataclass stands for the options that are its fields; `expand_options` puts them
-into the verb's signature for typer and hands the verb the filled dataclass. Options in a help panel of their own are
-rare: `--help` leaves them out, `--help-all` shows them.
-"""
+"""The options that verbs share: single ones, and groups that a verb takes as one parameter (see `expand_options`)."""
 
 from __future__ import annotations
 
-import inspect
-import re
-from collections.abc import Callable
-from dataclasses import MISSING, fields, is_dataclass
-from typing import Any, get_type_hints
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
 
-_PARAMETER = re.compile(r"`([a-z_]+)(?:=([^`]*))?`")
-_RUNNING: list[Any] = []  # the command that runs: its parameters give the options' spelling
+import typer
 
+from aliquot.cli import ALL_ROWS
+from aliquot.cli.commands import old_option
+from aliquot.io.overwrite import claim_stdout
 
-def expand_options(verb: Callable[..., None]) -> Callable[..., None]:
-    """Replace each parameter whose type is a dataclass by the options that are its fields.
-
-    >>> from dataclasses import dataclass
-    >>> @dataclass(frozen=True)
-    ... class Output:
-    ...     json: bool = False
-    >>> def run(data: str, output: Output, seed: int = 0): print(data, output, seed)
-    >>> expanded = expand_options(run)
-    >>> list(inspect.signature(expanded).parameters)
-    ['data', 'seed', 'json']
-    >>> expanded(data="a", seed=1, json=True)
-    a Output(json=True) 1
-    """
-    hints = get_type_hints(verb, include_extras=True)
-    parameters = inspect.signature(verb).parameters
-    groups = {name: hints[name] for name in parameters if is_dataclass(hints[name])}
-    own = [
-        parameter.replace(annotation=hints[name], kind=inspect.Parameter.KEYWORD_ONLY)
-        for name, parameter in parameters.items()
-        if name not in groups
-    ]
-    options = [option for group in groups.values() for option in _options_of(group)]
-
-    def command(**values: Any) -> None:
-        filled = {
-            name: group(**{field.name: values.pop(field.name) for field in fields(group) if field.name in values})
-            for name, group in groups.items()
-        }
-        verb(**values, **filled)
-
-    command.__doc__, command.__name__ = verb.__doc__, verb.__name__
-    command.__signature__ = inspect.Signature([*own, *options])  # type: ignore[attr-defined]
-    return command
+_READING = "Reading the data"
+COSTS = "Time and money"
+_CHOOSING = "What is chosen"
+_MORE = "More"
 
 
-def _options_of(group: Any) -> list[inspect.Parameter]:
-    hints = get_type_hints(group, include_extras=True)
-    return [
-        inspect.Parameter(
-            field.name,
-            inspect.Parameter.KEYWORD_ONLY,
-            annotation=hints[field.name],
-            default=inspect.Parameter.empty if field.default is MISSING else field.default,
-        )
-        for field in fields(group)
-    ]
+def _refuse_negative(seed: int) -> int:
+    if seed < 0:
+        raise typer.BadParameter(f"{seed} is negative; choose 0 or more")
+    return seed
 
 
-def set_running(command: Any) -> None:
-    """Remember the command whose options `spell_options` names."""
-    _RUNNING[:] = [command] if command is not None else []
+def _claim_output(json: bool) -> bool:
+    if json:
+        claim_stdout("--json")
+    return json
 
 
-def spell_options(text: str) -> str:
-    """Replace parameters in backticks by the options of the running command: `seed` becomes --seed.
+def _show_all_rows(all_rows: bool) -> bool:
+    if all_rows:
+        ALL_ROWS.append(True)
+    return all_rows
 
-    >>> spell_options("`replays` is 1; give 2 or more")
-    'replays is 1; give 2 or more'
-    """
-    spelling = {parameter.name: parameter for command in _RUNNING for parameter in command.params}
 
-    def spell(match: re.Match[str]) -> str:
-        name, value = match.groups()
-        parameter = spelling.get(name)
-        if parameter is None:
-            return match[0].strip("`")
-        if parameter.param_type_name == "argument":
-            return str(parameter.human_readable_name)
-        flag = next((option for option in parameter.opts if option.startswith("--")), parameter.opts[0])
-        if value is None or value == "True":
-            return str(flag)
-        if value == "False" and parameter.secondary_opts:
-            return str(parameter.secondary_opts[0])
-        return f"{flag} {value}"
+DataArgument = Annotated[
+    str, typer.Argument(metavar="DATA", help="A file, a folder, '-' for standard input, or a name like wmt23/en-de.")
+]
+HumanOption = Annotated[str | None, typer.Option("--human", metavar="NAME", help="The score that people gave.")]
+CriterionOption = Annotated[
+    str | None, typer.Option("--criterion", metavar="NAME", help="Which of several criteria that people judged.")
+]
+judgments_option = partial(typer.Option, "--judgments", "-j", metavar="FILE")
+"""The option of judgment files: every verb that has it takes several."""
+SystemsOption = Annotated[
+    str | None, typer.Option("--systems", metavar="A,B", help="Keep only these systems.", rich_help_panel=_READING)
+]
+ExcludeOption = Annotated[
+    str | None, typer.Option("--exclude", metavar="A,B", help="Leave these systems out.", rich_help_panel=_READING)
+]
+SeedOption = Annotated[int, typer.Option("--seed", callback=_refuse_negative, help="Same seed, same result.")]
+JsonOption = Annotated[
+    bool, typer.Option("--json", callback=_claim_output, help="Print one JSON document and nothing else.")
+]
+AllRowsOption = Annotated[
+    bool,
+    typer.Option("--all-rows", callback=_show_all_rows, help="Show every row of long tables.", rich_help_panel=_MORE),
+]
+OutputOption = Annotated[
+    Path | None,
+    typer.Option("-o", "--output", metavar="FILE", help="Write the result here, whole or not at all; '-' prints it."),
+]
+PlotOption = Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="Draw it, too: .svg, .png or .pdf.")]
+_FORMATS = "items, mtme, mqm, table, pearmut, appraise, label-studio, ...; told by content when not given."
+FormatOption = Annotated[str | None, typer.Option("--format", metavar="NAME", rich_help_panel=_READING, help=_FORMATS)]
+InputFormatOption = Annotated[
+    str | None, typer.Option("--input-format", metavar="NAME", rich_help_panel=_READING, help=_FORMATS)
+]
+LowerOption = Annotated[
+    str | None,
+    typer.Option("--lower-is-better", metavar="A,B", help="Scores to flip on loading.", rich_help_panel=_READING),
+]
+ReadOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--read",
+        metavar="KEY=VALUE,...",
+        rich_help_panel=_READING,
+        help="How to read a table: which column is which (item=segment, value=points), wide=systems or wide=metrics, "
+        "score-name=NAME; key=FILE with what opaque ids stand for; pair=en-de of a WMT folder; mqm-weights=major=5|...",
+    ),
+]
+ColumnsOption = Annotated[str | None, old_option("--columns", metavar="ROLE=NAME,...", new="--read")]
+WideOption = Annotated[str | None, old_option("--wide", metavar="WHAT", new="--read wide=WHAT")]
+ScoreNameOption = Annotated[str | None, old_option("--score-name", metavar="NAME", new="--read score-name=NAME")]
+PairOption = Annotated[str | None, old_option("--pair", metavar="en-de", new="--read pair=en-de")]
+WeightsOption = Annotated[
+    str | None, old_option("--mqm-weights", metavar="major=5,...", new="--read mqm-weights=major=5|minor=1")
+]
+KeyOption = Annotated[Path | None, old_option("--key", metavar="FILE", new="--read key=FILE")]
+SecondsPerItemOption = Annotated[
+    float | None,
+    typer.Option("--seconds-per-item", help="All outputs of an item, once.", rich_help_panel=COSTS),
+]
+SecondsPerJudgmentOption = Annotated[
+    float | None, typer.Option("--seconds-per-judgment", help="One output, once.", rich_help_panel=COSTS)
+]
+HourlyOption = Annotated[
+    float | None, typer.Option("--hourly", help="What an annotator's hour costs.", rich_help_panel=COSTS)
+]
+CurrencyOption = Annotated[str, typer.Option("--currency", help="Currency of --hourly.", rich_help_panel=COSTS)]
 
-    return _PARAMETER.sub(spell, text)
+
+@dataclass(frozen=True)
+class Reading:
+    """How data are read: which score is human, which systems count, and what a file cannot say itself."""
+
+    human: HumanOption = None
+    systems: SystemsOption = None
+    exclude: ExcludeOption = None
+    format: FormatOption = None
+    lower_is_better: LowerOption = None
+    read: ReadOption = None
+    columns: ColumnsOption = None
+    wide: WideOption = None
+    score_name: ScoreNameOption = None
+    pair: PairOption = None
+    mqm_weights: WeightsOption = None
+    key: KeyOption = None
+
+    @property
+    def rare_arguments(self) -> dict[str, Any]:
+        """The rare arguments of `load`, from `--read` and its old spellings."""
+        from aliquot.io.reading_options import parse_reading  # noqa: PLC0415  (help must not import numpy)
+
+        weights = None if self.mqm_weights is None else self.mqm_weights.replace(",", "|")
+        old = {"wide": self.wide, "score-name": self.score_name, "pair": self.pair, "mqm-weights": weights}
+        texts = [f"{key}={value}" for key, value in (old | {"key": self.key}).items() if value is not None]
+        return parse_reading([*(self.read or ()), *texts, *([] if self.columns is None else [self.columns])])
+
+
+@dataclass(frozen=True)
+class Output:
+    """Where a result goes."""
+
+    json: JsonOption = False
+    output: OutputOption = None
+    all_rows: AllRowsOption = False
+
+
+@dataclass(frozen=True)
+class Choosing:
+    """What the budget counts and how it is spread."""
+
+    cost: Annotated[
+        str | None,
+        typer.Option(
+            "--cost",
+            metavar="COLUMN",
+            help="Item column, esa_time, or fitted (to recorded times).",
+            rich_help_panel=_CHOOSING,
+        ),
+    ] = None
+    unit: Annotated[
+        str, typer.Option("--unit", help="item, or document: whole documents are chosen.", rich_help_panel=_CHOOSING)
+    ] = "item"
+    balance: Annotated[
+        str | None,
+        typer.Option(
+            "--balance",
+            metavar="COLUMN",
+            help="Equal shares of the budget for its values, e.g. domain.",
+            rich_help_panel=_CHOOSING,
+        ),
+    ] = None
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What judging takes in time and money."""
+
+    seconds_per_item: SecondsPerItemOption = None
+    seconds_per_judgment: SecondsPerJudgmentOption = None
+    hourly: HourlyOption = None
+    currency: CurrencyOption = "EUR"

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from aliquot.cli import common, render
+from aliquot.cli import common, options, render
 from aliquot.cli.render import counting
 from aliquot.core.selection import Selection
 from aliquot.errors import AliquotWarning, OptionError
@@ -104,7 +104,7 @@ def run(
         typer.Option("--selection", "-s", metavar="FILE", help="How the pilot was drawn.", rich_help_panel=_DATA),
     ] = None,
     judgments: Annotated[
-        list[Path] | None, common.judgments_option(help="Judgments of it; may be repeated.", rich_help_panel=_DATA)
+        list[Path] | None, options.judgments_option(help="Judgments of it; may be repeated.", rich_help_panel=_DATA)
     ] = None,
     past: Annotated[
         bool,
@@ -129,25 +129,25 @@ def run(
     pairs: Annotated[
         bool, typer.Option("--pairs", help="Show (or write with -o) all pairs.", rich_help_panel=_DATA)
     ] = False,
-    seconds_per_item: common.SecondsPerItemOption = None,
-    seconds_per_judgment: common.SecondsPerJudgmentOption = None,
+    seconds_per_item: options.SecondsPerItemOption = None,
+    seconds_per_judgment: options.SecondsPerJudgmentOption = None,
     cost: Annotated[
         str | None,
         typer.Option(
             "--cost",
             metavar="COLUMN",
             help="Seconds of an item, esa_time, or fitted (to recorded times).",
-            rich_help_panel=common.COSTS,
+            rich_help_panel=options.COSTS,
         ),
     ] = None,
     seconds_per_new_item: Annotated[
-        float, typer.Option("--seconds-per-new-item", help="Once, however often judged.", rich_help_panel=common.COSTS)
+        float, typer.Option("--seconds-per-new-item", help="Once, however often judged.", rich_help_panel=options.COSTS)
     ] = 0.0,
-    hourly: common.HourlyOption = None,
-    currency: common.CurrencyOption = "EUR",
-    human: common.HumanOption = None,
-    criterion: common.CriterionOption = None,
-    exclude: common.ExcludeOption = None,
+    hourly: options.HourlyOption = None,
+    currency: options.CurrencyOption = "EUR",
+    human: options.HumanOption = None,
+    criterion: options.CriterionOption = None,
+    exclude: options.ExcludeOption = None,
     replays: Annotated[
         int, typer.Option("--replays", help="Of each budget of a past campaign.", rich_help_panel=_RUNNING)
     ] = 100,
@@ -160,18 +160,18 @@ def run(
     plot: Annotated[
         Path | None, typer.Option("--plot", metavar="FILE", help="Draw the curves: .svg, .png or .pdf.")
     ] = None,
-    format: common.FormatOption = None,  # noqa: A002
-    lower_is_better: common.LowerOption = None,
-    columns: common.ColumnsOption = None,
-    key: common.KeyOption = None,
-    wide: common.WideOption = None,
-    score_name: common.ScoreNameOption = None,
-    pair: common.PairOption = None,
-    mqm_weights: common.WeightsOption = None,
-    seed: common.SeedOption = 0,
-    json: common.JsonOption = False,
-    all_rows: common.AllRowsOption = False,  # noqa: ARG001
-    output: common.OutputOption = None,
+    format: options.FormatOption = None,  # noqa: A002
+    lower_is_better: options.LowerOption = None,
+    columns: options.ColumnsOption = None,
+    key: options.KeyOption = None,
+    wide: options.WideOption = None,
+    score_name: options.ScoreNameOption = None,
+    pair: options.PairOption = None,
+    mqm_weights: options.WeightsOption = None,
+    seed: options.SeedOption = 0,
+    json: options.JsonOption = False,
+    all_rows: options.AllRowsOption = False,  # noqa: ARG001
+    output: options.OutputOption = None,
 ) -> None:
     """How many judgments do I need? What will my budget buy?
 

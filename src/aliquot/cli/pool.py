@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from aliquot.cli import common, render
+from aliquot.cli import common, options, render
 from aliquot.cli.render import rated
 from aliquot.io.formats import tables
 from aliquot.io.formats.table_columns import parse_columns
@@ -51,11 +51,11 @@ def run(
         str | None,
         typer.Option("--columns", metavar="ROLE=NAME,...", help="Which is which, e.g. id=key,source=text."),
     ] = None,
-    plot: common.PlotOption = None,
-    seed: common.SeedOption = 0,
-    json: common.JsonOption = False,
-    all_rows: common.AllRowsOption = False,  # noqa: ARG001
-    output: common.OutputOption = None,
+    plot: options.PlotOption = None,
+    seed: options.SeedOption = 0,
+    json: options.JsonOption = False,
+    all_rows: options.AllRowsOption = False,  # noqa: ARG001
+    output: options.OutputOption = None,
     jobs: Annotated[
         int | None, typer.Option("--jobs", min=1, help="Processes; all cores when not given.", rich_help_panel=_RUNNING)
     ] = None,

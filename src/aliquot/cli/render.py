@@ -32,7 +32,7 @@ from rich.table import Table
 from rich.text import Text
 
 from aliquot.cli import ALL_ROWS
-from aliquot.cli.options import spell_options
+from aliquot.cli.commands import spell_options
 from aliquot.core import escape, written
 from aliquot.core.shown import Shown
 from aliquot.core.view import Column, View

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from aliquot.cli import common, render
+from aliquot.cli import common, options, render
 from aliquot.core.evalset import EvalSet
 from aliquot.core.judgments import Judgments
 from aliquot.errors import LeftOutWarning, OptionError
@@ -30,7 +30,7 @@ def run(
     ] = None,
     judgments: Annotated[
         list[Path] | None,
-        common.judgments_option(
+        options.judgments_option(
             help="People's answers, scores or choices; may be repeated, or once for each test set."
         ),
     ] = None,
@@ -57,18 +57,18 @@ def run(
     examples: Annotated[
         int, typer.Option("--examples", metavar="N", min=0, max=1000, help="Items shown in full, at most.")
     ] = 20,
-    human: common.HumanOption = None,
-    criterion: common.CriterionOption = None,
-    systems: common.SystemsOption = None,
-    exclude: common.ExcludeOption = None,
-    format: common.FormatOption = None,  # noqa: A002
-    lower_is_better: common.LowerOption = None,
-    columns: common.ColumnsOption = None,
-    wide: common.WideOption = None,
-    pair: common.PairOption = None,
-    seed: common.SeedOption = 0,
-    json: common.JsonOption = False,
-    output: common.OutputOption = None,
+    human: options.HumanOption = None,
+    criterion: options.CriterionOption = None,
+    systems: options.SystemsOption = None,
+    exclude: options.ExcludeOption = None,
+    format: options.FormatOption = None,  # noqa: A002
+    lower_is_better: options.LowerOption = None,
+    columns: options.ColumnsOption = None,
+    wide: options.WideOption = None,
+    pair: options.PairOption = None,
+    seed: options.SeedOption = 0,
+    json: options.JsonOption = False,
+    output: options.OutputOption = None,
 ) -> None:
     """Show it to my boss, my reviewers, myself.
 

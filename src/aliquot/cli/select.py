@@ -9,7 +9,7 @@ import polars as pl
 import typer
 from rich.console import Console
 
-from aliquot.cli import common, render
+from aliquot.cli import common, options, render
 from aliquot.core.evalset import EvalSet, ItemId
 from aliquot.core.selection import Selection
 from aliquot.errors import OptionError, unknown_name
@@ -26,7 +26,7 @@ _CHOOSING = "Choosing"
 
 
 def run(
-    data: common.DataArgument,
+    data: options.DataArgument,
     method: Annotated[
         str, typer.Option("--method", "-m", metavar="SPEC", help="A method as `aliquot methods` lists them.")
     ] = "auto",
@@ -61,10 +61,10 @@ def run(
         str | None,
         typer.Option("--scale", help="The same said directly: penalties or ratings.", rich_help_panel=_CHOOSING),
     ] = None,
-    seconds_per_item: common.SecondsPerItemOption = None,
-    seconds_per_judgment: common.SecondsPerJudgmentOption = None,
-    hourly: common.HourlyOption = None,
-    currency: common.CurrencyOption = "EUR",
+    seconds_per_item: options.SecondsPerItemOption = None,
+    seconds_per_judgment: options.SecondsPerJudgmentOption = None,
+    hourly: options.HourlyOption = None,
+    currency: options.CurrencyOption = "EUR",
     balance: Annotated[
         str | None,
         typer.Option("--balance", metavar="COLUMN", help="Equal shares, e.g. domain.", rich_help_panel=_CHOOSING),
@@ -96,20 +96,20 @@ def run(
     format: Annotated[  # noqa: A002
         str, typer.Option("--format", metavar="FORM", help="Form of the output: items, csv or ids.")
     ] = "items",
-    plot: common.PlotOption = None,
-    human: common.HumanOption = None,
-    systems: common.SystemsOption = None,
-    exclude: common.ExcludeOption = None,
-    input_format: common.InputFormatOption = None,
-    lower_is_better: common.LowerOption = None,
-    columns: common.ColumnsOption = None,
-    wide: common.WideOption = None,
-    score_name: common.ScoreNameOption = None,
-    pair: common.PairOption = None,
-    seed: common.SeedOption = 0,
-    json: common.JsonOption = False,
-    all_rows: common.AllRowsOption = False,  # noqa: ARG001
-    output: common.OutputOption = None,
+    plot: options.PlotOption = None,
+    human: options.HumanOption = None,
+    systems: options.SystemsOption = None,
+    exclude: options.ExcludeOption = None,
+    input_format: options.InputFormatOption = None,
+    lower_is_better: options.LowerOption = None,
+    columns: options.ColumnsOption = None,
+    wide: options.WideOption = None,
+    score_name: options.ScoreNameOption = None,
+    pair: options.PairOption = None,
+    seed: options.SeedOption = 0,
+    json: options.JsonOption = False,
+    all_rows: options.AllRowsOption = False,  # noqa: ARG001
+    output: options.OutputOption = None,
 ) -> None:
     """Which items should people judge?
 
@@ -128,7 +128,7 @@ def run(
     common.require_picture(plot)
     evalset = common.load_data(
         data,
-        True,
+        sources_only=True,
         human=human,
         systems=systems,
         exclude=exclude,

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from aliquot.cli import common, render
+from aliquot.cli import common, options, render
 from aliquot.cli.render import counting
 from aliquot.errors import OptionError, unknown_name
 from aliquot.io.journal import journal_path
@@ -122,22 +122,22 @@ def run(
             help="Instead: replay every annotator and system alone: error of the mean, win percentages, bounds.",
         ),
     ] = False,
-    human: common.HumanOption = None,
-    systems: common.SystemsOption = None,
-    exclude: common.ExcludeOption = None,
+    human: options.HumanOption = None,
+    systems: options.SystemsOption = None,
+    exclude: options.ExcludeOption = None,
     plot: Annotated[
         Path | None, typer.Option("--plot", metavar="FILE", help="Draw the curves: .svg, .png or .pdf.")
     ] = None,
     plot_measure: Annotated[
         str | None, typer.Option("--plot-measure", metavar="NAME", help="What to draw; spa_full when not given.")
     ] = None,
-    output: common.OutputOption = None,
-    as_json: common.JsonOption = False,
-    all_rows: common.AllRowsOption = False,  # noqa: ARG001
-    seconds_per_item: common.SecondsPerItemOption = None,
-    hourly: common.HourlyOption = None,
-    currency: common.CurrencyOption = "EUR",
-    seed: common.SeedOption = 0,
+    output: options.OutputOption = None,
+    as_json: options.JsonOption = False,
+    all_rows: options.AllRowsOption = False,  # noqa: ARG001
+    seconds_per_item: options.SecondsPerItemOption = None,
+    hourly: options.HourlyOption = None,
+    currency: options.CurrencyOption = "EUR",
+    seed: options.SeedOption = 0,
     jobs: Annotated[
         int | None, typer.Option("--jobs", min=1, help="Processes; all cores when not given.", rich_help_panel=_RUNNING)
     ] = None,
@@ -145,13 +145,13 @@ def run(
         str | None,
         typer.Option("--engine", metavar="dask://HOST:PORT", help="Run on a Dask cluster.", rich_help_panel=_RUNNING),
     ] = None,
-    format: common.FormatOption = None,  # noqa: A002
-    lower_is_better: common.LowerOption = None,
-    columns: common.ColumnsOption = None,
-    wide: common.WideOption = None,
-    score_name: common.ScoreNameOption = None,
-    pair: common.PairOption = None,
-    mqm_weights: common.WeightsOption = None,
+    format: options.FormatOption = None,  # noqa: A002
+    lower_is_better: options.LowerOption = None,
+    columns: options.ColumnsOption = None,
+    wide: options.WideOption = None,
+    score_name: options.ScoreNameOption = None,
+    pair: options.PairOption = None,
+    mqm_weights: options.WeightsOption = None,
 ) -> None:
     """Replay past campaigns: pretend that only a budget of items had been judged, and compare with the truth.
 
@@ -175,7 +175,7 @@ def run(
         _check_study("--by-metric", given, {*_NOT_FOR_PROTOCOLS, "budgets", "repeats"} - {"methods"})
     names = [measure.name for measure in chosen_measures(measures)]
     drawn = _plot_measure(plot, plot_measure, names)
-    reading: common.Reading = {
+    reading: dict[str, Any] = {
         "human": human,
         "systems": systems,
         "exclude": exclude,

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from aliquot.cli import common, render
+from aliquot.cli import common, options, render
 from aliquot.core.synthetic import METRICS, synthetic
 from aliquot.errors import OptionError
 from aliquot.io.load import save
@@ -35,8 +35,8 @@ def run(
         int, typer.Option("--judgments-per-output", help="How many annotators judge each output.")
     ] = 1,
     texts: Annotated[bool, typer.Option("--texts/--no-texts", help="Make sources, references and outputs.")] = True,
-    seed: common.SeedOption = 0,
-    json: common.JsonOption = False,
+    seed: options.SeedOption = 0,
+    json: options.JsonOption = False,
 ) -> None:
     """Write a simulated campaign, to try things out.
 
